@@ -74,7 +74,7 @@ ALLOWED = {
     "studies.store studies.study studies.trial",
     # what a study shows
     "results": "errors layout papers ranking studies.store studies.study studies.trial tasks",
-    "claims": "errors papers results tasks",
+    "claims": "errors papers results strategies tasks",
     "paper": "claims errors layout results tasks",
     "recipes": "",
     "report.labels": "strategies tasks",

@@ -28,7 +28,7 @@ def as_it_was() -> Iterator[None]:
     from deadhead.heads import names as part_names
     from deadhead.report import figures
     from deadhead.report import tables as report_tables
-    from deadhead.results import task_facts
+    from deadhead.results import cells
     from deadhead.studies import STEPS, steps
     from deadhead.studies.steps import data, models, training
     from deadhead.tasks import METRICS, TASKS
@@ -52,7 +52,7 @@ def as_it_was() -> Iterator[None]:
     commands = [*cli.app.registered_commands]
     caches = [
         value
-        for module in (task_facts, data, models, training)
+        for module in (cells, data, models, training)
         for value in vars(module).values()
         if hasattr(value, "cache_clear")
     ]

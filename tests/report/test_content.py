@@ -20,7 +20,7 @@ from deadhead.report.findings.measures import scored
 from deadhead.report.page import records as page_records
 from deadhead.report.page.content import content
 from deadhead.results import Study
-from deadhead.results.record_choice import by_use
+from deadhead.results.records import by_use
 from deadhead.studies.store.folder import StudyError
 from deadhead.studies.store.records import Record, scan
 from deadhead.studies.trial import Trial

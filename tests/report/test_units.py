@@ -16,7 +16,7 @@ from deadhead.report.tables.grid import Layout, gather
 from deadhead.report.tables.pairs import placer, targets
 from deadhead.report.tables.scores import Scores
 from deadhead.report.tables.units import Unit
-from deadhead.report.tables.values import drops_of, scores_of
+from deadhead.report.tables.units import drops_of, scores_of
 from deadhead.results import Study
 from deadhead.results.cells import Cell, matches
 from deadhead.studies.store.records import Record

@@ -30,26 +30,9 @@ from .from_papers import printed
 from .from_study import measured
 from .verdict import FAILS, HOLDS, IN_PART, LUCKY, NO, OPEN, UNSHOWN, UNTESTED, VERDICTS, Verdict
 
-__all__ = [
-    "FAILS",
-    "HOLDS",
-    "IN_PART",
-    "LUCKY",
-    "NO",
-    "OPEN",
-    "UNSHOWN",
-    "UNTESTED",
-    "VERDICTS",
-    "Claim",
-    "Evidence",
-    "Verdict",
-    "all_claims",
-    "check",
-    "judge",
-    "named",
-    "published",
-    "sources",
-]
+__all__ = ["FAILS", "HOLDS", "IN_PART", "LUCKY", "NO", "OPEN", "UNSHOWN", "UNTESTED", "VERDICTS"]
+__all__ += ["Claim", "Evidence", "Verdict", "all_claims", "check", "judge", "named", "published"]
+__all__ += ["sources"]
 
 
 def sources() -> tuple[str, ...]:
@@ -79,29 +62,32 @@ def check(*folders: str | Path | Study, paper: str | None = None) -> list[Verdic
         evidence = measured(studies)
         if paper is not None:
             return judge(evidence, _of(paper))
-        ids, papers = _named_by(studies)
-        claims = [
-            claim
-            for claim in all_claims().values()
-            if not papers or claim.paper in (*papers, luck.NAME) or claim.id in ids
-        ]
-        verdicts = judge(evidence, claims)
+        descriptions = [study.description for study in studies]
+        names = {name for one in descriptions for name in one["recipe"].get("claims") or ()}
+        ids = {claim.id for name in names for claim in named(name)}
+        papers = {str(one["name"]).partition("/")[0] for one in descriptions}
+        of_papers = bool(papers) and papers <= set(claim_modules())
+        verdicts = judge(
+            evidence,
+            (
+                claim
+                for claim in all_claims().values()
+                if not of_papers or claim.paper in (*papers, luck.NAME) or claim.id in ids
+            ),
+        )
     return [verdict for verdict in verdicts if not ids or verdict.id in ids or verdict.judged]
 
 
 def published(paper: str | None = None) -> list[Verdict]:
     """Verdicts on the papers' own tables; `follows` says how those that do not hold fail."""
-    return [
-        replace(verdict, follows=_follows(claim, verdict.verdict))
-        for claim in _of(paper)
-        for verdict in judge(printed("" if claim.paper == luck.NAME else claim.paper), [claim])
-    ]
-
-
-def _follows(claim: Claim, verdict: str) -> str:
-    if claim.paper == luck.NAME:
-        return LUCKY if verdict in (UNSHOWN, FAILS) else ""
-    return "" if verdict != FAILS else IN_PART if claim.follows_in_part else NO
+    verdicts = []
+    for claim in _of(paper):
+        ours = claim.paper == luck.NAME
+        (verdict,) = judge(printed("" if ours else claim.paper), [claim])
+        fails = verdict.verdict == FAILS or (ours and verdict.verdict == UNSHOWN)
+        how = LUCKY if ours else IN_PART if claim.follows_in_part else NO
+        verdicts.append(replace(verdict, follows=how if fails else ""))
+    return verdicts
 
 
 def judge(evidence: Evidence, claims: Iterable[Claim] | None = None) -> list[Verdict]:
@@ -127,12 +113,3 @@ def _of(paper: str | None) -> list[Claim]:
     if paper is not None and paper not in sources():
         raise unknown_name("paper", paper, sources())
     return [claim for claim in all_claims().values() if paper in (None, claim.paper)]
-
-
-def _named_by(studies: Iterable[Study]) -> tuple[set[str], set[str]]:
-    """The claims that the recipes of studies name, and their papers; none if a recipe has none."""
-    descriptions = [study.description for study in studies]
-    papers = {str(one["name"]).partition("/")[0] for one in descriptions}
-    names = [name for one in descriptions for name in one["recipe"].get("claims") or ()]
-    ids = {claim.id for name in names for claim in named(name)}
-    return ids, papers if papers <= set(claim_modules()) else set()

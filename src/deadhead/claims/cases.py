@@ -40,15 +40,16 @@ def all_pairs(
     """Whether these are the pairs that `select` takes from the paper's tables."""
     # The tables have the same pairs for each of the two models.
     tables = printed(PAPER) if both_models else of_models(printed(PAPER), (MULTI,))
-    return Counter(map(_pair, searches)) == Counter(map(_pair, select(tables)))
-
-
-def _pair(search: Search) -> tuple[str, ...]:
-    return search.task, search.source, search.target, search.setting
+    ours, theirs = (
+        Counter((s.task, s.source, s.target, s.setting) for s in group)
+        for group in (searches, select(tables))
+    )
+    return ours == theirs
 
 
 def all_targets(merged: Sequence[Merged]) -> bool:
     """Whether these are the targets of their tasks in the paper's table of several sources."""
     tasks = {one.task for one in merged}
-    printed_targets = [(one.task, one.target) for one in printed(PAPER).merged if one.task in tasks]
-    return Counter((one.task, one.target) for one in merged) == Counter(printed_targets)
+    theirs = [one for one in printed(PAPER).merged if one.task in tasks]
+    ours, printed_ones = (Counter((m.task, m.target) for m in group) for group in (merged, theirs))
+    return ours == printed_ones

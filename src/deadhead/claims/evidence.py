@@ -15,8 +15,6 @@ from typing import Any
 from deadhead.results import Arm, Measurement, Merged, Pick, RankedHeads, Score, Search
 
 GLUE = ("mnli", "qqp", "qnli", "sst2")
-DRAWN = ("random", "stratified")  # removals that leave the choice of heads to chance
-HALVES = ("top", "bottom", "middle", "odd", "even", "ends")
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -43,6 +41,11 @@ class Evidence:
     rankings: tuple[RankedHeads, ...] = ()
     rhos: tuple[Rho, ...] = ()  # where a paper states them and they cannot be computed
     printed: bool = False  # by a paper
+
+    @cached_property
+    def final(self) -> list[Score]:
+        """The scores after all epochs."""
+        return [score for score in self.scores if score.epoch is None]
 
     @cached_property
     def pairs(self) -> tuple[Search, ...]:

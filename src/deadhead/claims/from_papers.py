@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import csv
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from functools import cache
 from typing import Any
 
@@ -77,12 +77,16 @@ def printed_arm(arm: str, gain: float, full: float) -> Arm:
     return Arm(arm=arm, full=full, picks={"test": Pick(None, full + gain, gain)}, tried=TRIED)
 
 
-def _searches(arms: list[Row]) -> Iterator[Search]:
-    """Of `full` and `lowest` papers print scores, of controls differences from `full`."""
+def _by_arm(arms: list[Row], axes: Sequence[str]) -> dict[tuple[str, ...], dict[str, float]]:
     values: dict[tuple[str, ...], dict[str, float]] = {}
     for row in arms:
-        values.setdefault(tuple(row[axis] for axis in AXES), {})[row["arm"]] = float(row["value"])
-    for pair, by_arm in values.items():
+        values.setdefault(tuple(row[axis] for axis in axes), {})[row["arm"]] = float(row["value"])
+    return values
+
+
+def _searches(arms: list[Row]) -> Iterator[Search]:
+    """Of `full` and `lowest` papers print scores, of controls differences from `full`."""
+    for pair, by_arm in _by_arm(arms, AXES).items():
         full = by_arm.pop("full")
         gains = {**by_arm, "lowest": round(by_arm["lowest"] - full, 2)}
         labels: dict[str, Any] = dict(zip(AXES, pair, strict=True))
@@ -91,16 +95,9 @@ def _searches(arms: list[Row]) -> Iterator[Search]:
 
 
 def _merged(arms: list[Row]) -> Iterator[Merged]:
-    values: dict[tuple[str, ...], dict[str, float]] = {}
-    for row in arms:
-        values.setdefault(tuple(row[axis] for axis in AXES[:4]), {})[row["arm"]] = float(
-            row["value"]
-        )
-    for (model, task, train, target), by_arm in values.items():
-        full = by_arm.pop("FL")
-        yield Merged(
-            model=model, task=task, train=train, target=target, unpruned=full, scores=by_arm
-        )
+    for place, by_arm in _by_arm(arms, AXES[:4]).items():
+        labels: dict[str, Any] = dict(zip(("model", "task", "train", "target"), place, strict=True))
+        yield Merged(**labels, unpruned=by_arm.pop("FL"), scores=by_arm)
 
 
 def _rho(row: Row) -> Rho:

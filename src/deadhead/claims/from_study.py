@@ -10,7 +10,7 @@ from typing import Any
 
 from deadhead.results import Measurement, RankedHeads, Score, Search, Study
 from deadhead.results.cells import as_dict
-from deadhead.results.from_record import is_number
+from deadhead.results.records import is_number
 
 from .evidence import Evidence
 
@@ -23,7 +23,11 @@ def measured(folders: Iterable[str | Path | Study]) -> Evidence:
     searches: dict[Any, Search] = {}
     for search in (search for study in studies for search in finished(study.searches)):
         key = search.pair, search.trials[:1]
-        searches[key] = _both(searches[key], search) if key in searches else search
+        if key in searches:  # two studies ran it: keep the arms of both
+            first = searches[key]
+            trials = tuple(dict.fromkeys((*first.trials, *search.trials)))
+            search = replace(first, arms={**search.arms, **first.arms}, trials=trials)
+        searches[key] = search
     measures = (one for study in studies for one in study.measures if _complete(one))
     merged = (one for study in studies for one in study.merged)
     rankings = [ranking for study in studies for ranking in study.rankings]
@@ -44,35 +48,21 @@ def finished(searches: Iterable[Search]) -> Iterator[Search]:
             yield search if len(arms) == len(search.arms) else replace(search, arms=arms)
 
 
-def _both(search: Search, other: Search) -> Search:
-    """A search that two studies ran, with the arms of both."""
-    return replace(
-        search,
-        arms={**other.arms, **search.arms},
-        trials=tuple(dict.fromkeys((*search.trials, *other.trials))),
-    )
-
-
 def usable(study: Study) -> Iterator[Score]:
     """The scores that claims are judged by: on test, or on dev where nothing was scored on test."""
     splits: dict[str, str] = {}
     short: dict[str, bool] = {}
     for score in study.scores:
         if score.trial not in splits:
-            splits[score.trial] = _split(study, score.trial)
+            metrics = study.summaries[score.trial].metrics.items()
+            tested = any("/test/" in name and value is not None for name, value in metrics)
+            splits[score.trial] = "test" if tested else "dev"
         if score.split.partition("@")[0] != splits[score.trial]:
             continue
         if score.epoch is not None and score.trial not in short:
             short[score.trial] = _one_epoch(study, score.trial)
         if score.epoch is None or not short[score.trial]:
             yield score
-
-
-def _split(study: Study, trial: str) -> str:
-    metrics = study.summaries[trial].metrics.items()
-    return (
-        "test" if any("/test/" in name and value is not None for name, value in metrics) else "dev"
-    )
 
 
 def _one_epoch(study: Study, trial: str) -> bool:

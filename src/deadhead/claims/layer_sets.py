@@ -7,7 +7,7 @@ from statistics import fmean
 
 from deadhead.results import Score
 
-from .evidence import HALVES, Mean, means
+from .evidence import Mean, means
 from .rule import over_repeats
 
 Place = tuple[str, str]  # task and target language
@@ -15,6 +15,7 @@ Sets = dict[tuple[str, int], dict[Place, Mean]]
 Halves = dict[Place, dict[str, Mean]]
 BLOCKS = ("top", "bottom", "middle")  # adjacent layers
 ALTERNATE = ("odd", "even")
+HALVES = (*BLOCKS, *ALTERNATE, "ends")
 
 
 def sets_of_layers(scores: Iterable[Score]) -> Sets:
@@ -65,7 +66,3 @@ def lead(places: Halves, best: str, second: str) -> tuple[list[float], float | N
 
 def number_list(values: dict[str, float]) -> str:
     return ", ".join(f"{name} {value:.2f}" for name, value in values.items())
-
-
-def scores_in(cells: Iterable[Mean]) -> list[Score]:
-    return [score for cell in cells for score in cell.scores]

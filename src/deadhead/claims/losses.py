@@ -3,30 +3,55 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
 from statistics import fmean, stdev
 
 from deadhead.results import Score
 from deadhead.results.statistics import drop
+from deadhead.strategies import STRATEGIES, Strategy
 
 from .cases import all_of_glue, all_of_wmt
-from .evidence import DRAWN, GLUE, Evidence, Mean, means
-from .layer_sets import scores_in
+from .evidence import GLUE, Evidence, Mean, means
 from .rule import ABOUT, above, as_stated, by_repeats, over_repeats
-from .strength import FEWEST, SLACK, spread_words
-from .verdict import Finding, judged, missing
+from .strength import FEWEST, SLACK
+from .verdict import Finding, from_cells, judged, missing
 
-Losses = dict[tuple[str, str, float], tuple[float, Mean]]  # (task, target, share) -> points, cell
 NEAR = 2.5  # percent: how far a share of heads may be from the one named
-SAMPLED = (*DRAWN, "per_layer", "per_block")  # removals with some random choice of heads
 
 
-def final(evidence: Evidence) -> list[Score]:
-    """Scores after all epochs."""
-    return [score for score in evidence.scores if score.epoch is None]
+@dataclass(frozen=True, kw_only=True)
+class Loss:
+    """What one task loses in one language without a share of the heads."""
+
+    task: str
+    target: str
+    share: float
+    cell: Mean
+    full: Mean  # unpruned
+
+    @property
+    def points(self) -> float:
+        return self.full.value - self.cell.value
+
+    @property
+    def percent(self) -> float:
+        return drop(self.full.value, self.cell.value)
+
+    @property
+    def noise(self) -> float | None:
+        """Half the interval that repeats give it."""
+        return by_repeats([self.full.repeats, self.cell.repeats])
+
+
+def _drawn() -> dict[str, Strategy]:
+    """The strategies whose draws are independent of each other."""
+    return {name: one for name, one in STRATEGIES.items() if one.draws and not one.nested}
 
 
 def at_random(scores: Iterable[Score]) -> list[Score]:
-    return [score for score in scores if score.strategy in DRAWN and score.share is not None]
+    """The scores without heads that were drawn from all layers alike."""
+    even = {name for name, strategy in _drawn().items() if strategy.even}
+    return [score for score in scores if score.strategy in even and score.share is not None]
 
 
 def near(scores: Iterable[Score], share: float) -> list[Score]:
@@ -36,34 +61,22 @@ def near(scores: Iterable[Score], share: float) -> list[Score]:
     return [s for distance, s in distances if distance <= min(nearest + SLACK, NEAR)]
 
 
-def find_losses(scores: Sequence[Score], pruned: Sequence[Score]) -> Losses:
-    """The points that pruned models lose where the unpruned score is known."""
+def find_losses(scores: Sequence[Score], pruned: Sequence[Score]) -> list[Loss]:
+    """What pruned models lose where the unpruned score is known."""
     full = means([score for score in scores if score.remove == "none"], "task", "target")
-    cells = means(pruned, "task", "target", "share")
-    return {
-        key: (full[key[:2]].value - cell.value, cell)
-        for key, cell in cells.items()
-        if key[:2] in full
-    }
+    return [
+        Loss(task=task, target=target, share=share, cell=cell, full=full[task, target])
+        for (task, target, share), cell in means(pruned, "task", "target", "share").items()
+        if (task, target) in full
+    ]
 
 
-def cells_of(losses: Losses) -> list[Mean]:
-    return [cell for _, cell in losses.values()]
+def loss_list(losses: Iterable[Loss]) -> str:
+    def where(loss: Loss) -> str:
+        translated = loss.cell.scores[0].translated
+        return loss.target if translated else place(loss.task, loss.target)
 
-
-def points_of(losses: Losses) -> list[float]:
-    return [points for points, _ in losses.values()]
-
-
-def scores_of(losses: Losses) -> list[Score]:
-    return scores_in(cells_of(losses))
-
-
-def loss_list(losses: Losses) -> str:
-    return ", ".join(
-        f"{target if cell.scores[0].translated else place(task, target)} {share:g} %: {points:+.2f}"
-        for (task, target, share), (points, cell) in losses.items()
-    )
+    return ", ".join(f"{where(loss)} {loss.share:g} %: {loss.points:+.2f}" for loss in losses)
 
 
 def place(task: str, target: str) -> str:
@@ -71,15 +84,9 @@ def place(task: str, target: str) -> str:
     return task if task in GLUE else f"{task} {target}"
 
 
-def noise(losses: Losses) -> float | None:
+def noise(losses: Iterable[Loss]) -> float | None:
     """Half the interval that repeats of the pruned models give the mean loss."""
-    return over_repeats(cell.repeats for cell in cells_of(losses))
-
-
-def noise_of_each(scores: Sequence[Score], losses: Losses) -> list[float | None]:
-    """Half the interval that repeats give each of the losses."""
-    full = means([score for score in scores if score.remove == "none"], "task", "target")
-    return [by_repeats([full[key[:2]].repeats, cell.repeats]) for key, (_, cell) in losses.items()]
+    return over_repeats(loss.cell.repeats for loss in losses)
 
 
 def spread_of_draws(evidence: Evidence, deviation: float) -> Finding:
@@ -87,36 +94,30 @@ def spread_of_draws(evidence: Evidence, deviation: float) -> Finding:
 
     One training scored in many languages is one condition, with the mean deviation over them.
     """
-    sampled = [score for score in final(evidence) if score.strategy in SAMPLED]
+    drawn = _drawn()
+    scores = [score for score in evidence.final if score.strategy in drawn]
     conditions: dict[tuple[str, ...], list[Mean]] = {}
-    for (*condition, _), cell in means(sampled, "task", "source", "remove", "target").items():
+    for (*condition, _), cell in means(scores, "task", "source", "remove", "target").items():
         if len(cell.scores) >= FEWEST and cell.value:
             conditions.setdefault(tuple(condition), []).append(cell)
     if len(conditions) < FEWEST:
         return missing("three draws or more of each of three conditions with random heads removed")
-    values = [
-        fmean(100 * stdev(cell.repeats) / cell.value for cell in cells)
-        for cells in conditions.values()
-    ]
-    numbers = (
-        f"sd {fmean(values):.3f} % of the mean over {len(values)} conditions "
-        f"(stated: {deviation:g} %)"
-    )
+    groups = conditions.values()
+    values = [fmean(100 * stdev(cell.repeats) / cell.value for cell in cells) for cells in groups]
+    over = f"over {len(values)} conditions (stated: {deviation:g} %)"
+    numbers = f"sd {fmean(values):.3f} % of the mean {over}"
     outcome = as_stated(values, deviation, ABOUT * deviation)
-    return judged(
-        outcome, numbers, "", scores_in(c for cells in conditions.values() for c in cells)
-    )
+    return judged(outcome, numbers, "", [cell for cells in groups for cell in cells])
 
 
 def falls_faster(evidence: Evidence, bend: float) -> Finding:
     """Whether the mean loss grows faster beyond a share of heads than up to it."""
-    scores = final(evidence)
+    scores = evidence.final
     losses = find_losses(scores, at_random(scores))
     by_share: dict[float, dict[tuple[str, str], float]] = {}
-    for (task, target, share), (points, cell) in losses.items():
-        translated = cell.scores[0].translated
-        value = points if translated else drop(points + cell.value, cell.value)
-        by_share.setdefault(share, {})[task, target] = value
+    for loss in losses:
+        value = loss.points if loss.cell.scores[0].translated else loss.percent
+        by_share.setdefault(loss.share, {})[loss.task, loss.target] = value
     most = max((len(values) for values in by_share.values()), default=0)
     known = {share: values for share, values in sorted(by_share.items()) if len(values) == most}
     curve = {share: fmean(values.values()) for share, values in known.items()}
@@ -126,15 +127,13 @@ def falls_faster(evidence: Evidence, bend: float) -> Finding:
         return missing(f"scores without pruning, near {bend:g} % and beyond")
     before, beyond = 10 * curve[at] / at, 10 * (curve[last] - curve[at]) / (last - at)
     unit = "BLEU" if scores[0].translated else "% of the score"
-    numbers = (
-        f"loss per tenth of the heads: {before:.2f} {unit} up to {at:g} %, "
-        f"{beyond:.2f} from there to {last:g} %"
-    )
+    after = f"{beyond:.2f} from there to {last:g} %"
+    numbers = f"loss per tenth of the heads: {before:.2f} {unit} up to {at:g} %, {after}"
     places = known[at]
     leads = [
         10 * (known[last][where] - places[where]) / (last - at) - 10 * places[where] / at
         for where in places
     ]
     whole = all_of_wmt(target for _, target in places) or all_of_glue(task for task, _ in places)
-    strength = spread_words(cells_of(losses), evidence.printed)
-    return judged(above(leads, 0.0, whole), numbers, strength, scores_of(losses))
+    outcome = above(leads, 0.0, whole)
+    return from_cells(evidence, outcome, numbers, [loss.cell for loss in losses])

@@ -10,6 +10,7 @@ model 12 times of 13. Pairs scored by the same trained models count as one group
 from __future__ import annotations
 
 from collections.abc import Hashable, Sequence
+from dataclasses import replace
 from functools import partial
 from statistics import fmean
 
@@ -19,9 +20,9 @@ from deadhead.results.statistics import beyond_luck, compare_with_seeds
 from .claim import Claim
 from .evidence import Evidence
 from .scope import Scope
-from .searches import BOTH, OF, TASKS, chance, gain, paired
+from .searches import TASKS, chance, paired
 from .strength import LEVEL, lucky_share, signs
-from .subjects import ON_POS_AND_NER, Models, any_model
+from .subjects import BOTH, OF, ON_POS_AND_NER, Models, any_model
 from .verdict import FAILS, HOLDS, UNSHOWN, Finding, Outcome, judged, missing
 
 NAME = "luck"  # where other claims have the name of their paper
@@ -37,8 +38,9 @@ def beats(evidence: Evidence, arm: str) -> Finding:
     """Whether the lowest-k search beats a control of the same size by more than chance."""
     both = [s for s in evidence.searches if {"lowest", arm} <= set(s.arms) and s.source != s.target]
     searches = [s for s in both if s.arms["lowest"].budget == s.arms[arm].budget]
-    groups = [_group(s) for s in searches]
-    leads = [gain(s) - gain(s, arm) for s in searches]
+    # The training behind a pair: the trial of the unpruned model; printed pairs have none.
+    groups = [s.trials[0] if s.trials else _training(s) for s in searches]
+    leads = [s.gain() - s.gain(arm) for s in searches]
     ahead = f"{sum(lead > 0 for lead in leads)} of {len(searches)} pairs"
     if len(set(groups)) < FEWEST:
         mean = f"by {fmean(leads):+.2f} points on average" if leads else ""
@@ -63,10 +65,7 @@ def beats(evidence: Evidence, arm: str) -> Finding:
     return judged(outcome, numbers, strength, searches)
 
 
-def _group(search: Search) -> Hashable:
-    """The training behind a pair: the trial of the unpruned model; printed pairs have none."""
-    if search.trials:
-        return search.trials[0]
+def _training(search: Search) -> Hashable:
     target = "" if search.setting == "cross-lingual" else search.target
     return search.model, search.task, search.source, target
 
@@ -101,7 +100,7 @@ def more_than_lucky(evidence: Evidence, task: str) -> Finding:
             f"lowest-k searches on {task} of more pairs: luck alone would help nearly all of the "
             f"{len(searches)} there are"
         )
-    better = sum(gain(s) > 0 for s in searches)
+    better = sum(s.gain() > 0 for s in searches)
     numbers = f"{better} of {len(searches)} pairs gain ({border} would be more than luck)"
     strength = f"{chance(searches)}; pairs counted as independent; early stops have less luck"
     fewer = binom.cdf(better, len(searches), share) < LEVEL
@@ -110,36 +109,24 @@ def more_than_lucky(evidence: Evidence, task: str) -> Finding:
 
 
 # The paper has these controls for one model only, and counts pairs of both.
-CONTROLLED = Scope(
-    models=Models("", OF["mbert"].own, (any_model,)),
-    tasks=ON_POS_AND_NER,
-    searches=True,
-    together=True,
-    general=True,
-)
 COUNTED = Scope(
     models=Models("", BOTH.own, (any_model,)), searches=True, together=True, general=True
 )
+CONTROLLED = replace(
+    COUNTED, models=Models("", OF["mbert"].own, (any_model,)), tasks=ON_POS_AND_NER
+)
+# fmt: off
 CLAIMS = (
     *(
-        Claim(
-            f"L-{arm}",
-            "points",
-            partial(beats, arm=arm),
-            CONTROLLED,
-            f"The best of the lowest-k search beats the best of as many trials with {trials}.",
-        )
+        Claim(f"L-{arm}", "points", partial(beats, arm=arm), CONTROLLED,
+              f"The best of the lowest-k search beats the best of as many trials with {trials}.")
         for arm, trials in ARMS.items()
     ),
     *(
-        Claim(
-            f"L-count-{name}",
-            "pairs",
-            partial(more_than_lucky, task=task),
-            COUNTED,
-            f"On {name} cutting the lowest-ranked heads helps more pairs than the best of as many "
-            "equally good trials would.",
-        )
+        Claim(f"L-count-{name}", "pairs", partial(more_than_lucky, task=task), COUNTED,
+              f"On {name} cutting the lowest-ranked heads helps more pairs than the best of as "
+              "many equally good trials would.")
         for name, task in TASKS.items()
     ),
 )
+# fmt: on

@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from contextlib import suppress
 from functools import cache
 from math import isnan
 
 from deadhead.errors import DeadheadError
-from deadhead.results import RankedHeads, Search
 from deadhead.results.statistics import Correlation, with_distance, with_similarity
 from deadhead.tasks.distances import distances
 
@@ -25,16 +25,15 @@ def rhos(evidence: Evidence) -> tuple[Rho, ...]:
     if evidence.rhos:
         return evidence.rhos
     groups: dict[tuple[str, str, str], list[Gain]] = {}
-    for s in filter(_fits, single(evidence)):
-        gain = (s.source, s.target, s.arms["lowest"].gain)
-        groups.setdefault((s.model, s.task, s.setting), []).append(gain)
+    for s in single(evidence):
+        if s.source != s.target and s.task in TASKS.values() and s.setting in (CROSS, MULTI):
+            gain = (s.source, s.target, s.gain())
+            groups.setdefault((s.model, s.task, s.setting), []).append(gain)
     rows = []
     for (model, task, setting), gains in groups.items():
         place = (model, task, "gradient")
-        rankings = {
-            r.language: r for r in evidence.rankings if (r.model, r.task, r.method) == place
-        }
-        similarity = _with_similarity(gains, rankings)
+        known = [r for r in evidence.rankings if (r.model, r.task, r.method) == place]
+        similarity = _with_similarity(gains, {r.language: r.scores for r in known})
         if similarity is None:
             continue  # URIEL is slow: only for those who have rankings of these languages as well
         correlations = {"uriel distance": _with_distance(gains), "ranking similarity": similarity}
@@ -45,33 +44,19 @@ def rhos(evidence: Evidence) -> tuple[Rho, ...]:
     return tuple(rows)
 
 
-def _fits(search: Search) -> bool:
-    """Whether a search is on a task and in a setting of the paper, into another language."""
-    another = search.source != search.target
-    return another and search.task in TASKS.values() and search.setting in (CROSS, MULTI)
-
-
 def _with_distance(gains: Sequence[Gain]) -> Correlation | None:
     """None if URIEL, or its package, is not there."""
-    if len(gains) < FEWEST:
-        return None
-    try:
-        return with_distance(gains, _distances)[DISTANCE]
-    except DeadheadError:
-        return None
-
-
-def _distances(source: str, target: str) -> Mapping[str, float]:
-    return distances(source, target, [DISTANCE])
+    with suppress(DeadheadError):
+        if len(gains) >= FEWEST:
+            return with_distance(gains, lambda a, b: distances(a, b, [DISTANCE]))[DISTANCE]
+    return None
 
 
 def _with_similarity(
-    gains: Sequence[Gain], rankings: Mapping[str, RankedHeads]
+    gains: Sequence[Gain], rankings: Mapping[str, Mapping[str, float]]
 ) -> Correlation | None:
     ranked = [gain for gain in gains if gain[0] in rankings and gain[1] in rankings]
-    if len(ranked) < FEWEST:
-        return None
-    try:
-        return with_similarity(ranked, {name: one.scores for name, one in rankings.items()})
-    except DeadheadError:
-        return None
+    with suppress(DeadheadError):
+        if len(ranked) >= FEWEST:
+            return with_similarity(ranked, rankings)
+    return None

@@ -103,20 +103,15 @@ def judge_in_scope(scope: Scope, judge: Callable[..., Finding], evidence: Eviden
     compared = scope.others is not None
     findings = [judge(p.evidence, p.other) if compared else judge(p.evidence) for p in parts]
     known = [pair for pair in zip(parts, findings, strict=True) if pair[1].verdict != OPEN]
+    anywhere = scope.general or evidence.printed
     if not known:
-        return _untested(scope, evidence) if _elsewhere(scope, evidence) else findings[0]
+        pairs = _pairs(evidence)
+        here = anywhere or not pairs or any(scope.covers([pair]) for pair in pairs)
+        return findings[0] if here else _untested(scope, evidence)
     together = _all([_with_names(finding, part, scope) for part, finding in known])
-    own = all(scope.covers(*part.sides(finding)) for part, finding in known)
-    if scope.general or evidence.printed or own:
+    if anywhere or all(scope.covers(*part.sides(finding)) for part, finding in known):
         return together
     return _untested(scope, evidence, together)
-
-
-def _elsewhere(scope: Scope, evidence: Evidence) -> bool:
-    """Whether a study has results, but none that the claim is about."""
-    pairs = _pairs(evidence)
-    specific = not scope.general and not evidence.printed
-    return specific and bool(pairs) and not any(scope.covers([pair]) for pair in pairs)
 
 
 def _untested(scope: Scope, evidence: Evidence, replacement: Finding | None = None) -> Finding:
@@ -138,6 +133,7 @@ def _pairs(evidence: Evidence) -> dict[tuple[str, str], None]:
 
 
 def _by_task(evidence: Evidence, models: Models, tasks: Tasks) -> list[_Part]:
+    """The evidence on each model; with `tasks.separate`, on each task and source language too."""
     measures = [one for one in evidence.measures if one.name == tasks.measure]
     results: Iterable[Scored] = measures if tasks.measure else evidence.scores
     possible = tasks.possible(results)
@@ -147,21 +143,15 @@ def _by_task(evidence: Evidence, models: Models, tasks: Tasks) -> list[_Part]:
         separate = tasks.separate and isinstance(result, Score)
         apart = (result.task, result.source) if separate else ()  # type: ignore[union-attr]
         groups.setdefault((result.model, *apart), []).append(result)
-    return [
-        _Part(_evidence(group, evidence.printed), _source(group) if tasks.separate else "")
-        for group in groups.values()
-    ]
-
-
-def _evidence(group: Sequence[Scored], printed: bool) -> Evidence:
-    scores = tuple(result for result in group if isinstance(result, Score))
-    measures = tuple(result for result in group if isinstance(result, Measurement))
-    return Evidence(scores=scores, measures=measures, printed=printed)
-
-
-def _source(group: Sequence[Scored]) -> str:
-    source = next((result.source for result in group if isinstance(result, Score)), "en")
-    return "" if source == "en" else source
+    parts = []
+    for (_, *place), group in groups.items():
+        one = Evidence(
+            scores=tuple(result for result in group if isinstance(result, Score)),
+            measures=tuple(result for result in group if isinstance(result, Measurement)),
+            printed=evidence.printed,
+        )
+        parts.append(_Part(one, "" if not place or place[1] == "en" else place[1]))
+    return parts
 
 
 def _by_model(evidence: Evidence, models: Sequence[str], together: bool = False) -> list[_Part]:

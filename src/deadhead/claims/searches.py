@@ -10,29 +10,11 @@ from deadhead.results import Search
 from .evidence import Evidence
 from .rule import over_repeats
 from .strength import LEVEL, by_luck, interval, luck_p
-from .subjects import MULTI as MBERT
-from .subjects import XLM, Models, any_model, is_mbert, is_xlmr, multilingual
 
 TASKS = {"POS": "pos", "NER": "ner", "SF": "slots"}
 CROSS, MULTI = "cross-lingual", "multi-lingual"
 # The LRP of the paper's time; the epsilon rule is of 2024 and ranks heads differently.
 PAPER_LRP = "lrp rule=alpha-beta"
-OF = {
-    "mbert": Models(
-        "mBERT",
-        (MBERT,),
-        (is_mbert, lambda m: multilingual(m) and not is_xlmr(m), lambda m: not is_xlmr(m)),
-    ),
-    "xlm-r": Models(
-        "XLM-R",
-        (XLM,),
-        (is_xlmr, lambda m: multilingual(m) and not is_mbert(m), lambda m: not is_mbert(m)),
-    ),
-}
-BOTH = Models(
-    "mBERT and XLM-R", (MBERT, XLM), (lambda m: is_mbert(m) or is_xlmr(m), multilingual, any_model)
-)
-MODELS = {name: models.own[0] for name, models in OF.items()}
 
 
 def single(evidence: Evidence, task: str = "", rank: str = "gradient") -> list[Search]:
@@ -71,14 +53,11 @@ def lead_noise(searches: Sequence[Search], arm: str) -> list[float | None]:
 
 def chance(searches: Sequence[Search]) -> str:
     """What luck alone would give the best trials of searches, and what unpruned seeds gained."""
-    words = by_luck(_better(searches), _budgets(searches))
-    seeds = gains_of_seeds(searches)
+    words, seeds = by_luck(_better(searches), _budgets(searches)), gains_of_seeds(searches)
     if not seeds:
         return words
-    return (
-        f"{words}; the best of as many unpruned seeds gains {fmean(seeds):+.2f} on average, "
-        f"in {sum(v > 0 for v in seeds)} of {len(seeds)}"
-    )
+    gains = f"{fmean(seeds):+.2f} on average, in {sum(v > 0 for v in seeds)} of {len(seeds)}"
+    return f"{words}; the best of as many unpruned seeds gains {gains}"
 
 
 def lucky_count(searches: Sequence[Search]) -> bool:
@@ -92,24 +71,19 @@ def lucky_mean(searches: Sequence[Search]) -> bool:
     False without that control.
     """
     seeds = gains_of_seeds(searches)
-    leads = [gain(s) - other for s, other in zip(searches, seeds, strict=False)]
+    leads = [s.gain() - other for s, other in zip(searches, seeds, strict=False)]
     return bool(leads) and fmean(leads) <= (interval(leads) if len(leads) > 1 else 0.0)
 
 
 def gains_of_seeds(searches: Sequence[Search]) -> list[float]:
     """What the best of as many unpruned seeds gains in each search; empty if one has no seeds."""
     arms = [(s.arms["lowest"], s.arms.get("seeds")) for s in searches]
-    if not all(seeds is not None and seeds.budget == low.budget for low, seeds in arms):
-        return []
-    return [gain(s, "seeds") for s in searches]
-
-
-def gain(search: Search, arm: str = "lowest") -> float:
-    return search.arms[arm].gain
+    known = all(seeds is not None and seeds.budget == low.budget for low, seeds in arms)
+    return [s.gain("seeds") for s in searches] if known else []
 
 
 def _better(searches: Sequence[Search]) -> int:
-    return sum(gain(s) > 0 for s in searches)
+    return sum(s.gain() > 0 for s in searches)
 
 
 def _budgets(searches: Sequence[Search]) -> list[int]:

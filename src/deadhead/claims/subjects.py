@@ -88,17 +88,14 @@ class Models:
         return _label(models, self.name, len(own) == len(models), any(map(self.own_kind, models)))
 
 
-def none(results: list[Scored]) -> list[Scored]:
-    return []
-
-
 @dataclass(frozen=True)
 class Tasks:
     """Some tasks; or, with `measure`, what was measured on models trained on them."""
 
     name: str  # as the paper calls them; empty where a claim is about any task
     own: tuple[str, ...]
-    replacements: Callable[[list[Scored]], list[Scored]] = none  # chooses from other tasks
+    # Chooses from the results of other tasks; by default none replaces these.
+    replacements: Callable[[list[Scored]], list[Scored]] = lambda results: []
     measure: str = ""
     separate: bool = False  # judge each task and source language separately, as for XNLI
 
@@ -154,16 +151,12 @@ def _across_languages(results: list[Scored]) -> list[Scored]:
     return [score for score in scores if targets[score.model, score.task, score.source] > 1]
 
 
-def _of_translators(results: list[Scored]) -> list[Scored]:
-    return [result for result in results if result.translated]
-
-
 ON_GLUE = Tasks("GLUE", GLUE, _in_one_language)
 ON_THE_FOUR = Tasks("GLUE", GLUE)  # for claims about single tasks of them
 ON_QNLI_AND_SST2 = Tasks("qnli and sst2", ("qnli", "sst2"))
 ON_XNLI = Tasks("XNLI", ("xnli",), _across_languages, separate=True)
 ON_BOTH = Tasks("XNLI and GLUE", ("xnli", *GLUE))
-ON_WMT = Tasks("WMT14", ("wmt14",), _of_translators)
+ON_WMT = Tasks("WMT14", ("wmt14",), lambda results: [one for one in results if one.translated])
 ON_POS_AND_NER = Tasks("", ("pos", "ner"), _of_encoders)
 
 
@@ -179,3 +172,19 @@ BESIDE = Models("BERT", (BASE,), (is_bert, lambda model: not multilingual(model)
 EITHER = Models(
     "mBERT and BERT", (MULTI, BASE), (lambda model: is_mbert(model) or is_bert(model), any_model)
 )
+OF = {
+    "mbert": Models(
+        "mBERT",
+        (MULTI,),
+        (is_mbert, lambda m: multilingual(m) and not is_xlmr(m), lambda m: not is_xlmr(m)),
+    ),
+    "xlm-r": Models(
+        "XLM-R",
+        (XLM,),
+        (is_xlmr, lambda m: multilingual(m) and not is_mbert(m), lambda m: not is_mbert(m)),
+    ),
+}
+BOTH = Models(
+    "mBERT and XLM-R", (MULTI, XLM), (lambda m: is_mbert(m) or is_xlmr(m), multilingual, any_model)
+)
+MODELS = {name: models.own[0] for name, models in OF.items()}

@@ -1,7 +1,7 @@
-"""Verdicts on claims, and the two answers that the function of a claim may give.
+"""Verdicts on claims, and the answers that the function of a claim may give.
 
-`judged` is the outcome of a rule (`rule.py`) with the numbers behind it; `missing` says which
-evidence is not there.
+`judged` and `from_cells` are the outcome of a rule (`rule.py`) with the numbers behind it;
+`missing` says which evidence is not there.
 """
 
 from __future__ import annotations
@@ -12,6 +12,9 @@ from typing import Any
 
 from deadhead.results import Measurement, Merged, RankedHeads, Score, Search
 
+from .evidence import Evidence, Mean
+from .strength import spread_words
+
 HOLDS, UNSHOWN, FAILS = "holds", "compatible, not shown", "does not hold"
 UNTESTED = "not tested here"  # the claim is about other models or tasks
 OPEN = "not enough data"
@@ -20,6 +23,8 @@ VERDICTS = (HOLDS, UNSHOWN, FAILS, UNTESTED, OPEN)
 NO, IN_PART, LUCKY = "does not follow", "follows in part", "no more than luck"
 
 MOST_TRIALS = 300  # ids that `to_dict` lists
+COLUMNS = ("claim", "statement", "verdict", "margin", "numbers", "how sure")  # of `markdown`
+Result = Score | Search | Merged | Measurement | RankedHeads
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -76,14 +81,15 @@ def judged(
     outcome: Outcome,
     numbers: str,
     strength: str = "",
-    rests_on: Iterable[Score | Search | Merged | Measurement | RankedHeads] = (),
+    rests_on: Iterable[Result | Mean] = (),
     lucky: bool = False,
 ) -> Finding:
     """An outcome with the numbers behind it.
 
     rests_on: the results that were read. lucky: luck alone would give the same.
     """
-    results = list(rests_on)
+    groups = [one.scores if isinstance(one, Mean) else (one,) for one in rests_on]
+    results: list[Result] = [result for group in groups for result in group]
     ids = dict.fromkeys(
         result.trials if isinstance(result, Search | Merged) else (result.trial,)
         for result in results
@@ -97,13 +103,34 @@ def judged(
         verdict=outcome.verdict,
         margin=round(outcome.margin, 4) + 0.0,
         numbers=numbers,
-        strength="; ".join(part for part in parts if part),
+        strength="; ".join(filter(None, parts)),
         trials=tuple(trials),
         on=tuple(dict.fromkeys((result.model, result.task) for result in results)),
         lucky=lucky,
     )
 
 
+def from_cells(
+    evidence: Evidence, outcome: Outcome, numbers: str, cells: Iterable[Mean], strength: str = ""
+) -> Finding:
+    """An outcome with the mean scores behind it; its strength ends with their spread."""
+    known = list(cells)
+    spread = spread_words(known, evidence.printed)
+    return judged(outcome, numbers, f"{strength}; {spread}" if strength else spread, known)
+
+
 def missing(evidence: str) -> Finding:
     """The evidence that would be needed and is not there."""
     return Finding(verdict=OPEN, numbers=f"missing: {evidence}")
+
+
+def markdown(verdicts: Iterable[Verdict]) -> str:
+    """A Markdown table with a row for each verdict, in bold where a claim does not hold."""
+    rows: list[tuple[str, ...]] = [COLUMNS, ("---",) * len(COLUMNS)]
+    for one in verdicts:
+        margin = "" if one.margin is None else f"{one.margin:+.3g} {one.unit}"
+        word = f"**{one.verdict}**" if one.verdict == FAILS else one.verdict
+        word += f": {one.follows}" if one.follows else ""
+        texts = (one.id, one.statement, word, margin, one.numbers, one.strength)
+        rows.append(tuple(text.replace("|", "\\|") for text in texts))
+    return "".join(f"| {' | '.join(row)} |\n" for row in rows)

@@ -65,7 +65,7 @@ def claims(
     """
     from deadhead.claims import check
     from deadhead.claims import published as of_papers
-    from deadhead.claims.markdown import markdown
+    from deadhead.claims.verdict import markdown
     from deadhead.results import Study
     from deadhead.studies.store.records import damage
 

@@ -1,44 +1,49 @@
-"""What the opened records say about single heads: rankings, measures, removals."""
+"""The records that the page shows, and what they say about heads: rankings, measures, removals."""
 
 from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Iterator, Mapping
+from contextlib import suppress
+from itertools import chain
+from typing import Any
 
 from deadhead.errors import DeadheadError
 from deadhead.layout import Head
 from deadhead.measures import MEASURES, HeadMap, Measure
 from deadhead.results import RankedHeads, Study
-from deadhead.results.from_record import by_stage, ranking_of
+from deadhead.results.cells import Cell, as_dict, matches
+from deadhead.results.records import by_stage, ranking_of
 from deadhead.studies.store.records import Record
 
-from .labels import joined
+from .labels import STAGES, joined
 
 BLOCKS = ("encoder", "decoder", "cross")  # in the order of the page
 RANKING, REMOVED, ENTROPY_CHANGE = "ranking", "removed", "entropy_change"
+LEGENDS = {
+    RANKING: "score",
+    REMOVED: "share of trials",
+    ENTROPY_CHANGE: "|change| of entropy, nats",
+}
 
 
 def layout(study: Study) -> dict[str, list[int]]:
     """Heads of each layer by block, as far as records name them; all layers are taken as equal."""
+    names: set[str] = set()
+    for record in study.records.values():
+        names.update(record.removed)
+        if (ranking := ranking_of(record)) is not None:
+            names.update(ranking.scores)
+        for maps in measured_maps(record).values():
+            names.update(*maps.values())
     sizes: dict[str, tuple[int, int]] = {}
-    for name in {head for record in study.records.values() for head in _named(record)}:
-        try:
+    for name in names:
+        with suppress(DeadheadError):
             head = Head.parse(name)
-        except DeadheadError:
-            continue
-        layers, heads = sizes.get(head.block, (0, 0))
-        sizes[head.block] = (max(layers, head.layer + 1), max(heads, head.index + 1))
+            layers, heads = sizes.get(head.block, (0, 0))
+            sizes[head.block] = (max(layers, head.layer + 1), max(heads, head.index + 1))
     order = sorted(sizes, key=lambda b: (BLOCKS.index(b) if b in BLOCKS else len(BLOCKS), b))
     return {block: [sizes[block][1]] * sizes[block][0] for block in order}
-
-
-def _named(record: Record) -> Iterator[str]:
-    yield from record.removed
-    if (ranking := ranking_of(record)) is not None:
-        yield from ranking.scores
-    for maps in measured_maps(record).values():
-        for values in maps.values():
-            yield from values
 
 
 def map_measures() -> dict[str, HeadMap]:
@@ -87,4 +92,60 @@ def rankings(study: Study) -> dict[str, tuple[str, Mapping[str, float]]]:
 
 
 def removed_counts(study: Study) -> Counter[str]:
-    return Counter(head for record in study.records.values() for head in record.removed)
+    return Counter(chain.from_iterable(record.removed for record in study.records.values()))
+
+
+def shows() -> dict[str, str]:
+    """What a figure of heads can show -> the title of its scale."""
+    return LEGENDS | {name: measure.legend for name, measure in map_measures().items()}
+
+
+def chosen(study: Study, where: Mapping[str, Any] | None = None) -> Iterator[tuple[Cell, Record]]:
+    """The done records with these labels, each with its cell."""
+    cells = study.by_trial
+    for trial, record in study.records.items():
+        cell = cells.get(trial)
+        if cell is None or record.state != "done":
+            continue
+        if matches(cell, next(iter(cell.languages), ""), where or {}):
+            yield cell, record
+
+
+def panel_label(cell: Cell, axis: str) -> str:
+    """The label of a cell on an axis; a number comes with the name of the axis."""
+    label = cell.axes.get(axis) if axis else ""
+    return f"{axis} {label}" if isinstance(label, int | float) else joined(label)
+
+
+def head_values(
+    study: Study, cell: Cell, record: Record, show: str, axis: str
+) -> Iterator[tuple[str, Mapping[str, float]]]:
+    """The values of a record's heads, each map of them with the panel it belongs to."""
+    panel = panel_label(cell, axis)
+    if show == RANKING:
+        if (ranking := ranking_of(record)) is not None:
+            yield panel or ranking_name(study, record, ranking), ranking.scores
+    elif show == REMOVED:
+        yield panel, dict.fromkeys(record.removed, 1.0)
+    elif show == ENTROPY_CHANGE:
+        if change := entropy_change(record):
+            yield panel, change
+    else:
+        is_change = map_measures()[show].is_change
+        for stage, maps in measured_maps(record).items():
+            if maps.get(show) and (not is_change or stage == "after"):
+                yield joined(panel, "" if is_change else STAGES[stage]), maps[show]
+
+
+def entropy_change(record: Record) -> dict[str, float]:
+    """How far the entropy of each head that is left changes in epoch 1.
+
+    Over the whole training if nothing was measured after epoch 1.
+    """
+    stages = {stage: as_dict(m.get("entropy")) for stage, m in by_stage(record).items()}
+    before, later = stages.get("before", {}), stages.get("first") or stages.get("after") or {}
+    return {
+        head: abs(later[head] - value)
+        for head, value in before.items()
+        if later.get(head) is not None
+    }

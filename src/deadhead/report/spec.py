@@ -59,33 +59,43 @@ def option(check: Check, default: Any = "", required: bool = False, read: Any = 
     return dataclasses.field(default=default, metadata=metadata)
 
 
-def text() -> Any:
+def typed(kind: type, noun: str, default: Any) -> Any:
     def check(value: Any, names: Names | None) -> Iterator[Problem]:
-        if not isinstance(value, str):
-            yield (), f"expected a text, got {value!r}."
+        if not isinstance(value, kind):
+            yield (), f"expected {noun}, got {value!r}."
 
-    return option(check)
+    return option(check, default)
+
+
+def text() -> Any:
+    return typed(str, "a text", "")
+
+
+def flag() -> Any:
+    return typed(bool, "true or false", False)
+
+
+def _check_axis(value: Any, names: Names | None) -> Iterator[Problem]:
+    if not isinstance(value, str):
+        yield (), f"expected the name of one axis, got {value!r}."
+    elif names is not None and value not in names.axes:
+        yield (), unknown_name("axis", value, names.axes).message
 
 
 def axis(required: bool = False) -> Any:
-    def check(value: Any, names: Names | None) -> Iterator[Problem]:
-        if not isinstance(value, str):
-            yield (), f"expected the name of one axis, got {value!r}."
-        elif names is not None and value not in names.axes:
-            yield (), unknown_name("axis", value, names.axes).message
+    return option(_check_axis, required=required)
 
-    return option(check, required=required)
+
+def _check_axes(value: Any, names: Names | None) -> Iterator[Problem]:
+    listed = value if isinstance(value, list) else [value]
+    if not all(isinstance(name, str) for name in listed):
+        yield (), f"expected the name of an axis or a list of names, got {value!r}."
+    else:
+        yield from (problem for name in listed for problem in _check_axis(name, names))
 
 
 def axes() -> Any:
-    def check(value: Any, names: Names | None) -> Iterator[Problem]:
-        for name in value if isinstance(value, list) else [value]:
-            if not isinstance(name, str):
-                yield (), f"expected the name of an axis or a list of names, got {value!r}."
-            elif names is not None and name not in names.axes:
-                yield (), unknown_name("axis", name, names.axes).message
-
-    return option(check, (), read=lambda v: (v,) if isinstance(v, str) else tuple(v))
+    return option(_check_axes, (), read=lambda v: (v,) if isinstance(v, str) else tuple(v))
 
 
 def word(*words: str, default: str | None = None) -> Any:
@@ -98,14 +108,6 @@ def choice(words: Callable[[], Collection[str]], default: str = "", required: bo
             yield (), unknown_name("value", value, words()).message
 
     return option(check, default, required)
-
-
-def flag() -> Any:
-    def check(value: Any, names: Names | None) -> Iterator[Problem]:
-        if not isinstance(value, bool):
-            yield (), f"expected true or false, got {value!r}."
-
-    return option(check, False)
 
 
 def _check_where(value: Any, names: Names | None) -> Iterator[Problem]:
@@ -137,11 +139,8 @@ def _check_published(value: Any, names: Names | None) -> Iterator[Problem]:
         yield (), f"expected the name of a CSV file, got {value!r}."
     elif names is not None and published(value, names.folder) is None:
         known = unknown_name("table of a built-in recipe", value, published_files()).message
-        yield (
-            (),
-            f"there is no file {value} beside the recipe"
-            + (f", and {known}" if "/" in value else "."),
-        )
+        more = f", and {known}" if "/" in value else "."
+        yield (), f"there is no file {value} beside the recipe{more}"
 
 
 # The specs -------------------------------------------------------------------------------------
@@ -276,12 +275,11 @@ def specs(entries: Any, kinds: Mapping[str, type[D]], default: str = "") -> Iter
     """The specs of a stored recipe's entries; a warning names each that this version cannot read."""
     for entry in entries if isinstance(entries, list) else ():
         kind = kind_of(entry, kinds, default)
-        problem = (
-            next((text for _, text in problems(entry, kind)), "")
-            if kind is not None
-            else f"expected a kind of {', '.join(kinds)}."
-        )
-        if kind is not None and not problem:
-            yield read(entry, kind)
+        if kind is None:
+            problem = f"expected a kind of {', '.join(kinds)}."
         else:
-            warnings.warn(f"skipped {entry!r} of the study's recipe: {problem}", stacklevel=2)
+            problem = next((text for _, text in problems(entry, kind)), "")
+            if not problem:
+                yield read(entry, kind)
+                continue
+        warnings.warn(f"skipped {entry!r} of the study's recipe: {problem}", stacklevel=2)

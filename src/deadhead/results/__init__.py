@@ -11,15 +11,5 @@ from .frame import frame
 from .model import Arm, Measurement, Merged, Pick, RankedHeads, Score, Search
 from .study import Study, arms
 
-__all__ = [
-    "Arm",
-    "Measurement",
-    "Merged",
-    "Pick",
-    "RankedHeads",
-    "Score",
-    "Search",
-    "Study",
-    "arms",
-    "frame",
-]
+__all__ = ["Arm", "Measurement", "Merged", "Pick", "RankedHeads", "Score", "Search", "Study"]
+__all__ += ["arms", "frame"]

@@ -10,14 +10,14 @@ from ast import literal_eval
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cache, cached_property
-from typing import Any
+from typing import Any, NamedTuple
 
+from deadhead.errors import DeadheadError
 from deadhead.studies.store.records import Summary
-from deadhead.studies.trial import Removal, label, strategy_of
-from deadhead.tasks import points
+from deadhead.studies.trial import Removal, label
+from deadhead.tasks import points, task_of
 
 from .model import Score
-from .task_facts import task_facts
 
 LANGUAGE = ("language", "target")
 PRUNING = ("remove", "strategy", "amount", "draw", "arm", "k")  # axes that pruning changes
@@ -26,6 +26,24 @@ APART = ("model", "task", "source")  # labels that distinguish recipes drawn tog
 NOTHING = {"remove": "none", "strategy": "none"}
 UNCHANGED = frozenset((str, int, float))  # types of labels that stay as they are
 LABELLED = ("model", "task", "source", "train", "seed", "remove")  # fixed fields in tables
+
+
+class TaskFacts(NamedTuple):
+    """The name of a task without the corpus, its kind, and the one metric that tables show."""
+
+    name: str
+    kind: str = ""
+    metric: str = ""
+
+
+@cache
+def task_facts(task: str) -> TaskFacts:
+    """The facts of a task by its name in a recipe; kind and metric are empty if it is unknown."""
+    try:
+        known = task_of(task)
+    except (DeadheadError, OSError):  # its task file may be missing
+        return TaskFacts(task)
+    return TaskFacts(known.name, known.kind, known.metric)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -60,10 +78,14 @@ class Cell:
 
     def parts(self, language: str) -> Any:
         """Tenths of the language's training set that are trained on; None is all of it."""
-        parts = _label(_parts(self.summary, language))
+        parts = label(_parts(self.summary, language))
         if parts is not None:
             return parts
         return self.axes.get("data.target_parts", self.axes.get("data.parts"))
+
+    def without(self, *axes: str) -> frozenset[tuple[str, Any]]:
+        """Its labels on all other axes: cells that share these differ in the axes at most."""
+        return frozenset([pair for pair in self.axes.items() if pair[0] not in axes])
 
     def variants(self, names: Iterable[str]) -> list[dict[str, str]]:
         """The splits and metrics it was scored by, if these are axes of a table or figure."""
@@ -167,10 +189,8 @@ def make_cell(
     fields = {**(summary.trial if summary is not None else {}), **fixed, **labels}
     remove = fields.get("remove")
     removed = NOTHING if remove is None or remove == "none" else _removal(repr(remove))
-    if "remove" in fields:
-        fields |= removed
-    axes = {name: _label(fields[name]) for name in LABELLED if name in fields}
-    axes |= {name: _label(value) for name, value in labels.items() if name not in LABELLED}
+    known = {**{name: fields[name] for name in LABELLED if name in fields}, **labels}
+    axes = {n: v if type(v) in UNCHANGED else label(v) for n, v in known.items()}
     if "remove" in fields:
         axes |= removed
     train = as_tuple(fields.get("train", fields.get("source")))
@@ -196,19 +216,14 @@ def fixed_of(parts: Sequence[Mapping[str, Any]], labels: Mapping[str, Any]) -> M
     return next(agree, {})
 
 
-def _label(value: Any) -> Any:
-    return value if type(value) in UNCHANGED else label(value)  # fast for nearly all labels
-
-
 @cache
 def _removal(code: str) -> dict[str, Any]:
     """The labels of a removal, from its Python form: many cells share a few removals."""
-    remove = literal_eval(code)
-    if Removal.parse(remove) is None:
+    value = literal_eval(code)
+    if (removal := Removal.parse(value)) is None:
         return NOTHING
-    strategy = strategy_of(remove)
-    assert strategy is not None
-    return {"remove": label(remove), "strategy": strategy, "amount": label(remove[strategy])}
+    amount = label(removal.amount)
+    return {"remove": label(value), "strategy": removal.strategy, "amount": amount}
 
 
 @cache
@@ -266,18 +281,15 @@ def one_label(metrics: Mapping[str, float], train: Iterable[str], split: str, me
     If a share a of the labels is that one, its F1 is 2a / (1 + a) and that of all others is 0, so
     that F1 divided by the mean is the number of labels: a whole number.
     """
-    names = [f"{language}/{split}/" for language in train if metric in ("accuracy", "micro_f1")]
-    pairs = [
-        (metrics.get(name + metric), metrics.get(name + "macro_f1"))
-        for name in names
-        if name + metric in metrics
-    ]
-    labels = [
-        2 * share / (1 + share) / mean if share and share > 0 and mean else 0.0
-        for share, mean in pairs
-    ]
-    whole = (number > 1.5 and abs(number - round(number)) < 1e-6 for number in labels)
-    return bool(labels) and all(whole)
+    if metric not in ("accuracy", "micro_f1"):
+        return False
+    names = [name for lang in train if f"{(name := f'{lang}/{split}/')}{metric}" in metrics]
+    for name in names:
+        share, mean = metrics[name + metric], metrics.get(name + "macro_f1")
+        labels = 2 * share / (1 + share) / mean if share and share > 0 and mean else 0.0
+        if labels <= 1.5 or abs(labels - round(labels)) >= 1e-6:
+            return False
+    return bool(names)
 
 
 def plain_text(value: Any) -> str:
@@ -304,11 +316,6 @@ def parts_of(recipe: Mapping[str, Any]) -> list[Mapping[str, Any]]:
     included = recipe.get("include")
     parts = included if isinstance(included, list) else ()
     return [*(part for part in parts if isinstance(part, dict)), recipe]
-
-
-def as_names(value: Any) -> tuple[str, ...]:
-    """One axis or a list of them."""
-    return () if value is None else (value,) if isinstance(value, str) else tuple(value)
 
 
 def matches(cell: Cell, language: str, where: Mapping[str, Any]) -> bool:

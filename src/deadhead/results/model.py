@@ -139,6 +139,9 @@ class Search(OnTask):
     def lowest(self) -> Arm | None:
         return self.arms.get("lowest")
 
+    def gain(self, arm: str = "lowest") -> float:
+        return self.arms[arm].gain
+
     @property
     def pair(self) -> tuple[Any, ...]:
         """What two searches share that differ only in their seed."""

@@ -11,7 +11,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from math import isfinite
-from typing import Any
+from typing import Any, NamedTuple
 
 from deadhead.studies.store.records import Summary
 from deadhead.studies.trial import label
@@ -23,6 +23,14 @@ from .model import Arm, Merged, Pick, Search
 OF_AN_ARM = ("arm", "k", "remove", "draw")  # labels in which the trials of one search differ
 WAYS = {"gradient merge=md": "MD", "gradient merge=sd": "SD"}  # to merge rankings
 Group = tuple[tuple[str, Any], ...]  # the labels of a search
+
+
+class Tried(NamedTuple):
+    """The trials of an arm: those that are done, by k, and how many the recipe has."""
+
+    arm: str
+    done: Mapping[int, Summary]
+    planned: int
 
 
 def best(scores: Mapping[int, float]) -> int:
@@ -77,22 +85,14 @@ def arms_among(
             if cell.summary is not None and cell.state == "done":
                 records[k] = cell.summary
         scale = points(full.metric, 1.0) if in_points else 1.0
-        yield (
-            full,
-            {
-                language: [
-                    _arm(
-                        (group, arm, language),
-                        full=full,
-                        done=records,
-                        missing=planned[arm] - len(records),
-                        scale=scale,
-                    )
-                    for arm, records in done.items()
-                ]
-                for language in full.summary.trial.get("targets", ())
-            },
-        )
+        by_language = {
+            language: [
+                _arm(full, language, dict(group), scale, Tried(arm, trials, planned[arm]))
+                for arm, trials in done.items()
+            ]
+            for language in full.summary.trial.get("targets", ())
+        }
+        yield full, by_language
 
 
 def _groups(cells: Iterable[Cell]) -> dict[Group, dict[tuple[str, int], Cell]]:
@@ -107,17 +107,9 @@ def _groups(cells: Iterable[Cell]) -> dict[Group, dict[tuple[str, int], Cell]]:
     return groups
 
 
-def _arm(
-    key: tuple[Group, str, str],
-    *,
-    full: Cell,
-    done: Mapping[int, Summary],
-    missing: int,
-    scale: float,
-) -> Arm:
+def _arm(full: Cell, language: str, labels: dict[str, Any], scale: float, tried: Tried) -> Arm:
     assert full.summary is not None
-    group, arm, language = key
-    metric, trial = full.metric, full.summary.trial
+    metric, trial, done = full.metric, full.summary.trial, tried.done
     sources = trial.get("source", trial.get("train", ()))
     source = sources if isinstance(sources, str) else next(iter(sources), "")
     test, dev, source_dev = (
@@ -127,15 +119,15 @@ def _arm(
     score = full.summary.metrics.get(f"{language}/test/{metric}")
     base = float("nan") if score is None else score
     return Arm(
-        arm=arm,
+        arm=tried.arm,
         language=language,
         metric=metric,
-        labels=dict(group),
+        labels=labels,
         full=scale * base,
         scores={k: scale * value for k, value in test.items()},
         tried=tuple(test),
         picks=picks(base, test, dev, source_dev, scale),
-        missing=missing,
+        missing=tried.planned - len(done),
         trials={0: full.trial, **{k: summary.id for k, summary in done.items()}},
     )
 

@@ -6,7 +6,9 @@ the share of heads that a removal takes (one record for each), rankings, and mea
 
 from __future__ import annotations
 
+import csv
 import gc
+import io
 from collections import Counter
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
@@ -15,21 +17,20 @@ from functools import cached_property
 from pathlib import Path
 from typing import Any
 
+from deadhead.papers import published_files
 from deadhead.studies.store import folder as study_folder
 from deadhead.studies.store.folder import StudyError
 from deadhead.studies.store.records import Record, Summary, read_within, scan
 from deadhead.studies.study import described
 
-from .cells import LANGUAGE, Cell, as_dict, fixed_of, make_cell, parts_of, setting
-from .from_record import measures_of, ranking_of
+from .cells import LANGUAGE, Cell, as_dict, fixed_of, make_cell, parts_of, setting, task_facts
 from .model import Arm, Measurement, Merged, RankedHeads, Score, Search
-from .published import Rows, published_rows
-from .record_choice import by_use
+from .records import by_use, measures_of, ranking_of
 from .searches import arms_among, merged_among, searches_among
-from .task_facts import task_facts
 
 MOST_RECORDS = 800  # opened for the page
 TRIES = 8  # records without a ranking, after which no more are opened for it
+Rows = list[dict[str, str]]
 OUTSIDE = ("", "full")  # arms of cells that are not the pruned trials of a search
 
 
@@ -76,7 +77,7 @@ class Study:
             summaries=records.known,
             cells=cells,
             damaged=tuple(records.damaged),
-            published=published_rows(description),
+            published=_published(description),
         )
 
     @property
@@ -155,25 +156,27 @@ class Study:
         return self._opened[trial]
 
     @cached_property
-    def _chosen(self) -> dict[str, Record | None]:
-        chosen: dict[str, Record | None] = {}
-        readable = 0
+    def _chosen(self) -> tuple[dict[str, Record], list[str]]:
+        records: dict[str, Record] = {}
+        unreadable = []
         for trial in by_use(self.cells):
-            if readable >= MOST_RECORDS:
+            if len(records) >= MOST_RECORDS:
                 break
-            chosen[trial] = self.record(trial)
-            readable += chosen[trial] is not None
-        return chosen
+            if (record := self.record(trial)) is None:
+                unreadable.append(trial)
+            else:
+                records[trial] = record
+        return records, unreadable
 
-    @cached_property
+    @property
     def records(self) -> dict[str, Record]:
         """The records that the page shows, by id: all of a small study, else the most useful."""
-        return {trial: record for trial, record in self._chosen.items() if record is not None}
+        return self._chosen[0]
 
-    @cached_property
+    @property
     def unreadable(self) -> list[str]:
         """Records that the index knows and that turned out to be damaged when opened."""
-        return [trial for trial, record in self._chosen.items() if record is None]
+        return self._chosen[1]
 
     @cached_property
     def scores(self) -> tuple[Score, ...]:
@@ -269,3 +272,20 @@ def arms(folder: str | Path) -> list[Arm]:
         for same_arm in zip(*by_language.values(), strict=True)
         for arm in same_arm
     ]
+
+
+def _published(description: Mapping[str, Any]) -> dict[str, Rows]:
+    """The published numbers that the tables of a recipe name: file name -> rows.
+
+    The study keeps a copy of its files; without one the paper of a built-in recipe has it.
+    """
+    tables = as_dict(description.get("recipe")).get("tables")
+    names = [as_dict(table).get("published") for table in (tables or ())]
+    copies, paper = as_dict(description.get("published")), str(description.get("name", ""))
+    files: dict[str, Rows] = {}
+    for name in dict.fromkeys(name for name in names if isinstance(name, str)):
+        printed = published_files().get(f"{paper.partition('/')[0]}/{name}")
+        text = copies.get(name) or (printed.read_text(encoding="utf-8") if printed else "")
+        if text:
+            files[name] = list(csv.DictReader(io.StringIO(text)))
+    return files

@@ -39,6 +39,8 @@ class Strategy:
     short: str = ""  # in tables, before the amount; the name by default
     flag: str = ""  # of `deadhead prune`; the name by default
     draws: bool = False  # chooses at random, so that the seed of the draw matters
+    even: bool = False  # draws from all layers alike: the amount names none of them
+    nested: bool = False  # a larger amount contains the smaller: its draws are not independent
     needs_scores: bool = False  # chooses by the scores of a ranking
 
     def __call__(self, *args: Any, **options: Any) -> Heads:

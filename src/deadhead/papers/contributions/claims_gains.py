@@ -7,32 +7,18 @@ from functools import partial
 from itertools import product
 from statistics import fmean
 
+from deadhead.claims import rule
 from deadhead.claims.cases import all_pairs
 from deadhead.claims.claim import Claim
 from deadhead.claims.evidence import Evidence
 from deadhead.claims.from_papers import stated
-from deadhead.claims.rule import (
-    ABOUT,
-    above,
-    as_stated,
-    at_least,
-    count_as_stated,
-    every,
-    exactly,
-    most,
-    worst,
-)
 from deadhead.claims.scope import Scope
 from deadhead.claims.searches import (
-    BOTH,
     CROSS,
-    MODELS,
     MULTI,
-    OF,
     PAPER_LRP,
     TASKS,
     chance,
-    gain,
     lead_noise,
     lucky_count,
     lucky_mean,
@@ -41,7 +27,7 @@ from deadhead.claims.searches import (
     single,
 )
 from deadhead.claims.strength import FEWEST, LEVEL, signs
-from deadhead.claims.subjects import ON_POS_AND_NER, XLM, Models, is_xlmr
+from deadhead.claims.subjects import BOTH, MODELS, OF, ON_POS_AND_NER, XLM, Models, is_xlmr
 from deadhead.claims.verdict import FAILS, UNSHOWN, Finding, Outcome, judged, missing
 from deadhead.errors import DeadheadError
 from deadhead.results import Search
@@ -57,9 +43,9 @@ def pairs_that_gain(evidence: Evidence, task: str, better: float, pairs: float) 
     searches = select(evidence)
     if len(searches) < 6:
         return missing(f"lowest-k searches of six pairs on {task}")
-    count, n = sum(gain(s) > 0 for s in searches), len(searches)
+    count, n = sum(s.gain() > 0 for s in searches), len(searches)
     whole = all_pairs(searches, select, both_models=True)
-    outcome = count_as_stated(count, n, int(better), int(pairs), whole)
+    outcome = rule.count_as_stated(count, n, int(better), int(pairs), whole)
     numbers = f"{count} of {n} pairs gain (stated: {better:g} of {pairs:g})"
     return judged(outcome, numbers, chance(searches), searches, lucky_count(searches))
 
@@ -68,25 +54,22 @@ def of_setting(evidence: Evidence, task: str, setting: str) -> list[Search]:
     return [s for s in single(evidence, task) if s.setting == setting]
 
 
-def mean_gain(evidence: Evidence, stated: float, select: Select, needed: str) -> Finding:
-    """Whether the mean gain of the searches selected is the one stated."""
+def mean_gain(
+    evidence: Evidence, select: Select, needed: str, stated: float | None = None
+) -> Finding:
+    """Whether the mean gain of the searches selected is the number stated, or else above zero."""
     searches = select(evidence)
     whole = all_pairs(searches, select)
-    if not searches or (len(searches) < FEWEST and not whole):
+    if not searches or (len(searches) < FEWEST and not (whole and stated is not None)):
         return missing(needed)
-    values = [gain(s) for s in searches]
-    outcome = as_stated(values, stated, ABOUT * stated, whole, noise(searches))
-    numbers = f"mean gain {fmean(values):.3f} over {len(values)} pairs (stated: {stated:g})"
-    return judged(outcome, numbers, chance(searches), searches, lucky_mean(searches))
-
-
-def mean_gain_above_zero(evidence: Evidence, select: Select, needed: str) -> Finding:
-    searches = select(evidence)
-    if len(searches) < FEWEST:
-        return missing(needed)
-    values = [gain(s) for s in searches]
-    outcome = above(values, 0.0, all_pairs(searches, select), noise(searches))
-    numbers = f"mean gain {fmean(values):.3f} over {len(values)} pairs (no number stated)"
+    values = [s.gain() for s in searches]
+    if stated is None:
+        outcome, word = rule.above(values, 0.0, whole, noise(searches)), "no number stated"
+    else:
+        within = rule.ABOUT * stated
+        outcome = rule.as_stated(values, stated, within, whole, noise(searches))
+        word = f"stated: {stated:g}"
+    numbers = f"mean gain {fmean(values):.3f} over {len(values)} pairs ({word})"
     return judged(outcome, numbers, chance(searches), searches, lucky_mean(searches))
 
 
@@ -94,7 +77,7 @@ def mean_gain_of_both_settings(evidence: Evidence, stated: float, model: str) ->
     if {s.setting for s in paired(evidence, "pos")} != {CROSS, MULTI}:
         return missing(f"cross- and multi-lingual searches of {model} on pos")
     needed = f"searches of {model} on pos, of three pairs"
-    return mean_gain(evidence, stated, partial(paired, task="pos"), needed)
+    return mean_gain(evidence, partial(paired, task="pos"), needed, stated)
 
 
 def family(code: str) -> set[str]:
@@ -117,23 +100,24 @@ def losses_across_families(evidence: Evidence) -> Finding:
     searches = select(evidence)
     if len(searches) < 6:
         return missing("lowest-k searches of six pairs on ner")
-    losing = [s for s in searches if gain(s) <= 0]
+    losing = [s for s in searches if s.gain() <= 0]
     n, whole = len(searches), all_pairs(searches, select, both_models=True)
     if not losing:
-        return judged(exactly(True, 0.0, whole), f"none of {n} pairs loses", "", searches)
+        return judged(rule.exactly(True, 0.0, whole), f"none of {n} pairs loses", "", searches)
     apart, base = (
         sum(not family(s.source) & family(s.target) for s in group) for group in (losing, searches)
     )
     p = float(binom.sf(apart - 1, len(losing), base / n))
     numbers = f"{apart} of {len(losing)} pairs that do not gain are of different families"
     by_chance = f"of all pairs {base} of {n} are: as many by chance with p = {p:.2g}"
-    return judged(most(apart, len(losing), whole), numbers, by_chance, searches, p >= LEVEL)
+    outcome = rule.most(apart, len(losing), whole)
+    return judged(outcome, numbers, by_chance, searches, p >= LEVEL)
 
 
 def gradient_gains_more_than_lrp(evidence: Evidence, gradient: float, setting: str) -> Finding:
     select = partial(of_setting, task="ner", setting=setting)
     needed = f"{setting} searches of mBERT on ner by gradient, of three pairs"
-    finding = mean_gain(evidence, gradient, select, needed)
+    finding = mean_gain(evidence, select, needed, gradient)
     by_lrp = [s for s in single(evidence, "ner", PAPER_LRP) if s.setting == setting]
     if finding.margin is None or (not by_lrp and finding.verdict == FAILS):
         return finding
@@ -142,17 +126,13 @@ def gradient_gains_more_than_lrp(evidence: Evidence, gradient: float, setting: s
         return missing(f"{setting} searches of mBERT on ner by LRP {gained}")
     by_gradient = {(s.source, s.target): s for s in select(evidence)}
     pairs = [(by_gradient.get((s.source, s.target)), s) for s in by_lrp]
-    leads = [gain(first) - gain(second) for first, second in pairs if first is not None]
-    ahead = Outcome(UNSHOWN, 0.0)
-    if leads:
-        ahead = above(leads, 0.0, all_pairs(by_lrp, select))
-    outcome = worst([Outcome(finding.verdict, finding.margin), ahead])
-    return judged(
-        Outcome(outcome.verdict, outcome.margin),
-        f"{finding.numbers}; by LRP {fmean(map(gain, by_lrp)):.3f}",
-        finding.strength,
-        [*by_gradient.values(), *by_lrp],
-    )
+    leads = [first.gain() - second.gain() for first, second in pairs if first is not None]
+    whole = all_pairs(by_lrp, select)
+    ahead = rule.above(leads, 0.0, whole) if leads else Outcome(UNSHOWN, 0.0)
+    worst = rule.worst([Outcome(finding.verdict, finding.margin), ahead])
+    numbers = f"{finding.numbers}; by LRP {fmean(s.gain() for s in by_lrp):.3f}"
+    used = [*by_gradient.values(), *by_lrp]
+    return judged(Outcome(worst.verdict, worst.margin), numbers, finding.strength, used)
 
 
 def with_arms(evidence: Evidence, task: str, arms: tuple[str, ...]) -> list[Search]:
@@ -169,9 +149,10 @@ def arm_lowers_scores(
     searches = select(evidence)
     if len(searches) < 4:
         return missing(f"the {arm} arm of four searches on {task}")
-    values, n, whole = [gain(s, arm) for s in searches], len(searches), all_pairs(searches, select)
+    values, n, whole = [s.gain(arm) for s in searches], len(searches), all_pairs(searches, select)
     lower = sum(value < 0 for value in values)
-    outcome = most(lower, n, whole) if cases is None else at_least(lower, n, cases / 16, whole)
+    half = rule.most(lower, n, whole)
+    outcome = half if cases is None else rule.at_least(lower, n, cases / 16, whole)
     numbers = f"lower in {lower} of {n} cases, {fmean(values):+.2f} points on average"
     budget = searches[0].arms[arm].budget
     strength = f"{signs(values)}; as the best of {budget} it would gain by luck"
@@ -184,16 +165,16 @@ def lowest_helps_more_than_highest(evidence: Evidence) -> Finding:
     if len(searches) < 4:
         return missing("four searches with the highest arm")
     whole = all_pairs(searches, select)
-    helped = [s for s in searches if gain(s, "highest") > 0]
+    helped = [s for s in searches if s.gain("highest") > 0]
     if not helped:
         numbers = f"cutting the highest-ranked helps in none of {len(searches)} cases"
-        return judged(exactly(True, 0.0, whole), numbers, "", searches)
-    leads = [gain(s) - gain(s, "highest") for s in helped]
+        return judged(rule.exactly(True, 0.0, whole), numbers, "", searches)
+    leads = [s.gain() - s.gain("highest") for s in helped]
     each = ", ".join(
-        f"{s.task} {s.source}-{s.target} {gain(s):.2f} against {gain(s, 'highest'):.2f}"
+        f"{s.task} {s.source}-{s.target} {s.gain():.2f} against {s.gain('highest'):.2f}"
         for s in helped[:6]
     )
-    outcome = every(leads, whole, noise=lead_noise(helped, "highest"))
+    outcome = rule.every(leads, whole, noise=lead_noise(helped, "highest"))
     numbers = f"{sum(v > 0 for v in leads)} of {len(leads)}: {each}"
     return judged(outcome, numbers, signs(leads), helped)
 
@@ -203,10 +184,11 @@ def highest_hurts_more_than_random(evidence: Evidence) -> Finding:
     searches = select(evidence)
     if len(searches) < 6:
         return missing("six searches with the highest and the random arm")
-    leads, n = [gain(s, "random") - gain(s, "highest") for s in searches], len(searches)
+    leads, n = [s.gain("random") - s.gain("highest") for s in searches], len(searches)
     more, less = sum(v > 0 for v in leads), sum(v < 0 for v in leads)
     numbers = f"the highest-ranked hurt more in {more} of {n} cases, less in {less}"
-    return judged(most(more, n, all_pairs(searches, select)), numbers, signs(leads), searches)
+    outcome = rule.most(more, n, all_pairs(searches, select))
+    return judged(outcome, numbers, signs(leads), searches)
 
 
 def random_never_reaches_lowest(evidence: Evidence) -> Finding:
@@ -214,7 +196,7 @@ def random_never_reaches_lowest(evidence: Evidence) -> Finding:
     searches = select(evidence)
     if len(searches) < 4:
         return missing("four searches with the random arm")
-    leads = [gain(s) - gain(s, "random") for s in searches]
+    leads = [s.gain() - s.gain("random") for s in searches]
     exceptions = [
         f"{s.task} {s.setting} {s.source}-{s.target} {lead:+.2f}"
         for s, lead in zip(searches, leads, strict=True)
@@ -223,27 +205,26 @@ def random_never_reaches_lowest(evidence: Evidence) -> Finding:
     numbers = f"the lowest are ahead in {len(leads) - len(exceptions)} of {len(leads)}"
     if exceptions:
         numbers += f"; not: {', '.join(exceptions[:6])}"
-    outcome = every(leads, all_pairs(searches, select), noise=lead_noise(searches, "random"))
+    outcome = rule.every(leads, all_pairs(searches, select), noise=lead_noise(searches, "random"))
     return judged(outcome, numbers, signs(leads), searches)
 
 
 def xlmr_is_ahead(evidence: Evidence, other: Evidence, task: str, setting: str) -> Finding:
     select = partial(of_setting, task=task, setting=setting)
     mbert, xlmr = ({(s.source, s.target): s for s in select(one)} for one in (evidence, other))
-    pairs = [pair for pair in mbert if pair in xlmr]
-    leads = {pair: xlmr[pair].unpruned - mbert[pair].unpruned for pair in pairs}
+    both = {pair: (mbert[pair], xlmr[pair]) for pair in mbert if pair in xlmr}
+    leads = {pair: ours.unpruned - base.unpruned for pair, (base, ours) in both.items()}
     western = [lead for pair, lead in leads.items() if not FAR_EAST & set(pair)]
     eastern = [lead for pair, lead in leads.items() if FAR_EAST & set(pair)]
     if len(western) < 4:
-        return missing(
-            f"{setting} scores of unpruned mBERT and XLM-R on {task}, of four pairs without zh, ja"
-        )
+        what = f"{setting} scores of unpruned mBERT and XLM-R on {task}"
+        return missing(f"{what}, of four pairs without zh, ja")
     ahead, n = sum(v > 0 for v in western), len(western)
     with_them = f"in {sum(v > 0 for v in eastern)} of {len(eastern)} with"
     numbers = f"XLM-R ahead in {ahead} of {n} pairs without zh and ja, {with_them}"
     strength = f"sign test p = {sign_test(ahead, sum(v < 0 for v in western)):.2g}"
-    outcome = most(ahead, n, all_pairs([mbert[pair] for pair in pairs], select))
-    used = [*(mbert[pair] for pair in pairs), *(xlmr[pair] for pair in pairs)]
+    used = [s for side in zip(*both.values(), strict=True) for s in side]
+    outcome = rule.most(ahead, n, all_pairs(used[: len(both)], select))
     return judged(outcome, numbers, strength, used)
 
 
@@ -276,7 +257,7 @@ def _mean_gains() -> Iterator[Claim]:
         select = partial(of_setting, task="slots", setting=setting)
         needed = f"{setting} searches of {model} on slots, of three pairs"
         yield Claim(f"C-mean-SF-{model}-{setting}", "points",
-                    partial(mean_gain_above_zero, select=select, needed=needed), ANY_MODEL[model],
+                    partial(mean_gain, select=select, needed=needed), ANY_MODEL[model],
                     f"The mean {setting} gain of {model} on slots is above zero (the paper gives "
                     "no number).")
 
@@ -289,10 +270,8 @@ def _mean_gains_on_pos() -> Iterator[Claim]:
                     f"Over both settings the mean gain of {model} on POS is {{stated:.2f}} points.",
                     numbers={"stated": says(f"{IMPROVED}_overall", model=own)})
     for name, (model, own) in product(("IE", "Germanic", "Semitic"), MODELS.items()):
-        needed = (
-            f"searches of {model} on pos between three pairs of {name} languages, or the "
-            "paper's own pairs"
-        )
+        needed = (f"searches of {model} on pos between three pairs of {name} languages, or the "
+                  "paper's own pairs")
         select = partial(within_family, name=name)
         yield Claim(f"C-fam-{name}-{model}", "points",
                     partial(mean_gain, select=select, needed=needed), OF_MODEL[model],

@@ -13,26 +13,16 @@ from itertools import combinations
 from math import atanh, tanh
 from statistics import fmean
 
+from deadhead.claims import rule
 from deadhead.claims.cases import all_pairs
 from deadhead.claims.claim import Claim
 from deadhead.claims.evidence import Evidence, Rho
 from deadhead.claims.from_papers import PAIRS, printed, stated
 from deadhead.claims.relations import rhos
-from deadhead.claims.rule import HEADS, RHO, above, as_stated, between, exactly, most, worst
 from deadhead.claims.scope import Scope
-from deadhead.claims.searches import (
-    BOTH,
-    MODELS,
-    OF,
-    PAPER_LRP,
-    TASKS,
-    chance,
-    gain,
-    lucky_count,
-    paired,
-)
+from deadhead.claims.searches import PAPER_LRP, TASKS, chance, lucky_count, paired
 from deadhead.claims.strength import FEWEST, interval
-from deadhead.claims.subjects import ON_POS_AND_NER, is_mbert, is_xlmr
+from deadhead.claims.subjects import BOTH, MODELS, OF, ON_POS_AND_NER, is_mbert, is_xlmr
 from deadhead.claims.verdict import FAILS, HOLDS, UNSHOWN, Finding, Outcome, judged, missing
 from deadhead.results import RankedHeads, Search
 from deadhead.results.statistics import overlap, spearman
@@ -61,7 +51,7 @@ def heads_at_the_best_score(evidence: Evidence, task: str, mbert: float, xlmr: f
         expected = {"mbert": mbert, "xlm-r": xlmr}[name]
         arms = [s.arms["lowest"] for s in mine]
         shares = [BUDGET * (arm.k or 0) / max(arm.tried) for arm in arms]
-        outcome = as_stated(shares, expected, HEADS, all_pairs(mine, select))
+        outcome = rule.as_stated(shares, expected, rule.HEADS, all_pairs(mine, select))
         # The mean if every number of heads were best equally often.
         by_luck = fmean(BUDGET * fmean(arm.tried) / max(arm.tried) for arm in arms)
         lucky = lucky and abs(fmean(shares) - by_luck) <= interval(shares)
@@ -73,35 +63,33 @@ def heads_at_the_best_score(evidence: Evidence, task: str, mbert: float, xlmr: f
         used += mine
     if not parts:
         return missing(f"the number of heads gone at the best score, of three searches on {task}")
-    least = worst(parts)
-    strength = f"searches: {len(used)}"
-    return judged(Outcome(least.verdict, least.margin), "; ".join(texts), strength, used, lucky)
+    least = rule.worst(parts)
+    outcome = Outcome(least.verdict, least.margin)
+    return judged(outcome, "; ".join(texts), f"searches: {len(used)}", used, lucky)
 
 
 def rhos_as_stated(evidence: Evidence) -> Finding:
     # A printed rho is the statement, and no evidence for it.
     known = () if evidence.printed else rhos(evidence)
     if not known:
-        return missing(
-            "searches of five pairs in one setting, and rankings of both languages of each"
-        )
-    stated_rhos = {
-        (r.model, r.task, r.setting, r.against): r.rho for r in printed("contributions").rhos
-    }
+        what = "searches of five pairs in one setting, and rankings of both languages of each"
+        return missing(what)
+    of_paper = printed("contributions").rhos
+    stated_rhos = {(r.model, r.task, r.setting, r.against): r.rho for r in of_paper}
     parts, texts = [], []
     for r in known:
         name, remark = _paper_model(r.model)
         expected = stated_rhos[MODELS[name], r.task, r.setting, r.against]
         low, high = (r.rho, r.rho) if r.pairs == PAIRS[r.task] else _interval(r)
-        parts.append(between(low, high, expected - RHO, expected + RHO))
+        parts.append(rule.between(low, high, expected - rule.RHO, expected + rule.RHO))
         texts.append(
             f"{r.task} {r.setting} with {r.against}: {r.rho:+.2f} "
             f"(stated {expected:+.2f}{remark}, n = {r.pairs}, p = {r.p:.2g})"
         )
     verdicts = [part.verdict for part in parts]
     counts = ", ".join(f"{name} {verdicts.count(name)}" for name in (HOLDS, UNSHOWN, FAILS))
-    strength = f"of {len(known)} values, give or take {RHO:g}: {counts}"
-    return judged(worst(parts), "; ".join(texts[:8]), strength, _behind(evidence, known))
+    strength = f"of {len(known)} values, give or take {rule.RHO:g}: {counts}"
+    return judged(rule.worst(parts), "; ".join(texts[:8]), strength, _behind(evidence, known))
 
 
 def _interval(rho: Rho) -> tuple[float, float]:
@@ -123,15 +111,14 @@ def p_values_within(
     """Whether every rho of a task has a p-value within a range."""
     known = [r for r in rhos(evidence) if r.task == task]
     if not known:
-        return missing(
-            f"searches on {task} of five pairs in one setting, and rankings of both languages"
-        )
+        what = f"searches on {task} of five pairs in one setting"
+        return missing(f"{what}, and rankings of both languages")
     margins = [min(r.p - (low - rounding), high + rounding - r.p) for r in known]
     inside = sum(margin >= 0 for margin in margins)
     each = ", ".join(f"rho {r.rho:+.2f} p {r.p:.2g}" for r in known[:8])
     sizes = ", ".join(map(str, sorted({r.pairs for r in known})))
     if all(r.pairs == PAIRS[r.task] for r in known):
-        outcome = exactly(inside == len(known), min(margins), whole=True)
+        outcome = rule.exactly(inside == len(known), min(margins), whole=True)
     else:
         outcome = Outcome(UNSHOWN, min(margins), "of other pairs, p is another")
     numbers = f"{inside} of {len(known)}: {each}"
@@ -160,11 +147,8 @@ def highest_heads_are_shared(evidence: Evidence) -> Finding:
         if "+" not in ranking.language and ranking.method == "gradient":
             group = groups.setdefault((ranking.model, ranking.task), {})
             group.setdefault(ranking.language, ranking)
-    shared = {
-        key: shared_heads(group.values())
-        for key, group in groups.items()
-        if len(group) > 1 and _same_heads(group.values())
-    }
+    known = {key: group.values() for key, group in groups.items() if len(group) > 1}
+    shared = {key: shared_heads(group) for key, group in known.items() if _same_heads(group)}
     if not shared:
         return missing("gradient rankings of two languages on one task")
     margins = [top - 2 * by_chance for top, _, by_chance in shared.values()]
@@ -183,7 +167,7 @@ def highest_heads_are_shared(evidence: Evidence) -> Finding:
     strength = f"chance gives {by_chance:.0f} %; twice that is called strong"
     if not all(varied.values()):
         strength += "; one model only, so not compared"
-    outcome = exactly(min(margins) > 0, min(margins), all(varied.values()))
+    outcome = rule.exactly(min(margins) > 0, min(margins), all(varied.values()))
     used = [ranking for key in shared for ranking in groups[key].values()]
     return judged(outcome, f"shared by two languages: {each}", strength, used)
 
@@ -208,38 +192,28 @@ def rankers_agree(evidence: Evidence) -> Finding:
     whole = {(task, name) for _, task, name in both} == {("ner", name) for name in SOURCES}
     each = ", ".join(f"{where} {rho:+.2f}" for where, rho in correlations.items())
     used = [ranking for group in both.values() for ranking in group.values()]
-    outcome = above(list(correlations.values()), SIMILAR, whole)
+    outcome = rule.above(list(correlations.values()), SIMILAR, whole)
     numbers = f"rho of the two rankings: {each}"
     return judged(outcome, numbers, f"above {SIMILAR:g} is called alike", used)
 
 
 def pruning_helps_with_little_data(evidence: Evidence) -> Finding:
-    searches = [
-        s
-        for s in evidence.pairs
-        if s.parts is not None
-        and s.parts < 10
-        and "lowest" in s.arms
-        and s.setting == "multi-lingual"
-        and s.source != s.target
-    ]
+    known = [s for s in evidence.pairs if s.parts is not None and s.parts < 10 and s.lowest]
+    searches = [s for s in known if s.setting == "multi-lingual" and s.source != s.target]
     if len(searches) < 4:
-        return missing(
-            "multi-lingual searches with one to nine tenths of the target's training set, in four "
-            "cases"
-        )
-    gains, n = [gain(s) for s in searches], len(searches)
+        what = "multi-lingual searches with one to nine tenths of the target's training set"
+        return missing(f"{what}, in four cases")
+    gains, n = [s.gain() for s in searches], len(searches)
     better = sum(value > 0 for value in gains)
     numbers = f"better in {better} of {n} cases, by {fmean(gains):+.2f} points on average"
-    outcome = most(better, n, _all_tenths(searches))
+    outcome = rule.most(better, n, _all_tenths(searches))
     return judged(outcome, numbers, chance(searches), searches, lucky_count(searches))
 
 
 def _all_tenths(searches: Iterable[Search]) -> bool:
     """Whether these are all the cases of figure 2 (NER, without Urdu) or figure 3 (POS)."""
-    targets = {
-        s.target for s in printed("contributions").searches if s.source == "en" and s.task == "pos"
-    }
+    english = [s for s in printed("contributions").searches if s.source == "en"]
+    targets = {s.target for s in english if s.task == "pos"}
     figures = {"pos": targets, "ner": targets - {"ur"}}
     cases: dict[str, set[tuple[str, int | None]]] = {}
     for s in searches:
@@ -257,13 +231,11 @@ def pruning_saves_japanese_data(evidence: Evidence) -> Finding:
     part = next((s for s in searches if s.parts == 8), None)
     whole = next((s for s in searches if s.parts in (None, 10)), None)
     if part is None or whole is None:
-        return missing(
-            "en to ja on ner, multi-lingual: searches with eight tenths of the Japanese training "
-            "set, and with all of it"
-        )
-    pruned = part.unpruned + gain(part)
+        what = "searches with eight tenths of the Japanese training set, and with all of it"
+        return missing(f"en to ja on ner, multi-lingual: {what}")
+    pruned = part.unpruned + part.gain()
     numbers = f"pruned with eight tenths {pruned:.2f}, unpruned with all {whole.unpruned:.2f}"
-    outcome = exactly(pruned >= whole.unpruned, pruned - whole.unpruned, whole=True)
+    outcome = rule.exactly(pruned >= whole.unpruned, pruned - whole.unpruned, whole=True)
     return judged(outcome, numbers, "one pair", [part, whole])
 
 

@@ -5,7 +5,9 @@ from __future__ import annotations
 from collections.abc import Iterable
 from functools import partial
 from statistics import fmean
+from typing import Any
 
+from deadhead.claims import rule
 from deadhead.claims.cases import TENTHS, all_of_glue
 from deadhead.claims.claim import Claim
 from deadhead.claims.evidence import GLUE, Evidence, Mean, means
@@ -14,22 +16,18 @@ from deadhead.claims.layer_sets import (
     ALTERNATE,
     BLOCKS,
     Place,
-    Sets,
     half_means,
     halves,
     lead,
     number_list,
-    scores_in,
     sets_of_layers,
 )
-from deadhead.claims.losses import cells_of, final, find_losses, near, noise, place
-from deadhead.claims.rule import ABOUT, POINT, above, as_stated, by_repeats, every, worst
+from deadhead.claims.losses import find_losses, near, noise, place
 from deadhead.claims.scope import Scope
-from deadhead.claims.strength import signs, spread_words
+from deadhead.claims.strength import signs
 from deadhead.claims.subjects import BESIDE, EITHER, MBERT, ON_GLUE, ON_THE_FOUR, short
-from deadhead.claims.verdict import Finding, judged, missing
+from deadhead.claims.verdict import Finding, from_cells, missing
 from deadhead.results import Score
-from deadhead.results.statistics import drop
 
 SAME_AS_BERT = ("qqp", "qnli")  # tasks on which mBERT is said to be level with BERT
 THIRD = 100 / 3  # percent of the layers: four of twelve
@@ -40,21 +38,19 @@ def _whole(places: Iterable[Place]) -> bool:
 
 
 def middle_is_the_worst_half(evidence: Evidence) -> Finding:
-    places = halves(final(evidence))
+    places = halves(evidence.final)
     left, used = half_means(places)
     if "middle" not in left or len(left) < 3:
-        return missing(
-            "accuracy without the middle and without as many other layers, in three ways"
-        )
+        what = "accuracy without the middle and without as many other layers, in three ways"
+        return missing(what)
     next_worst = min((word for word in left if word != "middle"), key=lambda word: left[word])
     leads, width = lead(places, next_worst, "middle")
-    outcome = above(leads, 0.0, _whole(places), width)
-    strength = spread_words(used, evidence.printed)
-    return judged(outcome, f"mean left: {number_list(left)}", strength, scores_in(used))
+    outcome = rule.above(leads, 0.0, _whole(places), width)
+    return from_cells(evidence, outcome, f"mean left: {number_list(left)}", used)
 
 
 def alternate_layers_beat_blocks(evidence: Evidence) -> Finding:
-    places = halves(final(evidence))
+    places = halves(evidence.final)
     pairs = {
         (place(*where), block, other): (cells[other], cells[block])
         for where, cells in places.items()
@@ -64,37 +60,28 @@ def alternate_layers_beat_blocks(evidence: Evidence) -> Finding:
     }
     leads = {key: ours.value - block.value for key, (ours, block) in pairs.items()}
     if len(leads) < 4:
-        return missing(
-            "accuracy without the odd or even layers, and without as many in a row, in four "
-            "comparisons"
-        )
-    exceptions = [
-        f"{task}: {block} beats {other} by {-lead:.2f}"
-        for (task, block, other), lead in leads.items()
-        if lead < 0
-    ]
-    numbers = "; ".join(
-        (
-            f"{sum(v > 0 for v in leads.values())} of {len(leads)} comparisons",
-            *([", ".join(exceptions)] if exceptions else []),
-        )
-    )
+        what = "accuracy without the odd or even layers, and without as many in a row"
+        return missing(f"{what}, in four comparisons")
+    numbers = f"{sum(v > 0 for v in leads.values())} of {len(leads)} comparisons"
+    against = {key: -lead for key, lead in leads.items() if lead < 0}
+    if against:
+        exceptions = (f"{task}: {a} beats {b} by {v:.2f}" for (task, a, b), v in against.items())
+        numbers += f"; {', '.join(exceptions)}"
     words = (*BLOCKS, *ALTERNATE)
     used = [c for cells in places.values() for word, c in cells.items() if word in words]
-    strength = f"{signs(leads.values())}; {spread_words(used, evidence.printed)}"
     whole = _whole(places) and len(leads) == len(places) * len(BLOCKS) * len(ALTERNATE)
-    widths = [by_repeats(cell.repeats for cell in pair) for pair in pairs.values()]
-    outcome = every(list(leads.values()), whole, ties=True, noise=widths)
-    return judged(outcome, numbers, strength, scores_in(used))
+    widths = [rule.by_repeats(cell.repeats for cell in pair) for pair in pairs.values()]
+    outcome = rule.every(list(leads.values()), whole, ties=True, noise=widths)
+    return from_cells(evidence, outcome, numbers, used, signs(leads.values()))
 
 
 def even_layers_beat_odd(evidence: Evidence, other: Evidence) -> Finding:
-    places = halves(final(evidence))
+    places = halves(evidence.final)
     left, used = half_means(places)
     if not set(ALTERNATE) <= set(left):
         return missing("accuracy without the even layers, and without as many odd ones")
     leads, width = lead(places, "even", "odd")
-    theirs = [cells for cells in halves(final(other)).values() if set(ALTERNATE) <= set(cells)]
+    theirs = [cells for cells in halves(other.final).values() if set(ALTERNATE) <= set(cells)]
     beside = ""
     if theirs:
         model = other.scores[0].model
@@ -102,47 +89,40 @@ def even_layers_beat_odd(evidence: Evidence, other: Evidence) -> Finding:
         values = {word: fmean(cells[word].value for cells in theirs) for word in ALTERNATE}
         beside = f"; {name}: {number_list(values)}"
     numbers = f"mean left: {number_list({word: left[word] for word in ALTERNATE})}{beside}"
-    outcome = above(leads, 0.0, _whole(places), width)
-    return judged(outcome, numbers, spread_words(used, evidence.printed), scores_in(used))
+    outcome = rule.above(leads, 0.0, _whole(places), width)
+    return from_cells(evidence, outcome, numbers, used)
 
 
 def relative_loss(evidence: Evidence, loss: float, share: float) -> Finding:
     """Whether the mean relative loss of a model at a share of heads is about the one stated."""
-    scores = final(evidence)
+    scores = evidence.final
     losses = find_losses(scores, near(scores, share))
     if not losses:
-        return missing(
-            f"accuracy on GLUE, unpruned and with {share:g} % of the heads removed at random"
-        )
-    values = [drop(points + cell.value, cell.value) for points, cell in losses.values()]
+        what = f"accuracy on GLUE, unpruned and with {share:g} % of the heads removed at random"
+        return missing(what)
+    values = [one.percent for one in losses]
     width = noise(losses)
     if width is not None:  # in percent
-        width *= 100 / fmean(points + cell.value for points, cell in losses.values())
-    whole = all_of_glue(task for task, *_ in losses)
-    outcome = as_stated(values, loss, ABOUT * loss, whole, width)
+        width *= 100 / fmean(one.full.value for one in losses)
+    whole = all_of_glue(one.task for one in losses)
+    outcome = rule.as_stated(values, loss, rule.ABOUT * loss, whole, width)
     numbers = f"stated {loss:g} %; found {scores[0].model} {fmean(values):.2f} %"
-    used = cells_of(losses)
-    return judged(outcome, numbers, spread_words(used, evidence.printed), scores_in(used))
+    return from_cells(evidence, outcome, numbers, [one.cell for one in losses])
 
 
-Gaps = dict[tuple[str, float], tuple[Mean, Mean]]
-
-
-def _gaps(evidence: Evidence, other: Evidence) -> Gaps:
+def _gaps(evidence: Evidence, other: Evidence) -> dict[tuple[str, float], tuple[Mean, Mean]]:
     """By (task, share): the scores of BERT and of mBERT."""
-    ours, theirs = (
-        means([s for s in final(one) if _on_curve(s)], "task", "target", "share")
-        for one in (evidence, other)
-    )
+
+    def curve(scores: Iterable[Score]) -> dict[Any, Mean]:
+        known = (s for s in scores if s.remove == "none" or s.strategy == "random")
+        return means([s for s in known if s.share is not None], "task", "target", "share")
+
+    ours, theirs = curve(evidence.final), curve(other.final)
     return {
         (place(task, target), share): (theirs[task, target, share], cell)
         for (task, target, share), cell in ours.items()
         if (task, target, share) in theirs
     }
-
-
-def _on_curve(score: Score) -> bool:
-    return score.share is not None and (score.remove == "none" or score.strategy == "random")
 
 
 def _gap(cells: tuple[Mean, Mean]) -> float:
@@ -157,19 +137,18 @@ def gap_stays_the_same(evidence: Evidence, other: Evidence) -> Finding:
         if share and (task, 0.0) in gaps
     }
     if len({share for _, share in moved}) < 2:
-        return missing(
-            "accuracy of BERT and of mBERT on one task, unpruned and at two random shares of heads"
-        )
+        what = "accuracy of BERT and of mBERT on one task, unpruned"
+        return missing(f"{what} and at two random shares of heads")
     (task, share), largest = max(moved.items(), key=lambda item: abs(item[1]))
     numbers = f"the gap moves most on {task} at {share:g} %: by {largest:+.2f} points"
     points = {(task, round(share)) for task, share in moved}
     whole = points == {(task, share) for task in GLUE for share in TENTHS}
     cells = [(*gaps[task, share], *gaps[task, 0.0]) for task, share in moved]
-    widths = [by_repeats(cell.repeats for cell in four) for four in cells]
-    leads = [POINT - abs(value) for value in moved.values()]
-    outcome = every(leads, whole, ties=True, noise=widths)
+    widths = [rule.by_repeats(cell.repeats for cell in four) for four in cells]
+    leads = [rule.POINT - abs(value) for value in moved.values()]
+    outcome = rule.every(leads, whole, ties=True, noise=widths)
     used = [cell for pair in gaps.values() for cell in pair]
-    return judged(outcome, numbers, spread_words(used, evidence.printed), scores_in(used))
+    return from_cells(evidence, outcome, numbers, used)
 
 
 def level_with_bert_on_two_tasks(evidence: Evidence, other: Evidence) -> Finding:
@@ -179,25 +158,19 @@ def level_with_bert_on_two_tasks(evidence: Evidence, other: Evidence) -> Finding
         return missing("accuracy of unpruned BERT and mBERT on one of the four tasks")
     ahead = {task: _gap(cells) for task, cells in unpruned.items()}
     each = ", ".join(f"{task} {gap:+.2f}" for task, gap in ahead.items())
-    leads = [POINT - abs(gap) if task in SAME_AS_BERT else gap for task, gap in ahead.items()]
-    widths = [by_repeats(cell.repeats for cell in cells) for cells in unpruned.values()]
-    outcome = every(leads, all_of_glue(ahead), ties=True, noise=widths)
+    point = rule.POINT
+    leads = [point - abs(gap) if task in SAME_AS_BERT else gap for task, gap in ahead.items()]
+    widths = [rule.by_repeats(cell.repeats for cell in cells) for cells in unpruned.values()]
+    outcome = rule.every(leads, all_of_glue(ahead), ties=True, noise=widths)
     used = [cell for cells in unpruned.values() for cell in cells]
-    strength = spread_words(used, evidence.printed)
-    return judged(outcome, f"BERT minus mBERT: {each}", strength, scores_in(used))
+    return from_cells(evidence, outcome, f"BERT minus mBERT: {each}", used)
 
 
-Lags = dict[Place, dict[bool, list[float]]]
-
-
-def _lags(sets: Sets) -> tuple[Lags, dict[Place, list[float]], list[Mean]]:
-    """By place: how far the middle is behind the ends, and top minus bottom; and the cells.
-
-    The lags are apart: up to a third of the layers (False), and beyond (True).
-    """
-    lags: Lags = {}
-    ends: dict[Place, list[float]] = {}
-    used = []
+def middle_matters_most(evidence: Evidence) -> Finding:
+    sets, used = sets_of_layers(evidence.final), []
+    # By place: how far the middle is behind the ends, up to a third of the layers and beyond.
+    lags: dict[Place, dict[bool, list[float]]] = {}
+    ends: dict[Place, list[float]] = {}  # top minus bottom
     middles = [(n, cells) for (word, n), cells in sets.items() if word == "middle"]
     for n, cells in middles:
         for where, middle in cells.items():
@@ -208,35 +181,28 @@ def _lags(sets: Sets) -> tuple[Lags, dict[Place, list[float]], list[Mean]]:
                 lag = (top.value + bottom.value) / 2 - middle.value
                 lags.setdefault(where, {}).setdefault(share > THIRD + 0.1, []).append(lag)
                 used += [top, bottom, middle]
-    return lags, ends, used
-
-
-def middle_matters_most(evidence: Evidence) -> Finding:
-    lags, ends, used = _lags(sets_of_layers(final(evidence)))
     both = {
         where: (fmean(by_depth[False]), fmean(by_depth[True]))
         for where, by_depth in lags.items()
         if len(by_depth) == 2
     }
     if not both:
-        return missing(
-            "accuracy without top, middle and bottom layers, at most a third of them and more"
-        )
-    few, many = fmean(lag for lag, _ in both.values()), fmean(lag for _, lag in both.values())
+        what = "accuracy without top, middle and bottom layers"
+        return missing(f"{what}, at most a third of them and more")
+    few, many = (fmean(values) for values in zip(*both.values(), strict=True))
     between = fmean(fmean(ends[where]) for where in both)
     conditions = (
         [deep for _, deep in both.values()],
         [deep - shallow for shallow, deep in both.values()],
         [deep - abs(between) for _, deep in both.values()],
     )
-    outcome = worst(above(values, 0.0, _whole(both)) for values in conditions)
+    outcome = rule.worst(rule.above(values, 0.0, _whole(both)) for values in conditions)
     numbers = (
         f"middle behind the ends by {few:.2f} points up to a third of the layers, {many:.2f} "
         f"beyond; top minus bottom {between:+.2f}"
     )
     sides = signs(value for values in ends.values() for value in values)
-    strength = f"top against bottom: {sides}; {spread_words(used, evidence.printed)}"
-    return judged(outcome, numbers, strength, scores_in(used))
+    return from_cells(evidence, outcome, numbers, used, f"top against bottom: {sides}")
 
 
 says = partial(stated, "mbert-prunability", task="glue")

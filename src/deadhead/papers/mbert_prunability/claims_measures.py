@@ -5,7 +5,6 @@ from __future__ import annotations
 from functools import partial
 from itertools import combinations
 from statistics import fmean
-from typing import Any
 
 from deadhead.claims.cases import all_of_xnli
 from deadhead.claims.claim import Claim
@@ -51,6 +50,7 @@ def _grouped(shares: dict[tuple[str, str], float], part: int) -> dict[str, list[
     for key, share in shares.items():
         groups.setdefault(key[part], []).append(share)
     return groups
+    return groups
 
 
 def one_epoch_gives_most(evidence: Evidence, share: float) -> Finding:
@@ -76,9 +76,8 @@ def one_epoch_gives_most_in_every_language(evidence: Evidence, share: float) -> 
     leads = {name: fmean(values) - (share - ROUNDING) for name, values in groups.items()}
     least = min(leads, key=lambda name: leads[name])
     enough = sum(lead >= 0 for lead in leads.values())
-    numbers = (
-        f"in {enough} of {len(groups)} languages, least in {least} ({fmean(groups[least]):.1f} %)"
-    )
+    mean = f"{fmean(groups[least]):.1f} %"
+    numbers = f"in {enough} of {len(groups)} languages, least in {least} ({mean})"
     widths = [over_repeats([values]) for values in groups.values()]
     outcome = every(list(leads.values()), all_of_xnli(groups), ties=True, noise=widths)
     return judged(outcome, numbers, f"trials: {len(_grouped(shares, 0))}", used)
@@ -109,10 +108,8 @@ def entropy_moves_most_at_the_top(
     ]
     whole = [change for change in changes if set(change) == set(expected)]
     if not whole:
-        return missing(
-            "entropy of the heads left in every third of the layers, before training and after one "
-            "epoch (measure: entropy)"
-        )
+        what = "entropy of the heads left in every third of the layers, before training"
+        return missing(f"{what} and after one epoch (measure: entropy)")
     mean = {third: fmean(change[third] for change in whole) for third in expected}
     leads = [change["top"] - max(change["middle"], change["bottom"]) for change in whole]
     ours, theirs = (
@@ -129,29 +126,24 @@ def _layers(run: Measurement) -> int:
     return 1 + max(Head.parse(head).layer for head in (*run.values, *run.removed))
 
 
-def _distances(centroids: dict[str, Any]) -> dict[frozenset[str], float]:
-    names, rows = centroids["languages"], centroids["distances"]
-    return {frozenset((a, b)): rows[i][j] for (i, a), (j, b) in combinations(enumerate(names), 2)}
-
-
 def languages_come_together(evidence: Evidence) -> Finding:
     runs = stages(evidence, "embeddings")
     if not runs:
-        return missing(
-            "embeddings of sentences before training and after one epoch (measure: embeddings)"
-        )
+        what = "embeddings of sentences before training and after one epoch"
+        return missing(f"{what} (measure: embeddings)")
     margins, texts = [], []
     for before, after in runs:
-        distances = _distances(after.values["centroids"])
+        names, rows = (after.values["centroids"][part] for part in ("languages", "distances"))
+        pairs = combinations(enumerate(names), 2)
+        distances = {frozenset((a, b)): rows[i][j] for (i, a), (j, b) in pairs}
         groups = {
             "close": [d for pair, d in distances.items() if pair <= CLOSE],
             "together": [d for pair, d in distances.items() if pair == TOGETHER],
             "apart": [d for pair, d in distances.items() if pair & APART],
         }
         if not all(groups.values()):
-            return missing(
-                "embeddings of two of en, es, de, vi; of hi and ur; and of one of sw, tr, ar"
-            )
+            what = "embeddings of two of en, es, de, vi"
+            return missing(f"{what}; of hi and ur; and of one of sw, tr, ar")
         overall = fmean(distances.values())
         ratio = {name: fmean(values) / overall for name, values in groups.items()}
         first, last = before.values["silhouette"], after.values["silhouette"]
@@ -161,8 +153,8 @@ def languages_come_together(evidence: Evidence) -> Finding:
         texts.append(f"silhouette {first:.2f} to {last:.2f}; distances over their mean: {each}")
     whole = all(all_of_xnli(after.values["centroids"]["languages"]) for _, after in runs)
     outcome = exactly(min(margins) > 0, min(margins), whole)
-    rests_on = [before for before, _ in runs]
-    return judged(outcome, " | ".join(texts), f"trials: {len(runs)}", rests_on)
+    used = [before for before, _ in runs]
+    return judged(outcome, " | ".join(texts), f"trials: {len(runs)}", used)
 
 
 says = partial(stated, "mbert-prunability")

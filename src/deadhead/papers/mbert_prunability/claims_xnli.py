@@ -7,27 +7,17 @@ from functools import partial
 from statistics import fmean
 from typing import Any
 
+from deadhead.claims import rule
 from deadhead.claims.cases import TENTHS, all_of_glue, all_of_xnli
 from deadhead.claims.claim import Claim
 from deadhead.claims.evidence import Evidence, Mean, means
 from deadhead.claims.from_papers import printed, stated
-from deadhead.claims.layer_sets import BLOCKS, half_means, halves, lead, number_list, scores_in
-from deadhead.claims.losses import at_random, final, place, spread_of_draws
-from deadhead.claims.rule import (
-    ABOUT,
-    above,
-    as_stated,
-    by_repeats,
-    every,
-    exactly,
-    most,
-    over_repeats,
-    worst,
-)
+from deadhead.claims.layer_sets import BLOCKS, half_means, halves, lead, number_list
+from deadhead.claims.losses import at_random, place, spread_of_draws
 from deadhead.claims.scope import Scope
-from deadhead.claims.strength import signs, spread_words
+from deadhead.claims.strength import signs
 from deadhead.claims.subjects import BESIDE, MBERT, ON_BOTH, ON_GLUE, ON_XNLI
-from deadhead.claims.verdict import Finding, judged, missing
+from deadhead.claims.verdict import Finding, from_cells, missing
 from deadhead.errors import DataError
 from deadhead.results import Score
 from deadhead.results.statistics import Order, drop, group_means, grouped, interpolate, ordered
@@ -54,36 +44,29 @@ def drops(scores: Iterable[Score], *axes: str) -> Drops:
     }
 
 
-def drop_curves(losses: Drops) -> dict[str, dict[float, float]]:
-    """By target: the relative loss at each share of heads removed at random, 0 at 0 %."""
-    curves: dict[str, dict[float, float]] = {}
-    for (target, share), (value, _) in sorted(losses.items(), key=lambda item: float(item[0][1])):
-        curves.setdefault(target, {0.0: 0.0})[float(share)] = value
-    return curves
-
-
 def losses_along_the_curve(
     evidence: Evidence, at25: float, at50: float, low: float, high: float
 ) -> Finding:
-    scores = final(evidence)
+    scores = evidence.final
     losses = drops(unpruned(scores) + at_random(scores), "share")
-    curves = {
-        target: curve
-        for target, curve in drop_curves(losses).items()
-        if all(_around(curve, point) for point in (25, 50, 90))
-    }
+    # By target: the relative loss at each share of heads removed at random, 0 at 0 %.
+    all_curves: dict[str, dict[float, float]] = {}
+    for (target, share), (value, _) in sorted(losses.items(), key=lambda item: float(item[0][1])):
+        all_curves.setdefault(target, {0.0: 0.0})[float(share)] = value
+    curves = [c for c in all_curves.items() if all(_around(c[1], at) for at in (25, 50, 90))]
     if not curves:
-        return missing(
-            "XNLI scores of mBERT, unpruned and at random shares of heads around 25 %, 50 %, 90 %"
-        )
-    at = {point: [interpolate(curve, point) for curve in curves.values()] for point in (25, 50, 90)}
-    whole = all_of_xnli(curves)
-    parts = [as_stated(at[p], s, ABOUT * s, whole) for p, s in ((25, at25), (50, at50))]
-    parts.append(as_stated(at[90], (low + high) / 2, (high - low) / 2, whole))
+        what = "XNLI scores of mBERT, unpruned and at random shares of heads"
+        return missing(f"{what} around 25 %, 50 %, 90 %")
+    at = {point: [interpolate(curve, point) for _, curve in curves] for point in (25, 50, 90)}
+    whole = all_of_xnli(target for target, _ in curves)
+    parts = [
+        rule.as_stated(at[25], at25, rule.ABOUT * at25, whole),
+        rule.as_stated(at[50], at50, rule.ABOUT * at50, whole),
+        rule.as_stated(at[90], (low + high) / 2, (high - low) / 2, whole),
+    ]
     used = [cell for _, cell in losses.values()]
     each = ", ".join(f"{point} %: {fmean(values):.1f} %" for point, values in at.items())
-    strength = spread_words(used, evidence.printed)
-    return judged(worst(parts), f"mean relative loss {each}", strength, scores_in(used))
+    return from_cells(evidence, rule.worst(parts), f"mean relative loss {each}", used)
 
 
 def _around(curve: dict[float, float], point: float) -> bool:
@@ -95,36 +78,32 @@ def _around(curve: dict[float, float], point: float) -> bool:
 
 def more_lost_across_languages(evidence: Evidence, glue: float, xnli: float) -> Finding:
     """Whether XNLI loses more than GLUE wherever more than a quarter of the heads is removed."""
-    scores = [s for s in final(evidence) if s.remove == "none" or s.strategy == "random"]
+    scores = [s for s in evidence.final if s.remove == "none" or s.strategy == "random"]
     across = [score for score in scores if score.task == "xnli"]
     within = [score for score in scores if score.task != "xnli"]
     drop_across, drop_within = _mean_drops(across), _mean_drops(within)
     shares = sorted(share for share in drop_across if share > QUARTER and share in drop_within)
     leads = {share: drop_across[share] - drop_within[share] for share in shares}
     if len(leads) < 2:
-        return missing(
-            "XNLI and GLUE scores of mBERT, unpruned and at two random shares of heads beyond 25 %"
-        )
+        what = "XNLI and GLUE scores of mBERT, unpruned"
+        return missing(f"{what} and at two random shares of heads beyond 25 %")
     tasks = all_of_xnli(s.target for s in across) and all_of_glue(s.task for s in within)
     whole = tasks and set(leads) == {share for share in TENTHS if share > QUARTER}
     widths = [_drop_noise(across, within, share) for share in leads]
-    outcome = every(list(leads.values()), whole, noise=widths)
+    outcome = rule.every(list(leads.values()), whole, noise=widths)
     each = ", ".join(f"{share:g} %: {lead:+.2f}" for share, lead in leads.items())
-    numbers = (
-        f"mean relative loss on XNLI minus that on GLUE: {each} "
-        f"(stated: about {xnli:g} against {glue:g} % at 50 %)"
-    )
-    used = [score for score in scores if score.remove != "none"]
-    cells = means(used, "task", "target", "share").values()
-    strength = f"{signs(leads.values())}; {spread_words(cells, evidence.printed)}"
-    return judged(outcome, numbers, strength, used)
+    said = f"(stated: about {xnli:g} against {glue:g} % at 50 %)"
+    numbers = f"mean relative loss on XNLI minus that on GLUE: {each} {said}"
+    pruned = [score for score in scores if score.remove != "none"]
+    cells = means(pruned, "task", "target", "share").values()
+    return from_cells(evidence, outcome, numbers, cells, signs(leads.values()))
 
 
 def _mean_drops(scores: Iterable[Score]) -> dict[float, float]:
     """By share of heads removed at random: the mean relative loss over tasks and languages."""
     values: dict[float, list[float]] = {}
-    for group in _by_task(scores).values():
-        for (_, share), (value, _) in drops(group, "share").items():
+    for group in means(scores, "task").values():
+        for (_, share), (value, _) in drops(group.scores, "share").items():
             values.setdefault(share, []).append(value)
     return {share: fmean(group) for share, group in values.items()}
 
@@ -134,7 +113,8 @@ def _drop_noise(across: list[Score], within: list[Score], share: float) -> float
     widths = []
     for scores in (across, within):
         scaled = []
-        for group in _by_task(scores).values():
+        for by_task in means(scores, "task").values():
+            group = by_task.scores
             full = means(unpruned(group), "target")
             pruned = [s for s in group if s.remove != "none" and s.share == share]
             scaled += [
@@ -142,16 +122,9 @@ def _drop_noise(across: list[Score], within: list[Score], share: float) -> float
                 for target, cell in means(pruned, "target").items()
                 if target in full and full[target].value
             ]
-        widths.append(over_repeats(scaled, shared=scores is across))
+        widths.append(rule.over_repeats(scaled, shared=scores is across))
     known = [width for width in widths if width is not None]
     return sum(width**2 for width in known) ** 0.5 if known else None
-
-
-def _by_task(scores: Iterable[Score]) -> dict[str, list[Score]]:
-    groups: dict[str, list[Score]] = {}
-    for score in scores:
-        groups.setdefault(score.task, []).append(score)
-    return groups
 
 
 def _order(values: dict[str, float], by: str, names: Sequence[str]) -> Order | None:
@@ -171,7 +144,7 @@ def _classed(values: dict[str, float]) -> str:
 
 
 def svo_and_high_resource_lose_least(evidence: Evidence) -> Finding:
-    scores = [s for s in final(evidence) if s.remove == "none" or s.strategy == "random"]
+    scores = [s for s in evidence.final if s.remove == "none" or s.strategy == "random"]
     losses = drops(scores, "share")
     values: dict[str, list[float]] = {}
     for (target, _), (value, _) in losses.items():
@@ -179,10 +152,8 @@ def svo_and_high_resource_lose_least(evidence: Evidence) -> Finding:
     by_language = {target: fmean(group) for target, group in values.items()}
     orders, levels = group_means(by_language, "word_order"), group_means(by_language, "resource")
     if not set(CLASSES) <= set(orders) or not set(RESOURCES) <= set(levels):
-        return missing(
-            "XNLI scores at random shares of heads, in a language of every word-order class and "
-            "resource level"
-        )
+        what = "XNLI scores at random shares of heads, in a language of every word-order class"
+        return missing(f"{what} and resource level")
     margin = min(
         min(orders[name] for name in CLASSES[1:]) - orders["SVO"],
         orders["Agglutinative"] - max(orders[name] for name in CLASSES[:-1]),
@@ -190,14 +161,13 @@ def svo_and_high_resource_lose_least(evidence: Evidence) -> Finding:
     )
     used = [cell for _, cell in losses.values()]
     numbers = f"mean relative loss: {number_list(orders)}; {number_list(levels)}"
-    strength = f"{_classed(by_language)}; {spread_words(used, evidence.printed)}"
-    outcome = exactly(margin > 0, margin, all_of_xnli(by_language))
-    return judged(outcome, numbers, strength, scores_in(used))
+    outcome = rule.exactly(margin > 0, margin, all_of_xnli(by_language))
+    return from_cells(evidence, outcome, numbers, used, _classed(by_language))
 
 
 def bottom_against_top(evidence: Evidence) -> tuple[dict[str, float], dict[str, float], list[Mean]]:
     """By language: loss without the bottom minus that without the top; the latter; the cells."""
-    losses = drops([s for s in final(evidence) if s.remove == "none" or s.shape], "shape")
+    losses = drops([s for s in evidence.final if s.remove == "none" or s.shape], "shape")
     differences: dict[str, list[float]] = {}
     tops: dict[str, list[float]] = {}
     used = []
@@ -214,24 +184,20 @@ def bottom_against_top(evidence: Evidence) -> tuple[dict[str, float], dict[str, 
 def bottom_matters_more(evidence: Evidence) -> Finding:
     differences, _, used = bottom_against_top(evidence)
     if len(differences) < 2:
-        return missing(
-            "XNLI scores in two languages, unpruned, without the top and without the bottom layers"
-        )
+        what = "XNLI scores in two languages, unpruned"
+        return missing(f"{what}, without the top and without the bottom layers")
     values = list(differences.values())
     least = min(differences, key=lambda name: differences[name])
-    numbers = (
-        f"the bottom matters more in {sum(v > 0 for v in values)} of {len(values)} languages; "
-        f"least in {least} ({differences[least]:+.2f} %)"
-    )
-    full = means(unpruned(final(evidence)), "target")
+    ahead = f"in {sum(v > 0 for v in values)} of {len(values)} languages"
+    numbers = f"the bottom matters more {ahead}; least in {least} ({differences[least]:+.2f} %)"
+    full = means(unpruned(evidence.final), "target")
     cells = {name: [c for c in used if c.scores[0].target == name] for name in differences}
     widths = [
-        by_repeats((cell.repeats for cell in group), 200 / len(group) / full[name].value)
+        rule.by_repeats((cell.repeats for cell in group), 200 / len(group) / full[name].value)
         for name, group in cells.items()
     ]
-    outcome = every(values, all_of_xnli(differences), noise=widths)
-    strength = f"{signs(values)}; {spread_words(used, evidence.printed)}"
-    return judged(outcome, numbers, strength, scores_in(used))
+    outcome = rule.every(values, all_of_xnli(differences), noise=widths)
+    return from_cells(evidence, outcome, numbers, used, signs(values))
 
 
 def bottom_matters_in_order(evidence: Evidence) -> Finding:
@@ -239,32 +205,25 @@ def bottom_matters_in_order(evidence: Evidence) -> Finding:
     orders = _order(differences, "word_order", CLASSES)
     levels = _order(differences, "resource", RESOURCES)
     if orders is None or levels is None:
-        return missing(
-            "XNLI without top and bottom layers, in a language of every word-order class and "
-            "resource level"
-        )
+        what = "XNLI without top and bottom layers, in a language of every word-order class"
+        return missing(f"{what} and resource level")
     margin = min(orders.margin, levels.margin)
-    strength = (
-        f"permutation p = {orders.p:.2g} and {levels.p:.2g} over {_classed(differences)}; "
-        f"{spread_words(used, evidence.printed)}"
-    )
+    chance = f"permutation p = {orders.p:.2g} and {levels.p:.2g} over {_classed(differences)}"
     numbers = f"bottom minus top: {number_list(orders.means)}; {number_list(levels.means)}"
-    outcome = exactly(margin > 0, margin, all_of_xnli(differences))
-    return judged(outcome, numbers, strength, scores_in(used))
+    outcome = rule.exactly(margin > 0, margin, all_of_xnli(differences))
+    return from_cells(evidence, outcome, numbers, used, chance)
 
 
 def svo_loses_most_without_the_top(evidence: Evidence) -> Finding:
     _, tops, used = bottom_against_top(evidence)
     order = _order(tops, "word_order", CLASSES[::-1])
     if order is None:
-        return missing(
-            "XNLI without top and bottom layers, in a language of every word-order class"
-        )
+        what = "XNLI without top and bottom layers, in a language of every word-order class"
+        return missing(what)
     chance = f"permutation p = {order.p:.2g} over {_classed(tops)}"
-    outcome = exactly(order.holds, order.margin, all_of_xnli(tops))
+    outcome = rule.exactly(order.holds, order.margin, all_of_xnli(tops))
     numbers = f"loss without the top: {number_list(order.means)}"
-    strength = f"{chance}; {spread_words(used, evidence.printed)}"
-    return judged(outcome, numbers, strength, scores_in(used))
+    return from_cells(evidence, outcome, numbers, used, chance)
 
 
 def _middle_lag(scores: Iterable[Score]) -> tuple[dict[tuple[str, str], float], list[Mean]]:
@@ -284,17 +243,15 @@ def _middle_lag(scores: Iterable[Score]) -> tuple[dict[tuple[str, str], float], 
 
 
 def middle_matters_less_than_in_bert(evidence: Evidence, other: Evidence) -> Finding:
-    ours, used = _middle_lag(final(evidence))
-    theirs, beside = _middle_lag(final(other))
+    ours, used = _middle_lag(evidence.final)
+    theirs, beside = _middle_lag(other.final)
     as_printed = not theirs and not other.scores
     if as_printed:  # the paper, too, takes BERT's numbers from the one before
-        theirs, _ = _middle_lag(
-            s for s in printed("mbert-prunability").scores if s.model in BESIDE.own
-        )
+        scores = printed("mbert-prunability").scores
+        theirs, _ = _middle_lag(s for s in scores if s.model in BESIDE.own)
     if len(ours) < 2 or not theirs:
-        return missing(
-            "XNLI of mBERT and GLUE of BERT, unpruned and without top, middle and bottom layers"
-        )
+        what = "XNLI of mBERT and GLUE of BERT, unpruned"
+        return missing(f"{what} and without top, middle and bottom layers")
     bert = fmean(theirs.values())
     less = sum(value < bert for value in ours.values())
     places = " and ".join(place(*where) for where in theirs)
@@ -303,24 +260,21 @@ def middle_matters_less_than_in_bert(evidence: Evidence, other: Evidence) -> Fin
         f"middle behind the ends: {fmean(ours.values()):.2f} %, against {bert:.2f} % on "
         f"{places}{source}; less in {less} of {len(ours)} languages"
     )
-    both = [*used, *beside]
-    strength = f"{signs(bert - v for v in ours.values())}; {spread_words(both, evidence.printed)}"
-    outcome = most(less, len(ours), all_of_xnli(target for _, target in ours))
-    return judged(outcome, numbers, strength, scores_in(both))
+    outcome = rule.most(less, len(ours), all_of_xnli(target for _, target in ours))
+    strength = signs(bert - v for v in ours.values())
+    return from_cells(evidence, outcome, numbers, [*used, *beside], strength)
 
 
 def even_layers_are_best(evidence: Evidence) -> Finding:
-    places = halves(final(evidence))
+    places = halves(evidence.final)
     left, used = half_means(places, fewest=2)
     if not {"even", "odd"} <= set(left) or not set(BLOCKS) & set(left):
-        return missing(
-            "XNLI in two languages without the even, the odd and as many layers in a row"
-        )
+        what = "XNLI in two languages without the even, the odd and as many layers in a row"
+        return missing(what)
     second = max((name for name in left if name != "even"), key=lambda name: left[name])
     leads, width = lead(places, "even", second)
-    outcome = above(leads, 0.0, all_of_xnli(target for _, target in places), width)
-    strength = spread_words(used, evidence.printed)
-    return judged(outcome, f"mean left: {number_list(left)}", strength, scores_in(used))
+    outcome = rule.above(leads, 0.0, all_of_xnli(target for _, target in places), width)
+    return from_cells(evidence, outcome, f"mean left: {number_list(left)}", used)
 
 
 says = partial(stated, "mbert-prunability")

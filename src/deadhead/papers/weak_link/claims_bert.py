@@ -9,44 +9,28 @@ from functools import partial
 from math import factorial, isnan
 from statistics import fmean
 
+from deadhead.claims import rule
 from deadhead.claims.cases import all_of_glue
 from deadhead.claims.claim import Claim
 from deadhead.claims.evidence import GLUE, Evidence, Mean
 from deadhead.claims.from_papers import stated
-from deadhead.claims.layer_sets import halves, scores_in, sets_of_layers
+from deadhead.claims.layer_sets import halves, sets_of_layers
 from deadhead.claims.losses import (
-    cells_of,
     falls_faster,
-    final,
     find_losses,
     loss_list,
     near,
     noise,
     place,
-    points_of,
-    scores_of,
     spread_of_draws,
 )
-from deadhead.claims.rule import (
-    POINT,
-    WEAK,
-    above,
-    as_stated,
-    at_least,
-    by_repeats,
-    every,
-    level,
-    most,
-    over_repeats,
-    worst,
-)
 from deadhead.claims.scope import Scope
-from deadhead.claims.strength import LEVEL, signs, spread_words
+from deadhead.claims.strength import LEVEL, signs
 from deadhead.claims.subjects import BERT, ON_GLUE, ON_QNLI_AND_SST2, measured_on
-from deadhead.claims.verdict import FAILS, Finding, Outcome, judged, missing
+from deadhead.claims.verdict import FAILS, Finding, Outcome, from_cells, judged, missing
 from deadhead.errors import DataError
 from deadhead.results import Measurement, Score
-from deadhead.results.statistics import Correlation, by_distance, by_layer, evenness, holm
+from deadhead.results.statistics import by_distance, by_layer, evenness, holm
 
 DEPTHS = {1, 3, 6, 8}  # layers removed at one end, as in table 5
 MIDDLES = {2, 4, 6, 8}  # layers removed in the middle, or at both ends together
@@ -54,20 +38,19 @@ SETS = 18  # different sets of layers in tables 5 and 6
 
 
 def mean_loss_at_half(evidence: Evidence, limit: float) -> Finding:
-    scores = final(evidence)
+    scores = evidence.final
     losses = find_losses(scores, near(scores, 50))
     if not losses:
         return missing("accuracy on GLUE, unpruned and with half of the heads removed at random")
-    numbers = f"mean loss {fmean(points_of(losses)):.2f} points ({loss_list(losses)})"
-    leads = [limit - points for points in points_of(losses)]
-    outcome = above(leads, 0.0, all_of_glue(task for task, *_ in losses), noise(losses))
-    return judged(
-        outcome, numbers, spread_words(cells_of(losses), evidence.printed), scores_of(losses)
-    )
+    mean = fmean(loss.points for loss in losses)
+    leads = [limit - loss.points for loss in losses]
+    outcome = rule.above(leads, 0.0, all_of_glue(loss.task for loss in losses), noise(losses))
+    numbers = f"mean loss {mean:.2f} points ({loss_list(losses)})"
+    return from_cells(evidence, outcome, numbers, [loss.cell for loss in losses])
 
 
 def neither_end_is_better(evidence: Evidence) -> Finding:
-    sets = sets_of_layers(final(evidence))
+    sets = sets_of_layers(evidence.final)
     depths = sorted({n for word, n in sets if word == "top" and ("bottom", n) in sets})
     differences = {}
     for n in depths:
@@ -80,12 +63,11 @@ def neither_end_is_better(evidence: Evidence) -> Finding:
     each = ", ".join(f"{n}: {value:+.2f}" for n, value in differences.items())
     ends = [sets[word, n] for word in ("top", "bottom") for n in differences]
     used = [cell for cells in ends for cell in cells.values()]
-    strength = f"{signs(differences.values())}; {spread_words(used, evidence.printed)}"
     whole = set(differences) == DEPTHS and all_of_glue(task for task, _ in sets["top", depths[0]])
-    width = over_repeats((cell.repeats for cell in used), sides=2)
-    outcome = level(list(differences.values()), POINT, whole, width)
+    width = rule.over_repeats((cell.repeats for cell in used), sides=2)
+    outcome = rule.level(list(differences.values()), rule.POINT, whole, width)
     numbers = f"top removed minus bottom removed, by layers: {each}"
-    return judged(outcome, numbers, strength, scores_in(used))
+    return from_cells(evidence, outcome, numbers, used, signs(differences.values()))
 
 
 Middles = dict[tuple[str, str, int], tuple[Mean, Mean]]
@@ -109,30 +91,27 @@ def _all_middles(middles: Middles, tasks: Iterable[str] = GLUE) -> bool:
 
 
 def middle_is_worse_than_ends(evidence: Evidence, cases: float) -> Finding:
-    middles = ends_and_middle(final(evidence))
+    middles = ends_and_middle(evidence.final)
     if len(middles) < 4:
-        return missing(
-            "accuracy without k layers of both ends and without 2k of the middle, in four cases"
-        )
+        what = "accuracy without k layers of both ends and without 2k of the middle"
+        return missing(f"{what}, in four cases")
     differences = [ends.value - middle.value for ends, middle in middles.values()]
     worse, n = sum(value > 0 for value in differences), len(differences)
     used = [cell for pair in middles.values() for cell in pair]
     mean = f"{fmean(differences):.2f} points on average"
     numbers = f"the middle is worse in {worse} of {n} cases, by {mean}"
-    strength = f"{signs(differences)}; {spread_words(used, evidence.printed)}"
-    outcome = at_least(worse, n, cases / 16, _all_middles(middles))
-    return judged(outcome, numbers, strength, scores_in(used))
+    outcome = rule.at_least(worse, n, cases / 16, _all_middles(middles))
+    return from_cells(evidence, outcome, numbers, used, signs(differences))
 
 
 def extra_loss_of_the_middle(evidence: Evidence, limit: float) -> Finding:
-    middles = ends_and_middle(final(evidence))
+    middles = ends_and_middle(evidence.final)
     by_task: dict[str, list[tuple[Mean, Mean]]] = {}
     for (task, *_), pair in middles.items():
         by_task.setdefault(task, []).append(pair)
     if not by_task:
-        return missing(
-            "accuracy on qnli or sst2 without k layers of both ends and without 2k of the middle"
-        )
+        what = "accuracy on qnli or sst2 without k layers of both ends"
+        return missing(f"{what} and without 2k of the middle")
     extra = {
         task: fmean(ends.value - middle.value for ends, middle in pairs)
         for task, pairs in by_task.items()
@@ -140,51 +119,41 @@ def extra_loss_of_the_middle(evidence: Evidence, limit: float) -> Finding:
     each = ", ".join(f"{task} {value:.2f}" for task, value in extra.items())
     both = f"; both together {fmean(extra.values()):.2f}" if len(extra) > 1 else ""
     widths = [
-        by_repeats((cell.repeats for pair in pairs for cell in pair), 1 / len(pairs))
+        rule.by_repeats((cell.repeats for pair in pairs for cell in pair), 1 / len(pairs))
         for pairs in by_task.values()
     ]
     leads = [value - limit for value in extra.values()]
-    outcome = every(leads, _all_middles(middles, ("qnli", "sst2")), noise=widths)
+    outcome = rule.every(leads, _all_middles(middles, ("qnli", "sst2")), noise=widths)
     used = [cell for pair in middles.values() for cell in pair]
-    numbers = f"extra loss of the middle: {each}{both}"
-    return judged(outcome, numbers, spread_words(used, evidence.printed), scores_in(used))
+    return from_cells(evidence, outcome, f"extra loss of the middle: {each}{both}", used)
 
 
 def better_than_blocks(evidence: Evidence, word: str) -> Finding:
     """Whether removing every second layer leaves more than removing top or bottom ones."""
     words = (word, "top", "bottom")
-    places = {
-        where: group for where, group in halves(final(evidence)).items() if set(words) <= set(group)
-    }
+    ways = halves(evidence.final)
+    places = {where: group for where, group in ways.items() if set(words) <= set(group)}
     if not places:
-        return missing(
-            f"accuracy without the {word}, the top and the bottom layers, the same number of each"
-        )
+        what = f"accuracy without the {word}, the top and the bottom layers"
+        return missing(f"{what}, the same number of each")
     groups = places.values()
     others = [max((g["top"], g["bottom"]), key=lambda cell: cell.value) for g in groups]
     pairs = [(group[word], other) for group, other in zip(groups, others, strict=True)]
     leads = [ours.value - other.value for ours, other in pairs]
     used = [group[name] for group in groups for name in words]
-    numbers = (
-        f"better than both on {sum(lead > 0 for lead in leads)} of {len(leads)} tasks, "
-        f"the smallest lead {min(leads):+.2f} points"
-    )
-    strength = f"{signs(leads)}; {spread_words(used, evidence.printed)}"
-    widths = [by_repeats(cell.repeats for cell in pair) for pair in pairs]
-    outcome = every(leads, all_of_glue(task for task, _ in places), noise=widths)
-    return judged(outcome, numbers, strength, scores_in(used))
+    tasks = f"{sum(lead > 0 for lead in leads)} of {len(leads)} tasks"
+    numbers = f"better than both on {tasks}, the smallest lead {min(leads):+.2f} points"
+    widths = [rule.by_repeats(cell.repeats for cell in pair) for pair in pairs]
+    outcome = rule.every(leads, all_of_glue(task for task, _ in places), noise=widths)
+    return from_cells(evidence, outcome, numbers, used, signs(leads))
 
 
 def odd_layers_are_best(evidence: Evidence) -> Finding:
-    places = {
-        where: group
-        for where, group in halves(final(evidence)).items()
-        if {"odd", "even", "top", "bottom"} <= set(group)
-    }
+    words, ways = {"odd", "even", "top", "bottom"}, halves(evidence.final)
+    places = {where: group for where, group in ways.items() if words <= set(group)}
     if not places:
-        return missing(
-            "accuracy without the odd, even, top and bottom layers, the same number of each"
-        )
+        what = "accuracy without the odd, even, top and bottom layers, the same number of each"
+        return missing(what)
     best = {
         place(*where): max(group, key=lambda name: group[name].value)
         for where, group in places.items()
@@ -192,9 +161,8 @@ def odd_layers_are_best(evidence: Evidence) -> Finding:
     won = sum(name == "odd" for name in best.values())
     used = [cell for group in places.values() for cell in group.values()]
     each = ", ".join(f"{task} {name}" for task, name in best.items())
-    outcome = most(won, len(best), all_of_glue(task for task, _ in places))
-    numbers = f"odd is best on {won} of {len(best)}: {each}"
-    return judged(outcome, numbers, spread_words(used, evidence.printed), scores_in(used))
+    outcome = rule.most(won, len(best), all_of_glue(task for task, _ in places))
+    return from_cells(evidence, outcome, f"odd is best on {won} of {len(best)}: {each}", used)
 
 
 def weight_runs(evidence: Evidence) -> list[Measurement]:
@@ -210,20 +178,17 @@ def weights_move_evenly(evidence: Evidence, limit: float) -> Finding:
                 gaps.append(100 * evenness(run.values).gap)
                 used.append(run)
     if not gaps:
-        return missing(
-            "how far weights moved (measure: weights) in trials that remove whole layers"
-        )
-    within = sum(gap < limit for gap in gaps)
-    numbers = (
-        f"largest difference between two layers {max(gaps):.1f} %; "
-        f"below {limit:g} % in {within} of {len(gaps)} runs"
-    )
+        what = "how far weights moved (measure: weights) in trials that remove whole layers"
+        return missing(what)
+    within = f"below {limit:g} % in {sum(gap < limit for gap in gaps)} of {len(gaps)} runs"
+    numbers = f"largest difference between two layers {max(gaps):.1f} %; {within}"
     by_set: dict[tuple[str, str], list[float]] = {}
     for run, gap in zip(used, gaps, strict=True):
         by_set.setdefault((run.task, run.remove), []).append(gap)
     whole = len({remove for _, remove in by_set}) >= SETS
     leads = [limit - fmean(repeats) for repeats in by_set.values()]
-    outcome = every(leads, whole, noise=[by_repeats([repeats]) for repeats in by_set.values()])
+    widths = [rule.by_repeats([repeats]) for repeats in by_set.values()]
+    outcome = rule.every(leads, whole, noise=widths)
     return judged(outcome, numbers, f"runs: {len(gaps)}", used)
 
 
@@ -236,31 +201,22 @@ def weights_move_without_pattern(evidence: Evidence) -> Finding:
     tests = [(name, test) for name, test in tests if not isnan(test.p)]
     # With too few layers not even a perfect order would be clear.
     if not any(len(tests) * 2 / factorial(test.n) < LEVEL for _, test in tests):
-        return missing(
-            "how far weights moved (measure: weights) in a model with layers enough to show a "
-            f"pattern in {len(runs)} runs"
-        )
+        what = "how far weights moved (measure: weights) in a model with layers enough to show a"
+        return missing(f"{what} pattern in {len(runs)} runs")
     adjusted = holm([test.p for _, test in tests])
     clearest = min(range(len(tests)), key=lambda i: (adjusted[i], tests[i][1].p))
     name, test = tests[clearest]
     numbers = f"clearest pattern: rho {test.rho:+.2f} with {name} over {test.n} layers"
-    strength = (
-        f"p = {test.p:.2g}, {adjusted[clearest]:.2g} by Holm for {len(tests)} tests "
-        f"in {len(runs)} runs"
-    )
+    by_holm = f"{adjusted[clearest]:.2g} by Holm for {len(tests)} tests in {len(runs)} runs"
     if adjusted[clearest] < LEVEL:
-        outcome = Outcome(FAILS, min(WEAK - abs(test.rho), 0.0))
+        outcome = Outcome(FAILS, min(rule.WEAK - abs(test.rho), 0.0))
     else:
-        outcome = worst(_no_pattern(tests))
-    return judged(outcome, numbers, strength, runs)
-
-
-def _no_pattern(tests: Iterable[tuple[str, Correlation]]) -> list[Outcome]:
-    """No clear pattern in any run is not yet none: over the runs the mean rho has to be near 0."""
-    rhos: dict[str, list[float]] = {}
-    for name, test in tests:
-        rhos.setdefault(name, []).append(test.rho)
-    return [as_stated(values, 0.0, WEAK) for values in rhos.values()]
+        # No clear pattern in any run is not yet none: over the runs the mean rho has to be near 0.
+        rhos: dict[str, list[float]] = {}
+        for pattern, one in tests:
+            rhos.setdefault(pattern, []).append(one.rho)
+        outcome = rule.worst(rule.as_stated(values, 0.0, rule.WEAK) for values in rhos.values())
+    return judged(outcome, numbers, f"p = {test.p:.2g}, {by_holm}", runs)
 
 
 says = partial(stated, "weak-link")

@@ -7,110 +7,86 @@ from dataclasses import replace
 from functools import partial
 from itertools import pairwise
 
+from deadhead.claims import rule
 from deadhead.claims.cases import all_of_wmt
 from deadhead.claims.claim import Claim
 from deadhead.claims.evidence import Evidence, Mean, means
 from deadhead.claims.from_papers import stated
-from deadhead.claims.layer_sets import scores_in
 from deadhead.claims.losses import (
     NEAR,
-    Losses,
     at_random,
-    cells_of,
     falls_faster,
-    final,
     find_losses,
     loss_list,
     near,
-    noise_of_each,
-    points_of,
-    scores_of,
     spread_of_draws,
 )
-from deadhead.claims.rule import (
-    BLEU,
-    ROUNDED,
-    as_stated,
-    by_repeats,
-    every,
-    level,
-    over_repeats,
-    worst,
-)
 from deadhead.claims.scope import Scope
-from deadhead.claims.strength import SLACK, signs, spread_words
+from deadhead.claims.strength import SLACK, signs
 from deadhead.claims.subjects import ON_WMT, TRANSLATORS
-from deadhead.claims.verdict import FAILS, HOLDS, UNSHOWN, Finding, Outcome, judged, missing
+from deadhead.claims.verdict import FAILS, HOLDS, UNSHOWN, Finding, Outcome, from_cells, missing
 
 UP_TO_60 = {25, 35, 50, 55, 60}  # percent, as in table 1
 PERCENTAGES = 5  # in table 2
 BLOCKS = ("encoder", "cross", "decoder")
 
 
-def _all_pairs(losses: Losses) -> bool:
-    return all_of_wmt(target for _, target, _ in losses)
-
-
 def loss_up_to_60_percent(evidence: Evidence, limit: float) -> Finding:
-    scores = final(evidence)
+    scores = evidence.final
     losses = find_losses(scores, [s for s in at_random(scores) if (s.share or 0) <= 60 + NEAR])
-    if max((share for _, _, share in losses), default=0.0) < 50:
-        return missing(
-            "BLEU of a translation model, unpruned and without a random 50 to 60 % of its heads"
-        )
-    numbers = f"largest loss up to 60 %: {max(points_of(losses)):.2f} BLEU"
-    whole = _all_pairs(losses) and {share for *_, share in losses} == UP_TO_60
-    leads = [limit - points for points in points_of(losses)]
-    outcome = every(leads, whole, ties=True, noise=noise_of_each(scores, losses))
-    return judged(
-        outcome, numbers, spread_words(cells_of(losses), evidence.printed), scores_of(losses)
-    )
+    shares = {loss.share for loss in losses}
+    if max(shares, default=0.0) < 50:
+        what = "BLEU of a translation model, unpruned"
+        return missing(f"{what} and without a random 50 to 60 % of its heads")
+    numbers = f"largest loss up to 60 %: {max(loss.points for loss in losses):.2f} BLEU"
+    whole = all_of_wmt(loss.target for loss in losses) and shares == UP_TO_60
+    leads = [limit - loss.points for loss in losses]
+    outcome = rule.every(leads, whole, ties=True, noise=[loss.noise for loss in losses])
+    return from_cells(evidence, outcome, numbers, [loss.cell for loss in losses])
 
 
 def loss_at_75_percent(evidence: Evidence, limit: float) -> Finding:
-    scores = final(evidence)
-    losses = find_losses(scores, near(scores, 75))
+    losses = find_losses(evidence.final, near(evidence.final, 75))
     if not losses:
-        return missing(
-            "BLEU of an unpruned translation model and with 75 % of its heads removed at random"
-        )
-    leads = [limit - points for points in points_of(losses)]
-    outcome = every(leads, _all_pairs(losses), noise=noise_of_each(scores, losses))
-    strength = spread_words(cells_of(losses), evidence.printed)
-    return judged(outcome, f"loss of BLEU: {loss_list(losses)}", strength, scores_of(losses))
+        what = "BLEU of an unpruned translation model"
+        return missing(f"{what} and with 75 % of its heads removed at random")
+    leads, whole = [limit - loss.points for loss in losses], all_of_wmt(x.target for x in losses)
+    outcome = rule.every(leads, whole, noise=[loss.noise for loss in losses])
+    numbers = f"loss of BLEU: {loss_list(losses)}"
+    return from_cells(evidence, outcome, numbers, [loss.cell for loss in losses])
 
 
 def loss_with_one_head_per_layer(evidence: Evidence, en_ru: float, en_de: float) -> Finding:
-    scores, expected = final(evidence), {"en-ru": en_ru, "en-de": en_de}
-    every_pair = find_losses(scores, near(scores, 87))
-    losses = {key: value for key, value in every_pair.items() if key[1] in expected}
+    expected = {"en-ru": en_ru, "en-de": en_de}
+    known = find_losses(evidence.final, near(evidence.final, 87))
+    losses = [loss for loss in known if loss.target in expected]
     if not losses:
         return missing("BLEU on en-ru or en-de, unpruned and with one head kept in every layer")
-    parts = [  # one number for each language pair
-        as_stated([points], expected[target], BLEU, True, over_repeats([cell.repeats]))
-        for (_, target, _), (points, cell) in losses.items()
-    ]
-    strength = spread_words(cells_of(losses), evidence.printed)
-    return judged(worst(parts), f"loss of BLEU: {loss_list(losses)}", strength, scores_of(losses))
+    parts = []  # one number for each language pair
+    for loss in losses:
+        noise = rule.over_repeats([loss.cell.repeats])
+        parts.append(rule.as_stated([loss.points], expected[loss.target], rule.BLEU, True, noise))
+    numbers = f"loss of BLEU: {loss_list(losses)}"
+    return from_cells(evidence, rule.worst(parts), numbers, [loss.cell for loss in losses])
 
 
 def loss_grows_with_every_step(evidence: Evidence) -> Finding:
-    scores = final(evidence)
+    scores = evidence.final
     losses = find_losses(scores, [s for s in at_random(scores) if (s.share or 0) >= 60 - NEAR])
     steps, back, noise = [], [], []
-    for pair in dict.fromkeys(key[:2] for key in losses):
-        curve = sorted((key[2], points) for key, (points, _) in losses.items() if key[:2] == pair)
-        for (low, first), (high, second) in pairwise(curve):
-            steps.append(second - first)
-            noise.append(by_repeats(losses[*pair, share][1].repeats for share in (low, high)))
-            if second < first:
-                back.append(f"{pair[1]}: {first:.2f} lost at {low:g} %, {second:.2f} at {high:g} %")
+    for task, target in dict.fromkeys((loss.task, loss.target) for loss in losses):
+        curve = [loss for loss in losses if (loss.task, loss.target) == (task, target)]
+        for low, high in pairwise(sorted(curve, key=lambda loss: loss.share)):
+            steps.append(high.points - low.points)
+            noise.append(rule.by_repeats(loss.cell.repeats for loss in (low, high)))
+            if high.points < low.points:
+                lost = f"{low.points:.2f} lost at {low.share:g} %"
+                back.append(f"{target}: {lost}, {high.points:.2f} at {high.share:g} %")
     if len(steps) < 2:
         return missing("BLEU at three shares of heads removed at random from 60 % on")
     numbers = "; ".join(back) or f"{len(steps)} steps, the smallest {min(steps):.2f} BLEU"
-    outcome = every(steps, _all_pairs(losses), ties=True, noise=noise)
-    strength = f"{signs(steps)}; {spread_words(cells_of(losses), evidence.printed)}"
-    return judged(outcome, numbers, strength, scores_of(losses))
+    outcome = rule.every(steps, all_of_wmt(x.target for x in losses), ties=True, noise=noise)
+    return from_cells(evidence, outcome, numbers, [loss.cell for loss in losses], signs(steps))
 
 
 def kept(remove: str) -> tuple[tuple[int, ...], ...]:
@@ -126,7 +102,7 @@ def _by_kept(
     evidence: Evidence, pattern: str
 ) -> dict[tuple[str, tuple[tuple[int, ...], ...]], Mean]:
     """The cells by target and numbers of heads kept."""
-    scores = [score for score in final(evidence) if re.fullmatch(pattern, score.remove)]
+    scores = [score for score in evidence.final if re.fullmatch(pattern, score.remove)]
     cells = means(scores, "target", "remove")
     return {(target, kept(remove)): cell for (target, remove), cell in cells.items()}
 
@@ -143,15 +119,13 @@ def important_layers_make_no_difference(evidence: Evidence) -> Finding:
             differences["?" if share is None else f"{share:.0f}"] = cell.value - reverse.value
             used += [cell, reverse]
     if len(differences) < 2:
-        return missing(
-            "BLEU at two percentages, with the important layers keeping more heads and fewer heads"
-        )
+        what = "BLEU at two percentages, with the important layers keeping more heads"
+        return missing(f"{what} and fewer heads")
     values = list(differences.values())
-    noise = over_repeats((cell.repeats for cell in used), sides=2)
+    noise = rule.over_repeats((cell.repeats for cell in used), sides=2)
     each = ", ".join(f"{share} %: {value:+.2f}" for share, value in differences.items())
-    strength = f"{signs(values)}; {spread_words(used, evidence.printed)}"
-    outcome = level(values, BLEU, len(values) == PERCENTAGES, noise)
-    return judged(outcome, f"kept minus pruned: {each}", strength, scores_in(used))
+    outcome = rule.level(values, rule.BLEU, len(values) == PERCENTAGES, noise)
+    return from_cells(evidence, outcome, f"kept minus pruned: {each}", used, signs(values))
 
 
 def each_block_is_best_somewhere(evidence: Evidence) -> Finding:
@@ -163,23 +137,21 @@ def each_block_is_best_somewhere(evidence: Evidence) -> Finding:
             groups.setdefault((target, tuple(sorted(counts))), {})[fewest] = cell
     whole = [group for group in groups.values() if len(group) == 3]
     if len(whole) < 3:
-        return missing(
-            "BLEU at three percentages, each with the encoder, the cross and the decoder block "
-            "keeping fewest"
-        )
+        what = "BLEU at three percentages, each with the encoder, the cross and the decoder block"
+        return missing(f"{what} keeping fewest")
     best = [max(group, key=lambda name: group[name].value) for group in whole]
     at = ", ".join(
         f"{group[name].scores[0].share or 0:.0f} %: {name} fewest"
         for group, name in zip(whole, best, strict=True)
     )
-    used = [cell for group in whole for cell in group.values()]
     outcome = _each_best(whole, best) if len(set(best)) == 3 else _never_best(whole, best)
-    return judged(outcome, f"best at {at}", spread_words(used, evidence.printed), scores_in(used))
+    used = [cell for group in whole for cell in group.values()]
+    return from_cells(evidence, outcome, f"best at {at}", used)
 
 
 def _each_best(groups: list[dict[str, Mean]], best: list[str]) -> Outcome:
     """Luck alone would make each block best somewhere in 4 of 9 tries: leads must exceed noise."""
-    noise = over_repeats(cell.repeats for group in groups for cell in group.values())
+    noise = rule.over_repeats(cell.repeats for group in groups for cell in group.values())
     leads: dict[str, float] = {}
     for group, name in zip(groups, best, strict=True):
         second = max(cell.value for other, cell in group.items() if other != name)
@@ -198,16 +170,14 @@ def _never_best(groups: list[dict[str, Mean]], best: list[str]) -> Outcome:
     for name in set(BLOCKS) - set(best):
         pairs = [(group[first], group[name]) for group, first in zip(groups, best, strict=True)]
         gaps = [first.value - other.value for first, other in pairs]
-        widths = [by_repeats(cell.repeats for cell in pair) for pair in pairs]
-        clear = all(
-            gap - (ROUNDED if width is None else width) > SLACK
-            for gap, width in zip(gaps, widths, strict=True)
-        )
+        widths = [rule.by_repeats(cell.repeats for cell in pair) for pair in pairs]
+        bounds = (rule.ROUNDED if width is None else width for width in widths)
+        clear = all(gap - bound > SLACK for gap, bound in zip(gaps, bounds, strict=True))
         basis = f"at {len(groups)} percentages"
         if not clear:
             basis += ", with a block that is never best, but level with the best by its repeats"
         outcomes.append(Outcome(FAILS if clear else UNSHOWN, -min(gaps), basis))
-    return worst(outcomes)
+    return rule.worst(outcomes)
 
 
 says = partial(stated, "weak-link")

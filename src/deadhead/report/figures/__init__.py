@@ -1,6 +1,6 @@
 """The figures of a study, as vega-lite charts.
 
-A kind of figure is one file of this folder: a subclass of `Figure` with its options and its code.
+A kind of figure is a subclass of `Figure` in a file of this folder, with its options and its code.
 """
 
 from deadhead.registry import Registry
@@ -16,7 +16,7 @@ FIGURES: Registry[type[Figure]] = Registry(
         "points": "points:Points",
         "ends": "ends:Ends",
         "recovery": "recovery:Recovery",
-        "layers": "layers:Layers",
+        "layers": "heads:Layers",
         "gains": "gains:Gains",
         "epochs": "epochs:Epochs",
         "cost": "cost:Cost",

@@ -13,20 +13,8 @@ from typing import Any
 from deadhead.report.spec import Chart
 
 SCHEMA = "https://vega.github.io/schema/vega-lite/v6.json"
-COLOURS = [
-    "#0072B2",
-    "#E69F00",
-    "#009E73",
-    "#D55E00",
-    "#CC79A7",
-    "#56B4E9",
-    "#B8A900",
-    "#8265C9",
-    "#9C6A3C",
-    "#E0246B",
-    "#6E8F2B",
-    "#8C8C8C",
-]
+COLOURS = ["#0072B2", "#E69F00", "#009E73", "#D55E00", "#CC79A7", "#56B4E9"]
+COLOURS += ["#B8A900", "#8265C9", "#9C6A3C", "#E0246B", "#6E8F2B", "#8C8C8C"]
 MIDDLE = "#888888"  # a grey that is visible on white and on black
 SHAPES = ["circle", "square", "triangle-up", "diamond", "cross", "triangle-down"]
 WIDTH = 460
@@ -35,6 +23,9 @@ COLUMNS = 3  # panels in a row
 MOST_TALL = 6  # panels; with more, each is lower
 MOST_BANDS = 4  # lines with bands in one panel; more would hide each other
 MOST_TICKS = 10  # of an axis with ticks at its points only
+FAINT = {"type": "line", "strokeWidth": 1, "opacity": 0.35}  # lines behind the one of a panel
+DOT = {"type": "point", "filled": True, "size": 46, "opacity": 1}
+HOLLOW = {"type": "point", "filled": False, "size": 70, "strokeWidth": 1.6, "opacity": 1}
 Row = dict[str, Any]
 Labels = Sequence[Any]
 TYPES = {"Q": "quantitative", "O": "ordinal", "N": "nominal"}
@@ -118,44 +109,35 @@ def curves(
     panels = distinct(values, "panel") if panels is None else panels
     values, panels, behind = _separate(values, lines, panels)
     across = _across(values, x, numbers, order)
-    colour: Chart = {"value": COLOURS[0]}
-    if not behind:
-        legend = {"symbolOpacity": 1, "symbolType": "circle", "symbolStrokeWidth": 0}
-        titled = {"title": line or None, **legend} if len(lines) > 1 else None
-        colour = field("line", "N", line or None, scale=categories(lines, grey), legend=titled)
-    tips = [
-        tip("line", "N", line or "line"),
-        tip("x", "Q" if numbers else "N", x),
-        tip("y", "Q", y, form),
-        tip("n", "Q", "repetitions"),
-    ]
-    has_bands = any(row.get("low") is not None for row in values)
-    if has_bands:
-        tips += [tip("low", "Q", band[0], form), tip("high", "Q", band[1], form)]
-
-    def up(name: str) -> Chart:
-        return field(name, "Q", y, scale={"zero": False})
+    colour = {"value": COLOURS[0]} if behind else _line_colours(lines, line, grey)
+    tips = [tip("line", "N", line or "line"), tip("x", "Q" if numbers else "N", x)]
+    tips += [tip("y", "Q", y, form), tip("n", "Q", "repetitions")]
 
     def layer(name: str, mark: Chart, **more: Any) -> Chart:
-        encoding = {"x": across, "y": up(name), "color": colour, **more}
+        up = field(name, "Q", y, scale={"zero": False})
         valid = [{"filter": f"isValid(datum.{name})"}]
+        encoding = {"x": across, "y": up, "color": colour, **more}
         return {"mark": mark, "encoding": encoding, "transform": valid}
 
     layers: list[Chart] = []
     if behind:
-        faint = {"type": "line", "color": MIDDLE, "strokeWidth": 1, "opacity": 0.35}
-        places = {"x": across, "y": up("y"), "detail": field("line", "N")}
-        layers.append({"data": {"values": behind}, "mark": faint, "encoding": places})
-    if has_bands:
+        faint = layer("y", FAINT, color={"value": MIDDLE}, detail=field("line", "N"))
+        layers.append({"data": {"values": behind}, **faint})
+    if any(row.get("low") is not None for row in values):
+        tips += [tip("low", "Q", band[0], form), tip("high", "Q", band[1], form)]
         layers.append(layer("low", {"type": "area", "opacity": 0.16}, y2={"field": "high"}))
     layers.append(layer("y", {"type": "line", "strokeWidth": 2}))
-    dot = {"type": "point", "filled": True, "size": 46, "opacity": 1}
-    layers.append(layer("y", dot, tooltip=tips))
+    layers.append(layer("y", DOT, tooltip=tips))
     if any(row.get("published") is not None for row in values):
-        hollow = {"type": "point", "filled": False, "size": 70, "strokeWidth": 1.6, "opacity": 1}
         tips = [*tips, tip("published", "Q", "published", ".4~f")]  # not rounded as ours are
-        layers.append(layer("published", hollow, tooltip=tips))
+        layers.append(layer("published", HOLLOW, tooltip=tips))
     return whole(panelled({"layer": layers}, panels, 280), values, title)
+
+
+def _line_colours(lines: Labels, title: str, grey: Labels) -> Chart:
+    legend = {"symbolOpacity": 1, "symbolType": "circle", "symbolStrokeWidth": 0}
+    titled = {"title": title or None, **legend} if len(lines) > 1 else None
+    return field("line", "N", title or None, scale=categories(lines, grey), legend=titled)
 
 
 def _across(values: Sequence[Row], x: str, numbers: bool, order: Labels) -> Chart:

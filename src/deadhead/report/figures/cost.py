@@ -8,8 +8,7 @@ from typing import ClassVar
 
 from deadhead.report.labels import joined, score_words, strategy_words
 from deadhead.report.spec import Chart, Figure, Scored, Suggested
-from deadhead.report.tables.units import group_cells
-from deadhead.report.tables.values import scores_of
+from deadhead.report.tables.units import group_cells, scores_of
 from deadhead.results import Study
 from deadhead.results.cells import Cell, matches
 

@@ -14,8 +14,7 @@ from deadhead.results.cells import CHANCE
 
 from .charts import has_published
 from .curve_chart import curve_chart
-from .curve_options import CurveOptions
-from .curve_units import class_of, gather_curve, place, removal_percents
+from .curve_units import CurveOptions, class_of, gather_curve, place, removal_percents
 from .search_curve import best_curve, search_curve
 
 MOST_LINES = 8

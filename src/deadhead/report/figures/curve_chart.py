@@ -15,8 +15,7 @@ from deadhead.results.statistics import deviation
 from deadhead.strategies.amounts import PERCENT
 
 from .charts import Row, curves
-from .curve_options import CurveOptions
-from .curve_units import Units, class_of
+from .curve_units import CurveOptions, Units, class_of
 
 X_WORDS = {
     "percent": PERCENT.axis,

@@ -1,28 +1,62 @@
-"""The values of a curve: cells of a study gathered by panel, line and x."""
+"""The options of figures of kind `curve`, and their values, gathered by panel, line and x."""
 
 from __future__ import annotations
 
 import re
 from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
 from functools import cache
 from statistics import fmean
 from typing import Any
 
 from deadhead.report.labels import joined, removal_unit
-from deadhead.report.tables.units import BY_LANGUAGE, Unit, Value, group_cells, repeats
-from deadhead.report.tables.values import drops_of, scores_of
+from deadhead.report.spec import Figure, Scored, axes, axis, word
+from deadhead.report.tables.units import (
+    BY_LANGUAGE,
+    Unit,
+    Value,
+    drops_of,
+    group_cells,
+    repeats,
+    scores_of,
+)
 from deadhead.results import Study
 from deadhead.results.cells import Cell, matches
 from deadhead.strategies.amounts import PERCENT
+from deadhead.studies.fields import Problem
 from deadhead.tasks.languages import code_of, languages
 
-from .curve_options import CurveOptions
-
+GROUPS = ("word_order", "resource", "family")  # classes of languages
+REMOVALS = ("remove", "amount", "percent")  # values of x that stand for what is removed
 PARTS = ("parts", "data.parts", "data.target_parts")
 ALL_PARTS = 10.0  # of a training set
 Units = dict[tuple[Any, Any, Any], Unit]  # by panel, line and x
 Removal = tuple[Any, Any]  # a model and what is removed from it
 Start = tuple[Sequence[Cell], str, Sequence[Any], Sequence[float | None]]  # as Unit.add takes it
+
+
+@dataclass(frozen=True, kw_only=True)
+class CurveOptions(Scored, Figure):
+    """What a curve shows: the axis of x, lines, panels, and what is averaged."""
+
+    x: str = axis(required=True)
+    lines: str = axis()
+    panels: tuple[str, ...] = axes()
+    value: str = word("score", "drop", "gain")
+    mean_over: tuple[str, ...] = axes()
+    group: str = word(*GROUPS, default="")  # classes of languages, as lines or panels
+
+    def conflicts(self) -> Iterator[Problem]:
+        if self.value == "gain" and self.x != "k":
+            yield ("value",), "a gain is shown over the heads that a search removes: x: k."
+
+    @property
+    def by_removal(self) -> bool:
+        return self.x in REMOVALS
+
+    @property
+    def lines_are_removals(self) -> bool:
+        return self.lines in ("", "remove", "strategy")
 
 
 def place(cell: Cell) -> tuple[str, float | str]:

@@ -8,7 +8,7 @@ from statistics import fmean
 from typing import ClassVar
 
 from deadhead.report.spec import Chart, Figure, Scored, word
-from deadhead.report.tables.values import scores_of
+from deadhead.report.tables.units import scores_of
 from deadhead.results import Study
 from deadhead.results.cells import matches
 from deadhead.results.statistics import (
@@ -19,8 +19,7 @@ from deadhead.results.statistics import (
 )
 
 from .charts import curves
-from .curve_options import GROUPS
-from .curve_units import place
+from .curve_units import GROUPS, place
 
 ENDS = ("top", "bottom")
 # end ("" for unpruned) -> layers removed -> trial -> score

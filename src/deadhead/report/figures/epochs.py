@@ -5,13 +5,13 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import ClassVar
 
+from deadhead.report.head_values import chosen
 from deadhead.report.labels import joined
 from deadhead.report.spec import Chart, Figure, Suggested
 from deadhead.results import Study
 from deadhead.results.statistics import deviation
 
 from .charts import Row, curves
-from .records import chosen
 
 MOST_LINES = 8
 

@@ -8,16 +8,16 @@ from math import isfinite
 from typing import Any, ClassVar
 
 from deadhead.errors import DeadheadError
+from deadhead.report.head_values import chosen
 from deadhead.report.labels import joined
 from deadhead.report.spec import Chart, Figure
 from deadhead.report.tables.pairs import picked
 from deadhead.results import Search, Study
-from deadhead.results.from_record import ranking_of
+from deadhead.results.records import ranking_of
 from deadhead.results.statistics import correlation_rows, similarity, spearman
 from deadhead.tasks.distances import distances
 
 from .charts import Row, categories, distinct, field, panelled, tip, whole
-from .records import chosen
 
 DISTANCE = "syntactic"  # one of URIEL's distances
 FEWEST_HEADS = 3  # that two rankings must share to be compared

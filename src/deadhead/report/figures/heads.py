@@ -1,4 +1,4 @@
-"""Figures of kind `heads`: a value for each head, as squares of layer x head."""
+"""Figures of kind `heads`, a value for each head, and `layers`, the means over their layers."""
 
 from __future__ import annotations
 
@@ -12,16 +12,19 @@ from deadhead.report.head_values import (
     ENTROPY_CHANGE,
     RANKING,
     REMOVED,
+    chosen,
+    head_values,
     layout,
     map_measures,
     measured_in,
+    shows,
 )
 from deadhead.report.spec import Chart, Figure, Suggested, axis, choice
 from deadhead.results import Study
-from deadhead.results.from_record import ranking_of
+from deadhead.results.records import ranking_of
+from deadhead.results.statistics import layer_rows
 
-from .charts import Row, distinct, head_maps
-from .records import chosen, head_values, shows
+from .charts import Row, curves, distinct, head_maps
 
 MOST_PANELS = 12
 MOST_REMOVALS = 9  # labels that make panels in a suggested figure
@@ -112,3 +115,35 @@ def _rows(panel: str, maps: list[Mapping[str, float]], every: list[str]) -> Iter
         if values:
             row = {"block": head.block, "layer": head.layer, "index": head.index, "head": name}
             yield {**row, "value": round(fmean(values), 6), "panel": panel}
+
+
+@dataclass(frozen=True, kw_only=True)
+class Layers(Figure):
+    """What a figure of kind `heads` shows, averaged over layers; a line for each label."""
+
+    kind: ClassVar[str] = "layers"
+    help: ClassVar[str] = "Means over the heads of a layer that are left."
+
+    show: str = choice(shows, "weights")
+    lines: str = axis()
+
+    def heading(self, study: Study) -> str:
+        return super().heading(study) if self.title else f"Layers: {self.show}"
+
+    def draw(self, study: Study) -> Chart | None:
+        means: dict[tuple[str, str, int], list[float]] = {}
+        for cell, record in chosen(study, self.where):
+            for line, values in head_values(study, cell, record, self.show, self.lines):
+                known = {head: value for head, value in values.items() if value is not None}
+                for row in layer_rows(known):
+                    key = (row["block"], line, row["layer"])
+                    means.setdefault(key, []).append(row["value"])
+        rows: list[Row] = [
+            {"x": layer, "y": fmean(values), "line": line, "panel": block, "n": len(values)}
+            for (block, line, layer), values in means.items()
+        ]
+        if not rows:
+            return None
+        return curves(
+            rows, self.heading(study), x="layer", y=self.show.replace("_", " "), form=".4~g"
+        )

@@ -7,17 +7,16 @@ from dataclasses import dataclass
 from typing import Any, ClassVar
 
 from deadhead.measures import MEASURES, Measure
-from deadhead.report.head_values import measured_in
+from deadhead.report.head_values import chosen, measured_in
 from deadhead.report.labels import STAGES, joined
 from deadhead.report.spec import Chart, Figure, Suggested
 from deadhead.results import Study
 from deadhead.results.cells import as_dict
-from deadhead.results.from_record import by_stage
+from deadhead.results.records import by_stage
 from deadhead.studies.store.records import Record
 
 from .charts import Row, clouds, distinct
 from .heads import cut_note
-from .records import chosen
 
 MOST_PANELS = 6
 MOST_POINTS = 150  # of a language

@@ -10,15 +10,13 @@ from typing import Any
 from deadhead.report.labels import joined
 from deadhead.report.spec import Chart
 from deadhead.report.tables.pairs import ARMS, best, pair_label, placer, searches
-from deadhead.report.tables.units import Unit
-from deadhead.report.tables.values import gains_of, scores_of
+from deadhead.report.tables.units import Unit, gains_of, scores_of
 from deadhead.results import Study
 from deadhead.results.cells import PRUNING, Cell
 
 from .charts import Row, curves
 from .curve_chart import curve_chart, panels_in_order, score_axis
-from .curve_options import CurveOptions
-from .curve_units import ALL_PARTS, PARTS, Units
+from .curve_units import ALL_PARTS, PARTS, CurveOptions, Units
 
 ARM_WORDS = {
     "full": "unpruned",
@@ -37,7 +35,8 @@ def search_curve(study: Study, spec: CurveOptions) -> Chart | None:
     )
     units: Units = {}
     for cell in study.cells:
-        arm, k, search = str(cell.axes.get("arm")), float(cell.axes.get("k") or 0), _search_of(cell)
+        arm, k = str(cell.axes.get("arm")), float(cell.axes.get("k") or 0)
+        search = cell.without(*PRUNING)
         scores = dict(zip(cell.languages, value(cell, None, None), strict=True))
         for language, panel in places(cell):
             if (score := scores[language]) is not None:
@@ -76,10 +75,6 @@ def panel_of(cell: Cell, language: str, axes: tuple[str, ...]) -> str:
     if labels.get("source") == learnt:
         del labels["source"]
     return joined(*labels.values())
-
-
-def _search_of(cell: Cell) -> Any:
-    return frozenset((axis, label) for axis, label in cell.axes.items() if axis not in PRUNING)
 
 
 def _rows(units: Units) -> Iterator[Row]:

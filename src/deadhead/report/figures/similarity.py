@@ -7,13 +7,13 @@ from dataclasses import dataclass
 from math import isnan
 from typing import ClassVar
 
+from deadhead.report.head_values import chosen, panel_label
 from deadhead.report.spec import Chart, Figure, Suggested, axis
 from deadhead.results import Study
-from deadhead.results.from_record import ranking_of
+from deadhead.results.records import ranking_of
 from deadhead.results.statistics import ranking_rho
 
 from .charts import distinct, squares
-from .records import chosen, panel_label
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -15,7 +15,7 @@ from deadhead.report.labels import joined
 from deadhead.report.tables.grid import whose
 from deadhead.report.tables.significance import RATE
 from deadhead.results import Study
-from deadhead.results.from_record import ranking_of
+from deadhead.results.records import ranking_of
 from deadhead.results.statistics import ranking_rho
 
 from .measures import collapsed, measured, scored

@@ -8,7 +8,7 @@ from deadhead.measures.measure import trials_in_words
 from deadhead.report.head_values import measured_in
 from deadhead.report.labels import metric_words, removal_words, split_words
 from deadhead.results import Study
-from deadhead.results.from_record import by_stage
+from deadhead.results.records import by_stage
 
 FEW = 4  # prunings that a sentence names
 

@@ -72,10 +72,8 @@ def removals_of(study: Study) -> list[Removal]:
     done = [cell for cell in study.cells if cell.state == "done"]
     axes = set[str]().union(*(cell.axes for cell in done)).difference(CHANCE)
     for group in group_cells(done, axes):
-        cells = list(
-            {cell.trial: cell for cell in group}.values()
-        )  # several draws may be one trial
-        labels = _other_labels(cells[0])
+        cells = [*{cell.trial: cell for cell in group}.values()]  # several draws may be one trial
+        labels = cells[0].without(*PRUNING, "seed")
         if cells[0].unpruned:
             unpruned.setdefault(labels, []).extend(cell.scores for cell in cells)
             continue
@@ -92,11 +90,6 @@ def removals_of(study: Study) -> list[Removal]:
     return [removal for removal in removals if removal is not None]
 
 
-def _other_labels(cell: Cell) -> Any:
-    labels = cell.axes.items()
-    return frozenset((axis, label) for axis, label in labels if axis not in (*PRUNING, "seed"))
-
-
 def _removal(
     cell: Cell, scores: Sequence[Mapping[Any, Scores]], seeds: Mapping[Any, Sequence[Scores]]
 ) -> Removal | None:
@@ -111,9 +104,8 @@ def _removal(
     if not shared:
         return None
     means = tuple(fmean([side[labels][name] for labels, name in shared]) for side in scores)
-    removal = Removal(cell=cell, scores=means, on=frozenset(shared))
     if not unpruned:
-        return removal
+        return Removal(cell=cell, scores=means, on=frozenset(shared))
     by_language: dict[str, list[float]] = {}
     by_task: dict[str, list[float]] = {}
     for labels, language in shared:
@@ -124,7 +116,7 @@ def _removal(
     return Removal(
         cell=cell,
         scores=means,
-        on=removal.on,
+        on=frozenset(shared),
         full=fmean(unpruned[labels][language] for labels, language in shared),
         fulls=tuple(
             fmean(seeds[labels][seed][language] for labels, language in shared)
@@ -181,10 +173,10 @@ def _least(removals: Sequence[Removal]) -> Removal:
 def _size(cell: Cell) -> float:
     """The removed share of the weights: amounts are percents, heads or layers."""
     cost = {} if cell.summary is None else cell.summary.cost
-    before, after = (cost.get(name) for name in ("parameters", "parameters after"))
-    return (
-        1 - after / before if isinstance(before, int) and isinstance(after, int) and before else 0.0
-    )
+    before, after = cost.get("parameters"), cost.get("parameters after")
+    if isinstance(before, int) and isinstance(after, int) and before:
+        return 1 - after / before
+    return 0.0
 
 
 def _ends(gains: Mapping[str, float]) -> tuple[str, str]:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Iterator, Mapping
+from itertools import islice
 from math import isnan
 from statistics import fmean
 from typing import Any
@@ -12,7 +13,7 @@ from deadhead.report.figures.heads import all_heads
 from deadhead.report.head_values import map_measures, measured_maps, rankings, removed_counts
 from deadhead.report.labels import STAGES, removal_words
 from deadhead.results import Study
-from deadhead.results.cells import Cell
+from deadhead.results.cells import CHANCE, PRUNING, Cell
 from deadhead.results.statistics import removal_effects
 from deadhead.studies.store.records import Record
 
@@ -23,13 +24,12 @@ DIGITS = 5
 
 def maps(study: Study) -> list[dict[str, Any]]:
     """Layer x head maps: rankings, measures, and how often each head was removed."""
-    all_maps = [*_rankings(study), *_measured(study), *_removed(study)]
+    ranked = [
+        _map(f"Ranking: {name}", "ranking", trial, scores)
+        for name, (trial, scores) in list(rankings(study).items())[:MOST_RANKINGS]
+    ]
+    all_maps = [*ranked, *islice(_measured(study), MOST_MEASURED), *_removed(study)]
     return [{"id": f"map-{i + 1}", **head_map} for i, head_map in enumerate(all_maps)]
-
-
-def _rankings(study: Study) -> Iterator[dict[str, Any]]:
-    for name, (trial, scores) in list(rankings(study).items())[:MOST_RANKINGS]:
-        yield _map(f"Ranking: {name}", "ranking", trial, scores)
 
 
 def _map(title: str, what: str, trial: str | None, scores: Mapping[str, Any]) -> dict[str, Any]:
@@ -38,13 +38,12 @@ def _map(title: str, what: str, trial: str | None, scores: Mapping[str, Any]) ->
 
 
 def _measured(study: Study) -> Iterator[dict[str, Any]]:
-    cells, measures, count = study.by_trial, map_measures(), 0
+    cells, measures = study.by_trial, map_measures()
     for trial, record in study.records.items():
         for stage, measured in measured_maps(record).items():
             for name, values in measured.items():
-                if not any(values.values()) or count >= MOST_MEASURED:
+                if not any(values.values()):
                     continue  # before training no weight has changed
-                count += 1
                 words = measures[name]
                 title = words.label if words.is_change else f"{words.label} {STAGES[stage]}"
                 if trial in cells:
@@ -129,7 +128,9 @@ def _effects(study: Study, heads: list[str]) -> dict[str, dict[str, float]]:
     for trial, cell in study.by_trial.items():
         record = study.records.get(trial)
         if record is not None and record.removed and cell.state == "done":
-            groups.setdefault(_peers(cell), []).append((cell, record))
+            # Trials that share their other labels are compared; the arms of a search are a group.
+            peers = cell.without(*PRUNING if "arm" in cell.axes else (), *CHANCE)
+            groups.setdefault(peers, []).append((cell, record))
     languages = study.languages
 
     def matrices(trials: list[tuple[Cell, Record]]) -> tuple[Any, Any]:
@@ -143,11 +144,3 @@ def _effects(study: Study, heads: list[str]) -> dict[str, dict[str, float]]:
         head: {name: value for name, value in zip(languages, row, strict=True) if not isnan(value)}
         for head, row in zip(heads, effects.tolist(), strict=True)
     }
-
-
-def _peers(cell: Cell) -> Any:
-    """The labels that trials must share to be compared; the arms of a search are one group."""
-    free = {"seed", "draw"}
-    if "arm" in cell.axes:
-        free |= {"arm", "k", "remove", "strategy", "amount"}
-    return frozenset((axis, label) for axis, label in cell.axes.items() if axis not in free)

@@ -1,6 +1,6 @@
 """The tables of a study: our numbers beside published ones, with spread, count, state and a test.
 
-A kind of table is one file of this folder: a subclass of `Table` with its options and its code.
+A kind of table is a subclass of `Table` in a file of this folder, with its options and its code.
 """
 
 from deadhead.registry import Registry
@@ -11,7 +11,7 @@ TABLES: Registry[type[Table]] = Registry(
     __name__,
     {
         "scores": "scores:Scores",
-        "drop": "drop:Drop",
+        "drop": "scores:Drop",
         "search": "search:SearchTable",
         "multi-source": "multi_source:MultiSource",
     },

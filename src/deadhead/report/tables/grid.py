@@ -8,7 +8,7 @@ from itertools import islice
 from statistics import fmean
 from typing import Any
 
-from deadhead.report.labels import capitalized, measured_words
+from deadhead.report.labels import measured_words
 from deadhead.report.spec import Table
 from deadhead.results import Study
 from deadhead.results.cells import APART, PRUNING, matches
@@ -144,10 +144,6 @@ def measured(study: Study, table: Table) -> str:
     """The metric and the split of a table's numbers."""
     metrics = filter(None, table.metrics(study))
     return measured_words(metrics, [table.split] if table.split else study.splits)
-
-
-def in_points(study: Study, table: Table) -> str:
-    return f"{capitalized(measured(study, table))}, in points."
 
 
 def grid(

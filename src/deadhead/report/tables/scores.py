@@ -1,4 +1,4 @@
-"""Tables of kind `scores`: means over what the rows and columns leave open."""
+"""Tables of kind `scores` and `drop`: means over what the rows and columns leave open."""
 
 from __future__ import annotations
 
@@ -6,13 +6,14 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import Any, ClassVar
 
+from deadhead.report.labels import capitalized
 from deadhead.report.spec import Table, flag, word
 from deadhead.results import Study
 from deadhead.results.cells import CHANCE, parts_of
 
-from .grid import Entry, Key, Means, entry, in_points
+from .grid import Entry, Key, Means, entry, measured
 from .printed import changes, with_removal_columns
-from .values import scores_of
+from .units import drops_of, scores_of
 
 NOT_ROWS = (*CHANCE, "strategy", "amount", "targets", "splits")
 
@@ -38,7 +39,7 @@ class Scores(Table):
                 entry_data |= changes([] if unit.unpruned else unit.numbers(), unpruned, rows)
             return entry_data
 
-        table = means.table(study, self, cell, in_points(study, self))
+        table = means.table(study, self, cell, f"{capitalized(measured(study, self))}, in points.")
         return with_removal_columns(table, self.remove_as, study.cells, means.file)
 
     @classmethod
@@ -52,3 +53,23 @@ class Scores(Table):
         across = "task" if by_task else "language"
         rows = tuple(axis for axis in varied if axis != across)
         yield cls(title="Scores", rows=rows or ("model",), columns=(across,))
+
+
+@dataclass(frozen=True, kw_only=True)
+class Drop(Table):
+    """The relative drop against the unpruned cell with the same other labels."""
+
+    kind: ClassVar[str] = "drop"
+    default_title: ClassVar[str] = "Scores"
+
+    def build(self, study: Study) -> dict[str, Any]:
+        means = Means.of(study, self, drops_of(study, self))
+
+        def cell(key: Key) -> Entry:
+            unit = means.units.get(key)
+            published = means.published_drop(means.labels(key), unit) if means.file else None
+            return entry(unit, published, means.unpruned(key), lower_is_better=True)
+
+        what = measured(study, self)
+        about = f"Relative drop of {what} against the unpruned model, in %."
+        return means.table(study, self, cell, about)

@@ -1,23 +1,30 @@
-"""Scores gathered into units: the scores behind one cell of a table or one point of a curve."""
+"""Scores gathered into units: the scores behind one cell of a table or one point of a curve.
+
+The value of a cell in each of its languages is its score, what pruning loses, or what it gains.
+"""
 
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, field
+from functools import cache
 from statistics import fmean
 from typing import Any
 
-from deadhead.results.cells import LANGUAGE, Cell
+from deadhead.report.spec import Scored
+from deadhead.results import Study
+from deadhead.results.cells import LANGUAGE, PRUNING, Cell
 
 Row = Sequence[float | None]  # a value for each language of a cell
 # From a cell, a metric and a split (None: the usual ones) to its values.
 Value = Callable[[Cell, str | None, str | None], Row]
 Part = tuple[str, str, float | None]  # a trial, a language and the score in it
 BY_LANGUAGE = {*LANGUAGE, "setting", "parts"}  # axes in which languages of one cell may differ
+Labels = frozenset[tuple[str, Any]]
 CONTEXT = ("model", "task", "source", "train", "remove")  # labels that identify published numbers
 
 
-@dataclass
+@dataclass(kw_only=True)
 class Unit:
     """Scores, each with its trial, its language and what it repeats, and the cells behind them.
 
@@ -143,3 +150,66 @@ def repeats(cells: Sequence[Cell], language: str, mean_over: Sequence[str]) -> l
         label if label.count(None) < len(label) else ("seed", cell.axes.get("seed"))
         for cell, label in zip(cells, labels, strict=True)
     ]
+
+
+def scores_of(spec: Scored) -> Value:
+    """Scores in points, by the metric and on the split of the spec, or the usual ones."""
+    its_metric = spec.metric or spec.where.get("metric")
+    its_split = spec.split or spec.where.get("split")
+
+    def scores(cell: Cell, metric: str | None = None, split: str | None = None) -> Row:
+        metric, split = metric or its_metric, split or its_split
+        return cell.row(metric, split) if metric or split else cell.main_row
+
+    return scores
+
+
+def drops_of(study: Study, spec: Scored) -> Value:
+    """Drops in percent of the unpruned score with the same other labels; below 0 is a gain.
+
+    The unpruned score is the mean over seeds.
+    """
+    scores = scores_of(spec)
+    unpruned: dict[Labels, list[Cell]] = {}
+    for cell in study.cells:
+        if cell.unpruned and cell.state == "done":
+            unpruned.setdefault(cell.without(*PRUNING, "seed"), []).append(cell)
+
+    @cache
+    def base(labels: Labels, metric: str | None, split: str | None) -> dict[str, float]:
+        # language -> trial -> score: several cells may belong to one trial
+        by_language: dict[str, dict[str, float]] = {}
+        for cell in unpruned.get(labels, ()):
+            for language, score in zip(cell.languages, scores(cell, metric, split), strict=True):
+                if score is not None:
+                    by_language.setdefault(language, {})[cell.trial] = score
+        return {language: fmean(trials.values()) for language, trials in by_language.items()}
+
+    def drops(cell: Cell, metric: str | None = None, split: str | None = None) -> Row:
+        full = base(cell.without(*PRUNING, "seed"), metric, split)
+        both = zip(map(full.get, cell.languages), scores(cell, metric, split), strict=True)
+        return [
+            None if score is None or not whole else 100 * (whole - score) / whole
+            for whole, score in both
+        ]
+
+    return drops
+
+
+def gains_of(study: Study, spec: Scored) -> Value:
+    """Points above the unpruned model of the same search."""
+    scores = scores_of(spec)
+    full = {c.without(*PRUNING): c for c in study.cells if c.axes.get("arm") == "full"}
+
+    @cache
+    def base(search: Labels, metric: str | None, split: str | None) -> dict[str, float | None]:
+        cell = full.get(search)
+        rows = zip(cell.languages, scores(cell, metric, split), strict=True) if cell else ()
+        return dict(rows)
+
+    def gains(cell: Cell, metric: str | None = None, split: str | None = None) -> Row:
+        zero = base(cell.without(*PRUNING), metric, split)
+        both = zip(map(zero.get, cell.languages), scores(cell, metric, split), strict=True)
+        return [None if score is None or start is None else score - start for start, score in both]
+
+    return gains

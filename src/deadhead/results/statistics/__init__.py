@@ -25,7 +25,6 @@ from .drops import (
     recovery_rows,
     spread,
 )
-from .effects import removal_effects
 from .gains import (
     Excess,
     GainCounts,
@@ -46,6 +45,7 @@ from .layers import (
     layer_means,
     layer_rows,
     points_rows,
+    removal_effects,
     third_of_layers,
 )
 from .order import Order, ordered
@@ -58,54 +58,12 @@ from .similarity import (
     with_similarity,
 )
 
-__all__ = [
-    "Correlation",
-    "Evenness",
-    "Excess",
-    "GainCounts",
-    "LayerDifference",
-    "Order",
-    "Overlap",
-    "SeedComparison",
-    "benjamini_hochberg",
-    "beyond_luck",
-    "bottom_minus_top",
-    "by_distance",
-    "by_layer",
-    "compare_with_seeds",
-    "correlation_rows",
-    "deviation",
-    "drop",
-    "drop_rows",
-    "entropy_change",
-    "evenness",
-    "expected_best",
-    "family_means",
-    "group_means",
-    "group_rows",
-    "grouped",
-    "head_rows",
-    "holm",
-    "improved",
-    "interpolate",
-    "layer_difference_rows",
-    "layer_means",
-    "layer_rows",
-    "ordered",
-    "overlap",
-    "points_rows",
-    "ranking_rho",
-    "recovery",
-    "recovery_rows",
-    "removal_effects",
-    "rho",
-    "sign_test",
-    "similarity",
-    "similarity_rows",
-    "spearman",
-    "spread",
-    "third_of_layers",
-    "two_means",
-    "with_distance",
-    "with_similarity",
-]
+__all__ = ["Correlation", "Evenness", "Excess", "GainCounts", "LayerDifference", "Order"]
+__all__ += ["Overlap", "SeedComparison", "benjamini_hochberg", "beyond_luck", "bottom_minus_top"]
+__all__ += ["by_distance", "by_layer", "compare_with_seeds", "correlation_rows", "deviation"]
+__all__ += ["drop", "drop_rows", "entropy_change", "evenness", "expected_best", "family_means"]
+__all__ += ["group_means", "group_rows", "grouped", "head_rows", "holm", "improved", "interpolate"]
+__all__ += ["layer_difference_rows", "layer_means", "layer_rows", "ordered", "overlap"]
+__all__ += ["points_rows", "ranking_rho", "recovery", "recovery_rows", "removal_effects", "rho"]
+__all__ += ["sign_test", "similarity", "similarity_rows", "spearman", "spread", "third_of_layers"]
+__all__ += ["two_means", "with_distance", "with_similarity"]

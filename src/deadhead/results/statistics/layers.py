@@ -138,3 +138,32 @@ def points_rows(stages: Mapping[str, Mapping[str, Any]]) -> list[dict[str, Any]]
         for language, points in (measures.get("embeddings") or {}).get("points", {}).items()
         for x, y in points
     ]
+
+
+def removal_effects(
+    groups: Iterable[tuple[np.ndarray, np.ndarray]], shape: tuple[int, int]
+) -> np.ndarray:
+    """Mean score of the trials that removed a head minus that of the trials that kept it.
+
+    Trials are compared within their group only (same task, same amount): otherwise every head
+    would look harmful, because trials that remove much remove it more often. A group counts by how
+    evenly it is divided, as in a stratified comparison.
+
+    groups: trials x languages of scores (nan where there is none), and trials x heads of 0 and 1
+    for removed. shape: heads and languages of the result, which is nan where no group compares.
+    """
+    sums, weights = np.zeros(shape), np.zeros(shape)
+    for scores, removed in groups:
+        for i, column in enumerate(scores.T):
+            known = ~np.isnan(column)
+            values, gone = column[known], removed[known]
+            number, kept = gone.sum(axis=0), len(values) - gone.sum(axis=0)
+            both = (number > 0) & (kept > 0)  # else all trials share the head
+            number, kept = number.clip(1), kept.clip(1)
+            weight = both * (number * kept / max(1, len(values)))
+            with np.errstate(invalid="ignore"):  # infinite scores have no difference
+                without = values @ gone  # sums of the trials that removed a head
+                difference = without / number - (values.sum() - without) / kept
+                sums[:, i] += weight * (both * difference)
+            weights[:, i] += weight
+    return np.divide(sums, weights, out=np.full(shape, np.nan), where=weights > 0)
