@@ -7,41 +7,35 @@ from __future__ import annotations
 
 from typing import Any
 
-from examples import (
-    BERT,
-    CROSS,
-    FOUR,
-    HUB,
-    MBERT,
-    MULTI,
-    TASKS,
-    XLMR,
-    across_and_within,
-    all_sets,
-    bleu,
+from example_scores import BERT, CROSS, FOUR, MBERT, MULTI, XLMR, fact, facts, glue
+from example_searches import (
     both_models,
     both_ranked,
     by_both,
     controlled,
     controls,
-    draws,
-    embeddings,
-    entropy,
-    epochs,
-    fact,
-    facts,
     gains,
-    glue,
     japanese,
-    layers,
     little,
     merged,
     on_tables,
     rho,
-    scattered,
     sources,
     strings,
     triples,
+)
+from examples import (
+    HUB,
+    TASKS,
+    across_and_within,
+    all_sets,
+    bleu,
+    draws,
+    embeddings,
+    entropy,
+    epochs,
+    layers,
+    scattered,
     xnli,
 )
 

@@ -6,7 +6,9 @@ import re
 from dataclasses import replace
 
 import pytest
-from examples import arm, epochs, glue, layers, weights
+from example_scores import glue
+from example_searches import arm
+from examples import epochs, layers, weights
 from examples_by_claim import CASES
 
 from deadhead.claims import FAILS, HOLDS, OPEN, UNSHOWN, all_claims

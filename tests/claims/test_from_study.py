@@ -328,10 +328,12 @@ def test_what_is_damaged_or_no_number_is_passed_over(tmp_path: Path) -> None:
         ("weights", {"encoder.0.1": 0.5})
     ]
     assert [(f.remove, f.value, f.share) for f in evidence.scores] == [("layers top 1", 50.0, 0.0)]
-    (gone,) = [file for file in (folder / "records").iterdir() if "layers" in file.read_text()]
-    stamp = gone.stat()
-    gone.write_text(gone.read_text()[:-9].ljust(stamp.st_size))  # as long as it was, but cut off
-    os.utime(gone, ns=(stamp.st_atime_ns, stamp.st_mtime_ns))
+    (removed,) = [file for file in (folder / "records").iterdir() if "layers" in file.read_text()]
+    stamp = removed.stat()
+    removed.write_text(
+        removed.read_text()[:-9].ljust(stamp.st_size)
+    )  # as long as it was, but cut off
+    os.utime(removed, ns=(stamp.st_atime_ns, stamp.st_mtime_ns))
     assert [(f.remove, f.share) for f in measured([folder]).scores] == [("layers top 1", None)]
 
 

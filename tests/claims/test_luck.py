@@ -7,7 +7,8 @@ from dataclasses import replace
 from typing import Any
 
 import pytest
-from examples import CROSS, MBERT, OTHERS, arm, controls, merged, rankings, search
+from example_scores import CROSS, MBERT
+from example_searches import OTHERS, arm, controls, merged, rankings, search
 
 from deadhead.claims import FAILS, HOLDS, LUCKY, OPEN, UNSHOWN, all_claims
 from deadhead.claims.evidence import Evidence
@@ -132,9 +133,9 @@ def test_ec_that_is_best_as_often_as_its_trials_are_more_is_luck() -> None:
 
 
 def at_best(*ks: float, **more: Any) -> Evidence:
-    found = zip(ks, means(1.0, None).searches, strict=False)
+    results = zip(ks, means(1.0, None).searches, strict=False)
     return Evidence(
-        searches=tuple(replace(one, arms={"lowest": arm(1.0, k, **more)}) for k, one in found)
+        searches=tuple(replace(one, arms={"lowest": arm(1.0, k, **more)}) for k, one in results)
     )
 
 

@@ -5,7 +5,8 @@ from __future__ import annotations
 from collections.abc import Mapping
 
 import pytest
-from examples import MBERT, search
+from example_scores import MBERT
+from example_searches import search
 
 from deadhead.claims import UNSHOWN, all_claims, relations
 from deadhead.claims.evidence import Evidence

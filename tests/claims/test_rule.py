@@ -5,19 +5,9 @@ from __future__ import annotations
 import random
 
 import pytest
-from examples import (
-    bleu,
-    embeddings,
-    fact,
-    facts,
-    gains,
-    glue,
-    layers,
-    merged,
-    on_tables,
-    strings,
-    triples,
-)
+from example_scores import fact, facts, glue
+from example_searches import gains, merged, on_tables, strings, triples
+from examples import bleu, embeddings, layers
 
 from deadhead.claims import FAILS, HOLDS, UNSHOWN, all_claims
 from deadhead.claims.evidence import Evidence

@@ -70,10 +70,10 @@ class Page:
 
     def until(self, script: str, *arguments: Any, seconds: float = 20) -> Any:
         end = time.monotonic() + seconds
-        while not (found := self.run(script, *arguments)):
+        while not (results := self.run(script, *arguments)):
             assert time.monotonic() < end, f"never came true: {script}"
             time.sleep(0.05)
-        return found
+        return results
 
     def find(self, selector: str) -> Any:
         return self.driver.find_element("css selector", selector)

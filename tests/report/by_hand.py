@@ -56,28 +56,28 @@ def study(
     files: published numbers, beside the recipe and kept in the study; by default NUMBERS.
     """
     files = {"numbers.csv": NUMBERS} if files is None else files
-    made = folder / "study"
-    (made / "records").mkdir(parents=True)
+    home = folder / "study"
+    (home / "records").mkdir(parents=True)
     for name, text in files.items():
         (folder / name).write_text(text, encoding="utf-8")
     (folder / "recipe.yaml").write_text(recipe, encoding="utf-8")
     loaded = load(folder / "recipe.yaml")
     cells = [[dict(cell.labels), cell.trial.id] for cell in loaded.cells]
-    told = {
+    description = {
         "format": 1,
         "name": loaded.name,
         "recipe": dict(loaded.data),
         "cells": cells,
         "published": dict(files),
     }
-    (made / "study.json").write_text(json.dumps(told), encoding="utf-8")
+    (home / "study.json").write_text(json.dumps(description), encoding="utf-8")
     written = set()
     for cell in loaded.cells:
         record = outcome(cell.trial, cell.labels)
         if record is not None and cell.trial.id not in written:
             written.add(cell.trial.id)
-            write(record, made)
-    return made
+            write(record, home)
+    return home
 
 
 def drawn(trial: Trial, labels: Mapping[str, Any]) -> Record:
@@ -85,18 +85,18 @@ def drawn(trial: Trial, labels: Mapping[str, Any]) -> Record:
     remove = trial.get("remove")
     amount = remove["random"] if remove else 0
     score = SCORES[trial.get("task"), amount, trial.get("draw") if amount else None]
-    gone = HEADS[trial.get("draw") :][:4] if amount else ()
+    removed = HEADS[trial.get("draw") :][:4] if amount else ()
     cost = {
-        "finetune s": 10.0 - len(gone),
+        "finetune s": 10.0 - len(removed),
         "evaluate s": 1.0,
         "parameters": 1000,
-        **({"parameters after": 600} if gone else {}),
+        **({"parameters after": 600} if removed else {}),
     }
     versions, data = {"deadhead": "0", "torch": "2"}, {"en/train": "f00d"}
     return Record(
         trial=trial,
         state="done",
-        removed=gone,
+        removed=removed,
         metrics={"en/dev/accuracy": score, "en/dev/macro_f1": score / 2},
         cost=cost,
         versions=versions,
@@ -132,7 +132,7 @@ def searched(trial: Trial, labels: Mapping[str, Any]) -> Record:
         if "rank" in trial.content
         else {}
     )
-    gone = (
+    removed = (
         HEADS[: labels["k"]]
         if labels["arm"] == "lowest"
         else HEADS[-labels["k"] :]
@@ -142,8 +142,15 @@ def searched(trial: Trial, labels: Mapping[str, Any]) -> Record:
     return Record(
         trial=trial,
         state="done",
-        removed=gone,
+        removed=removed,
         metrics=metrics,
-        cost={"finetune s": 3.0, "parameters": 100 - len(gone)},
+        cost={"finetune s": 3.0, "parameters": 100 - len(removed)},
         details=ranking,
     )
+
+
+def cell(table: Mapping[str, Any], row: list[Any], column: list[Any]) -> dict[str, Any]:
+    return dict(table["cells"][table["rows"].index(row)][table["columns"].index(column)])
+
+
+MEASURED = (("before", 2.0), ("after", 1.5))  # nats of every head

@@ -279,7 +279,7 @@ def _maps(rng: Random, hostile: str) -> list[dict[str, Any]]:
         ("entropy", "Attention entropy before training"),
         ("weights", "Change of weights by training"),
     ]
-    found = [
+    results = [
         {
             "id": f"map-{n}",
             "title": title + hostile,
@@ -289,9 +289,9 @@ def _maps(rng: Random, hostile: str) -> list[dict[str, Any]]:
         }
         for n, (what, title) in enumerate(titles)
     ]
-    found[2]["scores"] = {h: v for h, v in found[2]["scores"].items() if h != HEADS[0]}
+    results[2]["scores"] = {h: v for h, v in results[2]["scores"].items() if h != HEADS[0]}
     return [
-        *found,
+        *results,
         {
             "id": "map-9",
             "title": "Times removed, in 12 trials",

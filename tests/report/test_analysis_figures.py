@@ -47,18 +47,18 @@ def layered(trial: Trial, labels: Mapping[str, Any]) -> Record:
     )
 
 
-def asked(
+def drawn_rows(
     folder: Path, figure: str, recipe: str = LAYERS, outcome: Any = layered
 ) -> list[dict[str, Any]]:
-    (found,) = figures(study(folder, recipe + f"figures: [{figure}]\n", outcome))
-    valid(found["spec"])
-    assert found["note"]
-    return values(found)
+    (charts,) = figures(study(folder, recipe + f"figures: [{figure}]\n", outcome))
+    valid(charts["spec"])
+    assert charts["note"]
+    return values(charts)
 
 
 def test_top_against_bottom_by_class(tmp_path: Path) -> None:
     """en loses 5 and 10 % without top 1 and 2, 10 and 20 without bottom: d 5 and 10; de 10 and 20, so SVO 7.5 and 15; ar -10 and -20."""
-    rows = asked(tmp_path, "{kind: ends, group: word_order}")
+    rows = drawn_rows(tmp_path, "{kind: ends, group: word_order}")
     assert {(row["line"], row["x"]): row["y"] for row in rows} == {
         ("SVO", 1): 7.5,
         ("SVO", 2): 15,
@@ -68,7 +68,7 @@ def test_top_against_bottom_by_class(tmp_path: Path) -> None:
 
 
 def test_top_against_bottom_by_language(tmp_path: Path) -> None:
-    rows = asked(tmp_path, "{kind: ends, where: {language: [en, de]}}")
+    rows = drawn_rows(tmp_path, "{kind: ends, where: {language: [en, de]}}")
     assert {(row["line"], row["x"]): row["y"] for row in rows} == {
         ("en", 1): 5,
         ("en", 2): 10,
@@ -78,7 +78,7 @@ def test_top_against_bottom_by_language(tmp_path: Path) -> None:
 
 
 def test_recovery_is_of_the_pruned_trials(tmp_path: Path) -> None:
-    rows = {row["language"]: row for row in asked(tmp_path, "{kind: recovery}")}
+    rows = {row["language"]: row for row in drawn_rows(tmp_path, "{kind: recovery}")}
     assert {language: row["share"] for language, row in rows.items()} == {
         "en": 90,
         "de": 50,
@@ -89,7 +89,7 @@ def test_recovery_is_of_the_pruned_trials(tmp_path: Path) -> None:
 
 
 def test_means_of_layers(tmp_path: Path) -> None:
-    rows = asked(
+    rows = drawn_rows(
         tmp_path,
         "{kind: layers, show: weights, lines: remove, where: {remove: [layers top 1, layers bottom 1]}}",
     )
@@ -147,7 +147,7 @@ def test_gains_against_distance_and_likeness(
         "distances",
         lambda s, t, names: {names[0]: apart.get(t, 0.0) if s == "en" else float("nan")},
     )
-    rows = asked(tmp_path, "{kind: gains}", SEARCHES, searched)
+    rows = drawn_rows(tmp_path, "{kind: gains}", SEARCHES, searched)
     far = [row for row in rows if row["panel"].startswith("URIEL")]
     assert {row["pair"]: (row["x"], row["y"]) for row in far} == {
         "en to de": (0.1, 1),

@@ -46,13 +46,13 @@ def test_the_title_counts_panels_that_are_not_drawn(
     shares: int, titles: list[str], drawn: list[int], tmp_path: Path
 ) -> None:
     recipe = SHARES.replace("SHARES", ", ".join(str(5 + i) for i in range(shares)))
-    found = figures(study(tmp_path, recipe, measured))
+    charts = figures(study(tmp_path, recipe, measured))
     assert (
-        [figure["title"] for figure in found]
+        [figure["title"] for figure in charts]
         == titles
-        == [figure["spec"]["title"] for figure in found]
+        == [figure["spec"]["title"] for figure in charts]
     )
     assert [
-        len({row["panel"] for row in figure["spec"]["data"]["values"]}) for figure in found
+        len({row["panel"] for row in figure["spec"]["data"]["values"]}) for figure in charts
     ] == drawn
-    assert [len(figure["spec"]["facet"]["sort"]) for figure in found] == drawn
+    assert [len(figure["spec"]["facet"]["sort"]) for figure in charts] == drawn

@@ -50,7 +50,7 @@ def whole(table: Mapping[str, Any]) -> list[tuple[list[Any], list[Any], dict[str
 def test_a_cell_lists_its_own_language_with_seeds(tmp_path: Path) -> None:
     scores, means, drops = tables(study(tmp_path, LANGUAGES, in_languages))
     listed = scores["cells"][0][scores["columns"].index(["zh"])]["numbers"]
-    assert [(value, told) for value, told, _ in listed] == [
+    assert [(value, text) for value, text, _ in listed] == [
         (70.84, "seed 0"),
         (71.45, "seed 1"),
         (73.88, "seed 2"),
@@ -75,14 +75,14 @@ def test_a_cell_lists_its_own_language_with_seeds(tmp_path: Path) -> None:
 def test_a_mean_over_languages_lists_each_of_them(tmp_path: Path) -> None:
     wide = LANGUAGES.replace("columns: setting", "columns: task")
     table = tables(study(tmp_path, wide, in_languages))[1]
-    (value, told, parts), *_ = table["cells"][0][0]["numbers"]
-    assert (value, told) == (pytest.approx(100 * (0.99 + 0.7084) / 2), "seed 0")
+    (value, text, parts), *_ = table["cells"][0][0]["numbers"]
+    assert (value, text) == (pytest.approx(100 * (0.99 + 0.7084) / 2), "seed 0")
     assert [part[1:] for part in parts] == [["en", 99.0], ["zh", 70.84]]
 
 
 def test_draws_are_distinguished(tmp_path: Path) -> None:
     scores = tables(study(tmp_path, DRAWN, drawn))[0]
-    assert [told for _, told, _ in scores["cells"][1][0]["numbers"]] == [
+    assert [text for _, text, _ in scores["cells"][1][0]["numbers"]] == [
         "seed 0, draw 0",
         "seed 0, draw 1",
         "seed 0, draw 2",
@@ -93,8 +93,8 @@ def test_searches_list_gains_and_the_trials_they_were_chosen_from(tmp_path: Path
     (table,) = tables(study(tmp_path, SEARCH, searched))
     names = [column[-1] for column in table["columns"]]
     german = table["cells"][[row[-1] for row in table["rows"]].index("de")]
-    ((value, told, parts),) = german[names.index("gain")]["numbers"]
-    assert (value, told) == (pytest.approx(4), "seed 0")
+    ((value, text, parts),) = german[names.index("gain")]["numbers"]
+    assert (value, text) == (pytest.approx(4), "seed 0")
     assert [part[2] for part in parts] == pytest.approx(
         [60, 61, 64, 59]
     )  # unpruned, then 1, 2 and 3 heads fewer

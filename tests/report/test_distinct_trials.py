@@ -50,14 +50,14 @@ def outcome(trial: Trial, labels: Mapping[str, Any]) -> Record:
 
 
 @pytest.fixture
-def made(tmp_path: Path) -> dict[str, Any]:
+def data(tmp_path: Path) -> dict[str, Any]:
     return content(study(tmp_path, RECIPE, outcome))
 
 
-def test_in_tables(made: Mapping[str, Any]) -> None:
+def test_in_tables(data: Mapping[str, Any]) -> None:
     scores, strategies = (
         {row[0]: cells[0] for row, cells in zip(one["rows"], one["cells"], strict=True)}
-        for one in made["tables"]
+        for one in data["tables"]
     )
     for full in (scores["none"], strategies["none"]):
         assert (full["ours"], full["n"], full["records"]) == (pytest.approx(70), 3, 3)
@@ -69,19 +69,19 @@ def test_in_tables(made: Mapping[str, Any]) -> None:
     assert (scores["layers top 1"]["n"], scores["layers top 1"]["spread"]) == (1, None)
 
 
-def test_in_curves_and_their_bands(made: Mapping[str, Any]) -> None:
-    (start,) = (row for row in made["figures"][0]["spec"]["data"]["values"] if row["x"] == 0)
+def test_in_curves_and_their_bands(data: Mapping[str, Any]) -> None:
+    (start,) = (row for row in data["figures"][0]["spec"]["data"]["values"] if row["x"] == 0)
     assert (start["y"], start["n"]) == (pytest.approx(70), 3)
     assert start["high"] - start["y"] == pytest.approx(stdev(UNPRUNED), abs=1e-3)
 
 
-def test_in_what_bottom_and_top_layers_cost(made: Mapping[str, Any]) -> None:
-    (row,) = made["figures"][1]["spec"]["data"]["values"]
+def test_in_what_bottom_and_top_layers_cost(data: Mapping[str, Any]) -> None:
+    (row,) = data["figures"][1]["spec"]["data"]["values"]
     assert row["y"] == pytest.approx(100 * (0.56 - 0.49) / 0.7)  # of 70, not of 80
 
 
-def test_in_findings(made: Mapping[str, Any]) -> None:
-    assert "mean accuracy is 66.0, against 70.0 unpruned (5 masks, sd 5.5" in made["findings"][0]
+def test_in_findings(data: Mapping[str, Any]) -> None:
+    assert "mean accuracy is 66.0, against 70.0 unpruned (5 masks, sd 5.5" in data["findings"][0]
 
 
 def test_draws_of_what_is_not_drawn_are_no_masks(tmp_path: Path) -> None:

@@ -27,8 +27,8 @@ HOSTILE = r"50% \of_{heads} & <b>more</b> | a*b #1 ~ ^ $x$ [y](z)"
 
 
 def test_every_figure_and_table_is_written(tmp_path: Path) -> None:
-    made = study(tmp_path, DRAWN, drawn)
-    files = export(made, tmp_path / "out" / "deep")
+    folder = study(tmp_path, DRAWN, drawn)
+    files = export(folder, tmp_path / "out" / "deep")
     assert sorted(tmp_path.glob("out/deep/*")) == sorted(files)
     begins = {".svg": b"<svg", ".png": b"\x89PNG", ".pdf": b"%PDF"}
     for file in files:
@@ -176,17 +176,17 @@ def test_markdown_by_hand(tmp_path: Path) -> None:
 def test_without_the_extra_there_is_one_line_to_type(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    made = study(tmp_path, DRAWN, drawn)
+    folder = study(tmp_path, DRAWN, drawn)
     monkeypatch.setitem(sys.modules, "vl_convert", None)
     with pytest.raises(MissingExtra, match=r'pip install .*\[report\]"'):
-        export(made, tmp_path / "out")
+        export(folder, tmp_path / "out")
 
 
 def test_a_place_that_cannot_be_written_to(tmp_path: Path) -> None:
-    made = study(tmp_path, DRAWN, drawn)
+    folder = study(tmp_path, DRAWN, drawn)
     (tmp_path / "file").write_text("x")
     with pytest.raises(StudyError, match="cannot write to the folder"):
-        export(made, tmp_path / "file")
+        export(folder, tmp_path / "file")
 
 
 def run(*arguments: str | Path) -> tuple[str, BaseException | None]:
@@ -202,14 +202,14 @@ def no_pictures(monkeypatch: pytest.MonkeyPatch) -> None:
 
 @pytest.mark.usefixtures("no_pictures")
 def test_the_command_writes_the_page_and_the_files(tmp_path: Path) -> None:
-    made = study(tmp_path, DRAWN, drawn)
-    output, problem = run(made, "--figures", tmp_path / "figures")
+    folder = study(tmp_path, DRAWN, drawn)
+    output, problem = run(folder, "--figures", tmp_path / "figures")
     assert problem is None
-    page = (made / "report.html").read_text(encoding="utf-8")
+    page = (folder / "report.html").read_text(encoding="utf-8")
     assert "half of the heads, at random" in page
-    assert f"{made / 'report.html'}: " in output
+    assert f"{folder / 'report.html'}: " in output
     assert (tmp_path / "figures" / "table-1-scores.tex").is_file()
-    run(made, "--out", tmp_path / "elsewhere.html")
+    run(folder, "--out", tmp_path / "elsewhere.html")
     assert (tmp_path / "elsewhere.html").read_text(encoding="utf-8") == page
 
 

@@ -37,24 +37,24 @@ def outcome(trial: Trial, labels: Mapping[str, Any]) -> Record:
         f"{one}/test/micro_f1": 0.8 + gain / 100 + noise
         for one, gain in zip(("en", "es", "ar"), GAINS[name], strict=True)
     }
-    gone = {"random 50": 4, "random 90": 6}.get(name, 4) if remove else 0
+    removed = {"random 50": 4, "random 90": 6}.get(name, 4) if remove else 0
     return Record(
         trial=trial,
         state="done",
-        removed=HEADS[:gone],
+        removed=HEADS[:removed],
         metrics=scores,
-        cost={"parameters": 100, "parameters after": 100 - gone},
+        cost={"parameters": 100, "parameters after": 100 - removed},
     )
 
 
 def test_findings_are_the_numbers_of_the_table(tmp_path: Path) -> None:
-    made = content(study(tmp_path, RECIPE, outcome))
-    (table,) = made["tables"]
+    data = content(study(tmp_path, RECIPE, outcome))
+    (table,) = data["tables"]
     rows = {
         row[0]: [cell["ours"] for cell in cells]
         for row, cells in zip(table["rows"], table["cells"], strict=True)
     }
-    first, second, third = made["findings"]
+    first, second, third = data["findings"]
     whole, half, most = (fmean(rows[name]) for name in ("none", "random 50 %", "random 90 %"))
     assert (
         f"Without 50 % of the heads at random mean micro F1 is {half:.1f}, against {whole:.1f} unpruned (3 repetitions"
@@ -96,8 +96,8 @@ axes: {source: [en, de], rank.method: [gradient, lrp]}
             details={"ranking": {"method": method, "languages": [language], "scores": scores}},
         )
 
-    found = content(study(tmp_path, recipe, ranked))["findings"]
-    assert found == [
+    data = content(study(tmp_path, recipe, ranked))["findings"]
+    assert data == [
         "Rankings of 2 languages agree with Spearman's rho from -1.00 (lrp) to 1.00 (gradient), "
         "the means over pairs for each ranking method."
     ]

@@ -30,8 +30,8 @@ def embedded(whole: str) -> dict[str, Any]:
 
 
 def test_the_content_comes_back_out_of_the_page_unchanged():
-    made = made_content(hostile=HOSTILE)
-    assert embedded(html(made))["studies"] == [made]
+    data = made_content(hostile=HOSTILE)
+    assert embedded(html(data))["studies"] == [data]
 
 
 def test_nothing_is_loaded_from_elsewhere():
@@ -84,19 +84,19 @@ def test_what_is_no_number_becomes_none():
 
 
 def test_twenty_thousand_trials_fit_and_records_give_way_first():
-    made = made_content()
+    data = made_content()
     fields = ["id", "state", "remove", "seed", "score", *"abcdefghi"]
     rows = [
         [f"{n:016x}", "done", f"random {n % 90}", n % 5, n / 7, *(n / 3 % 100 for _ in range(9))]
         for n in range(20_000)
     ]
-    big = made | {
+    big = data | {
         "trials": {
             "fields": fields,
             "rows": [[round(v, 2) if isinstance(v, float) else v for v in row] for row in rows],
         }
     }
-    record = next(iter(made["records"].values()))
+    record = next(iter(data["records"].values()))
     big["records"] = {f"{n:016x}": record | {"sample": ["x" * 20_000]} for n in range(300)}
     whole = html(big)
     assert len(whole.encode()) < page.MOST
@@ -105,7 +105,7 @@ def test_twenty_thousand_trials_fit_and_records_give_way_first():
     assert len(kept["records"]) == 300
     assert "sample" not in next(iter(kept["records"].values()))
     assert (
-        embedded(html(made))["studies"][0]["records"] == made["records"]
+        embedded(html(data))["studies"][0]["records"] == data["records"]
     )  # where there is room nothing goes
     heavy = big | {"records": {f"{n:016x}": record | {"cost": "x" * 50_000} for n in range(300)}}
     whole = html(heavy)
@@ -180,17 +180,17 @@ def test_text_can_be_read_on_every_ground(theme: str, ink: str):
 def test_vega_is_bundled_once_and_a_damaged_copy_again(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ):
-    made: list[str] = []
+    table: list[str] = []
     monkeypatch.setenv("DEADHEAD_CACHE", str(tmp_path))
     monkeypatch.setattr(
-        "vl_convert.javascript_bundle", lambda snippet: made.append(snippet) or "vega </script>"
+        "vl_convert.javascript_bundle", lambda snippet: table.append(snippet) or "vega </script>"
     )
     bundle = page._vega.__wrapped__
     assert bundle() == bundle() == "vega <\\/script>"
-    assert len(made) == 1
+    assert len(table) == 1
     (kept,) = tmp_path.iterdir()
     kept.write_text(kept.read_text().replace("vega", "evil"))
     assert bundle() == "vega <\\/script>"
-    assert len(made) == 2
+    assert len(table) == 2
     monkeypatch.setenv("DEADHEAD_CACHE", "/dev/null/nowhere")
     assert bundle() == "vega <\\/script>"

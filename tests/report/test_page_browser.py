@@ -38,7 +38,7 @@ def test_everything_is_drawn_without_complaint(page: Page, drawn: Drawn):
     assert page.run("return document.querySelectorAll('.plot svg path').length") > 5
     sizes = "return [...document.querySelectorAll('.plot svg text')].map((t) => [getComputedStyle(t).fontSize, t.getAttribute('font-size')])"
     assert all(
-        one == asked for one, asked in page.run(sizes)
+        one == spec for one, spec in page.run(sizes)
     )  # the style of the page leaves figures as they were specified
     assert page.texts("#sections a") == [
         "Summary",
@@ -48,10 +48,10 @@ def test_everything_is_drawn_without_complaint(page: Page, drawn: Drawn):
         "Claims",
         "Trials",
     ]
-    made = made_content()
-    assert page.texts(".findings li") == made["findings"]
+    data = made_content()
+    assert page.texts(".findings li") == data["findings"]
     assert page.run("return document.querySelectorAll('figure[data-map]').length") == len(
-        made["maps"]
+        data["maps"]
     )
     assert page.complaints() == []
 
@@ -93,10 +93,10 @@ def test_numbers_of_the_page_are_those_of_the_records(page: Page, drawn: Drawn, 
                     f"{language}/{name.replace('micro F1', 'micro_f1').replace(' ', '/')}"
                 ]
             )
-    gone = page.run(
+    removed = page.run(
         "return [...document.querySelectorAll('#sheet td.gone')].map((td) => td.dataset.head)"
     )
-    assert sorted(gone) == sorted(records[one].removed)
+    assert sorted(removed) == sorted(records[one].removed)
     assert page.complaints() == []
 
 
@@ -184,37 +184,37 @@ def test_every_verdict_has_its_own_word_and_colour(page: Page, drawn: Drawn):
 
 
 def test_of_very_many_trials_the_page_names_the_first_and_tells_so(page: Page, drawn: Drawn):
-    made = made_content()
-    made["claims"][0]["records"] = 19_992
-    made["tables"][0]["cells"][2][1]["n"] = 221
-    page.open(drawn(made))
+    data = made_content()
+    data["claims"][0]["records"] = 19_992
+    data["tables"][0]["cells"][2][1]["n"] = 221
+    page.open(drawn(data))
     assert page.find("#claims li a").text == "19,992 records"
-    for opener, told in (
+    for opener, text in (
         ("#claims li a", "19,992 trials"),
         ("[data-focus='table-1-scores/2/1']", "221 numbers"),
     ):
         page.run(f'document.querySelector("{opener}").click()')
         page.until("return document.getElementById('sheet').open")
         named = len(page.texts("#sheet .list .mono"))
-        assert f"The first {named} of {told}." in page.find("#sheet .lead").text
+        assert f"The first {named} of {text}." in page.find("#sheet .lead").text
         page.press(ESCAPE)
         page.until("return !document.getElementById('sheet').open")
 
 
 def test_a_number_leads_to_its_trials_and_a_claim_to_its_records(page: Page, drawn: Drawn):
     page.open(drawn())
-    made = made_content()
+    data = made_content()
     page.run("document.querySelector(\"[data-focus='table-1-scores/2/1']\").click()")
     page.until("return document.getElementById('sheet').open")
-    assert page.texts("#sheet .list .mono") == made["tables"][0]["cells"][2][1]["trials"]
+    assert page.texts("#sheet .list .mono") == data["tables"][0]["cells"][2][1]["trials"]
     page.press(ESCAPE)
     page.until("return !document.getElementById('sheet').open && location.hash === ''")
     page.run("document.querySelector('#claims a').click()")
     page.until("return document.getElementById('sheet').open")
-    assert page.texts("#sheet .list .mono") == made["claims"][0]["trials"]
+    assert page.texts("#sheet .list .mono") == data["claims"][0]["trials"]
     page.click("#sheet .list a")
     page.until("return location.hash.startsWith('#trial=')")
-    assert made["claims"][0]["trials"][0] in page.find("#sheet").text
+    assert data["claims"][0]["trials"][0] in page.find("#sheet").text
     page.driver.back()
     page.until("return location.hash === '#claim=claim-0'")
     assert page.complaints() == []
@@ -222,8 +222,8 @@ def test_a_number_leads_to_its_trials_and_a_claim_to_its_records(page: Page, dra
 
 def test_a_cell_lists_its_own_numbers_with_their_seeds(page: Page, drawn: Drawn):
     page.open(drawn())
-    made = made_content()
-    cell = made["tables"][0]["cells"][2][1]
+    data = made_content()
+    cell = data["tables"][0]["cells"][2][1]
     page.run("document.querySelector(\"[data-focus='table-1-scores/2/1']\").click()")
     page.until("return document.getElementById('sheet').open")
     listed = list(
@@ -236,7 +236,7 @@ def test_a_cell_lists_its_own_numbers_with_their_seeds(page: Page, drawn: Drawn)
         cell["ours"], abs=0.01
     )
     assert f"{cell['ours']:.2f}: the mean of 3 numbers" in page.find("#sheet .lead").text
-    assert not {str(row[-1]) for row in made["trials"]["rows"]} & {
+    assert not {str(row[-1]) for row in data["trials"]["rows"]} & {
         value for value, _ in listed
     }  # means over languages
 
@@ -371,8 +371,8 @@ def test_twenty_thousand_trials_are_walked_through(page: Page, drawn: Drawn):
     page.press(UP)
     assert page.run("return document.activeElement.dataset.id") == "019998"
     page.find("#trial-filter").send_keys('remove:"random 96"')
-    wanted = sum(n % 97 == 96 for n in range(20_000))
-    assert f"{wanted} of 20,000 trials" in page.find("#trials .status").text
+    expected = sum(n % 97 == 96 for n in range(20_000))
+    assert f"{expected} of 20,000 trials" in page.find("#trials .status").text
     assert page.find("#trial-rows tr[data-at]").text.startswith(
         "000096"
     )  # though the reader was at the end before
@@ -441,13 +441,13 @@ def test_dark_follows_the_system_and_the_reader(page: Page, drawn: Drawn):
 
 
 def test_hostile_text_is_shown_as_text(page: Page, drawn: Drawn):
-    made = made_content(hostile=HOSTILE)
-    page.open(drawn(made))
+    data = made_content(hostile=HOSTILE)
+    page.open(drawn(data))
     page.until("return document.querySelector('.plot').dataset.ready === 'yes'")
-    assert page.find("h1").text == made["name"]
-    assert made["tables"][0]["title"] in page.texts("#tables h3")
+    assert page.find("h1").text == data["name"]
+    assert data["tables"][0]["title"] in page.texts("#tables h3")
     assert HOSTILE in page.find("#claims").text
-    for trial in made["records"]:
+    for trial in data["records"]:
         page.run("location.hash = arguments[0]", f"trial={trial}")
         page.until(
             "return document.getElementById('sheet').textContent.includes(arguments[0])", trial
@@ -457,7 +457,7 @@ def test_hostile_text_is_shown_as_text(page: Page, drawn: Drawn):
     page.point_at("[data-map=map-1] [data-head='encoder.2.5']")
     page.until("return document.getElementById('tip').textContent.includes('<img')")
     assert page.run("return document.querySelectorAll('img').length") == 0
-    assert page.driver.title == f"{made['name']} · deadhead"
+    assert page.driver.title == f"{data['name']} · deadhead"
     assert page.complaints() == []
 
 

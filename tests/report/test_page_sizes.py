@@ -31,23 +31,23 @@ SIZES = {"phone": (390, 844), "small phone": (360, 640), "tablet": (820, 1180), 
 @pytest.mark.parametrize("size", SIZES)
 @pytest.mark.parametrize("panels", [1, 9])
 def test_charts_and_navigation_fit_every_screen(page: Page, drawn: Drawn, size: str, panels: int):
-    made = made_content()
+    data = made_content()
     lines = [f"l{n}" for n in range(panels)]
     values = [
         {"x": x, "y": 70 + x, "low": 69 + x, "high": 72 + x, "line": one, "panel": "", "n": 3}
         for one in lines
         for x in range(5)
     ]
-    told = {"x": "heads", "y": "micro F1, points", "numbers": True, "order": (), "line": "language"}
-    made["figures"] = [
-        {**one, "kind": "curve", "spec": curves(values, "Curves", lines=lines, panels=[""], **told)}
-        for one in made["figures"]
+    options = {"x": "heads", "y": "micro F1, points", "numbers": True, "order": (), "line": "language"}
+    data["figures"] = [
+        {**one, "kind": "curve", "spec": curves(values, "Curves", lines=lines, panels=[""], **options)}
+        for one in data["figures"]
     ]
     width, height = SIZES[size]
     shape = {"width": width, "height": height, "deviceScaleFactor": 1, "mobile": width < 500}
     page.driver.execute_cdp_cmd("Emulation.setDeviceMetricsOverride", shape)
     try:
-        page.open(drawn(made))
+        page.open(drawn(data))
         assert page.run("return document.documentElement.scrollWidth") <= width
         over = "[...document.querySelectorAll('.plot')].filter((one) => one.querySelector('svg').clientWidth > one.clientWidth + 1).length"
         assert page.run(f"return {over}") == 0

@@ -33,11 +33,11 @@ GONE = {"30": 2, "50": 4, "31": 4, "13": 4, "11": 6, "top 1": 4}  # of eight hea
 def outcome(trial: Trial, labels: Mapping[str, Any]) -> Record:
     amount = next((str(value) for value in (trial.get("remove") or {}).values()), None)
     score = 0.8 if amount is None else SCORES[amount] + trial.get("draw", 0) / 10
-    gone = () if amount is None else HEADS[: GONE[amount]]
+    removed = () if amount is None else HEADS[: GONE[amount]]
     return Record(
         trial=trial,
         state="done",
-        removed=gone,
+        removed=removed,
         metrics={"en/dev/accuracy": score},
         cost={"heads before": len(HEADS)},
     )

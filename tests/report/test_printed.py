@@ -46,11 +46,11 @@ def run(name: str, folder: Path, scale: str | None = None) -> dict[str, Any]:
 
 
 def test_table1_of_the_weak_link_paper(tmp_path: Path) -> None:
-    made = run("weak-link/table1", tmp_path / "s")
-    assert (made["row_names"], made["column_names"]) == (["% pruned"], ["source"])
-    assert made["rows"] == [[p] for p in ("0", "25", "35", "50", "55", "60", "75", "81", "87")]
-    assert made["columns"] == [["en-ru"], ["en-de"]]
-    base, quarter, last = (made["cells"][at][0] for at in (0, 1, -1))
+    table = run("weak-link/table1", tmp_path / "s")
+    assert (table["row_names"], table["column_names"]) == (["% pruned"], ["source"])
+    assert table["rows"] == [[p] for p in ("0", "25", "35", "50", "55", "60", "75", "81", "87")]
+    assert table["columns"] == [["en-ru"], ["en-de"]]
+    base, quarter, last = (table["cells"][at][0] for at in (0, 1, -1))
     assert (base["change"], base["published_change"]) == (None, None)
     assert (quarter["ours"], quarter["change"], quarter["published_change"]) == (
         29.59,
@@ -58,53 +58,53 @@ def test_table1_of_the_weak_link_paper(tmp_path: Path) -> None:
         0.5,
     )
     assert (last["change"], last["published_change"]) == (pytest.approx(-1.62), -1.62)
-    assert "| 25 | 29.59 (+0.50) ± 0.00 [29.59 (+0.50)] |" in to_markdown(made).replace("\\", "")
-    assert "29.59 (+0.50)" in to_latex(made)
-    assert to_csv(made).splitlines()[0].endswith(",mark,change,published_change")
+    assert "| 25 | 29.59 (+0.50) ± 0.00 [29.59 (+0.50)] |" in to_markdown(table).replace("\\", "")
+    assert "29.59 (+0.50)" in to_latex(table)
+    assert to_csv(table).splitlines()[0].endswith(",mark,change,published_change")
 
 
 def test_table2_of_the_weak_link_paper(tmp_path: Path) -> None:
-    made = run("weak-link/table2", tmp_path / "s")
-    assert made["row_names"] == ["% pruned", "ES", "ED", "DS"]
-    assert made["rows"][:4] == [
+    table = run("weak-link/table2", tmp_path / "s")
+    assert table["row_names"] == ["% pruned", "ES", "ED", "DS"]
+    assert table["rows"][:4] == [
         ["0", "888888", "888888", "888888"],
         ["25", "888444", "444888", "888444"],
         ["25", "444888", "888444", "444888"],
         ["40", "777322", "233777", "777332"],
     ]
-    (more,), (fewer,) = made["cells"][1:3]
+    (more,), (fewer,) = table["cells"][1:3]
     assert (more["change"], fewer["change"]) == (pytest.approx(0.53), pytest.approx(0.34))
     assert all(
         cell["published_change"] == pytest.approx(cell["published"] - 29.09)
-        for (cell,) in made["cells"][1:]
+        for (cell,) in table["cells"][1:]
     )
-    assert "encoder-decoder (ED)" in made["note"]
+    assert "encoder-decoder (ED)" in table["note"]
 
 
 @pytest.mark.parametrize("scale", [None, "mini"])
 def test_table3_of_the_weak_link_paper(tmp_path: Path, scale: str | None) -> None:
-    made = run("weak-link/table3", tmp_path / "s", scale)
-    assert made["row_names"] == ["% pruned", "ES", "ED", "DS"]
-    assert made["rows"][:3] == [
+    table = run("weak-link/table3", tmp_path / "s", scale)
+    assert table["row_names"] == ["% pruned", "ES", "ED", "DS"]
+    assert table["rows"][:3] == [
         ["0", "48", "48", "48"],
         ["48", "14", "31", "30"],
         ["48", "31", "14", "30"],
     ]
-    assert made["rows"][-1] == ["82", "12", "9", "5"]
+    assert table["rows"][-1] == ["82", "12", "9", "5"]
 
 
 def test_a_percentage_that_no_file_tells_is_counted(tmp_path: Path) -> None:
     """777322/233777/777332 keeps 28 + 29 + 29 = 86 of 144 heads."""
-    made = run_of(tmp_path, "per_layer: [777322/233777/777332]")
-    assert made["rows"] == [
+    table = run_of(tmp_path, "per_layer: [777322/233777/777332]")
+    assert table["rows"] == [
         ["0", "888888", "888888", "888888"],
         ["40", "777322", "233777", "777332"],
     ]
 
 
 def test_prunings_that_have_no_components_keep_their_names(tmp_path: Path) -> None:
-    made = run_of(tmp_path, "random: [25]")
-    assert (made["row_names"], made["rows"]) == (["remove"], [["none"], ["random 25 %"]])
+    table = run_of(tmp_path, "random: [25]")
+    assert (table["row_names"], table["rows"]) == (["remove"], [["none"], ["random 25 %"]])
 
 
 def run_of(folder: Path, removals: str) -> dict[str, Any]:
@@ -136,9 +136,9 @@ tables: [{{title: T, rows: remove, columns: source, change: true, remove_as: com
 def test_mistakes_are_named(tmp_path: Path, field: str, said: str) -> None:
     text = f"steps: [finetune, evaluate]\nfixed: {{model: m, task: pos, source: en}}\ntables: [{{title: T, rows: seed, {field}}}]\n"
     (tmp_path / "r.yaml").write_text(text)
-    with pytest.raises(RecipeError) as met:
+    with pytest.raises(RecipeError) as error:
         load(tmp_path / "r.yaml")
-    assert said in str(met.value)
+    assert said in str(error.value)
 
 
 LAYERED = """\
@@ -155,14 +155,14 @@ CHOSEN = "The epoch is the best of a training by the same dev set, so scores are
 
 
 def layered(trial: Trial, labels: Mapping[str, Any]) -> Record:
-    gone = tuple(f"encoder.4.{head}" for head in range(8)) if trial.get("remove") else ()
+    removed = tuple(f"encoder.4.{head}" for head in range(8)) if trial.get("remove") else ()
     scores = {f"{lang}/dev/accuracy": 0.5 for lang in trial.get("targets")}
     return Record(
         trial=trial,
         state="done",
-        removed=gone,
+        removed=removed,
         metrics=scores,
-        cost={"heads before": 40} if gone else {},
+        cost={"heads before": 40} if removed else {},
     )
 
 
@@ -175,32 +175,32 @@ def test_a_table_says_that_its_data_chose_the_epoch(tmp_path: Path) -> None:
     (tmp_path / "own").mkdir()
     own = LAYERED.replace(", scored: train_task", "")
     assert [
-        CHOSEN in made["note"]
-        for made in tables(study(tmp_path / "own", own, layered, {"numbers.csv": "model\n"}))
+        CHOSEN in table["note"]
+        for table in tables(study(tmp_path / "own", own, layered, {"numbers.csv": "model\n"}))
     ] == [True, True]
     (tmp_path / "last").mkdir()
     last = LAYERED.replace("weights: best, ", "")
     assert not any(
-        CHOSEN in made["note"]
-        for made in tables(study(tmp_path / "last", last, layered, {"numbers.csv": "model\n"}))
+        CHOSEN in table["note"]
+        for table in tables(study(tmp_path / "last", last, layered, {"numbers.csv": "model\n"}))
     )
 
 
 def test_a_table_says_where_a_layer_is_another_share(tmp_path: Path) -> None:
     numbers = "model,task,remove,value\nbert-base-uncased,mnli,layers top 1,82.95\n"
     mnli, xnli = tables(study(tmp_path, LAYERED, layered, {"numbers.csv": numbers}))
-    told = "one layer is 20 % of the 5 here, and 8 % of the 12 of bert-base-uncased."
-    assert told in mnli["note"]
-    assert told not in xnli["note"]
+    text = "one layer is 20 % of the 5 here, and 8 % of the 12 of bert-base-uncased."
+    assert text in mnli["note"]
+    assert text not in xnli["note"]
 
     def twelve(trial: Trial, labels: Mapping[str, Any]) -> Record:
-        found = layered(trial, labels)
+        results = layered(trial, labels)
         return Record(
             trial=trial,
             state="done",
-            removed=found.removed,
-            metrics=found.metrics,
-            cost={"heads before": 96} if found.removed else {},
+            removed=results.removed,
+            metrics=results.metrics,
+            cost={"heads before": 96} if results.removed else {},
         )
 
     (tmp_path / "twelve").mkdir()

@@ -63,9 +63,9 @@ def ask(
         line.putheader(name.replace("_", "-"), value)
     line.endheaders()
     answer = line.getresponse()
-    found = answer.status, dict(answer.getheaders()), answer.read()
+    results = answer.status, dict(answer.getheaders()), answer.read()
     line.close()
-    return found
+    return results
 
 
 def test_the_page_and_its_content(study: Path):
@@ -111,8 +111,8 @@ def test_one_record(study: Path):
 
 def test_a_folder_lists_its_studies_and_compares_them(several: Path):
     with running(several) as server:
-        found = json.loads(ask(server, "/content.json")[2])["list"]
-        assert [(one["folder"], one["done"]) for one in found] == [("deep/two", 7), ("one", 7)]
+        results = json.loads(ask(server, "/content.json")[2])["list"]
+        assert [(one["folder"], one["done"]) for one in results] == [("deep/two", 7), ("one", 7)]
         both = json.loads(ask(server, "/content.json?study=one&study=deep%2Ftwo")[2])["studies"]
         assert [one["folder"] for one in both] == ["one", "deep/two"]
         assert ask(server, "/record.json?id=x")[0] == 404
@@ -176,8 +176,8 @@ def test_another_host_name_is_refused_without_host(study: Path):
 
 
 def test_a_mistake_gets_one_clear_error(tmp_path: Path, study: Path):
-    with socket.create_server(("127.0.0.1", 0)) as taken:
-        port = taken.getsockname()[1]
+    with socket.create_server(("127.0.0.1", 0)) as busy:
+        port = busy.getsockname()[1]
         with (
             pytest.raises(
                 DeadheadError, match=rf"port {port} of 127.0.0.1 is in use.\n  Hint: .*--port"
@@ -213,8 +213,8 @@ def test_the_command_says_where_it_is_and_ends_quietly(study: Path):
         with urlopen(f"{address}content.json", timeout=60) as answer:
             assert json.load(answer)["studies"][0]["progress"]["done"] == 7
         process.send_signal(signal.SIGINT)
-        told, wrong = process.communicate(timeout=60)
-    assert (process.returncode, told, wrong) == (0, "stopped.\n", "")
+        text, wrong = process.communicate(timeout=60)
+    assert (process.returncode, text, wrong) == (0, "stopped.\n", "")
 
 
 def test_the_command_says_what_is_wrong(tmp_path: Path):

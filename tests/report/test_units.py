@@ -15,8 +15,7 @@ from deadhead.report.spec import read
 from deadhead.report.tables.grid import Layout, gather
 from deadhead.report.tables.pairs import placer, targets
 from deadhead.report.tables.scores import Scores
-from deadhead.report.tables.units import Unit
-from deadhead.report.tables.units import drops_of, scores_of
+from deadhead.report.tables.units import Unit, drops_of, scores_of
 from deadhead.results import Study
 from deadhead.results.cells import Cell, matches
 from deadhead.studies.store.records import Record
@@ -72,7 +71,7 @@ def whole(tmp_path_factory: pytest.TempPathFactory) -> Study:
     return Study.open(study(tmp_path_factory.mktemp("gathered"), RECIPE, outcome))
 
 
-def told(units: Mapping[Any, Unit]) -> dict[Any, Any]:
+def counted(units: Mapping[Any, Unit]) -> dict[Any, Any]:
     return {
         key: (unit.by_repeat(), sorted(unit.numbers()), {*unit.cells}, unit.state(), unit.lacking)
         for key, unit in units.items()
@@ -81,15 +80,15 @@ def told(units: Mapping[Any, Unit]) -> dict[Any, Any]:
 
 def one_by_one(whole: Study, gather: Any) -> dict[Any, Unit]:
     """The units of studies of a single cell each, put together."""
-    found: dict[Any, Unit] = {}
+    results: dict[Any, Unit] = {}
     for cell in whole.cells:
         for key, unit in gather(replace(whole, cells=(cell,))).items():
-            held = found.setdefault(key, Unit())
+            records = results.setdefault(key, Unit())
             for name in ("scores", "trials", "languages", "repeats"):
-                getattr(held, name).extend(getattr(unit, name))
-            held.cells |= unit.cells
-            held.lacking += unit.lacking
-    return found
+                getattr(records, name).extend(getattr(unit, name))
+            records.cells |= unit.cells
+            records.lacking += unit.lacking
+    return results
 
 
 @pytest.mark.parametrize("over", [(), ("seed",), ("language", "seed")])
@@ -105,7 +104,7 @@ def test_a_table_gathers_cells_together_as_it_would_one_by_one(
     layout = Layout(("remove",), (axes,) if axes != "remove" else (), where, over)
     for value in (scores_of(Scores()), scores_of(Scores(split="dev")), drops_of(whole, Scores())):
         together = gather(whole, layout, value)
-        assert told(together) == told(
+        assert counted(together) == counted(
             one_by_one(whole, lambda part, value=value: gather(part, layout, value))
         )
         assert len(together) > 1
@@ -131,7 +130,7 @@ def test_trials_of_searches_are_placed_as_each_would_be_by_itself(
     ]
     assert (
         1 < len({id(one) for one in together}) < len(searches.cells)
-    )  # told once for those that are alike
+    )  # counted once for those that are alike
     assert any(together)
 
 
@@ -156,5 +155,5 @@ def test_a_curve_gathers_cells_together_as_it_would_one_by_one(
     pruned = replace(whole, cells=tuple(cell for cell in whole.cells if not cell.unpruned))
     curve = read({"x": "remove"} | options, Curve)
     together = gather_curve(pruned, curve, {})
-    assert told(together) == told(one_by_one(pruned, lambda part: gather_curve(part, curve, {})))
+    assert counted(together) == counted(one_by_one(pruned, lambda part: gather_curve(part, curve, {})))
     assert len(together) > 1

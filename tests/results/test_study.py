@@ -45,7 +45,7 @@ def test_claims_and_report_read_the_same_scores(archive: str, tmp_path: Path) ->
         if score.split == cells[score.trial].split and score.target in cells[score.trial].languages
     ]
     assert bool(compared) == bool(evidence.scores)
-    assert all(score == shown for score, shown in compared)
+    assert all(score == texts for score, texts in compared)
     assert Study.open(study) is study
 
 
@@ -131,9 +131,9 @@ def search_cells(train: list[str], full: float, by_arm: dict[str, dict[int, floa
     ]
     for arm, values in by_arm.items():
         for k, value in values.items():
-            gone = "none" if arm == "seeds" else {remove[arm]: k}
+            removed = "none" if arm == "seeds" else {remove[arm]: k}
             cell = {
-                "labels": {**labels, "arm": arm, "k": k, "remove": gone},
+                "labels": {**labels, "arm": arm, "k": k, "remove": removed},
                 "metrics": {"de/test/micro_f1": value},
             }
             cells.append({**cell, "fields": {"seed": 1000 + k}} if arm == "seeds" else cell)

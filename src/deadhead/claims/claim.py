@@ -15,6 +15,8 @@ from .verdict import HOLDS, LUCKY, UNSHOWN, Finding, Verdict
 class Claim:
     """A statement of a paper in our words, and the function that judges it.
 
+    The first five fields are positional, because papers write their claims as tables.
+
     The function gets the evidence within the scope, in a comparison also that on the other models,
     and the numbers by name. The sentence may use the same names: "costs less than {limit:g} BLEU".
     """

@@ -125,6 +125,7 @@ def _untested(scope: Scope, evidence: Evidence, replacement: Finding | None = No
     return replace(replacement, verdict=UNTESTED, margin=None, numbers=numbers, lucky=False)
 
 
+@cache
 def _pairs(evidence: Evidence) -> dict[tuple[str, str], None]:
     """All models and tasks of the evidence."""
     parts = ("scores", *SEARCHED[:2], "measures", "rankings", "rhos")
@@ -159,6 +160,7 @@ def _by_model(evidence: Evidence, models: Sequence[str], together: bool = False)
     return [_Part(of_models(evidence, group)) for group in groups]
 
 
+@cache
 def _searched(evidence: Evidence, encoders: bool = True) -> dict[str, None]:
     """The models of searches and rankings, without those that translate."""
     results = [result for part in SEARCHED for result in getattr(evidence, part)]

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterator, Mapping
+from collections.abc import Collection, Iterator, Mapping
 from contextlib import suppress
 from itertools import chain
 from typing import Any
@@ -30,11 +30,12 @@ LEGENDS = {
 def layout(study: Study) -> dict[str, list[int]]:
     """Heads of each layer by block, as far as records name them; all layers are taken as equal."""
     names: set[str] = set()
+    measures = map_measures()
     for record in study.records.values():
         names.update(record.removed)
         if (ranking := ranking_of(record)) is not None:
             names.update(ranking.scores)
-        for maps in measured_maps(record).values():
+        for maps in measured_maps(record, measures).values():
             names.update(*maps.values())
     sizes: dict[str, tuple[int, int]] = {}
     for name in names:
@@ -51,12 +52,14 @@ def map_measures() -> dict[str, HeadMap]:
     return {n: m for name, measure in MEASURES.items() for n, m in measure.maps(name).items()}
 
 
-def measured_maps(record: Record) -> dict[str, dict[str, Mapping[str, float]]]:
-    """The maps of a record: stage -> name -> head -> value."""
+def measured_maps(
+    record: Record, names: Collection[str]
+) -> dict[str, dict[str, Mapping[str, float]]]:
+    """The maps with these names that a record has: stage -> name -> head -> value."""
     stages: dict[str, dict[str, Mapping[str, float]]] = {}
     for stage, measured in by_stage(record).items():
         maps = stages.setdefault(stage, {})
-        for name in map_measures():
+        for name in names:
             measure, _, part = name.partition(".")
             values = measured.get(measure) or {}
             if values := (values.get(part) or {}) if part else values:
@@ -132,7 +135,7 @@ def head_values(
             yield panel, change
     else:
         is_change = map_measures()[show].is_change
-        for stage, maps in measured_maps(record).items():
+        for stage, maps in measured_maps(record, [show]).items():
             if maps.get(show) and (not is_change or stage == "after"):
                 yield joined(panel, "" if is_change else STAGES[stage]), maps[show]
 

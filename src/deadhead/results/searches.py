@@ -35,7 +35,8 @@ class Tried(NamedTuple):
 
 def best(scores: Mapping[int, float]) -> int:
     """The k of the highest score, the smallest among equals."""
-    return min(scores, key=lambda k: (-scores[k], k))
+    highest = max(scores.values())
+    return min([k for k, score in scores.items() if score == highest])
 
 
 def until_fall(full: float, scores: Mapping[int, float]) -> dict[int, float]:
@@ -134,8 +135,8 @@ def _arm(full: Cell, language: str, labels: dict[str, Any], scale: float, tried:
 
 def _scores(done: Mapping[int, Summary], name: str) -> dict[int, float]:
     """Scores by k; a score that was not a number is null in its record."""
-    scores = {k: summary.metrics.get(name) for k, summary in done.items()}
-    return {k: score for k, score in scores.items() if score is not None}
+    metrics = [(k, one.metrics) for k, one in done.items() if name in one.metrics]
+    return {k: scores[name] for k, scores in metrics if scores[name] is not None}
 
 
 def searches_among(cells: Sequence[Cell]) -> Iterator[Search]:

@@ -10,7 +10,7 @@ import csv
 import gc
 import io
 from collections import Counter
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from functools import cached_property
@@ -96,28 +96,36 @@ class Study:
     @cached_property
     def axes(self) -> tuple[str, ...]:
         """The axes of the recipe that have more than one label."""
-        names = dict.fromkeys(tuple(cell.axes) for cell in self.cells)
-        values: dict[str, set[Any]] = {name: set() for group in names for name in group}
+        groups: dict[tuple[str, ...], list[Iterable[Any]]] = {}
         for cell in self.cells:
-            for name, value in cell.axes.items():
-                values[name].add(value)
+            groups.setdefault(tuple(cell.axes), []).append(cell.axes.values())
+        values: dict[str, set[Any]] = {}
+        for names, rows in groups.items():
+            for name, column in zip(names, zip(*rows, strict=True), strict=True):
+                values.setdefault(name, set()).update(column)
         return tuple(name for name, labels in values.items() if len(labels) > 1)
+
+    @cached_property
+    def _labels(self) -> dict[str, list[Any]]:
+        return {}
 
     def labels(self, name: str) -> list[Any]:
         """The labels of an axis in the recipe's order."""
+        if name not in self._labels:
+            self._labels[name] = list(dict.fromkeys(self._all_labels(name)))
+        return self._labels[name]
+
+    def _all_labels(self, name: str) -> Iterable[Any]:
         if name in LANGUAGE:
-            return list(self.languages)
-        labels: Iterator[Any]
+            return self.languages
         if name in ("split", "metric"):
-            labels = (variant[name] for cell in self.cells for variant in cell.variants([name]))
-        elif name == "setting":
+            return (variant[name] for cell in self.cells for variant in cell.variants([name]))
+        if name == "setting":
             places = dict.fromkeys((cell.train, cell.languages) for cell in self.cells)
-            labels = (setting("+".join(train), code) for train, codes in places for code in codes)
-        elif name == "parts":
-            labels = (cell.parts(language) for cell in self.cells for language in cell.languages)
-        else:
-            labels = (cell.axes.get(name) for cell in self.cells)
-        return list(dict.fromkeys(labels))
+            return (setting("+".join(train), code) for train, codes in places for code in codes)
+        if name == "parts":
+            return (cell.parts(language) for cell in self.cells for language in cell.languages)
+        return [cell.axes.get(name) for cell in self.cells]
 
     @cached_property
     def metrics(self) -> tuple[str, ...]:

@@ -95,9 +95,9 @@ def _rows(
             row |= {"low": round(mean - sd, 3), "high": round(mean + sd, 3)}
         if published is not None:
             row["published"] = round(published, 3)
-        removals = {cell.axes.get("remove") for cell in unit.cells.values()}
-        if spec.x == "percent" and len(removals) > 1:
-            row["removals"] = len(removals)
+        if spec.x == "percent":
+            removals = len({cell.axes.get("remove") for cell in unit.cells.values()})
+            row |= {"removals": removals} if removals > 1 else {}
         yield row
 
 

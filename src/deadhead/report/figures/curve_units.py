@@ -85,7 +85,7 @@ def removal_percents(study: Study, spec: CurveOptions) -> dict[Removal, float]:
     where = {axis: value for axis, value in spec.where.items() if axis not in BY_LANGUAGE}
     pruned = (cell for cell in study.cells if cell.state == "done" and not cell.unpruned)
     cells = [cell for cell in pruned if matches(cell, "", where)]
-    units = {removal_unit(str(cell.axes.get("strategy"))) for cell in cells}
+    units = set(map(removal_unit, {str(cell.axes.get("strategy")) for cell in cells}))
     if spec.x not in ("remove", "amount") or len(units) < 2:
         return {}
     percents: dict[Removal, float] = {}

@@ -40,7 +40,7 @@ def _map(title: str, what: str, trial: str | None, scores: Mapping[str, Any]) ->
 def _measured(study: Study) -> Iterator[dict[str, Any]]:
     cells, measures = study.by_trial, map_measures()
     for trial, record in study.records.items():
-        for stage, measured in measured_maps(record).items():
+        for stage, measured in measured_maps(record, measures).items():
             for name, values in measured.items():
                 if not any(values.values()):
                     continue  # before training no weight has changed
@@ -108,7 +108,7 @@ def _means(study: Study) -> dict[str, dict[str, dict[str, float]]]:
     values: dict[tuple[str, str, str], list[float]] = {}
     measures = map_measures()
     for record in study.records.values():
-        for stage, measured in measured_maps(record).items():
+        for stage, measured in measured_maps(record, measures).items():
             for name, of_heads in measured.items():
                 if stage == "after" or not measures[name].is_change:
                     for head, value in of_heads.items():

@@ -28,7 +28,7 @@ def numbers_behind(unit: Unit) -> list[Number]:
     cells = {trial: unit.cells[trial] for trial, _ in sources if trial in unit.cells}
     axes = dict.fromkeys(axis for cell in cells.values() for axis in cell.axes)
     varied = [a for a in axes if len({cell.axes.get(a) for cell in cells.values()}) > 1]
-    shown = ["seed", *(axis for axis in varied if axis not in ("seed", *IN_REMOVE))]
+    named = ["seed", *(axis for axis in varied if axis not in ("seed", *IN_REMOVE))]
     mixed = len({language for _, language in sources}) > 1
     numbers = []
     for repeat, scores in repetitions:
@@ -38,7 +38,7 @@ def numbers_behind(unit: Unit) -> list[Number]:
             for trial, language, value in unit.parts[key]() if key in unit.parts else known:
                 rounded = None if value is None else round(value, ROUND)
                 parts.append([trial, language if mixed else "", rounded])
-        words = _words(repeat, [cells[trial] for trial, _ in scores if trial in cells], shown)
+        words = _words(repeat, [cells[trial] for trial, _ in scores if trial in cells], named)
         numbers.append([round(fmean(scores.values()), ROUND), words, parts])
     return numbers
 

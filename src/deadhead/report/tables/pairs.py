@@ -7,6 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from functools import partial
+from itertools import repeat
 from typing import Any
 
 from deadhead.report.labels import capitalized, measured_words
@@ -89,7 +90,7 @@ def placer(
 
     def places(cell: Cell) -> list[tuple[str, Any]]:
         get = cell.axes.get
-        key = (cell.languages, cell.train, get("source"), *[get(axis) for axis in named])
+        key = (cell.languages, cell.train, get("source"), *map(get, named))
         if by_parts:
             key += tuple(cell.parts(language) for language in cell.languages)
         if key not in known:
@@ -149,8 +150,9 @@ def _trials(pair: Search, arms: Sequence[str]) -> list[Part]:
     if "full" in arms and 0 in first.trials:
         parts.append((first.trials[0], pair.target, first.full))
     for arm in chosen:
-        trials = sorted(arm.trials.items())
-        parts += [(trial, pair.target, arm.scores.get(k)) for k, trial in trials if k]
+        ks = sorted(filter(None, arm.trials))
+        trials = [arm.trials[k] for k in ks]
+        parts += zip(trials, repeat(pair.target), map(arm.scores.get, ks), strict=False)
     return parts
 
 

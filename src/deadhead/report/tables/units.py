@@ -123,7 +123,7 @@ def group_cells(cells: Iterable[Cell], axes: Iterable[str]) -> Iterable[list[Cel
     by_variant = bool({"split", "metric"} & names)
     groups: dict[Any, list[Cell]] = {}
     for cell in cells:
-        key: tuple[Any, ...] = (cell.languages, *[cell.axes.get(name) for name in simple])
+        key: tuple[Any, ...] = (cell.languages, *map(cell.axes.get, simple))
         if by_setting:
             key += (cell.train,)
         if by_parts:

@@ -86,4 +86,4 @@ def deviation(numbers: Sequence[float]) -> float:
 
 def _variance(numbers: Sequence[float]) -> float:
     centre = fmean(numbers)
-    return math.fsum((number - centre) ** 2 for number in numbers) / (len(numbers) - 1)
+    return math.fsum([(number - centre) ** 2 for number in numbers]) / (len(numbers) - 1)

@@ -167,7 +167,8 @@ def beyond_luck(
     signs = _signs(n) if exact else rng.choice([-1.0, 1.0], (DRAWS, n))
     hits = int((np.abs(signs @ sums) >= abs(sums.sum()) - SLACK).sum())
     p = hits / len(signs) if exact else (hits + 1) / (DRAWS + 1)
-    return Excess(mean, float(low), float(high), p, len(excess), n)
+    pairs = len(excess)
+    return Excess(mean=mean, low=float(low), high=float(high), p=p, pairs=pairs, groups=n)
 
 
 def _signs(n: int) -> np.ndarray:

@@ -156,13 +156,13 @@ def removal_effects(
     for scores, removed in groups:
         for i, column in enumerate(scores.T):
             known = ~np.isnan(column)
-            values, gone = column[known], removed[known]
-            number, kept = gone.sum(axis=0), len(values) - gone.sum(axis=0)
+            values, cut = column[known], removed[known]
+            number, kept = cut.sum(axis=0), len(values) - cut.sum(axis=0)
             both = (number > 0) & (kept > 0)  # else all trials share the head
             number, kept = number.clip(1), kept.clip(1)
             weight = both * (number * kept / max(1, len(values)))
             with np.errstate(invalid="ignore"):  # infinite scores have no difference
-                without = values @ gone  # sums of the trials that removed a head
+                without = values @ cut  # sums of the trials that removed a head
                 difference = without / number - (values.sum() - without) / kept
                 sums[:, i] += weight * (both * difference)
             weights[:, i] += weight

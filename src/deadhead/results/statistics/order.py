@@ -52,10 +52,12 @@ def ordered(groups: Mapping[str, Sequence[float]], order: Sequence[str], *, seed
     if ways <= MOST:
         divisions = np.array(list(_divisions(tuple(range(len(pool))), sizes)))
         p = float((_margins(pool[divisions], sizes) >= margin - SLACK).mean())
-        return Order(margin > 0, margin, p, means, len(pool), "exact")
-    drawn = np.random.default_rng(seed).permuted(np.tile(pool, (DRAWS, 1)), axis=1)
-    p = (int((_margins(drawn, sizes) >= margin - SLACK).sum()) + 1) / (DRAWS + 1)
-    return Order(margin > 0, margin, p, means, len(pool), "draws")
+        how = "exact"
+    else:
+        drawn = np.random.default_rng(seed).permuted(np.tile(pool, (DRAWS, 1)), axis=1)
+        p = (int((_margins(drawn, sizes) >= margin - SLACK).sum()) + 1) / (DRAWS + 1)
+        how = "draws"
+    return Order(holds=margin > 0, margin=margin, p=p, means=means, n=len(pool), how=how)
 
 
 def _margins(rows: np.ndarray, sizes: list[int]) -> np.ndarray:

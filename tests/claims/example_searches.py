@@ -1,0 +1,249 @@
+"""Evidence of searches, rankings and measures, written by hand."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+from example_scores import BERT, CROSS, FOUR, MBERT, MULTI, XLMR, _ids, fact, facts, glue
+
+from deadhead.claims.evidence import Evidence, Rho
+from deadhead.claims.from_papers import printed
+from deadhead.claims.searches import PAPER_LRP
+from deadhead.results import Arm, Merged, Pick, RankedHeads, Search
+
+
+def arm(gain: float, k: float | None = None, budget: int = 12, **more: Any) -> Arm:
+    """The best of some trials; which arm it is, the search says."""
+    picks = {"test": Pick(k, 50.0 + gain, gain)}
+    return Arm(**{"arm": "", "picks": picks, "tried": tuple(range(1, budget + 1)), **more})
+
+
+def search(
+    gain: float,
+    source: str = "en",
+    target: str = "de",
+    task: str = "pos",
+    setting: str = CROSS,
+    **more: Any,
+) -> Search:
+    arms = {"lowest": arm(gain, more.pop("k", None), more.pop("budget", 12))}
+    arms |= {name: arm(more.pop(name)) for name in ("highest", "random", "seeds") if name in more}
+    fields = {"model": MBERT, "unpruned": 50.0, "trials": (f"s{next(_ids)}",), **more}
+    return Search(task=task, source=source, target=target, setting=setting, arms=arms, **fields)
+
+
+OTHERS = ("de", "nl", "fa", "ur", "he", "ar", "zh", "ja", "es", "pt", "fr", "tr")
+
+
+def gains(values: list[float], **more: Any) -> Evidence:
+    """Searches from English to one language after another."""
+    return Evidence(
+        searches=tuple(
+            search(value, target=target, **more)
+            for value, target in zip(values, OTHERS, strict=False)
+        )
+    )
+
+
+def on_tables(
+    task: str,
+    gain: float | list[float] | Callable[[Search], float],
+    *,
+    model: str = "",
+    setting: str = "",
+    **more: Any,
+) -> Evidence:
+    """Searches of the pairs in the paper's tables: of one model or both, in one setting or both."""
+    searches = [
+        s
+        for s in printed().searches
+        if s.task == task and model in ("", s.model) and setting in ("", s.setting)
+    ]
+    values = (
+        gain if isinstance(gain, list) else [gain(s) if callable(gain) else gain for s in searches]
+    )
+    assert len(values) == len(searches)
+    return Evidence(
+        searches=tuple(
+            search(value, s.source, s.target, task, s.setting, model=s.model, **more)
+            for value, s in zip(values, searches, strict=True)
+        )
+    )
+
+
+def controlled(task: str, low: float = 1.0, **arms: float | Callable[[Search], float]) -> Evidence:
+    """Searches of the pairs of table 5, with its arms."""
+    searches = [s for s in printed().searches if s.task == task and "highest" in s.arms]
+    results = []
+    for s in searches:
+        values = {arm: value(s) if callable(value) else value for arm, value in arms.items()}
+        results.append(search(low, s.source, s.target, task, s.setting, **values))
+    return Evidence(searches=tuple(results))
+
+
+FIVE = ("en", "de", "ar", "he", "zh")
+
+
+def several_sources(task: str, train: str, target: str, scores: dict[str, float]) -> Merged:
+    return Merged(
+        model=MBERT,
+        task=task,
+        train=train,
+        target=target,
+        unpruned=50.0,
+        scores=scores,
+        trials=(f"m{next(_ids)}",),
+    )
+
+
+def merged(task: str = "pos", targets: tuple[str, ...] = FIVE, **ways: float) -> Evidence:
+    scores = {"MD": 51.0, "SD": 51.0, "EC": 52.0, **ways}
+    return Evidence(
+        merged=tuple(several_sources(task, "he+zh", target, scores) for target in targets)
+    )
+
+
+def sources(task: str, ahead: float) -> Evidence:
+    """Several sources, so far ahead of the best single one, into the five targets."""
+    alone = tuple(
+        search(1.0, "he" if target != "he" else "ur", target, task, unpruned=50.0 - ahead)
+        for target in FIVE
+    )
+    both = tuple(
+        several_sources(task, "ja+nl", target, dict.fromkeys(("MD", "SD", "EC"), 51.0))
+        for target in FIVE
+    )
+    return Evidence(searches=alone, merged=both)
+
+
+def rho(task: str, value: float, p: float) -> Evidence:
+    pairs = 8 if task == "slots" else 24
+    return Evidence(
+        rhos=(
+            Rho(
+                model=MBERT,
+                task=task,
+                setting=CROSS,
+                against="uriel distance",
+                rho=value,
+                pairs=pairs,
+                p=p,
+            ),
+        ),
+        searches=(search(1.0, task=task),),
+    )
+
+
+def by_both(swap: int) -> Evidence:
+    """Rankings of three sources by gradient and by LRP, with the first `swap` heads reversed."""
+    heads = [f"encoder.0.{head}" for head in range(12)]
+    other = [*heads[:swap][::-1], *heads[swap:]]
+    return Evidence(
+        rankings=tuple(
+            RankedHeads(
+                trial=f"{method}{language}",
+                model=MBERT,
+                task="ner",
+                languages=(language,),
+                method=method,
+                scores={head: float(i) for i, head in enumerate(order)},
+            )
+            for language in ("en", "zh", "ar")
+            for method, order in (("gradient", heads), (PAPER_LRP, other))
+        )
+    )
+
+
+def rankings(top: int, bottom: int = 0, model: str = MBERT) -> Evidence:
+    """Rankings of twelve heads in two languages.
+
+    The second moves `top` of the two highest and `bottom` of the two lowest heads to the middle.
+    """
+    order = list(range(12))
+    other = order.copy()
+    for place in (*range(11, 11 - top, -1), *range(bottom)):
+        partner = 5 if place > 5 else 6
+        partner += place % 2 if place > 5 else place
+        other[place], other[partner] = other[partner], other[place]
+    results = tuple(
+        RankedHeads(
+            trial=f"k{language}",
+            model=model,
+            task="pos",
+            languages=(language,),
+            method="gradient",
+            scores={f"encoder.0.{head}": float(i) for i, head in enumerate(heads)},
+        )
+        for language, heads in (("en", order), ("de", other))
+    )
+    return Evidence(rankings=results)
+
+
+def both_ranked(top: int, bottom: int = 0) -> Evidence:
+    """Those of mBERT, and of XLM-R, whose lowest heads are the same in both languages."""
+    return rankings(top, bottom) + rankings(top, 0, XLMR)
+
+
+def little(better: int) -> Evidence:
+    """The cases of figure 3, of which so many gain."""
+    places = [
+        (target, parts)
+        for target in ("de", "nl", "ar", "he", "zh", "ja", "ur", "fa")
+        for parts in range(1, 10)
+    ]
+    return Evidence(
+        searches=tuple(
+            search(1.0 if i < better else -1.0, target=t, setting=MULTI, parts=p)
+            for i, (t, p) in enumerate(places)
+        )
+    )
+
+
+def japanese(parts8: float) -> Evidence:
+    some = {"task": "ner", "target": "ja", "setting": MULTI}
+    return Evidence(
+        searches=(
+            search(1.0, unpruned=parts8 - 1, parts=8, **some),
+            search(1.0, unpruned=60.0, **some),
+        )
+    )
+
+
+def controls(arm: str, value: float, task: str = "pos", low: float = 1.0) -> Evidence:
+    """Eight searches with a control arm, all alike."""
+    return Evidence(
+        searches=tuple(search(low, target=t, task=task, **{arm: value}) for t in OTHERS[:8])
+    )
+
+
+def strings(*differences: float) -> Evidence:
+    """Important layers keep more, minus fewer, at one percentage after another."""
+    scores = []
+    for n, difference in enumerate(differences):
+        high, low = 8 - n // 2, 3 - n % 3
+        for kept, value in (((high, low), 28.0 + difference), ((low, high), 28.0)):
+            text = "per_layer {0}{1}/{1}{0}/{0}{1}".format(*kept)
+            scores.append(fact("wmt14", text, value, 10.0 * (1 + n), "en-ru"))
+    return facts(*scores)
+
+
+def triples(*best: int, repeats: tuple[float, ...] = (-0.01, 0.0, 0.01)) -> Evidence:
+    """By percentage, the block (0 to 2) that is best to keep fewest heads in; similar draws."""
+    scores = []
+    for few, winner in zip((4, 8, 12, 16), best, strict=False):
+        for least in range(3):
+            kept = [20, 20, 20]
+            kept[least] = few
+            text, value = "per_block " + "/".join(map(str, kept)), 29.0 if least == winner else 28.0
+            scores += [fact("wmt14", text, value + more, 50.0 + few, "en-ru") for more in repeats]
+    return facts(*scores)
+
+
+def both_models(
+    mbert: dict[str, Any],
+    bert: dict[str, Any],
+    full: tuple[float, float],
+    tasks: tuple[str, ...] = FOUR,
+) -> Evidence:
+    return glue(mbert, tasks, MBERT, full[0]) + glue(bert, tasks, BERT, full[1])

@@ -1,0 +1,31 @@
+"""Evidence of one model or task under the name of another."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import replace
+from typing import Any
+
+from deadhead.claims import all_claims
+from deadhead.claims.evidence import Evidence
+
+CLAIMS = all_claims()
+
+
+PARTS = ("scores", "searches", "merged", "measures", "rankings", "rhos")
+
+
+MINE = "somebody/my-encoder"
+
+
+def recast(
+    evidence: Evidence, models: Mapping[str, str] = {}, tasks: Mapping[str, str] = {}
+) -> Evidence:
+    """The same numbers, found on other models or tasks."""
+
+    def other(one: Any) -> Any:
+        return replace(
+            one, model=models.get(one.model, one.model), task=tasks.get(one.task, one.task)
+        )
+
+    return replace(evidence, **{part: tuple(map(other, getattr(evidence, part))) for part in PARTS})

@@ -1,0 +1,80 @@
+"""Helpers to draw one figure and to check it."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import altair
+import vl_convert
+from by_hand import DRAWN, HEADS, drawn, study
+
+from deadhead.report.export import VEGALITE
+from deadhead.report.figures.build import figures
+from deadhead.studies.store.records import Record
+from deadhead.studies.trial import Trial
+
+
+def only(folder: Path, spec: str, recipe: str = DRAWN, outcome: Any = drawn) -> dict[str, Any]:
+    """The one figure a recipe asks for; drawn too, so that a broken specification shows."""
+    (figure,) = figures(study(folder, recipe + f"figures: [{spec}]\n", outcome))
+    valid(figure["spec"])
+    return dict(figure)
+
+
+def valid(spec: dict[str, Any]) -> str:
+    altair.Chart.from_dict(spec)  # by the schema of vega-lite
+    drawing = str(vl_convert.vegalite_to_svg(spec, vl_version=VEGALITE))
+    assert "<path" in drawing
+    assert "undefined" not in drawing
+    return drawing
+
+
+def values(figure: Mapping[str, Any]) -> list[dict[str, Any]]:
+    return list(figure["spec"]["data"]["values"])
+
+
+LAYERS = """\
+steps: [prune, finetune, evaluate]
+fixed: {model: a/model, task: xnli, source: en, targets: [en, de, hi, tr], splits: dev}
+axes: {remove: [none, {layers: [top 1, top 2, bottom 1, bottom 2, top 1 + bottom 1]}]}
+"""
+
+
+def layers(trial: Trial, labels: Mapping[str, Any]) -> Record:
+    remove = trial.get("remove")
+    loss = (
+        {"top 1": 1, "top 2": 2, "bottom 1": 3, "bottom 2": 4}.get(remove["layers"], 5) / 100
+        if remove
+        else 0
+    )
+    scores = {"en": 0.9, "de": 0.8, "hi": 0.5 + loss, "tr": 0.5}
+    return Record(
+        trial=trial,
+        state="done",
+        removed=(),
+        metrics={f"{lang}/dev/accuracy": score - loss for lang, score in scores.items()},
+    )
+
+
+def measured(trial: Trial, labels: Mapping[str, Any]) -> Record:
+    """With rankings of two languages, entropies, weights and points."""
+    language = "en" if trial.get("task") == "mnli" else "de"
+    scores = {head: float(i if language == "en" else -i) for i, head in enumerate(HEADS)}
+    points = {"en": [[0.0, 1.0], [0.5, 1.5]], "de": [[3.0, 1.0]]}
+    after = {
+        "entropy": {HEADS[0]: 1.0},
+        "weights": {HEADS[0]: 0.01},
+        "embeddings": {"points": points, "silhouette": 0.25},
+    }
+    details = {"ranking": {"method": "gradient", "languages": [language], "scores": scores}}
+    stages = {
+        "before": {
+            "entropy": dict.fromkeys(HEADS, 2.0),
+            "embeddings": {"points": points, "silhouette": 0.5},
+        },
+        "after": after,
+    }
+    return replace(drawn(trial, labels), details={**details, "measures": stages})
