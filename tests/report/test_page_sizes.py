@@ -38,9 +38,19 @@ def test_charts_and_navigation_fit_every_screen(page: Page, drawn: Drawn, size: 
         for one in lines
         for x in range(5)
     ]
-    options = {"x": "heads", "y": "micro F1, points", "numbers": True, "order": (), "line": "language"}
+    options = {
+        "x": "heads",
+        "y": "micro F1, points",
+        "numbers": True,
+        "order": (),
+        "line": "language",
+    }
     data["figures"] = [
-        {**one, "kind": "curve", "spec": curves(values, "Curves", lines=lines, panels=[""], **options)}
+        {
+            **one,
+            "kind": "curve",
+            "spec": curves(values, "Curves", lines=lines, panels=[""], **options),
+        }
         for one in data["figures"]
     ]
     width, height = SIZES[size]

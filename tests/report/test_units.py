@@ -155,5 +155,7 @@ def test_a_curve_gathers_cells_together_as_it_would_one_by_one(
     pruned = replace(whole, cells=tuple(cell for cell in whole.cells if not cell.unpruned))
     curve = read({"x": "remove"} | options, Curve)
     together = gather_curve(pruned, curve, {})
-    assert counted(together) == counted(one_by_one(pruned, lambda part: gather_curve(part, curve, {})))
+    assert counted(together) == counted(
+        one_by_one(pruned, lambda part: gather_curve(part, curve, {}))
+    )
     assert len(together) > 1
