@@ -172,7 +172,7 @@ axes: {draw: [0, 1]}
         "from 0.20 to 0.15 (0: mixed, 1: apart; 2 trials).",
     ]
     assert data["tables"][0]["note"].startswith(
-        "Micro F1 on the test set (over all words, which is the share of words labelled right), in points."
+        "Micro F1 on the test set (over all words: the share of words labelled right), in points."
     )
     whole = Study.open(tmp_path / "study")
     assert scored(whole) == [
