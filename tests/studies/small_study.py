@@ -11,10 +11,10 @@ WORK = "trivial:work"
 
 def told(folder: Path) -> dict[str, Any]:
     """All records of a study, without what depends on the clock and on who was first."""
-    found = {}
+    results = {}
     for file in (folder / "records").iterdir():
         assert file.suffix == ".json", f"{file} was left behind"
         record = json.loads(file.read_text())
         record.pop("cost")
-        found[file.stem] = record
-    return found
+        results[file.stem] = record
+    return results

@@ -109,9 +109,9 @@ def test_killed_at_fifty_moments(tmp_path: Path) -> None:
 
 def told_now(folder: Path) -> dict[str, object]:
     """The records as they are now, each whole; drafts of killed processes may lie beside them."""
-    found = {}
+    results = {}
     for path in (folder / "records").glob("*.json"):
         record = json.loads(path.read_text())
         record.pop("cost")
-        found[path.stem] = record
-    return found
+        results[path.stem] = record
+    return results

@@ -125,9 +125,9 @@ def test_every_reader_reports_it(study: tuple[Recipe, Path], file: Path, tmp_pat
         ["claims", str(folder)],
         ["export", str(folder), "--csv", str(tmp_path / "x.csv")],
     ):
-        shown = CliRunner().invoke(app, command)
-        assert shown.exit_code == 0, (command, shown.output)
-        assert shown.output.count(said) == 1, (command, shown.output)
+        output = CliRunner().invoke(app, command)
+        assert output.exit_code == 0, (command, output.output)
+        assert output.output.count(said) == 1, (command, output.output)
 
 
 def test_many_are_counted(tmp_path: Path) -> None:
@@ -135,10 +135,10 @@ def test_many_are_counted(tmp_path: Path) -> None:
     ids = sorted(summaries(tmp_path / "s"))
     for name in ids[:7]:
         (tmp_path / "s" / "records" / f"{name}.json").write_text("{}")
-    shown = CliRunner().invoke(app, ["status", str(tmp_path / "s")])
+    output = CliRunner().invoke(app, ["status", str(tmp_path / "s")])
     assert (
         f"7 records are damaged and not shown: {', '.join(ids[:5])} and 2 more; `deadhead run` runs them again"
-        in shown.output
+        in output.output
     )
 
 
@@ -169,9 +169,9 @@ def test_a_record_damaged_behind_the_index_is_reported(
     stat = file.stat()
     file.write_text(file.read_text().replace('"error": null', '"error": 1234'))
     os.utime(file, ns=(stat.st_atime_ns, stat.st_mtime_ns))
-    found = content(folder)
-    assert file.stem not in found["records"]
-    (said,) = found["damaged"]
+    results = content(folder)
+    assert file.stem not in results["records"]
+    (said,) = results["damaged"]
     assert file.stem in said
     assert "index.jsonl" in said
     check(folder)

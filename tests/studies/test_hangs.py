@@ -205,9 +205,9 @@ def test_no_time_to_go_is_promised_while_a_trial_hangs(nearly: Path) -> None:
     running = {"a": {"since": time.time(), "note": "at it", "seconds": 500.0, "quiet": 100.0}}
     with place.locked(nearly):
         live(nearly, running=running)
-        found = status(nearly)
-        assert found.eta is None
-        line, *others = status_lines(found)
+        results = status(nearly)
+        assert results.eta is None
+        line, *others = status_lines(results)
         assert "time left unknown" in line
         assert "no sign of life for 1:40" in others[0]
         live(nearly, running={"a": {**running["a"], "seconds": 5.0, "quiet": 0.0}})
@@ -232,10 +232,10 @@ def test_a_clock_set_back_shows_no_negative_times(nearly: Path, old: bool) -> No
         }
     with place.locked(nearly):
         live(nearly, **facts)
-        found = status(nearly)
-        assert all(one.seconds >= 0 and one.quiet >= 0 for one in found.running)
-        assert found.eta is None or found.eta >= 0
-        assert "-" not in next(status_lines(found)).split("(")[-1]
+        results = status(nearly)
+        assert all(one.seconds >= 0 and one.quiet >= 0 for one in results.running)
+        assert results.eta is None or results.eta >= 0
+        assert "-" not in next(status_lines(results)).split("(")[-1]
 
 
 def test_the_option_of_the_command(tmp_path: Path) -> None:

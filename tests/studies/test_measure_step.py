@@ -166,7 +166,7 @@ def test_one_spelling_for_equal_measures() -> None:
 
 
 @pytest.mark.parametrize(
-    ("change", "told"),
+    ("change", "message"),
     [
         ("measure=[entropi]", "Did you mean 'entropy'"),
         ("measure=[{embeddings: {sentence: 3}}]", "Did you mean 'sentences'"),
@@ -178,8 +178,8 @@ def test_one_spelling_for_equal_measures() -> None:
         ("finetune.first=yes please", "true"),
     ],
 )
-def test_mistakes_are_reported(change: str, told: str) -> None:
-    with pytest.raises(RecipeError, match=told):
+def test_mistakes_are_reported(change: str, message: str) -> None:
+    with pytest.raises(RecipeError, match=message):
         load("smoke", [STEPS, "measure=[entropy]", change])
 
 

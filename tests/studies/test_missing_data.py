@@ -62,11 +62,11 @@ def test_nothing_is_begun_without_data(tmp_path: Path, monkeypatch: pytest.Monke
     for name in ("en-train", "en-dev", "en-test", "de-test"):
         (tmp_path / "pos" / f"{name}.conllu").write_text("1\ta\ta\tNOUN\t_\t_\t0\troot\t_\t_\n\n")
     recipe = load("smoke", ["data={}", "targets=[en, de]", "splits=[dev, test]"])
-    with pytest.raises(DataError) as met:
+    with pytest.raises(DataError) as got:
         run(recipe, tmp_path / "s")
-    assert "pos in de, dev: no dev data of pos in de" in str(met.value)
-    assert f"in {tmp_path}. There is: test. (4 trials need it)" in str(met.value)
-    assert "deadhead data check DIR" in str(met.value)
+    assert "pos in de, dev: no dev data of pos in de" in str(got.value)
+    assert f"in {tmp_path}. There is: test. (4 trials need it)" in str(got.value)
+    assert "deadhead data check DIR" in str(got.value)
     assert not (tmp_path / "s").exists()
     assert len(missing_data(recipe.trials)) == len(plan(recipe).lacking) == 1
     assert not missing_data(
@@ -87,21 +87,21 @@ def test_a_study_that_is_there_is_left_as_it_was(
 
 def test_a_plan_warns(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("DEADHEAD_DATA", "")
-    told = CliRunner().invoke(
+    message = CliRunner().invoke(
         app, ["plan", "smoke", "--set", "data={}", "--data", str(tmp_path / "nowhere")]
     )
-    assert told.exit_code == 0
-    assert "nowhere: there is no such folder" in told.stdout
-    assert told.stdout.count("there is no such folder") == 1  # one reason, one line
-    told = CliRunner().invoke(app, ["plan", "contributions/table3", "--data", str(tmp_path)])
+    assert message.exit_code == 0
+    assert "nowhere: there is no such folder" in message.stdout
+    assert message.stdout.count("there is no such folder") == 1  # one reason, one line
+    message = CliRunner().invoke(app, ["plan", "contributions/table3", "--data", str(tmp_path)])
     for files in (
         "ner/IOB2Corpus/ja.wikipedia.conll (IOB2Corpus: https://github.com/Hironsan/IOB2Corpus)",
         "ner/conll2002/ned.train",
     ):
         assert (
-            f"  Hint: put {files}" in told.stdout
+            f"  Hint: put {files}" in message.stdout
         )  # where each language comes from, and where it goes
-    assert told.stdout.count("deadhead data check DIR lists what it holds") == 1
+    assert message.stdout.count("deadhead data check DIR lists what it holds") == 1
     assert "Missing" not in CliRunner().invoke(app, ["plan", "smoke"]).stdout
 
 

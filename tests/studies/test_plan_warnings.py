@@ -14,7 +14,7 @@ from deadhead.studies.plan import warnings
 
 
 @pytest.mark.parametrize(
-    ("steps", "told"),
+    ("steps", "message"),
     [
         (
             "prune, finetune",
@@ -28,20 +28,20 @@ from deadhead.studies.plan import warnings
         ("prune, finetune, rank", ""),
     ],
 )
-def test_a_recipe_that_scores_nothing(tmp_path: Path, steps: str, told: str) -> None:
+def test_a_recipe_that_scores_nothing(tmp_path: Path, steps: str, message: str) -> None:
     recipe = tmp_path / "r.yaml"
     recipe.write_text(
         f"steps: [{steps}]\nfixed: {{model: m, task: pos, source: en, data: {{root: world}}, remove: {{random: 50}}}}\n"
     )
-    assert plan(load(recipe)).warnings == ((told,) if told else ())
-    shown = CliRunner().invoke(app, ["plan", str(recipe)])
-    assert shown.exit_code == 0
-    assert [line.strip() for line in shown.stdout.splitlines() if "No step scores" in line] == (
-        [told] if told else []
+    assert plan(load(recipe)).warnings == ((message,) if message else ())
+    output = CliRunner().invoke(app, ["plan", str(recipe)])
+    assert output.exit_code == 0
+    assert [line.strip() for line in output.stdout.splitlines() if "No step scores" in line] == (
+        [message] if message else []
     )
     assert json.loads(CliRunner().invoke(app, ["plan", str(recipe), "--json"]).stdout)[
         "warnings"
-    ] == ([told] if told else [])
+    ] == ([message] if message else [])
 
 
 def test_no_built_in_recipe_does() -> None:

@@ -118,8 +118,8 @@ def trained(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 
 def weights_of(folder: Path) -> Path:
-    (found,) = (folder / "shared").glob("*/model/model.safetensors")
-    return found
+    (results,) = (folder / "shared").glob("*/model/model.safetensors")
+    return results
 
 
 def metrics(folder: Path) -> dict[str, Any]:

@@ -47,14 +47,14 @@ def cluster(short: None) -> Any:
 def test_a_node_dies(
     search_file: Path, tmp_path: Path, cluster: Any, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    made, nodes = cluster
+    output, nodes = cluster
     recipe = load(search_file)
     killed: list[int] = []
 
     def watch(facts: dict[str, Any]) -> None:
         if facts["done"] >= 5 and len(facts["running"]) == 2 and not killed:
             killed.append(facts["done"])
-            made.remove_node(nodes[0], allow_graceful=False)
+            output.remove_node(nodes[0], allow_graceful=False)
 
     monkeypatch.setattr("deadhead.studies.execution.jobs.EVERY", 0.02)
     result = run(recipe, tmp_path / "ray", executor="ray", work="slow_trivial:work", watch=watch)
@@ -163,13 +163,13 @@ def test_a_cluster_that_is_gone_stops_the_study(
 def test_nodes_that_all_die_stop_the_study(
     search_file: Path, tmp_path: Path, cluster: Any, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    made, nodes = cluster
+    result, nodes = cluster
     monkeypatch.setattr(clusters, "GONE", 2.0)
     monkeypatch.setattr("deadhead.studies.execution.jobs.EVERY", 0.02)
 
     def watch(facts: dict[str, Any]) -> None:
         if facts["done"] >= 2 and nodes:
-            made.remove_node(nodes.pop(), allow_graceful=False)
+            result.remove_node(nodes.pop(), allow_graceful=False)
 
     with pytest.raises(ClusterLost, match="no node of the Ray cluster is left"):
         run(

@@ -4,37 +4,14 @@ from __future__ import annotations
 
 import subprocess
 import sys
-from contextlib import suppress
 from pathlib import Path
 
 import pytest
-from hypothesis import given
-from hypothesis import strategies as st
+from recipe_text import TABLE4, refusal
 
 from deadhead.report.check import load_recipe as load
-from deadhead.studies import Recipe
-from deadhead.studies.recipe.check import check
-from deadhead.studies.recipe.overrides import put
-from deadhead.studies.recipe.yaml import RecipeError, read
-from deadhead.studies.step import fields
-from deadhead.studies.trial import label, settle
-
-TABLE4 = """\
-about: random pruning of BERT on four GLUE tasks
-steps: [prune, finetune, evaluate]
-fixed:
-  model: bert-base-uncased
-  source: en
-  finetune: {preset: weak-link-bert, epochs: 10}
-axes:
-  task: [mnli, qqp, qnli, sst2]
-  remove: {random: [0, 10, 20, 30, 40, 50, 60, 70, 80, 90]}
-  draw: [0, 1, 2]
-tables:
-  - {title: Table 4, rows: remove, columns: task, mean_over: draw}
-scales:
-  mini: {fixed.model: world/encoder, axes.task: [sst2], finetune.epochs: 1}
-"""
+from deadhead.studies.recipe.yaml import RecipeError
+from deadhead.studies.trial import label
 
 
 @pytest.fixture
@@ -42,13 +19,6 @@ def table4(tmp_path: Path) -> Path:
     file = tmp_path / "table4.yaml"
     file.write_text(TABLE4)
     return file
-
-
-def refusal(file: Path, text: str, *overrides: str) -> str:
-    file.write_text(text)
-    with pytest.raises(RecipeError) as caught:
-        load(file, overrides)
-    return str(caught.value)
 
 
 def test_equal_trials_collapse(table4: Path) -> None:
@@ -109,7 +79,7 @@ GRIDS = TABLE4.replace(
 
 
 @pytest.mark.parametrize(
-    ("change", "field", "wanted"),
+    ("change", "field", "expected"),
     [
         ("draw=[7]", "draw", {7, None}),  # only one grid draws
         ("task=qnli", "task", {"qnli"}),  # both grids have the axis
@@ -128,17 +98,17 @@ GRIDS = TABLE4.replace(
     ],
 )
 def test_an_override_reaches_every_grid(
-    tmp_path: Path, change: str, field: str, wanted: set[object]
+    tmp_path: Path, change: str, field: str, expected: set[object]
 ) -> None:
     """What is set is what trials have, wherever the recipe has the field; it was once lost behind an axis of its name."""
     file = tmp_path / "r.yaml"
     file.write_text(GRIDS)
     first, _, rest = field.partition(".")
-    found = {
+    results = {
         trial.get(first)[rest] if rest else trial.get(first)
         for trial in load(file, [change]).trials
     }
-    assert found == wanted
+    assert results == expected
     assert {trial.id for trial in load(file, [change]).trials} != {
         trial.id for trial in load(file).trials
     }
@@ -336,184 +306,6 @@ def test_all_mistakes_are_reported_at_once(tmp_path: Path) -> None:
         TABLE4.replace("sst2]", "sst3]").replace("[prune", "[prun").replace("title:", "titel:"),
     )
     assert [int(line.split(":")[1]) for line in text.splitlines()[:-1]] == [2, 8, 12]
-
-
-@pytest.mark.parametrize(
-    ("text", "told"),
-    [
-        ("a: !!python/object/apply:os.system [ls]", "not plain data"),
-        ("a: !!python/name:os.system", "not plain data"),
-        ("a: !f x", "not plain data"),
-        ("a: &x [1]\nb: *x", "repeats an anchor"),
-        ("a: 1\na: 2", "2: a is given twice"),
-        ("a: [1", "not YAML"),
-        ("a: {<<: {b: 1}}", "merges"),
-        ("? [1, 2]\n: 3", "plain name"),
-        ("[" * 3000, "not YAML|nested"),
-        ("- 1", "a recipe is a mapping"),
-        ("a: " + "x" * 1_000_001, "at most"),
-    ],
-)
-def test_only_plain_data_is_read(tmp_path: Path, text: str, told: str) -> None:
-    import re
-
-    assert re.search(told, refusal(tmp_path / "r.yaml", text))
-
-
-def test_scalars() -> None:
-    read_ = read('[1, no, 5e-5, 1:30, 2020-01-01, "3", yes, ~, true, 010]', "x").data
-    assert read_ == [1, "no", 5e-5, "1:30", "2020-01-01", "3", "yes", None, True, 10]
-
-
-@given(st.text(max_size=200))
-def test_no_text_breaks_the_reader(text: str) -> None:
-    with suppress(RecipeError):
-        read(text, "x")
-
-
-junk = st.recursive(
-    st.none()
-    | st.booleans()
-    | st.integers(-2, 200)
-    | st.floats()
-    | st.sampled_from(["none", "en", "1..3", "pos", "lrp", "x", "9" * 40]),
-    lambda inner: (
-        st.lists(inner, max_size=3)
-        | st.dictionaries(
-            st.sampled_from(["random", "lowest", "method", "epochs", "preset", "parts"]), inner
-        )
-    ),
-    max_leaves=4,
-)
-PLACES = (
-    "steps",
-    "fixed",
-    "axes",
-    "search",
-    "tables",
-    "claims",
-    "about",
-    *fields(),
-    "axes.seed",
-    "axes.remove",
-    "axes.finetune.rate",
-    "tables.0.rows",
-)
-
-
-@given(st.lists(st.tuples(st.sampled_from(PLACES), junk), min_size=1, max_size=3))
-def test_no_data_breaks_the_check(changes: list[tuple[str, object]]) -> None:
-    """Whatever stands in a recipe, it is refused with a RecipeError or it has trials."""
-    made = read(TABLE4, "x")
-    made.data.pop("scales")
-    with suppress(RecipeError):
-        for place, value in changes:
-            put(made, place.split("."), value, place, None)
-        check(made, Path("."))
-        assert [trial.id for trial in Recipe(name="x", data=made.data).trials]
-
-
-plain = st.dictionaries(
-    st.sampled_from(["model", "task", "source", "seed", "draw", "targets"]), st.integers(0, 3)
-)
-
-
-@given(plain, st.randoms())
-def test_an_id_is_the_content(fields: dict[str, int], rng: object) -> None:
-    """The order of fields and what no step uses do not matter; all else does."""
-    fields = {**fields, "source": "en", "targets": "de", "model": str(fields.get("model", 0))}
-    steps = ["finetune", "evaluate"]
-    shuffled = list(fields.items())
-    rng.shuffle(shuffled)  # type: ignore[attr-defined]
-    assert (
-        settle(steps, dict(shuffled)).id
-        == settle(steps, {**fields, "rank": {"method": "lrp"}, "draw": 9}).id
-    )
-    for change in ({"model": "other"}, {"seed": 77}, {"targets": "zh"}, {"source": "zh"}):
-        assert settle(steps, {**fields, **change}).id != settle(steps, fields).id
-
-
-def test_what_does_not_matter_is_left_out() -> None:
-    steps = ["finetune", "rank", "restart", "prune", "finetune", "evaluate"]
-    base = {
-        "model": "m",
-        "task": "pos",
-        "source": "en",
-        "train": ["en", "de"],
-        "targets": "de",
-        "seed": 1,
-    }
-    lowest = settle(steps, {**base, "remove": {"lowest": 3}})
-    assert list(lowest.steps) == steps
-    assert lowest.languages(0) == ["en"]  # the ranking's own training
-    assert lowest.languages(4) == ["en", "de"]
-    assert settle(steps, {**base, "remove": {"lowest": 0}}).steps == ("finetune", "evaluate")
-    drawn = settle(steps, {**base, "remove": {"random_k": 3}, "draw": 42})
-    assert drawn.steps == ("prune", "finetune", "evaluate")
-    assert (
-        "train" not in drawn.content
-    )  # nothing is ranked, so only what is trained on matters, whichever field named it
-    assert settle(steps, {**base, "source": "zh", "remove": {"random_k": 3}, "draw": 42}) == drawn
-    assert (
-        settle(
-            steps,
-            {**base, "source": ["en", "de"], "train": None, "remove": {"random_k": 3}, "draw": 42},
-        )
-        == drawn
-    )
-    assert settle(steps, {**base, "train": None, "remove": {"random_k": 3}, "draw": 42}) != drawn
-    assert settle(["finetune", "rank"], base).steps == (
-        "finetune",
-        "rank",
-    )  # a ranking that is asked for itself
-
-
-def test_shared_work_has_one_key() -> None:
-    steps = ["finetune", "rank", "restart", "prune", "finetune", "evaluate"]
-    base = {"model": "m", "task": "pos", "source": "en", "targets": "de"}
-    one, two = (settle(steps, {**base, "remove": {"lowest": k}}) for k in (1, 2))
-    assert one.keys == two.keys
-    assert (
-        len(one.keys) == 2
-    )  # the training and the ranking; what comes after prune is the trial's own
-    full = settle(steps, {**base, "remove": "none"})
-    assert full.keys[0] == one.keys[0]  # the unpruned model is the one that was ranked
-    assert settle(steps, {**base, "seed": 1, "remove": {"lowest": 1}}).keys[0] != one.keys[0]
-    some = settle(
-        steps,
-        {**base, "train": ["en", "de"], "data": {"parts": {"de": 3}}, "remove": {"lowest": 1}},
-    )
-    assert some.keys == one.keys  # the ranking reads no German
-    assert (
-        settle(steps, {**base, "data": {"parts": {"en": 3}}, "remove": {"lowest": 1}}).keys[0]
-        != one.keys[0]
-    )
-    other = settle(steps, {**base, "rank": {"method": "lrp"}, "remove": {"lowest": 1}})
-    assert other.keys[0] == one.keys[0]
-    assert other.keys[1] != one.keys[1]
-
-
-def test_rankings_of_several_sources_are_shared() -> None:
-    steps = ["rank_each", "restart", "prune", "finetune", "evaluate"]
-    base = {
-        "model": "m",
-        "task": "pos",
-        "source": ["en", "zh"],
-        "targets": "de",
-        "remove": {"lowest": 2},
-    }
-    md, sd = (settle(steps, {**base, "rank": {"merge": how}}) for how in ("md", "sd"))
-    assert md.keys != sd.keys
-    alone = settle(
-        ["finetune", "rank", "restart", "prune", "finetune", "evaluate"],
-        {**base, "source": "en", "train": ["en", "zh"]},
-    )
-    assert set(md.work) & set(sd.work) == set(md.work) - set(
-        md.keys.values()
-    )  # the rankings themselves are the same work
-    assert set(alone.work) < set(md.work)
-    assert len(md.work) == 2 * 2 + 1
-    assert settle(steps, {**base, "remove": "none"}).steps == ("finetune", "evaluate")
 
 
 def test_an_option_is_checked_with_each_method(tmp_path: Path) -> None:

@@ -51,7 +51,7 @@ def test_a_plan_names_it(files: Path) -> None:
     expected = "pos in en: 20 training rows where data.examples expects 50; these trials train on what there is (1 trial)"
     recipe = load("smoke", [*SMALL, "data={examples: 50}"])
     assert plan(recipe).shortfalls == (expected,)
-    shown = CliRunner().invoke(
+    output = CliRunner().invoke(
         app,
         [
             "plan",
@@ -59,7 +59,7 @@ def test_a_plan_names_it(files: Path) -> None:
             *[part for change in [*SMALL, "data={examples: 50}"] for part in ("--set", change)],
         ],
     )
-    assert f"  Too little data: {expected}" in shown.stdout, shown.output
+    assert f"  Too little data: {expected}" in output.stdout, output.output
     assert plan(load("smoke", [*SMALL, "data={examples: 20}"])).shortfalls == ()
 
 
@@ -109,9 +109,9 @@ def test_the_option_is_checked(data: str, problem: str) -> None:
 
 
 def test_a_plan_in_json_lists_models_tasks_and_removals() -> None:
-    shown = json.loads(CliRunner().invoke(app, ["plan", "contributions/table2", "--json"]).stdout)
-    assert shown["models"] == ["bert-base-multilingual-cased", "xlm-roberta-base"]
-    assert shown["tasks"] == ["pos"]
-    assert {*shown["languages"]} == {"en", "de", "nl", "ar", "he", "zh", "ja", "ur", "fa"}
-    assert shown["removals"][0] == "none"
-    assert {*shown["removals"]} == {"none", *(f"lowest {k}" for k in range(1, 13))}
+    output = json.loads(CliRunner().invoke(app, ["plan", "contributions/table2", "--json"]).stdout)
+    assert output["models"] == ["bert-base-multilingual-cased", "xlm-roberta-base"]
+    assert output["tasks"] == ["pos"]
+    assert {*output["languages"]} == {"en", "de", "nl", "ar", "he", "zh", "ja", "ur", "fa"}
+    assert output["removals"][0] == "none"
+    assert {*output["removals"]} == {"none", *(f"lowest {k}" for k in range(1, 13))}

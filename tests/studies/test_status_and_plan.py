@@ -43,8 +43,8 @@ def app() -> typer.Typer:
 
 
 def test_status_counts(study: Path, search_file: Path) -> None:
-    found = status(study)
-    assert (found.total, found.done, found.left, found.active, found.eta) == (
+    results = status(study)
+    assert (results.total, results.done, results.left, results.active, results.eta) == (
         TOTAL,
         TOTAL,
         0,
@@ -53,9 +53,9 @@ def test_status_counts(study: Path, search_file: Path) -> None:
     )
     for file in sorted((study / "records").iterdir())[:3]:
         file.unlink()
-    found = status(study)
-    assert (found.done, found.left) == (TOTAL - 3, 3)
-    assert found.eta is not None
+    results = status(study)
+    assert (results.done, results.left) == (TOTAL - 3, 3)
+    assert results.eta is not None
     run(load(search_file, ["seed=[0]"]), study, executor="serial", work=WORK)
     assert status(study).total == TOTAL // 2
     assert status(study).others + status(study).total == len(summaries(study))
@@ -93,13 +93,18 @@ def test_missing_pandas_is_reported(study: Path, monkeypatch: pytest.MonkeyPatch
 
 def test_plan_counts(search_file: Path, study: Path) -> None:
     recipe = load(search_file)
-    found = plan(recipe)
+    results = plan(recipe)
     # per seed: one training of the full model, which is also ranked, then one for every other trial
-    assert (found.trials, found.trainings, found.rankings, found.shared) == (TOTAL, TOTAL, 2, 2)
-    assert "rough" in found.basis
-    held = plan(recipe, study)
-    assert (held.done, held.trainings, held.seconds) == (TOTAL, 0, 0.0)
-    assert "records" in held.basis
+    assert (results.trials, results.trainings, results.rankings, results.shared) == (
+        TOTAL,
+        TOTAL,
+        2,
+        2,
+    )
+    assert "rough" in results.basis
+    kept = plan(recipe, study)
+    assert (kept.done, kept.trainings, kept.seconds) == (TOTAL, 0, 0.0)
+    assert "records" in kept.basis
     lowest = next(cell.trial for cell in recipe.cells if cell.labels["arm"] == "lowest")
     (study / "records" / f"{lowest.id}.json").unlink()
     again = plan(recipe, study)
@@ -223,11 +228,11 @@ def test_the_usual_number_of_workers(search_file: Path, monkeypatch: pytest.Monk
     ]  # the name of the module is also that of its function
     monkeypatch.setattr(planning, "cores", lambda: 8)
     monkeypatch.setattr(planning, "gpus", lambda environ: [])
-    found = []
+    results = []
     for room in (None, 100e9, 12e9, 1e9):
         monkeypatch.setattr(planning, "_memory", lambda room=room: room)
-        found.append(usual_workers(recipe))
-    assert found == [8, 8, 3, 1]
+        results.append(usual_workers(recipe))
+    assert results == [8, 8, 3, 1]
     assert (
         usual_workers(load("smoke", ["model=world/encoder", "remove=none"])) == 1
     )  # one trial, one worker
@@ -250,8 +255,8 @@ def test_recipes_have_the_papers_trials(name: str, trials: int) -> None:
 
 def test_an_unknown_claim_is_reported_with_its_line(app: typer.Typer, search_file: Path) -> None:
     search_file.write_text(search_file.read_text() + "claims:\n  - L-seeds\n  - L-sedes\n")
-    told = str(CliRunner().invoke(app, ["plan", str(search_file)]).exception)
-    assert f"{search_file}:9: claims[1]: no claim 'L-sedes'. Did you mean 'L-seeds'?" in told
+    message = str(CliRunner().invoke(app, ["plan", str(search_file)]).exception)
+    assert f"{search_file}:9: claims[1]: no claim 'L-sedes'. Did you mean 'L-seeds'?" in message
 
 
 def test_failed_trials_are_not_counted_as_done(app: typer.Typer, tmp_path: Path) -> None:
@@ -262,8 +267,8 @@ def test_failed_trials_are_not_counted_as_done(app: typer.Typer, tmp_path: Path)
     )
     recipe, heard = load(file), []
     assert run(recipe, tmp_path / "s", executor="serial", work=WORK).failed == 1
-    found = plan(recipe, tmp_path / "s")
-    assert (found.trials, found.done, found.failed) == (2, 1, 1)
+    results = plan(recipe, tmp_path / "s")
+    assert (results.trials, results.done, results.failed) == (2, 1, 1)
     said = CliRunner().invoke(app, ["plan", str(file), "--out", str(tmp_path / "s")]).output
     assert "2 trials, 1 of them done already, 1 failed (`run --retry-failed`" in said
     run(recipe, tmp_path / "s", executor="serial", work=WORK, watch=heard.append)

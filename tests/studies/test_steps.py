@@ -73,19 +73,19 @@ def test_what_was_cut_and_never_learnt_is_in_the_record() -> None:
     trial = load("smoke", short).trials[0]
     record = run_trial(trial)
     assert record.error is None
-    told = record.details["data notes"]
-    assert {"en/test", "de/test"} <= set(told) <= set(record.data)
-    assert all(notes["sentences split"] > 0 for notes in told.values())
+    message = record.details["data notes"]
+    assert {"en/test", "de/test"} <= set(message) <= set(record.data)
+    assert all(notes["sentences split"] > 0 for notes in message.values())
     train = dataset(trial, ["en"], "train")
     assert len(train) == 2
     for lang in ("en", "de"):
         labels = [label for row in dataset(trial, [lang], "test").rows for label in row.labels]
-        wanted = {
+        expected = {
             label: labels.count(label)
             for label in {*labels} - {label for row in train.rows for label in row.labels}
         }
-        assert wanted
-        assert record.details["labels never trained on"][f"{lang}/test"] == wanted
+        assert expected
+        assert record.details["labels never trained on"][f"{lang}/test"] == expected
 
 
 def test_clean_data_adds_no_notes(study: Path) -> None:
@@ -98,10 +98,10 @@ def test_the_ranking_is_in_the_record(study: Path) -> None:
     full, one, four, drawn = (read(study, trial.id) for trial in load("smoke", SMALL).trials)
     kept = Ranking.load(study / "shared" / four.shared["rank"] / "ranking.json")
     for record in (one, four):  # one made it, the other took it over
-        told = record.details["ranking"]
-        assert (told["method"], told["languages"]) == ("gradient", ["en"])
-        assert told["scores"] == {str(head): score for head, score in kept.scores.items()}
-        assert "merge" not in told
+        message = record.details["ranking"]
+        assert (message["method"], message["languages"]) == ("gradient", ["en"])
+        assert message["scores"] == {str(head): score for head, score in kept.scores.items()}
+        assert "merge" not in message
     assert "ranking" not in full.details
     assert "ranking" not in drawn.details
 
@@ -123,9 +123,11 @@ def test_merged_rankings(tmp_path: Path) -> None:
     assert [ranking.data["lang"] for ranking in both] == ["en", "de"]
     record = read(tmp_path / "s", trial.id)
     assert set(record.removed) == {str(head) for head in merge(both, "sd").lowest(3)}
-    told = record.details["ranking"]
-    assert (told["merge"], told["languages"]) == ("sd", ["en", "de"])
-    assert told["scores"] == {str(head): score for head, score in merge(both, "sd").scores.items()}
+    message = record.details["ranking"]
+    assert (message["merge"], message["languages"]) == ("sd", ["en", "de"])
+    assert message["scores"] == {
+        str(head): score for head, score in merge(both, "sd").scores.items()
+    }
 
 
 def test_a_model_that_is_not_there_fails_the_trial_only(tmp_path: Path) -> None:
@@ -183,15 +185,15 @@ def test_drafts_of_predictions_are_swept(tmp_path: Path) -> None:
 def test_data_is_of_the_folder_named_now(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """What is kept in a process is not mistaken for that of another DEADHEAD_DATA."""
     trial = load("smoke", [*SMALL, "data={examples: 48}", "remove=none"]).trials[0]
-    found = []
+    results = []
     for word in ("one", "two"):
         folder = tmp_path / word / "UD_German-GSD"
         folder.mkdir(parents=True)
         line = "\t".join(["1", word, "_", "NUM", *"______"])
         (folder / "de_gsd-ud-test.conllu").write_text(f"# text = {word}\n{line}\n\n")
         monkeypatch.setenv("DEADHEAD_DATA", str(tmp_path / word))
-        found.append(dataset(trial, ["de"], "test").rows[0].texts)
-    assert [list(texts) for texts in found] == [["one"], ["two"]]
+        results.append(dataset(trial, ["de"], "test").rows[0].texts)
+    assert [list(texts) for texts in results] == [["one"], ["two"]]
 
 
 def test_why_a_training_ended_is_in_the_record() -> None:
@@ -233,20 +235,20 @@ def test_a_folder_that_was_pruned_can_be_the_model(tmp_path: Path) -> None:
 
 
 def test_a_layer_without_heads_can_drop_its_output_bias() -> None:
-    asked = [*SMALL, "steps=[prune, finetune, evaluate]", "remove={layers: bottom 2}"]
+    calls = [*SMALL, "steps=[prune, finetune, evaluate]", "remove={layers: bottom 2}"]
     plain, same = (
-        load("smoke", [*asked, *more]).trials[0]
+        load("smoke", [*calls, *more]).trials[0]
         for more in ([], ["prune={drop_output_bias: false}"])
     )
-    (trial,) = load("smoke", [*asked, "prune={drop_output_bias: true}"]).trials
+    (trial,) = load("smoke", [*calls, "prune={drop_output_bias: true}"]).trials
     assert plain.id == same.id != trial.id
     assert (
-        load("smoke", [*asked, "prune={drop_output_bias: true}", "remove=none"]).trials
-        == load("smoke", [*asked, "remove=none"]).trials
+        load("smoke", [*calls, "prune={drop_output_bias: true}", "remove=none"]).trials
+        == load("smoke", [*calls, "remove=none"]).trials
     )
     kept, dropped = run_trial(plain), run_trial(trial)
     assert dropped.error is None
     assert kept.removed == dropped.removed
     assert kept.metrics != dropped.metrics
     with pytest.raises(RecipeError, match="expected true or false, got 'yes'"):
-        load("smoke", [*asked, "prune={drop_output_bias: 'yes'}"])
+        load("smoke", [*calls, "prune={drop_output_bias: 'yes'}"])

@@ -1,0 +1,19 @@
+"""What a command printed and its exit code, for the tests of commands."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import NamedTuple
+
+
+class Done(NamedTuple):
+    code: int
+    out: str
+    err: str
+
+
+Type = Callable[..., Done]
+
+
+def clean(done: Done) -> bool:
+    return "Traceback" not in done.out + done.err

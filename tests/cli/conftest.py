@@ -1,0 +1,42 @@
+"""Run commands as a user types them, on tiny saved models."""
+
+from __future__ import annotations
+
+import sys
+from pathlib import Path
+
+import pytest
+import transformers
+from command_line import Done, Type
+from tokenizers import Tokenizer
+from tokenizers import models as token_models
+
+from deadhead import cli
+from deadhead.heads import save
+from deadhead.heads.verify.tiny import tiny
+
+
+@pytest.fixture
+def typed(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> Type:
+    monkeypatch.setenv("COLUMNS", "150")
+
+    def run(*words: object) -> Done:
+        monkeypatch.setattr(sys, "argv", ["deadhead", *map(str, words)])
+        capsys.readouterr()
+        with pytest.raises(SystemExit) as left:
+            cli.main()
+        return Done(int(left.value.code or 0), *capsys.readouterr())
+
+    return run
+
+
+@pytest.fixture(scope="session")
+def bert(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    words = Tokenizer(token_models.WordLevel({"[UNK]": 0, "hello": 1}, unk_token="[UNK]"))
+    tokenizer = transformers.PreTrainedTokenizerFast(tokenizer_object=words, unk_token="[UNK]")
+    return save(tiny("bert"), tmp_path_factory.mktemp("models") / "bert", tokenizer)
+
+
+@pytest.fixture(scope="session")
+def llama(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    return save(tiny("llama"), tmp_path_factory.mktemp("models") / "llama")

@@ -1,0 +1,97 @@
+"""`deadhead bench` and `deadhead export`: what they print, and what they refuse."""
+
+from __future__ import annotations
+
+import importlib
+import json
+import sys
+from pathlib import Path
+from typing import Any
+
+import pytest
+from command_line import Type
+
+
+@pytest.mark.slow
+def test_bench(typed: Type, bert: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    typed("prune", bert, "--random", 50, "--out", tmp_path)
+    words = (
+        "bench",
+        tmp_path,
+        "--against",
+        bert,
+        "--batch",
+        "1,2",
+        "--length",
+        "16",
+        "--repeats",
+        1,
+        "--device",
+        "cpu",
+    )
+    result = json.loads(typed(*words, "--json").out)
+    rows = {r["what"]: r for r in result["rows"]}
+    assert [r.split()[0] for r in rows] == [
+        "heads",
+        "parameters",
+        "disk",
+        "FLOPs",
+        "seconds",
+        "FLOPs",
+        "seconds",
+        "peak",
+    ]
+    assert rows["heads"]["ratio"] == 0.5
+    for what in ("parameters", "disk bytes", "FLOPs 1 x 16", "FLOPs 2 x 16"):
+        assert 0 < rows[what]["ratio"] < 1, what
+        assert rows[what]["ratio"] == rows[what]["model"] / rows[what]["against"]
+    assert rows["peak memory bytes 2 x 16"]["model"] > 0
+    assert all(len(rows[f"seconds {b} x 16"]["spread"]) == 2 for b in (1, 2))
+    monkeypatch.setattr("deadhead.heads.verify.bench.bench", lambda *_, **__: result)
+    table = typed(*words).out
+    assert "MiB" in table
+    assert " ms ± " in table
+    assert "their ratio: the median over the rounds." in " ".join(table.split())
+
+
+@pytest.mark.parametrize(
+    ("option", "value"), [("--batch", "0"), ("--length", "4096"), ("--repeats", "0")]
+)
+def test_bench_refuses(option: str, value: str, typed: Type, bert: Path) -> None:
+    done = typed("bench", bert, "--against", bert, option, value)
+    assert (done.code, done.out) == (1, "")
+    assert done.err.startswith("DeadheadError")
+
+
+def test_export(typed: Type, bert: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    exporting = importlib.import_module("deadhead.heads.onnx")
+
+    def written(folder: str, *, onnx: Path, **_: object) -> Any:
+        onnx.write_bytes(b"graph")
+        return exporting.Exported(onnx, ("input_ids", "token_type_ids"), ("logits",), 2e-7, 5)
+
+    monkeypatch.setattr(exporting, "exported", written)
+    done = typed("export", bert, "--onnx", tmp_path / "m.onnx", "--json")
+    facts = {
+        "inputs": ["input_ids", "token_type_ids"],
+        "outputs": ["logits"],
+        "largest_difference": 2e-7,
+    }
+    assert json.loads(done.out) == {
+        "from": str(bert),
+        "onnx": str(tmp_path / "m.onnx"),
+        "bytes": 5,
+        **facts,
+    }
+    printed = typed("export", bert, "--onnx", tmp_path / "m.onnx", "--force").out
+    assert "takes input_ids, token_type_ids, gives logits" in printed
+    assert f"equal to the model in {bert} on 5 batches" in printed
+
+
+def test_export_without_the_extra(
+    typed: Type, bert: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setitem(sys.modules, "onnxruntime", None)
+    done = typed("export", bert, "--onnx", tmp_path / "m.onnx")
+    assert (done.code, done.out) == (1, "")
+    assert '[onnx]"' in done.err

@@ -1,0 +1,191 @@
+"""`deadhead heads`, help, versions and wrong usage: output, exit codes, no traceback."""
+
+from __future__ import annotations
+
+import json
+import subprocess
+import sys
+from pathlib import Path
+from typing import Any
+
+import pytest
+from command_line import Type, clean
+
+import deadhead
+from deadhead import cli
+from deadhead.heads import load, save
+from deadhead.heads.verify.tiny import tiny
+
+
+def test_the_version(typed: Type) -> None:
+    assert typed("--version") == (0, f"deadhead {deadhead.__version__}\n", "")
+
+
+@pytest.mark.parametrize("command", ["heads", "prune", "bench", "export"])
+def test_every_command_has_help_with_examples(command: str, typed: Type) -> None:
+    done = typed(command, "--help")
+    assert done.code == 0
+    assert f"deadhead {command} " in done.out.split("Example")[1]
+    assert "--json" in done.out
+    assert command in typed("--help").out
+
+
+def test_shell_completion(monkeypatch: pytest.MonkeyPatch) -> None:
+    assert "--install-completion" in " ".join(option for p in _root().params for option in p.opts)
+    script = "from deadhead.cli import main; main()"
+    environment = {
+        "_DEADHEAD_COMPLETE": "complete_bash",
+        "COMP_WORDS": "deadhead pr",
+        "COMP_CWORD": "1",
+        "PATH": "/usr/bin:/bin",
+    }
+    code = f"import sys; sys.argv = ['deadhead']\n{script}"
+    done = subprocess.run(
+        [sys.executable, "-c", code], capture_output=True, text=True, env=environment, check=False
+    )
+    assert done.stdout.split() == ["prune"]
+
+
+def _root() -> Any:
+    import typer
+
+    return typer.main.get_command(cli.app)
+
+
+def test_a_user_s_mistake_in_a_real_process(tmp_path: Path) -> None:
+    code = "from deadhead.cli import main; main()"
+    done = subprocess.run(
+        [sys.executable, "-c", code, "heads", str(tmp_path)],
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+    assert done.returncode == 1
+    assert done.stdout == ""
+    assert done.stderr.startswith(f"FolderError: {tmp_path} has no config.json.\n  Hint: ")
+
+
+WRONG_USAGE = [
+    ("heads",),
+    ("heads", "somewhere", "--no-such-option"),
+    ("no-such-command",),
+    ("prune", "somewhere"),
+    ("prune", "somewhere", "--out", "there"),
+    ("prune", "somewhere", "--out", "there", "--heads", "encoder.0.0", "--random", "50"),
+    ("prune", "somewhere", "--out", "there", "--random", "half"),
+    ("prune", "somewhere", "--out", "there", "--random", "50", "--fill", "mean"),
+    ("prune", "somewhere", "--out", "there", "--random", "50", "--text", "text.txt"),
+    ("bench", "somewhere"),
+    ("bench", "somewhere", "--against", "elsewhere", "--batch", "few"),
+    ("export", "somewhere"),
+]
+
+
+@pytest.mark.parametrize("words", WRONG_USAGE, ids=" ".join)
+def test_wrong_usage_ends_with_2(words: tuple[str, ...], typed: Type) -> None:
+    done = typed(*words)
+    assert done.code == 2
+    assert done.out == ""
+    assert done.err
+    assert clean(done)
+
+
+def test_heads_as_a_map(typed: Type, bert: Path) -> None:
+    done = typed("heads", bert)
+    assert (done.code, done.err) == (0, "")
+    assert "BertLMHeadModel: 8 heads" in done.out
+    assert done.out.count("● ● ● ●") == 2
+    assert done.out.count("4 of 4") == 2
+
+
+def test_heads_as_json(typed: Type, bert: Path) -> None:
+    facts = json.loads(typed("heads", bert, "--json").out)
+    assert (facts["heads"], facts["removed"], facts["skipped"]) == (8, [], {})
+    assert [
+        (r["block"], r["layer"], r["built"], r["left"], r["width"]) for r in facts["layers"]
+    ] == [("encoder", layer, 4, [0, 1, 2, 3], 8) for layer in (0, 1)]
+    model = load(bert)
+    assert facts["parameters"] == sum(p.numel() for p in model.parameters())
+    assert facts["attention_parameters"] == 2 * 4 * (
+        32 * 32 + 32
+    )  # q, k, v and o, with their biases, in two layers
+    assert facts["layers"][0]["parameters_per_head"] == 8 * 32 * 4 + 8 * 3
+
+
+def test_heads_with_patterns(typed: Type, llama: Path) -> None:
+    done = typed("heads", llama, "--patterns", "--device", "cpu")
+    assert done.out.count("8 heads, 0 (00) to 1 (99)") == 4
+    assert done.out.count("highest: decoder.") == 4
+    scores = json.loads(typed("heads", llama, "--patterns", "--json").out)["patterns"]
+    assert [*scores] == ["previous_token", "first_token", "duplicate_token", "induction"]
+    assert {len(of_heads) for of_heads in scores.values()} == {8}
+    done = typed("heads", llama, "--device", "cpu")
+    assert done.code == 2
+    assert "only --check and --patterns use a device" in " ".join(done.err.replace("│", "").split())
+
+
+def test_heads_of_a_pruned_model(typed: Type, bert: Path, tmp_path: Path) -> None:
+    typed("prune", bert, "--heads", "encoder.0.1,encoder.0.2", "--out", tmp_path)
+    assert "● · · ●" in typed("heads", tmp_path).out
+    assert json.loads(typed("heads", tmp_path, "--json").out)["removed"] == [
+        "encoder.0.1",
+        "encoder.0.2",
+    ]
+
+
+def test_heads_that_share_weights_are_explained(typed: Type, llama: Path, tmp_path: Path) -> None:
+    assert "Every 2 consecutive heads share one key/value head" in typed("heads", llama).out
+    save(tiny("albert"), tmp_path)
+    assert "a removed head is removed from all of them" in typed("heads", tmp_path).out
+
+
+@pytest.mark.parametrize("family", ["bert", "llama"])
+def test_the_check(family: str, typed: Type, request: pytest.FixtureRequest) -> None:
+    folder = request.getfixturevalue(family)
+    done = typed("heads", folder, "--check", "--json")
+    assert done.code == 0
+    check = json.loads(done.out)["check"]
+    choices = ("uneven", "a layer emptied")
+    assert set(check) == {*choices, *(f"{choice}, mean fill" for choice in choices)}
+    assert all(c["holds"] and c["effect"] > 0 and c["generated"] is True for c in check.values())
+    assert typed("heads", folder, "--check").out.count("yes") == 4
+
+
+def test_a_check_that_fails_ends_with_1(
+    typed: Type, bert: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("deadhead.heads.verify.proof.prune", lambda model, heads, fill: model)
+    done = typed("heads", bert, "--check", "--json")
+    assert done.code == 1
+    assert not any(c["holds"] for c in json.loads(done.out)["check"].values())
+    assert done.err.startswith("DeadheadError: the proof does not hold")
+
+
+def test_a_model_that_is_not_there(typed: Type) -> None:
+    done = typed("heads", "no/such-model-anywhere")
+    assert (done.code, done.out) == (1, "")
+    assert "FolderError" in done.err
+    assert clean(done)
+
+
+def test_coverage(typed: Type) -> None:
+    done = typed("heads", "--coverage", "--only", "bert, convbert,resnet", "--json")
+    assert done.code == 0
+    rows = json.loads(done.out)
+    assert [(r["model_type"], r["status"]) for r in rows] == [
+        ("bert", "pass"),
+        ("convbert", "refused"),
+        ("resnet", "n/a"),
+    ]
+    assert [r["mean_fill"] for r in rows] == ["pass", "", ""]
+    assert all(
+        {*r} == {"model_type", "status", "reason", "mean_fill"} and r["reason"] for r in rows
+    )
+    done = typed("heads", "--coverage", "--only", "bert")
+    assert done.out.splitlines()[-2:] == ["1 pass, 0 refused, 0 n/a", "1 pass with mean fill too"]
+
+
+def test_coverage_of_an_unknown_type(typed: Type) -> None:
+    done = typed("heads", "--coverage", "--only", "brt")
+    assert (done.code, done.out) == (1, "")
+    assert "no model type 'brt'. Did you mean 'bert'?" in done.err

@@ -1,0 +1,263 @@
+"""`deadhead prune`: what it writes and prints, and what it refuses."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import pytest
+import transformers
+from command_line import Type, clean
+
+from deadhead.heads import discover, load
+
+WAYS = [
+    (("--heads", "encoder.0.1,encoder.1.3"), 2),
+    (("--random", "50", "--seed", "3"), 4),
+    (("--random", "50", "--per", "layer"), 4),
+    (("--layers", "top 1"), 4),
+    (("--keep", "13"), 4),
+]
+
+
+@pytest.mark.parametrize(("how", "missing"), WAYS, ids=[" ".join(w) for w, _ in WAYS])
+def test_prune(how: tuple[str, ...], missing: int, typed: Type, bert: Path, tmp_path: Path) -> None:
+    done = typed("prune", bert, *how, "--out", tmp_path, "--json")
+    assert (done.code, done.err) == (0, "")
+    facts = json.loads(done.out)
+    model = load(tmp_path)
+    assert len(facts["removed"]) == missing
+    assert facts["left"] == len(discover(model)) == 8 - missing
+    assert facts["removed"] == [str(h) for h in discover(model).removed]
+    assert facts["parameters"] == [
+        sum(p.numel() for p in m.parameters()) for m in (load(bert), model)
+    ]
+    assert facts["parameters"][0] > facts["parameters"][1]
+    assert transformers.AutoTokenizer.from_pretrained(tmp_path)("hello")["input_ids"] == [1]
+
+
+@pytest.mark.parametrize("form", ["compact", "padded"])
+def test_prune_drops_the_bias_of_emptied_layers_with_a_flag(
+    form: str, typed: Type, bert: Path, tmp_path: Path
+) -> None:
+    for name, words in (("kept", ()), ("dropped", ("--drop-output-bias",))):
+        assert (
+            typed(
+                "prune",
+                bert,
+                "--layers",
+                "bottom 1",
+                "--form",
+                form,
+                *words,
+                "--out",
+                tmp_path / name,
+            ).code
+            == 0
+        )
+    biases = [
+        load(tmp_path / name).bert.encoder.layer[0].attention.output.dense.bias
+        for name in ("kept", "dropped")
+    ]
+    assert [bool(bias.any()) for bias in biases] == [True, False]
+
+
+def test_the_same_seed_the_same_heads(typed: Type, bert: Path, tmp_path: Path) -> None:
+    def drawn(seed: int) -> list[str]:
+        return json.loads(
+            typed(
+                "prune",
+                bert,
+                "--random",
+                50,
+                "--seed",
+                seed,
+                "--out",
+                tmp_path,
+                "--force",
+                "--json",
+            ).out
+        )["removed"]
+
+    assert drawn(1) == drawn(1)
+    assert len({tuple(drawn(seed)) for seed in range(5)}) > 1
+
+
+@pytest.mark.parametrize("which", ["lowest", "highest"])
+def test_prune_by_a_ranking(which: str, typed: Type, bert: Path, tmp_path: Path) -> None:
+    from deadhead.ranking import Ranking
+
+    layout = discover(load(bert))
+    Ranking(
+        scores={h: float(i) for i, h in enumerate(layout)}, layout=layout, method="by hand"
+    ).save(tmp_path / "ranking.json")
+    done = typed(
+        "prune",
+        bert,
+        f"--{which}",
+        2,
+        "--ranking",
+        tmp_path / "ranking.json",
+        "--out",
+        tmp_path / "out",
+        "--json",
+    )
+    assert done.code == 0, done.err
+    heads = [str(h) for h in layout]
+    assert json.loads(done.out)["removed"] == (heads[:2] if which == "lowest" else heads[-2:])
+
+
+@pytest.mark.parametrize("heads", [2, 6])
+def test_a_ranking_of_another_model_is_refused(
+    heads: int, typed: Type, bert: Path, tmp_path: Path
+) -> None:
+    from deadhead.layout import HeadLayout
+    from deadhead.ranking import Ranking
+
+    layout = HeadLayout.grid(encoder=(2, heads))
+    Ranking(
+        scores={h: float(i) for i, h in enumerate(layout)}, layout=layout, method="by hand"
+    ).save(tmp_path / "r.json")
+    done = typed(
+        "prune", bert, "--lowest", 2, "--ranking", tmp_path / "r.json", "--out", tmp_path / "out"
+    )
+    assert (done.code, done.out) == (1, "")
+    assert (
+        f"the ranking is of a model with encoder 2 x {heads}, this one was built with encoder 2 x 4."
+        in done.err
+    )
+    assert not (tmp_path / "out").exists()
+
+
+def test_a_ranking_serves_the_pruned_model_too(typed: Type, bert: Path, tmp_path: Path) -> None:
+    from deadhead.ranking import Ranking
+
+    layout = discover(load(bert))
+    Ranking(
+        scores={h: float(i) for i, h in enumerate(layout)}, layout=layout, method="by hand"
+    ).save(tmp_path / "r.json")
+    for model, out in ((bert, tmp_path / "once"), (tmp_path / "once", tmp_path / "twice")):
+        assert (
+            typed(
+                "prune", model, "--lowest", 2, "--ranking", tmp_path / "r.json", "--out", out
+            ).code
+            == 0
+        )
+    assert discover(load(tmp_path / "twice")).removed == tuple(layout)[:4]
+
+
+def test_prune_prints_what_it_did(typed: Type, bert: Path, tmp_path: Path) -> None:
+    done = typed("prune", bert, "--heads", "encoder.0.1", "--out", tmp_path, "--form", "padded")
+    assert done.out.startswith("1 of 8 heads removed, ")
+    assert str(tmp_path) in done.out
+    assert len(discover(transformers.AutoModel.from_pretrained(tmp_path))) == 8
+    assert len(discover(load(tmp_path))) == 7
+
+
+def test_prune_fills_with_the_means_of_a_text(typed: Type, bert: Path, tmp_path: Path) -> None:
+    text, heads = tmp_path / "text.txt", ("--heads", "encoder.0.1,encoder.1.2")
+    text.write_text("hello\nhello hello hello world\n")
+    for out, flags in (("plain", ()), ("filled", ("--fill", "mean", "--text", text))):
+        done = typed("prune", bert, *heads, *flags, "--out", tmp_path / out)
+        assert (done.code, done.err) == (0, "")
+    plain, filled = (load(tmp_path / name) for name in ("plain", "filled"))
+    assert filled.config.deadhead["filled_output_biases"] == {"encoder": [0, 1]}
+    assert "filled_output_biases" not in plain.config.deadhead
+    assert plain.config.pad_token_id == filled.config.pad_token_id
+    for layer in (0, 1):
+        name = f"bert.encoder.layer.{layer}.attention.output.dense.bias"
+        gap = (plain.get_parameter(name) - filled.get_parameter(name)).abs().max()
+        assert gap > 1e-3
+
+
+REFUSED = [
+    (
+        ("--heads", "encoder.0.1", "--fill", "median", "--text", "nowhere.txt"),
+        "UnknownName: no fill 'median'.",
+    ),
+    (("--heads", "encoder.0.1", "--fill", "mean", "--text", "nowhere.txt"), "cannot be read"),
+    (
+        ("--heads", "encoder.9.9"),
+        "HeadError: head encoder.9.9: expected a layer of encoder, got 9.",
+    ),
+    (
+        ("--heads", "encoder.0.1,encoder.0.1"),
+        "HeadError: expected each head once, got encoder.0.1 twice.",
+    ),
+    (("--heads", "encoder.0.1,"), "HeadError: expected a head, got ''."),
+    (
+        ("--layers", "0-1"),
+        "HeadError: expected some heads to remove, got every head of every layer.",
+    ),
+    (("--lowest", "2"), "HeadError: --lowest needs a ranking."),
+    (("--lowest", "2", "--ranking", "nowhere.json"), ""),
+    (("--random", "101"), ""),
+    (
+        ("--random", "50", "--per", "page"),
+        "OptionError: `per` of random expects model, block or layer, got 'page'.",
+    ),
+    (
+        ("--heads", "encoder.0.1", "--form", "paded"),
+        "UnknownName: no form 'paded'. Did you mean 'padded'?",
+    ),
+]
+
+
+@pytest.mark.parametrize(("how", "message"), REFUSED, ids=[" ".join(h) for h, _ in REFUSED])
+def test_prune_refuses_with_1_and_writes_nothing(
+    how: tuple[str, ...], message: str, typed: Type, bert: Path, tmp_path: Path
+) -> None:
+    done = typed("prune", bert, *how, "--out", tmp_path / "out")
+    assert (done.code, done.out) == (1, "")
+    assert message in done.err
+    assert done.err
+    assert clean(done)
+    assert not (tmp_path / "out").exists()
+
+
+def test_prune_does_not_split_a_group(typed: Type, llama: Path, tmp_path: Path) -> None:
+    done = typed("prune", llama, "--heads", "decoder.0.1", "--out", tmp_path / "out")
+    assert done.code == 1
+    assert "GroupError" in done.err
+    assert "Hint: remove whole groups" in done.err
+
+
+@pytest.mark.parametrize("claimed", ["float32", "bfloat16", None])
+def test_prune_prints_what_it_kept(claimed: str | None, typed: Type, tmp_path: Path) -> None:
+    """The precision of the source, and its files; that weights are not what config.json says is one line on standard error."""
+    build = transformers.BertModel(
+        transformers.BertConfig(
+            hidden_size=32, num_hidden_layers=2, num_attention_heads=4, intermediate_size=16
+        )
+    )
+    build.to("cpu").bfloat16().save_pretrained(tmp_path / "model")
+    config = json.loads((tmp_path / "model" / "config.json").read_text())
+    (tmp_path / "model" / "config.json").write_text(
+        json.dumps({**config, "dtype": claimed, "architectures": ["BertForTokenClassification"]})
+    )
+    (tmp_path / "model" / "LICENSE").write_text("kept")
+    done = typed("prune", tmp_path / "model", "--random", 50, "--out", tmp_path / "out")
+    assert (done.code, len(done.err.splitlines())) == (0, 1)
+    assert done.err.startswith(
+        f"note: config.json of {tmp_path / 'model'} names BertForTokenClassification, but the weights are those of"
+    )
+    assert "weights in bfloat16, as in the source: " in done.out
+    sizes = [(tmp_path / name / "model.safetensors").stat().st_size for name in ("model", "out")]
+    assert (
+        sizes[1] < sizes[0]
+    )  # whatever config.json says, a model of 16 bits must not grow when heads leave it
+    assert "kept from the source: LICENSE\n" in done.out
+    words = (
+        "prune",
+        tmp_path / "model",
+        "--random",
+        50,
+        "--out",
+        tmp_path / "other",
+        "--dtype",
+        "float32",
+        "--json",
+    )
+    facts = json.loads(typed(*words).out)
+    assert (facts["dtype"], facts["kept_files"]) == ("float32", ["LICENSE"])
+    assert facts["bytes"] == (tmp_path / "other" / "model.safetensors").stat().st_size

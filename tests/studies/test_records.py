@@ -1,0 +1,187 @@
+"""The folder and the records of a study: no link is followed, and strange files are refused."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Any
+
+import numpy
+import pytest
+from small_study import WORK
+
+from deadhead.studies import clean, load, read, run, status, summaries
+from deadhead.studies.store import folder as place
+from deadhead.studies.store.folder import StudyError
+from deadhead.studies.store.records import Record
+from deadhead.studies.trial import Trial
+
+
+@pytest.mark.parametrize("part", ["records", "shared", "study.json", "index.jsonl", "lock"])
+def test_no_link_is_followed(search_file: Path, tmp_path: Path, part: str) -> None:
+    outside = tmp_path / "outside"
+    outside.mkdir()
+    folder = tmp_path / "s"
+    folder.mkdir()
+    (folder / part).symlink_to(outside if part in ("records", "shared") else outside / "file")
+    with pytest.raises(StudyError, match="is a link"):
+        run(load(search_file), folder, executor="serial", work=WORK)
+    assert not list(outside.iterdir())
+
+
+def test_foreign_files_are_no_records(search_file: Path, tmp_path: Path) -> None:
+    run(load(search_file), tmp_path / "s", executor="serial", work=WORK)
+    folder = tmp_path / "s" / "records"
+    good = sorted(folder.iterdir())
+    secret = tmp_path / "secret.json"
+    secret.write_text(good[0].read_text().replace(good[0].stem, "secret"))
+    (folder / "secret.json").symlink_to(secret)
+    (folder / "list.json").write_text("[]")
+    good[0].write_text(good[0].read_text()[:40])  # cut short, as by a power failure
+    good[1].write_text("")
+    assert set(summaries(tmp_path / "s")) == {file.stem for file in good[2:]}
+    assert run(load(search_file), tmp_path / "s", executor="serial", work=WORK).ran == 2
+    with pytest.raises(StudyError, match="there is no record nothing"):
+        read(tmp_path / "s", "nothing")
+
+
+def test_shared_work_of_others_is_only_data(search_file: Path, tmp_path: Path) -> None:
+    recipe = load(search_file)
+    key = next(iter(recipe.trials[1].keys.values()))
+    home = place.prepare(tmp_path / "s") / "shared" / key
+    home.mkdir()
+    (home / "pytorch_model.bin").write_bytes(b"a pickle")
+    with pytest.raises(StudyError, match="does not belong in a study"):
+        run(recipe, tmp_path / "s", executor="serial", work=WORK)
+
+
+@pytest.mark.parametrize("damage", ["gone", "half a line", "garbage", "older"])
+def test_the_index_is_only_a_shortcut(search_file: Path, tmp_path: Path, damage: str) -> None:
+    run(load(search_file), tmp_path / "s", executor="serial", work=WORK)
+    whole = summaries(tmp_path / "s")
+    index = tmp_path / "s" / "index.jsonl"
+    text = index.read_text()
+    if damage == "gone":
+        index.unlink()
+    elif damage == "older":  # a record written again, which the index does not know of
+        name = next(iter(whole))
+        record = read(tmp_path / "s", name)
+        again = Record(trial=record.trial, state="failed", error="x")
+        place.write(tmp_path / "s" / "records" / f"{name}.json", again.to_json())
+        assert summaries(tmp_path / "s")[name].state == "failed"
+        return
+    else:
+        index.write_text(text[:-30] if damage == "half a line" else "\x00{[" + text[5:])
+    assert summaries(tmp_path / "s") == whole
+    run(load(search_file), tmp_path / "s", executor="serial", work=WORK)
+    assert len(index.read_text().splitlines()) == len(whole)
+
+
+def test_a_record_comes_back_as_it_was() -> None:
+    record = Record(
+        trial=Trial({"steps": ["evaluate"], "model": "m"}),
+        state="done",
+        removed=("encoder.0.1",),
+        metrics={"de/test/f1": 0.1 + 0.2},
+        epochs=({"loss": 1e-9},),
+    )
+    assert Record.from_dict(json.loads(record.to_json())) == record
+
+
+def test_records_are_plain_json() -> None:
+    odd = {
+        "a": float("nan"),
+        "b": numpy.float32(0.5),
+        "c": numpy.int64(3),
+        "d": "\ud800",
+        "e": object,
+        "f": [float("inf")],
+    }
+    stored = json.loads(
+        Record(trial=Trial({"steps": []}), state="done", details=odd).to_json(),
+        parse_constant=lambda text: pytest.fail(text),
+    )
+    assert stored["details"]["a"] is None
+    assert (stored["details"]["b"], stored["details"]["c"], stored["details"]["f"]) == (
+        0.5,
+        3,
+        [None],
+    )
+
+
+@pytest.mark.parametrize("name", ["../study", "/etc/passwd", ".", "a/b"])
+def test_an_id_is_no_path(search_file: Path, tmp_path: Path, name: str) -> None:
+    place.prepare(tmp_path / "s")
+    with pytest.raises(StudyError, match="is not the id of a trial"):
+        read(tmp_path / "s", name)
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "",
+        "[]",
+        "{}",
+        '{"format": 1, "cells": []}',
+        '{"format": 1, "cells": [[1, 2]]}',
+        '{"format": 1, "cells": {}}',
+        "[" * 100_000,
+    ],
+)
+def test_a_strange_study_is_refused(tmp_path: Path, text: str) -> None:
+    (place.prepare(tmp_path / "s") / "study.json").write_text(text)
+    with pytest.raises(StudyError, match="is not a study"):
+        status(tmp_path / "s")
+
+
+@pytest.mark.parametrize(
+    ("part", "value"),
+    [
+        ("metrics", {"de/test/micro_f1": [1]}),
+        ("metrics", {"de/test/micro_f1": "0.9"}),
+        ("trial", []),
+        ("trial", {"task": None}),
+        ("id", "x"),
+    ],
+)
+def test_a_strange_record_is_none(search_file: Path, tmp_path: Path, part: str, value: Any) -> None:
+    """What others wrote is passed over and told, never met as a surprise later on; the trial is run again."""
+    run(load(search_file), tmp_path / "s", executor="serial", work=WORK)
+    file = sorted((tmp_path / "s" / "records").iterdir())[0]
+    good = file.read_text()
+    file.write_text(json.dumps({**json.loads(good), part: value}))
+    assert file.stem not in summaries(tmp_path / "s")
+    assert status(tmp_path / "s").left == 1
+    with pytest.raises(StudyError, match="is damaged"):
+        read(tmp_path / "s", file.stem)
+    assert run(load(search_file), tmp_path / "s", executor="serial", work=WORK).ran == 1
+    assert read(tmp_path / "s", file.stem) == Record.from_dict(
+        {**json.loads(good), "cost": read(tmp_path / "s", file.stem).cost}
+    )
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "[]",
+        '{"running": []}',
+        '{"running": {"a": {}}}',
+        '{"running": {}, "done": "x", "failed": 0, "started": 0}',
+    ],
+)
+def test_what_a_run_says_of_itself_may_be_strange(
+    search_file: Path, tmp_path: Path, text: str
+) -> None:
+    run(load(search_file), tmp_path / "s", executor="serial", work=WORK)
+    with place.locked(tmp_path / "s"):
+        (tmp_path / "s" / "live.json").write_text(text)
+        assert status(tmp_path / "s").running == ()
+
+
+def test_a_damaged_recipe_is_not_cleaned(search_file: Path, tmp_path: Path) -> None:
+    run(load(search_file), tmp_path / "s", executor="serial", work=WORK)
+    file = tmp_path / "s" / "study.json"
+    stored = json.loads(file.read_text())
+    file.write_text(json.dumps({**stored, "recipe": {"steps": ["x"], "axes": 3}}))
+    with pytest.raises(StudyError, match=r"cannot be read from its study\.json"):
+        clean(tmp_path / "s")
