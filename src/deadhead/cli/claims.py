@@ -63,6 +63,7 @@ def claims(
 
         deadhead claims --published --paper contributions
     """
+    # Longer than most functions: half of it is the list of options and the help.
     from deadhead.claims import check
     from deadhead.claims import published as of_papers
     from deadhead.claims.verdict import markdown
