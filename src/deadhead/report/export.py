@@ -44,12 +44,8 @@ def export(folder: str | Path, out: str | Path) -> list[Path]:
     figures = study_figures(study)
     files = [*_tables(study_tables(study)), *(_figures(figures) if figures else ())]
     for name, content in files:
-        put(target / name, partial(_write, content))
+        put(target / name, partial(Path.write_bytes, data=content))
     return [target / name for name, _ in files]
-
-
-def _write(content: bytes, draft: Path) -> None:
-    draft.write_bytes(content)
 
 
 def _tables(tables: list[dict[str, Any]]) -> Iterator[tuple[str, bytes]]:

@@ -11,7 +11,7 @@ from pathlib import Path
 from typing import Any
 
 from deadhead.report.labels import joined, removal_words
-from deadhead.report.spec import Chart, Figure, specs
+from deadhead.report.spec import Figure, specs
 from deadhead.report.tables.build import display_id
 from deadhead.report.tables.grid import whose
 from deadhead.results import Study
@@ -27,6 +27,7 @@ def figures(folder: str | Path) -> list[dict[str, Any]]:
 
 def study_figures(study: Study) -> list[dict[str, Any]]:
     removals = {str(label): removal_words(str(label)) for label in study.labels("remove")}
+    file = next(iter(study.published.values()), [])  # may be of another model than ours
     drawn: list[dict[str, Any]] = []
     for figure in list(specs(study.recipe.get("figures"), FIGURES)) or suggested(study):
         chart = figure.draw(study)
@@ -36,7 +37,9 @@ def study_figures(study: Study) -> list[dict[str, Any]]:
                 {
                     "id": display_id("figure", len(drawn), chart["title"]),
                     "title": chart["title"],
-                    "note": joined(explanation, _whose(study, chart), by=" "),
+                    "note": joined(
+                        explanation, whose(study, file) if has_published(chart) else "", by=" "
+                    ),
                     "kind": figure.kind,
                     "spec": _with_removal_words(chart, removals),
                 }
@@ -59,8 +62,3 @@ def _with_removal_words(part: Any, removals: Mapping[str, str]) -> Any:
     if isinstance(part, str):
         return ", ".join(removals.get(label, label) for label in part.split(", "))
     return part
-
-
-def _whose(study: Study, chart: Chart) -> str:
-    """A note if the published numbers of a figure are of another model than ours."""
-    return whose(study, next(iter(study.published.values()), [])) if has_published(chart) else ""

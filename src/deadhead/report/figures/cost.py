@@ -10,7 +10,7 @@ from deadhead.report.labels import joined, score_words, strategy_words
 from deadhead.report.spec import Chart, Figure, Scored, Suggested
 from deadhead.report.tables.units import group_cells, scores_of
 from deadhead.results import Study
-from deadhead.results.cells import Cell, matches
+from deadhead.results.cells import matches
 
 from .charts import Row, distinct, trade
 
@@ -59,20 +59,15 @@ class Cost(Scored, Figure):
             trials = removals.setdefault((panel, group, str(first.axes.get("remove", "none"))), {})
             for cell in cells:
                 scores = [score for score in scores_in(cell, None, None) if score is not None]
-                left = _parameters(cell)
-                if scores and left is not None:
+                cost = cell.summary.cost if cell.summary is not None else {}
+                left = cost.get("parameters after", cost.get("parameters"))
+                if scores and isinstance(left, int | float):
                     trials[cell.trial] = fmean(scores), left / MILLION
         return {key: list(trials.values()) for key, trials in removals.items()}
 
     @classmethod
     def suggest(cls, study: Study) -> Suggested:
         yield 70, cls()
-
-
-def _parameters(cell: Cell) -> float | None:
-    cost = cell.summary.cost if cell.summary is not None else {}
-    left = cost.get("parameters after", cost.get("parameters"))
-    return left if isinstance(left, int | float) else None
 
 
 def _row(key: tuple[str, str, str], trials: list[tuple[float, float]]) -> Row:

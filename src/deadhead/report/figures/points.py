@@ -2,9 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
 from dataclasses import dataclass
-from typing import Any, ClassVar
+from typing import ClassVar
 
 from deadhead.measures import MEASURES, Measure
 from deadhead.report.head_values import chosen, measured_in
@@ -13,7 +12,6 @@ from deadhead.report.spec import Chart, Figure, Suggested
 from deadhead.results import Study
 from deadhead.results.cells import as_dict
 from deadhead.results.records import by_stage
-from deadhead.studies.store.records import Record
 
 from .charts import Row, clouds, distinct
 from .heads import cut_note
@@ -32,20 +30,24 @@ class Points(Figure):
     def draw(self, study: Study) -> Chart | None:
         rows: list[Row] = []
         panels: dict[str, None] = {}
-        for cell, record in chosen(study, self.where):
+        stages = (
+            (cell, stage, as_dict(measured.get(name)))
+            for cell, record in chosen(study, self.where)
+            for stage, measured in by_stage(record).items()
+            for name in _measures()
+        )
+        for cell, stage, values in stages:
             removal = cell.axes.get("remove") if "remove" in study.axes else ""
-            for stage, values in _stages(record):
-                silhouette = values.get("silhouette")
-                text = f"silhouette {silhouette:.2f}" if isinstance(silhouette, float) else ""
-                panel = joined(STAGES[stage], removal, text)
-                points = values.get("points")
-                if not isinstance(points, dict) or panel in panels:
-                    continue
-                panels[panel] = None
-                for language, of_language in points.items() if len(panels) <= MOST_PANELS else ():
-                    step = max(1, -(-len(of_language) // MOST_POINTS))
-                    place = {"group": language, "panel": panel}
-                    rows += [{"x": x, "y": y, **place} for x, y in of_language[::step]]
+            silhouette, points = values.get("silhouette"), values.get("points")
+            text = f"silhouette {silhouette:.2f}" if isinstance(silhouette, float) else ""
+            panel = joined(STAGES[stage], removal, text)
+            if not isinstance(points, dict) or panel in panels:
+                continue
+            panels[panel] = None
+            for language, of_language in points.items() if len(panels) <= MOST_PANELS else ():
+                step = max(1, -(-len(of_language) // MOST_POINTS))
+                place = {"group": language, "panel": panel}
+                rows += [{"x": x, "y": y, **place} for x, y in of_language[::step]]
         if not rows:
             return None
         return clouds(
@@ -68,9 +70,3 @@ class Points(Figure):
 def _measures() -> dict[str, type[Measure]]:
     """The measures with points for each language."""
     return {name: measure for name, measure in MEASURES.items() if measure.drawn_as == "points"}
-
-
-def _stages(record: Record) -> Iterator[tuple[str, dict[str, Any]]]:
-    for stage, measured in by_stage(record).items():
-        for name in _measures():
-            yield stage, as_dict(measured.get(name))

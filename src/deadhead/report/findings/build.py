@@ -101,7 +101,11 @@ def _alike(study: Study) -> Sentences:
         if ranking is not None and len(ranking.languages) == 1:
             method = joined(ranking.ranker, trial.get("model"), trial.get("task"))
             rankings.setdefault(method, {}).setdefault(ranking.language, ranking.scores)
-    rhos = {method: pairs for method in rankings if (pairs := _rhos(rankings[method]))}
+    rhos: dict[str, dict[tuple[str, str], float]] = {}
+    for method, scores in rankings.items():
+        for a, b in combinations(scores, 2):
+            if not isnan(rho := ranking_rho(scores[a], scores[b])):
+                rhos.setdefault(method, {})[a, b] = rho
     if not rhos:
         return []
     count = max(len({name for pair in pairs for name in pair}) for pairs in rhos.values())
@@ -120,14 +124,6 @@ def _alike(study: Study) -> Sentences:
         f"{text}from {means[least]:.2f} ({names[least]}) to {means[most]:.2f} ({names[most]}), "
         "the means over pairs for each ranking method."
     ]
-
-
-def _rhos(rankings: Mapping[str, Mapping[str, float]]) -> dict[tuple[str, str], float]:
-    return {
-        (a, b): rho
-        for a, b in combinations(rankings, 2)
-        if not isnan(rho := ranking_rho(rankings[a], rankings[b]))
-    }
 
 
 def _distinct_parts(methods: Sequence[str]) -> dict[str, str]:

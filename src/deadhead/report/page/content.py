@@ -29,13 +29,9 @@ MOST_JUDGED = 5000  # cells of a study whose recipe names no claims and that is 
 MOST_LANGUAGES = 24  # columns of scores in the list of trials
 
 
+@no_garbage_collection()
 def content(folder: str | Path) -> dict[str, Any]:
     """Everything that the page shows of a study, which may still be running."""
-    with no_garbage_collection():
-        return _content(folder)
-
-
-def _content(folder: str | Path) -> dict[str, Any]:
     study = Study.open(folder)
     records, tables, shape = study.records, study_tables(study), layout(study)
     return {
