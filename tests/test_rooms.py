@@ -83,8 +83,8 @@ ALLOWED = {
     "report.head_values": "errors layout measures report.labels results studies.store",
     "report.tables": "errors layout registry report.labels report.spec results studies.inputs "
     "studies.store tasks translation",
-    "report.figures": "errors layout measures registry report.head_values report.labels report.spec report.tables "
-    "results strategies studies.fields studies.store tasks",
+    "report.figures": "errors layout measures registry report.head_values report.labels "
+    "report.spec report.tables results strategies studies.fields tasks",
     "report.findings": "measures report.head_values report.labels report.tables results strategies",
     "report.page": "claims errors files report.figures report.findings report.head_values "
     "report.labels report.tables results studies studies.status studies.store studies.study tasks",
