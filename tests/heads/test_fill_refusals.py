@@ -274,6 +274,23 @@ class Flat(torch.nn.Module):
         return self.inner(input_ids=input_ids.view(1, -1))
 
 
+def test_rows_that_are_not_the_tokens_are_refused() -> None:
+    """Canine works on a row for every four characters between its first and its last layer."""
+    model = build("canine").float()  # its own code overflows in double precision
+    batch, heads = {"input_ids": BATCH["input_ids"]}, ["encoder.1.0"]
+    with (
+        pytest.raises(UnsupportedModel, match="which are not the tokens of the inputs"),
+        gated(model, closed=heads, positions=[1]),
+    ):
+        answers(model, batch)
+    with gated(model, closed=heads, fill=head_means(model, [batch])):
+        filled = answers(model, batch)
+    assert apart(filled, answers(model, batch)) > 1e-4
+    padded = {**batch, "attention_mask": torch.tensor([[1] * 12, [1] * 8 + [0] * 4])}
+    with pytest.raises(UnsupportedModel, match="so its padding is unknown"):
+        head_means(model, [padded])
+
+
 @pytest.mark.parametrize("options", [{"fill": "resample"}, {"positions": [0]}])
 def test_rows_without_examples_are_refused(options: Any) -> None:
     model = Flat()

@@ -15,7 +15,7 @@ from deadhead.errors import DataError, UnsupportedModel
 from deadhead.forward import is_encoder_decoder
 
 from .hooks import is_replica, is_same
-from .rows import cached_tokens, real_rows, token_numbers
+from .rows import cached_tokens, is_of_decoder, real_rows, token_numbers
 from .sites import Site
 
 ENCODER = ("input_ids", "inputs_embeds", "input_features", "input_values", "pixel_values")
@@ -45,7 +45,9 @@ class Calls:
         self.replicas: dict[int, Run] = {}  # of nn.DataParallel, by thread
         self._follow(self.model, stack)
         if is_encoder_decoder(self.model) and hasattr(self.model, "get_encoder"):
-            self._follow(self.model.get_encoder(), stack)  # generation calls it by itself
+            encoder = self.model.get_encoder()  # generation calls it by itself
+            if isinstance(encoder, nn.Module) and encoder is not self.model:
+                self._follow(encoder, stack)
 
     def _follow(self, entry: Any, stack: ExitStack) -> None:
         names, begun = [*inspect.signature(entry.forward).parameters], [0]
@@ -110,10 +112,18 @@ class Calls:
 
     def inputs(self, site: Site) -> Tensor | None:
         """What the part of the model with this layer reads: batch x tokens x ..."""
-        batch, decodes = self.now().batch, site.block in ("decoder", "cross")
-        names = DECODER if decodes and is_encoder_decoder(self.model) else ENCODER
+        batch = self.now().batch
+        names = DECODER if is_of_decoder(self.model, site) else ENCODER
         tensors = (batch.get(name) for name in (*names, *ENCODER, *DECODER))
         return next((tensor for tensor in tensors if isinstance(tensor, Tensor)), None)
+
+    def tokens(self, site: Site) -> int | None:
+        """How many tokens a sequence of this layer has; None where it does not read text."""
+        inputs, batch = self.inputs(site), self.now().batch
+        if inputs is None or site.block in ("vision", "audio"):
+            return None
+        is_text = any(batch.get(name) is inputs for name in (*ENCODER[:2], *DECODER))
+        return int(inputs.shape[1]) if is_text else None
 
     def check_examples(self, site: Site, rows: Tensor) -> None:
         """Raise an error where the first axis of the rows of a layer is not the batch."""

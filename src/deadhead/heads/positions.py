@@ -86,14 +86,15 @@ class Where:
 
     def _mask(self, rows: Tensor) -> Tensor:
         self.calls.check_examples(self.site, rows)
-        if rows.dim() != 3:
+        more = inner_padding(self.calls.model, self.calls.inputs(self.site), rows)
+        length, tokens = rows.shape[1] - more, self.calls.tokens(self.site)
+        if rows.dim() != 3 or length != (tokens or length):
             raise UnsupportedModel(
                 f"{self.site.block} layer {self.site.layer} works on {tuple(rows.shape[:-1])} "
-                "rows, which are no sequence of tokens.",
+                "rows, which are not the tokens of the inputs.",
                 "leave `positions` out",
             )
-        more = inner_padding(self.calls.model, self.calls.inputs(self.site), rows)
-        return pad(self.positions.at(len(rows), rows.shape[1] - more), (0, more)).to(rows.device)
+        return pad(self.positions.at(len(rows), length), (0, more)).to(rows.device)
 
 
 def positions_of_blocks(positions: Any, blocks: Sequence[str], gated: Iterable[str]) -> Any:

@@ -71,6 +71,12 @@ def inner_padding(model: nn.Module, inputs: Tensor | None, rows: Tensor) -> int:
     return max(0, rows.shape[1] - inputs.shape[1])
 
 
+def is_of_decoder(model: nn.Module, site: Site) -> bool:
+    """Whether a layer works on the tokens of the decoder of an encoder-decoder."""
+    decodes = site.block in ("decoder", "cross") or "decoder" in site.path.split(".")
+    return decodes and is_encoder_decoder(model)
+
+
 def cached_tokens(batch: Mapping[str, Any]) -> int:
     """How many tokens before those of the batch are in the cache that it comes with."""
     cache: Any = batch.get("past_key_values")
@@ -86,7 +92,7 @@ def _mask(model: nn.Module, batch: Mapping[str, Any], site: Site) -> Tensor | No
     """The mask of the tokens that a layer works on, as the batch has it."""
     if site.block in ("vision", "audio"):
         return None  # the mask of a batch is that of its text
-    decoder = site.block in ("decoder", "cross") and is_encoder_decoder(model)
+    decoder = is_of_decoder(model, site)
     name = "decoder_attention_mask" if decoder else "attention_mask"
     mask = batch.get(name)
     if isinstance(mask, Tensor) and mask.dim() != 2:
