@@ -16,7 +16,7 @@ from typing import Any
 import torch
 from torch import nn
 
-from deadhead.errors import DeadheadError
+from deadhead.errors import DataError, DeadheadError
 from deadhead.heads.discover import discover
 from deadhead.heads.gates import gated
 from deadhead.heads.load import load
@@ -141,7 +141,7 @@ def _proof_dtype(
         _generate(model, generate and _cast(generate, torch.float64))
         if mean_fill:  # runs the model without a cache, which FSMT cannot in float64
             _means(model, _cast(batch, torch.float64))
-    except RuntimeError:
+    except (RuntimeError, DataError):  # or means that are not finite
         return torch.float32
     finite = all(bool(answer.isfinite().all()) for answer in answers)
     return torch.float64 if finite else torch.float32
