@@ -12,15 +12,14 @@ if TYPE_CHECKING:
     from deadhead.tasks import Task
 
 AsJson = Annotated[bool, Option("--json", help="Print one JSON document instead of text.")]
-Force = Annotated[bool, Option("--force", help="Overwrite what is there.")]
-Seed = Annotated[int, Option(help="The seed of everything that is random.")]
+Force = Annotated[bool, Option("--force", help="Overwrite the output if it exists.")]
+Seed = Annotated[int, Option(help="The random seed.")]
 
 # Models
 Model = Annotated[
     str,
     Argument(
-        metavar="MODEL",
-        help="A folder with a saved model, or its name on the hub (NAME@REVISION for one commit).",
+        metavar="MODEL", help="A model folder, or a name on the hub (NAME@REVISION for one commit)."
     ),
 ]
 ModelOut = Annotated[Path, Option(metavar="DIR", help="The folder to write the model to.")]
@@ -28,13 +27,13 @@ Auto = Annotated[
     str | None,
     Option(
         metavar="CLASS",
-        help="Load the model with this auto class of transformers, such as "
-        "AutoModelForTokenClassification; by default with the class it was saved with.",
+        help="The transformers class that loads the model, such as "
+        "AutoModelForTokenClassification; by default the class it was saved with.",
     ),
 ]
-DTYPE = "Precision of the weights: float32, bfloat16, float16, or auto (as saved)."
+DTYPE = "Precision of the weights: float32, bfloat16, float16 or auto; by default as saved."
 Dtype = Annotated[str | None, Option(metavar="TYPE", help=DTYPE)]
-Device = Annotated[str | None, Option(help="cpu or cuda; by default a GPU if there is one.")]
+Device = Annotated[str | None, Option(help="cpu or cuda; by default cuda if there is a GPU.")]
 
 # Data
 TaskName = Annotated[str | None, Option(metavar="NAME", help="The task, such as pos.")]
@@ -45,11 +44,11 @@ Languages = Annotated[str | None, Option(help="Languages of the data, comma-sepa
 Split = Annotated[str, Option(help="The split: train, dev or test.")]
 Data = Annotated[
     Path | None,
-    Option(metavar="DIR", help="The data folder; by default DEADHEAD_DATA, or the hub."),
+    Option(metavar="DIR", help="The data folder; by default DEADHEAD_DATA, else the hub."),
 ]
 CORPUS = "A corpus other than the default one, such as wikiann or ud-2.17."
 Corpus = Annotated[str | None, Option(metavar="CORPUS", help=CORPUS)]
-Length = Annotated[int, Option(help="The largest number of sub-words in a window.")]
+Length = Annotated[int, Option(help="The largest number of sub-words per window.")]
 EXAMPLES = "Use N random examples of each data set; by default all of them."
 MaxExamples = Annotated[int | None, Option(metavar="N", min=1, help=EXAMPLES)]
 
@@ -59,17 +58,18 @@ RecipeName = Annotated[
 ]
 Study = Annotated[Path, Argument(metavar="STUDY", help="The study folder.")]
 StudyOut = Annotated[
-    Path, Option(metavar="STUDY", help="The study folder; name it again to resume the study.")
+    Path, Option(metavar="STUDY", help="The study folder. An existing study resumes.")
 ]
 Overrides = Annotated[
-    list[str] | None, Option("--set", metavar="A.B=C", help="Override a field; can be repeated.")
+    list[str] | None,
+    Option("--set", metavar="A.B=C", help="Override a field of the recipe; can be repeated."),
 ]
-Scale = Annotated[str | None, Option(help="A scale of the recipe, such as mini.")]
+Scale = Annotated[str | None, Option(help="Apply a scale of the recipe, such as mini.")]
 Workers = Annotated[
     int | None,
     Option(
         min=1,
-        help="The number of trials that run at the same time.",
+        help="Trials that run at the same time.",
         show_default="one per GPU, or as many as cores and memory allow",
     ),
 ]

@@ -16,13 +16,13 @@ def bench(
     against: Annotated[str, Option(help="The model to compare with.")],
     batch: Annotated[str, Option(help="Batch sizes, comma-separated.")] = "1,8",
     length: Annotated[str, Option(help="Lengths in tokens, comma-separated.")] = "32,128",
-    repeats: Annotated[int, Option(help="The number of timed rounds.")] = 10,
+    repeats: Annotated[int, Option(help="Timed rounds.")] = 10,
     auto: Auto = None,
     dtype: Dtype = None,
     device: Device = None,
     as_json: AsJson = False,
 ) -> None:
-    """Compare a pruned model with another: parameters, FLOPs, disk, latency, peak memory, ratios.
+    """Compare two models, one of them pruned: parameters, FLOPs, disk, latency, peak memory.
 
     Example:
 

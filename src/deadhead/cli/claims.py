@@ -55,7 +55,7 @@ def claims(
 ) -> None:
     """Check every claim of the papers: it holds, is compatible but not shown, or does not hold.
 
-    A claim about other models or tasks is not tested here; one may also lack numbers.
+    Claims about other models or tasks are not tested. --all lists them, and claims that lack data.
 
     Examples:
 

@@ -20,12 +20,12 @@ def compare(
         Option(
             metavar="M",
             min=1,
-            help="Compare the M highest and M lowest heads; by default a twelfth.",
+            help="Compare the M highest and M lowest heads; by default a twelfth of all.",
         ),
     ] = None,
     as_json: AsJson = False,
 ) -> None:
-    """Compare rankings: Spearman's rho of each pair, and the heads that their ends share.
+    """Compare rankings: Spearman's rho of each pair, and their shared highest and lowest heads.
 
     Example:
 

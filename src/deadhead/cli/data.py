@@ -32,8 +32,8 @@ def check(
             metavar="[DIR]",
             envvar="DEADHEAD_DATA",
             show_envvar=False,
-            help="A data folder, with a manifest.json or with file names that say what is in "
-            "them; by default DEADHEAD_DATA.",
+            help="A data folder; by default DEADHEAD_DATA. A manifest.json or the file names "
+            "say what each file contains.",
         ),
     ] = None,
     task: Annotated[
@@ -42,18 +42,20 @@ def check(
     task_file: TaskFile = None,
     malformed: Annotated[
         str | None,
-        Option(metavar="error|drop", help="Refuse unreadable lines of tables, or count and skip."),
+        Option(
+            metavar="error|drop", help="For unreadable lines of tables: stop, or skip and count."
+        ),
     ] = None,
     paper: Annotated[
         str | None,
         Option(
             metavar="NAME",
-            help="Compare sizes with those of a paper: contributions, mbert-prunability.",
+            help="Compare sizes with those of a paper: contributions or mbert-prunability.",
         ),
     ] = None,
     as_json: AsJson = False,
 ) -> None:
-    """Read all data in DIR and print what it is. Exit code 1 if a line cannot be read."""
+    """Read all data in DIR and summarize it. Exit code 1 if a line cannot be read."""
     # Longer than most functions: half of it is the list of options.
     if folder is None:
         raise BadParameter("name a data folder, or set DEADHEAD_DATA", param_hint="DIR")

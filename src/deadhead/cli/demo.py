@@ -32,7 +32,7 @@ def demo(
     """Run a small study offline, in two to four minutes on two cores.
 
     It removes heads by rank, at random and by layer, trains on English and scores nine languages;
-    then it prints the tables and writes a page. Ctrl-C stops it; the same command resumes it.
+    then it prints the tables and writes a page. Ctrl-C stops it; repeat the command to resume.
 
     Example:
 

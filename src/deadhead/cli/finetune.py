@@ -39,7 +39,8 @@ def finetune(
         int | None, Option(metavar="N", min=1, help="Examples per update; by default 32.")
     ] = None,
     preset: Annotated[
-        str | None, Option(metavar="NAME", help="The settings of a paper, such as contributions.")
+        str | None,
+        Option(metavar="NAME", help="Use the settings of a paper, such as contributions."),
     ] = None,
     option: Annotated[
         list[str] | None,
@@ -55,7 +56,7 @@ def finetune(
         ),
     ] = None,
     weights: Annotated[
-        str, Option(help="Save the weights of the last epoch, or of the best one on dev.")
+        str, Option(help="The epoch to save: last, or best (on the dev data).")
     ] = "last",
     data: opt.Data = None,
     source: opt.Corpus = None,
@@ -76,7 +77,7 @@ def finetune(
 ) -> None:
     """Train a model on a task. A model that already knows the labels keeps its classifier.
 
-    After every epoch the dev data is scored and the state is kept in DIR/.training. To resume an
+    After every epoch it scores the dev data and saves its state in DIR/.training. To resume an
     interrupted training, repeat the command.
 
     Examples:

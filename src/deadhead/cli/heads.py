@@ -24,17 +24,19 @@ PROOF = ("effect", "opened", "pruned", "reloaded", "generated")
 
 def heads(
     model: Annotated[
-        str,
-        Argument(metavar="[MODEL]", help="A folder with a saved model, or its name on the hub."),
+        str, Argument(metavar="[MODEL]", help="A model folder, or the name of a model on the hub.")
     ] = "",
     check: Annotated[
-        bool, Option("--check", help="Prove masked = pruned = reloaded on the model's weights.")
+        bool,
+        Option("--check", help="Check that masking, pruning and reloading give equal outputs."),
     ] = False,
     patterns: Annotated[
-        bool, Option("--patterns", help="Score which tokens each head reads, on random tokens.")
+        bool,
+        Option("--patterns", help="Score the attention patterns of each head on random tokens."),
     ] = False,
     coverage: Annotated[
-        bool, Option("--coverage", help="Prove it for every model type of transformers.")
+        bool,
+        Option("--coverage", help="Run --check on a tiny model of every type in transformers."),
     ] = False,
     only: Annotated[
         str, Option(metavar="TYPES", help="With --coverage: only these types, comma-separated.")
@@ -43,7 +45,7 @@ def heads(
     dtype: Dtype = None,
     device: Annotated[
         str | None,
-        Option(help="With --check or --patterns: cpu or cuda; by default a GPU if there is one."),
+        Option(help="With --check or --patterns: cpu or cuda; by default cuda if there is a GPU."),
     ] = None,
     as_json: AsJson = False,
 ) -> None:

@@ -21,7 +21,7 @@ def plan(
     recipe: RecipeName,
     out: Annotated[
         Path | None,
-        Option("--out", metavar="STUDY", help="Count what is done in this study folder."),
+        Option("--out", metavar="STUDY", help="Subtract the finished trials of this study folder."),
     ] = None,
     workers: Workers = None,
     scale: Scale = None,

@@ -68,7 +68,8 @@ def prune(
         Option(metavar="LIST", help="Remove these heads, comma-separated: encoder.3.7,encoder.4.0"),
     ] = "",
     per: Annotated[
-        str, Option(help="With --random: this share of the model, or of each block or layer.")
+        str,
+        Option(help="With --random: the percentage of the model, of each block or of each layer."),
     ] = "model",
     ranking: Annotated[Path | None, Option(help="A ranking written by `deadhead rank`.")] = None,
     seed: Seed = 0,
@@ -78,22 +79,24 @@ def prune(
         str | None,
         typer.Option(
             metavar="mean",
-            help="Keep the mean output of removed heads over --text, in the output biases.",
+            help="Add the mean output of the removed heads on --text to the output biases.",
         ),
     ] = None,
     text: Annotated[
         Path | None,
-        typer.Option(metavar="FILE", help="With --fill mean: plain text, one per line."),
+        typer.Option(metavar="FILE", help="With --fill mean: a file with one text per line."),
     ] = None,
     drop_output_bias: Annotated[
         bool,
-        Option("--drop-output-bias", help="Also remove the output bias of layers without heads."),
+        Option(
+            "--drop-output-bias", help="Also remove the output bias of layers that lose all heads."
+        ),
     ] = False,
     form: Annotated[
         str,
         Option(
-            help="compact: small weights, read by deadhead. padded: full shapes with zeros, "
-            "read by transformers too."
+            help="compact: small weights, which only deadhead loads. padded: full shapes with "
+            "zeros, which transformers loads too."
         ),
     ] = "compact",
     force: Force = False,

@@ -45,14 +45,15 @@ def rank(
         str | None,
         Option(
             metavar="self",
-            help="Rank without labels, by the distance to the outputs of the whole model.",
+            help="Rank without labels: the loss is the distance to the outputs of the full model.",
         ),
     ] = None,
     fill: Annotated[
         str | None,
         Option(
             metavar="zero|mean",
-            help="What replaces a closed head, for ablation, attribution and shapley.",
+            help="Replace the output of a closed head by zero or its mean; "
+            "for ablation, attribution and shapley.",
         ),
     ] = None,
     option: Annotated[
@@ -82,8 +83,8 @@ def rank(
 ) -> None:
     """Score every head of a model by how much it matters, and save the ranking.
 
-    A fine-tuned model is ranked with the labels of its task. Use `--loss self` for an embedding
-    model, or for data without labels.
+    Rank a fine-tuned model with the labels of its task. Use `--loss self` for an embedding model,
+    or for data without labels.
 
     Examples:
 

@@ -24,7 +24,7 @@ def run(
     recipe: opt.RecipeName,
     out: opt.StudyOut,
     workers: opt.Workers = None,
-    executor: Annotated[str, Option(help="local, serial or ray.")] = "local",
+    executor: Annotated[str, Option(help="What runs the trials: local, serial or ray.")] = "local",
     scale: opt.Scale = None,
     overrides: opt.Overrides = None,
     retry_failed: Annotated[
@@ -34,13 +34,13 @@ def run(
         bool,
         Option(
             "--accept-changed",
-            help="Continue although model or data files changed; old records stay, marked.",
+            help="Continue even if model or data files changed; mark the old records.",
         ),
     ] = False,
     data: opt.Data = None,
     threads: Annotated[
         int | None,
-        Option(min=1, help="CPU threads of a trial; they change last digits.", show_default="1"),
+        Option(min=1, help="CPU threads per trial. Last digits depend on it.", show_default="1"),
     ] = None,
     address: Annotated[
         str | None,
@@ -51,8 +51,8 @@ def run(
         str | None,
         Option(
             metavar="SECONDS|off",
-            help="Stop a trial that takes longer, and try it once more.",
-            show_default="when it hangs",
+            help="Stop a trial that runs longer, and retry it once.",
+            show_default="only if it hangs",
         ),
     ] = None,
     as_json: opt.AsJson = False,

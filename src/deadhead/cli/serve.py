@@ -24,7 +24,7 @@ def serve(
 ) -> None:
     """Show the live page of a study in a browser, or choose and compare studies of a folder.
 
-    It writes nothing.
+    It only reads the studies. Ctrl-C ends it.
 
     Example:
 

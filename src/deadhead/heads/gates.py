@@ -50,7 +50,7 @@ def gated(
             `{Head("encoder", 3, 7): 0.5}`; other heads stay open. The columns of a tensor count
             heads before any pruning; those of removed heads are ignored.
         closed: heads whose gate is 0.
-        fill: what a head gives instead, as far as its gate is closed: the layer goes on with
+        fill: what a head gives instead, as far as its gate is closed: the layer reads
             `gate * head + (1 - gate) * fill`.
             - "zero": nothing.
             - means = head_means(model, batches): the mean output of the head.

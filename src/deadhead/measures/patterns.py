@@ -37,7 +37,7 @@ KEYS: dict[str, Callable[[Any, int, int], Any]] = {
     "duplicate_token": lambda query, start, length: query - length,
     "induction": lambda query, start, length: query - length + 1,
 }
-REPEATED = ("duplicate_token", "induction")  # of queries in the second half only
+REPEATED = ("duplicate_token", "induction")  # only queries in the second half
 LABELS = {
     "previous_token": "Attention to the previous token",
     "first_token": "Attention to the first token",

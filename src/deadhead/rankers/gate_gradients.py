@@ -2,8 +2,9 @@
 
 A gate blends, g * context + (1 - g) * fill. For an open gate, d loss / d gate is the sum over
 positions of (context - fill) times the gradient arriving there, so the gate need not multiply
-anything: it lets the context through and reads its score on the way back. With an axis for the batch, one backward pass gives the value of every example
-separately, and because the weights are frozen, only the gradients of the gates are computed.
+anything: it lets the context through and reads its score on the way back. With an axis for the
+batch, one backward pass gives the value of every example separately, and because the weights are
+frozen, only the gradients of the gates are computed.
 """
 
 from __future__ import annotations

@@ -77,7 +77,7 @@ def _probed(batches: Sequence[Batch], seed: int) -> Iterable[Batch]:
 
 
 class PerExample:
-    """A function of the user's, checked: one number per example. `kind` is what messages call it."""
+    """Check that a user's function returns a number per example; messages call it `kind`."""
 
     def __init__(self, function: Loss, kind: str):
         self.function, self.kind = function, kind

@@ -121,7 +121,9 @@ def overlap(one: Mapping[Any, float], other: Mapping[Any, float], m: int = 12) -
     from scipy.stats import hypergeom
 
     def ends(scores: Mapping[Any, float], sign: int) -> set[Any]:
-        return set(sorted(both, key=lambda head: sign * scores[head])[:m])  # of equals the first
+        return set(
+            sorted(both, key=lambda head: sign * scores[head])[:m]
+        )  # stable: the first of equals
 
     highest, lowest = (len(ends(one, sign) & ends(other, sign)) for sign in (-1, 1))
     p_highest, p_lowest = (

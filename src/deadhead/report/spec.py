@@ -272,7 +272,7 @@ def read(entry: Mapping[str, Any], kind: type[D]) -> D:
 
 
 def specs(entries: Any, kinds: Mapping[str, type[D]], default: str = "") -> Iterator[D]:
-    """The specs of a stored recipe's entries; a warning names each that this version cannot read."""
+    """The specs of a stored recipe; a warning names each entry that this version cannot read."""
     for entry in entries if isinstance(entries, list) else ():
         kind = kind_of(entry, kinds, default)
         if kind is None:

@@ -211,7 +211,7 @@ RANDOM = Strategy(
     amount=amounts.PERCENT,
     draws=True,
     even=True,
-    help="Remove this percentage of all heads, drawn at random.",
+    help="Remove this percentage of the heads, at random.",
     label="random share",
     sentence="{amount} % of the heads at random",
 )
@@ -221,7 +221,7 @@ RANDOM_K = Strategy(
     draws=True,
     even=True,
     nested=True,
-    help="Remove this number of heads, drawn at random; more contain fewer.",
+    help="Remove K heads at random. With one seed, a larger K adds heads to a smaller K.",
     label="random heads",
     short="random",
     sentence="{amount} heads at random",
@@ -232,7 +232,7 @@ STRATIFIED = Strategy(
     amount=amounts.KEPT,
     draws=True,
     even=True,
-    help="Keep this number of heads in every layer, drawn at random.",
+    help="Keep K heads in every layer and remove the others, at random.",
     label="random, the same number kept in each layer",
     sentence="all heads but {amount} of each layer",
 )
@@ -241,7 +241,7 @@ PER_LAYER = Strategy(
     amount=amounts.KEPT_BY_LAYER,
     draws=True,
     flag="keep",
-    help="Keep this number of heads in each layer, drawn at random: 888444.",
+    help="Keep heads at random, a digit for each layer: 888444.",
     label="random, by layer",
     sentence="all heads but {amount} (by layer)",
 )
@@ -249,7 +249,7 @@ PER_BLOCK = Strategy(
     select=per_block,
     amount=amounts.KEPT_BY_BLOCK,
     draws=True,
-    help="Keep this number of heads in each block, drawn at random: 14/31/30.",
+    help="Keep heads at random, a number for each block: 14/31/30.",
     label="random, by block",
     sentence="all heads but {amount} (by block)",
 )

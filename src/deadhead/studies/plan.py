@@ -38,9 +38,9 @@ ROWS = {**combined("rows"), "rte": 2_490, "parallel": 30_000}
 OTHERS = {"bert-base-cased": 108e6, "transformer-small": 13e6, "transformer-mini": 6e5}
 WEIGHTS = {**combined("weights"), **OTHERS}
 USUAL_ROWS, USUAL_WEIGHTS = 10_000, 110e6  # of a corpus or a model nothing is known of
-WORLD_ROWS, WORLD_WEIGHTS = 2_000, 1e6  # of the small world
+WORLD_ROWS, WORLD_WEIGHTS = 2_000, 1e6  # the small world
 WORK = 6 * 40  # operations per weight and example: forward and backward, some 40 sub-words
-BYTES = 24  # of memory per weight in training: weight, gradient, two moments, half as much again
+BYTES = 24  # memory per weight in training: weight, gradient, two moments, half as much again
 PROCESS = 1e9  # bytes of memory of a worker beside its model
 SPEED = {"gpu": 5e13, "core": 2e10}  # operations per second that short trainings reach
 MOST_CORES = 8  # that an estimate counts on
@@ -55,8 +55,8 @@ class Plan:
     name: str
     cells: int
     trials: int
-    done: int  # of these, already
-    failed: int  # of these, already; they run again only with --retry-failed
+    done: int  # trials with a record
+    failed: int  # trials that run again only with --retry-failed
     trainings: int  # in the trials that are left, shared ones counted once
     rankings: int
     shared: int  # trainings that several trials start from

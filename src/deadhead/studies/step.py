@@ -1,6 +1,6 @@
 """What a step is: a word of a recipe's `steps`, with all that a study must know about it.
 
-Each step is one class in a file of `steps/` and one line in `STEPS`. A step states which fields
+Each step is one class in a file of `steps/` and its name in `NAMES`. A step states which fields
 of a trial it uses and how they are checked, which data it reads, and what kind of work it does;
 plans, checks, ids and records follow from that. Importing a step loads no torch: `run` does.
 """

@@ -11,7 +11,6 @@ import os
 from collections.abc import Sequence
 from dataclasses import replace
 from pathlib import Path
-from typing import Any
 
 from deadhead.errors import DataError, DeadheadError, unknown_name
 
@@ -48,8 +47,8 @@ def load_data(
     root: a folder of data (or the environment variable DEADHEAD_DATA); `world` for the embedded
         one. What no folder has comes from the hub.
     source: a corpus other than the default one, such as `wikiann`, which the hub has.
-    cut: `auto` cuts missing splits of tagged corpora out of train, `given` takes only what is there,
-        `pooled` pools all files and cuts 80/10/10.
+    cut: `auto` cuts missing splits of tagged corpora out of train, `given` takes only the splits
+        that exist, `pooled` pools all files and cuts 80/10/10.
     deduplicate: drop repeated rows, and from train those of dev and test, from dev those of test.
     parts: only the first N of ten disjoint random parts (seeded), for low-resource curves.
     merge: entity types to PER, ORG, LOC and MISC.
@@ -81,13 +80,16 @@ def load_data(
 
 
 def find_data(
-    task: str | Task, lang: str, splits: Sequence[str], **where: Any
+    task: str | Task,
+    lang: str,
+    splits: Sequence[str],
+    *,
+    root: Root = None,
+    source: str | None = None,
+    cut: str = "auto",
 ) -> dict[str, DataError | str]:
-    """Say where `load_data` would read each split, without reading a row; else the error.
-
-    where: `root`, `source` and `cut`, as in `load_data`.
-    """
-    reader = _reader(task, lang, **where)
+    """Return where `load_data` would read each split, or its error, without reading a row."""
+    reader = _reader(task, lang, root=root, source=source, cut=cut)
     places: dict[str, DataError | str] = {}
     for split in splits:
         try:
@@ -98,16 +100,23 @@ def find_data(
 
 
 def data_files(
-    task: str | Task, lang: str, split: str, *, deduplicate: bool = False, **where: Any
+    task: str | Task,
+    lang: str,
+    split: str,
+    *,
+    root: Root = None,
+    source: str | None = None,
+    cut: str = "auto",
+    deduplicate: bool = False,
 ) -> tuple[str, ...]:
     """Return all files that `load_data` would read; `hub:...` or `world` for other sources."""
-    reader = _reader(task, lang, **where)
+    reader = _reader(task, lang, root=root, source=source, cut=cut)
     splits = [split, *(_later(split, reader) if deduplicate else ())]
     return tuple(dict.fromkeys(place for name in splits for place in reader.places(name)))
 
 
 def _reader(
-    task: str | Task, lang: str, *, root: Root = None, source: str | None = None, cut: str = "auto"
+    task: str | Task, lang: str, *, root: Root, source: str | None, cut: str
 ) -> SplitReader:
     folder = root if root is not None else os.environ.get("DEADHEAD_DATA") or None
     return SplitReader(

@@ -216,7 +216,7 @@ METRICS: dict[str, Metric] = {
     "span_f1": _span("span F1", _f1, "a span counts where its ends and its type are right"),
     "span_precision": _span("span precision", lambda sums: _ratio(sums[..., 0], sums[..., 2])),
     "span_recall": _span("span recall", _recall),
-    "chunk_f1": replace(  # of any tags, with or without prefixes
+    "chunk_f1": replace(  # for any tags, with or without prefixes
         _span("chunk F1", _f1, "a chunk counts where its ends and its type are right"),
         compares="labels",
     ),

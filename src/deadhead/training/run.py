@@ -105,8 +105,8 @@ class Run:
         self.history, weights, moments = state
         if self.history.kernels not in ("", now):
             self.history.note(
-                f"epochs 1 to {len(self.history.epochs)} were computed with {self.history.kernels}, "
-                f"later ones with {now}: last digits may differ from an uninterrupted training"
+                f"epochs 1 to {len(self.history.epochs)} used {self.history.kernels}, "
+                f"later ones {now}: last digits may differ from an uninterrupted training"
             )
         self.history.kernels = now
         self.updater.restore(weights, moments)

@@ -265,7 +265,7 @@ def finetune_saved(
 
 @contextmanager
 def _resumable(unfinished: Unfinished, settings: Settings, listener: Listener) -> Iterator[None]:
-    """Tell the user that a training resumes, and how to resume one that is stopped."""
+    """Report that a training resumes, and how to resume one that is stopped."""
     if unfinished.epochs:
         listener.say(f"resuming after epoch {unfinished.epochs} of {settings.epochs}")
     try:

@@ -45,8 +45,8 @@ class AblationCase:
     """The comparison for one set of heads; differences are the largest in any output."""
 
     heads: tuple[Head, ...]
-    effect: float  # of correct ablation, against the whole model
-    difference: float  # of the function, against correct ablation
+    effect: float  # correct ablation against the whole model
+    difference: float  # the function against correct ablation
     cached: float | None  # the same in generation with a cache; None without generation
     problems: tuple[Problem, ...]
 
@@ -283,7 +283,7 @@ class _Mistakes:
         return Problem("unknown", "does something that deadhead does not recognise", SEAM)
 
     def of_cache(self, heads: tuple[Head, ...], steps: list[Tensor], effect: float) -> Problem:
-        """The likely mistake behind the logits of generated tokens, if the forward pass is right."""
+        """The likely mistake in the logits of generated tokens, if the forward pass is right."""
         hint = "keep the hook until generation ends, and let it work at every length"
         installed = self._installed(first_call_only, heads)
         with installed or nullcontext():
@@ -361,7 +361,7 @@ def _random_batch(model: Any) -> dict[str, Any]:
 
 @contextmanager
 def _precise(model: nn.Module) -> Iterator[None]:
-    """Compute in float32 if the weights are in half precision; the weights come back as they were."""
+    """Compute in float32 if the weights are in half precision, then restore the weights."""
     halves = [
         (tensor, tensor.data)
         for tensor in [*model.parameters(), *model.buffers()]

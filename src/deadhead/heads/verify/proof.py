@@ -35,7 +35,7 @@ CACHES = ("past_key_values", "mems", "attentions")
 class Proof:
     """Largest differences in the model's outputs."""
 
-    effect: float  # of closing the heads; with means as the fill, against zeros as the fill
+    effect: float  # closed heads against open ones; with means as the fill, against zeros
     opened: float  # with every gate open, against the untouched model
     pruned: float  # pruned, against closed
     reloaded: float  # saved and loaded, against pruned

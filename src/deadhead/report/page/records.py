@@ -1,7 +1,8 @@
 """The trials that a reader can open: records with epochs, cost, error and sample predictions.
 
-The samples are a few predictions of a trial, word by word, errors first. Predictions are in STUDY/predictions. Their sentences are shown if the data is local (the bundled
-world, or the folder that DEADHEAD_DATA names); a report downloads nothing.
+The samples are a few predictions of a trial, word by word, errors first. Predictions are in
+STUDY/predictions. The page shows their sentences if the data is local (the bundled world, or the
+folder that DEADHEAD_DATA names); a report downloads nothing.
 """
 
 from __future__ import annotations

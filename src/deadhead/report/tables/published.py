@@ -46,7 +46,7 @@ class Published:
             self._rows.setdefault(key, []).append(row)
 
     def of(self, labels: Mapping[str, Any], unit: Unit | None = None) -> list[Row]:
-        """The rows of a cell; if there are several, those that agree with the labels of its unit."""
+        """The rows of a cell; if several, those that agree with the labels of its unit."""
         if not self.axes:
             return []
         rows = self._rows.get(tuple(_text(axis, labels.get(axis)) for axis in self.axes), [])

@@ -74,7 +74,7 @@ def _attempt(
             if folder is not None and key in keep and shared.find(folder, key) is None:
                 shared.keep(folder, key, state.save)
     except StudyError:
-        raise  # of the study's folder, not of this trial
+        raise  # the study's folder is at fault, not this trial
     except Exception as problem:
         if folder is not None and no_room(problem):
             raise refused(folder, OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))) from problem

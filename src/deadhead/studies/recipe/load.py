@@ -42,7 +42,7 @@ class Recipe:
     source: str = ""  # the file it came from
     notes: tuple[str, ...] = field(default=(), compare=False)  # what was overridden, for people
     written: Document | None = field(default=None, compare=False, repr=False)  # has the lines
-    inputs: Fingerprints = field(default_factory=dict)  # of what its trials read: `with_inputs`
+    inputs: Fingerprints = field(default_factory=dict)  # what its trials read: `with_inputs`
 
     @property
     def about(self) -> str:

@@ -35,7 +35,7 @@ class Evaluate(Step):
 
         model = models.model(state, trial)
         labels = models.labels_of(model, trial)
-        signatures: set[str] = set()  # of BLEU, one for each way of cutting texts into words
+        signatures: set[str] = set()  # BLEU has one for each tokenization
 
         def score(first: bool) -> None:
             for split in trial.splits:

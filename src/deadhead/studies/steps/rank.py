@@ -56,12 +56,12 @@ RANK = Field(
 class Ranking:
     """The field `rank` of a trial."""
 
-    options: Mapping[str, Any]  # of the method
+    options: Mapping[str, Any]  # those of the method
     method: str = "gradient"
     split: str = "dev"
     examples: int | None = None
     batch: int = 32
-    merge: str = "md"  # of rankings on several languages
+    merge: str = "md"  # how rankings on several languages become one
 
     @classmethod
     def parse(cls, value: Mapping[str, Any] | None) -> Ranking:

@@ -136,7 +136,7 @@ def _settings(text: str, task: str, source: str) -> Mapping[str, Any]:
     if value.pop("first", False):
         own["first"] = True
     name = value.pop("preset", None)
-    variant = source if f"{name}-{source}" in PRESETS else task  # of language pairs, or of tasks
+    variant = source if f"{name}-{source}" in PRESETS else task  # language pair or task
     settings = Settings.from_dict(value) if name is None else preset(name, variant, **value)
     written = settings.to_dict().items()
     return {name: v for name, v in written if name != "seed" and LATER.get(name, ...) != v} | own

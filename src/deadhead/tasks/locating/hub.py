@@ -71,7 +71,7 @@ def _from_folder(task: Task, lang: str) -> str:
 def _rows(table: Any, task: Task, lang: str, where: str, notes: Counter[str]) -> Iterator[Row]:
     label_names: dict[str, list[str]] = {}
     if task.traits.label_unit == "word":  # other tasks have the names of their numbers themselves
-        for name, feature in table.features.items():  # of numbers, single or in a list
+        for name, feature in table.features.items():  # labels are numbers or lists of them
             if labels := getattr(getattr(feature, "feature", feature), "names", None):
                 label_names[name] = labels
     for number, record in enumerate(table, 1):

@@ -23,7 +23,7 @@ BIO_ENTITIES = ("O", *(f"{prefix}-{entity}" for entity in ENTITIES for prefix in
 
 # Our entity types, and the corpora's names for them, in capitals. Not listed: MISC.
 _NAMES = {
-    # PERS: ArmanPersoNER and Hebrew news; PERSON: ja.wikipedia, MK-PUCIT; PSN: hironsan; NE*: IL-NER
+    # PERS: ArmanPersoNER, Hebrew news; PERSON: ja.wikipedia, MK-PUCIT; PSN: hironsan; NE*: IL-NER
     "PER": ("PER", "PERS", "PERSON", "PSN", "NEP", "PER.NAM", "PER.NOM"),  # *.NAM, *.NOM: Weibo
     "ORG": ("ORG", "ORGANIZATION", "ORGANISATION", "NEO", "ORG.NAM", "ORG.NOM"),
     # GPE: NEMO, OntoNotes
