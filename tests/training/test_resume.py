@@ -119,9 +119,7 @@ def test_a_training_resumed_with_other_kernels_is_noted(foxes: Encoded, tmp_path
         )
         output = [note for note in history.notes if "last digits may differ" in note]
         assert len(output) == (folder == "elsewhere")
-        assert not output or output[0].startswith(
-            "epochs 1 to 2 were computed with NEON with oneDNN"
-        )
+        assert not output or output[0].startswith("epochs 1 to 2 used NEON with oneDNN")
 
 
 def test_a_finished_training_is_not_run_again(foxes: Encoded, tmp_path: Path) -> None:
