@@ -129,8 +129,9 @@ class _Patching:
     def __call__(self, source: Batch, target: Batch) -> tuple[Tensor, Tensor, dict[Place, Tensor]]:
         with captured(self.model, self.layout) as source_run:
             outputs = forward(self.model, on_device(source, self.model))
-        source_metric = self._metric(outputs, source)
+        source_metric = self._metric(outputs, self._moved(source))
         batch, examples = on_device(target, self.model), examples_of(target)
+        target = self._moved(target)  # once, not for the metric of every head
         with self.replay.record(examples):
             outputs = forward(self.model, batch)
         target_metric, patched = self._metric(outputs, target), {}
@@ -146,11 +147,13 @@ class _Patching:
         return source_metric, target_metric, patched
 
     def _metric(self, outputs: Any, batch: Batch) -> Tensor:
-        """The metric of each example, which sees the batch as the user passed it."""
+        """The metric of each example, which sees every entry of the user's batch."""
+        values = self.metric(outputs, batch).detach()
+        return values.to(torch.float32 if values.device.type == "mps" else torch.float64)
+
+    def _moved(self, batch: Batch) -> Batch:
         device = next(self.model.parameters()).device
-        moved = {n: v.to(device) if isinstance(v, Tensor) else v for n, v in batch.items()}
-        precise = torch.float32 if device.type == "mps" else torch.float64
-        return self.metric(outputs, moved).detach().to(precise)
+        return {n: v.to(device) if isinstance(v, Tensor) else v for n, v in batch.items()}
 
     def _changes(self, site: Site, source_run: Captured) -> list[Change]:
         columns = columns_of(site, self.layout)
@@ -200,7 +203,7 @@ def _rows(outputs: Any, rows: slice, total: int) -> Any:
 
 def _mean(values: Sequence[Tensor], run: str) -> float:
     """The mean over all examples of all batches."""
-    together = torch.cat(list(values))
+    together = torch.cat(list(values)).cpu()
     if not bool(together.isfinite().all()):
         row = int((~together.isfinite()).nonzero()[0])
         raise DataError(
