@@ -57,7 +57,7 @@ PRUNE = ("prune", "model", "--heads", "encoder.0.1")
 WRONG = [
     (
         (*RANK, "--out", "full"),
-        "--out full is a folder.\n  Hint: name a file, for instance full/ranking.json",
+        "--out expects a file, got the folder full.\n  Hint: name a file, for instance full/ranking.json",
     ),
     (
         (*RANK, "--out", "nodir/r.json"),
@@ -84,14 +84,17 @@ WRONG = [
         "  Hint: name another folder, or add --force to overwrite its files",
     ),
     ((*PRUNE, "--out", "nodir/small"), "--out nodir/small: there is no folder nodir."),
-    ((*PRUNE, "--out", "old.json"), "--out old.json is a file.\n  Hint: name a folder"),
+    (
+        (*PRUNE, "--out", "old.json"),
+        "--out expects a folder, got the file old.json.\n  Hint: name a folder",
+    ),
     (
         ("export", "model", "--onnx", "nodir/m.onnx"),
         "--onnx nodir/m.onnx: there is no folder nodir.",
     ),
     (
         ("export", "model", "--onnx", "full"),
-        "--onnx full is a folder.\n  Hint: name a file, for instance full/model.onnx",
+        "--onnx expects a file, got the folder full.\n  Hint: name a file, for instance full/model.onnx",
     ),
     (("export", "model", "--onnx", "old.json"), "--onnx old.json: the file already exists."),
     (("export", "study", "--csv", "old.json"), "--csv old.json: the file already exists."),

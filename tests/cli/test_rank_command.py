@@ -352,7 +352,7 @@ def test_no_examples_are_refused(place, tmp_path):
         ]
         result = CliRunner().invoke(whole, words)
         assert (result.exit_code, "--max-examples" in result.output) == (2, True)
-    with pytest.raises(DataError, match="leave no data"):
+    with pytest.raises(DataError, match="expected a number of examples from 1, got 0"):
         draw_examples(load_data("pos", "en", "dev", root="world"), 0)
 
 

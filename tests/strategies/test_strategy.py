@@ -30,10 +30,10 @@ SCORES = dict.fromkeys(BERT, 0.0)
 
 
 BAD: list[tuple[str, Any, dict[str, Any], str]] = [
-    ("random", -1, {}, "-1 % is out of range"),
-    ("random", 100.5, {}, "100.5 % is out of range"),
-    ("random", nan, {}, "nan is not a percentage"),
-    ("random", "half", {}, "'half' is not a percentage"),
+    ("random", -1, {}, "expected a percentage from 0 to 100, got -1"),
+    ("random", 100.5, {}, "expected a percentage from 0 to 100, got 100.5"),
+    ("random", nan, {}, "expected a percentage from 0 to 100, got nan"),
+    ("random", "half", {}, "expected a percentage from 0 to 100, got 'half'"),
     ("random", 50, {"rounding": "neerest"}, "Did you mean 'nearest'"),
     ("random", 50, {"per": "blok"}, "Did you mean 'block'"),
     ("random", 50, {"of": "now"}, "`of` of random expects left or born, got 'now'"),
@@ -42,30 +42,30 @@ BAD: list[tuple[str, Any, dict[str, Any], str]] = [
     ("random", 50, {"nestd": True}, "Did you mean 'nested'"),
     ("randm", 50, {}, "Did you mean 'random'"),
     ("random_k", 145, {}, "145 heads cannot go from model: it has 144"),
-    ("random_k", -1, {}, "k is -1, not a number of heads"),
-    ("random_k", 2.5, {}, "k is 2.5, not a number of heads"),
+    ("random_k", -1, {}, "k expects a whole number of heads, 0 or more, got -1"),
+    ("random_k", 2.5, {}, "k expects a whole number of heads, 0 or more, got 2.5"),
     ("stratified", 13, {}, "encoder.0 cannot keep 13 heads: it has 12"),
-    ("per_layer", "888444", {}, "'888444' is for 6 layers, but encoder has 12"),
+    ("per_layer", "888444", {}, "each of the 12 layers of encoder, got 6 in '888444'"),
     ("per_layer", "13,0,0,0,0,0,0,0,0,0,0,0", {}, "encoder.0 cannot keep 13 heads"),
-    ("per_layer", "88844x888444", {}, "'x', not a number of heads"),
-    ("per_layer", "", {}, "is for 0 layers"),
+    ("per_layer", "88844x888444", {}, "expects a whole number of heads, 0 or more, got 'x'"),
+    ("per_layer", "", {}, "each of the 12 layers of encoder, got 0 in ''"),
     ("per_layer", "encodr=888444888444", {}, "Did you mean 'encoder'"),
     ("per_layer", "encoder=888444888444;ES=888444888444", {}, "named twice"),
     ("per_layer", ("888444", "444888"), {}, "is for 2 blocks, but there are 1"),
     ("per_block", (14, 31, 30), {}, "14/31/30 is for 3 blocks, but there are 1"),
     ("per_block", 145, {}, "encoder cannot keep 145 heads: it has 144"),
     ("per_block", 145, {"balanced": True}, "encoder cannot keep 145 heads evenly"),
-    ("per_block", "many", {}, "'many', not a number of heads"),
+    ("per_block", "many", {}, "expects a whole number of heads, 0 or more, got 'many'"),
     ("layers", "tpo 3", {}, "Did you mean 'top'"),
-    ("layers", "top", {}, "'top' does not say how many layers"),
+    ("layers", "top", {}, "expected a number of layers after 'top', got none"),
     ("layers", "top 13", {}, "encoder has 12 layers"),
     ("layers", "odd 7", {}, "encoder has 6 odd layers"),
     ("layers", "12", {}, "encoder has no layers 12"),
-    ("layers", "7-5", {}, "the range 7-5 is empty"),
-    ("layers", "", {}, "'' is not a set of layers"),
-    ("layers", "top 3 + ", {}, "'' is not a set of layers"),
+    ("layers", "7-5", {}, "expected a range of layers from low to high, got 7-5"),
+    ("layers", "", {}, "expected a set of layers, got ''"),
+    ("layers", "top 3 + ", {}, "expected a set of layers, got ''"),
     ("layers", "odd", {"first": 2}, "`first` of layers expects 0 or 1, got 2"),
-    ("lowest", 3, {}, "there are no scores"),
+    ("lowest", 3, {}, "`scores` expects a number for each head, got None"),
     ("lowest", 3, {"scores": {}}, "144 of 144 heads have no score; the first is encoder.0.0"),
     (
         "lowest",
@@ -102,7 +102,9 @@ def test_the_facts_of_a_strategy_are_those_of_its_function() -> None:
         seeds = {each(BERT, amount, seed=seed, scores=scores) for seed in range(5)}
         assert (len(seeds) > 1) == each.draws, name
         if each.needs_scores:
-            with pytest.raises(HeadError, match="no scores"):
+            with pytest.raises(
+                HeadError, match="`scores` expects a number for each head, got None"
+            ):
                 each(BERT, amount)
         else:
             assert each(BERT, amount) == each(BERT, amount, scores=scores), name
@@ -119,5 +121,5 @@ def test_the_facts_of_a_strategy_are_those_of_its_function() -> None:
 def test_texts_are_no_numbers_in_a_recipe() -> None:
     """50 and "50" would be two trials."""
     for name in ("random", "random_k", "stratified", "lowest", "highest"):
-        with pytest.raises(HeadError, match="is not a"):
+        with pytest.raises(HeadError, match="got the text '5'"):
             STRATEGIES[name].check_amount(name, "5")

@@ -255,7 +255,7 @@ def test_several_values_of_one_field_are_an_axis(table4: Path) -> None:
             "{random: [0",
             "{per_layer: [88x",
             9,
-            "axes.remove.per_layer: a part of '88x' is 'x', not a number of heads.",
+            "axes.remove.per_layer: a part of '88x' expects a whole number of heads, 0 or more, got 'x'.",
         ),
         (
             "source: en",

@@ -112,7 +112,7 @@ def test_records_are_plain_json() -> None:
 @pytest.mark.parametrize("name", ["../study", "/etc/passwd", ".", "a/b"])
 def test_an_id_is_no_path(search_file: Path, tmp_path: Path, name: str) -> None:
     place.prepare(tmp_path / "s")
-    with pytest.raises(StudyError, match="is not the id of a trial"):
+    with pytest.raises(StudyError, match="expected the id of a trial, got "):
         read(tmp_path / "s", name)
 
 

@@ -161,5 +161,5 @@ def test_classes_and_texts_come_back(tokenizers: dict[str, Any], tmp_path: Path)
 
 
 def test_nothing_fits_into_nothing(encoded: Encoded) -> None:
-    with pytest.raises(DataError, match="at least one window"):
+    with pytest.raises(DataError, match="`size` and `tokens` expect 1 or more, got 0"):
         batches(encoded, size=0)

@@ -158,9 +158,9 @@ def test_bad_input() -> None:
     data, message = answers(10, 5)
     with pytest.raises(UnknownName, match="metric of mine"):
         bootstrap(message, data, metric="bleu")
-    with pytest.raises(DataError, match="resamples is 0"):
+    with pytest.raises(DataError, match="`resamples` expects 1 or more, got 0"):
         bootstrap(message, data, resamples=0)
-    with pytest.raises(DataError, match="level is 95"):
+    with pytest.raises(DataError, match="`level` expects a number between 0 and 1, got 95"):
         bootstrap(message, data, level=95)
     with pytest.raises(DataError, match="no rows"):
         bootstrap([], dataset(YES, "en", "dev", []))

@@ -143,9 +143,9 @@ def test_score_gives_all_metrics_of_the_task() -> None:
 
 def test_predictions_must_fit() -> None:
     data = dataset("pos", "en", "test", [Row(("a", "b"), ("NOUN", "VERB"))])
-    with pytest.raises(DataError, match="0 predictions for 1 rows"):
+    with pytest.raises(DataError, match="expected 1 predictions, one for each row, got 0"):
         score("pos", [], data)
-    with pytest.raises(DataError, match="row 0 of pos in en: 1 predictions for 2 labels"):
+    with pytest.raises(DataError, match="row 0 of pos in en: expected 2 predictions, got 1"):
         score("pos", [["NOUN"]], data)
 
 

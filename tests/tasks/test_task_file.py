@@ -76,7 +76,11 @@ def test_translation_of_two_files(tmp_path: Path) -> None:
             "`labels` expects a list, got 'bad'",
         ),
         (REVIEWS + "format: tvs\n", UnknownName, "Did you mean 'tsv'"),
-        (REVIEWS + "columns: {word: x}\n", DataError, "column of the word is 'x'"),
+        (
+            REVIEWS + "columns: {word: x}\n",
+            DataError,
+            "`word` expects the number of a column, got 'x'",
+        ),
         (REVIEWS.replace("train.tsv", "'{x}.tsv'"), DataError, r"only \{lang\} can be filled in"),
         (REVIEWS.replace("train.tsv", "'{lang.tsv'"), DataError, r"only \{lang\} can be filled in"),
         (REVIEWS.replace("train.tsv", "'{}.tsv'"), DataError, r"only \{lang\} can be filled in"),

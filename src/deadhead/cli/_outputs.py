@@ -14,7 +14,7 @@ def check_file(file: Path | None, option: str, example: str, *, force: bool) -> 
         return
     if file.is_dir():
         hint = f"name a file, for instance {file / example}"
-        raise DeadheadError(f"{option} {file} is a folder.", hint)
+        raise DeadheadError(f"{option} expects a file, got the folder {file}.", hint)
     _check_parent(file, option)
     _check_writable(file, option, file.parent)
     if file.is_file() and not force:
@@ -30,7 +30,8 @@ def check_folder(
     resumes: the folder has an unfinished training that this command may resume.
     """
     if folder.exists() and not folder.is_dir():
-        raise DeadheadError(f"{option} {folder} is a file.", "name a folder")
+        message = f"{option} expects a folder, got the file {folder}."
+        raise DeadheadError(message, "name a folder")
     if folder.exists() and folder.resolve() == Path(model).resolve():
         hint = "name another folder"
         raise DeadheadError(f"{option} {folder} is MODEL itself, which would be overwritten.", hint)

@@ -46,19 +46,22 @@ def count(percent: float | Fraction, total: int, rounding: str = "nearest") -> i
     try:
         exact = Fraction(str(percent))  # by way of its text: 0.1 is a tenth, not the nearest float
     except (ValueError, ZeroDivisionError):
-        hint = "give a number from 0 to 100"
-        raise HeadError(f"{percent!r} is not a percentage.", hint) from None
+        raise _not_percent(percent) from None
     if not 0 <= exact <= 100:
-        raise HeadError(f"{percent} % is out of range.", "give a percentage from 0 to 100")
+        raise _not_percent(percent)
     return ROUNDINGS[rounding](exact * total / 100)
+
+
+def _not_percent(value: object) -> HeadError:
+    return HeadError(f"expected a percentage from 0 to 100, got {value!r}.", "for instance 50")
 
 
 def whole(value: object, what: str) -> int:
     """A number of heads."""
     text = str(value).strip()
     if isinstance(value, bool) or not text.isdecimal():
-        message = f"{what} is {value!r}, not a number of heads."
-        raise HeadError(message, "give a whole number, 0 or more")
+        message = f"{what} expects a whole number of heads, 0 or more, got {value!r}."
+        raise HeadError(message, "for instance 6")
     return int(text)
 
 
@@ -133,7 +136,7 @@ def layer_set(
     """
     if first not in (0, 1):
         hint = "use 1 to call the lowest layer odd, as the papers do, or 0 to call it even"
-        raise HeadError(f"first is {first!r}.", hint)
+        raise HeadError(f"`first` expects 0 or 1, got {first!r}.", hint)
     if not isinstance(which, str):
         which = ",".join(map(str, [which] if isinstance(which, int) else which))
     parts = (part.strip().lower() for part in re.split(r"[+,]", which))
@@ -145,7 +148,7 @@ def _layers(part: str, layers: Sequence[int], block: str, first: int) -> Sequenc
         low, high = int(numbers[1]), int(numbers[2] or numbers[1])
         if low > high:
             hint = f"write the lower layer first: {high}-{low}"
-            raise HeadError(f"the range {part} is empty.", hint)
+            raise HeadError(f"expected a range of layers from low to high, got {part}.", hint)
         if not {low, high} <= set(layers):
             hint = f"its layers are {spans(layers)}, counted from 0"
             raise HeadError(f"{block} has no layers {part}.", hint)
@@ -153,14 +156,14 @@ def _layers(part: str, layers: Sequence[int], block: str, first: int) -> Sequenc
     phrase = re.fullmatch(r"([a-z]+)\s*(\d+)?", part)
     if not phrase:
         hint = "write for instance: top 3 + bottom 3, middle 4, odd, or 0,2,5-7"
-        raise HeadError(f"{part!r} is not a set of layers.", hint)
+        raise HeadError(f"expected a set of layers, got {part!r}.", hint)
     word, number = phrase.groups()
     if word not in LAYER_WORDS:
         raise unknown_name("layer set", word, LAYER_WORDS)
     most = len(LAYER_WORDS[word](layers, len(layers), first))
     if number is None and word not in ("odd", "even"):
         hint = f"write for instance: {word} {max(1, most // 2)}"
-        raise HeadError(f"{word!r} does not say how many layers.", hint)
+        raise HeadError(f"expected a number of layers after {word!r}, got none.", hint)
     if number is not None and int(number) > most:
         what = f"{word} layers" if word in ("odd", "even") else "layers"
         raise HeadError(f"{part!r}: {block} has {most} {what}.", f"use {word} {most} or fewer")
@@ -172,13 +175,15 @@ def _layers(part: str, layers: Sequence[int], block: str, first: int) -> Sequenc
 
 def _percentage(value: Any) -> None:
     if isinstance(value, str):  # 50 and "50" would be two trials
-        raise HeadError(f"{value!r} is not a percentage.", "give a number from 0 to 100")
+        raise HeadError(f"expected a percentage, got the text {value!r}.", "leave quotes out: 50")
     count(value, 100)
 
 
 def _number(value: Any) -> None:
     if isinstance(value, str):
-        raise HeadError(f"{value!r} is not a number of heads.", "give a whole number, 0 or more")
+        raise HeadError(
+            f"expected a number of heads, got the text {value!r}.", "leave quotes out: 6"
+        )
     whole(value, "k")
 
 

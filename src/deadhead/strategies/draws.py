@@ -33,7 +33,8 @@ def rng_for(seed: Seed, *where: object) -> Random:
     With a bare seed the draws for 10 % and 20 % would share their first heads.
     """
     if not isinstance(seed, int | str):
-        raise HeadError(f"{seed!r} is not a seed.", "give a whole number or a text")
+        message = f"`seed` expects a whole number or a text, got {seed!r}."
+        raise HeadError(message, "for instance seed=0")
     return Random("/".join(map(str, (seed, *where))))
 
 

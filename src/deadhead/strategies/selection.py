@@ -101,8 +101,9 @@ def per_layer(
         numbers, attentions = amounts.counts(text), layout.of(block)
         if len(numbers) != len(attentions):
             raise HeadError(
-                f"{text!r} is for {len(numbers)} layers, but {block} has {len(attentions)}.",
-                f"give {len(attentions)} numbers of heads to keep, layer 0 first; "
+                f"expected a number for each of the {len(attentions)} layers of {block}, "
+                f"got {len(numbers)} in {text!r}.",
+                "give the numbers of heads to keep, layer 0 first; "
                 "put commas between numbers of 10 or more",
             )
         for attention, number in zip(attentions, numbers, strict=True):
@@ -191,7 +192,8 @@ def highest(
 def _ascending(layout: HeadLayout, scores: Scores) -> list[Bundle]:
     """The bundles by the mean of their scores, lowest first, ties by (layer, head)."""
     if scores is None:
-        raise HeadError("there are no scores to go by.", "pass scores, a number for each head")
+        hint = "pass scores=ranking.scores_for(layout)"
+        raise HeadError("`scores` expects a number for each head, got None.", hint)
     missing = [head for head in layout if head not in scores]
     if missing:
         message = f"{len(missing)} of {len(layout)} heads have no score; the first is {missing[0]}."

@@ -49,14 +49,15 @@ class Strategy:
     def check_amount(self, name: str, amount: Any) -> None:
         """Raise an error for an amount that has no meaning for any model."""
         if amount is None or isinstance(amount, bool):
-            raise HeadError(f"the amount of {name} is missing.", f"write {name}: AMOUNT")
+            message = f"{name} expects {self.amount.metavar}, got {amount!r}."
+            raise HeadError(message, f"write {name}: {self.amount.metavar}")
         try:
             self.amount.check(amount)
         except DeadheadError:
             raise
         except (TypeError, ValueError):
-            hint = f"expected is {self.amount.metavar}: {self.help}"
-            raise HeadError(f"{amount!r} is not an amount of {name}.", hint) from None
+            message = f"{name} expects {self.amount.metavar}, got {amount!r}."
+            raise HeadError(message, self.help) from None
 
     def in_words(self, amount: Any) -> str:
         """A removal in a sentence: `the 6 lowest-ranked heads`."""

@@ -77,7 +77,7 @@ def run(
     if executor not in EXECUTORS:
         raise unknown_name("executor", executor, EXECUTORS)
     if workers < 1:
-        raise StudyError(f"{workers} workers cannot do anything.", "give --workers 1 or more")
+        raise StudyError(f"`workers` expects 1 or more, got {workers}.", "for instance --workers 1")
     check_timeout(trial_timeout, executor)
     start, is_new = time.monotonic(), not Path(out).exists()
     reads = work == WORK  # other functions may need no data

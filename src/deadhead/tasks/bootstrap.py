@@ -62,10 +62,14 @@ def gold_and_predicted(
     predicted = [[p] if isinstance(p, str) else list(p) for p in predictions]
     where = f"{task.name} in {data.lang}"
     if len(predicted) != len(gold):
-        raise DataError(f"{len(predicted)} predictions for {len(gold)} rows of {where}.")
+        message = (
+            f"{where}: expected {len(gold)} predictions, one for each row, got {len(predicted)}."
+        )
+        raise DataError(message, "predict the rows of this data set again")
     for number, (g, p) in enumerate(zip(gold, predicted, strict=True)):
         if len(g) != len(p):
-            raise DataError(f"row {number} of {where}: {len(p)} predictions for {len(g)} labels.")
+            message = f"row {number} of {where}: expected {len(g)} predictions, got {len(p)}."
+            raise DataError(message, "give a prediction for each label of the row")
     return gold, predicted
 
 
@@ -100,9 +104,11 @@ def bootstrap(
     seed: equal seeds draw equal rows of equal data, so `difference` can compare two models.
     """
     if resamples < 1:
-        raise DataError(f"resamples is {resamples}.", f"give 1 or more, such as {RESAMPLES}")
+        message = f"`resamples` expects 1 or more, got {resamples}."
+        raise DataError(message, f"for instance {RESAMPLES}")
     if not 0 < level < 1:
-        raise DataError(f"level is {level}.", f"give a share of 1, such as {LEVEL}")
+        message = f"`level` expects a number between 0 and 1, got {level}."
+        raise DataError(message, f"for instance {LEVEL}")
     task = task_of(data.task if task is None else task)
     name = task.metric if metric is None else metric
     if name not in task.metrics:

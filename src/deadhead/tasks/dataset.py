@@ -144,7 +144,7 @@ def draw_examples(data: Dataset, most: int | None, seed: int = 0) -> Dataset:
     if most is None or most >= len(data):
         return data
     if most < 1:
-        raise DataError(f"at most {most} examples leave no data.", "give 1 or more")
+        raise DataError(f"expected a number of examples from 1, got {most}.", "for instance 100")
     order = shuffled(len(data), f"rank/{seed}")
     return _pick(data, order[:most], "rows left out by --max-examples")
 

@@ -157,5 +157,6 @@ def _columns(path: Path, columns: Mapping[str, Any]) -> dict[str, int]:
             raise unknown_name(f"column (in {path})", key, ("word", "tag"))
         if not re.fullmatch("-?[0-9]{1,3}", str(value)):
             hint = "count columns from 0, or from the end with -1"
-            raise DataError(f"{path}: the column of the {key} is {value!r}.", hint)
+            message = f"{path}: `{key}` expects the number of a column, got {value!r}."
+            raise DataError(message, hint)
     return {key: int(value) for key, value in columns.items()}

@@ -172,7 +172,8 @@ def served(folder: str | Path, *, host: str | None = None, port: int = PORT) -> 
         raise _error(problem, host or LOOPBACK, port) from problem
     except OverflowError:
         raise ServeError(
-            f"there is no port {port}.", "name one from 1 to 65535, or 0 for any free port"
+            f"`port` expects a number from 0 to 65535, got {port}.",
+            "write --port 0 for any free port",
         ) from None
     try:
         yield server

@@ -40,7 +40,7 @@ def apply_override(recipe: Document, text: str) -> None:
     name, equals, value = text.partition("=")
     if not equals or not name.strip():
         hint = "for instance --set fixed.finetune.epochs=1"
-        raise RecipeError(f"--set {text}: this is not FIELD=VALUE.", hint)
+        raise RecipeError(f"--set expects FIELD=VALUE, got {text!r}.", hint)
     value = value.strip()  # YAML in brackets (`[0, 1]`) or in quotes, a word or a number
     parsed = read(value, "--set").data if value[:1] in "[{\"'" else scalar(value)
     put(recipe, name.strip().split("."), parsed, f"--set {text}", None)
@@ -93,12 +93,12 @@ def _put(recipe: Document, path: Sequence[str], value: Any, source: str, line: i
         elif isinstance(here, dict):
             here = here.setdefault(word, {})
         else:
-            raise RecipeError(f"{source}: {dotted(path[:i])} is not a mapping.")
+            raise _not_mapping(source, path[:i], here)
     last = path[-1]
     if isinstance(here, list):
         here[_index(here, last, source)] = value
     elif not isinstance(here, dict):
-        raise RecipeError(f"{source}: {dotted(path[:-1])} is not a mapping.")
+        raise _not_mapping(source, path[:-1], here)
     elif value is None and path[0] == "axes":
         here.pop(last, None)  # null removes an axis
     else:
@@ -109,8 +109,14 @@ def _put(recipe: Document, path: Sequence[str], value: Any, source: str, line: i
         recipe.overrides[place] = source
 
 
+def _not_mapping(source: str, path: Sequence[str], value: object) -> RecipeError:
+    return RecipeError(f"{source}: {dotted(path)} expects a mapping or a list, got {value!r}.")
+
+
 def _index(items: list[Any], word: str, source: str) -> int:
     if not word.isdecimal() or int(word) >= len(items):
-        hint = "places are counted from 0"
-        raise RecipeError(f"{source}: {word!r} is not a place in a list of {len(items)}.", hint)
+        message = (
+            f"{source}: expected a place from 0 to {len(items) - 1} in this list, got {word!r}."
+        )
+        raise RecipeError(message, "places are counted from 0")
     return int(word)

@@ -127,7 +127,8 @@ def prepare(folder: Path) -> Path:
         try:
             part.mkdir(parents=part == folder, exist_ok=True)
         except FileExistsError:
-            raise StudyError(f"{part} is a file.", "name a folder with --out") from None
+            message = f"expected a folder, got the file {part}."
+            raise StudyError(message, "name a folder with --out") from None
         except OSError as problem:
             raise refused(part, problem) from problem
     inside(folder)

@@ -89,7 +89,7 @@ def _finite(value: Any) -> Any:
 def target(folder: Path, name: str) -> Path:
     if os.path.basename(name) != name or name.startswith("."):
         hint = f"deadhead status {folder} --failures shows some"
-        raise StudyError(f"{name!r} is not the id of a trial.", hint)
+        raise StudyError(f"expected the id of a trial, got {name!r}.", hint)
     return folder / "records" / f"{name}.json"
 
 

@@ -72,7 +72,8 @@ def find(folder: Path, key: str) -> Path | None:
     if not os.path.lexists(home):
         return None
     if home.is_symlink() or not home.is_dir():
-        raise StudyError(f"{home} is not a folder.", "delete it; it will be made again")
+        message = f"expected a folder, got a link or a file: {home}."
+        raise StudyError(message, "delete it; the next run creates it again")
     if (stranger := next(_strangers(home), None)) is not None:
         raise StudyError(
             f"{stranger} does not belong in a study: only plain {', '.join(READ)} files are read.",

@@ -78,7 +78,8 @@ def batches(
         training, where both are read.
     """
     if size < 1 or (tokens is not None and tokens < 1):
-        raise DataError("a batch holds at least one window.", "raise size or tokens")
+        message = f"`size` and `tokens` expect 1 or more, got {size} and {tokens}."
+        raise DataError(message, "for instance size=32")
     lengths = np.asarray(encoded.arrays["lengths"])
     if both and encoded.data.task.traits.label_unit == "text":
         lengths = np.maximum(lengths, np.asarray(encoded.arrays["label_lengths"]))
