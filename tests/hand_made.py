@@ -56,15 +56,15 @@ def study(
     return folder
 
 
-def of_recipe(folder: Path, recipe: Recipe, found: Callable[[Cell], dict[str, Any]]) -> Path:
-    """The study of a recipe as if it had been run: `found` tells what came of each cell's trial."""
+def of_recipe(folder: Path, recipe: Recipe, outcome: Callable[[Cell], dict[str, Any]]) -> Path:
+    """The study of a recipe as if it had been run: `outcome` gives the result of each cell's trial."""
     (folder / "records").mkdir(parents=True)
     done: set[str] = set()
     with patch("os.fsync"):  # thousands of records that nobody needs after a crash
         for cell in recipe.cells:
             if cell.trial.id not in done:
                 done.add(cell.trial.id)
-                write(Record(trial=cell.trial, state="done", **found(cell)), folder)
+                write(Record(trial=cell.trial, state="done", **outcome(cell)), folder)
     cells = [[dict(cell.labels), cell.trial.id] for cell in recipe.cells]
     (folder / "study.json").write_text(
         json.dumps({"format": 1, "name": recipe.name, "recipe": dict(recipe.data), "cells": cells})

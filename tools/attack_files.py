@@ -13,7 +13,7 @@ from typing import Any
 
 from attack import Count
 from attack_processes import compared, small
-from small_study import WORK, told
+from small_study import WORK, stable_records
 from whole_records import changed, places, whole_study
 
 from deadhead.claims import check
@@ -117,7 +117,7 @@ def full_disk(count: Count) -> None:
     """Run a study on a small disk; when it is full the run says so, and with more room the records are those of any run."""
     recipe = small(count.folder)
     run(recipe, count.folder / "undisturbed", executor="serial", work=WORK)
-    expected = told(count.folder / "undisturbed")
+    expected = stable_records(count.folder / "undisturbed")
     disk = count.folder / "disk"
     while count.more():
         disk.mkdir()
@@ -153,7 +153,7 @@ def power(count: Count) -> None:
     """Stop a study in its midst, cut or drop files as a power cut does, and resume."""
     recipe, folder, rng = small(count.folder), count.folder / "s", random.Random(0)
     run(recipe, count.folder / "undisturbed", executor="serial", work=WORK)
-    expected = told(count.folder / "undisturbed")
+    expected = stable_records(count.folder / "undisturbed")
     synced = _begun(recipe, folder)
     files = sorted(path.relative_to(folder) for path in folder.rglob("*") if path.is_file())
     unsynced = [name for name in files if (folder / name).stat().st_ino not in synced]

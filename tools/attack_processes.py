@@ -15,7 +15,7 @@ from pathlib import Path
 from typing import Any
 
 from attack import ROOT, Count
-from small_study import WORK, told
+from small_study import WORK, stable_records
 
 from deadhead.studies import load, run
 from deadhead.studies.recipe.load import Recipe
@@ -51,14 +51,16 @@ def forked(work: Callable[[], Any], says: Path) -> int:
         os._exit(0)
     except StudyTaken:
         os._exit(3)
-    except BaseException as problem:  # told to the parent by the status, to a reader by the file
+    except (
+        BaseException
+    ) as problem:  # stable_records to the parent by the status, to a reader by the file
         print(repr(problem), flush=True)
         os._exit(1)
 
 
 def compared(folder: Path, expected: dict[str, Any]) -> str:
     """How the records of a study differ from those that were expected; empty if they do not."""
-    now = told(folder)
+    now = stable_records(folder)
     different = [name for name in expected if now.get(name) != expected[name]]
     if not different and len(now) == len(expected):
         return ""
@@ -83,7 +85,7 @@ def kills(count: Count) -> None:
     """Train the small world in a process, kill it, resume in another, until all is done; then begin again."""
     recipe, rng = load("smoke", WORLD), random.Random(0)
     run(recipe, count.folder / "undisturbed", executor="serial")
-    expected = told(count.folder / "undisturbed")
+    expected = stable_records(count.folder / "undisturbed")
     studies = 0
     while count.more():
         studies += 1
@@ -111,7 +113,7 @@ def together(count: Count) -> None:
     file.write_text(SEARCH)
     recipe = load(file)
     run(recipe, count.folder / "undisturbed", executor="serial", work=WORK)
-    expected = told(count.folder / "undisturbed")
+    expected = stable_records(count.folder / "undisturbed")
     while count.more():
         folder = count.folder / str(count.tries)
         work = partial(run, recipe, folder, executor="serial", work=WORK)

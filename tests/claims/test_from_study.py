@@ -222,14 +222,18 @@ def test_rankings_of_several_studies_are_joined_whatever_their_order(tmp_path: P
         cells = [{"labels": {"seed": len(name)}, "details": details}]
         return study(tmp_path / name, {**FIXED, "task": "pos"}, cells, ["finetune", "rank"])
 
-    several = [ranked("a", 0.1, 0.7), ranked("bb", 0.3, 0.1)]
-    (there,), (back,) = (measured(folders).rankings for folders in (several, several[::-1]))
+    studies_of_one = [ranked("a", 0.1, 0.7), ranked("bb", 0.3, 0.1)]
+    (there,), (back,) = (
+        measured(folders).rankings for folders in (studies_of_one, studies_of_one[::-1])
+    )
     assert there == back
     assert dict(there.scores) == {
         "encoder.0.0": pytest.approx(0.2),
         "encoder.0.1": pytest.approx(0.4),
     }
-    (same,) = measured([several[0], several[0]]).rankings  # a trial that two studies ran is one
+    (same,) = measured(
+        [studies_of_one[0], studies_of_one[0]]
+    ).rankings  # a trial that two studies ran is one
     assert dict(same.scores) == {"encoder.0.0": 0.1, "encoder.0.1": 0.7}
 
 
@@ -252,9 +256,11 @@ def test_pruned_trials_of_a_search_are_no_facts(tmp_path: Path) -> None:
 def test_a_ranking_that_no_record_holds_is_not_looked_for_in_all_of_them(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    opened: list[str] = []
+    records_read: list[str] = []
     monkeypatch.setattr(
-        open_study, "read_within", lambda home, name: opened.append(name) or read_within(home, name)
+        open_study,
+        "read_within",
+        lambda home, name: records_read.append(name) or read_within(home, name),
     )
     ranking = {
         "ranking": {"method": "gradient", "languages": ["en"], "scores": {"encoder.0.0": 0.5}}
@@ -265,9 +271,9 @@ def test_a_ranking_that_no_record_holds_is_not_looked_for_in_all_of_them(
         if at is not None:
             trial = sorted(summaries(folder))[at]
             write(replace(read_within(folder, trial), details=ranking), folder)
-        opened.clear()
+        records_read.clear()
         assert len(measured([folder]).rankings) == expected
-        assert len(opened) == (TRIES if at is None else at + 1)
+        assert len(records_read) == (TRIES if at is None else at + 1)
 
 
 def test_what_two_studies_share_counts_once(tmp_path: Path) -> None:
@@ -343,10 +349,10 @@ def test_a_search_with_a_score_that_is_no_number(tmp_path: Path) -> None:
         [study(tmp_path / "s", {**FIXED, "task": "pos", "targets": ["de"]}, cells)]
     ).searches
     assert (search.arms["lowest"].k, search.arms["lowest"].budget) == (1, 2)
-    lost = lowest({"seed": 0}, float("nan"), [0.6])
+    without_scores = lowest({"seed": 0}, float("nan"), [0.6])
     assert (
         measured(
-            [study(tmp_path / "t", {**FIXED, "task": "pos", "targets": ["de"]}, lost)]
+            [study(tmp_path / "t", {**FIXED, "task": "pos", "targets": ["de"]}, without_scores)]
         ).searches
         == ()
     )

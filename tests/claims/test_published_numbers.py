@@ -86,11 +86,11 @@ def test_one_row_for_one_place_and_in_our_words(name: str) -> None:
     assert len(set(places)) == len(places)
     for row in values:
         assert task_of(row["task"]).name == row["task"]
-        spoken = {
+        in_sentences = {
             *row.get("source", "").replace("-", "+").split("+"),
             *row["target"].split("-"),
         } - {""}
-        assert spoken <= set(languages())
+        assert in_sentences <= set(languages())
         assert row.get("arm", "full") in ("full", "lowest", *CONTROLS, "FL", "MD", "SD", "EC")
 
 

@@ -223,12 +223,14 @@ def test_two_pairs_are_enough_where_there_are_no_more() -> None:
 
 
 @pytest.mark.parametrize(
-    ("targets", "lost", "verdict"), [(5, 0, FAILS), (3, 2, HOLDS), (1, 2, UNSHOWN)]
+    ("targets", "others", "verdict"), [(5, 0, FAILS), (3, 2, HOLDS), (1, 2, UNSHOWN)]
 )
-def test_how_often_ec_is_best(targets: int, lost: int, verdict: str) -> None:
+def test_how_often_ec_is_best(targets: int, others: int, verdict: str) -> None:
     """5 of 5 is not 3 of 5; 1 of 3, of other targets, may be."""
     names = ("en", "de", "ar", "he", "zh")
-    case = merged("pos", names[:targets]) + merged("pos", names[targets : targets + lost], MD=60.0)
+    case = merged("pos", names[:targets]) + merged(
+        "pos", names[targets : targets + others], MD=60.0
+    )
     assert CLAIMS["C-EC-POS"].on(case).verdict == verdict
 
 
@@ -259,13 +261,13 @@ def test_languages_have_to_lie_apart_before_training() -> None:
 
 
 def test_draws_that_scatter_show_no_number() -> None:
-    def lost(*values: float) -> str:
+    def verdict_on(*values: float) -> str:
         kept = (fact("wmt14", "stratified 1", 30 - value, 87.5, "en-ru") for value in values)
         return CLAIMS["W3"].on(facts(fact("wmt14", "none", 30.0, target="en-ru"), *kept)).verdict
 
-    assert lost(1.6, 1.62, 1.64) == HOLDS
-    assert lost(0.62, 1.62, 2.62) == UNSHOWN
-    assert lost(4.6, 4.62, 4.64) == FAILS
+    assert verdict_on(1.6, 1.62, 1.64) == HOLDS
+    assert verdict_on(0.62, 1.62, 2.62) == UNSHOWN
+    assert verdict_on(4.6, 4.62, 4.64) == FAILS
 
 
 def test_a_single_language_pair_shows_no_bound_for_all() -> None:

@@ -139,7 +139,7 @@ def test_bert_never_stands_in_for_mbert() -> None:
 @pytest.mark.parametrize("model", [MINE, "world/encoder"])
 def test_claims_on_searches_and_another_encoder(name: str, model: str) -> None:
     about = "XLM-R" if "-xlm-r" in name else "mBERT"
-    several = name.startswith(
+    pools_models = name.startswith(
         ("C-count", "C-heads", "C-rho", "C-p-", "C-rank", "C-drop")
     ) and not name.startswith("C-ranker")
     for case in CASES[name]:
@@ -153,7 +153,7 @@ def test_claims_on_searches_and_another_encoder(name: str, model: str) -> None:
         )
         stands_in(name, ours, theirs, about)
         if ours.numbers.count(";") > 1 or name in GENERAL:
-            assert f"on {model}, not {'mBERT and XLM-R' if several else about}" in ours.numbers
+            assert f"on {model}, not {'mBERT and XLM-R' if pools_models else about}" in ours.numbers
         assert ", not " not in theirs.numbers.partition(":")[0]
 
 

@@ -90,19 +90,21 @@ ON_XNLI = [*(f"M{n}" for n in range(9, 17)), "M20", "M21"]
 def test_another_task_across_languages_does_not_test_what_is_said_of_xnli(name: str) -> None:
     holds, fails = CASES[name]
     for case in (holds, fails):
-        several = recast(case, tasks={"xnli": "pos"})
+        evidence = recast(case, tasks={"xnli": "pos"})
         if name == "M20":  # one language is no task across languages
-            several += replace(
-                several,
-                scores=tuple(replace(f, target="fr", trial=f.trial + "fr") for f in several.scores),
+            evidence += replace(
+                evidence,
+                scores=tuple(
+                    replace(f, target="fr", trial=f.trial + "fr") for f in evidence.scores
+                ),
             )
-        ours = CLAIMS[name].on(several)
+        ours = CLAIMS[name].on(evidence)
         assert (ours.verdict, ours.margin) == (UNTESTED, None)
         assert ours.numbers.startswith("about mBERT on XNLI")
         assert "on pos, not XNLI: " in ours.numbers
         assert (
             f"on {MINE}, not mBERT; on pos, not XNLI: "
-            in CLAIMS[name].on(recast(several, {MBERT: MINE})).numbers
+            in CLAIMS[name].on(recast(evidence, {MBERT: MINE})).numbers
         )
     beside = Evidence(
         scores=tuple(f for f in recast(fails, tasks={"xnli": "pos"}).scores if f.model == MBERT)

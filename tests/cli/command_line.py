@@ -12,7 +12,7 @@ class Done(NamedTuple):
     err: str
 
 
-Type = Callable[..., Done]
+RunCommand = Callable[..., Done]
 
 
 def clean(done: Done) -> bool:

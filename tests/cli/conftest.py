@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 import transformers
-from command_line import Done, Type
+from command_line import Done, RunCommand
 from tokenizers import Tokenizer
 from tokenizers import models as token_models
 
@@ -17,7 +17,7 @@ from deadhead.heads.verify.tiny import tiny
 
 
 @pytest.fixture
-def typed(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> Type:
+def run_command(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> RunCommand:
     monkeypatch.setenv("COLUMNS", "150")
 
     def run(*words: object) -> Done:

@@ -9,12 +9,14 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from command_line import Type
+from command_line import RunCommand
 
 
 @pytest.mark.slow
-def test_bench(typed: Type, bert: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    typed("prune", bert, "--random", 50, "--out", tmp_path)
+def test_bench(
+    run_command: RunCommand, bert: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    run_command("prune", bert, "--random", 50, "--out", tmp_path)
     words = (
         "bench",
         tmp_path,
@@ -29,7 +31,7 @@ def test_bench(typed: Type, bert: Path, tmp_path: Path, monkeypatch: pytest.Monk
         "--device",
         "cpu",
     )
-    result = json.loads(typed(*words, "--json").out)
+    result = json.loads(run_command(*words, "--json").out)
     rows = {r["what"]: r for r in result["rows"]}
     assert [r.split()[0] for r in rows] == [
         "heads",
@@ -48,7 +50,7 @@ def test_bench(typed: Type, bert: Path, tmp_path: Path, monkeypatch: pytest.Monk
     assert rows["peak memory bytes 2 x 16"]["model"] > 0
     assert all(len(rows[f"seconds {b} x 16"]["spread"]) == 2 for b in (1, 2))
     monkeypatch.setattr("deadhead.heads.verify.bench.bench", lambda *_, **__: result)
-    table = typed(*words).out
+    table = run_command(*words).out
     assert "MiB" in table
     assert " ms ± " in table
     assert "their ratio: the median over the rounds." in " ".join(table.split())
@@ -57,13 +59,15 @@ def test_bench(typed: Type, bert: Path, tmp_path: Path, monkeypatch: pytest.Monk
 @pytest.mark.parametrize(
     ("option", "value"), [("--batch", "0"), ("--length", "4096"), ("--repeats", "0")]
 )
-def test_bench_refuses(option: str, value: str, typed: Type, bert: Path) -> None:
-    done = typed("bench", bert, "--against", bert, option, value)
+def test_bench_refuses(option: str, value: str, run_command: RunCommand, bert: Path) -> None:
+    done = run_command("bench", bert, "--against", bert, option, value)
     assert (done.code, done.out) == (1, "")
     assert done.err.startswith("DeadheadError")
 
 
-def test_export(typed: Type, bert: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_export(
+    run_command: RunCommand, bert: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     exporting = importlib.import_module("deadhead.heads.onnx")
 
     def written(folder: str, *, onnx: Path, **_: object) -> Any:
@@ -71,7 +75,7 @@ def test_export(typed: Type, bert: Path, tmp_path: Path, monkeypatch: pytest.Mon
         return exporting.Exported(onnx, ("input_ids", "token_type_ids"), ("logits",), 2e-7, 5)
 
     monkeypatch.setattr(exporting, "exported", written)
-    done = typed("export", bert, "--onnx", tmp_path / "m.onnx", "--json")
+    done = run_command("export", bert, "--onnx", tmp_path / "m.onnx", "--json")
     facts = {
         "inputs": ["input_ids", "token_type_ids"],
         "outputs": ["logits"],
@@ -83,15 +87,15 @@ def test_export(typed: Type, bert: Path, tmp_path: Path, monkeypatch: pytest.Mon
         "bytes": 5,
         **facts,
     }
-    printed = typed("export", bert, "--onnx", tmp_path / "m.onnx", "--force").out
+    printed = run_command("export", bert, "--onnx", tmp_path / "m.onnx", "--force").out
     assert "takes input_ids, token_type_ids, gives logits" in printed
     assert f"equal to the model in {bert} on 5 batches" in printed
 
 
 def test_export_without_the_extra(
-    typed: Type, bert: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    run_command: RunCommand, bert: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setitem(sys.modules, "onnxruntime", None)
-    done = typed("export", bert, "--onnx", tmp_path / "m.onnx")
+    done = run_command("export", bert, "--onnx", tmp_path / "m.onnx")
     assert (done.code, done.out) == (1, "")
     assert '[onnx]"' in done.err

@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from command_line import Type, clean
+from command_line import RunCommand, clean
 
 import deadhead
 from deadhead import cli
@@ -17,17 +17,17 @@ from deadhead.heads import load, save
 from deadhead.heads.verify.tiny import tiny
 
 
-def test_the_version(typed: Type) -> None:
-    assert typed("--version") == (0, f"deadhead {deadhead.__version__}\n", "")
+def test_the_version(run_command: RunCommand) -> None:
+    assert run_command("--version") == (0, f"deadhead {deadhead.__version__}\n", "")
 
 
 @pytest.mark.parametrize("command", ["heads", "prune", "bench", "export"])
-def test_every_command_has_help_with_examples(command: str, typed: Type) -> None:
-    done = typed(command, "--help")
+def test_every_command_has_help_with_examples(command: str, run_command: RunCommand) -> None:
+    done = run_command(command, "--help")
     assert done.code == 0
     assert f"deadhead {command} " in done.out.split("Example")[1]
     assert "--json" in done.out
-    assert command in typed("--help").out
+    assert command in run_command("--help").out
 
 
 def test_shell_completion(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -82,24 +82,24 @@ WRONG_USAGE = [
 
 
 @pytest.mark.parametrize("words", WRONG_USAGE, ids=" ".join)
-def test_wrong_usage_ends_with_2(words: tuple[str, ...], typed: Type) -> None:
-    done = typed(*words)
+def test_wrong_usage_ends_with_2(words: tuple[str, ...], run_command: RunCommand) -> None:
+    done = run_command(*words)
     assert done.code == 2
     assert done.out == ""
     assert done.err
     assert clean(done)
 
 
-def test_heads_as_a_map(typed: Type, bert: Path) -> None:
-    done = typed("heads", bert)
+def test_heads_as_a_map(run_command: RunCommand, bert: Path) -> None:
+    done = run_command("heads", bert)
     assert (done.code, done.err) == (0, "")
     assert "BertLMHeadModel: 8 heads" in done.out
     assert done.out.count("● ● ● ●") == 2
     assert done.out.count("4 of 4") == 2
 
 
-def test_heads_as_json(typed: Type, bert: Path) -> None:
-    facts = json.loads(typed("heads", bert, "--json").out)
+def test_heads_as_json(run_command: RunCommand, bert: Path) -> None:
+    facts = json.loads(run_command("heads", bert, "--json").out)
     assert (facts["heads"], facts["removed"], facts["skipped"]) == (8, [], {})
     assert [
         (r["block"], r["layer"], r["built"], r["left"], r["width"]) for r in facts["layers"]
@@ -112,64 +112,66 @@ def test_heads_as_json(typed: Type, bert: Path) -> None:
     assert facts["layers"][0]["parameters_per_head"] == 8 * 32 * 4 + 8 * 3
 
 
-def test_heads_with_patterns(typed: Type, llama: Path) -> None:
-    done = typed("heads", llama, "--patterns", "--device", "cpu")
+def test_heads_with_patterns(run_command: RunCommand, llama: Path) -> None:
+    done = run_command("heads", llama, "--patterns", "--device", "cpu")
     assert done.out.count("8 heads, 0 (00) to 1 (99)") == 4
     assert done.out.count("highest: decoder.") == 4
-    scores = json.loads(typed("heads", llama, "--patterns", "--json").out)["patterns"]
+    scores = json.loads(run_command("heads", llama, "--patterns", "--json").out)["patterns"]
     assert [*scores] == ["previous_token", "first_token", "duplicate_token", "induction"]
     assert {len(of_heads) for of_heads in scores.values()} == {8}
-    done = typed("heads", llama, "--device", "cpu")
+    done = run_command("heads", llama, "--device", "cpu")
     assert done.code == 2
     assert "only --check and --patterns use a device" in " ".join(done.err.replace("│", "").split())
 
 
-def test_heads_of_a_pruned_model(typed: Type, bert: Path, tmp_path: Path) -> None:
-    typed("prune", bert, "--heads", "encoder.0.1,encoder.0.2", "--out", tmp_path)
-    assert "● · · ●" in typed("heads", tmp_path).out
-    assert json.loads(typed("heads", tmp_path, "--json").out)["removed"] == [
+def test_heads_of_a_pruned_model(run_command: RunCommand, bert: Path, tmp_path: Path) -> None:
+    run_command("prune", bert, "--heads", "encoder.0.1,encoder.0.2", "--out", tmp_path)
+    assert "● · · ●" in run_command("heads", tmp_path).out
+    assert json.loads(run_command("heads", tmp_path, "--json").out)["removed"] == [
         "encoder.0.1",
         "encoder.0.2",
     ]
 
 
-def test_heads_that_share_weights_are_explained(typed: Type, llama: Path, tmp_path: Path) -> None:
-    assert "Every 2 consecutive heads share one key/value head" in typed("heads", llama).out
+def test_heads_that_share_weights_are_explained(
+    run_command: RunCommand, llama: Path, tmp_path: Path
+) -> None:
+    assert "Every 2 consecutive heads share one key/value head" in run_command("heads", llama).out
     save(tiny("albert"), tmp_path)
-    assert "a removed head is removed from all of them" in typed("heads", tmp_path).out
+    assert "a removed head is removed from all of them" in run_command("heads", tmp_path).out
 
 
 @pytest.mark.parametrize("family", ["bert", "llama"])
-def test_the_check(family: str, typed: Type, request: pytest.FixtureRequest) -> None:
+def test_the_check(family: str, run_command: RunCommand, request: pytest.FixtureRequest) -> None:
     folder = request.getfixturevalue(family)
-    done = typed("heads", folder, "--check", "--json")
+    done = run_command("heads", folder, "--check", "--json")
     assert done.code == 0
     check = json.loads(done.out)["check"]
     choices = ("uneven", "a layer emptied")
     assert set(check) == {*choices, *(f"{choice}, mean fill" for choice in choices)}
     assert all(c["holds"] and c["effect"] > 0 and c["generated"] is True for c in check.values())
-    assert typed("heads", folder, "--check").out.count("yes") == 4
+    assert run_command("heads", folder, "--check").out.count("yes") == 4
 
 
 def test_a_check_that_fails_ends_with_1(
-    typed: Type, bert: Path, monkeypatch: pytest.MonkeyPatch
+    run_command: RunCommand, bert: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr("deadhead.heads.verify.proof.prune", lambda model, heads, fill: model)
-    done = typed("heads", bert, "--check", "--json")
+    done = run_command("heads", bert, "--check", "--json")
     assert done.code == 1
     assert not any(c["holds"] for c in json.loads(done.out)["check"].values())
     assert done.err.startswith("DeadheadError: the proof does not hold")
 
 
-def test_a_model_that_is_not_there(typed: Type) -> None:
-    done = typed("heads", "no/such-model-anywhere")
+def test_a_model_that_is_not_there(run_command: RunCommand) -> None:
+    done = run_command("heads", "no/such-model-anywhere")
     assert (done.code, done.out) == (1, "")
     assert "FolderError" in done.err
     assert clean(done)
 
 
-def test_coverage(typed: Type) -> None:
-    done = typed("heads", "--coverage", "--only", "bert, convbert,resnet", "--json")
+def test_coverage(run_command: RunCommand) -> None:
+    done = run_command("heads", "--coverage", "--only", "bert, convbert,resnet", "--json")
     assert done.code == 0
     rows = json.loads(done.out)
     assert [(r["model_type"], r["status"]) for r in rows] == [
@@ -181,11 +183,11 @@ def test_coverage(typed: Type) -> None:
     assert all(
         {*r} == {"model_type", "status", "reason", "mean_fill"} and r["reason"] for r in rows
     )
-    done = typed("heads", "--coverage", "--only", "bert")
+    done = run_command("heads", "--coverage", "--only", "bert")
     assert done.out.splitlines()[-2:] == ["1 pass, 0 refused, 0 n/a", "1 pass with mean fill too"]
 
 
-def test_coverage_of_an_unknown_type(typed: Type) -> None:
-    done = typed("heads", "--coverage", "--only", "brt")
+def test_coverage_of_an_unknown_type(run_command: RunCommand) -> None:
+    done = run_command("heads", "--coverage", "--only", "brt")
     assert (done.code, done.out) == (1, "")
     assert "no model type 'brt'. Did you mean 'bert'?" in done.err

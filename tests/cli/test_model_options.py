@@ -21,12 +21,12 @@ def bert(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return save(tiny("bert"), tmp_path_factory.mktemp("models") / "bert")
 
 
-def typed(*words: object) -> Result:
+def run_command(*words: object) -> Result:
     return CliRunner().invoke(app, [*map(str, words)], env={"COLUMNS": "200"})
 
 
 def test_heads(bert: Path) -> None:
-    done = typed(
+    done = run_command(
         "heads",
         bert,
         "--auto",
@@ -52,7 +52,7 @@ def test_prune(bert: Path, tmp_path: Path) -> None:
         "--out",
         tmp_path / "out",
     )
-    done = typed("prune", bert, "--heads", "encoder.0.1", *words)
+    done = run_command("prune", bert, "--heads", "encoder.0.1", *words)
     assert done.exit_code == 0, done.exception
     model = load(tmp_path / "out")
     assert type(model).__name__ == "BertForSequenceClassification"
@@ -79,7 +79,7 @@ def test_bench_and_export_hand_them_on(
     monkeypatch.setattr("deadhead.heads.verify.bench.bench", note)
     monkeypatch.setattr(sys.modules[export.__module__], "exported", note)
     command, *further = words
-    typed(command, bert, *further, "--auto", "AutoModel", "--dtype", "float16")
+    run_command(command, bert, *further, "--auto", "AutoModel", "--dtype", "float16")
     assert options.items() <= arguments.items()
 
 
@@ -91,7 +91,7 @@ def test_bench_and_export_hand_them_on(
     ],
 )
 def test_a_wrong_name(option: str, value: str, near: str, bert: Path) -> None:
-    done = typed("heads", bert, option, value)
+    done = run_command("heads", bert, option, value)
     assert isinstance(done.exception, UnknownName)
     assert value in done.exception.message
     assert near in done.exception.message
@@ -101,4 +101,4 @@ def test_a_wrong_name(option: str, value: str, near: str, bert: Path) -> None:
     "words", [("heads", "MODEL", "--device", "cpu"), ("heads", "--coverage", "--dtype", "float32"), ("export", "DIR", "--csv", "x.csv", "--auto", "AutoModel")]
 )  # fmt: skip
 def test_where_they_have_no_use(words: tuple[str, ...]) -> None:
-    assert typed(*words).exit_code == 2
+    assert run_command(*words).exit_code == 2

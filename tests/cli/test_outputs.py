@@ -16,11 +16,11 @@ from deadhead.heads import save
 from deadhead.heads.onnx import Exported
 from deadhead.heads.verify.tiny import tiny
 
-Type = Callable[..., tuple[int, str]]
+RunCommand = Callable[..., tuple[int, str]]
 
 
 @pytest.fixture
-def typed(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> Type:
+def run_command(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> RunCommand:
     """What a command answers: its exit code, and what it says on standard error."""
 
     def run(*words: object) -> tuple[int, str]:
@@ -117,7 +117,11 @@ LATER = (  # what must not be called before the output is checked
     ("words", "message"), WRONG, ids=[" ".join(words[-4:]) for words, _ in WRONG]
 )
 def test_a_wrong_output_is_refused_before_any_work(
-    words: tuple[str, ...], message: str, typed: Type, here: Path, monkeypatch: pytest.MonkeyPatch
+    words: tuple[str, ...],
+    message: str,
+    run_command: RunCommand,
+    here: Path,
+    monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     def too_late(*_: Any, **__: Any) -> None:
         raise AssertionError("loaded before the place to write to was checked")
@@ -126,29 +130,29 @@ def test_a_wrong_output_is_refused_before_any_work(
     before = everything(here)
     for name in LATER:
         monkeypatch.setattr(name, too_late)
-    code, err = typed(*words)
+    code, err = run_command(*words)
     assert code == 1
     assert message in err
     assert everything(here) == before
 
 
 def test_a_read_only_folder_is_refused(
-    typed: Type, here: Path, monkeypatch: pytest.MonkeyPatch
+    run_command: RunCommand, here: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(os, "access", lambda *_: False)
-    code, err = typed(*PRUNE, "--out", "small")
+    code, err = run_command(*PRUNE, "--out", "small")
     assert code == 1
     assert "--out small: . is not writable" in err
 
 
 def test_only_the_output_folder_needs_to_be_writable(
-    typed: Type, here: Path, monkeypatch: pytest.MonkeyPatch
+    run_command: RunCommand, here: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """An existing folder needs no writable parent; a read-only one is refused before the work."""
     monkeypatch.setattr(
         os, "access", lambda place, mode: Path(place).name == "empty" or not mode & os.W_OK
     )
-    code, err = typed(*PRUNE, "--out", "empty")
+    code, err = run_command(*PRUNE, "--out", "empty")
     assert code == 0, err
     monkeypatch.setattr(
         os, "access", lambda place, mode: Path(place).name != "full" or not mode & os.W_OK
@@ -157,7 +161,7 @@ def test_only_the_output_folder_needs_to_be_writable(
         "deadhead.heads.prune_saved.load",
         lambda *_, **__: pytest.fail("loaded before the folder was checked"),
     )
-    code, err = typed(*PRUNE, "--out", "full", "--force")
+    code, err = run_command(*PRUNE, "--out", "full", "--force")
     assert code == 1
     assert "--out full: full is not writable." in err
 
@@ -167,9 +171,11 @@ def test_a_device_in_a_read_only_folder_is_accepted(monkeypatch: pytest.MonkeyPa
     check_file(Path(os.devnull), "--out", "ranking.json", force=False)
 
 
-def test_an_empty_folder_is_accepted_and_a_full_one_with_force(typed: Type, here: Path) -> None:
+def test_an_empty_folder_is_accepted_and_a_full_one_with_force(
+    run_command: RunCommand, here: Path
+) -> None:
     for words in (("empty",), ("full", "--force")):
-        code, err = typed(*PRUNE, "--out", *words)
+        code, err = run_command(*PRUNE, "--out", *words)
         assert code == 0, err
         assert (here / words[0] / "config.json").is_file()
     assert (here / "full" / "note.txt").read_text() == "mine"
@@ -181,19 +187,19 @@ def exported(folder: Path, *, onnx: Path, **_: object) -> Exported:
 
 
 def test_a_file_is_overwritten_with_force(
-    typed: Type, here: Path, monkeypatch: pytest.MonkeyPatch
+    run_command: RunCommand, here: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr("deadhead.heads.onnx.exported", exported)
-    assert typed("export", "model", "--onnx", "old.json", "--force")[0] == 0
+    assert run_command("export", "model", "--onnx", "old.json", "--force")[0] == 0
     assert (here / "old.json").read_bytes() == b"graph"
 
 
 def test_a_model_and_a_study_are_not_exported_at_once(
-    typed: Type, here: Path, monkeypatch: pytest.MonkeyPatch
+    run_command: RunCommand, here: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     before = everything(here)
     monkeypatch.setattr("deadhead.heads.onnx.exported", exported)
-    code, err = typed("export", "model", "--onnx", "m.onnx", "--csv", "m.csv")
+    code, err = run_command("export", "model", "--onnx", "m.onnx", "--csv", "m.csv")
     assert code == 2
     assert "--onnx is for a model, --csv and --parquet are for a study" in " ".join(
         err.replace("│", " ").split()
@@ -201,6 +207,8 @@ def test_a_model_and_a_study_are_not_exported_at_once(
     assert everything(here) == before
 
 
-def test_no_tokenizer_is_invented_for_a_model_without_one(typed: Type, here: Path) -> None:
-    assert typed(*PRUNE, "--out", "small")[0] == 0
+def test_no_tokenizer_is_invented_for_a_model_without_one(
+    run_command: RunCommand, here: Path
+) -> None:
+    assert run_command(*PRUNE, "--out", "small")[0] == 0
     assert not [*(here / "small").glob("tokenizer*")]

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 import transformers
-from command_line import Type, clean
+from command_line import RunCommand, clean
 
 from deadhead.heads import discover, load
 
@@ -21,8 +21,10 @@ WAYS = [
 
 
 @pytest.mark.parametrize(("how", "missing"), WAYS, ids=[" ".join(w) for w, _ in WAYS])
-def test_prune(how: tuple[str, ...], missing: int, typed: Type, bert: Path, tmp_path: Path) -> None:
-    done = typed("prune", bert, *how, "--out", tmp_path, "--json")
+def test_prune(
+    how: tuple[str, ...], missing: int, run_command: RunCommand, bert: Path, tmp_path: Path
+) -> None:
+    done = run_command("prune", bert, *how, "--out", tmp_path, "--json")
     assert (done.code, done.err) == (0, "")
     facts = json.loads(done.out)
     model = load(tmp_path)
@@ -38,11 +40,11 @@ def test_prune(how: tuple[str, ...], missing: int, typed: Type, bert: Path, tmp_
 
 @pytest.mark.parametrize("form", ["compact", "padded"])
 def test_prune_drops_the_bias_of_emptied_layers_with_a_flag(
-    form: str, typed: Type, bert: Path, tmp_path: Path
+    form: str, run_command: RunCommand, bert: Path, tmp_path: Path
 ) -> None:
     for name, words in (("kept", ()), ("dropped", ("--drop-output-bias",))):
         assert (
-            typed(
+            run_command(
                 "prune",
                 bert,
                 "--layers",
@@ -62,10 +64,10 @@ def test_prune_drops_the_bias_of_emptied_layers_with_a_flag(
     assert [bool(bias.any()) for bias in biases] == [True, False]
 
 
-def test_the_same_seed_the_same_heads(typed: Type, bert: Path, tmp_path: Path) -> None:
+def test_the_same_seed_the_same_heads(run_command: RunCommand, bert: Path, tmp_path: Path) -> None:
     def drawn(seed: int) -> list[str]:
         return json.loads(
-            typed(
+            run_command(
                 "prune",
                 bert,
                 "--random",
@@ -84,14 +86,16 @@ def test_the_same_seed_the_same_heads(typed: Type, bert: Path, tmp_path: Path) -
 
 
 @pytest.mark.parametrize("which", ["lowest", "highest"])
-def test_prune_by_a_ranking(which: str, typed: Type, bert: Path, tmp_path: Path) -> None:
+def test_prune_by_a_ranking(
+    which: str, run_command: RunCommand, bert: Path, tmp_path: Path
+) -> None:
     from deadhead.ranking import Ranking
 
     layout = discover(load(bert))
     Ranking(
         scores={h: float(i) for i, h in enumerate(layout)}, layout=layout, method="by hand"
     ).save(tmp_path / "ranking.json")
-    done = typed(
+    done = run_command(
         "prune",
         bert,
         f"--{which}",
@@ -109,7 +113,7 @@ def test_prune_by_a_ranking(which: str, typed: Type, bert: Path, tmp_path: Path)
 
 @pytest.mark.parametrize("heads", [2, 6])
 def test_a_ranking_of_another_model_is_refused(
-    heads: int, typed: Type, bert: Path, tmp_path: Path
+    heads: int, run_command: RunCommand, bert: Path, tmp_path: Path
 ) -> None:
     from deadhead.layout import HeadLayout
     from deadhead.ranking import Ranking
@@ -118,7 +122,7 @@ def test_a_ranking_of_another_model_is_refused(
     Ranking(
         scores={h: float(i) for i, h in enumerate(layout)}, layout=layout, method="by hand"
     ).save(tmp_path / "r.json")
-    done = typed(
+    done = run_command(
         "prune", bert, "--lowest", 2, "--ranking", tmp_path / "r.json", "--out", tmp_path / "out"
     )
     assert (done.code, done.out) == (1, "")
@@ -129,7 +133,9 @@ def test_a_ranking_of_another_model_is_refused(
     assert not (tmp_path / "out").exists()
 
 
-def test_a_ranking_serves_the_pruned_model_too(typed: Type, bert: Path, tmp_path: Path) -> None:
+def test_a_ranking_serves_the_pruned_model_too(
+    run_command: RunCommand, bert: Path, tmp_path: Path
+) -> None:
     from deadhead.ranking import Ranking
 
     layout = discover(load(bert))
@@ -138,7 +144,7 @@ def test_a_ranking_serves_the_pruned_model_too(typed: Type, bert: Path, tmp_path
     ).save(tmp_path / "r.json")
     for model, out in ((bert, tmp_path / "once"), (tmp_path / "once", tmp_path / "twice")):
         assert (
-            typed(
+            run_command(
                 "prune", model, "--lowest", 2, "--ranking", tmp_path / "r.json", "--out", out
             ).code
             == 0
@@ -146,19 +152,23 @@ def test_a_ranking_serves_the_pruned_model_too(typed: Type, bert: Path, tmp_path
     assert discover(load(tmp_path / "twice")).removed == tuple(layout)[:4]
 
 
-def test_prune_prints_what_it_did(typed: Type, bert: Path, tmp_path: Path) -> None:
-    done = typed("prune", bert, "--heads", "encoder.0.1", "--out", tmp_path, "--form", "padded")
+def test_prune_prints_what_it_did(run_command: RunCommand, bert: Path, tmp_path: Path) -> None:
+    done = run_command(
+        "prune", bert, "--heads", "encoder.0.1", "--out", tmp_path, "--form", "padded"
+    )
     assert done.out.startswith("1 of 8 heads removed, ")
     assert str(tmp_path) in done.out
     assert len(discover(transformers.AutoModel.from_pretrained(tmp_path))) == 8
     assert len(discover(load(tmp_path))) == 7
 
 
-def test_prune_fills_with_the_means_of_a_text(typed: Type, bert: Path, tmp_path: Path) -> None:
+def test_prune_fills_with_the_means_of_a_text(
+    run_command: RunCommand, bert: Path, tmp_path: Path
+) -> None:
     text, heads = tmp_path / "text.txt", ("--heads", "encoder.0.1,encoder.1.2")
     text.write_text("hello\nhello hello hello world\n")
     for out, flags in (("plain", ()), ("filled", ("--fill", "mean", "--text", text))):
-        done = typed("prune", bert, *heads, *flags, "--out", tmp_path / out)
+        done = run_command("prune", bert, *heads, *flags, "--out", tmp_path / out)
         assert (done.code, done.err) == (0, "")
     plain, filled = (load(tmp_path / name) for name in ("plain", "filled"))
     assert filled.config.deadhead["filled_output_biases"] == {"encoder": [0, 1]}
@@ -205,9 +215,9 @@ REFUSED = [
 
 @pytest.mark.parametrize(("how", "message"), REFUSED, ids=[" ".join(h) for h, _ in REFUSED])
 def test_prune_refuses_with_1_and_writes_nothing(
-    how: tuple[str, ...], message: str, typed: Type, bert: Path, tmp_path: Path
+    how: tuple[str, ...], message: str, run_command: RunCommand, bert: Path, tmp_path: Path
 ) -> None:
-    done = typed("prune", bert, *how, "--out", tmp_path / "out")
+    done = run_command("prune", bert, *how, "--out", tmp_path / "out")
     assert (done.code, done.out) == (1, "")
     assert message in done.err
     assert done.err
@@ -215,15 +225,17 @@ def test_prune_refuses_with_1_and_writes_nothing(
     assert not (tmp_path / "out").exists()
 
 
-def test_prune_does_not_split_a_group(typed: Type, llama: Path, tmp_path: Path) -> None:
-    done = typed("prune", llama, "--heads", "decoder.0.1", "--out", tmp_path / "out")
+def test_prune_does_not_split_a_group(run_command: RunCommand, llama: Path, tmp_path: Path) -> None:
+    done = run_command("prune", llama, "--heads", "decoder.0.1", "--out", tmp_path / "out")
     assert done.code == 1
     assert "GroupError" in done.err
     assert "Hint: remove whole groups" in done.err
 
 
 @pytest.mark.parametrize("claimed", ["float32", "bfloat16", None])
-def test_prune_prints_what_it_kept(claimed: str | None, typed: Type, tmp_path: Path) -> None:
+def test_prune_prints_what_it_kept(
+    claimed: str | None, run_command: RunCommand, tmp_path: Path
+) -> None:
     """The precision of the source, and its files; that weights are not what config.json says is one line on standard error."""
     build = transformers.BertModel(
         transformers.BertConfig(
@@ -236,7 +248,7 @@ def test_prune_prints_what_it_kept(claimed: str | None, typed: Type, tmp_path: P
         json.dumps({**config, "dtype": claimed, "architectures": ["BertForTokenClassification"]})
     )
     (tmp_path / "model" / "LICENSE").write_text("kept")
-    done = typed("prune", tmp_path / "model", "--random", 50, "--out", tmp_path / "out")
+    done = run_command("prune", tmp_path / "model", "--random", 50, "--out", tmp_path / "out")
     assert (done.code, len(done.err.splitlines())) == (0, 1)
     assert done.err.startswith(
         f"note: config.json of {tmp_path / 'model'} names BertForTokenClassification, but the weights are those of"
@@ -258,6 +270,6 @@ def test_prune_prints_what_it_kept(claimed: str | None, typed: Type, tmp_path: P
         "float32",
         "--json",
     )
-    facts = json.loads(typed(*words).out)
+    facts = json.loads(run_command(*words).out)
     assert (facts["dtype"], facts["kept_files"]) == ("float32", ["LICENSE"])
     assert facts["bytes"] == (tmp_path / "other" / "model.safetensors").stat().st_size

@@ -1,4 +1,4 @@
-"""The code blocks of a page, and how each is run: Python statement by statement, commands through the real `main`.
+"""The code blocks of a page, and how each runs: Python by statement, commands through `main`.
 
     ```python              run in order, one namespace per page; `print(...)  # this` must print this
     ```sh                  commands; those of deadhead are run, others (pip, git, make) are looked up
@@ -6,8 +6,8 @@
     ```yaml title="FILE"   any block with a title is written to that file first
     ```text, ```           not run; commands of deadhead in it must still parse
 
-`...` in what is said to be printed stands for anything. `deadhead run` runs its trials in this process unless the page says
-otherwise: that those in others give the same records is tested elsewhere, and each of them would load torch anew.
+`...` in the expected output matches anything. `deadhead run` runs its trials in this process unless
+the page says otherwise: other tests compare executors, and each process would load torch again.
 """
 
 from __future__ import annotations
@@ -27,18 +27,18 @@ import yaml
 
 ROOT = Path(__file__).parents[2]
 FENCE = re.compile(r"^```([a-z]*)([^\n]*)\n(.*?)^```$", re.M | re.S)
-SPOKEN = re.compile(r"^[A-Z]\w+\(.*\)$")  # an object as it prints itself, beside an assignment
-ELSEWHERE = (
+REPR = re.compile(r"^[A-Z]\w+\(.*\)$")  # an object as it prints itself, beside an assignment
+NOT_RUN = (
     "git clone",
     "cd ",
     "python -m venv ",
     "source ",
-)  # what a page may ask for and no test can run
+)  # commands that a page may have and no test can run
 
 
 @dataclass(frozen=True)
 class Block:
-    """One code block: its language, the file it is to be kept in, its text, and the line it begins at."""
+    """One code block: its language, its file if it has a title, its text and its first line."""
 
     tag: str
     file: str
@@ -48,10 +48,10 @@ class Block:
 
 def blocks(page: Path) -> list[Block]:
     source = page.read_text(encoding="utf-8")
-    found = []
+    result = []
     for fence in FENCE.finditer(source):
         title = re.search(r'title="([^"]+)"', fence[2])
-        found.append(
+        result.append(
             Block(
                 fence[1],
                 title[1] if title else "",
@@ -59,22 +59,22 @@ def blocks(page: Path) -> list[Block]:
                 source.count("\n", 0, fence.start()) + 2,
             )
         )
-    return found
+    return result
 
 
-def same(said: str, met: str) -> bool:
-    """Whether the output is what the page says; white space does not count, and `...` is anything."""
-    words = [re.escape(word).replace(re.escape("..."), ".*") for word in said.split()]
+def same(expected: str, output: str) -> bool:
+    """Whether the output is as expected; white space does not count, `...` matches anything."""
+    words = [re.escape(word).replace(re.escape("..."), ".*") for word in expected.split()]
     return (
         re.fullmatch(
-            r"\s*" + r"\s+".join(words).replace(r"\s+.*\s+", r"\s(.*\s)?") + r"\s*", met, re.S
+            r"\s*" + r"\s+".join(words).replace(r"\s+.*\s+", r"\s(.*\s)?") + r"\s*", output, re.S
         )
         is not None
     )
 
 
 def run_block(block: Block, names: dict[str, Any], folder: Path) -> None:
-    """Run one block in the folder; an AssertionError where it does not do what the page says."""
+    """Run one block in the folder; raise AssertionError where the page is wrong."""
     if block.file:
         (folder / block.file).parent.mkdir(parents=True, exist_ok=True)
         (folder / block.file).write_text(block.text, encoding="utf-8")
@@ -85,13 +85,15 @@ def run_block(block: Block, names: dict[str, Any], folder: Path) -> None:
     elif block.tag == "yaml":
         yaml.safe_load(block.text)
     elif block.tag in ("sh", "console"):
-        for line, said in commands(block):
-            code, met = run_command(line)
-            assert said is not None or code == 0, f"`{line}` ends with {code}:\n{met}"
-            assert said is None or same(said, met), f"`{line}` prints\n{met}\nand not\n{said}"
+        for line, expected in commands(block):
+            code, output = run_command(line)
+            assert expected is not None or code == 0, f"`{line}` ends with {code}:\n{output}"
+            assert expected is None or same(expected, output), (
+                f"`{line}` prints\n{output}\nand not\n{expected}"
+            )
     else:
         assert block.tag in ("text", "", "latex"), (
-            f"line {block.line}: nobody knows how to run {block.tag!r}"
+            f"line {block.line}: expected a known language, got {block.tag!r}"
         )
         for line in block.text.splitlines():
             if line.startswith("deadhead "):
@@ -101,19 +103,19 @@ def run_block(block: Block, names: dict[str, Any], folder: Path) -> None:
 def run_python(block: Block, names: dict[str, Any]) -> None:
     lines = block.text.splitlines()
     for statement in ast.parse(block.text).body:
-        said = (
+        expected = (
             lines[statement.end_lineno - 1][statement.end_col_offset :].partition("# ")[2].strip()
         )  # type: ignore[operator]
-        said = (
-            said
+        expected = (
+            expected
             if statement.end_lineno == statement.lineno or isinstance(statement, ast.Expr)
             else ""
         )
-        code, met = ast.get_source_segment(block.text, statement) or "", io.StringIO()
-        with contextlib.redirect_stdout(met):
+        code, output = ast.get_source_segment(block.text, statement) or "", io.StringIO()
+        with contextlib.redirect_stdout(output):
             if isinstance(statement, ast.Expr):
                 value = eval(compile(code, f"line {block.line}", "eval"), names)
-                met.write("" if value is None else repr(value))
+                output.write("" if value is None else repr(value))
             else:
                 exec(compile(code, f"line {block.line}", "exec"), names)
                 value = (
@@ -121,21 +123,23 @@ def run_python(block: Block, names: dict[str, Any]) -> None:
                     if isinstance(statement, ast.Assign)
                     else None
                 )
-                met.write(repr(value) if SPOKEN.match(said) else "")
+                output.write(repr(value) if REPR.match(expected) else "")
         if (
-            not said
+            not expected
             and hasattr(statement, "body")
             and not isinstance(statement, ast.FunctionDef | ast.ClassDef)
         ):
-            said = "\n".join(_printed(statement, lines))
-        elif not _shows(statement) and not SPOKEN.match(said):
+            expected = "\n".join(_printed(statement, lines))
+        elif not _shows(statement) and not REPR.match(expected):
             continue
-        if said:
-            assert same(said, met.getvalue()), f"`{code}` gives\n{met.getvalue()}\nand not\n{said}"
+        if expected:
+            assert same(expected, output.getvalue()), (
+                f"`{code}` gives\n{output.getvalue()}\nand not\n{expected}"
+            )
 
 
 def _printed(statement: ast.stmt, lines: list[str]) -> Iterator[str]:
-    """What the prints inside a statement, such as those of a `try`, are said to print."""
+    """The expected output of the prints inside a statement, such as a `try`."""
     for inner in ast.walk(statement):
         if isinstance(inner, ast.Expr) and isinstance(inner.value, ast.Call) and _shows(inner):
             yield (
@@ -146,7 +150,7 @@ def _printed(statement: ast.stmt, lines: list[str]) -> Iterator[str]:
 
 
 def _shows(statement: ast.stmt) -> bool:
-    """Whether the comment beside it is what it shows: a print, or a bare value; beside other calls it says what they are for."""
+    """Whether the comment is the output: after a print or a bare value, not after other calls."""
     if not isinstance(statement, ast.Expr):
         return False
     return (
@@ -156,12 +160,12 @@ def _shows(statement: ast.stmt) -> bool:
 
 
 def commands(block: Block) -> Iterator[tuple[str, str | None]]:
-    """The commands of a block, each with what it is said to print: None where nothing is said."""
+    """The commands of a block, each with its expected output, or None."""
     text = block.text.replace("\\\n", " ")
     if block.tag == "console":
         for part in re.split(r"^\$ ", text, flags=re.M)[1:]:
-            line, _, said = part.partition("\n")
-            yield line.strip(), said.strip() or None
+            line, _, expected = part.partition("\n")
+            yield line.strip(), expected.strip() or None
     else:
         yield from (
             (line.strip(), None)
@@ -175,61 +179,63 @@ def words(line: str) -> list[str]:
 
 
 def run_command(line: str) -> tuple[int, str]:
-    """What a command of deadhead answers; of any other, whether what it names is there."""
-    given = words(line)
-    if given[0] != "deadhead":
-        look_up(line, given)
+    """Exit code and output of a deadhead command; for others, check that their targets exist."""
+    arguments = words(line)
+    if arguments[0] != "deadhead":
+        look_up(line, arguments)
         return 0, ""
     from deadhead.cli import main
 
-    given += ["--executor", "serial"] if given[1] == "run" and "--executor" not in given else []
-    met, before = io.StringIO(), sys.argv
-    sys.argv = given
+    arguments += (
+        ["--executor", "serial"] if arguments[1] == "run" and "--executor" not in arguments else []
+    )
+    output, before = io.StringIO(), sys.argv
+    sys.argv = arguments
     try:
-        with contextlib.redirect_stdout(met), contextlib.redirect_stderr(met):
+        with contextlib.redirect_stdout(output), contextlib.redirect_stderr(output):
             main()
         code = 0
     except SystemExit as end:
         code = int(end.code or 0)
     finally:
         sys.argv = before
-    return code, met.getvalue()
+    return code, output.getvalue()
 
 
-def look_up(line: str, given: list[str]) -> None:
-    if given[0] == "make":
-        assert re.search(rf"^{given[1]}:", (ROOT / "Makefile").read_text(encoding="utf-8"), re.M), (
-            f"no target: {line}"
-        )
-    elif given[:2] == ["pip", "install"]:
+def look_up(line: str, arguments: list[str]) -> None:
+    if arguments[0] == "make":
+        assert re.search(
+            rf"^{arguments[1]}:", (ROOT / "Makefile").read_text(encoding="utf-8"), re.M
+        ), f"no target: {line}"
+    elif arguments[:2] == ["pip", "install"]:
         project = (ROOT / "pyproject.toml").read_text(encoding="utf-8")
         for extra in re.findall(r"\[([\w,]+)\]", line):
-            assert all(re.search(rf"^{one} = \[", project, re.M) for one in extra.split(",")), (
+            assert all(re.search(rf"^{name} = \[", project, re.M) for name in extra.split(",")), (
                 f"no such extra: {line}"
             )
-    elif given[0] == "sbatch":
-        assert any((ROOT / word).is_file() for word in given), f"no such script: {line}"
+    elif arguments[0] == "sbatch":
+        assert any((ROOT / word).is_file() for word in arguments), f"no such script: {line}"
     else:
-        assert line.startswith(ELSEWHERE), f"nobody knows whether this works: {line}"
+        assert line.startswith(NOT_RUN), f"expected a command that this test knows, got {line}"
 
 
 def parse(line: str) -> None:
-    """A command that is not run: it exists, and takes these options."""
+    """Check that a command which is not run exists and takes these options."""
     from typer.main import get_command
 
     from deadhead.cli import app
 
-    command, given = (
+    command, arguments = (
         get_command(app),
         [word for word in words(line)[1:] if word not in ("[OPTIONS]", "...")],
     )
     while hasattr(command, "commands"):
-        if not given or given[0].startswith("-"):
+        if not arguments or arguments[0].startswith("-"):
             return
-        assert given[0] in command.commands, f"there is no command {given[0]!r}: {line}"
-        command, given = command.commands[given[0]], given[1:]
+        assert arguments[0] in command.commands, f"there is no command {arguments[0]!r}: {line}"
+        command, arguments = command.commands[arguments[0]], arguments[1:]
     try:
-        command.make_context(command.name, given)
+        command.make_context(command.name, arguments)
     except SystemExit:
         return
     except Exception as problem:

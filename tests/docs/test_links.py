@@ -26,7 +26,7 @@ def anchors(page: Path) -> set[str]:
 
 
 def dead(page: Path) -> list[str]:
-    found = []
+    broken = []
     for link in LINK.findall(prose(page)):
         path, _, anchor = link.partition("#")
         target = page if not path else (page.parent / path)
@@ -34,8 +34,8 @@ def dead(page: Path) -> list[str]:
             target.exists()
             and (not anchor or (target.suffix == ".md" and anchor in anchors(target)))
         ):
-            found.append(link)
-    return found
+            broken.append(link)
+    return broken
 
 
 @pytest.mark.parametrize("page", PAGES, ids=lambda page: str(page.relative_to(ROOT)))

@@ -11,8 +11,8 @@ from doc_blocks import ROOT
 
 
 @cache
-def made() -> Any:
-    """The script, with each list made once."""
+def script() -> Any:
+    """The script, with each list generated once."""
     spec = importlib.util.spec_from_file_location("make_docs", ROOT / "docs" / "make.py")
     assert spec is not None
     assert spec.loader is not None
@@ -24,7 +24,7 @@ def made() -> Any:
 
 @pytest.mark.parametrize("which", ["commands", "recipes"])
 def test_not_stale(which: str) -> None:
-    now = getattr(made(), which)()
+    now = getattr(script(), which)()
     kept = (ROOT / "docs" / "reference" / f"{which}.md").read_text(encoding="utf-8")
     if now != kept:  # a line, not the difference of two long pages
         pytest.fail(f"docs/reference/{which}.md is stale: run `make docs`", pytrace=False)
@@ -36,7 +36,7 @@ def test_all_are_there() -> None:
     from deadhead.cli import app
     from deadhead.studies import built_in
 
-    text, listed = made().commands(), made().recipes()
+    text, listed = script().commands(), script().recipes()
     assert all(
         f"## deadhead {name}" in text for name in get_command(app).commands if name != "data"
     )

@@ -43,17 +43,17 @@ def test_a_head_is_shown_by_its_strongest_position() -> None:
 def test_heat_maps(positions: tuple[int | None, ...]) -> None:
     from rich.console import Console
 
-    shown = effects(positions)
+    result = effects(positions)
     console = Console(width=200)
     with console.capture() as capture:
-        console.print(shown)
+        console.print(result)
     assert "from clean into corrupt (clean 3, corrupt 1)" in capture.get()
     assert ("strongest position" in capture.get()) == (positions != (None,))
     assert " 99 " in capture.get()
-    html = shown._repr_html_()
+    html = result._repr_html_()
     assert html.count("encoder.") == len(HEADS)
     assert "encoder.1.1: " in html
-    chart = shown.plot().to_dict()
+    chart = result.plot().to_dict()
     assert "corrupt" in chart["title"]
     text = str(chart)
     assert text.count("'effect'" if positions[0] == 0 else "'score'") >= len(HEADS) * len(positions)

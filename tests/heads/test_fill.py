@@ -141,14 +141,14 @@ def test_soft_gates_and_gates_of_each_example(family: str, kind: str) -> None:
         for b in layout.blocks
     }
     with gated(model, {b: g[0] for b, g in soft.items()}, fill=fill, seed=5):
-        alike = answers(model, batch)
+        shared = answers(model, batch)
     numbers = {head: soft[head.block][0, head.layer, head.index] for head in layout}
-    assert apart(alike, blended(model, batch, numbers, by_hand)) < 10 * limit(model)
+    assert apart(shared, blended(model, batch, numbers, by_hand)) < 10 * limit(model)
     with gated(model, soft, fill=fill, seed=5):
         apiece = answers(model, batch)
     rows = {h: soft[h.block][:, h.layer, h.index].view(2, 1, 1) for h in layout}
     assert apart(apiece, blended(model, batch, rows, by_hand)) < 10 * limit(model)
-    assert apart(alike, apiece) > 1e-3
+    assert apart(shared, apiece) > 1e-3
 
 
 @pytest.mark.parametrize("kind", KINDS[1:])

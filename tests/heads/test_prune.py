@@ -188,7 +188,7 @@ SPEAKERS = [
 ]
 
 
-def spoken(model: Any, **how: Any) -> torch.Tensor:
+def generated(model: Any, **how: Any) -> torch.Tensor:
     prompt = {
         k: v.to(model.dtype) if isinstance(v, torch.Tensor) and v.is_floating_point() else v
         for k, v in (prompt_for(model) or {}).items()
@@ -204,15 +204,15 @@ def spoken(model: Any, **how: Any) -> torch.Tensor:
 def test_generation_with_cache(kind: str, beams: int) -> None:
     """Layer 0 of every block (so also of the cross attention) is emptied, the rest is thinned."""
     model = built(kind)
-    layout, free = discover(model), spoken(model, num_beams=beams)
+    layout, free = discover(model), generated(model, num_beams=beams)
     cut_heads = [h for b in layout.blocks for h in layout.of(b)[0].heads] + [
         h for b in layout.blocks for h in layout.of(b)[1].groups[0]
     ]
     with gated(model, closed=cut_heads):
-        text = spoken(model, num_beams=beams)
+        text = generated(model, num_beams=beams)
     prune(model, cut_heads)
-    assert torch.equal(text, spoken(model, num_beams=beams, use_cache=True))
-    assert torch.equal(text, spoken(model, num_beams=beams, use_cache=False))
+    assert torch.equal(text, generated(model, num_beams=beams, use_cache=True))
+    assert torch.equal(text, generated(model, num_beams=beams, use_cache=False))
     assert not torch.equal(text, free)
 
 
@@ -278,7 +278,7 @@ def test_a_static_cache_works_with_an_emptied_layer() -> None:
     model = build("llama")
     prune(model, [f"decoder.0.{i}" for i in range(4)])
     assert torch.equal(
-        spoken(model), spoken(model, cache_implementation="static", disable_compile=True)
+        generated(model), generated(model, cache_implementation="static", disable_compile=True)
     )
 
 

@@ -228,7 +228,7 @@ def test_a_model_by_brute_force() -> None:
     assert scores.details["full"] == pytest.approx(value(frozenset()))
 
 
-def said(model: Any, batch: dict[str, torch.Tensor]) -> tuple[int, int]:
+def correct_tokens(model: Any, batch: dict[str, torch.Tensor]) -> tuple[int, int]:
     shifted = model.config.model_type == "opt"
     logits = model(**{k: v for k, v in batch.items() if k != "labels"}).logits
     logits, labels = (
@@ -265,7 +265,7 @@ def test_many_sets_in_one_pass_are_worth_what_each_is_alone(family: str) -> None
         alone = []
         for closed in sets:
             with gated(model, closed=closed), torch.no_grad():
-                right, of = said(model, data[0])
+                right, of = correct_tokens(model, data[0])
                 alone.append(
                     right / of
                     if kind == "accuracy"
@@ -294,7 +294,7 @@ def test_closed_heads_can_be_filled_with_their_means(case: Any, measure: str) ->
                 losses = [example_losses(setup.model, batch) for batch in data]
                 alone = -float(torch.cat(losses).mean())
             else:
-                counts = [said(setup.model, batch) for batch in data]
+                counts = [correct_tokens(setup.model, batch) for batch in data]
                 alone = sum(right for right, _ in counts) / sum(of for _, of in counts)
         assert value == pytest.approx(alone, abs=1e-9)
     assert filled != zero

@@ -29,7 +29,7 @@ COLUMNS = ("model", "task", "source", "target", "setting", "remove", "arm")
 def in_words(recipe: Recipe) -> set[tuple[tuple[str, str], ...]]:
     """Every cell of a recipe in every language scored, by the columns of published files."""
     fixed: dict[str, Any] = recipe.data.get("fixed") or {}
-    found = set()
+    cells_in_words = set()
     for cell in recipe.cells:
         fields = {**fixed, **cell.labels}
         train = str(label_of(fields.get("train", fields["source"])))
@@ -43,8 +43,8 @@ def in_words(recipe: Recipe) -> set[tuple[tuple[str, str], ...]]:
                 "steps", ()
             ):  # the ways to use several rankings are arms of the paper's table
                 labels |= {"source": train, "arm": way(labels, fields)}
-            found.add(tuple(sorted(labels.items())))
-    return found
+            cells_in_words.add(tuple(sorted(labels.items())))
+    return cells_in_words
 
 
 def way(labels: dict[str, str], fields: dict[str, Any]) -> str:
@@ -68,17 +68,17 @@ def test_every_table_of_the_papers_has_its_numbers() -> None:
 
 @pytest.mark.parametrize(("name", "file"), NUMBERS)
 def test_no_number_is_orphaned(name: str, file: str) -> None:
-    cells, found = in_words(load(name)), rows(name, file)
-    columns = [column for column in COLUMNS if column in found[0]]
+    cells, published = in_words(load(name)), rows(name, file)
+    columns = [column for column in COLUMNS if column in published[0]]
     known = {tuple((key, value) for key, value in cell if key in columns) for cell in cells}
     orphans = [
         row
-        for row in found
+        for row in published
         if tuple(sorted((column, row[column]) for column in columns)) not in known
     ]
-    assert not orphans, f"{len(orphans)} of {len(found)}: {orphans[:3]}"
-    assert len({tuple(row[column] for column in columns) for row in found}) == len(
-        found
+    assert not orphans, f"{len(orphans)} of {len(published)}: {orphans[:3]}"
+    assert len({tuple(row[column] for column in columns) for row in published}) == len(
+        published
     )  # no two rows for one cell
 
 

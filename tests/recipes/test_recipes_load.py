@@ -95,15 +95,15 @@ def test_titles_name_no_other_metric_than_is_shown(name: str | Path) -> None:
     tasks = {str(trial.get("task")) for trial in recipe.trials}
     for one in (*recipe.data.get("tables", ()), *recipe.data.get("figures", ())):
         only = (one.get("where") or {}).get("task") or tasks
-        shown = {
+        metrics = {
             metric_words(task_of(task).metric)
             for task in ({only} if isinstance(only, str) else only)
         }
-        found = {
+        names = {
             text if text == "BLEU" else text[0].lower() + text[1:]
             for text in NAMES.findall(one["title"])
         }
-        assert found <= (shown if len(shown) == 1 else set()), one["title"]
+        assert names <= (metrics if len(metrics) == 1 else set()), one["title"]
 
 
 STEPS = "steps: [prune, finetune, evaluate]\n"

@@ -75,16 +75,16 @@ def test_table1() -> None:
 @pytest.mark.parametrize("draw", [0, 1, 2])
 def test_table1_takes_as_many_heads_from_every_component(draw: int) -> None:
     for trial in load("weak-link/table1").trials:
-        if (found := Removal.parse(trial.get("remove"))) and trial.get("draw") == draw:
-            percent = found.amount
-            gone = choose(found.strategy, TRANSFORMER, percent, seed=draw, **found.options)
-            assert Counter(head.block for head in gone) == dict.fromkeys(
+        if (removal := Removal.parse(trial.get("remove"))) and trial.get("draw") == draw:
+            percent = removal.amount
+            removed = choose(removal.strategy, TRANSFORMER, percent, seed=draw, **removal.options)
+            assert Counter(head.block for head in removed) == dict.fromkeys(
                 ("encoder", "cross", "decoder"), TABLE1[percent] // 3
             )
             if percent == 87:  # one head is left in each of the 18 layers
-                assert set(Counter((head.block, head.layer) for head in gone).values()) == {7}
+                assert set(Counter((head.block, head.layer) for head in removed).values()) == {7}
             if percent == 81:  # nine are left in each component
-                assert len(gone) == 144 - 27
+                assert len(removed) == 144 - 27
 
 
 def test_table2() -> None:
@@ -98,10 +98,10 @@ def test_table2() -> None:
 
 def test_table2_strings_keep_what_they_say() -> None:
     for percent, both in TABLE2.items():
-        gone = [len(choose("per_layer", TRANSFORMER, string)) for string in both]
-        assert gone[0] == gone[1]  # the two of a row differ in where, not in how many
+        removed = [len(choose("per_layer", TRANSFORMER, string)) for string in both]
+        assert removed[0] == removed[1]  # the two of a row differ in where, not in how many
         assert (
-            abs(100 * gone[0] / 144 - percent) < 2.6
+            abs(100 * removed[0] / 144 - percent) < 2.6
         )  # the paper rounds: 40 % is 41.7 %, 60 % is 60.4 %
 
 
@@ -112,9 +112,9 @@ def test_table3() -> None:
     assert len(load("weak-link/table3").trials) == 1 + 12 * 3
     for percent, three in TABLE3.items():
         for fewest, triple in zip(("encoder", "cross", "decoder"), three, strict=True):
-            gone = Counter(head.block for head in choose("per_block", TRANSFORMER, triple))
-            assert max(gone, key=gone.__getitem__) == fewest
-            assert abs(100 * gone.total() / 144 - percent) < 0.5
+            removed = Counter(head.block for head in choose("per_block", TRANSFORMER, triple))
+            assert max(removed, key=removed.__getitem__) == fewest
+            assert abs(100 * removed.total() / 144 - percent) < 0.5
 
 
 def test_the_translation_tables_share_their_models() -> None:

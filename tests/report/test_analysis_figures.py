@@ -157,12 +157,12 @@ def test_gains_against_distance_and_likeness(
     assert {row["panel"] for row in far} == {
         "URIEL distance, cross-lingual: rho +1.00, p 0.33, n 3"
     }  # 2 of 6 orders are as clear
-    alike = {row["pair"]: row["x"] for row in rows if row["panel"].startswith("likeness")}
-    assert len(alike) == 12
-    assert {pair for pair, rho in alike.items() if rho == -1} == {
-        pair for pair in alike if "zh" in pair
+    likeness = {row["pair"]: row["x"] for row in rows if row["panel"].startswith("likeness")}
+    assert len(likeness) == 12
+    assert {pair for pair, rho in likeness.items() if rho == -1} == {
+        pair for pair in likeness if "zh" in pair
     }
-    assert {rho for pair, rho in alike.items() if "zh" not in pair} == {1}
+    assert {rho for pair, rho in likeness.items() if "zh" not in pair} == {1}
 
 
 def test_nothing_to_draw(tmp_path: Path) -> None:

@@ -217,7 +217,7 @@ def sampled(
     folder: Path,
     task: str,
     lang: str,
-    said: Any,
+    predict: Any,
     texts: tuple[str, ...] = (),
     fingerprint: str | None = None,
 ) -> dict[str, Any]:
@@ -232,7 +232,7 @@ def sampled(
         )
 
     home = study(folder, SAMPLED.replace("TASK", task).replace("LANG", lang), outcome)
-    numbers = np.array([] if texts else said(data), dtype=int)
+    numbers = np.array([] if texts else predict(data), dtype=int)
     sizes = np.array([len(row.texts) if data.task.kind == "tag" else 1 for row in data.rows])
     mark = fingerprint or data.fingerprint
     predictions = Predictions(

@@ -60,9 +60,9 @@ def test_a_cell_lists_its_own_language_with_seeds(tmp_path: Path) -> None:
         [["", 71.45]],
         [["", 73.88]],
     ]
-    lost = drops["cells"][1][drops["columns"].index(["zh"])]["numbers"]
+    numbers = drops["cells"][1][drops["columns"].index(["zh"])]["numbers"]
     base = fmean(CHINESE)
-    assert [value for value, *_ in lost] == pytest.approx(
+    assert [value for value, *_ in numbers] == pytest.approx(
         [100 * (base - one + 0.1) / base for one in CHINESE], abs=1e-3
     )
     for table in (scores, means, drops):

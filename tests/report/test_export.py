@@ -115,13 +115,13 @@ def form(text: str) -> None:
         depth += {"{": 1, "}": -1}.get(sign, 0)
         assert depth >= 0
     assert depth == 0
-    opened: list[str] = []
+    records_read: list[str] = []
     for what, name in re.findall(r"\\(begin|end)\{(\w+)\}", text):
         if what == "begin":
-            opened.append(name)
+            records_read.append(name)
         else:
-            assert opened.pop() == name
-    assert not opened
+            assert records_read.pop() == name
+    assert not records_read
     assert re.sub(r"\\\$", "", text).count("$") % 2 == 0
     assert not re.search(r"(?<!\\)[%#^~<>|]", text)
 

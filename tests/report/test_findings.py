@@ -65,11 +65,11 @@ def test_findings_are_the_numbers_of_the_table(tmp_path: Path) -> None:
         f"languages change by {changes[1]:+.1f} (es) to {changes[2]:+.1f} (ar)" in first
     )  # though the mean stays
     assert f"Without 90 % of the heads at random it is {most:.1f}" in first
-    marked = [cell for row in table["cells"] for cell in row if cell["mark"]]
+    significant = [cell for row in table["cells"] for cell in row if cell["mark"]]
     tested = [cell for row in table["cells"] for cell in row if cell["p"] is not None]
-    assert marked
+    assert significant
     assert second.startswith(
-        f'{len(marked)} of the {len(tested)} tested cells of the table "Scores" differ from the unpruned model'
+        f'{len(significant)} of the {len(tested)} tested cells of the table "Scores" differ from the unpruned model'
     )
     apart = fmean(rows["lowest 4 heads"]) - fmean(rows["highest 4 heads"])
     assert (

@@ -27,7 +27,7 @@ UP, DOWN, LEFT, RIGHT, END, ENTER, TAB, ESCAPE = (
 )
 
 
-def shown(value: float | None, digits: int = 1) -> str:
+def as_printed(value: float | None, digits: int = 1) -> str:
     return "–" if value is None else f"{value:.{digits}f}".replace("-", "−")
 
 
@@ -76,7 +76,7 @@ def test_numbers_of_the_page_are_those_of_the_records(page: Page, drawn: Drawn, 
     for row, cells in enumerate(seen):
         for column, text in enumerate(cells):
             mean = _mean(facts, records, row, column)
-            assert shown(mean) in text, (row, column)
+            assert as_printed(mean) in text, (row, column)
     one = next(
         name for name, record in records.items() if record.removed and record.state == "done"
     )
@@ -158,7 +158,7 @@ def test_cells_are_marked_not_by_colour_alone(page: Page, drawn: Drawn):
                 assert (
                     f"{cell['published']:.2f}" in node.text
                 )  # as it was printed, which is not how ours are
-                assert shown(cell["ours"] - cell["published"]).lstrip("−") in node.text
+                assert as_printed(cell["ours"] - cell["published"]).lstrip("−") in node.text
 
 
 def test_claims_are_named_as_the_command_line_names_them(page: Page, drawn: Drawn):
@@ -305,7 +305,7 @@ def test_a_head_is_explored_by_keyboard(page: Page, drawn: Drawn):
     assert all(name in text for name in facts["rankings"])
     assert str(float(f"{facts['rankings']['lrp, en']:.4f}")) in text
     for language, value in facts["effect"].items():
-        assert f"{language}\n{'+' if value > 0 else ''}{shown(value, 2)}" in text
+        assert f"{language}\n{'+' if value > 0 else ''}{as_printed(value, 2)}" in text
     page.run("document.querySelector('[data-focus=\"explorer/1\"]').click()")
     assert page.find("#explorer h3").text == "encoder layer 1 head 3"
 
@@ -343,7 +343,7 @@ def test_trials_are_filtered_sorted_and_opened(page: Page, drawn: Drawn):
     page.run("document.querySelectorAll('#trial-rows button.sort')[4].click()")
     scores = [row[4] for row in rows if row[4] is not None]
     assert page.texts("#trial-rows tr[data-at] td:last-child")[: len(scores)] == [
-        shown(s, 2) for s in sorted(scores, reverse=True)
+        as_printed(s, 2) for s in sorted(scores, reverse=True)
     ]
     page.run("document.querySelector('#trial-rows tr[data-at]').focus()")
     page.press(DOWN, ENTER)
@@ -467,8 +467,8 @@ def test_studies_are_compared(page: Page, drawn: Drawn):
     page.open(drawn(one, two))
     row = page.texts("#compare article:nth-of-type(2) tbody tr:first-child td")
     ours = one["tables"][0]["cells"][0][0]["ours"]
-    assert row[0].startswith(shown(ours))
-    assert row[1].startswith(shown(ours + 3))
+    assert row[0].startswith(as_printed(ours))
+    assert row[1].startswith(as_printed(ours + 3))
     assert row[1].endswith("+3.0")
     assert page.find("h1").text == "first"
     page.click(".tabs button:nth-child(2)")

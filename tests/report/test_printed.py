@@ -126,19 +126,19 @@ tables: [{{title: T, rows: remove, columns: source, change: true, remove_as: com
 
 
 @pytest.mark.parametrize(
-    ("field", "said"),
+    ("field", "message"),
     [
         ("change: 3", "tables[0].change: expected true or false, got 3."),
         ("remove_as: words", "tables[0].remove_as: no value 'words'. Known: components, percent."),
         ("kind: drop, change: true", "no field of a table of kind drop 'change'."),
     ],
 )
-def test_mistakes_are_named(tmp_path: Path, field: str, said: str) -> None:
+def test_mistakes_are_named(tmp_path: Path, field: str, message: str) -> None:
     text = f"steps: [finetune, evaluate]\nfixed: {{model: m, task: pos, source: en}}\ntables: [{{title: T, rows: seed, {field}}}]\n"
     (tmp_path / "r.yaml").write_text(text)
     with pytest.raises(RecipeError) as error:
         load(tmp_path / "r.yaml")
-    assert said in str(error.value)
+    assert message in str(error.value)
 
 
 LAYERED = """\

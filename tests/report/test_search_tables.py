@@ -180,7 +180,7 @@ def test_a_search_that_still_runs(tmp_path: Path) -> None:
 def test_scores_that_are_no_numbers_are_not_there(tmp_path: Path) -> None:
     def broken(trial: Trial, labels: Mapping[str, Any]) -> Record:
         record = searched(trial, labels)
-        lost = (
+        without_score = (
             {"en/test/micro_f1"}
             if labels["arm"] == "full"
             else {"de/test/micro_f1"}
@@ -190,7 +190,7 @@ def test_scores_that_are_no_numbers_are_not_there(tmp_path: Path) -> None:
         return replace(
             record,
             metrics={
-                name: float("nan") if name in lost else value
+                name: float("nan") if name in without_score else value
                 for name, value in record.metrics.items()
             },
         )

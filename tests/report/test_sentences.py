@@ -205,9 +205,9 @@ def test_strings_and_triples_are_what_is_kept(tmp_path: Path) -> None:
             trial=trial, state="done", removed=(), metrics={"en/dev/accuracy": scores[kept]}
         )
 
-    said = " ".join(findings(Study.open(study(tmp_path, recipe, outcome))))
-    assert "Without all heads but 2/1/1 (by block) mean accuracy is 89.5" in said
-    assert "Without all heads but 1/1/1 (by block) it is 50.0" in said
+    sentences = " ".join(findings(Study.open(study(tmp_path, recipe, outcome))))
+    assert "Without all heads but 2/1/1 (by block) mean accuracy is 89.5" in sentences
+    assert "Without all heads but 1/1/1 (by block) it is 50.0" in sentences
 
 
 def test_six_layers_are_more_than_ten_percent(tmp_path: Path) -> None:
@@ -236,7 +236,7 @@ def test_failed_trainings_come_first(tmp_path: Path, task: str) -> None:
     recipe = f"steps: [prune, finetune, evaluate]\nfixed: {{model: a/m, task: {task}, source: en, splits: dev}}\n"
     recipe += "axes: {remove: [none, {random: [10, 20]}, {layers: [top 1, top 2]}]}\n"
     names = ("accuracy", "macro_f1") if task == "mnli" else ("micro_f1", "macro_f1")
-    gold, given = (
+    gold, predicted = (
         "aaabbcc",
         {
             "top 1": "aaaaaaa",
@@ -248,7 +248,7 @@ def test_failed_trainings_come_first(tmp_path: Path, task: str) -> None:
     )
 
     def outcome(trial: Trial, labels: Mapping[str, Any]) -> Record:
-        text = given[str(next(iter((trial.get("remove") or {"": "none"}).values())))]
+        text = predicted[str(next(iter((trial.get("remove") or {"": "none"}).values())))]
         return Record(
             trial=trial,
             state="done",

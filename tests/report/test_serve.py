@@ -34,8 +34,8 @@ def study(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 
 @pytest.fixture(scope="module")
-def several(tmp_path_factory: pytest.TempPathFactory, study: Path) -> Path:
-    folder = tmp_path_factory.mktemp("several")
+def study_folders(tmp_path_factory: pytest.TempPathFactory, study: Path) -> Path:
+    folder = tmp_path_factory.mktemp("studies")
     for name in ("one", "deep/two"):
         shutil.copytree(study, folder / name)
     (folder / "other").mkdir()
@@ -109,8 +109,8 @@ def test_one_record(study: Path):
             assert ask(server, f"/record.json?id={wrong}")[0] == 404
 
 
-def test_a_folder_lists_its_studies_and_compares_them(several: Path):
-    with running(several) as server:
+def test_a_folder_lists_its_studies_and_compares_them(study_folders: Path):
+    with running(study_folders) as server:
         results = json.loads(ask(server, "/content.json")[2])["list"]
         assert [(one["folder"], one["done"]) for one in results] == [("deep/two", 7), ("one", 7)]
         both = json.loads(ask(server, "/content.json?study=one&study=deep%2Ftwo")[2])["studies"]
@@ -118,9 +118,9 @@ def test_a_folder_lists_its_studies_and_compares_them(several: Path):
         assert ask(server, "/record.json?id=x")[0] == 404
 
 
-def test_nothing_outside_the_folder_is_shown(several: Path, study: Path):
-    (several / "link").symlink_to(study, target_is_directory=True)
-    with running(several) as server:
+def test_nothing_outside_the_folder_is_shown(study_folders: Path, study: Path):
+    (study_folders / "link").symlink_to(study, target_is_directory=True)
+    with running(study_folders) as server:
         assert "link" not in json.dumps(json.loads(ask(server, "/content.json")[2]))
         for name in (
             "link",
@@ -142,7 +142,7 @@ def test_nothing_outside_the_folder_is_shown(several: Path, study: Path):
             "/page.py",
         ):
             assert ask(server, path)[0] == 404, path
-    (several / "link").unlink()
+    (study_folders / "link").unlink()
 
 
 def test_it_only_reads(study: Path):
@@ -291,8 +291,8 @@ def test_a_record_that_is_not_in_the_page_is_requested(
         page.until("return document.querySelectorAll('#sheet td.gone').length > 0")
 
 
-def test_the_list_leads_to_a_study_and_to_several(page: Page, several: Path):
-    with running(several) as server:
+def test_the_list_leads_to_a_study_and_to_several(page: Page, study_folders: Path):
+    with running(study_folders) as server:
         page.open(server.url)
         assert page.texts("main tbody th") == ["deep/two", "one"]
         page.click("[data-focus='pick/one']")

@@ -62,16 +62,18 @@ def test_each_result_and_statistic_is_defined_once() -> None:
 
 
 def test_the_page_opens_a_study_once(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    opened: list[Any] = []
+    records_read: list[Any] = []
     read = Study.open.__func__  # type: ignore[attr-defined]
     monkeypatch.setattr(
-        Study, "open", classmethod(lambda cls, folder: opened.append(folder) or read(cls, folder))
+        Study,
+        "open",
+        classmethod(lambda cls, folder: records_read.append(folder) or read(cls, folder)),
     )
     folder = unpack("ner-search", tmp_path)
     assert content(folder)["claims"]
-    assert [one for one in opened if not isinstance(one, Study)] == [folder]
+    assert [one for one in records_read if not isinstance(one, Study)] == [folder]
     assert check(folder)  # the claims alone open it once more
-    assert [one for one in opened if not isinstance(one, Study)] == [folder, folder]
+    assert [one for one in records_read if not isinstance(one, Study)] == [folder, folder]
 
 
 def test_a_score_for_every_number(tmp_path: Path) -> None:

@@ -33,7 +33,7 @@ BAD: list[tuple[str, Any, dict[str, Any], str]] = [
     ("random", -1, {}, "expected a percentage from 0 to 100, got -1"),
     ("random", 100.5, {}, "expected a percentage from 0 to 100, got 100.5"),
     ("random", nan, {}, "expected a percentage from 0 to 100, got nan"),
-    ("random", "half", {}, "expected a percentage from 0 to 100, got 'half'"),
+    ("random", "half", {}, "expected a percentage from 0 to 100, got the text 'half'"),
     ("random", 50, {"rounding": "neerest"}, "Did you mean 'nearest'"),
     ("random", 50, {"per": "blok"}, "Did you mean 'block'"),
     ("random", 50, {"of": "now"}, "`of` of random expects left or born, got 'now'"),

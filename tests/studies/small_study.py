@@ -1,4 +1,4 @@
-"""What several tests of this room need: the steps that cost nothing by name, and records to compare."""
+"""What tests of this folder share: the name of the free steps, and records to compare."""
 
 from __future__ import annotations
 
@@ -9,8 +9,8 @@ from typing import Any
 WORK = "trivial:work"
 
 
-def told(folder: Path) -> dict[str, Any]:
-    """All records of a study, without what depends on the clock and on who was first."""
+def stable_records(folder: Path) -> dict[str, Any]:
+    """All records of a study, without the part that depends on time and order."""
     results = {}
     for file in (folder / "records").iterdir():
         assert file.suffix == ".json", f"{file} was left behind"

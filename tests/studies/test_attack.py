@@ -25,8 +25,8 @@ def test_a_few_tries_of_what_is_quick(tmp_path: Path) -> None:
         "--out",
         str(out),
     ]
-    said = subprocess.run(command, cwd=ROOT, capture_output=True, text=True)
-    assert said.returncode == 0, said.stderr
+    result = subprocess.run(command, cwd=ROOT, capture_output=True, text=True)
+    assert result.returncode == 0, result.stderr
     rows = [
         line.split("|")[2:5]
         for line in out.read_text().splitlines()
@@ -37,14 +37,14 @@ def test_a_few_tries_of_what_is_quick(tmp_path: Path) -> None:
 
 
 def test_an_unknown_attack_is_refused() -> None:
-    said = subprocess.run(
+    result = subprocess.run(
         [sys.executable, "tools/attack.py", "--only", "fuzz,nothing"],
         cwd=ROOT,
         capture_output=True,
         text=True,
     )
-    assert said.returncode == 2
-    assert "unknown attack 'nothing'; known are kills, readers" in said.stderr
+    assert result.returncode == 2
+    assert "unknown attack 'nothing'; known are kills, readers" in result.stderr
 
 
 def test_a_loss_is_counted(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

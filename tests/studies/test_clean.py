@@ -6,7 +6,7 @@ import shutil
 from pathlib import Path
 
 import pytest
-from small_study import told
+from small_study import stable_records
 from typer.testing import CliRunner
 
 from deadhead.cli import app
@@ -37,14 +37,14 @@ def test_a_finished_study_is_tidied_and_extended(whole: Path, tmp_path: Path) ->
     models, size = clean(tmp_path / "s", dry=True)
     assert models == 1
     assert size > 4_000_000  # a million weights
-    said = CliRunner().invoke(app, ["clean", str(tmp_path / "s")])
-    assert said.exit_code == 0
-    assert "1 trained model deleted" in said.stdout
+    result = CliRunner().invoke(app, ["clean", str(tmp_path / "s")])
+    assert result.exit_code == 0
+    assert "1 trained model deleted" in result.stdout
     assert kinds(tmp_path / "s") == [True]
     assert clean(tmp_path / "s") == (0, 0)
     assert run(load("smoke", SHORT), tmp_path / "s", executor="serial").ran == 0
     assert run(load("smoke", LONG), tmp_path / "s", executor="serial").ran == 1
-    longer, other = told(tmp_path / "s"), told(whole)
+    longer, other = stable_records(tmp_path / "s"), stable_records(whole)
     assert {name: record["metrics"] for name, record in longer.items()} == {
         name: record["metrics"] for name, record in other.items()
     }
@@ -64,7 +64,7 @@ def test_what_a_trial_waits_for_is_kept(whole: Path, tmp_path: Path) -> None:
     assert clean(study)[0] == 1
     (study / "records" / f"{full.id}.json").unlink()
     assert run(recipe, study, executor="serial").ran == 1  # trained again, to the same numbers
-    assert told(study)[full.id]["metrics"] == told(whole)[full.id]["metrics"]
+    assert stable_records(study)[full.id]["metrics"] == stable_records(whole)[full.id]["metrics"]
 
 
 def test_a_running_study_is_left_alone(whole: Path, tmp_path: Path) -> None:

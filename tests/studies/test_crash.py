@@ -13,7 +13,7 @@ from contextlib import suppress
 from pathlib import Path
 
 import pytest
-from small_study import WORK, told
+from small_study import WORK, stable_records
 
 from deadhead.studies import load, run
 from deadhead.studies.store.folder import is_running
@@ -98,11 +98,11 @@ def test_killed_at_fifty_moments(tmp_path: Path) -> None:
     result = run(recipe, folder, workers=2, work=WORK)
     assert result.left == result.failed == 0
     assert {
-        name: record for name, record in told(folder).items() if name in before
+        name: record for name, record in stable_records(folder).items() if name in before
     } == before  # nothing was lost or done again
     assert result.ran == len(recipe.trials) - len(before)
     run(recipe, tmp_path / "undisturbed", executor="serial", work=WORK)
-    assert told(folder) == told(tmp_path / "undisturbed")
+    assert stable_records(folder) == stable_records(tmp_path / "undisturbed")
     left = [path.name for path in folder.rglob("*") if ".draft" in path.name]
     assert not left
 

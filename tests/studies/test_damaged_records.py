@@ -113,11 +113,11 @@ def test_a_field_of_the_wrong_type_stops_no_reader(
 def test_every_reader_reports_it(study: tuple[Recipe, Path], file: Path, tmp_path: Path) -> None:
     recipe, folder = study
     file.write_text(json.dumps({**json.loads(file.read_text()), "epochs": 3}))
-    said = f"1 record is damaged and not shown: {file.stem}; `deadhead run` runs it again"
+    warning = f"1 record is damaged and not shown: {file.stem}; `deadhead run` runs it again"
     assert plan(recipe, folder).damaged == (file.stem,)
-    assert content(folder)["damaged"] == [said]
-    assert said in html(content(folder))
-    assert Library(folder).payload([])["studies"][0]["damaged"] == [said]
+    assert content(folder)["damaged"] == [warning]
+    assert warning in html(content(folder))
+    assert Library(folder).payload([])["studies"][0]["damaged"] == [warning]
     for command in (
         ["status", str(folder)],
         ["plan", str(folder.parent / "whole.yaml"), "--out", str(folder)],
@@ -127,7 +127,7 @@ def test_every_reader_reports_it(study: tuple[Recipe, Path], file: Path, tmp_pat
     ):
         output = CliRunner().invoke(app, command)
         assert output.exit_code == 0, (command, output.output)
-        assert output.output.count(said) == 1, (command, output.output)
+        assert output.output.count(warning) == 1, (command, output.output)
 
 
 def test_many_are_counted(tmp_path: Path) -> None:
@@ -171,9 +171,9 @@ def test_a_record_damaged_behind_the_index_is_reported(
     os.utime(file, ns=(stat.st_atime_ns, stat.st_mtime_ns))
     results = content(folder)
     assert file.stem not in results["records"]
-    (said,) = results["damaged"]
-    assert file.stem in said
-    assert "index.jsonl" in said
+    (warning,) = results["damaged"]
+    assert file.stem in warning
+    assert "index.jsonl" in warning
     check(folder)
 
 

@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from small_study import WORK, told
+from small_study import WORK, stable_records
 
 from deadhead.studies import load, run, stop
 from deadhead.studies.execution import jobs
@@ -28,7 +28,7 @@ def marks(folder: Path) -> dict[str, int]:
 
 
 @pytest.fixture
-def marked(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+def marks_folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     folder = tmp_path / "marks"
     folder.mkdir()
     monkeypatch.setenv("TRIVIAL_MARKS", str(folder))
@@ -36,31 +36,31 @@ def marked(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
 
 
 def test_serial_and_processes_write_equal_records(
-    search_file: Path, tmp_path: Path, marked: Path
+    search_file: Path, tmp_path: Path, marks_folder: Path
 ) -> None:
     recipe = load(search_file)
     result = run(recipe, tmp_path / "one", executor="serial", work=WORK)
     assert (result.done, result.ran, result.left) == (TOTAL, TOTAL, 0)
-    counted = marks(marked)
+    counted = marks(marks_folder)
     assert set(counted.values()) == {1}  # every training and ranking once, shared ones too
     assert sum(name.startswith("rank") for name in counted) == 2
     assert run(recipe, tmp_path / "two", workers=2, work=WORK).done == TOTAL
-    assert set(marks(marked).values()) == {2}
-    assert told(tmp_path / "one") == told(tmp_path / "two")
-    assert set(told(tmp_path / "one")) == {trial.id for trial in recipe.trials}
+    assert set(marks(marks_folder).values()) == {2}
+    assert stable_records(tmp_path / "one") == stable_records(tmp_path / "two")
+    assert set(stable_records(tmp_path / "one")) == {trial.id for trial in recipe.trials}
 
 
 def test_run_again_runs_nothing_and_a_longer_axis_only_adds(
     search_file: Path, tmp_path: Path
 ) -> None:
     run(load(search_file), tmp_path / "s", executor="serial", work=WORK)
-    before = told(tmp_path / "s")
+    before = stable_records(tmp_path / "s")
     assert run(load(search_file), tmp_path / "s", executor="serial", work=WORK).ran == 0
     longer = run(
         load(search_file, ["seed=[0, 1, 2]"]), tmp_path / "s", executor="serial", work=WORK
     )
     assert longer.ran == TOTAL // 2
-    assert {name: told(tmp_path / "s")[name] for name in before} == before
+    assert {name: stable_records(tmp_path / "s")[name] for name in before} == before
 
 
 def test_failures_are_recorded_and_retried(tmp_path: Path) -> None:
@@ -70,7 +70,9 @@ def test_failures_are_recorded_and_retried(tmp_path: Path) -> None:
     )
     result = run(load(file), tmp_path / "s", workers=2, work=WORK)
     assert (result.done, result.failed, result.left) == (2, 2, 0)
-    errors = sorted(r["error"] for r in told(tmp_path / "s").values() if r["state"] == "failed")
+    errors = sorted(
+        r["error"] for r in stable_records(tmp_path / "s").values() if r["state"] == "failed"
+    )
     assert "SIGKILL" in errors[0]
     assert 'ValueError("no heads today")' in errors[1]
     assert errors[1].startswith("Traceback")
@@ -107,7 +109,9 @@ def test_a_trial_that_loses_the_gpu_twice_has_failed_and_spoils_no_other(
         work=WORK,
     )
     assert (result.done, result.failed, result.left) == (2, 1, 0)
-    (error,) = [r["error"] for r in told(tmp_path / "s").values() if r["state"] == "failed"]
+    (error,) = [
+        r["error"] for r in stable_records(tmp_path / "s").values() if r["state"] == "failed"
+    ]
     assert error == "the GPU gave up: CUDA error: CUDA-capable device(s) is/are busy or unavailable"
 
 
@@ -120,7 +124,7 @@ def test_a_missing_gpu_stops_the_study(
     with pytest.raises(GpuLost, match="busy or unavailable") as problem:
         run(recipe, tmp_path / "s", executor=executor, workers=1, work=WORK)
     assert "nvidia-smi" in problem.value.hint
-    assert len(told(tmp_path / "s")) == failed
+    assert len(stable_records(tmp_path / "s")) == failed
 
 
 def test_a_second_run_is_refused(search_file: Path, tmp_path: Path) -> None:
@@ -162,7 +166,7 @@ def test_stop_and_resume(
     monkeypatch.setenv("TRIVIAL_SECONDS", "0")
     assert run(load(search_file), tmp_path / "s", executor="serial", work=WORK).ran == first.left
     run(load(search_file), tmp_path / "whole", executor="serial", work=WORK)
-    assert told(tmp_path / "s") == told(tmp_path / "whole")
+    assert stable_records(tmp_path / "s") == stable_records(tmp_path / "whole")
     assert not stop(tmp_path / "s")
 
 
@@ -216,7 +220,9 @@ def test_a_full_disk_is_reported_and_no_record_is_lost(
         full_disk(patch, 5, errno.ENOSPC)
         with pytest.raises(DiskFull, match="the disk is full"):
             run(load(search_file), tmp_path / "s", executor=executor, work=WORK)
-    assert len(told(tmp_path / "s")) >= 6  # the one that met the full disk went into the reserve
+    assert (
+        len(stable_records(tmp_path / "s")) >= 6
+    )  # the one that met the full disk went into the reserve
     assert run(load(search_file), tmp_path / "s", executor="serial", work=WORK).left == 0
 
 

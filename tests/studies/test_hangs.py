@@ -11,7 +11,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from small_study import WORK, told
+from small_study import WORK, stable_records
 from test_crash import workers_of
 from typer.testing import CliRunner
 
@@ -145,7 +145,7 @@ def test_a_stopped_worker_is_replaced(
     assert "its process gave no sign of life" in report
     assert "runs again in a new process" in report
     run(recipe, tmp_path / "whole", executor="serial", work=WORK)
-    assert told(tmp_path / "s") == told(tmp_path / "whole")
+    assert stable_records(tmp_path / "s") == stable_records(tmp_path / "whole")
 
 
 def test_a_trial_that_hangs_once_runs_again_and_one_that_always_hangs_fails(
@@ -157,7 +157,9 @@ def test_a_trial_that_hangs_once_runs_again_and_one_that_always_hangs_fails(
     result = run(load(file), tmp_path / "s", workers=2, work=WORK, trial_timeout=1.5)
     assert (result.done, result.failed, result.left) == (3, 1, 0)
     (error,) = [
-        record["error"] for record in told(tmp_path / "s").values() if record["state"] == "failed"
+        record["error"]
+        for record in stable_records(tmp_path / "s").values()
+        if record["state"] == "failed"
     ]
     assert "longer than the 1.5 s of --trial-timeout" in error
     assert "--trial-timeout off" in error
@@ -239,8 +241,8 @@ def test_a_clock_set_back_shows_no_negative_times(nearly: Path, old: bool) -> No
 
 
 def test_the_option_of_the_command(tmp_path: Path) -> None:
-    said = CliRunner(env={"COLUMNS": "150"}).invoke(
+    result = CliRunner(env={"COLUMNS": "150"}).invoke(
         app, ["run", "smoke", "--out", str(tmp_path / "s"), "--trial-timeout", "soon"]
     )
-    assert said.exit_code == 2
-    assert "got 'soon'" in said.output
+    assert result.exit_code == 2
+    assert "got 'soon'" in result.output

@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from small_study import WORK, told
+from small_study import WORK, stable_records
 from typer.testing import CliRunner
 
 from deadhead.cli import app
@@ -52,7 +52,7 @@ def begun(search_file: Path, tmp_path: Path) -> tuple[Recipe, Path, dict[str, An
     recipe = load(search_file, SMALL)
     run(recipe, tmp_path / "whole", executor="serial", work=WORK)
     interrupted(recipe, tmp_path / "s", 4, work=WORK)
-    return recipe, tmp_path / "s", told(tmp_path / "whole")
+    return recipe, tmp_path / "s", stable_records(tmp_path / "whole")
 
 
 @pytest.mark.parametrize("length", LENGTHS)
@@ -70,7 +70,7 @@ def test_any_file_of_a_study_may_be_cut_short(
             cut(copy / one, length)
         result = run(recipe, copy, executor="serial", work=WORK)
         assert (result.left, result.failed) == (0, 0)
-        assert told(copy) == expected
+        assert stable_records(copy) == expected
         record = (
             name is not None and name.parts[0] == "records" and length != "one byte short"
         )  # without its newline it is whole
@@ -95,17 +95,17 @@ def test_nothing_that_was_synced_is_lost(
         os, "fsync", lambda handle: (synced.add(os.fstat(handle).st_ino), real(handle))
     )
     interrupted(recipe, folder, 4, work=WORK)
-    before = told(folder)
-    lost = [
+    before = stable_records(folder)
+    lost_records = [
         path for path in folder.rglob("*") if path.is_file() and path.stat().st_ino not in synced
     ]
-    assert {path.name for path in lost} <= {"index.jsonl", "live.json", "lock", "reserve"}
+    assert {path.name for path in lost_records} <= {"index.jsonl", "live.json", "lock", "reserve"}
     assert {
         folder.stat().st_ino,
         (folder / "records").stat().st_ino,
         (folder / "shared").stat().st_ino,
     } <= synced
-    for path in lost:
+    for path in lost_records:
         cut(path, "0")
     assert run(recipe, folder, executor="serial", work=WORK).ran == len(recipe.trials) - len(before)
 
@@ -125,7 +125,7 @@ def weights_of(folder: Path) -> Path:
 def metrics(folder: Path) -> dict[str, Any]:
     return {
         name: (record["state"], record["metrics"], record["removed"])
-        for name, record in told(folder).items()
+        for name, record in stable_records(folder).items()
     }
 
 
@@ -157,13 +157,13 @@ def test_the_command_says_what_was_damaged(trained: Path, tmp_path: Path) -> Non
     shutil.copytree(trained, tmp_path / "s")
     cut(weights_of(tmp_path / "s"), "0")
     overrides = [part for text in WORLD for part in ("--set", text)]
-    said = CliRunner().invoke(
+    result = CliRunner().invoke(
         app, ["run", "smoke", "--out", str(tmp_path / "s"), "--executor", "serial", *overrides]
     )
-    assert said.exit_code == 0, said.output
-    assert said.stderr.count("was damaged (model/model.safetensors has 0 bytes of") == 1
-    said = CliRunner().invoke(app, ["status", str(tmp_path / "s")])
-    assert "was damaged (model/model.safetensors has 0 bytes of" in said.stdout
+    assert result.exit_code == 0, result.output
+    assert result.stderr.count("was damaged (model/model.safetensors has 0 bytes of") == 1
+    result = CliRunner().invoke(app, ["status", str(tmp_path / "s")])
+    assert "was damaged (model/model.safetensors has 0 bytes of" in result.stdout
 
 
 def test_shared_work_keeps_only_what_is_read_back(tmp_path: Path) -> None:

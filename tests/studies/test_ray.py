@@ -12,7 +12,7 @@ from typing import Any
 
 import pytest
 import ray
-from small_study import WORK, told
+from small_study import WORK, stable_records
 from test_crash import workers_of
 
 from deadhead.studies import load, run
@@ -35,13 +35,15 @@ def short(tmp_path_factory: pytest.TempPathFactory, monkeypatch: pytest.MonkeyPa
 def cluster(short: None) -> Any:
     from ray.cluster_utils import Cluster
 
-    made = Cluster(initialize_head=True, head_node_args={"num_cpus": 0, "include_dashboard": False})
-    nodes = [made.add_node(num_cpus=1), made.add_node(num_cpus=1)]
-    ray.init(address=made.address, log_to_driver=False, logging_level="ERROR")
-    made.wait_for_nodes()
-    yield made, nodes
+    nodes = Cluster(
+        initialize_head=True, head_node_args={"num_cpus": 0, "include_dashboard": False}
+    )
+    nodes = [nodes.add_node(num_cpus=1), nodes.add_node(num_cpus=1)]
+    ray.init(address=nodes.address, log_to_driver=False, logging_level="ERROR")
+    nodes.wait_for_nodes()
+    yield nodes, nodes
     ray.shutdown()
-    made.shutdown()
+    nodes.shutdown()
 
 
 def test_a_node_dies(
@@ -62,7 +64,7 @@ def test_a_node_dies(
     assert killed[0] < len(recipe.trials)  # in the midst of it
     assert (result.left, result.failed) == (0, 0)
     run(recipe, tmp_path / "here", executor="serial", work=WORK)
-    assert told(tmp_path / "ray") == told(tmp_path / "here")
+    assert stable_records(tmp_path / "ray") == stable_records(tmp_path / "here")
     assert (
         len([node for node in ray.nodes() if node["Alive"]]) == 2
     )  # the head and the one that is left
@@ -74,7 +76,7 @@ def test_a_cluster_of_its_own(search_file: Path, tmp_path: Path, short: None) ->
     assert result.done == result.total
     assert not ray.is_initialized()
     run(load(search_file), tmp_path / "here", executor="serial", work=WORK)
-    assert told(tmp_path / "ray") == told(tmp_path / "here")
+    assert stable_records(tmp_path / "ray") == stable_records(tmp_path / "here")
     assert os.environ.get("RAY_ADDRESS") is None
 
 
@@ -122,7 +124,7 @@ def struck(search_file: Path, folder: Path, name: str, number: int, **options: A
 
 def undisturbed(search_file: Path, folder: Path) -> dict[str, Any]:
     run(load(search_file), folder, executor="serial", work=WORK)
-    return told(folder)
+    return stable_records(folder)
 
 
 @linux
@@ -138,7 +140,7 @@ def test_a_process_of_the_cluster_dies_or_is_stopped(
     assert (
         "its node or process died" if number == signal.SIGKILL else "gave no sign of life"
     ) in report
-    assert told(tmp_path / "s") == undisturbed(search_file, tmp_path / "here")
+    assert stable_records(tmp_path / "s") == undisturbed(search_file, tmp_path / "here")
 
 
 @linux
@@ -152,12 +154,12 @@ def test_a_cluster_that_is_gone_stops_the_study(
         struck(search_file, tmp_path / "s", name, signal.SIGKILL)
     assert "run the same command" in str(problem.value.hint)
     assert not ray.is_initialized()
-    before = told(tmp_path / "s")
+    before = stable_records(tmp_path / "s")
     assert len(before) >= 2
     assert all(record["state"] == "done" for record in before.values())
     result = run(load(search_file), tmp_path / "s", executor="serial", work=WORK)
     assert result.ran == result.total - len(before)
-    assert told(tmp_path / "s") == undisturbed(search_file, tmp_path / "here")
+    assert stable_records(tmp_path / "s") == undisturbed(search_file, tmp_path / "here")
 
 
 def test_nodes_that_all_die_stop_the_study(
@@ -175,4 +177,4 @@ def test_nodes_that_all_die_stop_the_study(
         run(
             load(search_file), tmp_path / "s", executor="ray", work="slow_trivial:work", watch=watch
         )
-    assert all(record["state"] == "done" for record in told(tmp_path / "s").values())
+    assert all(record["state"] == "done" for record in stable_records(tmp_path / "s").values())

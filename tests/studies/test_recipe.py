@@ -122,7 +122,7 @@ def test_several_values_of_one_field_are_an_axis(table4: Path) -> None:
 
 
 @pytest.mark.parametrize(
-    ("old", "new", "line", "told"),
+    ("old", "new", "line", "message"),
     [
         ("evaluate]", "evalute]", 2, "steps[2]: no step 'evalute'. Did you mean 'evaluate'?"),
         ("model:", "modle:", 4, "fixed.modle: no field of a trial 'modle'. Did you mean 'model'?"),
@@ -291,13 +291,13 @@ def test_several_values_of_one_field_are_an_axis(table4: Path) -> None:
         ("claims", "claims", 0, ""),
     ],
 )
-def test_mistakes_are_placed(tmp_path: Path, old: str, new: str, line: int, told: str) -> None:
+def test_mistakes_are_placed(tmp_path: Path, old: str, new: str, line: int, message: str) -> None:
     file = tmp_path / "r.yaml"
-    if not told:  # the twin: without a mistake nothing is refused
+    if not message:  # the twin: without a mistake nothing is refused
         file.write_text(TABLE4)
         load(file)
         return
-    assert f"{file}:{line}: {told}" in refusal(file, TABLE4.replace(old, new))
+    assert f"{file}:{line}: {message}" in refusal(file, TABLE4.replace(old, new))
 
 
 def test_all_mistakes_are_reported_at_once(tmp_path: Path) -> None:
@@ -343,11 +343,13 @@ def test_search_has_its_controls(search_file: Path) -> None:
 
 
 @pytest.mark.parametrize(
-    ("value", "told"),
+    ("value", "message"),
     [("4..1", "is empty"), ("1..99999999", "is too long"), ("none", "numbers of heads")],
 )
-def test_a_search_over_nothing_is_refused(search_file: Path, value: str, told: str) -> None:
-    with pytest.raises(RecipeError, match=f"--set search.lowest={value}: search.lowest: .*{told}"):
+def test_a_search_over_nothing_is_refused(search_file: Path, value: str, message: str) -> None:
+    with pytest.raises(
+        RecipeError, match=f"--set search.lowest={value}: search.lowest: .*{message}"
+    ):
         load(search_file, [f"search.lowest={value}"])
 
 

@@ -44,10 +44,10 @@ def trial(cache: None) -> Trial:
 def fresh(trial: Trial) -> tuple[Any, ...]:
     """What a trial says in a process that changed nothing."""
     torch.backends.mkldnn.enabled = torch.backends.mkldnn.is_available()
-    return told(trial)
+    return losses_and_versions(trial)
 
 
-def told(trial: Trial, **options: Any) -> tuple[Any, ...]:
+def losses_and_versions(trial: Trial, **options: Any) -> tuple[Any, ...]:
     record = run_trial(trial, **options)
     assert record.error is None, record.error
     return [epoch["loss"] for epoch in record.epochs], dict(record.versions)
@@ -65,7 +65,7 @@ def test_without_onednn_the_digits_are_others(
 ) -> None:
     """Why it is decided: else the tests below would show nothing."""
     monkeypatch.setattr(torch.backends.mkldnn, "is_available", lambda: False)
-    losses, versions = told(trial)
+    losses, versions = losses_and_versions(trial)
     assert versions["kernels"] == fresh[1]["kernels"].replace("with ", "without ")
     assert losses == pytest.approx(fresh[0], rel=1e-4)
     if losses == fresh[0]:
@@ -74,7 +74,7 @@ def test_without_onednn_the_digits_are_others(
 
 def test_after_a_computation_in_bf16(trial: Trial, fresh: tuple[Any, ...]) -> None:
     bf16()
-    assert told(trial) == fresh
+    assert losses_and_versions(trial) == fresh
 
 
 def test_after_a_computation_in_bf16_that_switches_onednn_off(
@@ -82,7 +82,7 @@ def test_after_a_computation_in_bf16_that_switches_onednn_off(
 ) -> None:
     bf16()
     assert (switches(), torch.backends.mkldnn.enabled) == (1, False)
-    assert told(trial) == fresh
+    assert losses_and_versions(trial) == fresh
     assert not torch.backends.mkldnn.enabled  # as it was before the trial
 
 
@@ -100,7 +100,7 @@ def test_after_somebody_changed_what_decides_digits(trial: Trial, fresh: tuple[A
         torch.set_flush_denormal(True)
         torch.set_num_threads(2)
         with torch.autocast("cpu", torch.bfloat16):
-            assert told(trial) == fresh
+            assert losses_and_versions(trial) == fresh
             assert torch.is_autocast_enabled("cpu")
         assert [getattr(place, name) for place, name, _ in places] == [
             value for _, _, value in places
@@ -132,7 +132,7 @@ def test_a_training_in_bf16_computes_without_onednn_where_it_must(
     )
     assert switches() == 1  # when it was tried whether this CPU can, and never in the training
     assert torch.backends.mkldnn.enabled
-    assert told(trial) == fresh
+    assert losses_and_versions(trial) == fresh
     torch.backends.mkldnn.enabled = False
     again = run_trial(low)
     assert again.epochs == first.epochs
@@ -153,4 +153,4 @@ def test_a_trial_computed_by_two_sets_of_kernels_fails(
     record = run_trial(trial, steps={"finetune": switching})
     assert "oneDNN was switched off" in (record.error or "")
     assert torch.backends.mkldnn.enabled
-    assert told(trial) == fresh
+    assert losses_and_versions(trial) == fresh

@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from small_study import told
+from small_study import stable_records
 
 from deadhead.studies import load, run, run_trial
 
@@ -27,7 +27,7 @@ def here(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Any]:
     folder = tmp_path_factory.mktemp("serial")
     os.environ.setdefault("XDG_CACHE_HOME", str(folder / "cache"))
     assert run(load("smoke", SMALL), folder / "s", executor="serial").done == 3
-    return told(folder / "s")
+    return stable_records(folder / "s")
 
 
 @pytest.mark.parametrize("executor", ["local", pytest.param("ray", marks=pytest.mark.slow)])
@@ -39,7 +39,7 @@ def test_every_executor_writes_the_same_records(
         monkeypatch.setenv("RAY_ENABLE_UV_RUN_RUNTIME_ENV", "0")
         monkeypatch.setenv("RAY_ACCEL_ENV_VAR_OVERRIDE_ON_ZERO", "0")
     assert run(load("smoke", SMALL), tmp_path / "s", executor=executor, workers=2).done == 3
-    assert told(tmp_path / "s") == here
+    assert stable_records(tmp_path / "s") == here
     losses = {str(record["epochs"]) for record in here.values()}
     assert len(losses) == 3  # the twin: other prunings are other numbers
     assert all(record["versions"]["threads"] == "1" for record in here.values())

@@ -12,36 +12,36 @@ from deadhead.studies.execution import gpu_sharing as sharing
 
 SCRIPT = """#!/bin/sh
 where="${CUDA_MPS_PIPE_DIRECTORY:-$USUAL}"
-if [ "$1" = -d ]; then echo "start $where" >> "$TOLD"; touch "$where/alive"; exit 0; fi
-read word; echo "$word $where" >> "$TOLD"
+if [ "$1" = -d ]; then echo "start $where" >> "$DAEMON_LOG"; touch "$where/alive"; exit 0; fi
+read word; echo "$word $where" >> "$DAEMON_LOG"
 [ -e "$where/alive" ] || exit 1
 [ "$word" != quit ] || rm "$where/alive"
 """
 
 
 @pytest.fixture
-def told(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
-    """What the daemon was told."""
+def daemon_log(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """The commands that the daemon got."""
     program = tmp_path / "bin" / sharing.DAEMON
     program.parent.mkdir()
     program.write_text(SCRIPT)
     program.chmod(0o755)
     monkeypatch.setenv("PATH", f"{program.parent}:{os.environ['PATH']}")
-    monkeypatch.setenv("TOLD", str(tmp_path / "told"))
+    monkeypatch.setenv("DAEMON_LOG", str(tmp_path / "daemon.log"))
     monkeypatch.delenv(sharing.PLACES[0], raising=False)
     monkeypatch.setenv("USUAL", str(tmp_path / "usual"))
     (tmp_path / "usual").mkdir()
     monkeypatch.setattr(sharing.tempfile, "gettempdir", lambda: str(tmp_path))
-    return tmp_path / "told"
+    return tmp_path / "daemon.log"
 
 
-def test_it_is_started_for_the_workers_and_ended(told: Path) -> None:
+def test_it_is_started_for_the_workers_and_ended(daemon_log: Path) -> None:
     with sharing.sharing(3, 1) as how:
         place = os.environ[sharing.PLACES[0]]
         assert how == "with MPS"
         assert os.stat(place).st_mode & 0o077 == 0
-    usual = told.parent / "usual"
-    assert told.read_text().splitlines() == [
+    usual = daemon_log.parent / "usual"
+    assert daemon_log.read_text().splitlines() == [
         f"get_server_list {usual}",
         f"get_server_list {place}",
         f"start {place}",
@@ -50,41 +50,41 @@ def test_it_is_started_for_the_workers_and_ended(told: Path) -> None:
     assert sharing.PLACES[0] not in os.environ
 
 
-def test_one_left_behind_is_used_again(told: Path) -> None:
-    home = told.parent / f"deadhead-mps-{os.getuid()}"
+def test_one_left_behind_is_used_again(daemon_log: Path) -> None:
+    home = daemon_log.parent / f"deadhead-mps-{os.getuid()}"
     home.mkdir()
     (home / "alive").touch()
     with sharing.sharing(2, 1) as how:
         assert how == "with MPS"
-    assert "start" not in told.read_text()
+    assert "start" not in daemon_log.read_text()
     assert not (home / "alive").exists()
 
 
 @pytest.mark.parametrize(("workers", "cards"), [(1, 1), (2, 2), (4, 0)])
-def test_workers_that_share_nothing_need_none(told: Path, workers: int, cards: int) -> None:
+def test_workers_that_share_nothing_need_none(daemon_log: Path, workers: int, cards: int) -> None:
     with sharing.sharing(workers, cards) as how:
         assert how == "each alone"
-    assert not told.exists()
+    assert not daemon_log.exists()
 
 
-def test_that_of_the_machine_is_left_alone(told: Path) -> None:
-    alive = told.parent / "usual" / "alive"
+def test_that_of_the_machine_is_left_alone(daemon_log: Path) -> None:
+    alive = daemon_log.parent / "usual" / "alive"
     alive.touch()
     with sharing.sharing(2, 1) as how:
         assert how == "with the MPS that runs already"
     assert alive.exists()
 
 
-def test_without_it_they_take_turns(told: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_without_it_they_take_turns(daemon_log: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("PATH", "/nowhere")
     with sharing.sharing(2, 1) as how:
         assert how == "in turns, without MPS"
     assert sharing.PLACES[0] not in os.environ
 
 
-def test_of_two_that_begin_at_once_one_starts_it(told: Path) -> None:
+def test_of_two_that_begin_at_once_one_starts_it(daemon_log: Path) -> None:
     """The other finds it taken: it is refused, though nobody answered a moment before."""
-    program = told.parent / "bin" / sharing.DAEMON
+    program = daemon_log.parent / "bin" / sharing.DAEMON
     program.write_text(
         SCRIPT.replace('touch "$where/alive"; exit 0', 'touch "$where/alive"; exit 1')
     )
@@ -93,17 +93,17 @@ def test_of_two_that_begin_at_once_one_starts_it(told: Path) -> None:
 
 
 def test_it_ends_with_the_last_study_that_uses_it(
-    told: Path, monkeypatch: pytest.MonkeyPatch
+    daemon_log: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """One that was told to quit would take no new workers of the other."""
-    alive = told.parent / f"deadhead-mps-{os.getuid()}" / "alive"
+    alive = daemon_log.parent / f"deadhead-mps-{os.getuid()}" / "alive"
     with sharing.sharing(2, 1):
         monkeypatch.delenv(sharing.PLACES[0])  # another process
         with sharing.sharing(2, 1) as how:
             assert how == "with MPS"
         assert alive.exists()
     assert not alive.exists()
-    assert told.read_text().count("start") == told.read_text().count("quit") == 1
+    assert daemon_log.read_text().count("start") == daemon_log.read_text().count("quit") == 1
 
 
 def test_it_is_said_once(capsys: pytest.CaptureFixture[str]) -> None:

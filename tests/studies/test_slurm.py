@@ -15,7 +15,7 @@ import tempfile
 from pathlib import Path
 
 import pytest
-from small_study import told
+from small_study import stable_records
 
 from deadhead.studies import load, run
 
@@ -72,7 +72,7 @@ def test_two_nodes(tmp_path: Path) -> None:
             command, env=environ, capture_output=True, text=True, timeout=280, check=False
         )
     assert done.returncode == 0, done.stdout + done.stderr
-    for said in ("On head node.", "On worker node.", "2 of 2 done, 0 failed, 0 left"):
-        assert said in done.stdout, done.stdout + done.stderr
+    for line in ("On head node.", "On worker node.", "2 of 2 done, 0 failed, 0 left"):
+        assert line in done.stdout, done.stdout + done.stderr
     run(load("smoke", SMALL), tmp_path / "here", executor="serial")
-    assert told(tmp_path / "s") == told(tmp_path / "here")
+    assert stable_records(tmp_path / "s") == stable_records(tmp_path / "here")

@@ -269,8 +269,8 @@ def test_failed_trials_are_not_counted_as_done(app: typer.Typer, tmp_path: Path)
     assert run(recipe, tmp_path / "s", executor="serial", work=WORK).failed == 1
     results = plan(recipe, tmp_path / "s")
     assert (results.trials, results.done, results.failed) == (2, 1, 1)
-    said = CliRunner().invoke(app, ["plan", str(file), "--out", str(tmp_path / "s")]).output
-    assert "2 trials, 1 of them done already, 1 failed (`run --retry-failed`" in said
+    output = CliRunner().invoke(app, ["plan", str(file), "--out", str(tmp_path / "s")]).output
+    assert "2 trials, 1 of them done already, 1 failed (`run --retry-failed`" in output
     run(recipe, tmp_path / "s", executor="serial", work=WORK, watch=heard.append)
     assert heard[-1]["before"] == {"done": 1, "failed": 1}
     run(recipe, tmp_path / "s", executor="serial", work=WORK, watch=heard.append, retry_failed=True)

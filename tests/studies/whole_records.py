@@ -127,8 +127,10 @@ def places(value: Any, path: tuple[Any, ...] = ()) -> Iterator[tuple[Any, ...]]:
     if path:
         yield path
     if isinstance(value, dict):
-        alike = len(value) > 1 and (any("/" in name for name in value) or set(value) <= set(HEADS))
-        for name in list(value)[: 1 if alike else None]:
+        same_kind = len(value) > 1 and (
+            any("/" in name for name in value) or set(value) <= set(HEADS)
+        )
+        for name in list(value)[: 1 if same_kind else None]:
             yield from places(value[name], (*path, name))
     elif isinstance(value, list) and value:
         yield from places(value[0], (*path, 0))

@@ -46,7 +46,7 @@ def complete(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setitem(METRICS, "complete", metric)
 
 
-def spoken(*words: object) -> str:
+def output_of(*words: object) -> str:
     result = CliRunner(env={"COLUMNS": "150"}).invoke(app, [str(word) for word in words])
     assert result.exit_code == 0, result.output
     return result.stdout
@@ -81,11 +81,11 @@ def test_a_new_metric_has_its_label_and_scale_everywhere(complete: None, tmp_pat
     model = small_tasks.tagger(id2label=names, label2id={name: i for i, name in names.items()})
     save(model, tmp_path / "model", small_tasks.tokenizer())
     words = ["evaluate", tmp_path / "model", "--task-file", task, "--lang", "en", "--device", "cpu"]
-    value = json.loads(spoken(*words, "--json"))["intervals"][str(tmp_path / "model")]["en"][
+    value = json.loads(output_of(*words, "--json"))["intervals"][str(tmp_path / "model")]["en"][
         "value"
     ]
     assert 0 < value < 1
-    printed = spoken(*words)
+    printed = output_of(*words)
     assert "complete rows, of ten" in printed
     assert f" {10 * value:.2f} [" in printed
 

@@ -46,9 +46,9 @@ def test_tokenizer_knows_every_language(
                 result["input_ids"].count(pretrain.UNK) <= 1
             )  # 300 facts do not show it every letter
     assert tokenizer("a", "b")["token_type_ids"] == [0, 0, 0, 1, 1]
-    marked = pretrain.wrapped(learnt[0], "seq2seq")(">>sw<< a")["input_ids"]
-    assert marked[0] == len(pretrain.SPECIAL) + LANGUAGES.index("sw")
-    assert marked[-1] == pretrain.SEP
+    ids = pretrain.wrapped(learnt[0], "seq2seq")(">>sw<< a")["input_ids"]
+    assert ids[0] == len(pretrain.SPECIAL) + LANGUAGES.index("sw")
+    assert ids[-1] == pretrain.SEP
 
 
 def test_batches_are_the_same_each_time(

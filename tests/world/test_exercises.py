@@ -59,8 +59,8 @@ def test_only_what_is_chosen_is_masked() -> None:
 
 def test_concepts_are_where_they_are_written(learnt: tuple[Sentences, exercises.Pairs]) -> None:
     tokenizer = build._tokenizer()
-    for fact, spoken in zip(corpus(5), exercises.encoded(tokenizer, corpus(5)), strict=True):
-        for lang, sentence in zip(LANGUAGES, spoken, strict=True):
+    for fact, sentences in zip(corpus(5), exercises.encoded(tokenizer, corpus(5)), strict=True):
+        for lang, sentence in zip(LANGUAGES, sentences, strict=True):
             words = {
                 token.concept: token.form for token in reversed(tokens(lang, fact)) if token.concept
             }
@@ -100,7 +100,7 @@ def test_what_only_one_has() -> None:
 
 
 def test_the_difference_is_answered_at_the_marks(learnt: tuple[Sentences, exercises.Pairs]) -> None:
-    alike, named = 0, set()
+    unswitched, named = 0, set()
     for seed, (first, other) in enumerate(learnt[1]):
         row = exercises.compared((first, other), Random(seed))
         (printed, new), (mark, missing) = row.answers[0], row.answers[row.second - 1]
@@ -111,12 +111,12 @@ def test_the_difference_is_answered_at_the_marks(learnt: tuple[Sentences, exerci
         assert missing == exercises.NONE or any(
             missing in a.ids and missing not in b.ids for a, b in zip(first, other, strict=True)
         )
-        alike += any(
+        unswitched += any(
             a.ids == row.ids[1 : row.second - 1] and b.ids == row.ids[row.second : -1]
             for a, b in zip(first, other, strict=True)
         )
         named |= {new, missing}
-    assert 0.2 < alike / len(learnt[1]) < 0.5  # in one language, with nothing switched
+    assert 0.2 < unswitched / len(learnt[1]) < 0.5  # in one language, with nothing switched
     assert exercises.NONE in named
     assert len(named) > 100
 

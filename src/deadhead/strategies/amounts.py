@@ -175,15 +175,15 @@ def _layers(part: str, layers: Sequence[int], block: str, first: int) -> Sequenc
 
 def _percentage(value: Any) -> None:
     if isinstance(value, str):  # 50 and "50" would be two trials
-        raise HeadError(f"expected a percentage, got the text {value!r}.", "leave quotes out: 50")
+        message = f"expected a percentage from 0 to 100, got the text {value!r}."
+        raise HeadError(message, "write a number without quotes, such as 50")
     count(value, 100)
 
 
 def _number(value: Any) -> None:
     if isinstance(value, str):
-        raise HeadError(
-            f"expected a number of heads, got the text {value!r}.", "leave quotes out: 6"
-        )
+        message = f"expected a number of heads, got the text {value!r}."
+        raise HeadError(message, "write a number without quotes, such as 6")
     whole(value, "k")
 
 
