@@ -53,7 +53,7 @@ def forked(work: Callable[[], Any], says: Path) -> int:
         os._exit(3)
     except (
         BaseException
-    ) as problem:  # stable_records to the parent by the status, to a reader by the file
+    ) as problem:  # the parent reads the exit status, people the file
         print(repr(problem), flush=True)
         os._exit(1)
 
