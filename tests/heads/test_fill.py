@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 import torch
-from by_hand import changed, read
+from fills_by_hand import changed, read
 from tiny_models import answers, apart, batch_of, build, hooks, limit
 
 from deadhead import Captured, captured, discover, gated, head_means, prune

@@ -9,11 +9,11 @@ import pytest
 from toy_pair import TINY, pairs
 
 from deadhead import load as load_model
+from deadhead import progress
 from deadhead.studies import load, read, run, run_trial
 from deadhead.studies.plan import plan
 from deadhead.studies.recipe.load import with_inputs
 from deadhead.studies.recipe.yaml import RecipeError
-from deadhead.studies.steps import progress
 from deadhead.translation import SIZES
 
 RECIPE = """\
