@@ -9,11 +9,11 @@ import pytest
 from toy_pair import TINY, pairs
 
 from deadhead import load as load_model
-from deadhead import progress
 from deadhead.studies import load, read, run, run_trial
 from deadhead.studies.plan import plan
 from deadhead.studies.recipe.load import with_inputs
 from deadhead.studies.recipe.yaml import RecipeError
+from deadhead.studies.steps import state
 from deadhead.translation import SIZES
 
 RECIPE = """\
@@ -99,7 +99,7 @@ def test_shared_or_alone_the_numbers_are_the_same(recipe: Any, study: Path) -> N
 def test_a_kill_changes_no_number(
     at: str, recipe: Any, study: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(progress, "EVERY", 0.0)
+    monkeypatch.setattr(state, "EVERY", 0.0)
     trial, message = recipe.trials[0], []
 
     def killed(text: str) -> None:
