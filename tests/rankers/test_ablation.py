@@ -5,9 +5,11 @@ from __future__ import annotations
 import pytest
 import torch
 from ranker_cases import KINDS
+from transformers import AutoConfig, AutoModelForCausalLM
 
+from deadhead import patch_effects
 from deadhead.errors import DeadheadError
-from deadhead.heads import discover, gated, head_means, prune
+from deadhead.heads import captured, discover, gated, head_means, prune
 from deadhead.heads.verify.tiny import batch_for, tiny
 from deadhead.rankers import rank
 from deadhead.rankers.loss import example_losses
@@ -85,7 +87,7 @@ def test_layers_below_are_not_run_again(case):
     assert runs["model.encoder.layers.0"] == 2 + 1
     assert runs["model.encoder.layers.1"] == 2 + 2
     assert runs["model.decoder.layers.0"] == 2 + 4
-    assert runs["model.decoder.layers.1"] == 2 + 6
+    assert runs["model.decoder.layers.1"] == 2 + 6 + 1  # the recording is replayed once
 
 
 @torch.no_grad()
@@ -93,13 +95,64 @@ def test_replay_repeats_what_was_said(case):
     setup = case("classify")
     whole = setup.model(**setup.batch).logits
     with replaying(setup.model) as replay:
-        with replay.record(4):
-            setup.model(**setup.batch)
+        replay.record(lambda batch: setup.model(**batch), setup.batch)
         with replay.start_at(("encoder", 1), 3):
             again = setup.model(**repeated(setup.batch, 3)).logits
     torch.testing.assert_close(again, whole.repeat(3, 1), rtol=0, atol=1e-12)
     assert torch.equal(setup.model(**setup.batch).logits, whole)
     assert all("forward" not in vars(module) for module in setup.model.modules())
+
+
+def sharing_keys():
+    """A decoder whose upper layers read the keys and values of the lower layers."""
+    torch.manual_seed(0)
+    config = AutoConfig.for_model(
+        "gemma3n_text",
+        vocab_size=99,
+        vocab_size_per_layer_input=99,
+        pad_token_id=0,
+        hidden_size=32,
+        intermediate_size=37,
+        hidden_size_per_layer_input=16,
+        num_attention_heads=4,
+        num_key_value_heads=2,
+        head_dim=8,
+        laurel_rank=8,
+        num_hidden_layers=4,
+        num_kv_shared_layers=2,
+        sliding_window=8,
+        layer_types=["sliding_attention", "full_attention"] * 2,
+        activation_sparsity_pattern=[0.0] * 4,
+        initializer_range=0.3,
+    )
+    return AutoModelForCausalLM.from_config(config).double().eval()
+
+
+@pytest.mark.parametrize("tokens", [1, None])
+def test_layers_that_share_keys_are_all_run_again(tokens):
+    model, ids = sharing_keys(), torch.arange(3, 21).reshape(3, 6)
+    batch = {"input_ids": ids, "labels": ids}
+    scores = rank(model, [batch], "ablation", tokens=tokens).scores
+    assert_same(scores, the_long_way(model, [batch]))
+    run = lambda batch: model(input_ids=batch["input_ids"]).logits  # noqa: E731
+    with torch.no_grad(), replaying(model) as replay:
+        replay.record(run, batch)
+    assert replay.works is False
+    effects = patch_effects(
+        model,
+        {"input_ids": ids},
+        {"input_ids": ids.flip(0)},
+        lambda outputs, batch: outputs.logits[:, -1, 5],
+        tokens=tokens,
+    )
+    with torch.no_grad():
+        with captured(model) as clean:
+            run(batch)
+        for head in discover(model):
+            with gated(model, closed=[head], fill=clean):
+                value = float(run({"input_ids": ids.flip(0)})[:, -1, 5].mean())
+            assert effects.values[head, None] == pytest.approx(value, abs=1e-10)
+    assert max(map(abs, effects.effect.values())) > 1e-3
 
 
 def test_layer_path():

@@ -132,8 +132,7 @@ class _Patching:
         source_metric = self._metric(outputs, self._moved(source))
         batch, examples = on_device(target, self.model), examples_of(target)
         target = self._moved(target)  # once, not for the metric of every head
-        with self.replay.record(examples):
-            outputs = forward(self.model, batch)
+        outputs = self.replay.record(partial(forward, self.model), batch)
         target_metric, patched = self._metric(outputs, target), {}
         for site in self.sites:
             for changes in portions(batch, self._changes(site, source_run), self.budget):

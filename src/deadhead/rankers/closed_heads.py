@@ -52,8 +52,7 @@ def with_each_head_closed(
     with replaying(model) as replay:
         for number, batch in enumerate(batches):
             batch, fill = on_device(batch, model), fill_of(batch)
-            with replay.record(examples_of(batch)):
-                full = _measures(model, 1, batch)
+            full = replay.record(partial(_measures, model, 1), batch)
             finite.add(full[0, 0])
             whole.append(full[0].sum(1))
             for step, site in enumerate(sites):

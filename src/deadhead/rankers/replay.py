@@ -5,6 +5,10 @@ it replays from a layer, the layers before it return the same output at once, re
 the batch is. It knows no architecture: a layer is the module with a number in its path, and layers
 come in the order in which the model calls them, so that closing a decoder head also skips the whole
 encoder.
+
+In some models a layer reads what an earlier layer left behind, such as its keys (Gemma 3n). There
+the earlier layers cannot be skipped. So the first recording is replayed once without a change, and
+where that gives another output, every later run is a whole one.
 """
 
 from __future__ import annotations
@@ -21,6 +25,8 @@ from deadhead.heads.sites import Site
 
 from .loss import examples_of
 
+Batch = Mapping[str, Tensor]
+
 
 class Replay:
     """The wrapped layers of one model; made by `replaying`."""
@@ -30,16 +36,33 @@ class Replay:
         self.time_first = any(s.time_first for s in sites)
         self.calls: list[str] = []  # layers in the order they were called when recording
         self.outputs: list[Any] = []
+        self.works: bool | None = None  # None: not known before the first recording
         self.recording, self.start, self.times, self.examples, self.call = False, 0, 1, 0, 0
 
-    @contextmanager
-    def record(self, examples: int) -> Iterator[None]:
-        """Record the forward pass inside."""
-        self.calls, self.outputs, self.examples, self.recording = [], [], examples, True
+    def record(self, run: Callable[[Batch], Any], batch: Batch) -> Any:
+        """What `run` gives for a batch, with the forward pass inside recorded."""
+        self.calls, self.outputs, self.examples, self.recording = [], [], examples_of(batch), True
         try:
-            yield
+            result = run(batch)
         finally:
             self.recording = False
+        if self.works is None:
+            self.works = len(self.calls) < 2 or self._gives_again(run, batch, result)
+        if not self.works:
+            self.calls, self.outputs = [], []
+        return result
+
+    def _gives_again(self, run: Callable[[Batch], Any], batch: Batch, result: Any) -> bool:
+        """Whether the last layer alone gives the recorded result."""
+        self.start, self.call = len(self.calls) - 1, 0
+        try:
+            again = run(batch)
+        except Exception:  # any: it depends on how the model keeps what its layers share
+            return False
+        finally:
+            self.start = 0
+        pairs = zip(_tensors(result), _tensors(again), strict=True)
+        return all(torch.allclose(*pair, rtol=1e-3, atol=1e-5, equal_nan=True) for pair in pairs)
 
     @contextmanager
     def start_at(self, place: tuple[str, int], times: int = 1) -> Iterator[None]:
@@ -77,6 +100,12 @@ class Replay:
         return output
 
 
+def _tensors(result: Any) -> list[Tensor]:
+    """The tensors of a result: itself, or those of a ModelOutput, without those inside tuples."""
+    parts = result.values() if isinstance(result, Mapping) else [result]
+    return [part for part in parts if isinstance(part, Tensor)]
+
+
 def layer_path(path: str) -> str:
     """The path of a module up to its first number (`bert.encoder.layer.3`); "" without one."""
     parts = path.split(".")
@@ -103,7 +132,7 @@ def replaying(model: nn.Module) -> Iterator[Replay]:
                 module.forward = before[path]
 
 
-def repeated(batch: Mapping[str, Tensor], times: int) -> dict[str, Tensor]:
+def repeated(batch: Batch, times: int) -> dict[str, Tensor]:
     """The whole batch `times` over, one copy after the other."""
     if times == 1:
         return dict(batch)
