@@ -238,9 +238,10 @@ def test_a_step_of_generation_has_no_whole_sequence() -> None:
     model = build("gpt2")
     batch = {"input_ids": torch.tensor([[5, 6, 7], [8, 9, 4]])}
     before = hooks(model)
-    for name, options in (
-        ("positions", {"positions": [1]}),
-        ("fill", {"fill": fill_of(model, "captured", batch)}),
+    run = fill_of(model, "captured", batch)
+    for name, hint, options in (
+        ("positions", "use_cache=False", {"positions": [1]}),
+        ("fill", "max_new_tokens=1", {"fill": run}),
     ):
         with (
             pytest.raises(
@@ -249,7 +250,13 @@ def test_a_step_of_generation_has_no_whole_sequence() -> None:
             gated(model, closed=SHUT, **options),
         ):
             generate(model, batch)
-        assert "use_cache=False" in str(error.value.hint)
+        assert hint in str(error.value.hint)
+    with (
+        pytest.raises(DataError, match="captured run of 2 x 4 tokens, got 2 x 3") as error,
+        gated(model, closed=SHUT, fill=run),
+    ):
+        generate(model, batch, use_cache=False)
+    assert "max_new_tokens=1" in str(error.value.hint)
     with gated(model, closed=SHUT, positions=[1]):
         assert generate(model, batch, use_cache=False).shape == (2, 11)
     with (

@@ -34,6 +34,7 @@ def empty_run() -> Any:
 
 
 BATCH = {"input_ids": torch.randint(3, 90, (2, 12), generator=torch.Generator().manual_seed(1))}
+PADDED = torch.tensor([[1] * 12, [1] * 8 + [0] * 4])
 FILLS: list[tuple[str, Any, type, str]] = [
     ("a typing error", lambda: "banana", UnknownName, "no fill 'banana'. Known: resample, zero."),
     ("nearly a name", lambda: "zeros", UnknownName, "Did you mean 'zero'?"),
@@ -93,6 +94,24 @@ def test_a_fill_that_does_not_fit_is_refused_before_anything_runs(
 
 
 RUNS: list[tuple[str, Any, Any, str]] = [
+    (
+        "with other padding",
+        lambda: run_of("bert", {**BATCH, "attention_mask": PADDED.flip(0)}),
+        {**BATCH, "attention_mask": PADDED},
+        "encoder: expected a captured run with the padding of this batch, got other padding",
+    ),
+    (
+        "with padding, for none",
+        lambda: run_of("bert", {**BATCH, "attention_mask": PADDED}),
+        BATCH,
+        "encoder: expected a captured run with the padding of this batch, got other padding",
+    ),
+    (
+        "copies of an example",
+        lambda: "resample",
+        {"input_ids": BATCH["input_ids"][:1].repeat(3, 1)},
+        'fill="resample" expects different examples in a batch, got copies',
+    ),
     (
         "longer",
         lambda: run_of("bert", {"input_ids": torch.ones(2, 13).long()}),
@@ -201,6 +220,8 @@ def test_each_example_at_its_own_positions() -> None:
 
 
 POSITIONS: list[tuple[str, Any, str]] = [
+    ("none", [], "expects at least one position, got none"),
+    ("none of any example", [[], []], "expects at least one position, got none"),
     ("behind the end", [3, 12], "expects positions in the encoder's sequence of 12 tokens, got 12"),
     ("before the start", [-13], "got -13"),
     ("a mask of another length", [True] * 11, "a mask for the encoder's sequence of 12 tokens"),

@@ -185,6 +185,14 @@ def test_what_cannot_be_averaged_is_refused() -> None:
         ([], "expected at least one batch, got none"),
         ([empty], "expected real tokens in encoder layer 0, got only padding"),
         (batch, "expected a list of batches, got a single batch"),
+        (None, "expected a list of batches, got NoneType"),
+        (["hi"], "batch 0 expects a dict, got str"),
+        (
+            [batch, {"input_ids": torch.ones(5).long()}],
+            r"`input_ids` of batch 1 .* got shape \[5\]",
+        ),
+        ([{"input_ids": torch.ones(0, 5).long()}], r"got shape \[0, 5\]"),
+        ([{"input_ids": [[1, 2]]}], "examples x tokens, got list"),
         ([deep], "`attention_mask` expects batch x tokens, got 4 axes"),
     ):
         with pytest.raises(DataError, match=message) as error:

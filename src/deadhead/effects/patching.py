@@ -27,7 +27,7 @@ from deadhead.rankers.label_free import PerExample
 from deadhead.rankers.loss import examples_of, forward, on_device
 from deadhead.rankers.pairs import Batch, check_pairs
 from deadhead.rankers.replay import Replay, replaying
-from deadhead.rankers.run import frozen
+from deadhead.rankers.run import frozen, refuse_resampling
 
 from .effects import Effects, Place
 
@@ -73,6 +73,7 @@ def patch_effects(
     """
     if into not in ("corrupt", "clean"):
         raise DataError(f"`into` expects corrupt or clean, got {into!r}.", 'write into="corrupt"')
+    refuse_resampling(model)
     sites, pairs = find_sites(model), check_pairs(clean, corrupt)
     every = layout_of(sites)
     layout = every if heads is None else every.without(set(every) - set(every.check(heads)))

@@ -20,6 +20,10 @@ from .sites import Site
 
 ENCODER = ("input_ids", "inputs_embeds", "input_features", "input_values", "pixel_values")
 DECODER = ("decoder_input_ids", "decoder_inputs_embeds")
+WHOLE = {
+    "positions": "generate without a cache: model.generate(..., use_cache=False)",
+    "fill": "a captured run serves one forward pass: generate with max_new_tokens=1",
+}
 
 
 @dataclass(kw_only=True)
@@ -36,7 +40,7 @@ class Run:
 class Calls:
     """Follows the calls of a model while its hooks are on.
 
-    whole: the name of the argument that needs whole sequences, so that a filled cache is refused.
+    whole: the argument that needs whole sequences (of WHOLE), so that a filled cache is refused.
     """
 
     def __init__(self, model: nn.Module, stack: ExitStack, whole: str = ""):
@@ -76,7 +80,7 @@ class Calls:
             raise DataError(
                 f"`{self.whole}` expects whole sequences, got a step of generation after "
                 f"{cached} cached tokens.",
-                "generate without a cache: model.generate(..., use_cache=False)",
+                WHOLE[self.whole],
             )
         run = Run(number=self.run.number + 1, running=True, batch=batch, cached=cached)
         if replica:
@@ -105,6 +109,14 @@ class Calls:
         run = self.now()
         return real_rows(self.model, run.batch, site, rows, cached=run.cached)
 
+    def padding(self, site: Site) -> Tensor | None:
+        """The mask of the caller for the tokens of a layer; None where there is none."""
+        if site.block in ("vision", "audio"):
+            return None
+        decoder = is_of_decoder(self.model, site)
+        mask = self.now().batch.get("decoder_attention_mask" if decoder else "attention_mask")
+        return mask.bool() if isinstance(mask, Tensor) and mask.dim() == 2 else None
+
     def numbers(self, site: Site, rows: Tensor) -> Tensor:
         """For each row of a layer its number among the real tokens of its example."""
         run = self.now()
@@ -125,6 +137,22 @@ class Calls:
         is_text = any(batch.get(name) is inputs for name in (*ENCODER[:2], *DECODER))
         return int(inputs.shape[1]) if is_text else None
 
+    def has_copies(self, count: int) -> bool:
+        """Whether the batch has each of its examples several times, as under beam search."""
+        batch, cached = self.now().batch, self.now().cached
+        hidden: Any = batch.get("encoder_outputs")
+        if cached and not hidden:
+            return False  # the newest tokens alone may be the same by chance
+        inputs = [hidden[0] if hidden else None]
+        inputs += [batch.get(name) for name in (*ENCODER, *DECODER, "attention_mask")]
+        rows = [t for t in inputs if isinstance(t, Tensor) and t.dim() > 1 and len(t) == count]
+        times = [number for number in range(2, count + 1) if count % number == 0]
+        return bool(rows) and any(
+            all(_is_repeated(tensor, number, axis) for tensor in rows)
+            for number in times
+            for axis in (0, 1)
+        )
+
     def check_examples(self, site: Site, rows: Tensor) -> None:
         """Raise an error where the first axis of the rows of a layer is not the batch."""
         inputs = self.inputs(site)
@@ -134,6 +162,13 @@ class Calls:
                 "examples cannot be separated.",
                 'use fill="zero" or the means of the heads, at all positions',
             )
+
+
+def _is_repeated(rows: Tensor, times: int, axis: int) -> bool:
+    """Whether a tensor is that of fewer rows, as a whole (axis 0) or row by row (1) repeated."""
+    groups = (times, -1) if axis == 0 else (-1, times)
+    parts = rows.unflatten(0, groups)
+    return bool((parts == parts.narrow(axis, 0, 1)).all())
 
 
 def _inner(model: Any) -> Any:

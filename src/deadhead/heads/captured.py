@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 from torch import Tensor, nn
 
@@ -28,10 +28,12 @@ class Captured:
     values: for each (block, layer) a tensor, batch x tokens x heads * width; several where layers
         share their weights, in the order of the run.
     kept: for each attention layer of the model, the numbers of its heads.
+    padding: for each block the mask of its real tokens; None: the run had no mask.
     """
 
     values: dict[Place, list[Tensor]]
     kept: dict[Place, tuple[int, ...]]
+    padding: dict[str, Tensor | None] = field(default_factory=dict)
 
     def check(self, layout: HeadLayout) -> None:
         """Raise an error unless this is a run of a model with the heads of this layout."""
@@ -70,7 +72,8 @@ def captured(model: nn.Module, heads: Iterable[Head | str] | None = None) -> Ite
 
     heads: keep only the layers of these heads, to save memory.
 
-    The values are detached. Inside of a gated block they are those of the gated model.
+    The values are detached. They fit a forward pass with inputs of the same shape and padding,
+    not the steps of generation after its first. Inside of a gated block they are those of the gated model.
 
     >>> with captured(model) as clean:
     ...     model(**clean_batch)
@@ -104,6 +107,8 @@ def _keep(run: Captured, site: Site, calls: Calls) -> Callable[[Tensor], Tensor]
                 "open a block for each run; to generate, capture the run of the whole text",
             )
         values = batch_first(site, context).detach().clone()
+        if site.block not in run.padding:
+            run.padding[site.block] = calls.padding(site)
         run.values.setdefault((site.block, site.layer), []).append(values)
         return context
 

@@ -43,7 +43,7 @@ def values_of(fill: Fill, site: Site, calls: Calls, seed: int) -> Values:
         values = fill.of(site.attention()).flatten(-2)
         return _PositionMeans(site, values, calls) if fill.per_position else _Means(site, values)
     if isinstance(fill, Captured):
-        return _Run(site, fill.of(site.attention()), calls)
+        return _Run(site, fill, calls)
     return _Others(site, calls, seed)
 
 
@@ -78,8 +78,9 @@ class _PositionMeans:
 class _Run:
     """Gives what the same layer read in a captured run, call by call."""
 
-    def __init__(self, site: Site, values: list[Tensor], calls: Calls):
-        self.site, self.values, self.calls = site, values, calls
+    def __init__(self, site: Site, fill: Captured, calls: Calls):
+        self.site, self.calls = site, calls
+        self.values, self.padding = fill.of(site.attention()), fill.padding.get(site.block)
         self.number = self.uses = 0
 
     def __call__(self, context: Tensor) -> Tensor:
@@ -91,9 +92,27 @@ class _Run:
             raise DataError(
                 f"{self.site.block} layer {self.site.layer}: expected a captured run of "
                 f"{_described(rows)}, got {_described(values)}.",
-                "capture a run with inputs of the same shape, padded to the same length",
+                "capture a run with inputs of the same shape, padded to the same length; it serves "
+                "one forward pass, so generate with max_new_tokens=1",
             )
+        self._check_padding()
         return batch_first(self.site, values)
+
+    def _check_padding(self) -> None:
+        """Raise an error where a token of this run is padding in the captured run, or the other
+        way round."""
+        key, run = ("padding", self.site.block), self.calls.now()
+        if key in run.kept or torch.compiler.is_compiling():
+            return
+        both = (self.padding, self.calls.padding(self.site))
+        masks = [mask.cpu() for mask in both if mask is not None and not bool(mask.all())]
+        if masks and (len(masks) == 1 or not torch.equal(*masks)):
+            raise DataError(
+                f"{self.site.block}: expected a captured run with the padding of this batch, got "
+                "other padding.",
+                "padding would be patched into tokens: capture a run with the same attention mask",
+            )
+        run.kept[key] = torch.empty(0)
 
     def _use(self) -> int:
         """Which use of the layer in this run it is: layers that share weights have several."""
@@ -139,6 +158,12 @@ class _Others:
             raise DataError(
                 'fill="resample" expects a batch of at least two examples, got one.',
                 "give it a larger batch, or fill with the means of the heads",
+            )
+        if not torch.compiler.is_compiling() and self.calls.has_copies(count):
+            raise DataError(
+                'fill="resample" expects different examples in a batch, got copies, so that the '
+                "other example of a row would be its own copy.",
+                "leave the copies out; generate with num_beams=1 and num_return_sequences=1",
             )
         donors = torch.tensor(derangement(count, self.seed), device=rows.device)[:, None]
         columns = torch.arange(length, device=rows.device)

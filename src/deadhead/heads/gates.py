@@ -15,15 +15,17 @@ import torch
 from torch import nn
 
 from deadhead.errors import HeadError
+from deadhead.forward import is_encoder_decoder
 from deadhead.layout import Head, HeadLayout
 
 from .call import Calls
 from .captured import Captured
 from .discover import find_sites, layout_of
-from .fill import ZERO, Fill, Values, check_fill, values_of
-from .hooks import attach, hooked
+from .fill import RESAMPLE, ZERO, Fill, Values, check_fill, values_of
+from .hooks import attach, hooked, resampled
 from .output_bias import hide_bias, refuse_bias_outside
 from .positions import Where, positions_of_blocks
+from .rows import is_of_decoder
 from .sites import Site
 
 Gates = torch.Tensor | Mapping[str, torch.Tensor] | Mapping[Head, "float | torch.Tensor"]
@@ -58,7 +60,7 @@ def gated(
               permutation; the i-th real token gets that of the other example's i-th real token,
               from its first again where the other example is shorter.
             - a run, `with captured(model) as clean: model(**batch)`: the output of the head in it,
-              for inputs of the same shape (activation patching).
+              for inputs of the same shape and padding (activation patching).
         positions: work only at these token positions, elsewhere the gates are open: numbers, -1
             is the last position of the padded row; or a mask of booleans, length or batch x
             length; or a list for each example. For gates in several blocks one for each,
@@ -75,8 +77,10 @@ def gated(
     that require them. Blocks may be nested: the gates of an inner block read what those of the
     outer blocks give, so gates multiply, and the fill of the innermost closed gate remains.
 
-    Generation works with gates; captured runs and positions need it without a cache. With a cache,
-    "resample" pairs the tokens of each step.
+    Generation works with gates. With a cache, "resample" pairs the tokens of each step; it refuses
+    a batch that has copies of its examples, as under beam search. After
+    the first step, positions need generation without a cache, and a captured run does not fit;
+    both fit the encoder of an encoder-decoder, which generation runs once.
 
     >>> with gated(model, closed=["encoder.3.7"]):
     ...     logits = model(**batch).logits
@@ -89,8 +93,17 @@ def gated(
     if drop_output_bias:
         refuse_bias_outside(sites)
         _refuse_fill(fill, positions)
-    whole = "positions" if at else "fill" if isinstance(fill, Captured) else ""
+    in_steps = {
+        site.block
+        for site in sites
+        if (site.block, site.layer) in readers
+        and (is_of_decoder(model, site) or not is_encoder_decoder(model))
+    }
+    whole = "fill" if in_steps and isinstance(fill, Captured) else ""
+    whole = "positions" if in_steps.intersection(at) else whole
     with hooked(model, sites) as stack:
+        if fill == RESAMPLE:
+            stack.enter_context(resampled(model))
         calls = Calls(model, stack, whole) if at or fill != ZERO else None
         for site in sites:
             read = readers.get((site.block, site.layer))
@@ -117,7 +130,7 @@ class _Gate:
         self.name = f"{site.block} layer {site.layer}"
 
     def __call__(self, context: torch.Tensor) -> torch.Tensor:
-        gate = self.read().to(device=context.device, dtype=context.dtype)
+        gate = self.read().to(context.dtype).to(context.device)
         if gate.dim() == 2:
             if context.dim() < 3 or context.shape[self.batch_axis] != len(gate):
                 raise self._wrong_batch(context, len(gate))
@@ -182,16 +195,20 @@ def _reader(
     any_number = any(number is not None for number in numbers)
     all_open = bool((factors == 1).all())
     memo: dict[torch.device, torch.Tensor] = {}
+    exact = torch.empty(0, dtype=torch.float64)  # a model may be in double precision
 
     def read() -> torch.Tensor:
         gate = None if rows is None else rows()
         if any_number:
-            first = next((n for n in numbers if isinstance(n, torch.Tensor)), factors)
+            first = next((n for n in numbers if isinstance(n, torch.Tensor)), exact)
             values = [
                 n if isinstance(n, torch.Tensor) else first.new_tensor(1.0 if n is None else n)
                 for n in numbers
             ]
-            gate = torch.stack(values) if gate is None else gate * torch.stack(values)
+            stacked = torch.stack(values)
+            if gate is not None:
+                stacked = gate * (stacked.to(gate) if first is exact else stacked)
+            gate = stacked
         if gate is None:
             return factors
         if all_open:

@@ -46,6 +46,23 @@ def is_gated(model: nn.Module) -> bool:
     return bool(_OWNERS.get(model))
 
 
+_RESAMPLED: WeakKeyDictionary[nn.Module, int] = WeakKeyDictionary()  # how many blocks
+
+
+def is_resampled(model: nn.Module) -> bool:
+    """Whether a block fills heads of this model with those of other examples of the batch."""
+    return bool(_RESAMPLED.get(model))
+
+
+@contextmanager
+def resampled(model: nn.Module) -> Iterator[None]:
+    _RESAMPLED[model] = _RESAMPLED.get(model, 0) + 1
+    try:
+        yield
+    finally:
+        _RESAMPLED[model] -= 1
+
+
 # The threads that gate a model and its attention layers now, innermost block last.
 _OWNERS: WeakKeyDictionary[nn.Module, list[int]] = WeakKeyDictionary()
 _LOCK = threading.Lock()

@@ -104,13 +104,18 @@ def head_means(
     """
     if isinstance(batches, Mapping):
         raise DataError("expected a list of batches, got a single batch.", "write [batch]")
+    if not isinstance(batches, Iterable):
+        raise DataError(
+            f"expected a list of batches, got {type(batches).__name__}.", "write [batch]"
+        )
     every = find_sites(model)
     sites = [site for site in every if site.kept]
     reader = _Reader(model, per_position)
     with hooked(model, every) as stack, evaluating(model), torch.no_grad():
         for site in sites:
             stack.callback(attach(site, reader.at(site)))
-        for batch in batches:
+        for number, batch in enumerate(batches):
+            _check_batch(number, batch)
             reader.batch = on_device(batch, model)
             reader.runs += 1
             forward(model, reader.batch)
@@ -124,6 +129,24 @@ def head_means(
         tokens=reader.tokens_of_blocks(),
         per_position=per_position,
     )
+
+
+def _check_batch(number: int, batch: Any) -> None:
+    if not isinstance(batch, Mapping):
+        raise DataError(
+            f"batch {number} expects a dict, got {type(batch).__name__}.",
+            'give dicts ready for model(**batch), such as tokenizer(texts, return_tensors="pt")',
+        )
+    ids = batch.get("input_ids")
+    if ids is None:
+        return  # images, audio
+    shape = list(ids.shape) if isinstance(ids, Tensor) else None
+    if shape is None or len(shape) < 2 or 0 in shape:
+        got = type(ids).__name__ if shape is None else f"shape {shape}"
+        raise DataError(
+            f"`input_ids` of batch {number} expects a tensor of examples x tokens, got {got}.",
+            "for a single example write input_ids[None]",
+        )
 
 
 @contextmanager

@@ -31,6 +31,11 @@ class Positions:
         rows = _rows(values)
         self.each = rows is not None  # whether every example has its own
         every = [_checked(row) for row in (rows if rows is not None else [values])]
+        if not any(every):
+            raise DataError(
+                "`positions` expects at least one position, got none.",
+                "leave `positions` out to gate all of them",
+            )
         self.is_mask = any(isinstance(value, bool) for row in every for value in row)
         if self.is_mask and not all(isinstance(value, bool) for row in every for value in row):
             raise DataError("`positions` expects booleans or numbers, got both.", WRITE)

@@ -15,6 +15,7 @@ from deadhead.device import computing
 from deadhead.errors import DeadheadError, UnsupportedModel
 from deadhead.heads.discover import discover
 from deadhead.heads.gates import gated
+from deadhead.heads.hooks import is_resampled
 from deadhead.layout import Head, HeadLayout
 from deadhead.ranking import Ranking
 from deadhead.version import versions
@@ -40,6 +41,7 @@ def run(
     data: Mapping[str, Any],
 ) -> Ranking:
     """The ranking that a ranker makes of the heads of a model that are not closed."""
+    refuse_resampling(model)
     layout = discover(model)
     removed = layout.check(closed)
     left = layout.without(removed) if removed else layout
@@ -106,6 +108,18 @@ def frozen(model: nn.Module, seed: int) -> Iterator[None]:
                 module.training = mode
             for parameter, flag in flags:
                 parameter.requires_grad_(flag)
+
+
+def refuse_resampling(model: nn.Module) -> None:
+    """Raise an error inside of gated(model, fill="resample"), whose fill depends on the batch.
+
+    Most methods divide a batch or copy it for every head, so the other examples would be others.
+    """
+    if is_resampled(model):
+        raise UnsupportedModel(
+            'expected a model without fill="resample", got one inside such a block.',
+            "leave the block, or fill with the means of the heads: fill=head_means(model, batches)",
+        )
 
 
 def check_scores(method: str, layout: HeadLayout, scores: Mapping[Head, float]) -> None:
