@@ -35,28 +35,28 @@ def short(tmp_path_factory: pytest.TempPathFactory, monkeypatch: pytest.MonkeyPa
 def cluster(short: None) -> Any:
     from ray.cluster_utils import Cluster
 
-    nodes = Cluster(
+    machines = Cluster(
         initialize_head=True, head_node_args={"num_cpus": 0, "include_dashboard": False}
     )
-    nodes = [nodes.add_node(num_cpus=1), nodes.add_node(num_cpus=1)]
-    ray.init(address=nodes.address, log_to_driver=False, logging_level="ERROR")
-    nodes.wait_for_nodes()
-    yield nodes, nodes
+    nodes = [machines.add_node(num_cpus=1), machines.add_node(num_cpus=1)]
+    ray.init(address=machines.address, log_to_driver=False, logging_level="ERROR")
+    machines.wait_for_nodes()
+    yield machines, nodes
     ray.shutdown()
-    nodes.shutdown()
+    machines.shutdown()
 
 
 def test_a_node_dies(
     search_file: Path, tmp_path: Path, cluster: Any, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    output, nodes = cluster
+    machines, nodes = cluster
     recipe = load(search_file)
     killed: list[int] = []
 
     def watch(facts: dict[str, Any]) -> None:
         if facts["done"] >= 5 and len(facts["running"]) == 2 and not killed:
             killed.append(facts["done"])
-            output.remove_node(nodes[0], allow_graceful=False)
+            machines.remove_node(nodes[0], allow_graceful=False)
 
     monkeypatch.setattr("deadhead.studies.execution.jobs.EVERY", 0.02)
     result = run(recipe, tmp_path / "ray", executor="ray", work="slow_trivial:work", watch=watch)
@@ -91,13 +91,13 @@ def below(process: int) -> Iterator[tuple[str, int]]:
         yield from below(child)
 
 
-def strike(name: str, number: int) -> None:
-    """Send a signal to a process of our own cluster."""
-    next(
-        (os.kill(process, number), process)
-        for command, process in below(os.getpid())
-        if name in command
-    )
+def strike(name: str, number: int) -> bool:
+    """Send a signal to a process of our own cluster; False if there is none at this moment."""
+    for command, process in below(os.getpid()):
+        if name in command:
+            os.kill(process, number)
+            return True
+    return False
 
 
 def struck(search_file: Path, folder: Path, name: str, number: int, **options: Any) -> Any:
@@ -105,9 +105,9 @@ def struck(search_file: Path, folder: Path, name: str, number: int, **options: A
     hit: list[int] = []
 
     def watch(facts: dict[str, Any]) -> None:
-        if facts["done"] >= 2 and facts["running"] and not hit:
+        # between two trials no process has the name: try again at the next report
+        if facts["done"] >= 2 and facts["running"] and not hit and strike(name, number):
             hit.append(facts["done"])
-            strike(name, number)
 
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr("deadhead.studies.execution.jobs.EVERY", 0.02)
@@ -165,13 +165,13 @@ def test_a_cluster_that_is_gone_stops_the_study(
 def test_nodes_that_all_die_stop_the_study(
     search_file: Path, tmp_path: Path, cluster: Any, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    result, nodes = cluster
+    machines, nodes = cluster
     monkeypatch.setattr(clusters, "GONE", 2.0)
     monkeypatch.setattr("deadhead.studies.execution.jobs.EVERY", 0.02)
 
     def watch(facts: dict[str, Any]) -> None:
         if facts["done"] >= 2 and nodes:
-            result.remove_node(nodes.pop(), allow_graceful=False)
+            machines.remove_node(nodes.pop(), allow_graceful=False)
 
     with pytest.raises(ClusterLost, match="no node of the Ray cluster is left"):
         run(
