@@ -143,8 +143,21 @@ def test_closed_heads_are_filled(place, tmp_path, method):
     assert zero.scores != mean.scores
     with pytest.raises(DeadheadError, match=r"`fill` of .* expects zero or mean, got 'median'"):
         ask(place, tmp_path / "x", "--method", method, "--fill", "median")
-    with pytest.raises(DeadheadError, match="option of taylor 'fill'"):
+    with pytest.raises(DeadheadError, match="option of taylor 'fill'") as error:
         ask(place, tmp_path / "x", "--fill", "mean")
+    assert error.value.hint == "fill is an option of shapley, ablation, attribution"
+    both = ("--method", method, "--fill", "mean", "--option", "fill=zero")
+    with pytest.raises(AssertionError, match="give --fill or --option fill"):
+        ask(place, tmp_path / "x", *both)
+
+
+def test_agreement_is_printed(place, tmp_path):
+    options = ("--method", "attribution", "--option")
+    printed = ask(place, tmp_path / "r.json", *options, "agreement=true")
+    agreement = Ranking.load(tmp_path / "r.json").details["agreement"]
+    line = f"on the first {agreement['examples']} examples: {agreement['spearman']:.2f}"
+    assert f"Spearman's rho with ablation, {line}" in printed
+    assert "Spearman" not in ask(place, tmp_path / "s.json", *options, "agreement=false")
 
 
 def test_rank_as_json_with_options(place, tmp_path):

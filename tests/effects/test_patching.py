@@ -9,7 +9,7 @@ import pytest
 import torch
 from torch import Tensor
 
-from deadhead import patch_effects
+from deadhead import patch_effects, rank
 from deadhead.effects import logit_difference
 from deadhead.errors import DataError, HeadError
 from deadhead.forward import forward
@@ -18,6 +18,7 @@ from deadhead.heads.discover import find_sites
 from deadhead.heads.hooks import attach
 from deadhead.heads.verify.tiny import batch_for, tiny
 from deadhead.layout import Head
+from deadhead.options import OptionError
 
 # decoder, grouped heads, encoder, both, time first, one layer's weights used twice
 FAMILIES = ["gpt2", "llama", "bert", "bart", "xlnet", "albert"]
@@ -146,6 +147,17 @@ def test_how_many_heads_are_in_a_pass_changes_nothing(tokens: int) -> None:
             assert effects.values[place] == pytest.approx(expected[place], abs=1e-10)
 
 
+def test_the_rows_that_longformer_adds_are_no_positions() -> None:
+    model, clean, corrupt = pair("longformer")
+    length = clean["input_ids"].shape[1]
+    assert length % 8
+    each = patch_effects(model, clean, corrupt, difference, positions="each")
+    assert {position for _, position in each.values} == set(range(length))
+    last = patch_effects(model, clean, corrupt, difference, positions=[-1])
+    assert_same(last.values, {(head, -1): each.values[head, length - 1] for head, _ in last.values})
+    assert max(map(abs, each.effect.values())) > 1e-3
+
+
 def test_batches_do_not_change_the_effects() -> None:
     model, clean, corrupt = pair("gpt2")
     together = patch_effects(model, clean, corrupt, difference)
@@ -272,6 +284,10 @@ def test_metrics_that_give_something_else_are_refused(metric: Any, message: str)
         ({"heads": ["encoder.0.9"]}, "expected one of the 4 heads of its layer, got 9"),
         ({"heads": []}, "there is no head to patch"),
         ({"positions": [99]}, "position 99 is outside the"),
+        ({"positions": [11, -1]}, r"expects each position once, got one of \[11, -1\] twice"),
+        ({"positions": [2, 2]}, r"expects each position once, got one of \[2, 2\] twice"),
+        ({"tokens": 0}, "`tokens` expects a whole number from 1, got 0"),
+        ({"tokens": -5}, "`tokens` expects a whole number from 1, got -5"),
         ({"positions": "all"}, '`positions` expects "each" or a list of whole numbers'),
         ({"positions": [True]}, '`positions` expects "each" or a list of whole numbers'),
         ({"into": "both"}, "`into` expects corrupt or clean, got 'both'"),
@@ -279,7 +295,8 @@ def test_metrics_that_give_something_else_are_refused(metric: Any, message: str)
 )
 def test_bad_options_are_refused(options: dict[str, Any], message: str) -> None:
     model, clean, corrupt = pair("bert")
-    with pytest.raises((DataError, HeadError), match=message):
+    assert clean["input_ids"].shape[1] == 12
+    with pytest.raises((DataError, HeadError, OptionError), match=message):
         patch_effects(model, clean, corrupt, difference, **options)
 
 
@@ -314,3 +331,12 @@ def test_logit_difference_counts_real_tokens() -> None:
     for wrong, message in (([0, 1, 2], "for each of 2 examples"), (3, "from 0 to 2")):
         with pytest.raises(DataError, match=message):
             logit_difference(2, wrong)(outputs, batch)  # type: ignore[arg-type]
+
+
+def test_logit_difference_as_a_loss_takes_one_token_for_all_examples() -> None:
+    model, clean, _ = pair("gpt2")
+    scores = rank(model, [clean], "ablation", loss=logit_difference(5, 6)).scores
+    assert len(set(scores.values())) == len(scores)
+    tokens = [5] * len(clean["input_ids"])
+    with pytest.raises(DataError, match="expected a token for all or for each"):
+        rank(model, [clean], "ablation", loss=logit_difference(tokens, 6))

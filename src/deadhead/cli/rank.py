@@ -99,7 +99,11 @@ def rank(
     # Longer than most functions: half of it is the list of options. All of them are checked first,
     # since a mistake should not cost the time to load a model.
     known = _task(task, task_file, lang, text)
-    options = {**opt.options_from(option), **({} if fill is None else {"fill": fill})}
+    options = opt.options_from(option)
+    if fill is not None:
+        if "fill" in options:
+            raise BadParameter("give --fill or --option fill=..., not both", param_hint="--fill")
+        options["fill"] = fill
     check_file(out, "--out", "ranking.json", force=force)
     _check_plot(plot)
     check_file(plot, "--plot", "heads.svg", force=force)
@@ -190,6 +194,11 @@ def _print_ranking(ranking: Ranking, out: Path) -> None:
         scores = f"{ranking[low]:.4g}", f"{ranking[high]:.4g}"
         table.add_row(str(place), str(low), scores[0], str(high), scores[1])
     console.print(table)
+    if "agreement" in ranking.details:
+        agreement = ranking.details["agreement"]
+        rho, count = agreement["spearman"], agreement["examples"]
+        value = "not defined, since all scores are equal" if rho is None else f"{rho:.2f}"
+        console.print(f"Spearman's rho with ablation, on the first {count} examples: {value}")
     facts = ranking.data
     for name, count in facts["notes"].items():
         console.print(f"{name}: {count}")

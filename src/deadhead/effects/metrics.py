@@ -25,6 +25,10 @@ def logit_difference(
         position: of the prediction, counted over the real tokens of each example: -1 is its last
             one, whichever side the padding is on. Classifiers have no positions.
 
+    As the loss of `rank` by ablation or shapley it takes one token for all examples: both run
+    copies of the batch, which a token for each example does not fit. A loss of your own can read
+    the tokens from the batch.
+
     >>> patch_effects(model, clean, corrupt, logit_difference(mary, john))
     """
 

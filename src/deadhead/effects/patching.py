@@ -15,9 +15,11 @@ import torch
 from torch import Tensor, nn
 
 from deadhead.errors import DataError, HeadError, UnsupportedModel
+from deadhead.heads.call import inputs_of
 from deadhead.heads.captured import Captured, captured
 from deadhead.heads.discover import find_sites, layout_of
 from deadhead.heads.hooks import hooked
+from deadhead.heads.rows import inner_padding
 from deadhead.heads.sites import Site
 from deadhead.layout import Head, HeadLayout
 from deadhead.progress import Progress, reported
@@ -123,7 +125,7 @@ class _Patching:
     sites: Sequence[Site]
     layout: HeadLayout
     metric: PerExample
-    positions: Sequence[int] | str | None
+    positions: Sequence[int] | Literal["each"] | None
     replay: Replay
     budget: int
 
@@ -136,14 +138,14 @@ class _Patching:
         outputs = self.replay.record(partial(forward, self.model), batch)
         target_metric, patched = self._metric(outputs, target), {}
         for site in self.sites:
-            for changes in portions(batch, self._changes(site, source_run), self.budget):
+            places = self._places(site, source_run, batch)
+            for changes in portions(batch, list(places), self.budget):
                 run, fill = partial(forward, self.model), fill_with(source_run)
                 outputs = in_copies(run, batch, site, changes, fill, self.replay)
-                for number, (column, position) in enumerate(changes):
+                for number, change in enumerate(changes):
                     rows = slice(number * examples, (number + 1) * examples)
-                    head = Head(site.block, site.layer, site.kept[column])
                     copy = _rows(outputs, rows, len(changes) * examples)
-                    patched[head, position] = self._metric(copy, target)
+                    patched[places[change]] = self._metric(copy, target)
         return source_metric, target_metric, patched
 
     def _metric(self, outputs: Any, batch: Batch) -> Tensor:
@@ -155,10 +157,14 @@ class _Patching:
         device = next(self.model.parameters()).device
         return {n: v.to(device) if isinstance(v, Tensor) else v for n, v in batch.items()}
 
-    def _changes(self, site: Site, source_run: Captured) -> list[Change]:
-        columns = columns_of(site, self.layout)
+    def _places(self, site: Site, source_run: Captured, batch: Batch) -> dict[Change, Place]:
+        """The changes of a layer, each with the head and the position as the user counts it."""
+        heads = {
+            column: Head(site.block, site.layer, site.kept[column])
+            for column in columns_of(site, self.layout)
+        }
         if self.positions is None:
-            return [Change(column) for column in columns]
+            return {Change(column): (head, None) for column, head in heads.items()}
         context = source_run.of(site.attention())[0]
         if context.dim() != 3:
             raise UnsupportedModel(
@@ -166,20 +172,33 @@ class _Patching:
                 "positions cannot be separated.",
                 "leave positions out",
             )
-        length = context.shape[1]
+        padding = inner_padding(self.model, inputs_of(self.model, batch, site), context)
+        length = context.shape[1] - padding
         positions = range(length) if self.positions == "each" else self.positions
         for position in positions:
-            if not -length <= int(position) < length:
+            if not -length <= position < length:
                 raise DataError(
                     f"position {position} is outside the {length} positions of {site.block}.",
                     f"choose from 0 to {length - 1}, or from -{length} to -1",
                 )
-        return [Change(column, int(position)) for column in columns for position in positions]
+        rows = [position % length for position in positions]
+        if len(set(rows)) < len(rows):
+            raise DataError(
+                f"`positions` expects each position once, got one of {positions} twice.",
+                f"the rows of {site.block} have {length} positions, so -1 is {length - 1}",
+            )
+        return {
+            Change(column, row): (head, position)
+            for column, head in heads.items()
+            for row, position in zip(rows, positions, strict=True)
+        }
 
 
-def _checked(positions: Positions) -> Sequence[int] | str | None:
-    if positions is None or (isinstance(positions, str) and positions == "each"):
-        return positions
+def _checked(positions: Positions) -> Sequence[int] | Literal["each"] | None:
+    if positions is None:
+        return None
+    if isinstance(positions, str) and positions == "each":
+        return "each"
     listed = list(positions) if isinstance(positions, Iterable) else [None]
     whole = [isinstance(p, int) and not isinstance(p, bool) for p in listed]
     if isinstance(positions, str) or not listed or not all(whole):
@@ -187,7 +206,7 @@ def _checked(positions: Positions) -> Sequence[int] | str | None:
             f'`positions` expects "each" or a list of whole numbers, got {positions!r}.',
             'write positions="each", or positions=[3, -1]',
         )
-    return list(dict.fromkeys(listed))
+    return listed
 
 
 def _rows(outputs: Any, rows: slice, total: int) -> Any:

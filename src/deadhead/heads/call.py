@@ -124,10 +124,7 @@ class Calls:
 
     def inputs(self, site: Site) -> Tensor | None:
         """What the part of the model with this layer reads: batch x tokens x ..."""
-        batch = self.now().batch
-        names = DECODER if is_of_decoder(self.model, site) else ENCODER
-        tensors = (batch.get(name) for name in (*names, *ENCODER, *DECODER))
-        return next((tensor for tensor in tensors if isinstance(tensor, Tensor)), None)
+        return inputs_of(self.model, self.now().batch, site)
 
     def tokens(self, site: Site) -> int | None:
         """How many tokens a sequence of this layer has; None where it does not read text."""
@@ -169,6 +166,13 @@ def _is_repeated(rows: Tensor, times: int, axis: int) -> bool:
     groups = (times, -1) if axis == 0 else (-1, times)
     parts = rows.unflatten(0, groups)
     return bool((parts == parts.narrow(axis, 0, 1)).all())
+
+
+def inputs_of(model: nn.Module, batch: Mapping[str, Any], site: Site) -> Tensor | None:
+    """What the part of a model with this layer reads of a batch: batch x tokens x ..."""
+    names = DECODER if is_of_decoder(model, site) else ENCODER
+    tensors = (batch.get(name) for name in (*names, *ENCODER, *DECODER))
+    return next((tensor for tensor in tensors if isinstance(tensor, Tensor)), None)
 
 
 def _inner(model: Any) -> Any:

@@ -9,7 +9,7 @@ from collections.abc import Iterable, Mapping
 from typing import TYPE_CHECKING, Any
 
 from deadhead import options as checker
-from deadhead.errors import DeadheadError, unknown_name
+from deadhead.errors import DeadheadError, UnknownName, unknown_name
 from deadhead.layout import Head
 from deadhead.progress import Progress, reported, silent
 from deadhead.registry import Registry
@@ -45,7 +45,11 @@ METHOD = "taylor"
 
 def ranker(method: str, **options: Any) -> Ranker:
     """The ranker of a name with these options, both checked."""
-    checker.check(method, RANKERS[method], options)
+    for name, problem in checker.problems(method, RANKERS[method], options):
+        others = [other for other in RANKERS if name in checker.options_of(RANKERS[other])]
+        if isinstance(problem, UnknownName) and others:
+            raise UnknownName(problem.message, f"{name} is an option of {', '.join(others)}")
+        raise problem
     return RANKERS[method](**options)
 
 

@@ -16,6 +16,7 @@ from torch import Tensor, nn
 from deadhead.heads.hooks import attach
 from deadhead.heads.sites import Site
 from deadhead.layout import Head, HeadLayout
+from deadhead.options import Count, OptionError, accepts, expected
 
 from .fills import Fill
 from .loss import attended, examples_of
@@ -39,6 +40,8 @@ def columns_of(site: Site, layout: HeadLayout) -> list[int]:
 
 def token_budget(model: nn.Module, tokens: int | None) -> int:
     """How many tokens one pass may have, padding counted."""
+    if tokens is not None and not accepts(Count, tokens):
+        raise OptionError(f"`tokens` expects {expected(Count)}, got {tokens!r}.", "leave it out")
     return tokens or TOKENS.get(next(model.parameters()).device.type, TOKENS["cuda"])
 
 
