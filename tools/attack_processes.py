@@ -51,9 +51,7 @@ def forked(work: Callable[[], Any], says: Path) -> int:
         os._exit(0)
     except StudyTaken:
         os._exit(3)
-    except (
-        BaseException
-    ) as problem:  # the parent reads the exit status, people the file
+    except BaseException as problem:  # the parent reads the exit status, people the file
         print(repr(problem), flush=True)
         os._exit(1)
 

@@ -73,7 +73,8 @@ def captured(model: nn.Module, heads: Iterable[Head | str] | None = None) -> Ite
     heads: keep only the layers of these heads, to save memory.
 
     The values are detached. They fit a forward pass with inputs of the same shape and padding,
-    not the steps of generation after its first. Inside of a gated block they are those of the gated model.
+    not the steps of generation after its first. Inside of a gated block they are those of the
+    gated model.
 
     >>> with captured(model) as clean:
     ...     model(**clean_batch)
