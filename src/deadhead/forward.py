@@ -12,6 +12,7 @@ if TYPE_CHECKING:
 
 IGNORED = -100  # the label that transformers leaves out of a loss
 OWN = "deadhead."  # prefix of what a batch holds for deadhead and not for the model
+VOCABULARIES = ("vocab_size", "src_vocab_size", "tgt_vocab_size", "decoder_vocab_size")
 # Causal language models whose labels are already in their place: transformers does not shift them.
 UNSHIFTED = ("XLNetLMHeadModel", "XLMWithLMHeadModel", "FlaubertWithLMHeadModel")
 
@@ -72,6 +73,14 @@ def _moved(value: Tensor, device: torch.device) -> Tensor:
     if device.type == "cuda" and not value.is_cuda:
         value = value.pin_memory()  # a copy from other memory would wait until the device is idle
     return value.to(device, non_blocking=True)
+
+
+def vocabulary_sizes(model: Any) -> list[int]:
+    """How many tokens the parts of a model know, by the configs of all parts."""
+    owners = (module for _, module in model.named_modules())
+    configs = {id(c): c for owner in owners if (c := getattr(owner, "config", None)) is not None}
+    sizes = (vars(config).get(name) for config in configs.values() for name in VOCABULARIES)
+    return [size for size in sizes if isinstance(size, int) and size > 0]
 
 
 def is_encoder_decoder(model: Any) -> bool:

@@ -15,6 +15,7 @@ import deadhead
 from deadhead import cli
 from deadhead.heads import load, save
 from deadhead.heads.verify.tiny import tiny
+from deadhead.measures.patterns import patterns
 
 
 def test_the_version(run_command: RunCommand) -> None:
@@ -124,6 +125,16 @@ def test_heads_with_patterns(run_command: RunCommand, llama: Path) -> None:
     assert "only --check and --patterns use a device" in " ".join(done.err.replace("│", "").split())
 
 
+@pytest.mark.parametrize("family", ["gpt2", "bart"])
+def test_patterns_of_a_folder_without_a_tokenizer(
+    family: str, run_command: RunCommand, tmp_path: Path
+) -> None:
+    save(tiny(family), tmp_path)  # transformers builds an empty tokenizer for these types
+    done = run_command("heads", tmp_path, "--patterns", "--device", "cpu", "--json")
+    assert (done.code, done.err) == (0, "")
+    assert json.loads(done.out)["patterns"] == patterns(load(tmp_path))
+
+
 def test_heads_of_a_pruned_model(run_command: RunCommand, bert: Path, tmp_path: Path) -> None:
     run_command("prune", bert, "--heads", "encoder.0.1,encoder.0.2", "--out", tmp_path)
     assert "● · · ●" in run_command("heads", tmp_path).out
@@ -151,6 +162,23 @@ def test_the_check(family: str, run_command: RunCommand, request: pytest.Fixture
     assert set(check) == {*choices, *(f"{choice}, mean fill" for choice in choices)}
     assert all(c["holds"] and c["effect"] > 0 and c["generated"] is True for c in check.values())
     assert run_command("heads", folder, "--check").out.count("yes") == 4
+
+
+@pytest.mark.parametrize(
+    ("family", "sizes"),
+    [
+        ("llama", {"vocab_size": 18}),
+        ("bart", {"vocab_size": 18}),
+        ("fsmt", {"src_vocab_size": 40, "tgt_vocab_size": 18}),
+    ],
+)
+def test_the_check_of_a_small_vocabulary(
+    family: str, sizes: dict[str, int], run_command: RunCommand, tmp_path: Path
+) -> None:
+    save(tiny(family, **sizes), tmp_path)
+    done = run_command("heads", tmp_path, "--check", "--device", "cpu", "--json")
+    assert (done.code, done.err) == (0, "")
+    assert all(c["holds"] and c["effect"] > 0 for c in json.loads(done.out)["check"].values())
 
 
 def test_a_check_that_fails_ends_with_1(

@@ -178,13 +178,20 @@ def test_the_model_is_left_as_it_was_also_after_an_error(monkeypatch: pytest.Mon
     patterns(model, **SMALL)
     assert list(state(model)) == before
 
-    def broken(*args: Any, **kwargs: Any) -> Any:
-        raise ValueError("broken")
+    for problem, words in (
+        (ValueError("broken"), "ValueError: broken"),
+        (RuntimeError("sizes differ\nat line 3"), "RuntimeError: sizes differ"),
+        (IndexError(), "IndexError: no reason given"),
+        (UnsupportedModel("not this one.", "another"), "^not this one"),
+    ):
 
-    monkeypatch.setattr(model.lm_head, "forward", broken)
-    with pytest.raises(UnsupportedModel, match="GPT2LMHeadModel: broken"):
-        patterns(model, **SMALL)
-    assert list(state(model)) == before
+        def broken(*args: Any, problem: Exception = problem, **kwargs: Any) -> Any:
+            raise problem
+
+        monkeypatch.setattr(model.lm_head, "forward", broken)
+        with pytest.raises(UnsupportedModel, match=words):
+            patterns(model, **SMALL)
+        assert list(state(model)) == before
 
 
 def test_the_seed_decides() -> None:
@@ -222,6 +229,8 @@ def test_a_short_model_gets_short_sequences_and_a_shorter_one_is_refused() -> No
         assert inputs["input_ids"].shape == (1, 1 + 2 * ((places - 1) // 2))
     with pytest.raises(UnsupportedModel, match="expects a model that reads 4 tokens twice"):
         patterns(tiny("gpt2", max_position_embeddings=8))
+    with pytest.raises(UnsupportedModel, match=r"special\.\s+Hint: name a model that knows more"):
+        patterns(tiny("gpt2", vocab_size=4))
     config = shrunk(RobertaConfig, {"max_position_embeddings": 16, "pad_token_id": 1})
     _, (inputs,) = with_inputs(RobertaModel(config), sequences=1)  # which counts places from 2
     assert inputs["input_ids"].shape == (1, 14)

@@ -119,15 +119,19 @@ def _print_heads(facts: dict[str, Any]) -> None:
 
 
 def _pattern_scores(name: str, model: Any) -> dict[str, dict[str, float]]:
-    """The scores of the measure `patterns`; special tokens are those of the tokenizer, if any."""
+    """The scores of the measure `patterns`; special tokens are those of the tokenizer, if any.
+
+    Without a saved tokenizer, the config names the most important special tokens.
+    """
     from deadhead.measures.patterns import patterns
     from deadhead.models import tokenizer_for
+    from deadhead.tasks.encoding.tokenizer import knows_words
 
     try:
         tokenizer = tokenizer_for(name)
-    except DataError:  # the config names the most important special tokens
-        tokenizer = None
-    return patterns(model, tokenizer=tokenizer)
+    except DataError:
+        return patterns(model)
+    return patterns(model, tokenizer=tokenizer if knows_words(tokenizer) else None)
 
 
 def _print_patterns(scores: dict[str, dict[str, float]], layout: HeadLayout) -> None:

@@ -16,7 +16,8 @@ from dataclasses import dataclass
 from statistics import fmean
 from typing import TYPE_CHECKING, Annotated, Any, ClassVar, Literal
 
-from deadhead.errors import UnsupportedModel
+from deadhead.errors import DeadheadError, UnsupportedModel
+from deadhead.forward import forward, vocabulary_sizes
 from deadhead.options import Count, whole_from
 
 from .measure import HeadMap, Measure, MeasureInputs, Stages, trials_in_words
@@ -28,7 +29,6 @@ if TYPE_CHECKING:
 
 LEAST = 4  # random tokens; of fewer, the token after the earlier copy is the token before
 AT_ONCE = 16  # sequences in a forward pass
-VOCABULARIES = ("vocab_size", "src_vocab_size", "tgt_vocab_size", "decoder_vocab_size")
 BLOCKS = ("encoder", "decoder", "text")  # with attention of tokens to tokens of one sequence
 # what a query reads, by its place, the place where the tokens start and how many are repeated
 KEYS: dict[str, Callable[[Any, int, int], Any]] = {
@@ -107,7 +107,6 @@ def patterns(
     """
     import torch
 
-    from deadhead.forward import forward
     from deadhead.heads.discover import find_sites
     from deadhead.rankers.attention_maps import maps_read, no_map
     from deadhead.rankers.run import frozen
@@ -129,8 +128,10 @@ def patterns(
         for batch in inputs.batches(sequences, length, seed):
             try:
                 forward(model, batch)
-            except (AttributeError, TypeError, ValueError) as problem:
-                raise _unreadable(model, str(problem).splitlines()[0]) from problem
+            except (DeadheadError, torch.OutOfMemoryError):
+                raise
+            except Exception as problem:  # whatever the model's own code raises
+                raise _not_run(model, problem) from problem
     for site in sites:
         if id(site) not in sums:
             raise no_map(site, "name a model that returns them: output_attentions=True")
@@ -186,7 +187,9 @@ class _Inputs:
                 f"patterns expects a model that reads {LEAST} tokens twice, got "
                 f"{type(model).__name__}, which reads {self._longest()} places and knows "
                 f"{len(self.tokens)} tokens that are not special.",
-                "name a model that reads longer sequences",
+                "name a model that knows more tokens, or leave out a tokenizer that knows fewer"
+                if len(self.tokens) < LEAST
+                else "name a model that reads longer sequences",
             )
 
     def start(self, block: str) -> int:
@@ -248,13 +251,7 @@ class _Inputs:
             sizes = [self.model.get_input_embeddings().weight.shape[0]]
         except (AttributeError, NotImplementedError):
             raise _unreadable(self.model, "it has no single table of tokens") from None
-        sizes += [
-            n
-            for config in self.configs
-            for name in VOCABULARIES
-            for n in _numbers(config.get(name))
-            if n
-        ]
+        sizes += vocabulary_sizes(self.model)
         return min([*sizes, len(tokenizer)] if tokenizer is not None else sizes)
 
     def _longest(self) -> int:
@@ -301,6 +298,15 @@ def _unreadable(model: Any, reason: str) -> UnsupportedModel:
     return UnsupportedModel(
         f"patterns expects a model of text, got {type(model).__name__}: {reason}.",
         "name a model that reads token ids alone",
+    )
+
+
+def _not_run(model: Any, problem: Exception) -> UnsupportedModel:
+    reason = next(iter(str(problem).splitlines()), "no reason given")
+    return UnsupportedModel(
+        f"patterns expects a model that runs on token ids alone, got {type(model).__name__}, whose "
+        f"code raises {type(problem).__name__}: {reason}",
+        'name a model that runs on input_ids with attn_implementation="eager"',
     )
 
 

@@ -172,7 +172,7 @@ class _Runs:
 
     def __init__(self, model: Any, batch: Mapping[str, Any] | None):
         self.model = model
-        self.batch = on_device(_random_batch(model) if batch is None else batch, model)
+        self.batch = on_device(batch_for(model) if batch is None else batch, model)
         self.prompt = self._prompt()
         self.hooks = hooks_of(model)
         try:
@@ -349,14 +349,6 @@ def _left_behind(runs: _Runs) -> Iterator[Problem]:
     if difference(outputs(runs.model, runs.batch), runs.whole.outputs) > runs.noise:
         words = "changes the model for good: its weights are no longer the same"
         yield Problem("weights_changed", words, "use hooks, or restore the weights; load it again")
-
-
-def _random_batch(model: Any) -> dict[str, Any]:
-    """Inputs of random tokens, within the vocabulary of the model."""
-    batch = batch_for(model)
-    size = getattr(model.config.get_text_config(), "vocab_size", None)
-    tokens = {name: batch[name] for name in batch if name.endswith("input_ids")}
-    return batch | {name: value % size for name, value in tokens.items() if size}
 
 
 @contextmanager

@@ -7,12 +7,14 @@ weights are large, so that every head matters.
 from __future__ import annotations
 
 import inspect
+from functools import partial
 from typing import Any
 
 import torch
 from torch import nn
 
 from deadhead.errors import UnsupportedModel
+from deadhead.forward import vocabulary_sizes
 
 LAYERS = 2
 # Sizes and the fields of configs that get them. The order counts: in a config that has one field
@@ -164,13 +166,15 @@ def randomise(model: nn.Module, seed: int) -> None:
 
 
 def batch_for(model: Any) -> dict[str, Any]:
-    """Inputs for the model's forward pass: two examples, the second one padded."""
+    """Inputs for the model's forward pass: two examples of tokens that it knows, one padded."""
     generator = torch.Generator().manual_seed(1)
     parameters = inspect.signature(model.forward).parameters
     config, main = model.config, getattr(model, "main_input_name", "input_ids")
     batch: dict[str, Any] = {}
+    end = min([90, *vocabulary_sizes(model)])
+    tokens = partial(torch.randint, min(3, end - 1), end, generator=generator)
     if "input_ids" in parameters and main in ("input_ids", "pixel_values"):
-        batch["input_ids"] = torch.randint(3, 90, (2, 12), generator=generator)
+        batch["input_ids"] = tokens((2, 12))
         if "attention_mask" in parameters:
             mask = torch.ones(2, 12, dtype=torch.long)
             mask[1, 9:] = 0
@@ -188,7 +192,7 @@ def batch_for(model: Any) -> dict[str, Any]:
     if main == "input_values" and "input_values" in parameters:
         batch["input_values"] = torch.randn(2, 4000, generator=generator)
     if "decoder_input_ids" in parameters and getattr(config, "is_encoder_decoder", False):
-        batch["decoder_input_ids"] = torch.randint(3, 90, (2, 7), generator=generator)
+        batch["decoder_input_ids"] = tokens((2, 7))
     return batch
 
 
