@@ -73,6 +73,7 @@ def patch_effects(
     >>> effects = patch_effects(model, clean, corrupt, logit_difference(mary, john))
     >>> effects.frame().sort_values("effect")
     """
+    # Longer than most functions: half of it describes the arguments.
     if into not in ("corrupt", "clean"):
         raise DataError(f"`into` expects corrupt or clean, got {into!r}.", 'write into="corrupt"')
     refuse_resampling(model)
@@ -141,7 +142,7 @@ class _Patching:
             places = self._places(site, source_run, batch)
             for changes in portions(batch, list(places), self.budget):
                 run, fill = partial(forward, self.model), fill_with(source_run)
-                outputs = in_copies(run, batch, site, changes, fill, self.replay)
+                outputs = in_copies(run, batch, site, changes, fill=fill, replay=self.replay)
                 for number, change in enumerate(changes):
                     rows = slice(number * examples, (number + 1) * examples)
                     copy = _rows(outputs, rows, len(changes) * examples)

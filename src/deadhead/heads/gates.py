@@ -85,6 +85,7 @@ def gated(
     >>> with gated(model, closed=["encoder.3.7"]):
     ...     logits = model(**batch).logits
     """
+    # Longer than most functions: half of it describes the arguments.
     sites = find_sites(model)
     layout = layout_of(sites)
     readers = _readers(layout, gates, set(layout.check(closed)))

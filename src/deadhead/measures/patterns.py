@@ -105,6 +105,7 @@ def patterns(
     >>> max(scores["induction"], key=scores["induction"].get)
     'decoder.5.1'
     """
+    # Longer than most functions: half of it describes the arguments.
     import torch
 
     from deadhead.heads.discover import find_sites

@@ -59,7 +59,8 @@ def with_each_head_closed(
                 changes = [Change(column) for column in columns_of(site, layout)]
                 for chosen in portions(batch, changes, budget):
                     run = partial(_measures, model, len(chosen))
-                    values = in_copies(run, batch, site, chosen, fill, replay).sum(2)
+                    copies = in_copies(run, batch, site, chosen, fill=fill, replay=replay)
+                    values = copies.sum(2)
                     for (column, _), value in zip(chosen, values, strict=True):
                         closed[Head(site.block, site.layer, site.kept[column])].append(value)
                 progress(number * len(sites) + step + 1, steps)

@@ -62,6 +62,7 @@ def in_copies(
     batch: Mapping[str, Tensor],
     site: Site,
     changes: Sequence[Change],
+    *,
     fill: Fill,
     replay: Replay,
 ) -> Any:

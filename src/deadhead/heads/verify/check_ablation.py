@@ -114,6 +114,7 @@ def check_ablation(
     >>> print(check_ablation(model, my_ablation))
     equal: the function removes heads of GPT2LMHeadModel correctly (3 sets of heads).
     """
+    # Longer than most functions: half of it describes the arguments.
     if not callable(function):
         raise DeadheadError(
             f"check_ablation expects a function of (model, heads), got {type(function).__name__}.",
