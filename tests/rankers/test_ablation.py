@@ -10,6 +10,7 @@ from transformers import AutoConfig, AutoModelForCausalLM
 from deadhead import patch_effects
 from deadhead.errors import DeadheadError
 from deadhead.heads import captured, discover, gated, head_means, prune
+from deadhead.heads.discover import find_sites
 from deadhead.heads.verify.tiny import batch_for, tiny
 from deadhead.rankers import rank
 from deadhead.rankers.loss import example_losses
@@ -94,7 +95,7 @@ def test_layers_below_are_not_run_again(case):
 def test_replay_repeats_what_was_said(case):
     setup = case("classify")
     whole = setup.model(**setup.batch).logits
-    with replaying(setup.model) as replay:
+    with replaying(setup.model, find_sites(setup.model)) as replay:
         replay.record(lambda batch: setup.model(**batch), setup.batch)
         with replay.start_at(("encoder", 1), 3):
             again = setup.model(**repeated(setup.batch, 3)).logits
@@ -135,7 +136,7 @@ def test_layers_that_share_keys_are_all_run_again(tokens):
     scores = rank(model, [batch], "ablation", tokens=tokens).scores
     assert_same(scores, the_long_way(model, [batch]))
     run = lambda batch: model(input_ids=batch["input_ids"]).logits  # noqa: E731
-    with torch.no_grad(), replaying(model) as replay:
+    with torch.no_grad(), replaying(model, find_sites(model)) as replay:
         replay.record(run, batch)
     assert replay.works is False
     effects = patch_effects(

@@ -39,37 +39,57 @@ def logit_difference(
                 "logit_difference needs logits, and the model gives none.",
                 "load the model with a task class, or write a metric of its hidden states",
             )
-        rows = torch.arange(len(logits), device=logits.device)
-        real = positions_of(outputs, batch)
-        if real is not None:
-            logits = logits[rows, _places(real.bool(), position)]
-        first, second = (_numbers(tokens, logits) for tokens in (answer, wrong))
-        return logits[rows, first] - logits[rows, second]
+        if logits.dim() > 2:
+            logits = _at(logits, _padding(outputs, batch), position)
+        first, second = (_logits_of(tokens, logits) for tokens in numbers)
+        return first - second
 
+    numbers = [torch.as_tensor(tokens).cpu() for tokens in (answer, wrong)]
     return metric
 
 
-def _places(real: Tensor, position: int) -> Tensor:
-    """Where the position is in each row."""
+def _padding(outputs: Any, batch: Mapping[str, Any]) -> Tensor | None:
+    """Which positions are real; None where all are, which needs no answer from the device."""
+    decoder = getattr(outputs, "encoder_last_hidden_state", None) is not None
+    if not decoder and batch.get("attention_mask") is None:
+        return None
+    real = positions_of(outputs, batch)
+    return None if real is None else real.bool()
+
+
+def _at(logits: Tensor, real: Tensor | None, position: int) -> Tensor:
+    """The logits at the position of each row."""
+    if real is None:
+        length = logits.shape[1]
+        if not -length <= position < length:
+            raise _outside(position, length)
+        return logits[:, position]
     lengths = real.sum(1)
     number = lengths + position if position < 0 else torch.full_like(lengths, position)
     if bool(((number < 0) | (number >= lengths)).any()):
-        raise DataError(
-            f"position {position} is outside an example of {int(lengths.min())} tokens.",
-            "count over the tokens of each example without padding; -1 is the last one",
-        )
-    return (real.cumsum(1) > number[:, None]).long().argmax(1)
+        raise _outside(position, int(lengths.min()))
+    places = (real.cumsum(1) > number[:, None]).long().argmax(1)
+    return logits[torch.arange(len(logits), device=logits.device), places]
 
 
-def _numbers(tokens: Tokens, logits: Tensor) -> Tensor:
-    """The number of a token for each example."""
-    numbers = torch.as_tensor(tokens, device=logits.device)
-    if numbers.dim() > 1 or numbers.is_floating_point() or numbers.numel() not in (1, len(logits)):
+def _outside(position: int, length: int) -> DataError:
+    return DataError(
+        f"position {position} is outside an example of {length} tokens.",
+        "count over the tokens of each example without padding; -1 is the last one",
+    )
+
+
+def _logits_of(tokens: Tensor, logits: Tensor) -> Tensor:
+    """The logit of the token of each example."""
+    if tokens.dim() > 1 or tokens.is_floating_point() or tokens.numel() not in (1, len(logits)):
         raise DataError(
-            f"expected a token for all or for each of {len(logits)} examples, got {tokens!r}.",
+            f"expected a token for all or for each of {len(logits)} examples, "
+            f"got {tokens.tolist()}.",
             "give one whole number, or one for each example of the batch",
         )
     size = logits.shape[-1]
-    if bool(((numbers < 0) | (numbers >= size)).any()):
-        raise DataError(f"expected tokens from 0 to {size - 1}, got {tokens!r}.")
-    return numbers.expand(len(logits))
+    if bool(((tokens < 0) | (tokens >= size)).any()):
+        raise DataError(f"expected tokens from 0 to {size - 1}, got {tokens.tolist()}.")
+    if tokens.numel() == 1:
+        return logits[:, int(tokens)]
+    return logits.gather(1, tokens.to(logits.device)[:, None])[:, 0]

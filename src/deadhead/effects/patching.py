@@ -16,7 +16,7 @@ from torch import Tensor, nn
 
 from deadhead.errors import DataError, HeadError, UnsupportedModel
 from deadhead.heads.call import inputs_of
-from deadhead.heads.captured import Captured, captured
+from deadhead.heads.captured import Captured, capturing
 from deadhead.heads.discover import find_sites, layout_of
 from deadhead.heads.hooks import hooked
 from deadhead.heads.rows import inner_padding
@@ -82,9 +82,15 @@ def patch_effects(
     layout = every if heads is None else every.without(set(every) - set(every.check(heads)))
     if not len(layout):
         raise HeadError("there is no head to patch.", "name at least one, such as encoder.0.3")
-    with frozen(model, seed=0), hooked(model, sites), torch.no_grad(), replaying(model) as replay:
+    with (
+        frozen(model, seed=0),
+        hooked(model, sites),
+        torch.no_grad(),
+        replaying(model, sites) as replay,
+    ):
         patching = _Patching(
             model=model,
+            every=sites,
             sites=[site for site in sites if columns_of(site, layout)],
             layout=layout,
             metric=PerExample(metric, "metric"),
@@ -123,6 +129,7 @@ class _Patching:
     """Patches every head of one batch from another; gives the metric of both and of each patch."""
 
     model: nn.Module
+    every: list[Site]  # all attention layers; those with heads to patch are in `sites`
     sites: Sequence[Site]
     layout: HeadLayout
     metric: PerExample
@@ -131,7 +138,8 @@ class _Patching:
     budget: int
 
     def __call__(self, source: Batch, target: Batch) -> tuple[Tensor, Tensor, dict[Place, Tensor]]:
-        with captured(self.model, self.layout) as source_run:
+        layers = {(site.block, site.layer) for site in self.sites}
+        with capturing(self.model, self.every, layers) as source_run:
             outputs = forward(self.model, on_device(source, self.model))
         source_metric = self._metric(outputs, self._moved(source))
         batch, examples = on_device(target, self.model), examples_of(target)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Collection, Iterable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 
@@ -86,6 +86,13 @@ def captured(model: nn.Module, heads: Iterable[Head | str] | None = None) -> Ite
     places = {
         (head.block, head.layer) for head in (layout if heads is None else layout.check(heads))
     }
+    with capturing(model, sites, places) as run:
+        yield run
+
+
+@contextmanager
+def capturing(model: nn.Module, sites: list[Site], places: Collection[Place]) -> Iterator[Captured]:
+    """Keep what is read at these places of a model, whose attention layers are known."""
     run = Captured(values={}, kept={(site.block, site.layer): site.kept for site in sites})
     with hooked(model, sites) as stack:
         calls = Calls(model, stack)

@@ -44,12 +44,13 @@ def with_each_head_closed(
 
     fill_of: what replaces a closed head of a batch.
     """
-    sites = [site for site in find_sites(model) if columns_of(site, layout)]
+    every = find_sites(model)
+    sites = [site for site in every if columns_of(site, layout)]
     budget = token_budget(model, tokens)
     finite, steps = FiniteLoss(), len(sites) * len(batches)
     whole: list[Tensor] = []
     closed: dict[Head, list[Tensor]] = {head: [] for head in layout}
-    with replaying(model) as replay:
+    with replaying(model, every) as replay:
         for number, batch in enumerate(batches):
             batch, fill = on_device(batch, model), fill_of(batch)
             full = replay.record(partial(_measures, model, 1), batch)

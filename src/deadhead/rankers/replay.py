@@ -20,7 +20,6 @@ from typing import Any
 import torch
 from torch import Tensor, nn
 
-from deadhead.heads.discover import find_sites
 from deadhead.heads.sites import Site
 
 from .loss import examples_of
@@ -114,9 +113,9 @@ def layer_path(path: str) -> str:
 
 
 @contextmanager
-def replaying(model: nn.Module) -> Iterator[Replay]:
+def replaying(model: nn.Module, sites: list[Site]) -> Iterator[Replay]:
     """Wrap the layers of a model, and unwrap them afterwards. Use without gradients."""
-    replay = Replay(find_sites(model))
+    replay = Replay(sites)
     paths = dict.fromkeys(path for path in replay.layer_of.values() if path)
     modules: dict[str, Any] = {path: model.get_submodule(path) for path in paths}
     before = {path: module.__dict__.get("forward") for path, module in modules.items()}
