@@ -16,6 +16,7 @@ from __future__ import annotations
 import dataclasses
 import re
 import warnings
+from abc import ABC, abstractmethod
 from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -184,7 +185,7 @@ class Scored(Display):
 
 
 @dataclass(frozen=True, kw_only=True)
-class Table(Scored):
+class Table(Scored, ABC):
     """A kind of table. `build` returns what the page and the files show, as plain data."""
 
     noun: ClassVar[str] = "table"
@@ -194,8 +195,8 @@ class Table(Scored):
     mean_over: tuple[str, ...] = axes()
     published: str = option(_check_published)  # a file of published numbers
 
-    def build(self, study: Study) -> dict[str, Any]:
-        raise NotImplementedError
+    @abstractmethod
+    def build(self, study: Study) -> dict[str, Any]: ...
 
     def published_rows(self, study: Study) -> list[dict[str, str]]:
         return study.published.get(self.published, [])
@@ -207,7 +208,7 @@ class Table(Scored):
 
 
 @dataclass(frozen=True, kw_only=True)
-class Figure(Display):
+class Figure(Display, ABC):
     """A kind of figure. `draw` returns a vega-lite chart, or None if there is nothing to draw."""
 
     noun: ClassVar[str] = "figure"
@@ -215,8 +216,8 @@ class Figure(Display):
 
     note: str = text()  # replaces the explanation
 
-    def draw(self, study: Study) -> Chart | None:
-        raise NotImplementedError
+    @abstractmethod
+    def draw(self, study: Study) -> Chart | None: ...
 
     def explanation(self, chart: Chart) -> str:
         """How to read the figure."""
