@@ -1,0 +1,202 @@
+"""How many units each layer loses under a budget. Plain data: neither torch nor a model.
+
+A unit is what goes as a whole: a head, the heads that share a key/value head, or a neuron. A place
+is a layer's heads or its neurons. Each place has a curve, the predicted rise of the loss after its
+first, second, ... unit is gone, and a table of what that saves. `allocate` finds the numbers of
+units with the lowest sum of rises that save enough.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from itertools import accumulate
+from typing import Any
+
+import numpy as np
+
+from deadhead.errors import DeadheadError
+from deadhead.layout import HeadLayout
+
+Place = tuple[str, str, int]  # "heads" or "neurons", block, layer
+Unit = tuple[int, ...]  # the numbers of the heads, or of the neuron, that go together
+
+EXACT = 64  # units of a place up to which every number of them is considered
+NEAR = 16  # numbers of units on both sides of the continuous solution, where there are more
+STATES = 2000  # sums of costs that are kept after each place; below that the result is exact
+ROUNDING = 1e-9  # of a budget: what sums of floating-point numbers may lack
+
+
+@dataclass(frozen=True, kw_only=True)
+class Curve:
+    """The units of a place in the order in which they would go.
+
+    costs: the predicted rise of the loss after each of them is gone too; it never falls.
+    """
+
+    kind: str
+    block: str
+    layer: int
+    units: tuple[Unit, ...]
+    costs: tuple[float, ...]
+
+    @property
+    def place(self) -> Place:
+        return self.kind, self.block, self.layer
+
+
+@dataclass(frozen=True, kw_only=True)
+class Budget:
+    """How much a choice must save, and what each place saves.
+
+    saving: for each place that may lose units, what it saves after 0, 1, 2, ... of them are gone.
+    total: what all of these places must save together.
+    whole: what there is before anything goes, for messages.
+    name: what is counted, such as "heads" or "parameters".
+    """
+
+    saving: Mapping[Place, Sequence[float]]
+    total: float
+    whole: float
+    name: str
+
+    def check(self) -> None:
+        """Raise an error unless some choice saves enough."""
+        most = sum(max(table, default=0.0) for table in self.saving.values())
+        if self.total > most + ROUNDING * max(1.0, abs(most)):
+            least = self.whole - most
+            raise DeadheadError(
+                f"expected a budget of at least {least:g} of {self.whole:g} {self.name}, "
+                f"got {self.whole - self.total:g}.",
+                f"the smallest possible is {least / self.whole:.3g} of the whole: leave more",
+            )
+
+
+def units_of(layout: HeadLayout) -> dict[Place, tuple[Unit, ...]]:
+    """The units that are left at each place of a model."""
+    places: dict[Place, tuple[Unit, ...]] = {
+        ("heads", a.block, a.layer): tuple(tuple(h.index for h in group) for group in a.groups)
+        for a in layout.attentions
+    }
+    layers: Any = getattr(layout, "feed_forwards", ())
+    for layer in layers:
+        places["neurons", layer.block, layer.layer] = tuple((number,) for number in layer.kept)
+    return {place: units for place, units in places.items() if units}
+
+
+def removal(layout: HeadLayout, kind: str, count: int) -> Budget:
+    """The budget that removes at least `count` heads, or neurons, of a model."""
+    saving = {
+        place: (0.0, *accumulate(float(len(unit)) for unit in units))
+        for place, units in units_of(layout).items()
+        if place[0] == kind
+    }
+    whole = sum(table[-1] for table in saving.values())
+    return Budget(saving=saving, total=float(count), whole=whole, name=kind)
+
+
+def allocate(
+    curves: Sequence[Curve], saving: Mapping[Place, Sequence[float]], total: float
+) -> dict[Place, int]:
+    """How many units each place loses, at the lowest sum of costs that saves the total.
+
+    Exact as long as no place has more than EXACT units and no more than STATES sums of costs
+    compete, which holds for budgets that count heads. Beyond that, only numbers near the solution
+    that allows fractions compete, and sums that save nearly the same count as one.
+    """
+    costs = [np.array((0.0, *curve.costs)) for curve in curves]
+    tables = [np.asarray(saving[curve.place], dtype=float) for curve in curves]
+    total = total - ROUNDING * max(1.0, abs(total))
+    if total <= 0:
+        return dict.fromkeys((curve.place for curve in curves), 0)
+    options = [np.arange(len(cost)) for cost in costs]
+    if max(map(len, costs)) > EXACT + 1:
+        options = _near_the_continuous_solution(costs, tables, total)
+    counts = _cheapest(costs, tables, options, total)
+    return {curve.place: count for curve, count in zip(curves, counts, strict=True)}
+
+
+def in_order_of_cost(
+    curves: Sequence[Curve], saving: Mapping[Place, Sequence[float]], total: float
+) -> dict[Place, int]:
+    """How many units each place loses when units go by their own cost alone, until it suffices.
+
+    For methods whose costs are scores and no rises of the loss: one threshold for all layers.
+    """
+    counts = dict.fromkeys((curve.place for curve in curves), 0)
+    steps = sorted(
+        (after - before, number, curve.place)
+        for number, curve in enumerate(curves)
+        for before, after in zip((0.0, *curve.costs), curve.costs, strict=False)
+    )
+    saved = 0.0
+    for _, _, place in steps:
+        if saved >= total - ROUNDING * max(1.0, abs(total)):
+            break
+        counts[place] += 1
+        saved += saving[place][counts[place]] - saving[place][counts[place] - 1]
+    return counts
+
+
+Arrays = list[np.ndarray]
+
+
+def _cheapest(costs: Arrays, tables: Arrays, options: Arrays, total: float) -> list[int]:
+    """The numbers of units with the lowest cost that save the total.
+
+    Place by place, it keeps the sums that no other sum beats in both cost and saving.
+    """
+    ahead = [float(t[o].max()) for t, o in zip(tables, options, strict=True)]
+    cost, saved = np.zeros(1), np.zeros(1)
+    steps: list[tuple[np.ndarray, np.ndarray]] = []
+    for number, option in enumerate(options):
+        sums = (cost[:, None] + costs[number][option]).ravel()
+        savings = np.minimum(saved[:, None] + tables[number][option], total).ravel()
+        reach = np.flatnonzero(savings + sum(ahead[number + 1 :]) >= total - ROUNDING * total)
+        order = reach[np.lexsort((sums[reach], -savings[reach]))]
+        lower = np.concatenate(([True], sums[order][1:] < np.minimum.accumulate(sums[order])[:-1]))
+        kept = order[lower]
+        if len(kept) > STATES:
+            cells = np.floor(savings[kept] / total * STATES)
+            kept = kept[np.concatenate(([True], cells[1:] != cells[:-1]))]
+        steps.append((kept // len(option), option[kept % len(option)]))
+        cost, saved = sums[kept], savings[kept]
+    state, counts = int(np.argmin(cost)), []
+    for parents, chosen in reversed(steps):
+        counts.append(int(chosen[state]))
+        state = int(parents[state])
+    return counts[::-1]
+
+
+def _near_the_continuous_solution(costs: Arrays, tables: Arrays, total: float) -> Arrays:
+    """For each place the numbers of units worth considering.
+
+    At a price for what is saved, each place has a best number of its own. Bisection finds the
+    price at which these save just enough.
+    """
+
+    def best(price: float) -> list[int]:
+        return [int(np.argmin(c - price * t)) for c, t in zip(costs, tables, strict=True)]
+
+    def suffices(counts: list[int]) -> bool:
+        return sum(float(t[n]) for t, n in zip(tables, counts, strict=True)) >= total
+
+    low, high = 0.0, 1e-30
+    while not suffices(best(high)) and high < 1e60:
+        low, high = high, high * 8
+    for _ in range(60):
+        middle = (low + high) / 2
+        low, high = (low, middle) if suffices(best(middle)) else (middle, high)
+    chosen = best(high) if suffices(best(high)) else [int(np.argmax(t)) for t in tables]
+    return [
+        np.arange(len(cost)) if len(cost) <= EXACT + 1 else _around(less, more, len(cost))
+        for cost, less, more in zip(costs, best(low), chosen, strict=True)
+    ]
+
+
+def _around(less: int, more: int, size: int) -> np.ndarray:
+    """Numbers near two numbers, and some between them; never outside of 0 to size - 1."""
+    first, last = min(less, more), max(less, more)
+    near = [np.arange(n - NEAR, n + NEAR + 1) for n in (first, last)]
+    between = np.linspace(first, last, EXACT).round().astype(int)
+    return np.unique(np.concatenate((*near, between)).clip(0, size - 1))

@@ -1,0 +1,187 @@
+"""Which units go: a method predicts what each costs, the budget decides how many go where.
+
+`CHOOSERS` has the class of every method. Nothing here changes the model.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+from deadhead.errors import DeadheadError, unknown_name
+from deadhead.layout import Head
+from deadhead.progress import Progress, reported
+from deadhead.registry import Registry
+
+from .allocate import Budget, Place, Unit, allocate, in_order_of_cost, units_of
+from .chooser import Chooser, Evidence
+
+if TYPE_CHECKING:
+    from torch import Tensor, nn
+
+    from deadhead.rankers.label_free import Loss
+
+CHOOSERS: Registry[type[Chooser]] = Registry(
+    "method of choosing",
+    __package__,
+    {"gradient": "scores:Gradient", "taylor": "scores:Taylor", "random": "scores:Random"},
+)
+AUTO = {"heads": "taylor", "neurons": "random"}  # what "auto" means for each kind
+METHODS = ("auto", *CHOOSERS)
+
+
+@dataclass(frozen=True, kw_only=True)
+class Choice:
+    """The units to remove.
+
+    heads, neurons: as `prune` takes them.
+    predicted: the rise of the loss that the method expects before any refit; None where it
+        predicts none.
+    method: by kind, such as {"heads": "reconstruction"}.
+    """
+
+    heads: tuple[Head, ...]
+    neurons: dict[tuple[str, int], tuple[int, ...]]
+    predicted: float | None
+    method: dict[str, str]
+
+
+def check_method(method: str, kinds: Iterable[str], loss: Loss | str | None = None) -> bool:
+    """Raise an error unless the method can choose these kinds; whether it then needs labels."""
+    choosers = _choosers(method, kinds)
+    if isinstance(loss, str) and loss != "self":
+        raise unknown_name("loss", loss, ("self",))
+    return loss is None and any(c.reads == "labels or a loss" for c in choosers.values())
+
+
+def choose(
+    model: nn.Module,
+    batches: Iterable[Mapping[str, Tensor]],
+    method: str = "auto",
+    *,
+    budgets: Sequence[Budget],
+    loss: Loss | str | None = None,
+    seed: int = 0,
+    progress: bool | Progress = True,
+) -> Choice:
+    """Choose the heads and neurons to remove. The model comes back as it was.
+
+    Args:
+        batches: dicts ready for `model(**batch)`, with `labels` unless there is a loss.
+        method: a name of CHOOSERS, or "auto": the best known for each kind.
+        budgets: what to save, each of places of its own; a place in none of them loses nothing.
+        loss: as for `rank`: "self" or a function, where there are no labels.
+        seed: of `random`, and of the directions in which loss="self" measures.
+
+    >>> layout = discover(model)
+    >>> choice = choose(model, batches, budgets=[removal(layout, "heads", 72)])
+    >>> prune(model, choice.heads)
+    """
+    places = _places_of(budgets)
+    choosers = _choosers(method, dict.fromkeys(place[0] for place in places))
+    needs_labels = check_method(method, choosers, loss)
+    from deadhead.heads.discover import discover
+    from deadhead.rankers.batches import check_batches
+    from deadhead.rankers.run import frozen, refuse_resampling
+
+    refuse_resampling(model)
+    units = units_of(discover(model))
+    _check_places(budgets, units)
+    reads_data = any(chooser.reads != "nothing" for chooser in choosers.values())
+    with reported(progress, "choose") as count, frozen(model, seed):
+        checked = check_batches(model, batches, labels=needs_labels) if reads_data else []
+        evidence = Evidence(
+            model=model,
+            places={place: units[place] for place in places},
+            batches=checked,
+            loss=loss,
+            seed=seed,
+            progress=count,
+        )
+        return _chosen(choosers, evidence, budgets)
+
+
+def _choosers(method: str, kinds: Iterable[str]) -> dict[str, Chooser]:
+    """The method of each kind."""
+    if method not in METHODS:
+        raise unknown_name("method of choosing", method, METHODS)
+    names = {kind: AUTO[kind] if method == "auto" else method for kind in kinds}
+    for kind, name in names.items():
+        if kind not in CHOOSERS[name].kinds:
+            others = [other for other in CHOOSERS if kind in CHOOSERS[other].kinds]
+            hint = f"use one of {', '.join(others)}"
+            raise DeadheadError(f"{name} chooses no {kind}.", hint)
+    return {kind: CHOOSERS[name]() for kind, name in names.items()}
+
+
+def _places_of(budgets: Sequence[Budget]) -> list[Place]:
+    places = [place for budget in budgets for place in budget.saving]
+    if not places:
+        raise DeadheadError("there is no budget, or it names no layer.", "give heads= or neurons=")
+    twice = next((place for place in places if places.count(place) > 1), None)
+    if twice:
+        kind, block, layer = twice
+        raise DeadheadError(
+            f"two budgets name the {kind} of {block} layer {layer}.", "give one budget for them"
+        )
+    return places
+
+
+def _check_places(budgets: Sequence[Budget], units: Mapping[Place, tuple[Unit, ...]]) -> None:
+    """Raise an error unless the budgets fit the model and can be met."""
+    for budget in budgets:
+        for place, table in budget.saving.items():
+            left = len(units.get(place, ()))
+            if len(table) != left + 1:
+                kind, block, layer = place
+                raise DeadheadError(
+                    f"the budget of {kind} in {block} layer {layer} expects {left + 1} numbers, "
+                    f"for 0 to {left} units, got {len(table)}.",
+                    "make the budget for this model",
+                )
+        budget.check()
+
+
+def _chosen(
+    choosers: Mapping[str, Chooser], evidence: Evidence, budgets: Sequence[Budget]
+) -> Choice:
+    curves = {
+        curve.place: curve
+        for kind, chooser in choosers.items()
+        for curve in chooser.curves(evidence, kind)
+    }
+    removed: dict[Place, tuple[Unit, ...]] = {}
+    predicted = 0.0
+    for budget in budgets:
+        own = [curves[place] for place in budget.saving]
+        by_rise = all(choosers[curve.kind].predicts for curve in own)
+        counts = (allocate if by_rise else in_order_of_cost)(own, budget.saving, budget.total)
+        for kind, chooser in choosers.items():
+            some = {c.place: c.units[: counts[c.place]] for c in own if c.kind == kind}
+            cost = sum(([0.0, *c.costs][counts[c.place]] for c in own if c.kind == kind), 0.0)
+            better, better_cost = chooser.improved(evidence, some, budget)
+            removed |= better
+            predicted += cost if better_cost is None else better_cost
+    neurons = {
+        (block, layer): tuple(sorted(number for unit in units for number in unit))
+        for (kind, block, layer), units in removed.items()
+        if kind == "neurons" and units
+    }
+    heads = (
+        Head(block, layer, number)
+        for (kind, block, layer), units in removed.items()
+        if kind == "heads"
+        for unit in units
+        for number in unit
+    )
+    return Choice(
+        heads=tuple(sorted(heads)),
+        neurons=neurons,
+        predicted=predicted if all(c.predicts for c in choosers.values()) else None,
+        method={kind: _name(chooser) for kind, chooser in choosers.items()},
+    )
+
+
+def _name(chooser: Chooser) -> str:
+    return next(name for name, kind in CHOOSERS.items() if kind is type(chooser))

@@ -1,0 +1,58 @@
+"""Methods that score units instead of predicting rises of the loss, for comparison."""
+
+from __future__ import annotations
+
+from typing import ClassVar, Literal
+
+from deadhead.layout import Head
+
+from .allocate import Curve
+from .chooser import Chooser, Evidence, curve_of
+
+
+class Gradient(Chooser):
+    """The heads that the ranker of the same name scores lowest."""
+
+    help = "lowest by the ranker gradient"
+    kinds = ("heads",)
+    predicts = False
+    ranker: ClassVar[str] = "gradient"
+
+    def curves(self, evidence: Evidence, kind: str) -> list[Curve]:
+        from deadhead.rankers import rank
+
+        ranking = rank(
+            evidence.model, evidence.batches, self.ranker, loss=evidence.loss, seed=evidence.seed,
+            progress=evidence.progress,
+        )  # fmt: skip
+        curves = []
+        for place, units in evidence.of(kind).items():
+            _, block, layer = place
+            heads = [[Head(block, layer, number) for number in unit] for unit in units]
+            scores = [sum(ranking[head] for head in unit) / len(unit) for unit in heads]
+            curves.append(curve_of(place, units, scores))
+        return curves
+
+
+class Taylor(Gradient):
+    """The heads that the ranker of the same name scores lowest."""
+
+    help = "lowest by the ranker taylor"
+    ranker = "taylor"
+
+
+class Random(Chooser):
+    """Units drawn by the seed, all as likely as each other: the control of every comparison."""
+
+    help = "drawn at random by the seed"
+    reads: ClassVar[Literal["labels or a loss", "inputs", "nothing"]] = "nothing"
+    predicts = False
+
+    def curves(self, evidence: Evidence, kind: str) -> list[Curve]:
+        from deadhead.strategies.draws import rng_for
+
+        curves = []
+        for place, units in evidence.of(kind).items():
+            draw = rng_for(evidence.seed, "shrink", *place)
+            curves.append(curve_of(place, units, [draw.random() for _ in units]))
+        return curves
