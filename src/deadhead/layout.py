@@ -1,19 +1,25 @@
 """A `Head`, the `Attention` layer it belongs to, and the `HeadLayout` of a model.
 
+The neurons of a `FeedForward` layer are too many to be objects: a mapping lists their numbers.
+
 Nothing here needs torch or a model: a layout is plain data, so that strategies, records and
 reports can name heads without either. A head keeps its number: after `encoder.3.7` is removed,
-its neighbour is still `encoder.3.8`.
+its neighbour is still `encoder.3.8`. So does a neuron.
 """
 
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, replace
+from itertools import pairwise
 from operator import index
-from typing import Any, NamedTuple
+from typing import Any, Literal, NamedTuple
 
 from deadhead.errors import HeadError
 from deadhead.notebook import Square, tables
+
+Kind = Literal["heads", "neurons"]
+Neurons = Mapping[tuple[str, int], Iterable[int]]  # (block, layer) -> numbers, counted from 0
 
 
 class Head(NamedTuple):
@@ -71,13 +77,40 @@ class Attention:
         return tuple(map(tuple, groups.values()))
 
 
+@dataclass(frozen=True, kw_only=True)
+class FeedForward:
+    """A feed-forward layer, and which of its neurons are left."""
+
+    block: str
+    layer: int
+    size: int  # neurons before any pruning
+    kept: tuple[int, ...]  # the numbers of the neurons that are left
+    shared_by: int = 1  # layers that use these weights (ALBERT); all of them lose a removed neuron
+    path: str = ""  # to the module in the model that owns its matrices
+
+    @property
+    def width(self) -> int:
+        """Numbers of a neuron at the input of the second matrix; for heads there are more."""
+        return 1
+
+    @property
+    def removed(self) -> tuple[int, ...]:
+        return tuple(sorted(set(range(self.size)).difference(self.kept)))
+
+
 class HeadLayout:
     """The heads of a model: iterate over them, count them with `len`, look one up with `in`."""
 
-    def __init__(self, attentions: Iterable[Attention], skipped: Mapping[str, str] | None = None):
-        """skipped: attention that cannot be gated, module path -> reason."""
+    def __init__(
+        self,
+        attentions: Iterable[Attention],
+        skipped: Mapping[str, str] | None = None,
+        feed_forwards: Iterable[FeedForward] = (),
+    ):
+        """skipped: layers that cannot be gated, module path -> reason."""
         self.attentions = tuple(attentions)
         self.skipped = dict(skipped or {})
+        self.feed_forwards = tuple(feed_forwards)
         self._heads = tuple(head for attention in self.attentions for head in attention.heads)
         self._layers = {(a.block, a.layer): a for a in self.attentions}
         self._set = frozenset(self._heads)
@@ -92,14 +125,20 @@ class HeadLayout:
         return head in self._set
 
     def __eq__(self, other: object) -> bool:
-        return isinstance(other, HeadLayout) and self.attentions == other.attentions
+        return (
+            isinstance(other, HeadLayout)
+            and self.attentions == other.attentions
+            and self.feed_forwards == other.feed_forwards
+        )
 
     def __hash__(self) -> int:
-        return hash(self.attentions)
+        return hash((self.attentions, self.feed_forwards))
 
     def __repr__(self) -> str:
         blocks = ", ".join(f"{b} {self.layers(b)} x {self.size(b)}" for b in self.blocks)
-        return f"HeadLayout({len(self)} heads: {blocks})"
+        neurons = sum(len(f.kept) for f in self.feed_forwards)
+        more = f"; {neurons:,} neurons" if self.feed_forwards else ""
+        return f"HeadLayout({len(self)} heads: {blocks}{more})"
 
     def _repr_html_(self) -> str:
         """For a notebook: which heads are there, which were removed, and what was skipped."""
@@ -108,7 +147,11 @@ class HeadLayout:
             for block in self.blocks
         }
         title = f"{len(self)} of {len(self) + len(self.removed)} heads are there"
-        notes = [f"skipped {path}: {reason}" for path, reason in self.skipped.items()]
+        notes = [
+            f"{f.block} layer {f.layer}: {len(f.kept):,} of {f.size:,} neurons"
+            for f in self.feed_forwards
+        ]
+        notes += [f"skipped {path}: {reason}" for path, reason in self.skipped.items()]
         return tables(title, blocks, notes)
 
     def __getitem__(self, block_and_layer: tuple[str, int]) -> Attention:
@@ -173,14 +216,52 @@ class HeadLayout:
                 hint = f"use an index from 0 to {attention.size - 1}"
         return HeadError(f"head {head}: expected {expected}, got {got}.", hint)
 
-    def without(self, heads: Iterable[Head]) -> HeadLayout:
-        """The layout that is left when these heads are removed."""
+    def check_neurons(self, neurons: Neurons | None) -> dict[tuple[str, int], tuple[int, ...]]:
+        """These neurons, sorted; raises an error for a missing neuron or one named twice."""
+        if neurons is not None and not isinstance(neurons, Mapping):
+            raise HeadError(f"expected neurons by layer, got {neurons!r}.", NEURONS_HINT)
+        layers = {(f.block, f.layer): f for f in self.feed_forwards}
+        checked: dict[tuple[str, int], tuple[int, ...]] = {}
+        for place, numbers in (neurons or {}).items():
+            if place not in layers:
+                raise self._missing_feed_forward(place)
+            checked[place] = _checked_numbers(layers[place], numbers)
+        return checked
+
+    def _missing_feed_forward(self, place: Any) -> HeadError:
+        blocks: dict[str, list[int]] = {}
+        for f in self.feed_forwards:
+            blocks.setdefault(f.block, []).append(f.layer)
+        known = "; ".join(f"{block} {spans(layers)}" for block, layers in blocks.items())
+        return HeadError(
+            f"expected a block and a layer with neurons, got {place!r}.",
+            f"the model has these: {known or 'none'}; others are missing for the reason in "
+            "discover(model, neurons=True).skipped",
+        )
+
+    def without(self, heads: Iterable[Head], neurons: Neurons | None = None) -> HeadLayout:
+        """The layout that is left when these heads and neurons are removed."""
         removed = set(self.check(heads))
         left = (
             replace(a, kept=tuple(h.index for h in a.heads if h not in removed))
             for a in self.attentions
         )
-        return HeadLayout(left, self.skipped)
+        lost = {place: set(numbers) for place, numbers in self.check_neurons(neurons).items()}
+        feed_forwards = (
+            replace(f, kept=tuple(n for n in f.kept if n not in lost[f.block, f.layer]))
+            if (f.block, f.layer) in lost
+            else f
+            for f in self.feed_forwards
+        )
+        return HeadLayout(left, self.skipped, feed_forwards)
+
+    @property
+    def kept(self) -> dict[tuple[Kind, str, int], tuple[int, ...]]:
+        """What each layer has left: (kind, block, layer) -> numbers."""
+        kept: dict[tuple[Kind, str, int], tuple[int, ...]] = {}
+        kept.update((("heads", a.block, a.layer), a.kept) for a in self.attentions)
+        kept.update((("neurons", f.block, f.layer), f.kept) for f in self.feed_forwards)
+        return kept
 
     def to_dict(self) -> list[dict[str, Any]]:
         return [{**vars(a), "kept": list(a.kept)} for a in self.attentions]
@@ -217,6 +298,52 @@ def _as_head(head: Head | str | tuple[str, int, int]) -> Head:
     except (TypeError, ValueError):
         hint = "give Head(block, layer, index) or its printed form, such as encoder.3.7"
         raise HeadError(f"expected a head, got {head!r}.", hint) from None
+
+
+def _checked_numbers(layer: FeedForward, numbers: Iterable[int]) -> tuple[int, ...]:
+    """Numbers of neurons that a feed-forward layer has left, sorted, each once."""
+    where = f"{layer.block} layer {layer.layer}"
+    try:
+        if isinstance(numbers, str):
+            raise TypeError
+        listed = sorted(index(number) for number in numbers)  # also of numpy and torch
+    except TypeError:
+        message = f"{where}: expected a list of neurons, got {numbers!r}."
+        raise HeadError(message, NEURONS_HINT) from None
+    if listed and not 0 <= listed[0] <= listed[-1] < layer.size:
+        outside = listed[0] if listed[0] < 0 else listed[-1]
+        raise HeadError(
+            f"{where}: expected one of its {layer.size} neurons, got {outside}.",
+            f"use numbers from 0 to {layer.size - 1}",
+        )
+    if len(set(listed)) < len(listed):
+        twice = next(a for a, b in pairwise(listed) if a == b)
+        raise HeadError(
+            f"{where}: expected each neuron once, got {twice} twice.", "name each neuron once"
+        )
+    if removed := sorted(set(listed).difference(layer.kept)):
+        left = spans(layer.kept) or "none"
+        raise HeadError(
+            f"{where}: expected neurons that are left, got {spans(removed[:20])}, removed before.",
+            f"left in this layer: {left if len(left) < 100 else f'{len(layer.kept)} neurons'}",
+        )
+    return tuple(listed)
+
+
+NEURONS_HINT = 'write a dict, for instance {("encoder", 3): [17, 18]}'
+MOST = 2**24  # neurons of a layer in a record: a damaged one may not fill the memory
+
+
+def numbers_of(text: str) -> tuple[int, ...]:
+    """Read what `spans` writes; raises ValueError for any other text."""
+    numbers: list[int] = []
+    for span in text.split(",") if text.strip() else ():
+        first, _, last = span.strip().partition("-")
+        start, stop = int(first), int(last or first)
+        if not 0 <= start <= stop < MOST:
+            raise ValueError(f"{span!r} is no range of numbers")
+        numbers += range(start, stop + 1)
+    return tuple(numbers)
 
 
 def spans(numbers: Iterable[int]) -> str:

@@ -47,7 +47,12 @@ class Captured:
             for place, runs in self.values.items()
         }
         again = "capture a run of this model: with captured(model) as clean: model(**batch)"
-        check_fits("captured run", self.kept, widths, layout, again)
+        check_fits("captured run", self.kept, widths, layout.attentions, again)
+        if layout.feed_forwards:
+            raise HeadError(
+                "`neurons` expect zeros, means or other examples as `fill`, got a captured run.",
+                "a captured run has heads only: gate the neurons in a block of their own",
+            )
 
     def of(self, attention: Attention) -> list[Tensor]:
         """The values of the heads that an attention layer has left, for each of its calls."""

@@ -1,11 +1,12 @@
-"""Cut one attention layer down to some of its heads.
+"""Cut one layer down to some of its heads or neurons.
 
 The rows of the removed heads leave q, k, v and o, and the layer is adapted in one of three ways.
 It *shrinks* if its code takes shapes from weights or from counts that can be set. If its code
 needs the shapes it was built with, the small projections are *spread*: their results are copied
 into zeros of the old width, and picked out again before the output projection, which is exact and
 still saves the weights and their products. A layer without heads is *silent*: it computes nothing
-but the output bias.
+but the output bias. A feed-forward layer shrinks in the same way, and spreads if its code needs
+the number of neurons from the config.
 """
 
 from __future__ import annotations
@@ -23,7 +24,7 @@ from .sites import MARK, Born, Site, output_inside
 
 
 def cut(site: Site, kept: tuple[int, ...]) -> None:
-    """Leave only these heads in one attention layer."""
+    """Leave only these heads, or neurons, in one layer."""
     before, keys_before, keys = site.kept, site.keys_of(site.kept), site.keys_of(kept)
     shrinks = _shrinks(site)
     if not shrinks:  # bare vectors stay as they are if the code needs its old shapes
@@ -35,8 +36,11 @@ def cut(site: Site, kept: tuple[int, ...]) -> None:
             _slice(part, torch.isin(old, new).nonzero().flatten())
     site.kept = kept
     first = next(iter(site.parts.values())).module
-    setattr(first, MARK, Born(site.size, site.keys, site.width, kept))
-    if not kept and shrinks and _uses_attention_interface(site.core):
+    setattr(first, MARK, Born(site.size, site.keys, site.width, kept, site.halves))
+    if site.kind == "neurons" and shrinks:
+        _set_counts(site, len(kept), len(keys))
+        _silence_conv1d(site)
+    elif not kept and shrinks and _uses_attention_interface(site.core):
         # unlike a bound method, a partial can be copied and pickled
         site.core.forward = partial(_silent_forward, site.core)
     elif shrinks and (kept or site.out is None):
@@ -65,11 +69,14 @@ def _slice(part: Part, index: torch.Tensor) -> None:
 
 
 def _set_counts(site: Site, heads: int, keys: int) -> None:
-    """Write the numbers of heads into the module, under whatever names it has them."""
-    values = dict.fromkeys(names.COUNTS, heads) | dict.fromkeys(names.KEY_COUNTS, keys)
-    values |= dict.fromkeys(names.TOTALS, heads * site.width) | {"kv_dim": keys * site.width}
-    if keys:
-        values["num_key_value_groups"] = heads // keys
+    """Write the numbers of heads, or of neurons, into the module, under its names for them."""
+    if site.kind == "neurons":
+        values = dict.fromkeys(names.NEURON_COUNTS, heads)
+    else:
+        values = dict.fromkeys(names.COUNTS, heads) | dict.fromkeys(names.KEY_COUNTS, keys)
+        values |= dict.fromkeys(names.TOTALS, heads * site.width) | {"kv_dim": keys * site.width}
+        if keys:
+            values["num_key_value_groups"] = heads // keys
     for name, value in values.items():
         if isinstance(site.core.__dict__.get(name), int):
             setattr(site.core, name, value)
@@ -93,6 +100,8 @@ def _uses_attention_interface(core: nn.Module) -> bool:
 def _shrinks(site: Site) -> bool:
     """Whether the layer's own code works with fewer heads once its counts are set."""
     core, used = site.core, _code_names(site.core)
+    if site.kind == "neurons":
+        return not any(n in used and n not in core.__dict__ for n in names.NEURON_COUNTS)
     if site.out is None:
         return True
     counts = (*names.COUNTS, *names.KEY_COUNTS)
@@ -210,9 +219,14 @@ def _hook(module: nn.Module, hook: Any) -> None:
         module.register_forward_hook(hook)
 
 
-def _spread(site: Site, kept: tuple[int, ...], keys: tuple[int, ...]) -> None:
-    if not kept and site.out is not None and out_axis(site.out) == 1:
+def _silence_conv1d(site: Site) -> None:
+    """Have GPT-2's Conv1D give its bias alone if nothing is left to multiply."""
+    if not site.kept and site.out is not None and out_axis(site.out) == 1:
         site.out.forward = partial(_bias_alone, site.out)
+
+
+def _spread(site: Site, kept: tuple[int, ...], keys: tuple[int, ...]) -> None:
+    _silence_conv1d(site)
     # the output projection may be beside the core
     above = site.core if site.parent is None else site.parent
     owners = {

@@ -1,4 +1,4 @@
-"""Which block and layer each attention layer of a model belongs to, as a `HeadLayout`."""
+"""Which block and layer each attention and feed-forward layer belongs to, as a `HeadLayout`."""
 
 from __future__ import annotations
 
@@ -10,45 +10,115 @@ from typing import Any
 from torch import nn
 
 from deadhead.errors import NoAttention, UnknownArchitecture
-from deadhead.layout import HeadLayout
+from deadhead.layout import HeadLayout, Kind
 
 from . import names
+from .feed_forward import scan_neurons
 from .sites import NoHeads, Site, Skip, UnknownNames, scan
 
 ORDER = ("encoder", "decoder", "cross", "vision", "audio", "text")
 EXAMPLES = 4  # attention layers in the message about an unknown architecture
 
 
-def discover(model: nn.Module) -> HeadLayout:
+def discover(model: nn.Module, *, neurons: bool = False) -> HeadLayout:
     """Every softmax-attention head of the model, counted from its weights, also after pruning.
+
+    neurons: also its feed-forward layers, as `feed_forwards` of the layout.
 
     >>> layout = discover(model)          # a BERT of 12 layers
     >>> len(layout), str(next(iter(layout)))
     (144, 'encoder.0.0')
     """
     sites, skipped = _placed_sites(model)
+    if neurons:
+        feed_forwards, more = _placed_feed_forwards(model, sites)
+        if not sites and not feed_forwards:
+            raise _unknown(model, skipped)
+        sites, skipped = [*sites, *feed_forwards], {**skipped, **more}
+    elif not sites:
+        raise _unknown(model, skipped)
     return layout_of(sites, {path: str(reason) for path, reason in skipped.items()})
 
 
 def layout_of(sites: Iterable[Site], skipped: Mapping[str, str] | None = None) -> HeadLayout:
-    return HeadLayout((site.attention() for site in sites), skipped)
+    listed = list(sites)
+    return HeadLayout(
+        (site.attention() for site in listed if site.kind == "heads"),
+        skipped,
+        (site.feed_forward() for site in listed if site.kind == "neurons"),
+    )
 
 
 def find_sites(model: nn.Module) -> list[Site]:
     """The attention layers of the model, each with its block and layer, from the input upwards."""
-    return _placed_sites(model)[0]
+    sites, skipped = _placed_sites(model)
+    if not sites:
+        raise _unknown(model, skipped)
+    return sites
+
+
+def find_neuron_sites(model: nn.Module) -> list[Site]:
+    """The feed-forward layers of the model, with the blocks and layer numbers of its attention."""
+    return [s for s in find_every_site(model, "neurons") if s.kind == "neurons"]
+
+
+def find_every_site(model: nn.Module, *needed: Kind) -> list[Site]:
+    """The attention layers, then the feed-forward layers; an error if a needed kind is missing.
+
+    Without a needed kind, one of them is enough.
+    """
+    attentions, skipped = _placed_sites(model)
+    feed_forwards, more = _placed_feed_forwards(model, attentions)
+    if not attentions and ("heads" in needed or not feed_forwards):
+        raise _unknown(model, skipped)
+    if not feed_forwards and "neurons" in needed:
+        raise _no_neurons(model, more)
+    return [*attentions, *feed_forwards]
 
 
 def _placed_sites(model: nn.Module) -> tuple[list[Site], dict[str, Skip]]:
+    """The attention layers of the model, which may be none, and those that are skipped."""
     sites, skipped = scan(model)
-    if not sites:
-        raise _unknown(model, skipped)
     towers = {tower for site in sites if (tower := _tower(site.path))}
     for site in sites:
         site.block = _block(site, model, towers)
     for block in {site.block for site in sites}:
         _number([site for site in sites if site.block == block], model)
     return sorted(sites, key=lambda site: (ORDER.index(site.block), site.layer)), skipped
+
+
+def _placed_feed_forwards(
+    model: nn.Module, attentions: list[Site]
+) -> tuple[list[Site], dict[str, Skip]]:
+    """The feed-forward layers, each where the attention of the same transformer layer is."""
+    sites, skipped = scan_neurons(model, attentions)
+    if not attentions:
+        towers = {tower for site in sites if (tower := _tower(site.path))}
+        for site in sites:
+            site.block = _block(site, model, towers)
+    for site in sites if attentions else ():
+        # self-attention before attention over the encoder, which has its own numbers
+        near = max(attentions, key=lambda a: (_shared(a.path, site.path), a.block != "cross"))
+        site.block, site.layer = near.block, near.layer
+        steps = site.path.split(".")
+        if not any(step.isdecimal() for step in steps[: _shared(near.path, site.path)]):
+            site.layer = next(int(step) for step in steps if step.isdecimal())
+        else:
+            site.shared_by = max(site.shared_by, near.shared_by)
+    for block in {site.block for site in sites}:
+        members = [site for site in sites if site.block == block]
+        if not attentions:
+            _number(members, model)
+        elif len({site.layer for site in members}) < len(members):
+            for number, site in enumerate(members):  # two in one transformer layer
+                site.layer = number
+    return sorted(sites, key=lambda site: (ORDER.index(site.block), site.layer)), skipped
+
+
+def _shared(some: str, other: str) -> int:
+    """How many steps two paths have in common."""
+    pairs = enumerate(zip(some.split("."), other.split("."), strict=False))
+    return next((n for n, (a, b) in pairs if a != b), min(some.count("."), other.count(".")) + 1)
 
 
 def _tower(path: str) -> str | None:
@@ -135,6 +205,18 @@ def _unknown(model: nn.Module, skipped: Mapping[str, Skip]) -> UnknownArchitectu
         + (reasons or "\n".join(examples)),
         "add the names of its parts to deadhead/heads/names.py, "
         "then run: deadhead heads MODEL --check",
+    )
+
+
+def _no_neurons(model: nn.Module, skipped: Mapping[str, Skip]) -> UnknownArchitecture:
+    """Why no neuron of this model can be gated, and what the user can do about it."""
+    kind = getattr(getattr(model, "config", None), "model_type", type(model).__name__)
+    reasons = "\n".join(f"  {path}: {why}" for path, why in [*skipped.items()][:EXAMPLES])
+    return UnknownArchitecture(
+        f"{kind!r} has no feed-forward layer that deadhead knows"
+        + (f":\n{reasons}" if reasons else "."),
+        "leave the neurons out; or, if it has such layers, add the names of their matrices to "
+        "deadhead/heads/names.py",
     )
 
 

@@ -40,7 +40,7 @@ def check_fill(fill: Any, layout: HeadLayout) -> None:
 def values_of(fill: Fill, site: Site, calls: Calls, seed: int) -> Values:
     """The function that gives the fill for a layer."""
     if isinstance(fill, HeadMeans):
-        values = fill.of(site.attention()).flatten(-2)
+        values = fill.of(site.described()).flatten(-2)
         return _PositionMeans(site, values, calls) if fill.per_position else _Means(site, values)
     if isinstance(fill, Captured):
         return _Run(site, fill, calls)

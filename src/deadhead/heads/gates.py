@@ -16,11 +16,11 @@ from torch import nn
 
 from deadhead.errors import HeadError
 from deadhead.forward import is_encoder_decoder
-from deadhead.layout import Head, HeadLayout
+from deadhead.layout import Head, HeadLayout, Kind, Neurons
 
 from .call import Calls
 from .captured import Captured
-from .discover import find_sites, layout_of
+from .discover import find_every_site, find_sites, layout_of
 from .fill import RESAMPLE, ZERO, Fill, Values, check_fill, values_of
 from .hooks import attach, hooked, resampled
 from .output_bias import hide_bias, refuse_bias_outside
@@ -29,6 +29,7 @@ from .rows import is_of_decoder
 from .sites import Site
 
 Gates = torch.Tensor | Mapping[str, torch.Tensor] | Mapping[Head, "float | torch.Tensor"]
+NeuronGates = Mapping[tuple[str, int], torch.Tensor]
 Read = Callable[[], torch.Tensor]  # reads the gates of a layer at the time of the forward pass
 
 
@@ -38,6 +39,8 @@ def gated(
     gates: Gates | None = None,
     *,
     closed: Iterable[Head | str] = (),
+    neurons: Neurons | None = None,
+    neuron_gates: NeuronGates | None = None,
     fill: Fill = "zero",
     positions: Any = None,
     seed: int = 0,
@@ -52,10 +55,15 @@ def gated(
             `{Head("encoder", 3, 7): 0.5}`; other heads stay open. The columns of a tensor count
             heads before any pruning; those of removed heads are ignored.
         closed: heads whose gate is 0.
+        neurons: feed-forward neurons whose gate is 0, `{("encoder", 3): [17, 18]}`, counted from 0
+            before any pruning.
+        neuron_gates: the factor for each neuron of a layer, `{("encoder", 3): tensor}`; with a
+            batch axis in front, every example has its own.
         fill: what a head gives instead, as far as its gate is closed: the layer reads
             `gate * head + (1 - gate) * fill`.
             - "zero": nothing.
-            - means = head_means(model, batches): the mean output of the head.
+            - means = head_means(model, batches): the mean output of the head; for neurons
+              `head_means(model, batches, neurons=True)`.
             - "resample": the output of the head for another example of the batch, by a seeded
               permutation; the i-th real token gets that of the other example's i-th real token,
               from its first again where the other example is shorter.
@@ -86,19 +94,21 @@ def gated(
     ...     logits = model(**batch).logits
     """
     # Longer than most functions: half of it describes the arguments.
-    sites = find_sites(model)
+    of_neurons = bool(neurons or neuron_gates)
+    sites = find_every_site(model, "neurons") if of_neurons else find_sites(model)
     layout = layout_of(sites)
     readers = _readers(layout, gates, set(layout.check(closed)))
+    readers |= _neuron_readers(layout, neurons, neuron_gates)
     check_fill(fill, layout)
-    at = positions_of_blocks(positions, layout.blocks, [block for block, _ in readers])
+    blocks = tuple(dict.fromkeys(site.block for site in sites))
+    at = positions_of_blocks(positions, blocks, [block for _, block, _ in readers])
     if drop_output_bias:
         refuse_bias_outside(sites)
         _refuse_fill(fill, positions)
     in_steps = {
         site.block
         for site in sites
-        if (site.block, site.layer) in readers
-        and (is_of_decoder(model, site) or not is_encoder_decoder(model))
+        if site.place in readers and (is_of_decoder(model, site) or not is_encoder_decoder(model))
     }
     whole = "fill" if in_steps and isinstance(fill, Captured) else ""
     whole = "positions" if in_steps.intersection(at) else whole
@@ -107,7 +117,7 @@ def gated(
             stack.enter_context(resampled(model))
         calls = Calls(model, stack, whole) if at or fill != ZERO else None
         for site in sites:
-            read = readers.get((site.block, site.layer))
+            read = readers.get(site.place)
             if read is not None and site.kept:
                 gate = _Gate(site, read)
                 if calls is not None and fill != ZERO:
@@ -115,13 +125,13 @@ def gated(
                 if calls is not None and site.block in at:
                     gate.where = Where(site, at[site.block], calls)
                 stack.callback(attach(site, gate))
-                if drop_output_bias:
+                if drop_output_bias and site.kind == "heads":
                     stack.callback(hide_bias(site, read))
         yield model
 
 
 class _Gate:
-    """Multiplies each head by its gate, which is read at each call, and adds the rest of a fill."""
+    """Multiplies each head, or neuron, by its gate, which is read at each call, and adds the rest of a fill."""
 
     fill: Values | None = None
     where: Where | None = None
@@ -138,7 +148,8 @@ class _Gate:
             shape = [1] * (context.dim() - 1)
             shape[self.batch_axis] = len(gate)
             gate = gate.view(*shape, -1)
-        gate = gate.repeat_interleave(self.width, dim=-1)
+        if self.width > 1:
+            gate = gate.repeat_interleave(self.width, dim=-1)
         if self.fill is None:
             blend = context * gate
         else:
@@ -168,9 +179,9 @@ def _refuse_fill(fill: Fill, positions: Any) -> None:
 
 def _readers(
     layout: HeadLayout, gates: Gates | None, closed: set[Head]
-) -> dict[tuple[str, int], Read]:
+) -> dict[tuple[Kind, str, int], Read]:
     """For each attention layer with a gate that may not be 1, the function that reads its gates."""
-    readers: dict[tuple[str, int], Read] = {}
+    readers: dict[tuple[Kind, str, int], Read] = {}
     tensors, numbers = _sorted_gates(layout, gates)
     named = closed.union(numbers)
     for block in layout.blocks:
@@ -180,12 +191,46 @@ def _readers(
                 factors = torch.tensor([0.0 if head in closed else 1.0 for head in heads])
                 values = [numbers.get(head) for head in heads]
                 rows = None if tensor is None else partial(_row, tensor, row, attention.kept)
-                readers[block, attention.layer] = _reader(rows, values, factors)
+                readers["heads", block, attention.layer] = _reader(rows, values, factors)
     return readers
 
 
-def _row(tensor: torch.Tensor, row: int, kept: tuple[int, ...]) -> torch.Tensor:
-    gate = tensor[..., row, :]
+def _neuron_readers(
+    layout: HeadLayout, closed: Neurons | None, gates: NeuronGates | None
+) -> dict[tuple[Kind, str, int], Read]:
+    """The same for each feed-forward layer with a neuron that is closed or has a gate."""
+    readers: dict[tuple[Kind, str, int], Read] = {}
+    numbers = layout.check_neurons(closed)
+    tensors = dict(gates or {})
+    layout.check_neurons(dict.fromkeys(tensors, ()))  # raises an error for a layer without neurons
+    for layer in layout.feed_forwards:
+        place = (layer.block, layer.layer)
+        if place not in numbers and place not in tensors:
+            continue
+        factors = torch.ones(layer.size)
+        factors[list(numbers.get(place, ()))] = 0
+        rows = None
+        if place in tensors:
+            _check_neuron_gates(place, tensors[place], layer.size)
+            rows = partial(_row, tensors[place], None, layer.kept)
+        readers["neurons", *place] = _reader(rows, [], factors[list(layer.kept)])
+    return readers
+
+
+def _check_neuron_gates(place: tuple[str, int], tensor: Any, size: int) -> None:
+    is_tensor = isinstance(tensor, torch.Tensor)
+    if not is_tensor or tensor.dim() not in (1, 2) or tensor.shape[-1] != size:
+        got = f"shape {tuple(tensor.shape)}" if is_tensor else type(tensor).__name__
+        raise HeadError(
+            f"neuron_gates of {place[0]} layer {place[1]} expect a tensor of {size} numbers, got "
+            f"{got}.",
+            "for gates of each example, put an axis for the batch in front",
+        )
+
+
+def _row(tensor: torch.Tensor, row: int | None, kept: tuple[int, ...]) -> torch.Tensor:
+    """The gates of what a layer has left. row: of its block; None: the tensor has one layer."""
+    gate = tensor if row is None else tensor[..., row, :]
     return gate if kept == tuple(range(gate.shape[-1])) else gate[..., list(kept)]
 
 

@@ -15,14 +15,15 @@ from torch import nn
 from deadhead.errors import FolderError, HeadError, Notice
 from deadhead.files.model_folder import finish_save
 from deadhead.hub import quiet, split
-from deadhead.layout import Head
+from deadhead.layout import Kind
 
 from .cut import cut
-from .discover import find_sites, layout_of
+from .discover import find_every_site, find_sites, layout_of
 from .model_class import AS_SAVED, bare_class, dtype_named, saved_class, task_class
 from .output_bias import add_bias, drop_bias, freeze_absent_biases, is_zero
 from .prune import BIASES, RECORD, record, refuse_uneven_groups
 from .saved_config import ANY_BLOCK, FAULTS, Saved, first_line, read_config, read_saved
+from .sites import Site
 
 # arguments of from_pretrained for the config as well as the weights
 FROM_WHERE = ("subfolder", "revision", "token", "cache_dir", "local_files_only")
@@ -88,7 +89,7 @@ def _read(
     cls: Any, config: Any, saved: Saved, dtype: Any, kwargs: Mapping[str, Any]
 ) -> tuple[Any, Report]:
     """The model as this class, and what transformers reports about its weights."""
-    cuts_first = bool(saved.removed) and not saved.padded
+    cuts_first = saved.is_pruned and not saved.padded
     try:
         with quiet():  # `_check_weights` raises what transformers would print
             model, report = (_cutting_class(cls, saved) if cuts_first else cls).from_pretrained(
@@ -122,24 +123,30 @@ def _cut_saved_heads(model: Any, saved: Saved) -> None:
     """Cut the heads that a folder lists out of a model."""
     # from_pretrained builds on the meta device, where row numbers would have no values
     with torch.device("cpu"):
-        sites = find_sites(model)
-        layout = layout_of(sites)
-        block = layout.blocks[0]
-        named = (h._replace(block=block) if h.block == ANY_BLOCK else h for h in saved.removed)
-        try:
-            kept = {(a.block, a.layer): a.kept for a in layout.without(named).attentions}
-            for site in sites:
-                refuse_uneven_groups(site, kept[site.block, site.layer])
-        except HeadError as problem:
-            raise FolderError(
-                f"{saved.folder}: the removed heads do not fit the model: {problem.message}",
-                "save the folder again",
-            ) from problem
+        sites = find_every_site(model, *saved.needed)
+        kept = _saved_units(sites, saved)
         for site in sites:
-            if kept[site.block, site.layer] != site.kept:
-                cut(site, kept[site.block, site.layer])
-            if site.layer in saved.filled.get(site.block, ()):
+            if kept[site.place] != site.kept:
+                cut(site, kept[site.place])
+            if site.layer in saved.filled.get(site.kind, {}).get(site.block, ()):
                 add_bias(site)
+
+
+def _saved_units(sites: list[Site], saved: Saved) -> dict[tuple[Kind, str, int], tuple[int, ...]]:
+    """What each layer of a whole model keeps: kind, block and layer -> numbers."""
+    layout = layout_of(sites)
+    block = next(iter(layout.blocks), ANY_BLOCK)
+    named = (h._replace(block=block) if h.block == ANY_BLOCK else h for h in saved.removed)
+    try:
+        kept = layout.without(named, saved.neurons).kept
+        for site in sites:
+            refuse_uneven_groups(site, kept[site.place])
+    except HeadError as problem:
+        raise FolderError(
+            f"{saved.folder}: the removed heads do not fit the model: {problem.message}",
+            "save the folder again",
+        ) from problem
+    return kept
 
 
 def _check_weights(model: Any, report: Report, saved: Saved, *, new_task: bool) -> None:
@@ -156,7 +163,9 @@ def _check_weights(model: Any, report: Report, saved: Saved, *, new_task: bool) 
         problems += [f"{key} has no place" for key in sorted(report["unexpected_keys"])]
     if not problems:
         return
-    model_text = "the model and its removed heads in config.json" if saved.removed else "the model"
+    model_text = (
+        "the model and its removed heads in config.json" if saved.is_pruned else "the model"
+    )
     more = f" and {len(problems) - 3} more" if len(problems) > 3 else ""
     hint = "the folder is damaged or was edited by hand; save or download it again"
     if new_task and not missing:
@@ -173,7 +182,7 @@ def _body(model: nn.Module) -> tuple[str, ...]:
 
     A pooler or a classifier may be new.
     """
-    layers = {re.sub(r"(\.\d+)\..*", r"\1", site.path) for site in find_sites(model)}
+    layers = {re.sub(r"(\.\d+)\..*", r"\1", site.path) for site in find_every_site(model)}
     embeddings = {n for n, module in model.named_modules() if isinstance(module, nn.Embedding)}
     return tuple(f"{path}." for path in sorted(layers | embeddings))
 
@@ -210,23 +219,30 @@ def _remove_saved_heads(model: Any, saved: Saved) -> None:
                     f"it was trained since; delete the key {BIASES!r} from config.json to keep it",
                 )
             drop_bias(site)
-    if saved.removed:  # one form only in memory, so that `save_pretrained` writes the truth
-        setattr(model.config, RECORD, record(find_sites(model)))
+    if saved.is_pruned:  # one form only in memory, so that `save_pretrained` writes the truth
+        setattr(model.config, RECORD, record(find_every_site(model)))
 
 
 def _check_still_zero(model: nn.Module, saved: Saved) -> None:
-    """Refuse a padded model whose zeroed heads were trained: cutting them would lose that."""
-    removed = set(saved.removed)
-    for site in find_sites(model):
+    """Refuse a padded model whose zeroed units were trained: cutting them would lose that."""
+    sites = find_every_site(model, *saved.needed)
+    kept = _saved_units(sites, saved)
+    for site in sites:
+        removed = sorted(set(site.kept).difference(kept[site.place]))
+        if not removed:
+            continue
         part = site.parts["all" if site.out is None else "o"]
         name, axis = next(t for t in part.tensors if t[0] in ("weight", "o"))
-        for index, rows in enumerate(next(iter(part.rows.values()))):
-            head = Head(site.block, site.layer, index)
-            if head in removed and getattr(part.module, name).index_select(axis, rows).any():
-                raise FolderError(
-                    f"{saved.folder}: head {head} was removed by zeroing, and is no longer zero.",
-                    f"it was trained since; delete the key {RECORD!r} from config.json to keep it",
-                )
+        rows = next(iter(part.rows.values()))[removed]
+        weight = getattr(part.module, name).detach().index_select(axis, rows.flatten())
+        trained = weight.movedim(axis, 0).reshape(len(removed), -1).any(1).tolist()
+        for number in [n for n, is_trained in zip(removed, trained, strict=True) if is_trained][:1]:
+            unit = "head" if site.kind == "heads" else "neuron"
+            raise FolderError(
+                f"{saved.folder}: {unit} {site.block}.{site.layer}.{number} was removed by "
+                "zeroing, and is no longer zero.",
+                f"it was trained since; delete the key {RECORD!r} from config.json to keep it",
+            )
 
 
 def _set_source(model: Any, folder: str | Path, revision: str | None) -> None:

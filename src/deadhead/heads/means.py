@@ -1,10 +1,10 @@
-"""The mean output of every head over real tokens, as the fill of closed gates and of cut heads."""
+"""The mean output of heads and neurons over real tokens, as the fill of closed gates and cuts."""
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 import torch
@@ -12,9 +12,9 @@ from torch import Tensor, nn
 
 from deadhead.errors import DataError, HeadError, UnsupportedModel
 from deadhead.forward import forward, on_device
-from deadhead.layout import Attention, HeadLayout, spans
+from deadhead.layout import Attention, FeedForward, HeadLayout, Kind, spans
 
-from .discover import find_sites
+from .discover import find_every_site, find_sites
 from .hooks import attach, hooked
 from .rows import batch_first, real_rows, token_numbers
 from .sites import Site
@@ -30,30 +30,48 @@ class HeadMeans:
         position if `per_position`: the first real token of an example has position 0.
     kept: for each attention layer of the model, the numbers of the heads in its rows.
     tokens: for each block, how many real tokens the means come from.
+    neurons: the means of neurons, as of heads of width 1.
     """
 
     values: Mapping[Place, Tensor]
     kept: Mapping[Place, tuple[int, ...]]
     tokens: Mapping[str, int]
     per_position: bool = False
+    neurons: HeadMeans | None = None
 
     def check(self, layout: HeadLayout) -> None:
-        """Raise an error unless these are means of the heads of this layout."""
+        """Raise an error unless these are means of the heads, and neurons, of this layout."""
+        self._check(layout.attentions)
+        if layout.feed_forwards:
+            if self.neurons is None:
+                raise HeadError(
+                    "expected means of neurons too, got those of heads alone.",
+                    "write head_means(model, batches, neurons=True)",
+                )
+            self.neurons._check(layout.feed_forwards)
+
+    def _check(self, layers: Sequence[Attention | FeedForward]) -> None:
         widths = {place: value.shape[-1] for place, value in self.values.items()}
         again = "compute them for this model: means = head_means(model, batches)"
-        check_fits("means", self.kept, widths, layout, again)
+        check_fits("means", self.kept, widths, layers, again)
 
-    def of(self, attention: Attention) -> Tensor:
-        """The means of the heads that an attention layer has left: (positions x) heads x width."""
-        place = (attention.block, attention.layer)
+    def of(self, layer: Attention | FeedForward) -> Tensor:
+        """The means of the heads, or neurons, that a layer has left: (positions x) heads x width."""
+        if isinstance(layer, FeedForward) and self.neurons is not None:
+            return self.neurons._of(layer)
+        return self._of(layer)
+
+    def _of(self, layer: Attention | FeedForward) -> Tensor:
+        place = (layer.block, layer.layer)
         if place not in self.values:
             raise HeadError(
                 f"{place[0]} layer {place[1]} has no means: no batch has run it.",
                 "give head_means batches that use this part of the model",
             )
-        if attention.kept == self.kept[place]:
+        if layer.kept == self.kept[place]:
             return self.values[place]
-        rows = [self.kept[place].index(number) for number in attention.kept]
+        left = {number: row for row, number in enumerate(self.kept[place])}
+        rows = [left[number] for number in layer.kept]
         return self.values[place][..., rows, :]
 
 
@@ -61,34 +79,39 @@ def check_fits(
     name: str,
     kept: Mapping[Place, tuple[int, ...]],
     widths: Mapping[Place, int],
-    layout: HeadLayout,
+    layers: Sequence[Attention | FeedForward],
     hint: str,
 ) -> None:
-    """Raise an error unless a fill has a value for each head of the layout, of the same width."""
-    places = {(a.block, a.layer): a for a in layout.attentions}
+    """Raise an error unless a fill has a value for each head of the layers, of the same width."""
+    places = {(layer.block, layer.layer): layer for layer in layers}
     if places.keys() != kept.keys():
-        block, layer = sorted(places.keys() ^ kept.keys())[0]
-        which = "this model" if (block, layer) in places else "the other one"
+        block, number = sorted(places.keys() ^ kept.keys())[0]
+        which = "this model" if (block, number) in places else "the other one"
         raise HeadError(
             f"expected the {name} of this model, got the {name} of another one: only {which} has "
-            f"{block} layer {layer}.",
+            f"{block} layer {number}.",
             hint,
         )
-    for place, attention in places.items():
-        where, width = f"{place[0]} layer {place[1]}", widths.get(place, attention.width)
-        if attention.kept and width != attention.width:
+    for place, layer in places.items():
+        where, width = f"{place[0]} layer {place[1]}", widths.get(place, layer.width)
+        units = "neurons" if isinstance(layer, FeedForward) else "heads"
+        if layer.kept and width != layer.width:
             raise HeadError(
-                f"{where}: expected the {name} of heads of width {attention.width}, got {width}.",
+                f"{where}: expected the {name} of {units} of width {layer.width}, got {width}.",
                 hint,
             )
-        if missing := sorted(set(attention.kept) - set(kept[place])):
+        if missing := sorted(set(layer.kept) - set(kept[place])):
             raise HeadError(
-                f"{where}: expected the {name} of its heads, got none of {spans(missing)}.", hint
+                f"{where}: expected the {name} of its {units}, got none of {spans(missing)}.", hint
             )
 
 
 def head_means(
-    model: nn.Module, batches: Iterable[Mapping[str, Any]], *, per_position: bool = False
+    model: nn.Module,
+    batches: Iterable[Mapping[str, Any]],
+    *,
+    per_position: bool = False,
+    neurons: bool = False,
 ) -> HeadMeans:
     """The mean output of each head over the real tokens of these batches, padding left out.
 
@@ -97,6 +120,7 @@ def head_means(
     weights several layers share has the mean over all of them.
 
     per_position: a mean for each position, counted in real tokens from the first.
+    neurons: also the means of the feed-forward neurons.
 
     >>> means = head_means(model, batches)
     >>> with gated(model, closed=["encoder.3.7"], fill=means):
@@ -108,27 +132,25 @@ def head_means(
         raise DataError(
             f"expected a list of batches, got {type(batches).__name__}.", "write [batch]"
         )
-    every = find_sites(model)
-    sites = [site for site in every if site.kept]
-    reader = _Reader(model, per_position)
-    with hooked(model, every) as stack, evaluating(model), torch.no_grad():
+    sites = find_every_site(model, "neurons") if neurons else find_sites(model)
+    readers = {site.kind: _Reader(model, per_position) for site in sites}
+    runs = 0
+    with hooked(model, sites) as stack, evaluating(model), torch.no_grad():
         for site in sites:
-            stack.callback(attach(site, reader.at(site)))
+            if site.kept:
+                stack.callback(attach(site, readers[site.kind].at(site)))
         for number, batch in enumerate(batches):
             _check_batch(number, batch)
-            reader.batch = on_device(batch, model)
-            reader.runs += 1
-            forward(model, reader.batch)
-    if not reader.sums:
-        expected = "a batch that runs an attention layer" if reader.runs else "at least one batch"
+            moved, runs = on_device(batch, model), runs + 1
+            for reader in readers.values():
+                reader.batch, reader.runs = moved, runs
+            forward(model, moved)
+    if not any(reader.sums for reader in readers.values()):
+        expected = "a batch that runs an attention layer" if runs else "at least one batch"
         raise DataError(f"expected {expected}, got none.", "give the batches to average over")
-    reached = [site for site in sites if (site.block, site.layer) in reader.sums]
-    return HeadMeans(
-        values={(site.block, site.layer): reader.mean(site) for site in reached},
-        kept={(site.block, site.layer): site.kept for site in every},
-        tokens=reader.tokens_of_blocks(),
-        per_position=per_position,
-    )
+    means = {kind: reader.means(sites, kind) for kind, reader in readers.items()}
+    empty = HeadMeans(values={}, kept={}, tokens={}, per_position=per_position)
+    return replace(means.get("heads", empty), neurons=means.get("neurons"))
 
 
 def _check_batch(number: int, batch: Any) -> None:
@@ -216,7 +238,16 @@ class _Reader:
             tokens[block] = max(count, tokens.get(block, 0))
         return tokens
 
-    def mean(self, site: Site) -> Tensor:
+    def means(self, sites: Iterable[Site], kind: Kind) -> HeadMeans:
+        own = {(site.block, site.layer): site for site in sites if site.kind == kind}
+        return HeadMeans(
+            values={place: self._mean(site) for place, site in own.items() if place in self.sums},
+            kept={place: site.kept for place, site in own.items()},
+            tokens=self.tokens_of_blocks(),
+            per_position=self.per_position,
+        )
+
+    def _mean(self, site: Site) -> Tensor:
         place = (site.block, site.layer)
         sums, counts = self.sums[place], self.counts[place]
         if not bool(counts.any()):

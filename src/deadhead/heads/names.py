@@ -1,4 +1,4 @@
-"""The names that models use for the parts of their attention: add yours here.
+"""The names that models use for the parts of their attention and feed-forward layers: add yours.
 
 Heads are found by structure, so most architectures need nothing here. If `deadhead heads MODEL`
 refuses yours, one of its parts has a new name. Widths and counts come from the weights.
@@ -55,7 +55,25 @@ NORMS = {
     "q": ("q_norm", "q_layernorm", "query_norm"),
     "k": ("k_norm", "k_layernorm", "key_norm"),
 }
+
+# Feed-forward layers: the first matrix, or the gate and the first matrix, and the second matrix. A
+# first matrix with two rows for each neuron holds both: first the gates, then the rest.
+FEED_FORWARDS: tuple[tuple[tuple[str, ...], str], ...] = (
+    (("gate_proj", "up_proj"), "down_proj"), (("gate_up_proj",), "down_proj"),
+    (("up_proj",), "down_proj"), (("fc1",), "fc2"), (("intermediate.dense",), "output.dense"),
+    (("c_fc",), "c_proj"), (("wi_0", "wi_1"), "wo"), (("wi",), "wo"), (("Wi",), "Wo"),
+    (("lin1",), "lin2"), (("dense_h_to_4h",), "dense_4h_to_h"), (("w1", "w3"), "w2"),
+    (("intermediate_dense",), "output_dense"), (("fc_in",), "fc_out"), (("ffn",), "ffn_output"),
+    (("layer_1",), "layer_2"), (("linear_1",), "linear_2"), (("linear_fc1",), "linear_fc2"),
+)
+# Attributes with the number of neurons.
+NEURON_COUNTS = ("intermediate_size", "ffn_dim", "d_ff", "ffn_hidden_size", "hidden_features")
+# Norms between the two matrices of a feed-forward layer, which mix its neurons.
+NEURON_NORMS = ("ffn_layernorm", "ffn_sub_norm", "ffn_layer_norm_inner")
+EXPERTS = ("experts",)  # of a mixture: each token uses a few of them
 # fmt: on
+
+TIME_FIRST = ("fsmt", "xlnet")  # families whose layers have the batch as the second axis
 
 # Attention that has no heads of its own, or no softmax.
 LATENT = {"q_a_proj", "q_b_proj", "kv_a_proj_with_mqa", "kv_b_proj"}  # DeepSeek and its followers

@@ -1,4 +1,4 @@
-"""Output biases that are dropped, absent, or filled with the mean output of removed heads.
+"""Output biases that are dropped, absent, or filled with the mean output of removed units.
 
 A layer may drop its output bias together with its last head, and some architectures have biases
 in their attention where a given model has none: both stay zero and are never trained. Heads that
@@ -49,7 +49,8 @@ def fill_bias(site: Site, kept: tuple[int, ...], means: torch.Tensor) -> None:
     assert bias is not None  # as of the line above; for mypy
     # a bias that is absent by the config was never trained
     trains = bias.requires_grad or (is_zero(site) and weight.requires_grad)
-    removed = [place for place, head in enumerate(site.kept) if head not in kept]
+    left = set(kept)
+    removed = [place for place, head in enumerate(site.kept) if head not in left]
     if site.out is not None:  # XLNet's has these axes already
         weight = weight.T if out_axis(site.out) == 1 else weight
         weight = weight.unflatten(-1, (len(site.kept), site.width))

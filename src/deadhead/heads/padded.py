@@ -2,8 +2,8 @@
 
 If `prune(..., fill=means)` gave output projections a bias that the architecture does not have, the
 form needs a config that asks for these biases. Many architectures have the switch
-`attention_bias`: it adds biases to other projections too, which are zero here, so the result is
-the same.
+`attention_bias`, some `mlp_bias`: it adds biases to other projections too, which are zero here, so
+the result is the same.
 """
 
 from __future__ import annotations
@@ -15,11 +15,13 @@ import torch
 from torch import nn
 
 from deadhead.errors import UnsupportedModel
+from deadhead.layout import Kind
 
 from .output_bias import bias_name, filled, owner
 from .sites import Site
 
-SWITCH = "attention_bias"  # in a config: the projections of attention have biases
+# in a config: the projections of attention, or the feed-forward layers, have biases
+SWITCHES: dict[Kind, str] = {"heads": "attention_bias", "neurons": "mlp_bias"}
 
 
 class Padded(NamedTuple):
@@ -37,8 +39,9 @@ def padded_form(model: Any, sites: list[Site]) -> Padded:
         return Padded(weights, model.config)
     config = copy.deepcopy(model.config)
     for part in {id(c): c for c in (config, config.get_text_config())}.values():
-        if getattr(part, SWITCH, None) is False:
-            setattr(part, SWITCH, True)
+        for switch in {SWITCHES[site.kind] for site in sites if filled(site)}:
+            if getattr(part, switch, None) is False:
+                setattr(part, switch, True)
     switched = _unpruned(model, config)
     extra = {name: bias for name, bias in switched.items() if name not in weights}
     linear = {f"{name}.bias" for name, m in model.named_modules() if isinstance(m, nn.Linear)}

@@ -1,4 +1,4 @@
-"""The parts of an attention layer that hold weights, and the rows that belong to each head."""
+"""The parts of a layer that hold weights, and the rows that belong to each head or neuron."""
 
 from __future__ import annotations
 
@@ -13,11 +13,11 @@ from . import names
 
 @dataclass
 class Part:
-    """A module with weights, and the rows of these weights that belong to each head."""
+    """A module with weights, and the rows of these weights that belong to each head or neuron."""
 
     module: nn.Module
     tensors: tuple[tuple[str, int], ...]  # its parameters, each with the axis of the rows
-    rows: dict[str, torch.Tensor]  # role (q, k, v, o) -> heads x row numbers, before any cut
+    rows: dict[str, torch.Tensor]  # role (q, k, v, o; up) -> heads x row numbers, before any cut
     size: int  # rows before any cut
     cut: bool = True  # False if a norm over all heads follows, which needs all rows
 
@@ -74,9 +74,14 @@ def even_rows(heads: int, width: int, offset: int = 0, stride: int | None = None
     return offset + torch.arange(heads)[:, None] * (stride or width) + torch.arange(width)
 
 
+def family_of(core: nn.Module) -> str:
+    """The model type whose code a module has."""
+    return type(core).__module__.rsplit(".", 1)[-1].removeprefix("modeling_")
+
+
 def fused_rows(core: nn.Module, heads: int, keys: int, width: int) -> dict[str, torch.Tensor]:
     """Which rows of a fused projection are the queries, keys and values of each head."""
-    family = type(core).__module__.rsplit(".", 1)[-1].removeprefix("modeling_")
+    family = family_of(core)
     if family == "codegen":  # four partitions, each with its share of q, then v, then k
         share, (partition, head) = heads // 4, _divided(heads, 4)
         base = partition * 3 * share * width + head * width

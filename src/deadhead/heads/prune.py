@@ -1,4 +1,4 @@
-"""Remove heads from a model: check everything first, then cut each layer, then note it down."""
+"""Remove heads and neurons: check everything first, then cut each layer, then note it down."""
 
 from __future__ import annotations
 
@@ -11,10 +11,10 @@ import torch
 from torch import nn
 
 from deadhead.errors import GroupError, HeadError, UnsupportedModel
-from deadhead.layout import Head, HeadLayout, spans
+from deadhead.layout import Head, HeadLayout, Kind, Neurons, spans
 
 from .cut import cut
-from .discover import find_sites, layout_of
+from .discover import find_every_site, layout_of
 from .hooks import forget_compiled, is_gated
 from .means import HeadMeans
 from .output_bias import drop_bias, dropped, fill_bias, filled, refuse_bias_outside
@@ -25,23 +25,29 @@ FORMAT = 1
 # optional keys in the record: block -> layers
 BIASES = "dropped_output_biases"
 FILLED_BIASES = "filled_output_biases"
+FILLED_FEED_FORWARDS = "filled_feed_forward_biases"
+REMOVED_NEURONS = "removed_neurons"  # optional: block -> layer -> text such as "0-3, 7"
 # wrappers that hold the parameters in buckets or shards of their own
 PARALLEL = ("DistributedDataParallel", "FullyShardedDataParallel")
 
 
 def prune(
     model: nn.Module,
-    heads: Iterable[Head | str] | Mapping[int, Iterable[int]],
+    heads: Iterable[Head | str] | Mapping[int, Iterable[int]] = (),
     *,
+    neurons: Neurons | None = None,
     fill: HeadMeans | None = None,
     drop_output_bias: bool = False,
 ) -> nn.Module:
-    """Remove heads from the model for good, and return the same model, smaller.
+    """Remove heads and neurons from the model for good, and return the same model, smaller.
 
     Args:
         heads: the heads to remove, or `{layer: [heads]}` for a model with one block of attention.
+        neurons: the neurons to remove from feed-forward layers, `{("encoder", 3): [17, 18]}`. A
+            layer that loses all its neurons adds only its output bias.
         fill: the means of `head_means(model, batches)`: the bias of the output projection then
             adds what the removed heads contributed on average, as `gated(..., fill=means)` does.
+            Removed neurons need `head_means(model, batches, neurons=True)`.
             A projection without a bias gets one, which trains like any other. By default, removed
             heads contribute nothing.
         drop_output_bias: also remove the bias of the output projection of a layer that loses its
@@ -52,25 +58,27 @@ def prune(
     not changed: the model gets a copy that lists the removed heads. An optimizer made before holds
     the old parameters; make it after pruning.
     """
-    sites = _sites_to_cut(model)
+    sites = _sites_to_cut(model, bool(heads) or neurons is None, bool(neurons))
     if fill is not None:
-        _check_fill(fill, layout_of(sites), drop_output_bias)
+        # neurons that stay need no means
+        listed = [site for site in sites if neurons or site.kind == "heads"]
+        _check_fill(fill, layout_of(listed), drop_output_bias)
     if drop_output_bias:
         refuse_bias_outside(sites)
-    kept = _kept_heads(layout_of(sites), heads)
-    changed = [site for site in sites if kept[site.block, site.layer] != site.kept]
+    kept = _kept_units(layout_of(sites), heads, neurons)
+    changed = [site for site in sites if kept[site.place] != site.kept]
     _refuse_shared(model, changed, biases=fill is not None)
     for site in changed:
-        refuse_uneven_groups(site, kept[site.block, site.layer])
-    means = {} if fill is None else {site.path: fill.of(site.attention()) for site in changed}
+        refuse_uneven_groups(site, kept[site.place])
+    means = {} if fill is None else {site.place: fill.of(site.described()) for site in changed}
     # parameters made in inference mode could never be trained or ranked again
     with torch.inference_mode(False):
         for site in changed:
-            left = kept[site.block, site.layer]
+            left = kept[site.place]
             if fill is not None:
-                fill_bias(site, left, means[site.path])
+                fill_bias(site, left, means[site.place])
             cut(site, left)
-            if drop_output_bias and not left:
+            if drop_output_bias and not left and site.kind == "heads":
                 drop_bias(site)
     if changed:
         _note_in_config(model, sites)
@@ -78,7 +86,8 @@ def prune(
     return model
 
 
-def _sites_to_cut(model: nn.Module) -> list[Site]:
+def _sites_to_cut(model: nn.Module, heads: bool, neurons: bool) -> list[Site]:
+    """Every layer of the model. heads, neurons: it is an error if it has none."""
     if (problem := unfit(model)) is not None:
         raise problem
     if is_gated(model):
@@ -86,7 +95,8 @@ def _sites_to_cut(model: nn.Module) -> list[Site]:
             "expected a model without gates, got one inside a `with gated(...)` block.",
             "prune after the block",
         )
-    return find_sites(model)
+    needed: list[Kind] = ["heads"] if heads else []
+    return find_every_site(model, *needed, *(("neurons",) if neurons else ()))
 
 
 def _check_fill(fill: HeadMeans, layout: HeadLayout, drop_output_bias: bool) -> None:
@@ -109,18 +119,20 @@ def _check_fill(fill: HeadMeans, layout: HeadLayout, drop_output_bias: bool) -> 
     fill.check(layout)
 
 
-def _kept_heads(
-    layout: HeadLayout, heads: Iterable[Head | str] | Mapping[int, Iterable[int]]
-) -> dict[tuple[str, int], tuple[int, ...]]:
-    """The heads that each layer keeps without these: block and layer -> heads."""
+def _kept_units(
+    layout: HeadLayout,
+    heads: Iterable[Head | str] | Mapping[int, Iterable[int]],
+    neurons: Neurons | None,
+) -> dict[tuple[Kind, str, int], tuple[int, ...]]:
+    """What each layer keeps without these: kind, block and layer -> numbers."""
     removed = layout.check(_named_heads(layout, heads))
-    kept = {(a.block, a.layer): a.kept for a in layout.without(removed).attentions}
-    if not any(kept.values()):
+    left = layout.without(removed, neurons)
+    if layout.attentions and not len(left):
         raise HeadError(
             "expected some heads to remove, got every head of every layer.",
             "leave at least one head in the model",
         )
-    return kept
+    return left.kept
 
 
 def _named_heads(
@@ -223,17 +235,22 @@ def _expected(wish: str, got: str, hint: str) -> UnsupportedModel:
 
 
 def record(sites: list[Site]) -> dict[str, Any]:
-    """The removed heads as they are written into a config: block -> layer -> heads."""
+    """What was removed, as it is written into a config: block -> layer -> numbers."""
     removed: dict[str, dict[str, list[int]]] = {}
+    neurons: dict[str, dict[str, str]] = {}
     biases: dict[str, dict[str, list[int]]] = {}
     for site in sites:
-        heads = [i for i in range(site.size) if i not in site.kept]
-        if heads:
-            removed.setdefault(site.block, {})[str(site.layer)] = heads
-        for key, listed in ((BIASES, dropped(site)), (FILLED_BIASES, filled(site))):
+        numbers = sorted(set(range(site.size)).difference(site.kept))
+        if numbers and site.kind == "heads":
+            removed.setdefault(site.block, {})[str(site.layer)] = numbers
+        elif numbers:  # thousands: one line for a layer
+            neurons.setdefault(site.block, {})[str(site.layer)] = spans(numbers)
+        fills = FILLED_BIASES if site.kind == "heads" else FILLED_FEED_FORWARDS
+        for key, listed in ((BIASES, dropped(site)), (fills, filled(site))):
             if listed:
                 biases.setdefault(key, {}).setdefault(site.block, []).append(site.layer)
-    return {"format": FORMAT, "removed": removed, **biases}
+    more = {REMOVED_NEURONS: neurons} if neurons else {}
+    return {"format": FORMAT, "removed": removed, **more, **biases}
 
 
 def _note_in_config(model: nn.Module, sites: list[Site]) -> None:

@@ -18,7 +18,7 @@ from deadhead.errors import FolderError, UnsupportedModel, unknown_name
 from deadhead.files.model_folder import draft_in, swap
 from deadhead.hub import quiet
 
-from .discover import find_sites
+from .discover import find_every_site
 from .model_card import card, is_ours
 from .model_files import CARD, copy_files, source_of
 from .padded import Padded, padded_form
@@ -50,7 +50,7 @@ def save(
         note: a sentence for the model card, such as what the model was fine-tuned on.
     """
     _check(model, form)
-    sites, source, target = find_sites(model), source_of(model), Path(folder)
+    sites, source, target = find_every_site(model), source_of(model), Path(folder)
     if target.exists() and not target.is_dir():
         raise FolderError(f"expected a folder, got the file {target}.", "name a folder")
     padded = padded_form(model, sites) if form == "padded" else None

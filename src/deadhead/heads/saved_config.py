@@ -13,10 +13,10 @@ from safetensors import SafetensorError
 
 from deadhead.errors import FolderError
 from deadhead.hub import check_name, quiet
-from deadhead.layout import Head
+from deadhead.layout import Head, Kind, numbers_of
 
 from .model_files import check_shards
-from .prune import BIASES, FILLED_BIASES, FORMAT, RECORD
+from .prune import BIASES, FILLED_BIASES, FILLED_FEED_FORWARDS, FORMAT, RECORD, REMOVED_NEURONS
 
 # what transformers and its libraries raise for a damaged folder
 # fmt: off
@@ -33,14 +33,28 @@ T = TypeVar("T")
 
 @dataclass(frozen=True, kw_only=True)
 class Saved:
-    """The heads of a saved model, as its config lists them."""
+    """The removed heads and neurons of a saved model, as its config lists them."""
 
     folder: str | Path
     removed: tuple[Head, ...]
+    neurons: Mapping[tuple[str, int], tuple[int, ...]]
     dropped: Mapping[str, set[int]]  # output biases that were dropped: block -> layers
-    filled: Mapping[str, set[int]]  # output biases that hold the mean output of removed heads
+    filled: Mapping[Kind, Mapping[str, set[int]]]  # biases with the mean output of removed units
     ours: bool  # written by deadhead
     padded: bool  # with the shapes of the unpruned model
+
+    @property
+    def is_pruned(self) -> bool:
+        return bool(self.removed or self.neurons or any(self.filled.values()))
+
+    @property
+    def needed(self) -> tuple[Kind, ...]:
+        """The kinds of layers that the model must have."""
+        heads: tuple[Kind, ...] = ("heads",) if self.removed or self.filled.get("heads") else ()
+        neurons: tuple[Kind, ...] = (
+            ("neurons",) if self.neurons or self.filled.get("neurons") else ()
+        )
+        return (*heads, *neurons)
 
 
 def read_config(folder: str | Path, where: Mapping[str, Any]) -> Any:
@@ -78,7 +92,13 @@ def read_saved(config: Any, folder: str | Path) -> Saved:
     if ours is None:
         removed = _parsed(_heads, {ANY_BLOCK: old or {}}, folder, "removed heads")
         return Saved(
-            folder=folder, removed=removed, dropped={}, filled={}, ours=False, padded=False
+            folder=folder,
+            removed=removed,
+            neurons={},
+            dropped={},
+            filled={},
+            ours=False,
+            padded=False,
         )
     version = _parsed(lambda record: record.get("format"), ours, folder, "removed heads")
     if not isinstance(version, int) or version > FORMAT:
@@ -89,8 +109,14 @@ def read_saved(config: Any, folder: str | Path) -> Saved:
     return Saved(
         folder=folder,
         removed=_parsed(_heads, ours.get("removed"), folder, "removed heads"),
+        neurons=_parsed(_neurons, ours.get(REMOVED_NEURONS) or {}, folder, "removed neurons"),
         dropped=_parsed(_layers, ours.get(BIASES) or {}, folder, "dropped biases"),
-        filled=_parsed(_layers, ours.get(FILLED_BIASES) or {}, folder, "filled biases"),
+        filled={
+            "heads": _parsed(_layers, ours.get(FILLED_BIASES) or {}, folder, "filled biases"),
+            "neurons": _parsed(
+                _layers, ours.get(FILLED_FEED_FORWARDS) or {}, folder, "filled biases"
+            ),
+        },
         ours=True,
         padded=ours.get("form") == "padded",
     )
@@ -103,6 +129,14 @@ def _heads(listed: Any) -> tuple[Head, ...]:
         for layer, heads in layers.items()
         for index in heads
     )
+
+
+def _neurons(listed: Any) -> dict[tuple[str, int], tuple[int, ...]]:
+    return {
+        (str(block), int(layer)): numbers_of(text)
+        for block, layers in listed.items()
+        for layer, text in layers.items()
+    }
 
 
 def _layers(listed: Any) -> dict[str, set[int]]:

@@ -16,13 +16,14 @@ from typing import Any
 import torch
 from torch import nn
 
-from deadhead.layout import Attention
+from deadhead.layout import Attention, FeedForward, Kind
 
 from . import names
 from .parts import (
     Part,
     bare,
     even_rows,
+    family_of,
     fused_rows,
     inputs_of,
     is_linear,
@@ -33,7 +34,7 @@ from .parts import (
 
 
 class Skip(Exception):
-    """Why the heads of an attention layer can be neither gated nor cut."""
+    """Why the heads or the neurons of a layer can be neither gated nor cut."""
 
 
 class NoHeads(Skip):
@@ -46,9 +47,14 @@ class UnknownNames(Skip):
 
 @dataclass(kw_only=True)
 class Site:
-    """An attention layer of a model: its modules, its parts, and the heads it has left."""
+    """A layer whose output projection reads units side by side: its modules, its parts, its units.
 
-    core: nn.Module  # owns q, k and v
+    The units are the heads of an attention layer, or the neurons of a feed-forward layer, whose
+    second matrix is its output projection. What is said of heads holds for neurons of width 1.
+    """
+
+    kind: Kind = "heads"
+    core: nn.Module  # owns q, k and v, or both matrices of a feed-forward layer
     path: str
     out: nn.Module | None  # the output projection, whose input is gated; None for XLNet
     size: int  # heads before any cut
@@ -59,9 +65,14 @@ class Site:
     norms: dict[str, nn.Module] = field(default_factory=dict)  # of q and k, over all heads
     parent: nn.Module | None = None  # the module above the core
     time_first: bool = False  # the batch is the second axis
+    halves: int = 1  # 2: the first matrix of a feed-forward layer holds its gates too
     shared_by: int = 1
     block: str = ""
     layer: int = 0
+
+    @property
+    def place(self) -> tuple[Kind, str, int]:
+        return self.kind, self.block, self.layer
 
     @property
     def group(self) -> int:
@@ -70,6 +81,8 @@ class Site:
 
     def keys_of(self, heads: tuple[int, ...]) -> tuple[int, ...]:
         """The key/value heads that these heads read."""
+        if self.keys == self.size:
+            return heads
         return tuple(sorted({h * self.keys // self.size for h in heads}))
 
     def attention(self) -> Attention:
@@ -84,10 +97,24 @@ class Site:
             path=self.path,
         )
 
+    def feed_forward(self) -> FeedForward:
+        return FeedForward(
+            block=self.block,
+            layer=self.layer,
+            size=self.size,
+            kept=self.kept,
+            shared_by=self.shared_by,
+            path=self.path,
+        )
+
+    def described(self) -> Attention | FeedForward:
+        """The layer as plain data."""
+        return self.attention() if self.kind == "heads" else self.feed_forward()
+
 
 @dataclass(frozen=True)
 class Born:
-    """What pruning leaves on the query projection, so that heads keep their numbers.
+    """What pruning leaves on the query projection, or first matrix, so that units keep their numbers.
 
     It is on the projection, not on the layer, because BigBird moves its projections to another
     layer object when it changes from sparse to full attention. An adapter around the projection
@@ -98,6 +125,7 @@ class Born:
     keys: int
     width: int
     kept: tuple[int, ...]
+    halves: int = 1
 
 
 MARK = "deadhead_born"  # the attribute that holds it
@@ -198,7 +226,7 @@ def _measured_site(
                     f"{type(core).__name__}: its queries or keys do not divide into {size} and "
                     f"{keys} heads"
                 )
-    time_first = type(core).__module__.endswith("modeling_fsmt")
+    time_first = family_of(core) in names.TIME_FIRST
     return Site(core=core, path=path, out=out, time_first=time_first, **vars(born))
 
 

@@ -1,0 +1,158 @@
+"""The feed-forward layers of a model, as sites whose units are neurons.
+
+A neuron is a row of the first matrix, a row of the gate if the layer has one, and the column of
+the second matrix that reads it. `names.py` lists the names of the matrices; the widths must fit.
+A layer whose neurons do not stand alone is skipped with the reason.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterator
+from typing import Any
+
+import torch
+from torch import nn
+
+from . import names
+from .parts import (
+    Part,
+    bare,
+    even_rows,
+    family_of,
+    inputs_of,
+    is_linear,
+    out_axis,
+    output_tensors,
+    outputs_of,
+)
+from .sites import MARK, Born, Site, Skip
+
+
+def scan_neurons(model: nn.Module, attentions: list[Site]) -> tuple[list[Site], dict[str, Skip]]:
+    """Every feed-forward layer with neurons; and the skipped ones, module path -> reason.
+
+    attentions: the attention layers of the model, whose matrices belong to no feed-forward layer.
+    """
+    in_attention = {id(module) for site in attentions for module in site.core.modules()}
+    experts = _experts(model, in_attention)
+    sites: list[Site] = []
+    skipped: dict[str, Skip] = dict(experts)
+    uses = Counter(id(module) for _, module in model.named_modules(remove_duplicate=False))
+    parents = {id(child): module for module in model.modules() for child in module.children()}
+    for path, module in model.named_modules():
+        # a layer of a stack has a number; a projector between two models has none
+        numbered = any(step.isdecimal() for step in path.split("."))
+        if not numbered or id(module) in in_attention or _is_inside(path, experts):
+            continue
+        try:
+            site = _site(module, path, in_attention)
+        except Skip as reason:
+            skipped[path] = reason
+            continue
+        if site is not None:
+            site.shared_by, site.parent = uses[id(module)], parents.get(id(module))
+            sites.append(site)
+    return sites, skipped
+
+
+def _experts(model: nn.Module, in_attention: set[int]) -> dict[str, Skip]:
+    """The mixtures of experts, module path -> reason: with the router, but without attention."""
+    mixtures: dict[str, Skip] = {}
+    for path, module in model.named_modules():
+        if _is_inside(path, mixtures):
+            continue
+        for name in names.EXPERTS:
+            if isinstance(getattr(module, name, None), nn.Module):
+                alone = any(id(below) in in_attention for below in module.modules())
+                where = f"{path}.{name}" if alone else path
+                mixtures[where] = Skip(
+                    f"{type(module).__name__} is a mixture of experts: a token passes only some "
+                    "of them, so their neurons cannot be removed alone"
+                )
+    return mixtures
+
+
+def _is_inside(path: str, places: dict[str, Skip]) -> bool:
+    return any(path == place or path.startswith(f"{place}.") for place in places)
+
+
+def _site(core: nn.Module, path: str, in_attention: set[int]) -> Site | None:
+    """The feed-forward layer of this module, None if it owns none; raises Skip."""
+    for words, last in names.FEED_FORWARDS:
+        first, out = [_below(core, word) for word in words], _below(core, last)
+        if all(map(is_linear, [*first, out])):
+            site = _measured_site(core, path, out, first)
+            if getattr(bare(first[0]), MARK, None) is None:
+                _refuse_mixing(site, _owners(core, (*words, last)), in_attention)
+            return site
+    return None
+
+
+def _below(core: nn.Module, path: str) -> Any:
+    module: Any = core
+    for step in path.split("."):
+        module = getattr(module, step, None)
+    return module
+
+
+def _owners(core: nn.Module, paths: tuple[str, ...]) -> list[nn.Module]:
+    """The modules that own the matrices of a layer, each once."""
+    owners = {
+        id(m): m for m in (_below(core, p.rpartition(".")[0]) if "." in p else core for p in paths)
+    }
+    return list(owners.values())
+
+
+def _measured_site(core: nn.Module, path: str, out: nn.Module, first: list[nn.Module]) -> Site:
+    """The layer with its neurons counted; raises Skip if its matrices do not fit."""
+    born: Born | None = getattr(bare(first[0]), MARK, None)
+    if born is None:
+        size = inputs_of(out)
+        rows = [outputs_of(module) for module in first]
+        halves = 2 if rows == [2 * size] else 1
+        if not size or set(rows) != {halves * size}:
+            raise Skip(
+                f"{type(core).__name__}: its second matrix reads {size} neurons, and its first "
+                f"gives {', '.join(map(str, rows))}"
+            )
+        born = Born(size, size, 1, tuple(range(size)), halves)
+    time_first = family_of(core) in names.TIME_FIRST
+    site = Site(kind="neurons", core=core, path=path, out=out, time_first=time_first, **vars(born))
+    size = site.size
+    neurons = even_rows(size, 1)
+    both = neurons + torch.arange(site.halves) * size  # the gate of a neuron, then the neuron
+    for role, module in zip(("up",) if len(first) == 1 else ("gate", "up"), first, strict=True):
+        site.parts[role] = Part(module, output_tensors(module), {role: both}, site.halves * size)
+    site.parts["o"] = Part(out, (("weight", 1 - out_axis(out)),), {"o": neurons}, size)
+    return site
+
+
+def _refuse_mixing(site: Site, owners: list[nn.Module], in_attention: set[int]) -> None:
+    """Raise Skip for other weights between the two matrices, such as those of a norm."""
+    own = {
+        id(getattr(part.module, name)) for part in site.parts.values() for name, _ in part.tensors
+    }
+    ends = {outputs_of(site.parts["o"].module), inputs_of(next(iter(site.parts.values())).module)}
+    for name, parameter, norm in _other_weights(owners, in_attention):
+        if id(parameter) in own:
+            continue
+        if norm or ({site.size, site.size * site.halves} - ends).intersection(parameter.shape):
+            raise Skip(
+                f"{type(site.core).__name__}: {name} seems to work on all neurons at once, "
+                "so no neuron can be removed alone"
+            )
+
+
+def _other_weights(
+    owners: list[nn.Module], in_attention: set[int]
+) -> Iterator[tuple[str, nn.Parameter, bool]]:
+    """The weights in these modules outside of attention: name, weight, whether it is of a norm
+    between the matrices by its name."""
+    for owner in owners:
+        for path, module in owner.named_modules():
+            if id(module) in in_attention:
+                continue
+            for name, parameter in module.named_parameters(recurse=False):
+                full = f"{path}.{name}".lstrip(".")
+                yield full, parameter, any(step in names.NEURON_NORMS for step in path.split("."))
