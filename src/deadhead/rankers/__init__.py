@@ -30,6 +30,7 @@ RANKERS: Registry[type[Ranker]] = Registry(
     {
         "gradient": "gradient:Gradient",
         "taylor": "gradient:Taylor",
+        "fisher": "fisher:Fisher",
         "lrp": "lrp.method:LRP",
         "l0": "l0:L0",
         "shapley": "shapley:Shapley",

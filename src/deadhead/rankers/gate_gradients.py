@@ -1,4 +1,4 @@
-"""Read the gradient of the loss at the gate of every head.
+"""Read the gradient of the loss at the gate of every head, or of every neuron.
 
 A gate blends, g * context + (1 - g) * fill. For an open gate, d loss / d gate is the sum over
 positions of (context - fill) times the gradient arriving there, so the gate need not multiply
@@ -10,7 +10,7 @@ frozen, only the gradients of the gates are computed.
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import ExitStack, contextmanager
 from typing import Any
 
@@ -23,13 +23,17 @@ from deadhead.heads.gates import gated
 from deadhead.heads.hooks import attach
 from deadhead.heads.rows import batch_first
 from deadhead.heads.sites import Site
-from deadhead.layout import Head, HeadLayout
+from deadhead.layout import Head, HeadLayout, Kind
 
 from .fills import Fill, zero
 from .loss import IGNORED, LOSS, SEEDS, FiniteLoss, attended, example_losses, examples_of
 from .ranker import Progress
 
-Place = tuple[str, int]
+Place = tuple[Kind, str, int]  # "heads" or "neurons", block, layer
+
+NO_INFLUENCE = (
+    "the gradient of the loss is 0 at every one of them: the loss does not depend on attention"
+)
 
 
 def accumulated(
@@ -47,7 +51,7 @@ def accumulated(
     finite = FiniteLoss()
     with open_gates(model, per_token=unit == "per_token") as gates:
         for number, batch in enumerate(batches):
-            for place, gradient in _gradients(model, batch, gates, finite).items():
+            for place, gradient in gates.gradients(model, batch, finite).items():
                 gradient = gradient.to(precise)
                 if unit in ("per_batch", "cumulative"):
                     gradient = (_shares(batch, gradient) @ gradient)[None]
@@ -81,9 +85,8 @@ def estimated_rises(
     with open_gates(model) as gates:
         for number, batch in enumerate(batches):
             gates.fill = fill_of(batch)
-            gradients = _gradients(model, batch, gates, finite)
             rises.append({})
-            for place, gradient in gradients.items():
+            for place, gradient in gates.gradients(model, batch, finite).items():
                 gradient = gradient.to(precise)
                 rise = gradient.square() / 2 if SEEDS in batch else -gradient
                 rises[-1][place] = rise.sum(0)
@@ -92,16 +95,44 @@ def estimated_rises(
     return [_by_head(gates, sums, layout) for sums in rises]
 
 
+def products(
+    model: nn.Module,
+    layout: HeadLayout,
+    batches: Sequence[Mapping[str, Tensor]],
+    progress: Progress,
+) -> Tensor:
+    """The mean over examples of the products of gate gradients, heads x heads, on the CPU."""
+    device = next(model.parameters()).device
+    precise = torch.float32 if device.type == "mps" else torch.float64
+    total = torch.zeros(len(layout), len(layout), dtype=precise, device=device)
+    finite = FiniteLoss()
+    with open_gates(model) as gates:
+        for number, batch in enumerate(batches):
+            gradients = gates.gradients(model, batch, finite)
+            columns = {
+                Head(*place[1:], index): column
+                for place, gradient in gradients.items()
+                for index, column in zip(gates.kept[place], gradient.to(total).T, strict=True)
+            }
+            none = total.new_zeros(examples_of(batch))
+            rows = torch.stack([columns.get(head, none) for head in layout], 1)
+            total += rows.T @ rows
+            progress(number + 1, len(batches))
+    finite.check()
+    if not bool(total.any()):
+        raise gates.no_gradient(NO_INFLUENCE)
+    return total.cpu() / sum(map(examples_of, batches))
+
+
 def _by_head(gates: OpenGates, sums: dict[Place, Tensor], layout: HeadLayout) -> dict[Head, float]:
     """The numbers of layers as numbers of heads; 0 for heads whose layer was not run."""
     by_head = {
-        Head(*place, index): value
+        Head(*place[1:], index): value
         for place, values in sums.items()
         for index, value in zip(gates.kept[place], values.tolist(), strict=True)
     }
     if not any(by_head.values()):
-        reason = "the gradient of the loss is 0 at every one of them: the loss does not depend on"
-        raise _no_gradient(gates, f"{reason} attention")
+        raise gates.no_gradient(NO_INFLUENCE)
     return {head: by_head.get(head, 0.0) for head in layout}
 
 
@@ -114,37 +145,11 @@ def _shares(batch: Mapping[str, Tensor], like: Tensor) -> Tensor:
     return labelled / labelled.sum().clamp(min=1)
 
 
-def _gradients(
-    model: nn.Module, batch: Mapping[str, Tensor], gates: OpenGates, finite: FiniteLoss
-) -> dict[Place, Tensor]:
-    """d loss / d gate for each attention layer reached: examples x (positions x) heads."""
-    gates.begin(examples_of(batch))
-    losses = finite.add(example_losses(model, batch))
-    if not losses.requires_grad:
-        cut = "the model cuts the graph between them and its logits"
-        raise _no_gradient(gates, cut if gates.gates else "their layers were not run")
-    gradients = torch.autograd.grad(losses.sum(), list(gates.gates.values()), allow_unused=True)
-    pairs = zip(gates.gates, gradients, strict=True)
-    return {place: gradient for place, gradient in pairs if gradient is not None}
-
-
-def _no_gradient(gates: OpenGates, why: str) -> UnsupportedModel:
-    names = [f"{block} layer {layer}" for block, layer in gates.kept]
-    which = ", ".join(names if len(names) < 5 else [*names[:3], "...", names[-1]])
-    return UnsupportedModel(
-        f"no gate gets a gradient ({len(names)}: {which}), because {why}.",
-        "check that the logits, or the loss, come from these layers, undetached, and that the task "
-        "layer's weights are not all 0",
-    )
-
-
 class OpenGates:
-    """Open gates at every attention layer, created during the forward pass; `begin` each batch."""
+    """Open gates at layers of a model, created during the forward pass; `begin` each batch."""
 
-    def __init__(self, sites: list[Site], per_token: bool):
-        self.kept: dict[Place, tuple[int, ...]] = {
-            (s.block, s.layer): s.kept for s in sites if s.kept
-        }
+    def __init__(self, sites: Iterable[Site], per_token: bool):
+        self.kept: dict[Place, tuple[int, ...]] = {s.place: s.kept for s in sites if s.kept}
         self.gates: dict[Place, Tensor] = {}
         self.per_token, self.examples = per_token, 0
         self.fill: Fill = zero
@@ -155,9 +160,42 @@ class OpenGates:
         self.calls.clear()
         self.examples = examples
 
+    def gradients(
+        self,
+        model: nn.Module,
+        batch: Mapping[str, Tensor],
+        finite: FiniteLoss,
+        weights: Tensor | None = None,
+    ) -> dict[Place, Tensor]:
+        """d loss / d gate for each layer reached: examples x (positions x) heads or neurons.
+
+        weights: a factor for the loss of each example.
+        """
+        self.begin(examples_of(batch))
+        losses = finite.add(example_losses(model, batch))
+        if not losses.requires_grad:
+            cut = "the model cuts the graph between them and its logits"
+            raise self.no_gradient(cut if self.gates else "their layers were not run")
+        total = losses.sum() if weights is None else (losses * weights.to(losses)).sum()
+        gradients = torch.autograd.grad(total, list(self.gates.values()), allow_unused=True)
+        pairs = zip(self.gates, gradients, strict=True)
+        return {place: gradient for place, gradient in pairs if gradient is not None}
+
+    def no_gradient(self, why: str) -> UnsupportedModel:
+        names = [
+            f"{block} layer {layer}" + (" (neurons)" if kind == "neurons" else "")
+            for kind, block, layer in self.kept
+        ]
+        which = ", ".join(names if len(names) < 5 else [*names[:3], "...", names[-1]])
+        return UnsupportedModel(
+            f"no gate gets a gradient ({len(names)}: {which}), because {why}.",
+            "check that the logits, or the loss, come from these layers, undetached, and that the "
+            "task layer's weights are not all 0",
+        )
+
     def at(self, site: Site) -> Any:
         """A hook that lets the context of a layer through and reads its gate's gradient."""
-        place, axis = (site.block, site.layer), 1 if site.time_first else 0
+        place, axis = site.place, 1 if site.time_first else 0
 
         def let_through(context: Tensor) -> Tensor:
             if not torch.is_grad_enabled():  # a run that gives a fill
@@ -172,14 +210,12 @@ class OpenGates:
             if gate is None:
                 positions = context.transpose(0, axis).shape[1:-1] if self.per_token else ()
                 half = context.dtype in (torch.float16, torch.bfloat16)
-                gate = self.gates[place] = torch.ones(
-                    self.examples,
-                    *positions,
-                    len(site.kept),
-                    device=context.device,
-                    dtype=torch.float32 if half else context.dtype,
-                    requires_grad=True,
+                one = torch.ones(
+                    (), device=context.device, dtype=torch.float32 if half else context.dtype
                 )
+                # nothing reads its values, so all of them share the memory of one
+                gate = one.expand(self.examples, *positions, len(site.kept)).requires_grad_()
+                self.gates[place] = gate
             filling, difference = self.fill(site, self.calls[place]), context.detach()
             self.calls[place] += 1
             if isinstance(filling, Tensor):
@@ -204,7 +240,7 @@ class _Open(torch.autograd.Function):
     @staticmethod
     def backward(ctx: Any, *arriving: Tensor) -> tuple[Tensor | None, None, Tensor, None, None]:
         (difference,), (grad,) = ctx.saved_tensors, arriving
-        # examples x positions.. x heads x width
+        # examples x positions.. x units x width
         product = (difference * grad).transpose(0, ctx.axis).unflatten(-1, (-1, ctx.width))
         axes = [-1] if len(ctx.shape) > 2 else [*range(1, product.dim() - 2), -1]
         read = product.sum(axes, dtype=ctx.sum_type)
@@ -212,9 +248,11 @@ class _Open(torch.autograd.Function):
 
 
 @contextmanager
-def open_gates(model: nn.Module, per_token: bool = False) -> Iterator[OpenGates]:
-    """Attach gates to read gradients from, and remove them afterwards."""
-    sites = find_sites(model)
+def open_gates(
+    model: nn.Module, per_token: bool = False, sites: Sequence[Site] | None = None
+) -> Iterator[OpenGates]:
+    """Attach gates to read gradients from, and remove them afterwards; by default to all heads."""
+    sites = find_sites(model) if sites is None else sites
     gates = OpenGates(sites, per_token)
     with ExitStack() as stack:
         for site in sites:

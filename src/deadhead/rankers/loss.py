@@ -111,6 +111,16 @@ def losses_of(logits: Tensor, labels: Tensor, *, shifted: bool = False) -> Tenso
     return losses.sum(1) / (labels != IGNORED).sum(1).clamp(min=1)
 
 
+def labelled_tokens(model: nn.Module, batch: Mapping[str, Any]) -> Tensor:
+    """Over how many tokens the loss of each example is a mean; 1 where it is no such mean."""
+    labels = batch.get("labels")
+    if LOSS in batch or labels is None or labels.dim() == 1:
+        return torch.ones(examples_of(batch))
+    if output_kind(model, batch) == "causal":
+        labels = labels[:, 1:]
+    return (labels != IGNORED).sum(1).clamp(min=1)
+
+
 def examples_of(batch: Mapping[str, Any]) -> int:
     """How many examples a batch has."""
     labels = batch.get("labels")

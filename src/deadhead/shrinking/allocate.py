@@ -11,14 +11,13 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from itertools import accumulate
-from typing import Any
 
 import numpy as np
 
 from deadhead.errors import DeadheadError
-from deadhead.layout import HeadLayout
+from deadhead.layout import HeadLayout, Kind
 
-Place = tuple[str, str, int]  # "heads" or "neurons", block, layer
+Place = tuple[Kind, str, int]  # "heads" or "neurons", block, layer
 Unit = tuple[int, ...]  # the numbers of the heads, or of the neuron, that go together
 
 EXACT = 64  # units of a place up to which every number of them is considered
@@ -34,7 +33,7 @@ class Curve:
     costs: the predicted rise of the loss after each of them is gone too; it never falls.
     """
 
-    kind: str
+    kind: Kind
     block: str
     layer: int
     units: tuple[Unit, ...]
@@ -78,13 +77,12 @@ def units_of(layout: HeadLayout) -> dict[Place, tuple[Unit, ...]]:
         ("heads", a.block, a.layer): tuple(tuple(h.index for h in group) for group in a.groups)
         for a in layout.attentions
     }
-    layers: Any = getattr(layout, "feed_forwards", ())
-    for layer in layers:
+    for layer in layout.feed_forwards:
         places["neurons", layer.block, layer.layer] = tuple((number,) for number in layer.kept)
     return {place: units for place, units in places.items() if units}
 
 
-def removal(layout: HeadLayout, kind: str, count: int) -> Budget:
+def removal(layout: HeadLayout, kind: Kind, count: int) -> Budget:
     """The budget that removes at least `count` heads, or neurons, of a model."""
     saving = {
         place: (0.0, *accumulate(float(len(unit)) for unit in units))

@@ -5,12 +5,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass
+from collections.abc import Collection, Iterable, Mapping, Sequence
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
 from deadhead.errors import DeadheadError, unknown_name
-from deadhead.layout import Head
+from deadhead.layout import Head, Kind
 from deadhead.progress import Progress, reported
 from deadhead.registry import Registry
 
@@ -20,14 +20,27 @@ from .chooser import Chooser, Evidence
 if TYPE_CHECKING:
     from torch import Tensor, nn
 
+    from deadhead.heads.sites import Site
     from deadhead.rankers.label_free import Loss
+
+    from .statistics import Statistics
 
 CHOOSERS: Registry[type[Chooser]] = Registry(
     "method of choosing",
     __package__,
-    {"gradient": "scores:Gradient", "taylor": "scores:Taylor", "random": "scores:Random"},
+    {
+        "reconstruction": "methods:Reconstruction",
+        "fisher": "methods:Fisher",
+        "fisher_tokens": "methods:FisherTokens",
+        "kwon": "methods:Kwon",
+        "flap": "methods:Flap",
+        "gradient": "scores:Gradient",
+        "taylor": "scores:Taylor",
+        "random": "scores:Random",
+    },
 )
-AUTO = {"heads": "taylor", "neurons": "random"}  # what "auto" means for each kind
+# What "auto" means for each kind: the best on SmolLM2 after a refit.
+AUTO: dict[Kind, str] = {"heads": "reconstruction", "neurons": "fisher_tokens"}
 METHODS = ("auto", *CHOOSERS)
 
 
@@ -44,10 +57,10 @@ class Choice:
     heads: tuple[Head, ...]
     neurons: dict[tuple[str, int], tuple[int, ...]]
     predicted: float | None
-    method: dict[str, str]
+    method: dict[Kind, str]
 
 
-def check_method(method: str, kinds: Iterable[str], loss: Loss | str | None = None) -> bool:
+def check_method(method: str, kinds: Iterable[Kind], loss: Loss | str | None = None) -> bool:
     """Raise an error unless the method can choose these kinds; whether it then needs labels."""
     choosers = _choosers(method, kinds)
     if isinstance(loss, str) and loss != "self":
@@ -81,28 +94,62 @@ def choose(
     places = _places_of(budgets)
     choosers = _choosers(method, dict.fromkeys(place[0] for place in places))
     needs_labels = check_method(method, choosers, loss)
-    from deadhead.heads.discover import discover
     from deadhead.rankers.batches import check_batches
     from deadhead.rankers.run import frozen, refuse_resampling
 
     refuse_resampling(model)
-    units = units_of(discover(model))
+    sites, units = _sites_and_units(model, choosers)
     _check_places(budgets, units)
     reads_data = any(chooser.reads != "nothing" for chooser in choosers.values())
     with reported(progress, "choose") as count, frozen(model, seed):
-        checked = check_batches(model, batches, labels=needs_labels) if reads_data else []
         evidence = Evidence(
             model=model,
             places={place: units[place] for place in places},
-            batches=checked,
+            batches=check_batches(model, batches, labels=needs_labels) if reads_data else (),
             loss=loss,
             seed=seed,
             progress=count,
         )
-        return _chosen(choosers, evidence, budgets)
+        statistics = _statistics(evidence, [sites[place] for place in places], choosers)
+        return _chosen(choosers, replace(evidence, statistics=statistics), budgets)
 
 
-def _choosers(method: str, kinds: Iterable[str]) -> dict[str, Chooser]:
+def _sites_and_units(
+    model: nn.Module, kinds: Collection[Kind]
+) -> tuple[dict[Place, Site], dict[Place, tuple[Unit, ...]]]:
+    """The layers of these kinds by place, and the units they have left."""
+    from deadhead.heads.discover import find_every_site, layout_of
+
+    sites = [s for s in find_every_site(model, *kinds) if s.kind in kinds]
+    return {site.place: site for site in sites}, units_of(layout_of(sites))
+
+
+def _statistics(
+    evidence: Evidence, sites: Sequence[Site], choosers: Mapping[Kind, Chooser]
+) -> Statistics | None:
+    """What the methods need to know of the whole model, in one pass over the data."""
+    users = {kind: chooser for kind, chooser in choosers.items() if chooser.uses_statistics}
+    if not users:
+        return None
+    from deadhead.rankers.label_free import with_loss
+
+    from .statistics import collect
+
+    model, batches = evidence.model, evidence.batches
+    gradients = any(chooser.reads == "labels or a loss" for chooser in users.values())
+    if gradients and evidence.loss is not None:
+        batches = with_loss(model, batches, evidence.loss, True, evidence.seed)
+    return collect(
+        model,
+        sites,
+        batches,
+        moments=[kind for kind, chooser in users.items() if chooser.needs_moments],
+        gradients=gradients,
+        progress=evidence.progress,
+    )
+
+
+def _choosers(method: str, kinds: Iterable[Kind]) -> dict[Kind, Chooser]:
     """The method of each kind."""
     if method not in METHODS:
         raise unknown_name("method of choosing", method, METHODS)
@@ -144,7 +191,7 @@ def _check_places(budgets: Sequence[Budget], units: Mapping[Place, tuple[Unit, .
 
 
 def _chosen(
-    choosers: Mapping[str, Chooser], evidence: Evidence, budgets: Sequence[Budget]
+    choosers: Mapping[Kind, Chooser], evidence: Evidence, budgets: Sequence[Budget]
 ) -> Choice:
     curves = {
         curve.place: curve

@@ -9,8 +9,10 @@ from __future__ import annotations
 from abc import ABC, abstractmethod
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, ClassVar, Literal
+from itertools import accumulate
+from typing import TYPE_CHECKING, Any, ClassVar, Literal
 
+from deadhead.layout import Kind
 from deadhead.progress import Progress
 
 from .allocate import Budget, Curve, Place, Unit
@@ -31,8 +33,9 @@ class Evidence:
     loss: Loss | str | None
     seed: int
     progress: Progress
+    statistics: Any = None  # of one pass over the data: statistics.py; None for methods without
 
-    def of(self, kind: str) -> dict[Place, tuple[Unit, ...]]:
+    def of(self, kind: Kind) -> dict[Place, tuple[Unit, ...]]:
         """The places of a kind, with their units."""
         return {place: units for place, units in self.places.items() if place[0] == kind}
 
@@ -43,31 +46,39 @@ class Chooser(ABC):
     kinds: what it can choose.
     reads: what it must know of the data.
     predicts: its costs are rises of the loss; else they are scores, and units go by score alone.
+    uses_statistics: it needs the statistics of the whole model.
+    needs_moments: these with the second moment of what each layer reads.
     """
 
     help: ClassVar[str]
-    kinds: ClassVar[tuple[str, ...]] = ("heads", "neurons")
+    kinds: ClassVar[tuple[Kind, ...]] = ("heads", "neurons")
     reads: ClassVar[Literal["labels or a loss", "inputs", "nothing"]] = "labels or a loss"
     predicts: ClassVar[bool] = True
+    uses_statistics: ClassVar[bool] = True
+    needs_moments: ClassVar[bool] = False
 
     @abstractmethod
-    def curves(self, evidence: Evidence, kind: str) -> list[Curve]:
+    def curves(self, evidence: Evidence, kind: Kind) -> list[Curve]:
         """A curve for each place of a kind."""
 
     def improved(
         self, evidence: Evidence, chosen: dict[Place, tuple[Unit, ...]], budget: Budget
     ) -> tuple[dict[Place, tuple[Unit, ...]], float | None]:
-        """A better choice that saves as much, and its cost if it is not the sum of the curves."""
+        """A better choice of places of one kind, and its cost if it is not the sum of the curves.
+
+        It saves no less than the budget asks for.
+        """
         return chosen, None
 
 
 def curve_of(place: Place, units: Sequence[Unit], costs: Sequence[float]) -> Curve:
     """The curve of a place whose units each have a cost of their own."""
     order = sorted(range(len(units)), key=lambda number: (costs[number], units[number]))
-    total, sums = 0.0, []
-    for number in order:
-        total += costs[number]
-        sums.append(total)
     kind, block, layer = place
-    ordered = tuple(units[number] for number in order)
-    return Curve(kind=kind, block=block, layer=layer, units=ordered, costs=tuple(sums))
+    return Curve(
+        kind=kind,
+        block=block,
+        layer=layer,
+        units=tuple(units[number] for number in order),
+        costs=tuple(accumulate(costs[number] for number in order)),
+    )

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import ClassVar, Literal
 
-from deadhead.layout import Head
+from deadhead.layout import Head, Kind
 
 from .allocate import Curve
 from .chooser import Chooser, Evidence, curve_of
@@ -16,9 +16,10 @@ class Gradient(Chooser):
     help = "lowest by the ranker gradient"
     kinds = ("heads",)
     predicts = False
+    uses_statistics = False
     ranker: ClassVar[str] = "gradient"
 
-    def curves(self, evidence: Evidence, kind: str) -> list[Curve]:
+    def curves(self, evidence: Evidence, kind: Kind) -> list[Curve]:
         from deadhead.rankers import rank
 
         ranking = rank(
@@ -47,8 +48,9 @@ class Random(Chooser):
     help = "drawn at random by the seed"
     reads: ClassVar[Literal["labels or a loss", "inputs", "nothing"]] = "nothing"
     predicts = False
+    uses_statistics = False
 
-    def curves(self, evidence: Evidence, kind: str) -> list[Curve]:
+    def curves(self, evidence: Evidence, kind: Kind) -> list[Curve]:
         from deadhead.strategies.draws import rng_for
 
         curves = []

@@ -1,0 +1,178 @@
+"""Methods that predict the rise of the loss from statistics of the whole model, and FLAP."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from itertools import accumulate, pairwise
+from typing import ClassVar, Literal
+
+import numpy as np
+
+from deadhead.layout import Kind
+from deadhead.rankers.fisher import greedy, within
+
+from .allocate import Budget, Curve, Place, Unit
+from .chooser import Chooser, Evidence, curve_of
+from .search import cheapest_set, swapped
+
+Chosen = dict[Place, tuple[Unit, ...]]
+
+
+class Reconstruction(Chooser):
+    """The error that the best refit of each layer leaves, times its squared output gradient."""
+
+    help = "the error that remains after the best refit of the layer, weighted by its gradient"
+    needs_moments = True
+
+    def curves(self, evidence: Evidence, kind: Kind) -> list[Curve]:
+        from .reconstruction import order_of_removal
+
+        curves = []
+        for (_, block, layer), units in evidence.of(kind).items():
+            facts = evidence.statistics.places[kind, block, layer]
+            moment = facts.moment / facts.rows
+            if moment.device.type == "mps":
+                moment = moment.cpu().double()
+            order, errors = order_of_removal(moment, facts.weight, facts.width)
+            scale = float(facts.gradient) / evidence.statistics.examples / 2
+            curves.append(
+                Curve(
+                    kind=kind,
+                    block=block,
+                    layer=layer,
+                    units=tuple(units[number] for number in order),
+                    costs=tuple(scale * error for error in errors),
+                )
+            )
+        return curves
+
+
+class FisherTokens(Chooser):
+    """Half the sum over tokens of the squared gate gradient at each token."""
+
+    help = "the diagonal of the Fisher matrix, from the gradient at each token"
+
+    def curves(self, evidence: Evidence, kind: Kind) -> list[Curve]:
+        return _by_diagonal(evidence, kind, "by_token")
+
+
+class Fisher(Chooser):
+    """The set of heads that costs least together by the whole Fisher matrix of their gates."""
+
+    help = "the set of heads that costs least by the whole Fisher matrix; neurons by its diagonal"
+
+    def curves(self, evidence: Evidence, kind: Kind) -> list[Curve]:
+        if kind == "neurons":
+            return _by_diagonal(evidence, kind, "by_token")
+        places = evidence.of(kind)
+        numbers = [(place, unit) for place, units in places.items() for unit in units]
+        order, sums = greedy(evidence.statistics.matrix(places))
+        steps = [(after - before) / 2 for before, after in pairwise((0.0, *sums))]
+        leaving: dict[Place, list[tuple[Unit, float]]] = {place: [] for place in places}
+        for number, step in zip(order, steps, strict=True):
+            place, unit = numbers[number]
+            leaving[place].append((unit, max(step, 0.0)))
+        return [
+            Curve(
+                kind=kind,
+                block=block,
+                layer=layer,
+                units=tuple(unit for unit, _ in units),
+                costs=tuple(accumulate(step for _, step in units)),
+            )
+            for (_, block, layer), units in leaving.items()
+        ]
+
+    def improved(
+        self, evidence: Evidence, chosen: Chosen, budget: Budget
+    ) -> tuple[Chosen, float | None]:
+        if not _is_of_heads(chosen):
+            return chosen, None
+        matrix = evidence.statistics.matrix(chosen)
+        prices = [_price(budget.saving[place]) for place in chosen]
+        if None in prices:
+            layers = [place for place in chosen for _ in evidence.places[place]]
+            removed = swapped(matrix, _flags(evidence, chosen), labels=layers)
+        else:
+            sizes = [len(evidence.places[place]) for place in chosen]
+            saved = sum(budget.saving[place][len(units)] for place, units in chosen.items())
+            total = budget.total if chosen.keys() == budget.saving.keys() else saved
+            removed = cheapest_set(matrix, np.repeat(np.array(prices, dtype=float), sizes), total)
+        return _by_place(evidence, chosen, removed), float(removed @ matrix @ removed) / 2
+
+
+class Kwon(Chooser):
+    """Kwon et al. 2022: the diagonal of the Fisher matrix of examples, then swaps in each layer."""
+
+    help = "Kwon et al.: the diagonal of the Fisher matrix of examples, then swaps in each layer"
+
+    def curves(self, evidence: Evidence, kind: Kind) -> list[Curve]:
+        return _by_diagonal(evidence, kind, "by_example")
+
+    def improved(
+        self, evidence: Evidence, chosen: Chosen, budget: Budget
+    ) -> tuple[Chosen, float | None]:
+        if not _is_of_heads(chosen):
+            return chosen, None
+        layers = [place for place in chosen for _ in evidence.places[place]]
+        matrix = within(evidence.statistics.matrix(chosen), layers)
+        removed = swapped(matrix, _flags(evidence, chosen), labels=layers)
+        return _by_place(evidence, chosen, removed), float(removed @ matrix @ removed) / 2
+
+
+class Flap(Chooser):
+    """FLAP (An et al. 2024): how much a unit's output fluctuates, compared with its layer."""
+
+    help = "FLAP: the variance of what a unit gives times its squared weights, by layer"
+    reads: ClassVar[Literal["labels or a loss", "inputs", "nothing"]] = "inputs"
+    predicts = False
+
+    def curves(self, evidence: Evidence, kind: Kind) -> list[Curve]:
+        scores = {}
+        for place in evidence.of(kind):
+            facts = evidence.statistics.places[place]
+            fluctuation = facts.variance() * facts.weight.to(facts.squares).square().sum(0)
+            spread = fluctuation.std().clamp(min=1e-300) if len(fluctuation) > 1 else 1.0
+            standard = (fluctuation - fluctuation.mean()) / spread
+            scores[place] = standard.unflatten(0, (-1, facts.width)).mean(1).tolist()
+        # below 0 for units under the mean of their layer, and the sums of a curve never fall
+        least = min(min(values) for values in scores.values())
+        return [
+            curve_of(place, evidence.places[place], [value - least for value in values])
+            for place, values in scores.items()
+        ]
+
+
+def _by_diagonal(evidence: Evidence, kind: Kind, name: str) -> list[Curve]:
+    """The curves of units that each cost half their own squared gate gradient."""
+    curves = []
+    for place, units in evidence.of(kind).items():
+        squares = getattr(evidence.statistics.places[place], name)
+        curves.append(curve_of(place, units, (squares / evidence.statistics.examples / 2).tolist()))
+    return curves
+
+
+def _is_of_heads(chosen: Chosen) -> bool:
+    return all(kind == "heads" for kind, _, _ in chosen)
+
+
+def _price(table: Sequence[float]) -> float | None:
+    """What each unit saves, where all units of a place save the same."""
+    price = table[-1] / (len(table) - 1)
+    same = np.allclose(table, price * np.arange(len(table)), rtol=1e-9, atol=1e-9 * abs(table[-1]))
+    return price if same and price > 0 else None
+
+
+def _flags(evidence: Evidence, chosen: Chosen) -> np.ndarray:
+    """Which units of the chosen places go, in the order of the places."""
+    return np.array(
+        [unit in units for place, units in chosen.items() for unit in evidence.places[place]]
+    )
+
+
+def _by_place(evidence: Evidence, places: Iterable[Place], removed: np.ndarray) -> Chosen:
+    """The opposite of `_flags`."""
+    flags = iter(removed.tolist())
+    return {
+        place: tuple(unit for unit in evidence.places[place] if next(flags)) for place in places
+    }

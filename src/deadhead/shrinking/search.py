@@ -1,0 +1,64 @@
+"""The set of units that costs least together, by a matrix of costs of pairs: greedy, then swaps."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import numpy as np
+
+from deadhead.rankers.fisher import greedy
+
+SMALL = 1e-12  # of the largest cost of a unit: a smaller gain is rounding
+
+
+def cheapest_set(matrix: np.ndarray, prices: np.ndarray, total: float) -> np.ndarray:
+    """Which units to remove so that their prices add up to the total, as booleans.
+
+    It minimises the sum of the matrix over pairs of removed units. The search is greedy; then it
+    leaves units out and swaps pairs until neither helps. For a diagonal matrix and equal prices the
+    result is the best there is.
+    """
+    removed = np.zeros(len(matrix), dtype=bool)
+    for number in greedy(matrix, prices)[0]:
+        if prices[removed].sum() >= total:
+            break
+        removed[number] = True
+    return swapped(matrix, removed, prices=prices, total=total)
+
+
+def swapped(
+    matrix: np.ndarray,
+    removed: np.ndarray,
+    *,
+    prices: np.ndarray | None = None,
+    total: float = 0.0,
+    labels: Sequence[object] | None = None,
+) -> np.ndarray:
+    """The set after the best swaps of a removed unit for another, until none helps.
+
+    prices, total: only swaps that still save the total; units beyond it come back.
+    labels: only swaps of units with the same label, such as their layer.
+    """
+    removed, own = removed.copy(), matrix.diagonal()
+    least = SMALL * max(float(own.max(initial=0.0)), 1e-300)
+    known = {label: number for number, label in enumerate(dict.fromkeys(labels or ()))}
+    label = np.array([known[name] for name in labels]) if labels is not None else None
+    while removed.any() and not removed.all():
+        shared = matrix @ removed
+        inside, outside = np.flatnonzero(removed), np.flatnonzero(~removed)
+        back = own[inside] - 2 * shared[inside]  # the change when a unit comes back
+        change = back[:, None] + (own + 2 * shared)[outside] - 2 * matrix[np.ix_(inside, outside)]
+        if prices is not None:
+            spare = float(prices[inside].sum()) - total
+            change[prices[inside][:, None] - prices[outside] > spare + SMALL * abs(total)] = np.inf
+            alone = np.where(prices[inside] <= spare + SMALL * abs(total), back, np.inf)
+            if alone.min() < min(-least, float(change.min())):
+                removed[inside[alone.argmin()]] = False
+                continue
+        if label is not None:
+            change[label[inside][:, None] != label[outside]] = np.inf
+        first, second = np.unravel_index(int(change.argmin()), change.shape)
+        if not change[first, second] < -least:
+            break
+        removed[inside[first]], removed[outside[second]] = False, True
+    return removed

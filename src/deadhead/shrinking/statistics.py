@@ -1,0 +1,250 @@
+"""What the methods must know of each layer, collected in one pass over the calibration data.
+
+The forward pass gives what the output projection of each layer reads, the backward pass, of
+activations alone, the gradient of the loss at every gate. Only sums are kept, so memory does not
+grow with the data; products are computed in the model's precision and added in double precision.
+
+Everything is on the scale of the loss. The loss of an example is a mean over its T labelled tokens,
+and the curvature of a mean of T losses is T times the square of its gradient, so the gradients of
+an example are multiplied by the square root of T.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Collection, Mapping, Sequence
+from contextlib import ExitStack
+from dataclasses import dataclass, field
+from typing import Any
+
+import torch
+from torch import Tensor, nn
+
+from deadhead.errors import DataError, UnsupportedModel
+from deadhead.forward import forward, on_device
+from deadhead.heads.hooks import attach, hooked
+from deadhead.heads.parts import out_axis
+from deadhead.heads.rows import batch_first, real_rows
+from deadhead.heads.sites import Site
+from deadhead.progress import Progress
+from deadhead.rankers.gate_gradients import open_gates
+from deadhead.rankers.loss import FiniteLoss, examples_of, labelled_tokens
+
+from .allocate import Place, Unit
+
+NOT_FINITE = "check the model's weights for nan (or an overflow of float16: try bfloat16)"
+
+
+@dataclass(kw_only=True)
+class LayerStatistics:
+    """The sums of one place. Columns are those of its output projection, `width` for each unit.
+
+    rows: how many tokens were read; of shared weights, in all layers that use them.
+    gradient: sum over rows of the squared gradient at the projection's output, mean over outputs.
+    by_token: for each unit the sum over tokens of its squared gate gradient there.
+    by_example: the same of its gate gradient of whole examples.
+    """
+
+    units: tuple[Unit, ...]
+    width: int
+    weight: Tensor  # outputs x columns
+    rows: Tensor
+    columns: Tensor  # sums over rows
+    squares: Tensor
+    moment: Tensor | None = None  # columns x columns; None where no method asks for it
+    gradient: Tensor
+    by_token: Tensor
+    by_example: Tensor
+
+    def variance(self) -> Tensor:
+        """Of each column, over all rows."""
+        mean = self.columns / self.rows
+        return (self.squares / self.rows - mean.square()).clamp(min=0)
+
+
+@dataclass(kw_only=True)
+class Statistics:
+    """What one pass over the data has collected.
+
+    fisher: the sum over examples of the products of the gate gradients of all heads, in the order
+        of `places`; units of heads that share a key/value head count as one.
+    """
+
+    places: dict[Place, LayerStatistics]
+    fisher: Tensor
+    examples: int = 0
+    columns: dict[Place, slice] = field(default_factory=dict)  # the rows of each place in fisher
+
+    def matrix(self, places: Collection[Place]) -> Any:
+        """The Fisher matrix of the heads of these places, in their order, as a numpy array."""
+        numbers = [n for place in places for n in range(*self.columns[place].indices(1 << 30))]
+        return (self.fisher[numbers][:, numbers] / self.examples).double().cpu().numpy()
+
+
+def collect(
+    model: nn.Module,
+    sites: Sequence[Site],
+    batches: Sequence[Mapping[str, Any]],
+    *,
+    moments: Collection[str] = (),
+    gradients: bool = True,
+    progress: Progress,
+) -> Statistics:
+    """Run the batches once. The model is in evaluation mode with frozen weights.
+
+    moments: the kinds of places whose second moment is needed; it has columns x columns numbers.
+    gradients: also run backward, from the losses of the examples.
+    """
+    reader = _Reader(model, sites, moments)
+    finite = FiniteLoss()
+    with ExitStack() as stack:
+        stack.enter_context(hooked(model, sites))
+        for site in sites:
+            stack.callback(attach(site, reader.at(site)))
+            if gradients and site.out is not None:
+                stack.callback(site.out.register_forward_hook(reader.after(site)).remove)
+        gates = stack.enter_context(open_gates(model, per_token=True, sites=sites))
+        for number, batch in enumerate(batches):
+            reader.batch = on_device(batch, model)
+            if gradients:
+                weights = labelled_tokens(model, batch).sqrt()
+                found = gates.gradients(model, batch, finite, weights)
+                reader.add_gradients(found, examples_of(batch))
+            else:
+                with torch.no_grad():
+                    forward(model, reader.batch)
+            progress(number + 1, len(batches))
+    _check(reader.statistics, gradients)
+    finite.check()
+    return reader.statistics
+
+
+class _Reader:
+    """Adds up what each layer reads, and the gradients at its gates and its output."""
+
+    def __init__(self, model: nn.Module, sites: Sequence[Site], moments: Collection[str]):
+        self.model = model
+        self.batch: Mapping[str, Any] = {}
+        device = next(model.parameters()).device
+        self.precise = torch.float32 if device.type == "mps" else torch.float64
+        self.kept = {site.place: site.kept for site in sites}
+        places = {site.place: self._empty(site, moments) for site in sites}
+        heads = [place for place in places if place[0] == "heads"]
+        columns, end = {}, 0
+        for place in heads:
+            columns[place] = slice(end, end + len(places[place].units))
+            end = columns[place].stop
+        fisher = torch.zeros(end, end, dtype=self.precise, device=device)
+        self.statistics = Statistics(places=places, fisher=fisher, columns=columns)
+
+    def _empty(self, site: Site, moments: Collection[str]) -> LayerStatistics:
+        weight = _weight(site)
+        groups: dict[int, list[int]] = {}
+        for number in site.kept:
+            groups.setdefault(number // site.group, []).append(number)
+        units = tuple(map(tuple, groups.values()))
+        size, wants_moment = weight.shape[1], site.place[0] in moments
+
+        def zeros(*shape: int) -> Tensor:
+            return torch.zeros(shape, dtype=self.precise, device=weight.device)
+
+        return LayerStatistics(
+            units=units,
+            width=size // len(units),
+            weight=weight,
+            rows=zeros(),
+            columns=zeros(size),
+            squares=zeros(size),
+            moment=zeros(size, size) if wants_moment else None,
+            gradient=zeros(),
+            by_token=zeros(len(units)),
+            by_example=zeros(len(units)),
+        )
+
+    def at(self, site: Site) -> Callable[[Tensor], Tensor]:
+        layer = self.statistics.places[site.place]
+
+        def read(context: Tensor) -> Tensor:
+            rows = batch_first(site, context.detach())
+            real = real_rows(self.model, self.batch, site, rows)
+            if real is None:
+                layer.rows += rows[..., 0].numel()
+            else:
+                layer.rows += real.sum()
+                rows = rows.masked_fill(~real[..., None], 0)
+            rows = rows.flatten(0, -2)
+            if rows.dtype in (torch.float16, torch.bfloat16):
+                rows = rows.float()
+            layer.columns += rows.sum(0, dtype=self.precise)
+            layer.squares += rows.square().sum(0, dtype=self.precise)
+            if layer.moment is not None:
+                layer.moment += rows.T @ rows
+            return context
+
+        return read
+
+    def after(self, site: Site) -> Callable[[nn.Module, Any, Tensor], None]:
+        """A hook that adds up the gradient that arrives at the output of a projection."""
+        layer = self.statistics.places[site.place]
+
+        def add(gradient: Tensor) -> None:
+            squares = gradient.float() if gradient.dtype is not torch.float64 else gradient
+            layer.gradient += squares.square().sum(dtype=self.precise) / gradient.shape[-1]
+
+        def hook(module: nn.Module, args: Any, output: Tensor) -> None:
+            if output.requires_grad:
+                output.register_hook(add)
+
+        return hook
+
+    def add_gradients(self, gradients: Mapping[Place, Tensor], examples: int) -> None:
+        """Add the gate gradients of a batch: examples x positions x heads or neurons."""
+        statistics = self.statistics
+        statistics.examples += examples
+        rows = statistics.fisher.new_zeros(examples, len(statistics.fisher))
+        for place, gradient in gradients.items():
+            layer = statistics.places[place]
+            by_unit = _by_unit(gradient, layer.units)
+            layer.by_token += by_unit.square().flatten(0, -2).sum(0, dtype=self.precise)
+            by_example = by_unit.flatten(1, -2).sum(1, dtype=self.precise)
+            layer.by_example += by_example.square().sum(0)
+            if place in statistics.columns:
+                rows[:, statistics.columns[place]] = by_example.to(rows.device)
+        statistics.fisher += rows.T @ rows
+
+
+def _weight(site: Site) -> Tensor:
+    """The output projection of a layer as outputs x columns."""
+    if site.out is None:  # XLNet: model x heads x width
+        weight: Any = site.core.o
+    else:
+        weight = site.out.weight.T if out_axis(site.out) else site.out.weight
+    matrix: Tensor = weight.detach().flatten(1)
+    return matrix
+
+
+def _by_unit(gradient: Tensor, units: Sequence[Unit]) -> Tensor:
+    """The gradients of heads as those of the groups that leave together."""
+    if len(units) == gradient.shape[-1]:
+        return gradient
+    return gradient.unflatten(-1, (len(units), -1)).sum(-1)
+
+
+def _check(statistics: Statistics, gradients: bool) -> None:
+    """Raise an error that names the first layer whose numbers are no finite ones."""
+    for place, layer in statistics.places.items():
+        where = f"the {place[0]} of {place[1]} layer {place[2]}"
+        if not float(layer.rows):
+            raise DataError(
+                f"no batch runs {where}.", "give batches that use this part of the model"
+            )
+        if not bool(layer.columns.isfinite().all() & layer.squares.isfinite().all()):
+            raise DataError(f"what comes out of {where} is not a finite number.", NOT_FINITE)
+    for place, layer in statistics.places.items():
+        if gradients and not bool(layer.by_token.isfinite().all() & layer.gradient.isfinite()):
+            where = f"the {place[0]} of {place[1]} layer {place[2]}"
+            raise DataError(f"the gradient at {where} is not a finite number.", NOT_FINITE)
+    if gradients and not any(bool(layer.by_token.any()) for layer in statistics.places.values()):
+        raise UnsupportedModel(
+            "the gradient of the loss is 0 at every head and neuron.",
+            "check that the task layer's weights are not all 0",
+        )
