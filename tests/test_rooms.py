@@ -50,7 +50,8 @@ ALLOWED = {
     "tasks": "errors files forward papers world",
     "models": "errors heads hub tasks",
     "rank_data": "errors forward models tasks",
-    "training": "device errors files forward heads layout models numerics papers progress tasks",
+    "training": "device errors files forward heads layout models numerics papers progress rankers "
+    "tasks",
     # studies
     "studies.fields": "errors files hub options tasks",
     "studies.step": "registry studies.fields",

@@ -5,7 +5,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterable, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
@@ -14,7 +14,7 @@ from deadhead.layout import Head, Kind
 from deadhead.progress import Progress, reported
 from deadhead.registry import Registry
 
-from .allocate import Budget, Place, Unit, allocate, in_order_of_cost, units_of
+from .allocate import Budget, Curve, Place, Unit, allocate, in_order_of_cost, units_of
 from .chooser import Chooser, Evidence
 
 if TYPE_CHECKING:
@@ -74,6 +74,7 @@ def choose(
     method: str = "auto",
     *,
     budgets: Sequence[Budget],
+    adjust: Callable[[Choice], Sequence[Budget] | None] | None = None,
     loss: Loss | str | None = None,
     seed: int = 0,
     progress: bool | Progress = True,
@@ -84,6 +85,8 @@ def choose(
         batches: dicts ready for `model(**batch)`, with `labels` unless there is a loss.
         method: a name of CHOOSERS, or "auto": the best known for each kind.
         budgets: what to save, each of places of its own; a place in none of them loses nothing.
+        adjust: called with the choice; the budgets that it returns, if any, are used instead, with
+            the same curves.
         loss: as for `rank`: "self" or a function, where there are no labels.
         seed: of `random`, and of the directions in which loss="self" measures.
 
@@ -111,7 +114,18 @@ def choose(
             progress=count,
         )
         statistics = _statistics(evidence, [sites[place] for place in places], choosers)
-        return _chosen(choosers, replace(evidence, statistics=statistics), budgets)
+        evidence = replace(evidence, statistics=statistics)
+        curves = {
+            curve.place: curve
+            for kind, chooser in choosers.items()
+            for curve in chooser.curves(evidence, kind)
+        }
+        choice = _chosen(choosers, evidence, curves, budgets)
+        better = None if adjust is None else adjust(choice)
+        if better is not None:
+            _check_places(better, units)
+            choice = _chosen(choosers, evidence, curves, better)
+        return choice
 
 
 def _sites_and_units(
@@ -191,13 +205,11 @@ def _check_places(budgets: Sequence[Budget], units: Mapping[Place, tuple[Unit, .
 
 
 def _chosen(
-    choosers: Mapping[Kind, Chooser], evidence: Evidence, budgets: Sequence[Budget]
+    choosers: Mapping[Kind, Chooser],
+    evidence: Evidence,
+    curves: Mapping[Place, Curve],
+    budgets: Sequence[Budget],
 ) -> Choice:
-    curves = {
-        curve.place: curve
-        for kind, chooser in choosers.items()
-        for curve in chooser.curves(evidence, kind)
-    }
     removed: dict[Place, tuple[Unit, ...]] = {}
     predicted = 0.0
     for budget in budgets:

@@ -12,8 +12,8 @@ import platform
 import statistics
 import subprocess
 import sys
-import time
 from collections.abc import Sequence
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -26,6 +26,8 @@ from deadhead.heads.load import load
 from deadhead.heads.model_class import AS_SAVED
 from deadhead.numerics import is_half, onednn
 
+from .timing import in_turns
+
 CHILD = """
 import sys, torch
 from deadhead.heads import load
@@ -36,7 +38,6 @@ with torch.no_grad():
     model(**inputs(model, int(sys.argv[2]), int(sys.argv[3])))
 print(peak_bytes(device))
 """
-WARM_UP = 2  # rounds
 
 
 def bench(
@@ -144,16 +145,12 @@ def _flops(model: Any, feed: dict[str, torch.Tensor]) -> int:
 def _seconds(
     what: str, pair: list[Any], feeds: list[dict[str, torch.Tensor]], repeats: int
 ) -> dict[str, Any]:
-    times: list[list[float]] = [[], []]
-    for turn in range(repeats + WARM_UP):
-        for model, feed, seconds in zip(pair, feeds, times, strict=True):
-            with onednn(is_half(model)):  # a half-precision model may change the kernels of both
-                _wait_for(model.device)
-                start = time.perf_counter()
-                model(**feed)
-                _wait_for(model.device)
-                if turn >= WARM_UP:
-                    seconds.append(time.perf_counter() - start)
+    def run(model: Any, feed: dict[str, torch.Tensor]) -> None:
+        with onednn(is_half(model)):  # a half-precision model may change the kernels of both
+            model(**feed)
+
+    calls = [partial(run, model, feed) for model, feed in zip(pair, feeds, strict=True)]
+    times = in_turns(calls, pair[0].device, repeats)
     row = _row(what, [statistics.median(seconds) for seconds in times])
     row["ratio"] = statistics.median(a / b for a, b in zip(*times, strict=True))
     return {**row, "spread": [_interquartile_range(seconds) for seconds in times]}
@@ -164,11 +161,6 @@ def _interquartile_range(values: list[float]) -> float:
         return max(values) - min(values)
     quarters = statistics.quantiles(values, n=4)
     return quarters[2] - quarters[0]
-
-
-def _wait_for(device: torch.device) -> None:
-    if device.type == "cuda":
-        torch.cuda.synchronize(device)
 
 
 def _disk_bytes(name: str) -> int | None:

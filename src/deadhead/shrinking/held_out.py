@@ -1,0 +1,74 @@
+"""The part of the calibration data that is only measured on, and the loss of a model there."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+import torch
+from torch import Tensor, nn
+
+from deadhead.errors import DataError, DeadheadError
+from deadhead.rankers.loss import IGNORED, LOSS, FiniteLoss, example_losses, examples_of
+
+Batch = Mapping[str, Any]
+MOST = 0.5
+
+
+def check_share(share: object) -> None:
+    """Raise an error unless this can be the share of the data to hold out."""
+    is_number = isinstance(share, int | float) and not isinstance(share, bool)
+    if not is_number or not 0 < share <= MOST:  # type: ignore[operator]
+        message = f"`held_out` expects a share above 0 and up to {MOST}, got {share!r}."
+        raise DeadheadError(message, "for instance held_out=0.125")
+
+
+def split_examples(batches: Sequence[Batch], share: float) -> tuple[list[Batch], list[Batch]]:
+    """The batches without every so many examples, and batches of these; at least one example.
+
+    Which examples are held out depends on their order alone, not on the batches they are in.
+    """
+    total = sum(map(examples_of, batches))
+    if total < 2:
+        message = f"expected at least 2 examples, one of them to measure on, got {total}."
+        raise DataError(message, "give more data; some hundreds of examples are a good start")
+    count = max(1, round(share * total))
+    held = {(2 * number + 1) * total // (2 * count) for number in range(count)}
+    parts: tuple[list[Batch], list[Batch]] = ([], [])
+    begin = 0
+    for batch in batches:
+        size = examples_of(batch)
+        measured = [number for number in range(size) if begin + number in held]
+        fitted = [number for number in range(size) if begin + number not in held]
+        for part, numbers in zip(parts, (fitted, measured), strict=True):
+            if numbers:
+                part.append(_rows(batch, numbers, size))
+        begin += size
+    return parts
+
+
+def _rows(batch: Batch, numbers: Sequence[int], size: int) -> Batch:
+    if len(numbers) == size:
+        return batch
+    return {
+        name: value[torch.tensor(numbers, device=value.device)]
+        if isinstance(value, Tensor) and value.dim() and len(value) == size
+        else value
+        for name, value in batch.items()
+    }
+
+
+@torch.no_grad()
+def mean_loss(model: nn.Module, batches: Sequence[Batch]) -> float:
+    """The mean loss of the examples that have one. The model must be in evaluation mode."""
+    finite, sums, count = FiniteLoss(), [], 0
+    for batch in batches:
+        losses = finite.add(example_losses(model, batch))
+        sums.append(losses.sum())
+        labels = batch.get("labels")
+        if LOSS in batch or labels is None:
+            count += len(losses)
+        else:
+            count += int((labels != IGNORED).view(len(labels), -1).any(1).sum())
+    finite.check()
+    return sum(map(float, sums)) / max(1, count)

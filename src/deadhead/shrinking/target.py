@@ -1,0 +1,88 @@
+"""How small or fast a model shall become, as people say it: `heads=0.75`, `macs="50%"`. No torch."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from fractions import Fraction
+from typing import Any
+
+from deadhead.errors import DeadheadError, unknown_name
+from deadhead.strategies.amounts import count as count_of_share
+
+# What is read: the share or the number of heads and neurons to remove; the share of MACs and
+# parameters that remains; how many times as fast.
+TARGETS = ("heads", "neurons", "macs", "parameters", "speedup")
+COMPENSATIONS = ("none", "mean", "scales", "refit")
+EXAMPLES = {
+    "heads": "0.5, 50% or 12",
+    "neurons": "0.5, 50% or 1024",
+    "macs": "0.5 or 50%",
+    "parameters": "0.7 or 70%",
+    "speedup": "1.5",
+}
+MEANING = {
+    "heads": "a share or a number of heads to remove",
+    "neurons": "a share or a number of neurons to remove",
+    "macs": "the share of the multiply-accumulates that remains, between 0 and 1",
+    "parameters": "the share of the parameters that remains, between 0 and 1",
+    "speedup": "a number above 1",
+}
+
+Amount = int | Fraction  # a whole number counts heads or neurons; a fraction is a share
+
+
+def read_targets(values: Mapping[str, Any]) -> dict[str, Amount]:
+    """The targets that are set, read and checked: one of them, or heads and neurons together."""
+    targets = {name: _read(name, value) for name, value in values.items() if value is not None}
+    examples = ", ".join(f"{name}={EXAMPLES[name].split()[0].strip(',')}" for name in TARGETS)
+    if not targets:
+        raise DeadheadError("expected a target, got none.", f"give one of {examples}")
+    if len(targets) > 1 and set(targets) != {"heads", "neurons"}:
+        raise DeadheadError(
+            f"expected one target, or heads and neurons together, got {' and '.join(targets)}.",
+            f"leave all but one out of {examples}",
+        )
+    return targets
+
+
+def check_compensation(name: object) -> None:
+    if name not in COMPENSATIONS:
+        raise unknown_name("compensation", name, COMPENSATIONS)
+
+
+def count_of(name: str, amount: Amount, total: int) -> int:
+    """How many of `total` heads or neurons an amount removes."""
+    number = amount if isinstance(amount, int) else count_of_share(100 * amount, total)
+    if number > total:
+        hint = f"the model has {total:,}; give a smaller number, or a share such as 0.5"
+        raise DeadheadError(f"`{name}` expects at most {total:,} {name}, got {number:,}.", hint)
+    if not number:
+        hint = f"give a larger share, or a number such as {name}=1"
+        share = f"{float(amount):.3g} of {total:,} {name}"
+        raise DeadheadError(f"`{name}` expects to remove something, got {share}.", hint)
+    return number
+
+
+def _read(name: str, value: Any) -> Amount:
+    text = str(value).strip()
+    try:
+        if isinstance(value, bool):
+            raise ValueError
+        number = Fraction(text.removesuffix("%").strip())
+    except (ValueError, ZeroDivisionError):
+        raise _wrong(name, value) from None
+    if text.endswith("%"):
+        number /= 100
+    elif name in ("heads", "neurons") and text.isdecimal():
+        if number < 1:
+            raise _wrong(name, value)
+        return int(number)
+    low, high = (1, 1000) if name == "speedup" else (0, 1)
+    if not low < number < high:
+        raise _wrong(name, value)
+    return number
+
+
+def _wrong(name: str, value: object) -> DeadheadError:
+    hint = f"for instance {name}={EXAMPLES[name]}"
+    return DeadheadError(f"`{name}` expects {MEANING[name]}, got {value!r}.", hint)

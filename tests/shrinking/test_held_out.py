@@ -1,0 +1,67 @@
+"""The held-out examples are spread, the same in any batches; the loss there is a mean by hand."""
+
+from __future__ import annotations
+
+from itertools import pairwise
+from typing import Any
+
+import pytest
+import torch
+from torch.nn import functional
+from transformers import BertConfig, BertForTokenClassification
+
+from deadhead.errors import DataError, DeadheadError
+from deadhead.shrinking.held_out import check_share, mean_loss, split_examples
+
+
+def batches(*sizes: int) -> list[dict[str, Any]]:
+    """Batches whose inputs are the numbers of the examples."""
+    numbers = torch.arange(sum(sizes))
+    return [
+        {"input_ids": part[:, None], "labels": part, "flag": True} for part in numbers.split(sizes)
+    ]
+
+
+def numbers(part: list[Any]) -> list[int]:
+    return [int(number) for batch in part for number in batch["input_ids"][:, 0]]
+
+
+def test_the_split_does_not_depend_on_the_batches() -> None:
+    parts = [split_examples(batches(*sizes), 0.125) for sizes in ([40], [7, 3, 30], [1] * 40)]
+    fit, held = map(numbers, parts[0])
+    assert all(tuple(map(numbers, other)) == (fit, held) for other in parts[1:])
+    assert len(held) == 5
+    assert sorted(fit + held) == list(range(40))
+    gaps = {b - a for a, b in pairwise(held)}
+    assert gaps == {8}  # spread over all of the data
+
+
+def test_a_few_examples() -> None:
+    fit, held = split_examples(batches(1, 1), 0.125)
+    assert (len(numbers(fit)), len(numbers(held))) == (1, 1)
+    assert held[0]["flag"] is True
+    with pytest.raises(DataError, match="at least 2 examples, one of them to measure on, got 1"):
+        split_examples(batches(1), 0.125)
+
+
+@pytest.mark.parametrize("share", [0, 1, 0.9, -0.1, "half", True])
+def test_shares_that_make_no_sense(share: Any) -> None:
+    with pytest.raises(DeadheadError, match="`held_out` expects a share"):
+        check_share(share)
+
+
+def test_the_mean_loss_is_that_of_labelled_examples() -> None:
+    torch.manual_seed(0)
+    size = {"hidden_size": 16, "num_hidden_layers": 1, "num_attention_heads": 2, "num_labels": 3}
+    config = BertConfig(vocab_size=20, intermediate_size=16, initializer_range=0.3, **size)
+    model = BertForTokenClassification(config).double().eval()
+    ids = torch.tensor([[5, 6, 7], [8, 9, 10], [11, 12, 13]])
+    labels = torch.tensor([[0, 1, -100], [2, -100, -100], [-100, -100, -100]])
+    with torch.no_grad():
+        logits = model(input_ids=ids).logits
+    expected = [functional.cross_entropy(logits[i], labels[i], ignore_index=-100) for i in range(2)]
+    data = [
+        {"input_ids": ids[:1], "labels": labels[:1]},
+        {"input_ids": ids[1:], "labels": labels[1:]},
+    ]
+    assert mean_loss(model, data) == pytest.approx(float(sum(expected)) / 2, abs=1e-9)

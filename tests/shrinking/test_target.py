@@ -1,0 +1,75 @@
+"""What people may write for a target, and what they are told about other things."""
+
+from __future__ import annotations
+
+from fractions import Fraction
+from typing import Any
+
+import pytest
+
+from deadhead.errors import DeadheadError
+from deadhead.shrinking import read_targets
+from deadhead.shrinking.target import count_of
+
+
+@pytest.mark.parametrize(
+    ("name", "value", "amount"),
+    [
+        ("heads", 0.75, Fraction(3, 4)),
+        ("heads", "75%", Fraction(3, 4)),
+        ("heads", " 75 % ", Fraction(3, 4)),
+        ("heads", 1, 1),
+        ("heads", "12", 12),
+        ("neurons", "12.5%", Fraction(1, 8)),
+        ("macs", "0.5", Fraction(1, 2)),
+        ("parameters", "70%", Fraction(7, 10)),
+        ("speedup", 1.5, Fraction(3, 2)),
+        ("speedup", 2, Fraction(2)),
+    ],
+)
+def test_amounts(name: str, value: Any, amount: Any) -> None:
+    targets = read_targets({name: value})
+    assert targets == {name: amount}
+    assert type(targets[name]) is type(amount)
+
+
+@pytest.mark.parametrize(
+    ("name", "value"),
+    [
+        ("heads", 1.0),  # all of them
+        ("heads", "100%"),
+        ("heads", 0),
+        ("heads", 0.0),
+        ("heads", "most"),
+        ("heads", True),
+        ("heads", "-3"),
+        ("neurons", "1.5"),
+        ("macs", 1),
+        ("macs", "0%"),
+        ("parameters", 2),
+        ("speedup", 1),
+        ("speedup", 0.5),
+        ("speedup", "nan"),
+    ],
+)
+def test_what_is_no_amount(name: str, value: Any) -> None:
+    with pytest.raises(DeadheadError, match=f"`{name}` expects .*, got ") as caught:
+        read_targets({name: value})
+    assert f"{name}=" in str(caught.value.hint)
+
+
+def test_one_target_or_heads_and_neurons() -> None:
+    assert set(read_targets({"heads": 0.5, "neurons": 0.25, "macs": None})) == {"heads", "neurons"}
+    with pytest.raises(DeadheadError, match="expected a target, got none"):
+        read_targets({"heads": None})
+    with pytest.raises(DeadheadError, match="got heads and macs"):
+        read_targets({"heads": 0.5, "macs": 0.5})
+
+
+def test_counts_of_shares() -> None:
+    assert count_of("heads", Fraction(3, 4), 144) == 108
+    assert count_of("heads", 12, 144) == 12
+    with pytest.raises(DeadheadError, match="at most 144 heads, got 145"):
+        count_of("heads", 145, 144)
+    with pytest.raises(DeadheadError, match=r"to remove something, got 0\.01 of 8 heads"):
+        count_of("heads", Fraction(1, 100), 8)
