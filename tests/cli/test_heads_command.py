@@ -13,7 +13,7 @@ from command_line import RunCommand, clean
 
 import deadhead
 from deadhead import cli
-from deadhead.heads import load, save
+from deadhead.heads import load, prune, save
 from deadhead.heads.verify.tiny import tiny
 from deadhead.measures.patterns import patterns
 
@@ -111,6 +111,23 @@ def test_heads_as_json(run_command: RunCommand, bert: Path) -> None:
         32 * 32 + 32
     )  # q, k, v and o, with their biases, in two layers
     assert facts["layers"][0]["parameters_per_head"] == 8 * 32 * 4 + 8 * 3
+
+
+def test_neurons_of_each_layer(run_command: RunCommand, bert: Path, tmp_path: Path) -> None:
+    assert "neurons" not in run_command("heads", bert).out
+    model = prune(load(bert), neurons={("encoder", 1): range(8)})
+    save(model, tmp_path / "pruned")
+    done = run_command("heads", tmp_path / "pruned", "--neurons")
+    assert (done.code, done.err) == (0, "")
+    assert "48 of 48" in done.out
+    assert "40 of 48" in done.out
+    facts = json.loads(run_command("heads", tmp_path / "pruned", "--neurons", "--json").out)
+    assert [(r["layer"], r["left"], r["removed"]) for r in facts["feed_forwards"]] == [
+        (0, 48, ""),
+        (1, 40, "0-7"),
+    ]
+    per_neuron = {r["parameters_per_neuron"] for r in facts["feed_forwards"]}
+    assert per_neuron == {32 + 1 + 32}  # a row with its bias, and a column
 
 
 def test_heads_with_patterns(run_command: RunCommand, llama: Path) -> None:

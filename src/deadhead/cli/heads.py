@@ -30,6 +30,9 @@ def heads(
         bool,
         Option("--check", help="Check that masking, pruning and reloading give equal outputs."),
     ] = False,
+    neurons: Annotated[
+        bool, Option("--neurons", help="Also show the neurons of each feed-forward layer.")
+    ] = False,
     patterns: Annotated[
         bool,
         Option("--patterns", help="Score the attention patterns of each head on random tokens."),
@@ -57,16 +60,18 @@ def heads(
 
         deadhead heads ./my-model --check
 
+        deadhead heads ./my-model --neurons
+
         deadhead heads ./my-model --patterns
 
         deadhead heads --coverage --json
     """
     # Longer than most functions: half of it is the list of options and the help.
     if coverage:
-        if model or check or patterns or auto or dtype or device:
+        if model or check or neurons or patterns or auto or dtype or device:
             message = (
-                "builds its own models: leave out MODEL, --check, --patterns, --auto, --dtype and "
-                "--device"
+                "builds its own models: leave out MODEL, --check, --neurons, --patterns, --auto, "
+                "--dtype and --device"
             )
             raise BadParameter(message, param_hint="--coverage")
         _coverage([name.strip() for name in only.split(",") if name.strip()], as_json)
@@ -83,7 +88,7 @@ def heads(
 
     place = device_named(device) if check or patterns else None  # or raise an error at once
     loaded = load(model, auto=auto, dtype=dtype or "auto")
-    facts = {"model": model, **summary(loaded)}
+    facts = {"model": model, **summary(loaded, neurons=neurons)}
     if check:
         proofs = prove_model(loaded.to(place))
         facts["check"] = {title: proof.to_dict() for title, proof in proofs.items()}
@@ -112,6 +117,8 @@ def _print_heads(facts: dict[str, Any]) -> None:
     )
     for block in dict.fromkeys(layer["block"] for layer in facts["layers"]):
         _print_block(console, block, [r for r in facts["layers"] if r["block"] == block])
+    if "feed_forwards" in facts:
+        _print_feed_forwards(console, facts["feed_forwards"])
     for path, reason in facts["skipped"].items():
         console.print(f"[yellow]skipped[/] {path}: {reason}", highlight=False)
     if "check" in facts:
@@ -180,6 +187,27 @@ def _print_block(console: Console, block: str, layers: list[dict[str, Any]]) -> 
             f"{layers[0]['shared_by']} layers share these weights: "
             "a removed head is removed from all of them."
         )
+
+
+def _print_feed_forwards(console: Console, layers: list[dict[str, Any]]) -> None:
+    from rich.table import Table
+
+    if not layers:
+        console.print("No feed-forward layer has neurons that can be removed.")
+        return
+    table = Table(
+        "block", "layer", "neurons left", "weights per neuron", title="feed-forward neurons"
+    )
+    table.title_justify = "left"
+    for layer in layers:
+        note = f" (x {layer['shared_by']} layers)" if layer["shared_by"] > 1 else ""
+        table.add_row(
+            layer["block"],
+            f"{layer['layer']}{note}",
+            f"{layer['left']:,} of {layer['built']:,}",
+            f"{layer['parameters_per_neuron']:,}",
+        )
+    console.print(table)
 
 
 def _print_proofs(console: Console, proofs: dict[str, Any]) -> None:

@@ -131,7 +131,10 @@ def gated(
 
 
 class _Gate:
-    """Multiplies each head, or neuron, by its gate, which is read at each call, and adds the rest of a fill."""
+    """Multiplies each head by its gate, which is read at each call, and adds the rest of a fill.
+
+    So it does with neurons.
+    """
 
     fill: Values | None = None
     where: Where | None = None

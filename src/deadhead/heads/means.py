@@ -56,7 +56,7 @@ class HeadMeans:
         check_fits("means", self.kept, widths, layers, again)
 
     def of(self, layer: Attention | FeedForward) -> Tensor:
-        """The means of the heads, or neurons, that a layer has left: (positions x) heads x width."""
+        """The means of what a layer has left: (positions x) heads x width; neurons have width 1."""
         if isinstance(layer, FeedForward) and self.neurons is not None:
             return self.neurons._of(layer)
         return self._of(layer)

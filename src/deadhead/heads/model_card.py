@@ -31,7 +31,7 @@ HOW = {
     "compact": '```python\nimport deadhead\nmodel = deadhead.load("PATH")\n```\n\n'
     "Plain `from_pretrained` refuses these shapes.",
     "padded": "Loads with plain `AutoModel.from_pretrained`: shapes are those of the unpruned "
-    "model and the removed heads are zero. Meant for inference: in training, zeroed heads grow "
+    "model and what was removed is zero. Meant for inference: in training, zeroed heads grow "
     "back. `deadhead.load` cuts them out again.",
 }
 UNPRUNED = "Loads with plain `from_pretrained` of transformers, and with `deadhead.load`."
@@ -51,13 +51,14 @@ def card(
     front, original = _source_card(source)
     tags = front.get("tags") or []
     tags = [*(tags if isinstance(tags, list) else [tags]), "deadhead"]
-    if layout.removed:
+    pruned = layout.removed or any(f.removed for f in layout.feed_forwards)
+    if pruned:
         tags.append("pruned")
     new = {"library_name": "transformers", **front, "tags": [*dict.fromkeys(tags)]}
     if (name := _name(model)) and not Path(name).is_absolute() and "/" in name:
         new["base_model"] = split(name)[0]
-    load = f"## Load\n\n{HOW[form] if layout.removed else UNPRUNED}"
-    changes = (_changes(model, layout, source), _fill(sites))
+    load = f"## Load\n\n{HOW[form] if pruned else UNPRUNED}"
+    changes = (_changes(model, layout, source), _neurons(layout), _fill(sites))
     parts = (*changes, note, _kept(source, front), load, original)
     text = "\n\n".join(part for part in parts if part)
     return (
@@ -94,19 +95,34 @@ def _changes(model: Any, layout: HeadLayout, source: Path | None) -> str:
     )
 
 
+def _neurons(layout: HeadLayout) -> str:
+    """How many neurons were removed from which feed-forward layers."""
+    changed = [f for f in layout.feed_forwards if f.removed]
+    if not changed:
+        return ""
+    rows = "\n".join(f"| {f.block} | {f.layer} | {len(f.kept):,} of {f.size:,} |" for f in changed)
+    count = sum(len(f.removed) for f in changed)
+    return (
+        f"{count:,} feed-forward neurons were removed:\n\n"
+        f"| block | layer | neurons left |\n|---|---|---|\n{rows}"
+    )
+
+
 def _fill(sites: list[Site]) -> str:
-    """Which layers still add the mean output of their removed heads."""
-    layers: dict[str, list[int]] = {}
+    """Which layers still add the mean output of their removed heads or neurons."""
+    layers: dict[str, dict[str, list[int]]] = {}
     for site in sites:
         if filled(site):
-            layers.setdefault(site.block, []).append(site.layer)
-    if not layers:
-        return ""
-    named = "; ".join(f"{block} {spans(numbers)}" for block, numbers in layers.items())
-    return (
-        "Heads were replaced by their mean output, which the bias of the output projection adds "
-        f"(layers: {named})."
-    )
+            of_kind = layers.setdefault(site.kind.capitalize(), {})
+            of_kind.setdefault(site.block, []).append(site.layer)
+    sentences = []
+    for kind, blocks in layers.items():
+        named = "; ".join(f"{block} {spans(numbers)}" for block, numbers in blocks.items())
+        sentences.append(
+            f"{kind} were replaced by their mean output, which the bias of the output projection "
+            f"adds (layers: {named})."
+        )
+    return " ".join(sentences)
 
 
 def _removed_before(source: Path | None) -> int:

@@ -114,7 +114,9 @@ class Site:
 
 @dataclass(frozen=True)
 class Born:
-    """What pruning leaves on the query projection, or first matrix, so that units keep their numbers.
+    """What pruning leaves on the query projection, so that heads keep their numbers.
+
+    The first matrix of a feed-forward layer has it for the neurons.
 
     It is on the projection, not on the layer, because BigBird moves its projections to another
     layer object when it changes from sparse to full attention. An adapter around the projection

@@ -1,0 +1,298 @@
+"""Feed-forward neurons: masked equals pruned equals reloaded equals padded, with and without heads."""
+
+from __future__ import annotations
+
+import copy
+from pathlib import Path
+from typing import Any
+
+import pytest
+import torch
+from tiny_models import answers, apart, batch_of, build, hooks, limit, uneven
+
+from deadhead.heads import discover, gated, head_means, load, prune, save
+from deadhead.heads.cut import _PickInput
+from deadhead.heads.discover import find_neuron_sites
+from deadhead.heads.verify.tiny import prompt_for
+from deadhead.layout import HeadLayout
+
+# Each has a form of its own: two matrices beside each other or in two modules, Conv1D, a gate of
+# its own or in the same matrix, shared layers, the batch as the second axis, several blocks.
+FAMILIES: list[tuple[str, dict[str, Any]]] = [
+    ("bert", {}),
+    ("bert", {"chunk_size_feed_forward": 4}),
+    ("gpt2", {}),
+    ("llama", {}),
+    ("t5", {}),
+    ("t5", {"feed_forward_proj": "gated-gelu"}),
+    ("bart", {}),
+    ("distilbert", {}),
+    ("gpt_neox", {}),
+    ("phi3", {}),
+    ("modernbert", {}),
+    ("vit", {}),
+    ("albert", {}),
+    ("xlnet", {}),
+    ("falcon", {}),
+    ("clip", {}),
+    ("lfm2", {}),
+    ("fnet", {}),
+]
+IDS = [" ".join([family, *map(str, overrides.values())]) for family, overrides in FAMILIES]
+
+
+def some_neurons(layout: HeadLayout, *, empty: bool = True) -> dict[tuple[str, int], list[int]]:
+    """Another share of each layer; all of the first one if there are several."""
+    chosen = {}
+    for nth, layer in enumerate(layout.feed_forwards):
+        whole = empty and nth == 0 and len(layout.feed_forwards) > 1
+        step = 1 if whole else 2 + nth % 2
+        chosen[layer.block, layer.layer] = list(layer.kept[(0 if whole else nth % 3) :: step])
+    return chosen
+
+
+@pytest.mark.parametrize(("family", "overrides"), FAMILIES, ids=IDS)
+def test_masked_is_pruned_is_reloaded_is_padded(
+    family: str, overrides: dict[str, Any], tmp_path: Path
+) -> None:
+    model = build(family, **overrides)
+    layout = discover(model, neurons=True)
+    neurons = some_neurons(layout)
+    whole, clean = answers(model), hooks(model)
+    size = sum(p.numel() for p in model.parameters())
+    with gated(model, neurons=neurons):
+        masked = answers(model)
+    assert apart(whole, masked) > 0.1
+    assert hooks(model) == clean
+    assert apart(whole, answers(model)) == 0
+    assert prune(model, neurons=neurons) is model
+    assert discover(model, neurons=True) == layout.without([], neurons)
+    assert sum(p.numel() for p in model.parameters()) < size
+    pruned = answers(model)
+    assert apart(masked, pruned) < limit(model)
+    for form in ("compact", "padded"):
+        save(model, tmp_path / form, form=form)
+        loaded = load(tmp_path / form).eval()
+        assert discover(loaded, neurons=True) == discover(model, neurons=True)
+        assert apart(pruned, answers(loaded)) < limit(model)
+    plain = type(model).from_pretrained(tmp_path / "padded").eval().to(model.dtype)
+    assert apart(pruned, answers(plain)) < limit(model)
+
+
+@pytest.mark.parametrize("family", ["bert", "llama", "t5", "gpt2", "phi3"])
+def test_heads_and_neurons_together(family: str, tmp_path: Path) -> None:
+    model = build(family)
+    heads, neurons = uneven(model), some_neurons(discover(model, neurons=True))
+    whole = answers(model)
+    with gated(model, closed=heads):
+        without_heads = answers(model)
+    with gated(model, neurons=neurons):
+        without_neurons = answers(model)
+    with gated(model, closed=heads, neurons=neurons):
+        masked, prompt = answers(model), prompt_for(model)
+        tokens = model.generate(**prompt, max_new_tokens=5, do_sample=False) if prompt else None
+    assert min(apart(masked, other) for other in (whole, without_heads, without_neurons)) > 0.1
+    # heads first, then neurons: a later cut keeps what an earlier one has noted
+    in_two_steps = prune(prune(copy.deepcopy(model), heads), neurons=neurons)
+    prune(model, heads, neurons=neurons)
+    assert apart(masked, answers(model)) < limit(model)
+    assert apart(masked, answers(in_two_steps)) < limit(model)
+    assert in_two_steps.config.deadhead == model.config.deadhead
+    if tokens is not None:
+        generated = model.generate(**prompt, max_new_tokens=5, do_sample=False)
+        assert torch.equal(tokens, generated)
+    save(in_two_steps, tmp_path)
+    assert apart(masked, answers(load(tmp_path).eval())) < limit(model)
+
+
+@pytest.mark.parametrize("family", ["llama", "phi3", "gpt2"])
+def test_pruning_twice_keeps_the_numbers(family: str) -> None:
+    model = build(family)
+    place = ("decoder", 1)
+    once = prune(copy.deepcopy(model), neurons={place: [0, 5, 17, 18, 30]})
+    prune(model, neurons={place: [5, 17]})
+    prune(model, neurons={place: torch.tensor([0, 30, 18])})
+    layer = discover(model, neurons=True).feed_forwards[1]
+    assert layer.removed == (0, 5, 17, 18, 30)
+    assert layer.size == len(layer.kept) + 5
+    assert apart(answers(model), answers(once)) == 0
+    assert model.config.deadhead["removed_neurons"] == {"decoder": {"1": "0, 5, 17-18, 30"}}
+
+
+def test_a_layer_without_neurons_adds_its_output_bias() -> None:
+    for family in ("bert", "gpt2", "llama"):
+        model = build(family)
+        layer = discover(model, neurons=True).feed_forwards[0]
+        prune(model, neurons={(layer.block, layer.layer): range(layer.size)})
+        site = find_neuron_sites(model)[0]
+        assert site.kept == ()
+        assert all(
+            getattr(p.module, n).numel() == 0 for p in site.parts.values() for n, _ in p.tensors
+        )
+        seen: list[torch.Tensor] = []
+        handle = site.out.register_forward_hook(lambda *call, seen=seen: seen.append(call[2]))  # type: ignore[union-attr]
+        answers(model)
+        handle.remove()
+        bias = getattr(site.out, "bias", None)
+        expected = torch.zeros(()) if bias is None else bias
+        assert (seen[0] - expected).abs().max() == 0
+
+
+@pytest.mark.parametrize("family", ["bert", "llama", "t5"])
+def test_means_fill_neurons_in_gates_and_in_the_bias(family: str, tmp_path: Path) -> None:
+    model = build(family)
+    neurons = some_neurons(discover(model, neurons=True))
+    heads = uneven(model)
+    means = head_means(model, [batch_of(model)], neurons=True)
+    assert means.neurons is not None
+    assert means.neurons.values.keys() == neurons.keys()
+    with gated(model, closed=heads, neurons=neurons):
+        zeros = answers(model)
+    with gated(model, closed=heads, neurons=neurons, fill=means):
+        masked = answers(model)
+    assert apart(zeros, masked) > 0.1
+    prune(model, heads, neurons=neurons, fill=means)
+    assert apart(masked, answers(model)) < limit(model)
+    record = model.config.deadhead
+    assert record["filled_feed_forward_biases"] == {
+        block: [layer for b, layer in neurons if b == block] for block, _ in neurons
+    }
+    save(model, tmp_path / "compact")
+    assert apart(masked, answers(load(tmp_path / "compact").eval())) < limit(model)
+    if family == "llama":  # whose config has a switch for biases of these matrices
+        save(model, tmp_path / "padded", form="padded")
+        plain = type(model).from_pretrained(tmp_path / "padded").eval().to(model.dtype)
+        assert plain.config.mlp_bias is True
+        assert apart(masked, answers(plain)) < limit(model)
+
+
+def test_the_mean_of_a_neuron_is_that_of_real_tokens() -> None:
+    model = build("bert")
+    seen: list[torch.Tensor] = []
+    site = find_neuron_sites(model)[1]
+    handle = site.out.register_forward_pre_hook(lambda _, args: seen.append(args[0]))  # type: ignore[union-attr]
+    batch = batch_of(model)
+    answers(model, batch)
+    handle.remove()
+    by_hand = seen[0][batch["attention_mask"].bool()].mean(0)
+    means = head_means(model, [batch], neurons=True).neurons
+    assert means is not None
+    assert (means.values["encoder", 1].flatten() - by_hand).abs().max() < 1e-12
+    assert (seen[0].flatten(0, 1).mean(0) - by_hand).abs().max() > 1e-3  # padding counts here
+
+
+@pytest.mark.parametrize("family", ["gpt2", "modernbert"])
+def test_gradients_of_neuron_gates_are_finite_differences(family: str) -> None:
+    model = build(family)
+    layer = discover(model, neurons=True).feed_forwards[1]
+    place, batch = (layer.block, layer.layer), batch_of(model)
+    gates = torch.full((layer.size,), 0.9, dtype=torch.float64, requires_grad=True)
+    weights = torch.randn(answers(model)[0].shape, generator=torch.Generator().manual_seed(3))
+
+    def loss() -> torch.Tensor:
+        with gated(model, neuron_gates={place: gates}):
+            return (model(**batch)[0] * weights).mean()
+
+    (gradient,) = torch.autograd.grad(loss(), gates)
+    for number in (0, 13, layer.size - 1):
+        values = []
+        for step in (1e-5, -1e-5):
+            with torch.no_grad():
+                gates[number] += step
+                values.append(loss())
+                gates[number] -= step
+        slope = (values[0] - values[1]) / 2e-5
+        assert abs(gradient[number]) > 1e-8
+        assert abs(gradient[number] - slope) < 1e-6 * abs(slope) + 1e-9
+
+
+def test_gates_of_each_example_and_of_a_pruned_model() -> None:
+    model = build("llama")
+    place = ("decoder", 0)
+    gates = torch.rand(2, 48, generator=torch.Generator().manual_seed(0), dtype=torch.float64)
+    with gated(model, neuron_gates={place: gates}):
+        both = answers(model)
+    with gated(model, neuron_gates={place: gates[1]}):
+        second = answers(model)
+    assert apart([both[0][1]], [second[0][1]]) < 1e-12
+    assert apart([both[0][0]], [second[0][0]]) > 1e-3
+    with gated(model, neurons={place: [3, 4]}, neuron_gates={place: gates}):
+        closed = answers(model)
+    prune(model, neurons={place: [3, 4]})  # the gates keep their numbers
+    with gated(model, neuron_gates={place: gates}):
+        assert apart(closed, answers(model)) < limit(model)
+    assert apart(closed, both) > 1e-3
+
+
+def test_positions_and_other_examples_fill_neurons_too() -> None:
+    model = build("llama")
+    batch = batch_of(model)
+    batch["attention_mask"] = torch.ones_like(batch["attention_mask"])
+    neurons = {("decoder", 1): range(0, 48, 2)}
+    whole = answers(model, batch)
+    with gated(model, neurons=neurons, positions=[3]):
+        here = answers(model, batch)
+    with gated(model, neurons=neurons):
+        everywhere = answers(model, batch)
+    changed = (whole[0] - here[0]).abs().amax((0, 2)) > 0
+    assert changed.tolist() == [
+        n == 3 for n in range(12)
+    ]  # the last layer: no other token reads it
+    assert apart([here[0][:, 3]], [everywhere[0][:, 3]]) < 1e-12
+    with gated(model, neurons=neurons, fill="resample", seed=0):
+        resampled = answers(model, batch)
+    assert min(apart(resampled, whole), apart(resampled, everywhere)) > 0.1
+
+
+class _SplitsByConfig(torch.nn.Module):
+    """A feed-forward layer whose code needs the number of neurons from the config."""
+
+    def __init__(self, old: Any, config: Any):
+        super().__init__()
+        self.gate_up_proj, self.down_proj, self.config = old.gate_up_proj, old.down_proj, config
+
+    def forward(self, x: torch.Tensor) -> torch.Tensor:
+        size = self.config.intermediate_size
+        gate, up = self.gate_up_proj(x).split([size, size], dim=-1)
+        return self.down_proj(torch.nn.functional.silu(gate) * up)
+
+
+def test_code_that_needs_the_old_number_of_neurons_is_spread() -> None:
+    model = build("phi3")
+    plain = answers(model)
+    for layer in model.model.layers:
+        layer.mlp = _SplitsByConfig(layer.mlp, model.config)
+    assert apart(plain, answers(model)) == 0
+    neurons = some_neurons(discover(model, neurons=True))
+    with gated(model, neurons=neurons):
+        masked = answers(model)
+    prune(model, neurons=neurons)
+    sites = find_neuron_sites(model)
+    assert all(
+        any(isinstance(hook, _PickInput) for hook in site.out._forward_pre_hooks.values())  # type: ignore[union-attr]
+        for site in sites
+    )
+    assert apart(masked, plain) > 0.1
+    assert apart(masked, answers(model)) < limit(model)
+    with gated(model, neurons={("decoder", 1): [sites[1].kept[0]]}):  # gates fit what is left
+        gated_again = answers(model)
+    prune(model, neurons={("decoder", 1): [sites[1].kept[0]]})
+    assert apart(gated_again, masked) > 1e-3
+    assert apart(gated_again, answers(model)) < limit(model)
+
+
+def test_an_adapter_around_the_matrices_keeps_the_numbers() -> None:
+    from peft import LoraConfig, get_peft_model
+
+    model = prune(build("llama"), neurons={("decoder", 0): [2, 3]})
+    names = ["gate_proj", "down_proj"]
+    adapted = get_peft_model(model, LoraConfig(r=2, target_modules=names))
+    layout = discover(adapted, neurons=True)
+    assert layout.feed_forwards[0].removed == (2, 3)
+    batch = batch_of(model)
+    whole = answers(adapted, batch)
+    with gated(adapted, neurons={("decoder", 0): [4, 5, 6]}):
+        closed = answers(adapted, batch)
+    with gated(build("llama"), neurons={("decoder", 0): [2, 3, 4, 5, 6]}) as other:
+        assert apart(closed, answers(other, batch)) < limit(model)
+    assert apart(closed, whole) > 1e-3

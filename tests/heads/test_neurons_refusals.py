@@ -1,0 +1,210 @@
+"""Where feed-forward layers are, which ones are skipped and why, and what is refused."""
+
+from __future__ import annotations
+
+import copy
+from typing import Any
+
+import pytest
+import torch
+from tiny_models import answers, apart, build, hooks
+from torch import nn
+
+from deadhead.errors import HeadError, UnknownArchitecture, UnsupportedModel
+from deadhead.heads import captured, discover, gated, head_means, prune
+from deadhead.heads.discover import find_neuron_sites
+
+
+@pytest.mark.parametrize(
+    ("family", "expected"),
+    [
+        ("bert", {"encoder": [0, 1]}),
+        ("gpt2", {"decoder": [0, 1]}),
+        ("t5", {"encoder": [0, 1], "decoder": [0, 1]}),
+        ("clip", {"vision": [0, 1], "text": [0, 1]}),
+        ("xlm", {"encoder": [0, 1]}),  # whose layers are in another list than their attention
+        ("fnet", {"encoder": [0, 1]}),  # without heads
+    ],
+)
+def test_layers_have_the_names_of_their_attention(
+    family: str, expected: dict[str, list[int]]
+) -> None:
+    layout = discover(build(family), neurons=True)
+    layers: dict[str, list[int]] = {}
+    for layer in layout.feed_forwards:
+        layers.setdefault(layer.block, []).append(layer.layer)
+    assert layers == expected
+    assert all(layer.kept == tuple(range(layer.size)) for layer in layout.feed_forwards)
+
+
+def test_neurons_are_counted_only_on_request() -> None:
+    model = build("bert")
+    assert discover(model).feed_forwards == ()
+    assert discover(model, neurons=True).attentions == discover(model).attentions
+    assert discover(model) != discover(model, neurons=True)
+    assert "96 neurons" in repr(discover(model, neurons=True))
+
+
+def test_shared_layers_count_as_one() -> None:
+    (layer,) = discover(build("albert", num_hidden_layers=5), neurons=True).feed_forwards
+    assert (layer.shared_by, layer.size) == (5, 48)
+
+
+def test_experts_are_skipped_and_dense_layers_work() -> None:
+    model = build("jamba")
+    layout = discover(model, neurons=True)
+    assert [(f.block, f.layer) for f in layout.feed_forwards] == [("decoder", 0)]
+    (reason,) = (why for path, why in layout.skipped.items() if "feed_forward" in path)
+    assert "mixture of experts" in reason
+    with pytest.raises(HeadError, match=r"a layer with neurons, got \('decoder', 1\)") as problem:
+        prune(model, neurons={("decoder", 1): [0]})
+    assert "decoder 0" in str(problem.value.hint)
+    prune(model, neurons={("decoder", 0): [0]})
+    assert discover(model, neurons=True).feed_forwards[0].removed == (0,)
+
+
+def test_a_model_of_experts_alone_says_so_and_keeps_its_heads() -> None:
+    model = build("mixtral")
+    assert discover(model, neurons=True).feed_forwards == ()
+    assert len(discover(model, neurons=True)) == len(discover(model)) > 0
+    for call in (
+        lambda: prune(model, neurons={("decoder", 0): [0]}),
+        lambda: find_neuron_sites(model),
+    ):
+        with pytest.raises(UnknownArchitecture, match="mixture of experts"):
+            call()
+    prune(model, discover(model)["decoder", 0].groups[0])
+
+
+class _Between(nn.Module):
+    """A feed-forward layer with something between its two matrices."""
+
+    def __init__(self, old: Any, between: nn.Module, name: str):
+        super().__init__()
+        self.up_proj, self.down_proj, self.name = old.up_proj, old.down_proj, name
+        setattr(self, name, between)
+
+    def forward(self, x: torch.Tensor) -> torch.Tensor:
+        return self.down_proj(getattr(self, self.name)(self.up_proj(x)))
+
+
+@pytest.mark.parametrize(
+    ("between", "name"),
+    [
+        (nn.LayerNorm(48), "norm"),
+        (nn.PReLU(48), "act"),
+        (nn.Linear(48, 48), "more"),
+        (nn.LayerNorm(32), "ffn_layernorm"),  # as wide as the model: only its name tells
+    ],
+)
+def test_weights_between_the_matrices_are_skipped(between: nn.Module, name: str) -> None:
+    model = build("llama", intermediate_size=between.weight.shape[0])  # type: ignore[index]
+    model.model.layers[0].mlp = _Between(model.model.layers[0].mlp, between.double(), name)
+    layout = discover(model, neurons=True)
+    assert [f.layer for f in layout.feed_forwards] == [1]
+    assert f"{name}.weight seems to work on all neurons" in layout.skipped["model.layers.0.mlp"]
+
+
+def test_an_activation_of_one_number_is_fine_and_widths_must_fit() -> None:
+    model = build("llama")
+    first, second = model.model.layers
+    first.mlp = _Between(first.mlp, nn.PReLU().double(), "act")
+    second.mlp.up_proj = nn.Linear(32, 40).double()
+    layout = discover(model, neurons=True)
+    assert [f.layer for f in layout.feed_forwards] == [0]
+    assert "reads 48 neurons, and its first gives 48, 40" in layout.skipped["model.layers.1.mlp"]
+
+
+@pytest.mark.parametrize(
+    ("neurons", "words"),
+    [
+        ({("encoder", 0): [48]}, "expected one of its 48 neurons, got 48"),
+        ({("encoder", 0): [-1]}, "expected one of its 48 neurons, got -1"),
+        ({("encoder", 0): [3, 5, 3]}, "expected each neuron once, got 3 twice"),
+        ({("encoder", 0): "3"}, "expected a list of neurons, got '3'"),
+        ({("encoder", 0): 3}, "expected a list of neurons, got 3"),
+        ({("encoder", 0): [1.5]}, "expected a list of neurons"),
+        ({("encoder", 9): [0]}, r"a layer with neurons, got \('encoder', 9\)"),
+        ({"encoder": [0]}, "a layer with neurons, got 'encoder'"),
+        ([("encoder", 0)], "expected neurons by layer"),
+    ],
+)
+def test_neurons_that_are_not_there(neurons: Any, words: str) -> None:
+    model = build("bert")
+    before, clean = answers(model), hooks(model)
+    for call in (prune, lambda *args, **named: gated(*args, **named).__enter__()):
+        with pytest.raises(HeadError, match=words) as problem:
+            call(model, neurons=neurons)
+        assert problem.value.hint
+    assert hooks(model) == clean
+    assert apart(before, answers(model)) == 0
+
+
+def test_a_neuron_is_removed_once() -> None:
+    model = prune(build("bert"), neurons={("encoder", 0): [4]})
+    with pytest.raises(HeadError, match="expected neurons that are left, got 4"):
+        prune(model, neurons={("encoder", 0): [4, 5]})
+
+
+@pytest.mark.parametrize("gates", [torch.ones(3), torch.ones(1, 1, 48), [1.0] * 48])
+def test_gates_of_the_wrong_shape(gates: Any) -> None:
+    model = build("bert")
+    with (
+        pytest.raises(HeadError, match="neuron_gates of encoder layer 0 expect a tensor of 48"),
+        gated(model, neuron_gates={("encoder", 0): gates}),
+    ):
+        pass
+
+
+def _raise_if_gated(model: Any, clean: dict[str, Any]) -> None:
+    assert hooks(model) != clean
+    raise ValueError("no tensor")
+
+
+def test_an_error_in_the_block_removes_the_gates() -> None:
+    model = build("bert")
+    before, clean = answers(model), hooks(model)
+    with pytest.raises(ValueError, match="no tensor"), gated(model, neurons={("encoder", 0): [1]}):
+        _raise_if_gated(model, clean)
+    assert hooks(model) == clean
+    assert apart(before, answers(model)) == 0
+
+
+def test_fills_that_have_no_neurons() -> None:
+    model = build("bert")
+    batch, neurons = {"input_ids": torch.full((1, 4), 5)}, {("encoder", 0): [1]}
+    means = head_means(model, [batch])
+    with pytest.raises(HeadError, match="expected means of neurons too"):
+        prune(model, neurons=neurons, fill=means)
+    with (
+        pytest.raises(HeadError, match="expected means of neurons too"),
+        gated(model, neurons=neurons, fill=means),
+    ):
+        pass
+    with captured(model) as run:
+        model(**batch)
+    with (
+        pytest.raises(HeadError, match="got a captured run"),
+        gated(model, neurons=neurons, fill=run),
+    ):
+        pass
+
+
+def test_matrices_that_two_layers_share_are_refused() -> None:
+    model = build("llama")
+    model.model.layers[1].mlp.down_proj.weight = model.model.layers[0].mlp.down_proj.weight
+    state = copy.deepcopy(model.state_dict())
+    with pytest.raises(UnsupportedModel, match="got one that another module uses too"):
+        prune(model, neurons={("decoder", 0): [1]})
+    assert all(torch.equal(value, model.state_dict()[name]) for name, value in state.items())
+
+
+def test_pruning_needs_what_it_removes() -> None:
+    with pytest.raises(UnknownArchitecture):
+        prune(build("fnet"), ["encoder.0.0"])
+    with pytest.raises(UnknownArchitecture):
+        discover(build("fnet"))
+    model = build("bert")
+    neurons = {("encoder", 0): [1]}
+    with gated(model, neurons=neurons), pytest.raises(UnsupportedModel, match="without gates"):
+        prune(model, neurons=neurons)

@@ -1,0 +1,118 @@
+"""Folders of models without some neurons: the record, the card, damaged and trained folders, ONNX."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Any
+
+import pytest
+import torch
+from tiny_models import answers, apart, build
+
+from deadhead.errors import FolderError
+from deadhead.heads import discover, export, load, prune, save
+from deadhead.layout import numbers_of, spans
+
+
+def edit(folder: Path, **changes: Any) -> None:
+    """Change keys of the record in a config."""
+    file = folder / "config.json"
+    config = json.loads(file.read_text())
+    config["deadhead"].update(changes)
+    file.write_text(json.dumps(config))
+
+
+def test_the_record_has_one_line_for_a_layer_and_old_folders_have_none(tmp_path: Path) -> None:
+    model = build("bert")
+    save(prune(model, ["encoder.0.1"]), tmp_path / "heads")
+    record = json.loads((tmp_path / "heads" / "config.json").read_text())["deadhead"]
+    assert record == {"format": 1, "removed": {"encoder": {"0": [1]}}, "form": "compact"}
+    assert discover(load(tmp_path / "heads"), neurons=True) == discover(model, neurons=True)
+    save(prune(model, neurons={("encoder", 1): [9, 7, 8, 30]}), tmp_path / "both")
+    record = json.loads((tmp_path / "both" / "config.json").read_text())["deadhead"]
+    assert record["removed"] == {"encoder": {"0": [1]}}
+    assert record["removed_neurons"] == {"encoder": {"1": "7-9, 30"}}
+    assert load(tmp_path / "both").config.deadhead == model.config.deadhead
+
+
+def test_save_pretrained_writes_the_record_too(tmp_path: Path) -> None:
+    model = prune(build("llama"), neurons={("decoder", 0): range(40)})
+    model.save_pretrained(tmp_path)
+    assert apart(answers(model), answers(load(tmp_path).eval())) == 0
+
+
+def test_spans_are_read_back() -> None:
+    for numbers in ((), (0,), (1, 2, 3, 7, 9, 10)):
+        assert numbers_of(spans(numbers)) == numbers
+    for text in ("x", "3-1", "-4", "0-99999999999", "1,,2"):
+        with pytest.raises(ValueError):
+            numbers_of(text)
+
+
+@pytest.mark.parametrize(
+    ("listed", "words"),
+    [
+        ({"encoder": {"0": "0-900"}}, "do not fit the model"),
+        ({"encoder": {"7": "0"}}, "do not fit the model"),
+        ({"encoder": {"0": "0-99999999999"}}, "list of removed neurons in config.json is damaged"),
+        ({"encoder": ["0"]}, "list of removed neurons in config.json is damaged"),
+        ({"encoder": {"0": "0-4"}}, "expected weights that fit"),
+    ],
+)
+def test_a_record_that_does_not_fit(listed: Any, words: str, tmp_path: Path) -> None:
+    save(prune(build("bert"), neurons={("encoder", 0): [0, 1]}), tmp_path)
+    edit(tmp_path, removed_neurons=listed)
+    with pytest.raises(FolderError, match=words):
+        load(tmp_path)
+
+
+def test_padded_neurons_that_were_trained_are_not_lost(tmp_path: Path) -> None:
+    model = prune(build("bert"), neurons={("encoder", 1): [3, 11]})
+    save(model, tmp_path / "padded", form="padded")
+    plain = type(model).from_pretrained(tmp_path / "padded")
+    with torch.no_grad():
+        plain.bert.encoder.layer[1].output.dense.weight[0, 11] = 1.0
+    plain.save_pretrained(tmp_path / "trained")
+    with pytest.raises(FolderError, match=r"neuron encoder\.1\.11 was removed by zeroing"):
+        load(tmp_path / "trained")
+
+
+def test_the_card_says_how_many_neurons_were_removed(tmp_path: Path) -> None:
+    save(prune(build("bert"), neurons={("encoder", 1): range(8)}), tmp_path)
+    card = (tmp_path / "README.md").read_text()
+    assert "8 feed-forward neurons were removed" in card
+    assert "| encoder | 1 | 40 of 48 |" in card
+    assert "no attention head was removed" in card
+    assert "- pruned" in card
+    assert "Plain `from_pretrained` refuses these shapes." in card
+
+
+def test_half_precision_keeps_what_the_architecture_keeps_in_single(tmp_path: Path) -> None:
+    model = build("t5").float()
+    save(model, tmp_path / "whole")
+    save(prune(model, neurons={("encoder", 0): range(30)}), tmp_path / "pruned")
+    whole, pruned = (load(tmp_path / n, dtype="float16") for n in ("whole", "pruned"))
+    types = [{n: p.dtype for n, p in m.named_parameters()} for m in (whole, pruned)]
+    assert types[0] == types[1]
+    assert {torch.float32, torch.float16} == set(types[0].values())  # `wo` and the rest
+
+
+@pytest.mark.slow
+def test_onnx_of_a_model_without_some_neurons(tmp_path: Path) -> None:
+    import onnxruntime
+
+    model = build("bert").float()
+    neurons = {("encoder", 0): range(48), ("encoder", 1): range(0, 48, 3)}
+    save(prune(model, ["encoder.1.2"], neurons=neurons), tmp_path / "model")
+    file = export(tmp_path / "model", onnx=tmp_path / "model.onnx")
+    batch = {
+        "input_ids": torch.randint(3, 90, (2, 7)),
+        "attention_mask": torch.ones(2, 7, dtype=torch.long),
+        "token_type_ids": torch.zeros(2, 7, dtype=torch.long),
+    }
+    session = onnxruntime.InferenceSession(str(file), providers=["CPUExecutionProvider"])
+    (answer,) = session.run(["logits"], {name: value.numpy() for name, value in batch.items()})
+    with torch.no_grad():
+        assert (torch.from_numpy(answer) - model(**batch).logits).abs().max() < 1e-3
+        assert (torch.from_numpy(answer) - build("bert").float()(**batch).logits).abs().max() > 0.1
