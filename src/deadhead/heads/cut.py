@@ -53,6 +53,13 @@ def cut(site: Site, kept: tuple[int, ...]) -> None:
         _spread(site, kept, keys)
 
 
+def computed_heads(site: Site, left: int) -> int:
+    """For how many heads the layer computes attention once only `left` of them are left."""
+    if not _shrinks(site):
+        return site.size
+    return left if left or site.out is None or _uses_attention_interface(site.core) else site.size
+
+
 def _slice(part: Part, index: torch.Tensor) -> None:
     """Keep these rows of all tensors of a part."""
     for name, axis in part.tensors:

@@ -1,0 +1,195 @@
+"""What the layers of a model cost: multiply-accumulates and parameters for each number of units.
+
+A unit is what leaves together: a feed-forward neuron, or a head with all heads that share its keys
+and values. One run of the model counts the rows that every matrix reads; the rest follows from the
+shapes of the weights. Attention counts as computed over all pairs of positions.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import torch
+from torch import Tensor, nn
+
+from deadhead.errors import DeadheadError
+from deadhead.forward import forward, is_encoder_decoder, on_device
+from deadhead.heads.cut import computed_heads
+from deadhead.heads.parts import Part
+from deadhead.heads.sites import Site
+
+from .allocate import Place
+
+Shape = tuple[int, int]  # examples, tokens of each
+Prices = dict[Place, Sequence[float]]  # entry k: the cost of a place with k units left
+
+DEFAULT_SHAPE = (32, 128)
+SPARE = 2  # positions: RoBERTa numbers its tokens from 2
+
+
+@dataclass(frozen=True, kw_only=True)
+class Costs:
+    """The costs of the layers with each number of units left, and of the whole model."""
+
+    macs: Prices  # of one run on `shape`
+    parameters: Prices
+    model_parameters: int  # of all of the model, embeddings included
+    shape: Shape
+
+    def of(self, prices: Prices, removed: Mapping[Place, int] | None = None) -> float:
+        """The sum over all layers after this many units of each place are removed."""
+        left = {place: len(table) - 1 for place, table in prices.items()}
+        for place, count in (removed or {}).items():
+            left[place] -= count
+        return sum(prices[place][count] for place, count in left.items())
+
+
+def costs(model: nn.Module, sites: Iterable[Site], batch: Mapping[str, Any], on: Shape) -> Costs:
+    """The costs of the layers at these sites. batch: any batch the model can read.
+
+    The model must be in evaluation mode.
+    """
+    sites = [*sites]
+    rows = _rows(model, sites, sample(model, batch, (1, on[1])))
+    return Costs(
+        macs={site.place: [on[0] * n for n in _table(site, rows)] for site in sites},
+        parameters={site.place: _table(site, None) for site in sites},
+        model_parameters=sum(p.numel() for p in model.parameters()),
+        shape=on,
+    )
+
+
+def units_left(site: Site) -> int:
+    """How many units a layer has: neurons, heads, or groups of heads with the same keys."""
+    return len({number // site.group for number in site.kept})
+
+
+def shape_for(model: nn.Module, on: Shape | None) -> Shape:
+    """The shape of the inputs to count and time; by default one that the model can read."""
+    longest = getattr(getattr(model, "config", None), "max_position_embeddings", None)
+    if not isinstance(longest, int) or longest < 1:
+        longest = None
+    if on is None:
+        batch, length = DEFAULT_SHAPE
+        return batch, length if longest is None else max(1, min(length, longest - SPARE))
+    if (
+        not isinstance(on, list | tuple)
+        or len(on) != 2
+        or not all(isinstance(number, int) and number > 0 for number in on)
+    ):
+        hint = "for instance on=(32, 128), or --on 32x128"
+        raise DeadheadError(f"`on` expects examples and tokens of each, got {on!r}.", hint)
+    batch, length = on
+    if longest is not None and length > longest:
+        raise DeadheadError(
+            f"`on` expects at most the {longest} positions of this model, got {length} tokens.",
+            f"use on=({batch}, {max(1, longest - SPARE)}) or fewer tokens",
+        )
+    return batch, length
+
+
+def sample(model: nn.Module, batch: Mapping[str, Any], shape: Shape) -> dict[str, Any]:
+    """The first example of a batch, repeated to a shape and without padding.
+
+    Texts get that many tokens; images and sound features keep their size.
+    """
+    rows, length = shape
+    keep = {} if is_encoder_decoder(model) else {"labels"}
+    sized = {
+        name: _repeated(name, value, rows, length)
+        for name, value in batch.items()
+        if isinstance(value, Tensor) and value.dim() and name not in keep
+    }
+    return on_device(sized, model)
+
+
+def _repeated(name: str, value: Tensor, rows: int, length: int) -> Tensor:
+    row = value[:1]
+    if row.dim() == 2 and not row.is_floating_point():  # a number for every token
+        row = row.repeat(1, -(-length // row.shape[1]))[:, :length]
+        if name.endswith("attention_mask"):
+            row = torch.ones_like(row)
+        elif name == "labels":  # the decoder reads them: all of them are tokens
+            row = row.clamp(min=0)
+    return row.repeat(rows, *[1] * (row.dim() - 1))
+
+
+@torch.no_grad()
+def _rows(model: nn.Module, sites: Sequence[Site], feed: Mapping[str, Any]) -> dict[int, list[int]]:
+    """How many rows each part reads in a run, by the id of its module; one entry per call."""
+    calls: dict[int, list[int]] = {}
+
+    def count(module: nn.Module, args: tuple[Any, ...], kwargs: dict[str, Any]) -> None:
+        tensors = (value for value in (*args, *kwargs.values()) if isinstance(value, Tensor))
+        calls.setdefault(id(module), []).append(next(tensors).shape[:-1].numel())
+
+    modules = {id(part.module): part.module for site in sites for part in site.parts.values()}
+    hooks = [
+        module.register_forward_pre_hook(count, with_kwargs=True) for module in modules.values()
+    ]
+    try:
+        forward(model, feed)
+    finally:
+        for hook in hooks:
+            hook.remove()
+    return calls
+
+
+def _table(site: Site, rows: Mapping[int, list[int]] | None) -> list[int]:
+    """The cost of a layer for each number of units left: its MACs by `rows`, or its parameters.
+
+    Units of a layer are alike, so that the cost is linear from the first unit on. A layer without
+    units is apart: keys that all heads share leave with the last of them.
+    """
+    count = units_left(site)
+    if not count:
+        return [_cost(site, 0, rows)]
+    nothing, first, all_of_them = (_cost(site, k, rows) for k in (0, 1, count))
+    each = (all_of_them - first) // max(1, count - 1)
+    return [nothing, *(first + each * k for k in range(count))]
+
+
+def _cost(site: Site, units: int, rows: Mapping[int, list[int]] | None) -> int:
+    kept = site.kept[: units * site.group]
+    keys = site.keys_of(kept)
+    if rows is None:
+        return sum(_numbers(part, kept, keys) for part in site.parts.values())
+    if site.kind == "heads" and not computed_heads(site, len(kept)):
+        return 0
+    total = sum(
+        sum(rows.get(id(part.module), ())) * _numbers(part, kept, keys, matrices=True)
+        for part in site.parts.values()
+        if not isinstance(part.module, nn.Embedding)
+    )
+    return total + (_products(site, len(kept), rows) if site.kind == "heads" else 0)
+
+
+def _numbers(
+    part: Part, heads: tuple[int, ...], keys: tuple[int, ...], *, matrices: bool = False
+) -> int:
+    """How many numbers a part has left with these heads and keys; or only its matrices."""
+    present = len(part.present(heads, keys))
+    tensors = ((getattr(part.module, name), axis) for name, axis in part.tensors)
+    return sum(
+        present * (tensor.numel() // max(1, tensor.shape[axis]))
+        for tensor, axis in tensors
+        if tensor.dim() > 1 or not matrices
+    )
+
+
+def _products(site: Site, heads: int, rows: Mapping[int, list[int]]) -> int:
+    """The MACs of queries times keys, and of attention times values, for a batch of 1."""
+    queries = next((part for part in site.parts.values() if "q" in part.rows), None)
+    keys = next((part for part in site.parts.values() if "k" in part.rows), queries)
+    if queries is None or keys is None:
+        return 0
+    pairs = sum(
+        q * k
+        for q, k in zip(
+            rows.get(id(queries.module), ()), rows.get(id(keys.module), ()), strict=False
+        )
+    )
+    width = queries.rows["q"].shape[1] + site.width
+    return int(pairs * width * computed_heads(site, heads))

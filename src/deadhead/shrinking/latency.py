@@ -1,0 +1,294 @@
+"""How long the layers of a model take on this machine, with each number of units left.
+
+Layers of the same shape are timed once: copies of the smallest module that holds the layer are cut
+to some numbers of units and run in turns with the uncut one, on the inputs that the module gets in
+a run of the model. The rest of the model is a constant. The table is kept in the cache folder, by
+all that decides it: the shapes of the model and its inputs, precision, device, threads, torch.
+"""
+
+from __future__ import annotations
+
+import copy
+import hashlib
+import json
+import os
+import platform
+from collections.abc import Mapping, Sequence
+from contextlib import suppress
+from dataclasses import dataclass
+from functools import partial
+from pathlib import Path
+from statistics import median
+from typing import Any
+
+import torch
+from torch import nn
+
+from deadhead import files
+from deadhead.forward import forward
+from deadhead.heads.cut import cut
+from deadhead.heads.sites import Site
+from deadhead.heads.verify.timing import in_turns
+from deadhead.progress import Progress, silent
+
+from .allocate import Place
+from .costs import Prices, Shape, sample, units_left
+
+POINTS = 12  # numbers of units that are timed; heads: all of them up to MOST_HEADS
+MOST_HEADS = 16
+AT_ONCE = 4  # copies of a layer in memory
+SECONDS = 15.0  # to time layers of one shape, roughly
+SHORTEST = 0.002  # seconds; shorter calls are timed several at once
+ROUNDS = (3, 15)  # least and most
+
+
+@dataclass(frozen=True, kw_only=True)
+class Latency:
+    """The time of a run of the whole model, and of its layers with each number of units left."""
+
+    whole: float  # seconds
+    layers: Prices
+
+    def after(self, removed: Mapping[Place, int]) -> float:
+        """The predicted seconds of a run once each place has lost this many units."""
+        saved = 0.0
+        for place, count in removed.items():
+            table = self.layers[place]
+            saved += table[-1] - table[len(table) - 1 - count]
+        return self.whole - saved
+
+
+def latency(
+    model: nn.Module,
+    sites: Sequence[Site],
+    batch: Mapping[str, Any],
+    on: Shape,
+    *,
+    progress: Progress = silent,
+) -> Latency:
+    """The latency table of this model on this machine. The model must be in evaluation mode."""
+    shapes = {site.place: _shape(model, site) for site in sites}
+    key = _key(model, on)
+    file = files.cache_folder() / "latency" / f"{_digest(key)}.json"
+    table = _read(file, key) or _measured(model, sites, sample(model, batch, on), progress)
+    if "key" not in table:
+        table["key"] = key
+        with suppress(OSError):  # a cache that cannot be written costs only time
+            file.parent.mkdir(parents=True, exist_ok=True)
+            files.write(file, json.dumps(table, indent=1) + "\n", durable=False)
+    layers: Prices = {}
+    for site in sites:
+        place = site.place
+        times = {int(count): t for count, t in table["shapes"][shapes[place]].items()}
+        uses = table["uses"][":".join(map(str, place))]
+        layers[place] = [uses * _at(times, site, k) for k in range(1 + units_left(site))]
+    return Latency(whole=table["whole"], layers=layers)
+
+
+def time_models(
+    models: Sequence[nn.Module], batch: Mapping[str, Any], on: Shape, rounds: int | None = None
+) -> list[float]:
+    """The median seconds of a run of each model, timed in turns; as ratios of the first's."""
+    feed = sample(models[0], batch, on)
+    device = next(models[0].parameters()).device
+    with torch.no_grad():
+        calls = [partial(forward, model, feed) for model in models]
+        (trial,) = in_turns(calls[:1], device, 1)
+        rounds = rounds or _rounds(2 * len(calls) * trial[0])
+        repeats = _repeats(trial[0])
+        first, *others = in_turns(calls, device, rounds, repeats=repeats)
+    base = median(first)
+    ratios = [median(b / a for a, b in zip(first, other, strict=True)) for other in others]
+    return [base, *(base * ratio for ratio in ratios)]
+
+
+def _shape(model: nn.Module, site: Site) -> str:
+    """What layers must have in common to be timed once, as text."""
+    module = type(model.get_submodule(_home(model, site))).__name__
+    tensors = [
+        f"{role}.{name}{tuple(getattr(part.module, name).shape)}"
+        for role, part in site.parts.items()
+        for name, _ in part.tensors
+    ]
+    return f"{site.kind} of {module}: {len(site.kept)} left, {' '.join(tensors)}"
+
+
+def _home(model: nn.Module, site: Site) -> str:
+    """The path of the smallest module that holds all parts of a layer."""
+    modules = {id(part.module) for part in site.parts.values()}
+    path = site.path
+    while not modules <= {id(module) for module in model.get_submodule(path).modules()}:
+        path = path.rpartition(".")[0]
+    return path
+
+
+def _key(model: nn.Module, on: Shape) -> dict[str, Any]:
+    """All that decides the table."""
+    first, config = next(model.parameters()), getattr(model, "config", None)
+    shapes = [(name, list(p.shape), str(p.dtype)) for name, p in model.named_parameters()]
+    return {
+        "model": type(model).__name__,
+        "weights": _digest(shapes),
+        "attention": str(getattr(config, "_attn_implementation", None)),
+        "device": _device(first.device),
+        "threads": torch.get_num_threads(),
+        "torch": torch.__version__,
+        "on": list(on),
+    }
+
+
+def _device(device: torch.device) -> str:
+    if device.type == "cuda":
+        return torch.cuda.get_device_name(device)
+    name = platform.processor() or platform.machine()
+    with suppress(OSError, StopIteration):
+        lines = Path("/proc/cpuinfo").read_text(encoding="utf-8").splitlines()
+        name = next(line.partition(":")[2].strip() for line in lines if "model name" in line)
+    return f"{device.type} {name} {os.cpu_count()}"
+
+
+def _digest(value: Any) -> str:
+    return hashlib.sha256(json.dumps(value, sort_keys=True).encode()).hexdigest()[:24]
+
+
+def _read(file: Path, key: Mapping[str, Any]) -> dict[str, Any] | None:
+    """The table of a file; None if there is none, or it is damaged or of something else."""
+    try:
+        table = json.loads(file.read_text(encoding="utf-8"))
+        return table if table["key"] == key and table["whole"] > 0 else None
+    except (OSError, ValueError, KeyError, TypeError):
+        return None
+
+
+@torch.no_grad()
+def _measured(
+    model: nn.Module, sites: Sequence[Site], feed: Mapping[str, Any], progress: Progress
+) -> dict[str, Any]:
+    """Time the whole model, and the layers of each shape."""
+    homes = {site.place: _home(model, site) for site in sites}
+    examples: dict[str, Site] = {}
+    for site in sites:
+        examples.setdefault(_shape(model, site), site)
+    timed = {homes[site.place] for site in examples.values()}
+    calls = _calls(model, set(homes.values()), timed, feed)
+    device = next(model.parameters()).device
+    before = _seconds_of(partial(forward, model, feed), device)
+    shapes: dict[str, dict[int, float]] = {}
+    for number, (shape, site) in enumerate(examples.items()):
+        progress(number, len(examples), "timing layers")
+        home = homes[site.place]
+        shapes[shape] = (
+            _times(model.get_submodule(home), site, calls[home][0], device) if home in calls else {}
+        )
+    after = _seconds_of(partial(forward, model, feed), device)
+    uses = {":".join(map(str, p)): len(calls.get(home, ())) for p, home in homes.items()}
+    shapes_as_text = {name: {str(k): t for k, t in times.items()} for name, times in shapes.items()}
+    return {"whole": median([*before, *after]), "uses": uses, "shapes": shapes_as_text}
+
+
+def _calls(
+    model: nn.Module, paths: set[str], inputs_of: set[str], feed: Mapping[str, Any]
+) -> dict[str, list[tuple[tuple[Any, ...], dict[str, Any]]]]:
+    """The calls of these modules in a run of the model, with the arguments of some.
+
+    inputs_of: those whose arguments are kept; those of all layers may not fit into memory.
+    """
+    calls: dict[str, list[tuple[tuple[Any, ...], dict[str, Any]]]] = {}
+
+    def remember(path: str, module: nn.Module, args: Any, kwargs: dict[str, Any]) -> None:
+        calls.setdefault(path, []).append((args, kwargs) if path in inputs_of else ((), {}))
+
+    hooks = [
+        model.get_submodule(path).register_forward_pre_hook(
+            partial(remember, path), with_kwargs=True
+        )
+        for path in paths
+    ]
+    try:
+        forward(model, feed)
+    finally:
+        for hook in hooks:
+            hook.remove()
+    return calls
+
+
+def _times(
+    module: nn.Module, site: Site, call: tuple[tuple[Any, ...], dict[str, Any]],
+    device: torch.device,
+) -> dict[int, float]:  # fmt: skip
+    """The seconds of a module with each number of units of the grid left in one of its layers."""
+    args, kwargs = call
+    whole = partial(module, *args, **kwargs)
+    count = units_left(site)
+    grid = [k for k in _grid(site) if k < count]
+    (trial,) = in_turns([whole], device, 1)
+    rounds, repeats = _rounds(trial[0] * (len(grid) + len(grid) / AT_ONCE)), _repeats(trial[0])
+    base: list[float] = []
+    ratios: dict[int, float] = {}
+    for start in range(0, len(grid), AT_ONCE):
+        counts = grid[start : start + AT_ONCE]
+        copies = [_cut_copy(module, site, k) for k in counts]
+        calls = [whole, *(partial(smaller, *args, **kwargs) for smaller in copies)]
+        first, *others = in_turns(calls, device, rounds, repeats=repeats)
+        base += first
+        for k, other in zip(counts, others, strict=True):
+            ratios[k] = median(b / a for a, b in zip(first, other, strict=True))
+    seconds = median(base) if base else trial[0]
+    return {**{k: ratio * seconds for k, ratio in ratios.items()}, count: seconds}
+
+
+def _cut_copy(module: nn.Module, site: Site, units: int) -> nn.Module:
+    smaller, own = copy.deepcopy((module, site))
+    with torch.inference_mode(False):
+        cut(own, own.kept[: units * own.group])
+    return smaller
+
+
+def _grid(site: Site) -> list[int]:
+    """The numbers of units to time."""
+    count = units_left(site)
+    step = 1 if site.kind == "heads" else _multiple(count)
+    numbers = [*range(0, count, step), count]
+    if len(numbers) <= (MOST_HEADS + 1 if site.kind == "heads" else POINTS):
+        return numbers
+    return sorted({numbers[round(i * (len(numbers) - 1) / POINTS)] for i in range(POINTS + 1)})
+
+
+def _multiple(neurons: int) -> int:
+    """Only multiples of this number of neurons are offered: matrices of other widths are slow."""
+    for least, step in ((1024, 64), (512, 32), (128, 16), (32, 8)):
+        if neurons >= least:
+            return step
+    return 1
+
+
+def _at(times: Mapping[int, float], site: Site, units: int) -> float:
+    """The seconds with this number of units left, between the two nearest times.
+
+    Neurons count as the next multiple that is offered, so that nothing in between pays.
+    """
+    if not times:  # the data do not run this layer
+        return 0.0
+    count = max(times)
+    if site.kind == "neurons":
+        step = _multiple(count)
+        units = min(count, -(-units // step) * step)
+    low = max(k for k in times if k <= units)
+    high = min(k for k in times if k >= units)
+    share = 0.0 if low == high else (units - low) / (high - low)
+    return times[low] + share * (times[high] - times[low])
+
+
+def _seconds_of(call: Any, device: torch.device) -> list[float]:
+    (trial,) = in_turns([call], device, 1)
+    (times,) = in_turns([call], device, _rounds(4 * trial[0]), repeats=_repeats(trial[0]))
+    return times
+
+
+def _rounds(seconds: float) -> int:
+    """How many rounds of this length to time."""
+    return int(min(max(SECONDS / max(seconds, 1e-6), ROUNDS[0]), ROUNDS[1]))
+
+
+def _repeats(seconds: float) -> int:
+    return max(1, round(SHORTEST / max(seconds, 1e-6)))

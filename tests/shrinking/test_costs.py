@@ -1,0 +1,109 @@
+"""Counted costs are those that torch counts in a run, to the last multiply-accumulate."""
+
+from __future__ import annotations
+
+import copy
+import warnings
+from typing import Any
+
+import pytest
+import torch
+from torch.nn.attention import SDPBackend, sdpa_kernel
+from torch.utils.flop_counter import FlopCounterMode
+from transformers import BertModel
+
+from deadhead.errors import DeadheadError
+from deadhead.forward import forward
+from deadhead.heads import prune
+from deadhead.heads.discover import find_every_site, layout_of
+from deadhead.heads.verify.tiny import batch_for, tiny
+from deadhead.hub import quiet
+from deadhead.shrinking.allocate import Place, units_of
+from deadhead.shrinking.costs import Costs, costs, sample, shape_for
+
+SHAPE = (3, 12)
+FAMILIES = ("bert", "gpt2", "llama", "t5", "bart", "gpt_neox", "modernbert", "vit", "phi3", "olmo2")
+
+
+@torch.no_grad()
+def flops(model: Any, feed: dict[str, Any]) -> int:
+    counter = FlopCounterMode(display=False)
+    with sdpa_kernel(SDPBackend.MATH), counter:
+        forward(model, feed)
+    return int(counter.get_total_flops())
+
+
+def build(family: str) -> tuple[Any, dict[str, Any], Costs]:
+    with warnings.catch_warnings(), quiet():
+        warnings.simplefilter("ignore")
+        model = tiny(family)
+        batch = batch_for(model)
+        return model, batch, costs(model, find_every_site(model), batch, SHAPE)
+
+
+def without(model: Any, place: Place, count: int) -> Any:
+    """A copy of the model whose place lost its last units."""
+    units = units_of(layout_of(find_every_site(model)))[place][-count:]
+    kind, block, layer = place
+    numbers = [number for unit in units for number in unit]
+    if kind == "neurons":
+        return prune(copy.deepcopy(model), neurons={(block, layer): numbers})
+    return prune(copy.deepcopy(model), [f"{block}.{layer}.{number}" for number in numbers])
+
+
+@pytest.mark.parametrize("family", FAMILIES)
+def test_the_counts_are_those_of_a_run(family: str) -> None:
+    model, batch, counted = build(family)
+    feed = sample(model, batch, SHAPE)
+    whole = flops(model, feed)
+    assert counted.model_parameters == sum(p.numel() for p in model.parameters())
+    kinds = {place[0]: place for place in counted.macs}  # the last layer of each kind
+    assert set(kinds) == {"heads", "neurons"}
+    for place in kinds.values():
+        units = len(counted.macs[place]) - 1
+        # torch's counter cannot follow GPT-2's layers without units
+        for count in {1, units if family != "gpt2" else units - 1}:
+            small = without(model, place, count)
+            saved = counted.of(counted.macs) - counted.of(counted.macs, {place: count})
+            assert saved > 0
+            assert whole - flops(small, feed) == 2 * saved
+            saved = counted.of(counted.parameters) - counted.of(counted.parameters, {place: count})
+            left = sum(p.numel() for p in small.parameters())
+            assert counted.model_parameters - left == saved
+
+
+def test_all_layers_of_bert_are_all_matrices_but_the_pooler() -> None:
+    model, batch, _ = build("bert")
+    model = BertModel(model.config).eval()
+    counted = costs(model, find_every_site(model), batch, SHAPE)
+    pooler = SHAPE[0] * model.pooler.dense.weight.numel()
+    assert flops(model, sample(model, batch, SHAPE)) == 2 * (counted.of(counted.macs) + pooler)
+
+
+def test_shared_layers_count_as_often_as_they_run() -> None:
+    model, batch, counted = build("albert")
+    place = ("neurons", "encoder", 0)
+    small = without(model, place, 5)
+    feed = sample(model, batch, SHAPE)
+    saved = counted.macs[place][-1] - counted.macs[place][-6]
+    assert flops(model, feed) - flops(small, feed) == 2 * saved
+    once = 5 * 2 * model.config.hidden_size * SHAPE[0] * SHAPE[1]
+    assert saved == model.config.num_hidden_layers * once
+
+
+def test_the_model_is_left_as_it_was() -> None:
+    model, _, _ = build("bert")
+    assert not any(m._forward_pre_hooks or m._forward_hooks for m in model.modules())
+
+
+def test_shapes() -> None:
+    model = tiny("bert")
+    assert shape_for(model, None) == (32, 126)  # two positions to spare
+    model.config.max_position_embeddings = 512
+    assert shape_for(model, None) == (32, 128)
+    assert shape_for(model, (4, 512)) == (4, 512)
+    with pytest.raises(DeadheadError, match="at most the 512 positions of this model, got 513"):
+        shape_for(model, (4, 513))
+    for wrong in ((0, 8), "32", (1, 2, 3), (4, "many")):
+        with pytest.raises(DeadheadError, match="`on` expects examples and tokens of each"):
+            shape_for(model, wrong)  # type: ignore[arg-type]

@@ -1,0 +1,125 @@
+"""The table of times, with a clock that counts parameters instead of seconds."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable, Sequence
+from pathlib import Path
+from typing import Any
+
+import pytest
+import torch
+from transformers import BertConfig, BertModel
+
+from deadhead.heads import prune
+from deadhead.heads.discover import find_every_site
+from deadhead.heads.verify.timing import in_turns
+from deadhead.shrinking import latency as module
+from deadhead.shrinking.latency import Latency, latency, time_models
+
+SHAPE = (2, 6)
+BATCH = {"input_ids": torch.arange(5, 9)[None], "attention_mask": torch.ones(1, 4).long()}
+
+
+def build(neurons: int = 64) -> BertModel:
+    torch.manual_seed(0)
+    size = {"hidden_size": 32, "num_hidden_layers": 3, "num_attention_heads": 4}
+    config = BertConfig(vocab_size=30, intermediate_size=neurons, **size)
+    return BertModel(config, add_pooling_layer=False).eval()
+
+
+class Clock:
+    """Every parameter of a module takes a microsecond; and each call is run once, so that it can."""
+
+    def __init__(self) -> None:
+        self.calls = 0
+
+    def __call__(
+        self, calls: Sequence[Callable[[], Any]], device: Any, rounds: int, *, repeats: int = 1
+    ) -> list[list[float]]:
+        times = []
+        for call in calls:
+            self.calls += 1
+            call()
+            timed = call.func if isinstance(call.func, torch.nn.Module) else call.args[0]  # type: ignore[attr-defined]
+            times.append([1e-6 * sum(p.numel() for p in timed.parameters())] * rounds)
+        return times
+
+
+@pytest.fixture
+def clock(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Clock:
+    clock = Clock()
+    monkeypatch.setattr(module, "in_turns", clock)
+    monkeypatch.setenv("DEADHEAD_CACHE", str(tmp_path))
+    return clock
+
+
+def measured(model: Any, shape: tuple[int, int] = SHAPE) -> Latency:
+    return latency(model, find_every_site(model), BATCH, shape)
+
+
+def test_times_of_the_table_are_those_of_the_pruned_model(clock: Clock) -> None:
+    model = build()
+    table = measured(model)
+    assert set(map(len, table.layers.values())) == {5, 65}
+    heads = [f"encoder.0.{i}" for i in range(4)] + ["encoder.2.1"]
+    neurons = {("encoder", 1): range(16), ("encoder", 2): range(64)}
+    removed = {("heads", "encoder", 0): 4, ("heads", "encoder", 2): 1}
+    removed |= {("neurons", "encoder", 1): 16, ("neurons", "encoder", 2): 64}
+    predicted = table.after(removed)
+    whole = 1e-6 * sum(p.numel() for p in model.parameters())
+    small = 1e-6 * sum(p.numel() for p in prune(model, heads, neurons=neurons).parameters())
+    assert table.whole == pytest.approx(whole)
+    assert small < 0.8 * whole
+    assert predicted == pytest.approx(small)
+
+
+def test_only_multiples_of_neurons_pay(clock: Clock) -> None:
+    times = measured(build()).layers["neurons", "encoder", 0]
+    assert len(set(times)) == 9  # 0, 8, ..., 64
+    assert times[57:] == [times[64]] * 8
+    assert times[56] < times[57]
+
+
+def test_the_table_is_kept(clock: Clock, tmp_path: Path) -> None:
+    first = measured(build())
+    calls = clock.calls
+    assert measured(build()) == first
+    assert clock.calls == calls  # nothing was timed again
+    (file,) = (tmp_path / "latency").glob("*.json")
+    assert json.loads(file.read_text())["key"]["on"] == [2, 6]
+    measured(build(), (2, 7))
+    measured(build(neurons=32))
+    measured(prune(build(), ["encoder.0.1"]))
+    assert len(list((tmp_path / "latency").glob("*.json"))) == 4
+    file.write_text("{")
+    calls = clock.calls
+    assert measured(build()) == first
+    assert clock.calls > calls
+
+
+def test_the_model_is_left_as_it_was(clock: Clock) -> None:
+    model = build()
+    before = {name: tensor.clone() for name, tensor in model.state_dict().items()}
+    measured(model)
+    after = model.state_dict()
+    assert before.keys() == after.keys()
+    assert all(torch.equal(before[name], after[name]) for name in before)
+    assert not any(m._forward_pre_hooks or m._forward_hooks for m in model.modules())
+
+
+def test_two_models_are_timed_in_turns(clock: Clock) -> None:
+    whole = build()
+    small = prune(build(), ["encoder.0.1"])
+    times = time_models([whole, small], BATCH, SHAPE)
+    counts = [sum(p.numel() for p in model.parameters()) for model in (whole, small)]
+    assert times == pytest.approx([1e-6 * count for count in counts])
+
+
+def test_turns() -> None:
+    order: list[int] = []
+    calls = [lambda: order.append(0), lambda: order.append(1)]
+    times = in_turns(calls, torch.device("cpu"), 3, repeats=2)
+    assert [len(own) for own in times] == [3, 3]
+    assert order == [0, 0, 1, 1] * 5  # two rounds to warm up
+    assert min(min(own) for own in times) > 0
