@@ -31,7 +31,7 @@ def extras() -> dict[str, set[str]]:
         "project"
     ]
     return {
-        extra: {re.match(r"[\w.-]+", one).group() for one in names}  # type: ignore[union-attr]
+        extra: {re.match(r"[\w.-]+", requirement).group() for requirement in names}  # type: ignore[union-attr]
         for extra, names in project["optional-dependencies"].items()
     }
 

@@ -118,7 +118,7 @@ def test_thousands_of_numbers_are_pinned(pinned: Any) -> None:
     tables = [table for page in pages for table in page["tables"]]
     cells = [cell for table in tables for row in table["cells"] for cell in row]
     rows = [row for page in pages for figure in page["figures"] for row in figure["rows"]]
-    assert {name: sum(count(one[name]) for one in archives) for name in SECTIONS} == {
+    assert {name: sum(count(archive[name]) for archive in archives) for name in SECTIONS} == {
         "scores": 32_808,
         "searches": 12_660,
         "frame": 1_334,

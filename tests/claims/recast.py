@@ -23,9 +23,11 @@ def recast(
 ) -> Evidence:
     """The same numbers, found on other models or tasks."""
 
-    def other(one: Any) -> Any:
+    def other(entry: Any) -> Any:
         return replace(
-            one, model=models.get(one.model, one.model), task=tasks.get(one.task, one.task)
+            entry,
+            model=models.get(entry.model, entry.model),
+            task=tasks.get(entry.task, entry.task),
         )
 
     return replace(evidence, **{part: tuple(map(other, getattr(evidence, part))) for part in PARTS})

@@ -64,13 +64,13 @@ def test_command(tmp_path: Path) -> None:
         "not tested here 0, not enough data 0." in result.output
     )
     message = json.loads(runner.invoke(app, ["claims", str(folder), "--json"]).output)
-    assert [one["id"] for one in message] == ["W9", "W10", "W11", "W12", "W13"]
+    assert [claim["id"] for claim in message] == ["W9", "W10", "W11", "W12", "W13"]
     assert message[2]["verdict"] == "holds"
     assert len(message[2]["trials"]) == message[2]["records"] == 12
     printed = json.loads(
         runner.invoke(app, ["claims", "--published", "--paper", "weak-link", "--json"]).output
     )
-    assert {one["id"] for one in printed if one["verdict"] == "does not hold"} == {
+    assert {claim["id"] for claim in printed if claim["verdict"] == "does not hold"} == {
         "W3b",
         "W5",
         "W10",

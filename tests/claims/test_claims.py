@@ -143,9 +143,9 @@ def test_two_models_are_not_repeats_of_one() -> None:
 
 def test_too_few_layers_to_show_a_pattern() -> None:
     """Chance puts five layers in order in 2 of 120 cases: clear for one run, but not for four."""
-    one = weights(1, 2, 3, 4, 5, remove="random 10")
-    assert CLAIMS["W16"].on(one).verdict == FAILS
-    assert CLAIMS["W16"].on(one + one + one + one).verdict == OPEN
+    evidence = weights(1, 2, 3, 4, 5, remove="random 10")
+    assert CLAIMS["W16"].on(evidence).verdict == FAILS
+    assert CLAIMS["W16"].on(evidence + evidence + evidence + evidence).verdict == OPEN
 
 
 def test_what_has_not_moved_since_the_first_epoch_is_whole_after_it() -> None:

@@ -24,7 +24,7 @@ def test_a_whole_run_is_enough_for_every_claim_of_its_recipe(
             kinds, 0.01 * len({*one, *other}) + 0.001 * ord(other[0])
         ),
     )
-    ids = {claim.id for one in load(name).data["claims"] for claim in named(one)}
+    ids = {claim.id for entry in load(name).data["claims"] for claim in named(entry)}
     verdicts = {v.id: v for v in check(complete(name, tmp_path / "s"))}
     assert ids <= set(verdicts)
     assert not [verdicts[claim] for claim in sorted(ids) if not verdicts[claim].judged]

@@ -31,8 +31,10 @@ def test_the_counts_in_the_text_are_those_of_the_table() -> None:
     named = {
         name
         for name in re.findall(r"[WMC][\w-]*\w", paragraph)
-        if name in CLAIMS or any(one.startswith(f"{name}-") for one in CLAIMS)
+        if name in CLAIMS or any(claim.startswith(f"{name}-") for claim in CLAIMS)
     }
-    assert all(any(one == name or one.startswith(f"{name}-") for name in named) for one in wrong)
+    assert all(
+        any(claim == name or claim.startswith(f"{name}-") for name in named) for claim in wrong
+    )
     assert len(wrong) == 12 + 10
     assert f"{sum(claim.paper != 'luck' for claim in CLAIMS.values())} of them" in PAGE

@@ -199,10 +199,10 @@ def test_measures_and_rankings(tmp_path: Path) -> None:
         "ranking": {"method": "gradient", "languages": ["en"], "scores": {"encoder.0.0": 0.5}}
     }
     cells = [{"labels": {"seed": seed}, "details": ranking} for seed in (0, 1)]
-    (one,) = measured(
+    (ranked,) = measured(
         [study(tmp_path / "r", {**FIXED, "task": "slots-atis"}, cells, ["finetune", "rank"])]
     ).rankings
-    assert (one.language, one.task, one.method, dict(one.scores)) == (
+    assert (ranked.language, ranked.task, ranked.method, dict(ranked.scores)) == (
         "en",
         "slots",
         "gradient",

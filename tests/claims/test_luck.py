@@ -76,7 +76,7 @@ def test_dice_make_the_papers_counts_and_no_claim_on_luck() -> None:
     }
     assert verdicts["C-count-POS"].verdict == UNSHOWN
     assert {
-        name: one.verdict for name, one in verdicts.items() if name.startswith("L-")
+        name: verdict.verdict for name, verdict in verdicts.items() if name.startswith("L-")
     } == dict.fromkeys(("L-seeds", "L-random", "L-highest", "L-count-POS"), UNSHOWN)
     assert (
         verdicts["C-rand-vs-low"].verdict == UNSHOWN
@@ -98,8 +98,8 @@ def means(low: float, seeds: float | None) -> Evidence:
 def test_a_mean_gain_is_luck_only_where_unpruned_seeds_gain_as_much() -> None:
     name = "C-mean-POS-mbert-cross-lingual"
     verdicts = {seeds: CLAIMS[name].on(means(0.91, seeds)) for seeds in (0.95, 0.5, None)}
-    assert {one.verdict for one in verdicts.values()} == {HOLDS}
-    assert {seeds: one.follows for seeds, one in verdicts.items()} == {
+    assert {verdict.verdict for verdict in verdicts.values()} == {HOLDS}
+    assert {seeds: verdict.follows for seeds, verdict in verdicts.items()} == {
         0.95: LUCKY,
         0.5: "",
         None: "",
@@ -135,7 +135,9 @@ def test_ec_that_is_best_as_often_as_its_trials_are_more_is_luck() -> None:
 def at_best(*ks: float, **more: Any) -> Evidence:
     results = zip(ks, means(1.0, None).searches, strict=False)
     return Evidence(
-        searches=tuple(replace(one, arms={"lowest": arm(1.0, k, **more)}) for k, one in results)
+        searches=tuple(
+            replace(search, arms={"lowest": arm(1.0, k, **more)}) for k, search in results
+        )
     )
 
 

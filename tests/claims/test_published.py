@@ -144,7 +144,7 @@ def test_the_command_tells_apart_how_claims_fail() -> None:
     )
     assert [part.count("│ does not hold") for part in parts[1:5]] == [12, 10, 1, 0]
     stored = json.loads(CliRunner().invoke(app, ["claims", "--published", "--json"]).output)
-    assert {one["id"] for one in stored if one["follows"] == "follows in part"} == set(PARTLY)
+    assert {claim["id"] for claim in stored if claim["follows"] == "follows in part"} == set(PARTLY)
     table = CliRunner().invoke(app, ["claims", "--published", "--markdown"]).output
     assert [table.count(f"**does not hold**: {how} |") for how in (NO, IN_PART, LUCKY)] == [
         12,

@@ -271,8 +271,9 @@ def test_draws_that_scatter_show_no_number() -> None:
 
 
 def test_a_single_language_pair_shows_no_bound_for_all() -> None:
-    one = bleu(s75=29.1)
-    assert CLAIMS["W2"].on(one).verdict == HOLDS
+    evidence = bleu(s75=29.1)
+    assert CLAIMS["W2"].on(evidence).verdict == HOLDS
     assert (
-        CLAIMS["W2"].on(facts(*(f for f in one.scores if f.target == "en-de"))).verdict == UNSHOWN
+        CLAIMS["W2"].on(facts(*(f for f in evidence.scores if f.target == "en-de"))).verdict
+        == UNSHOWN
     )

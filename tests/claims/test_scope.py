@@ -188,8 +188,8 @@ def test_neither_of_two_models_of_a_paper_stands_in_for_the_other() -> None:
 def test_a_comparison_with_xlmr_needs_both() -> None:
     for case in CASES["C-xlmr-POS-cross-lingual"]:
         ours, theirs = (
-            CLAIMS["C-xlmr-POS-cross-lingual"].on(one)
-            for one in (recast(case, {MBERT: MINE}), case)
+            CLAIMS["C-xlmr-POS-cross-lingual"].on(evidence)
+            for evidence in (recast(case, {MBERT: MINE}), case)
         )
         assert ours.verdict == UNTESTED
         assert ours.numbers.startswith("about mBERT, against XLM-R; this study has ")
@@ -233,8 +233,8 @@ def test_without_a_bert_of_its_own_a_study_of_mbert_has_the_printed_one() -> Non
 
 def test_one_of_two_models_is_named() -> None:
     """A count over both models, judged on one of them."""
-    one = gains([1.0] * 11 + [-1.0])
-    verdict = CLAIMS["C-count-POS"].on(one)
+    evidence = gains([1.0] * 11 + [-1.0])
+    verdict = CLAIMS["C-count-POS"].on(evidence)
     assert (
         verdict.numbers == f"on {MBERT} of mBERT and XLM-R: 11 of 12 pairs gain (stated: 88 of 96)"
     )

@@ -52,8 +52,8 @@ def test_one_task_in_two_languages_is_two_cases() -> None:
 
 def test_claims_that_name_their_tasks_are_judged_on_those_alone() -> None:
     holds, fails = CASES["W10"]
-    one = CLAIMS["W10"].on(Evidence(scores=tuple(f for f in holds.scores if f.task == "sst2")))
-    assert (one.verdict, one.numbers) == (
+    verdict = CLAIMS["W10"].on(Evidence(scores=tuple(f for f in holds.scores if f.task == "sst2")))
+    assert (verdict.verdict, verdict.numbers) == (
         UNSHOWN,
         "on sst2 of qnli and sst2: extra loss of the middle: sst2 3.00",
     )
@@ -246,11 +246,11 @@ def test_a_study_of_ones_own(tmp_path: Path) -> None:
     folder = study(
         tmp_path / "s",
         fixed,
-        [cell(*one) for one in left.items()],
+        [cell(*pair) for pair in left.items()],
         ["prune", "finetune", "evaluate"],
     )
     verdicts = {v.id: v for v in check(folder) if v.verdict != OPEN}
-    assert {name for name, one in verdicts.items() if one.judged} == {"W7"}
+    assert {name for name, verdict in verdicts.items() if verdict.judged} == {"W7"}
     assert {verdicts[name].verdict for name in ("W6", "M4", "M5", "M9", "M11")} == {UNTESTED}
     mine = "this study has mini-mbert on mine; on mini-mbert, not"
     assert (
@@ -260,4 +260,7 @@ def test_a_study_of_ones_own(tmp_path: Path) -> None:
     assert verdicts["M11"].numbers.startswith(
         f"about mBERT on XNLI; {mine} mBERT; on mine, not XNLI: the bottom matters more in 11 of 11"
     )
-    assert all("mini-mbert" in one.numbers and "mine" in one.numbers for one in verdicts.values())
+    assert all(
+        "mini-mbert" in verdict.numbers and "mine" in verdict.numbers
+        for verdict in verdicts.values()
+    )

@@ -59,7 +59,9 @@ def test_demo(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     by_rank = again["tables"][0]
     assert [row[0] for row in by_rank["rows"]] == ["none", "lowest 20 heads", "random 50 %"]
     full = next(
-        one for one in summaries(tmp_path / "deadhead-demo").values() if "remove" not in one.trial
+        summary
+        for summary in summaries(tmp_path / "deadhead-demo").values()
+        if "remove" not in summary.trial
     )
     assert by_rank["cells"][0][1]["ours"] == pytest.approx(
         100 * full.metrics["de/test/micro_f1"], abs=1e-4

@@ -106,10 +106,10 @@ def test_scores_and_differences_carry_their_uncertainty(taggers: Path) -> None:
     less, more = (str(taggers / name) for name in ("less", "more"))
     for model in (less, more):
         for lang in ("en", "de"):
-            one = printed["intervals"][model][lang]
-            assert one["value"] == printed["scores"][model][lang]["accuracy"]
-            assert one["low"] <= one["value"] <= one["high"]
-            assert one["low"] < one["high"]
+            interval = printed["intervals"][model][lang]
+            assert interval["value"] == printed["scores"][model][lang]["accuracy"]
+            assert interval["low"] <= interval["value"] <= interval["high"]
+            assert interval["low"] < interval["high"]
     assert list(printed["differences"]) == [more]
     gain = printed["differences"][more]["mean"]
     assert gain["value"] == pytest.approx(
@@ -143,8 +143,10 @@ def test_fewer_examples_are_less_sure(taggers: Path) -> None:
     assert printed["examples"] == {"en": 10, "de": 10}
     whole = json.loads(message(*arguments(taggers, "--json")))
     widths = [
-        one["high"] - one["low"]
-        for one in (facts["intervals"][str(taggers / "less")]["mean"] for facts in (printed, whole))
+        interval["high"] - interval["low"]
+        for interval in (
+            facts["intervals"][str(taggers / "less")]["mean"] for facts in (printed, whole)
+        )
     ]
     assert widths[0] > widths[1]
 

@@ -124,7 +124,7 @@ def test_batches_of_texts_are_those_of_the_tokenizer() -> None:
     ]
     built = text_batches(texts, tokenizer, size=3, max_length=8)
     assert built.examples == 8 == sum(len(batch["input_ids"]) for batch in built.batches)
-    want = sorted(tokenizer(*one, truncation=True, max_length=8)["input_ids"] for one in texts)
+    want = sorted(tokenizer(*parts, truncation=True, max_length=8)["input_ids"] for parts in texts)
     got = sorted(
         row[mask.bool()].tolist()
         for batch in built.batches
@@ -133,6 +133,6 @@ def test_batches_of_texts_are_those_of_the_tokenizer() -> None:
     assert got == want
     assert (
         built.notes["texts cut off"]
-        == sum(len(tokenizer(*one)["input_ids"]) > 8 for one in texts)
+        == sum(len(tokenizer(*parts)["input_ids"]) > 8 for parts in texts)
         > 0
     )

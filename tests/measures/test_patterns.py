@@ -44,19 +44,19 @@ def planted() -> Any:
         deviation = math.sqrt(mean - mean**2 + block.ln_1.eps)
         block.ln_1.weight.fill_(deviation)
         block.ln_1.bias.fill_(mean)
-    one = torch.eye(PLACES).double()
+    identity = torch.eye(PLACES).double()
     first, second = (block.attn for block in model.transformer.h)
-    reads(first, 0, "q", PLACE, one)
-    reads(first, 0, "k", PLACE, SHARP * one.roll(1, 1))  # the key of place j is j + 1
-    reads(first, 0, "v", TOKEN, one)
-    first.c_proj.weight[:PLACES, BEFORE] = one
-    first.c_attn.bias[columns("q", 1, 0)] = SHARP * one[0]
-    reads(first, 1, "k", PLACE, one)
+    reads(first, 0, "q", PLACE, identity)
+    reads(first, 0, "k", PLACE, SHARP * identity.roll(1, 1))  # the key of place j is j + 1
+    reads(first, 0, "v", TOKEN, identity)
+    first.c_proj.weight[:PLACES, BEFORE] = identity
+    first.c_attn.bias[columns("q", 1, 0)] = SHARP * identity[0]
+    reads(first, 1, "k", PLACE, identity)
     for role, sign in (("q", 1.0), ("k", -2.0)):  # the same token, but not the same place
-        reads(first, 2, role, TOKEN, math.sqrt(SHARP) * one)
-        reads(first, 2, role, PLACE, math.sqrt(SHARP) * sign * one, offset=PLACES)
-    reads(second, 2, "q", TOKEN, SHARP * one)
-    reads(second, 2, "k", BEFORE, one)
+        reads(first, 2, role, TOKEN, math.sqrt(SHARP) * identity)
+        reads(first, 2, role, PLACE, math.sqrt(SHARP) * sign * identity, offset=PLACES)
+    reads(second, 2, "q", TOKEN, SHARP * identity)
+    reads(second, 2, "k", BEFORE, identity)
     return model
 
 

@@ -93,17 +93,17 @@ NAMES = re.compile(r"(?:(?:micro|macro|span|slot|chunk) )?F1|accuracy|BLEU", re.
 def test_titles_name_no_other_metric_than_is_shown(name: str | Path) -> None:
     recipe = load(name)
     tasks = {str(trial.get("task")) for trial in recipe.trials}
-    for one in (*recipe.data.get("tables", ()), *recipe.data.get("figures", ())):
-        only = (one.get("where") or {}).get("task") or tasks
+    for spec in (*recipe.data.get("tables", ()), *recipe.data.get("figures", ())):
+        only = (spec.get("where") or {}).get("task") or tasks
         metrics = {
             metric_words(task_of(task).metric)
             for task in ({only} if isinstance(only, str) else only)
         }
         names = {
             text if text == "BLEU" else text[0].lower() + text[1:]
-            for text in NAMES.findall(one["title"])
+            for text in NAMES.findall(spec["title"])
         }
-        assert names <= (metrics if len(metrics) == 1 else set()), one["title"]
+        assert names <= (metrics if len(metrics) == 1 else set()), spec["title"]
 
 
 STEPS = "steps: [prune, finetune, evaluate]\n"

@@ -13,6 +13,9 @@ CHROMIUM = (
     shutil.which("chromium") or shutil.which("google-chrome") or shutil.which("chromium-browser")
 )
 DRIVER = shutil.which("chromedriver")
+# keys by the code points of WebDriver
+UP, DOWN, LEFT, RIGHT = "\ue013", "\ue015", "\ue012", "\ue014"
+END, ENTER, TAB, ESCAPE = "\ue010", "\ue007", "\ue004", "\ue00c"
 
 
 def missing() -> bool:
@@ -46,6 +49,11 @@ def start(profile: Path, size: tuple[int, int] = (1360, 900)) -> Any:
     return webdriver.Chrome(options=options, service=Service(str(DRIVER)))
 
 
+def as_printed(value: float | None, digits: int = 1) -> str:
+    """A number as the page prints it."""
+    return "–" if value is None else f"{value:.{digits}f}".replace("-", "−")
+
+
 class Page:
     """A page in the browser, asked through its document."""
 
@@ -55,7 +63,7 @@ class Page:
     def open(self, address: str) -> Page:
         self.driver.get(
             "about:blank"
-        )  # so that an address that differs only after # is loaded anew
+        )  # so that an address that differs only after # is loaded again
         self.driver.get_log("browser")
         self.driver.get(address)
         self.until("return document.documentElement.dataset.ready === 'yes'")
@@ -80,7 +88,7 @@ class Page:
 
     def texts(self, selector: str) -> list[str]:
         return self.run(
-            "return [...document.querySelectorAll(arguments[0])].map((one) => one.textContent)",
+            "return [...document.querySelectorAll(arguments[0])].map((node) => node.textContent)",
             selector,
         )
 

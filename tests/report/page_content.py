@@ -30,15 +30,17 @@ def made_content(name: str = "a study made by hand", hostile: str = "") -> dict[
         }
         for number, (remove, seed) in enumerate((r, s) for r in removals for s in range(SEEDS))
     ]
-    for one in trials:
-        one["state"] = "done"
+    for trial in trials:
+        trial["state"] = "done"
     trials[4]["state"], trials[-1]["state"], trials[-1]["score"], trials[4]["score"] = (
         "failed",
         "left",
         None,
         None,
     )
-    records = {one["id"]: _record(one, rng, hostile) for one in trials if one["state"] != "left"}
+    records = {
+        trial["id"]: _record(trial, rng, hostile) for trial in trials if trial["state"] != "left"
+    }
     return {
         "format": 1,
         "name": name + hostile,

@@ -73,11 +73,11 @@ def test_the_list_of_trials_has_each_once(tmp_path: Path) -> None:
     trials = [
         dict(zip(data["trials"]["fields"], row, strict=True)) for row in data["trials"]["rows"]
     ]
-    assert len(trials) == len({one["id"] for one in trials}) == 8  # 12 cells
+    assert len(trials) == len({trial["id"] for trial in trials}) == 8  # 12 cells
     pruned = next(
-        one
-        for one in trials
-        if (one["task"], one["remove"], one["draw"]) == ("mnli", "random 50 %", 1)
+        trial
+        for trial in trials
+        if (trial["task"], trial["remove"], trial["draw"]) == ("mnli", "random 50 %", 1)
     )
     assert (
         pruned["score"],
@@ -101,13 +101,17 @@ def test_heads_know_what_happened_when_they_went(tmp_path: Path) -> None:
         data["heads"][HEADS[2]]["effect"] == {}
     )  # gone in every draw: there is nothing to compare with
     assert data["heads"][HEADS[7]]["removed"] == 0
-    whole = next(one for one in data["maps"] if one["what"] == "removed" and one["trial"] is None)
+    whole = next(
+        head_map
+        for head_map in data["maps"]
+        if head_map["what"] == "removed" and head_map["trial"] is None
+    )
     assert whole["scores"] == {HEADS[i]: count for i, count in enumerate((2, 4, 6, 6, 4, 2))}
 
 
 def test_rankings_are_maps_and_scores_of_heads(tmp_path: Path) -> None:
     data = content(study(tmp_path, SEARCH, searched))
-    (ranking,) = [one for one in data["maps"] if one["what"] == "ranking"]
+    (ranking,) = [head_map for head_map in data["maps"] if head_map["what"] == "ranking"]
     assert ranking["title"] == "Ranking: gradient, en"
     assert ranking["scores"] == {head: float(i) for i, head in enumerate(HEADS)}
     assert data["heads"][HEADS[3]]["rankings"] == {"gradient, en": 3.0}
@@ -124,7 +128,7 @@ def test_measures_are_maps(tmp_path: Path) -> None:
     assert data["heads"][HEADS[1]]["measures"]["entropy"] == {"before": 1.5, "after": 2.0}
     assert data["heads"][HEADS[0]]["measures"] == {"entropy": {"before": 1.5}}
     assert data["heads"][HEADS[1]]["measures"]["weights"] == {"after": 0.001}
-    assert {"entropy", "weights"} <= {one["what"] for one in data["maps"]}
+    assert {"entropy", "weights"} <= {head_map["what"] for head_map in data["maps"]}
 
 
 def test_a_measure_of_several_maps_has_each_of_them(tmp_path: Path) -> None:
@@ -138,7 +142,7 @@ def test_a_measure_of_several_maps_has_each_of_them(tmp_path: Path) -> None:
         "patterns.induction": {"after": 0.75},
     }
     assert HEADS[2] not in data["maps"][0]["scores"]
-    titles = {one["title"].partition(":")[0] for one in data["maps"]}
+    titles = {head_map["title"].partition(":")[0] for head_map in data["maps"]}
     assert {
         "Attention to the first token after training",
         "Attention to the token after the earlier copy after training",
@@ -156,7 +160,7 @@ def test_failed_trials_show_their_error(tmp_path: Path) -> None:
         )
 
     data = content(study(tmp_path, DRAWN, failing))
-    errors = [one["error"] for one in data["records"].values() if one["error"]]
+    errors = [record["error"] for record in data["records"].values() if record["error"]]
     assert errors == ["Traceback\nValueError: <b>boom</b>"] * 2
     assert (data["progress"]["failed"], data["progress"]["done"]) == (2, 6)
     assert data["findings"][0].startswith("So far, with 6 of 8 trials done: ")
@@ -263,7 +267,7 @@ def test_samples_show_errors_word_by_word(tmp_path: Path) -> None:
         False
     ] + [True] * (len(data.rows[0].texts) - 1)
     assert (sample[0]["lang"], sample[0]["split"], sample[0]["errors"]) == ("ar", "test", 1)
-    assert [one["errors"] for one in sample[1:]] == [0] * (len(sample) - 1)
+    assert [example["errors"] for example in sample[1:]] == [0] * (len(sample) - 1)
 
 
 def test_samples_of_other_data_show_only_labels(tmp_path: Path) -> None:
@@ -275,7 +279,10 @@ def test_samples_of_other_data_show_only_labels(tmp_path: Path) -> None:
         fingerprint="another",
     )["sample"]
     assert sample
-    assert all("tokens" not in one and one["gold"] is None and one["predicted"] for one in sample)
+    assert all(
+        "tokens" not in example and example["gold"] is None and example["predicted"]
+        for example in sample
+    )
 
 
 def test_samples_are_not_read_through_a_link(tmp_path: Path) -> None:
@@ -302,8 +309,8 @@ def test_samples_of_pairs_of_texts(tmp_path: Path) -> None:
     data = load_data("xnli", "de", "test", root="world")
     sample = sampled(tmp_path, "xnli", "de", lambda data: [0] * len(data.rows))["sample"]
     by_text = {(row.texts[0], row.texts[1]): row.labels[0] for row in data.rows}
-    assert all(by_text[one["text"], one["second"]] == one["gold"] for one in sample)
-    assert {one["predicted"] for one in sample} == {data.labels[0]}
-    assert [one["errors"] for one in sample] == sorted(
-        (one["errors"] for one in sample), reverse=True
+    assert all(by_text[example["text"], example["second"]] == example["gold"] for example in sample)
+    assert {example["predicted"] for example in sample} == {data.labels[0]}
+    assert [example["errors"] for example in sample] == sorted(
+        (example["errors"] for example in sample), reverse=True
     )

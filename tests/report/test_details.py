@@ -63,7 +63,7 @@ def test_a_cell_lists_its_own_language_with_seeds(tmp_path: Path) -> None:
     numbers = drops["cells"][1][drops["columns"].index(["zh"])]["numbers"]
     base = fmean(CHINESE)
     assert [value for value, *_ in numbers] == pytest.approx(
-        [100 * (base - one + 0.1) / base for one in CHINESE], abs=1e-3
+        [100 * (base - score + 0.1) / base for score in CHINESE], abs=1e-3
     )
     for table in (scores, means, drops):
         for *_, cell in whole(table):

@@ -56,8 +56,8 @@ def data(tmp_path: Path) -> dict[str, Any]:
 
 def test_in_tables(data: Mapping[str, Any]) -> None:
     scores, strategies = (
-        {row[0]: cells[0] for row, cells in zip(one["rows"], one["cells"], strict=True)}
-        for one in data["tables"]
+        {row[0]: cells[0] for row, cells in zip(table["rows"], table["cells"], strict=True)}
+        for table in data["tables"]
     )
     for full in (scores["none"], strategies["none"]):
         assert (full["ours"], full["n"], full["records"]) == (pytest.approx(70), 3, 3)

@@ -48,14 +48,14 @@ def test_csv_has_every_number(tmp_path: Path) -> None:
         (row["remove"], row["task"]): row for row in csv.DictReader(io.StringIO(to_csv(scores)))
     }
     assert len(rows) == 4
-    one = rows["random 50 %", "mnli"]
-    assert (float(one["ours"]), float(one["published"]), float(one["difference"]), one["n"]) == (
+    row = rows["random 50 %", "mnli"]
+    assert (float(row["ours"]), float(row["published"]), float(row["difference"]), row["n"]) == (
         72,
         82,
         -10,
         "3",
     )
-    assert (one["state"], one["p"], one["mark"], rows["none", "sst2"]["published"]) == (
+    assert (row["state"], row["p"], row["mark"], rows["none", "sst2"]["published"]) == (
         "done",
         "",
         "",

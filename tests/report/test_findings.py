@@ -34,8 +34,8 @@ def outcome(trial: Trial, labels: Mapping[str, Any]) -> Record:
     name = " ".join(map(str, next(iter(remove.items())))) if remove else "none"
     noise = 0.004 * ((7 * trial.get("seed") + len(name)) % 5)
     scores = {
-        f"{one}/test/micro_f1": 0.8 + gain / 100 + noise
-        for one, gain in zip(("en", "es", "ar"), GAINS[name], strict=True)
+        f"{language}/test/micro_f1": 0.8 + gain / 100 + noise
+        for language, gain in zip(("en", "es", "ar"), GAINS[name], strict=True)
     }
     removed = {"random 50": 4, "random 90": 6}.get(name, 4) if remove else 0
     return Record(

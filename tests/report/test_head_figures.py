@@ -62,7 +62,7 @@ def test_a_recipe_without_figures_gets_fitting_ones_that_can_be_drawn(
 ) -> None:
     charts = figures(study(tmp_path, recipe, outcome))
     assert charts
-    assert len({one["id"] for one in charts}) == len(charts)
+    assert len({chart["id"] for chart in charts}) == len(charts)
     for figure in charts:
         valid(figure["spec"])
 
@@ -115,10 +115,10 @@ def test_learning_curves_are_of_the_last_training(tmp_path: Path) -> None:
 
     rows = values(only(tmp_path, "{title: Learning, kind: epochs}", DRAWN, trained))
     assert {row["x"] for row in rows} == {1.0, 2.0}  # not the epoch of step 1
-    one = next(
+    point = next(
         row for row in rows if (row["panel"], row["line"], row["x"]) == ("mnli", "random 50 %", 2.0)
     )
-    assert (one["y"], one["low"], one["high"], one["n"]) == (1.0, 0.5, 1.5, 3)
+    assert (point["y"], point["low"], point["high"], point["n"]) == (1.0, 0.5, 1.5, 3)
 
 
 def test_seconds_are_in_no_figure(tmp_path: Path) -> None:
@@ -148,8 +148,8 @@ axes: {remove: [none, {random: [50, 90]}], seed: [0, 1]}
 
 def in_nine_languages(trial: Trial, labels: Mapping[str, Any]) -> Record:
     scores = {
-        f"{one}/test/micro_f1": 0.9 - 0.05 * n - 0.01 * trial.get("seed")
-        for n, one in enumerate(trial.get("targets"))
+        f"{language}/test/micro_f1": 0.9 - 0.05 * n - 0.01 * trial.get("seed")
+        for n, language in enumerate(trial.get("targets"))
     }
     return Record(trial=trial, state="done", removed=(), metrics=scores, cost={})
 

@@ -49,8 +49,8 @@ def test_the_policy_names_every_script_by_its_hash_and_allows_no_other():
     scripts = re.findall(r"<script>(.*?)</script>", whole, re.DOTALL)
     assert len(scripts) == 2  # Vega and ours
     hashes = {
-        f"'sha256-{base64.b64encode(hashlib.sha256(one.encode()).digest()).decode()}'"
-        for one in scripts
+        f"'sha256-{base64.b64encode(hashlib.sha256(script.encode()).digest()).decode()}'"
+        for script in scripts
     }
     assert set(re.search(r"script-src ([^;]+)", policy)[1].split()) == hashes
     assert "unsafe" not in policy

@@ -34,8 +34,8 @@ def test_charts_and_navigation_fit_every_screen(page: Page, drawn: Drawn, size: 
     data = made_content()
     lines = [f"l{n}" for n in range(panels)]
     values = [
-        {"x": x, "y": 70 + x, "low": 69 + x, "high": 72 + x, "line": one, "panel": "", "n": 3}
-        for one in lines
+        {"x": x, "y": 70 + x, "low": 69 + x, "high": 72 + x, "line": line, "panel": "", "n": 3}
+        for line in lines
         for x in range(5)
     ]
     options = {
@@ -47,11 +47,11 @@ def test_charts_and_navigation_fit_every_screen(page: Page, drawn: Drawn, size: 
     }
     data["figures"] = [
         {
-            **one,
+            **figure,
             "kind": "curve",
             "spec": curves(values, "Curves", lines=lines, panels=[""], **options),
         }
-        for one in data["figures"]
+        for figure in data["figures"]
     ]
     width, height = SIZES[size]
     shape = {"width": width, "height": height, "deviceScaleFactor": 1, "mobile": width < 500}
@@ -59,7 +59,7 @@ def test_charts_and_navigation_fit_every_screen(page: Page, drawn: Drawn, size: 
     try:
         page.open(drawn(data))
         assert page.run("return document.documentElement.scrollWidth") <= width
-        over = "[...document.querySelectorAll('.plot')].filter((one) => one.querySelector('svg').clientWidth > one.clientWidth + 1).length"
+        over = "[...document.querySelectorAll('.plot')].filter((plot) => plot.querySelector('svg').clientWidth > plot.clientWidth + 1).length"
         assert page.run(f"return {over}") == 0
         assert (
             page.run("return [...document.querySelectorAll('.plot.fit')].length") == 0
@@ -70,9 +70,9 @@ def test_charts_and_navigation_fit_every_screen(page: Page, drawn: Drawn, size: 
         assert len(boxes) == 6
         assert all(left >= 0 and right <= width for left, right in boxes)
         if panels > 1:  # two in a row on a phone, three on a desk
-            names = "[...document.querySelectorAll('#top .plot text')].filter((one) => /^l[0-9]$/.test(one.textContent))"
+            names = "[...document.querySelectorAll('#top .plot text')].filter((text) => /^l[0-9]$/.test(text.textContent))"
             rows = page.run(
-                f"return new Set({names}.map((one) => Math.round(one.getBoundingClientRect().top / 20))).size"
+                f"return new Set({names}.map((text) => Math.round(text.getBoundingClientRect().top / 20))).size"
             )
             assert rows == {"phone": 5, "small phone": 5, "tablet": 3, "desk": 3}[size]
         picture = page.run(

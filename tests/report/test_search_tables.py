@@ -145,7 +145,9 @@ def test_a_search_beside_its_controls(tmp_path: Path) -> None:
     assert by["gain of seeds"]["ours"] == pytest.approx(5)
     assert by["gain of random"]["ours"] == pytest.approx(-4)
     assert "gain of highest" not in by
-    theirs = {name: one["published"] for name, one in by.items() if one["published"] is not None}
+    theirs = {
+        name: entry["published"] for name, entry in by.items() if entry["published"] is not None
+    }
     assert theirs == {"unpruned": 50.0, "best of k": 52.5, "gain": 2.5, "gain of random": -1.5}
     assert len(by["gain"]["trials"]) == 4  # the unpruned model and three prunings
 
@@ -174,7 +176,7 @@ def test_a_search_that_still_runs(tmp_path: Path) -> None:
     assert (by["unpruned"]["state"], by["best of k"]["state"]) == ("done", "partial")
     (tmp_path / "none").mkdir()
     (empty,) = tables(study(tmp_path / "none", recipe, lambda trial, labels: None))
-    assert {one["state"] for row in empty["cells"] for one in row} == {"missing"}
+    assert {entry["state"] for row in empty["cells"] for entry in row} == {"missing"}
 
 
 def test_scores_that_are_no_numbers_are_not_there(tmp_path: Path) -> None:
@@ -238,10 +240,10 @@ def test_several_sources(tmp_path: Path) -> None:
     assert table["rows"] == [["zh"]]  # the language that was not trained on
     assert table["columns"] == [["FL"], ["MD"], ["SD"], ["EC"]]
     (row,) = table["cells"]
-    assert [one["ours"] for one in row] == [pytest.approx(value) for value in (50, 62, 42, 64)]
-    assert [one["mark"] for one in row] == [None] * 4
+    assert [entry["ours"] for entry in row] == [pytest.approx(value) for value in (50, 62, 42, 64)]
+    assert [entry["mark"] for entry in row] == [None] * 4
     assert "no unpruned seeds to test against" in table["test"]
-    assert [one["published"] for one in row] == [41.5, None, None, 43.5]
+    assert [entry["published"] for entry in row] == [41.5, None, None, 43.5]
 
 
 def test_a_search_names_data_that_was_short(tmp_path: Path) -> None:

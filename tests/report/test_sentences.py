@@ -27,8 +27,8 @@ def test_a_share_of_heads_is_named_so_everywhere(tmp_path: Path) -> None:
     texts = [
         data["tables"],
         data["trials"],
-        [one["spec"] for one in data["figures"]],
-        [one["title"] for one in data["maps"]],
+        [figure["spec"] for figure in data["figures"]],
+        [head_map["title"] for head_map in data["maps"]],
         data["findings"],
     ]
     text = json.dumps(texts)
@@ -44,7 +44,8 @@ def test_findings_have_the_numbers(tmp_path: Path) -> None:
         in data["findings"][0]
     )
     assert any(
-        "of 3 numbers are within one point of the published ones" in one for one in data["findings"]
+        "of 3 numbers are within one point of the published ones" in finding
+        for finding in data["findings"]
     )
 
 
@@ -179,9 +180,11 @@ axes: {draw: [0, 1]}
         "Mean micro F1 on the test set is 70.0 (2 trials), highest in en (80.0) and lowest in de (60.0).",
         "After one epoch the mean is 40.0, after all epochs 70.0.",
     ]
-    assert {one["title"].split(":")[0] for one in data["maps"] if one["what"] == "weights"} == {
-        "Change of weights by training"
-    }
+    assert {
+        head_map["title"].split(":")[0]
+        for head_map in data["maps"]
+        if head_map["what"] == "weights"
+    } == {"Change of weights by training"}
 
 
 def test_the_page_counts_the_opened_records(

@@ -94,7 +94,7 @@ def test_a_new_record_changes_the_content_and_its_mark(
         made_study(study, "seed=[0, 1, 2]")
         status, after, new = ask(server, "/content.json", If_None_Match=before["ETag"])
         assert (status, after["ETag"] != before["ETag"]) == (200, True)
-        done = [json.loads(one)["studies"][0]["progress"]["done"] for one in (body, new)]
+        done = [json.loads(text)["studies"][0]["progress"]["done"] for text in (body, new)]
         assert done == [7, 11]
 
 
@@ -112,9 +112,12 @@ def test_one_record(study: Path):
 def test_a_folder_lists_its_studies_and_compares_them(study_folders: Path):
     with running(study_folders) as server:
         results = json.loads(ask(server, "/content.json")[2])["list"]
-        assert [(one["folder"], one["done"]) for one in results] == [("deep/two", 7), ("one", 7)]
+        assert [(entry["folder"], entry["done"]) for entry in results] == [
+            ("deep/two", 7),
+            ("one", 7),
+        ]
         both = json.loads(ask(server, "/content.json?study=one&study=deep%2Ftwo")[2])["studies"]
-        assert [one["folder"] for one in both] == ["one", "deep/two"]
+        assert [entry["folder"] for entry in both] == ["one", "deep/two"]
         assert ask(server, "/record.json?id=x")[0] == 404
 
 
@@ -285,7 +288,7 @@ def test_a_record_that_is_not_in_the_page_is_requested(
 ):
     facts = content(study)
     monkeypatch.setattr(library.Library, "_content", lambda *_: (1, facts | {"records": {}}))
-    some = next(name for name, one in facts["records"].items() if one["removed"])
+    some = next(name for name, record in facts["records"].items() if record["removed"])
     with running(study) as server:
         page.open(f"{server.url}#trial={some}")
         page.until("return document.querySelectorAll('#sheet td.gone').length > 0")

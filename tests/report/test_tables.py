@@ -94,19 +94,19 @@ def test_cells_name_fewer_trials_where_all_would_name_very_many(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     folder = study(tmp_path, DRAWN, drawn)
-    whole = [one for table in tables(folder) for row in table["cells"] for one in row]
+    whole = [entry for table in tables(folder) for row in table["cells"] for entry in row]
     assert (
-        [len(one["trials"]) for one in whole]
-        == [one["records"] for one in whole]
+        [len(entry["trials"]) for entry in whole]
+        == [entry["records"] for entry in whole]
         == [1, 1, 3, 3] * 2
     )
     monkeypatch.setattr("deadhead.report.tables.build.MOST_LISTED", 15)  # of 16, in 8 cells
-    cut = [one for table in tables(folder) for row in table["cells"] for one in row]
-    assert [one["trials"] for one in cut] == [one["trials"][:1] for one in whole]
-    assert [one["numbers"] for one in cut] == [one["numbers"][:1] for one in whole]
+    cut = [entry for table in tables(folder) for row in table["cells"] for entry in row]
+    assert [entry["trials"] for entry in cut] == [entry["trials"][:1] for entry in whole]
+    assert [entry["numbers"] for entry in cut] == [entry["numbers"][:1] for entry in whole]
     listed = {"trials": (), "numbers": ()}
-    assert [{**one, **listed} for one in cut] == [
-        {**one, **listed} for one in whole
+    assert [{**entry, **listed} for entry in cut] == [
+        {**entry, **listed} for entry in whole
     ]  # means and counts are as they were
 
 
@@ -117,7 +117,7 @@ def test_published_rows_agree_in_every_axis_of_the_table(tmp_path: Path) -> None
         cell(scores, ["random 50 %"], ["sst2"])["published"] == 11.0
     )  # the model is no axis of the table
     assert all(
-        one["published"] is None for row in drops["cells"] for one in row
+        entry["published"] is None for row in drops["cells"] for entry in row
     )  # it names no file
 
 
@@ -231,6 +231,6 @@ def test_missing_and_failed_cells_are_marked(tmp_path: Path) -> None:
 
 def test_a_study_without_records(tmp_path: Path) -> None:
     scores, drops = tables(study(tmp_path, DRAWN, lambda trial, labels: None))
-    assert {one["state"] for table in (scores, drops) for row in table["cells"] for one in row} == {
-        "missing"
-    }
+    assert {
+        entry["state"] for table in (scores, drops) for row in table["cells"] for entry in row
+    } == {"missing"}

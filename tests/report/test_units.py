@@ -40,8 +40,8 @@ def outcome(trial: Trial, labels: Mapping[str, Any]) -> Record | None:
     if number % 13 == 0:
         return Record(trial=trial, state="failed", error="no luck")
     metrics = {
-        f"{one}/{split}/micro_f1": (number >> i) % 997 / 997
-        for i, one in enumerate(("en", "de", "zh"))
+        f"{language}/{split}/micro_f1": (number >> i) % 997 / 997
+        for i, language in enumerate(("en", "de", "zh"))
         for split in ("dev", "test")
     }
     if number % 5 == 0:
@@ -125,11 +125,15 @@ def test_trials_of_searches_are_placed_as_each_would_be_by_itself(
     place = placer(key, where, axes)
     together = [place(cell) for cell in searches.cells]
     assert together == [
-        [(one, key(cell, one)) for one in targets(cell) if matches(cell, one, where)]
+        [
+            (language, key(cell, language))
+            for language in targets(cell)
+            if matches(cell, language, where)
+        ]
         for cell in searches.cells
     ]
     assert (
-        1 < len({id(one) for one in together}) < len(searches.cells)
+        1 < len({id(places) for places in together}) < len(searches.cells)
     )  # counted once for those that are alike
     assert any(together)
 

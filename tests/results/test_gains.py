@@ -96,7 +96,7 @@ def test_luck_is_exact(sizes: tuple[int, int]) -> None:
             max(pool[i] for i in some) - max(pool[i] for i in range(len(pool)) if i not in some)
             for some in ways
         ]
-        expected = mean(one >= max(pruned) - max(seeds) - 1e-9 for one in ahead)
+        expected = mean(lead >= max(pruned) - max(seeds) - 1e-9 for lead in ahead)
         assert compare_with_seeds(0.0, pruned, seeds).p == pytest.approx(expected)
 
 
@@ -116,16 +116,17 @@ def test_luck_makes_gains_of_nothing() -> None:
         compare_with_seeds(rng.normal(), rng.normal(size=12), rng.normal(size=12))
         for _ in range(200)
     ]
-    assert mean(one.gain for one in result) > 1  # of a standard deviation of 1, for nothing
-    assert abs(mean(one.excess for one in result)) < 0.2
+    # a gain of more than a standard deviation, for nothing
+    assert mean(comparison.gain for comparison in result) > 1
+    assert abs(mean(comparison.excess for comparison in result)) < 0.2
     for level in (
         0.05,
         0.25,
         0.5,
     ):  # a p-value below a level comes no more often than the level says
-        below = sum(one.p <= level for one in result)
+        below = sum(comparison.p <= level for comparison in result)
         assert stats.binomtest(below, len(result), level, alternative="greater").pvalue > 0.01
-    assert beyond_luck([one.excess for one in result]).p > 0.01
+    assert beyond_luck([comparison.excess for comparison in result]).p > 0.01
 
 
 def test_beyond_luck_by_hand() -> None:

@@ -71,9 +71,9 @@ def test_the_page_opens_a_study_once(tmp_path: Path, monkeypatch: pytest.MonkeyP
     )
     folder = unpack("ner-search", tmp_path)
     assert content(folder)["claims"]
-    assert [one for one in records_read if not isinstance(one, Study)] == [folder]
+    assert [source for source in records_read if not isinstance(source, Study)] == [folder]
     assert check(folder)  # the claims alone open it once more
-    assert [one for one in records_read if not isinstance(one, Study)] == [folder, folder]
+    assert [source for source in records_read if not isinstance(source, Study)] == [folder, folder]
 
 
 def test_a_score_for_every_number(tmp_path: Path) -> None:
@@ -153,7 +153,7 @@ def test_searches(tmp_path: Path) -> None:
     ]
     whole = Study.open(study(tmp_path / "s", fixed, cells))
     german, english, both = sorted(
-        whole.searches, key=lambda one: (len(dict(one.group)["train"]), one.target)
+        whole.searches, key=lambda search: (len(dict(search.group)["train"]), search.target)
     )
     assert (german.source, german.target, german.setting) == ("en", "de", "cross-lingual")
     assert (german.unpruned, german.parts, german.rank) == (50, 3, "taylor")
@@ -171,7 +171,9 @@ def test_searches(tmp_path: Path) -> None:
     assert (english.target, english.setting) == ("en", "mono-lingual")
     # a trial of an unpruned model does not keep its source; the recipe does
     assert (both.source, both.setting, both.unpruned) == ("en", "multi-lingual", 80)
-    trained_on_both = [one.target for one in whole.searches if one.setting == "multi-lingual"]
+    trained_on_both = [
+        search.target for search in whole.searches if search.setting == "multi-lingual"
+    ]
     assert trained_on_both == ["de"]  # en is trained on only to get there
     rows = [s for s in whole.all_scores() if s.arm == "lowest" and s.k == 2]
     assert [(s.source, s.train, s.rank, s.parts, s.remove) for s in rows] == [

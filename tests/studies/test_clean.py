@@ -28,7 +28,7 @@ def whole(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 def kinds(study: Path) -> list[bool]:
     """For each piece of shared work whether it is a ranking."""
-    return sorted((one / "ranking.json").is_file() for one in (study / "shared").iterdir())
+    return sorted((folder / "ranking.json").is_file() for folder in (study / "shared").iterdir())
 
 
 def test_a_finished_study_is_tidied_and_extended(whole: Path, tmp_path: Path) -> None:

@@ -67,7 +67,7 @@ def study(tmp_path_factory: pytest.TempPathFactory) -> tuple[Recipe, Path]:
 def file(study: tuple[Recipe, Path]) -> Iterator[Path]:
     """A pruned record of the study, put back after the test."""
     recipe, folder = study
-    trial = next(one for one in recipe.trials if one.get("remove"))
+    trial = next(trial for trial in recipe.trials if trial.get("remove"))
     path = folder / "records" / f"{trial.id}.json"
     whole, stat = path.read_bytes(), path.stat()
     yield path

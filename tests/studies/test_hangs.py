@@ -235,7 +235,7 @@ def test_a_clock_set_back_shows_no_negative_times(nearly: Path, old: bool) -> No
     with place.locked(nearly):
         live(nearly, **facts)
         results = status(nearly)
-        assert all(one.seconds >= 0 and one.quiet >= 0 for one in results.running)
+        assert all(trial.seconds >= 0 and trial.quiet >= 0 for trial in results.running)
         assert results.eta is None or results.eta >= 0
         assert "-" not in next(status_lines(results)).split("(")[-1]
 

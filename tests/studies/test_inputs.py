@@ -27,8 +27,8 @@ def write_data(root: Path, start: int, languages: tuple[str, ...] = ("en", "de")
         for split, size in SIZES.items():
             sentences = rows("pos", lang, split)[start : start + size]
             text = "\n\n".join(
-                "\n".join(f"{word}\t{tag}" for word, tag in zip(*one, strict=True))
-                for one in sentences
+                "\n".join(f"{word}\t{tag}" for word, tag in zip(*sentence, strict=True))
+                for sentence in sentences
             )
             file = root / "pos" / lang / f"{split}.tsv"
             file.parent.mkdir(parents=True, exist_ok=True)

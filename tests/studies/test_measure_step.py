@@ -158,7 +158,7 @@ def test_one_spelling_for_equal_measures() -> None:
         ["entropy", {"weights": {}}],
         {"entropy": None, "weights": {}},
     ]
-    assert len({settle(steps, {**TRAINED, "measure": one}).id for one in spellings}) == 1
+    assert len({settle(steps, {**TRAINED, "measure": spelling}).id for spelling in spellings}) == 1
     assert settle(steps, {**TRAINED, "measure": ["entropy"]}) != settle(
         steps, {**TRAINED, "measure": [{"entropy": {"sentences": 9}}]}
     )

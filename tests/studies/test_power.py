@@ -66,8 +66,8 @@ def test_any_file_of_a_study_may_be_cut_short(
     for number, name in enumerate([*files, None]):
         copy = tmp_path / f"copy-{number}"
         shutil.copytree(folder, copy)
-        for one in files if name is None else [name]:  # in the end all of them
-            cut(copy / one, length)
+        for file in files if name is None else [name]:  # in the end all of them
+            cut(copy / file, length)
         result = run(recipe, copy, executor="serial", work=WORK)
         assert (result.left, result.failed) == (0, 0)
         assert stable_records(copy) == expected

@@ -74,4 +74,4 @@ def test_a_part_of_another_type_is_not_read_from_the_index(
 
 def test_a_field_of_the_right_type_is_read(study: Path) -> None:
     damage(study, TRIAL, "model", "another")
-    assert {one.model for one in Study.open(study).scores} == {"another"}
+    assert {score.model for score in Study.open(study).scores} == {"another"}

@@ -72,7 +72,7 @@ def test_frame_is_the_records(study: Path) -> None:
     assert len(tall) == 2 * TOTAL
     assert set(tall["language"]) == {"de", "zh"}
     assert tall["value"].sum() == pytest.approx(
-        sum(sum(one.metrics.values()) for one in known.values())
+        sum(sum(record.metrics.values()) for record in known.values())
     )
 
 

@@ -65,8 +65,8 @@ def record_of(trial: Trial) -> Record:
         state="done",
         removed=removed,
         metrics={
-            f"{one}/{metric}": number(trial.id, one, metric)
-            for one in places
+            f"{place}/{metric}": number(trial.id, place, metric)
+            for place in places
             for metric in ("micro_f1", "accuracy", "macro_f1")
         },
         epochs=(
@@ -82,7 +82,7 @@ def record_of(trial: Trial) -> Record:
             "reused": "abc",
         },
         versions={"deadhead": "0", "torch": "2"},
-        data={one: digest(one) for one in places},
+        data={place: digest(place) for place in places},
         shared={"finetune": "abc"},
         details={
             "ranking": {

@@ -19,7 +19,7 @@ if TYPE_CHECKING:
     from deadhead.layout import HeadLayout
 
 COLOURS = {"pass": "green", "refused": "yellow", "n/a": "dim"}  # status of a model type -> colour
-PROOF = ("effect", "opened", "pruned", "reloaded", "generated")
+PROOF = ("effect", "all_open", "pruned", "reloaded", "generated")
 
 
 def heads(
@@ -214,7 +214,8 @@ def _print_proofs(console: Console, proofs: dict[str, Any]) -> None:
     from rich.table import Table
 
     title = "largest difference in any output"
-    table = Table("heads removed", *PROOF, "holds", title=title, title_justify="left")
+    columns = [name.replace("_", " ") for name in PROOF]
+    table = Table("heads removed", *columns, "holds", title=title, title_justify="left")
     words = {True: "same", False: "differs", None: "-"}
     for name, proof in proofs.items():
         values = [proof[column] for column in PROOF]

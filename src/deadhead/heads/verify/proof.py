@@ -36,7 +36,7 @@ class Proof:
     """Largest differences in the model's outputs."""
 
     effect: float  # closed heads against open ones; with means as the fill, against zeros
-    opened: float  # with every gate open, against the untouched model
+    all_open: float  # with every gate open, against the untouched model
     pruned: float  # pruned, against closed
     reloaded: float  # saved and loaded, against pruned
     left_behind: float  # after the gates were removed, against before
@@ -46,7 +46,7 @@ class Proof:
     @property
     def holds(self) -> bool:
         limit = TOLERANCE * self.effect
-        exact = self.left_behind == 0 and max(self.opened, self.pruned, self.reloaded) <= limit
+        exact = self.left_behind == 0 and max(self.all_open, self.pruned, self.reloaded) <= limit
         return self.effect > 0 and exact and self.generated is not False
 
     def to_dict(self) -> dict[str, Any]:
@@ -87,7 +87,7 @@ def prove(
     layout = discover(model)
     before = reference = outputs(model, batch)
     with gated(model, {b: torch.ones(layout.layers(b), layout.size(b)) for b in layout.blocks}):
-        opened = outputs(model, batch)
+        all_open = outputs(model, batch)
     means: HeadMeans | None = None
     if mean_fill:
         means = _means(model, batch)
@@ -102,7 +102,7 @@ def prove(
     tokens_after: Any = _generate(model, generate)
     return Proof(
         effect=difference(reference, masked),
-        opened=difference(before, opened),
+        all_open=difference(before, all_open),
         pruned=difference(masked, pruned),
         reloaded=difference(pruned, outputs(_reloaded(model), batch)),
         left_behind=difference(before, after),

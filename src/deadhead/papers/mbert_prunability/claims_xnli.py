@@ -92,8 +92,8 @@ def more_lost_across_languages(evidence: Evidence, glue: float, xnli: float) -> 
     widths = [_drop_noise(across, within, share) for share in leads]
     outcome = rule.every(list(leads.values()), whole, noise=widths)
     each = ", ".join(f"{share:g} %: {lead:+.2f}" for share, lead in leads.items())
-    said = f"(stated: about {xnli:g} against {glue:g} % at 50 %)"
-    numbers = f"mean relative loss on XNLI minus that on GLUE: {each} {said}"
+    paper_numbers = f"(stated: about {xnli:g} against {glue:g} % at 50 %)"
+    numbers = f"mean relative loss on XNLI minus that on GLUE: {each} {paper_numbers}"
     pruned = [score for score in scores if score.remove != "none"]
     cells = means(pruned, "task", "target", "share").values()
     return from_cells(evidence, outcome, numbers, cells, signs(leads.values()))

@@ -80,8 +80,8 @@ def loss_grows_with_every_step(evidence: Evidence) -> Finding:
             steps.append(high.points - low.points)
             noise.append(rule.by_repeats(loss.cell.repeats for loss in (low, high)))
             if high.points < low.points:
-                lost = f"{low.points:.2f} lost at {low.share:g} %"
-                back.append(f"{target}: {lost}, {high.points:.2f} at {high.share:g} %")
+                before = f"{low.points:.2f} lost at {low.share:g} %"
+                back.append(f"{target}: {before}, {high.points:.2f} at {high.share:g} %")
     if len(steps) < 2:
         return missing("BLEU at three shares of heads removed at random from 60 % on")
     numbers = "; ".join(back) or f"{len(steps)} steps, the smallest {min(steps):.2f} BLEU"
