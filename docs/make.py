@@ -77,10 +77,16 @@ def _command(name: str, one: Any) -> Iterator[str]:
         yield from ("", "```text", *lines, "```")
 
 
+def _argument(param: Any) -> str:
+    """An argument as a usage line shows it: `MODEL`, `[MODEL]` or `MODEL...`."""
+    name = f"{param.metavar}..." if param.nargs != 1 else str(param.metavar)
+    return name if param.required else f"[{name}]"
+
+
 def _usage(one: Any) -> Iterator[str]:
     for param in one.params:
         if param.param_type_name == "argument":
-            yield param.metavar
+            yield _argument(param)
         elif param.required:
             yield _named(param)
     yield "[OPTIONS]"
@@ -88,7 +94,7 @@ def _usage(one: Any) -> Iterator[str]:
 
 def _named(param: Any) -> str:
     if param.param_type_name == "argument":
-        return str(param.metavar)
+        return _argument(param)
     flag = param.is_flag or isinstance(param.default, bool)
     return param.opts[0] if flag else f"{param.opts[0]} {param.metavar or param.name.upper()}"
 

@@ -59,7 +59,9 @@ def check_name(name: str | Path, where: Mapping[str, Any]) -> None:
     if path.is_dir():
         return
     if path.is_file():
-        raise FolderError(f"expected a folder, got the file {name}.", f"use {path.parent}")
+        saved = (path.parent / "config.json").is_file()
+        hint = f"use {path.parent}" if saved else "name a folder with a saved model"
+        raise FolderError(f"expected a folder, got the file {name}.", hint)
     similar = _similar_folder(path)
     guess = f"did you mean {similar}?"
     if not _is_hub_name(name):

@@ -137,6 +137,9 @@ def test_heads_with_patterns(run_command: RunCommand, llama: Path) -> None:
     scores = json.loads(run_command("heads", llama, "--patterns", "--json").out)["patterns"]
     assert [*scores] == ["previous_token", "first_token", "duplicate_token", "induction"]
     assert {len(of_heads) for of_heads in scores.values()} == {8}
+    done = run_command("heads", llama, "--only", "llama")
+    assert done.code == 2
+    assert "goes with --coverage" in done.err
     done = run_command("heads", llama, "--device", "cpu")
     assert done.code == 2
     assert "only --check and --patterns use a device" in " ".join(done.err.replace("│", "").split())

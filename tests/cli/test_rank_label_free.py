@@ -114,6 +114,8 @@ def test_mistakes_cost_no_time(tmp_path: Path) -> None:
     (tmp_path / "bad.txt").write_bytes(b"\xff\xfe\x00")
     with pytest.raises(DataError, match="cannot be read as text"):
         read_texts(tmp_path / "bad.txt")
+    with pytest.raises(DataError, match=r"there is no file .*nowhere\.txt"):
+        read_texts(tmp_path / "nowhere.txt")
 
 
 def test_batches_of_texts_are_those_of_the_tokenizer() -> None:

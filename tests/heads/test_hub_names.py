@@ -106,3 +106,7 @@ def test_a_file_is_no_folder(hub: Hub) -> None:
         "expected a folder, got the file tagger/model.safetensors.",
         "use tagger",
     )
+    Path("notes.txt").write_text("mine")
+    with pytest.raises(FolderError) as error:
+        load("notes.txt")
+    assert error.value.hint == "name a folder with a saved model"

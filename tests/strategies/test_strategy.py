@@ -41,7 +41,7 @@ BAD: list[tuple[str, Any, dict[str, Any], str]] = [
     ("random", 50, {"seed": None}, "`seed` of random expects a whole number or a text, got None"),
     ("random", 50, {"nestd": True}, "Did you mean 'nested'"),
     ("randm", 50, {}, "Did you mean 'random'"),
-    ("random_k", 145, {}, "145 heads cannot go from model: it has 144"),
+    ("random_k", 145, {}, "cannot remove 145 heads from model: it has 144"),
     ("random_k", -1, {}, "k expects a whole number of heads, 0 or more, got -1"),
     ("random_k", 2.5, {}, "k expects a whole number of heads, 0 or more, got 2.5"),
     ("stratified", 13, {}, "encoder.0 cannot keep 13 heads: it has 12"),

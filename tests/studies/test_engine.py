@@ -168,6 +168,12 @@ def test_stop_and_resume(
     run(load(search_file), tmp_path / "whole", executor="serial", work=WORK)
     assert stable_records(tmp_path / "s") == stable_records(tmp_path / "whole")
     assert not stop(tmp_path / "s")
+    with pytest.raises(StudyError, match="is not a study"):
+        stop(tmp_path)
+    (tmp_path / "config.json").write_text("{}")
+    with pytest.raises(StudyError, match="has a saved model"):
+        run(load(search_file), tmp_path, executor="serial", work=WORK)
+    assert sorted(path.name for path in tmp_path.iterdir() if path.is_dir()) == ["s", "whole"]
 
 
 @pytest.mark.parametrize(("times", "raised"), [(1, False), (2, True)])

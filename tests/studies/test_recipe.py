@@ -131,7 +131,7 @@ def test_several_values_of_one_field_are_an_axis(table4: Path) -> None:
             "{random:",
             "{randum:",
             9,
-            "axes.remove: this names no strategies, not one. Did you mean 'random'?",
+            "axes.remove: no strategy 'randum', expected one. Did you mean 'random'?",
         ),
         (
             "epochs: 10",

@@ -44,7 +44,10 @@ Languages = Annotated[str | None, Option(help="Languages of the data, comma-sepa
 Split = Annotated[str, Option(help="The split: train, dev or test.")]
 Data = Annotated[
     Path | None,
-    Option(metavar="DIR", help="The data folder; by default DEADHEAD_DATA, else the hub."),
+    Option(
+        metavar="DIR",
+        help="The data folder, or world (bundled data); by default DEADHEAD_DATA, else the hub.",
+    ),
 ]
 CORPUS = "A corpus other than the default one, such as wikiann or ud-2.17."
 Corpus = Annotated[str | None, Option(metavar="CORPUS", help=CORPUS)]

@@ -9,6 +9,7 @@ import typer
 from typer import Argument, Option
 
 from ._options import AsJson, Auto, Device, Dtype, numbers_from
+from ._progress import plural
 
 
 def bench(
@@ -50,7 +51,7 @@ def _print_costs(result: dict[str, Any]) -> None:
     from rich.console import Console
     from rich.table import Table
 
-    title = f"{result['device']}, {result['threads']} threads"
+    title = f"{result['device']}, {plural(result['threads'], 'thread')}"
     note = (
         "Times: median ± interquartile range of the rounds; their ratio: the median over the "
         "rounds. Peak memory: of a separate process for each model."

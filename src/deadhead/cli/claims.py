@@ -36,7 +36,7 @@ COLUMNS = {"claim": 3, "verdict, margin": 3, "statement": 6, "numbers, certainty
 def claims(
     studies: Annotated[
         list[Path] | None,
-        Argument(metavar="[STUDY]...", help="Study folders; their records are pooled."),
+        Argument(metavar="STUDY", help="Study folders; their records are pooled."),
     ] = None,
     published: Annotated[
         bool, Option("--published", help="Check the papers' own tables instead of a study.")

@@ -14,7 +14,7 @@ from ._options import AsJson
 
 
 def compare(
-    files: Annotated[list[Path], Argument(metavar="RANKING...", help="Two or more rankings.")],
+    files: Annotated[list[Path], Argument(metavar="RANKING", help="Two or more rankings.")],
     heads: Annotated[
         int | None,
         Option(

@@ -29,7 +29,7 @@ def check(
     folder: Annotated[
         Path | None,
         Argument(
-            metavar="[DIR]",
+            metavar="DIR",
             envvar="DEADHEAD_DATA",
             show_envvar=False,
             help="A data folder; by default DEADHEAD_DATA. A manifest.json or the file names "

@@ -19,7 +19,7 @@ if TYPE_CHECKING:
 
 def evaluate(
     models: Annotated[
-        list[str], Argument(metavar="MODEL...", help="Fine-tuned models: folders or hub names.")
+        list[str], Argument(metavar="MODEL", help="Fine-tuned models: folders or hub names.")
     ],
     lang: opt.Languages,
     task: opt.TaskName = None,

@@ -24,7 +24,7 @@ PROOF = ("effect", "all_open", "pruned", "reloaded", "generated")
 
 def heads(
     model: Annotated[
-        str, Argument(metavar="[MODEL]", help="A model folder, or the name of a model on the hub.")
+        str, Argument(metavar="MODEL", help="A model folder, or the name of a model on the hub.")
     ] = "",
     check: Annotated[
         bool,
@@ -76,6 +76,8 @@ def heads(
             raise BadParameter(message, param_hint="--coverage")
         _coverage([name.strip() for name in only.split(",") if name.strip()], as_json)
         return
+    if only:
+        raise BadParameter("goes with --coverage: add it, or leave --only out", param_hint="--only")
     if not model:
         raise BadParameter("name a model, or add --coverage", param_hint="MODEL")
     if device is not None and not (check or patterns):

@@ -12,7 +12,7 @@ from typer import Argument, Option
 
 def report(
     studies: Annotated[
-        list[Path], Argument(metavar="STUDY...", help="A study folder, or several to compare them.")
+        list[Path], Argument(metavar="STUDY", help="A study folder, or several to compare them.")
     ],
     out: Annotated[
         Path | None,

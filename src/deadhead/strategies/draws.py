@@ -126,11 +126,11 @@ def refusal(place: str, n: int, possible: Sequence[int]) -> HeadError:
     """The error for a number of heads that cannot go; `possible` rises from 0 to all heads."""
     total = possible[-1]
     if n > total:
-        message = f"{n} heads cannot go from {place}: it has {total}."
+        message = f"cannot remove {n} heads from {place}: it has {total}."
         return HeadError(message, f"remove {total} or fewer")
     under, over = max(p for p in possible if p < n), min(p for p in possible if p > n)
     return GroupError(
-        f"exactly {n} heads cannot go from {place}: heads that share key and value go together.",
+        f"cannot remove exactly {n} heads from {place}: heads that share key and value go together.",
         f"remove {under} or {over} of its {total} heads "
         f"({100 * under / total:g} or {100 * over / total:g} %), "
         f"which keeps {total - under} or {total - over}",

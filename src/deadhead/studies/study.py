@@ -257,6 +257,7 @@ def stop(folder: str | Path, *, now: bool = False) -> bool:
     """Ask the run of a study to stop; False if there is none."""
     home = place.inside(Path(folder))
     if not place.is_running(home):
+        described(home)  # or raise an error: a folder that is no study
         return False
     place.write(home / "stop", "now\n" if now else "finish\n", durable=False)
     return True

@@ -28,8 +28,8 @@ def _check_removal(value: Any) -> Iterator[Problem]:
         near = [name for key in value for name in difflib.get_close_matches(key, STRATEGIES, n=1)]
         guess = f" Did you mean {near[0]!r}?" if near and not strategies else ""
         known = ", ".join(sorted(STRATEGIES))
-        number = len(strategies) or "no"
-        yield (), f"this names {number} strategies, not one.{guess} Known: {known}."
+        got = "several strategies" if strategies else f"no strategy {', '.join(map(repr, value))}"
+        yield (), f"{got}, expected one.{guess} Known: {known}."
         return
     (name,) = strategies
     options = {option: item for option, item in value.items() if option != name}

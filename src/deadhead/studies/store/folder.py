@@ -123,6 +123,8 @@ def refused(path: Path, problem: OSError, option: str = "--out") -> StudyError:
 
 def prepare(folder: Path) -> Path:
     """Create the folder of a study, or check that it can be written to."""
+    if (folder / "config.json").is_file() and not (folder / "study.json").exists():
+        raise StudyError(f"{folder} has a saved model.", "name another folder with --out")
     for part in (folder, folder / "records", folder / "shared"):
         try:
             part.mkdir(parents=part == folder, exist_ok=True)

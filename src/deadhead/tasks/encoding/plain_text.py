@@ -31,10 +31,12 @@ class TextBatches:
 
 def read_texts(file: str | Path) -> list[tuple[str, ...]]:
     """Read a text on each line, or two with a tab between them; blank lines are skipped."""
+    hint = "give a UTF-8 file with a text on each line"
     try:
         lines = Path(file).read_text(encoding="utf-8").splitlines()
+    except FileNotFoundError:
+        raise DataError(f"there is no file {file}.", hint) from None
     except (OSError, UnicodeDecodeError) as problem:
-        hint = "give a UTF-8 file with a text on each line"
         raise DataError(f"{file} cannot be read as text: {problem}.", hint) from None
     texts = [tuple(part.strip() for part in line.split("\t")) for line in lines if line.strip()]
     for number, parts in enumerate(texts, 1):
