@@ -42,7 +42,7 @@ ALLOWED = {
     "ranking": "errors files layout notebook",
     "rankers": "device errors forward heads layout options progress ranking registry version",
     "effects": "errors heads layout progress rankers ranking",
-    "shrinking": "errors files forward heads layout progress rankers registry strategies",
+    "shrinking": "device errors files forward heads layout progress rankers registry strategies",
     "measures": "device errors forward heads layout options rankers registry",
     # data and training
     "world": "errors",

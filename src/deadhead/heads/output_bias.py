@@ -44,11 +44,10 @@ def fill_bias(site: Site, kept: tuple[int, ...], means: torch.Tensor) -> None:
     means: the mean output of each head that the layer still has, heads x width. Call it before
     the heads are cut. The sum is computed in float64, whatever the precision of the weights.
     """
+    trains = _trains(site)
     add_bias(site)
     bias, weight = _bias(site), _weight(site)
     assert bias is not None  # as of the line above; for mypy
-    # a bias that is absent by the config was never trained
-    trains = bias.requires_grad or (is_zero(site) and weight.requires_grad)
     left = set(kept)
     removed = [place for place, head in enumerate(site.kept) if head not in left]
     if site.out is not None:  # XLNet's has these axes already
@@ -72,6 +71,20 @@ def add_bias(site: Site) -> None:
             dropout: Any = site.core.dropout
             dropout.register_forward_pre_hook(_AddBias(site.core))
     setattr(owner(site), FILLED, True)
+
+
+@torch.no_grad()
+def set_output(site: Site, weight: torch.Tensor, bias: torch.Tensor | None) -> None:
+    """Give an output projection other weights, outputs x inputs, and another bias.
+
+    A projection without a bias gets one, unless `bias` is None.
+    """
+    old = _weight(site)
+    old.copy_(weight.T if site.out is not None and out_axis(site.out) == 1 else weight)
+    if bias is not None:
+        trains = _trains(site)
+        add_bias(site)
+        setattr(owner(site), bias_name(site), nn.Parameter(bias.to(old), requires_grad=trains))
 
 
 class _AddBias:
@@ -155,6 +168,13 @@ def bias_name(site: Site) -> str:
 def _bias(site: Site) -> torch.Tensor | None:
     bias = getattr(owner(site), bias_name(site), None)
     return bias if isinstance(bias, torch.Tensor) else None
+
+
+def _trains(site: Site) -> bool:
+    """Whether the output bias trains once it is filled: one that is absent was never trained."""
+    bias, weight = _bias(site), _weight(site)
+    absent = bias is None or is_zero(site)
+    return (absent and weight.requires_grad) or (bias is not None and bias.requires_grad)
 
 
 def _weight(site: Site) -> torch.Tensor:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import copy
 from collections import Counter
 from collections.abc import Iterable, Mapping
-from typing import Any
+from typing import Any, NamedTuple
 
 import torch
 from torch import nn
@@ -58,32 +58,59 @@ def prune(
     not changed: the model gets a copy that lists the removed heads. An optimizer made before holds
     the old parameters; make it after pruning.
     """
-    sites = _sites_to_cut(model, bool(heads) or neurons is None, bool(neurons))
+    cuts = checked_cuts(model, heads, neurons, biases=fill is not None)
+    sites = [site for site, _ in cuts]
     if fill is not None:
         # neurons that stay need no means
         listed = [site for site in sites if neurons or site.kind == "heads"]
         _check_fill(fill, layout_of(listed), drop_output_bias)
     if drop_output_bias:
         refuse_bias_outside(sites)
-    kept = _kept_units(layout_of(sites), heads, neurons)
-    changed = [site for site in sites if kept[site.place] != site.kept]
-    _refuse_shared(model, changed, biases=fill is not None)
-    for site in changed:
-        refuse_uneven_groups(site, kept[site.place])
-    means = {} if fill is None else {site.place: fill.of(site.described()) for site in changed}
+    changed = [(site, left) for site, left in cuts if left != site.kept]
+    means = {} if fill is None else {site.place: fill.of(site.described()) for site, _ in changed}
     # parameters made in inference mode could never be trained or ranked again
     with torch.inference_mode(False):
-        for site in changed:
-            left = kept[site.place]
+        for site, left in changed:
             if fill is not None:
                 fill_bias(site, left, means[site.place])
             cut(site, left)
             if drop_output_bias and not left and site.kind == "heads":
                 drop_bias(site)
     if changed:
-        _note_in_config(model, sites)
+        note_in_config(model, sites)
         forget_compiled()
     return model
+
+
+class Cut(NamedTuple):
+    """A layer, and the heads or neurons that stay."""
+
+    site: Site
+    left: tuple[int, ...]
+
+
+def checked_cuts(
+    model: nn.Module,
+    heads: Iterable[Head | str] | Mapping[int, Iterable[int]] = (),
+    neurons: Neurons | None = None,
+    *,
+    biases: bool,
+    everywhere: bool = False,
+) -> list[Cut]:
+    """What `prune` leaves in every layer of the model; raises an error if it cannot cut it so.
+
+    biases: output biases will change too.
+    everywhere: the layers that lose nothing will change too.
+    """
+    sites = _sites_to_cut(model, bool(heads) or neurons is None, bool(neurons))
+    kept = _kept_units(layout_of(sites), heads, neurons)
+    cuts = [Cut(site, kept[site.place]) for site in sites]
+    changed = [site for site, left in cuts if everywhere or left != site.kept]
+    _refuse_shared(model, changed, biases=biases)
+    for site, left in cuts:
+        if left != site.kept:
+            refuse_uneven_groups(site, left)
+    return cuts
 
 
 def _sites_to_cut(model: nn.Module, heads: bool, neurons: bool) -> list[Site]:
@@ -253,7 +280,7 @@ def record(sites: list[Site]) -> dict[str, Any]:
     return {"format": FORMAT, "removed": removed, **more, **biases}
 
 
-def _note_in_config(model: nn.Module, sites: list[Site]) -> None:
+def note_in_config(model: nn.Module, sites: list[Site]) -> None:
     """Give the model a copy of its config that lists the removed heads; others keep the old one."""
     configs = [m.config for m in model.modules() if m.__dict__.get("config") is not None]
     if not configs:

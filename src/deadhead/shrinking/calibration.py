@@ -1,0 +1,60 @@
+"""The calibration batches of a refit, and which of their examples are held out."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Mapping
+from typing import Any
+
+import torch
+from torch import Tensor, nn
+
+from deadhead.forward import on_device, real_tokens
+from deadhead.heads.rows import batch_first, is_of_decoder, real_rows
+from deadhead.heads.sites import Site
+from deadhead.rankers.batches import check_batches
+from deadhead.rankers.loss import examples_of
+
+from .held_out import held_out_numbers
+
+
+class Calibration:
+    """Batches for a model, and which rows of its activations are held out."""
+
+    def __init__(self, model: nn.Module, batches: Iterable[Mapping[str, Any]], share: float):
+        self.model = model
+        self.batches = check_batches(model, batches, labels=False)
+        sizes = [examples_of(batch) for batch in self.batches]
+        flags = torch.zeros(sum(sizes), dtype=torch.bool)
+        flags[sorted(held_out_numbers(len(flags), share))] = True
+        self.held_out = flags.to(next(model.parameters()).device).split(sizes)
+
+    def __len__(self) -> int:
+        return len(self.batches)
+
+    def __iter__(self) -> Iterator[tuple[int, dict[str, Any]]]:
+        """Each batch on the device of the model, with its number."""
+        for number, batch in enumerate(self.batches):
+            yield number, on_device(batch, self.model)
+
+    def parts(
+        self, number: int, batch: Mapping[str, Any], site: Site, context: Tensor
+    ) -> tuple[Tensor, Tensor]:
+        """Which rows of what a projection reads are to be fitted, and which are held out.
+
+        Each is one axis of booleans; padding is in neither.
+        """
+        rows = batch_first(site, context)
+        real = real_rows(self.model, batch, site, rows)
+        flags = self.held_out[number].to(rows.device)
+        held_out = flags[self._examples(len(flags), batch, site, rows)]
+        held_out = held_out.view(-1, *[1] * (rows.dim() - 2)).expand(rows.shape[:-1])
+        if real is None:
+            real = torch.ones_like(held_out)
+        return (real & ~held_out).flatten(), (real & held_out).flatten()
+
+    def _examples(self, count: int, batch: Mapping[str, Any], site: Site, rows: Tensor) -> Tensor:
+        """The example that each member of the first axis of rows belongs to."""
+        mask = real_tokens(batch, decoder=is_of_decoder(self.model, site))
+        if rows.dim() == 2 and mask is not None and len(rows) < mask.numel():
+            return mask.to(rows.device).nonzero()[:, 0]  # the model has removed the padding
+        return torch.arange(len(rows), device=rows.device) * count // len(rows)

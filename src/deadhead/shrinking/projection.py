@@ -1,0 +1,133 @@
+"""An output projection that loses inputs: the sums it is solved from, and its new weights."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable
+from dataclasses import dataclass
+from functools import partial
+from typing import Any
+
+import torch
+import torch.nn.functional as F
+from torch import Tensor
+
+from deadhead.heads.parts import out_axis
+from deadhead.heads.prune import Cut
+from deadhead.heads.rows import batch_first
+
+from .solve import NOTHING, Sums, best, candidates
+from .streams import Call, is_close, replaced
+
+
+@dataclass(frozen=True, kw_only=True)
+class Solution:
+    """The new weights of a projection in the precision of the old ones, and how good they are.
+
+    The errors are those of `solve.best`.
+    """
+
+    cut: Cut
+    name: str  # of the candidate
+    weight: Tensor  # outputs x kept inputs
+    bias: Tensor | None
+    error_cut: float
+    error_refitted: float
+
+    def install(self) -> Callable[[], None]:
+        """Have the projection of the whole model compute with these weights."""
+        out: Any = self.cut.site.out
+        columns = columns_of(self.cut).to(self.weight.device)
+        width = len(self.cut.site.kept) * self.cut.site.width
+        weight = self.weight.new_zeros(len(self.weight), width)
+        weight[:, columns] = self.weight
+        return replaced(out, partial(F.linear, weight=weight, bias=self.bias))
+
+
+class Projection:
+    """The output projection of a site, and sums over the tokens of a small run."""
+
+    def __init__(self, cut: Cut):
+        self.cut = cut
+        out: Any = cut.site.out
+        self.old = out.weight.detach() if out_axis(out) == 0 else out.weight.detach().T
+        bias = getattr(out, "bias", None)
+        self.old_bias = bias.detach() if isinstance(bias, Tensor) else None
+        self.columns = columns_of(cut).to(self.old.device)
+        self.precision = torch.promote_types(self.old.dtype, torch.float32)
+        self.weight = self.old[:, self.columns].to(self.precision)  # outputs x kept inputs
+        self.bias = None if self.old_bias is None else self.old_bias.to(self.precision)
+        sizes, device = (len(self.columns), len(self.old)), self.old.device
+        self.fit, self.weighted, self.held_out = (Sums.zeros(*sizes, device) for _ in range(3))
+
+    def explains(self, call: Call) -> bool:
+        """Whether the projection gives the product of its input and its weight, and its bias."""
+        return is_close(call.output, F.linear(call.inputs, self.old, self.old_bias))
+
+    def add(
+        self, whole: Call, small: Call, parts: tuple[Tensor, Tensor], names: Iterable[str]
+    ) -> None:
+        """Add the rows of a call in both runs. parts: the rows to fit, and the held-out ones."""
+        with torch.autocast(self.old.device.type, enabled=False):
+            inputs = self._rows(small.inputs).index_select(1, self.columns)
+            targets = self._rows(whole.output)
+            if whole.added is not None and small.added is not None:
+                targets = targets + (self._rows(whole.added) - self._rows(small.added))
+            errors = targets - F.linear(inputs, self.weight, self.bias)
+            squared = targets.square().sum(1)
+            for rows, sums in zip(parts, (self.fit, self.held_out), strict=True):
+                x, e, t, weights = _chosen(rows, inputs, errors, squared)
+                sums.add(x, e, t, weights)
+                if sums is self.fit and "weighted" in names:
+                    self.weighted.add(x, e, t, torch.where(t > 0, weights / t, 0))
+
+    def _rows(self, value: Tensor) -> Tensor:
+        return batch_first(self.cut.site, value).flatten(0, -2).to(self.precision)
+
+    def unchanged(self) -> Solution:
+        """The projection that is cut and keeps its weights."""
+        return self._solution(NOTHING, self.weight, self.bias, (0.0, 0.0))
+
+    def solution(self, names: Iterable[str]) -> Solution:
+        """The best candidate of these names."""
+        fit, weighted, held_out = (
+            sums.precise() for sums in (self.fit, self.weighted, self.held_out)
+        )
+        weight = self.weight.T.to(fit.inputs)  # inputs x outputs
+        changes = candidates(names, fit, weighted, weight, self.cut.site.width)
+        change, before, after = best(changes, held_out, weight)
+        bias = self.bias
+        if change.name != NOTHING:
+            bias = change.bias if bias is None else change.bias + bias.to(change.bias)
+        return self._solution(change.name, (weight + change.weight).T, bias, (before, after))
+
+    def _solution(
+        self, name: str, weight: Tensor, bias: Tensor | None, errors: tuple[float, float]
+    ) -> Solution:
+        return Solution(
+            cut=self.cut,
+            name=name,
+            weight=weight.to(self.old).contiguous(),
+            bias=None if bias is None else bias.to(self.old),
+            error_cut=errors[0],
+            error_refitted=errors[1],
+        )
+
+
+def columns_of(cut: Cut) -> Tensor:
+    """The inputs of a projection that stay."""
+    width, place = cut.site.width, {unit: n for n, unit in enumerate(cut.site.kept)}
+    first = torch.tensor([place[unit] * width for unit in cut.left], dtype=torch.long)
+    return (first[:, None] + torch.arange(width)).flatten()
+
+
+def _chosen(rows: Tensor, *values: Tensor) -> list[Tensor]:
+    """The chosen rows of each value, and their weights.
+
+    A GPU would wait for the number of rows, so there the other rows are 0 and have no weight.
+    """
+    if rows.device.type == "cpu":
+        index = rows.nonzero()[:, 0]
+        chosen = [value.index_select(0, index) for value in values]
+        return [*chosen, torch.ones(len(index), dtype=values[0].dtype)]
+    zeroed = [torch.where(rows.view(-1, *[1] * (v.dim() - 1)), v, 0) for v in values]
+    return [*zeroed, rows.to(values[0].dtype)]

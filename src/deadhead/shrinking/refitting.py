@@ -1,0 +1,272 @@
+"""Refit the output projections that lose inputs by least squares, so that the rest makes up for it.
+
+Layer by layer from the input upwards, the small model (with the layers before cut and refitted)
+reads the calibration data, and its projection learns to give what the whole model's gave. With the
+target "residual" it also corrects the error that is in the residual stream already: its target is
+the whole model's stream behind the layer minus the small model's stream before it.
+
+Each layer has several candidates, from no change to a full refit, and keeps the best by its error
+on held-out examples. Nothing of the model changes before all layers are solved.
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import asdict, dataclass
+from functools import partial
+from typing import Any, Literal
+
+import torch
+from torch import Tensor, nn
+
+from deadhead.device import computing
+from deadhead.errors import DataError, UnsupportedModel, unknown_name
+from deadhead.heads.discover import find_every_site
+from deadhead.heads.hooks import attach, hooked
+from deadhead.heads.means import evaluating
+from deadhead.heads.output_bias import set_output
+from deadhead.heads.prune import Cut, checked_cuts, note_in_config, prune
+from deadhead.heads.sites import Site
+from deadhead.layout import Head, Neurons
+from deadhead.progress import Progress, reported
+
+from .calibration import Calibration
+from .held_out import check_share
+from .projection import Projection, Solution, columns_of
+from .solve import CANDIDATES, NOTHING, check_candidates
+from .streams import Streams
+
+Target = Literal["residual", "output"]
+TARGETS: tuple[Target, ...] = ("residual", "output")
+HELD_OUT = 0.125  # of the examples
+
+
+@dataclass(frozen=True, kw_only=True)
+class LayerRefit:
+    """What became of one output projection.
+
+    The errors are those of its output on the held-out tokens, squared, relative to the squared
+    target: after the cut alone, and as the layer is now.
+    """
+
+    kind: str
+    block: str
+    layer: int
+    candidate: str  # "nothing", "mean", "scales", "refit 1e-02", "weighted 1e-01"
+    error_cut: float
+    error_refitted: float
+    target: str
+
+
+@dataclass(frozen=True, kw_only=True)
+class RefitReport:
+    """The projections that were refitted, in the order in which they run."""
+
+    layers: tuple[LayerRefit, ...]
+    notes: tuple[str, ...]  # layers that could not be refitted, or only to their output
+    tokens: int  # that the weights were fitted to, in the layer that read the most
+    held_out_tokens: int
+    seconds: float
+
+    def to_dict(self) -> dict[str, Any]:
+        return {**asdict(self), "layers": [asdict(layer) for layer in self.layers]}
+
+
+def refit(
+    model: nn.Module,
+    batches: Iterable[Mapping[str, Any]],
+    heads: Iterable[Head | str] | Mapping[int, Iterable[int]] = (),
+    neurons: Neurons | None = None,
+    *,
+    target: Target = "residual",
+    candidates: Iterable[str] = CANDIDATES,
+    everywhere: bool = False,
+    held_out: float = HELD_OUT,
+    progress: bool | Progress = True,
+) -> RefitReport:
+    """Remove heads and neurons, and refit the output projections without any training.
+
+    Args:
+        batches: calibration data, dicts for `model(**batch)`; labels are not needed.
+        heads, neurons: what to remove, as for `prune`.
+        target: what a projection should give. "residual": the whole model's residual stream behind
+            the layer, given the small model's stream before it. "output": the output of the whole
+            model's projection; also used where no residual is added to the output.
+        candidates: what to try in each layer, besides no change at all.
+            - "mean": add the mean error to the bias (as FLAP does).
+            - "scales": a factor for each head or neuron, and a bias (as Kwon et al.).
+            - "refit": all weights and the bias, by ridge regression from the old weights on.
+            - "weighted": the same, but each token weighs 1 / |target|^2.
+        everywhere: refit all output projections, not only those that lose inputs.
+        held_out: the share of the examples that judges the candidates.
+
+    The model is unchanged until every layer is solved, and after an error. A projection without a
+    bias gets one if its best candidate has one. Sums are in float64; their products are in the
+    precision of the model, but at least float32.
+    """
+    begin = time.monotonic()
+    names = check_candidates(candidates)
+    if target not in TARGETS:
+        raise unknown_name("target", target, TARGETS)
+    check_share(held_out)
+    cuts = checked_cuts(model, heads, neurons, biases=bool(names), everywhere=everywhere)
+    sites = [cut.site for cut in cuts]
+    with (
+        torch.inference_mode(False),
+        torch.no_grad(),
+        computing(model),
+        evaluating(model),
+        hooked(model, sites),
+        reported(progress, "refit") as tick,
+    ):
+        data = Calibration(model, batches, held_out)
+        solver = _Solver(model, data, target, names)
+        changed = [cut for cut in cuts if everywhere or cut.left != cut.site.kept]
+        solutions = solver.solve(changed if names else [], tick)
+    _prune(model, cuts)
+    refitted = [solution for solution in solutions if solution.name != NOTHING]
+    with torch.inference_mode(False):
+        for solution in refitted:
+            set_output(solution.cut.site, solution.weight, solution.bias)
+    if refitted:
+        note_in_config(model, find_every_site(model))  # it lists the new biases
+    return RefitReport(
+        layers=tuple(solver.layers),
+        notes=tuple(solver.notes),
+        tokens=solver.tokens,
+        held_out_tokens=solver.held_out_tokens,
+        seconds=time.monotonic() - begin,
+    )
+
+
+def _prune(model: nn.Module, cuts: Iterable[Cut]) -> None:
+    """Cut the layers as checked; `heads` may be an iterator, which is used up by now."""
+    removed = [(site, sorted({*site.kept}.difference(left))) for site, left in cuts]
+    heads = [Head(s.block, s.layer, n) for s, units in removed if s.kind == "heads" for n in units]
+    neurons = {(s.block, s.layer): units for s, units in removed if s.kind == "neurons" and units}
+    prune(model, heads, neurons=neurons)
+
+
+class _Solver:
+    """Solves the projections of a model one after the other."""
+
+    def __init__(self, model: nn.Module, data: Calibration, target: Target, names: tuple[str, ...]):
+        self.model, self.data, self.target, self.names = model, data, target, names
+        self.layers: list[LayerRefit] = []
+        self.notes: list[str] = []
+        self.tokens = self.held_out_tokens = 0
+
+    def solve(self, cuts: Sequence[Cut], tick: Progress) -> list[Solution]:
+        """The solutions of these projections, in the order in which they run."""
+        if not cuts:
+            return []
+        self.streams = Streams(self.model, [cut.site for cut in cuts])
+        _, first = next(iter(self.data))
+        self.streams.trace(first)
+        of_site = {id(cut.site): cut for cut in cuts}
+        order = [of_site.pop(id(site)) for site in self.streams.order]
+        for cut in of_site.values():
+            no_module = "its projection is not a module of its own"
+            self._leave(cut, no_module if cut.site.out is None else "the data do not run it")
+        solutions = []
+        for number, cut in enumerate(order):
+
+            def count(done: int, before: int = number * len(self.data)) -> None:
+                tick(before + done, len(order) * len(self.data))
+
+            if (solution := self._solve(cut, order, count)) is not None:
+                solutions.append(solution)
+                self.streams.change(cut.site, solution.install)
+        return solutions
+
+    def _leave(self, cut: Cut, reason: str) -> None:
+        """Leave a projection as it is after the cut, in small runs too."""
+        if cut.left == cut.site.kept:
+            return
+        self.notes.append(f"{_name(cut.site)} is cut, but not refitted: {reason}.")
+        open_inputs = torch.zeros(len(cut.site.kept) * cut.site.width)
+        open_inputs[columns_of(cut)] = 1
+        change = partial(_gated, open_inputs)
+        self.streams.change(cut.site, partial(attach, cut.site, change))
+
+    def _solve(
+        self, cut: Cut, order: Sequence[Cut], count: Callable[[int], None]
+    ) -> Solution | None:
+        """The best candidate for a projection; None if it can only be cut."""
+        site, target, projection = cut.site, self.target, Projection(cut)
+        if self.streams.calls[id(site)] > 1:  # each of its uses reads what the others gave
+            self.streams.change(site, projection.unchanged().install)
+        for number, batch in self.data:
+            run = partial(self.streams.run, number, batch, site)
+            whole = run(follow=target == "residual")
+            if number == 0 and not all(projection.explains(call) for call in whole):
+                self._leave(cut, "its output is not its weight times its input")
+                return None
+            if target == "residual" and any(call.added is None for call in whole):
+                target = self._without_residual(site, number)
+            small = whole
+            if self.streams.is_changed:
+                small = run(small=True, follow=target == "residual")
+            for calls in zip(whole, small, strict=True):
+                parts = self.data.parts(number, batch, site, calls[1].inputs)
+                projection.add(*calls, parts, self.names)
+            count(number + 1)
+        self._check(projection, order)
+        solution = projection.solution(self.names)
+        layer = LayerRefit(
+            kind=site.kind,
+            block=site.block,
+            layer=site.layer,
+            candidate=solution.name,
+            error_cut=solution.error_cut,
+            error_refitted=solution.error_refitted,
+            target=target,
+        )
+        self.layers.append(layer)
+        return solution
+
+    def _without_residual(self, site: Site, number: int) -> Target:
+        """The target of a projection whose output meets something else than an addition."""
+        if number:
+            raise UnsupportedModel(
+                f"{_name(site)} adds its output to the residual stream for batch 0, but not for "
+                f"batch {number}.",
+                'write refit(..., target="output")',
+            )
+        self.notes.append(
+            f"{_name(site)} is refitted to its own output: the model does not add this output to "
+            "the residual stream as it is."
+        )
+        return "output"
+
+    def _check(self, projection: Projection, order: Sequence[Cut]) -> None:
+        """Raise an error for activations that are not finite, and for too few tokens."""
+        site = projection.cut.site
+        if not projection.fit.is_finite() or not projection.held_out.is_finite():
+            raise DataError(
+                f"the activations of {_name(site)} are not finite numbers.",
+                "check the model's weights for nan (a diverged training, or an overflow of "
+                "float16: try bfloat16 or float32)",
+            )
+        tokens, held_out = int(projection.fit.tokens), int(projection.held_out.tokens)
+        self.tokens = max(tokens, self.tokens)
+        self.held_out_tokens = max(held_out, self.held_out_tokens)
+        # the largest layer of the block, so that it is known after the first one
+        sizes = [len(c.left) * c.site.width for c in order if c.site.block == site.block]
+        needed = 1 + (max(sizes) if {"refit", "weighted"} & {*self.names} else 0)
+        if tokens < needed or not held_out:
+            raise DataError(
+                f"a refit of the {site.block} expects at least {needed} tokens, and 1 in the "
+                f"held-out examples, got {tokens} and {held_out}.",
+                'give more calibration data, or write candidates=("mean", "scales")',
+            )
+
+
+def _gated(gates: Tensor, context: Tensor) -> Tensor:
+    return context * gates.to(context)
+
+
+def _name(site: Site) -> str:
+    kind = "attention" if site.kind == "heads" else "feed-forward"
+    return f"the {kind} projection of {site.block} layer {site.layer}"

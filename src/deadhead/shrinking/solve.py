@@ -1,0 +1,199 @@
+"""Least squares for an output projection, from sums over tokens alone: pure tensor algebra.
+
+A projection that keeps some of its inputs X should give the target T again. What its old weights
+leave over is the error E = T - X W - b. All candidates are changes (D, c) that lessen
+|E - X D - c|^2, so the old weights are where a ridge pulls to, and no change is the zero. The sums
+of X, E, X'X, X'E and |E|^2 give each solution and, for other tokens, its error in closed form.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass
+from functools import partial
+
+import torch
+from torch import Tensor
+
+from deadhead.errors import unknown_name
+
+NOTHING = "nothing"
+CANDIDATES = ("mean", "scales", "refit", "weighted")
+# what a compensation may try
+COMPENSATIONS: dict[str, tuple[str, ...]] = {
+    "none": (),
+    "mean": ("mean",),
+    "scales": ("mean", "scales"),
+    "refit": CANDIDATES,
+}
+RIDGES = (1e-3, 1e-2, 0.1, 1.0)  # relative to the mean square of an input about its mean
+TIE = 1e-12  # of the squared target: a smaller gain is rounding
+
+
+@dataclass(kw_only=True)
+class Sums:
+    """Sums over tokens of the inputs X (tokens x inputs) and the errors E (tokens x outputs).
+
+    Products are in the precision of the rows, sums in float64 (on mps in float32, which has no
+    float64).
+    """
+
+    tokens: Tensor  # or the sum of their weights
+    inputs: Tensor
+    errors: Tensor
+    squares: Tensor  # X'X
+    products: Tensor  # X'E
+    squared_error: Tensor
+    squared_target: Tensor
+    rounding: float = 0.0  # of a product
+
+    @classmethod
+    def zeros(cls, inputs: int, outputs: int, device: torch.device) -> Sums:
+        precise = torch.float32 if device.type == "mps" else torch.float64
+        zeros = partial(torch.zeros, dtype=precise, device=device)
+        return cls(
+            tokens=zeros(()),
+            inputs=zeros(inputs),
+            errors=zeros(outputs),
+            squares=zeros(inputs, inputs),
+            products=zeros(inputs, outputs),
+            squared_error=zeros(()),
+            squared_target=zeros(()),
+        )
+
+    def add(self, inputs: Tensor, errors: Tensor, squared_targets: Tensor, weights: Tensor) -> None:
+        """Add rows, each with its weight; a row of weight 0 must be 0 as well, not nan."""
+        scaled = inputs * weights[:, None]
+        precise = self.tokens.dtype
+        self.tokens += weights.sum(dtype=precise)
+        self.inputs += scaled.sum(0, dtype=precise)
+        self.errors += (errors * weights[:, None]).sum(0, dtype=precise)
+        self.squares += scaled.T @ inputs
+        self.products += scaled.T @ errors
+        self.squared_error += (errors.square().sum(-1) * weights).sum(dtype=precise)
+        self.squared_target += (squared_targets * weights).sum(dtype=precise)
+        self.rounding = torch.finfo(inputs.dtype).eps
+
+    def centred(self) -> tuple[Tensor, Tensor]:
+        """X'X and X'E about the means of X and E."""
+        squares = self.squares - torch.outer(self.inputs, self.inputs) / self.tokens
+        return squares, self.products - torch.outer(self.inputs, self.errors) / self.tokens
+
+    def is_finite(self) -> bool:
+        return bool((self.squares.sum() + self.products.sum() + self.squared_error).isfinite())
+
+    def precise(self) -> Sums:
+        """These sums in float64, on the CPU if their device has none."""
+        if self.tokens.dtype == torch.float64:
+            return self
+        moved = {n: v.cpu().double() for n, v in vars(self).items() if isinstance(v, Tensor)}
+        return Sums(**moved, rounding=self.rounding)
+
+
+@dataclass(frozen=True)
+class Change:
+    """What to add to the weights (inputs x outputs) and to the bias of a projection."""
+
+    name: str
+    weight: Tensor
+    bias: Tensor
+
+
+def error(sums: Sums, change: Change) -> Tensor:
+    """The squared error |E - X D - c|^2 over the tokens of the sums."""
+    weight, bias = change.weight, change.bias
+    linear = (weight * sums.products).sum() + bias @ sums.errors
+    square = (weight * (sums.squares @ weight)).sum() + sums.tokens * (bias @ bias)
+    return sums.squared_error - 2 * linear + square + 2 * (sums.inputs @ weight) @ bias
+
+
+def check_candidates(names: Iterable[str]) -> tuple[str, ...]:
+    """The names of candidates in their own order; raises an error for an unknown one."""
+    chosen = (names,) if isinstance(names, str) else tuple(names)
+    for name in chosen:
+        if name not in CANDIDATES:
+            raise unknown_name("candidate", name, CANDIDATES)
+    return tuple(name for name in CANDIDATES if name in chosen)
+
+
+def candidates(
+    names: Iterable[str], fit: Sums, weighted: Sums | None, weight: Tensor, width: int
+) -> Iterator[Change]:
+    """The changes to try, in order of how much they change.
+
+    weight: the old weights of the kept inputs, inputs x outputs; `width` inputs belong to a unit.
+    weighted: the sums in which every token has its own weight, for the candidate of that name.
+    """
+    mean = fit.errors / fit.tokens
+    if "mean" in names:
+        yield Change("mean", torch.zeros_like(weight), mean)
+    if not len(weight):
+        return  # a layer without units has a bias alone
+    if "scales" in names:
+        yield scales(fit, weight, width)
+    for name, sums in (("refit", fit), ("weighted", weighted)):
+        if name in names and sums is not None:
+            yield from refits(name, sums)
+
+
+def scales(sums: Sums, weight: Tensor, width: int) -> Change:
+    """One factor for each unit, and a bias."""
+    squares, products = sums.centred()
+    units = len(weight) // width
+    matrix = ((weight @ weight.T) * squares).reshape(units, width, units, width).sum((1, 3))
+    vector = (weight * products).reshape(units, -1).sum(1)
+    ridge = _rounding_ridge(sums, units) * _scale(matrix)
+    factors = torch.linalg.solve(matrix + ridge * _eye(matrix), vector[:, None])
+    change = factors.repeat_interleave(width, 0) * weight
+    return Change("scales", change, _bias(sums, change))
+
+
+def refits(name: str, sums: Sums) -> Iterator[Change]:
+    """Ridge regressions from the old weights on, from the weakest ridge to the strongest.
+
+    The weakest only covers the rounding of the sums, so that what the kept inputs can give exactly
+    is given exactly.
+    """
+    squares, products = sums.centred()
+    scale, weakest = _scale(squares), _rounding_ridge(sums, len(squares))
+    for ridge in (*((weakest,) if weakest < RIDGES[0] else ()), *RIDGES):
+        factor, failed = torch.linalg.cholesky_ex(squares + ridge * scale * _eye(squares))
+        if not bool(failed):
+            change = torch.cholesky_solve(products, factor)
+            yield Change(f"{name} {ridge:.0e}", change, _bias(sums, change))
+
+
+def best(changes: Iterable[Change], held_out: Sums, weight: Tensor) -> tuple[Change, float, float]:
+    """The change with the smallest error on the held-out tokens, and this error before and after.
+
+    Both errors are relative to the squared target. No change at all wins ties.
+    """
+    nothing = Change(NOTHING, torch.zeros_like(weight), torch.zeros_like(held_out.errors))
+    total = float(held_out.squared_target) or 1.0
+    before = float(held_out.squared_error) / total
+    winner, lowest = nothing, before - TIE
+    for change in changes:
+        after = float(error(held_out, change)) / total
+        if after < lowest:
+            winner, lowest = change, after
+    return winner, before, before if winner is nothing else max(lowest, 0.0)
+
+
+def _bias(sums: Sums, change: Tensor) -> Tensor:
+    """The bias that makes the mean error 0."""
+    return (sums.errors - sums.inputs @ change) / sums.tokens
+
+
+def _scale(matrix: Tensor) -> Tensor:
+    """The mean of the diagonal; 1 for a matrix of zeros, so that it can be solved."""
+    mean = matrix.diagonal().mean()
+    return torch.where(mean > 0, mean, torch.ones_like(mean))
+
+
+def _rounding_ridge(sums: Sums, unknowns: int) -> float:
+    """The ridge, relative to the mean of the diagonal, that covers the rounding of the sums."""
+    return 10 * unknowns * sums.rounding
+
+
+def _eye(matrix: Tensor) -> Tensor:
+    return torch.eye(len(matrix), dtype=matrix.dtype, device=matrix.device)

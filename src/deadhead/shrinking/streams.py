@@ -1,0 +1,334 @@
+"""Two runs of one model: the whole one, and the one whose earlier projections are replaced.
+
+A run gives what an output projection reads and gives, and what the model adds to its output next,
+which is the residual stream. It stops there. Nothing of the model changes: a replaced projection
+is a function that takes the place of a module's forward for the time of a run.
+
+A run starts where the last one for the same batch stopped, one layer before: the outputs of the
+layers before are kept for as many batches as fit into `MEMORY`, and the layers skipped. Other
+batches run from the start, so the memory does not grow with the data.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Callable, Iterable, Mapping
+from contextlib import ExitStack
+from dataclasses import dataclass
+from functools import partial
+from typing import Any
+
+import torch
+from torch import Tensor, nn
+from torch.overrides import TorchFunctionMode
+
+from deadhead.forward import forward
+from deadhead.heads.sites import Site
+
+MEMORY = 2 << 30  # bytes for the outputs of layers
+ADDITIONS = ("add", "__add__", "__radd__", "add_", "__iadd__")
+CLOSE = 1e-3  # relative; a run from the middle that differs by more is a wrong one
+
+Install = Callable[[], Callable[[], None]]  # changes a site; returns the undo function
+
+
+@dataclass
+class Call:
+    """A call of an output projection."""
+
+    inputs: Tensor
+    output: Tensor
+    added: Tensor | None = None  # what the model adds to the output next, in the same shape
+
+
+class Streams:
+    """Runs a model on batches up to an output projection, whole or with earlier ones changed."""
+
+    def __init__(self, model: nn.Module, sites: Iterable[Site]):
+        self.model, self.sites = model, list(sites)
+        self.calls: Counter[int] = Counter()  # id of a site -> its calls in a run
+        self.order: list[Site] = []  # in which the sites run; the others do not run
+        self._changes: dict[int, Install] = {}  # id of a site -> its change in small runs
+        self._layers: list[_Layer] = []  # in the order in which they run
+        self._stored: dict[bool, dict[int, _Outputs]] = {False: {}, True: {}}  # whole, small
+        self._bytes = 0
+
+    def trace(self, batch: Mapping[str, Any]) -> None:
+        """Find the order of the sites and of the layers around them, by a run of one batch."""
+        layers = _layers_around(self.model, self.sites)
+        seen: Counter[int] = Counter()
+        with ExitStack() as stack, torch.no_grad():
+            for site in self.sites:
+                if site.out is not None:
+                    stack.callback(_after(site.out, lambda *_, site=site: self._count(site)))
+            for layer in layers:
+                stack.callback(_after(layer.module, lambda module, *_: seen.update([id(module)])))
+            forward(self.model, batch)
+        if max(seen.values(), default=0) == 1:  # weights that layers share run more than once
+            places = {number: place for place, number in enumerate(seen)}
+            ran = [layer for layer in layers if id(layer.module) in places]
+            self._layers = sorted(ran, key=lambda layer: places[id(layer.module)])
+            self._check_skipping(batch)
+
+    def _count(self, site: Site) -> None:
+        if not self.calls[id(site)]:
+            self.order.append(site)
+        self.calls[id(site)] += 1
+
+    def _check_skipping(self, batch: Mapping[str, Any]) -> None:
+        """Skip no layers if a run from the middle differs from a run from the start."""
+        if not self.order:
+            return
+        first = self.run(-1, batch, self.order[-1])[0]
+        try:
+            second = self.run(-1, batch, self.order[-1])[0]
+            same = is_close(first.inputs, second.inputs) and is_close(first.output, second.output)
+        except Exception:  # any: the model reads more of a layer than what the last one gave
+            same = False
+        if not same:
+            self._layers = []
+        self._stored[False].clear()
+        self._bytes = 0
+
+    def change(self, site: Site, install: Install) -> None:
+        """Have small runs change this site from now on; sites come in their order."""
+        if not self._changes:  # up to here, both runs were the same
+            self._stored[True] = {n: dict(outputs) for n, outputs in self._stored[False].items()}
+            self._bytes *= 2
+        self._changes[id(site)] = install
+
+    @property
+    def is_changed(self) -> bool:
+        """Whether small runs differ from whole ones."""
+        return bool(self._changes)
+
+    def run(
+        self,
+        number: int,
+        batch: Mapping[str, Any],
+        site: Site,
+        *,
+        small: bool = False,
+        follow: bool = False,
+    ) -> list[Call]:
+        """The calls of the output projection of a site in a run of this batch.
+
+        number: of the batch.
+        follow: also find what the model adds to the output.
+        """
+        small = small and self.is_changed
+        outputs = self._stored[small].get(number, {})
+        watch = _Watch(self.calls[id(site)], follow)
+        assert site.out is not None  # other sites do not run
+        with ExitStack() as stack, torch.no_grad():
+            if small:
+                for install in self._changes.values():
+                    stack.callback(install())
+            reached = self._skip(stack, site, outputs)
+            stack.callback(_after(site.out, watch.see))
+            try:
+                with watch:
+                    forward(self.model, batch)
+            except _Stop:
+                pass
+        self._store(small, number, {**outputs, **reached})
+        return watch.calls
+
+    def _skip(self, stack: ExitStack, site: Site, outputs: _Outputs) -> _Outputs:
+        """Skip the layers whose outputs are known; gives a dict that fills with those of others."""
+        reached: _Outputs = {}
+        path = f"{site.path}."
+        places = [n for n, layer in enumerate(self._layers) if path.startswith(layer.prefix)]
+        for place, layer in enumerate(self._layers[: min(places, default=0)]):
+            known = outputs.get(layer.stack)
+            if known is not None and place <= known[0]:
+                give = partial(_give, known[1])
+                stack.callback(replaced(layer.module, give))
+            else:
+                keep = partial(_keep, reached, layer.stack, place)
+                stack.callback(_after(layer.module, keep))
+        return reached
+
+    def _store(self, small: bool, number: int, outputs: _Outputs) -> None:
+        stored = self._stored[small]
+        self._bytes -= _size(stored.pop(number, {}))
+        if outputs and self._bytes + _size(outputs) <= MEMORY:
+            stored[number] = outputs
+            self._bytes += _size(outputs)
+
+
+_Outputs = dict[str, tuple[int, Any]]  # stack of layers -> place and output of its last known layer
+
+
+@dataclass(frozen=True)
+class _Layer:
+    """A member of a list of modules that has sites inside."""
+
+    module: nn.Module
+    prefix: str  # of the paths inside
+    stack: str  # the path of the list
+
+
+def _layers_around(model: nn.Module, sites: Iterable[Site]) -> list[_Layer]:
+    """The members of the outermost lists of modules that have these sites inside."""
+    kinds = nn.ModuleList | nn.Sequential
+    lists = {name: module for name, module in model.named_modules() if isinstance(module, kinds)}
+    stacks: dict[str, None] = {}  # an ordered set
+    for site in sites:
+        around = (name for name in lists if name and site.path.startswith(f"{name}."))
+        if (outermost := min(around, key=len, default=None)) is not None:
+            stacks[outermost] = None
+    return [
+        _Layer(module, f"{stack}.{name}.", stack)
+        for stack in stacks
+        for name, module in lists[stack].named_children()
+    ]
+
+
+class _Stop(Exception):
+    """Ends a run that has seen enough."""
+
+
+class _Watch(TorchFunctionMode):
+    """Records the calls of a projection, follows its output to what is added, and ends the run."""
+
+    def __init__(self, expected: int, follow: bool):
+        super().__init__()
+        self.expected, self.follow = expected, follow
+        self.calls: list[Call] = []
+        self._followed: list[Tensor] = []  # the output under all its names
+
+    def see(self, module: nn.Module, args: tuple[Any, ...], output: Tensor) -> None:
+        """The forward hook of the projection."""
+        self.calls.append(Call(args[0], output.clone()))  # the model may go on in place
+        if self.follow:
+            self._followed = [output]
+        elif len(self.calls) == self.expected:
+            raise _Stop
+
+    def __torch_function__(
+        self, func: Any, types: Any, args: Any = (), kwargs: Mapping[str, Any] | None = None
+    ) -> Any:
+        kwargs = kwargs or {}
+        operands = (*args, *kwargs.values())
+        if not self._followed or not any(self._is_followed(operand) for operand in operands):
+            return func(*args, **kwargs)
+        other = self._other_addend(func, args, kwargs)
+        result = func(*args, **kwargs)
+        if other is not None:
+            call = self.calls[-1]
+            other = other.reshape(call.output.shape)
+            call.added = other if call.added is None else call.added + other
+            self._followed = [result]
+        elif self._is_view(func, result):
+            self._followed.append(result)
+        elif not _is_question(func, result):
+            self._end()
+        return result
+
+    def _is_followed(self, value: Any) -> bool:
+        if isinstance(value, tuple | list):
+            return any(self._is_followed(item) for item in value)
+        return any(value is tensor for tensor in self._followed)
+
+    def _other_addend(self, func: Any, args: Any, kwargs: Mapping[str, Any]) -> Tensor | None:
+        """The other operand of an addition of two tensors of one shape."""
+        if getattr(func, "__name__", "") not in ADDITIONS or len(args) != 2 or kwargs:
+            return None
+        first, second = args
+        other = second if self._is_followed(first) else first
+        if not isinstance(other, Tensor) or self._is_followed(other):
+            return None
+        mine = first if other is second else second
+        return other.clone() if other.shape == mine.shape else None
+
+    def _is_view(self, func: Any, result: Any) -> bool:
+        """Whether the result is the output again: dropout outside of training, a view."""
+        output = self._followed[0]
+        return (
+            isinstance(result, Tensor)
+            and not _works_in_place(func)
+            and result.data_ptr() == output.data_ptr()
+            and result.dtype == output.dtype
+            and result.numel() == output.numel()
+            and result.shape[-1:] == output.shape[-1:]
+            and result.is_contiguous()
+            and output.is_contiguous()
+        )
+
+    def _end(self) -> None:
+        self._followed = []
+        if len(self.calls) == self.expected:
+            raise _Stop
+
+
+def _works_in_place(func: Any) -> bool:
+    name = getattr(func, "__name__", "")
+    return name.startswith(("__i", "__set")) or (name.endswith("_") and name[:2] != "__")
+
+
+def _is_question(func: Any, result: Any) -> bool:
+    """Whether a function only asked for a shape, a device or a number."""
+    if isinstance(result, Tensor) or _works_in_place(func):
+        return False
+    return isinstance(result, torch.Size) or not isinstance(result, tuple | list)
+
+
+def _after(module: nn.Module, hook: Callable[..., None]) -> Callable[[], None]:
+    """Call a hook with each output of a module; returns the undo function."""
+
+    def run(module: nn.Module, args: Any, output: Any) -> None:
+        hook(module, args, output)
+
+    return module.register_forward_hook(run).remove
+
+
+def replaced(module: nn.Module, function: Callable[..., Any]) -> Callable[[], None]:
+    """Have a module compute something else; returns the undo function."""
+    own = module.__dict__.get("forward")
+    module.forward = function
+
+    def undo() -> None:
+        if own is None:
+            del module.forward
+        else:
+            module.forward = own
+
+    return undo
+
+
+def _give(value: Any, *args: Any, **kwargs: Any) -> Any:
+    """The forward pass of a skipped layer."""
+    return _copied(value)
+
+
+def _keep(
+    reached: _Outputs, stack: str, place: int, module: nn.Module, args: Any, output: Any
+) -> None:
+    """The hook of a layer that is not skipped."""
+    reached[stack] = (place, _copied(output))
+
+
+def _copied(value: Any) -> Any:
+    """A copy of what a layer gave, since the model may go on in place."""
+    if isinstance(value, Tensor):
+        return value.clone()
+    if type(value) in (tuple, list):
+        return type(value)(map(_copied, value))
+    return value
+
+
+def _size(value: Any) -> int:
+    """The bytes of all tensors in what layers gave."""
+    if isinstance(value, Tensor):
+        return value.nbytes
+    if isinstance(value, dict):
+        return sum(map(_size, value.values()))
+    return sum(map(_size, value)) if isinstance(value, tuple | list) else 0
+
+
+def is_close(first: Tensor, second: Tensor) -> bool:
+    if first.shape != second.shape or not first.numel():
+        return first.shape == second.shape
+    limit = CLOSE * float(first.nan_to_num(0, 0, 0).abs().max())
+    return torch.allclose(first, second, rtol=CLOSE, atol=limit, equal_nan=True)

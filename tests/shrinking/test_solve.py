@@ -1,0 +1,147 @@
+"""The algebra of a refit against plain least squares on the rows themselves."""
+
+from __future__ import annotations
+
+import pytest
+import torch
+from torch import Tensor
+
+from deadhead.errors import UnknownName
+from deadhead.shrinking.solve import (
+    CANDIDATES,
+    NOTHING,
+    RIDGES,
+    Change,
+    Sums,
+    best,
+    candidates,
+    check_candidates,
+    error,
+    refits,
+    scales,
+)
+
+INPUTS, OUTPUTS, WIDTH = 6, 4, 2
+
+
+def rows(count: int, seed: int) -> tuple[Tensor, Tensor]:
+    """Inputs with means and correlations, and errors that depend on them."""
+    random = torch.Generator().manual_seed(seed)
+    mix = torch.randn(INPUTS, INPUTS, generator=torch.Generator().manual_seed(7)).double()
+    depends = torch.randn(INPUTS, OUTPUTS, generator=torch.Generator().manual_seed(8)).double()
+    inputs = torch.randn(count, INPUTS, generator=random).double() @ mix + 1.5
+    noise = torch.randn(count, OUTPUTS, generator=random).double()
+    return inputs, inputs @ depends + 0.3 * noise - 2
+
+
+def sums_of(inputs: Tensor, errors: Tensor, weights: Tensor | None = None, parts: int = 1) -> Sums:
+    sums = Sums.zeros(INPUTS, OUTPUTS, torch.device("cpu"))
+    weights = torch.ones(len(inputs)).double() if weights is None else weights
+    for x, e, w in zip(inputs.chunk(parts), errors.chunk(parts), weights.chunk(parts), strict=True):
+        sums.add(x, e, (e + 1).square().sum(1), w)
+    return sums
+
+
+def squared(inputs: Tensor, errors: Tensor, change: Change) -> float:
+    return float((errors - inputs @ change.weight - change.bias).square().sum())
+
+
+def test_the_error_in_closed_form_is_that_of_the_rows() -> None:
+    inputs, errors = rows(50, 0)
+    change = Change("any", torch.randn(INPUTS, OUTPUTS).double(), torch.randn(OUTPUTS).double())
+    assert float(error(sums_of(inputs, errors), change)) == pytest.approx(
+        squared(inputs, errors, change), rel=1e-12
+    )
+
+
+@pytest.mark.parametrize("is_weighted", [False, True])
+def test_a_refit_is_least_squares_with_rows_for_the_ridge(is_weighted: bool) -> None:
+    inputs, errors = rows(60, 1)
+    weights = torch.rand(60).double() + 0.1 if is_weighted else torch.ones(60).double()
+    changes = list(refits("refit", sums_of(inputs, errors, weights, parts=7)))
+    assert [change.name.split()[1] for change in changes[1:]] == [f"{r:.0e}" for r in RIDGES]
+    mean_x, mean_e = (weights @ inputs / weights.sum(), weights @ errors / weights.sum())
+    roots = weights.sqrt()[:, None]
+    x, e = (inputs - mean_x) * roots, (errors - mean_e) * roots
+    for change, ridge in zip(changes[1:], RIDGES, strict=True):
+        size = (ridge * x.square().sum(0).mean()).sqrt()
+        more = torch.cat([x, size * torch.eye(INPUTS).double()])
+        zeros = torch.cat([e, torch.zeros(INPUTS, OUTPUTS).double()])
+        expected = torch.linalg.lstsq(more, zeros).solution
+        assert torch.allclose(change.weight, expected, atol=1e-10)
+        assert torch.allclose(change.bias, mean_e - mean_x @ expected, atol=1e-10)
+    sizes = [float(change.weight.norm()) for change in changes]
+    assert sizes == sorted(sizes, reverse=True)
+    assert sizes[0] > 1.5 * sizes[-1]
+
+
+def test_scales_are_least_squares_of_a_factor_per_unit() -> None:
+    inputs, errors = rows(60, 2)
+    weight = torch.randn(INPUTS, OUTPUTS, generator=torch.Generator().manual_seed(3)).double()
+    change = scales(sums_of(inputs, errors), weight, WIDTH)
+    units = inputs.view(60, -1, WIDTH)
+    parts = torch.einsum("tuw,uwo->tou", units, weight.view(-1, WIDTH, OUTPUTS))
+    ones = torch.eye(OUTPUTS).double().expand(60, -1, -1)
+    matrix = torch.cat([parts, ones], -1).flatten(0, 1)
+    solution = torch.linalg.lstsq(matrix, errors.flatten()[:, None]).solution[:, 0]
+    factors, bias = solution[: INPUTS // WIDTH], solution[INPUTS // WIDTH :]
+    assert torch.allclose(change.weight, factors.repeat_interleave(WIDTH)[:, None] * weight)
+    assert torch.allclose(change.bias, bias)
+    assert float(factors.abs().max()) > 0.1
+
+
+def test_sums_do_not_depend_on_the_division_into_batches() -> None:
+    inputs, errors = rows(40, 4)
+    once, often = sums_of(inputs, errors), sums_of(inputs, errors, parts=40)
+    for name, value in vars(once).items():
+        assert torch.allclose(torch.as_tensor(value), torch.as_tensor(getattr(often, name)))
+
+
+def test_the_best_is_the_lowest_on_the_held_out_rows() -> None:
+    fit, held_out = sums_of(*rows(12, 5)), sums_of(*rows(400, 6))
+    weight = torch.randn(INPUTS, OUTPUTS).double()
+    changes = list(candidates(CANDIDATES, fit, fit, weight, WIDTH))
+    assert len(changes) == 2 + 2 * (len(RIDGES) + 1)
+    winner, before, after = best(changes, held_out, weight)
+    errors = {change.name: float(error(held_out, change)) for change in changes}
+    assert winner.name == min(errors, key=lambda name: errors[name])
+    assert after < before
+    total = float(held_out.squared_target)
+    assert after == pytest.approx(errors[winner.name] / total)
+    assert before == pytest.approx(float(held_out.squared_error) / total)
+
+
+def test_no_change_wins_ties_and_worse_candidates() -> None:
+    sums = sums_of(*rows(30, 5))
+    weight = torch.zeros(INPUTS, OUTPUTS).double()
+    same = Change("same", weight, torch.zeros(OUTPUTS).double())
+    worse = Change("worse", weight, torch.full((OUTPUTS,), 50.0).double())
+    winner, before, after = best([same, worse], sums, weight)
+    assert winner.name == NOTHING
+    assert before == after > 0
+
+
+def test_inputs_that_depend_on_each_other_have_a_solution() -> None:
+    inputs, errors = rows(60, 1)
+    inputs = torch.cat([inputs[:, :3], inputs[:, :3]], 1)  # the second half repeats the first
+    inputs[:, 0] = 1.0  # and one never changes
+    sums = sums_of(inputs, errors)
+    winner, before, after = best(refits("refit", sums), sums, torch.zeros(INPUTS, OUTPUTS).double())
+    assert after < before
+    assert bool(winner.weight.isfinite().all())
+
+
+def test_an_empty_layer_has_a_bias_alone() -> None:
+    sums = Sums.zeros(0, OUTPUTS, torch.device("cpu"))
+    errors = rows(10, 1)[1]
+    sums.add(torch.zeros(10, 0).double(), errors, errors.square().sum(1), torch.ones(10).double())
+    changes = list(candidates(CANDIDATES, sums, sums, torch.zeros(0, OUTPUTS).double(), WIDTH))
+    assert [change.name for change in changes] == ["mean"]
+    assert torch.allclose(changes[0].bias, errors.mean(0))
+
+
+def test_names_of_candidates() -> None:
+    assert check_candidates(["refit", "mean"]) == ("mean", "refit")
+    assert check_candidates("scales") == ("scales",)
+    with pytest.raises(UnknownName, match="Did you mean 'scales'"):
+        check_candidates(["scale"])
