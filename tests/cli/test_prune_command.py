@@ -185,7 +185,7 @@ REFUSED = [
         ("--heads", "encoder.0.1", "--fill", "median", "--text", "nowhere.txt"),
         "UnknownName: no fill 'median'.",
     ),
-    (("--heads", "encoder.0.1", "--fill", "mean", "--text", "nowhere.txt"), "cannot be read"),
+    (("--heads", "encoder.0.1", "--fill", "mean", "--text", "nowhere.txt"), "there is no file"),
     (
         ("--heads", "encoder.9.9"),
         "HeadError: head encoder.9.9: expected a layer of encoder, got 9.",
