@@ -58,6 +58,7 @@ class Projection:
         self.bias = None if self.old_bias is None else self.old_bias.to(self.precision)
         sizes, device = (len(self.columns), len(self.old)), self.old.device
         self.fit, self.weighted, self.held_out = (Sums.zeros(*sizes, device) for _ in range(3))
+        self.held_out_tokens = torch.zeros((), device=device)
 
     def explains(self, call: Call) -> bool:
         """Whether the projection gives the product of its input and its weight, and its bias."""
@@ -74,11 +75,14 @@ class Projection:
                 targets = targets + (self._rows(whole.added) - self._rows(small.added))
             errors = targets - F.linear(inputs, self.weight, self.bias)
             squared = targets.square().sum(1)
-            for rows, sums in zip(parts, (self.fit, self.held_out), strict=True):
-                x, e, t, weights = _chosen(rows, inputs, errors, squared)
-                sums.add(x, e, t, weights)
-                if sums is self.fit and "weighted" in names:
-                    self.weighted.add(x, e, t, torch.where(t > 0, weights / t, 0))
+            x, e, t, weights = _chosen(parts[0], inputs, errors, squared)
+            self.fit.add(x, e, t, weights)
+            if "weighted" in names:
+                self.weighted.add(x, e, t, _relative(weights, t))
+            x, e, t, weights = _chosen(parts[1], inputs, errors, squared)
+            # a few tokens, such as [SEP], have far larger targets, which would decide alone
+            self.held_out.add(x, e, t, _relative(weights, t))
+            self.held_out_tokens += weights.sum()
 
     def _rows(self, value: Tensor) -> Tensor:
         return batch_first(self.cut.site, value).flatten(0, -2).to(self.precision)
@@ -111,6 +115,11 @@ class Projection:
             error_cut=errors[0],
             error_refitted=errors[1],
         )
+
+
+def _relative(weights: Tensor, squared_targets: Tensor) -> Tensor:
+    """The weights of tokens for errors relative to their targets."""
+    return torch.where(squared_targets > 0, weights / squared_targets, 0)
 
 
 def columns_of(cut: Cut) -> Tensor:

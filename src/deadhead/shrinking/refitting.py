@@ -46,8 +46,8 @@ HELD_OUT = 0.125  # of the examples
 class LayerRefit:
     """What became of one output projection.
 
-    The errors are those of its output on the held-out tokens, squared, relative to the squared
-    target: after the cut alone, and as the layer is now.
+    The errors are those of its output on the held-out tokens: the mean over tokens of the squared
+    error relative to the squared target, after the cut alone and as the layer is now.
     """
 
     kind: str
@@ -249,7 +249,7 @@ class _Solver:
                 "check the model's weights for nan (a diverged training, or an overflow of "
                 "float16: try bfloat16 or float32)",
             )
-        tokens, held_out = int(projection.fit.tokens), int(projection.held_out.tokens)
+        tokens, held_out = int(projection.fit.tokens), int(projection.held_out_tokens)
         self.tokens = max(tokens, self.tokens)
         self.held_out_tokens = max(held_out, self.held_out_tokens)
         # the largest layer of the block, so that it is known after the first one
