@@ -1,4 +1,4 @@
-"""The lists of rankers, strategies and measures agree wherever they are used."""
+"""The lists of rankers, strategies, measures and methods of choosing agree wherever they are used."""
 
 from __future__ import annotations
 
@@ -14,6 +14,7 @@ from deadhead.errors import DeadheadError, UnknownName
 from deadhead.measures import MEASURES, Measure, measure
 from deadhead.rankers import METHOD, RANKERS, Ranker, ranker
 from deadhead.registry import Registry
+from deadhead.shrinking import AUTO, CHOOSERS, METHODS, Chooser
 from deadhead.strategies import STRATEGIES, Strategy
 from deadhead.studies import load
 
@@ -32,7 +33,7 @@ def refusal(*changes: str) -> str:
     return error.value.message
 
 
-@pytest.mark.parametrize("registry", [RANKERS, STRATEGIES, MEASURES])
+@pytest.mark.parametrize("registry", [RANKERS, STRATEGIES, MEASURES, CHOOSERS])
 def test_a_registry_knows_its_parts(registry: Registry[Any]) -> None:
     assert len(dict(registry)) == len(registry) > 2
     with pytest.raises(UnknownName, match="Known: "):
@@ -78,11 +79,24 @@ def test_measures_agree_in_python_and_recipes() -> None:
         assert ("split" in options.options_of(kind)) == (kind.reads != "nothing")
 
 
+def test_methods_of_choosing_state_their_facts() -> None:
+    assert ("auto", *CHOOSERS) == METHODS
+    for name, kind in CHOOSERS.items():
+        assert issubclass(kind, Chooser)
+        assert kind.__name__.lower() == name.replace("_", "")
+        assert kind.help
+        assert not kind.help.endswith(".")
+        assert "heads" in kind.kinds
+    for unit, name in AUTO.items():
+        assert unit in CHOOSERS[name].kinds
+        assert CHOOSERS[name].predicts
+
+
 def test_facts_are_read_without_torch() -> None:
     code = (
         "import sys; from deadhead.rankers import RANKERS; from deadhead.measures import MEASURES; "
-        "from deadhead.strategies import STRATEGIES; "
-        "[dict(table) for table in (RANKERS, MEASURES, STRATEGIES)]; "
+        "from deadhead.strategies import STRATEGIES; from deadhead.shrinking import CHOOSERS; "
+        "[dict(table) for table in (RANKERS, MEASURES, STRATEGIES, CHOOSERS)]; "
         "print(sorted({'torch', 'transformers'} & set(sys.modules)))"
     )
     run = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)

@@ -17,6 +17,7 @@ SENTENCES = [[5, 9, 7, 11, 6, 8], [12, 4, 10], [7, 13, 6, 9]]
 METHODS: dict[str, dict[str, Any]] = {
     "gradient": {},
     "taylor": {},
+    "fisher": {},
     "ablation": {},
     "l0": {"steps": 5},
     "shapley": {"permutations": 2, "measure": "loss"},

@@ -10,7 +10,7 @@ frozen, only the gradients of the gates are computed.
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from contextlib import ExitStack, contextmanager
 from typing import Any
 
@@ -152,13 +152,15 @@ class OpenGates:
         self.kept: dict[Place, tuple[int, ...]] = {s.place: s.kept for s in sites if s.kept}
         self.gates: dict[Place, Tensor] = {}
         self.per_token, self.examples = per_token, 0
+        self.lengths: Collection[int] = ()
         self.fill: Fill = zero
         self.calls: Counter[Place] = Counter()
 
-    def begin(self, examples: int) -> None:
+    def begin(self, examples: int, lengths: Collection[int] = ()) -> None:
+        """lengths: how many positions an example may have, for layers that flatten a batch."""
         self.gates.clear()
         self.calls.clear()
-        self.examples = examples
+        self.examples, self.lengths = examples, lengths
 
     def gradients(
         self,
@@ -171,7 +173,8 @@ class OpenGates:
 
         weights: a factor for the loss of each example.
         """
-        self.begin(examples_of(batch))
+        matrices = (v for v in batch.values() if isinstance(v, Tensor) and v.dim() > 1)
+        self.begin(examples_of(batch), {value.shape[1] for value in matrices})
         losses = finite.add(example_losses(model, batch))
         if not losses.requires_grad:
             cut = "the model cuts the graph between them and its logits"
@@ -200,6 +203,8 @@ class OpenGates:
         def let_through(context: Tensor) -> Tensor:
             if not torch.is_grad_enabled():  # a run that gives a fill
                 return context
+            if context.dim() == 2 and len(context) in (n * self.examples for n in self.lengths):
+                return let_through(context.unflatten(0, (self.examples, -1))).flatten(0, 1)
             if context.dim() < 3 or context.shape[axis] != self.examples:
                 raise UnsupportedModel(
                     f"{site.block} layer {site.layer} works on {tuple(context.shape[:-1])} rows "

@@ -11,41 +11,53 @@ import torch
 from torch import Tensor
 
 RIDGE = 1e-2  # of the mean diagonal of H
-ROUNDS = 64  # of removals in a layer of neurons: one by one would take minutes
+ROUNDS = 48  # in which the neurons of a layer leave
+CANDIDATES = 2  # neurons looked at in a round for each that leaves
+COMPACT = 0.75  # the share of columns left at which the others are dropped from memory
 
 
 def order_of_removal(moment: Tensor, weight: Tensor, width: int) -> tuple[list[int], list[float]]:
     """The numbers of the units as they leave, and the mean squared error after each.
 
-    moment: columns x columns. weight: outputs x columns. width: columns of a unit. Units of more
-    than one column leave one at a time. Single columns leave in rounds of the cheapest ones; the
-    errors are exact for the order within a round, too.
+    moment: columns x columns. weight: outputs x columns. width: columns of a unit.
+
+    Each time the cheapest unit leaves. Single columns are thousands, so they leave in rounds: of
+    the cheapest candidates at the start of a round, some leave one by one, and only these
+    candidates learn at once what that changes for them. The errors are exact for the order.
     """
-    left = torch.arange(len(moment) // width, device=moment.device)
     ridge = (RIDGE * moment.diagonal().mean()).clamp(min=1e-30)
     eye = torch.eye(len(moment), dtype=moment.dtype, device=moment.device)
     inverse = torch.cholesky_inverse(torch.linalg.cholesky(moment + ridge * eye))
-    rows = weight.T.to(moment)  # columns x outputs
+    rows = weight.T.to(moment, copy=True).contiguous()  # columns x outputs, changed in place
+    numbers = torch.arange(len(moment) // width, device=moment.device)
+    left = torch.ones_like(numbers, dtype=torch.bool)
     at_once = 1 if width > 1 else max(1, len(left) // ROUNDS)
-    order: list[Tensor] = []
-    errors: list[Tensor] = []
-    while len(left):
-        chosen = _costs(inverse, rows, width).sort(stable=True).indices[:at_once]
-        rest = torch.ones(len(left), dtype=torch.bool, device=left.device)
-        rest[chosen] = False
+    order: list[int] = []
+    errors: list[float] = []
+    total = len(left)
+    while len(order) < total:
+        costs = torch.where(left, _costs(inverse, rows, width), torch.inf)
+        if width > 1:
+            chosen = costs.argmin()[None]
+            errors += costs[chosen].tolist()
+        else:
+            count = min(CANDIDATES * at_once, total - len(order))
+            near = costs.sort(stable=True).indices[:count]
+            steps, more = _one_by_one(inverse[near][:, near], rows[near], min(at_once, count))
+            chosen = near[steps]
+            errors += more
+        order += numbers[chosen].tolist()
+        left[chosen] = False
         gone = (chosen[:, None] * width + torch.arange(width, device=left.device)).flatten()
-        stay = rest.repeat_interleave(width).nonzero().flatten()
-        factor = torch.linalg.cholesky(inverse[gone][:, gone])
-        # row j: what column j costs after those before it have left
-        parts = torch.linalg.solve_triangular(factor, rows[gone], upper=False)
-        errors.append(parts.square().sum(1).unflatten(0, (-1, width)).sum(1))
-        order.append(left[chosen])
-        across = inverse[gone][:, stay]
-        moved = torch.cholesky_solve(across, factor)
-        rows = rows[stay] - moved.T @ rows[gone]
-        inverse = inverse[stay][:, stay] - across.T @ moved
-        left = left[rest]
-    return torch.cat(order).tolist(), torch.cat(errors).cumsum(0).tolist()
+        across = inverse[gone]
+        moved = torch.cholesky_solve(across, torch.linalg.cholesky(across[:, gone]))
+        rows.addmm_(moved.T, rows[gone], alpha=-1)
+        inverse.addmm_(across.T, moved, alpha=-1)
+        if width > 1 or total - len(order) <= COMPACT * len(left):
+            stay = left.repeat_interleave(width).nonzero().flatten()
+            rows, inverse = rows[stay], inverse[stay][:, stay]
+            numbers, left = numbers[left], left[left]
+    return order, torch.tensor(errors, dtype=torch.float64).cumsum(0).tolist()
 
 
 def _costs(inverse: Tensor, rows: Tensor, width: int) -> Tensor:
@@ -57,3 +69,21 @@ def _costs(inverse: Tensor, rows: Tensor, width: int) -> Tensor:
     factors = torch.linalg.cholesky(blocks)
     parts = rows.view(units, width, -1)
     return torch.linalg.solve_triangular(factors, parts, upper=False).square().sum((1, 2))
+
+
+def _one_by_one(inverse: Tensor, rows: Tensor, count: int) -> tuple[list[int], list[float]]:
+    """The same for single columns, a few among these candidates: their numbers and errors."""
+    inverse, rows = inverse.cpu(), rows.cpu()  # small, and each step depends on the last
+    order: list[int] = []
+    errors: list[float] = []
+    gone = torch.zeros(len(inverse), dtype=torch.bool)
+    for _ in range(count):
+        costs = torch.where(gone, torch.inf, _costs(inverse, rows, 1))
+        number = int(costs.argmin())
+        order.append(number)
+        errors.append(float(costs[number]))
+        gone[number] = True
+        column = inverse[:, number] / inverse[number, number]
+        rows.addr_(column, rows[number].clone(), alpha=-1)
+        inverse.addr_(column, inverse[number].clone(), alpha=-1)
+    return order, errors

@@ -43,22 +43,23 @@ def swapped(
     least = SMALL * max(float(own.max(initial=0.0)), 1e-300)
     known = {label: number for number, label in enumerate(dict.fromkeys(labels or ()))}
     label = np.array([known[name] for name in labels]) if labels is not None else None
-    while removed.any() and not removed.all():
+    while removed.any():
         shared = matrix @ removed
         inside, outside = np.flatnonzero(removed), np.flatnonzero(~removed)
         back = own[inside] - 2 * shared[inside]  # the change when a unit comes back
         change = back[:, None] + (own + 2 * shared)[outside] - 2 * matrix[np.ix_(inside, outside)]
-        if prices is not None:
-            spare = float(prices[inside].sum()) - total
-            change[prices[inside][:, None] - prices[outside] > spare + SMALL * abs(total)] = np.inf
-            alone = np.where(prices[inside] <= spare + SMALL * abs(total), back, np.inf)
-            if alone.min() < min(-least, float(change.min())):
-                removed[inside[alone.argmin()]] = False
-                continue
         if label is not None:
             change[label[inside][:, None] != label[outside]] = np.inf
-        first, second = np.unravel_index(int(change.argmin()), change.shape)
-        if not change[first, second] < -least:
+        alone = np.full(len(inside), np.inf)
+        if prices is not None:
+            spare = float(prices[inside].sum()) - total + SMALL * abs(total)
+            change[prices[inside][:, None] - prices[outside] > spare] = np.inf
+            alone = np.where(prices[inside] <= spare, back, np.inf)
+        if min(alone.min(), change.min(initial=np.inf)) >= -least:
             break
-        removed[inside[first]], removed[outside[second]] = False, True
+        if alone.min() < change.min(initial=np.inf):
+            removed[inside[alone.argmin()]] = False
+        else:
+            first, second = np.unravel_index(int(change.argmin()), change.shape)
+            removed[inside[first]], removed[outside[second]] = False, True
     return removed

@@ -106,9 +106,9 @@ def collect(
         for number, batch in enumerate(batches):
             reader.batch = on_device(batch, model)
             if gradients:
-                weights = labelled_tokens(model, batch).sqrt()
-                found = gates.gradients(model, batch, finite, weights)
-                reader.add_gradients(found, examples_of(batch))
+                weights = labelled_tokens(model, batch).cpu().double().sqrt()
+                at_gates = gates.gradients(model, batch, finite, weights)
+                reader.add_gradients(at_gates, examples_of(batch))
             else:
                 with torch.no_grad():
                     forward(model, reader.batch)
@@ -137,6 +137,12 @@ class _Reader:
         self.statistics = Statistics(places=places, fisher=fisher, columns=columns)
 
     def _empty(self, site: Site, moments: Collection[str]) -> LayerStatistics:
+        if site.out is None and site.kind in moments:
+            raise UnsupportedModel(
+                f"{type(site.core).__name__} has no module as output projection, whose gradient "
+                "reconstruction needs.",
+                'choose by method="fisher"',
+            )
         weight = _weight(site)
         groups: dict[int, list[int]] = {}
         for number in site.kept:

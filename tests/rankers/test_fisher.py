@@ -1,0 +1,108 @@
+"""The ranker fisher: its matrix against single examples, its order against the greedy sets."""
+
+from __future__ import annotations
+
+from itertools import pairwise
+
+import numpy as np
+import pytest
+import torch
+from ranker_cases import KINDS
+
+from deadhead.heads import discover, gated, prune
+from deadhead.heads.verify.tiny import tiny
+from deadhead.rankers import rank, silent
+from deadhead.rankers.fisher import greedy
+from deadhead.rankers.gate_gradients import products
+from deadhead.rankers.loss import example_losses
+
+FORMS = ("whole", "by_layer", "diagonal")
+
+
+def rows_by_real_gates(setup) -> np.ndarray:
+    """Gate gradients the plain way, examples x heads: gates that multiply, one example at a time."""
+    layout, rows = discover(setup.model), []
+    for single in setup.singles():
+        gates = {
+            b: torch.ones(layout.layers(b), layout.size(b), dtype=torch.float64, requires_grad=True)
+            for b in layout.blocks
+        }
+        with gated(setup.model, gates):
+            example_losses(setup.model, single).sum().backward()
+        rows.append([float(gates[h.block].grad[h.layer, h.index]) for h in layout])
+    return np.array(rows)
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_the_matrix_is_that_of_single_examples(case, kind):
+    setup = case(kind)
+    setup.model.requires_grad_(False)
+    layout = discover(setup.model)
+    matrix = products(setup.model, layout, [setup.batch], silent).numpy()
+    rows = rows_by_real_gates(setup)
+    np.testing.assert_allclose(matrix, rows.T @ rows / len(rows), rtol=0, atol=1e-12)
+    assert matrix.diagonal().min() > 1e-9
+    divided = products(setup.model, layout, setup.singles(), silent).numpy()
+    np.testing.assert_allclose(divided, matrix, rtol=0, atol=1e-12)
+
+
+def test_the_forms_use_their_part_of_the_matrix(case):
+    setup = case("classify")
+    rows, layout = rows_by_real_gates(setup), list(discover(setup.model))
+    matrix = rows.T @ rows / len(rows)
+    diagonal = rank(setup.model, [setup.batch], "fisher", form="diagonal")
+    assert [diagonal[h] for h in layout] == pytest.approx(matrix.diagonal().tolist(), rel=1e-9)
+    layers = np.array([h.layer for h in layout])
+    inside = np.where(layers[:, None] == layers, matrix, 0)
+    orders = {}
+    for form, part in (("whole", matrix), ("by_layer", inside)):
+        ranking = rank(setup.model, [setup.batch], "fisher", form=form)
+        orders[form] = [layout[number] for number in greedy(part)[0]]
+        assert list(ranking.order) == orders[form]
+        last = ranking[orders[form][-1]]
+        assert last == pytest.approx(max(greedy(part)[1]), rel=1e-6)
+    assert orders["whole"] != orders["by_layer"]
+    assert abs(last - matrix.diagonal().sum()) > 1e-3 * last
+
+
+def test_lowest_heads_are_the_greedy_set_though_a_larger_set_may_cost_less(monkeypatch):
+    """The first three heads cost less together than the first two: the order must not change."""
+    rows = torch.tensor([[1.0, 0.0, -0.9, 9.0], [0.0, 1.1, -0.9, 9.0]], dtype=torch.float64)
+    monkeypatch.setattr(
+        "deadhead.rankers.gate_gradients.products", lambda *_: (rows.T @ rows).repeat(2, 2)
+    )
+    model = tiny("bert").double()
+    batch = {"input_ids": torch.ones(1, 3, dtype=torch.long), "labels": torch.ones(1, 3).long()}
+    ranking = rank(model, [batch], "fisher")
+    layout = list(discover(model))
+    order, sums = greedy((rows.T @ rows).repeat(2, 2).numpy())
+    assert any(after < before for before, after in pairwise(sums))
+    assert list(ranking.order) == [layout[number] for number in order]
+    assert len(set(ranking.scores.values())) == len(layout)
+
+
+def test_heads_that_share_a_key_leave_together(case):
+    setup = case("causal")
+    layout = discover(setup.model)
+    assert layout.attentions[0].group > 1
+    for form in FORMS:
+        ranking = rank(setup.model, [setup.batch], "fisher", form=form)
+        groups = [group for attention in layout.attentions for group in attention.groups]
+        assert all(len({ranking[head] for head in group}) == 1 for group in groups)
+        assert len(set(ranking.scores.values())) == len(groups)
+    prune(setup.model, ranking.lowest(2))
+
+
+@pytest.mark.parametrize("form", FORMS)
+def test_planted_heads_are_found(planted, form):
+    ranking = rank(planted.model, planted.batches, "fisher", form=form)
+    assert set(ranking.lowest(3)) == set(planted.useless)
+    assert max(ranking[head] for head in planted.useless) == 0
+    assert ranking.highest(1) == (planted.essential,)
+
+
+def test_without_labels_it_measures_the_change_of_the_output(planted):
+    batches = [{n: v for n, v in b.items() if n != "labels"} for b in planted.batches]
+    ranking = rank(planted.model, batches, "fisher", loss="self")
+    assert set(ranking.lowest(3)) == set(planted.useless)
+    assert ranking.options["loss"] == "self"

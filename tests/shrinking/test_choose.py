@@ -1,0 +1,270 @@
+"""Which units go: planted ones first, whatever the batches; errors before anything is computed."""
+
+from __future__ import annotations
+
+import copy
+from itertools import accumulate
+
+import pytest
+import torch
+from choice_cases import data, duplicate, model_of, silence, singles
+
+from deadhead.errors import DataError, DeadheadError, UnknownName
+from deadhead.heads.discover import discover
+from deadhead.heads.prune import prune
+from deadhead.heads.verify.tiny import tiny
+from deadhead.layout import Head
+from deadhead.rankers import rank
+from deadhead.shrinking import CHOOSERS, METHODS, Budget, check_method, choose, removal, units_of
+from deadhead.shrinking.chooser import Evidence
+from deadhead.shrinking.methods import Fisher, FisherTokens, Kwon, Reconstruction
+
+BOTH = tuple(name for name in METHODS if name not in ("gradient", "taylor"))
+DATA = tuple(name for name in CHOOSERS if name != "random")
+
+
+def counted(model, heads=0, neurons=0) -> list[Budget]:
+    layout = discover(model, neurons=True)
+    budgets = [removal(layout, "heads", heads)] if heads else []
+    return budgets + ([removal(layout, "neurons", neurons)] if neurons else [])
+
+
+def chosen(model, batches, method, heads=0, neurons=0, **options):
+    budgets = counted(model, heads, neurons)
+    return choose(model, batches, method, budgets=budgets, progress=False, **options)
+
+
+@pytest.mark.parametrize("method", BOTH)
+@pytest.mark.parametrize("kind", ["tag", "causal"])
+def test_a_choice_has_as_many_units_as_asked_for_and_can_be_pruned(method, kind):
+    model, batch = model_of(kind), data(kind)
+    before = {name: value.clone() for name, value in model.state_dict().items()}
+    choice = chosen(model, [batch], method, heads=4, neurons=30)
+    assert len(choice.heads) == 4
+    assert sum(map(len, choice.neurons.values())) == 30
+    assert set(choice.method) == {"heads", "neurons"}
+    assert (choice.predicted is None) == (method in ("flap", "random"))
+    assert all(torch.equal(value, before[name]) for name, value in model.state_dict().items())
+    assert not any(m._forward_pre_hooks or m._forward_hooks for m in model.modules())
+    assert all(parameter.requires_grad for parameter in model.parameters())
+    prune(model, choice.heads, neurons=choice.neurons)
+    left = discover(model, neurons=True)
+    assert len(left) == 4
+    assert sum(len(f.kept) for f in left.feed_forwards) == 2 * 48 - 30
+
+
+@pytest.mark.parametrize("method", DATA)
+@pytest.mark.parametrize("kind", ["tag", "causal"])
+def test_the_choice_depends_neither_on_batches_nor_on_the_padding_side(method, kind):
+    model, batch = model_of(kind), data(kind)
+    neurons = 30 if "neurons" in CHOOSERS[method].kinds else 0
+    together = chosen(model, [batch], method, heads=4, neurons=neurons)
+    for batches in (singles(batch), [data(kind, "left")]):
+        other = chosen(model, batches, method, heads=4, neurons=neurons)
+        assert (other.heads, other.neurons) == (together.heads, together.neurons)
+
+
+@pytest.mark.parametrize("method", [*DATA, "auto"])
+def test_units_that_nothing_reads_go_first(method):
+    model, batch = model_of("tag"), data("tag")
+    silence(model, "heads", 1, 2)
+    assert chosen(model, [batch], method, heads=1).heads == (Head("encoder", 1, 2),)
+    if method not in ("gradient", "taylor"):
+        silence(model, "neurons", 0, 17)
+        silence(model, "neurons", 1, 5)
+        for layer, number in ((0, 17), (1, 5)):  # by layer, since flap compares within layers
+            table = {("neurons", "encoder", layer): range(49)}
+            budget = Budget(saving=table, total=1, whole=48, name="neurons")
+            choice = choose(model, [batch], method, budgets=[budget], progress=False)
+            assert choice.neurons == {("encoder", layer): (number,)}
+
+
+@pytest.mark.parametrize("kind", ["heads", "neurons"])
+def test_reconstruction_removes_one_of_two_that_do_the_same(kind):
+    """At next to no cost, where the diagonal of the Fisher matrix sees two units that matter."""
+    model, batch = model_of("tag"), data("tag")
+    before = curve_at(model, batch, Reconstruction, kind, 1)
+    (needed,), (twin,) = before.units[-1], before.units[0]
+    duplicate(model, kind, 1, needed, twin)
+    after = curve_at(model, batch, Reconstruction, kind, 1)
+    diagonal = curve_at(model, batch, FisherTokens, kind, 1)
+    assert after.units.index((twin,)) < 0.2 * len(after.units)
+    assert after.units[-1] == (needed,)
+    assert diagonal.units.index((twin,)) > after.units.index((twin,))
+    assert step(after, twin) < 0.05 * step(diagonal, twin)
+    assert step(after, needed) > 100 * step(after, twin)
+
+
+def step(curve, number):
+    """By how much the cost rises as a unit goes."""
+    place = curve.units.index((number,))
+    return curve.costs[place] - (curve.costs[place - 1] if place else 0.0)
+
+
+def curve_at(model, batch, chooser, kind, layer):
+    """The curve of a layer by a method."""
+    from deadhead.heads.discover import find_every_site
+    from deadhead.progress import silent
+    from deadhead.shrinking.statistics import collect
+
+    frozen = copy.deepcopy(model).requires_grad_(False)
+    sites = find_every_site(frozen)
+    evidence = Evidence(
+        model=frozen,
+        places=units_of(discover(frozen, neurons=True)),
+        batches=[batch],
+        loss=None,
+        seed=0,
+        progress=silent,
+        statistics=collect(frozen, sites, [batch], moments=("heads", "neurons"), progress=silent),
+    )
+    curves = chooser().curves(evidence, kind)
+    return next(curve for curve in curves if curve.layer == layer)
+
+
+@pytest.mark.parametrize("chooser", [Reconstruction, FisherTokens, Fisher, Kwon])
+@pytest.mark.parametrize("kind", ["heads", "neurons"])
+def test_curves_never_fall_and_name_each_unit_once(chooser, kind):
+    model, batch = model_of("causal"), data("causal")
+    curve = curve_at(model, batch, chooser, kind, 0)
+    assert list(curve.costs) == sorted(curve.costs)
+    assert curve.costs[-1] > 0
+    units = units_of(discover(model, neurons=True))[kind, "decoder", 0]
+    assert sorted(curve.units) == sorted(units)
+
+
+def test_the_whole_matrix_beats_its_diagonal_by_its_own_measure():
+    """Fisher and Kwon predict by the same matrix; swaps over all layers find no worse a set."""
+    model, batch = model_of("classify"), data("classify")
+    whole = chosen(model, [batch], "fisher", heads=4)
+    ranking = rank(model, [batch], "fisher", progress=False)
+    assert len(whole.heads) == 4
+    assert whole.predicted <= ranking[ranking.lowest(4)[-1]] / 2 * (1 + 1e-9)
+
+
+def test_reconstruction_predicts_on_the_scale_of_the_loss():
+    """To second order: half the squared error times the squared gradient; neurons likewise."""
+    model, batch = model_of("tag"), data("tag")
+    for kind in ("heads", "neurons"):
+        rises = [
+            curve_at(model, batch, chooser, kind, 0).costs[-1]
+            for chooser in (Reconstruction, FisherTokens)
+        ]
+        assert 0.02 < rises[0] / rises[1] < 50
+
+
+def test_one_budget_trades_heads_for_neurons():
+    model, batch = model_of("tag"), data("tag")
+    layout = discover(model, neurons=True)
+
+    def saved(head: float, neuron: float, total: float):
+        saving = {
+            place: (0.0, *accumulate([head if place[0] == "heads" else neuron] * len(units)))
+            for place, units in units_of(layout).items()
+        }
+        budget = Budget(saving=saving, total=total, whole=8 * head + 96 * neuron, name="MACs")
+        for method in ("auto", "fisher", "kwon", "flap", "random"):
+            choice = choose(model, [batch], method, budgets=[budget], progress=False)
+            heads, neurons = len(choice.heads), sum(map(len, choice.neurons.values()))
+            assert heads * head + neurons * neuron >= total
+            if method == "auto":
+                counts = heads, neurons
+        return counts
+
+    dear_heads, dear_neurons = saved(100.0, 1.0, 200.0), saved(1.0, 100.0, 1000.0)
+    assert dear_heads[0] > dear_neurons[0]
+    assert dear_heads[1] < dear_neurons[1]
+
+
+def test_a_table_with_steps_keeps_the_numbers_of_the_layers():
+    """What a latency table gives: only even numbers of heads save anything."""
+    model, batch = model_of("tag"), data("tag")
+    places = [("heads", "encoder", 0), ("heads", "encoder", 1)]
+    budget = Budget(
+        saving=dict.fromkeys(places, (0.0, 0.0, 2.0, 2.0, 4.0)), total=4.0, whole=8.0, name="ms"
+    )
+    for method in ("fisher", "kwon", "auto"):
+        choice = choose(model, [batch], method, budgets=[budget], progress=False)
+        counts = [sum(head.layer == layer for head in choice.heads) for layer in (0, 1)]
+        assert all(count % 2 == 0 for count in counts)
+        assert sum(counts) == 4
+
+
+def test_groups_of_a_grouped_query_model_go_whole():
+    model, batch = model_of("causal"), data("causal")
+    groups = discover(model).attentions[0].group
+    assert groups == 2
+    for method in CHOOSERS:
+        choice = chosen(model, [batch], method, heads=3)  # rounded up to whole groups
+        assert len(choice.heads) == 4
+        prune(copy.deepcopy(model), choice.heads)
+
+
+def test_without_labels_a_loss_or_inputs_suffice():
+    model, batch = model_of("classify"), data("classify")
+    silence(model, "heads", 1, 2)
+    plain = {name: value for name, value in batch.items() if name != "labels"}
+    for method in ("auto", "fisher", "kwon", "taylor"):
+        assert chosen(model, [plain], method, heads=1, loss="self").heads == (
+            Head("encoder", 1, 2),
+        )
+        with pytest.raises(DataError, match="has no labels") as error:
+            chosen(model, [plain], method, heads=1)
+        assert 'loss="self"' in (error.value.hint or "")
+        assert check_method(method, ["heads"])
+    assert chosen(model, [plain], "flap", heads=1).heads == (Head("encoder", 1, 2),)
+    assert not check_method("flap", ["heads"])
+    assert chosen(model, [], "random", heads=1).heads
+
+
+def test_layers_that_flatten_their_batch_are_read_too():
+    """OPT's feed-forward layers read examples x positions rows in one axis."""
+    model = tiny("opt").double().eval()
+    batch = data("causal")
+    together = chosen(model, [batch], "fisher_tokens", neurons=20)
+    assert chosen(model, singles(batch), "fisher_tokens", neurons=20).neurons == together.neurons
+
+
+def test_random_choices_follow_their_seed():
+    model = model_of("tag")
+    first, same, other = (chosen(model, [], "random", 4, 20, seed=seed) for seed in (0, 0, 1))
+    assert first == same
+    assert first.heads != other.heads
+    assert first.neurons != other.neurons
+
+
+def test_mistakes_are_reported_before_the_data_is_read():
+    model = model_of("tag")
+
+    def unread():
+        raise AssertionError("the data was read")
+        yield
+
+    for method, budgets, error, match in (
+        ("fischer", counted(model, 2), UnknownName, "Did you mean 'fisher'"),
+        ("taylor", counted(model, 0, 2), DeadheadError, "taylor chooses no neurons"),
+        ("auto", counted(model, 9), DeadheadError, "at least 0 of 8 heads, got -1"),
+        ("auto", [], DeadheadError, "there is no budget"),
+        ("auto", counted(model, 2) * 2, DeadheadError, "two budgets name the heads of encoder"),
+        ("auto", counted(tiny("gpt2"), 2), DeadheadError, "expects 1 numbers"),
+    ):
+        with pytest.raises(error, match=match):
+            choose(model, unread(), method, budgets=budgets, progress=False)
+    with pytest.raises(UnknownName, match="no loss 'selfish'"):
+        choose(model, unread(), budgets=counted(model, 2), loss="selfish", progress=False)
+    with pytest.raises(DataError, match="the list of batches is empty"):
+        chosen(model, [], "auto", heads=2)
+
+
+def test_the_model_is_as_before_after_an_error():
+    model, batch = model_of("tag"), data("tag")
+    model.train()
+
+    def fail(outputs, batch):
+        raise RuntimeError("stop")
+
+    with pytest.raises(RuntimeError, match="stop"):
+        chosen(model, [batch], "auto", 2, 2, loss=fail)
+    assert model.training
+    assert all(parameter.requires_grad for parameter in model.parameters())
+    assert not any(m._forward_pre_hooks or m._forward_hooks for m in model.modules())

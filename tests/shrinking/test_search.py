@@ -1,0 +1,103 @@
+"""The set that costs least together: against enumeration, greedy alone, and on 144 heads."""
+
+from __future__ import annotations
+
+from itertools import combinations
+
+import numpy as np
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from deadhead.rankers.fisher import greedy, within
+from deadhead.shrinking.search import cheapest_set, swapped
+
+
+def fisher(seed: int, units: int) -> np.ndarray:
+    """A Fisher matrix of a few examples, with units that repeat and oppose each other."""
+    draw = np.random.default_rng(seed)
+    rows = draw.normal(size=(draw.integers(2, 30), units)) * draw.exponential(size=units)
+    rows += draw.normal() * draw.normal(size=units)
+    return rows.T @ rows / len(rows)
+
+
+def cost(matrix: np.ndarray, removed: np.ndarray) -> float:
+    return float(removed @ matrix @ removed)
+
+
+def best(matrix: np.ndarray, count: int) -> float:
+    sets = combinations(range(len(matrix)), count)
+    return min(float(matrix[np.ix_(members, members)].sum()) for members in sets)
+
+
+@settings(max_examples=100, deadline=None)
+@given(st.integers(0, 10**6), st.integers(2, 12), st.data())
+def test_swaps_never_make_the_greedy_set_worse(seed, units, data):
+    matrix, count = fisher(seed, units), data.draw(st.integers(1, units))
+    removed = cheapest_set(matrix, np.ones(units), count)
+    assert removed.sum() == count
+    assert cost(matrix, removed) <= greedy(matrix)[1][count - 1] * (1 + 1e-9) + 1e-12
+
+
+def test_most_sets_are_the_best_there_are_and_more_than_without_swaps():
+    """Of up to 10 units; measured: 96 % with swaps, 80 % without."""
+    draw = np.random.default_rng(0)
+    hits, alone, cases = 0, 0, 200
+    for seed in range(cases):
+        units = int(draw.integers(3, 11))
+        count = int(draw.integers(1, units))
+        matrix = fisher(seed, units)
+        lowest = best(matrix, count) * (1 + 1e-9) + 1e-12
+        hits += cost(matrix, cheapest_set(matrix, np.ones(units), count)) <= lowest
+        alone += greedy(matrix)[1][count - 1] <= lowest
+    assert hits > 0.9 * cases
+    assert hits > alone + 0.05 * cases
+
+
+@settings(max_examples=50, deadline=None)
+@given(st.lists(st.floats(0, 100), min_size=1, max_size=10), st.data())
+def test_a_diagonal_matrix_gives_the_best_set(values, data):
+    count = data.draw(st.integers(1, len(values)))
+    removed = cheapest_set(np.diag(values), np.ones(len(values)), count)
+    assert removed.sum() == count
+    assert np.isclose(cost(np.diag(values), removed), sum(sorted(values)[:count]))
+
+
+@settings(max_examples=100, deadline=None)
+@given(st.integers(0, 10**6), st.integers(2, 9), st.data())
+def test_prices_are_paid_in_full_and_nothing_beyond_them_goes_in_vain(seed, units, data):
+    matrix = fisher(seed, units)
+    prices = np.array(data.draw(st.lists(st.integers(1, 5), min_size=units, max_size=units))) * 1.0
+    total = data.draw(st.floats(0.1, 1.0)) * prices.sum()
+    removed = cheapest_set(matrix, prices, total)
+    assert prices[removed].sum() >= total * (1 - 1e-9)
+    for number in np.flatnonzero(removed):
+        fewer = removed.copy()
+        fewer[number] = False
+        if prices[fewer].sum() >= total:
+            assert cost(matrix, fewer) >= cost(matrix, removed) * (1 - 1e-9) - 1e-9
+
+
+def test_labels_keep_the_number_of_each_layer():
+    labels = [layer for layer in range(4) for _ in range(6)]
+    matrix = within(fisher(3, 24), labels)
+    start = np.zeros(24, dtype=bool)
+    start[[0, 1, 2, 7, 12, 13]] = True
+    removed = swapped(matrix, start, labels=labels)
+    assert removed.reshape(4, 6).sum(1).tolist() == start.reshape(4, 6).sum(1).tolist()
+    assert cost(matrix, removed) < cost(matrix, start)
+    assert matrix[0, 6] == 0
+    assert matrix[0, 5] != 0
+
+
+def test_opposite_units_leave_together():
+    """Each alone costs 1, both together nothing: the diagonal cannot know."""
+    rows = np.array([[1.0, -1.0, 0.5], [-1.0, 1.0, 0.5]])
+    removed = cheapest_set(rows.T @ rows / 2, np.ones(3), 2)
+    assert removed.tolist() == [True, True, False]
+
+
+def test_a_whole_bert_base():
+    matrix = fisher(1, 144)
+    removed = cheapest_set(matrix, np.ones(144), 72)
+    assert removed.sum() == 72
+    assert cost(matrix, removed) <= greedy(matrix)[1][71]

@@ -1,0 +1,174 @@
+"""What one pass collects: against single examples, plain hooks and gates that multiply."""
+
+from __future__ import annotations
+
+import copy
+
+import pytest
+import torch
+from choice_cases import LENGTHS, data, model_of, singles
+
+from deadhead.errors import DataError, UnsupportedModel
+from deadhead.heads.discover import discover, find_every_site
+from deadhead.heads.gates import gated
+from deadhead.progress import silent
+from deadhead.rankers.loss import example_losses
+from deadhead.shrinking.statistics import Statistics, collect
+
+KINDS = ("classify", "tag", "causal")
+BOTH = ("heads", "neurons")
+
+
+def collected(model, batches, **options) -> Statistics:
+    model.requires_grad_(False)
+    return collect(model, find_every_site(model), batches, progress=silent, **options)
+
+
+def labelled(kind: str) -> list[int]:
+    return [{"classify": 1, "tag": n, "causal": n - 1}[kind] for n in LENGTHS]
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_inputs_are_summed_over_real_tokens(kind):
+    model, batch = model_of(kind), data(kind)
+    statistics = collected(model, [batch], moments=BOTH)
+    read: list[torch.Tensor] = []
+    for site in find_every_site(model):
+        read.clear()
+        hook = site.out.register_forward_pre_hook(lambda m, a: read.append(a[0][0]))
+        with torch.no_grad():
+            for row in singles(batch):
+                model(**row)
+        hook.remove()
+        rows, layer = torch.cat(read), statistics.places[site.place]
+        assert float(layer.rows) == len(rows) == sum(LENGTHS)
+        torch.testing.assert_close(layer.moment, rows.T @ rows, rtol=1e-6, atol=1e-9)
+        torch.testing.assert_close(layer.columns, rows.sum(0), rtol=1e-6, atol=1e-9)
+        torch.testing.assert_close(
+            layer.variance(), rows.var(0, correction=0), rtol=1e-6, atol=1e-9
+        )
+        assert layer.moment.abs().max() > 1e-3
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_gradients_are_those_of_gates_that_multiply(kind):
+    """Of each example alone, times the square root of its labelled tokens; by groups of heads."""
+    model, batch = model_of(kind), data(kind)
+    statistics = collected(model, [batch])
+    layout = discover(model, neurons=True)
+    rows: list[list[float]] = []
+    neurons = {(f.block, f.layer): torch.zeros(f.size).double() for f in layout.feed_forwards}
+    for row, count in zip(singles(batch), labelled(kind), strict=True):
+        heads = torch.ones(2, 4, dtype=torch.float64, requires_grad=True)
+        units = {p: torch.ones(len(v)).double().requires_grad_() for p, v in neurons.items()}
+        with gated(model, heads, neuron_gates=units):
+            (example_losses(model, row).sum() * count**0.5).backward()
+        group = layout.attentions[0].group
+        rows.append(heads.grad.flatten().unflatten(0, (-1, group)).sum(1).tolist())
+        for place, unit in units.items():
+            neurons[place] += unit.grad.square()
+    expected = torch.tensor(rows, dtype=torch.float64)
+    torch.testing.assert_close(statistics.fisher, expected.T @ expected, rtol=1e-5, atol=1e-9)
+    for (block, layer), squares in neurons.items():
+        facts = statistics.places["neurons", block, layer]
+        torch.testing.assert_close(facts.by_example, squares, rtol=1e-5, atol=1e-9)
+        assert facts.by_example.max() > 1e-6
+    assert statistics.examples == len(LENGTHS)
+
+
+def test_squares_at_each_token_and_at_the_output():
+    model, batch = model_of("tag"), data("tag")
+    statistics = collected(model, [batch])
+    site = next(s for s in find_every_site(model) if s.place == ("neurons", "encoder", 0))
+    kept: list[torch.Tensor] = []
+
+    def before(module, args):
+        kept.append(args[0].detach().requires_grad_())
+        return (kept[-1],)
+
+    def after(module, args, output):
+        output.retain_grad()
+        kept.append(output)
+
+    hooks = [site.out.register_forward_pre_hook(before), site.out.register_forward_hook(after)]
+    by_token, energy = 0, 0
+    for row, count in zip(singles(batch), labelled("tag"), strict=True):
+        kept.clear()
+        (example_losses(model, row).sum() * count**0.5).backward()
+        by_token += (kept[0].grad * kept[0]).detach().square().sum((0, 1))
+        energy += kept[1].grad.square().sum() / kept[1].shape[-1]
+    for hook in hooks:
+        hook.remove()
+    facts = statistics.places[site.place]
+    torch.testing.assert_close(facts.by_token, by_token, rtol=1e-8, atol=1e-12)
+    torch.testing.assert_close(facts.gradient, energy, rtol=1e-8, atol=1e-12)
+    assert (facts.by_token - facts.by_example).abs().max() > 1e-6
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_division_and_padding_change_nothing(kind):
+    model, batch = model_of(kind), data(kind)
+    together = collected(model, [batch], moments=BOTH)
+    for batches in (singles(batch), [{n: v[:4] for n, v in batch.items()}, singles(batch)[4]]):
+        if len(batches) == 2:
+            batches.append(singles(batch)[5])
+        other = collected(model, batches, moments=BOTH)
+        torch.testing.assert_close(other.fisher, together.fisher, rtol=1e-5, atol=1e-9)
+        for place, facts in together.places.items():
+            for name in ("rows", "columns", "squares", "moment", "gradient", "by_token"):
+                torch.testing.assert_close(
+                    getattr(other.places[place], name), getattr(facts, name), rtol=1e-5, atol=1e-9
+                )
+
+
+def test_memory_does_not_grow_with_the_data():
+    model, batch = model_of("tag"), data("tag")
+    sizes = []
+    for count in (1, 4):
+        statistics = collected(model, [batch] * count, moments=BOTH)
+        tensors = [statistics.fisher]
+        for facts in statistics.places.values():
+            tensors += [value for value in vars(facts).values() if isinstance(value, torch.Tensor)]
+        sizes.append(sum(tensor.numel() for tensor in tensors))
+    assert sizes[0] == sizes[1]
+
+
+def test_half_precision_comes_near():
+    model, batch = model_of("tag"), data("tag")
+    exact = collected(model, [batch])
+    half = collected(copy.deepcopy(model).to(torch.bfloat16), [batch])
+    place = ("heads", "encoder", 0)
+    torch.testing.assert_close(
+        half.places[place].by_token, exact.places[place].by_token, rtol=0.3, atol=1e-3
+    )
+
+
+def test_a_layer_with_nan_is_named_and_the_model_is_as_before():
+    model, batch = model_of("tag"), data("tag")
+    with torch.no_grad():
+        next(s for s in find_every_site(model) if s.place == ("neurons", "encoder", 1)).parts[
+            "up"
+        ].module.weight[3] = float("nan")
+    with pytest.raises(DataError, match="comes out of the neurons of encoder layer 1"):
+        collected(model, [batch])
+    assert not any(m._forward_pre_hooks or m._forward_hooks for m in model.modules())
+
+
+def test_a_gradient_of_nan_is_named():
+    model, batch = model_of("tag"), data("tag")
+
+    def hook(module, args, output):
+        output.register_hook(lambda gradient: gradient * float("nan"))
+
+    site = next(s for s in find_every_site(model) if s.place == ("heads", "encoder", 1))
+    site.out.register_forward_hook(hook)
+    with pytest.raises(DataError, match="gradient at the heads of encoder layer 0"):
+        collected(model, [batch])
+
+
+def test_a_model_that_ignores_its_layers_is_refused():
+    model, batch = model_of("tag"), data("tag")
+    with torch.no_grad():
+        model.classifier.weight.zero_()
+    with pytest.raises(UnsupportedModel, match="is 0 at every head and neuron"):
+        collected(model, [batch])
