@@ -246,10 +246,10 @@ class HeadLayout:
             replace(a, kept=tuple(h.index for h in a.heads if h not in removed))
             for a in self.attentions
         )
-        lost = {place: set(numbers) for place, numbers in self.check_neurons(neurons).items()}
+        cut = {place: set(numbers) for place, numbers in self.check_neurons(neurons).items()}
         feed_forwards = (
-            replace(f, kept=tuple(n for n in f.kept if n not in lost[f.block, f.layer]))
-            if (f.block, f.layer) in lost
+            replace(f, kept=tuple(n for n in f.kept if n not in cut[f.block, f.layer]))
+            if (f.block, f.layer) in cut
             else f
             for f in self.feed_forwards
         )

@@ -7,7 +7,6 @@ A layer whose neurons do not stand alone is skipped with the reason.
 
 from __future__ import annotations
 
-from collections import Counter
 from collections.abc import Iterator
 from typing import Any
 
@@ -26,7 +25,7 @@ from .parts import (
     output_tensors,
     outputs_of,
 )
-from .sites import MARK, Born, Site, Skip
+from .sites import MARK, Born, Site, Skip, collect
 
 
 def scan_neurons(model: nn.Module, attentions: list[Site]) -> tuple[list[Site], dict[str, Skip]]:
@@ -36,24 +35,16 @@ def scan_neurons(model: nn.Module, attentions: list[Site]) -> tuple[list[Site], 
     """
     in_attention = {id(module) for site in attentions for module in site.core.modules()}
     experts = _experts(model, in_attention)
-    sites: list[Site] = []
-    skipped: dict[str, Skip] = dict(experts)
-    uses = Counter(id(module) for _, module in model.named_modules(remove_duplicate=False))
-    parents = {id(child): module for module in model.modules() for child in module.children()}
-    for path, module in model.named_modules():
+
+    def site_of(module: nn.Module, path: str, parent: nn.Module | None) -> Site | None:
         # a layer of a stack has a number; a projector between two models has none
         numbered = any(step.isdecimal() for step in path.split("."))
         if not numbered or id(module) in in_attention or _is_inside(path, experts):
-            continue
-        try:
-            site = _site(module, path, in_attention)
-        except Skip as reason:
-            skipped[path] = reason
-            continue
-        if site is not None:
-            site.shared_by, site.parent = uses[id(module)], parents.get(id(module))
-            sites.append(site)
-    return sites, skipped
+            return None
+        return _site(module, path, in_attention)
+
+    sites, skipped = collect(model, site_of)
+    return sites, {**experts, **skipped}
 
 
 def _experts(model: nn.Module, in_attention: set[int]) -> dict[str, Skip]:

@@ -193,7 +193,7 @@ def _readers(
             if tensor is not None or not named.isdisjoint(heads):
                 factors = torch.tensor([0.0 if head in closed else 1.0 for head in heads])
                 values = [numbers.get(head) for head in heads]
-                rows = None if tensor is None else partial(_row, tensor, row, attention.kept)
+                rows = None if tensor is None else _rows(tensor, row, attention.kept)
                 readers["heads", block, attention.layer] = _reader(rows, values, factors)
     return readers
 
@@ -215,7 +215,7 @@ def _neuron_readers(
         rows = None
         if place in tensors:
             _check_neuron_gates(place, tensors[place], layer.size)
-            rows = partial(_row, tensors[place], None, layer.kept)
+            rows = _rows(tensors[place], None, layer.kept)
         readers["neurons", *place] = _reader(rows, [], factors[list(layer.kept)])
     return readers
 
@@ -231,10 +231,16 @@ def _check_neuron_gates(place: tuple[str, int], tensor: Any, size: int) -> None:
         )
 
 
-def _row(tensor: torch.Tensor, row: int | None, kept: tuple[int, ...]) -> torch.Tensor:
-    """The gates of what a layer has left. row: of its block; None: the tensor has one layer."""
+def _rows(tensor: torch.Tensor, row: int | None, kept: tuple[int, ...]) -> Read:
+    """Reads the gates of what a layer has left. row: of its block; None: of one layer alone."""
+    whole = kept == tuple(range(tensor.shape[-1]))
+    # once, not at each call: a layer has thousands of neurons
+    return partial(_row, tensor, row, None if whole else torch.tensor(kept, dtype=torch.long))
+
+
+def _row(tensor: torch.Tensor, row: int | None, left: torch.Tensor | None) -> torch.Tensor:
     gate = tensor if row is None else tensor[..., row, :]
-    return gate if kept == tuple(range(gate.shape[-1])) else gate[..., list(kept)]
+    return gate if left is None else gate[..., left]
 
 
 def _reader(

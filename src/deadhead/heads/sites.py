@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import inspect
 from collections import Counter
+from collections.abc import Callable
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -135,13 +136,23 @@ MARK = "deadhead_born"  # the attribute that holds it
 
 def scan(model: nn.Module) -> tuple[list[Site], dict[str, Skip]]:
     """Every attention layer with heads; and the skipped ones, module path -> reason."""
+    return collect(model, _site)
+
+
+def collect(
+    model: nn.Module, site_of: Callable[[nn.Module, str, nn.Module | None], Site | None]
+) -> tuple[list[Site], dict[str, Skip]]:
+    """The sites that a function finds at the modules of a model; and the skipped ones.
+
+    site_of: gets a module, its path and the module above it; raises Skip.
+    """
     sites: list[Site] = []
     skipped: dict[str, Skip] = {}
     uses = Counter(id(module) for _, module in model.named_modules(remove_duplicate=False))
     parents = {id(child): module for module in model.modules() for child in module.children()}
     for path, module in model.named_modules():
         try:
-            site = _site(module, path, parents.get(id(module)))
+            site = site_of(module, path, parents.get(id(module)))
         except Skip as reason:
             skipped[path] = reason
             continue
