@@ -52,6 +52,7 @@ ALLOWED = {
     "rank_data": "errors forward models tasks",
     "training": "device errors files forward heads layout models numerics papers progress rankers "
     "tasks",
+    "shrink_saved": "device errors heads models rank_data shrinking tasks training",
     # studies
     "studies.fields": "errors files hub options tasks",
     "studies.step": "registry studies.fields",
@@ -60,8 +61,8 @@ ALLOWED = {
     "studies.inputs": "errors files hub studies.store studies.trial tasks",
     "studies.recipe": "errors papers strategies studies.fields studies.inputs studies.step "
     "studies.trial translation",
-    "studies.steps": "errors files heads hub measures models options rankers ranking strategies "
-    "studies.fields studies.step studies.store studies.trial tasks training translation world",
+    "studies.steps": "errors files heads hub measures models options rankers ranking shrinking "
+    "strategies studies.fields studies.step studies.store studies.trial tasks training translation world",
     "studies.missing_data": "errors studies.steps studies.trial tasks",
     "studies.execution": "errors numerics studies.fields studies.inputs studies.steps studies.store "
     "studies.trial version",
@@ -95,11 +96,11 @@ ALLOWED = {
     "studies.fields studies.recipe",
     "report": "",
     # doors
-    "deadhead": "effects heads layout rankers ranking strategies tasks training version",
+    "deadhead": "effects heads layout rankers ranking shrinking strategies tasks training version",
     "cli": "claims device errors forward heads layout measures models progress rank_data rankers "
     "ranking "
     "report.check "
-    "report.export report.page report.tables results strategies studies studies.execution "
+    "report.export report.page report.tables results shrink_saved shrinking strategies studies studies.execution "
     "studies.plan studies.recipe studies.status studies.store tasks training version",
     "__main__": "cli",
 }
@@ -107,6 +108,7 @@ ALLOWED = {
 DYNAMIC = {
     "": "the public names of the package",
     "training": "its public names",
+    "shrinking": "its public names",
     "registry": "a strategy, ranker, measure or step of its own package",
     "claims": "the claims of each paper that the catalogue lists",
     "studies.execution.jobs": "the function that runs a trial, which tests replace",

@@ -6,7 +6,8 @@ list in their own `__all__`: `heads`, `effects`, `strategies`, `rankers`, `ranki
 
 Everything else is internal and may change in any release: the modules inside the packages, and
 `cli`, `device`, `files`, `forward`, `hub`, `install`, `models`, `notebook`, `numerics`, `options`,
-`papers`, `progress`, `rank_data`, `recipes`, `registry`, `report`, `version` and `world`.
+`papers`, `progress`, `rank_data`, `recipes`, `registry`, `report`, `shrink_saved`, `version` and
+`world`.
 
 The names below are imported when first used, so that `import deadhead` is instant and loads no
 torch.
@@ -34,6 +35,7 @@ if TYPE_CHECKING:
     from deadhead.layout import Head, HeadLayout
     from deadhead.rankers import rank
     from deadhead.ranking import Ranking
+    from deadhead.shrinking import Shrunk, refit, shrink
     from deadhead.tasks import encode, load_data
     from deadhead.training import evaluate, finetune
 
@@ -46,15 +48,16 @@ _MODULES = {
     ),
     "rankers": ("rank",),
     "ranking": ("Ranking",),
+    "shrinking": ("Shrunk", "refit", "shrink"),
     "tasks": ("encode", "load_data"),
     "training": ("evaluate", "finetune"),
 }
 _MODULE_OF = {name: module for module, names in _MODULES.items() for name in names}
 
-__all__ = ["AblationCheck", "Captured", "Head", "HeadLayout", "HeadMeans", "Ranking", "__version__"]
-__all__ += ["captured", "check_ablation", "discover", "encode", "evaluate", "export", "finetune"]
-__all__ += ["gated", "head_means", "load", "load_data", "patch_effects", "prune", "rank", "save"]
-__all__ += ["strategies"]
+__all__ = ["AblationCheck", "Captured", "Head", "HeadLayout", "HeadMeans", "Ranking", "Shrunk"]
+__all__ += ["__version__", "captured", "check_ablation", "discover", "encode", "evaluate"]
+__all__ += ["export", "finetune", "gated", "head_means", "load", "load_data", "patch_effects"]
+__all__ += ["prune", "rank", "refit", "save", "shrink", "strategies"]
 
 
 def __getattr__(name: str) -> Any:

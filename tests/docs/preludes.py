@@ -91,6 +91,12 @@ def with_tagger(shared: Path, page: Path) -> dict[str, Any]:
     return {"model": model, "tokenizer": tokenizer, "batches": batches(encode(data, tokenizer))}
 
 
+def with_my_tagger(shared: Path, page: Path) -> dict[str, Any]:
+    """A tagger under another name than the page gives to its own."""
+    (page / "my-tagger").symlink_to(tagger(shared))
+    return {}
+
+
 def with_studies(*names: str) -> Callable[[Path, Path], dict[str, Any]]:
     def link(shared: Path, page: Path) -> dict[str, Any]:
         for name in names:
@@ -157,6 +163,7 @@ SHORTER = {
 
 GIVEN: dict[str, Callable[[Path, Path], dict[str, Any]]] = {
     "extend.md": inside_the_package,
+    "guides/practitioner.md": with_my_tagger,
     "heads.md": big_model,
     "ranking.md": with_tagger,
     "tasks.md": with_tokenizer,

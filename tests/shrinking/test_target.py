@@ -69,7 +69,7 @@ def test_one_target_or_heads_and_neurons() -> None:
 def test_counts_of_shares() -> None:
     assert count_of("heads", Fraction(3, 4), 144) == 108
     assert count_of("heads", 12, 144) == 12
-    with pytest.raises(DeadheadError, match="at most 144 heads, got 145"):
-        count_of("heads", 145, 144)
+    with pytest.raises(DeadheadError, match="at most 143 heads, got 144"):
+        count_of("heads", 144, 144)
     with pytest.raises(DeadheadError, match=r"to remove something, got 0\.01 of 8 heads"):
         count_of("heads", Fraction(1, 100), 8)

@@ -2,7 +2,8 @@
 
 Layers of the same shape are timed once: copies of the smallest module that holds the layer are cut
 to some numbers of units and run in turns with the uncut one, on the inputs that the module gets in
-a run of the model. The rest of the model is a constant. The table is kept in the cache folder, by
+a run of the model. The rest of the model is a constant. Of the times of a call the lower quartile
+counts: other programs only ever slow a call down. The table is kept in the cache folder, by
 all that decides it: the shapes of the model and its inputs, precision, device, threads, torch.
 """
 
@@ -18,7 +19,7 @@ from contextlib import suppress
 from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
-from statistics import median
+from statistics import quantiles
 from typing import Any
 
 import torch
@@ -39,7 +40,7 @@ MOST_HEADS = 16
 AT_ONCE = 4  # copies of a layer in memory
 SECONDS = 15.0  # to time layers of one shape, roughly
 SHORTEST = 0.002  # seconds; shorter calls are timed several at once
-ROUNDS = (3, 15)  # least and most
+ROUNDS = (3, 40)  # least and most
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -85,21 +86,16 @@ def latency(
     return Latency(whole=table["whole"], layers=layers)
 
 
-def time_models(
-    models: Sequence[nn.Module], batch: Mapping[str, Any], on: Shape, rounds: int | None = None
-) -> list[float]:
-    """The median seconds of a run of each model, timed in turns; as ratios of the first's."""
+def time_models(models: Sequence[nn.Module], batch: Mapping[str, Any], on: Shape) -> list[float]:
+    """The seconds of a run of each model, timed in turns. They must be in evaluation mode."""
     feed = sample(models[0], batch, on)
     device = next(models[0].parameters()).device
     with torch.no_grad():
         calls = [partial(forward, model, feed) for model in models]
         (trial,) = in_turns(calls[:1], device, 1)
-        rounds = rounds or _rounds(2 * len(calls) * trial[0])
-        repeats = _repeats(trial[0])
+        rounds, repeats = _rounds(len(calls) * trial[0]), _repeats(trial[0])
         first, *others = in_turns(calls, device, rounds, repeats=repeats)
-    base = median(first)
-    ratios = [median(b / a for a, b in zip(first, other, strict=True)) for other in others]
-    return [base, *(base * ratio for ratio in ratios)]
+    return [_quick(first), *map(_quick, others)]
 
 
 def _shape(model: nn.Module, site: Site) -> str:
@@ -183,7 +179,7 @@ def _measured(
     after = _seconds_of(partial(forward, model, feed), device)
     uses = {":".join(map(str, p)): len(calls.get(home, ())) for p, home in homes.items()}
     shapes_as_text = {name: {str(k): t for k, t in times.items()} for name, times in shapes.items()}
-    return {"whole": median([*before, *after]), "uses": uses, "shapes": shapes_as_text}
+    return {"whole": _quick([*before, *after]), "uses": uses, "shapes": shapes_as_text}
 
 
 def _calls(
@@ -232,8 +228,8 @@ def _times(
         first, *others = in_turns(calls, device, rounds, repeats=repeats)
         base += first
         for k, other in zip(counts, others, strict=True):
-            ratios[k] = median(b / a for a, b in zip(first, other, strict=True))
-    seconds = median(base) if base else trial[0]
+            ratios[k] = _quick(other) / _quick(first)
+    seconds = _quick(base) if base else trial[0]
     return {**{k: ratio * seconds for k, ratio in ratios.items()}, count: seconds}
 
 
@@ -277,6 +273,11 @@ def _at(times: Mapping[int, float], site: Site, units: int) -> float:
     high = min(k for k in times if k >= units)
     share = 0.0 if low == high else (units - low) / (high - low)
     return times[low] + share * (times[high] - times[low])
+
+
+def _quick(times: list[float]) -> float:
+    """The lower quartile."""
+    return times[0] if len(times) < 2 else quantiles(times, n=4, method="inclusive")[0]
 
 
 def _seconds_of(call: Any, device: torch.device) -> list[float]:

@@ -7,11 +7,13 @@ from fractions import Fraction
 from typing import Any
 
 from deadhead.errors import DeadheadError, unknown_name
+from deadhead.layout import Kind
 from deadhead.strategies.amounts import count as count_of_share
 
 # What is read: the share or the number of heads and neurons to remove; the share of MACs and
 # parameters that remains; how many times as fast.
 TARGETS = ("heads", "neurons", "macs", "parameters", "speedup")
+KINDS: tuple[Kind, ...] = ("heads", "neurons")
 COMPENSATIONS = ("none", "mean", "scales", "refit")
 EXAMPLES = {
     "heads": "0.5, 50% or 12",
@@ -45,6 +47,11 @@ def read_targets(values: Mapping[str, Any]) -> dict[str, Amount]:
     return targets
 
 
+def kinds_of(targets: Mapping[str, Amount]) -> tuple[Kind, ...]:
+    """The kinds of units that may leave: those that are named, or both."""
+    return tuple(kind for kind in KINDS if kind in targets) or KINDS
+
+
 def check_compensation(name: object) -> None:
     if name not in COMPENSATIONS:
         raise unknown_name("compensation", name, COMPENSATIONS)
@@ -53,9 +60,10 @@ def check_compensation(name: object) -> None:
 def count_of(name: str, amount: Amount, total: int) -> int:
     """How many of `total` heads or neurons an amount removes."""
     number = amount if isinstance(amount, int) else count_of_share(100 * amount, total)
-    if number > total:
+    most = total - (name == "heads")  # a model without any head is refused
+    if number > most:
         hint = f"the model has {total:,}; give a smaller number, or a share such as 0.5"
-        raise DeadheadError(f"`{name}` expects at most {total:,} {name}, got {number:,}.", hint)
+        raise DeadheadError(f"`{name}` expects at most {most:,} {name}, got {number:,}.", hint)
     if not number:
         hint = f"give a larger share, or a number such as {name}=1"
         share = f"{float(amount):.3g} of {total:,} {name}"

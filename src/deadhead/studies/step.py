@@ -33,7 +33,7 @@ class Step(ABC):
 
     trains = False  # trains the model
     ranks = False  # makes a ranking of the heads
-    prunes = False  # removes heads
+    prunes = False  # removes heads or neurons
     inspects = False  # scores or measures the model and leaves it as it is
     restarts = False  # goes back to the weights that the trial began with
     builds_model = False  # builds the model, so that the trial names no weights
@@ -68,12 +68,26 @@ class Step(ABC):
     def settle(self, values: dict[str, Any], steps: Sequence[Step]) -> None:  # noqa: B027
         """Leave out of the fields of a trial what does not change its numbers."""
 
+    def is_idle(self, values: Mapping[str, Any]) -> bool:
+        """Whether it would do nothing with these fields of a trial, which then lacks the step."""
+        return False
+
     @abstractmethod
     def run(self, state: Any, trial: Any) -> None:
         """Do the step: change the model in the state and add to the record."""
 
 
-NAMES = ("pretrain", "finetune", "rank", "rank_each", "restart", "prune", "evaluate", "measure")
+NAMES = (
+    "pretrain",
+    "finetune",
+    "rank",
+    "rank_each",
+    "restart",
+    "prune",
+    "shrink",
+    "evaluate",
+    "measure",
+)
 STEPS: Registry[Step] = Registry(
     "step", "deadhead.studies.steps", {name: f"{name}:STEP" for name in NAMES}
 )

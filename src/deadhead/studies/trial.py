@@ -178,7 +178,7 @@ def settle(steps: Sequence[str], values: Mapping[str, Any]) -> Trial:
     for name in known.keys() & content.keys():
         content[name] = known[name].canonical(content[name])
     content = {name: value for name, value in content.items() if value is not None}
-    protocol = _needed([STEPS[name] for name in steps], Removal.parse(content.get("remove")))
+    protocol = _needed([STEPS[name] for name in steps], content)
     _settle_languages(content, protocol)
     for step in protocol:
         step.settle(content, protocol)
@@ -187,8 +187,9 @@ def settle(steps: Sequence[str], values: Mapping[str, Any]) -> Trial:
     return Trial({"steps": [step.name for step in protocol], **chosen})
 
 
-def _needed(steps: list[Step], removal: Removal | None) -> list[Step]:
+def _needed(steps: list[Step], content: Mapping[str, Any]) -> list[Step]:
     """The steps that matter: no ranking that no removal uses, and nothing that a restart undoes."""
+    removal = Removal.parse(content.get("remove"))
     needs_scores = removal is not None and removal.needs_scores
     if not needs_scores and any(step.prunes for step in steps):
         steps = [
@@ -200,7 +201,7 @@ def _needed(steps: list[Step], removal: Removal | None) -> list[Step]:
             if any(step.lasting for step in steps[:place]):
                 break
             steps = steps[place:]
-    return [step for step in steps if removal is not None or not step.prunes]
+    return [step for step in steps if not step.is_idle(content)]
 
 
 def _settle_languages(content: dict[str, Any], steps: Sequence[Step]) -> None:

@@ -13,6 +13,7 @@ import importlib
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
+    from .distillation import distill
     from .evaluation import evaluate, predict
     from .history import Epoch, History
     from .loop import finetune, search
@@ -20,6 +21,7 @@ if TYPE_CHECKING:
     from .settings import GRIDS, PRESETS, Settings, SettingsError, grid, preset
 
 _NAMES = {  # module -> names
+    "distillation": ("distill",),
     "evaluation": ("evaluate", "predict"),
     "history": ("Epoch", "History"),
     "loop": ("finetune", "search"),
@@ -28,7 +30,7 @@ _NAMES = {  # module -> names
 }
 
 __all__ = ["GRIDS", "PRESETS", "Epoch", "History", "Settings", "SettingsError", "Tick"]
-__all__ += ["evaluate", "finetune", "grid", "predict", "preset", "search"]
+__all__ += ["distill", "evaluate", "finetune", "grid", "predict", "preset", "search"]
 
 
 def __getattr__(name: str) -> Any:

@@ -83,10 +83,13 @@ class Prune(Step):
     prunes = True
     lasting = False
 
+    def is_idle(self, values: Mapping[str, Any]) -> bool:
+        return Removal.parse(values.get("remove")) is None
+
     def conflicts(
         self, steps: Sequence[Step], values: Mapping[str, Sequence[Any]]
     ) -> Iterator[tuple[str, str]]:
-        place = next(i for i, step in enumerate(steps) if step.prunes)
+        place = next(i for i, step in enumerate(steps) if step is self)
         if any(step.ranks for step in steps[:place]):
             return
         for removal in map(Removal.parse, values.get("remove", ())):

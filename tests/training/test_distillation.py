@@ -9,8 +9,7 @@ import torch
 from transformers import BertConfig, BertForSequenceClassification
 
 from deadhead.heads import discover, prune
-from deadhead.training import Settings
-from deadhead.training.distill import distill
+from deadhead.training import Settings, distill
 
 
 def models() -> tuple[BertForSequenceClassification, BertForSequenceClassification]:

@@ -1,0 +1,255 @@
+"""`deadhead shrink`: make a model smaller without training."""
+
+from __future__ import annotations
+
+import json
+import re
+from dataclasses import replace
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any
+
+import typer
+from typer import BadParameter, Option
+
+from deadhead.shrinking import COMPENSATIONS, METHODS, read_targets
+
+from . import _options as opt
+from ._outputs import check_folder
+from ._progress import size_text
+
+if TYPE_CHECKING:
+    from deadhead.shrink_saved import ShrunkSaved
+    from deadhead.tasks import Task
+    from deadhead.training import Settings
+
+
+def shrink(
+    model: opt.Model,
+    out: opt.ModelOut,
+    lang: opt.Languages = None,
+    task: opt.TaskName = None,
+    task_file: opt.TaskFile = None,
+    text: Annotated[
+        Path | None,
+        Option(
+            metavar="FILE",
+            help="Plain text, one on each line: instead of a task, or for --then-distill.",
+        ),
+    ] = None,
+    heads: Annotated[
+        str | None, Option(metavar="SHARE|N", help="Remove this share or number of heads: 75%.")
+    ] = None,
+    neurons: Annotated[
+        str | None, Option(metavar="SHARE|N", help="Remove this share or number of neurons: 50%.")
+    ] = None,
+    macs: Annotated[
+        str | None,
+        Option(metavar="SHARE", help="Leave this share of the layers' multiply-accumulates: 50%."),
+    ] = None,
+    parameters: Annotated[
+        str | None, Option(metavar="SHARE", help="Leave this share of all parameters: 70%.")
+    ] = None,
+    speedup: Annotated[
+        float | None, Option(metavar="X", help="Run this many times as fast on this machine: 1.5.")
+    ] = None,
+    on: Annotated[
+        str | None,
+        Option(
+            metavar="BATCHxLENGTH",
+            help="Inputs for --macs, --speedup and the times; by default 32x128.",
+        ),
+    ] = None,
+    method: Annotated[str, Option(help=f"How to choose: {', '.join(METHODS)}.")] = "auto",
+    compensation: Annotated[
+        str, Option(help=f"What the rest makes up for: {', '.join(COMPENSATIONS)}.")
+    ] = "refit",
+    loss: Annotated[
+        str | None,
+        Option(
+            metavar="self",
+            help="Choose without labels: the loss is the distance to the outputs of the model.",
+        ),
+    ] = None,
+    examples: Annotated[
+        int, Option(metavar="N", min=2, help="Random examples to choose and refit with.")
+    ] = 2000,
+    split: Annotated[str, Option(help="The split they are from: train, dev or test.")] = "train",
+    then_finetune: Annotated[
+        bool, Option("--then-finetune", help="Fine-tune afterwards, on the training data.")
+    ] = False,
+    then_distill: Annotated[
+        bool,
+        Option(
+            "--then-distill",
+            help="Train on the outputs of MODEL afterwards, without labels: on --text, or else on "
+            "the same examples.",
+        ),
+    ] = False,
+    epochs: Annotated[
+        int | None, Option(metavar="N", min=1, help="Of that training; by default 1.")
+    ] = None,
+    rate: Annotated[
+        float | None, Option(help="Its highest learning rate; by default 3e-5.")
+    ] = None,
+    data: opt.Data = None,
+    source: opt.Corpus = None,
+    batch: Annotated[
+        int | None,
+        Option(min=1, help="Examples per batch; by default 32, on a GPU as many as fit."),
+    ] = None,
+    max_length: opt.Length = 256,
+    seed: opt.Seed = 0,
+    auto: opt.Auto = None,
+    dtype: opt.Dtype = None,
+    device: opt.Device = None,
+    form: Annotated[
+        str,
+        Option(
+            help="compact: small weights, which only deadhead loads. padded: full shapes with "
+            "zeros, which transformers loads too."
+        ),
+    ] = "compact",
+    force: opt.Force = False,
+    as_json: opt.AsJson = False,
+) -> None:
+    """Make a model smaller without training: remove heads and neurons, and refit the rest.
+
+    Give one target, or --heads and --neurons together. The scores before and after are those of
+    the dev data of the task (its test data where there is none).
+
+    Examples:
+
+        deadhead shrink ./pos-en --task pos --lang en --heads 75% --out smaller
+
+        deadhead shrink ./pos-en --task pos --lang en --speedup 1.5 --on 32x128 --out faster
+
+        deadhead shrink ./pos-en --task pos --lang en --macs 50% --then-finetune --out half
+
+        deadhead shrink ./all-MiniLM-L6-v2 --text sentences.txt --loss self --heads 50% --out small
+    """
+    # Longer than most functions: half of it is the list of options. All of them are checked first,
+    # since a mistake should not cost the time to load a model.
+    known = _task(task, task_file, lang, text, then_distill)
+    options: dict[str, Any] = {"heads": heads, "neurons": neurons, "macs": macs}
+    options |= {"parameters": parameters, "speedup": speedup}
+    read_targets(options)
+    options |= {"on": _shape(on), "method": method, "compensation": compensation}
+    options |= {"loss": loss, "seed": seed}
+    then = _then(then_finetune, then_distill)
+    settings = _settings(then, epochs, rate, seed)
+    check_folder(out, "--out", model=model, force=force)
+    from deadhead.device import device_named
+    from deadhead.shrink_saved import Calibration, shrink_saved
+
+    calibration = Calibration(
+        task=known,
+        languages=[] if known is None else opt.languages_from(lang),
+        text=text,
+        split=split,
+        examples=examples,
+        where={"root": data, "source": source},
+        batch=batch,
+        max_length=max_length,
+        seed=seed,
+    )
+    result = shrink_saved(
+        model,
+        out,
+        calibration,
+        options,
+        then=then,
+        settings=settings,
+        auto=auto,
+        dtype=dtype,
+        device=device_named(device),
+        form=form,
+    )
+    if as_json:
+        typer.echo(json.dumps({"out": str(out), "form": form, **result.to_dict()}, indent=1))
+    else:
+        _print(result, out)
+
+
+def _task(
+    task: str | None, task_file: Path | None, lang: str | None, text: Path | None, distils: bool
+) -> str | Task | None:
+    """The task, or None for plain text alone."""
+    if task is None and task_file is None:
+        if text is None:
+            message = "give --task NAME or --task-file FILE, or --text FILE with --loss self"
+            raise BadParameter(message, param_hint="--task")
+        return None
+    if text is not None and not distils:
+        message = "give --text FILE instead of a task, or with --then-distill"
+        raise BadParameter(message, param_hint="--text")
+    return opt.required_task(task, task_file)
+
+
+def _shape(text: str | None) -> tuple[int, int] | None:
+    if text is None:
+        return None
+    if not (numbers := re.fullmatch(r"(\d+)\s*[x,]\s*(\d+)", text.strip())):
+        message = f"expects examples x tokens such as 32x128, got {text!r}"
+        raise BadParameter(message, param_hint="--on")
+    return int(numbers[1]), int(numbers[2])
+
+
+def _then(finetune: bool, distill: bool) -> str | None:
+    if finetune and distill:
+        raise BadParameter("give --then-finetune or --then-distill", param_hint="--then-distill")
+    return "finetune" if finetune else "distill" if distill else None
+
+
+def _settings(
+    then: str | None, epochs: int | None, rate: float | None, seed: int
+) -> Settings | None:
+    if then is None:
+        for name, value in (("--epochs", epochs), ("--rate", rate)):
+            if value is not None:
+                message = "goes with --then-finetune or --then-distill"
+                raise BadParameter(message, param_hint=name)
+        return None
+    from deadhead.training import Settings
+
+    settings = Settings(epochs=epochs or 1, seed=seed)
+    return settings if rate is None else replace(settings, rate=rate)
+
+
+def _print(result: ShrunkSaved, out: Path) -> None:
+    from rich.console import Console
+    from rich.table import Table
+
+    from deadhead.tasks import points
+
+    report = result.report
+    stages = ["whole", "cut", "refitted", *([result.trained] if result.trained else [])]
+    table = Table("", *stages)
+    for language, split in result.splits.items():
+        values = [points(str(result.metric), result.scores[stage][language]) for stage in stages]
+        table.add_row(f"{result.metric} {language} {split}", *(f"{value:.2f}" for value in values))
+    losses = [f"{report.losses[stage]:.4f}" for stage in ("whole", "cut", "refitted")]
+    kind = "" if report.loss == "labels" else f" ({report.loss})"
+    table.add_row(f"held-out loss{kind}", *losses)
+    sizes = Table("", "before", "after", "")
+    for name, (before, after) in report.sizes.items():
+        if before:
+            label = "multiply-accumulates" if name == "macs" else name
+            sizes.add_row(label, f"{before:,}", f"{after:,}", f"{after / before:.1%}")
+    whole, small = result.milliseconds
+    run = "ms for {} x {}".format(*report.shape)
+    sizes.add_row(run, f"{whole:.1f}", f"{small:.1f}", f"{whole / small:.2f} times as fast")
+    console = Console(highlight=False, soft_wrap=True)
+    console.print(table)
+    console.print(sizes)
+    if report.speed is not None:
+        console.print(
+            f"speed-up: {report.speed.asked:.2f} asked for, {report.speed.predicted:.2f} "
+            f"predicted, {report.speed.measured:.2f} measured"
+        )
+    methods = " and ".join(f"{kind} by {name}" for kind, name in report.choice.method.items())
+    seconds = ", ".join(f"{name} {value:.1f} s" for name, value in report.seconds.items())
+    examples = "{:,} examples to choose and refit, {:,} held out".format(*report.examples)
+    console.print(f"{methods}; {examples}; {seconds}")
+    for note in report.notes:
+        console.print(note, markup=False)
+    console.print(f"written to {out}: {size_text(result.bytes)} of weights in {result.dtype}")

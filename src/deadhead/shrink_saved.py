@@ -1,0 +1,248 @@
+"""Shrink a saved model into another folder: its data, its scores before and after, its times."""
+
+from __future__ import annotations
+
+import copy
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+from deadhead.errors import DataError
+from deadhead.models import labels_for, load_with_tokenizer
+from deadhead.rank_data import rank_batches, sample_rows, sample_texts
+from deadhead.shrinking import (
+    TARGETS,
+    Shrunk,
+    check_compensation,
+    check_method,
+    kinds_of,
+    read_targets,
+    shrink,
+)
+from deadhead.tasks import Dataset, Task, encode, find_data, load_data
+from deadhead.training import Settings
+
+TRAINED = {"finetune": "fine-tuned", "distill": "distilled"}
+
+
+@dataclass(frozen=True, kw_only=True)
+class Calibration:
+    """The data to shrink with, and the data to score with."""
+
+    task: str | Task | None
+    languages: list[str] = field(default_factory=list)
+    text: Path | None = None  # plain text: to shrink with where there is no task; to distil with
+    split: str = "train"
+    examples: int | None = None  # of the split; all of them for None
+    where: Mapping[str, Any] = field(default_factory=dict)  # `root` and `source` of load_data
+    batch: int | None = None
+    max_length: int = 256
+    seed: int = 0
+
+    def rows(self) -> Any:
+        """The examples to choose and refit with."""
+        if self.task is None:
+            return sample_texts(Path(str(self.text)), self.examples, self.seed)
+        return sample_rows(
+            self.task, self.languages, self.split, most=self.examples, seed=self.seed, **self.where
+        )
+
+    def score_sets(self) -> dict[str, Dataset]:
+        """For each language its dev data, or test data where there is none or it is calibrated on.
+
+        Languages without either are left out.
+        """
+        sets: dict[str, Dataset] = {}
+        if self.task is None:
+            return sets
+        for language in self.languages:
+            splits = [split for split in ("dev", "test") if split != self.split]
+            places = find_data(self.task, language, splits, **self.where)
+            split = next((name for name in splits if isinstance(places[name], str)), None)
+            if split is not None:
+                sets[language] = load_data(self.task, language, split, **self.where)
+        return sets
+
+
+@dataclass(frozen=True, kw_only=True)
+class ShrunkSaved:
+    """What `shrink_saved` did, for people and for JSON."""
+
+    report: Shrunk
+    metric: str | None  # the main metric of the task
+    splits: dict[str, str]  # language -> split that was scored
+    scores: dict[str, dict[str, float]]  # whole, cut, refitted, trained -> language -> metric
+    milliseconds: tuple[float, float]  # of one run on inputs of the report's shape: whole, small
+    trained: str | None
+    bytes: int  # of the weights
+    dtype: str
+    facts: dict[str, Any]  # of the calibration data
+
+    def to_dict(self) -> dict[str, Any]:
+        facts = {name: value for name, value in vars(self).items() if name != "report"}
+        return {**self.report.to_dict(), **facts, "milliseconds": list(self.milliseconds)}
+
+
+def shrink_saved(
+    name: str,
+    out: Path,
+    data: Calibration,
+    options: Mapping[str, Any],
+    *,
+    then: str | None = None,
+    settings: Settings | None = None,
+    auto: str | None = None,
+    dtype: str | None = None,
+    device: Any = None,
+    form: str = "compact",
+) -> ShrunkSaved:
+    """Load a model, shrink it with these options of `shrink`, and save it to `out`.
+
+    Args:
+        then: `finetune` (on the training data of the task) or `distill` (on the outputs of the
+            whole model, without labels) afterwards, with these settings.
+        dtype: precision to write; by default that of the stored weights.
+    """
+    needs_labels = _check(data, options, then)
+    rows, sets = data.rows(), data.score_sets()
+    from deadhead.heads import save
+    from deadhead.heads.model_files import fetch, stored_dtype
+
+    model, tokenizer = load_with_tokenizer(name, device, auto=auto, dtype=dtype)
+    stored = stored_dtype(name) if dtype in (None, "auto") else None
+    batches, facts = _batches(model, tokenizer, rows, data, needs_labels, options.get("loss"))
+    score = _scorer(model, tokenizer, sets, data.max_length)
+    whole = copy.deepcopy(model)  # to time it beside the small one, and to learn from
+    report = shrink(model, batches, score=score, **options)
+    scores = dict(report.scores)
+    if then is not None:
+        _train(model, whole, tokenizer, batches, data, then, settings or Settings(epochs=1))
+        if score is not None:
+            scores[TRAINED[then]] = score(model)
+    times = _times(whole, model, batches, report)
+    _set_precision(model, stored)
+    fetch(name)
+    save(model, out, tokenizer, form=form, note=_note(report, then))
+    return ShrunkSaved(
+        report=report,
+        metric=next(iter(sets.values())).task.metric if sets else None,
+        splits={language: rows.split for language, rows in sets.items()},
+        scores=scores,
+        milliseconds=times,
+        trained=then and TRAINED[then],
+        bytes=sum(file.stat().st_size for file in out.glob("*.safetensors")),
+        dtype=str(model.dtype).removeprefix("torch."),
+        facts=facts,
+    )
+
+
+def _check(data: Calibration, options: Mapping[str, Any], then: str | None) -> bool:
+    """Raise an error for what can be known before a model is loaded; whether labels are needed."""
+    targets = read_targets({name: options.get(name) for name in TARGETS})
+    check_compensation(options.get("compensation", "refit"))
+    method, loss = options.get("method", "auto"), options.get("loss")
+    needs_labels = check_method(method, kinds_of(targets), loss)
+    if data.task is None and needs_labels:
+        hint = "add --loss self"
+        raise DataError("plain text has no labels, which the choice needs.", hint)
+    if data.task is None and then == "finetune":
+        hint = "name a task with --task, or use --then-distill"
+        raise DataError("plain text has no labels to train on.", hint)
+    return needs_labels
+
+
+def _batches(
+    model: Any, tokenizer: Any, rows: Any, data: Calibration, needs_labels: bool, loss: Any
+) -> tuple[list[Any], dict[str, Any]]:
+    batches, facts = rank_batches(
+        model,
+        tokenizer,
+        rows,
+        needs_labels=needs_labels,
+        loss=loss,
+        size=data.batch,
+        max_length=data.max_length,
+        in_file_order=False,
+    )
+    return [*batches], facts
+
+
+def _scorer(
+    model: Any, tokenizer: Any, sets: Mapping[str, Dataset], max_length: int
+) -> Callable[[Any], dict[str, float]] | None:
+    """The function that gives the main metric on each set; None where nothing can be scored."""
+    if not sets:
+        return None
+    from deadhead.training.evaluation import evaluate
+
+    encoded = {
+        language: encode(rows, tokenizer, max_length=max_length, labels=labels_for(model, rows))
+        for language, rows in sets.items()
+    }
+    metric = next(iter(sets.values())).task.metric
+
+    def score(model: Any) -> dict[str, float]:
+        scores = evaluate(model, encoded, tokenizer=tokenizer, progress=False)
+        return {language: float(values[metric]) for language, values in scores.items()}
+
+    return score
+
+
+def _train(
+    model: Any,
+    whole: Any,
+    tokenizer: Any,
+    batches: list[Any],
+    data: Calibration,
+    then: str,
+    settings: Settings,
+) -> None:
+    if then == "distill":
+        from deadhead.training import distill
+
+        if data.task is not None and data.text is not None:
+            texts = sample_texts(data.text, None, data.seed)
+            batches, _ = _batches(model, tokenizer, texts, data, False, "self")
+        distill(model, whole, batches, settings)
+        return
+    from deadhead.training import finetune
+
+    assert data.task is not None
+    names = data.languages[0] if len(data.languages) == 1 else data.languages
+    rows = load_data(data.task, names, "train", **data.where)
+    labels = labels_for(model, rows)
+    train = encode(rows, tokenizer, max_length=data.max_length, labels=labels)
+    history = finetune(model, train, settings)
+    if history.state != "done":
+        raise DataError(f"the training failed: {history.reason}", "try a lower --rate")
+
+
+def _times(whole: Any, model: Any, batches: list[Any], report: Shrunk) -> tuple[float, float]:
+    """The milliseconds of a run of both models."""
+    if report.speed is not None:
+        before, after = report.speed.seconds
+    else:
+        from deadhead.device import computing
+        from deadhead.shrinking.latency import time_models
+
+        with computing(whole):
+            before, after = time_models([whole.eval(), model.eval()], batches[0], report.shape)
+    return 1e3 * before, 1e3 * after
+
+
+def _set_precision(model: Any, dtype: Any) -> None:
+    if dtype is not None:
+        from deadhead.training.update import set_precision
+
+        set_precision(model, dtype)
+
+
+def _note(report: Shrunk, then: str | None) -> str:
+    left = [
+        f"{after:,} of {before:,} {name}"
+        for name, (before, after) in report.sizes.items()
+        if name in ("heads", "neurons") and before > after
+    ]
+    trained = f", and {TRAINED[then]} afterwards" if then else ""
+    return f"Made smaller with deadhead without training: {' and '.join(left)} left{trained}."

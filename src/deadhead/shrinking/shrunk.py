@@ -1,0 +1,138 @@
+"""What `shrink` reports: what left the model, what that cost, and what it saved."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from html import escape
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from torch import nn
+
+    from .choose import Choice
+
+STAGES = ("whole", "cut", "refitted")
+
+
+@dataclass(frozen=True, kw_only=True)
+class Speed:
+    """Times of one run on inputs of `shape`, whole and small in turns."""
+
+    shape: tuple[int, int]
+    asked: float  # times as fast
+    predicted: float
+    measured: float
+    seconds: tuple[float, float]  # whole, small
+
+    def to_dict(self) -> dict[str, Any]:
+        return {**vars(self), "shape": list(self.shape), "seconds": list(self.seconds)}
+
+
+@dataclass(frozen=True, kw_only=True)
+class Layer:
+    """One layer's heads or neurons."""
+
+    kind: str
+    block: str
+    layer: int
+    before: int  # heads or neurons
+    left: int
+    candidate: str  # what compensates for the units that left
+    errors: tuple[float, float] | None  # of its output on held-out tokens: cut, compensated
+
+
+@dataclass(frozen=True, kw_only=True)
+class Shrunk:
+    """A model that became smaller, and all that is known about it."""
+
+    model: nn.Module = field(repr=False)  # the same object as before, smaller
+    choice: Choice = field(repr=False)
+    loss: str  # what the losses are: of labels, self, or the name of a function
+    losses: Mapping[str, float]  # whole, cut, refitted: on the held-out part
+    scores: Mapping[str, Any]  # what `score` gave for each of these, if there is one
+    sizes: Mapping[str, tuple[int, int]]  # heads, neurons, parameters, macs: before, after
+    shape: tuple[int, int]  # of the inputs that MACs are counted for
+    seconds: Mapping[str, float]  # of each stage
+    speed: Speed | None  # for a target `speedup`
+    layers: tuple[Layer, ...]
+    examples: tuple[int, int]  # to choose and fit, and held out
+    notes: tuple[str, ...] = ()
+
+    def __str__(self) -> str:
+        return "\n".join(f"{name}: {value}" for name, value in self.summary().items())
+
+    def summary(self) -> dict[str, str]:
+        """The main facts as text."""
+        kind = "loss" if self.loss == "labels" else f"loss ({self.loss})"
+        rows = {
+            name: f"{before:,} -> {after:,} ({after / before:.1%})"
+            for name, (before, after) in self.sizes.items()
+            if before
+        }
+        rows[f"held-out {kind}"] = ", ".join(
+            f"{stage} {value:.4f}" for stage, value in self.losses.items()
+        )
+        if self.speed is not None:
+            rows["speed-up"] = (
+                f"{self.speed.measured:.2f} measured, {self.speed.predicted:.2f} predicted, "
+                f"{self.speed.asked:.2f} asked for"
+            )
+        rows["seconds"] = ", ".join(f"{name} {value:.1f}" for name, value in self.seconds.items())
+        return rows
+
+    def to_dict(self) -> dict[str, Any]:
+        """All but the model, as plain data."""
+        return {
+            "choice": choice_to_dict(self.choice),
+            "loss": self.loss,
+            "losses": dict(self.losses),
+            "scores": dict(self.scores),
+            "sizes": {name: list(pair) for name, pair in self.sizes.items()},
+            "shape": list(self.shape),
+            "seconds": dict(self.seconds),
+            "speed": None if self.speed is None else self.speed.to_dict(),
+            "layers": [
+                {**vars(layer), "errors": layer.errors and list(layer.errors)}
+                for layer in self.layers
+            ],
+            "examples": list(self.examples),
+            "notes": list(self.notes),
+        }
+
+    def _repr_html_(self) -> str:
+        """For a notebook: the main facts, and what each layer has left."""
+        facts = "".join(
+            f"<tr><th style='text-align:left'>{escape(name)}</th><td>{escape(value)}</td></tr>"
+            for name, value in self.summary().items()
+        )
+        names = ("layer", "left", "compensation", "error when cut", "compensated")
+        head = "".join(f"<th>{name}</th>" for name in names)
+        rows = "".join(f"<tr>{_cells(layer)}</tr>" for layer in self.layers)
+        return f"<table>{facts}</table><table><tr>{head}</tr>{rows}</table>"
+
+
+def _cells(layer: Layer) -> str:
+    errors = ("", "") if layer.errors is None else (f"{e:.3g}" for e in layer.errors)
+    texts = (
+        f"{layer.block} {layer.layer}",
+        f"{layer.left:,} of {layer.before:,} {layer.kind}",
+        layer.candidate,
+        *errors,
+    )
+    return "".join(f"<td>{escape(text)}</td>" for text in texts)
+
+
+def choice_to_dict(choice: Choice) -> dict[str, Any]:
+    """A choice as plain data; neurons as spans of numbers, one text for each layer."""
+    from deadhead.layout import spans
+
+    neurons: dict[str, dict[str, str]] = {}
+    for (block, layer), numbers in choice.neurons.items():
+        neurons.setdefault(block, {})[str(layer)] = spans(numbers)
+    return {
+        "heads": [str(head) for head in choice.heads],
+        "neurons": neurons,
+        "predicted": choice.predicted,
+        "method": choice.method,
+    }

@@ -1,0 +1,156 @@
+"""The step `shrink`: remove heads and neurons without training, and refit the rest."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+from itertools import product
+from typing import Any
+
+from deadhead.errors import DeadheadError, unknown_name
+from deadhead.shrinking import COMPENSATIONS, METHODS, check_method, kinds_of, read_targets
+from deadhead.studies.fields import (
+    SEED,
+    SOURCE,
+    SPLIT_NAMES,
+    Field,
+    Problem,
+    among,
+    check_seed,
+    is_whole,
+    unknown,
+)
+from deadhead.studies.step import Read, Step
+from deadhead.studies.store.shapes import are_numbers, is_text
+from deadhead.studies.trial import Trial
+
+from .state import State, throttled
+
+TARGETS = ("heads", "neurons", "macs", "parameters")  # no speed-up: it depends on the machine
+FUNCTION = ("on", "method", "compensation", "loss", "held_out", "seed")  # options of `shrink`
+DATA = ("split", "examples", "batch")  # of the calibration data
+WORDS = {"method": METHODS, "compensation": COMPENSATIONS, "loss": ("self",), "split": SPLIT_NAMES}
+EXAMPLE = "none, or a target and options such as {heads: 0.5, method: fisher}"
+EXAMPLES = 2000
+
+
+def _check(value: Any) -> Iterator[Problem]:
+    if value == "none":
+        return
+    if not isinstance(value, dict):
+        yield (), f"expected {EXAMPLE}, got {value!r}."
+        return
+    if "speedup" in value:
+        message = "a study has no target speedup, which depends on the machine; use macs."
+        yield ("speedup",), message
+        return
+    yield from unknown(value, (*TARGETS, *FUNCTION, *DATA), (), "option of shrink")
+    wrong = False
+    for name, words in WORDS.items():
+        if name in value and not among(value[name], words):
+            wrong = True
+            yield (name,), unknown_name(name, value[name], words).message
+    for name in ("examples", "batch"):
+        if name in value and not is_whole(value[name], 1):
+            yield (name,), f"expected a whole number from 1, got {value[name]!r}."
+    for path, message in check_seed(value.get("seed", 0)):
+        yield ("seed", *path), message
+    on = value.get("on", [1, 1])
+    if not isinstance(on, list) or len(on) != 2 or not all(is_whole(n, 1) for n in on):
+        yield ("on",), f"expected examples and tokens of each, such as [32, 128], got {on!r}."
+    try:
+        targets = read_targets({name: value.get(name) for name in TARGETS})
+        if not wrong:
+            method, loss = value.get("method", "auto"), value.get("loss")
+            check_method(method, kinds_of(targets), loss)
+    except DeadheadError as problem:
+        yield (), problem.message
+
+
+SHRINK = Field(
+    name="shrink",
+    about="what to remove without training, and how: a target and options of `shrink`, or none",
+    check=_check,
+    types=(dict, str),
+    canonical=lambda value: None if value == "none" else value,
+    single=True,
+    example="{heads: 0.5}",
+)
+
+
+@dataclass(frozen=True, kw_only=True)
+class Shrinking:
+    """The field `shrink` of a trial."""
+
+    options: Mapping[str, Any]  # those of the function
+    split: str = "train"
+    examples: int = EXAMPLES
+    batch: int = 32
+
+    @classmethod
+    def parse(cls, value: Mapping[str, Any]) -> Shrinking:
+        data = {name: item for name, item in value.items() if name in DATA}
+        return cls(options={n: v for n, v in value.items() if n not in DATA}, **data)
+
+
+def _is_report(value: Any) -> bool:
+    if type(value) is not dict or type(value.get("losses")) is not dict:
+        return False
+    layers = value.get("layers")
+    return (
+        are_numbers(value["losses"].values())
+        and type(value.get("choice")) is dict
+        and type(layers) is list
+        and all(type(row) is dict and is_text(row.get("candidate")) for row in layers)
+    )
+
+
+class Shrink(Step):
+    name = "shrink"
+    about = "remove heads and neurons without training, and refit the rest"
+    fields = (SOURCE, SHRINK, SEED)
+    needs = ("shrink",)
+    details = (("shrink", _is_report),)
+    prunes = True
+    uses_languages = True
+
+    def is_idle(self, values: Mapping[str, Any]) -> bool:
+        return values.get("shrink") is None
+
+    def reads(self, trial: Trial, place: int) -> Iterator[Read]:
+        split = Shrinking.parse(trial.get("shrink")).split
+        yield from product([trial.task], trial.languages(place), [split])
+
+    def run(self, state: State, trial: Trial) -> None:
+        from deadhead.shrinking import shrink
+        from deadhead.tasks import batches
+
+        from . import models
+
+        model = models.model(state, trial)
+        spec = Shrinking.parse(trial.get("shrink"))
+        languages, labels = trial.languages(state.at), models.labels_of(model, trial)
+        data = models.encoded(state, trial, languages, spec.split, labels, examples=spec.examples)
+        say = throttled(state.tell)
+
+        def progress(done: int, total: int, note: str = "") -> None:
+            say(f"shrinking {done}/{total} {note}".strip())
+
+        options = {"seed": trial.seed_of(state.at), **spec.options}
+        report = shrink(
+            model,
+            [*batches(data, size=spec.batch, device=models.device())],
+            progress=progress,
+            **options,
+        )
+        state.kept.pop("first", None)  # they are weights of the whole model
+        state.removed += [str(head) for head in report.choice.heads]
+        facts = report.to_dict()
+        state.cost["heads before"], _ = report.sizes["heads"]
+        state.cost["parameters after"] = models.count(model)
+        state.cost |= {f"{name} s": round(s, 3) for name, s in facts.pop("seconds").items()}
+        kept = ("choice", "loss", "losses", "sizes", "shape", "layers", "examples", "notes")
+        state.details["shrink"] = {name: facts[name] for name in kept}
+
+
+STEP = Shrink()

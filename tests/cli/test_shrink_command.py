@@ -1,0 +1,136 @@
+"""`deadhead shrink`: from a saved tagger to a smaller one, and its errors."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import pytest
+import torch
+from command_line import RunCommand, clean
+from transformers import AutoModelForTokenClassification, AutoTokenizer
+
+from deadhead import discover, load, save
+from deadhead.tasks import encode, load_data
+from deadhead.training import Settings, evaluate, finetune
+from deadhead.world import MODELS
+
+ENCODER = MODELS / "encoder"
+DATA = ("--task", "pos", "--lang", "en", "--data", "world", "--device", "cpu")
+SMALL = ("--examples", 60, "--on", "2x16")
+
+
+@pytest.fixture(scope="module")
+def tagger(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    folder, tokenizer = tmp_path_factory.mktemp("models"), AutoTokenizer.from_pretrained(ENCODER)
+    data = load_data("pos", "en", "train", root="world", parts=1)
+    names = dict(enumerate(data.labels))
+    model = AutoModelForTokenClassification.from_pretrained(
+        ENCODER, id2label=names, label2id={name: i for i, name in names.items()}
+    )
+    finetune(model, encode(data, tokenizer), Settings(rate=1e-3, epochs=1), progress=False)
+    save(model.to(torch.bfloat16), folder / "tagger", tokenizer)
+    return folder / "tagger"
+
+
+def test_a_smaller_tagger(tagger: Path, tmp_path: Path, run_command: RunCommand) -> None:
+    out = tmp_path / "smaller"
+    done = run_command(
+        "shrink",
+        tagger,
+        *DATA,
+        *SMALL,
+        "--heads",
+        "50%",
+        "--neurons",
+        "25%",
+        "--out",
+        out,
+        "--json",
+    )
+    assert done.code == 0, done.err
+    facts = json.loads(done.out)
+    assert facts["sizes"]["heads"] == [40, 20]
+    assert facts["sizes"]["neurons"] == [1920, 1440]
+    assert facts["shape"] == [2, 16]
+    assert facts["dtype"] == "bfloat16"  # as its source
+    assert (facts["metric"], facts["splits"]) == ("micro_f1", {"en": "dev"})
+    assert set(facts["scores"]) == {"whole", "cut", "refitted"}
+    small, tokenizer = load(out, dtype="float32"), AutoTokenizer.from_pretrained(out)
+    layout = discover(small, neurons=True)
+    assert len(layout) == 20
+    assert sorted(map(str, layout.removed)) == sorted(facts["choice"]["heads"])
+    data = load_data("pos", "en", "dev", root="world")
+    sets = {"en": encode(data, tokenizer, labels=tuple(small.config.id2label.values()))}
+    score = evaluate(small, sets, progress=False)["en"]["micro_f1"]
+    assert score == pytest.approx(facts["scores"]["refitted"]["en"], abs=0.01)  # rounded weights
+
+
+def test_the_table(tagger: Path, tmp_path: Path, run_command: RunCommand) -> None:
+    options = ("--macs", "60%", "--method", "random", "--compensation", "mean", "--seed", 3)
+    done = run_command("shrink", tagger, *DATA, *SMALL, *options, "--out", tmp_path / "s")
+    assert done.code == 0, done.err
+    for text in ("micro_f1 en dev", "held-out loss", "multiply-accumulates", "ms for 2 x 16"):
+        assert text in done.out
+    assert "heads by random and neurons by random" in done.out
+    assert "written to" in done.out
+
+
+def test_plain_text_without_labels_then_distilled(
+    tagger: Path, tmp_path: Path, run_command: RunCommand
+) -> None:
+    text = tmp_path / "text.txt"
+    rows = load_data("pos", "en", "dev", root="world").rows[:60]
+    text.write_text("\n".join(" ".join(row.texts) for row in rows), encoding="utf-8")
+    options = ("--loss", "self", "--heads", 10, "--then-distill", "--rate", "1e-4")
+    words = ("shrink", tagger, "--text", text, "--device", "cpu", "--on", "2x16")
+    done = run_command(*words, *options, "--out", tmp_path / "s", "--json")
+    assert done.code == 0, done.err
+    facts = json.loads(done.out)
+    assert facts["loss"] == "self"
+    assert (facts["trained"], facts["scores"]) == ("distilled", {})
+    assert len(discover(load(tmp_path / "s"))) == 30
+
+
+def test_then_finetuned(tagger: Path, tmp_path: Path, run_command: RunCommand) -> None:
+    options = ("--heads", "75%", "--then-finetune", "--rate", "1e-3")
+    done = run_command("shrink", tagger, *DATA, *SMALL, *options, "--out", tmp_path / "s", "--json")
+    assert done.code == 0, done.err
+    scores = json.loads(done.out)["scores"]
+    assert scores["fine-tuned"]["en"] > scores["refitted"]["en"]
+
+
+@pytest.mark.parametrize(
+    ("words", "message"),
+    [
+        ((*DATA,), "expected a target, got none"),
+        ((*DATA, "--heads", "most"), "`heads` expects a share or a number"),
+        ((*DATA, "--heads", "50%", "--macs", "50%"), "got heads and macs"),
+        ((*DATA, "--heads", "50%", "--on", "32"), "expects examples x tokens"),
+        ((*DATA, "--heads", "50%", "--method", "luck"), "no method of choosing 'luck'"),
+        ((*DATA, "--heads", "50%", "--compensation", "no"), "no compensation 'no'"),
+        ((*DATA, "--heads", "50%", "--epochs", "2"), "goes with --then-finetune"),
+        ((*DATA, "--heads", "50%", "--then-finetune", "--then-distill"), "or --then-distill"),
+        (("--heads", "50%"), "give --task NAME"),
+        ((*DATA, "--heads", "50%", "--text", "README.md"), "--text FILE instead of a task"),
+        ((*DATA, "--parameters", "1%", *SMALL), "`parameters` expects at least"),
+    ],
+)
+def test_mistakes(
+    tagger: Path, tmp_path: Path, run_command: RunCommand, words: tuple[str, ...], message: str
+) -> None:
+    done = run_command("shrink", tagger, *words, "--out", tmp_path / "s")
+    assert done.code in (1, 2)
+    assert message in " ".join(done.err.replace("│", " ").split())
+    assert clean(done)
+    assert not (tmp_path / "s").exists()
+
+
+def test_text_needs_a_loss_without_labels(
+    tagger: Path, tmp_path: Path, run_command: RunCommand
+) -> None:
+    text = tmp_path / "text.txt"
+    text.write_text("Maria bought a red car .\n", encoding="utf-8")
+    done = run_command("shrink", tagger, "--text", text, "--heads", 4, "--out", tmp_path / "s")
+    assert done.code == 1
+    assert "--loss self" in done.err

@@ -1,0 +1,322 @@
+"""`shrink` meets its target, reports what is true, and leaves the model alone after an error."""
+
+from __future__ import annotations
+
+import copy
+import json
+from collections.abc import Callable, Sequence
+from functools import cache
+from pathlib import Path
+from typing import Any
+
+import pytest
+import torch
+from transformers import (
+    BertConfig,
+    BertForSequenceClassification,
+    LlamaConfig,
+    LlamaForCausalLM,
+    T5Config,
+    T5ForConditionalGeneration,
+)
+
+from deadhead.errors import DataError, DeadheadError, UnknownName
+from deadhead.heads import discover, gated, load, prune, save
+from deadhead.heads.discover import find_every_site
+from deadhead.shrinking import latency as timing
+from deadhead.shrinking import shrink
+from deadhead.shrinking.costs import costs
+from deadhead.shrinking.held_out import mean_loss, split_examples
+
+QUIET = {"progress": False, "on": (2, 8)}
+
+
+@cache
+def _built(family: str) -> Any:
+    torch.manual_seed(0)
+    shared = {"vocab_size": 40, "initializer_range": 0.3, "pad_token_id": 0}
+    shared |= {"max_position_embeddings": 32}
+    if family == "bert":
+        size = {"hidden_size": 32, "num_hidden_layers": 2, "num_attention_heads": 4}
+        config = BertConfig(intermediate_size=24, num_labels=3, **size, **shared)
+        model: Any = BertForSequenceClassification(config)
+    elif family == "llama":
+        size = {"hidden_size": 32, "num_hidden_layers": 2, "num_attention_heads": 4}
+        config = LlamaConfig(intermediate_size=24, num_key_value_heads=2, **size, **shared)
+        model = LlamaForCausalLM(config)
+    else:
+        size = {"d_model": 32, "num_layers": 2, "num_heads": 4, "d_kv": 8, "d_ff": 24}
+        config = T5Config(decoder_start_token_id=0, vocab_size=40, initializer_factor=2.0, **size)
+        model = T5ForConditionalGeneration(config)
+    return model.double().eval()
+
+
+def build(family: str = "bert") -> Any:
+    return copy.deepcopy(_built(family))
+
+
+def data(family: str = "bert", size: int = 16) -> list[dict[str, torch.Tensor]]:
+    draw = torch.Generator().manual_seed(1)
+    ids = torch.randint(5, 40, (96, 8), generator=draw)
+    mask = torch.ones_like(ids)
+    mask[::3, 6:] = 0
+    ids = ids * mask
+    labels = ids.sum(1) % 3 if family == "bert" else ids.masked_fill(mask == 0, -100)
+    batch = {"input_ids": ids, "attention_mask": mask, "labels": labels}
+    return [
+        {name: value[i : i + size] for name, value in batch.items()} for i in range(0, 96, size)
+    ]
+
+
+def state(model: Any) -> dict[str, Any]:
+    """All that an error must not change."""
+    hooks = [(len(m._forward_hooks), len(m._forward_pre_hooks)) for m in model.modules()]
+    flags = [p.requires_grad for p in model.parameters()]
+    modes = [m.training for m in model.modules()]
+    tensors = {name: tensor.clone() for name, tensor in model.state_dict().items()}
+    return {"tensors": tensors, "rest": (hooks, flags, modes, model.config.to_dict())}
+
+
+def same(first: dict[str, Any], two: dict[str, Any]) -> bool:
+    pairs = zip(first["tensors"].values(), two["tensors"].values(), strict=True)
+    return first["rest"] == two["rest"] and all(
+        torch.equal(a.nan_to_num(7), b.nan_to_num(7)) for a, b in pairs
+    )
+
+
+@pytest.mark.parametrize("family", ["bert", "llama", "t5"])
+def test_half_of_the_heads_and_neurons(family: str) -> None:
+    model, whole = build(family), build(family)
+    report = shrink(model, data(family), heads=0.5, neurons="50%", **QUIET)
+    assert report.model is model
+    left = discover(model, neurons=True)
+    layout = discover(whole, neurons=True)
+    assert len(left) == len(layout) / 2
+    assert sum(len(f.kept) for f in left.feed_forwards) * 2 == report.sizes["neurons"][0]
+    assert report.sizes["heads"] == (len(layout), len(left))
+    counts = (sum(p.numel() for p in m.parameters()) for m in (whole, model))
+    assert report.sizes["parameters"] == tuple(counts)
+    # the losses are those of the whole model, of the same model merely cut, and of the result
+    _, held = split_examples(data(family), 0.125)
+    cut = prune(copy.deepcopy(whole), report.choice.heads, neurons=report.choice.neurons)
+    by_hand = [mean_loss(m, held) for m in (whole, cut, model)]
+    assert list(report.losses.values()) == pytest.approx(by_hand, abs=1e-9)
+    assert list(report.losses) == ["whole", "cut", "refitted"]
+    assert len(set(by_hand)) == 3
+    assert report.examples == (84, 12)
+    assert {row.kind for row in report.layers} == {"heads", "neurons"}
+    assert all(row.errors[1] <= row.errors[0] for row in report.layers if row.errors)
+    assert any("raised the held-out loss" in n for n in report.notes) == (by_hand[2] > by_hand[1])
+
+
+def test_the_report_is_plain_data() -> None:
+    report = shrink(build(), data(), heads=3, neurons=5, **QUIET)
+    stored = json.loads(json.dumps(report.to_dict()))
+    assert len(stored["choice"]["heads"]) == 3
+    assert stored["sizes"]["neurons"] == [48, 43]
+    assert set(stored["seconds"]) == {"count", "measure", "choose", "refit"}
+    assert stored["speed"] is None
+    assert "held-out loss: whole" in str(report)
+    row = report.layers[0]
+    assert f"{row.left} of 4 heads" in report._repr_html_()
+
+
+@pytest.mark.parametrize("family", ["bert", "llama"])
+@pytest.mark.parametrize("share", [0.8, 0.4])
+def test_a_share_of_the_macs_remains(family: str, share: float) -> None:
+    model = build(family)
+    report = shrink(model, data(family), macs=share, **QUIET)
+    before, after = report.sizes["macs"]
+    assert share - 0.1 < after / before <= share
+    counted = costs(model, find_every_site(model), data(family)[0], (2, 8))
+    assert counted.of(counted.macs) == after
+
+
+def test_a_share_of_the_parameters_remains() -> None:
+    model = build()
+    before = sum(p.numel() for p in model.parameters())
+    shrink(model, data(), parameters="60%", compensation="none", **QUIET)
+    assert 0.55 < sum(p.numel() for p in model.parameters()) / before <= 0.6
+
+
+def test_without_compensation_it_is_pruning() -> None:
+    model, pruned = build(), build()
+    report = shrink(model, data(), heads=0.5, compensation="none", **QUIET)
+    prune(pruned, report.choice.heads)
+    weights = zip(model.state_dict().items(), pruned.state_dict().items(), strict=True)
+    assert all(a[0] == b[0] and torch.equal(a[1], b[1]) for a, b in weights)
+    assert report.losses["cut"] == pytest.approx(report.losses["refitted"], abs=1e-9)
+
+
+@pytest.mark.parametrize("compensation", ["mean", "scales", "refit"])
+def test_compensations_without_labels(compensation: str) -> None:
+    unlabelled = [{k: v for k, v in batch.items() if k != "labels"} for batch in data()]
+    model = build()
+    options = {"compensation": compensation, "loss": "self", "neurons": 0.5}
+    report = shrink(model, unlabelled, **options, **QUIET)
+    assert report.losses["whole"] == pytest.approx(0, abs=1e-12)
+    assert 0 < report.losses["refitted"] != report.losses["cut"] > 0
+    assert compensation != "refit" or report.losses["refitted"] < report.losses["cut"]
+    assert any(row.errors is not None and row.errors[1] < row.errors[0] for row in report.layers)
+    names = {row.candidate.split()[0] for row in report.layers}
+    assert names <= {"nothing", *({compensation} if compensation != "refit" else
+                                  {"mean", "scales", "refit", "weighted"})}  # fmt: skip
+    assert report.loss == "self"
+
+
+def test_the_batches_do_not_matter() -> None:
+    results = []
+    for size in (16, 5):
+        model = build()
+        report = shrink(model, data(size=size), heads=0.5, neurons=0.5, **QUIET)
+        results.append((report.choice.heads, report.choice.neurons, report.losses["refitted"]))
+    assert results[0][:2] == results[1][:2]
+    assert results[0][2] == pytest.approx(results[1][2], abs=1e-6)
+
+
+def test_a_score_is_asked_for_three_times() -> None:
+    probe = data()[0]
+
+    def score(model: Any) -> float:
+        with torch.no_grad():
+            return float(model(**probe).loss)
+
+    report = shrink(build(), data(), heads=0.5, score=score, **QUIET)
+    assert list(report.scores) == ["whole", "cut", "refitted"]
+    assert len(set(report.scores.values())) == 3
+
+
+def test_random_choices_follow_the_seed() -> None:
+    choices = [
+        shrink(build(), data(), heads=4, method="random", seed=seed, **QUIET).choice.heads
+        for seed in (0, 0, 1, 2)
+    ]
+    assert choices[0] == choices[1]
+    assert len(set(choices)) > 1
+
+
+def test_methods_without_labels_measure_the_distance_of_outputs() -> None:
+    unlabelled = [{k: v for k, v in batch.items() if k != "labels"} for batch in data()]
+    report = shrink(build(), unlabelled, neurons=0.25, method="flap", **QUIET)
+    assert report.loss == "self"
+
+
+def test_it_saves_and_loads(tmp_path: Path) -> None:
+    model = build()
+    shrink(model, data(), heads=0.5, neurons=0.5, **QUIET)
+    save(model, tmp_path / "small")
+    again = load(tmp_path / "small").eval()
+    batch = data()[0]
+    with torch.no_grad():
+        assert torch.allclose(model(**batch).logits, again(**batch).logits, atol=1e-9)
+
+
+def _nan(model: Any) -> None:
+    with torch.no_grad():
+        model.bert.encoder.layer[1].intermediate.dense.weight[0, 0] = float("nan")
+
+
+def _untouched(model: Any) -> None:
+    """No change."""
+
+
+FEW = [{name: value[:1] for name, value in batch.items()} for batch in data()[:3]]
+UNLABELLED = [{"input_ids": batch["input_ids"]} for batch in data()]
+REFUSED: list[tuple[str, Any, dict[str, Any], Callable[[Any], None]]] = [
+    ("no data", [], {"heads": 0.5}, _untouched),
+    ("expected a target", data(), {}, _untouched),
+    ("no labels", UNLABELLED, {"heads": 0.5}, _untouched),
+    ("expects at least .* tokens", FEW, {"heads": 0.5, "method": "random"}, _untouched),
+    ("at least 2 examples", FEW[:1], {"heads": 0.5}, _untouched),
+    ("`macs` expects at least 0.0", data(), {"macs": 1e-9}, _untouched),
+    ("`parameters` expects at least 0.3", data(), {"parameters": 0.01}, _untouched),
+    ("at most 7 heads, got 8", data(), {"heads": 8}, _untouched),
+    ("no compensation 'prayer'", data(), {"heads": 4, "compensation": "prayer"}, _untouched),
+    ("no method of choosing 'luck'", data(), {"heads": 4, "method": "luck"}, _untouched),
+    ("`on` expects at most", data(), {"heads": 4, "on": (1, 9999)}, _untouched),
+    ("not a finite number", data(), {"heads": 4}, _nan),
+]
+
+
+@pytest.mark.parametrize(("message", "batches", "options", "change"), REFUSED)
+def test_an_error_leaves_the_model_as_it_was(
+    message: str, batches: Any, options: dict[str, Any], change: Callable[[Any], None]
+) -> None:
+    model = build().train()
+    change(model)
+    before = state(model)
+    with pytest.raises((DeadheadError, DataError, UnknownName), match=message):
+        shrink(model, batches, **{**QUIET, **options})
+    assert same(before, state(model))
+
+
+def test_a_model_inside_gates_is_refused() -> None:
+    model = build()
+    with gated(model, closed=["encoder.0.0"]), pytest.raises(DeadheadError, match="without gates"):
+        shrink(model, data(), heads=0.5, **QUIET)
+
+
+def test_an_error_in_the_middle_leaves_the_model_as_it_was() -> None:
+    calls = []
+
+    def score(model: Any) -> None:
+        calls.append(1)
+        if len(calls) == 2:  # the model is cut by gates
+            raise RuntimeError("stop")
+
+    model = build()
+    before = state(model)
+    with pytest.raises(RuntimeError, match="stop"):
+        shrink(model, data(), heads=0.5, score=score, **QUIET)
+    assert same(before, state(model))
+
+
+class Clock:
+    """A microsecond for every parameter; single layers, as the table times them, by a factor."""
+
+    def __init__(self, factor: float = 1.0):
+        self.factor = factor
+
+    def __call__(
+        self, calls: Sequence[Callable[[], Any]], device: Any, rounds: int, *, repeats: int = 1
+    ) -> list[list[float]]:
+        times = []
+        for call in calls:
+            part = getattr(call, "func", None)
+            is_layer = isinstance(part, torch.nn.Module)
+            timed = part if is_layer else call.args[0]  # type: ignore[attr-defined]
+            count = sum(p.numel() for p in timed.parameters())  # type: ignore[union-attr]
+            times.append([1e-6 * count * (self.factor if is_layer else 1)] * rounds)
+        return times
+
+
+@pytest.mark.parametrize("factor", [1.0, 2.0, 0.8])
+def test_a_speed_up_is_met_even_if_the_table_is_wrong(
+    factor: float, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    monkeypatch.setattr(timing, "in_turns", Clock(factor))
+    monkeypatch.setenv("DEADHEAD_CACHE", str(tmp_path))
+    model = build()
+    report = shrink(model, data(), speedup=1.5, compensation="none", **QUIET)
+    assert report.speed is not None
+    assert report.speed.asked == 1.5
+    assert 1.5 * 0.99 < report.speed.measured < 1.5 * 1.1
+    assert report.speed.predicted == pytest.approx(report.speed.measured, rel=0.05)
+    before, after = report.sizes["parameters"]
+    assert report.speed.measured == pytest.approx(before / after)
+
+
+def test_a_speed_up_that_cannot_be_is_refused(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    monkeypatch.setattr(timing, "in_turns", Clock())
+    monkeypatch.setenv("DEADHEAD_CACHE", str(tmp_path))
+    model = build()
+    before = state(model)
+    with pytest.raises(DeadheadError, match=r"`speedup` expects at most about \d+.*, got 500"):
+        shrink(model, data(), speedup=500, **QUIET)
+    monkeypatch.setattr(timing, "in_turns", Clock(1.3))  # the table promises too much
+    monkeypatch.setenv("DEADHEAD_CACHE", str(tmp_path / "other"))
+    with pytest.raises(DeadheadError, match=r"`speedup` expects at most about \d+.*, got 6"):
+        shrink(model, data(), speedup=6, **QUIET)
+    assert same(before, state(model))

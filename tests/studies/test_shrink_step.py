@@ -1,0 +1,103 @@
+"""The step `shrink`: its field is checked, its trials share the training, its record says it all."""
+
+from __future__ import annotations
+
+import os
+from typing import Any
+
+import pytest
+
+from deadhead.layout import Head
+from deadhead.shrinking import METHODS
+from deadhead.studies import load, plan, read, run
+from deadhead.studies.recipe.yaml import RecipeError
+from deadhead.studies.store.records import Record
+
+SMALL = ["data.examples=64", "targets=[en]", "finetune.epochs=1"]
+ARMS = (
+    "shrink=[none, {heads: 0.5}, {heads: 0.5, compensation: none}, "
+    "{heads: 0.5, method: random, seed: 3}, {heads: 0.5, neurons: 0.25}]"
+)
+
+
+@pytest.fixture(scope="module")
+def records(tmp_path_factory: pytest.TempPathFactory) -> list[Record]:
+    folder = tmp_path_factory.mktemp("study")
+    os.environ.setdefault("XDG_CACHE_HOME", str(folder / "cache"))
+    recipe = load("shrink", [*SMALL, ARMS])
+    assert run(recipe, folder / "s", executor="serial").done == len(recipe.trials) == 5
+    return [read(folder / "s", trial.id) for trial in recipe.trials]
+
+
+def test_the_record_has_choice_losses_seconds_and_candidates(records: list[Record]) -> None:
+    whole, half, cut, drawn, both = records
+    assert "shrink" not in whole.details
+    assert whole.removed == ()
+    for record in (half, cut, drawn, both):
+        report = record.details["shrink"]
+        assert len(record.removed) == 20
+        assert list(record.removed) == report["choice"]["heads"]
+        assert all(Head.parse(name).layer < 5 for name in record.removed)
+        assert set(report["losses"]) == {"whole", "cut", "refitted"}
+        assert {"choose s", "refit s", "measure s", "shrink s"} <= set(record.cost)
+        assert record.cost["parameters after"] < whole.cost["parameters"]
+        assert record.cost["heads before"] == 40
+    assert half.removed == cut.removed != drawn.removed
+    losses = [record.details["shrink"]["losses"] for record in (half, cut)]
+    assert losses[0]["whole"] == losses[1]["whole"]  # one training for all of them
+    assert losses[1]["cut"] == losses[1]["refitted"] != losses[0]["refitted"]
+    assert {row["candidate"] for row in cut.details["shrink"]["layers"]} == {"nothing"}
+    assert {row["candidate"] for row in half.details["shrink"]["layers"]} != {"nothing"}
+    assert both.details["shrink"]["sizes"]["neurons"] == [1920, 1440]
+    assert len({record.metrics["en/test/micro_f1"] for record in (whole, cut, drawn)}) == 3
+
+
+def test_the_plan_shares_the_training() -> None:
+    recipe = load("shrink", SMALL)
+    trials = recipe.trials
+    assert len(trials) == 10
+    assert trials[0].steps == ("finetune", "evaluate")
+    assert {trial.steps for trial in trials[1:]} == {("finetune", "shrink", "evaluate")}
+    assert len({trial.keys[0] for trial in trials}) == 1
+    assert len({trial.id for trial in trials}) == 10
+    reads = set(trials[1].reads())
+    assert ("pos", "en", "train") in reads
+
+
+@pytest.mark.parametrize(
+    ("value", "message"),
+    [
+        ("half", "expected none, or a target"),
+        ("{heads: 2.5}", "`heads` expects a share"),
+        ("{heads: 0.5, macs: 0.5}", "got heads and macs"),
+        ("{method: fisher}", "expected a target, got none"),
+        ("{heads: 0.5, method: fsher}", "Did you mean 'fisher'"),
+        ("{heads: 0.5, compensation: hope}", "no compensation 'hope'"),
+        ("{heads: 0.5, spit: dev}", "Did you mean 'split'"),
+        ("{heads: 0.5, split: all}", "no split 'all'"),
+        ("{heads: 0.5, examples: 0}", "expected a whole number from 1"),
+        ("{heads: 0.5, on: 32x128}", r"such as \[32, 128\]"),
+        ("{speedup: 1.5}", "depends on the machine"),
+        ("{neurons: 0.5, method: gradient}", "gradient chooses no neurons"),
+    ],
+)
+def test_mistakes_are_found_before_anything_runs(value: str, message: str) -> None:
+    with pytest.raises(RecipeError, match=message):
+        load("shrink", [*SMALL, f"shrink={value}"])
+
+
+@pytest.mark.parametrize("method", [name for name in METHODS if name not in ("auto",)])
+def test_every_method_can_be_in_a_recipe(method: str) -> None:
+    (trial,) = load("shrink", [*SMALL, f"shrink={{heads: 0.5, method: {method}}}"]).trials
+    assert trial.get("shrink") == {"heads": 0.5, "method": method}
+
+
+def test_ids_of_other_recipes_stay() -> None:
+    """The step is only in trials that shrink."""
+    trials: list[Any] = load("smoke").trials
+    assert not any("shrink" in trial.content for trial in trials)
+
+
+def test_it_can_be_planned() -> None:
+    text = str(plan(load("shrink", SMALL)))
+    assert "10" in text
