@@ -101,7 +101,7 @@ def test_the_best_is_the_lowest_on_the_held_out_rows() -> None:
     fit, held_out = sums_of(*rows(12, 5)), sums_of(*rows(400, 6))
     weight = torch.randn(INPUTS, OUTPUTS).double()
     changes = list(candidates(CANDIDATES, fit, fit, weight, WIDTH))
-    assert len(changes) == 2 + 2 * (len(RIDGES) + 1)
+    assert len(changes) == 3 + 2 * (len(RIDGES) + 1)
     winner, before, after = best(changes, held_out, weight)
     errors = {change.name: float(error(held_out, change)) for change in changes}
     assert winner.name == min(errors, key=lambda name: errors[name])
@@ -136,7 +136,7 @@ def test_an_empty_layer_has_a_bias_alone() -> None:
     errors = rows(10, 1)[1]
     sums.add(torch.zeros(10, 0).double(), errors, errors.square().sum(1), torch.ones(10).double())
     changes = list(candidates(CANDIDATES, sums, sums, torch.zeros(0, OUTPUTS).double(), WIDTH))
-    assert [change.name for change in changes] == ["mean"]
+    assert [change.name for change in changes] == ["mean", "weighted mean"]
     assert torch.allclose(changes[0].bias, errors.mean(0))
 
 

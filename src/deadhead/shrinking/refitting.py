@@ -53,7 +53,7 @@ class LayerRefit:
     kind: str
     block: str
     layer: int
-    candidate: str  # "nothing", "mean", "scales", "refit 1e-02", "weighted 1e-01"
+    candidate: str  # such as "nothing", "mean", "refit 1e-02", "weighted 1e-01"
     error_cut: float
     error_refitted: float
     target: str
@@ -97,7 +97,8 @@ def refit(
             - "mean": add the mean error to the bias (as FLAP does).
             - "scales": a factor for each head or neuron, and a bias (as Kwon et al.).
             - "refit": all weights and the bias, by ridge regression from the old weights on.
-            - "weighted": the same, but each token weighs 1 / |target|^2.
+            - "weighted": a mean and a refit in which each token weighs 1 / |target|^2, as it does
+              in the error on the held-out tokens.
         everywhere: refit all output projections, not only those that lose inputs.
         held_out: the share of the examples that judges the candidates.
 

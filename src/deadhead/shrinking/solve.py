@@ -19,13 +19,6 @@ from deadhead.errors import unknown_name
 
 NOTHING = "nothing"
 CANDIDATES = ("mean", "scales", "refit", "weighted")
-# what a compensation may try
-COMPENSATIONS: dict[str, tuple[str, ...]] = {
-    "none": (),
-    "mean": ("mean",),
-    "scales": ("mean", "scales"),
-    "refit": CANDIDATES,
-}
 RIDGES = (1e-3, 1e-2, 0.1, 1.0)  # relative to the mean square of an input about its mean
 TIE = 1e-12  # of the squared target: a smaller gain is rounding
 
@@ -124,9 +117,11 @@ def candidates(
     weight: the old weights of the kept inputs, inputs x outputs; `width` inputs belong to a unit.
     weighted: the sums in which every token has its own weight, for the candidate of that name.
     """
-    mean = fit.errors / fit.tokens
+    bias_only = torch.zeros_like(weight)
     if "mean" in names:
-        yield Change("mean", torch.zeros_like(weight), mean)
+        yield Change("mean", bias_only, _bias(fit, bias_only))
+    if "weighted" in names and weighted is not None:
+        yield Change("weighted mean", bias_only, _bias(weighted, bias_only))
     if not len(weight):
         return  # a layer without units has a bias alone
     if "scales" in names:

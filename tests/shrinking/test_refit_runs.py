@@ -1,0 +1,179 @@
+"""A refit gives the same however it is run, and changes nothing before its end."""
+
+from __future__ import annotations
+
+import copy
+from typing import Any
+
+import pytest
+import torch
+from refit_by_hand import REMOVED, batches, build, is_same, marks, neurons_of, state
+from torch import Tensor
+
+from deadhead.errors import (
+    DataError,
+    DeadheadError,
+    GroupError,
+    HeadError,
+    UnknownName,
+    UnsupportedModel,
+)
+from deadhead.heads import gated
+from deadhead.shrinking import streams
+from deadhead.shrinking.refitting import RefitReport, refit
+
+
+def reports_and_weights(model: Any, data: Any, **options: Any) -> tuple[RefitReport, Any]:
+    report = refit(model, data, REMOVED["llama"], neurons_of(model), progress=False, **options)
+    return report, state(model)
+
+
+def assert_equal(first: dict[str, Tensor], second: dict[str, Tensor]) -> None:
+    assert first.keys() == second.keys()
+    for name, value in first.items():
+        assert torch.allclose(value, second[name], atol=1e-7), name
+
+
+def test_batches_one_by_one_padding_sides_and_memory(monkeypatch: pytest.MonkeyPatch) -> None:
+    expected, weights = reports_and_weights(build("llama"), batches())
+    one_by_one = [{n: t[i : i + 1] for n, t in b.items()} for b in batches() for i in range(4)]
+    for data in (one_by_one, batches(left=True), iter(batches())):
+        report, other = reports_and_weights(build("llama"), data)
+        assert (report.tokens, report.held_out_tokens) == (
+            expected.tokens,
+            expected.held_out_tokens,
+        )
+        assert [a.candidate for a in report.layers] == [a.candidate for a in expected.layers]
+        assert_equal(weights, other)
+    # skipped layers that give something else are noticed, and run
+    monkeypatch.setattr(streams, "_give", lambda value, *_, **__: value + 1)
+    assert_equal(weights, reports_and_weights(build("llama"), batches())[1])
+    monkeypatch.setattr(streams, "MEMORY", 0)  # every run starts at the first layer
+    assert_equal(weights, reports_and_weights(build("llama"), batches())[1])
+
+
+def test_kept_outputs_of_layers_stay_within_their_memory(monkeypatch: pytest.MonkeyPatch) -> None:
+    """The same peak for twice the data, and runs that skip layers where there is room."""
+    peaks, skipped = [], []
+    store, give = streams.Streams._store, streams._give
+
+    def recorded(self: Any, *args: Any) -> None:
+        store(self, *args)
+        peaks[-1] = max(peaks[-1], self._bytes)
+        kept = sum(streams._size(o) for stored in self._stored.values() for o in stored.values())
+        assert kept <= self._bytes <= streams.MEMORY
+
+    def counted(*args: Any, **kwargs: Any) -> Any:
+        skipped.append(1)
+        return give(*args, **kwargs)
+
+    monkeypatch.setattr(streams.Streams, "_store", recorded)
+    monkeypatch.setattr(streams, "_give", counted)
+    monkeypatch.setattr(streams, "MEMORY", 30_000)
+    for count in (12, 24):
+        peaks.append(0)
+        refit(build("bert"), batches(count), REMOVED["bert"], progress=False)
+    assert peaks[0] > 20_000
+    assert peaks[1] <= 30_000
+    assert skipped
+
+
+@pytest.mark.parametrize("dtype", [torch.float16, torch.bfloat16, torch.float32])
+def test_precisions(dtype: torch.dtype) -> None:
+    model = build("llama").to(dtype)
+    report = refit(model, batches(), REMOVED["llama"], progress=False)
+    assert all(layer.error_refitted < layer.error_cut for layer in report.layers)
+    assert {p.dtype for p in model.parameters()} == {dtype}
+
+
+def test_modes_gradients_and_configs() -> None:
+    model, data = build("bert"), batches()
+    model.train()
+    model.gradient_checkpointing_enable()
+    model.base_model.pooler = None
+    model.base_model.embeddings.eval()
+    before, config = marks(model), copy.deepcopy(model.config.to_dict())
+    original = model.config
+    with torch.inference_mode():
+        refit(model, data, REMOVED["bert"], progress=False)
+    after = marks(model)
+    assert {p: m[3] for p, m in after.items()} == {p: m[3] for p, m in before.items()}
+    assert {p: m[:2] for p, m in after.items()} == {p: m[:2] for p, m in before.items()}
+    assert original.to_dict() == config
+    assert all(p.requires_grad and not p.is_inference() for p in model.parameters())
+    assert model.config.deadhead["filled_output_biases"] == {"encoder": [0, 1]}
+
+
+def test_progress_counts_batches_of_layers() -> None:
+    steps: list[tuple[int, int]] = []
+    refit(
+        build("bert"),
+        batches(),
+        REMOVED["bert"],
+        progress=lambda done, total, note="": steps.append((done, total)),
+    )
+    assert steps == [(n + 1, 24) for n in range(24)]
+
+
+class Broken(Exception):
+    pass
+
+
+def test_an_exception_in_the_middle_leaves_the_model_as_it_was() -> None:
+    model = build("bert")
+    model.train()
+    first = model.base_model.encoder.layer[0]
+    first.forward = forward = first.forward  # as accelerate does to move weights
+    before, where = state(model), marks(model)
+
+    def stop(done: int, total: int, note: str = "") -> None:
+        if done == 15:
+            raise Broken
+
+    with pytest.raises(Broken):
+        refit(model, batches(), REMOVED["bert"], progress=stop)
+    assert is_same(state(model), before)
+    assert marks(model) == where
+    assert first.__dict__["forward"] is forward
+
+
+def nan_at(layer: int) -> Any:
+    model = build("bert")
+    with torch.no_grad():
+        model.base_model.encoder.layer[layer].attention.self.value.bias[0] = float("nan")
+    return model
+
+
+@pytest.mark.parametrize(
+    ("model", "data", "options", "error", "message"),
+    [
+        ("bert", [], {}, DataError, "the list of batches is empty"),
+        ("bert", batches(1, 1), {}, DataError, "at least 2 examples"),
+        ("bert", batches(1), {}, DataError, r"expects at least \d+ tokens.*got \d+ and \d+"),
+        (nan_at(1), batches(), {}, DataError, "encoder layer 1 are not finite"),
+        ("bert", batches(), {"heads": ["encoder.9.0"]}, HeadError, "a layer of encoder"),
+        ("llama", batches(), {"heads": ["decoder.0.0"]}, GroupError, "key/value head"),
+        ("bert", batches(), {"target": "logits"}, UnknownName, "no target 'logits'"),
+        ("bert", batches(), {"candidates": ["all"]}, UnknownName, "no candidate 'all'"),
+        ("bert", batches(), {"held_out": 1.5}, DeadheadError, "a share above 0"),
+    ],
+)
+def test_errors_come_before_any_change(
+    model: Any, data: Any, options: dict[str, Any], error: type[Exception], message: str
+) -> None:
+    model = build(model) if isinstance(model, str) else copy.deepcopy(model)
+    before, where = state(model), marks(model)
+    with pytest.raises(error, match=message):
+        refit(model, data, **{"heads": ["encoder.0.0", "encoder.1.0"], "progress": False} | options)
+    after = state(model)
+    assert all(torch.equal(before[n].nan_to_num(), after[n].nan_to_num()) for n in before)
+    assert marks(model) == where
+
+
+def test_a_gated_model_is_refused() -> None:
+    model = build("bert")
+    with (
+        gated(model, closed=["encoder.0.0"]),
+        pytest.raises(UnsupportedModel, match="without gates"),
+    ):
+        refit(model, batches(), ["encoder.1.0"], progress=False)
