@@ -178,10 +178,11 @@ def test_the_check(family: str, run_command: RunCommand, request: pytest.Fixture
     done = run_command("heads", folder, "--check", "--json")
     assert done.code == 0
     check = json.loads(done.out)["check"]
-    choices = ("uneven", "a layer emptied")
-    assert set(check) == {*choices, *(f"{choice}, mean fill" for choice in choices)}
+    cases = ("uneven", "uneven, means", "empty layer", "empty layer, means")
+    of_both = {"both, uneven", "both, empty layer"}
+    assert set(check) == {f"{u}, {case}" for u in ("heads", "neurons") for case in cases} | of_both
     assert all(c["holds"] and c["effect"] > 0 and c["generated"] is True for c in check.values())
-    assert run_command("heads", folder, "--check").out.count("yes") == 4
+    assert run_command("heads", folder, "--check").out.count("yes") == 10
 
 
 @pytest.mark.parametrize(
@@ -204,7 +205,7 @@ def test_the_check_of_a_small_vocabulary(
 def test_a_check_that_fails_ends_with_1(
     run_command: RunCommand, bert: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("deadhead.heads.verify.proof.prune", lambda model, heads, fill: model)
+    monkeypatch.setattr("deadhead.heads.verify.proof.prune", lambda model, heads, **_: model)
     done = run_command("heads", bert, "--check", "--json")
     assert done.code == 1
     assert not any(c["holds"] for c in json.loads(done.out)["check"].values())
@@ -228,11 +229,15 @@ def test_coverage(run_command: RunCommand) -> None:
         ("resnet", "n/a"),
     ]
     assert [r["mean_fill"] for r in rows] == ["pass", "", ""]
-    assert all(
-        {*r} == {"model_type", "status", "reason", "mean_fill"} and r["reason"] for r in rows
-    )
+    assert [r["neurons"] == "pass" for r in rows] == [True, True, False]
+    columns = {"model_type", "status", "reason", "mean_fill", "neurons"}
+    assert all({*r} == columns and r["reason"] for r in rows)
     done = run_command("heads", "--coverage", "--only", "bert")
-    assert done.out.splitlines()[-2:] == ["1 pass, 0 refused, 0 n/a", "1 pass with mean fill too"]
+    assert done.out.splitlines()[-3:] == [
+        "1 pass, 0 refused, 0 n/a",
+        "1 pass with mean fill too",
+        "1 pass with feed-forward neurons",
+    ]
 
 
 def test_coverage_of_an_unknown_type(run_command: RunCommand) -> None:

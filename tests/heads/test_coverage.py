@@ -16,9 +16,9 @@ from deadhead.heads import cut, discover, load
 from deadhead.heads.means import HeadMeans, head_means
 from deadhead.heads.parts import Part
 from deadhead.heads.sites import Site
-from deadhead.heads.verify.coverage import measure, model_types
+from deadhead.heads.verify.coverage import measure, measure_heads, model_types
 from deadhead.heads.verify.proof import Proof, prove, sample
-from deadhead.heads.verify.tiny import batch_for, prompt_for
+from deadhead.heads.verify.tiny import batch_for, prompt_for, tiny
 from deadhead.hub import quiet
 
 PROMISED = """
@@ -32,7 +32,7 @@ roberta-prelayernorm roformer stablelm starcoder2 t5 umt5 whisper vit deit clip 
 @pytest.mark.parametrize("model_type", PROMISED.split())
 def test_promised(model_type: str) -> None:
     with quiet():
-        row = measure(model_type)
+        row = measure_heads(model_type, tiny(model_type))
     assert (row.status, row.mean_fill) == ("pass", "pass"), row
     assert row.model_type == model_type
 
@@ -120,7 +120,7 @@ def test_the_proof_fails_when_gates_do_nothing(monkeypatch: pytest.MonkeyPatch) 
 
 
 def test_the_proof_fails_when_nothing_is_cut(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("deadhead.heads.verify.proof.prune", lambda model, heads, fill: model)
+    monkeypatch.setattr("deadhead.heads.verify.proof.prune", lambda model, heads, **_: model)
     proof = proof_of("gpt2")
     assert not proof.holds
     assert proof.pruned == proof.effect > 0
@@ -147,8 +147,8 @@ def test_the_proof_fails_when_the_means_are_lost(monkeypatch: pytest.MonkeyPatch
 
 
 def test_the_proof_fails_when_the_means_are_zero(monkeypatch: pytest.MonkeyPatch) -> None:
-    def zero_means(model: Any, batches: Any) -> HeadMeans:
-        means = head_means(model, batches)
+    def zero_means(model: Any, batches: Any, *, neurons: bool) -> HeadMeans:
+        means = head_means(model, batches, neurons=neurons)
         values = {place: torch.zeros_like(value) for place, value in means.values.items()}
         return replace(means, values=values)
 

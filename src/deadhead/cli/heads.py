@@ -217,7 +217,7 @@ def _print_proofs(console: Console, proofs: dict[str, Any]) -> None:
 
     title = "largest difference in any output"
     columns = [name.replace("_", " ") for name in PROOF]
-    table = Table("heads removed", *columns, "holds", title=title, title_justify="left")
+    table = Table("removed", *columns, "holds", title=title, title_justify="left")
     words = {True: "same", False: "differs", None: "-"}
     for name, proof in proofs.items():
         values = [proof[column] for column in PROOF]
@@ -245,11 +245,12 @@ def _coverage(types: list[str], as_json: bool) -> None:
     from rich.console import Console
     from rich.table import Table
 
-    table = Table("model type", "status", "mean fill", "reason")
+    table = Table("model type", "status", "mean fill", "neurons", "reason")
     for row in rows:
         status = f"[{COLOURS[row.status]}]{row.status}[/]"
-        table.add_row(row.model_type, status, row.mean_fill, row.reason)
+        table.add_row(row.model_type, status, row.mean_fill, row.neurons, row.reason)
     Console().print(table)
     counts = {status: sum(row.status == status for row in rows) for status in COLOURS}
     typer.echo(", ".join(f"{number} {status}" for status, number in counts.items()))
     typer.echo(f"{sum(row.mean_fill == 'pass' for row in rows)} pass with mean fill too")
+    typer.echo(f"{sum(row.neurons == 'pass' for row in rows)} pass with feed-forward neurons")

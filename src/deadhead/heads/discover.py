@@ -31,7 +31,7 @@ def discover(model: nn.Module, *, neurons: bool = False) -> HeadLayout:
     """
     sites, skipped = _placed_sites(model)
     if neurons:
-        feed_forwards, more = _placed_feed_forwards(model, sites)
+        feed_forwards, more = _placed_feed_forwards(model, sites, skipped)
         if not sites and not feed_forwards:
             raise _unknown(model, skipped)
         sites, skipped = [*sites, *feed_forwards], {**skipped, **more}
@@ -68,7 +68,7 @@ def find_every_site(model: nn.Module, *needed: Kind) -> list[Site]:
     Without a needed kind, one of them is enough.
     """
     attentions, skipped = _placed_sites(model)
-    feed_forwards, more = _placed_feed_forwards(model, attentions)
+    feed_forwards, more = _placed_feed_forwards(model, attentions, skipped)
     if not attentions and ("heads" in needed or not feed_forwards):
         raise _unknown(model, skipped)
     if not feed_forwards and "neurons" in needed:
@@ -88,31 +88,61 @@ def _placed_sites(model: nn.Module) -> tuple[list[Site], dict[str, Skip]]:
 
 
 def _placed_feed_forwards(
-    model: nn.Module, attentions: list[Site]
+    model: nn.Module, attentions: list[Site], skipped_attention: Iterable[str]
 ) -> tuple[list[Site], dict[str, Skip]]:
     """The feed-forward layers, each where the attention of the same transformer layer is."""
     sites, skipped = scan_neurons(model, attentions)
-    if not attentions:
-        towers = {tower for site in sites if (tower := _tower(site.path))}
-        for site in sites:
-            site.block = _block(site, model, towers)
-    for site in sites if attentions else ():
-        # self-attention before attention over the encoder, which has its own numbers
-        near = max(attentions, key=lambda a: (_shared(a.path, site.path), a.block != "cross"))
-        site.block, site.layer = near.block, near.layer
-        steps = site.path.split(".")
-        if not any(step.isdecimal() for step in steps[: _shared(near.path, site.path)]):
-            site.layer = next(int(step) for step in steps if step.isdecimal())
+    stacks = _with_twins(model, (attention.path for attention in attentions))
+    others = _with_twins(model, skipped_attention)
+    if stacks or others:  # what is in no stack with attention, such as projectors, is no layer
+        sites = [site for site in sites if (stacks | others) & _stacks(site.path)]
+    towers = {tower for site in (*attentions, *sites) if (tower := _tower(site.path))}
+    for site in sites:
+        if stacks & _stacks(site.path):
+            _place_near(site, attentions)
         else:
-            site.shared_by = max(site.shared_by, near.shared_by)
+            site.block = _block(site, model, towers)
+            site.layer = next(int(step) for step in site.path.split(".") if step.isdecimal())
     for block in {site.block for site in sites}:
         members = [site for site in sites if site.block == block]
-        if not attentions:
-            _number(members, model)
-        elif len({site.layer for site in members}) < len(members):
+        if len({site.layer for site in members}) < len(members):
             for number, site in enumerate(members):  # two in one transformer layer
                 site.layer = number
     return sorted(sites, key=lambda site: (ORDER.index(site.block), site.layer)), skipped
+
+
+def _place_near(site: Site, attentions: list[Site]) -> None:
+    """Give a feed-forward layer the block and, within one transformer layer, the layer number and
+    the sharing of the nearest attention.
+    """
+    # self-attention before attention over the encoder, which has its own numbers
+    near = max(attentions, key=lambda a: (_shared(a.path, site.path), a.block != "cross"))
+    site.block, steps = near.block, site.path.split(".")
+    if any(step.isdecimal() for step in steps[: _shared(near.path, site.path)]):
+        site.layer, site.shared_by = near.layer, max(site.shared_by, near.shared_by)
+    else:
+        site.layer = next(int(step) for step in steps if step.isdecimal())
+
+
+def _with_twins(model: nn.Module, paths: Iterable[str]) -> set[str]:
+    """The lists of layers that these modules are in, and lists of equal length beside them: XLM
+    has its attention and its feed-forward layers in two lists.
+    """
+    twins: set[str] = set()
+    for stack in {stack for path in paths for stack in _stacks(path)}:
+        length, (above, _, _) = len(model.get_submodule(stack)._modules), stack.rpartition(".")
+        twins.update(
+            f"{above}.{name}".lstrip(".")
+            for name, child in model.get_submodule(above).named_children()
+            if len(child._modules) == length
+        )
+    return twins
+
+
+def _stacks(path: str) -> set[str]:
+    """The lists of layers that a module is in: the paths before the numbers in its path."""
+    steps = path.split(".")
+    return {".".join(steps[:n]) for n, step in enumerate(steps) if step.isdecimal()}
 
 
 def _shared(some: str, other: str) -> int:

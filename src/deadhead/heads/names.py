@@ -65,6 +65,10 @@ FEED_FORWARDS: tuple[tuple[tuple[str, ...], str], ...] = (
     (("lin1",), "lin2"), (("dense_h_to_4h",), "dense_4h_to_h"), (("w1", "w3"), "w2"),
     (("intermediate_dense",), "output_dense"), (("fc_in",), "fc_out"), (("ffn",), "ffn_output"),
     (("layer_1",), "layer_2"), (("linear_1",), "linear_2"), (("linear_fc1",), "linear_fc2"),
+    (("linear1",), "linear2"), (("dense1",), "dense2"), (("intermediate",), "output"),
+    (("ffw_layer_1",), "ffw_layer_2"), (("input_linear",), "output_linear"),
+    (("w_in.w_0", "w_in.w_1"), "w_out"), (("ffn.0",), "ffn.2"), (("gate_proj",), "down_proj"),
+    (("intermediate_query.dense",), "output_query.dense"),
 )
 # Attributes with the number of neurons.
 NEURON_COUNTS = ("intermediate_size", "ffn_dim", "d_ff", "ffn_hidden_size", "hidden_features")

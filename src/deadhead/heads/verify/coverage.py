@@ -7,14 +7,16 @@ from __future__ import annotations
 
 import warnings
 from collections.abc import Iterable, Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 from deadhead.errors import DeadheadError, NoAttention
-from deadhead.heads.discover import discover
+from deadhead.heads.discover import discover, find_neuron_sites
 
-from .proof import Proof, prove, sample
+from .proof import Proof, prove, sample, sample_neurons
 from .tiny import NotApplicable, batch_for, one_line, prompt_for, tiny
+
+NO_EFFECT = "closing them changes no output of the tiny model, so nothing is proved"
 
 
 @dataclass(frozen=True)
@@ -22,9 +24,10 @@ class Row:
     """One line of the coverage table."""
 
     model_type: str
-    status: str  # pass, refused or n/a
+    status: str  # of its heads: pass, refused or n/a
     reason: str = ""
     mean_fill: str = ""  # pass, or why not, with the mean output of removed heads as a fill
+    neurons: str = ""  # pass, or why not, for its neurons alone and together with its heads
 
 
 def model_types() -> list[str]:
@@ -40,32 +43,65 @@ def coverage(types: Iterable[str] | None = None) -> Iterator[Row]:
 
 
 def measure(model_type: str) -> Row:
-    """Prove a tiny model of this type: with uneven layers and with a layer without heads, both
-    with nothing and with means in place of the removed heads.
-    """
+    """Prove a tiny model of this type: its heads, then its feed-forward neurons."""
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")
         try:
             model = tiny(model_type)
-            layout = discover(model)
-        except (NotApplicable, NoAttention) as reason:
+        except NotApplicable as reason:
             return Row(model_type, "n/a", one_line(reason))
         except DeadheadError as reason:
             return Row(model_type, "refused", one_line(reason))
-        problem = _problem(model, mean_fill=False)
-        if problem is not None:
-            return Row(model_type, "refused", problem)
-        heads = f"{len(layout)} heads in {', '.join(layout.blocks)}"
-        return Row(model_type, "pass", heads, _problem(model, mean_fill=True) or "pass")
+        row = measure_heads(model_type, model)
+        return replace(row, neurons=measure_neurons(model, with_heads=row.status == "pass"))
 
 
-def _problem(model: Any, *, mean_fill: bool) -> str | None:
-    """Why the proof does not hold for a tiny model; None if it does."""
+def measure_heads(model_type: str, model: Any) -> Row:
+    """Prove its heads: with uneven layers and with a layer without heads, both with nothing and
+    with means in place of the removed heads.
+    """
     try:
-        layout, batch, prompt = discover(model), batch_for(model), prompt_for(model)
-        for whole in (False, True):
-            heads = sample(layout, whole)
-            proof = prove(model, batch, heads, generate=prompt, mean_fill=mean_fill)
+        layout = discover(model)
+    except NoAttention as reason:
+        return Row(model_type, "n/a", one_line(reason))
+    except DeadheadError as reason:
+        return Row(model_type, "refused", one_line(reason))
+    choices = [{"heads": sample(layout, whole)} for whole in (False, True)]
+    if (problem := _problem(model, choices)) is not None:
+        return Row(model_type, "refused", problem)
+    heads = f"{len(layout)} heads in {', '.join(layout.blocks)}"
+    filled = [{**choice, "mean_fill": True} for choice in choices]
+    return Row(model_type, "pass", heads, _problem(model, filled) or "pass")
+
+
+def measure_neurons(model: Any, *, with_heads: bool) -> str:
+    """Prove its neurons: with uneven layers and with a layer without neurons, alone or with heads
+    removed too, with nothing or with means in place of them. Pass, or the reason why not.
+    """
+    try:
+        find_neuron_sites(model)  # raises an error with the reason if there are none
+        layout = discover(model, neurons=True)
+    except DeadheadError as reason:
+        return one_line(reason)
+    uneven, emptied = ({"neurons": sample_neurons(layout, whole)} for whole in (False, True))
+    choices: list[dict[str, Any]] = [uneven, emptied, {**emptied, "mean_fill": True}]
+    if with_heads:
+        choices.insert(2, {**emptied, "heads": sample(layout, True)})
+    problem = _problem(model, choices)
+    if problem == NO_EFFECT:  # the layers that the inputs would run may be skipped
+        skipped = [reason for reason in layout.skipped.values() if "neuron" in reason]
+        problem = f"{problem}; {skipped[0]}" if skipped else problem
+    return problem or "pass"
+
+
+def _problem(model: Any, choices: list[dict[str, Any]]) -> str | None:
+    """Why a proof does not hold for a tiny model; None if all do. choices: what is removed."""
+    try:
+        batch, prompt = batch_for(model), prompt_for(model)
+        for choice in choices:
+            proof = prove(model, batch, **choice, generate=prompt)
+            if not proof.effect:
+                return NO_EFFECT
             if not proof.holds:
                 return f"the proof does not hold: {_differences(proof)}"
     except DeadheadError as reason:

@@ -6,24 +6,29 @@ from typing import Any
 
 from deadhead.heads.discover import discover
 
-from .proof import Proof, prove, sample
+from .proof import Proof, prove, sample, sample_neurons
 from .tiny import batch_for, prompt_for
 
 
 def prove_model(model: Any) -> dict[str, Proof]:
-    """Four proofs: some heads of every layer, or all of one, removed with and without means."""
-    layout = discover(model)
+    """Some heads of every layer, or all of one, removed with and without means; the same for its
+    neurons; then both without means. What the model does not have is left out.
+    """
+    layout = discover(model, neurons=True)
     batch = _on_device(batch_for(model), model)
     prompt = _on_device(prompt_for(model), model)
-    choices = {"uneven": sample(layout, False), "a layer emptied": sample(layout, True)}
-    return {
-        f"{title}, mean fill" if mean_fill else title: prove(
-            model, batch, heads, generate=prompt, mean_fill=mean_fill
-        )
-        for mean_fill in (False, True)
-        for title, heads in choices.items()
-        if heads
-    }
+    proofs: dict[str, Proof] = {}
+    for case, whole in (("uneven", False), ("empty layer", True)):
+        units = {"heads": sample(layout, whole), "neurons": sample_neurons(layout, whole)}
+        there: dict[str, Any] = {name: unit for name, unit in units.items() if unit}
+        for name, unit in there.items():
+            for fill in (False, True):
+                title = f"{name}, {case}, means" if fill else f"{name}, {case}"
+                choice: dict[str, Any] = {name: unit, "mean_fill": fill}
+                proofs[title] = prove(model, batch, **choice, generate=prompt)
+        if len(there) > 1:
+            proofs[f"both, {case}"] = prove(model, batch, **there, generate=prompt)
+    return proofs
 
 
 def _on_device(inputs: dict[str, Any] | None, model: Any) -> Any:

@@ -1,16 +1,18 @@
 """Prove on a model that open gates change nothing, and that masked = pruned = reloaded.
 
-The same with the mean output of heads as a fill. Each identity comes with its counterpart: closing
-the heads must change the output, and their means must differ from zeros, or the proof would be
-empty. It runs in float64 on a copy, so that any difference that remains is a mistake.
+For heads, for the neurons of feed-forward layers or for both, also with their mean output as a
+fill. Each identity comes with its counterpart: closing the gates must change the output, and the
+means must differ from zeros, or the proof would be empty. It runs in float64 on a copy, so that
+any difference that remains is a mistake.
 """
 
 from __future__ import annotations
 
 import copy
 import tempfile
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import asdict, dataclass, replace
+from functools import partial
 from typing import Any
 
 import torch
@@ -23,7 +25,7 @@ from deadhead.heads.load import load
 from deadhead.heads.means import HeadMeans, head_means
 from deadhead.heads.prune import prune
 from deadhead.heads.save import save
-from deadhead.layout import Head, HeadLayout
+from deadhead.layout import Attention, FeedForward, Head, HeadLayout, Neurons
 
 TOLERANCE = (
     1e-4  # as a share of the effect; models that compute parts in float32 differ by about 1e-6
@@ -35,13 +37,13 @@ CACHES = ("past_key_values", "mems", "attentions")
 class Proof:
     """Largest differences in the model's outputs."""
 
-    effect: float  # closed heads against open ones; with means as the fill, against zeros
+    effect: float  # closed gates against open ones; with means as the fill, against zeros
     all_open: float  # with every gate open, against the untouched model
     pruned: float  # pruned, against closed
     reloaded: float  # saved and loaded, against pruned
     left_behind: float  # after the gates were removed, against before
     generated: bool | None  # pruned generates the same tokens as closed; None without generation
-    removed: int
+    removed: int  # heads and neurons
 
     @property
     def holds(self) -> bool:
@@ -67,37 +69,50 @@ def sample(layout: HeadLayout, whole: bool) -> tuple[Head, ...]:
     return tuple(chosen)
 
 
+def sample_neurons(layout: HeadLayout, whole: bool) -> dict[tuple[str, int], tuple[int, ...]]:
+    """Neurons to try: a share of each layer and, if `whole`, all of each block's first layer."""
+    chosen: dict[tuple[str, int], tuple[int, ...]] = {}
+    for block in dict.fromkeys(layer.block for layer in layout.feed_forwards):
+        layers = [layer for layer in layout.feed_forwards if layer.block == block]
+        for number, layer in enumerate(layers):
+            emptied = whole and number == 0 and len(layers) > 1
+            share = slice(None) if emptied else slice(1, None, 2 + number % 2)
+            chosen[block, layer.layer] = layer.kept[share]
+    return chosen
+
+
 @torch.no_grad()
 def prove(
     model: nn.Module,
     batch: Mapping[str, Any],
-    heads: tuple[Head, ...],
+    heads: tuple[Head, ...] = (),
     *,
+    neurons: Neurons | None = None,
     generate: Mapping[str, Any] | None = None,
     mean_fill: bool = False,
 ) -> Proof:
-    """Check the identities on a copy of the model, with these inputs, for these heads.
+    """Check the identities on a copy of the model, with these inputs, for these heads and neurons.
 
-    mean_fill: the heads are filled with their mean output on these inputs.
+    mean_fill: they are filled with their mean output on these inputs.
     """
     model = _with_eager_experts(copy.deepcopy(model).eval())
-    dtype = _proof_dtype(model, batch, generate, mean_fill)
+    fill = partial(_means, neurons=bool(neurons)) if mean_fill else None
+    dtype = _proof_dtype(model, batch, generate, fill)
     model = model.to(dtype)
     batch, generate = _cast(batch, dtype), generate and _cast(generate, dtype)
-    layout = discover(model)
     before = reference = outputs(model, batch)
-    with gated(model, {b: torch.ones(layout.layers(b), layout.size(b)) for b in layout.blocks}):
+    with _all_open(model):
         all_open = outputs(model, batch)
     means: HeadMeans | None = None
-    if mean_fill:
-        means = _means(model, batch)
-        with gated(model, closed=heads):
+    if fill is not None:
+        means = fill(model, batch)
+        with gated(model, closed=heads, neurons=neurons):
             reference = outputs(model, batch)
-    with gated(model, closed=heads, fill="zero" if means is None else means):
+    with gated(model, closed=heads, neurons=neurons, fill="zero" if means is None else means):
         masked = outputs(model, batch)
         tokens = _generate(model, generate)
     after = outputs(model, batch)
-    prune(model, heads, fill=means)
+    prune(model, heads, neurons=neurons, fill=means)
     pruned = outputs(model, batch)
     tokens_after: Any = _generate(model, generate)
     return Proof(
@@ -107,18 +122,34 @@ def prove(
         reloaded=difference(pruned, outputs(_reloaded(model), batch)),
         left_behind=difference(before, after),
         generated=None if tokens is None else torch.equal(tokens, tokens_after),
-        removed=len(heads),
+        removed=len(heads) + sum(len([*numbers]) for numbers in (neurons or {}).values()),
     )
 
 
-def _means(model: nn.Module, batch: Mapping[str, Any]) -> HeadMeans:
-    """The means of all heads; ones for a part that the batch does not run, such as for images."""
+def _all_open(model: nn.Module) -> Any:
+    """The model with an open gate at every head and every neuron."""
+    layout = discover(model, neurons=True)
+    return gated(
+        model,
+        {b: torch.ones(layout.layers(b), layout.size(b)) for b in layout.blocks} or None,
+        neuron_gates={(f.block, f.layer): torch.ones(f.size) for f in layout.feed_forwards},
+    )
+
+
+def _means(model: nn.Module, batch: Mapping[str, Any], *, neurons: bool) -> HeadMeans:
+    """The means of all heads, and neurons; ones for a part that the batch does not run, such as
+    for images.
+    """
     # some models work on other rows than tokens, for which padding has no place
     unpadded = {k: torch.ones_like(v) if k == "attention_mask" else v for k, v in batch.items()}
-    means = head_means(model, [unpadded])
-    ones = {
-        (a.block, a.layer): torch.ones(len(a.kept), a.width) for a in discover(model).attentions
-    }
+    means = head_means(model, [unpadded], neurons=neurons)
+    layout = discover(model, neurons=neurons)
+    of_neurons = means.neurons and _with_ones(means.neurons, layout.feed_forwards)
+    return replace(_with_ones(means, layout.attentions), neurons=of_neurons)
+
+
+def _with_ones(means: HeadMeans, layers: Sequence[Attention | FeedForward]) -> HeadMeans:
+    ones = {(a.block, a.layer): torch.ones(len(a.kept), a.width) for a in layers}
     return replace(means, values={**ones, **means.values})
 
 
@@ -126,21 +157,26 @@ def _reloaded(model: Any) -> Any:
     with tempfile.TemporaryDirectory() as folder:
         save(model, folder)
         loaded = _with_eager_experts(load(folder).eval().to(model.device))
-    if discover(loaded) != discover(model):
-        raise DeadheadError("expected the reloaded model to have the heads of the pruned one.")
+    if discover(loaded, neurons=True) != discover(model, neurons=True):
+        raise DeadheadError(
+            "expected the reloaded model to have the heads and neurons of the pruned one."
+        )
     return loaded
 
 
 def _proof_dtype(
-    model: nn.Module, batch: Mapping[str, Any], generate: Mapping[str, Any] | None, mean_fill: bool
+    model: nn.Module,
+    batch: Mapping[str, Any],
+    generate: Mapping[str, Any] | None,
+    fill: Callable[[nn.Module, Mapping[str, Any]], HeadMeans] | None,
 ) -> torch.dtype:
     """float64, unless the model's own code works in float32 alone."""
     try:
         model = model.to(torch.float64)
         answers = outputs(model, _cast(batch, torch.float64))
         _generate(model, generate and _cast(generate, torch.float64))
-        if mean_fill:  # runs the model without a cache, which FSMT cannot in float64
-            _means(model, _cast(batch, torch.float64))
+        if fill is not None:  # runs the model without a cache, which FSMT cannot in float64
+            fill(model, _cast(batch, torch.float64))
     except (RuntimeError, DataError):  # or means that are not finite
         return torch.float32
     finite = all(bool(answer.isfinite().all()) for answer in answers)

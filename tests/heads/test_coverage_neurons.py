@@ -1,0 +1,205 @@
+"""The proof with feed-forward neurons: what passes, why the rest does not, and that it can fail."""
+
+from __future__ import annotations
+
+import importlib
+from dataclasses import replace
+from typing import Any
+
+import pytest
+import torch
+from tiny_models import build
+
+from deadhead.heads import cut, discover, load
+from deadhead.heads.means import HeadMeans, head_means
+from deadhead.heads.parts import Part
+from deadhead.heads.prune import prune
+from deadhead.heads.verify.coverage import NO_EFFECT, measure, measure_neurons
+from deadhead.heads.verify.own_weights import prove_model
+from deadhead.heads.verify.proof import Proof, prove, sample, sample_neurons
+from deadhead.heads.verify.tiny import batch_for, prompt_for
+from deadhead.hub import quiet
+
+# Each has other names, another place or another form of the two matrices.
+PROMISED = """
+albert bert codegen distilbert falcon gpt2 gpt_neox lfm2 modernbert mobilebert phi3 prophetnet t5
+wav2vec2 xlnet
+"""
+
+
+@pytest.mark.parametrize("model_type", PROMISED.split())
+def test_promised(model_type: str) -> None:
+    with quiet():
+        assert measure_neurons(build(model_type), with_heads=True) == "pass"
+
+
+def test_a_row_of_the_table_has_heads_and_neurons() -> None:
+    with quiet():
+        row, refused = measure("gpt2"), measure("convbert")
+    assert (row.status, row.mean_fill, row.neurons) == ("pass", "pass", "pass")
+    assert (refused.status, refused.neurons) == ("refused", "pass")  # its heads alone are refused
+
+
+def test_experts_say_why_they_do_not_pass() -> None:
+    with quiet():
+        alone, beside = measure_neurons(build("mixtral"), with_heads=True), build("exaone_moe")
+        layout = discover(beside, neurons=True)
+        assert measure_neurons(beside, with_heads=True) == "pass"
+    assert "MixtralSparseMoeBlock is a mixture of experts" in alone
+    assert [layer.layer for layer in layout.feed_forwards] == [0]
+    assert "mixture of experts" in layout.skipped["model.layers.1.mlp"]
+
+
+def test_layers_that_the_inputs_do_not_run_are_not_proved() -> None:
+    """Here the text passes experts, and only the part for images has other layers."""
+    with quiet():
+        reason = measure_neurons(build("aria"), with_heads=True)
+    assert reason.startswith(NO_EFFECT)
+    assert "mixture of experts" in reason
+
+
+def test_projectors_between_two_models_have_no_neurons() -> None:
+    with quiet():
+        layout = discover(build("qwen3_vl"), neurons=True)
+    paths = [layer.path for layer in layout.feed_forwards]
+    assert "visual.blocks.0.mlp" in paths
+    assert "language_model.layers.1.mlp" in paths
+    assert not [path for path in paths if "merger" in path]
+    places = [(layer.block, layer.layer) for layer in layout.feed_forwards]
+    assert places == [(attention.block, attention.layer) for attention in layout.attentions]
+
+
+def test_a_sample_is_uneven_and_empties_a_layer() -> None:
+    layout = discover(build("t5"), neurons=True)
+    uneven, emptied = sample_neurons(layout, False), sample_neurons(layout, True)
+    for block in ("encoder", "decoder"):
+        counts = [len(uneven[block, layer]) for layer in (0, 1)]
+        assert 0 < counts[1] < counts[0] < 48
+        assert len(emptied[block, 0]) == 48
+        assert emptied[block, 1] == uneven[block, 1]
+
+
+def proof_of(
+    family: str, *, whole: bool = False, heads: bool = False, mean_fill: bool = False
+) -> Proof:
+    model = build(family)
+    layout = discover(model, neurons=True)
+    with quiet():
+        return prove(
+            model,
+            batch_for(model),
+            sample(layout, whole) if heads else (),
+            neurons=sample_neurons(layout, whole),
+            generate=prompt_for(model),
+            mean_fill=mean_fill,
+        )
+
+
+def test_the_proof_counts_heads_and_neurons() -> None:
+    neurons, both = proof_of("gpt2"), proof_of("gpt2", heads=True)
+    assert neurons.holds
+    assert both.holds
+    assert (neurons.removed, both.removed) == (64 + 43, 64 + 43 + 4)
+    assert neurons.generated is True
+    assert neurons.effect > 0.1
+
+
+@pytest.mark.parametrize(("family", "roles"), [("llama", {"gate"}), ("phi3", {"up"})])
+def test_the_proof_fails_when_the_first_matrix_is_cut_wrongly(
+    family: str, roles: set[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """As many rows as there should be, but the first ones instead of the right ones."""
+    present = Part.present
+    assert proof_of(family).holds
+
+    def wrong(part: Part, *left: Any) -> torch.Tensor:
+        right = present(part, *left)
+        return torch.arange(len(right)) if set(part.rows) == roles else right
+
+    monkeypatch.setattr(Part, "present", wrong)
+    proof = proof_of(family)
+    assert not proof.holds
+    assert proof.pruned > 1e-3
+
+
+def test_the_proof_fails_when_gates_of_neurons_do_nothing(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("deadhead.heads.gates._Gate.__call__", lambda gate, context: context)
+    proof = proof_of("bert")
+    assert not proof.holds
+    assert proof.effect == 0
+
+
+def test_the_proof_fails_when_only_the_heads_are_cut(monkeypatch: pytest.MonkeyPatch) -> None:
+    def heads_alone(model: Any, heads: Any, *, neurons: Any, fill: Any) -> Any:
+        return prune(model, heads, fill=fill)
+
+    monkeypatch.setattr("deadhead.heads.verify.proof.prune", heads_alone)
+    assert not proof_of("llama", heads=True).holds
+    proof = proof_of("llama")
+    assert not proof.holds
+    assert proof.pruned == proof.effect > 0
+
+
+def test_the_proof_fails_when_the_output_bias_of_an_emptied_layer_is_lost(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    assert proof_of("gpt2", whole=True).holds
+    monkeypatch.setattr(
+        cut, "_bias_alone", lambda out, x: x.new_zeros(*x.shape[:-1], len(out.bias))
+    )
+    assert not proof_of("gpt2", whole=True).holds
+
+
+def test_the_proof_fails_when_the_means_are_lost(monkeypatch: pytest.MonkeyPatch) -> None:
+    assert proof_of("llama", mean_fill=True).holds
+    module = importlib.import_module("deadhead.heads.prune")
+    monkeypatch.setattr(module, "fill_bias", lambda site, kept, means: None)
+    proof = proof_of("llama", mean_fill=True)
+    assert not proof.holds
+    assert proof.pruned == proof.effect > 0.1
+
+
+def test_the_proof_fails_when_the_means_are_zero(monkeypatch: pytest.MonkeyPatch) -> None:
+    def zeros(means: HeadMeans) -> HeadMeans:
+        return replace(means, values={k: torch.zeros_like(v) for k, v in means.values.items()})
+
+    def zero_means(model: Any, batches: Any, *, neurons: bool) -> HeadMeans:
+        means = head_means(model, batches, neurons=neurons)
+        assert means.neurons is not None
+        return replace(means, neurons=zeros(means.neurons))
+
+    monkeypatch.setattr("deadhead.heads.verify.proof.head_means", zero_means)
+    assert proof_of("bert", mean_fill=True).effect == 0
+
+
+def test_the_proof_fails_when_a_folder_gives_back_other_neurons(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    def shuffled(folder: str) -> Any:
+        model = load(folder)
+        with torch.no_grad():
+            weight = model.bert.encoder.layer[1].output.dense.weight
+            weight.copy_(weight.flip(1))
+        return model
+
+    monkeypatch.setattr("deadhead.heads.verify.proof.load", shuffled)
+    proof = proof_of("bert")
+    assert proof.reloaded > 1e-3
+    assert not proof.holds
+
+
+def test_own_weights_prove_heads_neurons_and_both() -> None:
+    with quiet():
+        proofs, heads_alone = prove_model(build("bert")), prove_model(build("mixtral"))
+        neurons_alone = prove_model(build("convbert"))
+    cases = [f"{unit}, {case}" for case in ("uneven", "empty layer") for unit in UNITS]
+    assert sorted(proofs) == sorted(
+        [*cases, *(f"{case}, means" for case in cases if not case.startswith("both"))]
+    )
+    for some in (proofs, heads_alone, neurons_alone):
+        assert all(proof.holds for proof in some.values())
+    assert {name.split(",")[0] for name in heads_alone} == {"heads"}
+    assert {name.split(",")[0] for name in neurons_alone} == {"neurons"}
+
+
+UNITS = ("heads", "neurons", "both")
