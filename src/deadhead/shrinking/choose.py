@@ -39,8 +39,8 @@ CHOOSERS: Registry[type[Chooser]] = Registry(
         "random": "scores:Random",
     },
 )
-# What "auto" means for each kind: the best on SmolLM2 after a refit.
-AUTO: dict[Kind, str] = {"heads": "reconstruction", "neurons": "fisher_tokens"}
+# What "auto" means for each kind: the best on taggers and on SmolLM2 after a refit.
+AUTO: dict[Kind, str] = {"heads": "reconstruction", "neurons": "reconstruction"}
 METHODS = ("auto", *CHOOSERS)
 
 

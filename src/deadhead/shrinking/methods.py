@@ -19,9 +19,9 @@ Chosen = dict[Place, tuple[Unit, ...]]
 
 
 class Reconstruction(Chooser):
-    """The error that the best refit of each layer leaves, times its squared output gradient."""
+    """The error that the best refit of each layer leaves, each token weighted by its gradient."""
 
-    help = "the error that remains after the best refit of the layer, weighted by its gradient"
+    help = "the error that remains after the best refit, each token weighted by its gradient"
     needs_moments = True
 
     def curves(self, evidence: Evidence, kind: Kind) -> list[Curve]:
@@ -30,18 +30,17 @@ class Reconstruction(Chooser):
         curves = []
         for (_, block, layer), units in evidence.of(kind).items():
             facts = evidence.statistics.places[kind, block, layer]
-            moment = facts.moment / facts.rows
+            moment = facts.moment / evidence.statistics.examples
             if moment.device.type == "mps":
                 moment = moment.cpu().double()
             order, errors = order_of_removal(moment, facts.weight, facts.width)
-            scale = float(facts.gradient) / evidence.statistics.examples / 2
             curves.append(
                 Curve(
                     kind=kind,
                     block=block,
                     layer=layer,
                     units=tuple(units[number] for number in order),
-                    costs=tuple(scale * error for error in errors),
+                    costs=tuple(error / 2 for error in errors),
                 )
             )
         return curves

@@ -14,6 +14,7 @@ from __future__ import annotations
 from collections.abc import Callable, Collection, Mapping, Sequence
 from contextlib import ExitStack
 from dataclasses import dataclass, field
+from functools import partial
 from typing import Any
 
 import torch
@@ -39,7 +40,8 @@ class LayerStatistics:
     """The sums of one place. Columns are those of its output projection, `width` for each unit.
 
     rows: how many tokens were read; of shared weights, in all layers that use them.
-    gradient: sum over rows of the squared gradient at the projection's output, mean over outputs.
+    moment: sum over rows of the products of all columns, each row weighted by its squared gradient
+        at the projection's output, mean over outputs; None where no method asks for it.
     by_token: for each unit the sum over tokens of its squared gate gradient there.
     by_example: the same of its gate gradient of whole examples.
     """
@@ -50,8 +52,7 @@ class LayerStatistics:
     rows: Tensor
     columns: Tensor  # sums over rows
     squares: Tensor
-    moment: Tensor | None = None  # columns x columns; None where no method asks for it
-    gradient: Tensor
+    moment: Tensor | None = None  # columns x columns
     by_token: Tensor
     by_example: Tensor
 
@@ -91,7 +92,8 @@ def collect(
 ) -> Statistics:
     """Run the batches once. The model is in evaluation mode with frozen weights.
 
-    moments: the kinds of places whose second moment is needed; it has columns x columns numbers.
+    moments: the kinds of places whose second moment is needed; it has columns x columns numbers,
+        and needs gradients.
     gradients: also run backward, from the losses of the examples.
     """
     reader = _Reader(model, sites, moments)
@@ -100,7 +102,7 @@ def collect(
         stack.enter_context(hooked(model, sites))
         for site in sites:
             stack.callback(attach(site, reader.at(site)))
-            if gradients and site.out is not None:
+            if site.kind in moments and site.out is not None:
                 stack.callback(site.out.register_forward_hook(reader.after(site)).remove)
         gates = stack.enter_context(open_gates(model, per_token=True, sites=sites))
         for number, batch in enumerate(batches):
@@ -124,6 +126,7 @@ class _Reader:
     def __init__(self, model: nn.Module, sites: Sequence[Site], moments: Collection[str]):
         self.model = model
         self.batch: Mapping[str, Any] = {}
+        self.rows: dict[Place, Tensor] = {}  # what a projection that runs now reads
         device = next(model.parameters()).device
         self.precise = torch.float32 if device.type == "mps" else torch.float64
         self.kept = {site.place: site.kept for site in sites}
@@ -161,7 +164,6 @@ class _Reader:
             columns=zeros(size),
             squares=zeros(size),
             moment=zeros(size, size) if wants_moment else None,
-            gradient=zeros(),
             by_token=zeros(len(units)),
             by_example=zeros(len(units)),
         )
@@ -183,22 +185,27 @@ class _Reader:
             layer.columns += rows.sum(0, dtype=self.precise)
             layer.squares += rows.square().sum(0, dtype=self.precise)
             if layer.moment is not None:
-                layer.moment += rows.T @ rows
+                self.rows[site.place] = rows
             return context
 
         return read
 
     def after(self, site: Site) -> Callable[[nn.Module, Any, Tensor], None]:
-        """A hook that adds up the gradient that arrives at the output of a projection."""
+        """A hook that adds to the moment once the gradient arrives at the output of a projection.
+
+        A token whose output does not matter to the loss does not matter to a refit either: in the
+        last layer of a classifier, all but the first one.
+        """
         layer = self.statistics.places[site.place]
 
-        def add(gradient: Tensor) -> None:
+        def add(rows: Tensor, gradient: Tensor) -> None:
             squares = gradient.float() if gradient.dtype is not torch.float64 else gradient
-            layer.gradient += squares.square().sum(dtype=self.precise) / gradient.shape[-1]
+            weights = batch_first(site, squares.square().mean(-1, keepdim=True)).flatten(0, -2)
+            layer.moment += (rows * weights).T @ rows
 
         def hook(module: nn.Module, args: Any, output: Tensor) -> None:
             if output.requires_grad:
-                output.register_hook(add)
+                output.register_hook(partial(add, self.rows.pop(site.place)))
 
         return hook
 
@@ -246,7 +253,10 @@ def _check(statistics: Statistics, gradients: bool) -> None:
         if not bool(layer.columns.isfinite().all() & layer.squares.isfinite().all()):
             raise DataError(f"what comes out of {where} is not a finite number.", NOT_FINITE)
     for place, layer in statistics.places.items():
-        if gradients and not bool(layer.by_token.isfinite().all() & layer.gradient.isfinite()):
+        finite = layer.by_token.isfinite().all()
+        if layer.moment is not None:
+            finite = finite & layer.moment.isfinite().all()
+        if gradients and not bool(finite):
             where = f"the {place[0]} of {place[1]} layer {place[2]}"
             raise DataError(f"the gradient at {where} is not a finite number.", NOT_FINITE)
     if gradients and not any(bool(layer.by_token.any()) for layer in statistics.places.values()):
