@@ -215,11 +215,11 @@ class OpenGates:
             if gate is None:
                 positions = context.transpose(0, axis).shape[1:-1] if self.per_token else ()
                 half = context.dtype in (torch.float16, torch.bfloat16)
-                one = torch.ones(
+                value = torch.ones(
                     (), device=context.device, dtype=torch.float32 if half else context.dtype
                 )
-                # nothing reads its values, so all of them share the memory of one
-                gate = one.expand(self.examples, *positions, len(site.kept)).requires_grad_()
+                # nothing reads its values, so all of them share one place in memory
+                gate = value.expand(self.examples, *positions, len(site.kept)).requires_grad_()
                 self.gates[place] = gate
             filling, difference = self.fill(site, self.calls[place]), context.detach()
             self.calls[place] += 1

@@ -12,7 +12,7 @@ from torch import Tensor
 
 RIDGE = 1e-2  # of the mean diagonal of H
 ROUNDS = 48  # in which the neurons of a layer leave
-CANDIDATES = 2  # neurons looked at in a round for each that leaves
+CANDIDATES = 2  # in a round, for each neuron that leaves
 COMPACT = 0.75  # the share of columns left at which the others are dropped from memory
 
 
@@ -48,10 +48,10 @@ def order_of_removal(moment: Tensor, weight: Tensor, width: int) -> tuple[list[i
             errors += more
         order += numbers[chosen].tolist()
         left[chosen] = False
-        gone = (chosen[:, None] * width + torch.arange(width, device=left.device)).flatten()
-        across = inverse[gone]
-        moved = torch.cholesky_solve(across, torch.linalg.cholesky(across[:, gone]))
-        rows.addmm_(moved.T, rows[gone], alpha=-1)
+        columns = (chosen[:, None] * width + torch.arange(width, device=left.device)).flatten()
+        across = inverse[columns]
+        moved = torch.cholesky_solve(across, torch.linalg.cholesky(across[:, columns]))
+        rows.addmm_(moved.T, rows[columns], alpha=-1)
         inverse.addmm_(across.T, moved, alpha=-1)
         if width > 1 or total - len(order) <= COMPACT * len(left):
             stay = left.repeat_interleave(width).nonzero().flatten()
@@ -76,13 +76,13 @@ def _one_by_one(inverse: Tensor, rows: Tensor, count: int) -> tuple[list[int], l
     inverse, rows = inverse.cpu(), rows.cpu()  # small, and each step depends on the last
     order: list[int] = []
     errors: list[float] = []
-    gone = torch.zeros(len(inverse), dtype=torch.bool)
+    removed = torch.zeros(len(inverse), dtype=torch.bool)
     for _ in range(count):
-        costs = torch.where(gone, torch.inf, _costs(inverse, rows, 1))
+        costs = torch.where(removed, torch.inf, _costs(inverse, rows, 1))
         number = int(costs.argmin())
         order.append(number)
         errors.append(float(costs[number]))
-        gone[number] = True
+        removed[number] = True
         column = inverse[:, number] / inverse[number, number]
         rows.addr_(column, rows[number].clone(), alpha=-1)
         inverse.addr_(column, inverse[number].clone(), alpha=-1)

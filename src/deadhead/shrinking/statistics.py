@@ -2,7 +2,8 @@
 
 The forward pass gives what the output projection of each layer reads, the backward pass, of
 activations alone, the gradient of the loss at every gate. Only sums are kept, so memory does not
-grow with the data; products are computed in the model's precision and added in double precision.
+grow with the data. The sums of a batch are in the model's precision (at least float32), those over
+batches in double precision.
 
 Everything is on the scale of the loss. The loss of an example is a mean over its T labelled tokens,
 and the curvature of a mean of T losses is T times the square of its gradient, so the gradients of
@@ -182,8 +183,8 @@ class _Reader:
             rows = rows.flatten(0, -2)
             if rows.dtype in (torch.float16, torch.bfloat16):
                 rows = rows.float()
-            layer.columns += rows.sum(0, dtype=self.precise)
-            layer.squares += rows.square().sum(0, dtype=self.precise)
+            layer.columns += rows.sum(0)
+            layer.squares += rows.square().sum(0)
             if layer.moment is not None:
                 self.rows[site.place] = rows
             return context
@@ -217,7 +218,7 @@ class _Reader:
         for place, gradient in gradients.items():
             layer = statistics.places[place]
             by_unit = _by_unit(gradient, layer.units)
-            layer.by_token += by_unit.square().flatten(0, -2).sum(0, dtype=self.precise)
+            layer.by_token += by_unit.square().flatten(0, -2).sum(0)
             by_example = by_unit.flatten(1, -2).sum(1, dtype=self.precise)
             layer.by_example += by_example.square().sum(0)
             if place in statistics.columns:
