@@ -87,8 +87,8 @@ def test_methods_of_choosing_state_their_facts() -> None:
         assert kind.help
         assert not kind.help.endswith(".")
         assert "heads" in kind.kinds
-    for unit, name in AUTO.items():
-        assert unit in CHOOSERS[name].kinds
+    for name in AUTO:
+        assert CHOOSERS[name].kinds == ("heads", "neurons")
         assert CHOOSERS[name].predicts
 
 

@@ -16,6 +16,7 @@ from deadhead.heads.verify.tiny import tiny
 from deadhead.layout import Head
 from deadhead.rankers import rank
 from deadhead.shrinking import CHOOSERS, METHODS, Budget, check_method, choose, removal, units_of
+from deadhead.shrinking.choose import choose_by_each
 from deadhead.shrinking.chooser import Evidence
 from deadhead.shrinking.methods import Fisher, FisherTokens, Kwon, Reconstruction
 
@@ -268,3 +269,15 @@ def test_the_model_is_as_before_after_an_error():
     assert model.training
     assert all(parameter.requires_grad for parameter in model.parameters())
     assert not any(m._forward_pre_hooks or m._forward_hooks for m in model.modules())
+
+
+@pytest.mark.parametrize("kind", ["tag", "causal"])
+def test_several_methods_in_one_pass_choose_what_each_chooses_alone(kind):
+    model, batch = model_of(kind), data(kind)
+    names = ("reconstruction", "fisher", "random")
+    budgets = counted(model, heads=4, neurons=30)
+    together = choose_by_each(model, [batch], names, budgets=budgets, progress=False)
+    alone = [chosen(model, [batch], name, heads=4, neurons=30) for name in names]
+    assert [c.heads for c in together] == [c.heads for c in alone]
+    assert [c.neurons for c in together] == [c.neurons for c in alone]
+    assert len({c.heads for c in together}) > 1

@@ -23,7 +23,7 @@ from refit_by_hand import (
 )
 
 from deadhead.heads import discover, load, prune, save
-from deadhead.shrinking.refitting import refit
+from deadhead.shrinking.refitting import plan_refit, refit
 
 
 @pytest.mark.parametrize("target", ["residual", "output"])
@@ -190,3 +190,17 @@ def test_a_projection_of_another_kind_is_only_cut() -> None:
     weights, expected = (dict(m.base_model.named_parameters()) for m in (model, cut))
     assert weights[first].equal(expected[first])
     assert json.loads(json.dumps(report.to_dict()))["layers"][0]["candidate"]
+
+
+@pytest.mark.parametrize("candidates", [("refit",), ()])
+def test_a_plan_that_is_tried_gives_what_it_gives_when_applied(candidates: tuple[str, ...]) -> None:
+    model, data = build("llama"), batches()
+    before, weights = logits(model, data[0]), state(model)
+    plan = plan_refit(model, data, REMOVED["llama"], candidates=candidates, progress=False)
+    with plan.tried():
+        tried = logits(model, data[0])
+    assert is_same(state(model), weights)
+    assert torch.equal(logits(model, data[0]), before)
+    plan.apply()
+    assert torch.allclose(logits(model, data[0]), tried, atol=1e-9)
+    assert float((tried - before).abs().max()) > 1e-3

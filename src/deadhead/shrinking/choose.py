@@ -39,8 +39,9 @@ CHOOSERS: Registry[type[Chooser]] = Registry(
         "random": "scores:Random",
     },
 )
-# What "auto" means for each kind: the best on taggers and on SmolLM2 after a refit.
-AUTO: dict[Kind, str] = {"heads": "reconstruction", "neurons": "reconstruction"}
+# What "auto" tries. After a refit, the first is best on taggers and language models, the second on
+# some classifiers, so `shrink` tries both; `choose` alone uses the first.
+AUTO = ("reconstruction", "fisher")
 METHODS = ("auto", *CHOOSERS)
 
 
@@ -83,7 +84,7 @@ def choose(
 
     Args:
         batches: dicts ready for `model(**batch)`, with `labels` unless there is a loss.
-        method: a name of CHOOSERS, or "auto": the best known for each kind.
+        method: a name of CHOOSERS, or "auto": the best known.
         budgets: what to save, each of places of its own; a place in none of them loses nothing.
         adjust: called with the choice; the budgets that it returns, if any, are used instead, with
             the same curves.
@@ -94,16 +95,37 @@ def choose(
     >>> choice = choose(model, batches, budgets=[removal(layout, "heads", 72)])
     >>> prune(model, choice.heads)
     """
+    method = AUTO[0] if method == "auto" else method
+    return choose_by_each(
+        model, batches, [method], budgets=budgets, adjust=adjust, loss=loss, seed=seed,
+        progress=progress,
+    )[0]  # fmt: skip
+
+
+def choose_by_each(
+    model: nn.Module,
+    batches: Iterable[Mapping[str, Tensor]],
+    methods: Sequence[str],
+    *,
+    budgets: Sequence[Budget],
+    adjust: Callable[[Choice], Sequence[Budget] | None] | None = None,
+    loss: Loss | str | None = None,
+    seed: int = 0,
+    progress: bool | Progress = True,
+) -> list[Choice]:
+    """The choice of each method, as `choose` makes it, from one pass over the data for all."""
     places = _places_of(budgets)
-    choosers = _choosers(method, dict.fromkeys(place[0] for place in places))
-    needs_labels = check_method(method, choosers, loss)
+    kinds = [*dict.fromkeys(place[0] for place in places)]
+    by_method = [_choosers(method, kinds) for method in methods]
+    users = [chooser for choosers in by_method for chooser in choosers.values()]
+    needs_labels = any(check_method(method, kinds, loss) for method in methods)
     from deadhead.rankers.batches import check_batches
     from deadhead.rankers.run import frozen, refuse_resampling
 
     refuse_resampling(model)
-    sites, units = _sites_and_units(model, choosers)
+    sites, units = _sites_and_units(model, kinds)
     _check_places(budgets, units)
-    reads_data = any(chooser.reads != "nothing" for chooser in choosers.values())
+    reads_data = any(chooser.reads != "nothing" for chooser in users)
     with reported(progress, "choose") as count, frozen(model, seed):
         evidence = Evidence(
             model=model,
@@ -113,19 +135,22 @@ def choose(
             seed=seed,
             progress=count,
         )
-        statistics = _statistics(evidence, [sites[place] for place in places], choosers)
+        statistics = _statistics(evidence, [sites[place] for place in places], by_method)
         evidence = replace(evidence, statistics=statistics)
-        curves = {
-            curve.place: curve
-            for kind, chooser in choosers.items()
-            for curve in chooser.curves(evidence, kind)
-        }
-        choice = _chosen(choosers, evidence, curves, budgets)
-        better = None if adjust is None else adjust(choice)
-        if better is not None:
-            _check_places(better, units)
-            choice = _chosen(choosers, evidence, curves, better)
-        return choice
+        choices = []
+        for choosers in by_method:
+            curves = {
+                curve.place: curve
+                for kind, chooser in choosers.items()
+                for curve in chooser.curves(evidence, kind)
+            }
+            choice = _chosen(choosers, evidence, curves, budgets)
+            better = None if adjust is None else adjust(choice)
+            if better is not None:
+                _check_places(better, units)
+                choice = _chosen(choosers, evidence, curves, better)
+            choices.append(choice)
+        return choices
 
 
 def _sites_and_units(
@@ -139,10 +164,15 @@ def _sites_and_units(
 
 
 def _statistics(
-    evidence: Evidence, sites: Sequence[Site], choosers: Mapping[Kind, Chooser]
+    evidence: Evidence, sites: Sequence[Site], by_method: Iterable[Mapping[Kind, Chooser]]
 ) -> Statistics | None:
     """What the methods need to know of the whole model, in one pass over the data."""
-    users = {kind: chooser for kind, chooser in choosers.items() if chooser.uses_statistics}
+    users = [
+        (kind, chooser)
+        for choosers in by_method
+        for kind, chooser in choosers.items()
+        if chooser.uses_statistics
+    ]
     if not users:
         return None
     from deadhead.rankers.label_free import with_loss
@@ -150,14 +180,14 @@ def _statistics(
     from .statistics import collect
 
     model, batches = evidence.model, evidence.batches
-    gradients = any(chooser.reads == "labels or a loss" for chooser in users.values())
+    gradients = any(chooser.reads == "labels or a loss" for _, chooser in users)
     if gradients and evidence.loss is not None:
         batches = with_loss(model, batches, evidence.loss, True, evidence.seed)
     return collect(
         model,
         sites,
         batches,
-        moments=[kind for kind, chooser in users.items() if chooser.needs_moments],
+        moments={kind for kind, chooser in users if chooser.needs_moments},
         gradients=gradients,
         progress=evidence.progress,
     )
@@ -167,13 +197,14 @@ def _choosers(method: str, kinds: Iterable[Kind]) -> dict[Kind, Chooser]:
     """The method of each kind."""
     if method not in METHODS:
         raise unknown_name("method of choosing", method, METHODS)
-    names = {kind: AUTO[kind] if method == "auto" else method for kind in kinds}
-    for kind, name in names.items():
+    name = AUTO[0] if method == "auto" else method
+    kinds = [*kinds]
+    for kind in kinds:
         if kind not in CHOOSERS[name].kinds:
             others = [other for other in CHOOSERS if kind in CHOOSERS[other].kinds]
             hint = f"use one of {', '.join(others)}"
             raise DeadheadError(f"{name} chooses no {kind}.", hint)
-    return {kind: CHOOSERS[name]() for kind, name in names.items()}
+    return {kind: CHOOSERS[name]() for kind in kinds}
 
 
 def _places_of(budgets: Sequence[Budget]) -> list[Place]:

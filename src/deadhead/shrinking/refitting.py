@@ -12,7 +12,8 @@ on held-out examples. Nothing of the model changes before all layers are solved.
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from dataclasses import asdict, dataclass
 from functools import partial
 from typing import Any, Literal
@@ -106,6 +107,27 @@ def refit(
     bias gets one if its best candidate has one. Sums are in float64; their products are in the
     precision of the model, but at least float32.
     """
+    plan = plan_refit(
+        model, batches, heads, neurons=neurons, target=target, candidates=candidates,
+        everywhere=everywhere, held_out=held_out, progress=progress,
+    )  # fmt: skip
+    plan.apply()
+    return plan.report
+
+
+def plan_refit(
+    model: nn.Module,
+    batches: Iterable[Mapping[str, Any]],
+    heads: Iterable[Head | str] | Mapping[int, Iterable[int]] = (),
+    neurons: Neurons | None = None,
+    *,
+    target: Target = "residual",
+    candidates: Iterable[str] = CANDIDATES,
+    everywhere: bool = False,
+    held_out: float = HELD_OUT,
+    progress: bool | Progress = True,
+) -> RefitPlan:
+    """Solve a refit without any change of the model: it can be tried, and applied."""
     begin = time.monotonic()
     names = check_candidates(candidates)
     if target not in TARGETS:
@@ -125,20 +147,46 @@ def refit(
         solver = _Solver(model, data, target, names)
         changed = [cut for cut in cuts if everywhere or cut.left != cut.site.kept]
         solutions = solver.solve(changed if names else [], tick)
-    _prune(model, cuts)
-    refitted = [solution for solution in solutions if solution.name != NOTHING]
-    with torch.inference_mode(False):
-        for solution in refitted:
-            set_output(solution.cut.site, solution.weight, solution.bias)
-    if refitted:
-        note_in_config(model, find_every_site(model))  # it lists the new biases
-    return RefitReport(
+    report = RefitReport(
         layers=tuple(solver.layers),
         notes=tuple(solver.notes),
         tokens=solver.tokens,
         held_out_tokens=solver.held_out_tokens,
         seconds=time.monotonic() - begin,
     )
+    return RefitPlan(model, cuts, solutions, report)
+
+
+@dataclass
+class RefitPlan:
+    """What a refit will change."""
+
+    model: nn.Module
+    cuts: Sequence[Cut]
+    solutions: Sequence[Solution]
+    report: RefitReport
+
+    @contextmanager
+    def tried(self) -> Iterator[nn.Module]:
+        """The model, still whole, gives what it will give when the plan is applied."""
+        solved = {id(solution.cut.site): solution for solution in self.solutions}
+        with hooked(self.model, [cut.site for cut in self.cuts]) as stack:
+            for cut in self.cuts:
+                if (solution := solved.get(id(cut.site))) is not None:
+                    stack.callback(solution.install())
+                elif cut.left != cut.site.kept:
+                    stack.callback(_closed(cut))
+            yield self.model
+
+    def apply(self) -> None:
+        """Remove the heads and neurons, and write the new weights and biases."""
+        _prune(self.model, self.cuts)
+        refitted = [solution for solution in self.solutions if solution.name != NOTHING]
+        with torch.inference_mode(False):
+            for solution in refitted:
+                set_output(solution.cut.site, solution.weight, solution.bias)
+        if refitted:
+            note_in_config(self.model, find_every_site(self.model))  # it lists the new biases
 
 
 def _prune(model: nn.Module, cuts: Iterable[Cut]) -> None:
@@ -186,10 +234,7 @@ class _Solver:
         if cut.left == cut.site.kept:
             return
         self.notes.append(f"{_name(cut.site)} is cut, but not refitted: {reason}.")
-        open_inputs = torch.zeros(len(cut.site.kept) * cut.site.width)
-        open_inputs[columns_of(cut)] = 1
-        change = partial(_gated, open_inputs)
-        self.streams.change(cut.site, partial(attach, cut.site, change))
+        self.streams.change(cut.site, partial(_closed, cut))
 
     def _solve(
         self, cut: Cut, order: Sequence[Cut], count: Callable[[int], None]
@@ -262,6 +307,13 @@ class _Solver:
                 f"held-out examples, got {tokens} and {held_out}.",
                 'give more calibration data, or write candidates=("mean", "scales")',
             )
+
+
+def _closed(cut: Cut) -> Callable[[], None]:
+    """Close the units of a cut that leave; returns the undo function."""
+    open_inputs = torch.zeros(len(cut.site.kept) * cut.site.width)
+    open_inputs[columns_of(cut)] = 1
+    return attach(cut.site, partial(_gated, open_inputs))
 
 
 def _gated(gates: Tensor, context: Tensor) -> Tensor:

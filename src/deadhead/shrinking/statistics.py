@@ -197,12 +197,13 @@ class _Reader:
         A token whose output does not matter to the loss does not matter to a refit either: in the
         last layer of a classifier, all but the first one.
         """
-        layer = self.statistics.places[site.place]
+        moment = self.statistics.places[site.place].moment
+        assert moment is not None  # or this hook is not asked for
 
         def add(rows: Tensor, gradient: Tensor) -> None:
             squares = gradient.float() if gradient.dtype is not torch.float64 else gradient
             weights = batch_first(site, squares.square().mean(-1, keepdim=True)).flatten(0, -2)
-            layer.moment += (rows * weights).T @ rows
+            moment.add_((rows * weights).T @ rows)
 
         def hook(module: nn.Module, args: Any, output: Tensor) -> None:
             if output.requires_grad:
