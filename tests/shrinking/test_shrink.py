@@ -299,7 +299,7 @@ def test_a_speed_up_is_met_even_if_the_table_is_wrong(
     model = build()
     report = shrink(model, data(), speedup=1.5, compensation="none", **QUIET)
     assert report.speed is not None
-    assert report.speed.asked == 1.5
+    assert report.speed.target == 1.5
     assert 1.5 * 0.99 < report.speed.measured < 1.5 * 1.1
     assert report.speed.predicted == pytest.approx(report.speed.measured, rel=0.05)
     before, after = report.sizes["parameters"]

@@ -1,4 +1,4 @@
-"""The step `shrink`: its field is checked, its trials share the training, its record says it all."""
+"""The step `shrink`: what its field may be, which training trials share, what a record has."""
 
 from __future__ import annotations
 

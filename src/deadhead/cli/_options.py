@@ -31,6 +31,11 @@ Auto = Annotated[
         "AutoModelForTokenClassification; by default the class it was saved with.",
     ),
 ]
+FORM = (
+    "compact: small weights, which only deadhead loads. padded: full shapes with zeros, which "
+    "transformers loads too."
+)
+Form = Annotated[str, Option(help=FORM)]
 DTYPE = "Precision of the weights: float32, bfloat16, float16 or auto; by default as saved."
 Dtype = Annotated[str | None, Option(metavar="TYPE", help=DTYPE)]
 Device = Annotated[str | None, Option(help="cpu or cuda; by default cuda if there is a GPU.")]
@@ -53,6 +58,8 @@ CORPUS = "A corpus other than the default one, such as wikiann or ud-2.17."
 Corpus = Annotated[str | None, Option(metavar="CORPUS", help=CORPUS)]
 Length = Annotated[int, Option(help="The largest number of sub-words per window.")]
 EXAMPLES = "Use N random examples of each data set; by default all of them."
+BATCH = "Examples per batch; by default 32, on a GPU as many as fit."
+Batch = Annotated[int | None, Option(min=1, help=BATCH)]
 MaxExamples = Annotated[int | None, Option(metavar="N", min=1, help=EXAMPLES)]
 
 # Studies

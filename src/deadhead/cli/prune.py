@@ -16,7 +16,7 @@ from typer import BadParameter, Option
 from deadhead.errors import DataError, HeadError, unknown_name
 from deadhead.strategies import STRATEGIES, choose
 
-from ._options import AsJson, Auto, Dtype, Force, Model, ModelOut, Seed
+from ._options import AsJson, Auto, Dtype, Force, Form, Model, ModelOut, Seed
 from ._outputs import check_folder
 
 if TYPE_CHECKING:
@@ -92,13 +92,7 @@ def prune(
             "--drop-output-bias", help="Also remove the output bias of layers that lose all heads."
         ),
     ] = False,
-    form: Annotated[
-        str,
-        Option(
-            help="compact: small weights, which only deadhead loads. padded: full shapes with "
-            "zeros, which transformers loads too."
-        ),
-    ] = "compact",
+    form: Form = "compact",
     force: Force = False,
     as_json: AsJson = False,
     **amounts: Any,  # by strategy, each with a flag of its own

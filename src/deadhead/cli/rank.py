@@ -66,10 +66,7 @@ def rank(
     max_examples: opt.MaxExamples = None,
     data: opt.Data = None,
     source: opt.Corpus = None,
-    batch: Annotated[
-        int | None,
-        Option(min=1, help="Examples per batch; by default 32, on a GPU as many as fit."),
-    ] = None,
+    batch: opt.Batch = None,
     max_length: opt.Length = 256,
     seed: opt.Seed = 0,
     auto: opt.Auto = None,

@@ -93,22 +93,13 @@ def shrink(
     ] = None,
     data: opt.Data = None,
     source: opt.Corpus = None,
-    batch: Annotated[
-        int | None,
-        Option(min=1, help="Examples per batch; by default 32, on a GPU as many as fit."),
-    ] = None,
+    batch: opt.Batch = None,
     max_length: opt.Length = 256,
     seed: opt.Seed = 0,
     auto: opt.Auto = None,
     dtype: opt.Dtype = None,
     device: opt.Device = None,
-    form: Annotated[
-        str,
-        Option(
-            help="compact: small weights, which only deadhead loads. padded: full shapes with "
-            "zeros, which transformers loads too."
-        ),
-    ] = "compact",
+    form: opt.Form = "compact",
     force: opt.Force = False,
     as_json: opt.AsJson = False,
 ) -> None:
@@ -243,7 +234,7 @@ def _print(result: ShrunkSaved, out: Path) -> None:
     console.print(sizes)
     if report.speed is not None:
         console.print(
-            f"speed-up: {report.speed.asked:.2f} asked for, {report.speed.predicted:.2f} "
+            f"speed-up: {report.speed.target:.2f} is the target, {report.speed.predicted:.2f} "
             f"predicted, {report.speed.measured:.2f} measured"
         )
     methods = " and ".join(f"{kind} by {name}" for kind, name in report.choice.method.items())

@@ -37,13 +37,13 @@ def split_examples(batches: Sequence[Batch], share: float) -> tuple[list[Batch],
 
     Which examples are held out depends on their order alone, not on the batches they are in.
     """
-    held = held_out_numbers(sum(map(examples_of, batches)), share)
+    held_out = held_out_numbers(sum(map(examples_of, batches)), share)
     parts: tuple[list[Batch], list[Batch]] = ([], [])
     begin = 0
     for batch in batches:
         size = examples_of(batch)
-        measured = [number for number in range(size) if begin + number in held]
-        fitted = [number for number in range(size) if begin + number not in held]
+        measured = [number for number in range(size) if begin + number in held_out]
+        fitted = [number for number in range(size) if begin + number not in held_out]
         for part, numbers in zip(parts, (fitted, measured), strict=True):
             if numbers:
                 part.append(_rows(batch, numbers, size))

@@ -121,7 +121,7 @@ class _Work:
     sites: list[Site] = field(init=False)
     layout: HeadLayout = field(init=False)  # before anything left
     fit: list[Batch] = field(init=False)
-    held: list[Batch] = field(init=False)
+    held_out: list[Batch] = field(init=False)
     costs: Costs = field(init=False)
     budgets: list[Budget] = field(init=False)
     table: Latency | None = None
@@ -157,14 +157,12 @@ class _Work:
         with self.stage("count"), frozen(self.model, self.seed):
             checked = check_batches(self.model, batches, labels=needs_labels)
             self.layout = layout_of(self.sites)
-            self.fit, held = split_examples(checked, held_out)
+            self.fit, self.held_out = split_examples(checked, held_out)
             self.costs = costs(self.model, self.sites, checked[0], shape)
-            if self.loss is None and not all("labels" in batch for batch in held):
+            if self.loss is None and not all("labels" in batch for batch in self.held_out):
                 self.loss = "self"  # the method needs no labels, and there are none to measure by
-            loss = self.loss
-            self.held = (
-                held if loss is None else with_loss(self.model, held, loss, False, self.seed)
-            )
+            if self.loss is not None:
+                self.held_out = with_loss(self.model, self.held_out, self.loss, False, self.seed)
         if "speedup" in self.targets:
             with self.stage("time layers") as progress, frozen(self.model, self.seed):
                 places = [site for site in self.sites if site.kept]
@@ -202,7 +200,7 @@ class _Work:
         return budgets
 
     def _check_reach(self, name: str, amount: Amount, least: float) -> None:
-        """Raise an error unless the target can be met; least: the smallest share that can remain."""
+        """Raise an error if the target cannot be met; least: the smallest share that can remain."""
         if name == "speedup" and amount * least > 1:
             examples, tokens = self.costs.shape
             raise DeadheadError(
@@ -276,7 +274,7 @@ class _Work:
         """The loss of the model as it is now, and its score."""
         with self.stage("measure"):
             with frozen(self.model, self.seed):
-                self.losses[name] = mean_loss(self.model, self.held)
+                self.losses[name] = mean_loss(self.model, self.held_out)
             if self.score is not None:
                 self.scores[name] = self.score(self.model)
 
@@ -312,7 +310,7 @@ class _Work:
             seconds=self.seconds,
             speed=speed,
             layers=self._layers(report),
-            examples=(sum(map(examples_of, self.fit)), sum(map(examples_of, self.held))),
+            examples=(sum(map(examples_of, self.fit)), sum(map(examples_of, self.held_out))),
             notes=tuple(notes),
         )
 
@@ -321,7 +319,7 @@ class _Work:
             before, after = time_models([whole, self.model], self.fit[0], self.costs.shape)
         return Speed(
             shape=self.costs.shape,
-            asked=float(self.targets["speedup"]),
+            target=float(self.targets["speedup"]),
             predicted=self._predicted(choice),
             measured=before / after,
             seconds=(before, after),

@@ -20,7 +20,7 @@ class Speed:
     """Times of one run on inputs of `shape`, whole and small in turns."""
 
     shape: tuple[int, int]
-    asked: float  # times as fast
+    target: float  # times as fast
     predicted: float
     measured: float
     seconds: tuple[float, float]  # whole, small
@@ -76,7 +76,7 @@ class Shrunk:
         if self.speed is not None:
             rows["speed-up"] = (
                 f"{self.speed.measured:.2f} measured, {self.speed.predicted:.2f} predicted, "
-                f"{self.speed.asked:.2f} asked for"
+                f"{self.speed.target:.2f} the target"
             )
         rows["seconds"] = ", ".join(f"{name} {value:.1f}" for name, value in self.seconds.items())
         return rows

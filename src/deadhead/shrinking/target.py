@@ -1,4 +1,4 @@
-"""How small or fast a model shall become, as people say it: `heads=0.75`, `macs="50%"`. No torch."""
+"""How small or fast a model shall become: `heads=0.75`, `macs="50%"`. Loads no torch."""
 
 from __future__ import annotations
 
