@@ -1,6 +1,6 @@
 """How well `shrink(speedup=...)` keeps its promise: predicted and measured speed-ups of one run.
 
-    python benchmarks/shrink.py [--device cuda] [--shape 12x12x768] [--on 32x128] [--json FILE]
+    python benchmarks/shrink_speed.py [--device cuda] [--shape 12x12x768] [--on 32x128] [--json FILE]
 
 The model is a BERT of random weights, since times do not depend on what it knows; heads and neurons
 leave at random, and nothing is refitted. Whole and small model are timed in turns.
