@@ -4,14 +4,14 @@ from __future__ import annotations
 
 import copy
 import time
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
 from typing import Any
 
 from torch import Tensor, nn
 
-from deadhead.errors import DeadheadError, UnsupportedModel
+from deadhead.errors import UnsupportedModel
 from deadhead.heads.discover import find_every_site, layout_of
 from deadhead.heads.gates import gated
 from deadhead.heads.hooks import is_gated
@@ -24,15 +24,16 @@ from deadhead.rankers.label_free import Loss, with_loss
 from deadhead.rankers.loss import examples_of
 from deadhead.rankers.run import frozen
 
-from .allocate import Budget, Place, removal, units_of
-from .choose import Choice, check_method, choose
-from .costs import Costs, Prices, Shape, costs, shape_for
+from .allocate import Budget, Place, units_of
+from .budgets import budgets_for, check_reach, most
+from .choose import AUTO, CHOOSERS, Choice, check_method, choose_by_each
+from .costs import Costs, Shape, costs, shape_for
 from .held_out import check_share, mean_loss, split_examples
 from .latency import Latency, latency, time_models
-from .refitting import RefitReport, refit
+from .refitting import RefitPlan, RefitReport, plan_refit
 from .shrunk import Layer, Shrunk, Speed
 from .solve import CANDIDATES
-from .target import KINDS, Amount, check_compensation, count_of, kinds_of, read_targets
+from .target import Amount, check_compensation, kinds_of, read_targets
 
 CLOSE = 0.05  # of the time: a first prediction that misses by more is corrected once
 CANDIDATES_OF = {  # of a refit, for each compensation
@@ -76,7 +77,8 @@ def shrink(
             times of its layers are measured once and kept in the cache folder.
         on: examples and tokens of each of the inputs; by default (32, 128), or fewer tokens where
             the model cannot read as many.
-        method: how to choose, a name of CHOOSERS; "auto" is the best known.
+        method: how to choose, a name of CHOOSERS; "auto" tries two of them, reconstruction and
+            fisher, and keeps the choice with the lower held-out loss after its refit.
         compensation: what is done about the loss: "refit" the output projections by least squares
             (the best of several candidates, by held-out tokens), only "scales" of units, only the
             "mean" of what left, or "none".
@@ -103,8 +105,16 @@ def shrink(
     with reported(progress, "shrink") as show:
         work.show = show
         work.prepare(batches, held_out, on)
-        choice = work.choose()
-        return work.refit(choice, compensation)
+        return work.finish(work.best(work.choose(), CANDIDATES_OF[compensation]))
+
+
+@dataclass
+class _Trial:
+    """A choice with its refit, and the held-out loss with it if there are others."""
+
+    choice: Choice
+    plan: RefitPlan
+    loss: float = 0.0
 
 
 @dataclass(kw_only=True)
@@ -125,9 +135,11 @@ class _Work:
     costs: Costs = field(init=False)
     budgets: list[Budget] = field(init=False)
     table: Latency | None = None
-    factor: float = 1.0  # of what the table says is saved, what is saved
+    # of what the table says that the choice of a method saves, what it saves
+    factors: dict[str, float] = field(default_factory=dict)
     losses: dict[str, float] = field(default_factory=dict)
     scores: dict[str, Any] = field(default_factory=dict)
+    tried: dict[str, float] = field(default_factory=dict)  # method -> held-out loss
     seconds: dict[str, float] = field(default_factory=dict)
 
     @contextmanager
@@ -167,7 +179,7 @@ class _Work:
             with self.stage("time layers") as progress, frozen(self.model, self.seed):
                 places = [site for site in self.sites if site.kept]
                 self.table = latency(self.model, places, self.fit[0], shape, progress=progress)
-        self.budgets = self._budgets(kinds)
+        self.budgets = budgets_for(self.targets, kinds, self.layout, self.costs, self.table)
         self.measure("whole")
 
     def _kinds(self) -> tuple[Kind, ...]:
@@ -179,68 +191,44 @@ class _Work:
         find_every_site(self.model, *kinds)  # raises an error with the reason
         return kinds
 
-    def _budgets(self, kinds: tuple[Kind, ...]) -> list[Budget]:
-        """What must be saved, for each target."""
-        budgets = []
-        for name, amount in self.targets.items():
-            if name in KINDS:
-                total = int(removal(self.layout, name, 0).whole)
-                budgets.append(removal(self.layout, name, count_of(name, amount, total)))
-                continue
-            share = float(1 / amount if name == "speedup" else amount)
-            prices, whole = self._prices(name)
-            own = {place: table for place, table in prices.items() if place[0] in kinds}
-            saving = {
-                place: [table[-1] - cost for cost in reversed(table)]
-                for place, table in own.items()
-                if len(table) > 1
-            }
-            budgets.append(Budget(saving=saving, total=(1 - share) * whole, whole=whole, name=name))
-            self._check_reach(name, amount, 1 - _most(budgets[-1]) / whole)
-        return budgets
-
-    def _check_reach(self, name: str, amount: Amount, least: float) -> None:
-        """Raise an error if the target cannot be met; least: the smallest share that can remain."""
-        if name == "speedup" and amount * least > 1:
-            examples, tokens = self.costs.shape
-            raise DeadheadError(
-                f"`speedup` expects at most about {1 / least:.2f} for this model on inputs of "
-                f"{examples} x {tokens}, got {float(amount):g}.",
-                "give a smaller number, or larger inputs, where layers take more of the time: "
-                f"on=({examples}, {4 * tokens})",
-            )
-        if name != "speedup" and amount < least:
-            raise DeadheadError(
-                f"`{name}` expects at least {least:.3f}, which is left when all heads but one and "
-                f"all neurons that can be removed are gone, got {float(amount):g}.",
-                f"give a larger share, such as {name}={min(0.99, (1 + least) / 2):.2f}",
-            )
-
-    def _prices(self, name: str) -> tuple[Prices, float]:
-        """What each layer costs, and the whole that shares are of."""
-        if name == "macs":
-            return self.costs.macs, self.costs.of(self.costs.macs)
-        if name == "parameters":
-            return self.costs.parameters, self.costs.model_parameters
-        assert self.table is not None
-        return self.table.layers, self.table.whole
-
-    def choose(self) -> Choice:
-        """The units to remove; and what the model is without them, before any refit."""
+    def choose(self) -> list[Choice]:
+        """The units to remove, by the method or by each that "auto" tries."""
+        methods = [self.method]
+        if self.method == "auto":  # XLNet's projections are no modules, which one of them needs
+            modules = all(site.out is not None for site in self.sites)
+            methods = [name for name in AUTO if modules or not CHOOSERS[name].needs_moments]
         with self.stage("choose") as progress:
-            choice = choose(
+            return choose_by_each(
                 self.model,
                 self.fit,
-                self.method,
+                methods,
                 budgets=self.budgets,
                 adjust=self.corrected if self.table is not None else None,
                 loss=self.loss,
                 seed=self.seed,
                 progress=progress,
             )
-        with gated(self.model, closed=choice.heads, neurons=choice.neurons):
-            self.measure("cut")
-        return choice
+
+    def best(self, choices: Sequence[Choice], candidates: tuple[str, ...]) -> _Trial:
+        """The choice with the lowest held-out loss after its refit, which is still to be applied."""
+        trials = []
+        for choice in choices:
+            with self.stage("refit") as progress:
+                plan = plan_refit(
+                    self.model,
+                    self.fit,
+                    choice.heads,
+                    neurons=choice.neurons,
+                    candidates=candidates,
+                    progress=progress,
+                )
+            trial = _Trial(choice, plan)
+            if len(choices) > 1:
+                with self.stage("measure"), plan.tried(), frozen(self.model, self.seed):
+                    trial.loss = mean_loss(self.model, self.held_out)
+                self.tried[_method(choice)] = trial.loss
+            trials.append(trial)
+        return min(trials, key=lambda trial: trial.loss)
 
     def corrected(self, choice: Choice) -> list[Budget] | None:
         """The budget corrected by the time of a cut copy, if the prediction missed by much.
@@ -253,16 +241,17 @@ class _Work:
         if abs(measured - predicted) <= CLOSE * predicted:
             return None
         (budget,) = self.budgets
-        self.factor = (1 - measured) / (1 - predicted)
-        least = 1 - max(0.0, self.factor) * _most(budget) / budget.whole
-        self._check_reach("speedup", self.targets["speedup"], least)
-        return [replace(budget, total=budget.total / self.factor)]
+        factor = (1 - measured) / (1 - predicted)
+        self.factors[_method(choice)] = factor
+        least = 1 - max(0.0, factor) * most(budget) / budget.whole
+        check_reach("speedup", self.targets["speedup"], least, self.costs.shape)
+        return [replace(budget, total=budget.total / factor)]
 
     def _predicted(self, choice: Choice) -> float:
         """How many times as fast the model will be, by the table and its correction."""
         assert self.table is not None
         saved = 1 - self.table.after(self._removed(choice)) / self.table.whole
-        return 1 / (1 - self.factor * saved)
+        return 1 / (1 - self.factors.get(_method(choice), 1.0) * saved)
 
     def _removed(self, choice: Choice) -> dict[Place, int]:
         """How many units each place loses."""
@@ -278,18 +267,13 @@ class _Work:
             if self.score is not None:
                 self.scores[name] = self.score(self.model)
 
-    def refit(self, choice: Choice, compensation: str) -> Shrunk:
-        """Remove the units, refit the rest, and report."""
+    def finish(self, trial: _Trial) -> Shrunk:
+        """Remove the units, write the new weights, and report."""
+        choice, report = trial.choice, trial.plan.report
+        with gated(self.model, closed=choice.heads, neurons=choice.neurons):
+            self.measure("cut")
         whole = copy.deepcopy(self.model) if self.table is not None else None
-        with self.stage("refit") as progress:
-            report = refit(
-                self.model,
-                self.fit,
-                choice.heads,
-                neurons=choice.neurons,
-                candidates=CANDIDATES_OF[compensation],
-                progress=progress,
-            )
+        trial.plan.apply()
         self.measure("refitted")
         notes = [*report.notes]
         if self.losses["refitted"] > self.losses["cut"]:
@@ -304,6 +288,7 @@ class _Work:
             choice=choice,
             loss=_name(self.loss),
             losses=self.losses,
+            tried=self.tried,
             scores=self.scores,
             sizes=self._sizes(removed),
             shape=self.costs.shape,
@@ -363,13 +348,6 @@ class _Work:
         return tuple(rows)
 
 
-def _most(budget: Budget) -> float:
-    """The most that can be saved while one head, or group of heads, is left in the model."""
-    heads = [table for place, table in budget.saving.items() if place[0] == "heads"]
-    spared = min((table[-1] - table[-2] for table in heads), default=0.0)
-    return sum(max(table) for table in budget.saving.values()) - spared
-
-
 def _neurons(layout: HeadLayout) -> int:
     return sum(len(layer.kept) for layer in layout.feed_forwards)
 
@@ -378,3 +356,7 @@ def _name(loss: Loss | str | None) -> str:
     if loss is None or isinstance(loss, str):
         return loss or "labels"
     return getattr(loss, "__name__", type(loss).__name__)
+
+
+def _method(choice: Choice) -> str:
+    return " and ".join(dict.fromkeys(choice.method.values()))

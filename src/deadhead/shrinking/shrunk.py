@@ -50,6 +50,7 @@ class Shrunk:
     choice: Choice = field(repr=False)
     loss: str  # what the losses are: of labels, self, or the name of a function
     losses: Mapping[str, float]  # whole, cut, refitted: on the held-out part
+    tried: Mapping[str, float]  # method -> this loss after its refit, if several were tried
     scores: Mapping[str, Any]  # what `score` gave for each of these, if there is one
     sizes: Mapping[str, tuple[int, int]]  # heads, neurons, parameters, macs: before, after
     shape: tuple[int, int]  # of the inputs that MACs are counted for
@@ -73,6 +74,8 @@ class Shrunk:
         rows[f"held-out {kind}"] = ", ".join(
             f"{stage} {value:.4f}" for stage, value in self.losses.items()
         )
+        if self.tried:
+            rows["methods tried"] = ", ".join(f"{n} {v:.4f}" for n, v in self.tried.items())
         if self.speed is not None:
             rows["speed-up"] = (
                 f"{self.speed.measured:.2f} measured, {self.speed.predicted:.2f} predicted, "
@@ -87,6 +90,7 @@ class Shrunk:
             "choice": choice_to_dict(self.choice),
             "loss": self.loss,
             "losses": dict(self.losses),
+            "tried": dict(self.tried),
             "scores": dict(self.scores),
             "sizes": {name: list(pair) for name, pair in self.sizes.items()},
             "shape": list(self.shape),

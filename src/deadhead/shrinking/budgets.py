@@ -1,0 +1,74 @@
+"""What must be saved for each target, from what the layers cost."""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Mapping
+
+from deadhead.errors import DeadheadError
+from deadhead.layout import HeadLayout, Kind
+
+from .allocate import Budget, removal
+from .costs import Costs, Prices, Shape
+from .latency import Latency
+from .target import KINDS, Amount, count_of
+
+
+def budgets_for(
+    targets: Mapping[str, Amount],
+    kinds: Collection[Kind],
+    layout: HeadLayout,
+    costs: Costs,
+    table: Latency | None,
+) -> list[Budget]:
+    """A budget for each target; units of these kinds may leave. table: for a target `speedup`."""
+    budgets = []
+    for name, amount in targets.items():
+        if name in KINDS:
+            total = int(removal(layout, name, 0).whole)
+            budgets.append(removal(layout, name, count_of(name, amount, total)))
+            continue
+        share = float(1 / amount if name == "speedup" else amount)
+        prices, whole = _prices(name, costs, table)
+        saving = {
+            place: [table[-1] - cost for cost in reversed(table)]
+            for place, table in prices.items()
+            if place[0] in kinds and len(table) > 1
+        }
+        budgets.append(Budget(saving=saving, total=(1 - share) * whole, whole=whole, name=name))
+        check_reach(name, amount, 1 - most(budgets[-1]) / whole, costs.shape)
+    return budgets
+
+
+def _prices(name: str, costs: Costs, table: Latency | None) -> tuple[Prices, float]:
+    """What each layer costs, and the whole that shares are of."""
+    if name == "macs":
+        return costs.macs, costs.of(costs.macs)
+    if name == "parameters":
+        return costs.parameters, costs.model_parameters
+    assert table is not None
+    return table.layers, table.whole
+
+
+def check_reach(name: str, amount: Amount, least: float, shape: Shape) -> None:
+    """Raise an error if the target cannot be met; least: the smallest share that can remain."""
+    if name == "speedup" and amount * least > 1:
+        examples, tokens = shape
+        raise DeadheadError(
+            f"`speedup` expects at most about {1 / least:.2f} for this model on inputs of "
+            f"{examples} x {tokens}, got {float(amount):g}.",
+            "give a smaller number, or larger inputs, where layers take more of the time: "
+            f"on=({examples}, {4 * tokens})",
+        )
+    if name != "speedup" and amount < least:
+        raise DeadheadError(
+            f"`{name}` expects at least {least:.3f}, which is left when all heads but one and "
+            f"all neurons that can be removed are gone, got {float(amount):g}.",
+            f"give a larger share, such as {name}={min(0.99, (1 + least) / 2):.2f}",
+        )
+
+
+def most(budget: Budget) -> float:
+    """The most that can be saved while one head, or group of heads, is left in the model."""
+    heads = [table for place, table in budget.saving.items() if place[0] == "heads"]
+    spared = min((table[-1] - table[-2] for table in heads), default=0.0)
+    return sum(max(table) for table in budget.saving.values()) - spared
