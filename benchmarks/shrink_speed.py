@@ -1,6 +1,7 @@
 """How well `shrink(speedup=...)` keeps its promise: predicted and measured speed-ups of one run.
 
-    python benchmarks/shrink_speed.py [--device cuda] [--shape 12x12x768] [--on 32x128] [--json FILE]
+    python benchmarks/shrink_speed.py [--device cuda] [--shape 12x12x768] [--on 32x128]
+                                      [--speedups 1.5,2] [--json FILE]
 
 The model is a BERT of random weights, since times do not depend on what it knows; heads and neurons
 leave at random, and nothing is refitted. Whole and small model are timed in turns.
@@ -21,7 +22,7 @@ from transformers import BertConfig, BertModel
 
 from deadhead import shrink
 
-SPEEDUPS = (1.25, 1.5, 2.0, 3.0)
+SPEEDUPS = "1.25,1.5,2,3"
 GOAL = 0.1  # of the target: the most that the measured speed-up may differ
 TOKENS = 16
 
@@ -66,11 +67,12 @@ def main() -> None:
     parser.add_argument("--dtype", default="float32")
     parser.add_argument("--shape", default="12x12x768", help="layers x heads x width")
     parser.add_argument("--on", default="32x128", help="examples x tokens")
+    parser.add_argument("--speedups", default=SPEEDUPS)
     parser.add_argument("--json", type=Path)
     options = parser.parse_args()
     with tempfile.TemporaryDirectory() as cache:
         os.environ["DEADHEAD_CACHE"] = cache  # a table of this run
-        rows = [measure(options, speedup) for speedup in SPEEDUPS]
+        rows = [measure(options, float(speedup)) for speedup in options.speedups.split(",")]
     machine = torch_machine(options.device)
     print(f"BERT {options.shape}, {options.dtype}, inputs of {options.on}; {machine}")
     for row in rows:

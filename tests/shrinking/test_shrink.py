@@ -20,7 +20,7 @@ from transformers import (
     T5ForConditionalGeneration,
 )
 
-from deadhead.errors import DataError, DeadheadError, UnknownName
+from deadhead.errors import DataError, DeadheadError, UnknownArchitecture, UnknownName
 from deadhead.heads import discover, gated, load, prune, save
 from deadhead.heads.discover import find_every_site
 from deadhead.shrinking import latency as timing
@@ -248,6 +248,12 @@ def test_an_error_leaves_the_model_as_it_was(
     with pytest.raises((DeadheadError, DataError, UnknownName), match=message):
         shrink(model, batches, **{**QUIET, **options})
     assert same(before, state(model))
+
+
+@pytest.mark.parametrize("target", [{"heads": 0.5}, {"neurons": 0.5}, {"macs": 0.5}])
+def test_a_model_without_known_layers_is_refused(target: dict[str, float]) -> None:
+    with pytest.raises(UnknownArchitecture):
+        shrink(torch.nn.Sequential(torch.nn.Linear(4, 4)), data(), **target, **QUIET)
 
 
 def test_a_model_inside_gates_is_refused() -> None:

@@ -7,7 +7,7 @@ shapes of the weights. Attention counts as computed over all pairs of positions.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -116,7 +116,25 @@ def _repeated(name: str, value: Tensor, rows: int, length: int) -> Tensor:
     return row.repeat(rows, *[1] * (row.dim() - 1))
 
 
+Call = Callable[[nn.Module, tuple[Any, ...], dict[str, Any]], None]
+
+
 @torch.no_grad()
+def run_watched(
+    model: nn.Module, feed: Mapping[str, Any], watches: Mapping[nn.Module, Call]
+) -> None:
+    """Run the model; each of these modules reports the arguments of every call of it."""
+    hooks = [
+        module.register_forward_pre_hook(watch, with_kwargs=True)
+        for module, watch in watches.items()
+    ]
+    try:
+        forward(model, feed)
+    finally:
+        for hook in hooks:
+            hook.remove()
+
+
 def _rows(model: nn.Module, sites: Sequence[Site], feed: Mapping[str, Any]) -> dict[int, list[int]]:
     """How many rows each part reads in a run, by the id of its module; one entry per call."""
     calls: dict[int, list[int]] = {}
@@ -125,15 +143,8 @@ def _rows(model: nn.Module, sites: Sequence[Site], feed: Mapping[str, Any]) -> d
         tensors = (value for value in (*args, *kwargs.values()) if isinstance(value, Tensor))
         calls.setdefault(id(module), []).append(next(tensors).shape[:-1].numel())
 
-    modules = {id(part.module): part.module for site in sites for part in site.parts.values()}
-    hooks = [
-        module.register_forward_pre_hook(count, with_kwargs=True) for module in modules.values()
-    ]
-    try:
-        forward(model, feed)
-    finally:
-        for hook in hooks:
-            hook.remove()
+    parts = (part for site in sites for part in site.parts.values())
+    run_watched(model, feed, {part.module: count for part in parts})
     return calls
 
 

@@ -33,7 +33,7 @@ from deadhead.heads.verify.timing import in_turns
 from deadhead.progress import Progress, silent
 
 from .allocate import Place
-from .costs import Prices, Shape, sample, units_left
+from .costs import Prices, Shape, run_watched, sample, units_left
 
 POINTS = 12  # numbers of units that are timed; heads: all of them up to MOST_HEADS
 MOST_HEADS = 16
@@ -194,17 +194,7 @@ def _calls(
     def remember(path: str, module: nn.Module, args: Any, kwargs: dict[str, Any]) -> None:
         calls.setdefault(path, []).append((args, kwargs) if path in inputs_of else ((), {}))
 
-    hooks = [
-        model.get_submodule(path).register_forward_pre_hook(
-            partial(remember, path), with_kwargs=True
-        )
-        for path in paths
-    ]
-    try:
-        forward(model, feed)
-    finally:
-        for hook in hooks:
-            hook.remove()
+    run_watched(model, feed, {model.get_submodule(p): partial(remember, p) for p in paths})
     return calls
 
 
