@@ -241,6 +241,9 @@ def _print(result: ShrunkSaved, out: Path) -> None:
     seconds = ", ".join(f"{name} {value:.1f} s" for name, value in report.seconds.items())
     examples = "{:,} examples to choose and refit, {:,} held out".format(*report.examples)
     console.print(f"{methods}; {examples}; {seconds}")
+    if report.tried:
+        losses = (f"{name} {value:.4f}" for name, value in report.tried.items())
+        console.print(f"held-out loss after the refit of each method tried: {', '.join(losses)}")
     for note in report.notes:
         console.print(note, markup=False)
     console.print(f"written to {out}: {size_text(result.bytes)} of weights in {result.dtype}")

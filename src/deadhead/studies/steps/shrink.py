@@ -32,6 +32,8 @@ DATA = ("split", "examples", "batch")  # of the calibration data
 WORDS = {"method": METHODS, "compensation": COMPENSATIONS, "loss": ("self",), "split": SPLIT_NAMES}
 EXAMPLE = "none, or a target and options such as {heads: 0.5, method: fisher}"
 EXAMPLES = 2000
+# Of the report; the seconds are in the costs.
+RECORDED = ("choice", "loss", "losses", "tried", "sizes", "shape", "layers", "examples", "notes")
 
 
 def _check(value: Any) -> Iterator[Problem]:
@@ -149,8 +151,7 @@ class Shrink(Step):
         state.cost["heads before"], _ = report.sizes["heads"]
         state.cost["parameters after"] = models.count(model)
         state.cost |= {f"{name} s": round(s, 3) for name, s in facts.pop("seconds").items()}
-        kept = ("choice", "loss", "losses", "sizes", "shape", "layers", "examples", "notes")
-        state.details["shrink"] = {name: facts[name] for name in kept}
+        state.details["shrink"] = {name: facts[name] for name in RECORDED}
 
 
 STEP = Shrink()
