@@ -242,8 +242,8 @@ def _print(result: ShrunkSaved, out: Path) -> None:
     examples = "{:,} examples to choose and refit, {:,} held out".format(*report.examples)
     console.print(f"{methods}; {examples}; {seconds}")
     if report.tried:
-        losses = (f"{name} {value:.4f}" for name, value in report.tried.items())
-        console.print(f"held-out loss after the refit of each method tried: {', '.join(losses)}")
+        tried = ", ".join(f"{name} {value:.4f}" for name, value in report.tried.items())
+        console.print(f"held-out loss after the refit of each method tried: {tried}")
     for note in report.notes:
         console.print(note, markup=False)
     console.print(f"written to {out}: {size_text(result.bytes)} of weights in {result.dtype}")

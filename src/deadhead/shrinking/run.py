@@ -210,7 +210,7 @@ class _Work:
             )
 
     def best(self, choices: Sequence[Choice], candidates: tuple[str, ...]) -> _Trial:
-        """The choice with the lowest held-out loss after its refit, which is still to be applied."""
+        """The choice with the lowest held-out loss after its refit, which is not applied yet."""
         trials = []
         for choice in choices:
             with self.stage("refit") as progress:
