@@ -21,9 +21,10 @@ Made by `deadhead heads --coverage --json` and `docs/coverage.py` with transform
 model types, **{heads} pass with their heads** and **{neurons} pass with their feed-forward neurons**, {both} of them with both;
 {refused} are refused, {absent} have no attention or no model class of their own. A pass means: on a tiny random model of that
 type, open gates changed nothing, masked = pruned = reloaded with uneven layers and with a layer emptied, and, where the model
-generates text, the same tokens came out with a cache. For neurons this holds for them alone and, where heads pass, for both
-removed together. **{filled} also pass with mean fill**: the same identities with the mean output of the removed heads in
-their place, `gated(..., fill=means)` = `prune(..., fill=means)` = reloaded, where the means change the outputs against zeros.
+generates text, the same tokens came out with a cache. For neurons this holds for them alone, with nothing or their means in
+their place, and, where heads pass, for both removed together. **{filled} also pass with mean fill**: the same identities with
+the mean output of the removed heads in their place, `gated(..., fill=means)` = `prune(..., fill=means)` = reloaded, where the
+means change the outputs against zeros.
 (A part that the text does not run, such as that for images, is cut and reloaded with every model, but its numbers are not
 compared.) The promised ones also pass with transformers 5.17.0 and torch 2.11.0.
 """
@@ -65,7 +66,7 @@ def page(rows: list[dict[str, Any]], versions: dict[str, str]) -> str:
                 if row not in neurons
             ),
             "\n## Pass with neurons alone\n",
-            "Their heads are refused or not proved, for the reason below.\n",
+            "They have no heads, or these are refused or not proved, for the reason below.\n",
             _names(row for row in neurons if row not in heads),
             "## Heads refused for what they are\n",
             "| model type | why |\n|---|---|",
@@ -94,7 +95,9 @@ def _short(reason: str) -> str:
     reason = re.sub(rf"^{path}: ", "", reason)
     reason = re.sub(rf"^{path} +\((.*)\)$", r"its parts go by other names: \2", reason)
     reason = re.sub(r"^\w+ is latent", "latent", reason)
-    reason = re.sub(r", so no (head|neuron) can be removed alone$", "", reason)
+    reason = re.sub(
+        r", so (no (head|neuron) can|their neurons cannot) be removed alone$", "", reason
+    )
     return reason.replace("|", "\\|").rstrip(".")
 
 

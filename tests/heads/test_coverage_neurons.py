@@ -9,6 +9,7 @@ from typing import Any
 import pytest
 import torch
 from tiny_models import build
+from torch import nn
 
 from deadhead.heads import cut, discover, load
 from deadhead.heads.means import HeadMeans, head_means
@@ -67,6 +68,18 @@ def test_projectors_between_two_models_have_no_neurons() -> None:
     assert not [path for path in paths if "merger" in path]
     places = [(layer.block, layer.layer) for layer in layout.feed_forwards]
     assert places == [(attention.block, attention.layer) for attention in layout.attentions]
+
+
+def test_layers_of_a_bare_list_are_layers() -> None:
+    class Layer(nn.Module):
+        def __init__(self) -> None:
+            super().__init__()
+            self.attention = build("bert").bert.encoder.layer[0].attention
+            self.fc1, self.fc2 = nn.Linear(32, 48), nn.Linear(48, 32)
+
+    layout = discover(nn.Sequential(Layer(), Layer(), nn.Linear(32, 32)), neurons=True)
+    assert [layer.path for layer in layout.feed_forwards] == ["0", "1"]
+    assert [layer.layer for layer in layout.feed_forwards] == [0, 1]
 
 
 def test_a_sample_is_uneven_and_empties_a_layer() -> None:

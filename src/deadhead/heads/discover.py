@@ -128,8 +128,9 @@ def _with_twins(model: nn.Module, paths: Iterable[str]) -> set[str]:
     """The lists of layers that these modules are in, and lists of equal length beside them: XLM
     has its attention and its feed-forward layers in two lists.
     """
-    twins: set[str] = set()
-    for stack in {stack for path in paths for stack in _stacks(path)}:
+    stacks = {stack for path in paths for stack in _stacks(path)}
+    twins = set(stacks)
+    for stack in stacks:
         length, (above, _, _) = len(model.get_submodule(stack)._modules), stack.rpartition(".")
         twins.update(
             f"{above}.{name}".lstrip(".")
