@@ -1,0 +1,225 @@
+"""What shrinking without training costs an encoder: heads alone, and half of the MACs.
+
+    python benchmarks/shrink_encoders.py --model MODEL --data DIR [--tasks pos,ner] [--seeds 0,1]
+                                         [--device cuda] [--examples 4000] [--json FILE]
+    python benchmarks/shrink_encoders.py --table FILE [FILE ...]
+
+For each task and seed, the model is fine-tuned once. Then copies of it are shrunk without any
+training, by deadhead's own choice and by others: random sets under the same refit (the control),
+Kwon et al. (their choice and their scales), FLAP (its choice and its bias), each method alone, and
+the cut without a refit. Scores are those of the test set (SST-2: of the dev set), in points; for
+POS also the mean of five other languages, beside a model that was cut before training as in the
+papers. Every row has the seconds of the whole call of `shrink`.
+"""
+
+from __future__ import annotations
+
+import argparse
+import copy
+import json
+import statistics
+import time
+from collections import Counter
+from collections.abc import Iterator, Mapping
+from pathlib import Path
+from typing import Any
+
+from machine import now, torch_machine
+
+from deadhead import discover, encode, evaluate, finetune, load_data, prune, rank, strategies
+from deadhead.models import load_for_task, tokenizer_for
+from deadhead.shrinking import Shrunk, shrink
+from deadhead.tasks import batches, draw_examples
+from deadhead.training import Settings
+
+SETTINGS: dict[str, dict[str, Any]] = {
+    "pos": {"batch": 64, "epochs": 3},
+    "ner": {"batch": 128, "epochs": 3},
+    "slots": {"batch": 128, "epochs": 1},
+    "sst2": {"batch": 256, "epochs": 3},
+}
+RATE = 2e-4
+OTHERS = ("de", "fr", "ru", "tr", "zh")  # for POS, without any training in them
+LENGTH = 128
+TOKENS = 8192  # in a batch on a GPU
+# budget -> name of a variant -> arguments of shrink
+RIVALS: dict[str, dict[str, Any]] = {
+    "deadhead": {},
+    "deadhead, cut only": {"compensation": "none"},
+    "random, same refit": {"method": "random"},
+    "Kwon et al.": {"method": "kwon", "compensation": "scales"},
+    "FLAP": {"method": "flap", "compensation": "mean"},
+}
+METHODS: dict[str, dict[str, Any]] = {
+    "reconstruction": {"method": "reconstruction"},
+    "fisher": {"method": "fisher"},
+    "kwon, our refit": {"method": "kwon"},
+    "flap, our refit": {"method": "flap"},
+}
+VARIANTS: dict[str, dict[str, Any]] = {
+    **{f"heads 75 %: {name}": {"heads": 0.75, **options} for name, options in RIVALS.items()},
+    **{f"half of the MACs: {name}": {"macs": 0.5, **options} for name, options in RIVALS.items()},
+    **{f"heads 75 %: {name}": {"heads": 0.75, **options} for name, options in METHODS.items()},
+    **{f"half of the MACs: {name}": {"macs": 0.5, **options} for name, options in METHODS.items()},
+}
+
+
+class Task:
+    """The data of a task, and a model that is fine-tuned on it."""
+
+    def __init__(self, name: str, arguments: argparse.Namespace):
+        self.name, self.arguments = name, arguments
+        self.tokenizer = tokenizer_for(arguments.model)
+        self.data = load_data(name, "en", "train", root=arguments.data)
+        self.train = self.encoded(self.data)
+        split = "dev" if name == "sst2" else "test"
+        languages = ("en", *(OTHERS if name == "pos" else ()))
+        self.sets = {
+            lang: self.encoded(load_data(name, lang, split, root=arguments.data))
+            for lang in languages
+        }
+
+    def encoded(self, data: Any) -> Any:
+        return encode(data, self.tokenizer, max_length=LENGTH, labels=tuple(self.data.labels))
+
+    def new_model(self, seed: int) -> Any:
+        model = load_for_task(
+            self.arguments.model, self.data.task, tuple(self.data.labels), seed=seed
+        )
+        return model.to(self.arguments.device)
+
+    def train_model(self, model: Any, seed: int, **changes: Any) -> Any:
+        precision = "bf16" if self.arguments.device == "cuda" else "float32"
+        options = {**SETTINGS[self.name], "rate": RATE, **changes}
+        settings = Settings(precision=precision, seed=seed, **options)
+        finetune(model, self.train, settings, progress=False)
+        return model.eval()
+
+    def calibration(self, seed: int) -> list[Mapping[str, Any]]:
+        rows = self.encoded(draw_examples(self.data, self.arguments.examples, seed))
+        if self.arguments.device == "cuda":
+            return list(batches(rows, tokens=TOKENS))
+        return list(batches(rows, size=64, sort=True))
+
+    def score(self, model: Any) -> dict[str, float]:
+        scores = evaluate(model, self.sets, progress=False)
+        points = {lang: 100 * next(iter(values.values())) for lang, values in scores.items()}
+        english = {"score": points.pop("en")}
+        return english | ({"others": statistics.mean(points.values())} if points else {})
+
+
+def rows_of(task: Task, seed: int) -> Iterator[dict[str, Any]]:
+    """The whole model, each variant, and what training before or after does."""
+    common, device = {"task": task.name, "seed": seed}, task.arguments.device
+    whole = task.train_model(task.new_model(seed), seed)
+    yield {**common, "variant": "whole", **task.score(whole)}
+    data = task.calibration(seed)
+    if task.name == "pos":
+        yield from _cut_and_retrained(task, seed, whole, data)
+    for variant, options in VARIANTS.items():
+        if task.arguments.only and task.arguments.only not in variant:
+            continue
+        model, start = copy.deepcopy(whole), now(device)
+        report = shrink(model, data, **options, seed=seed, progress=False)
+        seconds = now(device) - start
+        row = {**common, "variant": variant, **task.score(model), "seconds": seconds}
+        yield {**row, **facts(report)}
+        if variant == "half of the MACs: deadhead":
+            start = now(device)
+            task.train_model(model, seed, epochs=1, rate=Settings().rate)
+            seconds = now(device) - start
+            name = f"{variant}, then one epoch"
+            yield {**common, "variant": name, **task.score(model), "seconds": seconds}
+
+
+def _cut_and_retrained(
+    task: Task, seed: int, whole: Any, data: list[Mapping[str, Any]]
+) -> Iterator[dict[str, Any]]:
+    """As the papers do it: cut the pretrained model, then fine-tune it."""
+    count = round(0.75 * len(discover(whole)))
+    ranking = rank(whole, data, "gradient", progress=False)
+    sets = {
+        "random": strategies.choose("random", discover(whole), 75, seed=seed),
+        "lowest by gradient": ranking.lowest(count),
+    }
+    for name, heads in sets.items():
+        model = task.train_model(prune(task.new_model(seed), heads), seed)
+        variant = f"heads 75 %: {name}, cut and retrained"
+        yield {"task": task.name, "seed": seed, "variant": variant, **task.score(model)}
+
+
+def facts(report: Shrunk) -> dict[str, Any]:
+    """What a row keeps of a report: all but the names of the units."""
+    candidates = Counter(layer.candidate for layer in report.layers)
+    return {
+        "method": dict(report.choice.method),
+        "losses": dict(report.losses),
+        "tried": dict(report.tried),
+        "stages": dict(report.seconds),
+        "sizes": {name: list(pair) for name, pair in report.sizes.items()},
+        "candidates": dict(candidates),
+    }
+
+
+def table(rows: list[dict[str, Any]]) -> str:
+    """Points lost against the whole model of the same seed: mean and range over the seeds."""
+    whole = {(r["task"], r["seed"]): r for r in rows if r["variant"] == "whole"}
+    columns = [
+        (task, value)
+        for task in dict.fromkeys(r["task"] for r in rows)
+        for value in ("score", "others")
+        if any(value in r for r in rows if r["task"] == task)
+    ]
+    heads = [task if value == "score" else f"{task}, {value}" for task, value in columns]
+    lines = ["| | " + " | ".join(heads) + " | seconds |", "|---" * (len(columns) + 2) + "|"]
+    for variant in dict.fromkeys(r["variant"] for r in rows):
+        cells = [_cell(rows, whole, variant, task, value) for task, value in columns]
+        seconds = [r["seconds"] for r in rows if r["variant"] == variant and "seconds" in r]
+        cells.append(f"{statistics.median(seconds):.1f}" if seconds else "")
+        lines.append(f"| {variant} | " + " | ".join(cells) + " |")
+    return "\n".join(lines)
+
+
+def _cell(
+    rows: list[dict[str, Any]], whole: Mapping[Any, Any], variant: str, task: str, value: str
+) -> str:
+    some = [r for r in rows if (r["variant"], r["task"]) == (variant, task) and value in r]
+    if not some:
+        return ""
+    if variant == "whole":
+        return f"{statistics.mean(r[value] for r in some):.2f}"
+    changes = [r[value] - whole[task, r["seed"]][value] for r in some]
+    return f"{statistics.mean(changes):+.2f} ({min(changes):+.2f} to {max(changes):+.2f})"
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__.split("\n")[0])
+    parser.add_argument("--model")
+    parser.add_argument("--data")
+    parser.add_argument("--tasks", default="pos,ner,slots,sst2")
+    parser.add_argument("--seeds", default="0,1,2,3,4", help="their numbers")
+    parser.add_argument("--device", default="cpu")
+    parser.add_argument("--examples", type=int, default=4000)
+    parser.add_argument("--only", help="variants whose name contains this")
+    parser.add_argument("--json", type=Path)
+    parser.add_argument("--table", nargs="+", type=Path, help="print what earlier runs wrote")
+    arguments = parser.parse_args()
+    if arguments.table:
+        print(table([r for f in arguments.table for r in json.loads(f.read_text())["rows"]]))
+        return
+    start, rows = time.time(), list[dict[str, Any]]()
+    for name in arguments.tasks.split(","):
+        task = Task(name, arguments)
+        for seed in map(int, arguments.seeds.split(",")):
+            for row in rows_of(task, seed):
+                rows.append(row)
+                points = ", ".join(f"{k} {row[k]:.2f}" for k in ("score", "others") if k in row)
+                print(f"[{time.time() - start:6.1f}] {name} {seed} {row['variant']}: {points}")
+                if arguments.json:
+                    results = {"machine": torch_machine(arguments.device), "rows": rows}
+                    arguments.json.write_text(json.dumps(results, indent=1) + "\n")
+    print(table(rows))
+
+
+if __name__ == "__main__":
+    main()
