@@ -34,7 +34,7 @@ class Calibration:
     languages: list[str] = field(default_factory=list)
     text: Path | None = None  # plain text: to shrink with where there is no task; to distil with
     split: str = "train"
-    examples: int | None = None  # of the split; all of them for None
+    examples: int | None = None  # drawn from the split; None: all of them
     where: Mapping[str, Any] = field(default_factory=dict)  # `root` and `source` of load_data
     batch: int | None = None
     max_length: int = 256
@@ -73,11 +73,11 @@ class ShrunkSaved:
     metric: str | None  # the main metric of the task
     splits: dict[str, str]  # language -> split that was scored
     scores: dict[str, dict[str, float]]  # whole, cut, refitted, trained -> language -> metric
-    milliseconds: tuple[float, float]  # of one run on inputs of the report's shape: whole, small
+    milliseconds: tuple[float, float]  # whole, small: one run on inputs of the report's shape
     trained: str | None
-    bytes: int  # of the weights
+    bytes: int  # size of the weights
     dtype: str
-    facts: dict[str, Any]  # of the calibration data
+    facts: dict[str, Any]  # about the calibration data
 
     def to_dict(self) -> dict[str, Any]:
         facts = {name: value for name, value in vars(self).items() if name != "report"}

@@ -1,4 +1,4 @@
-"""Feed-forward neurons: masked equals pruned equals reloaded equals padded, with and without heads."""
+"""Feed-forward neurons: masked = pruned = reloaded = padded, with and without heads."""
 
 from __future__ import annotations
 

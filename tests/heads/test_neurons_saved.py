@@ -1,4 +1,4 @@
-"""Folders of models without some neurons: the record, the card, damaged and trained folders, ONNX."""
+"""Folders of models without some neurons: record, card, damaged and trained folders, ONNX."""
 
 from __future__ import annotations
 

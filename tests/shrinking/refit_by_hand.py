@@ -117,8 +117,8 @@ def refit_by_hand(family: str, ridge: float, target: str) -> Any:
             width = whole.config.hidden_size // whole.config.num_attention_heads
             keep[head * width : (head + 1) * width] = False
         fit = [
-            batch["attention_mask"].bool() & ~held[:, None]
-            for batch, held in zip(data, flags, strict=True)
+            batch["attention_mask"].bool() & ~held_out[:, None]
+            for batch, held_out in zip(data, flags, strict=True)
         ]
 
         def chosen(values: list[Tensor], fit: list[Tensor] = fit) -> Tensor:

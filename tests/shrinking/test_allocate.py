@@ -80,7 +80,7 @@ def test_thousands_of_units_are_nearly_as_cheap_as_fractions_of_units_would_be()
 
 
 def test_a_table_with_steps_is_used_at_its_steps():
-    """Latency often falls only at every few heads; numbers between them would cost and save nothing."""
+    """Latency often falls only at every few heads: numbers between them cost and save nothing."""
     curves = [curve(0, [1.0] * 8), curve(1, [1.5] * 8)]
     saving = {c.place: [float(n // 4) for n in range(9)] for c in curves}
     assert allocate(curves, saving, 1.0) == {curves[0].place: 4, curves[1].place: 0}

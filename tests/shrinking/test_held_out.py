@@ -28,18 +28,18 @@ def numbers(part: list[Any]) -> list[int]:
 
 def test_the_split_does_not_depend_on_the_batches() -> None:
     parts = [split_examples(batches(*sizes), 0.125) for sizes in ([40], [7, 3, 30], [1] * 40)]
-    fit, held = map(numbers, parts[0])
-    assert all(tuple(map(numbers, other)) == (fit, held) for other in parts[1:])
-    assert len(held) == 5
-    assert sorted(fit + held) == list(range(40))
-    gaps = {b - a for a, b in pairwise(held)}
+    fit, held_out = map(numbers, parts[0])
+    assert all(tuple(map(numbers, other)) == (fit, held_out) for other in parts[1:])
+    assert len(held_out) == 5
+    assert sorted(fit + held_out) == list(range(40))
+    gaps = {b - a for a, b in pairwise(held_out)}
     assert gaps == {8}  # spread over all of the data
 
 
 def test_a_few_examples() -> None:
-    fit, held = split_examples(batches(1, 1), 0.125)
-    assert (len(numbers(fit)), len(numbers(held))) == (1, 1)
-    assert held[0]["flag"] is True
+    fit, held_out = split_examples(batches(1, 1), 0.125)
+    assert (len(numbers(fit)), len(numbers(held_out))) == (1, 1)
+    assert held_out[0]["flag"] is True
     with pytest.raises(DataError, match="at least 2 examples, one of them to measure on, got 1"):
         split_examples(batches(1), 0.125)
 

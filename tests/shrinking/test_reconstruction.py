@@ -1,4 +1,4 @@
-"""The order of removal by reconstruction: against least squares, one by one, and with duplicates."""
+"""The order of removal by reconstruction: against least squares, in turn, with duplicates."""
 
 from __future__ import annotations
 

@@ -97,9 +97,9 @@ def test_half_of_the_heads_and_neurons(family: str) -> None:
     counts = (sum(p.numel() for p in m.parameters()) for m in (whole, model))
     assert report.sizes["parameters"] == tuple(counts)
     # the losses are those of the whole model, of the same model merely cut, and of the result
-    _, held = split_examples(data(family), 0.125)
+    _, held_out = split_examples(data(family), 0.125)
     cut = prune(copy.deepcopy(whole), report.choice.heads, neurons=report.choice.neurons)
-    by_hand = [mean_loss(m, held) for m in (whole, cut, model)]
+    by_hand = [mean_loss(m, held_out) for m in (whole, cut, model)]
     assert list(report.losses.values()) == pytest.approx(by_hand, abs=1e-9)
     assert list(report.losses) == ["whole", "cut", "refitted"]
     assert len(set(by_hand)) == 3

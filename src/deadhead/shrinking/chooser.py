@@ -33,7 +33,7 @@ class Evidence:
     loss: Loss | str | None
     seed: int
     progress: Progress
-    statistics: Any = None  # of one pass over the data: statistics.py; None for methods without
+    statistics: Any = None  # from one pass over the data: statistics.py; None if not used
 
     def of(self, kind: Kind) -> dict[Place, tuple[Unit, ...]]:
         """The places of a kind, with their units."""

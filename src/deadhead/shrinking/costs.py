@@ -33,9 +33,9 @@ SPARE = 2  # positions: RoBERTa numbers its tokens from 2
 class Costs:
     """The costs of the layers with each number of units left, and of the whole model."""
 
-    macs: Prices  # of one run on `shape`
+    macs: Prices  # for one run on `shape`
     parameters: Prices
-    model_parameters: int  # of all of the model, embeddings included
+    model_parameters: int  # in the whole model, embeddings included
     shape: Shape
 
     def of(self, prices: Prices, removed: Mapping[Place, int] | None = None) -> float:

@@ -33,7 +33,7 @@ def held_out_numbers(total: int, share: float) -> set[int]:
 
 
 def split_examples(batches: Sequence[Batch], share: float) -> tuple[list[Batch], list[Batch]]:
-    """The batches without every so many examples, and batches of these; at least one example.
+    """The batches without the held-out examples, and batches of these; at least one example.
 
     Which examples are held out depends on their order alone, not on the batches they are in.
     """

@@ -27,7 +27,7 @@ class Solution:
     """
 
     cut: Cut
-    name: str  # of the candidate
+    name: str  # that of the candidate
     weight: Tensor  # outputs x kept inputs
     bias: Tensor | None
     error_cut: float

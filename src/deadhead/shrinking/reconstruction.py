@@ -10,7 +10,7 @@ from __future__ import annotations
 import torch
 from torch import Tensor
 
-RIDGE = 1e-2  # of the mean diagonal of H
+RIDGE = 1e-2  # relative to the mean diagonal of H
 ROUNDS = 48  # in which the neurons of a layer leave
 CANDIDATES = 2  # in a round, for each neuron that leaves
 COMPACT = 0.75  # the share of columns left at which the others are dropped from memory

@@ -40,7 +40,7 @@ from .streams import Streams
 
 Target = Literal["residual", "output"]
 TARGETS: tuple[Target, ...] = ("residual", "output")
-HELD_OUT = 0.125  # of the examples
+HELD_OUT = 0.125  # share of the examples
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -35,8 +35,8 @@ from .shrunk import Layer, Shrunk, Speed
 from .solve import CANDIDATES
 from .target import Amount, check_compensation, kinds_of, read_targets
 
-CLOSE = 0.05  # of the time: a first prediction that misses by more is corrected once
-CANDIDATES_OF = {  # of a refit, for each compensation
+CLOSE = 0.05  # share of the time: a first prediction that misses by more is corrected once
+CANDIDATES_OF = {  # for each compensation, the candidates of a refit
     "none": (),
     "mean": ("mean",),
     "scales": ("scales",),
@@ -135,7 +135,7 @@ class _Work:
     costs: Costs = field(init=False)
     budgets: list[Budget] = field(init=False)
     table: Latency | None = None
-    # of what the table says that the choice of a method saves, what it saves
+    # method -> what its choice saves, divided by what the table predicts that it saves
     factors: dict[str, float] = field(default_factory=dict)
     losses: dict[str, float] = field(default_factory=dict)
     scores: dict[str, Any] = field(default_factory=dict)

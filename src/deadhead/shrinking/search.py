@@ -8,7 +8,7 @@ import numpy as np
 
 from deadhead.rankers.fisher import greedy
 
-SMALL = 1e-12  # of the largest cost of a unit: a smaller gain is rounding
+SMALL = 1e-12  # relative to the largest cost of a unit: a smaller gain is rounding
 
 
 def cheapest_set(matrix: np.ndarray, prices: np.ndarray, total: float) -> np.ndarray:

@@ -39,7 +39,7 @@ class Layer:
     before: int  # heads or neurons
     left: int
     candidate: str  # what compensates for the units that left
-    errors: tuple[float, float] | None  # of its output on held-out tokens: cut, compensated
+    errors: tuple[float, float] | None  # cut, compensated: its output on held-out tokens
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -53,8 +53,8 @@ class Shrunk:
     tried: Mapping[str, float]  # method -> this loss after its refit, if several were tried
     scores: Mapping[str, Any]  # what `score` gave for each of these, if there is one
     sizes: Mapping[str, tuple[int, int]]  # heads, neurons, parameters, macs: before, after
-    shape: tuple[int, int]  # of the inputs that MACs are counted for
-    seconds: Mapping[str, float]  # of each stage
+    shape: tuple[int, int]  # examples and tokens of the inputs that MACs are counted for
+    seconds: Mapping[str, float]  # for each stage
     speed: Speed | None  # for a target `speedup`
     layers: tuple[Layer, ...]
     examples: tuple[int, int]  # to choose and fit, and held out

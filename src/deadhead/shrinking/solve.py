@@ -20,7 +20,7 @@ from deadhead.errors import unknown_name
 NOTHING = "nothing"
 CANDIDATES = ("mean", "scales", "refit", "weighted")
 RIDGES = (1e-3, 1e-2, 0.1, 1.0)  # relative to the mean square of an input about its mean
-TIE = 1e-12  # of the squared target: a smaller gain is rounding
+TIE = 1e-12  # relative to the squared target: a smaller gain is rounding
 
 
 @dataclass(kw_only=True)

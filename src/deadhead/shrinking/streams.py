@@ -165,7 +165,7 @@ class _Layer:
     """A member of a list of modules that has sites inside."""
 
     module: nn.Module
-    prefix: str  # of the paths inside
+    prefix: str  # that the paths inside start with
     stack: str  # the path of the list
 
 
@@ -200,7 +200,7 @@ class _Watch(TorchFunctionMode):
 
     def see(self, module: nn.Module, args: tuple[Any, ...], output: Tensor) -> None:
         """The forward hook of the projection."""
-        self.calls.append(Call(args[0], output.clone()))  # the model may go on in place
+        self.calls.append(Call(args[0], output.clone()))  # the model may change it in place
         if self.follow:
             self._followed = [output]
         elif len(self.calls) == self.expected:
@@ -310,7 +310,7 @@ def _keep(
 
 
 def _copied(value: Any) -> Any:
-    """A copy of what a layer gave, since the model may go on in place."""
+    """A copy of what a layer gave, since the model may change it in place."""
     if isinstance(value, Tensor):
         return value.clone()
     if type(value) in (tuple, list):

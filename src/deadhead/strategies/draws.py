@@ -130,7 +130,8 @@ def refusal(place: str, n: int, possible: Sequence[int]) -> HeadError:
         return HeadError(message, f"remove {total} or fewer")
     under, over = max(p for p in possible if p < n), min(p for p in possible if p > n)
     return GroupError(
-        f"cannot remove exactly {n} heads from {place}: heads that share key and value go together.",
+        f"cannot remove exactly {n} heads from {place}: "
+        "heads that share key and value go together.",
         f"remove {under} or {over} of its {total} heads "
         f"({100 * under / total:g} or {100 * over / total:g} %), "
         f"which keeps {total - under} or {total - over}",

@@ -24,7 +24,7 @@ class Row:
     """One line of the coverage table."""
 
     model_type: str
-    status: str  # of its heads: pass, refused or n/a
+    status: str  # for its heads: pass, refused or n/a
     reason: str = ""
     mean_fill: str = ""  # pass, or why not, with the mean output of removed heads as a fill
     neurons: str = ""  # pass, or why not, for its neurons alone and together with its heads

@@ -28,11 +28,11 @@ from .state import State, throttled
 
 TARGETS = ("heads", "neurons", "macs", "parameters")  # no speed-up: it depends on the machine
 FUNCTION = ("on", "method", "compensation", "loss", "held_out", "seed")  # options of `shrink`
-DATA = ("split", "examples", "batch")  # of the calibration data
+DATA = ("split", "examples", "batch")  # about the calibration data
 WORDS = {"method": METHODS, "compensation": COMPENSATIONS, "loss": ("self",), "split": SPLIT_NAMES}
 EXAMPLE = "none, or a target and options such as {heads: 0.5, method: fisher}"
 EXAMPLES = 2000
-# Of the report; the seconds are in the costs.
+# What a record keeps from the report; the seconds are in the costs.
 RECORDED = ("choice", "loss", "losses", "tried", "sizes", "shape", "layers", "examples", "notes")
 
 
