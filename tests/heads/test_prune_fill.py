@@ -239,7 +239,7 @@ def test_a_folder_of_save_pretrained_and_its_card(tmp_path: Path) -> None:
     assert apart(answers(model), answers(load(tmp_path / "trainer").eval())) == 0
     save(model, tmp_path / "ours")
     card = (tmp_path / "ours" / "README.md").read_text(encoding="utf-8")
-    assert "replaced by their mean output" in card
+    assert "In place of removed heads, the bias of the output projection adds a constant" in card
     assert "(layers: decoder 1)" in card
     file = tmp_path / "ours" / "config.json"
     config = json.loads(file.read_text())

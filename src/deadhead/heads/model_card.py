@@ -109,18 +109,18 @@ def _neurons(layout: HeadLayout) -> str:
 
 
 def _fill(sites: list[Site]) -> str:
-    """Which layers still add the mean output of their removed heads or neurons."""
+    """Which layers add a constant for their removed heads or neurons: their mean, or by a refit."""
     layers: dict[str, dict[str, list[int]]] = {}
     for site in sites:
         if filled(site):
-            of_kind = layers.setdefault(site.kind.capitalize(), {})
+            of_kind = layers.setdefault(site.kind, {})
             of_kind.setdefault(site.block, []).append(site.layer)
     sentences = []
     for kind, blocks in layers.items():
         named = "; ".join(f"{block} {spans(numbers)}" for block, numbers in blocks.items())
         sentences.append(
-            f"{kind} were replaced by their mean output, which the bias of the output projection "
-            f"adds (layers: {named})."
+            f"In place of removed {kind}, the bias of the output projection adds a constant: their "
+            f"mean output, or the result of a refit (layers: {named})."
         )
     return " ".join(sentences)
 

@@ -83,7 +83,8 @@ def shrink(
             (the best of several candidates, by held-out tokens), only "scales" of units, only the
             "mean" of what left, or "none".
         loss: as for `rank`: "self", where there are no labels, or a function.
-        held_out: the share of the examples that losses are measured on and nothing else.
+        held_out: the share of the examples that losses are measured on. Nothing is fitted to them;
+            "auto" compares its methods on them, so its loss is slightly optimistic.
         score: called with the model when it is whole, cut and refitted; the results are in the
             report.
 
