@@ -14,7 +14,7 @@ from deadhead.errors import DeadheadError, UnknownName
 from deadhead.measures import MEASURES, Measure, measure
 from deadhead.rankers import METHOD, RANKERS, Ranker, ranker
 from deadhead.registry import Registry
-from deadhead.shrinking import AUTO, CHOOSERS, METHODS, Chooser
+from deadhead.shrinking import AUTO, CHOOSERS, Chooser, method_names
 from deadhead.strategies import STRATEGIES, Strategy
 from deadhead.studies import load
 
@@ -80,7 +80,8 @@ def test_measures_agree_in_python_and_recipes() -> None:
 
 
 def test_methods_of_choosing_state_their_facts() -> None:
-    assert ("auto", *CHOOSERS) == METHODS
+    assert method_names() == ("auto", *CHOOSERS)
+    assert ", ".join(method_names()) in help_of("shrink")
     for name, kind in CHOOSERS.items():
         assert issubclass(kind, Chooser)
         assert kind.__name__.lower() == name.replace("_", "")

@@ -134,6 +134,7 @@ def inside_the_package(shared: Path, page: Path) -> dict[str, Any]:
     import deadhead.rankers
     import deadhead.report.figures
     import deadhead.report.tables
+    import deadhead.shrinking
     import deadhead.strategies
     import deadhead.studies.steps
 
@@ -144,6 +145,7 @@ def inside_the_package(shared: Path, page: Path) -> dict[str, Any]:
         deadhead.rankers,
         deadhead.report.figures,
         deadhead.report.tables,
+        deadhead.shrinking,
         deadhead.strategies,
         deadhead.studies.steps,
     )

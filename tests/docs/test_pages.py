@@ -24,7 +24,7 @@ def shared(tmp_path_factory: pytest.TempPathFactory) -> Path:
 @pytest.fixture
 def as_it_was() -> Iterator[None]:
     """The tables of the package, which a page on how to add to them adds to, are put back."""
-    from deadhead import cli, measures, papers, rankers, strategies
+    from deadhead import cli, measures, papers, rankers, shrinking, strategies
     from deadhead.heads import names as part_names
     from deadhead.report import figures
     from deadhead.report import tables as report_tables
@@ -33,12 +33,13 @@ def as_it_was() -> Iterator[None]:
     from deadhead.studies.steps import data, models, training
     from deadhead.tasks import METRICS, TASKS
 
-    rooms = (cli, figures, measures, papers, rankers, report_tables, steps, strategies)
+    rooms = (cli, figures, measures, papers, rankers, report_tables, shrinking, steps, strategies)
     triples, paths = part_names.TRIPLES, [(room, [*room.__path__]) for room in rooms]
     tables = [
         (table, dict(table))
         for table in (
             rankers.RANKERS,
+            shrinking.CHOOSERS,
             strategies.STRATEGIES,
             measures.MEASURES,
             STEPS,

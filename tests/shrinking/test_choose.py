@@ -15,12 +15,20 @@ from deadhead.heads.prune import prune
 from deadhead.heads.verify.tiny import tiny
 from deadhead.layout import Head
 from deadhead.rankers import rank
-from deadhead.shrinking import CHOOSERS, METHODS, Budget, check_method, choose, removal, units_of
+from deadhead.shrinking import (
+    CHOOSERS,
+    Budget,
+    check_method,
+    choose,
+    method_names,
+    removal,
+    units_of,
+)
 from deadhead.shrinking.choose import choose_by_each
 from deadhead.shrinking.chooser import Evidence
 from deadhead.shrinking.methods import Fisher, FisherTokens, Kwon, Reconstruction
 
-BOTH = tuple(name for name in METHODS if name not in ("gradient", "taylor"))
+BOTH = tuple(name for name in method_names() if name not in ("gradient", "taylor"))
 DATA = tuple(name for name in CHOOSERS if name != "random")
 
 

@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from deadhead.layout import Head
-from deadhead.shrinking import METHODS
+from deadhead.shrinking import CHOOSERS
 from deadhead.studies import load, plan, read, run
 from deadhead.studies.recipe.yaml import RecipeError
 from deadhead.studies.store.records import Record
@@ -88,7 +88,7 @@ def test_mistakes_are_found_before_anything_runs(value: str, message: str) -> No
         load("shrink", [*SMALL, f"shrink={value}"])
 
 
-@pytest.mark.parametrize("method", [name for name in METHODS if name not in ("auto",)])
+@pytest.mark.parametrize("method", [*CHOOSERS])
 def test_every_method_can_be_in_a_recipe(method: str) -> None:
     (trial,) = load("shrink", [*SMALL, f"shrink={{heads: 0.5, method: {method}}}"]).trials
     assert trial.get("shrink") == {"heads": 0.5, "method": method}

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 from typer import BadParameter, Option
 
-from deadhead.shrinking import COMPENSATIONS, METHODS, read_targets
+from deadhead.shrinking import COMPENSATIONS, method_names, read_targets
 
 from . import _options as opt
 from ._outputs import check_folder
@@ -59,7 +59,7 @@ def shrink(
             help="Inputs for --macs, --speedup and the times; by default 32x128.",
         ),
     ] = None,
-    method: Annotated[str, Option(help=f"How to choose: {', '.join(METHODS)}.")] = "auto",
+    method: Annotated[str, Option(help=f"How to choose: {', '.join(method_names())}.")] = "auto",
     compensation: Annotated[
         str, Option(help=f"What the rest makes up for: {', '.join(COMPENSATIONS)}.")
     ] = "refit",

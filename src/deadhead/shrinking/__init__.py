@@ -10,7 +10,7 @@ from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
 from .allocate import Budget, Curve, Place, allocate, removal, units_of
-from .choose import AUTO, CHOOSERS, METHODS, Choice, check_method, choose
+from .choose import AUTO, CHOOSERS, Choice, check_method, choose, method_names
 from .chooser import Chooser
 from .shrunk import Shrunk
 from .target import COMPENSATIONS, TARGETS, check_compensation, kinds_of, read_targets
@@ -21,12 +21,13 @@ if TYPE_CHECKING:
 
 _MODULE_OF = {"RefitReport": "refitting", "refit": "refitting", "shrink": "run"}
 
-__all__ = ["AUTO", "CHOOSERS", "COMPENSATIONS", "METHODS", "TARGETS", "Budget", "Choice", "Chooser"]
+__all__ = ["AUTO", "CHOOSERS", "COMPENSATIONS", "TARGETS", "Budget", "Choice", "Chooser"]
 __all__ += ["Curve", "Place", "RefitReport", "Shrunk", "allocate", "check_compensation"]
 __all__ += [
     "check_method",
     "choose",
     "kinds_of",
+    "method_names",
     "read_targets",
     "refit",
     "removal",

@@ -42,7 +42,6 @@ CHOOSERS: Registry[type[Chooser]] = Registry(
 # What "auto" tries. After a refit, the first is best on taggers and language models, the second on
 # some classifiers, so `shrink` tries both; `choose` alone uses the first.
 AUTO = ("reconstruction", "fisher")
-METHODS = ("auto", *CHOOSERS)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -59,6 +58,11 @@ class Choice:
     neurons: dict[tuple[str, int], tuple[int, ...]]
     predicted: float | None
     method: dict[Kind, str]
+
+
+def method_names() -> tuple[str, ...]:
+    """What `method` accepts: "auto" and the names of CHOOSERS."""
+    return "auto", *CHOOSERS
 
 
 def check_method(method: str, kinds: Iterable[Kind], loss: Loss | str | None = None) -> bool:
@@ -195,8 +199,8 @@ def _statistics(
 
 def _choosers(method: str, kinds: Iterable[Kind]) -> dict[Kind, Chooser]:
     """The method of each kind."""
-    if method not in METHODS:
-        raise unknown_name("method of choosing", method, METHODS)
+    if method not in method_names():
+        raise unknown_name("method of choosing", method, method_names())
     name = AUTO[0] if method == "auto" else method
     kinds = [*kinds]
     for kind in kinds:

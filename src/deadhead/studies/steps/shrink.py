@@ -8,7 +8,7 @@ from itertools import product
 from typing import Any
 
 from deadhead.errors import DeadheadError, unknown_name
-from deadhead.shrinking import COMPENSATIONS, METHODS, check_method, kinds_of, read_targets
+from deadhead.shrinking import COMPENSATIONS, check_method, kinds_of, method_names, read_targets
 from deadhead.studies.fields import (
     SEED,
     SOURCE,
@@ -29,7 +29,7 @@ from .state import State, throttled
 TARGETS = ("heads", "neurons", "macs", "parameters")  # no speed-up: it depends on the machine
 FUNCTION = ("on", "method", "compensation", "loss", "held_out", "seed")  # options of `shrink`
 DATA = ("split", "examples", "batch")  # about the calibration data
-WORDS = {"method": METHODS, "compensation": COMPENSATIONS, "loss": ("self",), "split": SPLIT_NAMES}
+WORDS = {"compensation": COMPENSATIONS, "loss": ("self",), "split": SPLIT_NAMES}
 EXAMPLE = "none, or a target and options such as {heads: 0.5, method: fisher}"
 EXAMPLES = 2000
 # What a record keeps from the report; the seconds are in the costs.
@@ -48,7 +48,7 @@ def _check(value: Any) -> Iterator[Problem]:
         return
     yield from unknown(value, (*TARGETS, *FUNCTION, *DATA), (), "option of shrink")
     wrong = False
-    for name, words in WORDS.items():
+    for name, words in {"method": method_names(), **WORDS}.items():
         if name in value and not among(value[name], words):
             wrong = True
             yield (name,), unknown_name(name, value[name], words).message
