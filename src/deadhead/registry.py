@@ -1,4 +1,4 @@
-"""Tables of parts that can be extended by one file and one line: rankers, strategies, measures, ..."""
+"""Tables of parts that one file and one line extend: rankers, strategies, measures and more."""
 
 from __future__ import annotations
 

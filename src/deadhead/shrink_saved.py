@@ -118,8 +118,7 @@ def shrink_saved(
     scores = dict(report.scores)
     if then is not None:
         _train(model, whole, tokenizer, batches, data, then, settings or Settings(epochs=1))
-        if score is not None:
-            scores[TRAINED[then]] = score(model)
+        scores |= {} if score is None else {TRAINED[then]: score(model)}
     times = _times(whole, model, batches, report)
     _set_precision(model, stored)
     fetch(name)
