@@ -104,7 +104,7 @@ def test_then_finetuned(tagger: Path, tmp_path: Path, run_command: RunCommand) -
     ("words", "message"),
     [
         ((*DATA,), "expected a target, got none"),
-        ((*DATA, "--heads", "most"), "`heads` expects a share or a number"),
+        ((*DATA, "--heads", "most"), "`heads` expects a share of the heads"),
         ((*DATA, "--heads", "50%", "--macs", "50%"), "got heads and macs"),
         ((*DATA, "--heads", "50%", "--on", "32"), "expects examples x tokens"),
         ((*DATA, "--heads", "50%", "--method", "luck"), "no method of choosing 'luck'"),

@@ -132,6 +132,27 @@ def test_a_share_of_the_macs_remains(family: str, share: float) -> None:
     assert counted.of(counted.macs) == after
 
 
+@pytest.mark.parametrize("method", ["auto", "reconstruction", "fisher", "kwon", "flap", "random"])
+def test_a_head_stays_where_neurons_could_take_its_place(method: str) -> None:
+    model = build()
+    with torch.no_grad():  # heads hardly matter, so the cheapest choice has none
+        for site in find_every_site(model, "heads"):
+            if site.kind == "heads":
+                site.out.weight.mul_(1e-3)  # type: ignore[union-attr, operator]
+    report = shrink(model, data(), macs=0.2, method=method, compensation="none", **QUIET)
+    before, after = report.sizes["macs"]
+    assert after <= 0.2 * before
+    assert report.sizes["heads"][1] >= 1
+    assert report.sizes["neurons"][1] > 0
+
+
+def test_at_most_all_groups_of_heads_but_one_leave() -> None:
+    report = shrink(build("llama"), data("llama"), heads=6, **QUIET)
+    assert report.sizes["heads"] == (8, 2)
+    with pytest.raises(DeadheadError, match="at most 6 heads, got 7"):
+        shrink(build("llama"), data("llama"), heads=7, **QUIET)
+
+
 def test_a_share_of_the_parameters_remains() -> None:
     model = build()
     before = sum(p.numel() for p in model.parameters())
@@ -227,7 +248,8 @@ REFUSED: list[tuple[str, Any, dict[str, Any], Callable[[Any], None]]] = [
     ("expected a target", data(), {}, _untouched),
     ("no labels", UNLABELLED, {"heads": 0.5}, _untouched),
     ("expects at least .* tokens", FEW, {"heads": 0.5, "method": "random"}, _untouched),
-    ("at least 2 examples", FEW[:1], {"heads": 0.5}, _untouched),
+    ("at least 3 examples", FEW[:2], {"heads": 0.5}, _untouched),
+    ('"self" or a function, got 3', data(), {"heads": 4, "loss": 3}, _untouched),
     ("`macs` expects at least 0.0", data(), {"macs": 1e-9}, _untouched),
     ("`parameters` expects at least 0.3", data(), {"parameters": 0.01}, _untouched),
     ("at most 7 heads, got 8", data(), {"heads": 8}, _untouched),

@@ -56,6 +56,7 @@ def test_what_is_no_amount(name: str, value: Any) -> None:
     with pytest.raises(DeadheadError, match=f"`{name}` expects .*, got ") as caught:
         read_targets({name: value})
     assert f"{name}=" in str(caught.value.hint)
+    assert f"--{name} " in str(caught.value.hint)
 
 
 def test_one_target_or_heads_and_neurons() -> None:
@@ -67,9 +68,9 @@ def test_one_target_or_heads_and_neurons() -> None:
 
 
 def test_counts_of_shares() -> None:
-    assert count_of("heads", Fraction(3, 4), 144) == 108
-    assert count_of("heads", 12, 144) == 12
+    assert count_of("heads", Fraction(3, 4), 144, 143) == 108
+    assert count_of("heads", 12, 144, 143) == 12
     with pytest.raises(DeadheadError, match="at most 143 heads, got 144"):
-        count_of("heads", 144, 144)
+        count_of("heads", 144, 144, 143)
     with pytest.raises(DeadheadError, match=r"to remove something, got 0\.01 of 8 heads"):
-        count_of("heads", Fraction(1, 100), 8)
+        count_of("heads", Fraction(1, 100), 8, 7)

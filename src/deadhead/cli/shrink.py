@@ -71,7 +71,7 @@ def shrink(
         ),
     ] = None,
     examples: Annotated[
-        int, Option(metavar="N", min=2, help="Random examples to choose and refit with.")
+        int, Option(metavar="N", min=3, help="Random examples to choose and refit with.")
     ] = 2000,
     split: Annotated[str, Option(help="The split they are from: train, dev or test.")] = "train",
     then_finetune: Annotated[

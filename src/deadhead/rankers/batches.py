@@ -22,7 +22,7 @@ def check_batches(
     model: nn.Module, batches: Iterable[Mapping[str, Tensor]], *, labels: bool = True
 ) -> Sequence[Mapping[str, Tensor]]:
     """The batches as a list, padded on the right; `labels`: whether the method needs them."""
-    hint = "write rank(model, [batch])"
+    hint = "put the batch in a list: [batch]"
     if isinstance(batches, Mapping):
         raise DataError("expected a list of batches, got one batch.", hint)
     if not isinstance(batches, Iterable):
@@ -52,7 +52,7 @@ def _check_labels(number: int, batch: Mapping[str, Tensor]) -> None:
     labels = batch.get("labels")
     if labels is None:
         other = next((name for name in OTHER_LABELS if name in batch), None)
-        hint = "add a tensor 'labels' to every batch, or rank by " + LABEL_FREE
+        hint = "add a tensor 'labels' to every batch, or use " + LABEL_FREE
         if other == "label":
             hint = "rename 'label' to 'labels'"
         names = f"{', '.join(batch)}." + (f" ({other!r} is not read.)" if other else "")

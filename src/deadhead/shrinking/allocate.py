@@ -59,11 +59,20 @@ class Budget:
     whole: float
     name: str
 
+    @property
+    def most(self) -> float:
+        """What all of these places save at most."""
+        return sum(max(table, default=0.0) for table in self.saving.values())
+
+    @property
+    def is_possible(self) -> bool:
+        """Whether some choice saves enough."""
+        return self.total <= self.most + ROUNDING * max(1.0, abs(self.most))
+
     def check(self) -> None:
         """Raise an error unless some choice saves enough."""
-        most = sum(max(table, default=0.0) for table in self.saving.values())
-        if self.total > most + ROUNDING * max(1.0, abs(most)):
-            least = self.whole - most
+        if not self.is_possible:
+            least = self.whole - self.most
             raise DeadheadError(
                 f"expected a budget of at least {least:g} of {self.whole:g} {self.name}, "
                 f"got {self.whole - self.total:g}.",

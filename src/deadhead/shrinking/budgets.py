@@ -24,8 +24,9 @@ def budgets_for(
     budgets = []
     for name, amount in targets.items():
         if name in KINDS:
-            total = int(removal(layout, name, 0).whole)
-            budgets.append(removal(layout, name, count_of(name, amount, total)))
+            every = removal(layout, name, 0)
+            count = count_of(name, amount, int(every.whole), int(most(every)))
+            budgets.append(removal(layout, name, count))
             continue
         share = float(1 / amount if name == "speedup" else amount)
         prices, whole = _prices(name, costs, table)
@@ -53,11 +54,18 @@ def check_reach(name: str, amount: Amount, least: float, shape: Shape) -> None:
     """Raise an error if the target cannot be met; least: the smallest share that can remain."""
     if name == "speedup" and amount * least > 1:
         examples, tokens = shape
+        if least >= 1:
+            raise DeadheadError(
+                f"this model runs no faster on inputs of {examples} x {tokens} without any of its "
+                f"heads and neurons, got speedup={float(amount):g}.",
+                f"give larger inputs, where layers take more of the time: "
+                f"on=({examples}, {4 * tokens}) or --on {examples}x{4 * tokens}",
+            )
         raise DeadheadError(
             f"`speedup` expects at most about {1 / least:.2f} for this model on inputs of "
             f"{examples} x {tokens}, got {float(amount):g}.",
             "give a smaller number, or larger inputs, where layers take more of the time: "
-            f"on=({examples}, {4 * tokens})",
+            f"on=({examples}, {4 * tokens}) or --on {examples}x{4 * tokens}",
         )
     if name != "speedup" and amount < least:
         raise DeadheadError(
@@ -71,4 +79,4 @@ def most(budget: Budget) -> float:
     """The most that can be saved while one head, or group of heads, is left in the model."""
     heads = [table for place, table in budget.saving.items() if place[0] == "heads"]
     spared = min((table[-1] - table[-2] for table in heads), default=0.0)
-    return sum(max(table) for table in budget.saving.values()) - spared
+    return budget.most - spared

@@ -70,6 +70,9 @@ def check_method(method: str, kinds: Iterable[Kind], loss: Loss | str | None = N
     choosers = _choosers(method, kinds)
     if isinstance(loss, str) and loss != "self":
         raise unknown_name("loss", loss, ("self",))
+    if loss is not None and loss != "self" and not callable(loss):
+        hint = 'give loss="self", or a function of (outputs, batch)'
+        raise DeadheadError(f'`loss` expects "self" or a function, got {loss!r}.', hint)
     return loss is None and any(c.reads == "labels or a loss" for c in choosers.values())
 
 
@@ -129,6 +132,7 @@ def choose_by_each(
     refuse_resampling(model)
     sites, units = _sites_and_units(model, kinds)
     _check_places(budgets, units)
+    has_others = any(place[0] == "heads" and place not in places for place in units)
     reads_data = any(chooser.reads != "nothing" for chooser in users)
     with reported(progress, "choose") as count, frozen(model, seed):
         evidence = Evidence(
@@ -148,11 +152,11 @@ def choose_by_each(
                 for kind, chooser in choosers.items()
                 for curve in chooser.curves(evidence, kind)
             }
-            choice = _chosen(choosers, evidence, curves, budgets)
+            choice = _chosen(choosers, evidence, curves, budgets, has_others)
             better = None if adjust is None else adjust(choice)
             if better is not None:
                 _check_places(better, units)
-                choice = _chosen(choosers, evidence, curves, better)
+                choice = _chosen(choosers, evidence, curves, better, has_others)
             choices.append(choice)
         return choices
 
@@ -244,19 +248,16 @@ def _chosen(
     evidence: Evidence,
     curves: Mapping[Place, Curve],
     budgets: Sequence[Budget],
+    has_others: bool,
 ) -> Choice:
-    removed: dict[Place, tuple[Unit, ...]] = {}
-    predicted = 0.0
-    for budget in budgets:
-        own = [curves[place] for place in budget.saving]
-        by_rise = all(choosers[curve.kind].predicts for curve in own)
-        counts = (allocate if by_rise else in_order_of_cost)(own, budget.saving, budget.total)
-        for kind, chooser in choosers.items():
-            some = {c.place: c.units[: counts[c.place]] for c in own if c.kind == kind}
-            cost = sum(([0.0, *c.costs][counts[c.place]] for c in own if c.kind == kind), 0.0)
-            better, better_cost = chooser.improved(evidence, some, budget)
-            removed |= better
-            predicted += cost if better_cost is None else better_cost
+    """The choice of a method. has_others: the model has heads that no budget names."""
+    removed, predicted = _removed(choosers, evidence, curves, budgets)
+    if not has_others and _is_every_head(evidence, removed):  # `prune` refuses that
+        results = [
+            _removed(choosers, evidence, curves, budgets, spared=place)
+            for place in _places_to_spare(evidence, budgets)
+        ]
+        removed, predicted = min(results, key=lambda result: result[1])
     neurons = {
         (block, layer): tuple(sorted(number for unit in units for number in unit))
         for (kind, block, layer), units in removed.items()
@@ -275,6 +276,58 @@ def _chosen(
         predicted=predicted if all(c.predicts for c in choosers.values()) else None,
         method={kind: _name(chooser) for kind, chooser in choosers.items()},
     )
+
+
+def _removed(
+    choosers: Mapping[Kind, Chooser],
+    evidence: Evidence,
+    curves: Mapping[Place, Curve],
+    budgets: Sequence[Budget],
+    spared: Place | None = None,
+) -> tuple[dict[Place, tuple[Unit, ...]], float]:
+    """The units to remove, and what that costs. spared: a place that keeps at least one unit."""
+    removed: dict[Place, tuple[Unit, ...]] = {}
+    total = 0.0
+    for budget in budgets:
+        own = [_without_last(curves[p]) if p == spared else curves[p] for p in budget.saving]
+        saving = {c.place: budget.saving[c.place][: len(c.units) + 1] for c in own}
+        by_rise = all(choosers[curve.kind].predicts for curve in own)
+        counts = (allocate if by_rise else in_order_of_cost)(own, saving, budget.total)
+        for kind, chooser in choosers.items():
+            some = {c.place: c.units[: counts[c.place]] for c in own if c.kind == kind}
+            cost = sum(([0.0, *c.costs][counts[c.place]] for c in own if c.kind == kind), 0.0)
+            better, better_cost = chooser.improved(evidence, some, budget)
+            if _is_every_head(evidence, better) and not _is_every_head(evidence, some):
+                better, better_cost = some, None
+            removed |= better
+            total += cost if better_cost is None else better_cost
+    return removed, total
+
+
+def _is_every_head(evidence: Evidence, removed: Mapping[Place, tuple[Unit, ...]]) -> bool:
+    heads = evidence.of("heads")
+    return bool(heads) and all(len(removed.get(p, ())) == len(heads[p]) for p in heads)
+
+
+def _places_to_spare(evidence: Evidence, budgets: Sequence[Budget]) -> list[Place]:
+    """The layers that can keep one head, or group of heads, while the budgets are met."""
+    places = [
+        place
+        for place in evidence.of("heads")
+        for budget in budgets
+        if place in budget.saving
+        and replace(budget, saving={**budget.saving, place: budget.saving[place][:-1]}).is_possible
+    ]
+    if not places:
+        raise DeadheadError(
+            "the budget can only be met without any head, which no model can be.",
+            "leave more: at least one head, or group of heads, must stay",
+        )
+    return places
+
+
+def _without_last(curve: Curve) -> Curve:
+    return replace(curve, units=curve.units[:-1], costs=curve.costs[:-1])
 
 
 def _name(chooser: Chooser) -> str:

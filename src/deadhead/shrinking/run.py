@@ -11,7 +11,7 @@ from typing import Any
 
 from torch import Tensor, nn
 
-from deadhead.errors import UnsupportedModel
+from deadhead.errors import DataError, UnsupportedModel
 from deadhead.heads.discover import find_every_site, layout_of
 from deadhead.heads.gates import gated
 from deadhead.heads.hooks import is_gated
@@ -170,6 +170,7 @@ class _Work:
         with self.stage("count"), frozen(self.model, self.seed):
             checked = check_batches(self.model, batches, labels=needs_labels)
             self.layout = layout_of(self.sites)
+            _check_number(sum(map(examples_of, checked)))
             self.fit, self.held_out = split_examples(checked, held_out)
             self.costs = costs(self.model, self.sites, checked[0], shape)
             if self.loss is None and not all("labels" in batch for batch in self.held_out):
@@ -347,6 +348,15 @@ class _Work:
                 )
             )
         return tuple(rows)
+
+
+def _check_number(examples: int) -> None:
+    if examples < 3:
+        raise DataError(
+            "expected at least 3 examples, one to fit, one that judges the fit and one to measure "
+            f"on, got {examples}.",
+            "give more data; some hundreds of examples are a good start",
+        )
 
 
 def _neurons(layout: HeadLayout) -> int:

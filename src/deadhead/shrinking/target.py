@@ -22,12 +22,13 @@ EXAMPLES = {
     "parameters": "0.7 or 70%",
     "speedup": "1.5",
 }
+TYPED = {"heads": "50%", "neurons": "50%", "macs": "50%", "parameters": "70%", "speedup": "1.5"}
 MEANING = {
-    "heads": "a share or a number of heads to remove",
-    "neurons": "a share or a number of neurons to remove",
+    "heads": "a share of the heads between 0 and 1, or a whole number of them, to remove",
+    "neurons": "a share of the neurons between 0 and 1, or a whole number of them, to remove",
     "macs": "the share of the multiply-accumulates that remains, between 0 and 1",
     "parameters": "the share of the parameters that remains, between 0 and 1",
-    "speedup": "a number above 1",
+    "speedup": "a number between 1 and 1000",
 }
 
 Amount = int | Fraction  # a whole number counts heads or neurons; a fraction is a share
@@ -38,11 +39,13 @@ def read_targets(values: Mapping[str, Any]) -> dict[str, Amount]:
     targets = {name: _read(name, value) for name, value in values.items() if value is not None}
     examples = ", ".join(f"{name}={EXAMPLES[name].split()[0].strip(',')}" for name in TARGETS)
     if not targets:
-        raise DeadheadError("expected a target, got none.", f"give one of {examples}")
+        typed = ", ".join(f"--{name} {TYPED[name]}" for name in TARGETS)
+        hint = f"give one of {examples}; on the command line one of {typed}"
+        raise DeadheadError("expected a target, got none.", hint)
     if len(targets) > 1 and set(targets) != {"heads", "neurons"}:
         raise DeadheadError(
             f"expected one target, or heads and neurons together, got {' and '.join(targets)}.",
-            f"leave all but one out of {examples}",
+            "leave all but one out",
         )
     return targets
 
@@ -57,12 +60,13 @@ def check_compensation(name: object) -> None:
         raise unknown_name("compensation", name, COMPENSATIONS)
 
 
-def count_of(name: str, amount: Amount, total: int) -> int:
-    """How many of `total` heads or neurons an amount removes."""
+def count_of(name: str, amount: Amount, total: int, most: int) -> int:
+    """How many of `total` heads or neurons an amount removes; most: how many may leave."""
     number = amount if isinstance(amount, int) else count_of_share(100 * amount, total)
-    most = total - (name == "heads")  # a model without any head is refused
     if number > most:
         hint = f"the model has {total:,}; give a smaller number, or a share such as 0.5"
+        if most < total:
+            hint += " (one head, with those that share its keys and values, must stay)"
         raise DeadheadError(f"`{name}` expects at most {most:,} {name}, got {number:,}.", hint)
     if not number:
         hint = f"give a larger share, or a number such as {name}=1"
@@ -92,5 +96,5 @@ def _read(name: str, value: Any) -> Amount:
 
 
 def _wrong(name: str, value: object) -> DeadheadError:
-    hint = f"for instance {name}={EXAMPLES[name]}"
+    hint = f"for instance {name}={EXAMPLES[name]}; on the command line --{name} {TYPED[name]}"
     return DeadheadError(f"`{name}` expects {MEANING[name]}, got {value!r}.", hint)
