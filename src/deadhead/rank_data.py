@@ -61,7 +61,7 @@ def rank_batches(
     try:
         labels = labels_for(model, data)
     except DataError as problem:
-        hint = f"{problem.hint}; or rank it without labels: --loss self"
+        hint = f"{problem.hint}; or go without labels: --loss self"
         raise DataError(problem.message, hint) from None
     encoded = encode(data, tokenizer, max_length=max_length, labels=labels)
     if size is None and model.device.type == "cuda" and not in_file_order:

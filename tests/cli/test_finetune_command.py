@@ -192,7 +192,7 @@ def test_the_precision_of_the_source_is_kept(reviews: Path, tmp_path: Path) -> N
 def test_max_examples_of_each_set(reviews: Path, tmp_path: Path) -> None:
     printed = json.loads(learn(reviews, tmp_path / "out", "--max-examples", 5, "--json").stdout)
     assert (printed["examples"], printed["dev"]) == (5, {"en": 5})
-    assert "rows left out by --max-examples: 7" in printed["notes"]
+    assert "rows left out at random: 7" in printed["notes"]
 
 
 def test_the_best_weights_are_those_of_the_best_epoch(reviews: Path, tmp_path: Path) -> None:

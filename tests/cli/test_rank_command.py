@@ -189,7 +189,7 @@ def test_same_question_same_answer_and_another_seed_other_sentences(place, tmp_p
     a, b, c = (Ranking.load(tmp_path / f"{name}.json") for name in "abc")
     assert a == b
     assert a.data["fingerprint"] != c.data["fingerprint"]
-    assert a.data["notes"] == {"rows left out by --max-examples": 8}
+    assert a.data["notes"] == {"rows left out at random": 8}
 
 
 def test_compare(place, tmp_path):

@@ -77,7 +77,7 @@ def test_the_texts_of_a_task(embedder: Path, tmp_path: Path) -> None:
         "de",
         6,
     )
-    assert printed["data"]["notes"]["rows left out by --max-examples"] > 0
+    assert printed["data"]["notes"]["rows left out at random"] > 0
     assert (
         ranked(embedder, tmp_path / "e.json", *arguments, "--method", "confidence")["data"][
             "examples"

@@ -52,6 +52,8 @@ def test_a_smaller_tagger(tagger: Path, tmp_path: Path, run_command: RunCommand)
     facts = json.loads(done.out)
     assert facts["sizes"]["heads"] == [40, 20]
     assert facts["sizes"]["neurons"] == [1920, 1440]
+    assert facts["model"] == str(tagger)
+    assert (facts["options"]["heads"], facts["options"]["method"]) == ("50%", "auto")
     assert facts["shape"] == [2, 16]
     assert facts["dtype"] == "bfloat16"  # as its source
     assert (facts["metric"], facts["splits"]) == ("micro_f1", {"en": "dev"})

@@ -156,7 +156,9 @@ def shrink(
         form=form,
     )
     if as_json:
-        typer.echo(json.dumps({"out": str(out), "form": form, **result.to_dict()}, indent=1))
+        used = {name: value for name, value in options.items() if value is not None}
+        facts = {"model": model, "out": str(out), "form": form, "options": used}
+        typer.echo(json.dumps({**facts, **result.to_dict()}, indent=1))
     else:
         _print(result, out)
 

@@ -146,7 +146,7 @@ def draw_examples(data: Dataset, most: int | None, seed: int = 0) -> Dataset:
     if most < 1:
         raise DataError(f"expected a number of examples from 1, got {most}.", "for instance 100")
     order = shuffled(len(data), f"rank/{seed}")
-    return _pick(data, order[:most], "rows left out by --max-examples")
+    return _pick(data, order[:most], "rows left out at random")
 
 
 def shuffled(size: int, seed: str) -> list[int]:
