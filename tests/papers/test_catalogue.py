@@ -18,7 +18,7 @@ from deadhead.errors import DataError, UnknownName
 from deadhead.studies import built_in, load
 
 HOME = Path(papers.__file__).parent
-OWN = {"demo", "smoke"}  # recipes of no paper
+OWN = {"demo", "shrink", "smoke"}  # recipes of no paper
 
 
 def test_every_list_of_papers_agrees() -> None:
