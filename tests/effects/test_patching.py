@@ -16,7 +16,8 @@ from deadhead.forward import forward
 from deadhead.heads import captured, discover, gated, prune
 from deadhead.heads.discover import find_sites
 from deadhead.heads.hooks import attach
-from deadhead.heads.verify.tiny import batch_for, tiny
+from deadhead.heads.verify.inputs import batch_for
+from deadhead.heads.verify.tiny import tiny
 from deadhead.layout import Head
 from deadhead.options import OptionError
 

@@ -14,7 +14,8 @@ from tiny_models import answers, apart, build, hooks
 
 from deadhead import check_ablation, gated, head_means, prune
 from deadhead.errors import DeadheadError, HeadError
-from deadhead.heads.verify.tiny import batch_for, tiny
+from deadhead.heads.verify.inputs import batch_for
+from deadhead.heads.verify.tiny import tiny
 from deadhead.layout import Head
 
 FAMILIES = ["gpt2", "llama", "bert"]

@@ -17,8 +17,9 @@ from deadhead.heads.means import HeadMeans, head_means
 from deadhead.heads.parts import Part
 from deadhead.heads.sites import Site
 from deadhead.heads.verify.coverage import measure, measure_heads, model_types
+from deadhead.heads.verify.inputs import batch_for, prompt_for
 from deadhead.heads.verify.proof import Proof, prove, sample
-from deadhead.heads.verify.tiny import batch_for, prompt_for, tiny
+from deadhead.heads.verify.tiny import tiny
 from deadhead.hub import quiet
 
 PROMISED = """

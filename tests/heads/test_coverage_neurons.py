@@ -16,9 +16,9 @@ from deadhead.heads.means import HeadMeans, head_means
 from deadhead.heads.parts import Part
 from deadhead.heads.prune import prune
 from deadhead.heads.verify.coverage import NO_EFFECT, measure, measure_neurons
+from deadhead.heads.verify.inputs import batch_for, prompt_for
 from deadhead.heads.verify.own_weights import prove_model
 from deadhead.heads.verify.proof import Proof, prove, sample, sample_neurons
-from deadhead.heads.verify.tiny import batch_for, prompt_for
 from deadhead.hub import quiet
 
 # Each has other names, another place or another form of the two matrices.

@@ -13,7 +13,7 @@ from tiny_models import answers, apart, batch_of, build, hooks, limit, uneven
 from deadhead.heads import discover, gated, head_means, load, prune, save
 from deadhead.heads.cut import _PickInput
 from deadhead.heads.discover import find_neuron_sites
-from deadhead.heads.verify.tiny import prompt_for
+from deadhead.heads.verify.inputs import prompt_for
 from deadhead.layout import HeadLayout
 
 # Each has a form of its own: two matrices beside each other or in two modules, Conv1D, a gate of

@@ -14,7 +14,7 @@ import torch
 from tiny_models import answers, apart, batch_of, build, build_class, hooks, limit, uneven
 
 from deadhead.heads import cut, discover, gated, prune
-from deadhead.heads.verify.tiny import prompt_for
+from deadhead.heads.verify.inputs import prompt_for
 from deadhead.hub import quiet
 from deadhead.layout import Head
 

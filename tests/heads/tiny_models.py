@@ -10,8 +10,9 @@ from typing import Any
 import torch
 
 from deadhead.heads import discover
+from deadhead.heads.verify.inputs import batch_for
 from deadhead.heads.verify.proof import outputs
-from deadhead.heads.verify.tiny import batch_for, randomise, shrunk, tiny
+from deadhead.heads.verify.tiny import randomise, shrunk, tiny
 from deadhead.hub import quiet
 from deadhead.layout import Head
 

@@ -11,7 +11,8 @@ from deadhead import patch_effects
 from deadhead.errors import DeadheadError
 from deadhead.heads import captured, discover, gated, head_means, prune
 from deadhead.heads.discover import find_sites
-from deadhead.heads.verify.tiny import batch_for, tiny
+from deadhead.heads.verify.inputs import batch_for
+from deadhead.heads.verify.tiny import tiny
 from deadhead.rankers import rank
 from deadhead.rankers.loss import example_losses
 from deadhead.rankers.replay import layer_path, repeated, replaying

@@ -8,7 +8,8 @@ from ranker_cases import KINDS
 
 from deadhead.errors import DeadheadError, UnsupportedModel
 from deadhead.heads import discover
-from deadhead.heads.verify.tiny import batch_for, tiny
+from deadhead.heads.verify.inputs import batch_for
+from deadhead.heads.verify.tiny import tiny
 from deadhead.rankers import rank
 
 

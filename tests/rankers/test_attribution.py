@@ -9,7 +9,8 @@ from ranker_cases import KINDS
 from deadhead.errors import DataError, DeadheadError
 from deadhead.heads import captured, discover, gated, head_means
 from deadhead.heads.discover import find_sites
-from deadhead.heads.verify.tiny import batch_for, tiny
+from deadhead.heads.verify.inputs import batch_for
+from deadhead.heads.verify.tiny import tiny
 from deadhead.rankers import rank
 from deadhead.rankers.fills import fill_of_batches
 from deadhead.rankers.gate_gradients import open_gates

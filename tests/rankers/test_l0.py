@@ -13,7 +13,8 @@ from hypothesis import strategies as st
 from planted_truth import USELESS, assert_truth, batches, planted
 
 from deadhead.heads import discover, gated, prune
-from deadhead.heads.verify.tiny import batch_for, tiny
+from deadhead.heads.verify.inputs import batch_for
+from deadhead.heads.verify.tiny import tiny
 from deadhead.layout import Head
 from deadhead.options import OptionError
 from deadhead.rankers import Scores, silent

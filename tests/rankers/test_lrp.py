@@ -17,7 +17,8 @@ from transformers import BertConfig, BertForTokenClassification
 
 from deadhead.errors import UnsupportedModel
 from deadhead.heads import discover, gated, prune
-from deadhead.heads.verify.tiny import batch_for, randomise, shrunk, tiny
+from deadhead.heads.verify.inputs import batch_for
+from deadhead.heads.verify.tiny import randomise, shrunk, tiny
 from deadhead.layout import Head
 from deadhead.options import OptionError
 from deadhead.rankers import silent

@@ -14,7 +14,8 @@ from torch import nn
 
 from deadhead.errors import DataError, DeadheadError, HeadError, UnknownName, UnsupportedModel
 from deadhead.heads import discover
-from deadhead.heads.verify.tiny import batch_for, tiny
+from deadhead.heads.verify.inputs import batch_for
+from deadhead.heads.verify.tiny import tiny
 from deadhead.options import OptionError
 from deadhead.rankers import RANKERS, rank, ranker
 from deadhead.rankers.run import check_scores

@@ -16,7 +16,8 @@ from transformers import BertConfig, BertForSequenceClassification
 
 from deadhead.errors import DeadheadError
 from deadhead.heads import discover, gated, head_means, prune
-from deadhead.heads.verify.tiny import batch_for, randomise, shrunk, tiny
+from deadhead.heads.verify.inputs import batch_for
+from deadhead.heads.verify.tiny import randomise, shrunk, tiny
 from deadhead.layout import Head, HeadLayout
 from deadhead.options import OptionError
 from deadhead.rankers import silent

@@ -16,7 +16,8 @@ from deadhead.errors import DeadheadError
 from deadhead.forward import forward
 from deadhead.heads import prune
 from deadhead.heads.discover import find_every_site, layout_of
-from deadhead.heads.verify.tiny import batch_for, tiny
+from deadhead.heads.verify.inputs import batch_for
+from deadhead.heads.verify.tiny import tiny
 from deadhead.hub import quiet
 from deadhead.shrinking.allocate import Place, units_of
 from deadhead.shrinking.costs import Costs, costs, sample, shape_for

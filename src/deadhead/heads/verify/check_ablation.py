@@ -22,8 +22,9 @@ from deadhead.heads.gates import gated
 from deadhead.heads.means import HeadMeans, evaluating
 from deadhead.layout import Head, HeadLayout
 
+from .inputs import batch_for, prompt_for
 from .proof import TOLERANCE, difference, outputs
-from .tiny import batch_for, one_line, prompt_for
+from .tiny import one_line
 from .user_ablation import Ablation, applied, hooks_of, restore
 from .wrong_ablations import SEAM, WRONG, Install, Wrong, first_call_only
 

@@ -13,8 +13,9 @@ from typing import Any
 from deadhead.errors import DeadheadError, NoAttention
 from deadhead.heads.discover import discover, find_neuron_sites
 
+from .inputs import batch_for, prompt_for
 from .proof import Proof, prove, sample, sample_neurons
-from .tiny import NotApplicable, batch_for, one_line, prompt_for, tiny
+from .tiny import NotApplicable, one_line, tiny
 
 NO_EFFECT = "closing them changes no output of the tiny model, so nothing is proved"
 

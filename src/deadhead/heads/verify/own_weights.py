@@ -6,8 +6,8 @@ from typing import Any
 
 from deadhead.heads.discover import discover
 
+from .inputs import batch_for, prompt_for
 from .proof import Proof, prove, sample, sample_neurons
-from .tiny import batch_for, prompt_for
 
 
 def prove_model(model: Any) -> dict[str, Proof]:
