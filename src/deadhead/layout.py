@@ -9,7 +9,7 @@ its neighbour is still `encoder.3.8`. So does a neuron.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from itertools import pairwise
 from operator import index
@@ -56,6 +56,7 @@ class Attention:
     kept: tuple[int, ...]  # the numbers of the heads that are left
     width: int  # of a head, at the input of the output projection
     group: int = 1  # heads in a row that share a key/value head; they are removed together
+    key_heads: tuple[int, ...] = ()  # which key/value head each head reads, if some were copied
     shared_by: int = 1  # layers that use these weights (ALBERT); all of them lose a removed head
     path: str = ""  # to its module in the model
 
@@ -71,10 +72,21 @@ class Attention:
     @property
     def groups(self) -> tuple[tuple[Head, ...], ...]:
         """The heads that are left, in the groups that must be removed together."""
-        groups: dict[int, list[Head]] = {}
-        for head in self.heads:
-            groups.setdefault(head.index // self.group, []).append(head)
-        return tuple(map(tuple, groups.values()))
+        groups = by_key_head(self.kept, self.group, self.key_heads)
+        return tuple(tuple(Head(self.block, self.layer, i) for i in group) for group in groups)
+
+
+def by_key_head(
+    heads: Iterable[int], group: int, key_heads: Sequence[int]
+) -> tuple[tuple[int, ...], ...]:
+    """These heads of a layer by the key/value head that they read.
+
+    group: heads in a row that share one. key_heads: or that of each head, where some were copied.
+    """
+    groups: dict[int, list[int]] = {}
+    for head in heads:
+        groups.setdefault(key_heads[head] if key_heads else head // group, []).append(head)
+    return tuple(map(tuple, groups.values()))
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -255,6 +267,11 @@ class HeadLayout:
         )
         return HeadLayout(left, self.skipped, feed_forwards)
 
+    def in_single_heads(self) -> HeadLayout:
+        """The layout as if no heads shared a key/value head, so that each is chosen alone."""
+        single = (replace(a, group=1, key_heads=()) for a in self.attentions)
+        return HeadLayout(single, self.skipped, self.feed_forwards)
+
     @property
     def kept(self) -> dict[tuple[Kind, str, int], tuple[int, ...]]:
         """What each layer has left: (kind, block, layer) -> numbers."""
@@ -264,11 +281,21 @@ class HeadLayout:
         return kept
 
     def to_dict(self) -> list[dict[str, Any]]:
-        return [{**vars(a), "kept": list(a.kept)} for a in self.attentions]
+        rows = []
+        for a in self.attentions:
+            copied = {"key_heads": list(a.key_heads)} if a.key_heads else {}
+            plain = {name: value for name, value in vars(a).items() if name != "key_heads"}
+            rows.append({**plain, "kept": list(a.kept), **copied})
+        return rows
 
     @classmethod
     def from_dict(cls, rows: Iterable[Mapping[str, Any]]) -> HeadLayout:
-        return cls(Attention(**{**row, "kept": tuple(row["kept"])}) for row in rows)
+        return cls(
+            Attention(
+                **{**row, "kept": tuple(row["kept"]), "key_heads": tuple(row.get("key_heads", ()))}
+            )
+            for row in rows
+        )
 
     @classmethod
     def grid(cls, **blocks: tuple[int, int]) -> HeadLayout:
@@ -285,7 +312,8 @@ def _square(attention: Attention, number: int) -> Square:
     head = Head(attention.block, attention.layer, number)
     if number not in attention.kept:
         return Square("×", f"{head}: removed")
-    group = f", key/value head {number // attention.group}" if attention.group > 1 else ""
+    key = attention.key_heads[number] if attention.key_heads else number // attention.group
+    group = f", key/value head {key}" if attention.group > 1 else ""
     return Square(str(number), f"{head}: width {attention.width}{group}", "#41568f", "#ffffff")
 
 

@@ -15,7 +15,7 @@ from deadhead.errors import HeadError
 from deadhead.heads import cut, discover, load
 from deadhead.heads.means import HeadMeans, head_means
 from deadhead.heads.parts import Part
-from deadhead.heads.sites import Site
+from deadhead.heads.site import Site
 from deadhead.heads.verify.coverage import measure, measure_heads, model_types
 from deadhead.heads.verify.inputs import batch_for, prompt_for
 from deadhead.heads.verify.proof import Proof, prove, sample

@@ -8,7 +8,7 @@ import torch
 from transformers import AutoModelForSequenceClassification, AutoModelForTokenClassification
 
 from deadhead.heads.discover import find_every_site
-from deadhead.heads.sites import Site
+from deadhead.heads.site import Site
 from deadhead.heads.verify.tiny import randomise, tiny
 
 Batch = dict[str, torch.Tensor]

@@ -20,7 +20,7 @@ from deadhead.heads.captured import Captured, capturing
 from deadhead.heads.discover import find_sites, layout_of
 from deadhead.heads.hooks import hooked
 from deadhead.heads.rows import inner_padding
-from deadhead.heads.sites import Site
+from deadhead.heads.site import Site
 from deadhead.layout import Head, HeadLayout
 from deadhead.progress import Progress, reported
 from deadhead.rankers.fills import fill_with

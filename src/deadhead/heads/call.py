@@ -16,7 +16,7 @@ from deadhead.forward import is_encoder_decoder
 
 from .hooks import is_replica, is_same
 from .rows import cached_tokens, is_of_decoder, real_rows, token_numbers
-from .sites import Site
+from .site import Site
 
 ENCODER = ("input_ids", "inputs_embeds", "input_features", "input_values", "pixel_values")
 DECODER = ("decoder_input_ids", "decoder_inputs_embeds")

@@ -16,7 +16,7 @@ from .discover import find_sites, layout_of
 from .hooks import attach, hooked
 from .means import Place, check_fits
 from .rows import batch_first
-from .sites import Site
+from .site import Site
 
 PARALLEL = "run the model on one device: nn.DataParallel divides a run"
 

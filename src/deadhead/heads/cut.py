@@ -20,7 +20,8 @@ from torch import nn
 
 from . import names
 from .parts import Part, out_axis
-from .sites import MARK, Born, Site, output_inside
+from .site import MARK, Born, Site
+from .sites import output_inside
 
 
 def cut(site: Site, kept: tuple[int, ...]) -> None:
@@ -36,7 +37,8 @@ def cut(site: Site, kept: tuple[int, ...]) -> None:
             _slice(part, torch.isin(old, new).nonzero().flatten())
     site.kept = kept
     first = next(iter(site.parts.values())).module
-    setattr(first, MARK, Born(site.size, site.keys, site.width, kept, site.halves))
+    left = Born(size=site.size, keys=site.keys, width=site.width, kept=kept, halves=site.halves)
+    setattr(first, MARK, left)
     if site.kind == "neurons" and shrinks:
         _set_counts(site, len(kept), len(keys))
         _silence_conv1d(site)

@@ -14,7 +14,8 @@ from deadhead.layout import HeadLayout, Kind
 
 from . import names
 from .feed_forward import scan_neurons
-from .sites import NoHeads, Site, Skip, UnknownNames, scan
+from .site import Site
+from .sites import NoHeads, Skip, UnknownNames, scan
 
 ORDER = ("encoder", "decoder", "cross", "vision", "audio", "text")
 EXAMPLES = 4  # attention layers in the message about an unknown architecture

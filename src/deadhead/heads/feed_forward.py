@@ -25,7 +25,8 @@ from .parts import (
     output_tensors,
     outputs_of,
 )
-from .sites import MARK, Born, Site, Skip, collect
+from .site import MARK, Born, Site
+from .sites import Skip, collect
 
 
 def scan_neurons(model: nn.Module, attentions: list[Site]) -> tuple[list[Site], dict[str, Skip]]:
@@ -107,7 +108,8 @@ def _measured_site(core: nn.Module, path: str, out: nn.Module, first: list[nn.Mo
                 f"{type(core).__name__}: its second matrix reads {size} neurons, and its first "
                 f"gives {', '.join(map(str, rows))}"
             )
-        born = Born(size, size, 1, tuple(range(size)), halves)
+        every = tuple(range(size))
+        born = Born(size=size, keys=size, width=1, kept=every, halves=halves)
     time_first = family_of(core) in names.TIME_FIRST
     site = Site(kind="neurons", core=core, path=path, out=out, time_first=time_first, **vars(born))
     size = site.size

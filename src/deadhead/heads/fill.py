@@ -16,7 +16,7 @@ from .call import Calls
 from .captured import PARALLEL, Captured
 from .means import HeadMeans
 from .rows import batch_first
-from .sites import Site
+from .site import Site
 
 ZERO, RESAMPLE = "zero", "resample"
 Fill = Literal["zero", "resample"] | HeadMeans | Captured

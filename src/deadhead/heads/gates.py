@@ -26,7 +26,7 @@ from .hooks import attach, hooked, resampled
 from .output_bias import hide_bias, refuse_bias_outside
 from .positions import Where, positions_of_blocks
 from .rows import is_of_decoder
-from .sites import Site
+from .site import Site
 
 Gates = torch.Tensor | Mapping[str, torch.Tensor] | Mapping[Head, "float | torch.Tensor"]
 NeuronGates = Mapping[tuple[str, int], torch.Tensor]

@@ -22,7 +22,7 @@ from torch import nn
 from deadhead.errors import UnsupportedModel
 from deadhead.numerics import onednn_left_alone
 
-from .sites import Site
+from .site import Site
 
 # compiled code without hooks
 NO_MODULES = ("torch/nn/attention/flex_attention.py", "torch/_dynamo/", "torch/_compile.py")

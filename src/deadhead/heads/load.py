@@ -23,7 +23,7 @@ from .model_class import AS_SAVED, bare_class, dtype_named, saved_class, task_cl
 from .output_bias import add_bias, drop_bias, freeze_absent_biases, is_zero
 from .prune import BIASES, RECORD, record, refuse_uneven_groups
 from .saved_config import ANY_BLOCK, FAULTS, Saved, first_line, read_config, read_saved
-from .sites import Site
+from .site import Site
 
 # arguments of from_pretrained for the config as well as the weights
 FROM_WHERE = ("subfolder", "revision", "token", "cache_dir", "local_files_only")

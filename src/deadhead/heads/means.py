@@ -17,7 +17,7 @@ from deadhead.layout import Attention, FeedForward, HeadLayout, Kind, spans
 from .discover import find_every_site, find_sites
 from .hooks import attach, hooked
 from .rows import batch_first, real_rows, token_numbers
-from .sites import Site
+from .site import Site
 
 Place = tuple[str, int]  # block and layer
 

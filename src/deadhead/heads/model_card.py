@@ -20,7 +20,7 @@ from .discover import layout_of
 from .model_files import CARD, kept_files
 from .output_bias import filled
 from .prune import RECORD
-from .sites import Site
+from .site import Site
 
 REMOVING = "with deadhead by removing"  # in cards of earlier versions, which have no mark
 MARK = "<!-- made by deadhead -->"

@@ -18,7 +18,7 @@ from deadhead.errors import UnsupportedModel
 
 from .discover import find_sites
 from .parts import bare, out_axis
-from .sites import Site
+from .site import Site
 
 NO_BIAS = "projection_bias"  # config.json says false if the projections have no biases
 DROPPED = "deadhead_dropped_bias"  # marks an output projection whose bias was dropped

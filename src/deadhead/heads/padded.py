@@ -18,7 +18,7 @@ from deadhead.errors import UnsupportedModel
 from deadhead.layout import Kind
 
 from .output_bias import bias_name, filled, owner
-from .sites import Site
+from .site import Site
 
 # in a config: the projections of attention, or the feed-forward layers, have biases
 SWITCHES: dict[Kind, str] = {"heads": "attention_bias", "neurons": "mlp_bias"}

@@ -14,7 +14,7 @@ from deadhead.errors import DataError, UnsupportedModel
 
 from .call import Calls
 from .rows import batch_first, inner_padding
-from .sites import Site
+from .site import Site
 
 WRITE = (
     "write numbers, positions=[3, -1], a list of them for each example, or a mask of booleans, "

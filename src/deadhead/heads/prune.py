@@ -18,7 +18,7 @@ from .discover import find_every_site, layout_of
 from .hooks import forget_compiled, is_gated
 from .means import HeadMeans
 from .output_bias import drop_bias, dropped, fill_bias, filled, refuse_bias_outside
-from .sites import Site
+from .site import Site
 
 RECORD = "deadhead"  # the key of the removed heads in a model's config
 FORMAT = 1

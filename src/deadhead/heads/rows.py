@@ -12,7 +12,7 @@ from torch.nn.functional import pad
 from deadhead.errors import DataError, UnsupportedModel
 from deadhead.forward import is_encoder_decoder, real_tokens
 
-from .sites import Site
+from .site import Site
 
 
 def batch_first(site: Site, context: Tensor) -> Tensor:

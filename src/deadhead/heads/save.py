@@ -23,7 +23,7 @@ from .model_card import card, is_ours
 from .model_files import CARD, copy_files, source_of
 from .padded import Padded, padded_form
 from .prune import RECORD, record, unfit
-from .sites import Site
+from .site import Site
 
 FORMS = ("compact", "padded")
 

@@ -11,13 +11,10 @@ from __future__ import annotations
 import inspect
 from collections import Counter
 from collections.abc import Callable
-from dataclasses import dataclass, field
 from typing import Any
 
 import torch
 from torch import nn
-
-from deadhead.layout import Attention, FeedForward, Kind
 
 from . import names
 from .parts import (
@@ -32,6 +29,7 @@ from .parts import (
     output_tensors,
     outputs_of,
 )
+from .site import MARK, Born, Site
 
 
 class Skip(Exception):
@@ -44,94 +42,6 @@ class NoHeads(Skip):
 
 class UnknownNames(Skip):
     """A part has a name that is not in `names.py`."""
-
-
-@dataclass(kw_only=True)
-class Site:
-    """A layer whose output projection reads units side by side: its modules, its parts, its units.
-
-    The units are the heads of an attention layer, or the neurons of a feed-forward layer, whose
-    second matrix is its output projection. What is said of heads holds for neurons of width 1.
-    """
-
-    kind: Kind = "heads"
-    core: nn.Module  # owns q, k and v, or both matrices of a feed-forward layer
-    path: str
-    out: nn.Module | None  # the output projection, whose input is gated; None for XLNet
-    size: int  # heads before any cut
-    keys: int  # key/value heads before any cut
-    width: int  # of a head
-    kept: tuple[int, ...]  # the heads that are left
-    parts: dict[str, Part] = field(default_factory=dict)
-    norms: dict[str, nn.Module] = field(default_factory=dict)  # of q and k, over all heads
-    parent: nn.Module | None = None  # the module above the core
-    time_first: bool = False  # the batch is the second axis
-    halves: int = 1  # 2: the first matrix of a feed-forward layer holds its gates too
-    shared_by: int = 1
-    block: str = ""
-    layer: int = 0
-
-    @property
-    def place(self) -> tuple[Kind, str, int]:
-        return self.kind, self.block, self.layer
-
-    @property
-    def group(self) -> int:
-        """Heads that share one key/value head: each group must keep the same number of them."""
-        return self.size // self.keys if self.keys > 1 else 1
-
-    def keys_of(self, heads: tuple[int, ...]) -> tuple[int, ...]:
-        """The key/value heads that these heads read."""
-        if self.keys == self.size:
-            return heads
-        return tuple(sorted({h * self.keys // self.size for h in heads}))
-
-    def attention(self) -> Attention:
-        return Attention(
-            block=self.block,
-            layer=self.layer,
-            size=self.size,
-            kept=self.kept,
-            width=self.width,
-            group=self.group,
-            shared_by=self.shared_by,
-            path=self.path,
-        )
-
-    def feed_forward(self) -> FeedForward:
-        return FeedForward(
-            block=self.block,
-            layer=self.layer,
-            size=self.size,
-            kept=self.kept,
-            shared_by=self.shared_by,
-            path=self.path,
-        )
-
-    def described(self) -> Attention | FeedForward:
-        """The layer as plain data."""
-        return self.attention() if self.kind == "heads" else self.feed_forward()
-
-
-@dataclass(frozen=True)
-class Born:
-    """What pruning leaves on the query projection, so that heads keep their numbers.
-
-    The first matrix of a feed-forward layer has it for the neurons.
-
-    It is on the projection, not on the layer, because BigBird moves its projections to another
-    layer object when it changes from sparse to full attention. An adapter around the projection
-    has it inside.
-    """
-
-    size: int
-    keys: int
-    width: int
-    kept: tuple[int, ...]
-    halves: int = 1
-
-
-MARK = "deadhead_born"  # the attribute that holds it
 
 
 def scan(model: nn.Module) -> tuple[list[Site], dict[str, Skip]]:
@@ -231,7 +141,7 @@ def _measured_site(
         width = _head_width(core, inputs_of(out))
         size = inputs_of(out) // width
         keys = _count_keys(core, projections, size, width)
-        born = Born(size, keys, width, tuple(range(size)))
+        born = Born(size=size, keys=keys, width=width, kept=tuple(range(size)))
         for role, units in (("q", size), ("k", keys)):
             rows = outputs_of(projections[role]) if role in projections else units
             if not rows or rows % units:
@@ -384,7 +294,8 @@ def _xlnet_site(core: nn.Module, path: str) -> Site:
             "and no `post_attention` to put a gate at"
         )
     count, width = (int(n) for n in core.q.shape[1:])  # type: ignore[index]
-    born = getattr(core, MARK, None) or Born(count, count, width, tuple(range(count)))
+    every = tuple(range(count))
+    born = getattr(core, MARK, None) or Born(size=count, keys=count, width=width, kept=every)
     axes = dict.fromkeys(("q", "k", "v", "o", "r", "seg_embed"), 1)
     axes |= dict.fromkeys(("r_r_bias", "r_s_bias", "r_w_bias"), 0)
     tensors = tuple(

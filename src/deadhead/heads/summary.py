@@ -7,7 +7,7 @@ from typing import Any
 from deadhead.layout import spans
 
 from .discover import discover, find_every_site
-from .sites import Site
+from .site import Site
 
 
 def summary(model: Any, *, neurons: bool = False) -> dict[str, Any]:

@@ -25,7 +25,7 @@ from .measure import HeadMap, Measure, MeasureInputs, Stages, trials_in_words
 if TYPE_CHECKING:
     from torch import Tensor
 
-    from deadhead.heads.sites import Site
+    from deadhead.heads.site import Site
 
 LEAST = 4  # random tokens; of fewer, the token after the earlier copy is the token before
 AT_ONCE = 16  # sequences in a forward pass

@@ -18,7 +18,7 @@ from .measure import Measure, MeasureInputs
 if TYPE_CHECKING:
     from torch import Tensor
 
-    from deadhead.heads.sites import Site
+    from deadhead.heads.site import Site
 
 MATRICES = ("q", "k", "v")
 

@@ -16,7 +16,7 @@ from torch import Tensor, nn
 
 from deadhead.errors import UnsupportedModel
 from deadhead.heads.discover import find_sites
-from deadhead.heads.sites import Site
+from deadhead.heads.site import Site
 from deadhead.layout import Head, HeadLayout
 
 from .loss import (

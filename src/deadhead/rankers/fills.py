@@ -10,7 +10,7 @@ from torch import Tensor, nn
 
 from deadhead.heads.captured import Captured, captured
 from deadhead.heads.means import HeadMeans, head_means
-from deadhead.heads.sites import Site
+from deadhead.heads.site import Site
 
 from .loss import CORRUPT, forward, on_device
 

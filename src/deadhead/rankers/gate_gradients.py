@@ -22,7 +22,7 @@ from deadhead.heads.discover import find_sites
 from deadhead.heads.gates import gated
 from deadhead.heads.hooks import attach
 from deadhead.heads.rows import batch_first
-from deadhead.heads.sites import Site
+from deadhead.heads.site import Site
 from deadhead.layout import Head, HeadLayout, Kind
 
 from .fills import Fill, zero

@@ -14,7 +14,7 @@ from typing import Any, NamedTuple
 from torch import Tensor, nn
 
 from deadhead.heads.hooks import attach
-from deadhead.heads.sites import Site
+from deadhead.heads.site import Site
 from deadhead.layout import Head, HeadLayout
 from deadhead.options import Count, OptionError, accepts, expected
 

@@ -20,7 +20,7 @@ from typing import Any
 import torch
 from torch import Tensor, nn
 
-from deadhead.heads.sites import Site
+from deadhead.heads.site import Site
 
 from .loss import examples_of
 

@@ -10,7 +10,7 @@ from torch import Tensor, nn
 
 from deadhead.forward import on_device, real_tokens
 from deadhead.heads.rows import batch_first, is_of_decoder, real_rows
-from deadhead.heads.sites import Site
+from deadhead.heads.site import Site
 from deadhead.rankers.batches import check_batches
 from deadhead.rankers.loss import examples_of
 

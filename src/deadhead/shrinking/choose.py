@@ -20,7 +20,7 @@ from .chooser import Chooser, Evidence
 if TYPE_CHECKING:
     from torch import Tensor, nn
 
-    from deadhead.heads.sites import Site
+    from deadhead.heads.site import Site
     from deadhead.rankers.label_free import Loss
 
     from .statistics import Statistics

@@ -18,7 +18,7 @@ from deadhead.errors import DeadheadError
 from deadhead.forward import forward, is_encoder_decoder, on_device
 from deadhead.heads.cut import computed_heads
 from deadhead.heads.parts import Part
-from deadhead.heads.sites import Site
+from deadhead.heads.site import Site
 
 from .allocate import Place
 

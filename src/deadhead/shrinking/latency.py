@@ -28,7 +28,7 @@ from torch import nn
 from deadhead import files
 from deadhead.forward import forward
 from deadhead.heads.cut import cut
-from deadhead.heads.sites import Site
+from deadhead.heads.site import Site
 from deadhead.heads.verify.timing import in_turns
 from deadhead.progress import Progress, silent
 

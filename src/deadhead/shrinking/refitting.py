@@ -28,7 +28,7 @@ from deadhead.heads.hooks import attach, hooked
 from deadhead.heads.means import evaluating
 from deadhead.heads.output_bias import set_output
 from deadhead.heads.prune import Cut, checked_cuts, note_in_config, prune
-from deadhead.heads.sites import Site
+from deadhead.heads.site import Site
 from deadhead.layout import Head, Neurons
 from deadhead.progress import Progress, reported
 

@@ -16,7 +16,7 @@ from deadhead.heads.discover import find_every_site, layout_of
 from deadhead.heads.gates import gated
 from deadhead.heads.hooks import is_gated
 from deadhead.heads.prune import prune, unfit
-from deadhead.heads.sites import Site
+from deadhead.heads.site import Site
 from deadhead.layout import HeadLayout, Kind
 from deadhead.progress import Progress, reported
 from deadhead.rankers.batches import check_batches

@@ -26,7 +26,7 @@ from deadhead.forward import forward, on_device
 from deadhead.heads.hooks import attach, hooked
 from deadhead.heads.parts import out_axis
 from deadhead.heads.rows import batch_first, real_rows
-from deadhead.heads.sites import Site
+from deadhead.heads.site import Site
 from deadhead.progress import Progress
 from deadhead.rankers.gate_gradients import open_gates
 from deadhead.rankers.loss import FiniteLoss, examples_of, labelled_tokens

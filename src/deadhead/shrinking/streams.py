@@ -23,7 +23,7 @@ from torch import Tensor, nn
 from torch.overrides import TorchFunctionMode
 
 from deadhead.forward import forward
-from deadhead.heads.sites import Site
+from deadhead.heads.site import Site
 
 MEMORY = 2 << 30  # bytes for the outputs of layers
 ADDITIONS = ("add", "__add__", "__radd__", "add_", "__iadd__")

@@ -16,7 +16,7 @@ from torch import Tensor, nn
 
 from deadhead.heads.hooks import attach
 from deadhead.heads.parts import outputs_of
-from deadhead.heads.sites import Site
+from deadhead.heads.site import Site
 
 Undo = Callable[[], None]
 Install = Callable[[Site, list[int]], Undo | None]  # None where a layer cannot have this mistake

@@ -12,7 +12,7 @@ from torch import Tensor, nn
 from deadhead.errors import UnsupportedModel
 from deadhead.heads.discover import find_sites
 from deadhead.heads.hooks import attach
-from deadhead.heads.sites import Site
+from deadhead.heads.site import Site
 from deadhead.layout import HeadLayout
 from deadhead.rankers.loss import IGNORED, FiniteLoss, forward, losses_of, on_device, output_kind
 

@@ -1,0 +1,110 @@
+"""A layer of a model with its modules, its parts and its units: heads or neurons."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+
+from torch import nn
+
+from deadhead.layout import Attention, FeedForward, Kind, by_key_head
+
+from .parts import Part
+
+MARK = "deadhead_born"  # the attribute of a projection that holds its `Born`
+
+
+@dataclass(kw_only=True)
+class Site:
+    """A layer whose output projection reads units side by side: its modules, its parts, its units.
+
+    The units are the heads of an attention layer, or the neurons of a feed-forward layer, whose
+    second matrix is its output projection. What is said of heads holds for neurons of width 1.
+    """
+
+    kind: Kind = "heads"
+    core: nn.Module  # owns q, k and v, or both matrices of a feed-forward layer
+    path: str
+    out: nn.Module | None  # the output projection, whose input is gated; None for XLNet
+    size: int  # heads before any cut
+    keys: int  # key/value heads before any cut
+    width: int  # of a head
+    kept: tuple[int, ...]  # the heads that are left
+    key_heads: tuple[int, ...] = ()  # which key/value head each head reads, if some were copied
+    parts: dict[str, Part] = field(default_factory=dict)
+    norms: dict[str, nn.Module] = field(default_factory=dict)  # of q and k, over all heads
+    parent: nn.Module | None = None  # the module above the core
+    time_first: bool = False  # the batch is the second axis
+    halves: int = 1  # 2: the first matrix of a feed-forward layer holds its gates too
+    shared_by: int = 1
+    block: str = ""
+    layer: int = 0
+
+    @property
+    def place(self) -> tuple[Kind, str, int]:
+        return self.kind, self.block, self.layer
+
+    @property
+    def group(self) -> int:
+        """Heads that shared a key/value head before any cut; 1 if all share one, or none do."""
+        return self.size // self.keys if self.keys > 1 else 1
+
+    @property
+    def groups(self) -> tuple[tuple[int, ...], ...]:
+        """The units that are left, in the groups that are removed together."""
+        return by_key_head(self.kept, self.group, self.key_heads)
+
+    def keys_of(self, heads: tuple[int, ...]) -> tuple[int, ...]:
+        """The key/value heads that these heads read, by their numbers before any cut.
+
+        A key/value head that was copied is there once for each copy.
+        """
+        if self.keys == self.size:
+            return heads
+        groups = by_key_head(heads, self.size // self.keys, self.key_heads)
+        return tuple(group[0] * self.keys // self.size for group in groups)
+
+    def attention(self) -> Attention:
+        return Attention(
+            block=self.block,
+            layer=self.layer,
+            size=self.size,
+            kept=self.kept,
+            width=self.width,
+            group=self.group,
+            key_heads=self.key_heads,
+            shared_by=self.shared_by,
+            path=self.path,
+        )
+
+    def feed_forward(self) -> FeedForward:
+        return FeedForward(
+            block=self.block,
+            layer=self.layer,
+            size=self.size,
+            kept=self.kept,
+            shared_by=self.shared_by,
+            path=self.path,
+        )
+
+    def described(self) -> Attention | FeedForward:
+        """The layer as plain data."""
+        return self.attention() if self.kind == "heads" else self.feed_forward()
+
+
+@dataclass(frozen=True, kw_only=True)
+class Born:
+    """What pruning leaves on the query projection, so that heads keep their numbers.
+
+    The first matrix of a feed-forward layer has it for the neurons.
+
+    It is on the projection, not on the layer, because BigBird moves its projections to another
+    layer object when it changes from sparse to full attention. An adapter around the projection
+    has it inside.
+    """
+
+    size: int
+    keys: int
+    width: int
+    kept: tuple[int, ...]
+    halves: int = 1
+    key_heads: tuple[int, ...] = ()
