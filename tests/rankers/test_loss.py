@@ -85,3 +85,33 @@ def test_attended_is_all_without_a_mask():
         ).sum()
         == 3
     )
+
+
+@pytest.mark.parametrize("shifted", [False, True])
+@pytest.mark.parametrize("rows", [1, 4, 100])
+def test_logits_in_half_precision_are_computed_in_float32_a_few_rows_at_a_time(
+    monkeypatch, shifted, rows
+):
+    from deadhead.rankers import loss
+
+    monkeypatch.setattr(loss, "NUMBERS_AT_ONCE", rows * 11)
+    draw = torch.Generator().manual_seed(0)
+    half = torch.randn(3, 7, 11, generator=draw).half().requires_grad_()
+    precise = half.detach().float().requires_grad_()
+    labels = torch.randint(0, 11, (3, 7), generator=draw)
+    labels[0, 2:], labels[2] = -100, -100
+    weights = torch.tensor([1.0, -2.0, 3.0])
+    losses = losses_of(half, labels, shifted=shifted)
+    expected = losses_of(precise, labels, shifted=shifted)
+    torch.testing.assert_close(losses, expected, rtol=1e-6, atol=1e-6)
+    (losses * weights).sum().backward()
+    (expected * weights).sum().backward()
+    assert half.grad.dtype == torch.float16
+    assert bool(half.grad.any())
+    torch.testing.assert_close(half.grad, precise.grad.half(), rtol=1e-3, atol=1e-6)
+
+
+def test_a_classifier_in_half_precision():
+    logits = torch.randn(4, 3, generator=torch.Generator().manual_seed(0)).half()
+    labels = torch.tensor([0, 2, -100, 1])
+    torch.testing.assert_close(losses_of(logits, labels), losses_of(logits.float(), labels))

@@ -114,7 +114,7 @@ def curve_at(model, batch, chooser, kind, layer):
     """The curve of a layer by a method."""
     from deadhead.heads.discover import find_every_site
     from deadhead.progress import silent
-    from deadhead.shrinking.statistics import collect
+    from deadhead.shrinking.moments import collect_with_orders
 
     frozen = copy.deepcopy(model).requires_grad_(False)
     sites = find_every_site(frozen)
@@ -125,7 +125,9 @@ def curve_at(model, batch, chooser, kind, layer):
         loss=None,
         seed=0,
         progress=silent,
-        statistics=collect(frozen, sites, [batch], moments=("heads", "neurons"), progress=silent),
+        statistics=collect_with_orders(
+            frozen, sites, [batch], kinds=("heads", "neurons"), gradients=True, progress=silent
+        ),
     )
     curves = chooser().curves(evidence, kind)
     return next(curve for curve in curves if curve.layer == layer)

@@ -16,12 +16,13 @@ from deadhead.rankers.loss import example_losses
 from deadhead.shrinking.statistics import Statistics, collect
 
 KINDS = ("classify", "tag", "causal")
-BOTH = ("heads", "neurons")
 
 
-def collected(model, batches, **options) -> Statistics:
+def collected(model, batches, moments=False, **options) -> Statistics:
     model.requires_grad_(False)
-    return collect(model, find_every_site(model), batches, progress=silent, **options)
+    sites = find_every_site(model)
+    places = [site.place for site in sites] if moments else []
+    return collect(model, sites, batches, moments=places, progress=silent, **options)
 
 
 def labelled(kind: str) -> list[int]:
@@ -31,7 +32,7 @@ def labelled(kind: str) -> list[int]:
 @pytest.mark.parametrize("kind", KINDS)
 def test_inputs_are_summed_over_real_tokens(kind):
     model, batch = model_of(kind), data(kind)
-    statistics = collected(model, [batch], moments=BOTH)
+    statistics = collected(model, [batch], moments=True)
     read: list[torch.Tensor] = []
     for site in find_every_site(model):
         read.clear()
@@ -76,7 +77,7 @@ def test_gradients_are_those_of_gates_that_multiply(kind):
 
 def test_squares_and_moments_at_each_token():
     model, batch = model_of("tag"), data("tag")
-    statistics = collected(model, [batch], moments=BOTH)
+    statistics = collected(model, [batch], moments=True)
     site = next(s for s in find_every_site(model) if s.place == ("neurons", "encoder", 0))
     kept: list[torch.Tensor] = []
 
@@ -109,11 +110,11 @@ def test_squares_and_moments_at_each_token():
 @pytest.mark.parametrize("kind", KINDS)
 def test_division_and_padding_change_nothing(kind):
     model, batch = model_of(kind), data(kind)
-    together = collected(model, [batch], moments=BOTH)
+    together = collected(model, [batch], moments=True)
     for batches in (singles(batch), [{n: v[:4] for n, v in batch.items()}, singles(batch)[4]]):
         if len(batches) == 2:
             batches.append(singles(batch)[5])
-        other = collected(model, batches, moments=BOTH)
+        other = collected(model, batches, moments=True)
         torch.testing.assert_close(other.fisher, together.fisher, rtol=1e-5, atol=1e-9)
         for place, facts in together.places.items():
             for name in ("rows", "columns", "squares", "moment", "by_token"):
@@ -126,7 +127,7 @@ def test_memory_does_not_grow_with_the_data():
     model, batch = model_of("tag"), data("tag")
     sizes = []
     for count in (1, 4):
-        statistics = collected(model, [batch] * count, moments=BOTH)
+        statistics = collected(model, [batch] * count, moments=True)
         tensors = [statistics.fisher]
         for facts in statistics.places.values():
             tensors += [value for value in vars(facts).values() if isinstance(value, torch.Tensor)]

@@ -27,6 +27,7 @@ from deadhead.forward import (
 # Further entries of a batch that is measured by another loss than that of labels: label_free.py.
 LOSS, TARGET, SEEDS = "deadhead.loss", "deadhead.target", "deadhead.seeds"
 CORRUPT = "deadhead.corrupt"  # the batch whose run fills closed heads: fills.py
+NUMBERS_AT_ONCE = 1 << 24  # logits in float32: 64 MB
 # What a model reads; a batch has one of these.
 INPUTS = ("input_ids", "inputs_embeds", "input_features", "pixel_values")
 
@@ -99,16 +100,60 @@ def losses_from(model: nn.Module, batch: Mapping[str, Any], outputs: Any) -> Ten
 
 def losses_of(logits: Tensor, labels: Tensor, *, shifted: bool = False) -> Tensor:
     """The cross-entropy of each example. `shifted`: a position predicts the next one's label."""
+    if logits.dtype in (torch.float16, torch.bfloat16):
+        if shifted:  # the labels, since a slice of the logits would be a copy of them
+            labels = F.pad(labels[:, 1:], (0, 1), value=IGNORED)
+        rows = _HalfCrossEntropy.apply(logits.flatten(0, -2), labels.flatten()).view(labels.shape)
+        return rows if labels.dim() == 1 else _means(rows, labels)
     if shifted:
         logits, labels = logits[:, :-1], labels[:, 1:]
-    if logits.dtype in (torch.float16, torch.bfloat16):
-        logits = logits.float()
     if labels.dim() == 1:
         return F.cross_entropy(logits, labels, ignore_index=IGNORED, reduction="none")
     losses = F.cross_entropy(
         logits.flatten(0, 1), labels.flatten(), ignore_index=IGNORED, reduction="none"
     ).view(labels.shape)
+    return _means(losses, labels)
+
+
+def _means(losses: Tensor, labels: Tensor) -> Tensor:
     return losses.sum(1) / (labels != IGNORED).sum(1).clamp(min=1)
+
+
+class _HalfCrossEntropy(torch.autograd.Function):
+    """The cross-entropy of each row of logits in half precision, computed in float32.
+
+    It keeps the logits alone, and works on some rows at a time: the logits of a language model are
+    its largest activations by far, and a copy in float32 would be twice as large.
+    """
+
+    @staticmethod
+    def forward(ctx: Any, logits: Tensor, labels: Tensor) -> Tensor:
+        ctx.save_for_backward(logits, labels)
+        size = _rows_at_once(logits)
+        parts = [
+            F.cross_entropy(some.float(), of_some, ignore_index=IGNORED, reduction="none")
+            for some, of_some in zip(logits.split(size), labels.split(size), strict=True)
+        ]
+        return torch.cat(parts)
+
+    @staticmethod
+    def backward(ctx: Any, *arriving: Tensor) -> tuple[Tensor, None]:
+        logits, labels = ctx.saved_tensors
+        factors = torch.where(labels == IGNORED, 0, arriving[0])
+        gradient, size = torch.empty_like(logits), _rows_at_once(logits)
+        targets = labels.clamp(min=0)
+        for begin in range(0, len(logits), size):
+            rows = slice(begin, begin + size)
+            chances = logits[rows].float().softmax(-1)
+            numbers = torch.arange(len(chances), device=chances.device)
+            chances[numbers, targets[rows]] -= 1
+            gradient[rows] = chances.mul_(factors[rows, None])
+        return gradient, None
+
+
+def _rows_at_once(logits: Tensor) -> int:
+    """How many rows of logits are in float32 at a time."""
+    return max(1, NUMBERS_AT_ONCE // logits.shape[-1])
 
 
 def labelled_tokens(model: nn.Module, batch: Mapping[str, Any]) -> Tensor:

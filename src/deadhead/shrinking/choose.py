@@ -185,17 +185,17 @@ def _statistics(
         return None
     from deadhead.rankers.label_free import with_loss
 
-    from .statistics import collect
+    from .moments import collect_with_orders
 
     model, batches = evidence.model, evidence.batches
     gradients = any(chooser.reads == "labels or a loss" for _, chooser in users)
     if gradients and evidence.loss is not None:
         batches = with_loss(model, batches, evidence.loss, True, evidence.seed)
-    return collect(
+    return collect_with_orders(
         model,
         sites,
         batches,
-        moments={kind for kind, chooser in users if chooser.needs_moments},
+        kinds={kind for kind, chooser in users if chooser.needs_moments},
         gradients=gradients,
         progress=evidence.progress,
     )

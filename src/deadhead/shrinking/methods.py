@@ -25,15 +25,9 @@ class Reconstruction(Chooser):
     needs_moments = True
 
     def curves(self, evidence: Evidence, kind: Kind) -> list[Curve]:
-        from .reconstruction import order_of_removal
-
         curves = []
         for (_, block, layer), units in evidence.of(kind).items():
-            facts = evidence.statistics.places[kind, block, layer]
-            moment = facts.moment / evidence.statistics.examples
-            if moment.device.type == "mps":
-                moment = moment.cpu().double()
-            order, errors = order_of_removal(moment, facts.weight, facts.width)
+            order, errors = evidence.statistics.orders[kind, block, layer]
             curves.append(
                 Curve(
                     kind=kind,

@@ -32,6 +32,7 @@ from deadhead.rankers.gate_gradients import open_gates
 from deadhead.rankers.loss import FiniteLoss, examples_of, labelled_tokens
 
 from .allocate import Place, Unit
+from .reconstruction import Order
 
 NOT_FINITE = "check the model's weights for nan (or an overflow of float16: try bfloat16)"
 
@@ -75,6 +76,7 @@ class Statistics:
     fisher: Tensor
     examples: int = 0
     columns: dict[Place, slice] = field(default_factory=dict)  # the rows of each place in fisher
+    orders: dict[Place, Order] = field(default_factory=dict)  # by reconstruction: moments.py
 
     def matrix(self, places: Collection[Place]) -> Any:
         """The Fisher matrix of the heads of these places, in their order, as a numpy array."""
@@ -87,14 +89,14 @@ def collect(
     sites: Sequence[Site],
     batches: Sequence[Mapping[str, Any]],
     *,
-    moments: Collection[str] = (),
+    moments: Collection[Place] = (),
     gradients: bool = True,
     progress: Progress,
 ) -> Statistics:
     """Run the batches once. The model is in evaluation mode with frozen weights.
 
-    moments: the kinds of places whose second moment is needed; it has columns x columns numbers,
-        and needs gradients.
+    moments: the places whose second moment is needed; it has columns x columns numbers, and needs
+        gradients.
     gradients: also run backward, from the losses of the examples.
     """
     reader = _Reader(model, sites, moments)
@@ -103,7 +105,7 @@ def collect(
         stack.enter_context(hooked(model, sites))
         for site in sites:
             stack.callback(attach(site, reader.at(site)))
-            if site.kind in moments and site.out is not None:
+            if site.place in moments and site.out is not None:
                 stack.callback(site.out.register_forward_hook(reader.after(site)).remove)
         gates = stack.enter_context(open_gates(model, per_token=True, sites=sites))
         for number, batch in enumerate(batches):
@@ -124,7 +126,7 @@ def collect(
 class _Reader:
     """Adds up what each layer reads, and the gradients at its gates and its output."""
 
-    def __init__(self, model: nn.Module, sites: Sequence[Site], moments: Collection[str]):
+    def __init__(self, model: nn.Module, sites: Sequence[Site], moments: Collection[Place]):
         self.model = model
         self.batch: Mapping[str, Any] = {}
         self.rows: dict[Place, Tensor] = {}  # what a projection that runs now reads
@@ -140,8 +142,8 @@ class _Reader:
         fisher = torch.zeros(end, end, dtype=self.precise, device=device)
         self.statistics = Statistics(places=places, fisher=fisher, columns=columns)
 
-    def _empty(self, site: Site, moments: Collection[str]) -> LayerStatistics:
-        if site.out is None and site.kind in moments:
+    def _empty(self, site: Site, moments: Collection[Place]) -> LayerStatistics:
+        if site.out is None and site.place in moments:
             raise UnsupportedModel(
                 f"{type(site.core).__name__} has no module as output projection, whose gradient "
                 "reconstruction needs.",
@@ -152,7 +154,7 @@ class _Reader:
         for number in site.kept:
             groups.setdefault(number // site.group, []).append(number)
         units = tuple(map(tuple, groups.values()))
-        size, wants_moment = weight.shape[1], site.place[0] in moments
+        size, wants_moment = weight.shape[1], site.place in moments
 
         def zeros(*shape: int) -> Tensor:
             return torch.zeros(shape, dtype=self.precise, device=weight.device)
@@ -181,12 +183,11 @@ class _Reader:
                 layer.rows += real.sum()
                 rows = rows.masked_fill(~real[..., None], 0)
             rows = rows.flatten(0, -2)
-            if rows.dtype in (torch.float16, torch.bfloat16):
-                rows = rows.float()
+            if layer.moment is not None:
+                self.rows[site.place] = rows  # until the gradient arrives
+            rows = _precise(rows)
             layer.columns += rows.sum(0)
             layer.squares += rows.square().sum(0)
-            if layer.moment is not None:
-                self.rows[site.place] = rows
             return context
 
         return read
@@ -201,8 +202,9 @@ class _Reader:
         assert moment is not None  # or this hook is not asked for
 
         def add(rows: Tensor, gradient: Tensor) -> None:
-            squares = gradient.float() if gradient.dtype is not torch.float64 else gradient
-            weights = batch_first(site, squares.square().mean(-1, keepdim=True)).flatten(0, -2)
+            squares = _precise(gradient).square()
+            weights = batch_first(site, squares.mean(-1, keepdim=True)).flatten(0, -2)
+            rows = _precise(rows)
             moment.add_((rows * weights).T @ rows)
 
         def hook(module: nn.Module, args: Any, output: Tensor) -> None:
@@ -225,6 +227,10 @@ class _Reader:
             if place in statistics.columns:
                 rows[:, statistics.columns[place]] = by_example.to(rows.device)
         statistics.fisher += rows.T @ rows
+
+
+def _precise(values: Tensor) -> Tensor:
+    return values.float() if values.dtype in (torch.float16, torch.bfloat16) else values
 
 
 def _weight(site: Site) -> Tensor:

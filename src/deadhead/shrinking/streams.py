@@ -48,7 +48,7 @@ class Streams:
         self.model, self.sites = model, list(sites)
         self.calls: Counter[int] = Counter()  # id of a site -> its calls in a run
         self.order: list[Site] = []  # in which the sites run; the others do not run
-        self._changes: dict[int, Install] = {}  # id of a site -> its change in small runs
+        self._changes: dict[int, tuple[Site, Install]] = {}  # id of a site -> in small runs
         self._layers: list[_Layer] = []  # in the order in which they run
         self._stored: dict[bool, dict[int, _Outputs]] = {False: {}, True: {}}  # whole, small
         self._bytes = 0
@@ -95,7 +95,7 @@ class Streams:
         if not self._changes:  # up to here, both runs were the same
             self._stored[True] = {n: dict(outputs) for n, outputs in self._stored[False].items()}
             self._bytes *= 2
-        self._changes[id(site)] = install
+        self._changes[id(site)] = site, install
 
     @property
     def is_changed(self) -> bool:
@@ -121,10 +121,10 @@ class Streams:
         watch = _Watch(self.calls[id(site)], follow)
         assert site.out is not None  # other sites do not run
         with ExitStack() as stack, torch.no_grad():
-            if small:
-                for install in self._changes.values():
+            reached, skipped = self._skip(stack, site, outputs)
+            for changed, install in self._changes.values() if small else ():
+                if not f"{changed.path}.".startswith(skipped):  # or it would not run
                     stack.callback(install())
-            reached = self._skip(stack, site, outputs)
             stack.callback(_after(site.out, watch.see))
             try:
                 with watch:
@@ -134,9 +134,15 @@ class Streams:
         self._store(small, number, {**outputs, **reached})
         return watch.calls
 
-    def _skip(self, stack: ExitStack, site: Site, outputs: _Outputs) -> _Outputs:
-        """Skip the layers whose outputs are known; gives a dict that fills with those of others."""
+    def _skip(
+        self, stack: ExitStack, site: Site, outputs: _Outputs
+    ) -> tuple[_Outputs, tuple[str, ...]]:
+        """Skip the layers whose outputs are known.
+
+        Gives a dict that fills with the outputs of the others, and the prefixes of the skipped.
+        """
         reached: _Outputs = {}
+        skipped: list[str] = []
         path = f"{site.path}."
         places = [n for n, layer in enumerate(self._layers) if path.startswith(layer.prefix)]
         for place, layer in enumerate(self._layers[: min(places, default=0)]):
@@ -144,10 +150,11 @@ class Streams:
             if known is not None and place <= known[0]:
                 give = partial(_give, known[1])
                 stack.callback(replaced(layer.module, give))
+                skipped.append(layer.prefix)
             else:
                 keep = partial(_keep, reached, layer.stack, place)
                 stack.callback(_after(layer.module, keep))
-        return reached
+        return reached, tuple(skipped)
 
     def _store(self, small: bool, number: int, outputs: _Outputs) -> None:
         stored = self._stored[small]

@@ -1,0 +1,49 @@
+"""Moments in several passes: the same orders, and never more of them than the bound allows."""
+
+from __future__ import annotations
+
+import pytest
+import torch
+from choice_cases import data, model_of
+
+from deadhead.heads.discover import find_every_site
+from deadhead.progress import silent
+from deadhead.shrinking import moments
+from deadhead.shrinking.moments import collect_with_orders
+
+KINDS = ("heads", "neurons")
+
+
+def orders(model, batches, progress=silent):
+    sites = find_every_site(model.requires_grad_(False))
+    options = {"kinds": KINDS, "gradients": True, "progress": progress}
+    return collect_with_orders(model, sites, batches, **options)
+
+
+@pytest.mark.parametrize("kind", ["tag", "causal"])
+def test_passes_change_nothing(monkeypatch, kind):
+    model, batches = model_of(kind), [data(kind)] * 2
+    at_once = orders(model, batches)
+    assert len(at_once.orders) == len(find_every_site(model)) > 2
+    calls: list[tuple[int, int]] = []
+    monkeypatch.setattr(moments, "MEMORY", 1)  # one layer in a pass
+    in_passes = orders(model, batches, lambda done, total, note="": calls.append((done, total)))
+    assert calls[-1] == (len(at_once.orders) * 2, len(at_once.orders) * 2)
+    for place, (order, errors) in at_once.orders.items():
+        again, errors_again = in_passes.orders[place]
+        assert order == again
+        assert errors == pytest.approx(errors_again, rel=1e-9)
+        assert in_passes.places[place].moment is None
+    torch.testing.assert_close(in_passes.fisher, at_once.fisher)
+
+
+def test_a_pass_has_as_many_layers_as_fit(monkeypatch):
+    sites = find_every_site(model_of("tag"))
+    sizes = [8 * (len(site.kept) * site.width) ** 2 for site in sites]
+    assert len(moments._passes(sites)) == 1
+    monkeypatch.setattr(moments, "MEMORY", max(sizes) + min(sizes))
+    passes = moments._passes(sites)
+    assert [site for layers in passes for site in layers] == sites
+    assert 1 < len(passes) < len(sites)
+    for layers in passes:
+        assert sum(8 * (len(s.kept) * s.width) ** 2 for s in layers) <= moments.MEMORY
