@@ -10,9 +10,10 @@ from typing import Any
 import torch
 
 from deadhead.heads import discover
+from deadhead.heads.verify.configs import shrunk
 from deadhead.heads.verify.inputs import batch_for
 from deadhead.heads.verify.proof import outputs
-from deadhead.heads.verify.tiny import randomise, shrunk, tiny
+from deadhead.heads.verify.tiny import randomise, tiny
 from deadhead.hub import quiet
 from deadhead.layout import Head
 

@@ -12,7 +12,8 @@ from transformers import GPT2Config, GPT2LMHeadModel, RobertaConfig, RobertaMode
 
 from deadhead import discover, prune
 from deadhead.errors import DeadheadError, UnsupportedModel
-from deadhead.heads.verify.tiny import shrunk, tiny
+from deadhead.heads.verify.configs import shrunk
+from deadhead.heads.verify.tiny import tiny
 from deadhead.measures import MEASURES, MeasureInputs, measure
 from deadhead.measures.patterns import KEYS, highest, patterns
 from deadhead.options import OptionError
