@@ -38,6 +38,15 @@ def finetune(
     batch: Annotated[
         int | None, Option(metavar="N", min=1, help="Examples per update; by default 32.")
     ] = None,
+    lora: Annotated[
+        int | None,
+        Option(
+            metavar="RANK",
+            min=1,
+            help="Train LoRA adapters of this rank beside the frozen weights, and merge them into "
+            "the saved model; --rate is then 2e-4 by default.",
+        ),
+    ] = None,
     preset: Annotated[
         str | None,
         Option(metavar="NAME", help="Use the settings of a paper, such as contributions."),
@@ -87,6 +96,8 @@ def finetune(
         deadhead prune bert-base-multilingual-cased --lowest 36 --ranking en.json --out start
 
         deadhead finetune start --task pos --lang en --rate 5e-5 --out smaller
+
+        deadhead finetune start --task pos --lang en --lora 8 --out smaller
     """
     # Longer than most functions: half of it is the list of options.
     known = opt.required_task(task, task_file)
@@ -94,17 +105,23 @@ def finetune(
         raise unknown_name("weights to write", weights, WEIGHTS)
     from deadhead.device import device_named
     from deadhead.heads.model_class import dtype_named
+    from deadhead.training.lora import RATE, check_installed
     from deadhead.training.saved import Listener, Output, Unfinished, finetune_saved, load_sets
 
     unfinished = Unfinished(out)
     check_folder(out, "--out", model=model, force=force, resumes=unfinished.begun)
     flags = {"epochs": epochs, "rate": rate, "batch": batch, "seed": seed}
-    settings = _settings(preset, task, opt.options_from(option), flags)
+    options = opt.options_from(option)
+    if lora is not None:
+        check_installed()
+        if preset is None and "rate" not in options:
+            flags["rate"] = rate or RATE
+    settings = _settings(preset, task, options, flags)
     place = device_named(device)
     precision = None if dtype in (None, "auto") else dtype_named(dtype)
     command: dict[str, Any] = {"MODEL": model, "--task": task or str(task_file), "--lang": lang}
     command |= {**settings.to_dict(), "--max-examples": max_examples, "--max-length": max_length}
-    command |= {"--auto": auto, "--dtype": dtype, "--weights": weights}
+    command |= {"--auto": auto, "--dtype": dtype, "--weights": weights, "--lora": lora}
     unfinished.check(command, force=force)
     where = {"root": data, "source": source}
     sets = load_sets(known, opt.languages_from(lang), where, max_examples, settings.seed)
@@ -120,6 +137,7 @@ def finetune(
             auto=auto,
             device=place,
             max_length=max_length,
+            lora=lora,
         )
     facts = _facts(start, history, sets, out, weights)
     typer.echo(json.dumps(facts, indent=1) if as_json else "\n".join(_lines(facts, start, sets)))

@@ -29,6 +29,7 @@ from deadhead.tasks import Dataset, Task, draw_examples, encode, find_data, load
 from .checkpoint import writing
 from .history import Epoch, History
 from .loop import finetune
+from .lora import add_adapters, trained_weights
 from .progress import Tick
 from .settings import Settings
 
@@ -216,10 +217,12 @@ def finetune_saved(
     auto: str | None = None,
     device: Any = None,
     max_length: int = 256,
+    lora: int | None = None,
 ) -> tuple[Start, History]:
     """Train the model of this name on the sets and save it with its tokenizer.
 
     command: what the user typed; the same command resumes an interrupted training.
+    lora: train adapters of this rank instead of the weights, and merge them before saving.
     """
     # it is long by its parameters; each step below is a line or two
     unfinished = Unfinished(out.folder)
@@ -239,6 +242,12 @@ def finetune_saved(
     for note in sets.notes:
         listener.say(note)
     unfinished.begin(command | facts)
+    adapters = None
+    if lora is not None:
+        classifier = sets.train.task.traits.label_unit != "text"
+        adapters = add_adapters(begin.model, lora, seed=settings.seed, classifier=classifier)
+        few, every = trained_weights(begin.model)
+        listener.say(f"LoRA of rank {lora}: trains {few:,} of {every:,} weights")
     with _resumable(unfinished, settings, listener):
         history = finetune(
             begin.model,
@@ -255,9 +264,12 @@ def finetune_saved(
         raise DeadheadError(f"the training failed: {history.reason}", "try a lower --rate")
     if out.weights == "best":
         history.restore(begin.model, "best")
+    if adapters is not None:
+        adapters.merge_and_unload()
     data, epochs = sets.train, len(history.epochs)
     learned = f"{data.task.name} in {data.lang}: {len(data):,} examples, {epochs} epochs"
-    note = f"Fine-tuned with deadhead on {learned}."
+    with_lora = "" if lora is None else f", with LoRA of rank {lora}"
+    note = f"Fine-tuned with deadhead on {learned}{with_lora}."
     save(begin.in_precision(out.dtype), out.folder, tokenizer, note=note)
     unfinished.discard()
     return begin, history
