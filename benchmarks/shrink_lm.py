@@ -25,7 +25,7 @@ from typing import Any
 import torch
 import torch.nn.functional as F
 from machine import now, torch_machine
-from shrink_encoders import METHODS, RIVALS, facts
+from shrink_encoders import facts, variants_of
 from torch import Tensor
 from transformers import AutoModelForCausalLM, AutoTokenizer
 
@@ -97,6 +97,7 @@ def main() -> None:
     parser.add_argument("--windows", type=int, default=256, help="of calibration, in each draw")
     parser.add_argument("--draws", default="0,1,2,3,4", help="their numbers")
     parser.add_argument("--only", help="variants whose name contains this")
+    parser.add_argument("--each-method", action="store_true")
     parser.add_argument("--device", default="cpu")
     parser.add_argument("--json", type=Path)
     arguments = parser.parse_args()
@@ -111,7 +112,7 @@ def main() -> None:
         chosen = random.Random(draw).sample(range(len(calibration)), arguments.windows)
         batches = [{"input_ids": ids, "labels": ids} for ids in calibration[chosen].split(BATCH)]
         for removed, budget in BUDGETS.items():
-            for variant, options in {**RIVALS, **METHODS}.items():
+            for variant, options in variants_of(arguments).items():
                 if arguments.only and arguments.only not in variant:
                     continue
                 model, begin = copy.deepcopy(whole), now(arguments.device)

@@ -15,6 +15,7 @@ from deadhead.rankers.batches import check_batches
 from deadhead.rankers.loss import examples_of
 
 from .held_out import held_out_numbers
+from .streams import TASK_LAYER
 
 
 class Calibration:
@@ -44,8 +45,10 @@ class Calibration:
         Each is one axis of booleans; padding is in neither.
         """
         rows = batch_first(site, context)
-        real = real_rows(self.model, batch, site, rows)
         flags = self.held_out[number].to(rows.device)
+        if site.block == TASK_LAYER and rows.shape[:-1] == flags.shape:
+            return ~flags, flags  # a row for each example
+        real = real_rows(self.model, batch, site, rows)
         held_out = flags[self._examples(len(flags), batch, site, rows)]
         held_out = held_out.view(-1, *[1] * (rows.dim() - 2)).expand(rows.shape[:-1])
         if real is None:

@@ -15,7 +15,7 @@ from deadhead.heads.parts import out_axis
 from deadhead.heads.prune import Cut
 from deadhead.heads.rows import batch_first
 
-from .solve import NOTHING, Sums, best, candidates
+from .solve import NOTHING, Change, Sums, best, candidates
 from .streams import Call, is_close, replaced
 
 
@@ -41,6 +41,14 @@ class Solution:
         weight = self.weight.new_zeros(len(self.weight), width)
         weight[:, columns] = self.weight
         return replaced(out, partial(F.linear, weight=weight, bias=self.bias))
+
+    def write(self) -> None:
+        """Give a projection that loses no inputs these weights; it has a bias if they have one."""
+        out: Any = self.cut.site.out
+        with torch.no_grad():
+            out.weight.copy_(self.weight)
+            if self.bias is not None:
+                out.bias.copy_(self.bias)
 
 
 class Projection:
@@ -99,10 +107,20 @@ class Projection:
         weight = self.weight.T.to(fit.inputs)  # inputs x outputs
         changes = candidates(names, fit, weighted, weight, self.cut.site.width)
         change, before, after = best(changes, held_out, weight)
-        bias = self.bias
+        return self.solution_by(change, (before, after))
+
+    def solution_by(self, change: Change, errors: tuple[float, float]) -> Solution:
+        """What this change makes of the projection."""
+        weight, bias = self.weight.T.to(change.weight) + change.weight, self.bias
         if change.name != NOTHING:
             bias = change.bias if bias is None else change.bias + bias.to(change.bias)
-        return self._solution(change.name, (weight + change.weight).T, bias, (before, after))
+        return self._solution(change.name, weight.T, bias, errors)
+
+    def output(self, inputs: Tensor, change: Change) -> Tensor:
+        """What the projection would give with this change, in the precision of the change."""
+        weight = self.weight.T.to(change.weight) + change.weight
+        bias = change.bias if self.bias is None else change.bias + self.bias.to(change.bias)
+        return inputs.to(weight) @ weight + bias
 
     def _solution(
         self, name: str, weight: Tensor, bias: Tensor | None, errors: tuple[float, float]

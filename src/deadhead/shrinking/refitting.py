@@ -6,7 +6,7 @@ target "residual" it also corrects the error that is in the residual stream alre
 the whole model's stream behind the layer minus the small model's stream before it.
 
 Each layer has several candidates, from no change to a full refit, and keeps the best by its error
-on held-out examples. Nothing of the model changes before all layers are solved.
+on held-out examples. A task layer, which gives the logits of classes, is refitted last. Nothing of the model changes before all layers are solved.
 """
 
 from __future__ import annotations
@@ -37,6 +37,7 @@ from .held_out import check_share
 from .projection import Projection, Solution, columns_of
 from .solve import CANDIDATES, NOTHING, check_candidates
 from .streams import Streams
+from .task_layer import solve_task_layer
 
 Target = Literal["residual", "output"]
 TARGETS: tuple[Target, ...] = ("residual", "output")
@@ -48,7 +49,9 @@ class LayerRefit:
     """What became of one output projection.
 
     The errors are those of its output on the held-out tokens: the mean over tokens of the squared
-    error relative to the squared target, after the cut alone and as the layer is now.
+    error relative to the squared target, after the cut alone and as the layer is now. For the task
+    layer, which loses nothing, they are the distance of its logits from those of the whole model:
+    the mean divergence, before its own refit and after it.
     """
 
     kind: str
@@ -147,6 +150,7 @@ def plan_refit(
         solver = _Solver(model, data, target, names)
         changed = [cut for cut in cuts if everywhere or cut.left != cut.site.kept]
         solutions = solver.solve(changed if names else [], tick)
+        task_layer = solver.solve_task_layer() if solutions and "refit" in names else None
     report = RefitReport(
         layers=tuple(solver.layers),
         notes=tuple(solver.notes),
@@ -154,7 +158,7 @@ def plan_refit(
         held_out_tokens=solver.held_out_tokens,
         seconds=time.monotonic() - begin,
     )
-    return RefitPlan(model, cuts, solutions, report)
+    return RefitPlan(model, cuts, solutions, report, task_layer)
 
 
 @dataclass
@@ -165,6 +169,7 @@ class RefitPlan:
     cuts: Sequence[Cut]
     solutions: Sequence[Solution]
     report: RefitReport
+    task_layer: Solution | None = None
 
     @contextmanager
     def tried(self) -> Iterator[nn.Module]:
@@ -176,6 +181,8 @@ class RefitPlan:
                     stack.callback(solution.install())
                 elif cut.left != cut.site.kept:
                     stack.callback(_closed(cut))
+            if self.task_layer is not None:
+                stack.callback(self.task_layer.install())
             yield self.model
 
     def apply(self) -> None:
@@ -185,6 +192,8 @@ class RefitPlan:
         with torch.inference_mode(False):
             for solution in refitted:
                 set_output(solution.cut.site, solution.weight, solution.bias)
+            if self.task_layer is not None:
+                self.task_layer.write()
         if refitted:
             note_in_config(self.model, find_every_site(self.model))  # it lists the new biases
 
@@ -229,6 +238,14 @@ class _Solver:
                 self.streams.change(cut.site, solution.install)
         return solutions
 
+    def solve_task_layer(self) -> Solution | None:
+        """The task layer, once all others are solved; None if there is none, or no better one."""
+        solution = solve_task_layer(self.model, self.streams, self.data)
+        if solution is None or solution.name == NOTHING:
+            return None
+        self.layers.append(_row(solution, "output"))
+        return solution
+
     def _leave(self, cut: Cut, reason: str) -> None:
         """Leave a projection as it is after the cut, in small runs too."""
         if cut.left == cut.site.kept:
@@ -260,16 +277,7 @@ class _Solver:
             count(number + 1)
         self._check(projection, order)
         solution = projection.solution(self.names)
-        layer = LayerRefit(
-            kind=site.kind,
-            block=site.block,
-            layer=site.layer,
-            candidate=solution.name,
-            error_cut=solution.error_cut,
-            error_refitted=solution.error_refitted,
-            target=target,
-        )
-        self.layers.append(layer)
+        self.layers.append(_row(solution, target))
         return solution
 
     def _without_residual(self, site: Site, number: int) -> Target:
@@ -307,6 +315,19 @@ class _Solver:
                 f"held-out examples, got {tokens} and {held_out}.",
                 'give more calibration data, or write candidates=("mean", "scales")',
             )
+
+
+def _row(solution: Solution, target: Target) -> LayerRefit:
+    site = solution.cut.site
+    return LayerRefit(
+        kind=site.kind,
+        block=site.block,
+        layer=site.layer,
+        candidate=solution.name,
+        error_cut=solution.error_cut,
+        error_refitted=solution.error_refitted,
+        target=target,
+    )
 
 
 def _closed(cut: Cut) -> Callable[[], None]:

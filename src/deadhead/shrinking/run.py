@@ -30,7 +30,7 @@ from .choose import AUTO, CHOOSERS, Choice, check_method, choose_by_each
 from .costs import Costs, Shape, costs, shape_for
 from .held_out import check_share, mean_loss, split_examples
 from .latency import Latency, latency, time_models
-from .refitting import RefitPlan, RefitReport, plan_refit
+from .refitting import RefitPlan, plan_refit
 from .shrunk import Layer, Shrunk, Speed
 from .solve import CANDIDATES
 from .target import Amount, check_compensation, kinds_of, read_targets
@@ -81,7 +81,7 @@ def shrink(
             fisher, and keeps the choice with the lower held-out loss after its refit.
         compensation: what is done about the loss: "refit" the output projections by least squares
             (the best of several candidates, by held-out tokens), only "scales" of units, only the
-            "mean" of what left, or "none".
+            "mean" of what left, or "none". A refit ends with the task layer of a classifier.
         loss: as for `rank`: "self", where there are no labels, or a function.
         held_out: the share of the examples that losses are measured on. Nothing is fitted to them;
             "auto" compares its methods on them, so its loss is slightly optimistic.
@@ -296,7 +296,7 @@ class _Work:
             shape=self.costs.shape,
             seconds=self.seconds,
             speed=speed,
-            layers=self._layers(report),
+            layers=self._layers(trial.plan),
             examples=(sum(map(examples_of, self.fit)), sum(map(examples_of, self.held_out))),
             notes=tuple(notes),
         )
@@ -325,9 +325,9 @@ class _Work:
             "macs": (int(self.costs.of(macs)), int(self.costs.of(macs, removed))),
         }
 
-    def _layers(self, report: RefitReport) -> tuple[Layer, ...]:
-        """A row for each place that lost units or was refitted."""
-        refits = {(r.kind, r.block, r.layer): r for r in report.layers}
+    def _layers(self, plan: RefitPlan) -> tuple[Layer, ...]:
+        """A row for each place that lost units or was refitted, and for the task layer."""
+        refits = {(r.kind, r.block, r.layer): r for r in plan.report.layers}
         left = {site.place: len(site.kept) for site in find_every_site(self.model)}
         rows = []
         for site in self.sites:
@@ -345,6 +345,18 @@ class _Work:
                     left=left[place],
                     candidate="nothing" if known is None else known.candidate,
                     errors=errors,
+                )
+            )
+        if (task := plan.task_layer) is not None:
+            rows.append(
+                Layer(
+                    kind="outputs",
+                    block=task.cut.site.block,
+                    layer=0,
+                    before=len(task.weight),
+                    left=len(task.weight),
+                    candidate=task.name,
+                    errors=(task.error_cut, task.error_refitted),
                 )
             )
         return tuple(rows)

@@ -31,12 +31,12 @@ class Speed:
 
 @dataclass(frozen=True, kw_only=True)
 class Layer:
-    """One layer's heads or neurons."""
+    """One layer's heads or neurons, or the outputs of the task layer, all of which stay."""
 
     kind: str
     block: str
     layer: int
-    before: int  # heads or neurons
+    before: int  # heads, neurons or outputs
     left: int
     candidate: str  # what compensates for the units that left
     errors: tuple[float, float] | None  # cut, compensated: its output on held-out tokens

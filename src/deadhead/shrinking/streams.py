@@ -28,6 +28,7 @@ from deadhead.heads.site import Site
 MEMORY = 2 << 30  # bytes for the outputs of layers
 ADDITIONS = ("add", "__add__", "__radd__", "add_", "__iadd__")
 CLOSE = 1e-3  # relative; a run from the middle that differs by more is a wrong one
+TASK_LAYER = "task layer"  # the block of the site behind all layers
 
 Install = Callable[[], Callable[[], None]]  # changes a site; returns the undo function
 
@@ -90,6 +91,22 @@ class Streams:
         self._stored[False].clear()
         self._bytes = 0
 
+    def reaches(self, batch: Mapping[str, Any], site: Site) -> bool:
+        """Add a site behind all layers; whether a run from the last layer gives what it gives."""
+        assert site.out is not None
+        self.calls[id(site)] = 1
+        outputs: list[Tensor] = []
+        remove = _after(site.out, lambda module, args, output: outputs.append(output))
+        try:
+            with torch.no_grad():
+                forward(self.model, batch)
+        finally:
+            remove()
+        self.run(-1, batch, site)
+        (call,) = self.run(-1, batch, site)
+        self._store(False, -1, {})
+        return is_close(call.output, outputs[0])
+
     def change(self, site: Site, install: Install) -> None:
         """Have small runs change this site from now on; sites come in their order."""
         if not self._changes:  # up to here, both runs were the same
@@ -145,7 +162,8 @@ class Streams:
         skipped: list[str] = []
         path = f"{site.path}."
         places = [n for n, layer in enumerate(self._layers) if path.startswith(layer.prefix)]
-        for place, layer in enumerate(self._layers[: min(places, default=0)]):
+        end = len(self._layers) if site.block == TASK_LAYER else min(places, default=0)
+        for place, layer in enumerate(self._layers[:end]):
             known = outputs.get(layer.stack)
             if known is not None and place <= known[0]:
                 give = partial(_give, known[1])

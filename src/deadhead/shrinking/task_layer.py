@@ -1,0 +1,114 @@
+"""The task layer of a classifier or tagger, refitted last to the logits of the whole model.
+
+The layers before it are refitted to the residual stream, all directions of which count alike.
+This layer reads what is left, and what is wrong along its own directions it can still correct.
+"""
+
+from __future__ import annotations
+
+import weakref
+from collections import Counter
+from collections.abc import Iterator
+from functools import partial
+from typing import Any
+
+import torch
+import torch.nn.functional as F
+from torch import Tensor, nn
+
+from deadhead.forward import forward
+from deadhead.heads.prune import Cut
+from deadhead.heads.site import Site
+
+from .calibration import Calibration
+from .projection import Projection, Solution
+from .solve import NOTHING, Change, candidates
+from .streams import TASK_LAYER, Call, Streams
+
+MOST_CLASSES = 1024  # more outputs are words, whose weights are too many to fit
+
+
+def solve_task_layer(model: nn.Module, streams: Streams, data: Calibration) -> Solution | None:
+    """The best weights for the task layer, judged by the held-out examples; None: leave it."""
+    _, first = next(iter(data))
+    site = _find(model, first)
+    if site is None or not streams.reaches(first, site):
+        return None
+    projection = Projection(Cut(site, site.kept))
+    for whole, small, parts in _calls(model, streams, data, site):
+        projection.add(whole, small, parts, ("weighted",))
+    if not projection.fit.is_finite() or float(projection.fit.tokens) <= len(site.kept):
+        return None
+    weight = projection.weight.T.double()
+    names = ("mean", "refit", "weighted")
+    fit, weighted = projection.fit.precise(), projection.weighted.precise()
+    nothing = Change(NOTHING, torch.zeros_like(weight), torch.zeros_like(fit.errors))
+    changes = [nothing, *candidates(names, fit, weighted, weight.to(fit.inputs), 1)]
+    errors = torch.zeros(len(changes), dtype=torch.float64)
+    distance = _distance_for(model, len(projection.old))
+    for whole, small, (_, held_out) in _calls(model, streams, data, site):
+        inputs, target = (value.flatten(0, -2)[held_out] for value in (small.inputs, whole.output))
+        for number, change in enumerate(changes):
+            errors[number] += float(distance(projection.output(inputs, change), target.double()))
+    best = int(errors.argmin())  # the first of equal ones, which changes least
+    count = max(1.0, float(projection.held_out_tokens))
+    before, after = (float(errors[number]) / count for number in (0, best))
+    return projection.solution_by(changes[best], (before, after))
+
+
+def _find(model: nn.Module, batch: Any) -> Site | None:
+    """The linear layer whose output are the logits, if it may change: its weights are its own."""
+    calls: dict[str, list[weakref.ref[Tensor]]] = {}  # path -> outputs, which are not kept alive
+    removals = []
+
+    def see(path: str, module: nn.Module, args: Any, output: Tensor) -> None:
+        calls.setdefault(path, []).append(weakref.ref(output))
+
+    for path, module in model.named_modules():
+        if type(module) is nn.Linear:
+            removals.append(module.register_forward_hook(partial(see, path)).remove)
+    try:
+        logits = getattr(forward(model, batch), "logits", None)
+    finally:
+        for remove in removals:
+            remove()
+    paths = [path for path, outputs in calls.items() if outputs[-1]() is logits]
+    if not isinstance(logits, Tensor) or not paths:
+        return None
+    path = paths[0]
+    layer: Any = model.get_submodule(path)
+    uses = Counter(id(p) for _, p in model.named_parameters(remove_duplicate=False))
+    is_own = uses[id(layer.weight)] == 1 and len(calls[path]) == 1
+    if layer.bias is None or not is_own or layer.out_features > MOST_CLASSES:
+        return None
+    kept, size = tuple(range(layer.in_features)), layer.in_features
+    return Site(
+        kind="neurons", core=layer, path=path, out=layer, size=size, keys=size, width=1, kept=kept,
+        block=TASK_LAYER,
+    )  # fmt: skip
+
+
+def _calls(
+    model: nn.Module, streams: Streams, data: Calibration, site: Site
+) -> Iterator[tuple[Call, Call, tuple[Tensor, Tensor]]]:
+    """For each batch the call of the whole and of the small model, and which rows are what."""
+    for number, batch in data:
+        (whole,) = streams.run(number, batch, site)
+        (small,) = streams.run(number, batch, site, small=True)
+        yield whole, small, data.parts(number, batch, site, small.inputs)
+
+
+def _distance_for(model: nn.Module, outputs: int) -> Any:
+    """What outputs differ by: their divergence for classes, else squares."""
+    kind = getattr(getattr(model, "config", None), "problem_type", None)
+    is_one_class = outputs > 1 and kind in (None, "single_label_classification")
+    return _divergence if is_one_class else _squares
+
+
+def _divergence(output: Tensor, target: Tensor) -> Tensor:
+    logs = output.log_softmax(-1), target.log_softmax(-1)
+    return F.kl_div(*logs, reduction="sum", log_target=True)
+
+
+def _squares(output: Tensor, target: Tensor) -> Tensor:
+    return (output - target).square().sum()
