@@ -61,7 +61,7 @@ ALLOWED = {
     "studies.inputs": "errors files hub studies.store studies.trial tasks",
     "studies.recipe": "errors papers strategies studies.fields studies.inputs studies.step "
     "studies.trial translation",
-    "studies.steps": "errors files heads hub measures models options rankers ranking shrinking "
+    "studies.steps": "errors files heads hub layout measures models options rankers ranking shrinking "
     "strategies studies.fields studies.step studies.store studies.trial tasks training translation world",
     "studies.missing_data": "errors studies.steps studies.trial tasks",
     "studies.execution": "errors numerics studies.fields studies.inputs studies.steps studies.store "

@@ -13,12 +13,14 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from itertools import pairwise
 from operator import index
-from typing import Any, Literal, NamedTuple
+from typing import Any, Literal, NamedTuple, get_args
 
 from deadhead.errors import HeadError
 from deadhead.notebook import Square, tables
 
 Kind = Literal["heads", "neurons"]
+Groups = Literal["whole", "expand"]  # how heads that share a key/value head are removed
+GROUPS: tuple[str, ...] = get_args(Groups)
 Neurons = Mapping[tuple[str, int], Iterable[int]]  # (block, layer) -> numbers, counted from 0
 
 

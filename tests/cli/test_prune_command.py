@@ -273,3 +273,31 @@ def test_prune_prints_what_it_kept(
     facts = json.loads(run_command(*words).out)
     assert (facts["dtype"], facts["kept_files"]) == ("float32", ["LICENSE"])
     assert facts["bytes"] == (tmp_path / "other" / "model.safetensors").stat().st_size
+
+
+def test_single_heads_of_a_group(run_command: RunCommand, llama: Path, tmp_path: Path) -> None:
+    words = ("prune", llama, "--heads", "decoder.0.1", "--out", tmp_path / "single")
+    refused = run_command(*words)
+    assert refused.code == 1
+    assert "heads 0-1 read one key/value head" in refused.err
+    assert "--groups expand" in refused.err
+    done = run_command(*words, "--groups", "expand")
+    assert (done.code, done.err) == (0, "")
+    assert "1 of 8 heads removed" in done.out
+    assert "key/value cache: 256 -> 320 bytes for each token (+25.0%)" in done.out
+    assert len(discover(load(tmp_path / "single"))) == 7
+    drawn = ("prune", llama, "--random-k", 3, "--out", tmp_path / "three")
+    assert "cannot remove exactly 3 heads" in run_command(*drawn).err
+    facts = json.loads(run_command(*drawn, "--groups", "expand", "--json").out)
+    assert (len(facts["removed"]), facts["group"]) == (3, 2)
+    assert "'expnad'" in run_command(*drawn, "--groups", "expnad").err
+
+
+def test_whole_groups_are_the_default(run_command: RunCommand, llama: Path, tmp_path: Path) -> None:
+    done = run_command("prune", llama, "--random", 50, "--out", tmp_path / "half")
+    assert "up to 2 heads share a key/value head: whole groups of them were" in done.out
+    assert "--groups expand" in done.out
+    groups = [group for a in discover(load(llama)).attentions for group in a.groups]
+    left = set(discover(load(tmp_path / "half")))
+    assert len(left) == 4
+    assert all(left.issuperset(group) or left.isdisjoint(group) for group in groups)

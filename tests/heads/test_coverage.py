@@ -35,6 +35,7 @@ def test_promised(model_type: str) -> None:
     with quiet():
         row = measure_heads(model_type, tiny(model_type))
     assert (row.status, row.mean_fill) == ("pass", "pass"), row
+    assert row.single_heads in ("", "pass"), row
     assert row.model_type == model_type
 
 

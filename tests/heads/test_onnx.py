@@ -95,6 +95,19 @@ def test_the_file_answers_as_the_model(family: str, tmp_path: Path) -> None:
 
 
 @pytest.mark.slow
+def test_copied_key_value_heads(tmp_path: Path) -> None:
+    model = build("llama").float()
+    batch = {"input_ids": torch.randint(3, 90, (5, 21))}
+    batch["attention_mask"] = torch.ones_like(batch["input_ids"])
+    whole = model(**batch).logits.detach()
+    save(prune(model, ["decoder.0.1", "decoder.1.2"], groups="expand"), tmp_path / "model")
+    path = export(tmp_path / "model", onnx=tmp_path / "model.onnx")
+    logits = answered(path, batch)["logits"]
+    assert (logits - model(**batch).logits.detach()).abs().max() < 1e-3
+    assert (logits - whole).abs().max() > 1e-1
+
+
+@pytest.mark.slow
 @pytest.mark.parametrize("model_class", ["BertForSequenceClassification", "DebertaV2Model"])
 def test_pairs_as_the_tokenizer_makes_them(model_class: str, tmp_path: Path) -> None:
     """Token types are inputs, and count where the model reads them; outputs have the names of transformers."""

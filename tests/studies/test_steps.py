@@ -9,8 +9,10 @@ from typing import Any
 import pytest
 from transformers import AutoTokenizer
 
+from deadhead import discover, prune, save, strategies, tasks
 from deadhead import load as load_model
-from deadhead import prune, save, strategies, tasks
+from deadhead.errors import GroupError
+from deadhead.heads.verify.tiny import tiny
 from deadhead.layout import HeadLayout
 from deadhead.rankers.merge import merge
 from deadhead.ranking import Ranking
@@ -18,6 +20,8 @@ from deadhead.studies import load, read, run, run_trial
 from deadhead.studies.recipe.yaml import RecipeError
 from deadhead.studies.steps import models
 from deadhead.studies.steps.models import dataset
+from deadhead.studies.steps.prune import STEP as prune_step
+from deadhead.studies.steps.state import State
 from deadhead.studies.store.folder import StudyError, prepare
 from deadhead.tasks import Dataset, Encoded
 from deadhead.world import MODELS
@@ -252,3 +256,20 @@ def test_a_layer_without_heads_can_drop_its_output_bias() -> None:
     assert kept.metrics != dropped.metrics
     with pytest.raises(RecipeError, match="expected true or false, got 'yes'"):
         load("smoke", [*calls, "prune={drop_output_bias: 'yes'}"])
+
+
+def test_single_heads_of_a_group_are_removed_with_copies() -> None:
+    calls = [*SMALL, "steps=[prune, finetune, evaluate]", "remove={random_k: 1}"]
+    plain, same = (
+        load("smoke", [*calls, *more]).trials[0] for more in ([], ["prune={groups: whole}"])
+    )
+    (trial,) = load("smoke", [*calls, "prune={groups: expand}"]).trials
+    assert plain.id == same.id != trial.id
+    with pytest.raises(RecipeError, match="expected whole or expand, got 'single'"):
+        load("smoke", [*calls, "prune={groups: single}"])
+    with pytest.raises(GroupError, match="cannot remove exactly 1 heads"):
+        prune_step.run(State(run=run_trial, model=tiny("llama")), plain)
+    state = State(run=run_trial, model=tiny("llama"))
+    prune_step.run(state, trial)
+    assert len(discover(state.model)) == 7
+    assert len(state.removed) == 1

@@ -245,12 +245,18 @@ def _coverage(types: list[str], as_json: bool) -> None:
     from rich.console import Console
     from rich.table import Table
 
-    table = Table("model type", "status", "mean fill", "neurons", "reason")
+    table = Table("model type", "status", "mean fill", "neurons", "single heads", "reason")
     for row in rows:
         status = f"[{COLOURS[row.status]}]{row.status}[/]"
-        table.add_row(row.model_type, status, row.mean_fill, row.neurons, row.reason)
+        cells = (row.mean_fill, row.neurons, row.single_heads, row.reason)
+        table.add_row(row.model_type, status, *cells)
     Console().print(table)
     counts = {status: sum(row.status == status for row in rows) for status in COLOURS}
     typer.echo(", ".join(f"{number} {status}" for status, number in counts.items()))
     typer.echo(f"{sum(row.mean_fill == 'pass' for row in rows)} pass with mean fill too")
     typer.echo(f"{sum(row.neurons == 'pass' for row in rows)} pass with feed-forward neurons")
+    shared = [row.single_heads == "pass" for row in rows if row.single_heads]
+    if shared:
+        typer.echo(
+            f"{sum(shared)} of {len(shared)} pass with single heads of shared key/value heads"
+        )

@@ -14,6 +14,7 @@ import typer
 from typer import BadParameter, Option
 
 from deadhead.errors import DataError, HeadError, unknown_name
+from deadhead.layout import GROUPS
 from deadhead.strategies import STRATEGIES, choose
 
 from ._options import AsJson, Auto, Dtype, Force, Form, Model, ModelOut, Seed
@@ -92,6 +93,14 @@ def prune(
             "--drop-output-bias", help="Also remove the output bias of layers that lose all heads."
         ),
     ] = False,
+    groups: Annotated[
+        str,
+        Option(
+            metavar="whole|expand",
+            help="Where heads share key/value heads. whole: remove whole groups of them. expand: "
+            "remove any heads, and copy key/value heads where groups become uneven.",
+        ),
+    ] = "whole",
     form: Form = "compact",
     force: Force = False,
     as_json: AsJson = False,
@@ -108,9 +117,13 @@ def prune(
         deadhead prune ./my-model --lowest 12 --ranking ranking.json --out better
 
         deadhead prune ./my-model --random 50 --fill mean --text sentences.txt --out filled
+
+        deadhead prune ./my-llama --lowest 12 --ranking ranking.json --groups expand --out single
     """
     # Longer than most functions: half of it is the list of options and the help.
     strategy, amount = _choice(heads, amounts)
+    if groups not in GROUPS:
+        raise unknown_name("value of --groups", groups, GROUPS)
     means = _means(fill, text, model)
     check_folder(out, "--out", model=model, force=force)
     scored = _ranking(strategy, ranking, model)
@@ -134,12 +147,15 @@ def prune(
         fill=means,
         drop_output_bias=drop_output_bias,
         form=form,
+        groups=groups,  # type: ignore[arg-type]  # checked above
     )
     if as_json:
         facts = {**vars(pruned), "removed": [str(head) for head in pruned.removed]}
         typer.echo(json.dumps({"out": str(out), "form": form, **facts}, indent=1))
     else:
         _print_pruned(pruned, out, dtype)
+        if pruned.group > 1:
+            _print_groups(pruned, groups)
 
 
 def _choice(heads: str, amounts: dict[str, Any]) -> tuple[str, Any]:
@@ -197,6 +213,20 @@ def _means(fill: str | None, file: Path | None, name: str) -> Callable[[Any], He
         return means
 
     return means_of
+
+
+def _print_groups(pruned: Pruned, groups: str) -> None:
+    before, after = pruned.cache
+    if groups == "whole":
+        typer.echo(
+            f"up to {pruned.group} heads share a key/value head: whole groups of them were "
+            "removed; --groups expand removes single heads"
+        )
+    else:
+        typer.echo("single heads removed; key/value heads were copied where groups became uneven")
+    if before:
+        change = f"{after / before - 1:+.1%}" if after != before else "the same"
+        typer.echo(f"key/value cache: {before:,} -> {after:,} bytes for each token ({change})")
 
 
 def _print_pruned(pruned: Pruned, out: Path, dtype: str | None) -> None:

@@ -7,11 +7,17 @@ into zeros of the old width, and picked out again before the output projection, 
 still saves the weights and their products. A layer without heads is *silent*: it computes nothing
 but the output bias. A feed-forward layer shrinks in the same way, and spreads if its code needs
 the number of neurons from the config.
+
+A layer that shrinks reads its key/value heads in turn, each for the same number of heads. If the
+groups of heads that share one become uneven, key/value heads are *copied*: as few times as make
+the groups even. A layer that is spread has its old groups, and needs no copies.
 """
 
 from __future__ import annotations
 
+import copy
 import inspect
+import math
 from functools import partial
 from typing import Any
 
@@ -24,21 +30,30 @@ from .site import MARK, Born, Site
 from .sites import output_inside
 
 
-def cut(site: Site, kept: tuple[int, ...]) -> None:
-    """Leave only these heads, or neurons, in one layer."""
-    before, keys_before, keys = site.kept, site.keys_of(site.kept), site.keys_of(kept)
+def cut(site: Site, kept: tuple[int, ...], share: int | None = None) -> None:
+    """Leave only these heads, or neurons, in one layer.
+
+    share: heads that read one key/value head; by default as many as can without uneven groups.
+    """
+    before = copy.copy(site)
     shrinks = _shrinks(site)
+    if shrinks:
+        site.key_heads = _key_heads(site, kept, share)
+    keys = site.keys_of(kept)
     if not shrinks:  # bare vectors stay as they are if the code needs its old shapes
         for part in site.parts.values():
             part.cut = part.cut and part.module is not site.core
     for part in site.parts.values():
-        old, new = part.present(before, keys_before), part.present(kept, keys)
+        if kept and site.key_heads and part.cut:
+            _slice(part, _copied_rows(part, before, kept, keys))
+            continue
+        old, new = part.present(before.kept, before.keys_of(before.kept)), part.present(kept, keys)
         if len(new) < len(old):
             _slice(part, torch.isin(old, new).nonzero().flatten())
     site.kept = kept
     first = next(iter(site.parts.values())).module
-    left = Born(size=site.size, keys=site.keys, width=site.width, kept=kept, halves=site.halves)
-    setattr(first, MARK, left)
+    left = {name: getattr(site, name) for name in ("size", "keys", "width", "halves", "key_heads")}
+    setattr(first, MARK, Born(**left, kept=kept))
     if site.kind == "neurons" and shrinks:
         _set_counts(site, len(kept), len(keys))
         _silence_conv1d(site)
@@ -60,6 +75,50 @@ def computed_heads(site: Site, left: int) -> int:
     if not _shrinks(site):
         return site.size
     return left if left or site.out is None or _uses_attention_interface(site.core) else site.size
+
+
+def needs_copies(site: Site, kept: tuple[int, ...]) -> bool:
+    """Whether key/value heads must be copied to leave only these heads in the layer."""
+    if site.keys in (1, site.size):
+        return False
+    return len({len(group) for group in site.by_key(kept)}) > 1 and _shrinks(site)
+
+
+def _key_heads(site: Site, kept: tuple[int, ...], share: int | None) -> tuple[int, ...]:
+    """Which key/value head each head reads afterwards; empty if none is, or was, copied."""
+    groups = () if site.keys in (1, site.size) else site.by_key(kept)
+    sizes = {len(group) for group in groups}
+    if not groups or (len(sizes) == 1 and not site.key_heads and share is None):
+        return ()
+    each = share or math.gcd(*sizes)
+    numbers = [-1] * site.size
+    for place, head in enumerate(kept):
+        numbers[head] = place // each
+    return tuple(numbers)
+
+
+def _copied_rows(
+    part: Part, before: Site, kept: tuple[int, ...], keys: tuple[int, ...]
+) -> torch.Tensor:
+    """The rows of a part that a cut with copies leaves, in their order, by their numbers now.
+
+    Copies of one key/value head may have been trained apart, so each is followed by itself.
+    """
+    starts, end = {}, 0
+    for block in part.blocks(before.kept, before.keys_of(before.kept)):
+        starts[block] = end
+        end += part.rows[block[0]].shape[1]
+    readers = before.by_key(before.kept)
+    rows = []
+    for role, place in part.blocks(kept, keys):
+        if role in "kv":
+            head = kept[place * len(kept) // len(keys)]
+            old = next(n for n, heads in enumerate(readers) if head in heads)
+        else:
+            old = before.kept.index(kept[place])
+        start = starts[role, old]
+        rows.append(torch.arange(start, start + part.rows[role].shape[1]))
+    return torch.cat(rows)
 
 
 def _slice(part: Part, index: torch.Tensor) -> None:

@@ -12,7 +12,7 @@ import torch
 from safetensors import SafetensorError
 from torch import nn
 
-from deadhead.errors import FolderError, HeadError, Notice
+from deadhead.errors import FolderError, GroupError, HeadError, Notice
 from deadhead.files.model_folder import finish_save
 from deadhead.hub import quiet, split
 from deadhead.layout import Kind
@@ -127,7 +127,7 @@ def _cut_saved_heads(model: Any, saved: Saved) -> None:
         kept = _saved_units(sites, saved)
         for site in sites:
             if kept[site.place] != site.kept:
-                cut(site, kept[site.place])
+                cut(site, kept[site.place], saved.shares.get((site.block, site.layer)))
             if site.layer in saved.filled.get(site.kind, {}).get(site.block, ()):
                 add_bias(site)
 
@@ -140,13 +140,26 @@ def _saved_units(sites: list[Site], saved: Saved) -> dict[tuple[Kind, str, int],
     try:
         kept = layout.without(named, saved.neurons).kept
         for site in sites:
-            refuse_uneven_groups(site, kept[site.place])
+            share = saved.shares.get((site.block, site.layer))
+            if site.kind == "heads" and share is not None:
+                _check_share(site, kept[site.place], share)
+            else:
+                refuse_uneven_groups(site, kept[site.place])
     except HeadError as problem:
         raise FolderError(
             f"{saved.folder}: the removed heads do not fit the model: {problem.message}",
             "save the folder again",
         ) from problem
     return kept
+
+
+def _check_share(site: Site, kept: tuple[int, ...], share: int) -> None:
+    """Raise an error if so many heads cannot share each key/value head."""
+    sizes = {len(group) for group in site.by_key(kept)}
+    if share < 1 or site.keys in (1, site.size) or any(size % share for size in sizes):
+        raise GroupError(
+            f"{site.block} layer {site.layer} cannot have {share} heads for each key/value head."
+        )
 
 
 def _check_weights(model: Any, report: Report, saved: Saved, *, new_task: bool) -> None:

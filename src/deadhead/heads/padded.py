@@ -80,6 +80,13 @@ def _full_weights(model: nn.Module, sites: list[Site]) -> dict[str, torch.Tensor
                 small = parameter.detach()
                 shape = list(small.shape)
                 shape[axis] = part.size
-                full = small.new_zeros(shape)
-                state[names[id(parameter)]] = full.index_copy(axis, rows.to(small.device), small)
+                index = rows.to(small.device)
+                full = small.new_zeros(shape).index_copy(axis, index, small)
+                if site.key_heads and not full.index_select(axis, index).equal(small):
+                    raise UnsupportedModel(
+                        "the padded form expects equal copies of each key/value head, got "
+                        f"different ones in {site.block} layer {site.layer}: they were trained.",
+                        'use form="compact", which deadhead.load reads',
+                    )
+                state[names[id(parameter)]] = full
     return state

@@ -22,14 +22,37 @@ class Part:
     cut: bool = True  # False if a norm over all heads follows, which needs all rows
 
     def present(self, heads: tuple[int, ...], keys: tuple[int, ...]) -> torch.Tensor:
-        """The rows that remain with only these heads and these key/value heads."""
+        """The rows that remain with only these heads and these key/value heads, in their order.
+
+        The rows of a key/value head that is there more than once are there as often.
+        """
         if not self.cut:
             return torch.arange(self.size)
+        if len(set(keys)) < len(keys):
+            blocks = self.blocks(heads, keys)
+            return torch.cat([self.rows[role][_units(role, heads, keys)[n]] for role, n in blocks])
         keep = torch.ones(self.size, dtype=torch.bool)
         for role, rows in self.rows.items():
-            removed = set(range(len(rows))).difference(keys if role in "kv" else heads)
+            removed = set(range(len(rows))).difference(_units(role, heads, keys))
             keep[rows[sorted(removed)].flatten()] = False
         return keep.nonzero().flatten()
+
+    def blocks(self, heads: tuple[int, ...], keys: tuple[int, ...]) -> list[tuple[str, int]]:
+        """The rows in their order, head by head: role, place among these heads or key/value heads.
+
+        Copies of a key/value head follow each other.
+        """
+        ordered = [
+            (int(rows[unit, 0]), place, role)
+            for role, rows in self.rows.items()
+            for place, unit in enumerate(_units(role, heads, keys))
+        ]
+        return [(role, place) for _, place, role in sorted(ordered)]
+
+
+def _units(role: str, heads: tuple[int, ...], keys: tuple[int, ...]) -> tuple[int, ...]:
+    """The units that a role has rows for."""
+    return keys if role in "kv" else heads
 
 
 def bare(module: Any) -> Any:

@@ -10,10 +10,10 @@ from typing import Any, NamedTuple
 import torch
 from torch import nn
 
-from deadhead.errors import GroupError, HeadError, UnsupportedModel
-from deadhead.layout import Head, HeadLayout, Kind, Neurons, spans
+from deadhead.errors import GroupError, HeadError, UnsupportedModel, unknown_name
+from deadhead.layout import GROUPS, Groups, Head, HeadLayout, Kind, Neurons, spans
 
-from .cut import cut
+from .cut import cut, needs_copies
 from .discover import find_every_site, layout_of
 from .hooks import forget_compiled, is_gated
 from .means import HeadMeans
@@ -26,6 +26,7 @@ FORMAT = 1
 BIASES = "dropped_output_biases"
 FILLED_BIASES = "filled_output_biases"
 FILLED_FEED_FORWARDS = "filled_feed_forward_biases"
+SHARES = "heads_per_key_value_head"  # optional: block -> layer -> heads, where some were copied
 REMOVED_NEURONS = "removed_neurons"  # optional: block -> layer -> text such as "0-3, 7"
 # wrappers that hold the parameters in buckets or shards of their own
 PARALLEL = ("DistributedDataParallel", "FullyShardedDataParallel")
@@ -38,6 +39,7 @@ def prune(
     neurons: Neurons | None = None,
     fill: HeadMeans | None = None,
     drop_output_bias: bool = False,
+    groups: Groups = "whole",
 ) -> nn.Module:
     """Remove heads and neurons from the model for good, and return the same model, smaller.
 
@@ -53,12 +55,19 @@ def prune(
         drop_output_bias: also remove the bias of the output projection of a layer that loses its
             last head, so that its attention adds exactly nothing. By default the bias stays, as it
             does if all heads are masked.
+        groups: in a model whose heads share key/value heads, each group must keep the same number
+            of heads in a layer. `whole`: it is an error if they do not. `expand`: any heads may
+            be removed, and key/value heads are copied as few times as make the groups even again,
+            which costs parameters and cache.
 
     Heads keep the numbers they had before any pruning. The config that the model was made from is
     not changed: the model gets a copy that lists the removed heads. An optimizer made before holds
     the old parameters; make it after pruning.
     """
-    cuts = checked_cuts(model, heads, neurons, biases=fill is not None)
+    if groups not in GROUPS:
+        raise unknown_name("value of `groups`", groups, GROUPS)
+    expand = groups == "expand"
+    cuts = checked_cuts(model, heads, neurons, biases=fill is not None, expand=expand)
     sites = [site for site, _ in cuts]
     if fill is not None:
         # neurons that stay need no means
@@ -96,11 +105,13 @@ def checked_cuts(
     *,
     biases: bool,
     everywhere: bool = False,
+    expand: bool = False,
 ) -> list[Cut]:
     """What `prune` leaves in every layer of the model; raises an error if it cannot cut it so.
 
     biases: output biases will change too.
     everywhere: the layers that lose nothing will change too.
+    expand: key/value heads may be copied.
     """
     sites = _sites_to_cut(model, bool(heads) or neurons is None, bool(neurons))
     kept = _kept_units(layout_of(sites), heads, neurons)
@@ -108,7 +119,7 @@ def checked_cuts(
     changed = [site for site, left in cuts if everywhere or left != site.kept]
     _refuse_shared(model, changed, biases=biases)
     for site, left in cuts:
-        if left != site.kept:
+        if left != site.kept and not expand:
             refuse_uneven_groups(site, left)
     return cuts
 
@@ -205,25 +216,22 @@ def _refuse_shared(model: nn.Module, sites: list[Site], *, biases: bool) -> None
                 )
 
 
-def refuse_uneven_groups(site: Site, kept: Iterable[int]) -> None:
+def refuse_uneven_groups(site: Site, kept: tuple[int, ...]) -> None:
     """Raise an error if the groups that share a key/value head would keep unequal numbers."""
-    if site.keys in (1, site.size):
+    if not needs_copies(site, kept):
         return
-    groups: dict[int, list[int]] = {}
-    for index in kept:
-        groups.setdefault(index // site.group, []).append(index)
-    if len({len(members) for members in groups.values()}) > 1:
-        short = min(groups, key=lambda group: len(groups[group]))
-        members = spans(range(short * site.group, (short + 1) * site.group))
-        left = f"head{'s' * (len(groups[short]) > 1)} {spans(groups[short])}"
-        raise GroupError(
-            f"{site.block} layer {site.layer}: heads {members} read one key/value head; expected "
-            f"all groups to keep the same number of heads, got only {left} left in this one.",
-            "remove whole groups, or the same number from each group of a layer. The lowest K of "
-            "a ranking, by whole groups: prune(model, deadhead.strategies.choose("
-            '"lowest", discover(model), K, scores=ranking.scores)), '
-            "or: deadhead prune MODEL --lowest K --ranking FILE --out DIR",
-        )
+    short = min(site.by_key(kept), key=len)
+    members = next(group for group in site.by_key(site.kept) if short[0] in group)
+    left = f"head{'s' * (len(short) > 1)} {spans(short)}"
+    raise GroupError(
+        f"{site.block} layer {site.layer}: heads {spans(members)} read one key/value head; "
+        f"expected all groups to keep the same number of heads, got only {left} left in this one.",
+        "remove whole groups, or copy key/value heads where groups become uneven. The lowest K of "
+        "a ranking, by whole groups: prune(model, deadhead.strategies.choose("
+        '"lowest", discover(model), K, scores=ranking.scores)), '
+        "or: deadhead prune MODEL --lowest K --ranking FILE --out DIR. Any heads, with copies: "
+        'prune(model, heads, groups="expand"), or: deadhead prune MODEL ... --groups expand',
+    )
 
 
 def unfit(model: nn.Module) -> UnsupportedModel | None:
@@ -266,7 +274,10 @@ def record(sites: list[Site]) -> dict[str, Any]:
     removed: dict[str, dict[str, list[int]]] = {}
     neurons: dict[str, dict[str, str]] = {}
     biases: dict[str, dict[str, list[int]]] = {}
+    shares: dict[str, dict[str, int]] = {}
     for site in sites:
+        if site.key_heads:
+            shares.setdefault(site.block, {})[str(site.layer)] = len(site.groups[0])
         numbers = sorted(set(range(site.size)).difference(site.kept))
         if numbers and site.kind == "heads":
             removed.setdefault(site.block, {})[str(site.layer)] = numbers
@@ -276,7 +287,7 @@ def record(sites: list[Site]) -> dict[str, Any]:
         for key, listed in ((BIASES, dropped(site)), (fills, filled(site))):
             if listed:
                 biases.setdefault(key, {}).setdefault(site.block, []).append(site.layer)
-    more = {REMOVED_NEURONS: neurons} if neurons else {}
+    more = {name: value for name, value in ((SHARES, shares), (REMOVED_NEURONS, neurons)) if value}
     return {"format": FORMAT, "removed": removed, **more, **biases}
 
 

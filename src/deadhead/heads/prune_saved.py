@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from deadhead.layout import Head, HeadLayout
+from deadhead.layout import Groups, Head, HeadLayout
 
 from .discover import discover
 from .load import load
@@ -15,6 +15,7 @@ from .means import HeadMeans
 from .model_files import fetch, kept_files, source_of, stored_dtype
 from .prune import prune
 from .save import save
+from .summary import cache_bytes
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -24,6 +25,8 @@ class Pruned:
     removed: tuple[Head, ...]
     left: int  # heads
     parameters: tuple[int, int]  # before, after
+    group: int  # the most heads that share a key/value head in the source; 1: none do
+    cache: tuple[int, int]  # bytes of the key/value cache for a token, before and after
     dtype: str
     bytes: int  # size of the weight files
     kept_files: list[str]  # copied from the source, besides weights and model card
@@ -39,25 +42,30 @@ def prune_saved(
     fill: Callable[[Any], HeadMeans] | None = None,
     drop_output_bias: bool = False,
     form: str = "compact",
+    groups: Groups = "whole",
 ) -> Pruned:
     """Load a model, remove the heads that `choose` picks from its layout, and save it to `out`.
 
     dtype: precision to write; by default that of the stored weights.
     fill: computes the means of the loaded model's heads, which then replace the removed ones.
+    groups: as in `prune`; with `expand`, `choose` gets a layout of single heads.
     """
     # the config may name a precision twice as large as that of the stored weights
     model = load(name, auto=auto, dtype=_precision(name, dtype))
     layout = discover(model)
-    removed = layout.check(choose(layout))
-    before = _count(model)
+    chosen = choose(layout if groups == "whole" else layout.in_single_heads())
+    removed = layout.check(chosen)
+    before, cache = _count(model), cache_bytes(model)
     means = None if fill is None else fill(model)
-    prune(model, removed, fill=means, drop_output_bias=drop_output_bias)
+    prune(model, removed, fill=means, drop_output_bias=drop_output_bias, groups=groups)
     fetch(name)
     save(model, out, form=form)
     return Pruned(
         removed=removed,
         left=len(layout) - len(removed),
         parameters=(before, _count(model)),
+        group=max(len(group) for a in layout.attentions for group in a.groups),
+        cache=(cache, cache_bytes(model)),
         dtype=str(model.dtype).removeprefix("torch."),
         bytes=sum(file.stat().st_size for file in out.glob("*.safetensors")),
         kept_files=_kept_files(model),

@@ -16,7 +16,15 @@ from deadhead.hub import check_name, quiet
 from deadhead.layout import Head, Kind, numbers_of
 
 from .model_files import check_shards
-from .prune import BIASES, FILLED_BIASES, FILLED_FEED_FORWARDS, FORMAT, RECORD, REMOVED_NEURONS
+from .prune import (
+    BIASES,
+    FILLED_BIASES,
+    FILLED_FEED_FORWARDS,
+    FORMAT,
+    RECORD,
+    REMOVED_NEURONS,
+    SHARES,
+)
 
 # what transformers and its libraries raise for a damaged folder
 # fmt: off
@@ -38,6 +46,7 @@ class Saved:
     folder: str | Path
     removed: tuple[Head, ...]
     neurons: Mapping[tuple[str, int], tuple[int, ...]]
+    shares: Mapping[tuple[str, int], int]  # heads per key/value head, in layers with copies
     dropped: Mapping[str, set[int]]  # output biases that were dropped: block -> layers
     filled: Mapping[Kind, Mapping[str, set[int]]]  # biases with the mean output of removed units
     ours: bool  # written by deadhead
@@ -95,6 +104,7 @@ def read_saved(config: Any, folder: str | Path) -> Saved:
             folder=folder,
             removed=removed,
             neurons={},
+            shares={},
             dropped={},
             filled={},
             ours=False,
@@ -110,6 +120,7 @@ def read_saved(config: Any, folder: str | Path) -> Saved:
         folder=folder,
         removed=_parsed(_heads, ours.get("removed"), folder, "removed heads"),
         neurons=_parsed(_neurons, ours.get(REMOVED_NEURONS) or {}, folder, "removed neurons"),
+        shares=_parsed(_shares, ours.get(SHARES) or {}, folder, "copied key/value heads"),
         dropped=_parsed(_layers, ours.get(BIASES) or {}, folder, "dropped biases"),
         filled={
             "heads": _parsed(_layers, ours.get(FILLED_BIASES) or {}, folder, "filled biases"),
@@ -136,6 +147,14 @@ def _neurons(listed: Any) -> dict[tuple[str, int], tuple[int, ...]]:
         (str(block), int(layer)): numbers_of(text)
         for block, layers in listed.items()
         for layer, text in layers.items()
+    }
+
+
+def _shares(listed: Any) -> dict[tuple[str, int], int]:
+    return {
+        (str(block), int(layer)): int(heads)
+        for block, layers in listed.items()
+        for layer, heads in layers.items()
     }
 
 

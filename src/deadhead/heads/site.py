@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass, field
 
+import torch
 from torch import nn
 
 from deadhead.layout import Attention, FeedForward, Kind, by_key_head
@@ -60,8 +61,26 @@ class Site:
         """
         if self.keys == self.size:
             return heads
-        groups = by_key_head(heads, self.size // self.keys, self.key_heads)
-        return tuple(group[0] * self.keys // self.size for group in groups)
+        return tuple(group[0] * self.keys // self.size for group in self.by_key(heads))
+
+    def by_key(self, heads: tuple[int, ...]) -> tuple[tuple[int, ...], ...]:
+        """These heads by the key/value head that they read."""
+        return by_key_head(heads, self.size // self.keys, self.key_heads)
+
+    def rows_of(self, part: Part, role: str, head: int) -> torch.Tensor:
+        """Where the rows that a head uses are in a part, as it is now."""
+        unit = head if role not in "kv" else head * self.keys // self.size
+        present = part.present(self.kept, self.keys_of(self.kept))
+        places = (present == part.rows[role][unit][:, None]).nonzero()[:, 1]
+        copies = places.view(len(part.rows[role][unit]), -1)
+        if copies.shape[1] == 1:
+            return copies[:, 0]
+        readers = [g for g in self.by_key(self.kept) if g[0] * self.keys // self.size == unit]
+        return copies[:, next(n for n, heads in enumerate(readers) if head in heads)]
+
+    def first(self, units: int) -> tuple[int, ...]:
+        """The heads or neurons of the first units."""
+        return tuple(number for group in self.groups[:units] for number in group)
 
     def attention(self) -> Attention:
         return Attention(

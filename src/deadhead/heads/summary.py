@@ -6,7 +6,8 @@ from typing import Any
 
 from deadhead.layout import spans
 
-from .discover import discover, find_every_site
+from .cut import computed_heads
+from .discover import discover, find_every_site, find_sites
 from .site import Site
 
 
@@ -60,6 +61,24 @@ def summary(model: Any, *, neurons: bool = False) -> dict[str, Any]:
             for f in layout.feed_forwards
         ]
     return facts
+
+
+def cache_bytes(model: Any) -> int:
+    """Bytes that each token takes in the key/value cache of a model that generates; else 0."""
+    if not (hasattr(model, "can_generate") and model.can_generate()):
+        return 0
+    sites = [site for site in find_sites(model) if site.block in ("decoder", "text")]
+    return sum(map(_cached_numbers, sites)) * model.dtype.itemsize
+
+
+def _cached_numbers(site: Site) -> int:
+    """How many numbers a layer stores for a token."""
+    computed = computed_heads(site, len(site.kept))
+    if not computed:
+        return 2  # a layer without heads counts tokens: `cut._silent_forward`
+    keys = len(site.keys_of(site.kept)) if computed == len(site.kept) else site.keys
+    width = next((p.rows["k"].shape[1] for p in site.parts.values() if "k" in p.rows), site.width)
+    return keys * (width + site.width)
 
 
 def _parameters_per_unit(site: Site) -> int:

@@ -52,12 +52,8 @@ def head_weights(model: Any) -> dict[str, Tensor]:
 
 
 def _of_site(site: Site) -> Iterator[tuple[str, Tensor]]:
-    import torch
-
-    keys = site.keys_of(site.kept)
     for part in site.parts.values():
-        present = part.present(site.kept, keys)
-        for role, rows in part.rows.items():
+        for role in part.rows:
             for name, axis in part.tensors:
                 tensor = getattr(part.module, name, None)
                 matrix = role if name in ("weight", "bias") else name  # XLNet's have no module
@@ -65,9 +61,8 @@ def _of_site(site: Site) -> Iterator[tuple[str, Tensor]]:
                     continue
                 suffix = f"/{matrix}.bias" if name == "bias" else f"/{matrix}"
                 for head in site.kept:
-                    unit = head if "q" in (matrix, role) else site.keys_of((head,))[0]
-                    places = torch.searchsorted(present, rows[unit]).to(tensor.device)
-                    values = tensor.index_select(axis, places)
+                    rows = site.rows_of(part, role, head).to(tensor.device)
+                    values = tensor.index_select(axis, rows)
                     yield f"{site.block}.{site.layer}.{head}{suffix}", values
 
 

@@ -63,7 +63,7 @@ def costs(model: nn.Module, sites: Iterable[Site], batch: Mapping[str, Any], on:
 
 def units_left(site: Site) -> int:
     """How many units a layer has: neurons, heads, or groups of heads with the same keys."""
-    return len({number // site.group for number in site.kept})
+    return len(site.groups)
 
 
 def shape_for(model: nn.Module, on: Shape | None) -> Shape:
@@ -163,7 +163,7 @@ def _table(site: Site, rows: Mapping[int, list[int]] | None) -> list[int]:
 
 
 def _cost(site: Site, units: int, rows: Mapping[int, list[int]] | None) -> int:
-    kept = site.kept[: units * site.group]
+    kept = site.first(units)
     keys = site.keys_of(kept)
     if rows is None:
         return sum(_numbers(part, kept, keys) for part in site.parts.values())

@@ -226,7 +226,7 @@ def _times(
 def _cut_copy(module: nn.Module, site: Site, units: int) -> nn.Module:
     smaller, own = copy.deepcopy((module, site))
     with torch.inference_mode(False):
-        cut(own, own.kept[: units * own.group])
+        cut(own, own.first(units))
     return smaller
 
 

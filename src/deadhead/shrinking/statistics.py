@@ -150,10 +150,13 @@ class _Reader:
                 'choose by method="fisher"',
             )
         weight = _weight(site)
-        groups: dict[int, list[int]] = {}
-        for number in site.kept:
-            groups.setdefault(number // site.group, []).append(number)
-        units = tuple(map(tuple, groups.values()))
+        units = site.groups
+        if len({len(unit) for unit in units}) > 1:
+            raise UnsupportedModel(
+                f"expected as many heads for each key/value head, got {site.block} layer "
+                f"{site.layer}, where their numbers differ.",
+                "shrink the model before you remove single heads from it",
+            )
         size, wants_moment = weight.shape[1], site.place in moments
 
         def zeros(*shape: int) -> Tensor:

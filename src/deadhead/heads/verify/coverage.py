@@ -14,7 +14,7 @@ from deadhead.errors import DeadheadError, NoAttention
 from deadhead.heads.discover import discover, find_neuron_sites
 
 from .inputs import batch_for, prompt_for
-from .proof import Proof, prove, sample, sample_neurons
+from .proof import Proof, prove, sample, sample_neurons, sample_single
 from .tiny import NotApplicable, one_line, tiny
 
 NO_EFFECT = "closing them changes no output of the tiny model, so nothing is proved"
@@ -29,6 +29,7 @@ class Row:
     reason: str = ""
     mean_fill: str = ""  # pass, or why not, with the mean output of removed heads as a fill
     neurons: str = ""  # pass, or why not, for its neurons alone and together with its heads
+    single_heads: str = ""  # pass, or why not, with copied key/value heads; empty if none is shared
 
 
 def model_types() -> list[str]:
@@ -59,7 +60,8 @@ def measure(model_type: str) -> Row:
 
 def measure_heads(model_type: str, model: Any) -> Row:
     """Prove its heads: with uneven layers and with a layer without heads, both with nothing and
-    with means in place of the removed heads.
+    with means in place of the removed heads; and with uneven groups, where heads share key/value
+    heads.
     """
     try:
         layout = discover(model)
@@ -72,7 +74,13 @@ def measure_heads(model_type: str, model: Any) -> Row:
         return Row(model_type, "refused", problem)
     heads = f"{len(layout)} heads in {', '.join(layout.blocks)}"
     filled = [{**choice, "mean_fill": True} for choice in choices]
-    return Row(model_type, "pass", heads, _problem(model, filled) or "pass")
+    row = Row(model_type, "pass", heads, _problem(model, filled) or "pass")
+    if not (single := sample_single(layout)):
+        return row
+    uneven: list[dict[str, Any]] = [
+        {"heads": single, "groups": "expand", "mean_fill": fill} for fill in (False, True)
+    ]
+    return replace(row, single_heads=_problem(model, uneven) or "pass")
 
 
 def measure_neurons(model: Any, *, with_heads: bool) -> str:

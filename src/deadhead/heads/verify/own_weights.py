@@ -7,12 +7,13 @@ from typing import Any
 from deadhead.heads.discover import discover
 
 from .inputs import batch_for, prompt_for
-from .proof import Proof, prove, sample, sample_neurons
+from .proof import Proof, prove, sample, sample_neurons, sample_single
 
 
 def prove_model(model: Any) -> dict[str, Proof]:
     """Some heads of every layer, or all of one, removed with and without means; the same for its
-    neurons; then both without means. What the model does not have is left out.
+    neurons; then both without means; then single heads of groups that share key/value heads. What
+    the model does not have is left out.
     """
     layout = discover(model, neurons=True)
     batch = _on_device(batch_for(model), model)
@@ -28,6 +29,9 @@ def prove_model(model: Any) -> dict[str, Proof]:
                 proofs[title] = prove(model, batch, **choice, generate=prompt)
         if len(there) > 1:
             proofs[f"both, {case}"] = prove(model, batch, **there, generate=prompt)
+    if single := sample_single(layout):
+        title = "single heads, key/value heads copied"
+        proofs[title] = prove(model, batch, single, generate=prompt, groups="expand")
     return proofs
 
 

@@ -25,7 +25,7 @@ from deadhead.heads.load import load
 from deadhead.heads.means import HeadMeans, head_means
 from deadhead.heads.prune import prune
 from deadhead.heads.save import save
-from deadhead.layout import Attention, FeedForward, Head, HeadLayout, Neurons
+from deadhead.layout import Attention, FeedForward, Groups, Head, HeadLayout, Neurons
 
 TOLERANCE = (
     1e-4  # as a share of the effect; models that compute parts in float32 differ by about 1e-6
@@ -69,6 +69,15 @@ def sample(layout: HeadLayout, whole: bool) -> tuple[Head, ...]:
     return tuple(chosen)
 
 
+def sample_single(layout: HeadLayout) -> tuple[Head, ...]:
+    """Heads to try that leave groups uneven: one of each layer whose heads share key/value heads.
+
+    Empty if no heads share any.
+    """
+    shared = [a for a in layout.attentions if len(a.groups) > 1 and len(a.groups[0]) > 1]
+    return tuple(a.groups[-(n % 2)][0] for n, a in enumerate(shared))
+
+
 def sample_neurons(layout: HeadLayout, whole: bool) -> dict[tuple[str, int], tuple[int, ...]]:
     """Neurons to try: a share of each layer and, if `whole`, all of each block's first layer."""
     chosen: dict[tuple[str, int], tuple[int, ...]] = {}
@@ -90,10 +99,12 @@ def prove(
     neurons: Neurons | None = None,
     generate: Mapping[str, Any] | None = None,
     mean_fill: bool = False,
+    groups: Groups = "whole",
 ) -> Proof:
     """Check the identities on a copy of the model, with these inputs, for these heads and neurons.
 
     mean_fill: they are filled with their mean output on these inputs.
+    groups: as in `prune`.
     """
     model = _with_eager_experts(copy.deepcopy(model).eval())
     fill = partial(_means, neurons=bool(neurons)) if mean_fill else None
@@ -112,7 +123,7 @@ def prove(
         masked = outputs(model, batch)
         tokens = _generate(model, generate)
     after = outputs(model, batch)
-    prune(model, heads, neurons=neurons, fill=means)
+    prune(model, heads, neurons=neurons, fill=means, groups=groups)
     pruned = outputs(model, batch)
     tokens_after: Any = _generate(model, generate)
     return Proof(

@@ -85,9 +85,10 @@ def _whole_group(site: Site, places: list[int]) -> Undo | None:
     """Remove every head that reads the same key/value head."""
     if site.group == 1:
         return None
-    groups = {site.kept[place] // site.group for place in places}
-    mates = [i for i, head in enumerate(site.kept) if head // site.group in groups]
-    return _at_input(site, _slices(mates, site.width))
+    heads = {site.kept[place] for place in places}
+    mates = {head for group in site.groups if heads.intersection(group) for head in group}
+    places = [i for i, head in enumerate(site.kept) if head in mates]
+    return _at_input(site, _slices(places, site.width))
 
 
 def _group_number(site: Site, places: list[int]) -> Undo | None:
@@ -103,9 +104,8 @@ def _even_attention(site: Site, places: list[int]) -> Undo | None:
     part = site.parts.get("q") or site.parts.get("qkv")
     if part is None:
         return None
-    present = part.present(site.kept, site.keys_of(site.kept))
-    rows = torch.cat([part.rows["q"][site.kept[place]] for place in places])
-    return _at_output(part.module, torch.searchsorted(present, rows).tolist())
+    rows = torch.cat([site.rows_of(part, "q", site.kept[place]) for place in places])
+    return _at_output(part.module, rows.tolist())
 
 
 def _interleaved(site: Site, places: list[int]) -> Undo | None:

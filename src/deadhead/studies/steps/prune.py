@@ -7,6 +7,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
 from deadhead.errors import DeadheadError
+from deadhead.layout import GROUPS
 from deadhead.options import problems
 from deadhead.strategies import STRATEGIES, choose
 from deadhead.studies.fields import Field, Problem, check_seed, unknown
@@ -45,9 +46,15 @@ def _check(value: Any) -> Iterator[Problem]:
     if not isinstance(value, dict):
         yield (), "expected a mapping such as {drop_output_bias: true}."
         return
-    yield from unknown(value, ("drop_output_bias",), (), "option of prune")
+    yield from unknown(value, ("drop_output_bias", "groups"), (), "option of prune")
+    if value.get("groups", "whole") not in GROUPS:
+        yield ("groups",), f"expected {' or '.join(GROUPS)}, got {value['groups']!r}."
     if not isinstance(value.get("drop_output_bias", False), bool):
         yield ("drop_output_bias",), f"expected true or false, got {value['drop_output_bias']!r}."
+
+
+def _not_default(value: dict[str, Any]) -> dict[str, Any]:
+    return {name: item for name, item in value.items() if item not in (False, "whole")}
 
 
 REMOVE = Field(
@@ -68,10 +75,12 @@ DRAW = Field(
 )
 PRUNE = Field(
     name="prune",
-    about="how they go: drop_output_bias, whether a layer without heads loses its output bias too",
+    about="how they go: drop_output_bias, whether a layer without heads loses its output bias too; "
+    "groups, `whole` or `expand`: where heads share key/value heads, these are copied to remove "
+    "single heads",
     check=_check,
     types=(dict,),
-    canonical=lambda value: value if value.get("drop_output_bias") else None,  # default: in no id
+    canonical=lambda value: _not_default(value) or None,  # defaults are in no id
 )
 
 
@@ -117,8 +126,11 @@ class Prune(Step):
         layout = discover(model)
         options = {"seed": trial.get("draw", 0), **removal.options}
         options["scores"] = None if state.ranking is None else state.ranking.scores
-        heads = choose(removal.strategy, layout, removal.amount, **options)
-        prune(model, heads, **(trial.get("prune") or {}))
+        how = trial.get("prune") or {}
+        single = how.get("groups") == "expand"
+        choices = layout.in_single_heads() if single else layout
+        heads = choose(removal.strategy, choices, removal.amount, **options)
+        prune(model, heads, **how)
         state.kept.pop("first", None)  # they are weights of the unpruned model
         state.removed += [str(head) for head in layout.check(heads)]
         state.cost["heads before"] = len(layout)

@@ -1,0 +1,223 @@
+"""Single heads of models whose heads share key/value heads: these are copied, and nothing else changes."""
+
+from __future__ import annotations
+
+import copy
+import json
+from pathlib import Path
+from typing import Any
+
+import pytest
+import torch
+import transformers
+from tiny_models import answers, apart, batch_of, build, hooks
+
+from deadhead.errors import FolderError, GroupError, HeadError, UnknownName, UnsupportedModel
+from deadhead.heads import discover, gated, head_means, load, prune, save
+from deadhead.heads.discover import find_sites
+from deadhead.heads.summary import cache_bytes
+from deadhead.layout import HeadLayout
+from deadhead.measures.weights import head_weights
+
+EIGHT = {"num_attention_heads": 8, "num_key_value_heads": 2, "head_dim": 4}
+# Heads 0 to 3 read one key/value head, 4 to 7 the other. Layer 0 keeps 1 and 4 of them, layer 1
+# keeps 2 and 4.
+REMOVED = ["decoder.0.0", "decoder.0.1", "decoder.0.3", "decoder.1.1", "decoder.1.2"]
+KINDS: dict[str, tuple[str, dict[str, Any]]] = {
+    "llama": ("llama", EIGHT),
+    "qwen3, norms of each head": ("qwen3", EIGHT),
+    "olmo2, norms of all heads": ("olmo2", EIGHT),
+    "qwen2, biases": ("qwen2", EIGHT),
+    "phi3, fused": ("phi3", EIGHT),
+    "falcon, fused by groups": (
+        "falcon",
+        {"new_decoder_architecture": True, "num_attention_heads": 8, "num_kv_heads": 2},
+    ),
+    "gpt_bigcode, one key/value head": ("gpt_bigcode", {"multi_query": True, "n_head": 8}),
+}
+
+
+def grouped(kind: str = "llama") -> Any:
+    family, sizes = KINDS[kind]
+    return build(family, **sizes)
+
+
+def closed(model: Any, heads: list[str], **how: Any) -> list[torch.Tensor]:
+    with gated(model, closed=heads, **how):
+        return answers(model)
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_masked_is_pruned_is_reloaded(kind: str, tmp_path: Path) -> None:
+    model = grouped(kind)
+    whole, masked = answers(model), closed(model, REMOVED)
+    assert apart(whole, masked) > 0.01
+    prune(model, REMOVED, groups="expand")
+    assert [str(head) for head in discover(model).removed] == REMOVED
+    assert apart(answers(model), masked) < 1e-9
+    for form in ("compact", "padded"):
+        reloaded = load(save(model, tmp_path / form, form=form))
+        assert discover(reloaded) == discover(model)
+        assert apart(answers(reloaded), masked) < 1e-9
+    plain = type(model).from_pretrained(tmp_path / "padded", dtype=torch.float64).eval()
+    assert apart(answers(plain), masked) < 1e-9
+
+
+@pytest.mark.parametrize("kind", ["llama", "qwen3, norms of each head", "phi3, fused"])
+def test_generation_with_a_cache(kind: str) -> None:
+    model = grouped(kind)
+    prompt = {"input_ids": batch_of(model)["input_ids"][:1], "max_new_tokens": 8}
+    how = {"do_sample": False, "use_cache": True, "pad_token_id": 0}
+    with gated(model, closed=REMOVED):
+        tokens = model.generate(**prompt, **how)
+    assert not torch.equal(model.generate(**prompt, **how), tokens)
+    assert torch.equal(prune(model, REMOVED, groups="expand").generate(**prompt, **how), tokens)
+
+
+def test_the_groups_are_even_with_the_fewest_copies() -> None:
+    model = prune(grouped(), REMOVED, groups="expand")
+    first, second = find_sites(model)
+    assert first.keys_of(first.kept) == (0, 1, 1, 1, 1)  # 1 and 4 heads: each has its own
+    assert second.keys_of(second.kept) == (0, 1, 1)  # 2 and 4 heads: two share one
+    assert second.groups == ((0, 3), (4, 5), (6, 7))
+    attentions = [layer.self_attn for layer in model.model.layers]
+    assert [a.num_key_value_groups for a in attentions] == [1, 2]
+    assert [a.k_proj.out_features for a in attentions] == [5 * 4, 3 * 4]
+    key, *copies = attentions[0].k_proj.weight.view(5, 4, -1)
+    assert all(torch.equal(copied, copies[0]) for copied in copies)
+    assert not torch.equal(key, copies[0])
+
+
+def test_even_groups_need_no_copies() -> None:
+    even = ["decoder.0.1", "decoder.0.6"]
+    model, other = prune(grouped(), even, groups="expand"), prune(grouped(), even)
+    assert discover(model) == discover(other)
+    assert not any(site.key_heads for site in find_sites(model))
+    assert "heads_per_key_value_head" not in model.config.deadhead
+
+
+def test_the_mean_of_removed_heads_fills_their_place(tmp_path: Path) -> None:
+    model = grouped()
+    means = head_means(model, [batch_of(model)])
+    masked = closed(model, REMOVED, fill=means)
+    assert apart(masked, closed(model, REMOVED)) > 0.01
+    prune(model, REMOVED, groups="expand", fill=means)
+    assert apart(answers(model), masked) < 1e-9
+    assert apart(answers(load(save(model, tmp_path))), masked) < 1e-9
+
+
+def gradients(model: Any) -> dict[str, torch.Tensor]:
+    batch = batch_of(model)
+    model(**batch, labels=batch["input_ids"]).loss.backward()
+    return {name: p.grad for name, p in model.named_parameters() if p.grad is not None}
+
+
+def test_the_gradients_of_copies_add_up_to_that_of_the_original() -> None:
+    masked, pruned = grouped(), prune(grouped(), REMOVED, groups="expand")
+    with gated(masked, closed=REMOVED):
+        expected = gradients(masked)
+    got = gradients(pruned)
+    for name in ("v_proj", "k_proj"):
+        path = f"model.layers.1.self_attn.{name}.weight"
+        copies = got[path].view(3, 4, -1)
+        added = torch.stack([copies[0], copies[1] + copies[2]])
+        assert expected[path].abs().max() > 1e-6
+        torch.testing.assert_close(added.view_as(expected[path]), expected[path])
+    embeddings = "model.embed_tokens.weight"
+    torch.testing.assert_close(got[embeddings], expected[embeddings])
+
+
+def test_trained_copies_are_followed_when_more_heads_go(tmp_path: Path) -> None:
+    model = prune(grouped(), REMOVED, groups="expand")
+    with torch.no_grad():
+        for site in find_sites(model):
+            for role in "kv":
+                weight = site.parts[role].module.weight
+                weight += torch.randn(weight.shape, generator=torch.Generator().manual_seed(1))
+    more = ["decoder.0.5", "decoder.1.4"]
+    masked = closed(model, more)
+    with pytest.raises(GroupError, match="heads 4-5 read one key/value head"):
+        prune(model, more)
+    assert apart(answers(model), masked) > 0.01
+    prune(model, more, groups="expand")
+    assert apart(answers(model), masked) < 1e-9
+    first, second = find_sites(model)
+    assert (first.keys_of(first.kept), second.keys_of(second.kept)) == (
+        (0, 1, 1, 1),
+        (0, 0, 1, 1, 1),
+    )
+    assert apart(answers(load(save(model, tmp_path))), masked) < 1e-9
+    with pytest.raises(UnsupportedModel, match="equal copies of each key/value head"):
+        save(model, tmp_path / "padded", form="padded")
+    prune(model, [*first.attention().heads], groups="expand")  # a layer with copies is emptied
+    assert len(discover(model)) == 5
+
+
+def test_whole_groups_of_copies_go_as_any_others() -> None:
+    model = prune(grouped(), REMOVED, groups="expand")
+    layout = discover(model)
+    assert [len(a.groups) for a in layout.attentions] == [5, 3]
+    assert HeadLayout.from_dict(json.loads(json.dumps(layout.to_dict()))) == layout
+    group = [str(head) for head in layout.attentions[1].groups[1]]
+    masked = closed(model, group)
+    assert apart(answers(prune(model, group)), masked) < 1e-9
+
+
+def test_the_weights_of_heads_are_those_of_their_copies() -> None:
+    model = grouped()
+    before = head_weights(model)
+    after = head_weights(prune(model, REMOVED, groups="expand"))
+    assert {name.partition("/")[0] for name in after} == {str(head) for head in discover(model)}
+    assert all(torch.equal(value, before[name]) for name, value in after.items())
+    assert not torch.equal(after["decoder.0.2/k"], after["decoder.0.4/k"])
+
+
+@pytest.mark.parametrize("kind", ["llama", "phi3, fused", "qwen2, biases"])
+def test_the_bytes_of_the_cache_are_counted(kind: str) -> None:
+    def cached(model: Any) -> int:
+        tokens = torch.arange(3, 10)[None]
+        layers = model(input_ids=tokens, use_cache=True).past_key_values.layers
+        return sum(layer.keys.nbytes + layer.values.nbytes for layer in layers) // 7
+
+    model = grouped(kind)
+    before = cached(model)
+    assert cache_bytes(model) == before > 0
+    prune(model, [*REMOVED, *(f"decoder.1.{i}" for i in (0, 3, 4, 5, 6, 7))], groups="expand")
+    assert cache_bytes(model) == cached(model) != before or kind == "phi3, fused"
+    assert cache_bytes(build("bert")) == 0
+
+
+def test_a_refusal_names_both_ways_out_and_changes_nothing() -> None:
+    model = grouped()
+    before, state = hooks(model), copy.deepcopy(model.state_dict())
+    with pytest.raises(GroupError) as problem:
+        prune(model, REMOVED)
+    hint = str(problem.value.hint)
+    assert "remove whole groups" in hint
+    assert 'prune(model, heads, groups="expand")' in hint
+    assert "--groups expand" in hint
+    with pytest.raises(HeadError, match="twice"):
+        prune(model, ["decoder.0.0", "decoder.0.0"], groups="expand")
+    with pytest.raises(UnknownName, match="expant"):
+        prune(model, REMOVED, groups="expant")  # type: ignore[arg-type]
+    assert hooks(model) == before
+    assert all(torch.equal(value, state[name]) for name, value in model.state_dict().items())
+
+
+@pytest.mark.parametrize("share", [0, 3, "x", [1]])
+def test_a_damaged_record_of_copies(share: Any, tmp_path: Path) -> None:
+    save(prune(grouped(), REMOVED, groups="expand"), tmp_path)
+    file = tmp_path / "config.json"
+    config = json.loads(file.read_text())
+    assert config["deadhead"]["heads_per_key_value_head"] == {"decoder": {"0": 1, "1": 2}}
+    config["deadhead"]["heads_per_key_value_head"]["decoder"]["1"] = share
+    file.write_text(json.dumps(config))
+    with pytest.raises(FolderError, match=r"do not fit|damaged"):
+        load(tmp_path)
+
+
+def test_trainer_folders_of_save_pretrained_load(tmp_path: Path) -> None:
+    model = prune(grouped(), REMOVED, groups="expand")
+    model.save_pretrained(tmp_path)
+    assert apart(answers(load(tmp_path)), answers(model)) < 1e-9
+    assert transformers.AutoConfig.from_pretrained(tmp_path).num_key_value_heads == 2
