@@ -19,7 +19,8 @@ Seed = Annotated[int, Option(help="The random seed.")]
 Model = Annotated[
     str,
     Argument(
-        metavar="MODEL", help="A model folder, or a name on the hub (NAME@REVISION for one commit)."
+        metavar="MODEL",
+        help="A model folder, a GGUF file, or a name on the hub (NAME@REVISION for one commit).",
     ),
 ]
 ModelOut = Annotated[Path, Option(metavar="DIR", help="The folder to write the model to.")]

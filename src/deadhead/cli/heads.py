@@ -24,7 +24,13 @@ PROOF = ("effect", "all_open", "pruned", "reloaded", "generated")
 
 def heads(
     model: Annotated[
-        str, Argument(metavar="MODEL", help="A model folder, or the name of a model on the hub.")
+        str,
+        Argument(
+            metavar="MODEL", help="A model folder, a GGUF file, or the name of a model on the hub."
+        ),
+    ] = "",
+    gguf: Annotated[
+        str, Option(metavar="FILE", help="The GGUF file in the folder; the same as MODEL/FILE.")
     ] = "",
     check: Annotated[
         bool,
@@ -68,10 +74,10 @@ def heads(
     """
     # Longer than most functions: half of it is the list of options and the help.
     if coverage:
-        if model or check or neurons or patterns or auto or dtype or device:
+        if model or gguf or check or neurons or patterns or auto or dtype or device:
             message = (
-                "builds its own models: leave out MODEL, --check, --neurons, --patterns, --auto, "
-                "--dtype and --device"
+                "builds its own models: leave out MODEL, --gguf, --check, --neurons, --patterns, "
+                "--auto, --dtype and --device"
             )
             raise BadParameter(message, param_hint="--coverage")
         _coverage([name.strip() for name in only.split(",") if name.strip()], as_json)
@@ -89,6 +95,7 @@ def heads(
     from deadhead.heads.verify.own_weights import prove_model
 
     place = device_named(device) if check or patterns else None  # or raise an error at once
+    model = f"{model}/{gguf}" if gguf else model
     loaded = load(model, auto=auto, dtype=dtype or "auto")
     facts = {"model": model, **summary(loaded, neurons=neurons)}
     if check:

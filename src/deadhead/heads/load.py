@@ -14,11 +14,12 @@ from torch import nn
 
 from deadhead.errors import FolderError, GroupError, HeadError, Notice
 from deadhead.files.model_folder import finish_save
-from deadhead.hub import quiet, split
+from deadhead.hub import quiet, source
 from deadhead.layout import Kind
 
 from .cut import cut
 from .discover import find_every_site, find_sites, layout_of
+from .from_gguf import drop_mark, unpacking
 from .model_class import AS_SAVED, bare_class, dtype_named, saved_class, task_class
 from .output_bias import add_bias, drop_bias, freeze_absent_biases, is_zero
 from .prune import BIASES, RECORD, record, refuse_uneven_groups
@@ -26,11 +27,18 @@ from .saved_config import ANY_BLOCK, FAULTS, Saved, first_line, read_config, rea
 from .site import Site
 
 # arguments of from_pretrained for the config as well as the weights
-FROM_WHERE = ("subfolder", "revision", "token", "cache_dir", "local_files_only")
+FROM_WHERE = ("subfolder", "revision", "token", "cache_dir", "local_files_only", "gguf_file")
 Report = Mapping[str, Any]  # what transformers reports about the weights it read
 
 
-def load(folder: str | Path, *, auto: Any = None, dtype: Any = AS_SAVED, **kwargs: Any) -> Any:
+def load(
+    folder: str | Path,
+    *,
+    gguf: str | None = None,
+    auto: Any = None,
+    dtype: Any = AS_SAVED,
+    **kwargs: Any,
+) -> Any:
     """Load what `save` wrote: the right class, the saved precision, the removed heads removed.
 
     Also reads a plain Hugging Face folder or hub name (`name@revision` for one commit, branch or
@@ -40,6 +48,8 @@ def load(folder: str | Path, *, auto: Any = None, dtype: Any = AS_SAVED, **kwarg
     with a `Notice` (a warning).
 
     Args:
+        gguf: the name of a GGUF file in the folder, as in `load("folder", gguf="model.gguf")` or
+            `load("folder/model.gguf")`. The model is an ordinary one of floats.
         auto: for another task than the saved one, such as `AutoModelForTokenClassification` (the
             class or its name). Layers that the folder does not have, such as a classifier, start
             from scratch, and fields of the config such as `id2label` can be given as well.
@@ -47,9 +57,8 @@ def load(folder: str | Path, *, auto: Any = None, dtype: Any = AS_SAVED, **kwarg
             config.json says, else that of the weights.
     """
     dtype = dtype_named(dtype)
-    folder, revision = split(folder)
-    if revision is not None:
-        kwargs = {"revision": revision, **kwargs}
+    kwargs = {**source(folder if gguf is None else f"{folder}/{gguf}"), **kwargs}
+    folder = kwargs.pop("pretrained_model_name_or_path")
     where = {name: kwargs[name] for name in FROM_WHERE if name in kwargs}
     finish_save(Path(folder) / kwargs.get("subfolder", ""))
     config = read_config(folder, where)
@@ -64,7 +73,8 @@ def load(folder: str | Path, *, auto: Any = None, dtype: Any = AS_SAVED, **kwarg
     _set_precision(model, dtype)
     _remove_saved_heads(model, saved)
     freeze_absent_biases(model)
-    _set_source(model, folder, where.get("revision"))
+    drop_mark(model)
+    _set_source(model, folder, where)
     return model
 
 
@@ -90,6 +100,8 @@ def _read(
 ) -> tuple[Any, Report]:
     """The model as this class, and what transformers reports about its weights."""
     cuts_first = saved.is_pruned and not saved.padded
+    if (file := kwargs.get("gguf_file")) is not None:
+        kwargs = {**kwargs, **unpacking(file)}
     try:
         with quiet():  # `_check_weights` raises what transformers would print
             model, report = (_cutting_class(cls, saved) if cuts_first else cls).from_pretrained(
@@ -258,9 +270,12 @@ def _check_still_zero(model: nn.Module, saved: Saved) -> None:
             )
 
 
-def _set_source(model: Any, folder: str | Path, revision: str | None) -> None:
+def _set_source(model: Any, folder: str | Path, where: Mapping[str, Any]) -> None:
     """Note where `save` finds the other files of the model, also from another directory."""
+    name = str(folder)
     if Path(folder).is_dir():
-        model.config._name_or_path = str(Path(folder).resolve())
-    elif revision is not None:
-        model.config._name_or_path = f"{folder}@{revision}"
+        name = str(Path(folder).resolve())
+    elif where.get("revision") is not None:
+        name = f"{name}@{where['revision']}"
+    file = where.get("gguf_file")
+    model.config._name_or_path = name if file is None else f"{name}/{file}"

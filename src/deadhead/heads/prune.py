@@ -15,6 +15,7 @@ from deadhead.layout import GROUPS, Groups, Head, HeadLayout, Kind, Neurons, spa
 
 from .cut import cut, needs_copies
 from .discover import find_every_site, layout_of
+from .from_gguf import drop_mark, is_marked, is_unpacked
 from .hooks import forget_compiled, is_gated
 from .means import HeadMeans
 from .output_bias import drop_bias, dropped, fill_bias, filled, refuse_bias_outside
@@ -87,6 +88,7 @@ def prune(
                 drop_bias(site)
     if changed:
         note_in_config(model, sites)
+        drop_mark(model)
         forget_compiled()
     return model
 
@@ -236,7 +238,7 @@ def refuse_uneven_groups(site: Site, kept: tuple[int, ...]) -> None:
 
 def unfit(model: nn.Module) -> UnsupportedModel | None:
     """Why this model cannot be cut in its present state, if so."""
-    if getattr(model, "is_quantized", False) or getattr(model, "hf_quantizer", None) is not None:
+    if is_marked(model) and not is_unpacked(model):
         return _expected("plain weights", "a quantised model", "prune first, then quantise")
     for module in model.modules():
         if type(module).__name__ in PARALLEL:

@@ -10,6 +10,7 @@ from typing import Any
 from deadhead.layout import Groups, Head, HeadLayout
 
 from .discover import discover
+from .from_gguf import gguf_tokenizer
 from .load import load
 from .means import HeadMeans
 from .model_files import fetch, kept_files, source_of, stored_dtype
@@ -59,7 +60,7 @@ def prune_saved(
     means = None if fill is None else fill(model)
     prune(model, removed, fill=means, drop_output_bias=drop_output_bias, groups=groups)
     fetch(name)
-    save(model, out, form=form)
+    save(model, out, gguf_tokenizer(name), form=form)
     return Pruned(
         removed=removed,
         left=len(layout) - len(removed),

@@ -19,6 +19,7 @@ from deadhead.files.model_folder import draft_in, swap
 from deadhead.hub import quiet
 
 from .discover import find_every_site
+from .from_gguf import drop_mark
 from .model_card import card, is_ours
 from .model_files import CARD, copy_files, source_of
 from .padded import Padded, padded_form
@@ -50,6 +51,7 @@ def save(
         note: a sentence for the model card, such as what the model was fine-tuned on.
     """
     _check(model, form)
+    drop_mark(model)
     sites, source, target = find_every_site(model), source_of(model), Path(folder)
     if target.exists() and not target.is_dir():
         raise FolderError(f"expected a folder, got the file {target}.", "name a folder")

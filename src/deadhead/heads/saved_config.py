@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import struct
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
@@ -15,6 +16,7 @@ from deadhead.errors import FolderError
 from deadhead.hub import check_name, quiet
 from deadhead.layout import Head, Kind, numbers_of
 
+from .from_gguf import check_file, name_class
 from .model_files import check_shards
 from .prune import (
     BIASES,
@@ -30,7 +32,7 @@ from .prune import (
 # fmt: off
 FAULTS = (
     SafetensorError, OSError, RuntimeError, ValueError, LookupError, TypeError, AttributeError,
-    ArithmeticError, AssertionError, StrictDataclassError,
+    ArithmeticError, AssertionError, StrictDataclassError, struct.error,
 )
 # fmt: on
 LARGEST = 2**48  # number in a config.json; transformers would build until memory ends
@@ -73,17 +75,22 @@ def read_config(folder: str | Path, where: Mapping[str, Any]) -> Any:
     home = Path(folder) / where.get("subfolder", "")
     check_name(folder, where)
     check_shards(home)
-    if Path(folder).is_dir() and not (home / "config.json").exists():
+    if (file := where.get("gguf_file")) is not None:
+        check_file(folder, file)
+    elif Path(folder).is_dir() and not (home / "config.json").exists():
         raise FolderError(f"{folder} has no config.json.", "name a folder with a saved model")
     try:
         _check_numbers(home / "config.json")
         with quiet():  # without trust_remote_code=False transformers would ask the user
-            return AutoConfig.from_pretrained(folder, trust_remote_code=False, **where)
+            config = AutoConfig.from_pretrained(folder, trust_remote_code=False, **where)
     except FAULTS as problem:
         raise FolderError(
             f"expected a model that can be loaded, got {folder}: {first_line(problem)}",
             "name a folder or a hub name that exists",
         ) from problem
+    if file is not None:
+        name_class(config)
+    return config
 
 
 def _check_numbers(file: Path) -> None:

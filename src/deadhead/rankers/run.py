@@ -146,4 +146,4 @@ def _loss_option(loss: Loss | str | None) -> dict[str, str]:
 def _name(model: nn.Module) -> str:
     """The name of the model; of a folder only its last part, the rest means nothing elsewhere."""
     name = getattr(getattr(model, "config", None), "_name_or_path", "")
-    return (Path(name).name if Path(name).is_dir() else name) or type(model).__name__
+    return (Path(name).name if Path(name).exists() else name) or type(model).__name__
