@@ -88,6 +88,6 @@ def drop_mark(model: nn.Module) -> None:
     for module in model.modules():
         for name in MARKS:
             module.__dict__.pop(name, None)
-        config = module.__dict__.get("config")
+        config: Any = module.__dict__.get("config")
         if getattr(config, "quantization_config", None) is not None:
             del config.quantization_config
