@@ -21,7 +21,7 @@ from deadhead.errors import MissingExtra
 SOURCE = Path(deadhead.__file__).parent
 COMPUTED = {
     "cli/rank.py": set(PACKAGES.values()),
-    "heads/onnx.py": {"onnxruntime", "onnxscript"},
+    "heads/exports/onnx.py": {"onnxruntime", "onnxscript"},
 }  # where the package is no constant
 
 

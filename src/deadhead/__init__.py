@@ -28,7 +28,7 @@ if TYPE_CHECKING:
     from deadhead.heads.gates import gated
     from deadhead.heads.load import load
     from deadhead.heads.means import HeadMeans, head_means
-    from deadhead.heads.onnx import export
+    from deadhead.heads.exports import export
     from deadhead.heads.prune import prune
     from deadhead.heads.save import save
     from deadhead.heads.verify.check_ablation import AblationCheck, check_ablation

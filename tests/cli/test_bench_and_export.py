@@ -68,7 +68,7 @@ def test_bench_refuses(option: str, value: str, run_command: RunCommand, bert: P
 def test_export(
     run_command: RunCommand, bert: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    exporting = importlib.import_module("deadhead.heads.onnx")
+    exporting = importlib.import_module("deadhead.heads.exports.onnx")
 
     def written(folder: str, *, onnx: Path, **_: object) -> Any:
         onnx.write_bytes(b"graph")

@@ -13,7 +13,7 @@ import pytest
 from deadhead import cli
 from deadhead.cli._outputs import check_file
 from deadhead.heads import save
-from deadhead.heads.onnx import Exported
+from deadhead.heads.exports.onnx import Exported
 from deadhead.heads.verify.tiny import tiny
 
 RunCommand = Callable[..., tuple[int, str]]
@@ -107,7 +107,7 @@ WRONG = [
 
 LATER = (  # what must not be called before the output is checked
     "deadhead.heads.prune_saved.load",
-    "deadhead.heads.onnx.exported",
+    "deadhead.heads.exports.onnx.exported",
     "deadhead.models.load_with_tokenizer",
     "deadhead.tasks.load_data",
 )
@@ -189,7 +189,7 @@ def exported(folder: Path, *, onnx: Path, **_: object) -> Exported:
 def test_a_file_is_overwritten_with_force(
     run_command: RunCommand, here: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("deadhead.heads.onnx.exported", exported)
+    monkeypatch.setattr("deadhead.heads.exports.onnx.exported", exported)
     assert run_command("export", "model", "--onnx", "old.json", "--force")[0] == 0
     assert (here / "old.json").read_bytes() == b"graph"
 
@@ -198,7 +198,7 @@ def test_a_model_and_a_study_are_not_exported_at_once(
     run_command: RunCommand, here: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     before = everything(here)
-    monkeypatch.setattr("deadhead.heads.onnx.exported", exported)
+    monkeypatch.setattr("deadhead.heads.exports.onnx.exported", exported)
     code, err = run_command("export", "model", "--onnx", "m.onnx", "--csv", "m.csv")
     assert code == 2
     assert "--onnx is for a model, --csv and --parquet are for a study" in " ".join(

@@ -1,4 +1,4 @@
-"""`deadhead export`: write a model as ONNX, or the records of a study as a table."""
+"""`deadhead export`: write a model for another runtime, or the records of a study as a table."""
 
 from __future__ import annotations
 
@@ -16,6 +16,21 @@ from ._outputs import check_file
 def export(
     folder: Annotated[Path, Argument(metavar="DIR", help="A model, or a study folder.")],
     onnx: Annotated[Path | None, Option(metavar="FILE", help="Write the model as ONNX.")] = None,
+    gguf: Annotated[
+        Path | None, Option(metavar="FILE", help="Write the model as GGUF, for llama.cpp.")
+    ] = None,
+    type: Annotated[
+        str | None, Option(metavar="TYPE", help="Of a GGUF file: f32, f16 (default) or q8_0.")
+    ] = None,
+    tokenizer_from: Annotated[
+        Path | None,
+        Option(
+            metavar="FILE", help="Take the tokenizer from this GGUF file of the original model."
+        ),
+    ] = None,
+    check: Annotated[
+        Path | None, Option(metavar="FILE", help="Compare this GGUF file with the model.")
+    ] = None,
     csv: Annotated[
         Path | None, Option(metavar="FILE", help="Write the records of a study as CSV.")
     ] = None,
@@ -27,39 +42,61 @@ def export(
     force: Force = False,
     as_json: AsJson = False,
 ) -> None:
-    """Write a model as ONNX, or the records of a study as one table.
+    """Write a model as ONNX or GGUF, or the records of a study as one table.
 
-    The ONNX file is run with onnxruntime and compared with the model before you get it.
+    The file is run with onnxruntime or llama.cpp and compared with the model before you get it.
 
     Examples:
 
         deadhead export half --onnx half.onnx
 
+        deadhead export half --gguf half.gguf --type q8_0
+
         deadhead export my-study --csv my-study.csv
     """
-    if onnx is None and csv is None and parquet is None:
-        raise BadParameter("give --onnx FILE for a model, --csv FILE or --parquet FILE for a study")
-    if onnx is not None and (csv is not None or parquet is not None):
-        raise BadParameter("--onnx is for a model, --csv and --parquet are for a study: choose one")
-    if onnx is None and (auto is not None or dtype is not None):
-        raise BadParameter("--auto and --dtype are for a model: use them with --onnx")
+    kinds = {"--onnx": onnx, "--gguf": gguf, "--check": check}
+    named = [name for name, file in kinds.items() if file is not None]
+    tables = csv is not None or parquet is not None
+    if not named and not tables:
+        raise BadParameter(
+            "give --onnx, --gguf or --check FILE for a model, --csv or --parquet FILE for a study"
+        )
+    if named and tables:
+        raise BadParameter(
+            f"{named[0]} is for a model, --csv and --parquet are for a study: choose one"
+        )
+    if len(named) > 1:
+        raise BadParameter(f"{named[0]} and {named[1]} are two commands: choose one")
+    if tables and (auto is not None or dtype is not None):
+        raise BadParameter("--auto and --dtype are for a model: use them with --onnx or --gguf")
+    if type is not None and gguf is None:
+        raise BadParameter("--type is for a GGUF file: use it with --gguf")
+    if tokenizer_from is not None and gguf is None and check is None:
+        raise BadParameter("--tokenizer-from is for a GGUF file: use it with --gguf or --check")
     check_file(onnx, "--onnx", "model.onnx", force=force)
+    check_file(gguf, "--gguf", "model.gguf", force=force)
     check_file(csv, "--csv", "study.csv", force=force)
     check_file(parquet, "--parquet", "study.parquet", force=force)
+    options = {"auto": auto, "dtype": dtype}
     if onnx is not None:
-        facts, lines = _export_model(folder, onnx, auto, dtype)
+        facts, lines = _export_onnx(folder, onnx, options)
+    elif gguf is not None:
+        options["type"] = type or "f16"
+        facts, lines = _export_gguf(folder, gguf, {**options, "tokenizer_from": tokenizer_from})
+    elif check is not None:
+        facts, lines = _check_gguf(folder, check, {**options, "tokenizer_from": tokenizer_from})
     else:
         facts, lines = _export_study(folder, csv, parquet)
     facts = {"from": str(folder), **facts}
     typer.echo(json.dumps(facts, indent=1) if as_json else "\n".join(lines))
 
 
-def _export_model(
-    folder: Path, file: Path, auto: str | None, dtype: str | None
+def _export_onnx(
+    folder: Path, file: Path, options: dict[str, Any]
 ) -> tuple[dict[str, Any], list[str]]:
-    from deadhead.heads.onnx import exported
+    from deadhead.heads.exports.onnx import exported
 
-    result = exported(folder, onnx=file, auto=auto, dtype=dtype or "float32")
+    result = exported(folder, onnx=file, auto=options["auto"], dtype=options["dtype"] or "float32")
     size = result.file.stat().st_size
     facts = {"onnx": str(file), "bytes": size, "inputs": result.inputs, "outputs": result.outputs}
     return facts | {"largest_difference": result.gap}, [
@@ -67,6 +104,50 @@ def _export_model(
         f"gives {', '.join(result.outputs)}",
         f"equal to the model in {folder} on {result.batches} batches of different sizes and "
         f"lengths, with padding (largest difference {result.gap:.0e} of the largest output)",
+    ]
+
+
+def _export_gguf(
+    folder: Path, file: Path, options: dict[str, Any]
+) -> tuple[dict[str, Any], list[str]]:
+    from deadhead.heads.exports.gguf.export import exported
+
+    result = exported(folder, gguf=file, **options)
+    return _gguf_facts(folder, result, f"{options['type']}, ")
+
+
+def _check_gguf(
+    folder: Path, file: Path, options: dict[str, Any]
+) -> tuple[dict[str, Any], list[str]]:
+    from deadhead.heads.exports.gguf.export import checked
+
+    return _gguf_facts(folder, checked(folder, gguf=file, **options), "")
+
+
+def _gguf_facts(folder: Path, result: Any, text: str) -> tuple[dict[str, Any], list[str]]:
+    """What is reported about a GGUF file that holds the model."""
+    from deadhead.install import command
+
+    size, compared = result.file.stat().st_size, result.comparison
+    facts = {"gguf": str(result.file), "bytes": size, "architecture": result.architecture}
+    first = f"{result.file}: {size / 2**20:.1f} MiB, {text}architecture {result.architecture}"
+    if compared is None:
+        again = f"deadhead export {folder} --check {result.file}"
+        return facts | {"checked": False}, [
+            first,
+            f"not checked: llama.cpp is not installed. To check it: {command('gguf')}, then {again}",
+        ]
+    facts |= {
+        "checked": True,
+        "prompts": compared.prompts,
+        "same_greedy_tokens": compared.same,
+        "largest_difference": compared.gap,
+    }
+    return facts, [
+        first,
+        f"llama.cpp and the model in {folder}: the same greedy tokens after {compared.same} of "
+        f"{compared.prompts} prompts, log-probabilities differ by at most {compared.gap:.0e} at "
+        f"{compared.positions} positions",
     ]
 
 

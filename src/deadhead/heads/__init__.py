@@ -2,10 +2,10 @@
 
 from .captured import Captured, captured
 from .discover import discover
+from .exports import export
 from .gates import gated
 from .load import load
 from .means import HeadMeans, head_means
-from .onnx import export
 from .prune import prune
 from .save import save
 from .verify.check_ablation import AblationCheck, check_ablation

@@ -15,7 +15,7 @@ from typing import Any
 import torch
 
 from deadhead.errors import FolderError, Notice
-from deadhead.hub import gguf_of, quiet, split
+from deadhead.hub import gguf_of, quiet, source, split
 
 # Weights of any library, and what a training leaves beside them: a pruned copy has its own.
 # fmt: off
@@ -58,6 +58,20 @@ def folder_of(name: str | Path, *, cache_dir: Any = None) -> Path | None:
     except HFValidationError:
         return None
     return Path(cached).parent if isinstance(cached, str) else None
+
+
+def tokenizer_of(name: str | Path) -> Any:
+    """The tokenizer of a saved model; None if there is none or it cannot be read."""
+    from transformers import AutoTokenizer
+
+    place = folder_of(name)
+    if place is None or not has_tokenizer(place):
+        return None
+    try:
+        with quiet():
+            return AutoTokenizer.from_pretrained(**source(name), trust_remote_code=False)
+    except Exception:  # each tokenizer has its own errors
+        return None
 
 
 def source_of(model: Any) -> Path | None:

@@ -15,11 +15,10 @@ from torch import nn
 
 from deadhead.errors import DeadheadError, FolderError, MissingExtra, UnsupportedModel
 from deadhead.files import put
-from deadhead.hub import quiet, source
-
-from .load import load
-from .model_class import dtype_named
-from .model_files import folder_of, has_tokenizer
+from deadhead.heads.load import load
+from deadhead.heads.model_class import dtype_named
+from deadhead.heads.model_files import tokenizer_of
+from deadhead.hub import quiet
 
 # the largest difference between two runtimes, as a share of the largest output
 LIMITS = {torch.float32: 1e-4, torch.float16: 2e-2, torch.float64: 1e-4}
@@ -46,23 +45,16 @@ class Exported(NamedTuple):
     batches: int
 
 
-def export(
+def exported(
     folder: str | Path, *, onnx: str | Path, auto: Any = None, dtype: Any = "float32"
-) -> Path:
-    """Write the model in `folder` as an ONNX file with free batch size and length, and check it.
+) -> Exported:
+    """Write the model in `folder` as an ONNX file, and compare the file with the model.
 
     The inputs of the file are those that the tokenizer in the folder gives and the model reads
     (`input_ids`, `attention_mask`, `token_type_ids`, and `decoder_input_ids` for an
     encoder-decoder), so the dict of a tokenizer can be passed to it unchanged. Its outputs have
     the names of transformers, such as `logits` or `last_hidden_state`.
     """
-    return exported(folder, onnx=onnx, auto=auto, dtype=dtype).file
-
-
-def exported(
-    folder: str | Path, *, onnx: str | Path, auto: Any = None, dtype: Any = "float32"
-) -> Exported:
-    """The same, with the inputs and outputs of the file and its difference from the model."""
     try:
         import onnxruntime
         import onnxscript  # noqa: F401
@@ -75,7 +67,7 @@ def exported(
         raise UnsupportedModel(f"{target}: expected a file, got {got}.", f"use {example}")
     model = load(folder, auto=auto, dtype=dtype_named(dtype), attn_implementation="eager").eval()
     _check(model)
-    tokenizer = _tokenizer(folder)
+    tokenizer = tokenizer_of(folder)
     wrapper = _Wrapper(model, _input_names(model, tokenizer))
     gaps: list[float] = []
 
@@ -105,20 +97,6 @@ def _check(model: Any) -> None:
         known = ", ".join(str(dtype).removeprefix("torch.") for dtype in LIMITS)
         got = str(model.dtype).removeprefix("torch.")
         raise UnsupportedModel(f"ONNX expects {known}, got {got}.", "use --dtype float32")
-
-
-def _tokenizer(folder: str | Path) -> Any:
-    """The tokenizer of the model; None if there is none or it cannot be read."""
-    from transformers import AutoTokenizer
-
-    place = folder_of(folder)
-    if place is None or not has_tokenizer(place):
-        return None
-    try:
-        with quiet():
-            return AutoTokenizer.from_pretrained(**source(folder), trust_remote_code=False)
-    except Exception:  # each tokenizer has its own errors, and the export works without one
-        return None
 
 
 def _input_names(model: Any, tokenizer: Any) -> tuple[str, ...]:

@@ -1,0 +1,173 @@
+"""Write a saved model as a GGUF file and check it with llama.cpp; check such a file later."""
+
+from __future__ import annotations
+
+from itertools import islice
+from pathlib import Path
+from typing import Any, NamedTuple
+
+from deadhead.errors import (
+    DataError,
+    DeadheadError,
+    FolderError,
+    MissingExtra,
+    UnsupportedModel,
+    unknown_name,
+)
+from deadhead.files import put
+from deadhead.heads.load import load
+from deadhead.heads.model_class import dtype_named
+from deadhead.heads.model_files import tokenizer_of
+
+from . import runtime, tokenizer
+from .decoder import Decoder, read
+from .file import TYPES, differences, read_file, write
+from .plan import Plan, plan
+
+TEXTS = (
+    "The capital of France is",
+    "In 1998 the company sold 12,400 units, up 7.5% from the year before;",
+    "def area(width, height):\n    return",
+)
+NAMED = 4  # differences in a message
+
+
+class Exported(NamedTuple):
+    """A GGUF file, and how llama.cpp answers with it."""
+
+    file: Path
+    architecture: str
+    comparison: runtime.Comparison | None  # None: llama.cpp is not installed
+
+
+def exported(
+    folder: str | Path,
+    *,
+    gguf: str | Path,
+    type: str = "f16",
+    tokenizer_from: str | Path | None = None,
+    auto: Any = None,
+    dtype: Any = None,
+) -> Exported:
+    """Write the model in `folder` as a GGUF file; it is not kept if llama.cpp answers otherwise."""
+    _check_installed()
+    if type not in TYPES:
+        raise unknown_name("GGUF type", type, TYPES)
+    target = Path(gguf)
+    if target.exists() and not target.is_file():
+        raise UnsupportedModel(f"{target}: expected a file, got something else.", "use model.gguf")
+    source = _Source(folder, auto, dtype, tokenizer_from)
+    contents, metadata = source.contents(type)
+    comparisons: list[runtime.Comparison | None] = []
+
+    def fill(draft: Path) -> None:
+        write(draft, contents, metadata, type)
+        comparisons.append(_compared(draft, source, type))
+
+    try:
+        target.parent.mkdir(parents=True, exist_ok=True)
+        put(target, fill)
+    except OSError as problem:
+        raise FolderError(
+            f"{target} cannot be written: {problem.strerror or problem}.",
+            "name a file in a folder that you may write to and that has enough space",
+        ) from problem
+    return Exported(target, contents.architecture, comparisons[0])
+
+
+def checked(
+    folder: str | Path,
+    *,
+    gguf: str | Path,
+    tokenizer_from: str | Path | None = None,
+    auto: Any = None,
+    dtype: Any = None,
+) -> Exported:
+    """Compare a GGUF file with the model in `folder`; raises an error that says what differs."""
+    _check_installed()
+    file = Path(gguf)
+    reader = read_file(file, "--check")
+    field = reader.fields.get("general.file_type")
+    numbers = {number: name for name, number in TYPES.items()}
+    type = None if field is None else numbers.get(field.contents())
+    if type is None:
+        raise DataError(
+            f"{file} has no type that deadhead writes ({', '.join(TYPES)}).",
+            "check the file as deadhead wrote it, before it is quantised further",
+        )
+    source = _Source(folder, auto, dtype, tokenizer_from)
+    contents, metadata = source.contents(type)
+    del metadata["general.name"]  # a folder may be renamed
+    found = [*islice(differences(reader, contents, metadata), NAMED + 1)]
+    if found:
+        more = "; and more" if len(found) > NAMED else ""
+        raise DataError(
+            f"{file} does not hold the model in {folder}: {'; '.join(found[:NAMED])}{more}.",
+            "name the model that the file was written from",
+        )
+    return Exported(file, contents.architecture, _compared(file, source, type))
+
+
+class _Source:
+    """A saved model as plain layers, and the tokenizer that its file gets."""
+
+    def __init__(self, folder: str | Path, auto: Any, dtype: Any, tokenizer_from: Any):
+        precision = {} if dtype is None else {"dtype": dtype_named(dtype)}
+        model = load(folder, auto=auto, **precision).eval()
+        self.name = Path(folder).name
+        self.decoder: Decoder = read(model)
+        self.tokenizer = tokenizer_of(folder)
+        self.tokenizer_from = None if tokenizer_from is None else Path(tokenizer_from)
+        size = len(self.decoder.embeddings)
+        if self.tokenizer_from is not None:
+            self.tokenizer_metadata = tokenizer.copied(self.tokenizer_from, size)
+        else:
+            config = getattr(model, "generation_config", None) or model.config
+            self.tokenizer_metadata = tokenizer.metadata(self.tokenizer, config, size)
+
+    def contents(self, type: str) -> tuple[Plan, dict[str, Any]]:
+        """The tensors and the metadata of its file."""
+        contents = plan(self.decoder, quantised=type == "q8_0")
+        general = {"general.name": self.name, "general.file_type": TYPES[type]}
+        return contents, {**general, **contents.metadata(), **self.tokenizer_metadata}
+
+    def prompts(self) -> list[list[int]]:
+        if self.tokenizer is not None:
+            return [list(self.tokenizer(text)["input_ids"]) for text in TEXTS]
+        size = len(self.decoder.embeddings)
+        return [[(7 * n * n + start) % size for n in range(9)] for start in (1, 5, 11)]
+
+
+def _check_installed() -> None:
+    try:
+        import gguf  # noqa: F401
+    except ImportError as missing:
+        raise MissingExtra("gguf", "gguf", "a GGUF file") from missing
+
+
+def _compared(file: Path, source: _Source, type: str) -> runtime.Comparison | None:
+    """Compare the answers of llama.cpp with those of the model; None without llama.cpp."""
+    if not runtime.is_installed():
+        return None
+    prompts = source.prompts()
+    reply = runtime.ask(file, prompts, TEXTS)
+    comparison = runtime.compare(source.decoder, prompts, reply["answers"])
+    if not comparison.share <= runtime.LIMITS[type]:
+        raise DeadheadError(
+            f"llama.cpp answers differently from the model in {source.name} (a log-probability by "
+            f"{comparison.gap:.1e}), so the file is not usable."
+        )
+    if source.tokenizer is not None and source.tokenizer_from is None:
+        _compare_tokens(source, reply["tokens"])
+    return comparison
+
+
+def _compare_tokens(source: _Source, tokens: list[list[int]]) -> None:
+    for text, got in zip(TEXTS, tokens, strict=True):
+        expected = list(source.tokenizer(text)["input_ids"])
+        if got != expected:
+            raise DeadheadError(
+                f"llama.cpp reads {text!r} as the tokens {got}, and the tokenizer of the model "
+                f"as {expected}, so the file is not usable.",
+                tokenizer.HINT,
+            )

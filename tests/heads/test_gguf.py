@@ -1,0 +1,194 @@
+"""GGUF files hold the model: every structure, however its heads and neurons were removed."""
+
+from __future__ import annotations
+
+import json
+import resource
+import sys
+from pathlib import Path
+from typing import Any
+
+import pytest
+import torch
+from tiny_decoders import CHANGES, FAMILIES, MORE, build, byte_tokenizer
+
+pytest.importorskip("gguf")
+
+from gguf_by_hand import File, logits
+
+from deadhead.errors import DataError, DeadheadError, FolderError, MissingExtra, UnknownName
+from deadhead.heads import export, save
+from deadhead.heads.exports.gguf import runtime
+from deadhead.heads.exports.gguf.decoder import read
+from deadhead.heads.exports.gguf.export import checked, exported
+from deadhead.heads.exports.gguf.file import write
+from deadhead.heads.exports.gguf.plan import plan
+from deadhead.install import command
+
+IDS = [(11 * n) % 290 + 3 for n in range(25)]
+
+
+@pytest.fixture
+def _no_runtime(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(runtime, "is_installed", lambda: False)
+
+
+def saved(tmp_path: Path, family: str, change: str = "whole") -> Path:
+    save(build(family, change), tmp_path / "model", byte_tokenizer())
+    return tmp_path / "model"
+
+
+@torch.no_grad()
+def answer(model: Any) -> Any:
+    return model(input_ids=torch.tensor([IDS])).logits[0].double().numpy()
+
+
+def written(model: Any, path: Path) -> File:
+    """The file of a model in memory, without a tokenizer."""
+    contents = plan(read(model), quantised=False)
+    write(path, contents, contents.metadata(), "f32")
+    return File(path)
+
+
+@pytest.mark.parametrize("change", CHANGES)
+@pytest.mark.parametrize("family", FAMILIES)
+def test_the_file_holds_the_model(family: str, change: str, tmp_path: Path) -> None:
+    model = build(family, change)
+    file, expected = written(model, tmp_path / "m.gguf"), answer(model)
+    architecture = {"qwen3-tied": "openelm", "qwen3": "step35"}.get(family, "deci")
+    filled = change == "mean-fill" and architecture != "deci"
+    assert file.architecture == ("laguna" if filled else architecture)
+    assert abs(logits(file, IDS) - expected).max() < 1e-3 * abs(expected).max()
+    if change != "whole":
+        assert abs(answer(build(family)) - expected).max() > 0.1 * abs(expected).max()
+
+
+@pytest.mark.parametrize("family", MORE)
+def test_biases_and_scaled_positions(family: str, tmp_path: Path) -> None:
+    model = build(family, "uneven")
+    file, expected = written(model, tmp_path / "m.gguf"), answer(model)
+    assert abs(logits(file, IDS) - expected).max() < 1e-3 * abs(expected).max()
+    assert ("rope_freqs.weight" in file.tensors) == (family in ("yarn", "linear", "qwen3-yarn"))
+
+
+@pytest.mark.usefixtures("_no_runtime")
+def test_types(tmp_path: Path) -> None:
+    """Vectors stay in full; neurons are filled up to whole blocks of q8_0."""
+    folder = saved(tmp_path, "llama", "neurons")
+    expected, sizes = answer(build("llama", "neurons")), {}
+    for type, kind, limit in (("f32", "F32", 1e-5), ("f16", "F16", 1e-2), ("q8_0", "Q8_0", 0.3)):
+        path = export(folder, gguf=tmp_path / f"{type}.gguf", type=type)
+        file = File(path)
+        assert {file.kinds[n] for n in file.kinds if n.endswith("ffn_down.weight")} == {kind}
+        assert {file.kinds[n] for n in file.kinds if n.endswith("norm.weight")} == {"F32"}
+        assert abs(logits(file, IDS) - expected).max() < limit * abs(expected).max()
+        assert file.values["feed_forward_length"] == (
+            [64, 32, 32] if type == "q8_0" else [41, 1, 18]
+        )
+        sizes[type] = path.stat().st_size
+    assert sizes["q8_0"] < sizes["f16"] < sizes["f32"]
+
+
+@pytest.mark.usefixtures("_no_runtime")
+def test_the_metadata(tmp_path: Path) -> None:
+    """Heads per layer, special tokens, chat template; unused rows of the embeddings get a name."""
+    folder = saved(tmp_path, "llama", "uneven")
+    values = File(export(folder, gguf=tmp_path / "m.gguf")).values
+    assert values["attention.head_count"] == [2, 4, 2]
+    assert values["attention.head_count_kv"] == [2, 2, 1]
+    assert (values["context_length"], values["vocab_size"]) == (256, 320)
+    tokens = byte_tokenizer().convert_ids_to_tokens(range(300))
+    assert values["tokenizer.ggml.tokens"] == [*tokens, *(f"[UNUSED{n}]" for n in range(300, 320))]
+    kinds = values["tokenizer.ggml.token_type"]
+    assert (set(kinds[:3]), set(kinds[3:300]), set(kinds[300:])) == ({3}, {1}, {5})
+    assert (values["tokenizer.ggml.pre"], values["tokenizer.ggml.model"]) == ("gpt-2", "gpt2")
+    ids = [values[f"tokenizer.ggml.{name}_token_id"] for name in ("unknown", "bos", "eos")]
+    assert ids == [0, 1, 2]
+    assert not values["tokenizer.ggml.add_bos_token"]
+    assert values["tokenizer.chat_template"] == byte_tokenizer().chat_template
+
+
+@pytest.mark.usefixtures("_no_runtime")
+def test_a_folder_of_transformers_4(tmp_path: Path) -> None:
+    """Whatever record of removed heads `load` reads, the file has the heads that are left."""
+    folder = saved(tmp_path, "llama", "uneven")
+    config = json.loads((folder / "config.json").read_text(encoding="utf-8"))
+    config["pruned_heads"] = config.pop("deadhead")["removed"]["decoder"]
+    (folder / "config.json").write_text(json.dumps(config), encoding="utf-8")
+    file = File(export(folder, gguf=tmp_path / "m.gguf", type="f32"))
+    expected = answer(build("llama", "uneven"))
+    assert abs(logits(file, IDS) - expected).max() < 1e-3 * abs(expected).max()
+
+
+@pytest.mark.usefixtures("_no_runtime")
+def test_check_names_what_differs(tmp_path: Path) -> None:
+    folder = saved(tmp_path, "llama", "uneven")
+    for type in ("f32", "f16", "q8_0"):
+        file = export(folder, gguf=tmp_path / "m.gguf", type=type)
+        assert checked(folder, gguf=file).architecture == "deci"
+    save(build("llama"), tmp_path / "whole", byte_tokenizer())
+    with pytest.raises(DataError, match=r"head_count is \[2, 4, 2\], expected \[4, 4, 4\]"):
+        checked(tmp_path / "whole", gguf=file)
+    other = build("llama", "uneven")
+    with torch.no_grad():
+        other.model.layers[1].mlp.up_proj.weight[3] *= 2
+    save(other, tmp_path / "other", byte_tokenizer())
+    with pytest.raises(DataError, match=r"model in .*other: blk.1.ffn_up.weight has other numbers"):
+        checked(tmp_path / "other", gguf=file)
+    save(build("qwen3"), tmp_path / "qwen3", byte_tokenizer())
+    with pytest.raises(DataError, match="its architecture is deci, expected step35"):
+        checked(tmp_path / "qwen3", gguf=file)
+    (tmp_path / "none.gguf").write_bytes(b"nothing")
+    with pytest.raises(DataError, match="--check expects a GGUF file"):
+        checked(folder, gguf=tmp_path / "none.gguf")
+
+
+def test_a_type_that_does_not_exist(tmp_path: Path) -> None:
+    with pytest.raises(UnknownName, match=r"no GGUF type 'q8'. Did you mean 'q8_0'\?"):
+        export(tmp_path, gguf=tmp_path / "m.gguf", type="q8")
+
+
+@pytest.mark.usefixtures("_no_runtime")
+def test_a_place_that_cannot_be_written(tmp_path: Path) -> None:
+    folder = saved(tmp_path, "llama")
+    (tmp_path / "taken").write_text("a file")
+    with pytest.raises(FolderError, match="cannot be written"):
+        export(folder, gguf=tmp_path / "taken" / "m.gguf")
+
+
+@pytest.mark.usefixtures("_no_runtime")
+def test_a_full_disk_leaves_nothing(tmp_path: Path) -> None:
+    """Files of this process may have 100 kB for a moment, and the file needs more."""
+    folder, target = saved(tmp_path, "llama"), tmp_path / "out" / "m.gguf"
+    before = resource.getrlimit(resource.RLIMIT_FSIZE)
+    resource.setrlimit(resource.RLIMIT_FSIZE, (100_000, before[1]))
+    try:
+        with pytest.raises(FolderError, match="cannot be written"):
+            export(folder, gguf=target)
+    finally:
+        resource.setrlimit(resource.RLIMIT_FSIZE, before)
+    assert list(target.parent.iterdir()) == []
+    assert export(folder, gguf=target).stat().st_size > 100_000
+
+
+def test_a_file_that_answers_differently_is_not_kept(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def ask(file: Path, prompts: Any, texts: Any) -> dict[str, Any]:
+        assert file.exists()
+        steps = [{"token": 5, "likeliest": [(5, -20.0), (6, -1.0)]}]
+        return {"answers": [steps] * len(prompts), "tokens": []}
+
+    monkeypatch.setattr(runtime, "is_installed", lambda: True)
+    monkeypatch.setattr(runtime, "ask", ask)
+    folder = saved(tmp_path, "llama")
+    with pytest.raises(DeadheadError, match="answers differently"):
+        exported(folder, gguf=tmp_path / "out" / "m.gguf")
+    assert list((tmp_path / "out").iterdir()) == []
+
+
+def test_without_the_extra(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setitem(sys.modules, "gguf", None)
+    with pytest.raises(MissingExtra) as problem:
+        export(tmp_path, gguf=tmp_path / "m.gguf")
+    assert problem.value.hint == command("gguf")
