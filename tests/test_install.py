@@ -22,6 +22,7 @@ SOURCE = Path(deadhead.__file__).parent
 COMPUTED = {
     "cli/rank.py": set(PACKAGES.values()),
     "heads/exports/onnx.py": {"onnxruntime", "onnxscript"},
+    "heads/from_gguf.py": {"accelerate", "gguf"},
 }  # where the package is no constant
 
 

@@ -97,7 +97,7 @@ ALLOWED = {
     "report": "",
     # doors
     "deadhead": "effects heads layout rankers ranking shrinking strategies tasks training version",
-    "cli": "claims device errors forward heads layout measures models progress rank_data rankers "
+    "cli": "claims device errors forward heads install layout measures models progress rank_data rankers "
     "ranking "
     "report.check "
     "report.export report.page report.tables results shrink_saved shrinking strategies studies studies.execution "

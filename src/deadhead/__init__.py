@@ -25,10 +25,10 @@ if TYPE_CHECKING:
     from deadhead.effects import patch_effects
     from deadhead.heads.captured import Captured, captured
     from deadhead.heads.discover import discover
+    from deadhead.heads.exports import export
     from deadhead.heads.gates import gated
     from deadhead.heads.load import load
     from deadhead.heads.means import HeadMeans, head_means
-    from deadhead.heads.exports import export
     from deadhead.heads.prune import prune
     from deadhead.heads.save import save
     from deadhead.heads.verify.check_ablation import AblationCheck, check_ablation
