@@ -55,9 +55,25 @@ def real_tokens(batch: Mapping[str, Any], *, decoder: bool = False) -> Tensor | 
     return None if mask is None or mask.dim() != 2 else mask.bool()
 
 
+def device_of(model: Any) -> torch.device:
+    """Where a model reads its inputs: the device of its first weight.
+
+    The weights of an offloaded layer are on the device "meta" until the layer runs; if all are,
+    accelerate knows where they will run.
+    """
+    devices = [parameter.device for parameter in model.parameters()]
+    first: torch.device = next((d for d in devices if d.type != "meta"), devices[0])
+    if first.type == "meta" and getattr(model, "hf_device_map", None):
+        hooks = (getattr(module, "_hf_hook", None) for module in model.modules())
+        places = (getattr(hook, "execution_device", None) for hook in hooks)
+        place = next((place for place in places if place is not None), "cpu")
+        return type(first)(place)
+    return first
+
+
 def on_device(batch: Mapping[str, Any], model: Any) -> dict[str, Any]:
-    """The batch on the device of the model."""
-    device = next(model.parameters()).device
+    """The batch on the device where the model reads it."""
+    device = device_of(model)
     moved = {
         name: _moved(value, device) if hasattr(value, "is_cuda") else value
         for name, value in batch.items()

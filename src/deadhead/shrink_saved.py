@@ -107,13 +107,15 @@ def shrink_saved(
     needs_labels = _check(data, options, then)
     rows, sets = data.rows(), data.score_sets()
     from deadhead.heads import save
+    from deadhead.heads.layers import copy_with_same_weights
     from deadhead.heads.model_files import fetch, stored_dtype
 
     model, tokenizer = load_with_tokenizer(name, device, auto=auto, dtype=dtype)
     stored = stored_dtype(name) if dtype in (None, "auto") else None
     batches, facts = _batches(model, tokenizer, rows, data, needs_labels, options.get("loss"))
     score = _scorer(model, tokenizer, sets, data.max_length)
-    whole = copy.deepcopy(model)  # to time it beside the small one, and to learn from
+    # to time it beside the small one, and to learn from: training would change shared weights
+    whole = copy.deepcopy(model) if then == "distill" else copy_with_same_weights(model)
     report = shrink(model, batches, score=score, **options)
     scores = dict(report.scores)
     if then is not None:

@@ -39,6 +39,13 @@ FORM = (
 Form = Annotated[str, Option(help=FORM)]
 DTYPE = "Precision of the weights: float32, bfloat16, float16 or auto; by default as saved."
 Dtype = Annotated[str | None, Option(metavar="TYPE", help=DTYPE)]
+Checkpointing = Annotated[
+    bool,
+    Option(
+        "--checkpointing",
+        help="Compute activations again in the backward pass instead of keeping them: less memory.",
+    ),
+]
 Device = Annotated[str | None, Option(help="cpu or cuda; by default cuda if there is a GPU.")]
 
 # Data

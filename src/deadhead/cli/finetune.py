@@ -81,6 +81,7 @@ def finetune(
         ),
     ] = None,
     device: opt.Device = None,
+    checkpointing: opt.Checkpointing = False,
     force: opt.Force = False,
     as_json: opt.AsJson = False,
 ) -> None:
@@ -138,6 +139,7 @@ def finetune(
             device=place,
             max_length=max_length,
             lora=lora,
+            checkpointing=checkpointing,
         )
     facts = _facts(start, history, sets, out, weights)
     typer.echo(json.dumps(facts, indent=1) if as_json else "\n".join(_lines(facts, start, sets)))

@@ -72,6 +72,7 @@ def rank(
     auto: opt.Auto = None,
     dtype: opt.Dtype = None,
     device: opt.Device = None,
+    checkpointing: opt.Checkpointing = False,
     plot: Annotated[
         Path | None, Option(metavar="FILE", help="Also draw a heat map, as .svg, .png or .html.")
     ] = None,
@@ -136,7 +137,10 @@ def rank(
         in_file_order=rankers.ranker(method, **options).in_file_order,
     )
     facts = {**names, **facts}
-    ranking = rankers.rank(loaded, batches, method, loss=loss, seed=seed, data=facts, **options)
+    ranking = rankers.rank(
+        loaded, batches, method, loss=loss, seed=seed, checkpointing=checkpointing, data=facts,
+        **options,
+    )  # fmt: skip
     ranking.save(out)
     if plot is not None:
         ranking.plot().save(str(plot))

@@ -99,6 +99,7 @@ def shrink(
     auto: opt.Auto = None,
     dtype: opt.Dtype = None,
     device: opt.Device = None,
+    checkpointing: opt.Checkpointing = False,
     form: opt.Form = "compact",
     force: opt.Force = False,
     as_json: opt.AsJson = False,
@@ -125,7 +126,7 @@ def shrink(
     options |= {"parameters": parameters, "speedup": speedup}
     read_targets(options)
     options |= {"on": _shape(on), "method": method, "compensation": compensation}
-    options |= {"loss": loss, "seed": seed}
+    options |= {"loss": loss, "seed": seed, "checkpointing": checkpointing}
     then = _then(then_finetune, then_distill)
     settings = _settings(then, epochs, rate, seed)
     check_folder(out, "--out", model=model, force=force)

@@ -259,7 +259,7 @@ def unfit(model: nn.Module) -> UnsupportedModel | None:
                 hint = "prune the model first, then shard it"
                 return _expected("weights in one process", f"sharded weights (at {name})", hint)
             if parameter.is_meta:
-                hint = "load the weights, then prune"
+                hint = "load the weights, then prune; or cut the folder: deadhead prune --by-shards"
                 return _expected("weights in memory", f"the meta device (at {name})", hint)
             if not parameter.is_floating_point():
                 hint = "load it unquantised, prune, then quantise"

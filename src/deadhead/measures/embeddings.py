@@ -13,6 +13,7 @@ from statistics import fmean
 from typing import TYPE_CHECKING, Annotated, Any, ClassVar, Literal
 
 from deadhead.errors import DataError, MissingExtra, UnsupportedModel
+from deadhead.forward import device_of
 from deadhead.options import Count, whole_from
 
 from .measure import Measure, MeasureInputs, Split, Stages, trials_in_words
@@ -84,7 +85,7 @@ def vectors(
         )
     if not texts:
         raise DataError("there are no sentences to embed.", "take a split that has some")
-    base, device, training = model.base_model, next(model.parameters()).device, model.training
+    base, device, training = model.base_model, device_of(model), model.training
     order = sorted(range(len(texts)), key=lambda i: len(texts[i]))
     rows: dict[int, np.ndarray] = {}
     model.eval()

@@ -17,7 +17,7 @@ from statistics import fmean
 from typing import TYPE_CHECKING, Annotated, Any, ClassVar, Literal
 
 from deadhead.errors import DeadheadError, UnsupportedModel
-from deadhead.forward import forward, vocabulary_sizes
+from deadhead.forward import device_of, forward, vocabulary_sizes
 from deadhead.options import Count, whole_from
 
 from .measure import HeadMap, Measure, MeasureInputs, Stages, trials_in_words
@@ -201,7 +201,7 @@ class _Inputs:
         import torch
 
         generator = torch.Generator().manual_seed(seed)
-        device = next(self.model.parameters()).device
+        device = device_of(self.model)
         tokens = torch.tensor(self.tokens)
         rows = [
             tokens[torch.randperm(len(tokens), generator=generator)[:length]]

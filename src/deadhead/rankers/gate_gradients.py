@@ -18,9 +18,11 @@ import torch
 from torch import Tensor, nn
 
 from deadhead.errors import UnsupportedModel
+from deadhead.forward import device_of
 from deadhead.heads.discover import find_sites
 from deadhead.heads.gates import gated
 from deadhead.heads.hooks import attach
+from deadhead.heads.layers import is_repeated
 from deadhead.heads.rows import batch_first
 from deadhead.heads.site import Site
 from deadhead.layout import Head, HeadLayout, Kind
@@ -44,7 +46,7 @@ def accumulated(
     progress: Progress,
 ) -> tuple[dict[Head, float], int, int]:
     """The absolute gate gradients summed over all units, and the numbers of examples and tokens."""
-    device = next(model.parameters()).device
+    device = device_of(model)
     precise = torch.float32 if device.type == "mps" else torch.float64
     sums: dict[Place, Tensor] = {}
     running: dict[Place, Tensor] = {}
@@ -78,7 +80,7 @@ def estimated_rises(
     Of a probe (label_free.py), to second order: its squared gradient is the curvature of the
     distance, whose gradient is 0.
     """
-    device = next(model.parameters()).device
+    device = device_of(model)
     precise = torch.float32 if device.type == "mps" else torch.float64
     rises: list[dict[Place, Tensor]] = []
     finite = FiniteLoss()
@@ -102,7 +104,7 @@ def products(
     progress: Progress,
 ) -> Tensor:
     """The mean over examples of the products of gate gradients, heads x heads, on the CPU."""
-    device = next(model.parameters()).device
+    device = device_of(model)
     precise = torch.float32 if device.type == "mps" else torch.float64
     total = torch.zeros(len(layout), len(layout), dtype=precise, device=device)
     finite = FiniteLoss()
@@ -221,8 +223,11 @@ class OpenGates:
                 # nothing reads its values, so all of them share one place in memory
                 gate = value.expand(self.examples, *positions, len(site.kept)).requires_grad_()
                 self.gates[place] = gate
+            if is_repeated():  # layers that share weights run again from the last to the first
+                self.calls[place] -= 1
             filling, difference = self.fill(site, self.calls[place]), context.detach()
-            self.calls[place] += 1
+            if not is_repeated():
+                self.calls[place] += 1
             if isinstance(filling, Tensor):
                 difference = difference - batch_first(site, filling.to(context))
             return _Open.apply(context, difference, gate, site.width, axis)

@@ -16,6 +16,7 @@ from typing import Any
 import torch
 from torch import Tensor, nn
 
+from deadhead.forward import device_of
 from deadhead.heads.discover import discover
 from deadhead.heads.gates import gated
 from deadhead.layout import Head, HeadLayout
@@ -67,7 +68,7 @@ def train_gates(
     if weight_rate is not None:  # a copy has no gates, so its closed heads must be closed again
         shut = [head for head in discover(model) if head not in layout]
         model = copy.deepcopy(model).train().requires_grad_(True)
-    device = next(model.parameters()).device
+    device = device_of(model)
     log_a = torch.full((len(layout),), start, device=device, requires_grad=True)
     groups: list[dict[str, Any]] = [{"params": [log_a], "lr": gate_rate, "weight_decay": 0.0}]
     if weight_rate is not None:

@@ -13,6 +13,7 @@ from typing import Any, NamedTuple
 
 from torch import Tensor, nn
 
+from deadhead.forward import device_of
 from deadhead.heads.hooks import attach
 from deadhead.heads.site import Site
 from deadhead.layout import Head, HeadLayout
@@ -42,7 +43,7 @@ def token_budget(model: nn.Module, tokens: int | None) -> int:
     """How many tokens one pass may have, padding counted."""
     if tokens is not None and not accepts(Count, tokens):
         raise OptionError(f"`tokens` expects {expected(Count)}, got {tokens!r}.", "leave it out")
-    return tokens or TOKENS.get(next(model.parameters()).device.type, TOKENS["cuda"])
+    return tokens or TOKENS.get(device_of(model).type, TOKENS["cuda"])
 
 
 def portions(

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from contextlib import contextmanager, nullcontext
 from dataclasses import asdict
 from pathlib import Path
 from typing import Any
@@ -16,6 +16,7 @@ from deadhead.errors import DeadheadError, UnsupportedModel
 from deadhead.heads.discover import discover
 from deadhead.heads.gates import gated
 from deadhead.heads.hooks import is_resampled
+from deadhead.heads.layers import checkpointed
 from deadhead.layout import Head, HeadLayout
 from deadhead.ranking import Ranking
 from deadhead.version import versions
@@ -37,6 +38,7 @@ def run(
     corrupt: Iterable[Mapping[str, Tensor]] | None,
     seed: int,
     closed: Iterable[Head | str],
+    checkpointing: bool,
     progress: Progress,
     data: Mapping[str, Any],
 ) -> Ranking:
@@ -46,7 +48,8 @@ def run(
     removed = layout.check(closed)
     left = layout.without(removed) if removed else layout
     needs_labels = loss is None and score.reads != "inputs"
-    with frozen(model, seed), gated(model, closed=removed):
+    kept = checkpointed(model) if checkpointing else nullcontext()
+    with frozen(model, seed), gated(model, closed=removed), kept:
         checked = check_batches(model, batches, labels=needs_labels)
         facts = {**describe(checked), **data}
         if corrupt is not None:

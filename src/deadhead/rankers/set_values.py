@@ -7,6 +7,7 @@ from collections.abc import Mapping, Sequence
 import torch
 from torch import Tensor, nn
 
+from deadhead.forward import device_of
 from deadhead.heads.gates import gated
 from deadhead.heads.means import head_means
 from deadhead.layout import Head, HeadLayout
@@ -42,7 +43,7 @@ class SetValues:
         rows: int | None,
     ):
         self.model, self.layout, self.batches, self.measure = model, layout, batches, measure
-        self.rows = rows or (64 if next(model.parameters()).device.type == "cpu" else 1024)
+        self.rows = rows or (64 if device_of(model).type == "cpu" else 1024)
         # means of the whole model: those of a set of heads would be another game
         self.fill = head_means(model, batches) if fill == "mean" else fill
         self.row = {

@@ -8,7 +8,7 @@ from typing import Any
 import torch
 from torch import Tensor, nn
 
-from deadhead.forward import on_device, real_tokens
+from deadhead.forward import device_of, on_device, real_tokens
 from deadhead.heads.rows import batch_first, is_of_decoder, real_rows
 from deadhead.heads.site import Site
 from deadhead.rankers.batches import check_batches
@@ -27,7 +27,7 @@ class Calibration:
         sizes = [examples_of(batch) for batch in self.batches]
         flags = torch.zeros(sum(sizes), dtype=torch.bool)
         flags[sorted(held_out_numbers(len(flags), share))] = True
-        self.held_out = flags.to(next(model.parameters()).device).split(sizes)
+        self.held_out = flags.to(device_of(model)).split(sizes)
 
     def __len__(self) -> int:
         return len(self.batches)

@@ -26,7 +26,7 @@ import torch
 from torch import nn
 
 from deadhead import files
-from deadhead.forward import forward
+from deadhead.forward import device_of, forward
 from deadhead.heads.cut import cut
 from deadhead.heads.site import Site
 from deadhead.heads.verify.timing import in_turns
@@ -167,7 +167,7 @@ def _measured(
         examples.setdefault(_shape(model, site), site)
     timed = {homes[site.place] for site in examples.values()}
     calls = _calls(model, set(homes.values()), timed, feed)
-    device = next(model.parameters()).device
+    device = device_of(model)
     before = _seconds_of(partial(forward, model, feed), device)
     shapes: dict[str, dict[int, float]] = {}
     for number, (shape, site) in enumerate(examples.items()):

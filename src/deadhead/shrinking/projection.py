@@ -11,12 +11,13 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor
 
+from deadhead.heads.layers import replaced
 from deadhead.heads.parts import out_axis
 from deadhead.heads.prune import Cut
 from deadhead.heads.rows import batch_first
 
 from .solve import NOTHING, Change, Sums, best, candidates
-from .streams import Call, is_close, replaced
+from .streams import Call, is_close
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -2,10 +2,9 @@
 
 from __future__ import annotations
 
-import copy
 import time
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from contextlib import contextmanager, nullcontext
 from dataclasses import dataclass, field, replace
 from typing import Any
 
@@ -15,6 +14,7 @@ from deadhead.errors import DataError, UnsupportedModel
 from deadhead.heads.discover import find_every_site, layout_of
 from deadhead.heads.gates import gated
 from deadhead.heads.hooks import is_gated
+from deadhead.heads.layers import checkpointed, copy_with_same_weights
 from deadhead.heads.prune import prune, unfit
 from deadhead.heads.site import Site
 from deadhead.layout import HeadLayout, Kind
@@ -61,6 +61,7 @@ def shrink(
     held_out: float = 0.125,
     seed: int = 0,
     score: Callable[[nn.Module], Any] | None = None,
+    checkpointing: bool = False,
     progress: bool | Progress = True,
 ) -> Shrunk:
     """Remove heads and feed-forward neurons from the model without training, and refit the rest.
@@ -87,6 +88,8 @@ def shrink(
             "auto" compares its methods on them, so its loss is slightly optimistic.
         score: called with the model when it is whole, cut and refitted; the results are in the
             report.
+        checkpointing: to choose, compute the activations of layers again in the backward pass
+            instead of keeping them: less memory, more time, the same numbers.
 
     The model stays as it was after any error. Weights, biases and the config change in place; make
     optimizers afterwards.
@@ -102,7 +105,10 @@ def shrink(
     )
     check_compensation(compensation)
     check_share(held_out)
-    work = _Work(model=model, targets=targets, method=method, loss=loss, seed=seed, score=score)
+    work = _Work(
+        model=model, targets=targets, method=method, loss=loss, seed=seed, score=score,
+        checkpointing=checkpointing,
+    )  # fmt: skip
     with reported(progress, "shrink") as show:
         work.show = show
         work.prepare(batches, held_out, on)
@@ -128,6 +134,7 @@ class _Work:
     loss: Loss | str | None
     seed: int
     score: Callable[[nn.Module], Any] | None
+    checkpointing: bool
     show: Progress = field(init=False)
     sites: list[Site] = field(init=False)
     layout: HeadLayout = field(init=False)  # before anything left
@@ -199,7 +206,8 @@ class _Work:
         if self.method == "auto":  # XLNet's projections are no modules, which one of them needs
             modules = all(site.out is not None for site in self.sites)
             methods = [name for name in AUTO if modules or not CHOOSERS[name].needs_moments]
-        with self.stage("choose") as progress:
+        kept = checkpointed(self.model) if self.checkpointing else nullcontext()
+        with self.stage("choose") as progress, kept:
             return choose_by_each(
                 self.model,
                 self.fit,
@@ -237,7 +245,7 @@ class _Work:
 
         `choose` calls it with its first choice, while the model is in evaluation mode.
         """
-        small = prune(copy.deepcopy(self.model), choice.heads, neurons=choice.neurons)
+        small = prune(copy_with_same_weights(self.model), choice.heads, neurons=choice.neurons)
         whole, seconds = time_models([self.model, small], self.fit[0], self.costs.shape)
         measured, predicted = seconds / whole, 1 / self._predicted(choice)
         if abs(measured - predicted) <= CLOSE * predicted:
@@ -274,7 +282,7 @@ class _Work:
         choice, report = trial.choice, trial.plan.report
         with gated(self.model, closed=choice.heads, neurons=choice.neurons):
             self.measure("cut")
-        whole = copy.deepcopy(self.model) if self.table is not None else None
+        whole = copy_with_same_weights(self.model) if self.table is not None else None
         trial.plan.apply()
         self.measure("refitted")
         notes = [*report.notes]

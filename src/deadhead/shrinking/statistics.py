@@ -22,8 +22,9 @@ import torch
 from torch import Tensor, nn
 
 from deadhead.errors import DataError, UnsupportedModel
-from deadhead.forward import forward, on_device
+from deadhead.forward import device_of, forward, on_device
 from deadhead.heads.hooks import attach, hooked
+from deadhead.heads.layers import is_repeated
 from deadhead.heads.parts import out_axis
 from deadhead.heads.rows import batch_first, real_rows
 from deadhead.heads.site import Site
@@ -130,7 +131,7 @@ class _Reader:
         self.model = model
         self.batch: Mapping[str, Any] = {}
         self.rows: dict[Place, Tensor] = {}  # what a projection that runs now reads
-        device = next(model.parameters()).device
+        device = device_of(model)
         self.precise = torch.float32 if device.type == "mps" else torch.float64
         self.kept = {site.place: site.kept for site in sites}
         places = {site.place: self._empty(site, moments) for site in sites}
@@ -178,6 +179,8 @@ class _Reader:
         layer = self.statistics.places[site.place]
 
         def read(context: Tensor) -> Tensor:
+            if is_repeated():
+                return context
             rows = batch_first(site, context.detach())
             real = real_rows(self.model, self.batch, site, rows)
             if real is None:
@@ -211,7 +214,7 @@ class _Reader:
             moment.add_((rows * weights).T @ rows)
 
         def hook(module: nn.Module, args: Any, output: Tensor) -> None:
-            if output.requires_grad:
+            if output.requires_grad and not is_repeated():
                 output.register_hook(partial(add, self.rows.pop(site.place)))
 
         return hook

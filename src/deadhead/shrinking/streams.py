@@ -23,6 +23,7 @@ from torch import Tensor, nn
 from torch.overrides import TorchFunctionMode
 
 from deadhead.forward import forward
+from deadhead.heads.layers import Layer, layers_around, replaced
 from deadhead.heads.site import Site
 
 MEMORY = 2 << 30  # bytes for the outputs of layers
@@ -50,13 +51,13 @@ class Streams:
         self.calls: Counter[int] = Counter()  # id of a site -> its calls in a run
         self.order: list[Site] = []  # in which the sites run; the others do not run
         self._changes: dict[int, tuple[Site, Install]] = {}  # id of a site -> in small runs
-        self._layers: list[_Layer] = []  # in the order in which they run
+        self._layers: list[Layer] = []  # in the order in which they run
         self._stored: dict[bool, dict[int, _Outputs]] = {False: {}, True: {}}  # whole, small
         self._bytes = 0
 
     def trace(self, batch: Mapping[str, Any]) -> None:
         """Find the order of the sites and of the layers around them, by a run of one batch."""
-        layers = _layers_around(self.model, self.sites)
+        layers = layers_around(self.model, self.sites)
         seen: Counter[int] = Counter()
         with ExitStack() as stack, torch.no_grad():
             for site in self.sites:
@@ -185,31 +186,6 @@ class Streams:
 _Outputs = dict[str, tuple[int, Any]]  # stack of layers -> place and output of its last known layer
 
 
-@dataclass(frozen=True)
-class _Layer:
-    """A member of a list of modules that has sites inside."""
-
-    module: nn.Module
-    prefix: str  # that the paths inside start with
-    stack: str  # the path of the list
-
-
-def _layers_around(model: nn.Module, sites: Iterable[Site]) -> list[_Layer]:
-    """The members of the outermost lists of modules that have these sites inside."""
-    kinds = nn.ModuleList | nn.Sequential
-    lists = {name: module for name, module in model.named_modules() if isinstance(module, kinds)}
-    stacks: dict[str, None] = {}  # an ordered set
-    for site in sites:
-        around = (name for name in lists if name and site.path.startswith(f"{name}."))
-        if (outermost := min(around, key=len, default=None)) is not None:
-            stacks[outermost] = None
-    return [
-        _Layer(module, f"{stack}.{name}.", stack)
-        for stack in stacks
-        for name, module in lists[stack].named_children()
-    ]
-
-
 class _Stop(Exception):
     """Ends a run that has seen enough."""
 
@@ -306,20 +282,6 @@ def _after(module: nn.Module, hook: Callable[..., None]) -> Callable[[], None]:
         hook(module, args, output)
 
     return module.register_forward_hook(run).remove
-
-
-def replaced(module: nn.Module, function: Callable[..., Any]) -> Callable[[], None]:
-    """Have a module compute something else; returns the undo function."""
-    own = module.__dict__.get("forward")
-    module.forward = function
-
-    def undo() -> None:
-        if own is None:
-            del module.forward
-        else:
-            module.forward = own
-
-    return undo
 
 
 def _give(value: Any, *args: Any, **kwargs: Any) -> Any:

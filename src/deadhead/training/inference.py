@@ -12,7 +12,7 @@ from torch import Tensor
 
 from deadhead.device import computing
 from deadhead.errors import DataError
-from deadhead.forward import forward
+from deadhead.forward import device_of, forward
 from deadhead.tasks import Encoded, batches
 
 from .decoding import FURTHER, PENALTY, Marks, decode
@@ -134,7 +134,7 @@ def _room(model: Any) -> int | None:
 
 
 def default_tokens(model: Any) -> int:
-    return TOKENS.get(next(model.parameters()).device.type, TOKENS["cpu"])
+    return TOKENS.get(device_of(model).type, TOKENS["cpu"])
 
 
 @contextmanager
@@ -156,7 +156,7 @@ def _run(
     model: Any, encoded: Encoded, tokens: int | None, work: Work
 ) -> list[tuple[np.ndarray, Tensor]]:
     """Do the work on each batch. If one does not fit into memory, halve it and later ones."""
-    device = next(model.parameters()).device
+    device = device_of(model)
     feed = Feed(encoded, device)
     pending = list(reversed(batches(encoded, tokens=tokens or default_tokens(model)).numbers))
     done: list[tuple[np.ndarray, Tensor]] = []

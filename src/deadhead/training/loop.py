@@ -20,7 +20,9 @@ import torch
 
 from deadhead.device import computing, device_named
 from deadhead.errors import DataError, DeadheadError
+from deadhead.forward import device_of
 from deadhead.heads import discover, gated
+from deadhead.heads.layers import checkpointed
 from deadhead.layout import Head
 from deadhead.numerics import computes_half, kernels
 from deadhead.tasks import Encoded
@@ -49,6 +51,7 @@ def finetune(
     masked: Iterable[Head | str] = (),
     device: str | torch.device | None = None,
     each: Callable[[Epoch], None] | None = None,
+    checkpointing: bool = False,
     progress: Show = True,
     graphs: bool = True,
     name: str = "",
@@ -69,6 +72,8 @@ def finetune(
         masked: heads whose gates stay closed during training.
         device: where to train; by default where the model is.
         each: called with the record of every epoch after it is kept.
+        checkpointing: compute the activations of layers again in the backward pass instead of
+            keeping them: less memory, more time, the same numbers. Leaves graphs out.
         progress: show a live line in a terminal, or a function that is called after every update.
         graphs: on a CUDA device, capture updates as CUDA graphs.
         name: of the trial, in front of the progress line.
@@ -92,7 +97,8 @@ def finetune(
         history.note("the weights had half precision: they are trained in float32")
     half = settings.precision == "bf16" and place.type == "cpu"
     cuda = [place] if place.type == "cuda" else []
-    with torch.random.fork_rng(cuda), _closed(model, closed, place), computing(model, half):
+    kept = checkpointed(model) if checkpointing else nullcontext()
+    with torch.random.fork_rng(cuda), _closed(model, closed, place), computing(model, half), kept:
         history.kernels = _kernels(place)
         if half and not computes_half():
             history.note("oneDNN has no kernels for bfloat16 on this CPU: trained without oneDNN")
@@ -106,11 +112,11 @@ def finetune(
             keep_first=keep_first,
             each=each,
         )
-        return run(progress, graphs and place.type == "cuda", name)
+        return run(progress, graphs and place.type == "cuda" and not checkpointing, name)
 
 
 def _device(device: str | torch.device | None, model: Any) -> torch.device:
-    place = next(model.parameters()).device if device is None else device_named(str(device))
+    place = device_of(model) if device is None else device_named(str(device))
     if place.type == "cuda" and place.index is None:
         return torch.device("cuda", torch.cuda.current_device())
     return torch.device(place)

@@ -218,6 +218,7 @@ def finetune_saved(
     device: Any = None,
     max_length: int = 256,
     lora: int | None = None,
+    checkpointing: bool = False,
 ) -> tuple[Start, History]:
     """Train the model of this name on the sets and save it with its tokenizer.
 
@@ -256,6 +257,7 @@ def finetune_saved(
             dev=encoded or None,
             folder=unfinished.path,
             device=device,
+            checkpointing=checkpointing,
             progress=listener.update,
             each=listener.epoch,
         )
