@@ -71,6 +71,8 @@ def _is_inside(path: str, places: dict[str, Skip]) -> bool:
 
 def _site(core: nn.Module, path: str, in_attention: set[int]) -> Site | None:
     """The feed-forward layer of this module, None if it owns none; raises Skip."""
+    if not core._modules:  # most modules of a model
+        return None
     for words, last in names.FEED_FORWARDS:
         first, out = [_below(core, word) for word in words], _below(core, last)
         if all(map(is_linear, [*first, out])):

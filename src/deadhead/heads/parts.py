@@ -64,12 +64,11 @@ def bare(module: Any) -> Any:
 
 def is_linear(module: object) -> bool:
     """Whether it is torch's Linear or GPT-2's Conv1D, also with an adapter around it."""
+    if not isinstance(module, nn.Module):
+        return False
     inner = bare(module)
-    return (
-        isinstance(module, nn.Module)
-        and (isinstance(inner, nn.Linear) or type(inner).__name__ == "Conv1D")
-        and module.weight.dim() == 2  # type: ignore[operator]
-    )
+    linear = isinstance(inner, nn.Linear) or type(inner).__name__ == "Conv1D"
+    return linear and module.weight.dim() == 2  # type: ignore[operator]
 
 
 def out_axis(module: nn.Module) -> int:

@@ -108,6 +108,8 @@ def _site(core: nn.Module, path: str, parent: nn.Module | None) -> Site | None:
 def _projections(core: nn.Module) -> dict[str, nn.Module]:
     """The projections of a module by role: q, k and v; qkv; or q and kv. Empty if it has none."""
     children = dict(core.named_children())
+    if not children:  # most modules of a model
+        return {}
     for triple in names.TRIPLES:
         if all(is_linear(children.get(name)) for name in triple):
             return dict(zip("qkv", (children[name] for name in triple), strict=True))
