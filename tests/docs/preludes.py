@@ -156,6 +156,9 @@ def inside_the_package(shared: Path, page: Path) -> dict[str, Any]:
 
 # Trainings that take minutes are run shorter, and trials in this process: page -> what stands there, and what is run.
 SHORTER = {
+    "guides/practitioner.md": {
+        "--heads 75% --examples 400": "--heads 75% --examples 100 --on 2x16"
+    },
     "studies.md": {"workers=1)": 'executor="serial")', "search.lowest=1..2": "search.lowest=1..1"},
     "translation.md": {
         "epochs=12, average=3": "epochs=1",

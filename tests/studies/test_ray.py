@@ -24,6 +24,13 @@ pytestmark = pytest.mark.slow
 
 
 @pytest.fixture
+def search_file(search_file: Path) -> Path:
+    """A study of one seed: long enough to be struck in the midst of it."""
+    search_file.write_text(search_file.read_text().replace("seed: [0, 1]", "seed: [0]"))
+    return search_file
+
+
+@pytest.fixture
 def short(tmp_path_factory: pytest.TempPathFactory, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("RAY_ENABLE_UV_RUN_RUNTIME_ENV", "0")
     monkeypatch.setenv("RAY_health_check_period_ms", "500")
@@ -46,28 +53,36 @@ def cluster(short: None) -> Any:
     machines.shutdown()
 
 
-def test_a_node_dies(
+def test_a_node_dies_and_then_the_last_one(
     search_file: Path, tmp_path: Path, cluster: Any, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     machines, nodes = cluster
     recipe = load(search_file)
+    options: dict[str, Any] = {"executor": "ray", "work": "slow_trivial:work"}
     killed: list[int] = []
 
     def watch(facts: dict[str, Any]) -> None:
-        if facts["done"] >= 5 and len(facts["running"]) == 2 and not killed:
+        if facts["done"] >= 2 and len(facts["running"]) == len(nodes) and len(killed) < limit:
             killed.append(facts["done"])
-            machines.remove_node(nodes[0], allow_graceful=False)
+            machines.remove_node(nodes.pop(), allow_graceful=False)
 
     monkeypatch.setattr("deadhead.studies.execution.jobs.EVERY", 0.02)
-    result = run(recipe, tmp_path / "ray", executor="ray", work="slow_trivial:work", watch=watch)
+    monkeypatch.setattr(clusters, "GONE", 2.0)
+    limit = 1
+    result = run(recipe, tmp_path / "ray", watch=watch, **options)
     assert killed
     assert killed[0] < len(recipe.trials)  # in the midst of it
     assert (result.left, result.failed) == (0, 0)
-    run(recipe, tmp_path / "here", executor="serial", work=WORK)
-    assert stable_records(tmp_path / "ray") == stable_records(tmp_path / "here")
-    assert (
-        len([node for node in ray.nodes() if node["Alive"]]) == 2
-    )  # the head and the one that is left
+    assert stable_records(tmp_path / "ray") == undisturbed(search_file, tmp_path / "here")
+
+    limit = 2
+    with pytest.raises(ClusterLost, match="no node of the Ray cluster is left"):
+        run(recipe, tmp_path / "again", watch=watch, **options)
+    assert not nodes
+    before = stable_records(tmp_path / "again")
+    assert 2 <= len(before) < len(recipe.trials)
+    assert all(record["state"] == "done" for record in before.values())
+    assert [node for node in ray.nodes() if node["Alive"]] == [ray.nodes()[0]]  # the head
 
 
 def test_a_cluster_of_its_own(search_file: Path, tmp_path: Path, short: None) -> None:
@@ -100,26 +115,21 @@ def strike(name: str, number: int) -> bool:
     return False
 
 
-def struck(search_file: Path, folder: Path, name: str, number: int, **options: Any) -> Any:
-    """Run a small study, with one process of its cluster struck after two trials: long before the last one."""
-    hit: list[int] = []
+def struck(search_file: Path, folder: Path, name: str, *numbers: int) -> Any:
+    """Run a small study, and strike a process of its cluster with each signal, two trials apart."""
+    hits: list[int] = []
 
     def watch(facts: dict[str, Any]) -> None:
+        if len(hits) == len(numbers) or not facts["running"]:
+            return
         # between two trials no process has the name: try again at the next report
-        if facts["done"] >= 2 and facts["running"] and not hit and strike(name, number):
-            hit.append(facts["done"])
+        if facts["done"] >= (hits[-1] if hits else 0) + 2 and strike(name, numbers[len(hits)]):
+            hits.append(facts["done"])
 
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr("deadhead.studies.execution.jobs.EVERY", 0.02)
-        return run(
-            load(search_file),
-            folder,
-            executor="ray",
-            workers=1,
-            work="slow_trivial:work",
-            watch=watch,
-            **options,
-        )
+        options: dict[str, Any] = {"executor": "ray", "workers": 1, "work": "slow_trivial:work"}
+        return run(load(search_file), folder, watch=watch, **options)
 
 
 def undisturbed(search_file: Path, folder: Path) -> dict[str, Any]:
@@ -128,18 +138,17 @@ def undisturbed(search_file: Path, folder: Path) -> dict[str, Any]:
 
 
 @linux
-@pytest.mark.parametrize("number", [signal.SIGKILL, signal.SIGSTOP])
-def test_a_process_of_the_cluster_dies_or_is_stopped(
-    search_file: Path, tmp_path: Path, short: None, monkeypatch: pytest.MonkeyPatch, number: int
+def test_processes_of_the_cluster_die_and_are_stopped(
+    search_file: Path, tmp_path: Path, short: None, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(watchdog, "BEAT", 0.2)
     monkeypatch.setattr(watchdog, "SILENT", 3.0)
-    result = struck(search_file, tmp_path / "s", "ray::remote_trial", number)
+    signals = (signal.SIGKILL, signal.SIGSTOP)
+    result = struck(search_file, tmp_path / "s", "ray::remote_trial", *signals)
     assert (result.left, result.failed) == (0, 0)
-    (report,) = result.reports
-    assert (
-        "its node or process died" if number == signal.SIGKILL else "gave no sign of life"
-    ) in report
+    killed, stopped = result.reports
+    assert "its node or process died" in killed
+    assert "gave no sign of life" in stopped
     assert stable_records(tmp_path / "s") == undisturbed(search_file, tmp_path / "here")
 
 
@@ -160,21 +169,3 @@ def test_a_cluster_that_is_gone_stops_the_study(
     result = run(load(search_file), tmp_path / "s", executor="serial", work=WORK)
     assert result.ran == result.total - len(before)
     assert stable_records(tmp_path / "s") == undisturbed(search_file, tmp_path / "here")
-
-
-def test_nodes_that_all_die_stop_the_study(
-    search_file: Path, tmp_path: Path, cluster: Any, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    machines, nodes = cluster
-    monkeypatch.setattr(clusters, "GONE", 2.0)
-    monkeypatch.setattr("deadhead.studies.execution.jobs.EVERY", 0.02)
-
-    def watch(facts: dict[str, Any]) -> None:
-        if facts["done"] >= 2 and nodes:
-            machines.remove_node(nodes.pop(), allow_graceful=False)
-
-    with pytest.raises(ClusterLost, match="no node of the Ray cluster is left"):
-        run(
-            load(search_file), tmp_path / "s", executor="ray", work="slow_trivial:work", watch=watch
-        )
-    assert all(record["state"] == "done" for record in stable_records(tmp_path / "s").values())
