@@ -207,7 +207,7 @@ def test_mistakes(embedder: Any, texts: Any, case: Any) -> None:
         rank(embedder, texts, loss="slef")
     with pytest.raises(DeadheadError, match="loss is int"):
         rank(embedder, texts, loss=3)  # type: ignore[arg-type]
-    with pytest.raises(DeadheadError, match="entropy reads attention alone"):
+    with pytest.raises(DeadheadError, match="entropy reads the inputs alone"):
         rank(embedder, texts, "entropy", loss="self")
     with pytest.raises(DeadheadError, match="lrp explains the logit"):
         rank(embedder, texts, "lrp", loss="self")

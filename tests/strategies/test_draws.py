@@ -113,6 +113,10 @@ def calls(draw: st.DrawFn) -> tuple[str, HeadLayout, Any, dict[str, Any]]:
         ),
         "lowest": st.integers(0, len(layout)),
         "highest": st.integers(0, len(layout)),
+        **dict.fromkeys(
+            ("lowest_layers", "random_layers"),
+            st.integers(0, sum(bool(a.kept) for a in layout.attentions)),
+        ),
     }[name]
     scores = {head: draw(st.integers(0, 3)) / 3 for head in layout}
     return name, layout, draw(amount), {"seed": draw(seeds), "scores": scores}

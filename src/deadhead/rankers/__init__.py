@@ -38,6 +38,7 @@ RANKERS: Registry[type[Ranker]] = Registry(
         "attribution": "attribution:Attribution",
         "entropy": "attention:Entropy",
         "confidence": "attention:Confidence",
+        "similarity": "similarity:Similarity",
     },
 )
 # By default: as near to leave-one-out as methods a hundred times slower (docs/results/rankers.md).
@@ -74,8 +75,8 @@ def rank(
         batches: dicts ready for `model(**batch)`, with `labels`; how the data is divided into
             batches does not matter to most methods.
         loss: without labels, "self", the distance to the output of the whole model, or a function
-            of the model's outputs and the batch that gives one number per example. `entropy` and
-            `confidence` need neither labels nor loss.
+            of the model's outputs and the batch that gives one number per example. `entropy`,
+            `confidence` and `similarity` need neither labels nor loss.
         corrupt: for `attribution` and `ablation`, a batch for each of `batches`, of the same shape
             and padding: a closed head is filled with its output there.
         closed: heads that count as removed while the others are scored; they get no score.
@@ -138,7 +139,7 @@ def _for_loss(method: str, loss: Loss | str | None, options: Mapping[str, Any]) 
     score = ranker(method, **{**({"measure": "loss"} if measured else {}), **options})
     if score.reads == "inputs":
         hint = "leave the loss out: it needs no labels either"
-        raise DeadheadError(f"{method} reads attention alone and uses no loss.", hint)
+        raise DeadheadError(f"{method} reads the inputs alone and uses no loss.", hint)
     if score.reads == "labels":
         hint = "rank by taylor, ablation, shapley or l0"
         raise DeadheadError(f"{method} explains the logit of a class and uses no loss.", hint)

@@ -54,7 +54,7 @@ def statistics(
     with maps_read(model, sites, mean.add):
         for number, batch in enumerate(batches):
             mean.batch = on_device(batch, model)
-            finite.add(_signal(model, mean.batch, forward(model, mean.batch)))
+            finite.add(signal(model, mean.batch, forward(model, mean.batch)))
             progress(number + 1, len(batches))
     finite.check()  # first: a map of nan is not recognised, and its layer would count as not run
     means: dict[Head, float] = {}
@@ -118,7 +118,7 @@ def _hook(site: Site, read: Read) -> Callable[[nn.Module, Any, Any], Any]:
     return hook
 
 
-def _signal(model: nn.Module, batch: Mapping[str, Tensor], outputs: Any) -> Tensor:
+def signal(model: nn.Module, batch: Mapping[str, Tensor], outputs: Any) -> Tensor:
     """A number for each example that is finite if the output of the model for it is."""
     output = output_of(outputs)
     if output is None:

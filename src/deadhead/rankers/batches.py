@@ -15,7 +15,7 @@ from .loss import IGNORED, INPUTS, attended, examples_of, forward, on_device, ri
 
 # labels under names that are not read
 OTHER_LABELS = ("start_positions", "end_positions", "next_sentence_label", "label")
-LABEL_FREE = 'loss="self" (--loss self), entropy or confidence, which need no labels'
+LABEL_FREE = 'loss="self" (--loss self), entropy, confidence or similarity, which need no labels'
 
 
 def check_batches(

@@ -20,14 +20,13 @@ from typing import Any
 
 import torch
 from torch import Tensor, nn
-from torch.overrides import TorchFunctionMode
 
 from deadhead.forward import forward
 from deadhead.heads.layers import Layer, layers_around, replaced
+from deadhead.heads.residual import Following
 from deadhead.heads.site import Site
 
 MEMORY = 2 << 30  # bytes for the outputs of layers
-ADDITIONS = ("add", "__add__", "__radd__", "add_", "__iadd__")
 CLOSE = 1e-3  # relative; a run from the middle that differs by more is a wrong one
 TASK_LAYER = "task layer"  # the block of the site behind all layers
 
@@ -190,89 +189,30 @@ class _Stop(Exception):
     """Ends a run that has seen enough."""
 
 
-class _Watch(TorchFunctionMode):
+class _Watch(Following):
     """Records the calls of a projection, follows its output to what is added, and ends the run."""
 
     def __init__(self, expected: int, follow: bool):
         super().__init__()
-        self.expected, self.follow = expected, follow
+        self.expected, self.is_following = expected, follow
         self.calls: list[Call] = []
-        self._followed: list[Tensor] = []  # the output under all its names
 
     def see(self, module: nn.Module, args: tuple[Any, ...], output: Tensor) -> None:
         """The forward hook of the projection."""
         self.calls.append(Call(args[0], output.clone()))  # the model may change it in place
-        if self.follow:
-            self._followed = [output]
-        elif len(self.calls) == self.expected:
-            raise _Stop
+        if self.is_following:
+            self.follow(output)
+        else:
+            self.end()
 
-    def __torch_function__(
-        self, func: Any, types: Any, args: Any = (), kwargs: Mapping[str, Any] | None = None
-    ) -> Any:
-        kwargs = kwargs or {}
-        operands = (*args, *kwargs.values())
-        if not self._followed or not any(self._is_followed(operand) for operand in operands):
-            return func(*args, **kwargs)
-        other = self._other_addend(func, args, kwargs)
-        result = func(*args, **kwargs)
-        if other is not None:
-            call = self.calls[-1]
-            other = other.reshape(call.output.shape)
-            call.added = other if call.added is None else call.added + other
-            self._followed = [result]
-        elif self._is_view(func, result):
-            self._followed.append(result)
-        elif not _is_question(func, result):
-            self._end()
-        return result
+    def add(self, other: Tensor, total: Tensor) -> None:
+        call = self.calls[-1]
+        other = other.reshape(call.output.shape)
+        call.added = other if call.added is None else call.added + other
 
-    def _is_followed(self, value: Any) -> bool:
-        if isinstance(value, tuple | list):
-            return any(self._is_followed(item) for item in value)
-        return any(value is tensor for tensor in self._followed)
-
-    def _other_addend(self, func: Any, args: Any, kwargs: Mapping[str, Any]) -> Tensor | None:
-        """The other operand of an addition of two tensors of one shape."""
-        if getattr(func, "__name__", "") not in ADDITIONS or len(args) != 2 or kwargs:
-            return None
-        first, second = args
-        other = second if self._is_followed(first) else first
-        if not isinstance(other, Tensor) or self._is_followed(other):
-            return None
-        mine = first if other is second else second
-        return other.clone() if other.shape == mine.shape else None
-
-    def _is_view(self, func: Any, result: Any) -> bool:
-        """Whether the result is the output again: dropout outside of training, a view."""
-        output = self._followed[0]
-        return (
-            isinstance(result, Tensor)
-            and not _works_in_place(func)
-            and result.data_ptr() == output.data_ptr()
-            and result.dtype == output.dtype
-            and result.numel() == output.numel()
-            and result.shape[-1:] == output.shape[-1:]
-            and result.is_contiguous()
-            and output.is_contiguous()
-        )
-
-    def _end(self) -> None:
-        self._followed = []
+    def end(self) -> None:
         if len(self.calls) == self.expected:
             raise _Stop
-
-
-def _works_in_place(func: Any) -> bool:
-    name = getattr(func, "__name__", "")
-    return name.startswith(("__i", "__set")) or (name.endswith("_") and name[:2] != "__")
-
-
-def _is_question(func: Any, result: Any) -> bool:
-    """Whether a function only asked for a shape, a device or a number."""
-    if isinstance(result, Tensor) or _works_in_place(func):
-        return False
-    return isinstance(result, torch.Size) or not isinstance(result, tuple | list)
 
 
 def _after(module: nn.Module, hook: Callable[..., None]) -> Callable[[], None]:

@@ -29,7 +29,18 @@ from deadhead import options as checker
 from deadhead.layout import HeadLayout
 from deadhead.registry import Registry
 
-from .selection import highest, layers, lowest, per_block, per_layer, random, random_k, stratified
+from .selection import (
+    highest,
+    layers,
+    lowest,
+    lowest_layers,
+    per_block,
+    per_layer,
+    random,
+    random_k,
+    random_layers,
+    stratified,
+)
 from .strategy import Amount, Blocks, Heads, Scores, Strategy
 
 STRATEGIES: Registry[Strategy] = Registry(
@@ -44,6 +55,8 @@ STRATEGIES: Registry[Strategy] = Registry(
         "layers": "selection:LAYER_SET",
         "lowest": "selection:LOWEST",
         "highest": "selection:HIGHEST",
+        "lowest_layers": "selection:LOWEST_LAYERS",
+        "random_layers": "selection:RANDOM_LAYERS",
     },
 )
 
@@ -57,4 +70,5 @@ def choose(name: str, layout: HeadLayout, amount: Any, **options: Any) -> Heads:
 
 
 __all__ = ["STRATEGIES", "Amount", "Blocks", "Heads", "Scores", "Strategy", "choose", "highest"]
-__all__ += ["layers", "lowest", "per_block", "per_layer", "random", "random_k", "stratified"]
+__all__ += ["layers", "lowest", "lowest_layers", "per_block", "per_layer", "random", "random_k"]
+__all__ += ["random_layers", "stratified"]

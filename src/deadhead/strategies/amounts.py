@@ -56,11 +56,11 @@ def _not_percent(value: object) -> HeadError:
     return HeadError(f"expected a percentage from 0 to 100, got {value!r}.", "for instance 50")
 
 
-def whole(value: object, what: str) -> int:
-    """A number of heads."""
+def whole(value: object, what: str, unit: str = "heads") -> int:
+    """A number of heads, or of layers."""
     text = str(value).strip()
     if isinstance(value, bool) or not text.isdecimal():
-        message = f"{what} expects a whole number of heads, 0 or more, got {value!r}."
+        message = f"{what} expects a whole number of {unit}, 0 or more, got {value!r}."
         raise HeadError(message, "for instance 6")
     return int(text)
 
@@ -180,11 +180,11 @@ def _percentage(value: Any) -> None:
     count(value, 100)
 
 
-def _number(value: Any) -> None:
+def _number(value: Any, unit: str = "heads") -> None:
     if isinstance(value, str):
-        message = f"expected a number of heads, got the text {value!r}."
+        message = f"expected a number of {unit}, got the text {value!r}."
         raise HeadError(message, "write a number without quotes, such as 6")
-    whole(value, "k")
+    whole(value, "k" if unit == "heads" else "n", unit)
 
 
 def _for_blocks(read: Callable[[Any], Any]) -> Callable[[Any], None]:
@@ -205,6 +205,14 @@ PERCENT = Amount(
     typed=float,
     axis="% of heads removed",
     unit="%",
+    zero_is_nothing=True,
+)
+WHOLE_LAYERS = Amount(
+    metavar="N",
+    check=lambda value: _number(value, "layers"),
+    typed=int,
+    axis="layers removed",
+    unit="layers",
     zero_is_nothing=True,
 )
 KEPT = Amount(metavar="K", check=_number, typed=int, axis="heads kept in each layer")

@@ -134,7 +134,8 @@ def refusal(place: str, n: int, possible: Sequence[int]) -> HeadError:
         "heads that share key and value go together.",
         f"remove {under} or {over} of its {total} heads "
         f"({100 * under / total:g} or {100 * over / total:g} %), "
-        f"which keeps {total - under} or {total - over}",
+        f"which keeps {total - under} or {total - over}; or choose single heads, with copies of "
+        'their keys and values: --groups expand, prune(model, heads, groups="expand")',
     )
 
 

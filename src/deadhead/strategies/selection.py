@@ -12,7 +12,7 @@ from deadhead.layout import Attention, Head, HeadLayout
 
 from . import amounts
 from .amounts import Rounding, by_block, only_blocks, whole
-from .draws import Bundle, Seed, draw, keep, prefix, shares
+from .draws import Bundle, Seed, draw, keep, prefix, rng_for, shares, shuffled
 from .strategy import Blocks, Heads, Scores, Strategy
 
 
@@ -189,8 +189,41 @@ def highest(
     return prefix("model", _ascending(only_blocks(layout, blocks), scores)[::-1], whole(k, "k"))
 
 
-def _ascending(layout: HeadLayout, scores: Scores) -> list[Bundle]:
-    """The bundles by the mean of their scores, lowest first, ties by (layer, head)."""
+def lowest_layers(
+    layout: HeadLayout, n: int, *, seed: Seed = 0, scores: Scores = None, blocks: Blocks = None
+) -> Heads:
+    """Remove all heads of the n layers of lowest score, which is the mean of their heads' scores.
+
+    Layers of all blocks count together, and layers that have no heads left do not count.
+    """
+    layout = only_blocks(layout, blocks)
+    bundles = [a.heads for a in layout.attentions if a.heads]
+    return _whole_layers(_ascending(layout, scores, bundles), n)
+
+
+def random_layers(
+    layout: HeadLayout, n: int, *, seed: Seed = 42, scores: Scores = None, blocks: Blocks = None
+) -> Heads:
+    """Remove all heads of n layers drawn uniformly: the first n of one shuffle per seed."""
+    bundles = [a.heads for a in only_blocks(layout, blocks).attentions if a.heads]
+    return _whole_layers(shuffled(bundles, rng_for(seed, "layers")), n)
+
+
+def _whole_layers(bundles: Sequence[Bundle], n: int) -> Heads:
+    number = whole(n, "n", "layers")
+    if number > len(bundles):
+        message = f"cannot remove {number} layers: {len(bundles)} have heads."
+        raise HeadError(message, f"remove {len(bundles)} or fewer")
+    return frozenset(head for bundle in bundles[:number] for head in bundle)
+
+
+def _ascending(
+    layout: HeadLayout, scores: Scores, bundles: Sequence[Bundle] | None = None
+) -> list[Bundle]:
+    """The bundles by the mean of their scores, lowest first, ties by (layer, head).
+
+    bundles: by default the heads that must go together.
+    """
     if scores is None:
         hint = "pass scores=ranking.scores_for(layout)"
         raise HeadError("`scores` expects a number for each head, got None.", hint)
@@ -198,7 +231,8 @@ def _ascending(layout: HeadLayout, scores: Scores) -> list[Bundle]:
     if missing:
         message = f"{len(missing)} of {len(layout)} heads have no score; the first is {missing[0]}."
         raise HeadError(message, "rank all heads of this layout")
-    bundles = [bundle for a in layout.attentions for bundle in a.groups]
+    if bundles is None:
+        bundles = [bundle for a in layout.attentions for bundle in a.groups]
     means = {b: sum(scores[head] for head in b) / len(b) for b in bundles}
     bad = next((bundle for bundle, mean in means.items() if isnan(mean)), None)
     if bad is not None:
@@ -279,4 +313,26 @@ HIGHEST = Strategy(
     label="highest-ranked",
     sentence="the {amount} highest-ranked heads",
     sentence_of_one="the highest-ranked head",
+)
+LOWEST_LAYERS = Strategy(
+    select=lowest_layers,
+    amount=amounts.WHOLE_LAYERS,
+    needs_scores=True,
+    help="Remove all heads of the N lowest layers of --ranking.",
+    label="lowest-ranked layers",
+    short="lowest",
+    sentence="all heads of the {amount} lowest-ranked layers",
+    sentence_of_one="all heads of the lowest-ranked layer",
+)
+RANDOM_LAYERS = Strategy(
+    select=random_layers,
+    amount=amounts.WHOLE_LAYERS,
+    draws=True,
+    even=True,
+    nested=True,
+    help="Remove all heads of N layers at random. With one seed, a larger N adds layers.",
+    label="random layers",
+    short="random",
+    sentence="all heads of {amount} layers at random",
+    sentence_of_one="all heads of a layer at random",
 )

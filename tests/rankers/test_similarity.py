@@ -1,0 +1,132 @@
+"""Similarity: by hand with hooks, 0 for a layer that adds nothing, and the layers that a study then removes."""
+
+from __future__ import annotations
+
+import pytest
+import torch
+from ranker_cases import make_case
+from torch import nn
+
+from deadhead import discover, gated, prune, rank
+from deadhead.errors import DeadheadError, UnsupportedModel
+from deadhead.heads.discover import find_sites
+from deadhead.heads.verify.inputs import batch_for
+from deadhead.heads.verify.tiny import tiny
+from deadhead.strategies import choose
+
+
+@torch.no_grad()
+def turned(before: torch.Tensor, after: torch.Tensor, mask: torch.Tensor) -> float:
+    """1 - cosine over the tokens that are no padding."""
+    cosine = torch.nn.functional.cosine_similarity(before, after, dim=-1)
+    return float((1 - cosine)[mask.bool()].mean())
+
+
+def test_before_a_norm_as_in_llama() -> None:
+    case = make_case("causal")
+    seen: dict[int, list[torch.Tensor]] = {}
+    for number, layer in enumerate(case.model.model.layers):
+        streams = seen.setdefault(number, [])
+        # the input of a norm is the residual stream
+        for norm in (layer.input_layernorm, layer.post_attention_layernorm):
+            norm.register_forward_pre_hook(lambda m, args, streams=streams: streams.append(args[0]))
+    case.model(**case.batch)
+    expected = [turned(*streams, case.batch["attention_mask"]) for streams in seen.values()]
+    everywhere = [
+        turned(*streams, torch.ones_like(streams[0][..., 0])) for streams in seen.values()
+    ]
+    ranking = rank(case.model, [case.batch], "similarity", progress=False)
+    assert ranking.matrix().shape == (2, 4)
+    for row, value, with_padding in zip(ranking.matrix(), expected, everywhere, strict=True):
+        assert value > 0.01
+        assert row.tolist() == pytest.approx([value] * 4, rel=1e-9)
+        assert abs(value - with_padding) > 1e-6
+
+
+def test_after_a_norm_as_in_bert() -> None:
+    case = make_case("classify")
+    seen: list[list[torch.Tensor]] = []
+    for layer in case.model.bert.encoder.layer:
+        streams: list[torch.Tensor] = []
+        layer.register_forward_pre_hook(lambda m, args, streams=streams: streams.append(args[0]))
+        norm = layer.attention.output.LayerNorm
+        norm.register_forward_pre_hook(lambda m, args, streams=streams: streams.append(args[0]))
+        seen.append(streams)
+    case.model(**case.batch)
+    expected = [turned(*streams, case.batch["attention_mask"]) for streams in seen]
+    assert min(expected) > 0.01
+    scores = rank(case.model, case.singles(), "similarity", progress=False).scores
+    assert {head.layer: round(score, 9) for head, score in scores.items()} == {
+        number: round(value, 9) for number, value in enumerate(expected)
+    }
+
+
+@pytest.mark.parametrize("family", ["gemma2", "marian", "gptj", "t5", "xlnet", "granite"])
+def test_a_layer_that_adds_nothing_has_score_0(family: str) -> None:
+    """Also behind a norm or a factor, beside a feed-forward layer, and in every block."""
+    model = tiny(family).double().eval()
+    batch = {k: v.double() if v.is_floating_point() else v for k, v in batch_for(model).items()}
+    sites = find_sites(model)
+    before = rank(model, [batch], "similarity", progress=False)
+    assert min(before.scores.values()) > 1e-3
+    with torch.no_grad():
+        for site in sites:
+            if site.layer == 1:
+                for name in ("weight", "bias") if site.out is not None else ("o",):
+                    weight = getattr(site.core if site.out is None else site.out, name, None)
+                    if weight is not None:
+                        weight.zero_()
+    state = {name: value.clone() for name, value in model.state_dict().items()}
+    ranking = rank(model, [batch], "similarity", progress=False)
+    for head, score in ranking.scores.items():
+        assert (score < 1e-12) == (head.layer == 1)
+    assert all(torch.equal(value, state[name]) for name, value in model.state_dict().items())
+    assert not any(m._forward_hooks for m in model.modules())
+
+
+def test_the_lowest_layers_go_whole() -> None:
+    case = make_case("seq2seq")
+    layout = discover(case.model)
+    ranking = rank(case.model, [case.batch], "similarity", progress=False)
+    removed = choose("lowest_layers", layout, 2, scores=ranking.scores)
+    layers = sorted({ranking[a.heads[0]] for a in layout.attentions})
+    assert {ranking[head] for head in removed} == set(layers[:2])
+    assert len(removed) == 8
+    with torch.no_grad(), gated(case.model, closed=removed):
+        masked = case.model(**case.batch).logits
+    prune(case.model, removed)
+    assert torch.allclose(case.model(**case.batch).logits, masked, atol=1e-9)
+
+
+def test_what_it_refuses() -> None:
+    case = make_case("tag")
+    with pytest.raises(DeadheadError, match="similarity reads the inputs alone"):
+        rank(case.model, [case.batch], "similarity", loss="self")
+
+    batch = {"input_ids": case.batch["input_ids"]}
+    with pytest.raises(UnsupportedModel, match="output is added to no residual stream"):
+        rank(Alone(), [batch], "similarity", progress=False)
+
+
+class SelfAttention(nn.Module):
+    def __init__(self) -> None:
+        super().__init__()
+        self.num_heads, self.head_dim = 4, 8
+        self.q_proj, self.k_proj, self.v_proj, self.o_proj = (nn.Linear(32, 32) for _ in range(4))
+
+    def forward(self, x: torch.Tensor) -> torch.Tensor:
+        projections = (self.q_proj, self.k_proj, self.v_proj)
+        q, k, v = (p(x).unflatten(-1, (4, 8)).transpose(1, 2) for p in projections)
+        context = nn.functional.scaled_dot_product_attention(q, k, v)
+        return self.o_proj(context.transpose(1, 2).flatten(-2))
+
+
+class Alone(nn.Module):
+    """A model whose attention is added to nothing."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.embeddings, self.attention = nn.Embedding(99, 32), SelfAttention()
+
+    def forward(self, input_ids: torch.Tensor) -> tuple[torch.Tensor]:
+        return (2 * self.attention(self.embeddings(input_ids)),)
