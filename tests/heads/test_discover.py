@@ -164,12 +164,11 @@ def test_a_model_of_states_has_no_heads(family: str) -> None:
     assert error.value.hint == "name a model that has softmax attention"
 
 
-def test_latent_attention_is_refused_for_what_it_is() -> None:
+def test_attention_that_mixes_heads_is_refused_for_what_it_is() -> None:
     with pytest.raises(
-        UnknownArchitecture,
-        match="DeepseekV3Attention is latent attention: its heads share the compressed",
+        UnknownArchitecture, match=r"BitNetAttention\.attn_sub_norm seems to work on all heads"
     ) as error:
-        discover(build("deepseek_v3"))
+        discover(build("bitnet"))
     assert not isinstance(error.value, NoAttention)
     assert "names.py" not in str(error.value.hint)
     assert "queries, keys and values of their own" in str(error.value.hint)

@@ -57,7 +57,7 @@ def cut(site: Site, kept: tuple[int, ...], share: int | None = None) -> None:
     if site.kind == "neurons" and shrinks:
         _set_counts(site, len(kept), len(keys))
         _silence_conv1d(site)
-    elif not kept and shrinks and _uses_attention_interface(site.core):
+    elif not kept and shrinks and _can_be_silent(site.core):
         # unlike a bound method, a partial can be copied and pickled
         site.core.forward = partial(_silent_forward, site.core)
     elif shrinks and (kept or site.out is None):
@@ -74,7 +74,7 @@ def computed_heads(site: Site, left: int) -> int:
     """For how many heads the layer computes attention once only `left` of them are left."""
     if not _shrinks(site):
         return site.size
-    return left if left or site.out is None or _uses_attention_interface(site.core) else site.size
+    return left if left or site.out is None or _can_be_silent(site.core) else site.size
 
 
 def needs_copies(site: Site, kept: tuple[int, ...]) -> bool:
@@ -161,8 +161,10 @@ def _code_names(core: nn.Module) -> set[str]:
     return used
 
 
-def _uses_attention_interface(core: nn.Module) -> bool:
-    return "ALL_ATTENTION_FUNCTIONS" in _code_names(core)
+def _can_be_silent(core: nn.Module) -> bool:
+    """Whether nothing but its output is missed if the layer does not run."""
+    used = _code_names(core)  # an indexer chooses tokens for later layers too
+    return "ALL_ATTENTION_FUNCTIONS" in used and "indexer" not in used
 
 
 def _shrinks(site: Site) -> bool:
@@ -172,16 +174,23 @@ def _shrinks(site: Site) -> bool:
         return not any(n in used and n not in core.__dict__ for n in names.NEURON_COUNTS)
     if site.out is None:
         return True
+    values = next((site.parts[role] for role in ("v", "kv", "qkv") if role in site.parts), None)
+    if values is None or not values.cut:
+        return False  # its keys and values are those of another layer, or read by others too
     counts = (*names.COUNTS, *names.KEY_COUNTS)
     if used & names.RIGID or any(n in used and n not in core.__dict__ for n in counts):
         return False
     arguments = inspect.signature(type(core).forward).parameters
     if any(name in arguments for name in names.PER_HEAD_ARGUMENTS):
         return False
-    if not _uses_attention_interface(core) and any(p.module is core for p in site.parts.values()):
+    if not _can_be_silent(core) and any(p.module is core for p in site.parts.values()):
         return False  # a bare vector per head cannot be spread if the layer loses all heads
     known = {id(p.module) for p in site.parts.values()} | {id(n) for n in site.norms.values()}
-    others = [child for child in core.children() if id(child) not in known]
+    others = [
+        child
+        for name, child in core.named_children()
+        if id(child) not in known and name not in (*names.BEFORE_HEADS, "indexer")
+    ]
     return all(p.numel() == site.width for child in others for p in child.parameters())
 
 

@@ -76,6 +76,11 @@ def _site(core: nn.Module, path: str, in_attention: set[int]) -> Site | None:
     for words, last in names.FEED_FORWARDS:
         first, out = [_below(core, word) for word in words], _below(core, last)
         if all(map(is_linear, [*first, out])):
+            if getattr(core, names.SPARSITY, 0):
+                raise Skip(
+                    f"{type(core).__name__} keeps the highest of its neurons, judged by all of "
+                    "them, so no neuron can be removed alone"
+                )
             site = _measured_site(core, path, out, first)
             if getattr(bare(first[0]), MARK, None) is None:
                 _refuse_mixing(site, _owners(core, (*words, last)), in_attention)

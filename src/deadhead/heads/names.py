@@ -16,6 +16,13 @@ TRIPLES: tuple[tuple[str, str, str], ...] = (
     ("linear_q", "linear_k", "linear_v"), ("Wq", "Wk", "Wv"), ("q_head", "k_head", "v_head"),
     ("project_q", "project_k", "project_v"),
 )
+# Latent attention (DeepSeek and its followers) expands the keys and values of all heads, head by
+# head, from a few numbers for each token, and often the queries too.
+LATENT_KEYS = "kv_b_proj"
+LATENT_QUERIES = ("q_b_proj", "q_gate_proj", "q_proj")
+# Attributes of layers that read the keys and values of another layer, and of the one they read.
+READS_KEYS, LENDS_KEYS = "is_kv_shared_layer", "store_full_length_kv"
+READ_VALUES = ("dt_proj",)  # parts that read the values of all heads at once
 FUSED = ("query_key_value", "qkv_proj", "Wqkv", "c_attn", "in_proj", "qkv", "att_proj")
 # Families that fuse q, k and v head by head; all others put all queries before all keys and values.
 INTERLEAVED = (
@@ -32,7 +39,7 @@ OUTPUTS_ABOVE = ("output.dense", "output")
 
 # Attributes with the width of a head, the numbers of heads, and the width of all heads together.
 WIDTHS = (
-    "head_dim", "attention_head_size", "head_size", "d_head", "key_value_proj_dim",
+    "v_head_dim", "head_dim", "attention_head_size", "head_size", "d_head", "key_value_proj_dim",
     "dim_per_head", "dim_head", "head_width",
 )
 COUNTS = ("num_heads", "num_attention_heads", "n_heads", "n_head", "num_attn_heads", "heads")
@@ -49,8 +56,11 @@ PER_HEAD_VECTORS = ("q_bias", "v_bias", "sinks")
 HARMLESS = (
     "LayerNorm", "dense_bias", "gate_proj", "gate_bias", "g_proj", "relative_attention_bias",
     "relative_pos_embeddings", "rel_pos_h", "rel_pos_w", "r_proj", "k_sconv", "v_sconv",
-    "rel_logits_proj",
+    "rel_logits_proj", "indexer", "dt_proj", "A",
 )
+# Parts that give the numbers which latent attention expands, before there are heads.
+BEFORE_HEADS = ("q_a_proj", "q_a_layernorm", "q_a_norm", "kv_a_proj_with_mqa", "kv_a_layernorm",
+                "kv_a_norm", "kv_a_proj")
 NORMS = {
     "q": ("q_norm", "q_layernorm", "query_norm"),
     "k": ("k_norm", "k_layernorm", "key_norm"),
@@ -74,13 +84,13 @@ FEED_FORWARDS: tuple[tuple[tuple[str, ...], str], ...] = (
 NEURON_COUNTS = ("intermediate_size", "ffn_dim", "d_ff", "ffn_hidden_size", "hidden_features")
 # Norms between the two matrices of a feed-forward layer, which mix its neurons.
 NEURON_NORMS = ("ffn_layernorm", "ffn_sub_norm", "ffn_layer_norm_inner")
+SPARSITY = "activation_sparsity"  # the share of neurons that a layer sets to 0 (Gemma 3n)
 EXPERTS = ("experts",)  # of a mixture: each token uses a few of them
 # fmt: on
 
 TIME_FIRST = ("fsmt", "xlnet")  # families whose layers have the batch as the second axis
 
-# Attention that has no heads of its own, or no softmax.
-LATENT = {"q_a_proj", "q_b_proj", "kv_a_proj_with_mqa", "kv_b_proj"}  # DeepSeek and its followers
+# Attention that has no softmax.
 NOT_SOFTMAX = re.compile(
     r"Delta|Lightning|LinearAttention|Rwkv|Mamba|Deformable|Retention|EfficientAdditive|FNet"
 )

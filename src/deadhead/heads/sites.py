@@ -81,13 +81,10 @@ def _site(core: nn.Module, path: str, parent: nn.Module | None) -> Site | None:
         return _xlnet_site(core, path)
     projections = _projections(core)
     if not projections:
-        if latent := names.LATENT & core._modules.keys():
-            raise Skip(
-                f"{name} is latent attention: its heads share the compressed queries, keys and "
-                f"values of {', '.join(sorted(latent))}"
-            )
+        if "q_b_proj" in core._modules and "ttention" in name:
+            raise Skip(f"{name} has queries of its own alone: all its heads read the same keys")
         return None
-    if names.NOT_SOFTMAX.search(name):
+    if names.NOT_SOFTMAX.search(name) and not _is_latent(core):
         raise NoHeads(f"{name} is not softmax attention over heads")
     out = output_inside(core)
     if out is None and parent is not None:
@@ -106,19 +103,37 @@ def _site(core: nn.Module, path: str, parent: nn.Module | None) -> Site | None:
 
 
 def _projections(core: nn.Module) -> dict[str, nn.Module]:
-    """The projections of a module by role: q, k and v; qkv; or q and kv. Empty if it has none."""
+    """The projections of a module by role: q, k and v; qkv; q and kv; or q. Empty if it has none."""
     children = dict(core.named_children())
     if not children:  # most modules of a model
         return {}
+    if _is_latent(core):
+        queries = (children.get(name) for name in names.LATENT_QUERIES)
+        q = next((child for child in queries if is_linear(child)), None)
+        return {} if q is None else {"q": q, "kv": children[names.LATENT_KEYS]}
     for triple in names.TRIPLES:
         if all(is_linear(children.get(name)) for name in triple):
             return dict(zip("qkv", (children[name] for name in triple), strict=True))
+    if getattr(core, names.READS_KEYS, False) is True and is_linear(children.get("q_proj")):
+        return {"q": children["q_proj"]}
     fused = next((children[name] for name in names.FUSED if is_linear(children.get(name))), None)
     if fused is None:
         return {}
     if is_linear(children.get("q_attn")):
         return {"q": children["q_attn"], "kv": fused}
     return {"qkv": fused}
+
+
+def _is_latent(core: nn.Module) -> bool:
+    """Whether a projection gives the key and the value of each head, head by head."""
+    return is_linear(core._modules.get(names.LATENT_KEYS))
+
+
+def _stays_whole(core: nn.Module, role: str) -> bool:
+    """Whether more than the heads of this layer read its keys or values, so that none is cut."""
+    lends = getattr(core, names.LENDS_KEYS, False) is True
+    lends = lends and getattr(getattr(core, "config", None), "num_kv_shared_layers", 0) > 0
+    return role in ("k", "v") and (lends or any(n in core._modules for n in names.READ_VALUES))
 
 
 def output_inside(core: nn.Module, words: tuple[str, ...] = names.OUTPUTS) -> nn.Module | None:
@@ -176,8 +191,12 @@ def _head_width(core: nn.Module, total: int) -> int:
 
 def _count_keys(core: nn.Module, projections: dict[str, nn.Module], size: int, width: int) -> int:
     """The number of key/value heads, counted from the projection that gives the values."""
-    if "v" in projections:
+    if [*projections] == ["q"]:  # the keys and values of another layer
+        keys, rest = size // (_integer(core, ("num_key_value_groups",)) or 1), 0
+    elif "v" in projections:
         keys, rest = divmod(outputs_of(projections["v"]), width)
+    elif _is_latent(core):  # a key may have another width than a value
+        keys, rest = size, outputs_of(projections["kv"]) % size
     elif "kv" in projections:
         keys, rest = size, outputs_of(projections["kv"]) - 2 * size * width
     else:
@@ -204,7 +223,8 @@ def _add_projections(site: Site, out: nn.Module, projections: dict[str, nn.Modul
     for role, module in projections.items():
         rows = _projection_rows(site, role, module)
         size = 1 + max(int(numbers.max()) for numbers in rows.values())
-        site.parts[role] = Part(module, output_tensors(module), rows, size, role not in site.norms)
+        cut = role not in site.norms and not _stays_whole(site.core, role)
+        site.parts[role] = Part(module, output_tensors(module), rows, size, cut)
     rows = {"o": even_rows(site.size, site.width)}
     site.parts["o"] = Part(out, (("weight", 1 - out_axis(out)),), rows, site.size * site.width)
 
@@ -212,13 +232,17 @@ def _add_projections(site: Site, out: nn.Module, projections: dict[str, nn.Modul
 def _projection_rows(site: Site, role: str, module: nn.Module) -> dict[str, torch.Tensor]:
     """Which rows of a projection belong to which head, before any cut."""
     size, keys, width = site.size, site.keys, site.width
+    if role == "kv" and _is_latent(site.core):
+        both = outputs_of(module) // len(site.kept) if site.kept else 2 * width
+        key = both - width
+        return {"k": even_rows(size, key, 0, both), "v": even_rows(size, width, key, both)}
     if role == "kv":
         return {"k": even_rows(size, width), "v": even_rows(size, width, size * width)}
     if role == "qkv":
         return fused_rows(site.core, size, keys, width)
     units = size if role == "q" else keys
     left = len(site.kept) if role == "q" else len(site.keys_of(site.kept))
-    if role in site.norms:
+    if role in site.norms or _stays_whole(site.core, role):
         left = units  # never cut
     # a layer without heads has empty projections, whose width no longer matters
     return {role: even_rows(units, outputs_of(module) // left if left else width)}
@@ -252,7 +276,7 @@ def _add_other_modules(site: Site) -> None:
         ):
             rows = {"q": even_rows(size, 1)}
             site.parts[name] = Part(child, (("weight", 1),), rows, size)
-        elif name not in names.HARMLESS:
+        elif name not in (*names.HARMLESS, *names.BEFORE_HEADS):
             for parameter in child.parameters():
                 _refuse_mixing(site, name, parameter)
 

@@ -36,6 +36,8 @@ _NAMES: tuple[tuple[int, tuple[str, ...]], ...] = (
     (2, ("index_kpool", "indexer_compress_ratio")),
     (8, ("mamba_n_heads", "mamba_d_head", "n_mamba_heads", "mamba_num_heads", "mamba_head_dim",
          "mamba_chunk_size")),
+    (4, ("linear_num_heads", "linear_num_value_heads")), (2, ("linear_num_key_heads",)),
+    (8, ("linear_head_dim", "linear_key_head_dim", "linear_value_head_dim")),
     (64, ("mamba_d_ssm",)), (16, ("mamba_d_state",)),
     (99, ("vocab_size", "src_vocab_size", "tgt_vocab_size", "entity_vocab_size",
           "text_vocab_size", "vocab_size_per_layer_input")),
@@ -61,6 +63,7 @@ SPECIAL = {
     "forced_eos_token_id": 2,
 }
 DEBERTA = {"relative_attention": True, "pos_att_type": ["c2p", "p2c"]}
+SHARED_KEYS = {"num_hidden_layers": 4, "num_kv_shared_layers": 2}
 # What a few families need besides; their constructors say so when it is missing.
 FURTHER: dict[str, dict[str, Any]] = {
     "esm": {
@@ -81,7 +84,10 @@ FURTHER: dict[str, dict[str, Any]] = {
         }
     },
     "glm5_next_text": {"qk_rope_head_dim": 0},
+    "deepseek_v2": {"num_experts_per_tok": 2},
     "funnel": {"block_sizes": [1, 1]},
+    # the last two layers read the keys and values of the first two
+    **dict.fromkeys(("gemma3n_text", "gemma4_text"), SHARED_KEYS),
     "zamba": {"layers_block_type": ["hybrid", "hybrid"]},  # it ties the layers to each other
     "bamba": {"attn_layer_indices": [1]},
     "nemotron_h": {"layer_types": ["mamba", "attention"]},
@@ -130,35 +136,42 @@ def shrunk(
         fits = isinstance(current, types) and not boolean
         if (fits or missing) and not _is_computed(config_class, name):
             values[name] = min(value, current) if name in FEWER and fits else value
+    if "kv_lora_rank" in values:  # latent attention: a key for each head, rotated in part
+        values |= {"num_key_value_heads": HEADS, "head_dim": values.get("qk_rope_head_dim", 4)}
     if "head_dim" in values and not _accepts(config_class, "head_dim"):
         del values["head_dim"]
     for name, part in vars(default).items():
         if hasattr(part, "to_diff_dict") and hasattr(part, "model_type"):
             values[name] = shrunk(type(part), absent=absent, sizes=sizes).to_dict()
-    values |= _layer_lists(default, config_class, absent)
+    further = FURTHER.get(getattr(config_class, "model_type", ""), {}) | (overrides or {})
+    layers = further.get("num_hidden_layers", LAYERS)
+    values |= _layer_lists(default, layers, absent)
     if rope := getattr(default, "rope_parameters", None):
         if "mrope_section" in getattr(config_class, "ignore_keys_at_rope_validation", ()):
             rope = {"mrope_section": [1, 1, 1], **rope}  # else the model has wide ones of its own
         values["rope_parameters"] = _narrow_rope(rope, values.get("head_dim", SIZES["head_dim"]))
-    further = FURTHER.get(getattr(config_class, "model_type", ""), {})
-    return config_class(**{**values, **further, **(overrides or {})})
+    return config_class(**{**values, **further})
 
 
-def _layer_lists(default: Any, config_class: type, absent: bool) -> dict[str, Any]:
+def _layer_lists(default: Any, layers: int, absent: bool) -> dict[str, Any]:
     """The lists with an entry for each layer, cut to the layers of a tiny model."""
-    layers = getattr(default, "num_hidden_layers", None)
+    config_class, usual = type(default), getattr(default, "num_hidden_layers", None)
     lists: dict[str, Any] = {}
     for name, entries in [*vars(default).items()]:
-        if not isinstance(entries, list) or len(entries) != layers or name.startswith("_"):
+        if not isinstance(entries, list) or len(entries) != usual or name.startswith("_"):
             continue
-        named = all(isinstance(entry, str) for entry in entries)
-        some = [*dict.fromkeys(entries)] if named else entries
-        lists[name] = (some * LAYERS)[:LAYERS]
+        if all(isinstance(entry, str) for entry in entries):
+            lists[name] = ([*dict.fromkeys(entries)] * layers)[:layers]
+        elif name in SIZES:
+            lists[name] = [SIZES[name]] * layers
+        else:  # some of the first, then some of the last
+            half = layers // 2
+            lists[name] = entries[:half] + entries[half - layers :]
     kinds = lists.get("layer_types", getattr(default, "layer_types", None))
     if _is_computed(config_class, "layer_types"):
         lists.pop("layer_types", None)
     elif kinds is None and absent and _accepts(config_class, "layer_types"):
-        lists["layer_types"] = ["full_attention"] * LAYERS
+        lists["layer_types"] = ["full_attention"] * layers
     elif isinstance(kinds, list) and {*kinds} == {"linear_attention"}:
         lists["layer_types"] = ["linear_attention", "full_attention"]
     return lists

@@ -1,0 +1,100 @@
+"""Heads whose keys are expanded from a few numbers, or that read the keys of another layer."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+import torch
+from tiny_models import build
+
+from deadhead.heads import discover, prune, sites
+from deadhead.heads.discover import find_sites
+from deadhead.heads.verify.inputs import batch_for, prompt_for
+from deadhead.heads.verify.proof import Proof, prove, sample
+from deadhead.heads.verify.tiny import tiny
+from deadhead.hub import quiet
+
+
+def proof_of(model: Any, *, whole: bool, **options: Any) -> Proof:
+    with quiet():
+        heads = sample(discover(model), whole)
+        return prove(model, batch_for(model), heads, generate=prompt_for(model), **options)
+
+
+@pytest.mark.parametrize("rank", [16, None])
+def test_latent_attention_loses_the_rows_of_its_heads(rank: int | None) -> None:
+    """rank: of the queries, which may be compressed too."""
+    model = build("deepseek_v3", q_lora_rank=rank)
+    core = model.model.layers[0].self_attn
+    query = core.q_proj if rank is None else core.q_b_proj
+    before = {"q": query.weight.clone(), "kv": core.kv_b_proj.weight.clone()}
+    compressed = core.kv_a_proj_with_mqa.weight.clone()
+    layout = discover(model)
+    assert (len(layout), layout.attentions[0].width) == (8, 6)
+
+    prune(model, ["decoder.0.1", "decoder.0.2"])
+    kept = torch.tensor([0, 3])
+    assert torch.equal(query.weight, before["q"].view(4, 12, -1)[kept].flatten(0, 1))
+    assert torch.equal(core.kv_b_proj.weight, before["kv"].view(4, 14, -1)[kept].flatten(0, 1))
+    assert core.o_proj.weight.shape[1] == 12
+    assert torch.equal(core.kv_a_proj_with_mqa.weight, compressed)
+    assert not core.o_proj._forward_pre_hooks  # the layer computes with fewer heads
+
+
+@pytest.mark.parametrize("whole", [False, True])
+def test_the_proof_holds_for_latent_attention(whole: bool) -> None:
+    proof = proof_of(build("deepseek_v3"), whole=whole, mean_fill=whole)
+    assert proof.holds
+    assert proof.generated is True
+
+
+def test_the_proof_fails_if_the_rows_of_keys_and_values_are_mistaken(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    rows = sites._projection_rows
+
+    def shifted(site: Any, role: str, module: Any) -> dict[str, torch.Tensor]:
+        right = rows(site, role, module)
+        return {name: row.roll(1, 0) for name, row in right.items()} if role == "kv" else right
+
+    monkeypatch.setattr(sites, "_projection_rows", shifted)
+    assert not proof_of(build("deepseek_v3"), whole=False).holds
+
+
+def test_a_layer_without_heads_still_chooses_tokens_for_later_layers() -> None:
+    with quiet():
+        model = tiny("glm_moe_dsa", indexer_types=["full", "shared"])
+    first, second = (layer.self_attn for layer in model.model.layers)
+    assert (first.indexer is None, second.indexer is None) == (False, True)
+    assert model.config.index_topk < batch_for(model)["input_ids"].shape[1]
+    assert proof_of(model, whole=True).holds
+
+
+def test_keys_that_later_layers_read_stay_whole() -> None:
+    model = build("gemma4_text")
+    cores = [site.core for site in find_sites(model)]
+    assert [hasattr(core, "k_proj") for core in cores] == [True, True, False, False]
+    shapes = [core.k_proj.weight.shape for core in cores[:2]]
+    assert proof_of(model, whole=True).holds
+
+    prune(model, sample(discover(model), True))
+    assert [core.k_proj.weight.shape for core in cores[:2]] == shapes
+    assert cores[0].q_proj.weight.shape[0] == 0
+    assert 0 < cores[2].q_proj.weight.shape[0] < cores[2].q_proj.weight.shape[1]
+
+
+def test_values_that_a_part_reads_for_all_heads_stay_whole() -> None:
+    model = build("doge")
+    core = model.model.layers[0].self_attn
+    shape = core.v_proj.weight.shape
+    assert proof_of(model, whole=False).holds
+    prune(model, ["decoder.0.0", "decoder.0.1"])
+    assert (core.v_proj.weight.shape, core.q_proj.weight.shape[0]) == (shape, 16)
+
+
+def test_neurons_that_are_judged_against_each_other_are_refused() -> None:
+    layout = discover(build("gemma3n_text"), neurons=True)
+    reasons = [why for why in layout.skipped.values() if "keeps the highest" in why]
+    assert len(reasons) == 2
+    assert len(layout.feed_forwards) == 2
