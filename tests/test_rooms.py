@@ -48,7 +48,7 @@ ALLOWED = {
     "world": "errors",
     "papers": "errors",
     "tasks": "errors files forward papers world",
-    "models": "errors heads hub tasks",
+    "models": "errors forward heads hub tasks",
     "rank_data": "errors forward models tasks",
     "training": "device errors files forward heads layout models numerics papers progress rankers "
     "tasks",

@@ -103,10 +103,26 @@ def is_encoder_decoder(model: Any) -> bool:
     return bool(getattr(getattr(model, "config", None), "is_encoder_decoder", False))
 
 
+def is_causal(model: Any) -> bool:
+    """Whether it is a language model in which no token reads those behind it.
+
+    An encoder that is loaded as a decoder reads all tokens unless its config says `is_decoder`.
+    """
+    from transformers.models.auto.modeling_auto import MODEL_FOR_MASKED_LM_MAPPING_NAMES as MASKED
+
+    config = getattr(model, "config", None)
+    encoder = getattr(config, "model_type", "") in MASKED and not getattr(
+        config, "is_decoder", False
+    )
+    return not encoder and not is_encoder_decoder(model) and _shifts_labels(model)
+
+
 def predicts_next(model: Any, labels: Tensor) -> bool:
     """Whether the output at a position is for the label of the next one, as in causal models."""
-    if labels.dim() == 1 or is_encoder_decoder(model):
-        return False
+    return labels.dim() != 1 and not is_encoder_decoder(model) and _shifts_labels(model)
+
+
+def _shifts_labels(model: Any) -> bool:
     from transformers.models.auto.modeling_auto import MODEL_FOR_CAUSAL_LM_MAPPING_NAMES as CAUSAL
 
     names = {cls.__name__ for cls in type(model).__mro__}

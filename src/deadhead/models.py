@@ -13,11 +13,18 @@ from collections.abc import Callable, Iterable, Sequence
 from typing import Any
 
 from deadhead.errors import DataError
+from deadhead.forward import is_causal
 from deadhead.hub import source
 from deadhead.tasks import Dataset, Task
 from deadhead.tasks.encoding.tokenizer import UNREADABLE, Pieces
 
+# Positions that are never used, by the type of the model.
+OFFSETS = {"roberta": 2, "xlm-roberta": 2, "camembert": 2}
 OUTSIDE = "O"  # every tagger of spans has this label, so it does not identify a task
+NOT_CAUSAL = (
+    "name a decoder such as GPT-2 or Llama; if it was saved without its output layer, "
+    "add --auto AutoModelForCausalLM"
+)
 RENAME = "name the task the model was fine-tuned on, or set id2label in its config.json"
 
 
@@ -32,7 +39,7 @@ def load_for_task(
 ) -> Any:
     """Load a model for a task. Layers that the folder does not have are drawn with this seed.
 
-    labels: of the classifier; None for those of the saved config, and for translation.
+    labels: of the classifier; None for those of the saved config, and for tasks without labels.
     auto: an auto class of transformers; by default that of the task.
     """
     import torch
@@ -40,7 +47,7 @@ def load_for_task(
     from deadhead.heads import load
 
     fields: dict[str, Any] = {}
-    if labels is not None and task.traits.label_unit != "text":
+    if labels is not None and task.traits.has_labels:
         fields["id2label"] = dict(enumerate(labels))
         fields["label2id"] = {label: number for number, label in enumerate(labels)}
     torch.manual_seed(seed)
@@ -81,6 +88,28 @@ def load_with_tokenizer(name: str, device: Any, *, auto: Any, dtype: Any) -> tup
     return model, tokenizer
 
 
+def positions_of(model: Any) -> int | None:
+    """How many tokens of a text the model has positions for; None if its config sets no limit."""
+    config: Any = getattr(model, "config", None)
+    if hasattr(config, "get_text_config"):
+        config = config.get_text_config()
+    positions = getattr(config, "max_position_embeddings", None)
+    if not isinstance(positions, int):
+        return None
+    return positions - OFFSETS.get(getattr(config, "model_type", ""), 0)
+
+
+def window_length(model: Any, task: Task, length: int | None) -> int:
+    """The sub-words of a window: this length, or by default that of the kind of task.
+
+    The windows of a plain text are always full, so the default is no longer than the model allows.
+    """
+    if length is not None:
+        return length
+    default, room = task.traits.window, positions_of(model)
+    return default if room is None or task.traits.label_unit != "token" else min(default, room)
+
+
 def label_names(model: Any) -> tuple[str, ...]:
     """The labels of a classifier, in its order."""
     return tuple(str(model.config.id2label[i]) for i in range(model.config.num_labels))
@@ -96,11 +125,13 @@ def fits_task(model: Any, task: Task) -> bool:
     import transformers
 
     auto = getattr(transformers, task.traits.model)
+    if task.traits.label_unit == "token" and not is_causal(model):
+        return False
     return isinstance(model, auto._model_mapping.get(type(model.config), ()))
 
 
 def labels_for(model: Any, data: Dataset) -> tuple[str, ...] | None:
-    """The labels of the data in the order of the model; None for translation.
+    """The labels of the data in the order of the model; None for tasks without labels.
 
     Raises an error if the model was trained for another task.
     """
@@ -109,9 +140,11 @@ def labels_for(model: Any, data: Dataset) -> tuple[str, ...] | None:
         raise DataError(
             f"{type(model).__name__} does not fit {task.name}, which needs a model loaded as "
             f"{task.traits.model}.",
-            f"fine-tune it first: deadhead finetune MODEL --task {task.name} --lang en --out DIR",
+            NOT_CAUSAL
+            if task.traits.label_unit == "token"
+            else f"fine-tune it first: deadhead finetune MODEL --task {task.name} --lang en --out DIR",
         )
-    if task.traits.label_unit == "text":
+    if not task.traits.has_labels:
         return None
     names = label_names(model)
     if _knows(names, data):

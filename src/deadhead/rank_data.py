@@ -7,13 +7,14 @@ from typing import Any
 
 from deadhead.errors import DataError
 from deadhead.forward import is_encoder_decoder
-from deadhead.models import fits_task, labels_for
+from deadhead.models import fits_task, labels_for, window_length
 from deadhead.tasks import Batches, Dataset, Task, batches, draw_examples, encode, load_data
 from deadhead.tasks.dataset import shuffled
 from deadhead.tasks.encoding.plain_text import fingerprint, read_texts, text_batches, texts_of
 
 TOKENS_ON_GPU = 32768  # in one batch
 BATCH = 32  # examples
+LENGTH = 256  # sub-words of a text without a task
 UNKNOWN = "labels the model does not know"
 
 Texts = list[tuple[str, ...]]
@@ -43,7 +44,7 @@ def rank_batches(
     needs_labels: bool,
     loss: str | None,
     size: int | None,
-    max_length: int,
+    max_length: int | None,
     in_file_order: bool,
 ) -> tuple[Any, dict[str, Any]]:
     """The batches to rank on, and what the ranking records about them.
@@ -52,15 +53,19 @@ def rank_batches(
     the method needs no labels.
     """
     if isinstance(data, list):
-        return _unlabelled(model, tokenizer, data, size=size, max_length=max_length)
+        return _unlabelled(model, tokenizer, data, size=size, max_length=max_length or LENGTH)
+    kind, max_length = data.task.traits, window_length(model, data.task, max_length)
     label_free = loss is not None or not (needs_labels or fits_task(model, data.task))
-    if label_free and not is_encoder_decoder(model):  # a decoder beside an encoder reads the labels
+    # the labels of a plain text are the text, and those of an encoder-decoder are what it reads
+    if label_free and kind.has_labels and not is_encoder_decoder(model):
         texts = texts_of(data)
         unlabelled, facts = _unlabelled(model, tokenizer, texts, size=size, max_length=max_length)
         return unlabelled, {**facts, "notes": {**data.notes, **facts["notes"]}}
     try:
         labels = labels_for(model, data)
     except DataError as problem:
+        if not kind.has_labels:
+            raise
         hint = f"{problem.hint}; or go without labels: --loss self"
         raise DataError(problem.message, hint) from None
     encoded = encode(data, tokenizer, max_length=max_length, labels=labels)
@@ -92,7 +97,7 @@ def _facts(data: Dataset, batches: Batches) -> dict[str, Any]:
     labels = sum(len(row.labels) for row in data.rows)
     unknown = encoded.notes.get(UNKNOWN, 0) / max(1, labels)
     return {
-        "examples": len(data),
+        "examples": len(encoded if data.task.traits.label_unit == "token" else data),
         "windows": len(encoded),
         "padding": round(batches.padding, 4),
         "fingerprint": data.fingerprint,

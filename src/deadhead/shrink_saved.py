@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import Any
 
 from deadhead.errors import DataError
-from deadhead.models import labels_for, load_with_tokenizer
+from deadhead.models import labels_for, load_with_tokenizer, window_length
 from deadhead.rank_data import rank_batches, sample_rows, sample_texts
 from deadhead.shrinking import (
     TARGETS,
@@ -20,7 +20,7 @@ from deadhead.shrinking import (
     read_targets,
     shrink,
 )
-from deadhead.tasks import Dataset, Task, encode, find_data, load_data
+from deadhead.tasks import Dataset, Encoded, Task, encode, find_data, load_data
 from deadhead.training import Settings
 
 TRAINED = {"finetune": "fine-tuned", "distill": "distilled"}
@@ -37,7 +37,7 @@ class Calibration:
     examples: int | None = None  # drawn from the split; None: all of them
     where: Mapping[str, Any] = field(default_factory=dict)  # `root` and `source` of load_data
     batch: int | None = None
-    max_length: int = 256
+    max_length: int | None = None  # sub-words of a window; None: that of the task
     seed: int = 0
 
     def rows(self) -> Any:
@@ -58,7 +58,7 @@ class Calibration:
             return sets
         for language in self.languages:
             splits = [split for split in ("dev", "test") if split != self.split]
-            places = find_data(self.task, language, splits, **self.where)
+            places = find_data(self.task, language, splits, beside=self.split, **self.where)
             split = next((name for name in splits if isinstance(places[name], str)), None)
             if split is not None:
                 sets[language] = load_data(self.task, language, split, **self.where)
@@ -169,8 +169,13 @@ def _batches(
     return [*batches], facts
 
 
+def _encode(model: Any, tokenizer: Any, rows: Dataset, max_length: int | None) -> Encoded:
+    length = window_length(model, rows.task, max_length)
+    return encode(rows, tokenizer, max_length=length, labels=labels_for(model, rows))
+
+
 def _scorer(
-    model: Any, tokenizer: Any, sets: Mapping[str, Dataset], max_length: int
+    model: Any, tokenizer: Any, sets: Mapping[str, Dataset], max_length: int | None
 ) -> Callable[[Any], dict[str, float]] | None:
     """The function that gives the main metric on each set; None where nothing can be scored."""
     if not sets:
@@ -178,8 +183,7 @@ def _scorer(
     from deadhead.training.evaluation import evaluate
 
     encoded = {
-        language: encode(rows, tokenizer, max_length=max_length, labels=labels_for(model, rows))
-        for language, rows in sets.items()
+        language: _encode(model, tokenizer, rows, max_length) for language, rows in sets.items()
     }
     metric = next(iter(sets.values())).task.metric
 
@@ -212,9 +216,7 @@ def _train(
     assert data.task is not None
     names = data.languages[0] if len(data.languages) == 1 else data.languages
     rows = load_data(data.task, names, "train", **data.where)
-    labels = labels_for(model, rows)
-    train = encode(rows, tokenizer, max_length=data.max_length, labels=labels)
-    history = finetune(model, train, settings)
+    history = finetune(model, _encode(model, tokenizer, rows, data.max_length), settings)
     if history.state != "done":
         raise DataError(f"the training failed: {history.reason}", "try a lower --rate")
 

@@ -14,7 +14,7 @@ from seqeval.metrics.sequence_labeling import get_entities
 
 from deadhead.errors import DataError
 from deadhead.tasks import Row, Task, bleu_signature, dataset, points, score
-from deadhead.tasks.metrics import METRICS, spans
+from deadhead.tasks.metrics import METRICS, sign, spans
 from deadhead.tasks.reading.tags import UPOS
 
 Pair = tuple[list[list[str]], list[list[str]]]
@@ -157,11 +157,21 @@ def test_every_task_names_known_metrics() -> None:
         assert task.kind in KINDS
 
 
+LOWER = {"perplexity", "word_perplexity", "byte_perplexity"}
+
+
 def test_the_metric_alone_decides_about_points() -> None:
     assert {name for name, metric in METRICS.items() if metric.scale == 1} == {
         "bleu",
         "bleu_13a",
         "bleu_uncased",
+        *LOWER,
+    }
+    assert {name for name, metric in METRICS.items() if metric.lower_is_better} == LOWER
+    assert {name: sign(name) for name in ("perplexity", "bleu", "my own")} == {
+        "perplexity": -1,
+        "bleu": 1,
+        "my own": 1,
     }
     assert {name for name, metric in METRICS.items() if metric.compares == "texts"} == {
         "bleu",

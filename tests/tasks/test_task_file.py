@@ -166,7 +166,7 @@ def test_the_example_of_the_page(
     monkeypatch.chdir(tmp_path)
     Path("reviews.yaml").write_text(yaml)
     Path("train.tsv").write_text(rows)
-    first, second = re.findall(r"```python[^\n]*\n(.*?)```", page, re.DOTALL)
+    first, *_, second = re.findall(r"```python[^\n]*\n(.*?)```", page, re.DOTALL)
     exec(second)
     assert capsys.readouterr().out.strip() == second.split("# ")[1].strip()
     result: dict[str, Any] = {}

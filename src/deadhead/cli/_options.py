@@ -53,18 +53,28 @@ TaskName = Annotated[str | None, Option(metavar="NAME", help="The task, such as 
 TaskFile = Annotated[
     Path | None, Option(metavar="FILE", help="A YAML file with your own task, instead of --task.")
 ]
-Languages = Annotated[str | None, Option(help="Languages of the data, comma-separated: en,de")]
+Languages = Annotated[
+    str | None, Option(help="Languages of the data, comma-separated: en,de; lm has none.")
+]
 Split = Annotated[str, Option(help="The split: train, dev or test.")]
 Data = Annotated[
     Path | None,
     Option(
         metavar="DIR",
-        help="The data folder, or world (bundled data); by default DEADHEAD_DATA, else the hub.",
+        help="The data folder, or world (bundled data); for lm also a text file. "
+        "By default DEADHEAD_DATA, else the hub.",
     ),
 ]
 CORPUS = "A corpus other than the default one, such as wikiann or ud-2.17."
 Corpus = Annotated[str | None, Option(metavar="CORPUS", help=CORPUS)]
-Length = Annotated[int, Option(help="The largest number of sub-words per window.")]
+Length = Annotated[
+    int | None,
+    Option(
+        min=4,
+        help="The largest number of sub-words per window; by default 256, "
+        "for lm 512, or what the model has positions for.",
+    ),
+]
 EXAMPLES = "Use N random examples of each data set; by default all of them."
 BATCH = "Examples per batch; by default 32, on a GPU as many as fit."
 Batch = Annotated[int | None, Option(min=1, help=BATCH)]
@@ -109,8 +119,13 @@ def required_task(name: str | None, file: Path | None) -> str | Task:
     return task
 
 
-def languages_from(text: str | None) -> list[str]:
-    """Comma-separated languages, without duplicates."""
+def languages_from(text: str | None, task: str | Task) -> list[str]:
+    """Comma-separated languages, without duplicates; a name for the data of a task without them."""
+    from deadhead.tasks import task_of
+    from deadhead.tasks.task import TEXT
+
+    if text is None and not task_of(task).traits.has_language:
+        return [TEXT]
     parts = (part.strip() for part in (text or "").split(","))
     languages = list(dict.fromkeys(part for part in parts if part))
     if not languages:

@@ -11,7 +11,7 @@ from typer import Argument, Option
 from . import _options as opt
 
 if TYPE_CHECKING:
-    from deadhead.tasks import Dataset
+    from deadhead.tasks import Dataset, MetricValues, Task
     from deadhead.tasks.bootstrap import Interval
     from deadhead.tasks.predictions import Predictions
     from deadhead.training.evaluation import Intervals
@@ -21,14 +21,14 @@ def evaluate(
     models: Annotated[
         list[str], Argument(metavar="MODEL", help="Fine-tuned models: folders or hub names.")
     ],
-    lang: opt.Languages,
+    lang: opt.Languages = None,
     task: opt.TaskName = None,
     task_file: opt.TaskFile = None,
     split: opt.Split = "dev",
     data: opt.Data = None,
     source: opt.Corpus = None,
     max_examples: opt.MaxExamples = None,
-    max_length: opt.Length = 256,
+    max_length: opt.Length = None,
     resamples: Annotated[
         int, Option(metavar="N", min=1, help="Bootstrap samples for the confidence intervals.")
     ] = 1000,
@@ -48,6 +48,8 @@ def evaluate(
         deadhead evaluate smaller --task pos --lang en,de
 
         deadhead evaluate tagger smaller --task pos --lang en,de --split test
+
+        deadhead evaluate ./SmolLM2-135M smaller --task lm --data wikitext-2 --split test
     """
     # Longer than most functions: half of it is the list of options and the help.
     known = opt.required_task(task, task_file)
@@ -60,7 +62,7 @@ def evaluate(
         language: draw_examples(
             load_data(known, language, split, root=data, source=source), max_examples, seed
         )
-        for language in opt.languages_from(lang)
+        for language in opt.languages_from(lang, known)
     }
     predictions = {name: _predict(name, sets, max_length, loading) for name in models}
     scores = {
@@ -69,19 +71,22 @@ def evaluate(
     }
     main, differences = intervals(predictions, sets, resamples=resamples, seed=seed)
     about = next(iter(sets.values())).task
+    examples = {language: p.examples for language, p in next(iter(predictions.values())).items()}
     if as_json:
         facts: dict[str, Any] = {"task": about.name, "split": split, "metric": about.metric}
-        facts |= {"scores": scores, "examples": {name: len(data) for name, data in sets.items()}}
+        facts |= {"scores": scores, "examples": examples}
         facts |= {"resamples": resamples, "seed": seed}
         facts |= {"intervals": _to_dict(main), "differences": _to_dict(differences)}
         typer.echo(json.dumps(facts, indent=1))
         return
-    _print_scores(split, sets, main, differences)
+    _print_scores(about.metric, split, examples, main, differences)
+    if about.traits.label_unit == "token":
+        _print_other_metrics(about, scores, predictions)
     for signature in sorted({s.signature for own in scores.values() for s in own.values()} - {""}):
         typer.echo(signature)
     typer.echo(
         f"In brackets: 95 % confidence intervals from {resamples:,} bootstrap samples "
-        f"of sentences (seed {seed})."
+        f"of {'windows' if about.traits.label_unit == 'token' else 'sentences'} (seed {seed})."
     )
     if differences:
         typer.echo(
@@ -91,9 +96,9 @@ def evaluate(
 
 
 def _predict(
-    name: str, sets: dict[str, Dataset], max_length: int, loading: dict[str, Any]
+    name: str, sets: dict[str, Dataset], max_length: int | None, loading: dict[str, Any]
 ) -> dict[str, Predictions]:
-    from deadhead.models import labels_for, load_with_tokenizer
+    from deadhead.models import labels_for, load_with_tokenizer, window_length
     from deadhead.progress import counting
     from deadhead.tasks import encode
     from deadhead.training.evaluation import check_sets, predict
@@ -104,7 +109,8 @@ def _predict(
         for language, data in sets.items():
             progress(len(predictions), len(sets), language)
             labels = labels_for(model, data)
-            encoded = encode(data, tokenizer, max_length=max_length, labels=labels)
+            length = window_length(model, data.task, max_length)
+            encoded = encode(data, tokenizer, max_length=length, labels=labels)
             check_sets(model, {language: encoded})
             predictions[language] = predict(model, encoded, tokenizer=tokenizer)
     return predictions
@@ -117,8 +123,30 @@ def _to_dict(table: Intervals) -> dict[str, Any]:
     }
 
 
+def _print_other_metrics(
+    task: Task,
+    scores: dict[str, dict[str, MetricValues]],
+    predictions: dict[str, dict[str, Predictions]],
+) -> None:
+    """All metrics of a text but the main one, whose tokens may differ between models."""
+    from deadhead.tasks import METRICS, points
+
+    for name, by_set in scores.items():
+        for values in by_set.values():
+            others = [metric for metric in task.metrics if metric != task.metric]
+            texts = (f"{METRICS[m].label} {points(m, values[m]):.2f}" for m in others)
+            typer.echo(f"{name}: {', '.join(texts)}")
+    typer.echo("Lower is better, except for the accuracy (in percent).")
+    tokens = {p.windows[:, 1].sum() for by_set in predictions.values() for p in by_set.values()}
+    if len(tokens) > 1:
+        typer.echo(
+            "The models cut the text into different tokens: compare the perplexities per word or "
+            "per byte."
+        )
+
+
 def _print_scores(
-    split: str, sets: dict[str, Dataset], scores: Intervals, differences: Intervals
+    metric: str, split: str, examples: dict[str, int], scores: Intervals, differences: Intervals
 ) -> None:
     """Tables in points: a row for each language, and one for their mean."""
     from rich.console import Console
@@ -126,8 +154,6 @@ def _print_scores(
     from rich.table import Table
 
     from deadhead.tasks import METRICS, points
-
-    metric = next(iter(sets.values())).task.metric
 
     def cell(interval: Interval, sign: str = "") -> str:
         numbers = (interval.value, interval.low, interval.high)
@@ -137,7 +163,7 @@ def _print_scores(
     first, own = next(iter(scores.items()))
     table = Table(f"{METRICS[metric].label}, {split}", "examples", *map(escape, scores))
     for language in own:
-        size = f"{len(sets[language]):,}" if language in sets else ""
+        size = f"{examples[language]:,}" if language in examples else ""
         table.add_row(language, size, *(cell(row[language]) for row in scores.values()))
     Console().print(table)
     if differences:

@@ -25,8 +25,8 @@ WEIGHTS = ("last", "best")
 
 def finetune(
     model: opt.Model,
-    lang: opt.Languages,
     out: opt.ModelOut,
+    lang: opt.Languages = None,
     task: opt.TaskName = None,
     task_file: opt.TaskFile = None,
     epochs: Annotated[
@@ -70,7 +70,7 @@ def finetune(
     data: opt.Data = None,
     source: opt.Corpus = None,
     max_examples: opt.MaxExamples = None,
-    max_length: opt.Length = 256,
+    max_length: opt.Length = None,
     auto: opt.Auto = None,
     dtype: Annotated[
         str | None,
@@ -125,7 +125,8 @@ def finetune(
     command |= {"--auto": auto, "--dtype": dtype, "--weights": weights, "--lora": lora}
     unfinished.check(command, force=force)
     where = {"root": data, "source": source}
-    sets = load_sets(known, opt.languages_from(lang), where, max_examples, settings.seed)
+    languages = opt.languages_from(lang, known)
+    sets = load_sets(known, languages, where, max_examples, settings.seed)
     target = Output(folder=out, weights=weights, dtype=precision, force=force)
     with _progress.training(settings.epochs) as (update, epoch):
         start, history = finetune_saved(
@@ -159,10 +160,12 @@ def _settings(
 
 
 def _facts(start: Start, history: History, sets: Sets, out: Path, weights: str) -> dict[str, Any]:
+    from deadhead.training.saved import trained_examples
+
     counts = [f"{name}: {count}" for name, count in sets.train.notes.items()]
     return {
         "out": str(out),
-        "examples": len(sets.train),
+        "examples": trained_examples(sets.train, history),
         "fingerprint": sets.train.fingerprint,
         "settings": history.settings.to_dict(),
         "losses": [epoch.loss for epoch in history.epochs],

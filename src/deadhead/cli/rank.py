@@ -67,7 +67,7 @@ def rank(
     data: opt.Data = None,
     source: opt.Corpus = None,
     batch: opt.Batch = None,
-    max_length: opt.Length = 256,
+    max_length: opt.Length = None,
     seed: opt.Seed = 0,
     auto: opt.Auto = None,
     dtype: opt.Dtype = None,
@@ -113,7 +113,7 @@ def rank(
     place = device_named(device)
     examples: Any
     if known is not None:
-        languages, where = opt.languages_from(lang), {"root": data, "source": source}
+        languages, where = opt.languages_from(lang, known), {"root": data, "source": source}
         examples = rank_data.sample_rows(
             known, languages, split, most=max_examples, seed=seed, **where
         )
@@ -168,7 +168,7 @@ def _task(
         )
         raise BadParameter(message, param_hint="--task")
     known = opt.required_task(task, task_file)
-    opt.languages_from(lang)
+    opt.languages_from(lang, known)
     return known
 
 

@@ -94,7 +94,7 @@ def shrink(
     data: opt.Data = None,
     source: opt.Corpus = None,
     batch: opt.Batch = None,
-    max_length: opt.Length = 256,
+    max_length: opt.Length = None,
     seed: opt.Seed = 0,
     auto: opt.Auto = None,
     dtype: opt.Dtype = None,
@@ -135,7 +135,7 @@ def shrink(
 
     calibration = Calibration(
         task=known,
-        languages=[] if known is None else opt.languages_from(lang),
+        languages=[] if known is None else opt.languages_from(lang, known),
         text=text,
         split=split,
         examples=examples,

@@ -16,6 +16,7 @@ from deadhead.files.model_folder import MARKER
 from deadhead.hub import split as split_name
 from deadhead.options import Bound, problems
 from deadhead.tasks.dataset import SPLITS as SPLIT_NAMES
+from deadhead.tasks.task import TEXT as TEXT
 
 Path = tuple[str | int, ...]  # the place of a value in a recipe
 Problem = tuple[Path, str]  # the place of a value, and what is wrong with it
@@ -73,6 +74,13 @@ def _task(value: Any) -> Iterator[Problem]:
         task_of(str(value))
     except DeadheadError as problem:
         yield (), problem.message
+
+
+def has_language(task: Any) -> bool:
+    """Whether the data of a task has languages; plain text has none."""
+    from deadhead.tasks import task_of
+
+    return task_of(str(task)).traits.has_language
 
 
 def _languages(value: Any) -> Iterator[Problem]:

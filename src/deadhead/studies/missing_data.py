@@ -72,10 +72,14 @@ class TooFewRows:
 
 def too_few_rows(trials: Iterable[Trial], only_exact: bool = False) -> list[TooFewRows]:
     """Where there are fewer training rows than data.examples, if known without the hub."""
+    from deadhead.tasks import task_of
+
     first: dict[tuple[str, str, str], Trial] = {}
     needed: Counter[tuple[str, str, str]] = Counter()
     for trial in trials:
         if not trial.data.examples or (only_exact and not trial.data.exact):
+            continue
+        if task_of(trial.task).traits.label_unit == "token":  # its examples are windows of tokens
             continue
         options = json.dumps(trial.get("data"), sort_keys=True)
         training = (place for place, step in enumerate(trial.protocol) if step.trains)

@@ -43,7 +43,8 @@ def score(
 ) -> MetricValues:
     """Compute every metric of the task, for predictions in the order of the rows.
 
-    A prediction is the labels of the words (tag), the label (classify) or the text (translate).
+    A prediction is the labels of the words (tag), the label (classify) or the text (translate);
+    for lm the WINDOW_COUNTS of each window.
     """
     task = task_of(task)
     gold, predicted = gold_and_predicted(task, predictions, data)
@@ -57,6 +58,8 @@ def gold_and_predicted(
     task: Task, predictions: Sequence[Sequence[str] | str], data: Dataset
 ) -> tuple[Labels, Labels]:
     """Return both sides row by row, as metrics take them; an error where they do not fit."""
+    if task.traits.label_unit == "token":
+        return [], predictions  # numbers of windows, which are not rows
     texts = task.traits.label_unit == "text"
     gold: Labels = [row.texts[1:] if texts else row.labels for row in data.rows]
     predicted = [[p] if isinstance(p, str) else list(p) for p in predictions]

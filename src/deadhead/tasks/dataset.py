@@ -33,6 +33,7 @@ class Dataset:
     labels: tuple[str, ...]  # in the order of their numbers
     notes: Mapping[str, int] = field(default_factory=dict)  # counts of dropped or repaired rows
     files: tuple[str, ...] = ()
+    draw: tuple[int, str] | None = None  # the windows that `encode` draws of a text, and the seed
 
     def __len__(self) -> int:
         return len(self.rows)
@@ -49,6 +50,8 @@ class Dataset:
         for row in self.rows:
             text = json.dumps(row, ensure_ascii=False, separators=(",", ":"))
             digest.update(text.encode("utf-8", "surrogatepass"))
+        if self.draw is not None:
+            digest.update(json.dumps(self.draw).encode())
         return digest.hexdigest()[:16]
 
     @cached_property
@@ -110,6 +113,7 @@ def concatenate(datasets: Sequence[Dataset]) -> Dataset:
         labels=tuple(dict.fromkeys(label for data in datasets for label in data.labels)),
         notes=dict(notes),
         files=tuple(name for data in datasets for name in data.files),
+        draw=datasets[0].draw,
     )
 
 
@@ -139,12 +143,17 @@ def first_parts(data: Dataset, parts: int, of: int = 10, seed: int = 42) -> Data
     return _pick(data, order[: round(len(data) * parts / of)], note)
 
 
-def draw_examples(data: Dataset, most: int | None, seed: int = 0) -> Dataset:
-    """Return at most N rows, chosen at random and in file order; None keeps all."""
+def draw_examples(data: Dataset, most: int | None, seed: int | str = 0) -> Dataset:
+    """Return at most N rows, chosen at random and in file order; None keeps all.
+
+    The examples of a text are its windows, which `encode` draws.
+    """
+    if most is not None and most < 1:
+        raise DataError(f"expected a number of examples from 1, got {most}.", "for instance 100")
+    if most is not None and data.task.traits.label_unit == "token":
+        return replace(data, draw=(most, f"rank/{seed}"))
     if most is None or most >= len(data):
         return data
-    if most < 1:
-        raise DataError(f"expected a number of examples from 1, got {most}.", "for instance 100")
     order = shuffled(len(data), f"rank/{seed}")
     return _pick(data, order[:most], "rows left out at random")
 

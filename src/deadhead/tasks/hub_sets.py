@@ -113,6 +113,16 @@ POS = (
         languages=tuple(TREEBANKS),
     ),
 )
+WIKITEXT = tuple(
+    HubSet(
+        name=name,
+        repository="Salesforce/wikitext",
+        revision="b08601e04326c79dfdd32d625aee71d232d685c3",
+        config=f"{name}-raw-v1",
+        default=name == "wikitext-2",
+    )
+    for name in ("wikitext-2", "wikitext-103")
+)
 NEWEST_UD = "ud-2.17"
 
 

@@ -17,7 +17,7 @@ from deadhead.errors import DataError, DeadheadError, unknown_name
 from .dataset import Dataset, concatenate, distinct, first_parts
 from .registry import name_of, task_of
 from .split_reader import SplitReader
-from .task import SPLITS, Task
+from .task import SPLITS, TEXT, Task
 
 Root = str | Path | None
 WORDS = {
@@ -29,8 +29,8 @@ WORDS = {
 
 def load_data(
     task: str | Task,
-    lang: str | Sequence[str],
-    split: str,
+    lang: str | Sequence[str] | None = None,
+    split: str = "dev",
     *,
     root: Root = None,
     source: str | None = None,
@@ -44,8 +44,10 @@ def load_data(
 ) -> Dataset:
     """Load the data of a task in a language; several languages are concatenated.
 
+    lang: left out for lm, whose text has no language.
     root: a folder of data (or the environment variable DEADHEAD_DATA); `world` for the embedded
-        one. What no folder has comes from the hub.
+        one; for lm also a file, which is the split that is read. What no folder has comes from
+        the hub.
     source: a corpus other than the default one, such as `wikiann`, which the hub has.
     cut: `auto` cuts missing splits of tagged corpora out of train, `given` takes only the splits
         that exist, `pooled` pools all files and cuts 80/10/10.
@@ -65,6 +67,11 @@ def load_data(
     if not merge and known.types is not None:
         known = replace(known, types={}, labels=())
 
+    lang = _languages(known, lang)
+    if known.traits.label_unit == "token" and (deduplicate or parts is not None or cut == "pooled"):
+        message = f"{known.name} reads a text as a whole, without `deduplicate`, `parts` or a cut."
+        raise DataError(message, "leave them out; the number of examples draws windows at random")
+
     def load(lang: str) -> Dataset:
         if known.traits.language_pair and not all(lang.partition("-")):
             message = f"{name_of(task)} is a translation, and {lang!r} names one language."
@@ -79,20 +86,42 @@ def load_data(
     return load(lang) if isinstance(lang, str) else concatenate([load(code) for code in lang])
 
 
+def _languages(task: Task, lang: str | Sequence[str] | None) -> str | Sequence[str]:
+    """Return the languages to load; an error where they are missing, or make no sense."""
+    if task.traits.has_language:
+        if lang is None:
+            raise DataError(f"{task.name} needs a language.", "name one, such as en")
+        return lang
+    if lang not in (None, TEXT, [TEXT]):
+        name = lang if isinstance(lang, str) else ", ".join(lang or ())
+        message = f"{task.name} reads plain text, which has no language; got {name!r}."
+        raise DataError(message, "leave the language out (--lang; source, train and targets)")
+    return TEXT
+
+
 def find_data(
     task: str | Task,
     lang: str,
     splits: Sequence[str],
     *,
+    beside: str | None = None,
     root: Root = None,
     source: str | None = None,
     cut: str = "auto",
 ) -> dict[str, DataError | str]:
-    """Return where `load_data` would read each split, or its error, without reading a row."""
+    """Return where `load_data` would read each split, or its error, without reading a row.
+
+    beside: the split that is read already. A single file serves one split: that one, or the first.
+    """
     reader = _reader(task, lang, root=root, source=source, cut=cut)
     places: dict[str, DataError | str] = {}
+    served = beside or next(iter(splits), None)
     for split in splits:
         try:
+            if reader.is_file and split != served:
+                message = f"{reader.root} is one file, and serves as {served} data only."
+                hint = "put train.txt, valid.txt and test.txt into a folder and name that"
+                raise DataError(message, hint)
             places[split] = reader.places(split)[0]
         except DeadheadError as problem:
             places[split] = DataError(problem.message, problem.hint)

@@ -41,7 +41,9 @@ class Metric:
     label: str  # its name in tables, figures and sentences
     meaning: str = ""  # what it counts, where the label does not say it
     scale: float = 100.0  # points = scale x value: 100 for a share of 1, 1 for BLEU
-    compares: str = "labels"  # or `spans` (tags with prefixes), or `texts` (translations)
+    lower_is_better: bool = False
+    # Or `spans` (tags with prefixes), `texts` (translations), `likelihoods` (counts of windows).
+    compares: str = "labels"
     signature: Callable[[str], str] | None = None  # language -> details printed with the number
 
     def __call__(self, gold: Labels, predicted: Labels, lang: str = "") -> float:
@@ -51,6 +53,11 @@ class Metric:
 def points(metric: str, value: float) -> float:
     """Return a value of a metric in points, as tables print it; unknown metrics are shares of 1."""
     return value * (METRICS[metric].scale if metric in METRICS else 100.0)
+
+
+def sign(metric: str) -> int:
+    """Return 1 if higher values of a metric are better, -1 if lower ones are."""
+    return -1 if metric in METRICS and METRICS[metric].lower_is_better else 1
 
 
 def _ratio(part: np.ndarray, whole: np.ndarray) -> np.ndarray:
@@ -176,6 +183,36 @@ def _sacrebleu(lang: str, tokens: str, lowercase: bool) -> Any:
     return BLEU(tokenize=tokens, lowercase=lowercase)
 
 
+WINDOW_COUNTS = ("loss", "tokens", "right", "words", "bytes")  # of each window of a text
+Windows = Sequence[Sequence[float]]  # for each window its WINDOW_COUNTS
+
+
+def _window_counts(gold: Any, predicted: Windows, lang: str) -> np.ndarray:
+    """Return the counts of each window, which already add up; there is nothing to compare."""
+    return np.asarray(predicted, float).reshape(-1, len(WINDOW_COUNTS))
+
+
+def _window_metric(label: str, numerator: str, denominator: str, meaning: str = "") -> Metric:
+    """Return a metric of a ratio of two counts; that of the loss is a perplexity."""
+    parts = [WINDOW_COUNTS.index(name) for name in (numerator, denominator)]
+
+    def value(sums: np.ndarray) -> np.ndarray:
+        with np.errstate(divide="ignore", invalid="ignore", over="ignore"):
+            ratio = sums[..., parts[0]] / sums[..., parts[1]]
+            return np.asarray(np.exp(ratio) if is_loss else ratio)
+
+    is_loss = numerator == "loss"
+    return Metric(
+        counts=_window_counts,  # type: ignore[arg-type]  # numbers, not labels
+        value=value,
+        label=label,
+        scale=1.0 if is_loss else 100.0,
+        lower_is_better=is_loss,
+        compares="likelihoods",
+        meaning=meaning,
+    )
+
+
 def _bleu(label: str, tokens: str = "intl", lowercase: bool = False) -> Metric:
     """Return a BLEU: cased unless `lowercase`, on international or other tokens."""
     return Metric(
@@ -223,4 +260,8 @@ METRICS: dict[str, Metric] = {
     "bleu": _bleu("BLEU"),
     "bleu_13a": _bleu("BLEU (13a)", tokens="13a"),
     "bleu_uncased": _bleu("BLEU (uncased)", lowercase=True),
+    "perplexity": _window_metric("perplexity", "loss", "tokens", "per token"),
+    "word_perplexity": _window_metric("perplexity per word", "loss", "words"),
+    "byte_perplexity": _window_metric("perplexity per byte", "loss", "bytes"),
+    "next_token_accuracy": _window_metric("next-token accuracy", "right", "tokens"),
 }

@@ -22,7 +22,10 @@ ABOUT = ("task", "kind", "lang", "split", "fingerprint", "labels")
 
 @dataclass(frozen=True, kw_only=True, eq=False)
 class Predictions:
-    """What a model predicts for a dataset: the number of a label for each word or row, or texts."""
+    """What a model predicts for a dataset: the number of a label for each word or row, or texts.
+
+    For lm it is the WINDOW_COUNTS of each window.
+    """
 
     task: str
     kind: str  # one of KINDS
@@ -33,9 +36,17 @@ class Predictions:
     numbers: np.ndarray = field(repr=False)  # one after the other, in the order of the rows
     sizes: np.ndarray = field(repr=False)  # how many of the numbers each row has
     texts: tuple[str, ...] = field(default=(), repr=False)
+    windows: np.ndarray = field(default_factory=lambda: np.zeros((0, 0)), repr=False)
+
+    @property
+    def examples(self) -> int:
+        """How many rows or windows were predicted, which are what a bootstrap draws."""
+        return len(self.windows) or len(self.sizes)
 
     def named(self) -> list[Any]:
-        """Return what `score` takes: labels of words, a label, or a text for each row."""
+        """Return what `score` takes: labels of words, a label or a text of each row; or windows."""
+        if KINDS[self.kind].label_unit == "token":
+            return list(self.windows)
         if KINDS[self.kind].label_unit == "text":
             return list(self.texts)
         names = np.array(self.labels, dtype=object)[self.numbers].tolist()
@@ -74,6 +85,7 @@ class Predictions:
             "numbers": self.numbers.astype(np.uint8 if len(self.labels) <= 256 else np.uint32),
             "sizes": self.sizes.astype(np.uint32),
             "texts": np.array(json.dumps(self.texts)),
+            **({"windows": self.windows} if len(self.windows) else {}),
         }
 
         def fill(draft: Path) -> None:
@@ -91,7 +103,9 @@ class Predictions:
                 about = json.loads(str(stored["about"]))
                 labels, texts = tuple(about.pop("labels")), tuple(json.loads(str(stored["texts"])))
                 numbers, sizes = (stored[n].astype(np.int64) for n in ("numbers", "sizes"))
-                return cls(**about, labels=labels, numbers=numbers, sizes=sizes, texts=texts)
+                more = {"windows": stored["windows"]} if "windows" in stored else {}
+                about |= {"numbers": numbers, "sizes": sizes, **more}
+                return cls(**about, labels=labels, texts=texts)
         except (OSError, ValueError, KeyError, TypeError, EOFError, zipfile.BadZipFile) as problem:
             hint = "write them with evaluate(..., folder=...)"
             raise DataError(f"{path} holds no predictions: {problem}.", hint) from problem

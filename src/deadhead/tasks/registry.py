@@ -13,7 +13,16 @@ from deadhead.errors import unknown_name
 from deadhead.tasks.reading.tags import BIO_ENTITIES, NER_TYPES, UPOS
 
 from . import hub_sets
-from .task import BLEU_METRICS, SENTENCE_METRICS, SPAN_METRICS, TAG_COLUMNS, WORD_COLUMNS, Task
+from .task import (
+    BLEU_METRICS,
+    LM_METRICS,
+    SENTENCE_METRICS,
+    SPAN_METRICS,
+    TAG_COLUMNS,
+    TEXT,
+    WORD_COLUMNS,
+    Task,
+)
 from .task_file import is_task_file, read_task_file
 
 TWO_SENTENCES = ("premise|sentence1|Premise", "hypothesis|sentence2|Hypothesis")
@@ -52,6 +61,8 @@ _TABLE = (
     Task(name="wmt14", kind="translate", metrics=BLEU_METRICS, languages=("en-de", "en-ru"),
          hub=hub_sets.WMT14),
     Task(name="parallel", kind="translate", metrics=BLEU_METRICS, languages=("en-de", "en-ru")),
+    Task(name="lm", kind="lm", metrics=LM_METRICS, languages=(TEXT,), texts=("text",),
+         hub=hub_sets.WIKITEXT),
 )
 # fmt: on
 

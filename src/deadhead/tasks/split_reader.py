@@ -42,14 +42,33 @@ class SplitReader:
 
     @cached_property
     def _folder(self) -> tuple[list[SplitFiles], list[Skipped]]:
-        return ([], []) if self.root is None else survey(self.root, self.task)
+        return ([], []) if self.root is None or self.is_file else survey(self.root, self.task)
+
+    @property
+    def is_file(self) -> bool:
+        """Whether the data is one file of plain text in place of a folder."""
+        is_plain = self.task.traits.label_unit == "token" and not self.task.files
+        return is_plain and self.root is not None and self.root.is_file()
 
     @cached_property
     def entries(self) -> dict[str, SplitFiles]:
         """The files of each split."""
         if self.task.files:
             return _files_of_task(self.task, self.lang)
+        if self.is_file:
+            return {split: self._only_file(split) for split in SPLITS}
         return choose(self._folder[0], self.name, self.lang, self.source)
+
+    def _only_file(self, split: str) -> SplitFiles:
+        assert self.root is not None
+        return SplitFiles(
+            task=self.name,
+            lang=self.lang,
+            split=split,
+            source="",
+            format=guess_format(self.root, self.task, self.lang),
+            files={"": self.root},
+        )
 
     @property
     def _cuts(self) -> bool:
@@ -144,7 +163,8 @@ class SplitReader:
         for name in other_names(self.task.hub, self.lang, self.source):
             use = f"--source {name}, or in a recipe data: {{source: {name}}}"
             hint += f"; the hub has {name}, other data than the papers': {use}"
-        message = f"no {split} data of {self.name} in {self.lang} {where}.{there}"
+        name = self.name + f" in {self.lang}" * self.task.traits.has_language
+        message = f"no {split} data of {name} {where}.{there}"
         skipped = self._folder[1]  # the missing file may be among them
         if skipped and self.root is not None:
             files = [f"{s.path.relative_to(self.root)} ({s.reason})" for s in skipped[:MAX_NAMED]]
@@ -171,7 +191,7 @@ def read_files(task: Task, entry: SplitFiles, options: Mapping[str, Any] | None 
     rows = reader_of(entry.format)(entry.files, task, notes, **settings)
     files = tuple(str(path) for path in entry.files.values())
     if not rows:
-        unit = "pair" if task.traits.language_pair else "sentence"
+        unit = {"text": "pair", "token": "text"}.get(task.traits.label_unit, "sentence")
         raise DataError(f"{files[0]}:1: no {unit} in the file.", "fetch the file again")
     return dataset(task, entry.lang, entry.split, rows, notes=notes, files=files)
 

@@ -14,6 +14,7 @@ from .hub_sets import HubSet
 from .metrics import METRICS
 
 SPLITS = ("train", "dev", "test")
+TEXT = "text"  # in place of a language, for data that has none
 SPLIT_NAMES = {
     **dict.fromkeys(("train", "training"), "train"),
     **dict.fromkeys(
@@ -24,6 +25,7 @@ SPLIT_NAMES = {
 SENTENCE_METRICS = ("accuracy", "macro_f1")
 SPAN_METRICS = ("span_f1", "span_precision", "span_recall", "accuracy")
 BLEU_METRICS = ("bleu", "bleu_13a", "bleu_uncased")
+LM_METRICS = ("perplexity", "word_perplexity", "byte_perplexity", "next_token_accuracy")
 WORD_COLUMNS = "tokens|words|utterance"
 TAG_COLUMNS = "tags|ner_tags|upos|slot_labels|labels"
 
@@ -36,7 +38,8 @@ def split_of(word: str) -> str | None:
 class Row(NamedTuple):
     """One example.
 
-    tag: words and their tags; classify: one or two texts and a label; translate: source and target.
+    tag: words and their tags; classify: one or two texts and a label; translate: source and target;
+    lm: a text, which `encode` cuts into windows.
     """
 
     texts: tuple[str, ...]
@@ -48,14 +51,22 @@ class Kind:
     """What all tasks of a kind share."""
 
     model: str  # the transformers auto class
-    label_unit: str  # what has a label: the `row`, each `word`, or it is a `text` of its own
+    # What has a label: the `row`, each `word`, each `token` (the next one); or it is a `text`.
+    label_unit: str
     compares: tuple[str, ...]  # which metrics fit: what they compare
+    has_language: bool = True  # else its data is named TEXT
     language_pair: bool = False  # its languages are pairs such as en-de
     cut_from_train: bool = False  # splits that a corpus lacks are cut out of its training file
+    window: int = 256  # sub-words of a window, if the user does not say otherwise
     # What a task file takes if it does not say otherwise:
     metrics: tuple[str, ...]
     texts: tuple[str, ...] = ()
     label: str = "label"
+
+    @property
+    def has_labels(self) -> bool:
+        """Whether a classifier has to know its labels: they are names, not texts."""
+        return self.label_unit in ("row", "word")
 
 
 KINDS: dict[str, Kind] = {
@@ -80,6 +91,15 @@ KINDS: dict[str, Kind] = {
         compares=("texts",),
         language_pair=True,
         metrics=BLEU_METRICS,
+    ),
+    "lm": Kind(
+        model="AutoModelForCausalLM",
+        label_unit="token",
+        compares=("likelihoods",),
+        has_language=False,
+        window=512,
+        metrics=LM_METRICS,
+        texts=("text",),
     ),
 }
 

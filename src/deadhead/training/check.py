@@ -9,12 +9,11 @@ from typing import Any
 import numpy as np
 
 from deadhead.errors import DataError
-from deadhead.forward import IGNORED
+from deadhead.forward import IGNORED, is_causal
+from deadhead.models import NOT_CAUSAL, positions_of
 from deadhead.tasks import Encoded
 
 from .settings import Settings
-
-OFFSETS = {"roberta": 2, "xlm-roberta": 2, "camembert": 2}  # positions that are never used
 
 
 def check(model: Any, train: Encoded, settings: Settings, dev: Mapping[str, Encoded]) -> list[str]:
@@ -62,8 +61,11 @@ def check_fit(model: Any, encoded: Encoded, name: str) -> None:
         message = f"the {name} data is of the kind {encoded.data.task.kind!r}, "
         hint = f"load it as {kind.model}" if translates else "use an encoder or a decoder model"
         raise DataError(f"{message}which {type(model).__name__} does not do.", hint)
+    if kind.label_unit == "token" and not is_causal(model):
+        message = f"{type(model).__name__} does not predict the next token of the {name} data."
+        raise DataError(message, NOT_CAUSAL)
     labels = len(encoded.labels)
-    if not translates and getattr(config, "num_labels", labels) != labels:
+    if kind.has_labels and getattr(config, "num_labels", labels) != labels:
         message = f"the model has {config.num_labels} labels and the {name} data has {labels}."
         hint = f"load it as {kind.model}.from_pretrained(name, num_labels={labels})"
         raise DataError(message, hint)
@@ -71,17 +73,15 @@ def check_fit(model: Any, encoded: Encoded, name: str) -> None:
     if size is not None and largest >= size:
         message = f"the {name} data has sub-word {largest} and the model knows {size}."
         raise DataError(message, "encode it with the tokenizer that belongs to the model")
-    positions = getattr(config, "max_position_embeddings", None)
-    longest = int(np.max(encoded.arrays["lengths"]))
-    if isinstance(positions, int) and longest > positions - OFFSETS.get(config.model_type, 0):
-        room = positions - OFFSETS.get(config.model_type, 0)
+    room, longest = positions_of(model), int(np.max(encoded.arrays["lengths"]))
+    if room is not None and longest > room:
         message = f"the {name} data has windows of {longest} positions and the model has {room}."
         raise DataError(message, f"encode it with max_length={room}")
 
 
 def _unseen_labels(train: Encoded, other: Encoded) -> list[str]:
     """A line about labels that are only in the other set: no model can predict them."""
-    if train.data.task.traits.label_unit == "text":
+    if not train.data.task.traits.has_labels:
         return []
     known = set(train.data.used_labels) & set(train.labels)
     labels = [label for row in other.data.rows for label in row.labels]

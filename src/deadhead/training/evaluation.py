@@ -27,7 +27,7 @@ from deadhead.tasks.predictions import Predictions
 
 from .check import check_fit
 from .checkpoint import writing
-from .inference import label_numbers, likelihoods, translations
+from .inference import label_numbers, likelihoods, translations, window_counts
 
 MEAN = "mean"  # over the languages
 Intervals = dict[str, dict[str, Interval]]  # model -> language or MEAN -> score
@@ -56,9 +56,11 @@ def predict(
         raise DataError(f"{data.lang} has no rows to predict.", "load a split that has rows")
     unit = data.task.traits.label_unit
     texts: tuple[str, ...] = ()
-    numbers = np.zeros(0, np.int64)
+    numbers, windows = np.zeros(0, np.int64), np.zeros((0, 0))
     sizes = np.array([len(r.texts) if unit == "word" else 1 for r in data.rows], np.int64)
-    if unit != "text":
+    if unit == "token":
+        windows = window_counts(model, encoded, tokens)
+    elif unit != "text":
         numbers = label_numbers(model, encoded, sizes, tokens)
     elif tokenizer is None:
         message = "translation needs a tokenizer to turn tokens into text."
@@ -78,6 +80,7 @@ def predict(
         numbers=numbers,
         sizes=sizes,
         texts=texts,
+        windows=windows,
     )
 
 
@@ -153,7 +156,7 @@ def check_sets(model: Any, sets: Mapping[str, Encoded]) -> None:
 
 def unknown_labels(encoded: Encoded) -> Sequence[str]:
     """Labels of the data that are not among those of the model."""
-    if encoded.data.task.traits.label_unit == "text":
+    if not encoded.data.task.traits.has_labels:
         return ()
     labels = {label for row in encoded.data.rows for label in row.labels}
     return sorted(labels - set(encoded.labels))

@@ -83,7 +83,7 @@ class Feed:
     def _labels(self, windows: Tensor, real: Tensor, shape: Shape) -> Tensor:
         if self.labels == "row":
             return self._targets[windows].long().masked_fill_(~real, IGNORED)
-        width = shape.width if self.labels == "word" else shape.label_width
+        width = shape.label_width if self.labels == "text" else shape.width
         starts, sizes = self._label_starts[windows], self._label_sizes[windows]
         places, inside = _places(starts, sizes, width)
         labels = self._targets[places.clamp(max=len(self._targets) - 1)].long()

@@ -15,6 +15,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from deadhead.errors import FolderError, unknown_name
+from deadhead.tasks.metrics import sign
 
 from .settings import Settings
 
@@ -74,7 +75,9 @@ class History:
         if epoch.scores and not self.metric:
             self.metric = next(iter(epoch.scores))
         value, best = epoch.scores.get(self.metric), self.scores.get(self.metric)
-        if value is None or best is None or value > best or best != best:  # a score may be nan
+        if (
+            value is None or best is None or best != best or sign(self.metric) * (value - best) > 0
+        ):  # a score may be nan
             self.best = epoch.number
         return self.best == epoch.number
 

@@ -8,12 +8,15 @@ from typing import Any
 
 import numpy as np
 import torch
+import torch.nn.functional as F
 from torch import Tensor
 
 from deadhead.device import computing
 from deadhead.errors import DataError
-from deadhead.forward import device_of, forward
+from deadhead.forward import IGNORED, device_of, forward, vocabulary_sizes
 from deadhead.tasks import Encoded, batches
+from deadhead.tasks.encoding.text_windows import WINDOW_ARRAYS
+from deadhead.tasks.metrics import WINDOW_COUNTS
 
 from .decoding import FURTHER, PENALTY, Marks, decode
 from .feed import Feed
@@ -21,6 +24,8 @@ from .update import loss_sum, ready
 
 # Positions of a batch, padding included. Larger batches gain nothing: the device or cache is full.
 TOKENS = {"cpu": 4096, "cuda": 65536}
+# Logits of a batch of a language model, which has one for each position and word of the vocabulary.
+LOGITS = {"cpu": 2**27, "cuda": 2**31}
 
 
 Work = Callable[[Any, dict[str, Tensor]], Tensor]  # what is computed of each batch
@@ -67,6 +72,36 @@ def likelihoods(model: Any, encoded: Encoded, tokens: int | None = None) -> np.n
     with _evaluating(model):
         losses = [float(loss) for _, loss in _run(model, encoded, tokens, loss_sum)]
     return -np.array(losses)
+
+
+def window_counts(model: Any, encoded: Encoded, tokens: int | None) -> np.ndarray:
+    """The WINDOW_COUNTS of each window of a text, one row a window."""
+    arrays = encoded.arrays
+    counts = np.zeros((len(encoded), len(WINDOW_COUNTS)))
+    counts[:, WINDOW_COUNTS.index("tokens")] = np.asarray(arrays["lengths"]) - 1
+    for name, array in zip(("words", "bytes"), WINDOW_ARRAYS, strict=True):
+        counts[:, WINDOW_COUNTS.index(name)] = arrays[array]
+    places = np.array([WINDOW_COUNTS.index(name) for name in ("loss", "right")])
+    if tokens is None:
+        vocabulary = max(vocabulary_sizes(model), default=1)
+        device = device_of(model).type
+        tokens = min(default_tokens(model), LOGITS.get(device, LOGITS["cpu"]) // vocabulary)
+    with _evaluating(model):
+        for numbers, output in _run(model, encoded, max(1, tokens), _loss_and_right):
+            counts[np.ix_(numbers, places)] = output.cpu().numpy()
+    return counts
+
+
+def _loss_and_right(model: Any, batch: dict[str, Tensor]) -> Tensor:
+    """The summed loss of each window, and how many of its tokens have the highest logit."""
+    every = forward(model, ready(model, batch)).logits[:, :-1]
+    rows = []
+    for logits, labels in zip(every, batch["labels"][:, 1:], strict=True):
+        if logits.dtype in (torch.float16, torch.bfloat16):
+            logits = logits.float()  # one window at a time, to save memory
+        losses = F.cross_entropy(logits, labels, ignore_index=IGNORED, reduction="none")
+        rows.append(torch.stack([losses.double().sum(), (logits.argmax(-1) == labels).sum()]))
+    return torch.stack(rows)
 
 
 def translations(

@@ -66,7 +66,7 @@ class Run:
             self.graphs = self._new_graphs() if use_graphs else None
             window = min(WINDOW, max(10, self.updates[0]), sum(self.updates))
             classes = len(self.train.labels)
-            if self.feed.labels == "text":
+            if not self.train.data.task.traits.has_labels:
                 classes = int(getattr(self.model.config, "vocab_size", 2))
             self.watch = Watch(classes, window)
             for loss in self.history.losses:

@@ -23,7 +23,15 @@ import torch
 from deadhead import files
 from deadhead.errors import DataError, DeadheadError, FolderError
 from deadhead.heads import save
-from deadhead.models import is_unnamed, labels_for, load_for_task, set_padding, some, tokenizer_for
+from deadhead.models import (
+    is_unnamed,
+    labels_for,
+    load_for_task,
+    set_padding,
+    some,
+    tokenizer_for,
+    window_length,
+)
 from deadhead.tasks import Dataset, Task, draw_examples, encode, find_data, load_data
 
 from .checkpoint import writing
@@ -148,7 +156,7 @@ def start(name: str, data: Dataset, seed: int, auto: Any = None) -> Start:
     dtypes = {key: parameter.dtype for key, parameter in model.named_parameters()}
     known = [*map(str, (getattr(model.config, "id2label", None) or {}).values())]
     labels = None
-    if data.task.traits.label_unit != "text" and not set(known) >= set(data.labels):
+    if data.task.traits.has_labels and not set(known) >= set(data.labels):
         trained = type(model).__name__ in (model.config.architectures or ())
         if trained and not is_unnamed(known):  # else its classifier would silently be reused
             others = f"other labels ({some(known)}) than {data.task.name} has"
@@ -177,12 +185,12 @@ def load_sets(
     train = load_data(task, languages[0] if len(languages) == 1 else languages, "train", **where)
     dev, notes = {}, []
     for language in languages:
-        place = find_data(task, language, ["dev"], **where)["dev"]
+        place = find_data(task, language, ["dev"], beside="train", **where)["dev"]
         if isinstance(place, str):
             dev[language] = draw_examples(load_data(task, language, "dev", **where), most, seed)
         else:
             reason = place.message.rstrip(".")
-            name = f"{train.task.name} in {language}"
+            name = train.task.name + f" in {language}" * train.task.traits.has_language
             notes.append(f"no dev data of {name}, so its epochs are not scored ({reason})")
     return Sets(draw_examples(train, most, seed), dev, notes)
 
@@ -216,7 +224,7 @@ def finetune_saved(
     listener: Listener,
     auto: str | None = None,
     device: Any = None,
-    max_length: int = 256,
+    max_length: int | None = None,
     lora: int | None = None,
     checkpointing: bool = False,
 ) -> tuple[Start, History]:
@@ -233,8 +241,9 @@ def finetune_saved(
     tokenizer = tokenizer_for(name)
     set_padding(begin.model, lambda: tokenizer)
     labels = labels_for(begin.model, sets.train)
+    length = window_length(begin.model, sets.train.task, max_length)
     encoded = {
-        key: encode(data, tokenizer, max_length=max_length, labels=labels)
+        key: encode(data, tokenizer, max_length=length, labels=labels)
         for key, data in {"train": sets.train, **sets.dev}.items()
     }
     if not sets.dev and out.weights == "best":
@@ -269,12 +278,19 @@ def finetune_saved(
     if adapters is not None:
         adapters.merge_and_unload()
     data, epochs = sets.train, len(history.epochs)
-    learned = f"{data.task.name} in {data.lang}: {len(data):,} examples, {epochs} epochs"
+    learned = data.task.name + f" in {data.lang}" * data.task.traits.has_language
+    learned += f": {trained_examples(data, history):,} examples, {epochs} epochs"
     with_lora = "" if lora is None else f", with LoRA of rank {lora}"
     note = f"Fine-tuned with deadhead on {learned}{with_lora}."
     save(begin.in_precision(out.dtype), out.folder, tokenizer, note=note)
     unfinished.discard()
     return begin, history
+
+
+def trained_examples(data: Dataset, history: History) -> int:
+    """How many examples the data has: its rows, or the windows of a text."""
+    is_text = data.task.traits.label_unit == "token"
+    return history.epochs[0].examples if is_text else len(data)
 
 
 @contextmanager

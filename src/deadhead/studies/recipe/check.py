@@ -12,7 +12,7 @@ from pathlib import Path as File
 from typing import Any
 
 from deadhead.errors import DeadheadError, unknown_name
-from deadhead.studies.fields import SHARED, Problem, among, is_whole, unknown
+from deadhead.studies.fields import SHARED, Problem, among, has_language, is_whole, unknown
 from deadhead.studies.step import STEPS, Step, fields
 
 from .display import DisplayCheck, display_problems
@@ -169,7 +169,12 @@ def _combinations(data: Mapping[str, Any]) -> Iterator[Problem]:
             if "remove" in names:
                 yield ("search",), "a search sets `remove` itself."
             choices.setdefault("remove", []).append({"lowest": 1})
-        yield from ((path, message) for message in _missing(steps, {*choices}))
+        names = {*choices}
+        plain = [task for task in choices.get("task", ()) if not has_language(task)]
+        if plain:
+            yield from ((path, message) for message in _useless(plain, choices))
+            names |= {"source"}
+        yield from ((path, message) for message in _missing(steps, names))
         if not any(step.builds_model for step in steps):
             sizes = (model for model in choices.get("model", ()) if among(model, SIZES))
             yield from ((path, f"{s} has no weights; begin steps with pretrain.") for s in sizes)
@@ -183,6 +188,15 @@ def _is_in(here: Any, path: list[str]) -> bool:
     for word in path:
         here = here.get(word) if isinstance(here, Mapping) else None
     return here is not None
+
+
+def _useless(plain: list[Any], choices: Mapping[str, list[Any]]) -> Iterator[str]:
+    """What is wrong with the languages of tasks that have none."""
+    if len(plain) < len(choices["task"]):
+        yield f"{plain[0]} has no languages and other tasks do; give it a recipe of its own."
+    for name in ("source", "train", "targets"):
+        if name in choices:
+            yield f"{plain[0]} reads plain text, which has no language; leave `{name}` out."
 
 
 def _missing(steps: list[Step], names: set[str]) -> Iterator[str]:

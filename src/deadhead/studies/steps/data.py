@@ -11,7 +11,7 @@ from typing import Any
 from deadhead.errors import DataError
 from deadhead.studies.fields import DataOptions
 from deadhead.studies.trial import Trial
-from deadhead.tasks import Dataset, concatenate, load_data
+from deadhead.tasks import Dataset, concatenate, draw_examples, load_data, task_of
 from deadhead.tasks.dataset import shuffled
 
 ENCODE = ("max_length", "align", "long")  # options of `encode`; the others are for `load_data`
@@ -54,6 +54,8 @@ def _dataset(task: str, lang: str, split: str, options: str) -> Dataset:
     if split == "train" and parts is not None:
         chosen["parts"] = parts
     data = load_data(task, lang, split, **chosen)
+    if split == "train" and data.task.traits.label_unit == "token":
+        return draw_examples(data, examples, "examples")  # windows, of which the tokenizer decides
     if split != "train" or examples is None or examples == len(data):
         return data
     if examples < len(data):
@@ -100,7 +102,7 @@ def rows_there(trial: Trial, lang: str) -> int:
 def shortfalls(trial: Trial, languages: list[str]) -> list[Shortfall]:
     """The languages with fewer training rows than `data.examples`."""
     expected = trial.data.examples
-    if expected is None:
+    if expected is None or task_of(trial.task).traits.label_unit == "token":
         return []
     options = _options(trial, languages, "train")
     sizes = {lang: len(_dataset(trial.task, lang, "train", options)) for lang in languages}

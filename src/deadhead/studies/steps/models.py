@@ -16,7 +16,7 @@ from typing import Any
 from deadhead import tasks
 from deadhead.hub import at_commit
 from deadhead.measures import MeasureInputs
-from deadhead.models import label_names, load_for_task, set_padding, tokenizer_for
+from deadhead.models import label_names, load_for_task, set_padding, tokenizer_for, window_length
 from deadhead.studies.trial import Trial
 from deadhead.tasks import Batches, Dataset, Encoded, task_of
 from deadhead.tasks.encoding.tokenizer import Pieces
@@ -82,16 +82,22 @@ def encoded(
     name = f"{f'{task} ' if task else ''}{'+'.join(languages)}/{split}"
     if split == "train" and task is None:
         _note(state, *shortfalls(trial, languages))
-    if examples is not None and examples < len(data):
+    is_text = data.task.traits.label_unit == "token"  # its examples are windows
+    if examples is not None and (is_text or examples < len(data)):
         data = _some(data, examples, trial.get("seed", 0))
     elif examples is not None and examples > len(data):
         _note(state, Shortfall(f"{name} (rank)", examples, len(data)))
     state.data[name] = data.fingerprint
-    options = json.dumps(encode_options(trial), sort_keys=True)
-    windows = _encoded(data, tokenizer(state, trial), labels, options)
+    windows = _encoded(data, tokenizer(state, trial), labels, _encode_options(state, trial, data))
     if data.notes or windows.notes:  # what was dropped, repaired, split or cut
         state.details.setdefault("data notes", {})[name] = {**data.notes, **windows.notes}
     return windows
+
+
+def _encode_options(state: State, trial: Trial, data: Dataset) -> str:
+    options = encode_options(trial)
+    options["max_length"] = window_length(state.model, data.task, options.get("max_length"))
+    return json.dumps(options, sort_keys=True)
 
 
 def _note(state: State, *missing: Shortfall) -> None:
@@ -115,7 +121,7 @@ def _pieces(tokenizer: Any) -> Pieces:
 def untrained(trial: Trial, at: int, encoded: Encoded) -> dict[str, int]:
     """Counts of labels that were not in the training data, so that no model can predict them."""
     trained = [i for i in range(at - len(trial.before(at)), at) if trial.steps[i] == "finetune"]
-    if not trained or encoded.data.task.traits.label_unit == "text":
+    if not trained or not encoded.data.task.traits.has_labels:
         return {}
     sets = (dataset(trial, trial.languages(place), "train") for place in trained)
     seen = {label for data in sets for label in data.used_labels}
@@ -141,10 +147,14 @@ def _first_batches(state: State, trial: Trial, split: str, most: int) -> Batches
     languages = trial.languages(state.at)
     each = -(-most // len(languages))
     sets = [_recorded(state, trial, lang, split) for lang in languages]
-    sets = [replace(data, rows=data.rows[:each]) for data in sets]
+    if sets[0].task.traits.label_unit == "token":
+        sets = [tasks.draw_examples(data, each) for data in sets]
+    else:
+        sets = [replace(data, rows=data.rows[:each]) for data in sets]
     data = sets[0] if len(sets) == 1 else tasks.concatenate(sets)
-    options = {"labels": labels_of(state.model, trial), **encode_options(trial)}
-    encoded = tasks.encode(data, tokenizer(state, trial), **options)
+    options = json.loads(_encode_options(state, trial, data))
+    labels = labels_of(state.model, trial)
+    encoded = tasks.encode(data, tokenizer(state, trial), labels=labels, **options)
     return tasks.batches(encoded, device=device())
 
 
@@ -167,6 +177,9 @@ def _sentences(data: Dataset) -> list[str]:
     """The texts of a dataset; for pairs, all first texts and then all second texts."""
     if data.task.traits.label_unit == "word":
         return [("" if data.lang in UNSPACED else " ").join(row.texts) for row in data.rows]
+    if data.task.traits.label_unit == "token":
+        lines = (line for row in data.rows for line in row.texts[0].split("\n"))
+        return [line for line in lines if line.strip()]
     second = [row.texts[1] for row in data.rows if len(row.texts) > 1]
     return [row.texts[0] for row in data.rows] + second
 
@@ -229,14 +242,15 @@ def _pretrained(trial: Trial, at: int) -> Any:
     """The pretrained model with a new classifier for the task, drawn with the trial's seed."""
     place = trial.steps.index("finetune", at)
     task = task_of(trial.task)
-    is_text = task.traits.label_unit == "text"
-    labels = None if is_text else dataset(trial, trial.languages(place), "train").labels
+    labels = None
+    if task.traits.has_labels:
+        labels = dataset(trial, trial.languages(place), "train").labels
     return load_for_task(model_of(trial), task, labels, seed=trial.seed_of(place))
 
 
 def labels_of(model: Any, trial: Trial) -> tuple[str, ...] | None:
-    """The labels of the model, in its order; None for translation."""
-    return None if task_of(trial.task).traits.label_unit == "text" else label_names(model)
+    """The labels of the model, in its order; None for tasks without labels."""
+    return label_names(model) if task_of(trial.task).traits.has_labels else None
 
 
 def count(model: Any) -> int:

@@ -124,7 +124,9 @@ def arrays(encoded: Encoded, numbers: np.ndarray) -> dict[str, np.ndarray]:
     if "types" in source:
         batch["token_type_ids"] = np.zeros(shape, np.int64)
     unit = encoded.data.task.traits.label_unit
-    wide = {"row": 1, "word": width}.get(unit) or int(source["label_lengths"][numbers].max())
+    wide = {"row": 1, "word": width, "token": width}.get(unit) or int(
+        source["label_lengths"][numbers].max()
+    )
     labels = np.full((len(numbers), wide), IGNORED, np.int64)
     for row, n in enumerate(numbers):
         start, stop = encoded.starts[n], encoded.starts[n + 1]

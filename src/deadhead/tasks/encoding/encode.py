@@ -2,7 +2,8 @@
 
 A sentence of words that is too long becomes several windows, cut between words, so no word is lost;
 a text or a pair that is too long can only be shortened. Both are counted in `notes`. Labels are on
-the first piece of a word, or on all of them.
+the first piece of a word, or on all of them. The text of a language model is cut into windows that
+are full except the last one (`text_windows.py`).
 """
 
 from __future__ import annotations
@@ -24,6 +25,7 @@ from deadhead.tasks.dataset import Dataset
 from deadhead.tasks.task import Row
 
 from .array_cache import Arrays, stored
+from .text_windows import WINDOW_ARRAYS, draw_windows, text_windows
 from .tokenizer import Frame, Pieces
 
 FORM = 1  # raise it when the arrays change their meaning, so that old caches are not read
@@ -63,13 +65,13 @@ def encode(
     data: Dataset,
     tokenizer: Any,
     *,
-    max_length: int = 256,
+    max_length: int | None = None,
     align: str = "first",
     long: str = "split",
     labels: Sequence[str] | None = None,
     cache: str | Path | None = None,
 ) -> Encoded:
-    """Encode a dataset as windows of at most `max_length` sub-words.
+    """Encode a dataset as windows of at most `max_length` sub-words, by default 256 (lm: 512).
 
     tokenizer: one of transformers; or its `Pieces`, which remember the words they have cut.
     align: the label of a word on its `first` piece or on `all`.
@@ -84,6 +86,7 @@ def encode(
         raise unknown_name("way with long sentences", long, LONG)
     if not data.rows:
         raise DataError(f"{data!r} has nothing to encode.", "take a larger part of the data")
+    max_length = max_length or data.task.traits.window
     names = tuple(data.labels if labels is None else labels)
     pieces = tokenizer if isinstance(tokenizer, Pieces) else Pieces(tokenizer)
     options: Any = {"labels": names, "max_length": max_length, "align": align, "long": long}
@@ -107,6 +110,7 @@ class _Windows:
         self.ids: list[int] = []
         self.types: list[int] = []
         self.words: list[int] | None = None
+        self.covered: dict[str, list[int]] = {}  # of a text: what its windows predict
         self.labels: list[int] = []
         self.lengths: list[int] = []
         self.label_lengths: list[int] = []
@@ -132,7 +136,7 @@ class _Windows:
             arrays["types"] = np.asarray(self.types, np.uint8)
         if self.words is not None:
             arrays["words"] = np.asarray(self.words, np.int32)
-        return arrays
+        return {**arrays, **{n: np.asarray(v, np.int64) for n, v in self.covered.items()}}
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -154,6 +158,8 @@ class _Encoder:
     @cached_property
     def room(self) -> int:
         """The pieces that fit into a window besides the special tokens."""
+        if self.data.task.traits.label_unit == "token":  # the text goes on behind a window
+            return self.max_length - len(self.frame.before)
         return self.max_length - self.frame.size
 
     @cached_property
@@ -162,14 +168,21 @@ class _Encoder:
 
     def write(self, notes: dict[str, int]) -> Iterator[Arrays]:
         if self.room < 2:
-            message = f"`max_length` expects {self.frame.size + 2} or more, for two pieces and "
-            special = f"{self.frame.size} special tokens, got {self.max_length}."
-            raise DataError(message + special, "raise max_length")
+            special = self.max_length - self.room
+            message = f"`max_length` expects {special + 2} or more, for two pieces and "
+            message += f"{special} special tokens, got {self.max_length}."
+            raise DataError(message, "raise max_length")
         unit = self.data.task.traits.label_unit
-        add = {"row": self._add_rows, "word": self._add_words, "text": self._add_texts}[unit]
-        for start in range(0, len(self.data), STRETCH):
-            windows = _Windows(notes, self.pieces.typed)
-            add(self.data.rows[start : start + STRETCH], start, windows)
+        add = {
+            "row": self._add_rows,
+            "word": self._add_words,
+            "text": self._add_texts,
+            "token": self._add_tokens,
+        }[unit]
+        stretch = len(self.data) if unit == "token" else STRETCH  # windows are drawn of all rows
+        for start in range(0, len(self.data), stretch):
+            windows = _Windows(notes, self.pieces.typed and unit != "token")
+            add(self.data.rows[start : start + stretch], start, windows)
             yield windows.arrays()
 
     def _number(self, label: str, out: _Windows) -> int:
@@ -236,6 +249,23 @@ class _Encoder:
             ids = self.frame.put(source[: self.room])
             types = self.frame.segments(len(ids) - self.frame.size)
             out.add(start + i, ids, target.put(labels[:target_room]), types)
+
+    def _add_tokens(self, rows: Sequence[Row], start: int, out: _Windows) -> None:
+        """Add the windows of texts; the label of a token is the token itself."""
+        before = self.frame.before
+        windows, alone = text_windows(
+            self.pieces, [row.texts[0] for row in rows], before, self.room
+        )
+        out.count("last tokens left out, which are alone in a window", alone)
+        if not windows:
+            message = f"{self.data!r}: there is nothing to predict in fewer than two tokens."
+            raise DataError(message, "give a longer text")
+        drawn = draw_windows(windows, self.data.draw)
+        out.count("windows left out at random", len(windows) - len(drawn))
+        for window in drawn:
+            labels = [IGNORED, *window.ids[1:]]  # a model predicts no first token
+            out.add(window.row, window.ids, labels, [])
+        out.covered = {name: [getattr(w, name) for w in drawn] for name in WINDOW_ARRAYS}
 
 
 def _shorter(first: int, second: int, room: int) -> tuple[int, int]:

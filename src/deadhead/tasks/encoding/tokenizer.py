@@ -166,6 +166,16 @@ class Pieces:
         encodings = self._cutter.encode_batch_fast(list(texts), add_special_tokens=False)
         return [list(encoding.ids) for encoding in encodings]
 
+    def with_ends(self, text: str) -> tuple[list[int], list[int] | None]:
+        """Return the pieces of a text and the character where each ends.
+
+        A tokenizer of Python code does not say where; the ends are then None.
+        """
+        if self.backend is None:
+            return self._whole([text])[0], None
+        encoding = self._cutter.encode(text, add_special_tokens=False)
+        return list(encoding.ids), [end for _, end in encoding.offsets]
+
     def frame(self, pair: bool = False) -> Frame:
         """Return the frame of one text or of two, read off a probe."""
         first, second = self._whole(["a", "b"])

@@ -17,11 +17,14 @@ _TEXTS = [task.texts for task in TASKS.values() if task.traits.label_unit == "ro
 SENTENCE_COLUMNS = {name for texts in _TEXTS for names in texts for name in names.split("|")}
 MAX_COLUMNS = 4  # public corpora of words with tags have no more; CoNLL-2003 has 4
 SELF_DESCRIBING = (".jsonl", ".csv", ".conllu")
+PLAIN = (".txt", ".raw", ".tokens", ".jsonl")  # files of plain text; jsonl has a text on each line
 
 
 def guess_format(path: Path, task: Task, lang: str, fields: tuple[str, ...] = ("",)) -> str:
     """Return the format of a file: a key of FORMATS."""
     suffix = Path(path.name.removesuffix(".gz")).suffix
+    if task.traits.label_unit == "token":
+        return "jsonl" if suffix == ".jsonl" else "text"
     if fields[0]:
         return "lines" if task.traits.language_pair else "lines-seq.in"
     if suffix in (".jsonl", ".csv"):
@@ -45,6 +48,8 @@ def guess_format(path: Path, task: Task, lang: str, fields: tuple[str, ...] = ("
 
 def fits(path: Path, task: Task, parallel: bool) -> bool:
     """Whether a file in a folder that names no task can be data of this one, by its first line."""
+    if task.traits.label_unit == "token":
+        return path.name.removesuffix(".gz").endswith(PLAIN)
     cells = first_cells(path)
     if parallel or cells == [""] or path.name.removesuffix(".gz").endswith(SELF_DESCRIBING):
         return True  # its reader says what is wrong with it, with the line

@@ -14,7 +14,7 @@ from pathlib import Path
 
 from deadhead.tasks.languages import code_of
 from deadhead.tasks.registry import TASKS
-from deadhead.tasks.task import Task, split_of
+from deadhead.tasks.task import TEXT, Task, split_of
 
 from .file_format import fits, lacks_labels
 
@@ -135,6 +135,8 @@ class FileName:
 
     @cached_property
     def lang(self) -> str:
+        if not self.known.traits.has_language:
+            return TEXT
         if self.known.traits.language_pair:
             return "" if self.field else "-".join(self.codes[:2])
         if self.codes:

@@ -38,6 +38,8 @@ def read_hub(
         raise DataError(message, _from_folder(task, lang)) from error
     notes: Counter[str] = Counter()
     rows = list(_rows(table, task, lang, f"{hub.repository} ({config}, {split})", notes))
+    if task.traits.label_unit == "token":  # the rows of the set are the lines of one text
+        rows = [Row(("".join(row.texts[0] for row in rows),))]
     return dataset(task, lang, split, rows, notes=notes, files=(place,))
 
 

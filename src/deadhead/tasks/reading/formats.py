@@ -58,6 +58,13 @@ def read_parallel(
     return rows
 
 
+def read_plain(files: Files, task: Task, notes: Counter[str], **_: Any) -> list[Row]:
+    """Read a file as one text, with its line ends."""
+    (path,) = files.values()
+    text = "\n".join(line for _, line in lines(path))
+    return [Row((text,))] if text.strip() else []
+
+
 def _together(paths: list[Path]) -> Iterator[tuple[int, list[str]]]:
     for number, row in enumerate(zip_longest(*map(lines, paths)), 1):
         for path, item in zip(paths, row, strict=True):
@@ -85,6 +92,7 @@ FORMATS: dict[str, Reader] = {
     "tsv-header": read_tsv,
     "csv": read_csv,
     "jsonl": read_jsonl,
+    "text": read_plain,
 }
 
 

@@ -132,7 +132,12 @@ def _pair_row(record: Record, task: Task, lang: str, notes: Notes) -> Row:
     return Row(pair)
 
 
-ROW_OF = {"row": _text_row, "word": _word_row, "text": _pair_row}  # by what has a label
+def _plain_row(record: Record, task: Task, lang: str, notes: Notes) -> Row:
+    return Row((_text(_get(record, task.texts[0])),))
+
+
+# By what has a label.
+ROW_OF = {"row": _text_row, "word": _word_row, "text": _pair_row, "token": _plain_row}
 
 
 def _get(record: Record, names: str) -> Any:
