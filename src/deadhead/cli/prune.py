@@ -101,6 +101,14 @@ def prune(
             "remove any heads, and copy key/value heads where groups become uneven.",
         ),
     ] = "whole",
+    by_shards: Annotated[
+        bool,
+        Option(
+            "--by-shards",
+            help="Cut the files of the folder one tensor at a time, for a model that does not fit "
+            "into memory.",
+        ),
+    ] = False,
     form: Form = "compact",
     force: Force = False,
     as_json: AsJson = False,
@@ -119,11 +127,16 @@ def prune(
         deadhead prune ./my-model --random 50 --fill mean --text sentences.txt --out filled
 
         deadhead prune ./my-llama --lowest 12 --ranking ranking.json --groups expand --out single
+
+        deadhead prune ./my-llama --lowest 12 --ranking ranking.json --by-shards --out less-memory
     """
     # Longer than most functions: half of it is the list of options and the help.
     strategy, amount = _choice(heads, amounts)
     if groups not in GROUPS:
         raise unknown_name("value of --groups", groups, GROUPS)
+    if by_shards and (auto or dtype or fill or drop_output_bias or form != "compact"):
+        message = "leave out --auto, --dtype, --fill, --drop-output-bias and --form"
+        raise BadParameter(message, param_hint="--by-shards")
     means = _means(fill, text, model)
     check_folder(out, "--out", model=model, force=force)
     scored = _ranking(strategy, ranking, model)
@@ -137,18 +150,14 @@ def prune(
         return choose(strategy, layout, amount, seed=seed, **options)
 
     from deadhead.heads.prune_saved import prune_saved
+    from deadhead.heads.prune_shards import prune_by_shards
 
-    pruned = prune_saved(
-        model,
-        out,
-        choose_heads,
-        auto=auto,
-        dtype=dtype,
-        fill=means,
-        drop_output_bias=drop_output_bias,
-        form=form,
-        groups=groups,  # type: ignore[arg-type]  # checked above
-    )
+    options: dict[str, Any] = {"groups": groups}
+    if not by_shards:
+        options |= {"auto": auto, "dtype": dtype, "fill": means, "form": form}
+        options |= {"drop_output_bias": drop_output_bias}
+    cut = prune_by_shards if by_shards else prune_saved
+    pruned = cut(model, out, choose_heads, **options)
     if as_json:
         facts = {**vars(pruned), "removed": [str(head) for head in pruned.removed]}
         typer.echo(json.dumps({"out": str(out), "form": form, **facts}, indent=1))

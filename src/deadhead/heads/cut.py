@@ -30,8 +30,10 @@ from .site import MARK, Born, Site
 from .sites import output_inside
 
 
-def cut(site: Site, kept: tuple[int, ...], share: int | None = None) -> None:
-    """Leave only these heads, or neurons, in one layer.
+def cut(
+    site: Site, kept: tuple[int, ...], share: int | None = None
+) -> list[tuple[Part, torch.Tensor]]:
+    """Leave only these heads, or neurons, in one layer; gives the rows that stay of each part.
 
     share: heads that read one key/value head; by default as many as can without uneven groups.
     """
@@ -43,13 +45,16 @@ def cut(site: Site, kept: tuple[int, ...], share: int | None = None) -> None:
     if not shrinks:  # bare vectors stay as they are if the code needs its old shapes
         for part in site.parts.values():
             part.cut = part.cut and part.module is not site.core
+    staying: list[tuple[Part, torch.Tensor]] = []
     for part in site.parts.values():
         if kept and site.key_heads and part.cut:
-            _slice(part, _copied_rows(part, before, kept, keys))
+            staying.append((part, _copied_rows(part, before, kept, keys)))
             continue
         old, new = part.present(before.kept, before.keys_of(before.kept)), part.present(kept, keys)
         if len(new) < len(old):
-            _slice(part, torch.isin(old, new).nonzero().flatten())
+            staying.append((part, torch.isin(old, new).nonzero().flatten()))
+    for part, index in staying:
+        _slice(part, index)
     site.kept = kept
     first = next(iter(site.parts.values())).module
     left = {name: getattr(site, name) for name in ("size", "keys", "width", "halves", "key_heads")}
@@ -68,6 +73,7 @@ def cut(site: Site, kept: tuple[int, ...], share: int | None = None) -> None:
     else:
         _set_counts(site, site.size, site.keys)
         _spread(site, kept, keys)
+    return staying
 
 
 def computed_heads(site: Site, left: int) -> int:

@@ -104,7 +104,7 @@ def _read(
         kwargs = {**kwargs, **unpacking(file)}
     try:
         with quiet():  # `_check_weights` raises what transformers would print
-            model, report = (_cutting_class(cls, saved) if cuts_first else cls).from_pretrained(
+            model, report = (cutting_class(cls, saved) if cuts_first else cls).from_pretrained(
                 saved.folder,
                 config=config,
                 dtype=dtype,
@@ -121,7 +121,7 @@ def _read(
     return model, report
 
 
-def _cutting_class(cls: Any, saved: Saved) -> Any:
+def cutting_class(cls: Any, saved: Saved) -> Any:
     """A subclass that cuts its heads when it is built, so that the small weights fit it."""
 
     def __init__(self: Any, config: Any, *args: Any, **kwargs: Any) -> None:

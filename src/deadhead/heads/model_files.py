@@ -103,13 +103,22 @@ def stored_dtype(name: str | Path) -> torch.dtype | None:
     folder = folder_of(name)
     for file in () if folder is None else folder.glob("*.safetensors"):
         try:
-            with file.open("rb") as raw:
-                header = json.loads(raw.read(min(int.from_bytes(raw.read(8), "little"), HEADER)))
-            for entry in (value for name, value in header.items() if name != "__metadata__"):
+            for entry in read_header(file).values():
                 counts[entry["dtype"]] += math.prod(entry["shape"])
-        except (OSError, ValueError, KeyError, TypeError, AttributeError):
+        except (FolderError, KeyError, TypeError):
             return None  # damaged, which loading reports
     return FLOATS.get(counts.most_common(1)[0][0]) if counts else None
+
+
+def read_header(file: Path) -> dict[str, Any]:
+    """The tensors of a file of safetensors: name -> `dtype`, `shape` and `data_offsets`."""
+    try:
+        with file.open("rb") as raw:
+            header = json.loads(raw.read(min(int.from_bytes(raw.read(8), "little"), HEADER)))
+        return {name: entry for name, entry in header.items() if name != "__metadata__"}
+    except (OSError, ValueError, AttributeError) as problem:
+        hint = "save or download the folder again"
+        raise FolderError(f"{file} is damaged: {problem!r}.", hint) from None
 
 
 def check_shards(folder: Path) -> None:

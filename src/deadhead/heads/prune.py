@@ -108,13 +108,17 @@ def checked_cuts(
     biases: bool,
     everywhere: bool = False,
     expand: bool = False,
+    loaded: bool = True,
 ) -> list[Cut]:
     """What `prune` leaves in every layer of the model; raises an error if it cannot cut it so.
 
     biases: output biases will change too.
     everywhere: the layers that lose nothing will change too.
     expand: key/value heads may be copied.
+    loaded: the weights must be there, as plain numbers.
     """
+    if loaded and (problem := unfit(model)) is not None:
+        raise problem
     sites = _sites_to_cut(model, bool(heads) or neurons is None, bool(neurons))
     kept = _kept_units(layout_of(sites), heads, neurons)
     cuts = [Cut(site, kept[site.place]) for site in sites]
@@ -128,8 +132,6 @@ def checked_cuts(
 
 def _sites_to_cut(model: nn.Module, heads: bool, neurons: bool) -> list[Site]:
     """Every layer of the model. heads, neurons: it is an error if it has none."""
-    if (problem := unfit(model)) is not None:
-        raise problem
     if is_gated(model):
         raise UnsupportedModel(
             "expected a model without gates, got one inside a `with gated(...)` block.",
