@@ -95,6 +95,8 @@ def vocabulary_sizes(model: Any) -> list[int]:
     """How many tokens the parts of a model know, by the configs of all parts."""
     owners = (module for _, module in model.named_modules())
     configs = {id(c): c for owner in owners if (c := getattr(owner, "config", None)) is not None}
+    # a part may have something else under this name
+    configs = {key: config for key, config in configs.items() if hasattr(config, "__dict__")}
     sizes = (vars(config).get(name) for config in configs.values() for name in VOCABULARIES)
     return [size for size in sizes if isinstance(size, int) and size > 0]
 

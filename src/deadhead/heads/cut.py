@@ -25,7 +25,7 @@ import torch
 from torch import nn
 
 from . import names
-from .parts import Part, out_axis
+from .parts import Part, code_names, out_axis, unwrapped
 from .site import MARK, Born, Site
 from .sites import output_inside
 
@@ -156,26 +156,15 @@ def _set_counts(site: Site, heads: int, keys: int) -> None:
             setattr(site.core, name, value)
 
 
-def _code_names(core: nn.Module) -> set[str]:
-    """Every name that the methods of a module's class use, except its constructor."""
-    used: set[str] = set()
-    for name, function in vars(type(core)).items():
-        inner = inspect.unwrap(function) if callable(function) else function
-        code = getattr(inner, "__code__", None)
-        if code is not None and name != "__init__":
-            used.update(code.co_names, code.co_varnames)
-    return used
-
-
 def _can_be_silent(core: nn.Module) -> bool:
     """Whether nothing but its output is missed if the layer does not run."""
-    used = _code_names(core)  # an indexer chooses tokens for later layers too
+    used = code_names(core)  # an indexer chooses tokens for later layers too
     return "ALL_ATTENTION_FUNCTIONS" in used and "indexer" not in used
 
 
 def _shrinks(site: Site) -> bool:
     """Whether the layer's own code works with fewer heads once its counts are set."""
-    core, used = site.core, _code_names(site.core)
+    core, used = site.core, code_names(site.core)
     if site.kind == "neurons":
         return not any(n in used and n not in core.__dict__ for n in names.NEURON_COUNTS)
     if site.out is None:
@@ -195,14 +184,15 @@ def _shrinks(site: Site) -> bool:
     others = [
         child
         for name, child in core.named_children()
-        if id(child) not in known and name not in (*names.BEFORE_HEADS, "indexer")
+        if id(unwrapped(child)) not in known and name not in (*names.BEFORE_HEADS, "indexer")
     ]
+    own = [p for name, p in core.named_parameters(recurse=False) if name not in site.parts]
+    if any(site.size in p.shape and p.shape[-1] != site.width for p in own):
+        return False  # a table of all heads
     return all(p.numel() == site.width for child in others for p in child.parameters())
 
 
-def _silent_forward(
-    self: Any, hidden_states: torch.Tensor, *args: Any, **kwargs: Any
-) -> tuple[torch.Tensor, torch.Tensor]:
+def _silent_forward(self: Any, hidden_states: torch.Tensor, *args: Any, **kwargs: Any) -> Any:
     """The forward pass of a layer without heads: its output bias, and attention of no heads.
 
     If the output projection is outside of the layer, it gets an input of width 0. The attention
@@ -219,10 +209,12 @@ def _silent_forward(
         tick = hidden_states.new_zeros(batch, 1, length, 1)
         cache.update(tick, tick, self.layer_idx)
     out = output_inside(self)
-    nothing = hidden_states.new_zeros(*hidden_states.shape[:-1], 0)
-    if out is None:
-        return nothing, attention
-    return (_bias_alone(out, hidden_states) if out_axis(out) == 1 else out(nothing)), attention
+    result = hidden_states.new_zeros(*hidden_states.shape[:-1], 0)
+    if out is not None:
+        result = _bias_alone(out, hidden_states) if out_axis(out) == 1 else out(result)
+    annotation = inspect.signature(type(self).forward).return_annotation
+    alone = annotation in (torch.Tensor, "torch.Tensor")  # as in towers for images
+    return result if alone else (result, attention)
 
 
 def _bias_alone(self: Any, x: torch.Tensor) -> torch.Tensor:

@@ -24,6 +24,7 @@ from .parts import (
     out_axis,
     output_tensors,
     outputs_of,
+    unwrapped,
 )
 from .site import MARK, Born, Site
 from .sites import Skip, collect
@@ -92,7 +93,7 @@ def _below(core: nn.Module, path: str) -> Any:
     module: Any = core
     for step in path.split("."):
         module = getattr(module, step, None)
-    return module
+    return unwrapped(module)
 
 
 def _owners(core: nn.Module, paths: tuple[str, ...]) -> list[nn.Module]:

@@ -33,9 +33,9 @@ INTERLEAVED = (
 OUTPUTS = (
     "o_proj", "out_proj", "out_lin", "dense", "o", "c_proj", "Wo", "proj", "projection",
     "projection_layer", "linear_out", "to_out", "attention_out", "post_proj", "output",
-    "output_proj",
+    "output_proj", "post",
 )
-OUTPUTS_ABOVE = ("output.dense", "output")
+OUTPUTS_ABOVE = ("output.dense", "output", "post")
 
 # Attributes with the width of a head, the numbers of heads, and the width of all heads together.
 WIDTHS = (
@@ -49,14 +49,15 @@ TOTALS = ("all_head_size", "inner_dim", "split_size", "q_size", "attn_dim")
 # Other parts with rows or numbers for each head, which are cut together with the queries.
 PER_HEAD_ROWS = (
     "query_global", "key_global", "value_global", "w2e_query", "e2w_query", "e2e_query",
-    "pos_proj", "pos_q_proj", "pos_key_proj", "pos_query_proj",
+    "pos_proj", "pos_q_proj", "pos_key_proj", "pos_query_proj", "linear_pos", "relative_k_proj",
 )
 PER_HEAD_VECTORS = ("q_bias", "v_bias", "sinks")
 # Other parts that keep heads apart and stay as they are. Any further part may mix heads.
 HARMLESS = (
     "LayerNorm", "dense_bias", "gate_proj", "gate_bias", "g_proj", "relative_attention_bias",
     "relative_pos_embeddings", "rel_pos_h", "rel_pos_w", "r_proj", "k_sconv", "v_sconv",
-    "rel_logits_proj", "indexer", "dt_proj", "A",
+    "rel_logits_proj", "indexer", "dt_proj", "A", "layer_norm", "continuous_position_bias_mlp",
+    "relative_position_embedding",
 )
 # Parts that give the numbers which latent attention expands, before there are heads.
 BEFORE_HEADS = ("q_a_proj", "q_a_layernorm", "q_a_norm", "kv_a_proj_with_mqa", "kv_a_layernorm",
@@ -94,6 +95,8 @@ TIME_FIRST = ("fsmt", "xlnet")  # families whose layers have the batch as the se
 NOT_SOFTMAX = re.compile(
     r"Delta|Lightning|LinearAttention|Rwkv|Mamba|Deformable|Retention|EfficientAdditive|FNet"
 )
+
+FUSED_FUNCTION = "multi_head_attention_forward"  # of torch: from the queries to the output
 
 # Parts of a module's path that mean attention over the encoder.
 CROSS = ("encoder_attn", "crossattention", "EncDecAttention", "encdec", "cross")

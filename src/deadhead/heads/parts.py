@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import inspect
 from dataclasses import dataclass
 from typing import Any
 
@@ -60,6 +61,26 @@ def bare(module: Any) -> Any:
     while hasattr(module, "base_layer"):
         module = module.base_layer
     return module
+
+
+def unwrapped(module: Any) -> Any:
+    """The linear module inside of one that has nothing else, such as a clamp around it."""
+    if isinstance(module, nn.Module) and not is_linear(module):
+        inner = [*module.children()]
+        if len(inner) == 1 and is_linear(inner[0]) and not [*module.parameters(recurse=False)]:
+            return inner[0]
+    return module
+
+
+def code_names(core: nn.Module) -> set[str]:
+    """Every name that the methods of a module's class use, except its constructor."""
+    used: set[str] = set()
+    for name, function in vars(type(core)).items():
+        inner = inspect.unwrap(function) if callable(function) else function
+        code = getattr(inner, "__code__", None)
+        if code is not None and name != "__init__":
+            used.update(code.co_names, code.co_varnames)
+    return used
 
 
 def is_linear(module: object) -> bool:

@@ -20,6 +20,7 @@ from . import names
 from .parts import (
     Part,
     bare,
+    code_names,
     even_rows,
     family_of,
     fused_rows,
@@ -28,6 +29,7 @@ from .parts import (
     out_axis,
     output_tensors,
     outputs_of,
+    unwrapped,
 )
 from .site import MARK, Born, Site
 
@@ -86,6 +88,8 @@ def _site(core: nn.Module, path: str, parent: nn.Module | None) -> Site | None:
         return None
     if names.NOT_SOFTMAX.search(name) and not _is_latent(core):
         raise NoHeads(f"{name} is not softmax attention over heads")
+    if names.FUSED_FUNCTION in code_names(core):
+        raise Skip(f"{name} calls torch's fused attention, which has no place for a gate")
     out = output_inside(core)
     if out is None and parent is not None:
         out = output_inside(parent, names.OUTPUTS_ABOVE)
@@ -112,8 +116,9 @@ def _projections(core: nn.Module) -> dict[str, nn.Module]:
         q = next((child for child in queries if is_linear(child)), None)
         return {} if q is None else {"q": q, "kv": children[names.LATENT_KEYS]}
     for triple in names.TRIPLES:
-        if all(is_linear(children.get(name)) for name in triple):
-            return dict(zip("qkv", (children[name] for name in triple), strict=True))
+        parts = [unwrapped(children.get(name)) for name in triple]
+        if all(map(is_linear, parts)):
+            return dict(zip("qkv", parts, strict=True))
     if getattr(core, names.READS_KEYS, False) is True and is_linear(children.get("q_proj")):
         return {"q": children["q_proj"]}
     fused = next((children[name] for name in names.FUSED if is_linear(children.get(name))), None)
@@ -144,6 +149,7 @@ def output_inside(core: nn.Module, words: tuple[str, ...] = names.OUTPUTS) -> nn
             child = getattr(child, step, None)
         if name == "to_out" and isinstance(child, nn.ModuleList | nn.Sequential) and len(child):
             child = child[0]
+        child = unwrapped(child)
         if is_linear(child):
             return child
     return None
@@ -263,6 +269,7 @@ def _add_other_modules(site: Site) -> None:
     """Add modules beside q, k, v and o with rows for each head; raise Skip if one mixes heads."""
     core, size, width = site.core, site.size, site.width
     known = {id(p.module) for p in site.parts.values()} | {id(m) for m in site.norms.values()}
+    known |= {id(child) for child in core.children() if id(unwrapped(child)) in known}
     # the first layer of T5 lends its bias to all
     lends_bias = "position_bias" in inspect.signature(type(core).forward).parameters
     for name, child in core.named_children():
@@ -277,8 +284,10 @@ def _add_other_modules(site: Site) -> None:
             rows = {"q": even_rows(size, 1)}
             site.parts[name] = Part(child, (("weight", 1),), rows, size)
         elif name not in (*names.HARMLESS, *names.BEFORE_HEADS):
-            for parameter in child.parameters():
-                _refuse_mixing(site, name, parameter)
+            for part in child.modules():
+                multiplies = type(part).__name__.endswith("Norm") or hasattr(part, "in_features")
+                for parameter in part.parameters(recurse=False):
+                    _refuse_mixing(site, name, parameter, table=not multiplies)
 
 
 def _add_vectors(site: Site) -> None:
@@ -295,16 +304,32 @@ def _add_vectors(site: Site) -> None:
             rows = {"q": even_rows(site.size, width)}
             size = site.size * width
             site.parts[name] = Part(site.core, ((name, 0),), rows, size, cut=not uncut)
+        elif value.shape in {(site.size, site.width), (len(site.kept), site.width)}:
+            uncut = len(value) > len(site.kept)
+            rows = {"q": even_rows(site.size, 1)}
+            site.parts[name] = Part(site.core, ((name, 0),), rows, site.size, cut=not uncut)
         elif name not in names.HARMLESS:
-            _refuse_mixing(site, name, value)
+            _refuse_mixing(site, name, value, table=True)
 
 
-def _refuse_mixing(site: Site, name: str, parameter: torch.Tensor) -> None:
-    if parameter.numel() not in (1, site.width):
+def _refuse_mixing(site: Site, name: str, parameter: torch.Tensor, *, table: bool) -> None:
+    """Raise Skip unless this parameter works on each head by itself.
+
+    table: it is looked up or added, and not multiplied with what all heads give.
+    """
+    if parameter.numel() not in (1, site.width) and not (table and _is_per_head(site, parameter)):
         raise Skip(
             f"{type(site.core).__name__}.{name} seems to work on all heads at once, "
             "so no head can be removed alone"
         )
+
+
+def _is_per_head(site: Site, table: torch.Tensor) -> bool:
+    """Whether the last axis of a table is the width of a head, or one axis alone the heads."""
+    if table.dim() > 1 and table.shape[-1] == site.width:
+        return True
+    of_heads = [axis for axis, length in enumerate(table.shape) if length == site.size]
+    return len(of_heads) == 1 and (of_heads[0] == table.dim() - 1 or table.numel() == site.size)
 
 
 def _has_bare_parameters(core: nn.Module) -> bool:

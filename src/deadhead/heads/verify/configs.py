@@ -14,7 +14,7 @@ _NAMES: tuple[tuple[int, tuple[str, ...]], ...] = (
     (32, ("hidden_size", "d_model", "n_embd", "dim", "emb_dim", "embed_dim",
           "encoder_hidden_size")),
     (LAYERS, ("num_hidden_layers", "n_layer", "n_layers", "num_layers", "encoder_layers",
-              "decoder_layers", "num_encoder_layers", "num_decoder_layers")),
+              "decoder_layers", "num_encoder_layers", "num_decoder_layers", "depth")),
     (HEADS, ("num_attention_heads", "n_head", "n_heads", "num_heads", "encoder_attention_heads",
              "decoder_attention_heads", "num_encoder_attention_heads",
              "num_decoder_attention_heads", "num_sliding_attention_heads")),

@@ -13,9 +13,9 @@ from typing import Any
 from deadhead.errors import DeadheadError, NoAttention
 from deadhead.heads.discover import discover, find_neuron_sites
 
-from .inputs import batch_for, prompt_for
 from .proof import Proof, prove, sample, sample_neurons, sample_single
-from .tiny import NotApplicable, one_line, tiny
+from .runnable import inputs_for, runnable
+from .tiny import NotApplicable, one_line
 
 NO_EFFECT = "closing them changes no output of the tiny model, so nothing is proved"
 
@@ -49,7 +49,7 @@ def measure(model_type: str) -> Row:
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")
         try:
-            model = tiny(model_type)
+            model = runnable(model_type)
         except NotApplicable as reason:
             return Row(model_type, "n/a", one_line(reason))
         except DeadheadError as reason:
@@ -106,7 +106,7 @@ def measure_neurons(model: Any, *, with_heads: bool) -> str:
 def _problem(model: Any, choices: list[dict[str, Any]]) -> str | None:
     """Why a proof does not hold for a tiny model; None if all do. choices: what is removed."""
     try:
-        batch, prompt = batch_for(model), prompt_for(model)
+        batch, prompt = inputs_for(model)
         for choice in choices:
             proof = prove(model, batch, **choice, generate=prompt)
             if not proof.effect:

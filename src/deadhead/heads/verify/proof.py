@@ -121,11 +121,11 @@ def prove(
             reference = outputs(model, batch)
     with gated(model, closed=heads, neurons=neurons, fill="zero" if means is None else means):
         masked = outputs(model, batch)
-        tokens = _generate(model, generate)
+        tokens = generated(model, generate)
     after = outputs(model, batch)
     prune(model, heads, neurons=neurons, fill=means, groups=groups)
     pruned = outputs(model, batch)
-    tokens_after: Any = _generate(model, generate)
+    tokens_after: Any = generated(model, generate)
     return Proof(
         effect=difference(reference, masked),
         all_open=difference(before, all_open),
@@ -185,7 +185,7 @@ def _proof_dtype(
     try:
         model = model.to(torch.float64)
         answers = outputs(model, _cast(batch, torch.float64))
-        _generate(model, generate and _cast(generate, torch.float64))
+        generated(model, generate and _cast(generate, torch.float64))
         if fill is not None:  # runs the model without a cache, which FSMT cannot in float64
             fill(model, _cast(batch, torch.float64))
     except (RuntimeError, DataError):  # or means that are not finite
@@ -240,7 +240,8 @@ def difference(some: list[torch.Tensor], others: list[torch.Tensor]) -> float:
     return largest
 
 
-def _generate(model: Any, inputs: Mapping[str, Any] | None) -> torch.Tensor | None:
+def generated(model: Any, inputs: Mapping[str, Any] | None) -> torch.Tensor | None:
+    """The tokens that the model generates with a cache; None without inputs."""
     if inputs is None:
         return None
     torch.manual_seed(0)

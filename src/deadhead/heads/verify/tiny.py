@@ -28,7 +28,7 @@ def tiny(model_type: str, *, seed: int = 0, **overrides: Any) -> Any:
     failure: Exception | None = None
     for attempt in ATTEMPTS:
         try:
-            return _built(shrunk(config_class, overrides, **attempt), seed)
+            return built(shrunk(config_class, overrides, **attempt), seed)
         except NotApplicable:
             raise
         except Exception as problem:  # whatever the code of the config or of the model raises
@@ -38,8 +38,11 @@ def tiny(model_type: str, *, seed: int = 0, **overrides: Any) -> Any:
     ) from failure
 
 
-def _built(config: Any, seed: int) -> Any:
-    """The model of a config, with a head for text where there is one."""
+def built(config: Any, seed: int, *, randomised: bool = True) -> Any:
+    """The model of a config, with a head for text where there is one.
+
+    randomised: with large weights, and not those that the model starts with.
+    """
     import transformers
 
     torch.manual_seed(seed)
@@ -56,7 +59,8 @@ def _built(config: Any, seed: int) -> Any:
         except Exception as problem:
             failure = problem
             continue
-        randomise(model, seed)
+        if randomised:
+            randomise(model, seed)
         return model.eval()
     if failure is None:
         raise NotApplicable("has no model class of its own among the auto classes")
