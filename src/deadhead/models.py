@@ -107,7 +107,7 @@ def window_length(model: Any, task: Task, length: int | None) -> int:
     if length is not None:
         return length
     default, room = task.traits.window, positions_of(model)
-    return default if room is None or task.traits.label_unit != "token" else min(default, room)
+    return default if room is None or not task.traits.needs_decoder else min(default, room)
 
 
 def label_names(model: Any) -> tuple[str, ...]:
@@ -125,7 +125,7 @@ def fits_task(model: Any, task: Task) -> bool:
     import transformers
 
     auto = getattr(transformers, task.traits.model)
-    if task.traits.label_unit == "token" and not is_causal(model):
+    if task.traits.needs_decoder and not is_causal(model):
         return False
     return isinstance(model, auto._model_mapping.get(type(model.config), ()))
 
@@ -141,7 +141,7 @@ def labels_for(model: Any, data: Dataset) -> tuple[str, ...] | None:
             f"{type(model).__name__} does not fit {task.name}, which needs a model loaded as "
             f"{task.traits.model}.",
             NOT_CAUSAL
-            if task.traits.label_unit == "token"
+            if task.traits.needs_decoder
             else f"fine-tune it first: deadhead finetune MODEL --task {task.name} --lang en --out DIR",
         )
     if not task.traits.has_labels:

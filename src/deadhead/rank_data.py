@@ -98,7 +98,7 @@ def _facts(data: Dataset, batches: Batches) -> dict[str, Any]:
     unknown = encoded.notes.get(UNKNOWN, 0) / max(1, labels)
     return {
         "examples": len(encoded if data.task.traits.label_unit == "token" else data),
-        "windows": len(encoded),
+        "windows": sum(map(len, batches.numbers)),
         "padding": round(batches.padding, 4),
         "fingerprint": data.fingerprint,
         "notes": {**data.notes, **encoded.notes},

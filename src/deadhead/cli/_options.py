@@ -54,14 +54,15 @@ TaskFile = Annotated[
     Path | None, Option(metavar="FILE", help="A YAML file with your own task, instead of --task.")
 ]
 Languages = Annotated[
-    str | None, Option(help="Languages of the data, comma-separated: en,de; lm has none.")
+    str | None,
+    Option(help="Languages of the data, comma-separated: en,de; lm and choice have none."),
 ]
 Split = Annotated[str, Option(help="The split: train, dev or test.")]
 Data = Annotated[
     Path | None,
     Option(
         metavar="DIR",
-        help="The data folder, or world (bundled data); for lm also a text file. "
+        help="The data folder, or world (bundled data); for lm and choice also a file. "
         "By default DEADHEAD_DATA, else the hub.",
     ),
 ]
@@ -72,7 +73,7 @@ Length = Annotated[
     Option(
         min=4,
         help="The largest number of sub-words per window; by default 256, "
-        "for lm 512, or what the model has positions for.",
+        "for lm 512 and for choice 2048, or what the model has positions for.",
     ),
 ]
 EXAMPLES = "Use N random examples of each data set; by default all of them."

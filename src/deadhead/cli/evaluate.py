@@ -16,6 +16,8 @@ if TYPE_CHECKING:
     from deadhead.tasks.predictions import Predictions
     from deadhead.training.evaluation import Intervals
 
+UNITS = {"token": "windows", "option": "rows"}  # what a bootstrap sample has, by what has a label
+
 
 def evaluate(
     models: Annotated[
@@ -50,6 +52,8 @@ def evaluate(
         deadhead evaluate tagger smaller --task pos --lang en,de --split test
 
         deadhead evaluate ./SmolLM2-135M smaller --task lm --data wikitext-2 --split test
+
+        deadhead evaluate ./SmolLM2-135M smaller --task choice --data rows.jsonl
     """
     # Longer than most functions: half of it is the list of options and the help.
     known = opt.required_task(task, task_file)
@@ -80,13 +84,13 @@ def evaluate(
         typer.echo(json.dumps(facts, indent=1))
         return
     _print_scores(about.metric, split, examples, main, differences)
-    if about.traits.label_unit == "token":
+    if about.traits.needs_decoder:
         _print_other_metrics(about, scores, predictions)
     for signature in sorted({s.signature for own in scores.values() for s in own.values()} - {""}):
         typer.echo(signature)
     typer.echo(
         f"In brackets: 95 % confidence intervals from {resamples:,} bootstrap samples "
-        f"of {'windows' if about.traits.label_unit == 'token' else 'sentences'} (seed {seed})."
+        f"of {UNITS.get(about.traits.label_unit, 'sentences')} (seed {seed})."
     )
     if differences:
         typer.echo(
@@ -111,6 +115,8 @@ def _predict(
             labels = labels_for(model, data)
             length = window_length(model, data.task, max_length)
             encoded = encode(data, tokenizer, max_length=length, labels=labels)
+            for note, count in {**data.notes, **encoded.notes}.items():
+                typer.echo(f"{name}: {note}: {count:,}", err=True)
             check_sets(model, {language: encoded})
             predictions[language] = predict(model, encoded, tokenizer=tokenizer)
     return predictions
@@ -128,7 +134,7 @@ def _print_other_metrics(
     scores: dict[str, dict[str, MetricValues]],
     predictions: dict[str, dict[str, Predictions]],
 ) -> None:
-    """All metrics of a text but the main one, whose tokens may differ between models."""
+    """All metrics of a decoder but the main one."""
     from deadhead.tasks import METRICS, points
 
     for name, by_set in scores.items():
@@ -136,6 +142,8 @@ def _print_other_metrics(
             others = [metric for metric in task.metrics if metric != task.metric]
             texts = (f"{METRICS[m].label} {points(m, values[m]):.2f}" for m in others)
             typer.echo(f"{name}: {', '.join(texts)}")
+    if task.traits.label_unit != "token":
+        return
     typer.echo("Lower is better, except for the accuracy (in percent).")
     tokens = {p.windows[:, 1].sum() for by_set in predictions.values() for p in by_set.values()}
     if len(tokens) > 1:

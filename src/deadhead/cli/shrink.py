@@ -256,6 +256,7 @@ def _print(result: ShrunkSaved, out: Path) -> None:
     if report.tried:
         tried = ", ".join(f"{name} {value:.4f}" for name, value in report.tried.items())
         console.print(f"held-out loss after the refit of each method tried: {tried}")
-    for note in report.notes:
+    counts = [f"{name}: {count:,}" for name, count in result.facts["notes"].items()]
+    for note in [*report.notes, *counts]:
         console.print(note, markup=False)
     console.print(f"written to {out}: {size_text(result.bytes)} of weights in {result.dtype}")

@@ -21,7 +21,7 @@ from deadhead.errors import DataError, unknown_name
 from .dataset import Dataset
 from .metrics import METRICS, Labels
 from .registry import task_of
-from .task import Task
+from .task import CHOICE_METRICS, Task
 
 RESAMPLES, LEVEL = 1000, 0.95
 AT_ONCE = 4_000_000  # row numbers drawn at a time
@@ -44,7 +44,8 @@ def score(
     """Compute every metric of the task, for predictions in the order of the rows.
 
     A prediction is the labels of the words (tag), the label (classify) or the text (translate);
-    for lm the WINDOW_COUNTS of each window.
+    for lm the WINDOW_COUNTS of each window; for choice the numbers of three options: the most
+    likely one, that per character, and that per byte.
     """
     task = task_of(task)
     gold, predicted = gold_and_predicted(task, predictions, data)
@@ -62,6 +63,8 @@ def gold_and_predicted(
         return [], predictions  # numbers of windows, which are not rows
     texts = task.traits.label_unit == "text"
     gold: Labels = [row.texts[1:] if texts else row.labels for row in data.rows]
+    if task.traits.label_unit == "option":
+        gold = [tuple(labels) * len(CHOICE_METRICS) for labels in gold]
     predicted = [[p] if isinstance(p, str) else list(p) for p in predictions]
     where = f"{task.name} in {data.lang}"
     if len(predicted) != len(gold):

@@ -42,7 +42,8 @@ class Metric:
     meaning: str = ""  # what it counts, where the label does not say it
     scale: float = 100.0  # points = scale x value: 100 for a share of 1, 1 for BLEU
     lower_is_better: bool = False
-    # Or `spans` (tags with prefixes), `texts` (translations), `likelihoods` (counts of windows).
+    # Or `spans` (tags with prefixes), `texts` (translations), `likelihoods` (counts of windows),
+    # `options` (three chosen options of each row).
     compares: str = "labels"
     signature: Callable[[str], str] | None = None  # language -> details printed with the number
 
@@ -68,6 +69,12 @@ def _ratio(part: np.ndarray, whole: np.ndarray) -> np.ndarray:
 def _right_labels(gold: Labels, predicted: Labels, lang: str) -> np.ndarray:
     """Count for each row the labels that are right, and all labels."""
     counts = [(sum(map(eq, g, p)), len(g)) for g, p in zip(gold, predicted, strict=True)]
+    return np.array(counts, float).reshape(-1, 2)
+
+
+def _right_options(gold: Labels, predicted: Labels, lang: str, place: int) -> np.ndarray:
+    """Count for each row whether the option is right, of the several that were chosen for it."""
+    counts = [(g[place] == p[place], 1) for g, p in zip(gold, predicted, strict=True)]
     return np.array(counts, float).reshape(-1, 2)
 
 
@@ -229,6 +236,12 @@ def _span(label: str, value: Callable[[np.ndarray], np.ndarray], meaning: str = 
     return Metric(counts=_span_counts, value=value, label=label, meaning=meaning, compares="spans")
 
 
+def _choice(label: str, place: int, meaning: str) -> Metric:
+    """Return the share of right options; `place`: of which of the three choices for each row."""
+    counts = partial(_right_options, place=place)
+    return Metric(counts=counts, value=_recall, label=label, meaning=meaning, compares="options")
+
+
 def _recall(sums: np.ndarray) -> np.ndarray:
     return _ratio(sums[..., 0], sums[..., 1])
 
@@ -260,6 +273,14 @@ METRICS: dict[str, Metric] = {
     "bleu": _bleu("BLEU"),
     "bleu_13a": _bleu("BLEU (13a)", tokens="13a"),
     "bleu_uncased": _bleu("BLEU (uncased)", lowercase=True),
+    # the names and the definitions of lm-evaluation-harness
+    "acc": _choice("choice accuracy", 0, "of the most likely options"),
+    "acc_norm": _choice(
+        "choice accuracy per character", 1, "of the options most likely for their length"
+    ),
+    "acc_bytes": _choice(
+        "choice accuracy per byte", 2, "of the options most likely for their length in bytes"
+    ),
     "perplexity": _window_metric("perplexity", "loss", "tokens", "per token"),
     "word_perplexity": _window_metric("perplexity per word", "loss", "words"),
     "byte_perplexity": _window_metric("perplexity per byte", "loss", "bytes"),

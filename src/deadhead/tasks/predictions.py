@@ -24,7 +24,7 @@ ABOUT = ("task", "kind", "lang", "split", "fingerprint", "labels")
 class Predictions:
     """What a model predicts for a dataset: the number of a label for each word or row, or texts.
 
-    For lm it is the WINDOW_COUNTS of each window.
+    For lm it is the WINDOW_COUNTS of each window, for choice three numbers of options for each row.
     """
 
     task: str

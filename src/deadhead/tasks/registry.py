@@ -15,6 +15,7 @@ from deadhead.tasks.reading.tags import BIO_ENTITIES, NER_TYPES, UPOS
 from . import hub_sets
 from .task import (
     BLEU_METRICS,
+    CHOICE_METRICS,
     LM_METRICS,
     SENTENCE_METRICS,
     SPAN_METRICS,
@@ -63,6 +64,8 @@ _TABLE = (
     Task(name="parallel", kind="translate", metrics=BLEU_METRICS, languages=("en-de", "en-ru")),
     Task(name="lm", kind="lm", metrics=LM_METRICS, languages=(TEXT,), texts=("text",),
          hub=hub_sets.WIKITEXT),
+    Task(name="choice", kind="choice", metrics=CHOICE_METRICS, languages=(TEXT,),
+         texts=("context", "options"), label="answer"),
 )
 # fmt: on
 

@@ -46,9 +46,9 @@ class SplitReader:
 
     @property
     def is_file(self) -> bool:
-        """Whether the data is one file of plain text in place of a folder."""
-        is_plain = self.task.traits.label_unit == "token" and not self.task.files
-        return is_plain and self.root is not None and self.root.is_file()
+        """Whether the data is one file in place of a folder."""
+        reads_one = self.task.traits.needs_decoder and not self.task.files
+        return reads_one and self.root is not None and self.root.is_file()
 
     @cached_property
     def entries(self) -> dict[str, SplitFiles]:
@@ -191,7 +191,9 @@ def read_files(task: Task, entry: SplitFiles, options: Mapping[str, Any] | None 
     rows = reader_of(entry.format)(entry.files, task, notes, **settings)
     files = tuple(str(path) for path in entry.files.values())
     if not rows:
-        unit = {"text": "pair", "token": "text"}.get(task.traits.label_unit, "sentence")
+        unit = {"text": "pair", "token": "text", "option": "row"}.get(
+            task.traits.label_unit, "sentence"
+        )
         raise DataError(f"{files[0]}:1: no {unit} in the file.", "fetch the file again")
     return dataset(task, entry.lang, entry.split, rows, notes=notes, files=files)
 

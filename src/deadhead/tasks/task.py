@@ -26,6 +26,7 @@ SENTENCE_METRICS = ("accuracy", "macro_f1")
 SPAN_METRICS = ("span_f1", "span_precision", "span_recall", "accuracy")
 BLEU_METRICS = ("bleu", "bleu_13a", "bleu_uncased")
 LM_METRICS = ("perplexity", "word_perplexity", "byte_perplexity", "next_token_accuracy")
+CHOICE_METRICS = ("acc", "acc_norm", "acc_bytes")
 WORD_COLUMNS = "tokens|words|utterance"
 TAG_COLUMNS = "tags|ner_tags|upos|slot_labels|labels"
 
@@ -39,7 +40,8 @@ class Row(NamedTuple):
     """One example.
 
     tag: words and their tags; classify: one or two texts and a label; translate: source and target;
-    lm: a text, which `encode` cuts into windows.
+    lm: a text, which `encode` cuts into windows; choice: a context and its options, and the number
+    of the right one.
     """
 
     texts: tuple[str, ...]
@@ -51,7 +53,8 @@ class Kind:
     """What all tasks of a kind share."""
 
     model: str  # the transformers auto class
-    # What has a label: the `row`, each `word`, each `token` (the next one); or it is a `text`.
+    # What has a label: the `row`, each `word`, each `token` (the next one), each token of an
+    # `option`; or it is a `text`.
     label_unit: str
     compares: tuple[str, ...]  # which metrics fit: what they compare
     has_language: bool = True  # else its data is named TEXT
@@ -62,6 +65,11 @@ class Kind:
     metrics: tuple[str, ...]
     texts: tuple[str, ...] = ()
     label: str = "label"
+
+    @property
+    def needs_decoder(self) -> bool:
+        """Whether its model has to predict the next token."""
+        return self.label_unit in ("token", "option")
 
     @property
     def has_labels(self) -> bool:
@@ -100,6 +108,16 @@ KINDS: dict[str, Kind] = {
         window=512,
         metrics=LM_METRICS,
         texts=("text",),
+    ),
+    "choice": Kind(
+        model="AutoModelForCausalLM",
+        label_unit="option",
+        compares=("options",),
+        has_language=False,
+        window=2048,
+        metrics=CHOICE_METRICS,
+        texts=("context", "options"),
+        label="answer",
     ),
 }
 

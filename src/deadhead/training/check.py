@@ -40,8 +40,8 @@ def check(model: Any, train: Encoded, settings: Settings, dev: Mapping[str, Enco
         raise DataError(message, "encode it with its own labels")
     notes = [note for encoded in dev.values() for note in _unseen_labels(train, encoded)]
     longest = int(np.max(train.arrays["lengths"]))
-    if settings.tokens is None and settings.batch > len(train):
-        update = f"every epoch is one update with all {len(train)} windows"
+    if settings.tokens is None and settings.batch > len(train.learned):
+        update = f"every epoch is one update with all {len(train.learned)} windows"
         notes.insert(0, f"batch {settings.batch} is larger than the data: {update}")
     if settings.tokens is not None and settings.tokens < longest:
         short = f"a batch of {settings.tokens} tokens is shorter than the longest window"
@@ -61,7 +61,7 @@ def check_fit(model: Any, encoded: Encoded, name: str) -> None:
         message = f"the {name} data is of the kind {encoded.data.task.kind!r}, "
         hint = f"load it as {kind.model}" if translates else "use an encoder or a decoder model"
         raise DataError(f"{message}which {type(model).__name__} does not do.", hint)
-    if kind.label_unit == "token" and not is_causal(model):
+    if kind.needs_decoder and not is_causal(model):
         message = f"{type(model).__name__} does not predict the next token of the {name} data."
         raise DataError(message, NOT_CAUSAL)
     labels = len(encoded.labels)

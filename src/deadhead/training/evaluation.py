@@ -24,10 +24,11 @@ from deadhead.progress import Progress, reported
 from deadhead.tasks import Dataset, Encoded, MetricValues, Task
 from deadhead.tasks.bootstrap import Interval, mean, side_by_side
 from deadhead.tasks.predictions import Predictions
+from deadhead.tasks.task import CHOICE_METRICS
 
 from .check import check_fit
 from .checkpoint import writing
-from .inference import label_numbers, likelihoods, translations, window_counts
+from .inference import label_numbers, likelihoods, option_numbers, translations, window_counts
 
 MEAN = "mean"  # over the languages
 Intervals = dict[str, dict[str, Interval]]  # model -> language or MEAN -> score
@@ -58,8 +59,13 @@ def predict(
     texts: tuple[str, ...] = ()
     numbers, windows = np.zeros(0, np.int64), np.zeros((0, 0))
     sizes = np.array([len(r.texts) if unit == "word" else 1 for r in data.rows], np.int64)
+    labels = tuple(encoded.labels)
     if unit == "token":
         windows = window_counts(model, encoded, tokens)
+    elif unit == "option":
+        sizes[:] = len(CHOICE_METRICS)
+        numbers = option_numbers(model, encoded, tokens)
+        labels = tuple(map(str, range(max(len(row.texts) for row in data.rows) - 1)))
     elif unit != "text":
         numbers = label_numbers(model, encoded, sizes, tokens)
     elif tokenizer is None:
@@ -76,7 +82,7 @@ def predict(
         lang=data.lang,
         split=data.split,
         fingerprint=data.fingerprint,
-        labels=tuple(encoded.labels),
+        labels=labels,
         numbers=numbers,
         sizes=sizes,
         texts=texts,

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import inspect
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from typing import Any
@@ -13,7 +14,7 @@ from torch import Tensor
 
 from deadhead.device import computing
 from deadhead.errors import DataError
-from deadhead.forward import IGNORED, device_of, forward, vocabulary_sizes
+from deadhead.forward import IGNORED, device_of, forward, predicts_next, vocabulary_sizes
 from deadhead.tasks import Encoded, batches
 from deadhead.tasks.encoding.text_windows import WINDOW_ARRAYS
 from deadhead.tasks.metrics import WINDOW_COUNTS
@@ -67,6 +68,52 @@ def _classes(model: Any, batch: dict[str, Tensor]) -> Tensor:
     return forward(model, ready(model, batch)).logits.argmax(-1).to(torch.int32)
 
 
+def option_numbers(model: Any, encoded: Encoded, tokens: int | None = None) -> np.ndarray:
+    """Three options of each row: the most likely one, that per character, and that per byte.
+
+    Blanks before an option, which separate it from the context, do not count.
+    """
+    sums = option_likelihoods(model, encoded, tokens)
+    numbers, begin = [], 0
+    for row in encoded.data.rows:
+        options = [option.lstrip() for option in row.texts[1:]]
+        own = sums[begin : begin + len(options)]
+        begin += len(options)
+        sizes = [1] * len(options), [*map(len, options)], [len(o.encode()) for o in options]
+        numbers += [int(np.argmax(own / np.array(size))) for size in sizes]
+    return np.array(numbers, np.int64)
+
+
+def option_likelihoods(model: Any, encoded: Encoded, tokens: int | None = None) -> np.ndarray:
+    """The log-likelihood of every option of every row, given its context."""
+    sums = np.zeros(len(encoded))
+    tokens = _few_tokens(model) if tokens is None else tokens
+    with _evaluating(model):
+        for numbers, output in _run(model, encoded, tokens, _label_likelihoods):
+            sums[numbers] = output.cpu().numpy()
+    return sums
+
+
+def _label_likelihoods(model: Any, batch: dict[str, Tensor]) -> Tensor:
+    """The summed log-likelihood of the labels of each window."""
+    labels = batch["labels"]
+    shifts = predicts_next(model, labels)
+    labels = labels[:, 1:] if shifts else labels
+    inputs: dict[str, Any] = ready(model, batch)
+    labelled = labels != IGNORED
+    if shifts and "logits_to_keep" in inspect.signature(type(model).forward).parameters:
+        # a vocabulary is large: no logits of the positions before the first label
+        unused = int(labelled.any(0).int().argmax())
+        inputs["logits_to_keep"] = labels.shape[1] + 1 - unused
+        labels, labelled = labels[:, unused:], labelled[:, unused:]
+    logits = forward(model, inputs).logits[:, : labels.shape[1]][labelled]
+    if logits.dtype in (torch.float16, torch.bfloat16):
+        logits = logits.float()
+    losses = logits.new_zeros(labels.shape)
+    losses[labelled] = F.cross_entropy(logits, labels[labelled], reduction="none")
+    return -losses.sum(1)
+
+
 def likelihoods(model: Any, encoded: Encoded, tokens: int | None = None) -> np.ndarray:
     """The summed log-likelihood of the labels of each batch."""
     with _evaluating(model):
@@ -82,14 +129,19 @@ def window_counts(model: Any, encoded: Encoded, tokens: int | None) -> np.ndarra
     for name, array in zip(("words", "bytes"), WINDOW_ARRAYS, strict=True):
         counts[:, WINDOW_COUNTS.index(name)] = arrays[array]
     places = np.array([WINDOW_COUNTS.index(name) for name in ("loss", "right")])
-    if tokens is None:
-        vocabulary = max(vocabulary_sizes(model), default=1)
-        device = device_of(model).type
-        tokens = min(default_tokens(model), LOGITS.get(device, LOGITS["cpu"]) // vocabulary)
+    tokens = _few_tokens(model) if tokens is None else tokens
     with _evaluating(model):
-        for numbers, output in _run(model, encoded, max(1, tokens), _loss_and_right):
+        for numbers, output in _run(model, encoded, tokens, _loss_and_right):
             counts[np.ix_(numbers, places)] = output.cpu().numpy()
     return counts
+
+
+def _few_tokens(model: Any) -> int:
+    """The positions of a batch whose logits fit into memory."""
+    vocabulary = max(vocabulary_sizes(model), default=1)
+    device = device_of(model).type
+    logits = LOGITS.get(device, LOGITS["cpu"])
+    return max(1, min(default_tokens(model), logits // vocabulary))
 
 
 def _loss_and_right(model: Any, batch: dict[str, Tensor]) -> Tensor:
@@ -193,7 +245,8 @@ def _run(
     """Do the work on each batch. If one does not fit into memory, halve it and later ones."""
     device = device_of(model)
     feed = Feed(encoded, device)
-    pending = list(reversed(batches(encoded, tokens=tokens or default_tokens(model)).numbers))
+    budget = tokens or default_tokens(model)
+    pending = list(reversed(batches(encoded, tokens=budget, every_option=True).numbers))
     done: list[tuple[np.ndarray, Tensor]] = []
     largest = len(encoded)  # windows that fit into memory
     while pending:

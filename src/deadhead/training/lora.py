@@ -37,15 +37,20 @@ def add_adapters(model: Any, rank: int, *, seed: int, classifier: bool) -> Any:
 
     prefix = f"{model.base_model_prefix}."
     # a layer without heads or neurons has projections of size 0, which need no adapter
-    names = [
-        name
+    projections = {
+        name: module
         for name, module in model.named_modules()
         if isinstance(module, nn.Linear | Conv1D)
         and name.startswith(prefix)
         and module.weight.numel()
-    ]
+    }
     torch.manual_seed(seed)
-    config = LoraConfig(r=rank, lora_alpha=SCALE * rank, target_modules=names)
+    config = LoraConfig(
+        r=rank,
+        lora_alpha=SCALE * rank,
+        target_modules=[*projections],
+        fan_in_fan_out=any(isinstance(module, Conv1D) for module in projections.values()),
+    )
     adapters = LoraModel(model, {"default": config}, "default")
     if classifier:
         for name, parameter in model.named_parameters():

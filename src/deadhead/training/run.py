@@ -50,6 +50,7 @@ class Run:
             self.parts = min(self.parts, settings.batch)
         self.recent = Recent(settings.average, self.folder) if settings.average > 1 else None
         self.feed = Feed(self.train, self.device)
+        self.windows = len(self.train.learned)
 
     def __call__(self, progress: Show, graphs: bool, name: str) -> History:
         before = self.folder.history() if self.folder else None
@@ -72,7 +73,7 @@ class Run:
             for loss in self.history.losses:
                 self.watch.add(loss)
             epochs, updates = self.settings.epochs, self.updates[0]
-            self.progress = Progress(progress, epochs, updates, len(self.train), name)
+            self.progress = Progress(progress, epochs, updates, self.windows, name)
             with self.progress:
                 for epoch in range(first, epochs + 1):
                     if not self.history.reason:  # else it stopped early
@@ -119,7 +120,7 @@ class Run:
         """Compute how many updates each epoch has, and their learning rates."""
         epochs = range(1, self.settings.epochs + 1)
         if self.settings.tokens is None:
-            self.updates = [math.ceil(len(self.train) / self.settings.batch) for _ in epochs]
+            self.updates = [math.ceil(self.windows / self.settings.batch) for _ in epochs]
         else:
             self.updates = [len(self._batches(epoch)) for epoch in epochs]
         total = sum(self.updates)
@@ -147,7 +148,7 @@ class Run:
         losses = train(number, plan, self.rates[start : start + len(plan)])
         self.history.losses += losses
         mean, updates = sum(losses) / len(losses), len(losses)
-        record = Epoch(number=number, loss=mean, updates=updates, examples=len(self.train))
+        record = Epoch(number=number, loss=mean, updates=updates, examples=self.windows)
         record.seconds = round(time.perf_counter() - begin, 4)
         if self.score is not None:
             begin = time.perf_counter()
@@ -204,7 +205,7 @@ class Run:
     @property
     def rows(self) -> int:
         """Windows of a full batch, rounded up so that its parts have the same size."""
-        return math.ceil(min(self.settings.batch, len(self.train)) / self.parts) * self.parts
+        return math.ceil(min(self.settings.batch, self.windows) / self.parts) * self.parts
 
     def _halve(self, problem: RuntimeError, rows: int, batch: int) -> None:
         """Memory ran out with this many rows in a part: run half of them, or fail at one."""

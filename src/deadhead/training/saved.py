@@ -246,6 +246,9 @@ def finetune_saved(
         key: encode(data, tokenizer, max_length=length, labels=labels)
         for key, data in {"train": sets.train, **sets.dev}.items()
     }
+    for key, windows in encoded.items():
+        for note, count in windows.notes.items():
+            listener.say(f"{key}: {note}: {count:,}")
     if not sets.dev and out.weights == "best":
         message = f"--weights best needs dev data: {'; '.join(sets.notes)}."
         raise DeadheadError(message, "leave --weights out")
@@ -254,7 +257,7 @@ def finetune_saved(
     unfinished.begin(command | facts)
     adapters = None
     if lora is not None:
-        classifier = sets.train.task.traits.label_unit != "text"
+        classifier = sets.train.task.traits.has_labels
         adapters = add_adapters(begin.model, lora, seed=settings.seed, classifier=classifier)
         few, every = trained_weights(begin.model)
         listener.say(f"LoRA of rank {lora}: trains {few:,} of {every:,} weights")

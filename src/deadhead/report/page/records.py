@@ -107,6 +107,14 @@ def _example(predicted: Any, row: Any, unit: str) -> dict[str, Any]:
             errors = sum(right != word for right, word in zip(gold, predicted, strict=True))
             example |= {"tokens": list(row.texts)[:WORDS], "gold": gold, "errors": errors}
         return example
+    if unit == "option":  # the most likely option; the others are those per character and per byte
+        predicted = example["predicted"] = predicted[0]
+        if row is None:
+            return example
+        options = {str(i): option.strip() for i, option in enumerate(row.texts[1:])}
+        gold = options[row.labels[0]]
+        example |= {"text": row.texts[0], "gold": gold, "predicted": options[predicted]}
+        return example | {"errors": int(predicted != row.labels[0])}
     if row is None:
         return example
     texts = list(row.texts)

@@ -174,12 +174,17 @@ def _texts(state: State, trial: Trial, split: str, most: int) -> dict[str, list[
 
 
 def _sentences(data: Dataset) -> list[str]:
-    """The texts of a dataset; for pairs, all first texts and then all second texts."""
+    """The texts of a dataset; for pairs, all first texts and then all second texts.
+
+    Of multiple choice these are the contexts, each with its right option.
+    """
     if data.task.traits.label_unit == "word":
         return [("" if data.lang in UNSPACED else " ").join(row.texts) for row in data.rows]
     if data.task.traits.label_unit == "token":
         lines = (line for row in data.rows for line in row.texts[0].split("\n"))
         return [line for line in lines if line.strip()]
+    if data.task.traits.label_unit == "option":
+        return [row.texts[0] + row.texts[1 + int(row.labels[0])] for row in data.rows]
     second = [row.texts[1] for row in data.rows if len(row.texts) > 1]
     return [row.texts[0] for row in data.rows] + second
 

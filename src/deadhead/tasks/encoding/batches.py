@@ -68,6 +68,7 @@ def batches(
     seed: int | str | None = None,
     sort: bool = True,
     both: bool = False,
+    every_option: bool = False,
     device: Any = None,
 ) -> Batches:
     """Return batches of `size` windows, or of what fits into `tokens` positions with padding.
@@ -76,6 +77,7 @@ def batches(
     sort: puts windows of similar length together (within pools of batches, when shuffled).
     both: the length of a pair of texts is that of the longer one, not that of its source; for
         training, where both are read.
+    every_option: of multiple choice all options, to compare them; otherwise the right ones.
     """
     if size < 1 or (tokens is not None and tokens < 1):
         message = f"`size` and `tokens` expect 1 or more, got {size} and {tokens}."
@@ -83,10 +85,10 @@ def batches(
     lengths = np.asarray(encoded.arrays["lengths"])
     if both and encoded.data.task.traits.label_unit == "text":
         lengths = np.maximum(lengths, np.asarray(encoded.arrays["label_lengths"]))
-    n = len(encoded)
-    order, pool = np.arange(n), n
+    order = np.arange(len(encoded)) if every_option else encoded.learned
+    pool = len(order)
     if seed is not None:
-        order = np.asarray(shuffled(n, f"batches/{seed}"), np.int64)
+        order = order[shuffled(len(order), f"batches/{seed}")]
         per_batch = size if tokens is None else max(1, tokens // max(1, int(lengths.mean())))
         pool = POOL * per_batch
     if sort:
@@ -124,9 +126,7 @@ def arrays(encoded: Encoded, numbers: np.ndarray) -> dict[str, np.ndarray]:
     if "types" in source:
         batch["token_type_ids"] = np.zeros(shape, np.int64)
     unit = encoded.data.task.traits.label_unit
-    wide = {"row": 1, "word": width, "token": width}.get(unit) or int(
-        source["label_lengths"][numbers].max()
-    )
+    wide = {"row": 1, "text": int(source["label_lengths"][numbers].max())}.get(unit, width)
     labels = np.full((len(numbers), wide), IGNORED, np.int64)
     for row, n in enumerate(numbers):
         start, stop = encoded.starts[n], encoded.starts[n + 1]

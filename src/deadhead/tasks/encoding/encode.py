@@ -3,7 +3,8 @@
 A sentence of words that is too long becomes several windows, cut between words, so no word is lost;
 a text or a pair that is too long can only be shortened. Both are counted in `notes`. Labels are on
 the first piece of a word, or on all of them. The text of a language model is cut into windows that
-are full except the last one (`text_windows.py`).
+are full except the last one (`text_windows.py`). Multiple choice has a window for each option
+(`option_windows.py`).
 """
 
 from __future__ import annotations
@@ -25,6 +26,7 @@ from deadhead.tasks.dataset import Dataset
 from deadhead.tasks.task import Row
 
 from .array_cache import Arrays, stored
+from .option_windows import option_windows
 from .text_windows import WINDOW_ARRAYS, draw_windows, text_windows
 from .tokenizer import Frame, Pieces
 
@@ -55,6 +57,14 @@ class Encoded:
     @cached_property
     def label_starts(self) -> np.ndarray:
         return _starts(self.arrays["label_lengths"])
+
+    @cached_property
+    def learned(self) -> np.ndarray:
+        """The windows to rank on and to train on: all, or of multiple choice the right options."""
+        if self.data.task.traits.label_unit != "option":
+            return np.arange(len(self))
+        firsts = np.searchsorted(self.arrays["rows"], np.arange(len(self.data)))
+        return firsts + np.array([int(row.labels[0]) for row in self.data.rows])
 
 
 def _starts(lengths: np.ndarray) -> np.ndarray:
@@ -178,10 +188,12 @@ class _Encoder:
             "word": self._add_words,
             "text": self._add_texts,
             "token": self._add_tokens,
+            "option": self._add_options,
         }[unit]
         stretch = len(self.data) if unit == "token" else STRETCH  # windows are drawn of all rows
         for start in range(0, len(self.data), stretch):
-            windows = _Windows(notes, self.pieces.typed and unit != "token")
+            typed = self.pieces.typed and not self.data.task.traits.needs_decoder
+            windows = _Windows(notes, typed)
             add(self.data.rows[start : start + stretch], start, windows)
             yield windows.arrays()
 
@@ -266,6 +278,14 @@ class _Encoder:
             labels = [IGNORED, *window.ids[1:]]  # a model predicts no first token
             out.add(window.row, window.ids, labels, [])
         out.covered = {name: [getattr(w, name) for w in drawn] for name in WINDOW_ARRAYS}
+
+    def _add_options(self, rows: Sequence[Row], start: int, out: _Windows) -> None:
+        """Add a context with each of its options, whose tokens are its labels."""
+        cut = set()
+        for window in option_windows(self.pieces, rows, start, self.max_length):
+            out.add(window.row, window.ids, window.labels, [])
+            cut |= {window.row} if window.is_cut else set()
+        out.count("contexts cut on the left", len(cut))
 
 
 def _shorter(first: int, second: int, room: int) -> tuple[int, int]:

@@ -136,8 +136,40 @@ def _plain_row(record: Record, task: Task, lang: str, notes: Notes) -> Row:
     return Row((_text(_get(record, task.texts[0])),))
 
 
-# By what has a label.
-ROW_OF = {"row": _text_row, "word": _word_row, "text": _pair_row, "token": _plain_row}
+def _choice_row(record: Record, task: Task, lang: str, notes: Notes) -> Row:
+    """A context and its options, and the number of the right one."""
+    context, options = (_get(record, names) for names in task.texts)
+    answer = _get(record, task.label)
+    names = [names.replace("|", " or ") for names in (*task.texts, task.label)]
+    if not isinstance(context, str):
+        raise Unusable(f"`{names[0]}` expects a text, got {shorten(context)}.")
+    is_list = isinstance(options, list | tuple)
+    if not is_list or not all(isinstance(option, str) for option in options):
+        raise Unusable(f"`{names[1]}` expects a list of texts, got {shorten(options)}.")
+    if len(options) < 2:
+        raise Unusable(f"`{names[1]}` expects two texts or more, got {len(options)}.")
+    bare = [_text(option).strip() for option in options]
+    for number, option in enumerate(bare):
+        if not option:
+            raise Unusable(f"option {number} (counted from 0) is empty.")
+        if option in bare[:number]:
+            pair = f"options {bare.index(option)} and {number} (counted from 0)"
+            raise Unusable(f"{pair} are equal: {shorten(option)}.")
+    if type(answer) is not int or not 0 <= answer < len(options):
+        expected = f"the number of an option, 0 to {len(options) - 1}"
+        raise Unusable(f"`{names[2]}` expects {expected}, got {shorten(answer)}.")
+    joined = context[-1:].strip() and any(option[0].strip() for option in options)
+    notes["rows without a blank between context and option"] += bool(joined)
+    return Row((_text(context), *options), (str(answer),))
+
+
+ROW_OF = {  # by what has a label
+    "row": _text_row,
+    "word": _word_row,
+    "text": _pair_row,
+    "token": _plain_row,
+    "option": _choice_row,
+}
 
 
 def _get(record: Record, names: str) -> Any:

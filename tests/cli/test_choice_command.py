@@ -1,0 +1,116 @@
+"""Multiple choice on the command line: evaluate, rank, shrink and finetune on one file or a folder of rows."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Any
+
+import pytest
+from command_line import RunCommand, clean
+
+import tiny_decoders
+from deadhead import discover, load
+from deadhead.ranking import Ranking
+
+ROWS = [
+    {"context": "Maria bought a", "options": [" red car .", " dog", " city"], "answer": 0},
+    {"context": "The dog ", "options": ["sleeps .", "is open ."], "answer": 1},
+    {"context": "The café is", "options": [" 北京", " open .", " red", " a car"], "answer": 3},
+    {"context": "a city ; " * 5 + "a house", "options": [" stands", " sleeps"], "answer": 0},
+]
+
+
+def write(path: Path, *rows: Any) -> Path:
+    path.parent.mkdir(parents=True, exist_ok=True)
+    path.write_text("".join(json.dumps(row) + "\n" for row in rows), encoding="utf-8")
+    return path
+
+
+@pytest.fixture(scope="module")
+def model(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    return tiny_decoders.saved(tmp_path_factory.mktemp("models") / "decoder")
+
+
+@pytest.fixture
+def rows(tmp_path: Path) -> Path:
+    return write(tmp_path / "rows.jsonl", *ROWS)
+
+
+@pytest.fixture
+def folder(tmp_path: Path) -> Path:
+    write(tmp_path / "data" / "train.jsonl", *ROWS * 3)
+    write(tmp_path / "data" / "test.jsonl", *ROWS)
+    return tmp_path / "data"
+
+
+def test_evaluate(run_command: RunCommand, model: Path, rows: Path) -> None:
+    words = ("evaluate", model, "--task", "choice", "--data", rows, "--device", "cpu")
+    done = run_command(*words)
+    assert done.code == 0, done.err
+    assert "choice accuracy, dev" in done.out
+    assert "choice accuracy per character" in done.out
+    assert "choice accuracy per byte" in done.out
+    assert "bootstrap samples of rows" in done.out
+    assert "cut" not in done.err
+    printed = json.loads(run_command(*words, "--json").out)
+    assert [*printed["scores"][str(model)]["text"]] == ["acc", "acc_norm", "acc_bytes"]
+    assert printed["examples"] == {"text": 4}
+    assert printed["metric"] == "acc"
+    done = run_command(*words, "--max-length", 12)
+    assert f"{model}: contexts cut on the left: 1" in done.err
+
+
+def test_rank_and_prune(run_command: RunCommand, model: Path, rows: Path, tmp_path: Path) -> None:
+    words = ("--task", "choice", "--data", rows, "--max-length", 12, "--device", "cpu")
+    done = run_command("rank", model, *words, "--out", tmp_path / "ranking.json")
+    assert done.code == 0, done.err
+    assert "contexts cut on the left: 1" in done.out
+    assert "4 examples in 4 windows" in done.out
+    ranking = Ranking.load(tmp_path / "ranking.json")
+    assert len(ranking) == 8
+    assert len({*ranking.scores.values()}) > 1
+    words = ("--task", "choice", "--data", rows, "--loss", "self", "--device", "cpu")
+    assert run_command("rank", model, *words, "--out", tmp_path / "self.json").code == 0
+
+
+def test_shrink(run_command: RunCommand, model: Path, folder: Path, tmp_path: Path) -> None:
+    out = tmp_path / "small"
+    words = ("--task", "choice", "--data", folder, "--heads", 2, "--device", "cpu", "--json")
+    done = run_command("shrink", model, *words, "--out", out)
+    assert done.code == 0, done.err
+    printed = json.loads(done.out)
+    assert printed["metric"] == "acc"
+    assert printed["splits"] == {"text": "test"}
+    assert printed["facts"]["examples"] == 12
+    assert len(discover(load(out))) == 6
+    pair = ("evaluate", model, out, "--task", "choice", "--data", folder, "--split", "test")
+    done = run_command(*pair, "--device", "cpu", "--json")
+    assert [*json.loads(done.out)["scores"]] == [str(model), str(out)]
+
+
+def test_finetune(run_command: RunCommand, model: Path, folder: Path, tmp_path: Path) -> None:
+    out = tmp_path / "trained"
+    words = ("--task", "choice", "--data", folder, "--epochs", 8, "--rate", 1e-2, "--batch", 4)
+    for more in ((), ("--lora", 2, "--force")):
+        done = run_command(
+            "finetune", model, *words, *more, "--device", "cpu", "--out", out, "--json"
+        )
+        assert done.code == 0, done.err
+        losses = json.loads(done.out)["losses"]
+        assert losses[-1] < losses[0]
+        assert not [name for name in load(out).state_dict() if "lora" in name]
+
+
+def test_mistakes(run_command: RunCommand, model: Path, rows: Path, tmp_path: Path) -> None:
+    def evaluate(*words: object) -> str:
+        done = run_command("evaluate", model, "--task", "choice", "--device", "cpu", *words)
+        assert done.code != 0
+        assert clean(done)
+        return done.err + done.out
+
+    bad = write(tmp_path / "bad.jsonl", {"context": "a", "options": ["b", "c"], "answer": 2})
+    assert "`answer` expects the number of an option, 0 to 1, got 2." in evaluate("--data", bad)
+    assert "there is no such folder" in evaluate("--data", tmp_path / "nowhere.jsonl")
+    assert "no language" in evaluate("--data", rows, "--lang", "en")
+    assert "has 5 tokens, and a window holds 4" in evaluate("--data", rows, "--max-length", 4)
