@@ -15,6 +15,7 @@ from typing import Any
 
 PAGE = Path(__file__).with_suffix(".md")
 UNPROVED = "not proved: "
+LONGEST = 140  # characters of a reason
 INTRO = """# Coverage
 
 Made by `deadhead heads --coverage --json` and `docs/coverage.py` with transformers {transformers} and torch {torch}. Of {types}
@@ -76,7 +77,8 @@ def page(rows: list[dict[str, Any]], versions: dict[str, str]) -> str:
                 if row not in unproved
             ),
             f"\n{NOT_PROVED}",
-            _names(unproved).rstrip("\n"),
+            "| model type | why |\n|---|---|",
+            *(f"| {row['model_type']} | {_unproved(row['reason'])} |" for row in unproved),
             "",
         )
     )
@@ -99,6 +101,14 @@ def _short(reason: str) -> str:
         r", so (no (head|neuron) can|their neurons cannot) be removed alone$", "", reason
     )
     return reason.replace("|", "\\|").rstrip(".")
+
+
+def _unproved(reason: str) -> str:
+    """What stopped the proof, in the words of the model's own code, without its further lines."""
+    reason = reason.removeprefix(UNPROVED)
+    reason = re.sub(r"(\w+Error: )Class validation error for validator '\w+': \w+: ", r"\1", reason)
+    reason = re.split(r"\. |; |<module", reason)[0].replace("|", "\\|").rstrip(". ")
+    return reason if len(reason) <= LONGEST else f"{reason[:LONGEST].rsplit(' ', 1)[0]} ..."
 
 
 def main() -> None:

@@ -37,7 +37,7 @@ ROWS = [
     {
         "model_type": "blip",
         "status": "refused",
-        "reason": "not proved: no tiny model can be built",
+        "reason": "not proved: no tiny model can be built: ValueError: 1 | 2. Set 3 instead",
         "neurons": "",
     },
     {"model_type": "resnet", "status": "n/a", "reason": "no attention", "neurons": ""},
@@ -67,7 +67,7 @@ def test_each_type_is_in_its_place_with_a_short_reason(script: Any) -> None:
     assert neurons.endswith("\nyoutu.\n\n")
     assert "| youtu | latent attention: its heads share all \\| some |\n" in refused
     assert "| ibert | its parts go by other names: self, output |\n" in refused
-    assert unproved.endswith("\nblip.\n")
+    assert unproved.endswith("\n| blip | no tiny model can be built: ValueError: 1 \\| 2 |\n")
 
 
 def test_the_counts_of_the_page_are_those_of_its_lists(script: Any) -> None:

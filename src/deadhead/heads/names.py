@@ -93,7 +93,7 @@ TIME_FIRST = ("fsmt", "xlnet")  # families whose layers have the batch as the se
 
 # Attention that has no softmax.
 NOT_SOFTMAX = re.compile(
-    r"Delta|Lightning|LinearAttention|Rwkv|Mamba|Deformable|Retention|EfficientAdditive|FNet"
+    r"Delta|Lightning|LinearAttention|LSTM|Rwkv|Mamba|Deformable|Retention|EfficientAdditive|FNet"
 )
 
 FUSED_FUNCTION = "multi_head_attention_forward"  # of torch: from the queries to the output

@@ -85,6 +85,8 @@ def _site(core: nn.Module, path: str, parent: nn.Module | None) -> Site | None:
     if not projections:
         if "q_b_proj" in core._modules and "ttention" in name:
             raise Skip(f"{name} has queries of its own alone: all its heads read the same keys")
+        if "ttention" in name and any(part in core._modules for part in names.EXPERTS):
+            raise Skip(f"{name} is a mixture of experts: a token passes only some of its heads")
         return None
     if names.NOT_SOFTMAX.search(name) and not _is_latent(core):
         raise NoHeads(f"{name} is not softmax attention over heads")
@@ -180,6 +182,8 @@ def _head_width(core: nn.Module, total: int) -> int:
     """The width of a head, given the width of what the output projection reads."""
     name, count = type(core).__name__, _integer(core, names.COUNTS)
     width = _integer(core, names.WIDTHS)
+    if count is None and width is None:
+        count = _integer(getattr(core, "config", None), names.COUNTS)
     if width is None and count and total % count == 0:
         width = total // count
     if not width or not total or total % width:
@@ -215,7 +219,7 @@ def _count_keys(core: nn.Module, projections: dict[str, nn.Module], size: int, w
     return keys
 
 
-def _integer(module: nn.Module, words: tuple[str, ...]) -> int | None:
+def _integer(module: Any, words: tuple[str, ...]) -> int | None:
     """The first of these attributes that is a whole number above 0."""
     for name in words:
         value = getattr(module, name, None)
@@ -283,6 +287,8 @@ def _add_other_modules(site: Site) -> None:
         ):
             rows = {"q": even_rows(size, 1)}
             site.parts[name] = Part(child, (("weight", 1),), rows, size)
+        elif isinstance(child, nn.Conv1d | nn.Conv2d) and child.groups == size:
+            continue  # a filter for each head, which stays
         elif name not in (*names.HARMLESS, *names.BEFORE_HEADS):
             for part in child.modules():
                 multiplies = type(part).__name__.endswith("Norm") or hasattr(part, "in_features")

@@ -83,12 +83,21 @@ FURTHER: dict[str, dict[str, Any]] = {
             for kind in ("sliding_attention", "full_attention")
         }
     },
+    "step3p5": {"sliding_window": 8},
     "glm5_next_text": {"qk_rope_head_dim": 0},
     "deepseek_v2": {"num_experts_per_tok": 2},
     "funnel": {"block_sizes": [1, 1]},
     # the last two layers read the keys and values of the first two
     **dict.fromkeys(("gemma3n_text", "gemma4_text"), SHARED_KEYS),
-    "zamba": {"layers_block_type": ["hybrid", "hybrid"]},  # it ties the layers to each other
+    # they tie their layers with attention to each other
+    **{kind: {"layers_block_type": ["hybrid", "hybrid"]} for kind in ("zamba", "zamba2")},
+    "reformer": {
+        "attn_layers": ["local", "lsh"],
+        "axial_pos_shape": [8, 16],
+        "axial_pos_embds_dim": [16, 16],
+        "local_attn_chunk_length": 4,
+        "lsh_attn_chunk_length": 4,
+    },
     "bamba": {"attn_layer_indices": [1]},
     "nemotron_h": {"layer_types": ["mamba", "attention"]},
     "mamba2": {"num_heads": 8},
@@ -104,11 +113,13 @@ FURTHER: dict[str, dict[str, Any]] = {
 # Arguments of `shrunk` for configs that leave out sizes which their models need, or whose model
 # has a key for each head. The first that builds a model is taken.
 EVEN = {"num_key_value_heads": HEADS}
+WIDE = {"head_dim": 16}  # room for rotary positions in a quarter of a head, or in two directions
 ATTEMPTS: tuple[dict[str, Any], ...] = (
     {},
     {"absent": True},
     {"sizes": EVEN},
     {"absent": True, "sizes": EVEN},
+    {"sizes": WIDE},
 )
 
 
@@ -147,9 +158,13 @@ def shrunk(
     layers = further.get("num_hidden_layers", LAYERS)
     values |= _layer_lists(default, layers, absent)
     if rope := getattr(default, "rope_parameters", None):
-        if "mrope_section" in getattr(config_class, "ignore_keys_at_rope_validation", ()):
-            rope = {"mrope_section": [1, 1, 1], **rope}  # else the model has wide ones of its own
-        values["rope_parameters"] = _narrow_rope(rope, values.get("head_dim", SIZES["head_dim"]))
+        sections = "mrope_section" in getattr(config_class, "ignore_keys_at_rope_validation", ())
+        wide = (
+            {"mrope_section": [0, 0, 0], **rope} if sections else rope
+        )  # or the model has its own
+        narrow = _narrow_rope(wide, values.get("head_dim", SIZES["head_dim"]))
+        if narrow != rope:  # else the config computes them for its new sizes
+            values["rope_parameters"] = narrow
     return config_class(**{**values, **further})
 
 
@@ -164,9 +179,10 @@ def _layer_lists(default: Any, layers: int, absent: bool) -> dict[str, Any]:
             lists[name] = ([*dict.fromkeys(entries)] * layers)[:layers]
         elif name in SIZES:
             lists[name] = [SIZES[name]] * layers
-        else:  # some of the first, then some of the last
-            half = layers // 2
-            lists[name] = entries[:half] + entries[half - layers :]
+        else:  # some of the first and of the last, or the first if they are numbers of layers
+            numbered = any(type(entry) is int and entry >= layers for entry in entries)
+            half = layers if numbered else layers // 2
+            lists[name] = entries[:half] + entries[len(entries) + half - layers :]
     kinds = lists.get("layer_types", getattr(default, "layer_types", None))
     if _is_computed(config_class, "layer_types"):
         lists.pop("layer_types", None)

@@ -53,6 +53,8 @@ def built(config: Any, seed: int, *, randomised: bool = True) -> Any:
             continue
         try:
             model = _model_class(auto, config)._from_config(config)
+        except NotApplicable:
+            raise
         except ImportError as problem:
             reason = str(problem).strip().splitlines()[0][:120]
             raise NotApplicable(f"needs a package that is not installed: {reason}") from problem
@@ -69,7 +71,10 @@ def built(config: Any, seed: int, *, randomised: bool = True) -> Any:
 
 def _model_class(auto: Any, config: Any) -> Any:
     """The class for a config, the first where it has several."""
-    classes = auto._model_mapping[type(config)]
+    try:
+        classes = auto._model_mapping[type(config)]
+    except ValueError as problem:
+        raise NotApplicable("its model class is named, but does not exist") from problem
     return classes[0] if isinstance(classes, list | tuple) else classes
 
 
