@@ -99,3 +99,56 @@ def test_export_without_the_extra(
     done = run_command("export", bert, "--onnx", tmp_path / "m.onnx")
     assert (done.code, done.out) == (1, "")
     assert '[onnx]"' in done.err
+
+
+@pytest.mark.parametrize("is_installed", [True, False])
+def test_export_as_gguf(
+    is_installed: bool,
+    run_command: RunCommand,
+    bert: Path,
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    exporting = importlib.import_module("deadhead.heads.exports.gguf.export")
+    comparison = exporting.runtime.Comparison(3, 2, 4e-5, 3e-6, 48) if is_installed else None
+
+    def written(folder: str, *, gguf: Path, **options: object) -> Any:
+        if "type" in options:
+            gguf.write_bytes(b"GGUF")
+        return exporting.Exported(gguf, "deci", comparison)
+
+    monkeypatch.setattr(exporting, "exported", written)
+    monkeypatch.setattr(exporting, "checked", written)
+    file = tmp_path / "m.gguf"
+    printed = run_command("export", bert, "--gguf", file, "--type", "q8_0").out
+    assert "q8_0, architecture deci" in printed
+    again = run_command("export", bert, "--check", file)
+    assert again.code == 0
+    if is_installed:
+        text = (
+            "the same greedy tokens after 2 of 3 prompts, log-probabilities differ by at most 4e-05"
+        )
+        assert text in printed
+        assert text in again.out
+    else:
+        assert "not checked: llama.cpp is not installed." in printed
+        assert f'[gguf]", then deadhead export {bert} --check {file}' in printed
+    facts = json.loads(run_command("export", bert, "--gguf", file, "--force", "--json").out)
+    assert (facts["bytes"], facts["checked"]) == (4, is_installed)
+
+
+@pytest.mark.parametrize(
+    ("words", "message"),
+    [
+        (("--gguf", "m.gguf", "--onnx", "m.onnx"), "--onnx and --gguf are two commands"),
+        (("--onnx", "m.onnx", "--type", "f16"), "--type is for a GGUF file"),
+        (("--onnx", "m.onnx", "--tokenizer-from", "o.gguf"), "--tokenizer-from is for a GGUF"),
+        (("--gguf", "m.gguf", "--csv", "m.csv"), "--gguf is for a model"),
+    ],
+)
+def test_options_of_two_formats(
+    words: tuple[str, ...], message: str, run_command: RunCommand, bert: Path
+) -> None:
+    done = run_command("export", bert, *words)
+    assert done.code == 2
+    assert message in " ".join(done.err.replace("│", " ").split())

@@ -1,0 +1,96 @@
+"""What GGUF cannot hold is refused with the reason, before anything is written."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import pytest
+import torch
+import transformers
+from tiny_decoders import MORE, SIZES, build, byte_tokenizer
+from tiny_models import build as build_family
+
+pytest.importorskip("gguf")
+
+from deadhead.errors import UnsupportedModel
+from deadhead.heads import export, prune, save
+from deadhead.heads.exports.gguf.decoder import read
+from deadhead.heads.exports.gguf.plan import plan
+
+DYNAMIC = {"rope_type": "dynamic", "rope_theta": 10000.0, "factor": 2.0}
+
+
+def model_of(name: str, **settings: Any) -> Any:
+    model_class = getattr(transformers, name)
+    torch.manual_seed(0)
+    return model_class(model_class.config_class(**{**SIZES, **settings})).eval()
+
+
+@pytest.mark.parametrize(
+    ("name", "settings", "reason"),
+    [
+        ("MistralForCausalLM", {"sliding_window": 16}, "a window of 16"),
+        ("LlamaForCausalLM", {"hidden_act": "gelu"}, "activation silu only, got 'gelu'"),
+        ("LlamaForCausalLM", {"rope_parameters": DYNAMIC}, r"\(dynamic\) change with the length"),
+        ("LlamaModel", {}, "a language model that continues text, got LlamaModel"),
+        ("LlamaForSequenceClassification", {}, "got LlamaForSequenceClassification"),
+        ("Gemma2ForCausalLM", {}, "sliding window|softcapping"),
+        ("Qwen3MoeForCausalLM", {"num_experts": 4}, "mixture of experts"),
+        ("Olmo2ForCausalLM", {}, "norm over all heads at once"),
+        ("GraniteForCausalLM", {"residual_multiplier": 0.3}, "it computes something else"),
+        (
+            "SmolLM3ForCausalLM",
+            {"no_rope_layers": [1, 0, 1], "pad_token_id": 0},
+            "it computes something else",
+        ),
+        ("GlmForCausalLM", {"pad_token_id": 0}, "."),
+        ("GPTNeoXForCausalLM", {}, "."),
+    ],
+)
+def test_models_that_are_refused(name: str, settings: dict[str, Any], reason: str) -> None:
+    with pytest.raises(UnsupportedModel, match=reason):
+        read(model_of(name, **settings))
+
+
+@pytest.mark.parametrize("family", ["gpt2", "bert", "t5"])
+def test_other_architectures(family: str) -> None:
+    with pytest.raises(UnsupportedModel, match="GGUF"):
+        read(build_family(family))
+
+
+def test_a_window_longer_than_any_text_is_no_window() -> None:
+    assert read(model_of("MistralForCausalLM", sliding_window=256)).context == 256
+
+
+def test_head_norms_with_biases_and_scaled_positions() -> None:
+    settings = {**MORE["qwen3-yarn"][1], "attention_bias": True}
+    decoder = read(model_of("Qwen3ForCausalLM", **settings))
+    with pytest.raises(UnsupportedModel, match="head norms, biases and scaled rotary positions"):
+        plan(decoder, quantised=False)
+
+
+def test_numbers_too_large_for_f16(tmp_path: Path) -> None:
+    model = build("tied")
+    with torch.no_grad():
+        model.model.layers[0].mlp.down_proj.weight[3, 4] = 1e5
+    save(model, tmp_path / "model", byte_tokenizer())
+    with pytest.raises(UnsupportedModel, match=r"blk.0.ffn_down.weight has numbers up to 1e\+05"):
+        export(tmp_path / "model", gguf=tmp_path / "out" / "m.gguf", type="f16")
+    assert list((tmp_path / "out").iterdir()) == []
+
+
+def test_nothing_is_written_before_a_refusal(tmp_path: Path) -> None:
+    save(model_of("MistralForCausalLM", sliding_window=16), tmp_path / "model", byte_tokenizer())
+    with pytest.raises(UnsupportedModel, match="window"):
+        export(tmp_path / "model", gguf=tmp_path / "out" / "m.gguf")
+    assert not (tmp_path / "out").exists()
+
+
+def test_copied_key_value_heads() -> None:
+    """Heads that lost the key/value head they shared, and got a copy of it."""
+    model = build("llama")
+    prune(model, ["decoder.0.1", "decoder.2.2"], groups="expand")
+    counts = plan(read(model), quantised=False).metadata()
+    assert counts["deci.attention.head_count"] == [3, 4, 3]
+    assert counts["deci.attention.head_count_kv"] == [3, 2, 3]

@@ -1,0 +1,78 @@
+"""llama.cpp answers with the exported file as the model does; slow only because it is another program."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+import torch
+from tiny_decoders import build, byte_tokenizer
+
+pytest.importorskip("gguf")
+pytest.importorskip("xllamacpp")
+
+from deadhead.errors import DeadheadError
+from deadhead.heads import save
+from deadhead.heads.exports.gguf import runtime
+from deadhead.heads.exports.gguf.decoder import logits, read
+from deadhead.heads.exports.gguf.export import checked, exported
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize(
+    ("family", "change", "architecture"),
+    [
+        ("llama3", "first-empty", "deci"),
+        ("qwen2", "mean-fill", "deci"),
+        ("mistral", "neurons", "deci"),
+        ("qwen3-tied", "last-empty", "openelm"),
+        ("qwen3-yarn", "uneven", "step35"),
+        ("qwen3", "mean-fill", "laguna"),
+    ],
+)
+def test_llama_cpp_answers_as_the_model(
+    family: str, change: str, architecture: str, tmp_path: Path
+) -> None:
+    save(build(family, change), tmp_path / "model", byte_tokenizer())
+    result = exported(tmp_path / "model", gguf=tmp_path / "m.gguf", type="f32")
+    assert result.architecture == architecture
+    assert result.comparison is not None
+    assert (result.comparison.prompts, result.comparison.same) == (3, 3)
+    assert result.comparison.gap < 1e-3
+    assert result.comparison.positions > 20
+
+
+@pytest.mark.slow
+def test_the_comparison_can_fail(tmp_path: Path) -> None:
+    """The answers of llama.cpp do not fit another model."""
+    save(build("llama", "uneven"), tmp_path / "model", byte_tokenizer())
+    file = exported(tmp_path / "model", gguf=tmp_path / "m.gguf", type="q8_0").file
+    assert checked(tmp_path / "model", gguf=file).comparison is not None
+    prompts = [[5, 9, 30, 44], [7, 3, 12]]
+    answers = runtime.ask(file, prompts)["answers"]
+    other = runtime.compare(read(build("llama", "middle-empty")), prompts, answers)
+    assert other.same < 2
+    assert other.share > runtime.LIMITS["q8_0"]
+
+
+@pytest.mark.slow
+def test_a_file_that_llama_cpp_cannot_load(tmp_path: Path) -> None:
+    (tmp_path / "m.gguf").write_bytes(b"GGUF" + bytes(100))
+    with pytest.raises(DeadheadError, match=r"cannot run m\.gguf"):
+        runtime.ask(tmp_path / "m.gguf", [[1, 2]])
+
+
+def test_greedy_tokens_and_gaps_are_counted() -> None:
+    """An answer made from the model itself is the same; a wrong token and a wrong number are seen."""
+    decoder, prompt = read(build("tied")), [5, 9, 30]
+    steps, ids = [], list(prompt)
+    for _ in range(3):
+        scores = logits(decoder, torch.tensor(ids))[-1].log_softmax(-1)
+        token = int(scores.argmax())
+        steps.append({"token": token, "likeliest": [(token, float(scores[token]))]})
+        ids.append(token)
+    assert runtime.compare(decoder, [prompt], [steps])[:3] == (1, 1, pytest.approx(0, abs=1e-4))
+    steps[1]["likeliest"][0] = (steps[1]["token"], steps[1]["likeliest"][0][1] - 0.5)
+    assert runtime.compare(decoder, [prompt], [steps]).gap == pytest.approx(0.5, abs=1e-4)
+    steps[2]["token"] = (steps[2]["token"] + 1) % 300
+    assert runtime.compare(decoder, [prompt], [steps]).same == 0
