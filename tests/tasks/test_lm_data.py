@@ -250,7 +250,7 @@ def test_a_text_of_one_token(tmp_path: Path) -> None:
 
 
 def test_options_that_make_no_sense_for_a_text(file: Path) -> None:
-    with pytest.raises(DataError, match="plain text, which has no language; got 'en'"):
+    with pytest.raises(DataError, match="data of lm has no language; got 'en'"):
         load_data("lm", "en", "dev", root=file)
     for option in ({"parts": 3}, {"deduplicate": True}, {"cut": "pooled"}):
         with pytest.raises(DataError, match="reads a text as a whole"):

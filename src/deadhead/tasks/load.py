@@ -94,7 +94,7 @@ def _languages(task: Task, lang: str | Sequence[str] | None) -> str | Sequence[s
         return lang
     if lang not in (None, TEXT, [TEXT]):
         name = lang if isinstance(lang, str) else ", ".join(lang or ())
-        message = f"{task.name} reads plain text, which has no language; got {name!r}."
+        message = f"the data of {task.name} has no language; got {name!r}."
         raise DataError(message, "leave the language out (--lang; source, train and targets)")
     return TEXT
 
@@ -120,7 +120,7 @@ def find_data(
         try:
             if reader.is_file and split != served:
                 message = f"{reader.root} is one file, and serves as {served} data only."
-                hint = "put train.txt, valid.txt and test.txt into a folder and name that"
+                hint = "put files named train, valid and test into a folder and name that"
                 raise DataError(message, hint)
             places[split] = reader.places(split)[0]
         except DeadheadError as problem:

@@ -196,7 +196,7 @@ def _useless(plain: list[Any], choices: Mapping[str, list[Any]]) -> Iterator[str
         yield f"{plain[0]} has no languages and other tasks do; give it a recipe of its own."
     for name in ("source", "train", "targets"):
         if name in choices:
-            yield f"{plain[0]} reads plain text, which has no language; leave `{name}` out."
+            yield f"the data of {plain[0]} has no language; leave `{name}` out."
 
 
 def _missing(steps: list[Step], names: set[str]) -> Iterator[str]:
