@@ -12,17 +12,15 @@ build       make the model
 reference   forward pass and backward pass of activations over the windows, without deadhead
 rank        `rank(model, batches, "gradient")` over the same windows
 shrink      `shrink(model, batches, heads=0.2)`: choice and refit by both methods of "auto"
-Not by default:
 checkpointing  `rank` with activations that are computed again instead of kept
 plan        the memory plan of deadhead, to compare with the peaks
-neurons     `shrink(model, batches, neurons=0.2, method="fisher")`
+neurons     `shrink(model, batches, neurons=0.2, method="fisher")`; not by default
 """
 
 from __future__ import annotations
 
 import argparse
 import gc
-import inspect
 import json
 import time
 import traceback
@@ -38,6 +36,7 @@ from transformers import LlamaConfig, LlamaForCausalLM
 from deadhead import rank, shrink
 from deadhead.device import computing
 from deadhead.forward import forward
+from deadhead.memory import memory_plan
 from deadhead.rankers.run import frozen
 
 SHAPES = {
@@ -54,8 +53,8 @@ GOALS = {  # stage -> number -> the most it may be, for the shape llama-3-8b on 
     "rank": {"memory": 1.5, "seconds": 60, "times the reference": 1.15},
     "shrink": {"memory": 1.5, "seconds": 300},
 }
-STAGES = ("build", "reference", "rank", "shrink")
-MORE = ("checkpointing", "plan", "neurons")
+STAGES = ("build", "plan", "reference", "rank", "checkpointing", "shrink")
+MORE = ("neurons",)
 
 
 class Run:
@@ -147,8 +146,6 @@ class Run:
         facts["dtypes"] = sorted({str(p.dtype) for p in self.model.parameters()})
 
     def plan(self, facts: dict[str, Any]) -> None:
-        from deadhead.memory import memory_plan
-
         batch, length = self.options.batch, self.options.length
         plan = memory_plan(self.need_model(), batch=batch, length=length)
         facts.update(plan.to_dict())
@@ -189,8 +186,6 @@ class Run:
         facts["lowest"] = [str(head) for head in ranking.order[:4]]
 
     def checkpointing(self, facts: dict[str, Any]) -> None:
-        if "checkpointing" not in inspect.signature(rank).parameters:
-            raise RuntimeError("this version of rank has no checkpointing")
         self.rank(facts, checkpointing=True)
 
     def shrink(self, facts: dict[str, Any], **options: Any) -> None:

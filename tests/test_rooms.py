@@ -44,6 +44,7 @@ ALLOWED = {
     "effects": "errors heads layout progress rankers ranking",
     "shrinking": "device errors files forward heads layout progress rankers registry strategies",
     "measures": "device errors forward heads layout options rankers registry",
+    "memory": "errors forward heads rankers shrinking",
     # data and training
     "world": "errors",
     "papers": "errors",
@@ -97,7 +98,7 @@ ALLOWED = {
     "report": "",
     # doors
     "deadhead": "effects heads layout rankers ranking shrinking strategies tasks training version",
-    "cli": "claims device errors forward heads install layout measures models progress rank_data rankers "
+    "cli": "claims device errors forward heads install layout measures memory models progress rank_data rankers "
     "ranking "
     "report.check "
     "report.export report.page report.tables results shrink_saved shrinking strategies studies studies.execution "

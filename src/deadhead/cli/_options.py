@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
@@ -146,6 +147,15 @@ def options_from(texts: list[str] | None) -> dict[str, Any]:
         except json.JSONDecodeError:
             options[name.strip()] = value
     return options
+
+
+def shape_from(text: str) -> tuple[int, int]:
+    """Examples and tokens of each, as of --on 32x128."""
+    numbers = re.fullmatch(r"0*([1-9]\d*)\s*[x,]\s*0*([1-9]\d*)", text.strip())
+    if numbers is None:
+        message = f"expects examples x tokens such as 32x128, got {text!r}"
+        raise BadParameter(message, param_hint="--on")
+    return int(numbers[1]), int(numbers[2])
 
 
 def numbers_from(text: str, option: str) -> list[int]:

@@ -11,7 +11,7 @@ from typer import Argument, BadParameter, Option
 from deadhead.errors import DataError, DeadheadError, unknown_name
 from deadhead.progress import counting
 
-from ._options import AsJson, Auto, Dtype
+from ._options import AsJson, Auto, Dtype, shape_from
 
 if TYPE_CHECKING:
     from rich.console import Console
@@ -43,6 +43,17 @@ def heads(
         bool,
         Option("--patterns", help="Score the attention patterns of each head on random tokens."),
     ] = False,
+    memory: Annotated[
+        bool,
+        Option(
+            "--memory",
+            help="Plan the memory of rank, shrink, prune and finetune; loads no weights.",
+        ),
+    ] = False,
+    on: Annotated[
+        str,
+        Option(metavar="BATCHxLENGTH", help="With --memory: examples at once and tokens of each."),
+    ] = "1x512",
     coverage: Annotated[
         bool,
         Option("--coverage", help="Run --check on a tiny model of every type in transformers."),
@@ -54,7 +65,10 @@ def heads(
     dtype: Dtype = None,
     device: Annotated[
         str | None,
-        Option(help="With --check or --patterns: cpu or cuda; by default cuda if there is a GPU."),
+        Option(
+            help="With --check, --patterns or --memory: cpu or cuda; by default cuda if there is "
+            "a GPU."
+        ),
     ] = None,
     as_json: AsJson = False,
 ) -> None:
@@ -70,14 +84,16 @@ def heads(
 
         deadhead heads ./my-model --patterns
 
+        deadhead heads ./my-model --memory --on 8x1024
+
         deadhead heads --coverage --json
     """
     # Longer than most functions: half of it is the list of options and the help.
     if coverage:
-        if model or gguf or check or neurons or patterns or auto or dtype or device:
+        if model or gguf or check or neurons or patterns or memory or auto or dtype or device:
             message = (
                 "builds its own models: leave out MODEL, --gguf, --check, --neurons, --patterns, "
-                "--auto, --dtype and --device"
+                "--memory, --auto, --dtype and --device"
             )
             raise BadParameter(message, param_hint="--coverage")
         _coverage([name.strip() for name in only.split(",") if name.strip()], as_json)
@@ -86,16 +102,22 @@ def heads(
         raise BadParameter("goes with --coverage: add it, or leave --only out", param_hint="--only")
     if not model:
         raise BadParameter("name a model, or add --coverage", param_hint="MODEL")
-    if device is not None and not (check or patterns):
-        message = "only --check and --patterns use a device: add one of them"
+    if device is not None and not (check or patterns or memory):
+        message = "only --check, --patterns and --memory use a device: add one of them"
         raise BadParameter(message, param_hint="--device")
+    model = f"{model}/{gguf}" if gguf else model
+    if memory:
+        if check or patterns or neurons:
+            message = "loads no weights: leave out --check, --patterns and --neurons"
+            raise BadParameter(message, param_hint="--memory")
+        _memory(model, on, auto, dtype, device, as_json)
+        return
     from deadhead.device import device_named
     from deadhead.heads import discover, load
     from deadhead.heads.summary import summary
     from deadhead.heads.verify.own_weights import prove_model
 
     place = device_named(device) if check or patterns else None  # or raise an error at once
-    model = f"{model}/{gguf}" if gguf else model
     loaded = load(model, auto=auto, dtype=dtype or "auto")
     facts = {"model": model, **summary(loaded, neurons=neurons)}
     if check:
@@ -112,6 +134,41 @@ def heads(
     if check and not all(proof["holds"] for proof in facts["check"].values()):
         hint = "do not prune it; please report the model type"
         raise DeadheadError("the proof does not hold: pruning this model is not exact.", hint)
+
+
+def _memory(
+    model: str, on: str, auto: str | None, dtype: str | None, device: str | None, as_json: bool
+) -> None:
+    """Print how much memory each kind of work will take."""
+    from deadhead.device import device_named
+    from deadhead.memory import memory_plan
+
+    batch, length = shape_from(on)
+    plan = memory_plan(
+        model, batch=batch, length=length, device=device_named(device), auto=auto, dtype=dtype
+    )
+    if as_json:
+        typer.echo(json.dumps({"model": model, **plan.to_dict()}, indent=1))
+        return
+    from rich.console import Console
+    from rich.table import Table
+
+    console = Console()
+    weights = ", ".join(f"{_gigabytes(size)} in {name}" for name, size in plan.weights.items())
+    console.print(f"weights: {weights}", highlight=False)
+    table = Table("work", "peak memory", "times the weights", f"fits on {plan.device} now")
+    words = {None: "unknown", True: "[green]yes[/]", False: "[red]no[/]"}
+    for work, fits in plan.to_dict()["fits"].items():
+        peak = plan.peaks[work]
+        table.add_row(work, _gigabytes(peak), f"{peak / plan.total:.2f}", words[fits])
+    console.print(table)
+    console.print(f"Batches of {batch} x {length} tokens. A refit may take less.", highlight=False)
+    if plan.cache_per_token:
+        console.print(f"key/value cache: {plan.cache_per_token:,} bytes per token", highlight=False)
+
+
+def _gigabytes(number: int) -> str:
+    return f"{number / 1e9:.3g} GB"
 
 
 def _print_heads(facts: dict[str, Any]) -> None:

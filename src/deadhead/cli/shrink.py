@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import re
 from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
@@ -131,7 +130,11 @@ def shrink(
     options: dict[str, Any] = {"heads": heads, "neurons": neurons, "macs": macs}
     options |= {"parameters": parameters, "speedup": speedup}
     read_targets(options)
-    options |= {"on": _shape(on), "method": method, "compensation": compensation}
+    options |= {
+        "on": None if on is None else opt.shape_from(on),
+        "method": method,
+        "compensation": compensation,
+    }
     options |= {"loss": loss, "seed": seed, "checkpointing": checkpointing}
     then = _then(then_finetune, then_distill)
     settings = _settings(then, epochs, rate, seed)
@@ -186,15 +189,6 @@ def _task(
         message = "give --text FILE instead of a task, or with --then-distill"
         raise BadParameter(message, param_hint="--text")
     return opt.required_task(task, task_file)
-
-
-def _shape(text: str | None) -> tuple[int, int] | None:
-    if text is None:
-        return None
-    if not (numbers := re.fullmatch(r"(\d+)\s*[x,]\s*(\d+)", text.strip())):
-        message = f"expects examples x tokens such as 32x128, got {text!r}"
-        raise BadParameter(message, param_hint="--on")
-    return int(numbers[1]), int(numbers[2])
 
 
 def _then(finetune: bool, distill: bool) -> str | None:

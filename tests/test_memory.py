@@ -1,0 +1,109 @@
+"""The memory plan: exact for weights, and close to what a tracker of tensors sees in a run."""
+
+from __future__ import annotations
+
+import weakref
+
+import pytest
+import torch
+from torch.utils._python_dispatch import TorchDispatchMode
+from torch.utils._pytree import tree_leaves
+from transformers import AutoModelForCausalLM, LlamaConfig
+
+from deadhead import prune, rank, save
+from deadhead.cli import main
+from deadhead.errors import UnsupportedModel
+from deadhead.heads.verify.tiny import tiny
+from deadhead.memory import memory_plan
+
+BATCH, LENGTH = 2, 96
+
+
+class Peak(TorchDispatchMode):
+    """The most bytes that tensors made inside of the block took at a time, without weights."""
+
+    def __init__(self, model) -> None:
+        super().__init__()
+        self.weights = {p.untyped_storage()._cdata for p in model.parameters()}
+        self.now = self.most = 0
+        self.alive: dict[int, weakref.ref] = {}
+
+    def __torch_dispatch__(self, func, types, args=(), kwargs=None):
+        result = func(*args, **(kwargs or {}))
+        for tensor in tree_leaves(result):
+            if isinstance(tensor, torch.Tensor):
+                self.add(tensor.untyped_storage())
+        return result
+
+    def add(self, storage) -> None:
+        key, size = storage._cdata, storage.nbytes()
+        if key in self.alive or key in self.weights:  # views of weights are no new memory
+            return
+
+        def drop(_: object) -> None:
+            self.now -= size
+            del self.alive[key]
+
+        self.alive[key] = weakref.ref(storage, drop)
+        self.now += size
+        self.most = max(self.most, self.now)
+
+
+def small_llama(layers: int = 6):
+    config = LlamaConfig(
+        num_hidden_layers=layers, num_attention_heads=8, num_key_value_heads=4, hidden_size=128,
+        intermediate_size=320, vocab_size=600, max_position_embeddings=256,
+        attn_implementation="sdpa",
+    )  # fmt: skip
+    torch.manual_seed(0)
+    return AutoModelForCausalLM.from_config(config).eval()
+
+
+@pytest.mark.parametrize("checkpointing", [False, True])
+def test_ranking_takes_what_is_planned(checkpointing):
+    model = small_llama()
+    ids = torch.randint(3, 600, (BATCH, LENGTH), generator=torch.Generator().manual_seed(0))
+    plan = memory_plan(model, batch=BATCH, length=LENGTH)
+    assert plan.total == sum(p.nbytes for p in model.parameters())
+    with Peak(model) as peak:
+        rank(
+            model, [{"input_ids": ids, "labels": ids}], progress=False, checkpointing=checkpointing
+        )
+    planned = plan.peaks["rank --checkpointing" if checkpointing else "rank"]
+    assert planned == pytest.approx(plan.total + peak.most, rel=0.15)
+    assert peak.most > plan.total / 4  # or the weights alone decide
+    assert all(not p.is_meta for p in model.parameters())
+
+
+def test_a_saved_model_is_planned_from_its_headers(tmp_path):
+    model = small_llama(2).half()
+    save(prune(model, ["decoder.0.0", "decoder.0.1"]), tmp_path / "small")
+    plan = memory_plan(tmp_path / "small", batch=1, length=32)
+    assert plan.weights == {"float16": sum(p.nbytes for p in model.parameters())}
+    assert plan.cache_per_token == 2 * 2 * 16 * (3 + 4)
+    assert plan.peaks == memory_plan(model, batch=1, length=32).peaks
+    longer = memory_plan(model, batch=1, length=64).peaks
+    assert longer["rank"] > plan.peaks["rank"]
+    assert longer["prune"] == plan.peaks["prune"]
+    assert plan.peaks["prune --by-shards"] < plan.peaks["prune"]
+    assert plan.to_dict()["fits"]["prune"] is True
+
+
+@pytest.mark.parametrize("kind", ["bert", "bart", "gpt2", "t5"])
+def test_other_kinds_of_text_models(kind):
+    plan = memory_plan(tiny(kind), batch=2, length=8)
+    assert plan.peaks["finetune"] > plan.peaks["rank"] > plan.total
+
+
+def test_a_model_of_images_is_refused():
+    with pytest.raises(UnsupportedModel, match="texts"):
+        memory_plan(tiny("vit"))
+
+
+def test_the_command(tmp_path, capsys, monkeypatch):
+    small_llama(2).save_pretrained(tmp_path / "model")
+    monkeypatch.setattr("sys.argv", ["deadhead", "heads", str(tmp_path / "model"), "--memory"])
+    with pytest.raises(SystemExit) as done:
+        main()
+    assert not done.value.code
+    assert "prune --by-shards" in capsys.readouterr().out
