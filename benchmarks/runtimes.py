@@ -68,16 +68,13 @@ class Row(NamedTuple):
 
 
 def bytes_tokenizer() -> Any:
-    """A tokenizer with a token for each byte."""
+    """A tokenizer with a token for each byte, and one merge."""
     alphabet = sorted(pre_tokenizers.ByteLevel.alphabet())
-    words = ["<unk>", "<s>", "</s>", *alphabet]
-    inner = Tokenizer(models.BPE({word: number for number, word in enumerate(words)}, []))
+    words = ["<unk>", "<s>", "</s>", *alphabet, "th"]
+    vocabulary = {word: number for number, word in enumerate(words)}
+    inner = Tokenizer(models.BPE(vocabulary, [("t", "h")]))  # llama.cpp needs a merge
     inner.pre_tokenizer = pre_tokenizers.ByteLevel(add_prefix_space=False)
     inner.decoder = decoders.ByteLevel()
-    # llama.cpp does not load a file without merges
-    inner.model = models.BPE(
-        {**{word: number for number, word in enumerate(words)}, "th": len(words)}, [("t", "h")]
-    )
     return transformers.PreTrainedTokenizerFast(
         tokenizer_object=inner, unk_token="<unk>", bos_token="<s>", eos_token="</s>"
     )

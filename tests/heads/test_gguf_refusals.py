@@ -8,8 +8,9 @@ from typing import Any
 import pytest
 import torch
 import transformers
-from tiny_decoders import MORE, SIZES, build, byte_tokenizer
 from tiny_models import build as build_family
+
+from tiny_decoders import MORE, SIZES, build, byte_tokenizer
 
 pytest.importorskip("gguf")
 

@@ -98,11 +98,11 @@ def checked(
     source = _Source(folder, auto, dtype, tokenizer_from)
     contents, metadata = source.contents(type)
     del metadata["general.name"]  # a folder may be renamed
-    found = [*islice(differences(reader, contents, metadata), NAMED + 1)]
-    if found:
-        more = "; and more" if len(found) > NAMED else ""
+    texts = [*islice(differences(reader, contents, metadata), NAMED + 1)]
+    if texts:
+        more = "; and more" if len(texts) > NAMED else ""
         raise DataError(
-            f"{file} does not hold the model in {folder}: {'; '.join(found[:NAMED])}{more}.",
+            f"{file} does not hold the model in {folder}: {'; '.join(texts[:NAMED])}{more}.",
             "name the model that the file was written from",
         )
     return Exported(file, contents.architecture, _compared(file, source, type))

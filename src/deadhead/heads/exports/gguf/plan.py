@@ -51,15 +51,16 @@ class Plan:
 
     def shapes(self) -> dict[str, tuple[int, ...]]:
         """The shapes of the tensors, without their numbers."""
-        layers = tuple(_on_meta(layer) for layer in self.decoder.layers)
-        empty = replace(self, decoder=replace(self.decoder, layers=layers))
-        return {name: tuple(tensor.shape) for name, tensor in empty.tensors()}
+        return {name: tuple(tensor.shape) for name, tensor in self._without_numbers().tensors()}
 
     def metadata(self) -> dict[str, Any]:
-        layers = tuple(_on_meta(layer) for layer in self.decoder.layers)
-        empty = replace(self, decoder=replace(self.decoder, layers=layers))
-        metadata = _metadata(self.architecture, self.decoder, [*empty._layers()])
+        layers = [*self._without_numbers()._layers()]
+        metadata = _metadata(self.architecture, self.decoder, layers)
         return {f"{self.architecture}.{key}": value for key, value in metadata.items()}
+
+    def _without_numbers(self) -> Plan:
+        layers = tuple(_on_meta(layer) for layer in self.decoder.layers)
+        return replace(self, decoder=replace(self.decoder, layers=layers))
 
     def _layers(self) -> Iterator[Layer]:
         """The layers as the file has them."""
