@@ -85,7 +85,7 @@ class Pick:
 
     k: float | None  # heads removed; a mean over seeds may be fractional; None where unknown
     score: float
-    gain: float  # over the unpruned model
+    gain: float  # over the unpruned model; above 0 is better, whatever the metric
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -16,6 +16,7 @@ from typing import Any, NamedTuple
 from deadhead.studies.store.records import Summary
 from deadhead.studies.trial import label
 from deadhead.tasks import points
+from deadhead.tasks.metrics import sign
 
 from .cells import Cell, is_target, rank_label
 from .model import Arm, Merged, Pick, Search
@@ -33,18 +34,18 @@ class Tried(NamedTuple):
     planned: int
 
 
-def best(scores: Mapping[int, float]) -> int:
-    """The k of the highest score, the smallest among equals."""
-    highest = max(scores.values())
-    return min([k for k, score in scores.items() if score == highest])
+def best(scores: Mapping[int, float], up: int = 1) -> int:
+    """The k of the best score, the smallest among equals; `up` is the sign of the metric."""
+    highest = max(up * score for score in scores.values())
+    return min([k for k, score in scores.items() if up * score == highest])
 
 
-def until_fall(full: float, scores: Mapping[int, float]) -> dict[int, float]:
-    """The trials the paper's rule would run: up to the first k that scores below the k before."""
+def until_fall(full: float, scores: Mapping[int, float], up: int = 1) -> dict[int, float]:
+    """The trials the paper's rule would run: up to the first k that is worse than the k before."""
     before, run = full, {}
     for k in sorted(scores):
         run[k] = scores[k]
-        if scores[k] < before:
+        if up * scores[k] < up * before:
             break
         before = scores[k]
     return run
@@ -56,15 +57,17 @@ def picks(
     dev: Mapping[int, float],
     source_dev: Mapping[int, float],
     scale: float = 1.0,
+    up: int = 1,
 ) -> dict[str, Pick]:
     """What each rule chooses; a rule that lacks a score of some trial chooses nothing."""
     if not test:
         return {}
-    chosen = {"test": best(test), "stop": best(until_fall(full, test))}
+    chosen = {"test": best(test, up), "stop": best(until_fall(full, test, up), up)}
     for name, scores in (("dev", dev), ("source dev", source_dev)):
         if scores.keys() == test.keys():
-            chosen[name] = best(scores)
-    return {name: Pick(k, scale * test[k], scale * (test[k] - full)) for name, k in chosen.items()}
+            chosen[name] = best(scores, up)
+    gains = {k: up * scale * (value - full) for k, value in test.items()}
+    return {name: Pick(k, scale * test[k], gains[k]) for name, k in chosen.items()}
 
 
 def arms_among(
@@ -127,7 +130,7 @@ def _arm(full: Cell, language: str, labels: dict[str, Any], scale: float, tried:
         full=scale * base,
         scores={k: scale * value for k, value in test.items()},
         tried=tuple(test),
-        picks=picks(base, test, dev, source_dev, scale),
+        picks=picks(base, test, dev, source_dev, scale=scale, up=sign(metric)),
         missing=tried.planned - len(done),
         trials={0: full.trial, **{k: summary.id for k, summary in done.items()}},
     )
@@ -181,7 +184,8 @@ def merged_among(searches: Iterable[Search]) -> Iterator[Merged]:
             way = WAYS.get(search.rank, "EC" if search.source in train else "")
             if way:
                 score = lowest.picks["test"].score
-                scores[way] = max(scores.get(way, score), score)
+                better = max if sign(lowest.metric) > 0 else min
+                scores[way] = better(scores.get(way, score), score)
         if {search.source for search, _ in group if search.rank == "gradient"} != train:
             scores.pop("EC", None)
         first = group[0][0]

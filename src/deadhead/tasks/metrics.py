@@ -281,8 +281,8 @@ METRICS: dict[str, Metric] = {
     "acc_bytes": _choice(
         "choice accuracy per byte", 2, "of the options most likely for their length in bytes"
     ),
-    "perplexity": _window_metric("perplexity", "loss", "tokens", "per token"),
-    "word_perplexity": _window_metric("perplexity per word", "loss", "words"),
-    "byte_perplexity": _window_metric("perplexity per byte", "loss", "bytes"),
+    "perplexity": _window_metric("perplexity", "loss", "tokens", "per token; lower is better"),
+    "word_perplexity": _window_metric("perplexity per word", "loss", "words", "lower is better"),
+    "byte_perplexity": _window_metric("perplexity per byte", "loss", "bytes", "lower is better"),
     "next_token_accuracy": _window_metric("next-token accuracy", "right", "tokens"),
 }

@@ -17,6 +17,7 @@ from deadhead.results.statistics import (
     group_means,
     layer_difference_rows,
 )
+from deadhead.tasks.metrics import sign
 
 from .charts import curves
 from .curve_units import GROUPS, place
@@ -43,11 +44,12 @@ class Ends(Scored, Figure):
         differences = {
             language: both for language in scores if (both := _difference(scores[language]))
         }
+        up = min(map(sign, self.metrics(study)), default=1)
         lines = _class_means(differences, self.group) if self.group else differences
         rows = [
             {
                 "x": row["k"],
-                "y": round(row["difference"], 4),
+                "y": round(up * row["difference"], 4),
                 "line": row["line"],
                 "panel": "",
                 "n": 1,

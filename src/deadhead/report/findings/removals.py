@@ -15,6 +15,7 @@ from deadhead.results import Study
 from deadhead.results.cells import CHANCE, PRUNING, Cell
 from deadhead.results.statistics import deviation, two_means
 from deadhead.strategies import STRATEGIES
+from deadhead.tasks.metrics import sign
 
 Scores = Mapping[str, float]  # by language
 SMALL = 1.0  # points that count as little
@@ -42,7 +43,8 @@ class Removal:
 
     @property
     def loss(self) -> float:
-        return 0.0 if self.full is None else self.full - self.score
+        up = sign(self.cell.metric)
+        return 0.0 if self.full is None else up * (self.full - self.score)
 
     @property
     def words(self) -> str:
@@ -207,11 +209,13 @@ def _best_and_worst(study: Study, removals: Sequence[Removal]) -> list[str]:
     if len(removals) < 2 or removals[0].full is not None:
         return []
     comparable = _comparable(removals)
-    best = max(comparable, key=lambda removal: removal.score)
-    worst = min(comparable, key=lambda removal: removal.score)
+    up = sign(comparable[0].cell.metric)
+    ends = ("highest", "lowest")[::up]
+    best = max(comparable, key=lambda removal: up * removal.score)
+    worst = min(comparable, key=lambda removal: up * removal.score)
     return [
-        f"Of {len(comparable)} removals, without {best.words} the mean is highest, "
-        f"{best.score:.1f} {_evidence(study, best)}, and without {worst.words} lowest, "
+        f"Of {len(comparable)} removals, without {best.words} the mean is {ends[0]}, "
+        f"{best.score:.1f} {_evidence(study, best)}, and without {worst.words} {ends[1]}, "
         f"{worst.score:.1f}; the study has no unpruned model to compare with."
     ]
 

@@ -20,6 +20,7 @@ from deadhead.studies.status import seconds
 from deadhead.studies.store import folder as study_folder
 from deadhead.studies.store.records import MOST_NAMED, Record, damage
 from deadhead.tasks import METRICS
+from deadhead.tasks.metrics import sign
 
 from .heads import heads, maps
 from .records import full_records
@@ -42,6 +43,7 @@ def content(folder: str | Path) -> dict[str, Any]:
         "words": {
             "metrics": {name: metric_words(name) for name in METRICS},
             "score": f"mean {score_words(study.metrics)}",
+            "up": min(map(sign, study.metrics), default=1),  # -1: lower scores are better
             "measures": {
                 name: {"label": measure.label, "legend": measure.legend}
                 for name, measure in map_measures().items()

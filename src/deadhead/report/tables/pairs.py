@@ -14,6 +14,7 @@ from deadhead.report.labels import capitalized, measured_words
 from deadhead.report.spec import Table
 from deadhead.results import Search, Study
 from deadhead.results.cells import LANGUAGE, PRUNING, Cell, is_target, matches, plain_text
+from deadhead.tasks.metrics import sign
 
 from .grid import Key, Layout, Units, entry, grid, keys_in_order, whose
 from .notes import about_data
@@ -173,7 +174,13 @@ def search_grid(
     def cell(key: Key) -> dict[str, Any]:
         unit, base = units.get(key), (bases or {}).get(key)
         labels = dict(zip(layout.axes, key, strict=True))
-        return entry(unit, theirs(labels, unit) if file else None, base.numbers() if base else ())
+        is_gain = str(labels.get("statistic", "")).startswith("gain")
+        return entry(
+            unit,
+            theirs(labels, unit) if file else None,
+            base.numbers() if base else (),
+            lower_is_better=not is_gain and unit is not None and sign(unit.metric) < 0,
+        )
 
     table_data = grid(
         title=table.heading(study),

@@ -10,6 +10,7 @@ from deadhead.report.labels import capitalized
 from deadhead.report.spec import Table, flag, word
 from deadhead.results import Study
 from deadhead.results.cells import CHANCE, parts_of
+from deadhead.tasks.metrics import sign
 
 from .grid import Entry, Key, Means, entry, measured
 from .printed import changes, with_removal_columns
@@ -33,7 +34,8 @@ class Scores(Table):
         def cell(key: Key) -> Entry:
             unit, labels, unpruned = means.units.get(key), means.labels(key), means.unpruned(key)
             published = means.published.value(labels, unit) if means.file else None
-            entry_data = entry(unit, published, unpruned)
+            metric = labels.get("metric") or self.metric or (unit.metric if unit else "")
+            entry_data = entry(unit, published, unpruned, lower_is_better=sign(str(metric)) < 0)
             if self.change and unit is not None:
                 rows = means.published.of(labels, unit) if means.file else []
                 entry_data |= changes([] if unit.unpruned else unit.numbers(), unpruned, rows)

@@ -14,6 +14,7 @@ from typing import Any
 from deadhead.report.spec import Scored
 from deadhead.results import Study
 from deadhead.results.cells import LANGUAGE, PRUNING, Cell
+from deadhead.tasks.metrics import sign
 
 Row = Sequence[float | None]  # a value for each language of a cell
 # From a cell, a metric and a split (None: the usual ones) to its values.
@@ -71,6 +72,11 @@ class Unit:
         if self.full is not None:
             return self.full
         return all(cell.unpruned for cell in self.cells.values())
+
+    @property
+    def metric(self) -> str:
+        """The main metric of its cells, of which tables have one kind in a cell."""
+        return next((cell.metric for cell in self.cells.values()), "")
 
     @property
     def is_simple(self) -> bool:
@@ -167,9 +173,9 @@ def scores_of(spec: Scored) -> Value:
 def drops_of(study: Study, spec: Scored) -> Value:
     """Drops in percent of the unpruned score with the same other labels; below 0 is a gain.
 
-    The unpruned score is the mean over seeds.
+    The unpruned score is the mean over seeds. Where lower scores are better, a rise is a drop.
     """
-    scores = scores_of(spec)
+    scores, its_metric = scores_of(spec), spec.metric or spec.where.get("metric")
     unpruned: dict[Labels, list[Cell]] = {}
     for cell in study.cells:
         if cell.unpruned and cell.state == "done":
@@ -188,8 +194,9 @@ def drops_of(study: Study, spec: Scored) -> Value:
     def drops(cell: Cell, metric: str | None = None, split: str | None = None) -> Row:
         full = base(cell.without(*PRUNING, "seed"), metric, split)
         both = zip(map(full.get, cell.languages), scores(cell, metric, split), strict=True)
+        factor = 100 * sign(metric or its_metric or cell.metric)
         return [
-            None if score is None or not whole else 100 * (whole - score) / whole
+            None if score is None or not whole else factor * (whole - score) / whole
             for whole, score in both
         ]
 
@@ -197,8 +204,8 @@ def drops_of(study: Study, spec: Scored) -> Value:
 
 
 def gains_of(study: Study, spec: Scored) -> Value:
-    """Points above the unpruned model of the same search."""
-    scores = scores_of(spec)
+    """Points above the unpruned model of the same search, or below where lower is better."""
+    scores, its_metric = scores_of(spec), spec.metric or spec.where.get("metric")
     full = {c.without(*PRUNING): c for c in study.cells if c.axes.get("arm") == "full"}
 
     @cache
@@ -210,6 +217,10 @@ def gains_of(study: Study, spec: Scored) -> Value:
     def gains(cell: Cell, metric: str | None = None, split: str | None = None) -> Row:
         zero = base(cell.without(*PRUNING), metric, split)
         both = zip(map(zero.get, cell.languages), scores(cell, metric, split), strict=True)
-        return [None if score is None or start is None else score - start for start, score in both]
+        up = sign(metric or its_metric or cell.metric)
+        return [
+            None if score is None or start is None else up * (score - start)
+            for start, score in both
+        ]
 
     return gains

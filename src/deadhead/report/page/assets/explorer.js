@@ -54,7 +54,7 @@ function headFacts(head, facts, study) {
   }
   out.push(el("h4", {}, "When it was removed"), el("p", { class: "note" }, `${facts.removed ? `Removed in ${count(facts.removed, "trial")}` : "No trial removed it"}${outOf(study)}.`));
   const effect = Object.entries(facts.effect || {}).filter(([, value]) => isNumber(value));
-  if (effect.length) out.push(el("p", { class: "note" }, "Mean score of the trials that removed it minus that of comparable trials that kept it, in points:"), effectBars(effect));
+  if (effect.length) out.push(el("p", { class: "note" }, "Mean score of the trials that removed it minus that of comparable trials that kept it, in points:"), effectBars(effect, study.words?.up ?? 1));
   const trials = Object.entries(study.records || {}).filter(([, record]) => record.removed?.includes(head)).map(([id]) => id);
   if (trials.length) out.push(el("p", {}, el("a", { href: `#removed=${encodeURIComponent(head)}` }, `Trials that removed it (${trials.length})`)));
   return out.flat();
@@ -72,10 +72,10 @@ function strip(name, value, all) {
     svg("svg", { viewBox: "0 0 140 20", role: "img", "aria-label": `${short(value)}, number ${place} of ${all.length} from the top` }, all.map((one) => svg("line", { class: "tick", x1: x(one), x2: x(one), y1: 6, y2: 14 })), svg("line", { class: "here", x1: x(value), x2: x(value), y1: 2, y2: 18 })),
     el("span", {}, short(value), el("small", {}, `${place} of ${all.length}`)));
 }
-function effectBars(effect) {
+function effectBars(effect, up) {
   const most = Math.max(...effect.map(([, value]) => Math.abs(value)), 1e-9);
   return effect.map(([lang, value]) => {
     const width = (64 * Math.abs(value)) / most;
-    return el("div", { class: "strip" }, el("span", {}, bdi(lang)), svg("svg", { viewBox: "0 0 140 20", "aria-hidden": "true" }, svg("line", { class: "axis", x1: 70, x2: 70, y1: 0, y2: 20 }), svg("rect", { class: value >= 0 ? "up" : "down", x: value >= 0 ? 70 : 70 - width, y: 5, width, height: 10 })), el("span", {}, signed(value, 2)));
+    return el("div", { class: "strip" }, el("span", {}, bdi(lang)), svg("svg", { viewBox: "0 0 140 20", "aria-hidden": "true" }, svg("line", { class: "axis", x1: 70, x2: 70, y1: 0, y2: 20 }), svg("rect", { class: up * value >= 0 ? "up" : "down", x: value >= 0 ? 70 : 70 - width, y: 5, width, height: 10 })), el("span", {}, signed(value, 2)));
   });
 }

@@ -1,0 +1,154 @@
+"""rank, evaluate, finetune and shrink of a decoder on plain text: `--task lm --data text.txt`."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import pytest
+from command_line import RunCommand, clean
+
+import tiny_decoders
+from deadhead import Ranking, discover, load
+from deadhead.world import MODELS
+
+LM = ("--task", "lm", "--device", "cpu")
+
+
+@pytest.fixture(scope="module")
+def decoder(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    return tiny_decoders.saved(tmp_path_factory.mktemp("models") / "decoder")
+
+
+@pytest.fixture
+def text(tmp_path: Path) -> Path:
+    (tmp_path / "text.txt").write_text(tiny_decoders.TEXT * 12)
+    return tmp_path / "text.txt"
+
+
+@pytest.fixture
+def folder(tmp_path: Path) -> Path:
+    (tmp_path / "corpus").mkdir()
+    for name in ("train", "valid", "test"):
+        (tmp_path / "corpus" / f"{name}.txt").write_text(tiny_decoders.TEXT * 12)
+    return tmp_path / "corpus"
+
+
+def test_evaluate_a_file(decoder: Path, text: Path, run_command: RunCommand) -> None:
+    done = run_command("evaluate", decoder, *LM, "--data", text, "--json")
+    facts = json.loads(done.out)
+    assert (facts["metric"], facts["task"]) == ("perplexity", "lm")
+    (scores,) = facts["scores"].values()
+    assert set(scores["text"]) == {
+        "perplexity",
+        "word_perplexity",
+        "byte_perplexity",
+        "next_token_accuracy",
+    }
+    (interval,) = facts["intervals"].values()
+    assert interval["text"]["low"] < scores["text"]["perplexity"] < interval["text"]["high"]
+    few = run_command("evaluate", decoder, *LM, "--data", text, "--max-examples", 5)
+    assert "perplexity per word" in few.out
+    assert "bootstrap samples of windows" in few.out
+    assert "Lower is better" in few.out
+    # windows of what the model has positions for
+    assert facts["examples"]["text"] == -(-_tokens(text) // 64)
+
+
+def _tokens(text: Path) -> int:
+    return len(tiny_decoders.tokenizer()(text.read_text().rstrip("\n"))["input_ids"])
+
+
+def test_rank_on_windows(decoder: Path, text: Path, run_command: RunCommand) -> None:
+    out = text.parent / "ranking.json"
+    options = ("--data", text, "--max-examples", 6, "--max-length", 16, "--out", out)
+    done = run_command("rank", decoder, *LM, *options)
+    assert done.code == 0, done.err
+    assert "windows left out at random" in done.out
+    ranking = Ranking.load(out)
+    assert (ranking.data["examples"], ranking.data["windows"]) == (6, 6)
+    assert len(ranking) == 8
+    own = run_command("rank", decoder, *LM, *options, "--force", "--loss", "self")
+    assert own.code == 0, own.err
+    assert Ranking.load(out).data["windows"] == 6
+
+
+def test_finetune(decoder: Path, folder: Path, text: Path, run_command: RunCommand) -> None:
+    out = text.parent / "tuned"
+    options = ("--rate", "0.01", "--epochs", 2, "--batch", 4, "--json")
+    done = run_command("finetune", decoder, *LM, "--data", folder, "--out", out, *options)
+    assert done.code == 0, done.err
+    facts = json.loads(done.out)
+    values = [epoch["perplexity"] for epoch in facts["scores"]]
+    assert facts["metric"] == "perplexity"
+    assert values[1] < values[0]
+    assert facts["best"] == 2
+    assert facts["examples"] == -(-_tokens(folder / "train.txt") // 64)
+    alone = run_command(
+        "finetune", decoder, *LM, "--data", text, "--out", text.parent / "alone", *options
+    )
+    assert json.loads(alone.out)["scores"] == [{}, {}]
+    assert "is one file, and serves as train data only" in alone.err
+
+
+@pytest.mark.parametrize("then", ["--then-finetune", "--then-distill"])
+def test_shrink(
+    then: str, decoder: Path, folder: Path, tmp_path: Path, run_command: RunCommand
+) -> None:
+    out = tmp_path / "small"
+    options = ("--heads", "50%", "--examples", 20, "--max-length", 16, "--on", "2x16")
+    training = (then, "--rate", "0.01") if then == "--then-finetune" else (then,)
+    done = run_command(
+        "shrink", decoder, *LM, "--data", folder, *options, *training, "--out", out, "--json"
+    )
+    assert done.code == 0, done.err
+    facts = json.loads(done.out)
+    assert (facts["metric"], facts["splits"]) == ("perplexity", {"text": "dev"})
+    assert [*facts["scores"]] == ["whole", "cut", "refitted", facts["trained"]]
+    if then == "--then-finetune":
+        assert facts["scores"]["fine-tuned"]["text"] < facts["scores"]["refitted"]["text"]
+    assert len(discover(load(out))) == 4
+    again = run_command("evaluate", out, *LM, "--data", folder, "--json", "--max-length", 16)
+    (scores,) = json.loads(again.out)["scores"].values()
+    last = facts["scores"][facts["trained"]]["text"]
+    assert scores["text"]["perplexity"] == pytest.approx(last, rel=1e-4)
+
+
+def test_shrink_with_one_file(decoder: Path, text: Path, run_command: RunCommand) -> None:
+    out = text.parent / "small"
+    options = ("--heads", 2, "--examples", 12, "--max-length", 16, "--on", "2x16", "--out", out)
+    done = run_command("shrink", decoder, *LM, "--data", text, *options)
+    assert done.code == 0, done.err
+    assert "held-out loss" in done.out
+    assert "perplexity" not in done.out  # no text is left to score
+
+
+def test_mistakes_have_one_clear_error(
+    decoder: Path, text: Path, tmp_path: Path, run_command: RunCommand
+) -> None:
+    empty, binary, short = (tmp_path / f"{name}.txt" for name in ("empty", "binary", "short"))
+    empty.write_text("\n")
+    binary.write_bytes(b"\x89PNG\x00\x01")
+    short.write_text("a")
+    small = tiny_decoders.saved(tmp_path / "small", tiny_decoders.gpt2(vocabulary=60))
+    commands = {
+        "has no language; got 'en'": (decoder, "--data", text, "--lang", "en"),
+        "no text in the file": (decoder, "--data", empty),
+        "a NUL byte": (decoder, "--data", binary),
+        "fewer than two tokens": (decoder, "--data", short),
+        "windows of 100 positions and the model has 64": (
+            decoder,
+            "--data",
+            text,
+            "--max-length",
+            100,
+        ),
+        "the model knows 60": (small, "--data", text),
+        "does not fit lm": (MODELS / "encoder", "--data", text),
+        "no such folder": (decoder, "--data", tmp_path / "nowhere.txt"),
+    }
+    for message, (model, *options) in commands.items():
+        done = run_command("evaluate", model, *LM, *options)
+        assert done.code != 0
+        assert clean(done)
+        assert message in " ".join(done.err.split()), (message, done.err)
