@@ -92,24 +92,23 @@ def test_a_sample_is_uneven_and_empties_a_layer() -> None:
         assert emptied[block, 1] == uneven[block, 1]
 
 
-def proof_of(
-    family: str, *, whole: bool = False, heads: bool = False, mean_fill: bool = False
-) -> Proof:
+def proof_of(family: str, *units: str, whole: bool = False, mean_fill: bool = False) -> Proof:
+    """The proof for some heads, some neurons or both; neurons without a name."""
     model = build(family)
     layout = discover(model, neurons=True)
     with quiet():
         return prove(
             model,
             batch_for(model),
-            sample(layout, whole) if heads else (),
-            neurons=sample_neurons(layout, whole),
+            sample(layout, whole) if "heads" in units else (),
+            neurons=None if units == ("heads",) else sample_neurons(layout, whole),
             generate=prompt_for(model),
             mean_fill=mean_fill,
         )
 
 
 def test_the_proof_counts_heads_and_neurons() -> None:
-    neurons, both = proof_of("gpt2"), proof_of("gpt2", heads=True)
+    neurons, both = proof_of("gpt2"), proof_of("gpt2", "heads", "neurons")
     assert neurons.holds
     assert both.holds
     assert (neurons.removed, both.removed) == (64 + 43, 64 + 43 + 4)
@@ -143,33 +142,38 @@ def test_the_proof_fails_when_gates_of_neurons_do_nothing(monkeypatch: pytest.Mo
 
 
 def test_the_proof_fails_when_only_the_heads_are_cut(monkeypatch: pytest.MonkeyPatch) -> None:
-    def heads_alone(model: Any, heads: Any, *, neurons: Any, fill: Any) -> Any:
-        return prune(model, heads, fill=fill)
+    def heads_alone(model: Any, heads: Any, **_: Any) -> Any:
+        return prune(model, heads)
 
     monkeypatch.setattr("deadhead.heads.verify.proof.prune", heads_alone)
-    assert not proof_of("llama", heads=True).holds
+    assert not proof_of("llama", "heads", "neurons").holds
     proof = proof_of("llama")
     assert not proof.holds
     assert proof.pruned == proof.effect > 0
 
 
+@pytest.mark.parametrize("unit", ["heads", "neurons"])
 def test_the_proof_fails_when_the_output_bias_of_an_emptied_layer_is_lost(
-    monkeypatch: pytest.MonkeyPatch,
+    unit: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    assert proof_of("gpt2", whole=True).holds
+    assert proof_of("gpt2", unit, whole=True).holds
     monkeypatch.setattr(
         cut, "_bias_alone", lambda out, x: x.new_zeros(*x.shape[:-1], len(out.bias))
     )
-    assert not proof_of("gpt2", whole=True).holds
+    assert not proof_of("gpt2", unit, whole=True).holds
 
 
-def test_the_proof_fails_when_the_means_are_lost(monkeypatch: pytest.MonkeyPatch) -> None:
-    assert proof_of("llama", mean_fill=True).holds
+@pytest.mark.parametrize("unit", ["heads", "neurons"])
+def test_the_proof_fails_when_the_means_are_lost(
+    unit: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    assert proof_of("llama", unit, mean_fill=True).holds
     module = importlib.import_module("deadhead.heads.prune")
     monkeypatch.setattr(module, "fill_bias", lambda site, kept, means: None)
-    proof = proof_of("llama", mean_fill=True)
+    proof = proof_of("llama", unit, mean_fill=True)
     assert not proof.holds
     assert proof.pruned == proof.effect > 0.1
+    assert proof_of("llama", unit).holds
 
 
 def test_the_proof_fails_when_the_means_are_zero(monkeypatch: pytest.MonkeyPatch) -> None:
