@@ -63,7 +63,7 @@ ALLOWED = {
     "studies.recipe": "errors papers strategies studies.fields studies.inputs studies.step "
     "studies.trial translation",
     "studies.steps": "errors files heads hub layout measures models options rankers ranking shrinking "
-    "strategies studies.fields studies.step studies.store studies.trial tasks training translation world",
+    "strategies studies.fields studies.step studies.store studies.trial tasks training translation",
     "studies.missing_data": "errors studies.steps studies.trial tasks",
     "studies.execution": "errors numerics studies.fields studies.inputs studies.steps studies.store "
     "studies.trial version",
@@ -99,7 +99,7 @@ ALLOWED = {
     "report": "",
     # doors
     "deadhead": "effects heads layout rankers ranking shrinking strategies tasks training version",
-    "cli": "claims device errors forward heads install layout measures memory models progress rank_data rankers "
+    "cli": "claims device errors forward heads hub install layout measures memory models progress rank_data rankers "
     "ranking "
     "report.check "
     "report.export report.page report.tables results shrink_saved shrinking strategies studies studies.execution "

@@ -20,7 +20,16 @@ WITH_REVISION = re.compile(r"(?P<name>\w[\w.-]*(/[\w.-]+)?)@(?P<revision>.*)", r
 REVISION = re.compile(r"\w[\w./-]*")  # a commit, a branch, a tag, or refs/pr/1
 COMMIT = re.compile(r"[0-9a-f]{40}")
 GGUF = ".gguf"
+WORLD = Path(__file__).parent / "world" / "models"
+BUNDLED = {f"world/{name}": WORLD / name for name in ("encoder", "seq2seq")}
 PATIENCE = 5.0  # seconds to wait for the hub before a similar folder is suggested
+
+
+def located(name: str) -> str:
+    """The name of a model; for one that is bundled with the package, such as `world/encoder`, its
+    folder.
+    """
+    return str(BUNDLED[name]) if name in BUNDLED and not Path(name).is_dir() else name
 
 
 def gguf_of(name: str | Path) -> str | None:

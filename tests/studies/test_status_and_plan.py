@@ -281,6 +281,39 @@ def test_failed_trials_are_not_counted_as_done(app: typer.Typer, tmp_path: Path)
     )
 
 
+def test_a_mistake_that_is_explained_comes_without_its_traceback(
+    app: typer.Typer, tmp_path: Path
+) -> None:
+    file = tmp_path / "fails.yaml"
+    file.write_text(
+        "steps: [prune, evaluate]\nfixed: {model: x, source: en, task: pos}\n"
+        "axes: {remove: {random: [66, 67]}}\n"
+    )
+    run(load(file), tmp_path / "s", executor="serial", work=WORK)
+    lines = CliRunner().invoke(app, ["status", str(tmp_path / "s"), "--failures"]).output
+    assert lines.count("Traceback (most recent call last)") == 1  # a mistake of the code itself
+    assert "ValueError: no heads today" in lines
+    (explained,) = [text for text in lines.split("\n\n") if "HeadError" in text]
+    _, *lines = explained.splitlines()
+    assert lines[:2] == ["HeadError: expected 8 heads.", "  Hint: name other heads"]
+    stored = Path(lines[2].removeprefix("  The traceback is in ").removesuffix("."))
+    assert "Traceback (most recent call last)" in json.loads(stored.read_text())["error"]
+
+
+def test_a_plan_says_which_model_comes_from_the_hub(app: typer.Typer, tmp_path: Path) -> None:
+    (tmp_path / "config.json").write_text("{}")
+
+    def say(model: object, *words: str) -> str:
+        return CliRunner().invoke(app, ["plan", "smoke", "--set", f"model={model}", *words]).output
+
+    line = "  nowhere is no folder here: `run` loads it from the Hugging Face hub.\n"
+    assert line in say("nowhere")
+    assert json.loads(say("nowhere", "--json"))["from_hub"] == ["nowhere"]
+    for model in (tmp_path, "world/encoder"):
+        assert "4 trials" in say(model)
+        assert "hub" not in say(model)
+
+
 def test_the_lines_of_a_run_count_what_failed_before(capsys: pytest.CaptureFixture[str]) -> None:
     log_lines()(
         {

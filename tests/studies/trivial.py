@@ -7,6 +7,7 @@ import time
 from collections.abc import Callable, Collection
 from pathlib import Path
 
+from deadhead.errors import HeadError
 from deadhead.studies.execution.one_trial import run_trial
 from deadhead.studies.steps.state import State
 from deadhead.studies.store.records import Record
@@ -67,6 +68,8 @@ def prune(state: State, trial: Trial) -> None:
     strategy, amount = next(iter(remove.items()))
     if strategy == "random" and amount == 66:
         raise ValueError("no heads today")
+    if strategy == "random" and amount == 67:
+        raise HeadError("expected 8 heads.", "name other heads")
     if strategy == "random" and amount == 77:
         os.kill(os.getpid(), 9)
     if strategy == "random" and amount in LOSES:

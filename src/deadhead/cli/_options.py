@@ -9,6 +9,8 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 from typer import Argument, BadParameter, Option
 
+from deadhead.hub import located
+
 if TYPE_CHECKING:
     from deadhead.tasks import Task
 
@@ -21,7 +23,9 @@ Model = Annotated[
     str,
     Argument(
         metavar="MODEL",
-        help="A model folder, a GGUF file, or a name on the hub (NAME@REVISION for one commit).",
+        help="A model folder, a GGUF file, a name on the hub (NAME@REVISION for one commit), or "
+        "world/encoder, which is bundled.",
+        callback=located,
     ),
 ]
 ModelOut = Annotated[Path, Option(metavar="DIR", help="The folder to write the model to.")]

@@ -8,13 +8,15 @@ from typing import Annotated, Any
 import typer
 from typer import Argument, Option
 
+from deadhead.hub import located
+
 from ._options import AsJson, Auto, Device, Dtype, numbers_from
 from ._progress import plural
 
 
 def bench(
     model: Annotated[str, Argument(metavar="DIR", help="The pruned model.")],
-    against: Annotated[str, Option(help="The model to compare with.")],
+    against: Annotated[str, Option(help="The model to compare with.", callback=located)],
     batch: Annotated[str, Option(help="Batch sizes, comma-separated.")] = "1,8",
     length: Annotated[str, Option(help="Lengths in tokens, comma-separated.")] = "32,128",
     repeats: Annotated[int, Option(help="Timed rounds.")] = 10,
@@ -62,7 +64,8 @@ def _print_costs(result: dict[str, Any]) -> None:
         spreads = row.get("spread", (None, None))
         values = zip((row["model"], row["against"]), spreads, strict=True)
         cells = [_cell(row["what"], value, spread) for value, spread in values]
-        table.add_row(row["what"], *cells, "-" if row["ratio"] is None else f"{row['ratio']:.3f}")
+        name = row["what"].replace("seconds", "time").replace(" bytes", "")  # cells have units
+        table.add_row(name, *cells, "-" if row["ratio"] is None else f"{row['ratio']:.3f}")
     Console().print(table)
 
 

@@ -9,6 +9,7 @@ import typer
 from typer import Argument, BadParameter, Option
 
 from deadhead.errors import DataError, DeadheadError, unknown_name
+from deadhead.hub import located
 from deadhead.progress import counting
 
 from ._options import AsJson, Auto, Dtype, shape_from
@@ -26,7 +27,9 @@ def heads(
     model: Annotated[
         str,
         Argument(
-            metavar="MODEL", help="A model folder, a GGUF file, or the name of a model on the hub."
+            metavar="MODEL",
+            help="A model folder, a GGUF file, a name on the hub, or world/encoder.",
+            callback=located,
         ),
     ] = "",
     gguf: Annotated[

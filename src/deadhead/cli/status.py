@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 import time
 from collections.abc import Iterator
 from pathlib import Path
@@ -18,6 +19,8 @@ from ._options import AsJson, Study
 if TYPE_CHECKING:
     from deadhead.studies import Status
 
+# the last line of a traceback of deadhead's own errors, after which their hint may follow
+EXPLAINED = re.compile(r"^(deadhead\.(?:\w+\.)*)\w+: ", re.MULTILINE)
 QUIET = 30.0  # seconds without a sign of life before it is mentioned
 
 
@@ -97,4 +100,13 @@ def _print_failures(study: Path, status: Status) -> None:
         record = read(study, name)
         fields = {k: v for k, v in record.trial.content.items() if k not in ("finetune", "steps")}
         text = json.dumps(fields, ensure_ascii=False)
-        typer.echo(f"\n{name}  {text}\n{(record.error or '').rstrip()}")
+        typer.echo(f"\n{name}  {text}\n{_readable(record.error or '', study, name)}")
+
+
+def _readable(error: str, study: Path, name: str) -> str:
+    """The error of a failed trial; of a mistake that deadhead explains, the explanation alone."""
+    explained = [*EXPLAINED.finditer(error)]
+    text = error[explained[-1].end(1) :].rstrip() if explained else ""
+    if not text or "\nTraceback" in text:
+        return error.rstrip()
+    return f"{text}\n  The traceback is in {study / 'records' / name}.json."

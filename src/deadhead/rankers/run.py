@@ -87,6 +87,8 @@ def _with_corrupt(
 @contextmanager
 def frozen(model: nn.Module, seed: int) -> Iterator[None]:
     """Evaluation mode, frozen weights and a seeded generator; all restored afterwards."""
+    if not isinstance(seed, int) or isinstance(seed, bool):
+        raise DeadheadError(f"`seed` expects a whole number, got {seed!r}.", "for instance seed=0")
     if any(parameter.is_inference() for parameter in model.parameters()):
         raise UnsupportedModel(
             "the weights were made under torch.inference_mode, which allows no gradients.",

@@ -33,7 +33,7 @@ from .latency import Latency, latency, time_models
 from .refitting import RefitPlan, plan_refit
 from .shrunk import Layer, Shrunk, Speed
 from .solve import CANDIDATES
-from .target import Amount, check_compensation, kinds_of, read_targets
+from .target import Amount, check_compensation, check_score, kinds_of, read_targets
 
 CLOSE = 0.05  # share of the time: a first prediction that misses by more is corrected once
 CANDIDATES_OF = {  # for each compensation, the candidates of a refit
@@ -72,7 +72,9 @@ def shrink(
         batches: calibration data, dicts ready for `model(**batch)`, with `labels` unless there is
             a loss; some hundreds of examples are a good start.
         heads, neurons: what to remove: a share (0.75 or "75%") or a number.
-        macs: the share of the multiply-accumulates of the layers that remains, on inputs `on`.
+        macs: the share of the multiply-accumulates that remains, on inputs `on`, counted in the
+            attention and feed-forward layers that deadhead can cut: not in embeddings, output
+            layers and mixtures of experts.
         parameters: the share of the model's parameters that remains.
         speedup: how many times as fast the model shall run on inputs `on`, on this machine. The
             times of its layers are measured once and kept in the cache folder.
@@ -105,6 +107,7 @@ def shrink(
     )
     check_compensation(compensation)
     check_share(held_out)
+    check_score(score)
     work = _Work(
         model=model, targets=targets, method=method, loss=loss, seed=seed, score=score,
         checkpointing=checkpointing,

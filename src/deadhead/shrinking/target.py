@@ -60,6 +60,12 @@ def check_compensation(name: object) -> None:
         raise unknown_name("compensation", name, COMPENSATIONS)
 
 
+def check_score(score: object) -> None:
+    if score is not None and not callable(score):
+        hint = "for instance score=lambda model: evaluate(model, datasets)"
+        raise DeadheadError(f"`score` expects a function of the model, got {score!r}.", hint)
+
+
 def count_of(name: str, amount: Amount, total: int, most: int) -> int:
     """How many of `total` heads or neurons an amount removes; most: how many may leave."""
     number = amount if isinstance(amount, int) else count_of_share(100 * amount, total)

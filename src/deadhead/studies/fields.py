@@ -13,6 +13,7 @@ from typing import Annotated, Any, Literal
 
 from deadhead.errors import DeadheadError, unknown_name
 from deadhead.files.model_folder import MARKER
+from deadhead.hub import BUNDLED
 from deadhead.hub import split as split_name
 from deadhead.options import Bound, problems
 from deadhead.tasks.dataset import SPLITS as SPLIT_NAMES
@@ -37,7 +38,6 @@ class Field:
     example: str = ""  # a value, for a message
 
 
-WORLD = ("world/encoder", "world/seq2seq")
 LANGUAGE = re.compile(r"[A-Za-z]{2,3}([-_][A-Za-z]{2,4})?")
 
 
@@ -54,8 +54,8 @@ def among(value: Any, known: Collection[str]) -> bool:
 def _model(value: Any) -> Iterator[Problem]:
     if not isinstance(value, str) or not value:
         yield (), "expected a folder or a name on the hub."
-    elif value.startswith("world/") and value not in WORLD and not File(value).is_dir():
-        yield (), unknown_name("model of the small world", value, WORLD).message
+    elif value.startswith("world/") and value not in BUNDLED and not File(value).is_dir():
+        yield (), unknown_name("model of the small world", value, BUNDLED).message
     elif value.startswith((".", "/", "~")) and not any(
         (File(value).expanduser() / name).is_file() for name in ("config.json", MARKER)
     ):

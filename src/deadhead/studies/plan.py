@@ -16,7 +16,7 @@ from pathlib import Path
 from typing import Any
 
 from deadhead.errors import DataError
-from deadhead.hub import split
+from deadhead.hub import located, split
 from deadhead.numerics import threads
 from deadhead.papers import combined
 
@@ -65,6 +65,7 @@ class Plan:
     basis: str  # what the estimate is based on
     lacking: tuple[str, ...] = ()  # missing data, a line each
     hint: tuple[str, ...] = ()  # what to do about it
+    from_hub: tuple[str, ...] = ()  # models that are no folders, so that `run` loads them there
     warnings: tuple[str, ...] = ()  # what can be run and is probably a mistake, a line each
     shortfalls: tuple[str, ...] = ()  # fewer training rows than data.examples, a line each
     # what the trials consist of, each once, in the order of the trials
@@ -115,11 +116,19 @@ def plan(recipe: Recipe, out: str | Path | None = None, workers: int = 1) -> Pla
         basis=basis,
         lacking=tuple(data_check.lines(missing)),
         hint=tuple(data_check.hints(missing)) if missing else (),
+        from_hub=_from_hub(left),
         warnings=notes,
         shortfalls=tuple(map(str, data_check.too_few_rows(left))),
         damaged=tuple(stored.damaged),
         **contents(recipe),
     )
+
+
+def _from_hub(trials: list[Trial]) -> tuple[str, ...]:
+    """The models that `run` would load from the hub."""
+    loaded = [t for t in trials if not any(step.builds_model for step in t.protocol)]
+    names = dict.fromkeys(str(trial.get("model")) for trial in loaded)
+    return tuple(name for name in names if not Path(located(name)).expanduser().exists())
 
 
 def _works(trials: list[Trial], folder: Path | None) -> Works:

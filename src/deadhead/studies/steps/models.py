@@ -14,7 +14,7 @@ from pathlib import Path
 from typing import Any
 
 from deadhead import tasks
-from deadhead.hub import at_commit
+from deadhead.hub import at_commit, located
 from deadhead.measures import MeasureInputs
 from deadhead.models import label_names, load_for_task, set_padding, tokenizer_for, window_length
 from deadhead.studies.trial import Trial
@@ -25,8 +25,6 @@ from deadhead.tasks.reading.records import UNSPACED
 from .data import Shortfall, dataset, encode_options, shortfalls
 from .state import State
 
-WORLD = "world/"
-
 
 def device() -> str:
     import torch
@@ -36,11 +34,7 @@ def device() -> str:
 
 def home(model: str) -> str:
     """The path or hub name of a model; `world/encoder` is bundled with the package."""
-    if model.startswith(WORLD) and not Path(model).is_dir():
-        from deadhead import world
-
-        return str(Path(world.__file__).parent / "models" / model.removeprefix(WORLD))
-    return str(Path(model).expanduser()) if model.startswith("~") else model
+    return str(Path(model).expanduser()) if model.startswith("~") else located(model)
 
 
 def model_of(trial: Trial) -> str:
