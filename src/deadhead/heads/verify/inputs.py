@@ -54,9 +54,11 @@ def batches_for(model: Any) -> Iterator[dict[str, Any]]:
     parameters, needed = inspect.signature(model.forward).parameters, _needed(model)
     main = getattr(model, "main_input_name", None)
     least = needed | ({main} & parameters.keys() if isinstance(main, str) else set())
-    text = {"input_ids", "attention_mask"}
+    text = {"input_ids", "attention_mask"} if "input_ids" in parameters else set()
     more = {"input_ids", "pixel_values", "input_features", "input_values", "bbox"}
     masks = MAKERS.keys() & parameters.keys() - INSTEAD
+    if not text:
+        masks -= {"attention_mask"}  # which is that of the text
     for wish in (needed | text, least, least | text, least | text | more, least | more | masks):
         names = (wish | {"decoder_input_ids"}) & parameters.keys()
         images = IMAGE_FORMS if names & IMAGES else IMAGE_FORMS[:1]
@@ -225,6 +227,9 @@ MAKERS: dict[str, _Maker] = {
     "grid_thw": lambda inputs, shape: torch.tensor([[1, GRID, GRID]] * EXAMPLES),
     "merge_sizes": lambda inputs, shape: torch.tensor([2] * EXAMPLES),
     "spatial_shapes": lambda inputs, shape: torch.tensor([[GRID, GRID]] * EXAMPLES),
+    "pixel_position_ids": lambda inputs, shape: torch.cartesian_prod(
+        torch.arange(GRID), torch.arange(GRID)
+    ).repeat(EXAMPLES, 1, 1),
     "target_sizes": lambda inputs, shape: torch.tensor([[GRID, GRID]] * EXAMPLES),
     "pixel_attention_mask": lambda inputs, shape: torch.ones(EXAMPLES, GRID**2, dtype=torch.long),
     "input_features": lambda inputs, shape: inputs.sound(shape.sound),
