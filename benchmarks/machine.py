@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+import json
 import os
 import platform
 import time
 from importlib import metadata
 from pathlib import Path
+from typing import Any
 
 
 def processor() -> str:
@@ -36,6 +38,13 @@ def torch_machine(device: str) -> str:
     if device == "cuda":
         name = torch.cuda.get_device_name()
     return f"{name}; {versions('torch', 'transformers')}"
+
+
+def write_rows(file: Path | None, device: str, rows: list[dict[str, Any]]) -> None:
+    """Write the rows so far and the machine, if there is a file: a stopped run keeps its rows."""
+    if file is not None:
+        results = {"machine": torch_machine(device), "rows": rows}
+        file.write_text(json.dumps(results, indent=1) + "\n")
 
 
 def now(device: str) -> float:

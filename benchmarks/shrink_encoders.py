@@ -24,7 +24,7 @@ from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import Any
 
-from machine import now, torch_machine
+from machine import now, write_rows
 
 from deadhead import discover, encode, evaluate, finetune, load_data, prune, rank, strategies
 from deadhead.models import load_for_task, tokenizer_for
@@ -225,9 +225,7 @@ def main() -> None:
                 rows.append(row)
                 points = ", ".join(f"{k} {row[k]:.2f}" for k in ("score", "others") if k in row)
                 print(f"[{time.time() - start:6.1f}] {name} {seed} {row['variant']}: {points}")
-                if arguments.json:
-                    results = {"machine": torch_machine(arguments.device), "rows": rows}
-                    arguments.json.write_text(json.dumps(results, indent=1) + "\n")
+                write_rows(arguments.json, arguments.device, rows)
     print(table(rows))
 
 

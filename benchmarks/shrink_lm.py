@@ -13,7 +13,6 @@ from __future__ import annotations
 
 import argparse
 import copy
-import json
 import math
 import random
 import re
@@ -24,7 +23,7 @@ from typing import Any
 
 import torch
 import torch.nn.functional as F
-from machine import now, torch_machine
+from machine import now, write_rows
 from shrink_encoders import facts, variants_of
 from torch import Tensor
 from transformers import AutoModelForCausalLM, AutoTokenizer
@@ -124,9 +123,7 @@ def main() -> None:
                 rows.append(row)
                 value = f"{row['perplexity']:.2f} in {row['seconds']:.0f} s"
                 print(f"[{time.time() - start:6.1f}] {draw} {removed}, {variant}: {value}")
-                if arguments.json:
-                    results = {"machine": torch_machine(arguments.device), "rows": rows}
-                    arguments.json.write_text(json.dumps(results, indent=1) + "\n")
+                write_rows(arguments.json, arguments.device, rows)
     print(table(rows))
 
 

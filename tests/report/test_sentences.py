@@ -118,8 +118,8 @@ def test_findings_take_all_seeds_of_the_unpruned_model(tmp_path: Path) -> None:
     recipe = SEEDS.replace("REMOVE", "[none, {random_k: [1, 5]}]")
     (first,) = findings(Study.open(study(tmp_path, recipe, seeded)))
     assert first == (  # 80 and 82 without pruning, 79 and 81, 75 and 77
-        "Without a head at random mean micro F1 is 80.0, against 81.0 unpruned (2 repetitions, sd 1.4, t-test p = 0.55). "
-        "Without 5 heads at random it is 76.0."
+        "Without a head at random, the mean micro F1 is 80.0, against 81.0 unpruned (2 repetitions, sd 1.4, t-test p = 0.55). "
+        "Without 5 heads at random, it is 76.0."
     )
 
 
@@ -209,8 +209,8 @@ def test_strings_and_triples_are_what_is_kept(tmp_path: Path) -> None:
         )
 
     sentences = " ".join(findings(Study.open(study(tmp_path, recipe, outcome))))
-    assert "Without all heads but 2/1/1 (by block) mean accuracy is 89.5" in sentences
-    assert "Without all heads but 1/1/1 (by block) it is 50.0" in sentences
+    assert "Without all heads but 2/1/1 (by block), the mean accuracy is 89.5" in sentences
+    assert "Without all heads but 1/1/1 (by block), it is 50.0" in sentences
 
 
 def test_six_layers_are_more_than_ten_percent(tmp_path: Path) -> None:
@@ -229,7 +229,7 @@ def test_six_layers_are_more_than_ten_percent(tmp_path: Path) -> None:
         )
 
     assert findings(Study.open(study(tmp_path, recipe, outcome)))[0].startswith(
-        "Without all heads of the layers even 6 "
+        "Without all heads of the layers even 6, "
     )
 
 

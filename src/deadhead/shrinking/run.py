@@ -291,8 +291,8 @@ class _Work:
         notes = [*report.notes]
         if self.losses["refitted"] > self.losses["cut"]:
             notes.append(
-                "the refit raised the held-out loss: give more calibration data, or leave it out "
-                'with compensation="none"'
+                "the refit raised the held-out loss: give more calibration data, or choose the "
+                "compensation none"
             )
         speed = None if whole is None else self._speed(whole, choice)
         removed = self._removed(choice)

@@ -151,8 +151,8 @@ def _least_and_most(study: Study, removals: Sequence[Removal]) -> list[str]:
     best = _least(comparable)
     one_metric = best.tasks == 1 or len(study.metrics) == 1
     text = (
-        f"Without {best.words} mean {metric_words(best.cell.metric) if one_metric else 'score'} is "
-        f"{best.score:.1f}, against {best.full:.1f} unpruned {_evidence(study, best)}"
+        f"Without {best.words}, the mean {metric_words(best.cell.metric) if one_metric else 'score'} "
+        f"is {best.score:.1f}, against {best.full:.1f} unpruned {_evidence(study, best)}"
     )
     gains = best.by_language
     if len(gains) > 1:
@@ -160,7 +160,7 @@ def _least_and_most(study: Study, removals: Sequence[Removal]) -> list[str]:
         text += f"; languages change by {gains[low]:+.1f} ({low}) to {gains[high]:+.1f} ({high})"
     worst = max(comparable, key=lambda removal: removal.loss)
     if worst is not best and worst.loss > max(SMALL, best.loss):
-        return [f"{text}. Without {worst.words} it is {worst.score:.1f}."]
+        return [f"{text}. Without {worst.words}, it is {worst.score:.1f}."]
     return [f"{text}."]
 
 
@@ -231,8 +231,8 @@ def _choice_matters(removals: Sequence[Removal]) -> list[str]:
             continue
         difference, p = lowest.score - other.score, two_means(lowest.scores, other.scores)
         text = (
-            f"Without {lowest.words} the mean is {abs(difference):.1f} points "
-            f"{'above' if difference >= 0 else 'below'} that without {other.words}"
+            f"The mean is {abs(difference):.1f} points {'higher' if difference >= 0 else 'lower'} "
+            f"without {lowest.words} than without {other.words}"
         )
         if isnan(p):
             return [f"{text}; with so few trials this may be luck."]
