@@ -26,6 +26,7 @@ from .model_card import card
 from .model_files import CARD, FLOATS, copy_files, fetch, folder_of, kept_files, read_header
 from .prune import RECORD, checked_cuts, note_in_config, record
 from .prune_saved import Pruned
+from .saved_config import stop_plain_loading
 from .skeleton import skeleton
 from .summary import cache_bytes
 
@@ -192,3 +193,4 @@ def _write_config(model: Any, draft: Path) -> None:
     config.architectures = [type(model).__name__]
     setattr(config, RECORD, {**record(find_every_site(model)), "form": "compact"})
     config.save_pretrained(draft)
+    stop_plain_loading(draft, config)

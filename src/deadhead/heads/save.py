@@ -24,6 +24,7 @@ from .model_card import card, is_ours
 from .model_files import CARD, copy_files, source_of
 from .padded import Padded, padded_form
 from .prune import RECORD, record, unfit
+from .saved_config import stop_plain_loading
 from .site import Site
 
 FORMS = ("compact", "padded")
@@ -92,6 +93,8 @@ def _write_weights(
                 # some families fuse projections on disk, which needs their full shapes
                 save_original_format=padded is not None,
             )
+        if padded is None:
+            stop_plain_loading(draft, model.config)
     finally:
         model.config = config
 

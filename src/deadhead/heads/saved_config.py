@@ -36,6 +36,11 @@ FAULTS = (
 )
 # fmt: on
 LARGEST = 2**48  # number in a config.json; transformers would build until memory ends
+# The key of a config that names the file of the weights. transformers stops at a name that is no
+# safetensors file, and prints it. Without it, transformers would drop added biases and, with
+# ignore_mismatched_sizes=True, start the smaller matrices from random numbers.
+WEIGHTS = "transformers_weights"
+NOT_PLAIN = "this model is pruned; load it with deadhead.load, or save it with form='padded'"
 ANY_BLOCK = "*"  # transformers 4 wrote no block: it pruned models of one block only
 
 T = TypeVar("T")
@@ -90,7 +95,22 @@ def read_config(folder: str | Path, where: Mapping[str, Any]) -> Any:
         ) from problem
     if file is not None:
         name_class(config)
+    if getattr(config, WEIGHTS, None) == NOT_PLAIN:
+        delattr(config, WEIGHTS)
     return config
+
+
+def stop_plain_loading(folder: Path, config: Any) -> None:
+    """If the model of this config is pruned, let plain transformers refuse the folder.
+
+    `save_pretrained` of a config never writes this key, so it is added afterwards.
+    """
+    if not read_saved(config, folder).is_pruned:
+        return
+    file = folder / "config.json"
+    stored = json.loads(file.read_text(encoding="utf-8"))
+    stored[WEIGHTS] = NOT_PLAIN
+    file.write_text(json.dumps(stored, indent=2, sort_keys=True) + "\n", encoding="utf-8")
 
 
 def _check_numbers(file: Path) -> None:

@@ -1,0 +1,187 @@
+"""Folders that `save_pretrained` writes: `load` reads them back, and plain transformers never reads them wrongly."""
+
+from __future__ import annotations
+
+import json
+import shutil
+from pathlib import Path
+from typing import Any
+
+import pytest
+import torch
+import transformers
+from tiny_models import answers, apart, batch_of, build, uneven
+from transformers.utils import logging
+
+from deadhead.heads import discover, head_means, load, prune, save
+from deadhead.heads.discover import find_sites
+from deadhead.heads.output_bias import set_output
+from deadhead.heads.prune import note_in_config
+from deadhead.heads.verify.proof import sample_neurons
+from deadhead.heads.verify.tiny import tiny
+
+CUTS = ("heads", "emptied", "neurons", "filled", "filled neurons", "dropped bias")
+WHOLE = {"ignore_mismatched_sizes": True}  # asks transformers for random numbers where sizes differ
+
+
+def cut(family: str, name: str) -> Any:
+    """A tiny model of this family, pruned in one of the ways above."""
+    model = build(family)
+    first = discover(model).attentions[0].heads
+    if "neurons" in name:
+        neurons = sample_neurons(discover(model, neurons=True), False)
+        means = head_means(model, [batch_of(model)], neurons=True)
+        return prune(model, neurons=neurons, fill=means if "filled" in name else None)
+    if name == "filled":
+        return prune(model, uneven(model), fill=head_means(model, [batch_of(model)]))
+    heads = uneven(model) if name == "heads" else first
+    return prune(model, heads, drop_output_bias=name == "dropped bias")
+
+
+def with_biases(model: Any) -> Any:
+    """The model with a bias in each output projection of attention, and every head."""
+    sites = find_sites(model)
+    for site in sites:
+        weight = site.out.weight.detach().clone()
+        bias = torch.linspace(-1, 1, weight.shape[0], dtype=weight.dtype)
+        set_output(site, weight, bias)
+    note_in_config(model, sites)
+    return model
+
+
+def plain(model: Any, folder: Path, **options: Any) -> Any:
+    """The same class, loaded without deadhead."""
+    return type(model).from_pretrained(folder, dtype=torch.float64, **options).eval()
+
+
+@pytest.mark.parametrize("name", CUTS)
+@pytest.mark.parametrize("family", ["bert", "llama", "gpt2", "t5"])
+def test_equal_through_load_and_never_wrong_without(family: str, name: str, tmp_path: Path) -> None:
+    model = cut(family, name)
+    expected = answers(model)
+    assert apart(expected, answers(build(family))) > 1e-3
+    model.save_pretrained(tmp_path / "plain")
+    again = load(tmp_path / "plain").eval()
+    assert apart(expected, answers(again)) == 0
+    assert discover(again, neurons=True) == discover(model, neurons=True)
+    try:
+        other = plain(model, tmp_path / "plain")
+    except RuntimeError:  # sizes differ
+        return
+    assert apart(expected, answers(other)) < 1e-9
+
+
+@pytest.mark.parametrize("options", [{}, WHOLE, {"num_hidden_layers": 1}], ids=str)
+@pytest.mark.parametrize("name", ["heads", "neurons", "filled"])
+def test_plain_transformers_refuses_what_save_wrote(
+    name: str, options: dict[str, Any], tmp_path: Path
+) -> None:
+    """With the reason, whatever it is asked to ignore or to leave out."""
+    model = cut("llama", name)
+    save(model, tmp_path)
+    with pytest.raises(ValueError, match=r"this model is pruned; load it with deadhead\.load"):
+        plain(model, tmp_path, **options)
+    assert apart(answers(model), answers(load(tmp_path).eval())) == 0
+
+
+def test_plain_transformers_reads_what_is_not_pruned_and_the_padded_form(tmp_path: Path) -> None:
+    whole, pruned = build("llama"), cut("llama", "heads")
+    save(whole, tmp_path / "whole")
+    save(pruned, tmp_path / "padded", form="padded")
+    assert apart(answers(whole), answers(plain(whole, tmp_path / "whole"))) == 0
+    assert apart(answers(pruned), answers(plain(pruned, tmp_path / "padded"))) < 1e-9
+    save(pruned, tmp_path / "padded")  # into the same folder, in the other form
+    with pytest.raises(ValueError, match="this model is pruned"):
+        plain(pruned, tmp_path / "padded")
+
+
+@pytest.mark.parametrize("family", ["llama", "t5"])
+def test_added_biases_alone(family: str, tmp_path: Path) -> None:
+    """All sizes fit the class, which has no such biases: transformers would drop them."""
+    model = with_biases(build(family))
+    expected = answers(model)
+    assert apart(expected, answers(build(family))) > 1e-2
+    save(model, tmp_path / "ours")
+    model.save_pretrained(tmp_path / "plain")
+    for folder in ("ours", "plain"):
+        assert apart(expected, answers(load(tmp_path / folder).eval())) == 0
+    for options in ({}, WHOLE):
+        with pytest.raises(ValueError, match="this model is pruned"):
+            plain(model, tmp_path / "ours", **options)
+
+
+def test_a_dropped_bias_is_reported_by_transformers(
+    tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    """`save_pretrained` cannot stop it, so the one folder of this kind depends on the report."""
+    model = with_biases(build("llama"))
+    model.save_pretrained(tmp_path)
+    logging.enable_propagation()
+    try:
+        plain(model, tmp_path)
+    finally:
+        logging.disable_propagation()
+    assert "o_proj.bias" in caplog.text
+    assert "UNEXPECTED" in caplog.text
+
+
+def test_a_part_of_an_encoder_decoder(tmp_path: Path) -> None:
+    """An encoder that lost nothing is equal by itself; one with added biases is not handed out."""
+    model = build("t5")
+    prune(model, discover(model).attentions[-1].heads[:1])
+    assert {head.block for head in discover(model).removed} == {"cross"}
+    model.save_pretrained(tmp_path / "plain")
+    part = transformers.T5EncoderModel
+    encoder = part.from_pretrained(tmp_path / "plain", dtype=torch.float64).eval()
+    ids = torch.tensor([[5, 9, 3]])
+    with torch.no_grad():
+        expected = model.get_encoder()(ids).last_hidden_state
+        assert torch.equal(encoder(ids).last_hidden_state, expected)
+    save(with_biases(model), tmp_path / "ours")
+    with pytest.raises(ValueError, match="this model is pruned"):
+        part.from_pretrained(tmp_path / "ours")
+
+
+def test_a_model_that_names_its_own_file_of_weights(tmp_path: Path) -> None:
+    """The key that stops plain loading has a use of its own, which `load` respects."""
+    model = build("bert")
+    model.save_pretrained(tmp_path)
+    (tmp_path / "model.safetensors").rename(tmp_path / "other.safetensors")
+    config = json.loads((tmp_path / "config.json").read_text())
+    config["transformers_weights"] = "other.safetensors"
+    (tmp_path / "config.json").write_text(json.dumps(config))
+    assert apart(answers(model), answers(load(tmp_path).eval())) == 0
+
+
+def test_what_push_to_hub_uploads(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    class Hub:
+        def create_repo(self, name: str, **_: Any) -> Any:
+            return type("Repository", (), {"repo_id": name})
+
+    class Card:
+        def save(self, file: str) -> None:
+            Path(file).write_text("# A model")
+
+    model = cut("bert", "heads")
+    upload = lambda folder, *_, **__: shutil.copytree(folder, tmp_path / "hub")  # noqa: E731
+    monkeypatch.setattr(transformers.utils.hub, "hf_api", Hub)
+    monkeypatch.setattr(
+        transformers.utils.hub, "create_and_tag_model_card", lambda *_, **__: Card()
+    )
+    monkeypatch.setattr(model, "_upload_modified_files", upload, raising=True)
+    model.push_to_hub("me/small")
+    assert apart(answers(model), answers(load(tmp_path / "hub").eval())) == 0
+    with pytest.raises(RuntimeError, match="ignore_mismatched_sizes"):
+        plain(model, tmp_path / "hub")
+
+
+def test_weights_that_a_family_fuses_on_disk(tmp_path: Path) -> None:
+    """`save_pretrained` undoes what transformers did to the names and shapes of the weights."""
+    model = tiny("mixtral")
+    prune(model, uneven(model))
+    model.save_pretrained(tmp_path)
+    again = load(tmp_path).eval()
+    assert all(torch.equal(v, again.state_dict()[k]) for k, v in model.state_dict().items())
+    assert discover(again) == discover(model)
+    with pytest.raises(RuntimeError, match="ignore_mismatched_sizes"):
+        plain(model, tmp_path)
