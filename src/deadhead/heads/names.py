@@ -44,7 +44,7 @@ WIDTHS = (
 )
 COUNTS = ("num_heads", "num_attention_heads", "n_heads", "n_head", "num_attn_heads", "heads")
 KEY_COUNTS = ("num_key_value_heads", "num_kv_heads", "kv_heads")
-TOTALS = ("all_head_size", "inner_dim", "split_size", "q_size", "attn_dim")
+TOTALS = ("all_head_size", "inner_dim", "split_size", "q_size", "q_dim", "attn_dim")
 
 # Other parts with rows or numbers for each head, which are cut together with the queries.
 PER_HEAD_ROWS = (

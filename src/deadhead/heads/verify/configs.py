@@ -104,6 +104,8 @@ FURTHER: dict[str, dict[str, Any]] = {
     "bamba": {"attn_layer_indices": [1]},
     "nemotron_h": {"layer_types": ["mamba", "attention"]},
     "mamba2": {"num_heads": 8},
+    # as many frames as tokens, whatever the heads say
+    "vits": {"speaking_rate": 1e9, "upsample_initial_channel": 32},
     "xmod": {"languages": ["en_XX"], "default_language": "en_XX"},
     "big_bird": {"attention_type": "original_full"},
     "bigbird_pegasus": {"attention_type": "original_full"},

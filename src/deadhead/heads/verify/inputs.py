@@ -21,8 +21,14 @@ from deadhead.forward import vocabulary_sizes
 # Models of text and images that need both as inputs.
 WITH_IMAGES = ("clip", "siglip", "siglip2", "chinese_clip", "align", "altclip", "groupvit")
 EXAMPLES, TOKENS, GRID = 2, 12, 4  # an image is GRID x GRID patches where its model lets it
-IMAGE_FORMS = ("image", "large image", "video", "patches", "square patches", "padded patches")
-SOUND_FORMS = ("bins first", "bins last", "samples", "one channel", "one channel of bins")
+IMAGE_FORMS = (
+    "image", "large image", "video", "patches", "square patches", "padded patches", "first matrix",
+)  # fmt: skip
+SOUND_FORMS = (
+    "bins first", "bins last", "samples", "one channel", "one channel of bins", "first matrix",
+    "usual bins", "long",
+)  # fmt: skip
+USUAL_BINS, LONG = 128, 200  # frames that windows of 50 or 100 divide
 LARGE = 256  # the side of an image that is halved several times
 
 
@@ -120,6 +126,8 @@ class _Inputs:
         self.configs = list(_configs(model.config))
         self.generator = torch.Generator().manual_seed(1)
         self.end = min([90, *vocabulary_sizes(model)])
+        linear = (module for module in model.modules() if isinstance(module, torch.nn.Linear))
+        self.first_matrix = next((module.in_features for module in linear), USUAL_BINS)
 
     def size(self, *names: str, default: int) -> int:
         """The first of these sizes in any config."""
@@ -169,6 +177,8 @@ class _Inputs:
             return self.random(EXAMPLES * GRID**2, channels, patch, patch)
         if form == "padded patches":
             return self.random(EXAMPLES, GRID**2, channels * patch**2)
+        if form == "first matrix":
+            return self.random(EXAMPLES * GRID**2, self.first_matrix)
         time = self.size("temporal_patch_size", default=1)
         return self.random(EXAMPLES * GRID**2, channels * time * patch**2)
 
@@ -185,15 +195,23 @@ class _Inputs:
     def sound(self, form: str) -> Tensor:
         """Sound: its spectrum, or its samples."""
         bins = self.size(*BINS, default=16)
+        bins = {"first matrix": self.first_matrix, "usual bins": USUAL_BINS}.get(form, bins)
         length = 2 * self.size("max_source_positions", default=12)
-        length = length if form == "bins first" else self.size("max_length", default=128)
+        if form != "bins first":
+            length = LONG if form == "long" else self.size("max_length", default=128)
         if form == "samples":
             return self.random(EXAMPLES, 4000)
         if form == "one channel":
             return self.random(EXAMPLES, 1, 4000)
         if form == "one channel of bins":
             return self.random(EXAMPLES, 1, length, bins)
-        return self.random(EXAMPLES, *((bins, length) if form == "bins first" else (length, bins)))
+        first = form in ("bins first", "long")
+        return self.random(EXAMPLES, *((bins, length) if first else (length, bins)))
+
+    def frames(self, form: str) -> Tensor:
+        """A mask without padding for the sound in this form."""
+        axis = -1 if form in ("bins first", "long", "samples", "one channel") else -2
+        return torch.ones(EXAMPLES, self.sound(form).shape[axis], dtype=torch.long)
 
     def embeddings(self, *names: str, length: int = TOKENS) -> Tensor:
         return self.random(
@@ -210,7 +228,7 @@ BINS = (
     "feature_projection_input_dim", "input_dim", "num_mels",
 )  # fmt: skip
 IMAGES = {"pixel_values", "pixel_values_videos", "hidden_states"}
-SOUNDS = {"input_features", "input_values"}
+SOUNDS = {"input_features", "input_values", "audio_mel"}
 INSTEAD = {"inputs_embeds"}  # of the tokens
 _Maker = Callable[[_Inputs, Shape], Tensor]
 MAKERS: dict[str, _Maker] = {
@@ -234,11 +252,9 @@ MAKERS: dict[str, _Maker] = {
     "pixel_attention_mask": lambda inputs, shape: torch.ones(EXAMPLES, GRID**2, dtype=torch.long),
     "input_features": lambda inputs, shape: inputs.sound(shape.sound),
     "input_values": lambda inputs, shape: inputs.sound(shape.sound),
-    "input_features_mask": lambda inputs, shape: torch.ones(
-        EXAMPLES,
-        inputs.sound(shape.sound).shape[1 if shape.sound == "bins last" else -1],
-        dtype=torch.long,
-    ),
+    "audio_mel": lambda inputs, shape: inputs.sound(shape.sound),
+    "audio_mel_mask": lambda inputs, shape: inputs.frames(shape.sound) == 0,  # True is padding
+    "input_features_mask": lambda inputs, shape: inputs.frames(shape.sound),
     "bbox": lambda inputs, shape: inputs.boxes(),
     "query_embeds": lambda inputs, shape: inputs.embeddings("hidden_size"),
     "encoder_hidden_states": lambda inputs, shape: inputs.embeddings("encoder_hidden_size"),
