@@ -72,7 +72,7 @@ def test_equal_through_load_and_never_wrong_without(family: str, name: str, tmp_
 
 
 @pytest.mark.parametrize("options", [{}, WHOLE, {"num_hidden_layers": 1}], ids=str)
-@pytest.mark.parametrize("name", ["heads", "neurons", "filled"])
+@pytest.mark.parametrize("name", ["emptied", "filled"])
 def test_plain_transformers_refuses_what_save_wrote(
     name: str, options: dict[str, Any], tmp_path: Path
 ) -> None:
@@ -85,7 +85,7 @@ def test_plain_transformers_refuses_what_save_wrote(
 
 
 def test_plain_transformers_reads_what_is_not_pruned_and_the_padded_form(tmp_path: Path) -> None:
-    whole, pruned = build("llama"), cut("llama", "heads")
+    whole, pruned = build("llama"), cut("llama", "emptied")
     save(whole, tmp_path / "whole")
     save(pruned, tmp_path / "padded", form="padded")
     assert apart(answers(whole), answers(plain(whole, tmp_path / "whole"))) == 0

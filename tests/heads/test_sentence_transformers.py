@@ -1,0 +1,91 @@
+"""A pruned encoder in sentence-transformers: cut in place, saved, and loaded with equal embeddings."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import pytest
+import torch
+import transformers
+from tiny_models import build_class, uneven
+
+from deadhead.heads import discover, load, prune, save
+from deadhead.world import MODELS
+
+sentence_transformers = pytest.importorskip("sentence_transformers")
+TEXTS = ["Maria bought a red car .", "The dog sleeps .", "A house stands there ."]
+
+
+def embeddings(encoder: Any) -> torch.Tensor:
+    result: torch.Tensor = encoder.encode(
+        TEXTS, convert_to_tensor=True, show_progress_bar=False, device="cpu"
+    )
+    return result.double()
+
+
+@pytest.fixture
+def folder(tmp_path: Path) -> Path:
+    """A whole encoder that averages its tokens and normalises, as SentenceTransformer saves it."""
+    tokenizer = transformers.AutoTokenizer.from_pretrained(MODELS / "encoder")
+    size = {"vocab_size": len(tokenizer), "pad_token_id": 0}
+    save(build_class(transformers.BertModel, **size), tmp_path / "bert", tokenizer)
+    modules = sentence_transformers.sentence_transformer.modules
+    transformer = modules.Transformer(str(tmp_path / "bert"))
+    pooling = modules.Pooling(transformer.get_embedding_dimension(), "mean")
+    normalize = modules.Normalize()
+    parts = [transformer, pooling, normalize]
+    encoder = sentence_transformers.SentenceTransformer(modules=parts, device="cpu")
+    encoder.save(str(tmp_path / "whole"))
+    return tmp_path / "whole"
+
+
+def opened(folder: Path) -> Any:
+    return sentence_transformers.SentenceTransformer(str(folder), device="cpu")
+
+
+def test_saved_and_loaded_with_equal_embeddings(folder: Path, tmp_path: Path) -> None:
+    encoder = opened(folder)
+    whole = embeddings(encoder)
+    prune(encoder[0].model, uneven(encoder[0].model))
+    expected = embeddings(encoder)
+    assert float((expected - whole).abs().max()) > 1e-3
+    # the padded form is a folder of sentence-transformers; `load` makes it small again in memory
+    save(encoder[0].model, tmp_path / "anywhere", encoder.tokenizer, form="padded")
+    again = opened(tmp_path / "anywhere")
+    torch.testing.assert_close(embeddings(again), expected, rtol=0, atol=1e-5)
+    assert not discover(again[0].model).removed
+    again[0].model = load(tmp_path / "anywhere").eval()
+    torch.testing.assert_close(embeddings(again), expected, rtol=0, atol=1e-5)
+    assert discover(again[0].model) == discover(encoder[0].model)
+    torch.testing.assert_close(
+        embeddings(again).norm(dim=1), torch.ones(3).double(), rtol=0, atol=1e-5
+    )
+
+
+def test_the_compact_form_goes_into_the_encoder_of_the_whole_model(
+    folder: Path, tmp_path: Path
+) -> None:
+    encoder = opened(folder)
+    prune(encoder[0].model, uneven(encoder[0].model))
+    expected = embeddings(encoder)
+    save(encoder[0].model, tmp_path / "small", encoder.tokenizer)
+    again = opened(folder)
+    again[0].model = load(tmp_path / "small").eval()
+    assert torch.equal(embeddings(again), expected)
+    with pytest.raises(ValueError, match="this model is pruned"):
+        opened(tmp_path / "small")
+
+
+def test_what_sentence_transformers_saves_is_refused_by_it_and_read_by_load(
+    folder: Path, tmp_path: Path
+) -> None:
+    encoder = opened(folder)
+    prune(encoder[0].model, uneven(encoder[0].model))
+    expected = embeddings(encoder)
+    encoder.save(str(tmp_path / "theirs"))
+    with pytest.raises(RuntimeError, match="ignore_mismatched_sizes"):
+        opened(tmp_path / "theirs")
+    again = opened(folder)
+    again[0].model = load(tmp_path / "theirs").eval()
+    assert torch.equal(embeddings(again), expected)
