@@ -21,7 +21,7 @@ from deadhead.errors import MissingExtra
 SOURCE = Path(deadhead.__file__).parent
 COMPUTED = {
     "cli/rank.py": set(PACKAGES.values()),
-    "heads/exports/onnx.py": {"onnxruntime", "onnxscript"},
+    "heads/exports/onnx/export.py": {"onnxruntime", "onnxscript"},
     "heads/from_gguf.py": {"accelerate", "gguf"},
 }  # where the package is no constant
 

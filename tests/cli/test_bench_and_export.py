@@ -62,11 +62,13 @@ def test_bench_refuses(option: str, value: str, run_command: RunCommand, bert: P
 def test_export(
     run_command: RunCommand, bert: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    exporting = importlib.import_module("deadhead.heads.exports.onnx")
+    exporting = importlib.import_module("deadhead.heads.exports.onnx.export")
+    names = dict.fromkeys(["input_ids", "token_type_ids"])
+    graph = exporting.Graph("m.onnx", None, names, {}, ("logits",))
 
-    def written(folder: str, *, onnx: Path, **_: object) -> Any:
+    def written(folder: str, *, onnx: Path, int8: bool, **_: object) -> Any:
         onnx.write_bytes(b"graph")
-        return exporting.Exported(onnx, ("input_ids", "token_type_ids"), ("logits",), 2e-7, 5)
+        return exporting.Exported(onnx, (graph,), 2e-7, 5, 0.03 if int8 else None)
 
     monkeypatch.setattr(exporting, "exported", written)
     done = run_command("export", bert, "--onnx", tmp_path / "m.onnx", "--json")
@@ -82,8 +84,39 @@ def test_export(
         **facts,
     }
     printed = run_command("export", bert, "--onnx", tmp_path / "m.onnx", "--force").out
-    assert "takes input_ids, token_type_ids, gives logits" in printed
+    assert "m.onnx takes input_ids, token_type_ids, gives logits" in printed
     assert f"equal to the model in {bert} on 5 batches" in printed
+    words = ("export", bert, "--onnx", tmp_path / "m.onnx", "--int8", "--force")
+    assert "weights in int8: largest difference 3e-02" in run_command(*words).out
+    assert json.loads(run_command(*words, "--json").out)["largest_difference_int8"] == 0.03
+
+
+def test_export_of_a_folder(
+    run_command: RunCommand, bert: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    exporting = importlib.import_module("deadhead.heads.exports.onnx.export")
+    names = [f"past_key_values.{layer}.{kind}" for layer in (0, 2) for kind in ("key", "value")]
+    graph = exporting.Graph(
+        "model.onnx", None, dict.fromkeys(["input_ids", *names]), {}, ("logits",)
+    )
+
+    def written(folder: str, *, onnx: Path, **_: object) -> Any:
+        onnx.mkdir(exist_ok=True)
+        (onnx / "model.onnx").write_bytes(b"graph")
+        (onnx / "config.json").write_bytes(b"{}")
+        return exporting.Exported(onnx, (graph,), 2e-7, 2)
+
+    monkeypatch.setattr(exporting, "exported", written)
+    printed = run_command("export", bert, "--onnx", tmp_path / "small").out
+    inputs = "input_ids, past_key_values.N.key, past_key_values.N.value"
+    assert f"model.onnx takes {inputs}, gives logits" in printed
+    again = run_command("export", bert, "--onnx", tmp_path / "small")
+    assert (again.code, again.out) == (1, "")
+    assert "the folder is not empty" in again.err
+    done = run_command("export", bert, "--onnx", tmp_path / "small", "--force", "--json")
+    facts = json.loads(done.out)
+    assert facts["bytes"] == 5
+    assert facts["graphs"]["model.onnx"]["inputs"] == ["input_ids", *names]
 
 
 def test_export_without_the_extra(
@@ -138,6 +171,7 @@ def test_export_as_gguf(
         (("--onnx", "m.onnx", "--type", "f16"), "--type is for a GGUF file"),
         (("--onnx", "m.onnx", "--tokenizer-from", "o.gguf"), "--tokenizer-from is for a GGUF"),
         (("--gguf", "m.gguf", "--csv", "m.csv"), "--gguf is for a model"),
+        (("--gguf", "m.gguf", "--int8"), "--int8 is for ONNX"),
     ],
 )
 def test_options_of_two_formats(

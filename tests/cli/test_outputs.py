@@ -9,11 +9,12 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+import torch
 
 from deadhead import cli
 from deadhead.cli._outputs import check_file
 from deadhead.heads import save
-from deadhead.heads.exports.onnx import Exported
+from deadhead.heads.exports.onnx.export import Exported, Graph
 from deadhead.heads.verify.tiny import tiny
 
 RunCommand = Callable[..., tuple[int, str]]
@@ -94,8 +95,9 @@ WRONG = [
     ),
     (
         ("export", "model", "--onnx", "full"),
-        "--onnx expects a file, got the folder full.\n  Hint: name a file, for instance full/model.onnx",
+        "--onnx full: the folder is not empty.\n  Hint: name another folder, or add --force to overwrite its files",
     ),
+    (("export", "model", "--onnx", "model", "--force"), "--onnx model is MODEL itself"),
     (("export", "model", "--onnx", "old.json"), "--onnx old.json: the file already exists."),
     (("export", "study", "--csv", "old.json"), "--csv old.json: the file already exists."),
     (
@@ -107,7 +109,7 @@ WRONG = [
 
 LATER = (  # what must not be called before the output is checked
     "deadhead.heads.prune_saved.load",
-    "deadhead.heads.exports.onnx.exported",
+    "deadhead.heads.exports.onnx.export.exported",
     "deadhead.models.load_with_tokenizer",
     "deadhead.tasks.load_data",
 )
@@ -183,13 +185,14 @@ def test_an_empty_folder_is_accepted_and_a_full_one_with_force(
 
 def exported(folder: Path, *, onnx: Path, **_: object) -> Exported:
     onnx.write_bytes(b"graph")
-    return Exported(onnx, ("input_ids",), ("logits",), 0.0, 1)
+    graph = Graph("m.onnx", torch.nn.Identity(), {}, {}, ("logits",))
+    return Exported(onnx, (graph,), 0.0, 1)
 
 
 def test_a_file_is_overwritten_with_force(
     run_command: RunCommand, here: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("deadhead.heads.exports.onnx.exported", exported)
+    monkeypatch.setattr("deadhead.heads.exports.onnx.export.exported", exported)
     assert run_command("export", "model", "--onnx", "old.json", "--force")[0] == 0
     assert (here / "old.json").read_bytes() == b"graph"
 
@@ -198,7 +201,7 @@ def test_a_model_and_a_study_are_not_exported_at_once(
     run_command: RunCommand, here: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     before = everything(here)
-    monkeypatch.setattr("deadhead.heads.exports.onnx.exported", exported)
+    monkeypatch.setattr("deadhead.heads.exports.onnx.export.exported", exported)
     code, err = run_command("export", "model", "--onnx", "m.onnx", "--csv", "m.csv")
     assert code == 2
     assert "--onnx is for a model, --csv and --parquet are for a study" in " ".join(

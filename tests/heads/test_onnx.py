@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import errno
 import os
 import sys
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import pytest
@@ -17,11 +19,9 @@ from tokenizers.normalizers import Lowercase
 from tokenizers.pre_tokenizers import Whitespace
 from tokenizers.processors import BertProcessing
 
-from deadhead.errors import DeadheadError, MissingExtra, UnsupportedModel
+from deadhead.errors import DeadheadError, FolderError, MissingExtra, UnsupportedModel
 from deadhead.heads import export, load, prune, save
 from deadhead.install import command
-
-exporting = sys.modules[export.__module__]
 
 
 def word_tokenizer() -> Any:
@@ -150,15 +150,44 @@ def test_a_file_that_answers_differently_is_not_kept(
         def run(self, _: object, inputs: dict[str, object]) -> list[object]:
             return [torch.zeros(*inputs["input_ids"].shape, 99).numpy()]  # type: ignore[attr-defined]
 
-    def written(model: object, args: object, path: Path, **_: object) -> None:
-        path.write_bytes(b"a graph")
+    class Program:
+        model = SimpleNamespace(graph=SimpleNamespace(inputs=[]))
+
+        def save(self, path: Path, **_: object) -> None:
+            path.write_bytes(b"a graph")
 
     monkeypatch.setattr("onnxruntime.InferenceSession", Liar)
-    monkeypatch.setattr(torch.onnx, "export", written)
+    monkeypatch.setattr(torch.onnx, "export", lambda *_, **__: Program())
     save(build("bert").float(), tmp_path / "model")
-    with pytest.raises(DeadheadError, match="answers differently from the model"):
-        export(tmp_path / "model", onnx=tmp_path / "model.onnx")
-    assert not (tmp_path / "model.onnx").exists()
+    for name in ("model.onnx", "folder"):
+        with pytest.raises(DeadheadError, match="answers differently from the model"):
+            export(tmp_path / "model", onnx=tmp_path / name)
+    assert [path.name for path in tmp_path.iterdir()] == ["model"]
+
+
+@pytest.mark.parametrize("name", ["model.onnx", "folder"])
+def test_a_full_disk_is_one_error(
+    name: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def full(*_: object, **__: object) -> None:
+        raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
+
+    monkeypatch.setattr("deadhead.heads.exports.onnx.export.write", full)
+    save(build("bert").float(), tmp_path / "model")
+    with pytest.raises(FolderError, match=f"{name} cannot be written: No space left on device"):
+        export(tmp_path / "model", onnx=tmp_path / name)
+    assert [path.name for path in tmp_path.iterdir()] == ["model"]
+
+
+def test_a_folder_with_other_files_is_not_replaced(tmp_path: Path) -> None:
+    save(build("bert").float(), tmp_path / "model")
+    (tmp_path / "notes").mkdir()
+    (tmp_path / "notes" / "mine.txt").write_text("mine")
+    before = sorted(tmp_path.rglob("*"))
+    for folder in ("model", "notes"):
+        with pytest.raises(FolderError, match="holds other files than an ONNX export"):
+            export(tmp_path / "model", onnx=tmp_path / folder)
+    assert sorted(tmp_path.rglob("*")) == before
 
 
 def test_without_the_extra(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -170,8 +199,9 @@ def test_without_the_extra(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> N
 
 
 def test_a_folder_is_no_file_and_a_picture_no_text(tmp_path: Path) -> None:
+    (tmp_path / "folder.onnx").mkdir()
     with pytest.raises(UnsupportedModel, match="expected a file, got a folder"):
-        export(tmp_path, onnx=tmp_path)
+        export(tmp_path, onnx=tmp_path / "folder.onnx")
     os.mkfifo(tmp_path / "pipe")
     with pytest.raises(UnsupportedModel, match="expected a file, got something that is no file"):
         export(tmp_path, onnx=tmp_path / "pipe")

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import json
+import re
+from collections.abc import Iterable
 from pathlib import Path
 from typing import Annotated, Any
 
@@ -10,12 +12,20 @@ import typer
 from typer import Argument, BadParameter, Option
 
 from ._options import AsJson, Auto, Dtype, Force
-from ._outputs import check_file
+from ._outputs import check_file, check_folder
 
 
 def export(
     folder: Annotated[Path, Argument(metavar="DIR", help="A model, or a study folder.")],
-    onnx: Annotated[Path | None, Option(metavar="FILE", help="Write the model as ONNX.")] = None,
+    onnx: Annotated[
+        Path | None,
+        Option(
+            metavar="PATH",
+            help="Write the model as ONNX: one forward pass as NAME.onnx, or a folder, which "
+            "also generates text.",
+        ),
+    ] = None,
+    int8: Annotated[bool, Option("--int8", help="Of ONNX: weights in int8.")] = False,
     gguf: Annotated[
         Path | None, Option(metavar="FILE", help="Write the model as GGUF, for llama.cpp.")
     ] = None,
@@ -50,6 +60,8 @@ def export(
 
         deadhead export half --onnx half.onnx
 
+        deadhead export half --onnx half-onnx --int8
+
         deadhead export half --gguf half.gguf --type q8_0
 
         deadhead export my-study --csv my-study.csv
@@ -73,13 +85,15 @@ def export(
         raise BadParameter("--type is for a GGUF file: use it with --gguf")
     if tokenizer_from is not None and gguf is None and check is None:
         raise BadParameter("--tokenizer-from is for a GGUF file: use it with --gguf or --check")
-    check_file(onnx, "--onnx", "model.onnx", force=force)
+    if int8 and onnx is None:
+        raise BadParameter("--int8 is for ONNX: use it with --onnx")
+    _check_onnx(folder, onnx, force=force)
     check_file(gguf, "--gguf", "model.gguf", force=force)
     check_file(csv, "--csv", "study.csv", force=force)
     check_file(parquet, "--parquet", "study.parquet", force=force)
     options = {"auto": auto, "dtype": dtype}
     if onnx is not None:
-        facts, lines = _export_onnx(folder, onnx, options)
+        facts, lines = _export_onnx(folder, onnx, {**options, "int8": int8})
     elif gguf is not None:
         options["type"] = type or "f16"
         facts, lines = _export_gguf(folder, gguf, {**options, "tokenizer_from": tokenizer_from})
@@ -91,20 +105,51 @@ def export(
     typer.echo(json.dumps(facts, indent=1) if as_json else "\n".join(lines))
 
 
-def _export_onnx(
-    folder: Path, file: Path, options: dict[str, Any]
-) -> tuple[dict[str, Any], list[str]]:
-    from deadhead.heads.exports.onnx import exported
+def _check_onnx(folder: Path, target: Path | None, *, force: bool) -> None:
+    from deadhead.heads.exports.onnx import is_one_file
 
-    result = exported(folder, onnx=file, auto=options["auto"], dtype=options["dtype"] or "float32")
-    size = result.file.stat().st_size
-    facts = {"onnx": str(file), "bytes": size, "inputs": result.inputs, "outputs": result.outputs}
-    return facts | {"largest_difference": result.gap}, [
-        f"{file}: {size / 2**20:.1f} MiB, takes {', '.join(result.inputs)}, "
-        f"gives {', '.join(result.outputs)}",
+    if target is None or is_one_file(target):
+        check_file(target, "--onnx", "model.onnx", force=force)
+    else:
+        check_folder(target, "--onnx", model=str(folder), force=force)
+
+
+def _export_onnx(
+    folder: Path, target: Path, options: dict[str, Any]
+) -> tuple[dict[str, Any], list[str]]:
+    from deadhead.heads.exports.onnx.export import exported
+
+    result = exported(folder, onnx=target, **{**options, "dtype": options["dtype"] or "float32"})
+    size, gap = result.size, result.gap
+    facts: dict[str, Any] = {"onnx": str(target), "bytes": size}
+    if result.place.is_file():
+        facts |= {"inputs": [*result.graphs[0].inputs], "outputs": result.graphs[0].outputs}
+    else:
+        facts["graphs"] = {
+            graph.name: {"inputs": [*graph.inputs], "outputs": graph.outputs}
+            for graph in result.graphs
+        }
+    facts["largest_difference"] = gap
+    lines = [f"{target}: {size / 2**20:.1f} MiB"]
+    for graph in result.graphs:
+        lines.append(
+            f"{graph.name} takes {_shortened(graph.inputs)}, gives {_shortened(graph.outputs)}"
+        )
+    lines.append(
         f"equal to the model in {folder} on {result.batches} batches of different sizes and "
-        f"lengths, with padding (largest difference {result.gap:.0e} of the largest output)",
-    ]
+        f"lengths, with padding (largest difference {gap:.0e} of the largest output)"
+    )
+    if result.int8_gap is not None:
+        facts["largest_difference_int8"] = result.int8_gap
+        lines.append(
+            f"weights in int8: largest difference {result.int8_gap:.0e} of the largest output"
+        )
+    return facts, lines
+
+
+def _shortened(names: Iterable[str]) -> str:
+    """The names, with those of the caches of all layers as one."""
+    return ", ".join(dict.fromkeys(re.sub(r"\.\d+\.", ".N.", name) for name in names))
 
 
 def _export_gguf(

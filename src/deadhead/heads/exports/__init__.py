@@ -12,17 +12,21 @@ def export(
     folder: str | Path,
     *,
     onnx: str | Path | None = None,
+    int8: bool = False,
     gguf: str | Path | None = None,
     type: str = "f16",
     tokenizer_from: str | Path | None = None,
     auto: Any = None,
     dtype: Any = None,
 ) -> Path:
-    """Write the model in `folder` as a file for another runtime, and compare it with the model.
+    """Write the model in `folder` for another runtime, and compare what is written with the model.
 
     Args:
-        onnx: an ONNX file with free batch size and length. Its inputs are those that the tokenizer
-            in the folder gives, and its outputs have the names of transformers.
+        onnx: a name that ends in .onnx becomes one file with free batch size and length. Its
+            inputs are those that the tokenizer in the folder gives, and its outputs have the
+            names of transformers. Any other name becomes a folder with the config and the
+            tokenizer; for a model that generates text, its graphs have a cache.
+        int8: write the weights of ONNX graphs in int8.
         gguf: a GGUF file for llama.cpp. It needs a language model of the structure of Llama,
             Mistral, Qwen2 or Qwen3, with any number of heads and neurons left in each layer.
         type: how a GGUF file stores matrices: "f32", "f16" or "q8_0".
@@ -34,12 +38,14 @@ def export(
     if (onnx is None) == (gguf is None):
         raise DeadheadError("`export` expects either `onnx` or `gguf`.", "use onnx='model.onnx'")
     if gguf is not None:
+        if int8:
+            raise DeadheadError("`int8` is for ONNX.", "use type='q8_0' for a GGUF file")
         from .gguf.export import exported as exported_gguf
 
         return exported_gguf(
             folder, gguf=gguf, type=type, tokenizer_from=tokenizer_from, auto=auto, dtype=dtype
         ).file
-    from .onnx import exported
+    from .onnx.export import exported
 
     assert onnx is not None  # for mypy
-    return exported(folder, onnx=onnx, auto=auto, dtype=dtype or "float32").file
+    return exported(folder, onnx=onnx, int8=int8, auto=auto, dtype=dtype or "float32").place

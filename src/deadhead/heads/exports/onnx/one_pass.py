@@ -1,0 +1,136 @@
+"""The graph of one whole forward pass, and the batches to compare it with the model on."""
+
+from __future__ import annotations
+
+import inspect
+from collections.abc import Iterator
+from typing import Any
+
+import torch
+from torch import nn
+
+from .graph import Graph
+
+# inputs of a model without a tokenizer
+USUAL = ("input_ids", "attention_mask", "token_type_ids")
+# examples x tokens; none is 1 x 1, which a graph may have built in
+SHAPES = ((1, 5), (2, 9), (3, 14), (5, 33), (2, 64))
+PAIRS = (
+    ("The parcel was sent on Monday, but nobody has seen it since.", "The parcel got lost."),
+    ("Er liest.", "Niemand weiß, was er in den langen Nächten am Fenster wirklich getan hat."),
+    ("El río crece en abril.", "El río crece."),
+    ("河水在四月上涨。", "河里没有水。"),
+)
+
+Batch = dict[str, torch.Tensor]
+
+
+def one_pass_graph(model: Any, tokenizer: Any, name: str) -> Graph:
+    """The graph of the whole model.
+
+    Its inputs are those that the tokenizer gives and the model reads (`input_ids`,
+    `attention_mask`, `token_type_ids`, and `decoder_input_ids` for an encoder-decoder), so the
+    dict of a tokenizer can be passed to it unchanged. Its outputs have the names of transformers.
+    """
+    module = _Model(model, _input_names(model, tokenizer))
+    inputs = _random_inputs(module, 2, 9)
+    batch, length, decoder = (
+        torch.export.Dim(size)
+        for size in ("batch_size", "sequence_length", "decoder_sequence_length")
+    )
+    sizes = {
+        name: {0: batch, 1: decoder if name.startswith("decoder") else length} for name in inputs
+    }
+    with torch.no_grad():
+        module(*inputs.values())  # sets the names of the outputs
+    return Graph(name, module, inputs, sizes, module.outputs)
+
+
+def differences(graph: Graph, session: Any, tokenizer: Any) -> Iterator[float]:
+    """The largest difference on each batch, as a share of the largest value of that output."""
+    module = graph.module
+    assert isinstance(module, _Model)  # for mypy
+    for inputs in _batches(module, tokenizer):
+        with torch.no_grad():
+            expected = module(*inputs.values())
+        answer = session.run(list(graph.outputs), {k: v.numpy() for k, v in inputs.items()})
+        yield max(
+            float((torch.from_numpy(got) - value).abs().max() / value.abs().max())
+            for got, value in zip(answer, expected, strict=True)
+        )
+
+
+class _Model(nn.Module):
+    """The model as a function of tensors alone, as the exporter expects it."""
+
+    def __init__(self, model: Any, inputs: tuple[str, ...]):
+        super().__init__()
+        self.model, self.inputs = model, inputs
+        self.outputs: tuple[str, ...] = ()
+        self.options = {"use_cache": False} if hasattr(model.config, "use_cache") else {}
+
+    def forward(self, *inputs: torch.Tensor) -> tuple[torch.Tensor, ...]:
+        answer = self.model(**dict(zip(self.inputs, inputs, strict=True)), **self.options)
+        tensors = {
+            name: value
+            for name, value in answer.items()
+            if isinstance(value, torch.Tensor) and not name.startswith("encoder_")
+        }
+        self.outputs = tuple(tensors)
+        return tuple(tensors.values())
+
+
+def _input_names(model: Any, tokenizer: Any) -> tuple[str, ...]:
+    """The inputs of the file: those that the tokenizer gives and the model reads."""
+    names = [*USUAL]
+    if tokenizer is not None:
+        names = [*dict.fromkeys((*USUAL[:2], *tokenizer.model_input_names))]
+    elif _token_types(model) < 2:
+        names.remove("token_type_ids")
+    if model.config.is_encoder_decoder:
+        names.append("decoder_input_ids")
+    parameters = inspect.signature(model.forward).parameters
+    return tuple(name for name in names if name in parameters)
+
+
+def _token_types(model: Any) -> int:
+    """The number of token types (first sentence, second sentence) of the model."""
+    return int(getattr(model.config, "type_vocab_size", 0) or 0)
+
+
+def _random_inputs(module: _Model, batch: int, length: int) -> Batch:
+    """Random tokens for every input, padded at the end of the last row."""
+    generator = torch.Generator().manual_seed(batch * length)
+    words = int(module.model.get_input_embeddings().weight.shape[0])
+    mask = torch.ones(batch, length, dtype=torch.long)
+    if batch > 1:
+        mask[-1, length // 2 :] = 0
+    tensors: Batch = {}
+    for name in module.inputs:
+        if name == "attention_mask":
+            tensors[name] = mask
+            continue
+        kinds = max(1, _token_types(module.model)) if name == "token_type_ids" else words
+        size = (batch, max(2, length - 2) if name.startswith("decoder") else length)
+        lowest = 3 if kinds > 3 else 0
+        tensors[name] = torch.randint(lowest, kinds, size, generator=generator)
+    return tensors
+
+
+def _batches(module: _Model, tokenizer: Any) -> Iterator[Batch]:
+    """Batches to compare on: random tokens of several sizes, and texts and pairs if possible."""
+    longest = getattr(module.model.config, "max_position_embeddings", None) or SHAPES[-1][1] + 2
+    for size, length in SHAPES:
+        if length <= longest - 2:
+            yield _random_inputs(module, size, length)
+    if tokenizer is None:
+        return
+    padding = tokenizer.pad_token is not None
+    for texts in (([a for a, _ in PAIRS],), tuple(map(list, zip(*PAIRS, strict=True)))):
+        rows = texts if padding else tuple(text[:1] for text in texts)
+        limit = min(64, longest - 2)
+        encoded = tokenizer(
+            *rows, padding=padding, truncation=True, max_length=limit, return_tensors="pt"
+        )
+        random = _random_inputs(module, *encoded["input_ids"].shape)
+        yield {name: encoded.get(name, random[name]) for name in module.inputs}

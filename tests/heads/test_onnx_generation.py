@@ -1,0 +1,226 @@
+"""ONNX folders generate the same greedy tokens as the pruned model, under onnxruntime and genai."""
+
+from __future__ import annotations
+
+import importlib
+import shutil
+from pathlib import Path
+from typing import Any, NamedTuple
+
+import numpy as np
+import onnxruntime
+import pytest
+import torch
+import transformers
+
+from deadhead.errors import UnsupportedModel
+from deadhead.heads import discover, export, head_means, load, prune, save
+from deadhead.heads.exports.onnx.cached import cached_graphs
+
+torch.set_num_threads(1)
+TOKENS = 10  # that are generated
+PROMPTS = [[5, 9, 33], [61, 8, 47, 14, 5, 90], [7]]
+SIZES: dict[str, Any] = {
+    "vocab_size": 99,
+    "initializer_range": 0.4,
+    "bos_token_id": 1,
+    "eos_token_id": None,
+    "pad_token_id": 0,
+}
+LLAMA = {
+    **SIZES,
+    "hidden_size": 32,
+    "intermediate_size": 24,
+    "num_hidden_layers": 3,
+    "num_attention_heads": 4,
+    "num_key_value_heads": 2,
+    "head_dim": 8,
+    "max_position_embeddings": 64,
+}
+MARIAN = {
+    **SIZES,
+    "d_model": 32,
+    "decoder_start_token_id": 0,
+    "forced_eos_token_id": None,
+    "encoder_layers": 1,
+    "decoder_layers": 2,
+    **{f"{part}_attention_heads": 4 for part in ("encoder", "decoder")},
+    **{f"{part}_ffn_dim": 24 for part in ("encoder", "decoder")},
+    "init_std": 1.0,
+    "max_position_embeddings": 64,
+}
+GPT2 = {**SIZES, "n_embd": 32, "n_layer": 2, "n_head": 4, "n_positions": 64}
+MODELS = {
+    "gpt2": ("GPT2LMHeadModel", GPT2),
+    "llama": ("LlamaForCausalLM", LLAMA),
+    "qwen3": ("Qwen3ForCausalLM", {**LLAMA, "num_hidden_layers": 2, "tie_word_embeddings": True}),
+    "marian": ("MarianMTModel", MARIAN),
+}
+
+
+class Case(NamedTuple):
+    whole: Any
+    small: Any
+    model: Path
+    folder: Path
+
+
+def built(family: str) -> Any:
+    name, settings = MODELS[family]
+    model_class = getattr(transformers, name)
+    torch.manual_seed(0)
+    model = model_class(model_class.config_class(**settings)).eval()
+    with torch.no_grad():
+        for parameter in model.parameters():
+            if parameter.dim() == 1:  # norms and biases that would hide a mistake
+                parameter.add_(torch.randn_like(parameter) * 0.3)
+    return model
+
+
+def smaller(model: Any) -> Any:
+    """The model with fewer neurons, a decoder layer without heads, and one with fewer; with means."""
+    batch = {"input_ids": torch.arange(3, 93).view(3, 30)}
+    if model.config.is_encoder_decoder:
+        batch["decoder_input_ids"] = batch["input_ids"].flip(0)
+    fill = head_means(model, [batch], neurons=True)
+    heads, neurons = [], {}
+    for attention in discover(model).attentions:
+        if attention.layer == 0 and attention.block != "encoder":
+            heads += [head for group in attention.groups for head in group]
+        elif attention.layer < 2:
+            heads += [*attention.groups[0]]
+        neurons[(attention.block.replace("cross", "decoder"), attention.layer)] = range(5)
+    return prune(model, heads, neurons=neurons, fill=fill)
+
+
+@pytest.fixture(
+    scope="module", params=[pytest.param(family, marks=pytest.mark.slow) for family in MODELS]
+)
+def case(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> Case:
+    place = tmp_path_factory.mktemp(request.param)
+    save(smaller(built(request.param)), place / "model")
+    folder = export(place / "model", onnx=place / "onnx")
+    return Case(built(request.param), load(place / "model").eval(), place / "model", folder)
+
+
+def padded(rows: list[list[int]]) -> tuple[np.ndarray, np.ndarray]:
+    """The rows as one batch, padded on the left, and its mask."""
+    length = max(map(len, rows))
+    ids = np.array([[0] * (length - len(row)) + row for row in rows])
+    mask = np.array([[0] * (length - len(row)) + [1] * len(row) for row in rows])
+    return ids, mask
+
+
+def generated(folder: Path, rows: list[list[int]]) -> list[list[int]]:
+    """The greedy loop of docs/serving.md."""
+    session = onnxruntime.InferenceSession(folder / "model.onnx")
+    caches = [i for i in session.get_inputs() if i.name.startswith("past_key_values.")]
+    ids, mask = padded(rows)
+    past = {c.name: np.zeros((len(ids), c.shape[1], 0, c.shape[3]), np.float32) for c in caches}
+    step = ids
+    for _ in range(TOKENS):
+        positions = (mask.cumsum(1) - 1).clip(0)[:, -step.shape[1] :]
+        inputs = {"input_ids": step, "attention_mask": mask, "position_ids": positions}
+        logits, *present = session.run(None, {**inputs, **past})
+        step, past = logits[:, -1:].argmax(-1), dict(zip(past, present, strict=True))
+        ids, mask = np.hstack([ids, step]), np.hstack([mask, np.ones_like(step)])
+    return ids[:, -TOKENS:].tolist()
+
+
+def translated(folder: Path, rows: list[list[int]]) -> list[list[int]]:
+    encoder = onnxruntime.InferenceSession(folder / "encoder_model.onnx")
+    decoder = onnxruntime.InferenceSession(folder / "decoder_model.onnx")
+    ids, mask = padded(rows)
+    _, *cross = encoder.run(None, {"input_ids": ids, "attention_mask": mask})
+    names = [i.name for i in decoder.get_inputs()]
+    fixed = dict(zip([n for n in names if ".encoder." in n], cross, strict=True))
+    fixed["encoder_attention_mask"] = mask
+    past = {
+        i.name: np.zeros((len(ids), i.shape[1], 0, i.shape[3]), np.float32)
+        for i in decoder.get_inputs()
+        if ".decoder." in i.name
+    }
+    steps = [np.zeros((len(ids), 1), np.int64)]
+    for _ in range(TOKENS):
+        logits, *present = decoder.run(None, {"input_ids": steps[-1], **fixed, **past})
+        past = dict(zip(past, present, strict=True))
+        steps.append(logits[:, -1:].argmax(-1))
+    return np.hstack(steps[1:]).tolist()
+
+
+def expected(model: Any, rows: list[list[int]]) -> list[list[int]]:
+    ids, mask = map(torch.from_numpy, padded(rows))
+    answer = model.generate(ids, attention_mask=mask, max_new_tokens=TOKENS, do_sample=False)
+    return answer[:, -TOKENS:].tolist()
+
+
+def test_greedy_tokens(case: Case) -> None:
+    loop = translated if case.small.config.is_encoder_decoder else generated
+    alone = [loop(case.folder, [row])[0] for row in PROMPTS]
+    assert alone == [expected(case.small, [row])[0] for row in PROMPTS]
+    assert alone != [expected(case.whole, [row])[0] for row in PROMPTS]
+    assert len({token for row in alone for token in row}) > 1
+    assert loop(case.folder, PROMPTS) == alone
+
+
+def test_each_layer_has_the_cache_it_needs(case: Case) -> None:
+    """The emptied first layer has none, and the others have as many heads as are left."""
+    name = "decoder_model" if case.small.config.is_encoder_decoder else "model"
+    session = onnxruntime.InferenceSession(case.folder / f"{name}.onnx")
+    shapes = {i.name: i.shape[1] for i in session.get_inputs() if i.name.startswith("past_")}
+    heads = {int(name.split(".")[1]): count for name, count in shapes.items()}
+    is_grouped = hasattr(case.small.config, "num_key_value_heads")
+    left = {1: 1, 2: 2} if is_grouped else {1: 3}
+    assert heads == {layer: left[layer] for layer in heads}
+    assert [*heads] == [*range(1, len(heads) + 1)]
+
+
+def test_genai(case: Case) -> None:
+    if case.small.config.is_encoder_decoder:
+        assert not (case.folder / "genai_config.json").exists()
+        return
+    reason = "onnxruntime-genai is not installed: pip install onnxruntime-genai"
+    genai = pytest.importorskip("onnxruntime_genai", reason=reason)
+    model = genai.Model(str(case.folder))
+    for row in PROMPTS:
+        params = genai.GeneratorParams(model)
+        params.set_search_options(max_length=len(row) + TOKENS)
+        generator = genai.Generator(model, params)
+        generator.append_tokens(np.array([row], np.int32))
+        while not generator.is_done():
+            generator.generate_next_token()
+        assert [*generator.get_sequence(0)][len(row) :] == expected(case.small, [row])[0]
+
+
+def test_int8(case: Case, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    exporting = importlib.import_module("deadhead.heads.exports.onnx.export")
+
+    def copied(graph: Any, file: Path) -> None:  # rather than traced again
+        shutil.copyfile(case.folder / graph.name, file)
+
+    monkeypatch.setattr(exporting, "write", copied)
+    float_export = exporting.exported(case.model, onnx=tmp_path / "float")
+    int8_export = exporting.exported(case.model, onnx=tmp_path / "int8", int8=True)
+    assert int8_export.size < 0.9 * float_export.size
+    assert float_export.gap < 1e-5
+    assert 1e-4 < int8_export.int8_gap < 0.5
+    files = [sorted(p.name for p in (tmp_path / name).iterdir()) for name in ("float", "int8")]
+    assert files[0] == files[1]
+    assert sorted(p.name for p in tmp_path.iterdir()) == ["float", "int8"]
+
+
+def test_a_decoder_without_self_attention_keeps_the_length_of_the_past() -> None:
+    model = built("marian")
+    every = [h for a in discover(model).attentions if a.block == "decoder" for h in a.heads]
+    _, graph = cached_graphs(prune(model, every))
+    caches = {n: tuple(t.shape) for n, t in graph.inputs.items() if ".decoder." in n}
+    names = [f"past_key_values.0.decoder.{kind}" for kind in ("key", "value")]
+    assert caches == dict.fromkeys(names, (2, 1, 4, 1))
+
+
+def test_other_states_than_keys_are_refused() -> None:
+    config = transformers.MambaConfig(
+        vocab_size=99, hidden_size=16, num_hidden_layers=1, state_size=4
+    )
+    with pytest.raises(UnsupportedModel, match="caches other things than keys"):
+        cached_graphs(transformers.MambaForCausalLM(config))
