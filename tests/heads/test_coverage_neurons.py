@@ -11,7 +11,7 @@ import torch
 from tiny_models import build
 from torch import nn
 
-from deadhead.heads import cut, discover, load
+from deadhead.heads import discover, load, load_pruned
 from deadhead.heads.means import HeadMeans, head_means
 from deadhead.heads.parts import Part
 from deadhead.heads.prune import prune
@@ -158,7 +158,7 @@ def test_the_proof_fails_when_the_output_bias_of_an_emptied_layer_is_lost(
 ) -> None:
     assert proof_of("gpt2", unit, whole=True).holds
     monkeypatch.setattr(
-        cut, "_bias_alone", lambda out, x: x.new_zeros(*x.shape[:-1], len(out.bias))
+        load_pruned, "bias_alone", lambda out, x: x.new_zeros(*x.shape[:-1], len(out.bias))
     )
     assert not proof_of("gpt2", unit, whole=True).holds
 

@@ -80,12 +80,12 @@ DAMAGE: dict[str, tuple[Callable[[Path], Any], str]] = {
         "that the installed transformers knows, got NoSuchModel",
     ),
     "a newer format": (
-        lambda f: edit(f, lambda c: c["deadhead"].update(format=2)),
-        "expected a format up to 1, got 2",
+        lambda f: edit(f, lambda c: c["deadhead"].update(format=3)),
+        "expected a format up to 2, got 3",
     ),
     "no format": (
         lambda f: edit(f, lambda c: c["deadhead"].pop("format")),
-        "expected a format up to 1, got None",
+        "expected a format up to 2, got None",
     ),
     "no list": (
         lambda f: edit(f, lambda c: c["deadhead"].pop("removed")),

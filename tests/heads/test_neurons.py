@@ -11,8 +11,8 @@ import torch
 from tiny_models import answers, apart, batch_of, build, hooks, limit, uneven
 
 from deadhead.heads import discover, gated, head_means, load, prune, save
-from deadhead.heads.cut import _PickInput
 from deadhead.heads.discover import find_neuron_sites
+from deadhead.heads.load_pruned import PickInput
 from deadhead.heads.verify.inputs import prompt_for
 from deadhead.layout import HeadLayout
 
@@ -269,7 +269,7 @@ def test_code_that_needs_the_old_number_of_neurons_is_spread() -> None:
     prune(model, neurons=neurons)
     sites = find_neuron_sites(model)
     assert all(
-        any(isinstance(hook, _PickInput) for hook in site.out._forward_pre_hooks.values())  # type: ignore[union-attr]
+        any(isinstance(hook, PickInput) for hook in site.out._forward_pre_hooks.values())  # type: ignore[union-attr]
         for site in sites
     )
     assert apart(masked, plain) > 0.1

@@ -13,7 +13,7 @@ import pytest
 import torch
 from tiny_models import answers, apart, batch_of, build, build_class, hooks, limit, uneven
 
-from deadhead.heads import cut, discover, gated, prune
+from deadhead.heads import discover, gated, load_pruned, prune
 from deadhead.heads.verify.inputs import prompt_for
 from deadhead.hub import quiet
 from deadhead.layout import Head
@@ -265,9 +265,11 @@ def test_an_emptied_first_layer_keeps_time_for_the_others(
         expected = cached(model)
     prune(model, cut_heads)
     assert (cached(model) - expected).abs().max() < limit(model)
-    silent = cut._silent_forward
+    silent = load_pruned.silent_forward
     monkeypatch.setattr(
-        cut, "_silent_forward", lambda self, hidden_states, *_, **__: silent(self, hidden_states)
+        load_pruned,
+        "silent_forward",
+        lambda self, out, alone, hidden_states, *_, **__: silent(self, out, alone, hidden_states),
     )
     prune(forgetful, cut_heads)
     with contextlib.suppress(RuntimeError):  # shapes that do not fit are a difference, too

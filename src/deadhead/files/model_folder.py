@@ -37,8 +37,9 @@ MARKER = ".unfinished-save"
 ASIDE = ".aside"  # in the draft: the old files, until the new ones are in place
 DRAFT = re.compile(rf"{re.escape(OLD_DRAFT)}[A-Za-z0-9_]+")
 MARKER_DRAFT = re.compile(rf"\.{re.escape(MARKER)}\.[0-9a-f]+\.draft")  # see `atomic.draft_of`
-# old weights go even if the new model has no file of that name, such as shards of another size
-WEIGHTS = re.compile(r"model[^/\\\0]*\.safetensors[^/\\\0]*")
+# old weights and their loader go even if the new model has no file of that name, such as shards of
+# another size
+WEIGHTS = re.compile(r"model[^/\\\0]*\.safetensors[^/\\\0]*|load_pruned\.(py|json)")
 LARGEST = 1_000_000  # bytes of a marker
 
 

@@ -24,7 +24,8 @@ from typing import Any
 import torch
 from torch import nn
 
-from . import names
+from . import load_pruned, names
+from .load_pruned import Pick, PickInput, Spread
 from .parts import Part, code_names, out_axis, unwrapped
 from .site import MARK, Born, Site
 from .sites import output_inside
@@ -63,13 +64,12 @@ def cut(
         _set_counts(site, len(kept), len(keys))
         _silence_conv1d(site)
     elif not kept and shrinks and _can_be_silent(site.core):
-        # unlike a bound method, a partial can be copied and pickled
-        site.core.forward = partial(_silent_forward, site.core)
+        _silence(site)
     elif shrinks and (kept or site.out is None):
         _set_counts(site, len(kept), len(keys))
         for role, norm in site.norms.items():
             rows = site.parts[role].rows[role]
-            _hook(norm, _Pick(rows[list(keys if role == "k" else kept)].flatten()))
+            _hook(norm, Pick(rows[list(keys if role == "k" else kept)].flatten()))
     else:
         _set_counts(site, site.size, site.keys)
         _spread(site, kept, keys)
@@ -192,66 +192,6 @@ def _shrinks(site: Site) -> bool:
     return all(p.numel() == site.width for child in others for p in child.parameters())
 
 
-def _silent_forward(self: Any, hidden_states: torch.Tensor, *args: Any, **kwargs: Any) -> Any:
-    """The forward pass of a layer without heads: its output bias, and attention of no heads.
-
-    If the output projection is outside of the layer, it gets an input of width 0. The attention
-    of no heads keeps the other layers at their places in `output_attentions`.
-    """
-    batch, length = hidden_states.shape[:2]
-    attention = hidden_states.new_zeros(batch, 0, length, length)
-    cache = kwargs.get("past_key_values", kwargs.get("layer_past"))
-    cache = next((a for a in args if hasattr(a, "get_seq_length")), cache)
-    crosses = any(kwargs.get(k) is not None for k in ("key_value_states", "encoder_hidden_states"))
-    if cache is not None and not crosses:
-        # later steps may read the length of the past from this layer: store a number per token
-        cache = getattr(cache, "self_attention_cache", cache)
-        tick = hidden_states.new_zeros(batch, 1, length, 1)
-        cache.update(tick, tick, self.layer_idx)
-    out = output_inside(self)
-    result = hidden_states.new_zeros(*hidden_states.shape[:-1], 0)
-    if out is not None:
-        result = _bias_alone(out, hidden_states) if out_axis(out) == 1 else out(result)
-    annotation = inspect.signature(type(self).forward).return_annotation
-    alone = annotation in (torch.Tensor, "torch.Tensor")  # as in towers for images
-    return result if alone else (result, attention)
-
-
-def _bias_alone(self: Any, x: torch.Tensor) -> torch.Tensor:
-    """The output of GPT-2's Conv1D for an input of width 0, which it cannot multiply itself."""
-    return self.bias.expand(*x.shape[:-1], -1)
-
-
-class _Spread:
-    """Forward hook: copy the output of a cut projection into zeros of its old width."""
-
-    def __init__(self, index: torch.Tensor, width: int):
-        self.index, self.width = index, width
-
-    def __call__(self, module: nn.Module, args: Any, output: torch.Tensor) -> torch.Tensor:
-        self.index = self.index.to(output.device)
-        return output.new_zeros(*output.shape[:-1], self.width).index_copy(-1, self.index, output)
-
-
-class _Pick:
-    """Forward hook: pick the heads that are left out of an output over all heads."""
-
-    def __init__(self, index: torch.Tensor):
-        self.index = index
-
-    def __call__(self, module: nn.Module, args: Any, output: torch.Tensor) -> torch.Tensor:
-        self.index = self.index.to(output.device)
-        return output.index_select(-1, self.index)
-
-
-class _PickInput(_Pick):
-    """Forward pre-hook: the same for the input of the output projection."""
-
-    def __call__(self, module: nn.Module, args: Any, output: Any = None) -> Any:
-        self.index = self.index.to(args[0].device)
-        return (args[0].index_select(-1, self.index), *args[1:])
-
-
 class _FollowAdapters:
     """Forward pre-hook of an attention layer: keep the hooks of its projections outermost.
 
@@ -277,7 +217,7 @@ class _FollowAdapters:
 
 def _hooks(module: nn.Module, hook: Any) -> dict[int, Any]:
     """The hooks of a module of the same kind as this one."""
-    before = isinstance(hook, _PickInput | _FollowAdapters)
+    before = isinstance(hook, PickInput | _FollowAdapters)
     return module._forward_pre_hooks if before else module._forward_hooks
 
 
@@ -294,10 +234,22 @@ def _hook(module: nn.Module, hook: Any) -> None:
         module.register_forward_hook(hook)
 
 
+def _silence(site: Site) -> None:
+    """Have a layer without heads compute nothing but the output bias."""
+    out = output_inside(site.core)
+    # by name: an adapter may come between
+    name = next((name for name, module in site.core.named_modules() if module is out), None)
+    annotation = inspect.signature(type(site.core).forward).return_annotation
+    alone = annotation in (torch.Tensor, "torch.Tensor")  # as in towers for images
+    # unlike a bound method, a partial can be copied and pickled
+    site.core.forward = partial(load_pruned.silent_forward, site.core, name, alone)
+    _silence_conv1d(site)
+
+
 def _silence_conv1d(site: Site) -> None:
     """Have GPT-2's Conv1D give its bias alone if nothing is left to multiply."""
     if not site.kept and site.out is not None and out_axis(site.out) == 1:
-        site.out.forward = partial(_bias_alone, site.out)
+        site.out.forward = partial(load_pruned.bias_alone, site.out)
 
 
 def _spread(site: Site, kept: tuple[int, ...], keys: tuple[int, ...]) -> None:
@@ -314,7 +266,7 @@ def _spread(site: Site, kept: tuple[int, ...], keys: tuple[int, ...]) -> None:
         if role != "o" and not part.cut:
             continue
         rows = part.present(kept, keys)
-        hook = _PickInput(rows) if role == "o" else _Spread(rows, part.size)
+        hook = PickInput(rows) if role == "o" else Spread(rows, part.size)
         _hook(part.module, hook)
         places.append((*owners[id(part.module)], hook))
     _hook(site.core, _FollowAdapters(places))

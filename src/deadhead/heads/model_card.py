@@ -27,9 +27,16 @@ MARK = "<!-- made by deadhead -->"
 ORIGINAL = "## The card of the model it was made from"
 WARNING = "What follows was written about that model. Results in it are not those of this one."
 RESULTS = ("model-index",)  # front matter with results of the source
-HOW = {
-    "compact": '```python\nimport deadhead\nmodel = deadhead.load("PATH")\n```\n\n'
-    "Plain `from_pretrained` refuses these shapes.",
+WITH_DEADHEAD = '```python\nimport deadhead\nmodel = deadhead.load("PATH")\n```'
+HOW = {  # by what plain transformers does with the folder
+    "compact": f"{WITH_DEADHEAD}\n\nPlain `from_pretrained` refuses these shapes.",
+    "loader": f"{WITH_DEADHEAD}\n\nPlain `from_pretrained` refuses these shapes. Without deadhead, "
+    "the file `load_pruned.py` of this folder loads them, with torch and transformers alone. Read "
+    "it first, as any code that you run:\n\n"
+    '```python\nimport sys\n\nsys.path.append("PATH")\nfrom load_pruned import load\n\n'
+    'model = load("PATH")\n```',
+    "plain": "Loads with plain `AutoModel.from_pretrained`, and is as small there: config.json has "
+    "the sizes that are left. `deadhead.load` also knows the original numbers of the heads.",
     "padded": "Loads with plain `AutoModel.from_pretrained`: shapes are those of the unpruned "
     "model and what was removed is zero. Meant for inference: in training, zeroed heads grow "
     "back. `deadhead.load` cuts them out again.",
@@ -57,7 +64,8 @@ def card(
     new = {"library_name": "transformers", **front, "tags": [*dict.fromkeys(tags)]}
     if (name := _name(model)) and not Path(name).is_absolute() and "/" in name:
         new["base_model"] = split(name)[0]
-    load = f"## Load\n\n{HOW[form] if pruned else UNPRUNED}"
+    # without removed heads, a refit may still have added biases
+    load = f"## Load\n\n{HOW[form] if pruned or form == 'loader' else UNPRUNED}"
     changes = (_changes(model, layout, source), _neurons(layout), _fill(sites))
     parts = (*changes, note, _kept(source, front), load, original)
     text = "\n\n".join(part for part in parts if part)

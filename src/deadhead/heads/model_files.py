@@ -32,7 +32,12 @@ NOT_COPIED = re.compile(rf"^(\..*|{'|'.join(EXPORTS)}|checkpoint-\d+|runs|__pyca
 FLOATS = {"F64": torch.float64, "F32": torch.float32, "F16": torch.float16, "BF16": torch.bfloat16}
 HEADER = 100_000_000  # bytes, the most that safetensors allows for the header of a file
 CARD = "README.md"
-WRITTEN = ("config.json", CARD)  # by `save` itself, in the top folder
+WRITTEN = (
+    "config.json",
+    CARD,
+    "load_pruned.py",
+    "load_pruned.json",
+)  # by `save` itself, in the top folder
 TOKENIZER = re.compile(
     r"^(tokenizer.*|vocab.*|merges\.txt|added_tokens\.json|special_tokens_map\.json|spiece\.model|"
     r"sentencepiece.*|.*\.spm|chat_template.*)$"

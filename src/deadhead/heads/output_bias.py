@@ -17,6 +17,7 @@ from torch import nn
 from deadhead.errors import UnsupportedModel
 
 from .discover import find_sites
+from .load_pruned import AddBias
 from .parts import bare, out_axis
 from .site import Site
 
@@ -69,7 +70,7 @@ def add_bias(site: Site) -> None:
         setattr(owner(site), bias_name(site), bias)
         if site.out is None:
             dropout: Any = site.core.dropout
-            dropout.register_forward_pre_hook(_AddBias(site.core))
+            dropout.register_forward_pre_hook(AddBias(site.core))
     setattr(owner(site), FILLED, True)
 
 
@@ -85,20 +86,6 @@ def set_output(site: Site, weight: torch.Tensor, bias: torch.Tensor | None) -> N
         trains = _trains(site)
         add_bias(site)
         setattr(owner(site), bias_name(site), nn.Parameter(bias.to(old), requires_grad=trains))
-
-
-class _AddBias:
-    """Forward pre-hook of XLNet's dropout: add the bias to the output of the layer.
-
-    XLNet projects with einsum and has no module to give a bias to; the dropout reads the result
-    next. It reads the attention too, which has one axis more.
-    """
-
-    def __init__(self, core: nn.Module):
-        self.core = core
-
-    def __call__(self, module: nn.Module, args: tuple[torch.Tensor, ...]) -> Any:
-        return (args[0] + getattr(self.core, XLNET_BIAS),) if args[0].dim() == 3 else None
 
 
 def filled(site: Site) -> bool:

@@ -24,6 +24,7 @@ from .cut import cut
 from .discover import discover, find_every_site
 from .model_card import card
 from .model_files import CARD, FLOATS, copy_files, fetch, folder_of, kept_files, read_header
+from .plain import plain_loading
 from .prune import RECORD, checked_cuts, note_in_config, record
 from .prune_saved import Pruned
 from .saved_config import stop_plain_loading
@@ -68,9 +69,14 @@ def prune_by_shards(
         for file, header in files.items():
             _cut_file(folder / file, draft / file, header, rows)
         _write_index(folder, draft, files)
-        _write_config(model, draft)
+        sites = find_every_site(model)
+        plain = plain_loading(model, sites)
+        _write_config(
+            model, plain.config, {**record(sites), "form": "compact", **plain.record}, draft
+        )
+        plain.write_loader(draft)
         copy_files(folder, draft, tokenizer=True)
-        text = card(model, find_every_site(model), "compact", folder, "")
+        text = card(model, sites, plain.how, folder, "")
         (draft / CARD).write_text(text, encoding="utf-8")
         swap(draft, out)
     return Pruned(
@@ -188,9 +194,9 @@ def _write_index(folder: Path, draft: Path, files: Mapping[str, Any]) -> None:
     (draft / INDEX).write_text(json.dumps(stored, indent=2) + "\n", encoding="utf-8")
 
 
-def _write_config(model: Any, draft: Path) -> None:
-    config = copy.deepcopy(model.config)
+def _write_config(model: Any, config: Any, listed: dict[str, Any], draft: Path) -> None:
+    config = copy.deepcopy(config)
     config.architectures = [type(model).__name__]
-    setattr(config, RECORD, {**record(find_every_site(model)), "form": "compact"})
+    setattr(config, RECORD, listed)
     config.save_pretrained(draft)
     stop_plain_loading(draft, config)

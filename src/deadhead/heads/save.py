@@ -9,6 +9,8 @@ model with the removed heads zeroed, and loads exactly everywhere.
 from __future__ import annotations
 
 import copy
+from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
@@ -22,10 +24,10 @@ from .discover import find_every_site
 from .from_gguf import drop_mark
 from .model_card import card, is_ours
 from .model_files import CARD, copy_files, source_of
-from .padded import Padded, padded_form
+from .padded import padded_form
+from .plain import Plain, plain_loading
 from .prune import RECORD, record, unfit
 from .saved_config import stop_plain_loading
-from .site import Site
 
 FORMS = ("compact", "padded")
 
@@ -57,15 +59,28 @@ def save(
     if target.exists() and not target.is_dir():
         raise FolderError(f"expected a folder, got the file {target}.", "name a folder")
     padded = padded_form(model, sites) if form == "padded" else None
+    plain = plain_loading(model, sites) if padded is None else Plain(padded.config, {}, None)
+    extra = {"form": form, **plain.record}
     try:
         with draft_in(target) as draft:
-            _write_weights(model, sites, draft, padded=padded, max_shard_size=max_shard_size)
+            weights = None if padded is None else padded.weights
+            with _config(model, plain.config, {**record(sites), **extra}), quiet():
+                model.save_pretrained(
+                    draft,
+                    state_dict=weights,
+                    max_shard_size=max_shard_size,
+                    # some families fuse projections on disk, which needs their full shapes
+                    save_original_format=padded is not None,
+                )
+                if padded is None:
+                    stop_plain_loading(draft, model.config)
+            plain.write_loader(draft)
             if tokenizer is not None:
                 tokenizer.save_pretrained(draft)
             if source is not None and not source.samefile(target):
                 copy_files(source, draft, tokenizer=tokenizer is None)
             if _may_replace(target / CARD):
-                text = card(model, sites, form, source, note)
+                text = card(model, sites, form if padded else plain.how, source, note)
                 (draft / CARD).write_text(text, encoding="utf-8")
             swap(draft, target)
     except (OSError, SafetensorError) as problem:
@@ -75,28 +90,16 @@ def save(
     return target
 
 
-def _write_weights(
-    model: Any, sites: list[Site], draft: Path, *, padded: Padded | None, max_shard_size: int | str
-) -> None:
-    """Write the weights and the config with the list of removed heads."""
-    config = model.config
+@contextmanager
+def _config(model: Any, config: Any, listed: dict[str, Any]) -> Iterator[None]:
+    """Give the model a config with the list of removed heads while it is saved."""
+    own = model.config
     try:
-        # saving changes the config, and others may share it
-        model.config = copy.deepcopy(config if padded is None else padded.config)
-        form = "compact" if padded is None else "padded"
-        setattr(model.config, RECORD, {**record(sites), "form": form})
-        with quiet():
-            model.save_pretrained(
-                draft,
-                state_dict=None if padded is None else padded.weights,
-                max_shard_size=max_shard_size,
-                # some families fuse projections on disk, which needs their full shapes
-                save_original_format=padded is not None,
-            )
-        if padded is None:
-            stop_plain_loading(draft, model.config)
+        model.config = copy.deepcopy(config)  # saving changes the config, and others may share it
+        setattr(model.config, RECORD, listed)
+        yield
     finally:
-        model.config = config
+        model.config = own
 
 
 def _check(model: Any, form: str) -> None:

@@ -16,17 +16,10 @@ from deadhead.errors import FolderError
 from deadhead.hub import check_name, quiet
 from deadhead.layout import Head, Kind, numbers_of
 
+from . import names
 from .from_gguf import check_file, name_class
 from .model_files import check_shards
-from .prune import (
-    BIASES,
-    FILLED_BIASES,
-    FILLED_FEED_FORWARDS,
-    FORMAT,
-    RECORD,
-    REMOVED_NEURONS,
-    SHARES,
-)
+from .prune import BIASES, FILLED_BIASES, FILLED_FEED_FORWARDS, RECORD, REMOVED_NEURONS, SHARES
 
 # what transformers and its libraries raise for a damaged folder
 # fmt: off
@@ -41,6 +34,9 @@ LARGEST = 2**48  # number in a config.json; transformers would build until memor
 # ignore_mismatched_sizes=True, start the smaller matrices from random numbers.
 WEIGHTS = "transformers_weights"
 NOT_PLAIN = "this model is pruned; load it with deadhead.load, or save it with form='padded'"
+LATEST = 2  # format of a record: 2 has the next key
+UNPRUNED = "unpruned"  # the sizes of the unpruned model, if the fields of the config are smaller
+SIZES = (*names.COUNTS, *names.KEY_COUNTS, *names.NEURON_COUNTS, "head_dim", "per_layer_config")
 ANY_BLOCK = "*"  # transformers 4 wrote no block: it pruned models of one block only
 
 T = TypeVar("T")
@@ -88,6 +84,8 @@ def read_config(folder: str | Path, where: Mapping[str, Any]) -> Any:
         _check_numbers(home / "config.json")
         with quiet():  # without trust_remote_code=False transformers would ask the user
             config = AutoConfig.from_pretrained(folder, trust_remote_code=False, **where)
+        if isinstance(ours := getattr(config, RECORD, None), dict):
+            restore(config, ours.pop(UNPRUNED, {}))
     except FAULTS as problem:
         raise FolderError(
             f"expected a model that can be loaded, got {folder}: {first_line(problem)}",
@@ -103,14 +101,27 @@ def read_config(folder: str | Path, where: Mapping[str, Any]) -> Any:
 def stop_plain_loading(folder: Path, config: Any) -> None:
     """If the model of this config is pruned, let plain transformers refuse the folder.
 
-    `save_pretrained` of a config never writes this key, so it is added afterwards.
+    It does not if the config has the sizes that are left. `save_pretrained` of a config never
+    writes this key, so it is added afterwards.
     """
-    if not read_saved(config, folder).is_pruned:
+    if not read_saved(config, folder).is_pruned or UNPRUNED in getattr(config, RECORD):
         return
     file = folder / "config.json"
     stored = json.loads(file.read_text(encoding="utf-8"))
     stored[WEIGHTS] = NOT_PLAIN
     file.write_text(json.dumps(stored, indent=2, sort_keys=True) + "\n", encoding="utf-8")
+
+
+def restore(config: Any, sizes: Mapping[str, Any]) -> None:
+    """Give a config the sizes of the unpruned model, which `load` builds before it cuts it.
+
+    sizes: such as {"text_config.num_attention_heads": 8}.
+    """
+    for path, value in sizes.items():
+        part, _, name = path.rpartition(".")
+        if name not in SIZES or (isinstance(value, int) and abs(value) > LARGEST):
+            raise ValueError(f"the size {path} of the unpruned model in config.json is damaged")
+        setattr(getattr(config, part) if part else config, name, value)
 
 
 def _check_numbers(file: Path) -> None:
@@ -138,9 +149,9 @@ def read_saved(config: Any, folder: str | Path) -> Saved:
             padded=False,
         )
     version = _parsed(lambda record: record.get("format"), ours, folder, "removed heads")
-    if not isinstance(version, int) or version > FORMAT:
+    if not isinstance(version, int) or version > LATEST:
         raise FolderError(
-            f"{folder}: expected a format up to {FORMAT}, got {version!r}.",
+            f"{folder}: expected a format up to {LATEST}, got {version!r}.",
             "pip install --upgrade deadhead",
         )
     return Saved(

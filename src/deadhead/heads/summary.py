@@ -75,7 +75,7 @@ def _cached_numbers(site: Site) -> int:
     """How many numbers a layer stores for a token."""
     computed = computed_heads(site, len(site.kept))
     if not computed:
-        return 2  # a layer without heads counts tokens: `cut._silent_forward`
+        return 2  # a layer without heads counts tokens: `load_pruned.silent_forward`
     keys = len(site.keys_of(site.kept)) if computed == len(site.kept) else site.keys
     width = next((p.rows["k"].shape[1] for p in site.parts.values() if "k" in p.rows), site.width)
     return keys * (width + site.width)

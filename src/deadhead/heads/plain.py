@@ -1,0 +1,196 @@
+"""How transformers loads a pruned model where deadhead is not installed.
+
+A model that keeps the same number of heads and neurons in every layer is a smaller model of its
+class, if the class has a config for it. Layers that differ need `per_layer_config`, which few
+classes of transformers read. Either is written only if the class builds exactly the modules of the
+pruned model from it. For all others, `save` writes the loader `load_pruned.py` beside the weights,
+with a list of how the modules of the pruned model differ from those of the whole one.
+"""
+
+from __future__ import annotations
+
+import copy
+import json
+from collections.abc import Iterator, Mapping
+from functools import partial
+from itertools import pairwise
+from pathlib import Path
+from typing import Any, NamedTuple
+
+import torch
+from torch import nn
+
+from deadhead.hub import quiet
+
+from . import load_pruned
+from .load_pruned import PLAN, AddBias, Pick, PickInput, Spread
+from .names import COUNTS, KEY_COUNTS, NEURON_COUNTS
+from .saved_config import LATEST, UNPRUNED, restore
+from .site import Site
+
+WIDTH = "head_dim"
+PER_LAYER = "per_layer_config"
+LOADER = Path(load_pruned.__file__)
+
+Plan = dict[str, Any]
+
+
+class Plain(NamedTuple):
+    """What is written besides the weights of a pruned model."""
+
+    config: Any
+    record: Mapping[str, Any]  # further keys for the record in the config
+    plan: Plan | None  # for the loader; None if plain transformers loads the folder, or nothing can
+
+    @property
+    def how(self) -> str:
+        """Who loads the folder: a key of `model_card.HOW`."""
+        return "plain" if self.record else "compact" if self.plan is None else "loader"
+
+    def write_loader(self, folder: Path) -> None:
+        if self.plan is not None:
+            (folder / LOADER.name).write_bytes(LOADER.read_bytes())
+            (folder / PLAN).write_text(json.dumps(self.plan) + "\n", encoding="utf-8")
+
+
+def plain_loading(model: Any, sites: list[Site]) -> Plain:
+    """A config that plain transformers loads the pruned model with, or else a plan for the loader.
+
+    The check builds the model twice or thrice without memory for its weights.
+    """
+    if all(len(site.kept) == site.size for site in sites):
+        plan = _attempt(model, model.config)
+        return Plain(model.config, {}, plan or None)  # a refit may have added biases
+    for config, old_sizes in _configs(model, sites):
+        if _attempt(model, config, numbers=(int, float)) == {}:
+            return Plain(config, {"format": LATEST, UNPRUNED: old_sizes}, None)
+    return Plain(model.config, {}, _attempt(model, model.config))
+
+
+def _configs(model: Any, sites: list[Site]) -> Iterator[tuple[Any, dict[str, Any]]]:
+    """Configs that might describe the pruned model, each with the sizes of the unpruned one."""
+    blocks = {site.block for site in sites if len(site.kept) < site.size}
+    sites = [site for site in sites if site.block in blocks]
+    if len(blocks) > 1 or any(not site.kept for site in sites):
+        return  # no config has a size for each block, or layers of no heads
+    text = model.config.get_text_config()
+    paths = {id(value): f"{name}." for name, value in vars(model.config).items()}
+    prefix = "" if text is model.config else paths.get(id(text))
+    if prefix is None:
+        return
+    stored = text.to_dict()  # some fields of a config with differing layers cannot be read from it
+    layers: dict[int, dict[str, int]] = {}
+    for site in sites:
+        numbers = [int(step) for step in site.path.split(".") if step.isdigit()]
+        layers.setdefault(numbers[-1] if numbers else 0, {}).update(_sizes(stored, site))
+    first, *others = layers.values()
+    if all(layer == first for layer in others):
+        yield from _changed(model.config, prefix, first)
+    if hasattr(type(text), PER_LAYER):
+        changes = {int(layer): dict(own) for layer, own in stored.get(PER_LAYER, {}).items()}
+        for layer, sizes in layers.items():
+            changes.setdefault(layer, {}).update(sizes)
+        yield from _changed(model.config, prefix, {PER_LAYER: changes})
+
+
+def _sizes(stored: Mapping[str, Any], site: Site) -> dict[str, int]:
+    """The fields of a config for the sizes of a layer, and what the layer has left."""
+    if site.kind == "neurons":
+        return {name: len(site.kept) for name in NEURON_COUNTS if stored.get(name) == site.size}
+    keys = len(site.keys_of(site.kept))
+    heads = {name: len(site.kept) for name in COUNTS if name in stored}
+    key_heads = {name: keys for name in KEY_COUNTS if name in stored}
+    return {**heads, **key_heads, **({WIDTH: site.width} if WIDTH in stored else {})}
+
+
+def _changed(
+    config: Any, prefix: str, fields: Mapping[str, Any]
+) -> Iterator[tuple[Any, dict[str, Any]]]:
+    """The config with other sizes, as transformers reads it, if it can be undone; else nothing."""
+    try:
+        new = copy.deepcopy(config)
+        part = new.get_text_config()
+        stored = part.to_dict()
+        fields = {name: value for name, value in fields.items() if stored.get(name) != value}
+        old = {f"{prefix}{name}": stored.get(name) for name in fields}
+        for name, value in fields.items():
+            setattr(part, name, value)
+        read = type(config).from_dict(new.to_dict())
+        undone = copy.deepcopy(read)
+        restore(undone, old)
+        if undone.to_dict() == type(config).from_dict(config.to_dict()).to_dict():
+            yield read, old
+    except Exception:  # a config raises what it likes for sizes that it does not know
+        return
+
+
+def _attempt(model: Any, config: Any, numbers: tuple[type, ...] = (int,)) -> Plan | None:
+    """How the modules differ from those of this config; empty if not, None if no list can say it.
+
+    numbers: types of attributes that must be equal. Pruning changes no floats; a config may.
+    """
+    try:
+        with torch.device("meta"), quiet():
+            built = type(model)(copy.deepcopy(config))
+    except Exception:  # the code of a model raises what it likes for a config that it cannot use
+        return None
+    modules, wholes = dict(model.named_modules()), dict(built.named_modules())
+    kinds = {path: type(module) for path, module in modules.items()}
+    if kinds != {path: type(module) for path, module in wholes.items()}:
+        return None
+    shapes = {name: list(p.shape) for name, p in model.named_parameters()}
+    old_shapes = {name: list(p.shape) for name, p in built.named_parameters()}
+    if not shapes.keys() >= old_shapes.keys():
+        return None
+    plan: Plan = {
+        "shapes": {n: shape for n, shape in shapes.items() if old_shapes.get(n) != shape},
+        "numbers": {
+            path: changed
+            for path, module in modules.items()
+            if (changed := _changed_numbers(module, wholes[path], numbers))
+        },
+        **_changed_code(modules),
+    }
+    return plan if any(plan.values()) else {}
+
+
+def _changed_numbers(
+    module: nn.Module, whole: nn.Module, types: tuple[type, ...]
+) -> dict[str, int | float]:
+    old = vars(whole)
+    return {
+        name: value
+        for name, value in vars(module).items()
+        if type(value) in types and type(old.get(name)) in types and old[name] != value
+    }
+
+
+def _changed_code(modules: Mapping[str, nn.Module]) -> Plan:
+    """What pruning put in front of, behind or in place of the code of modules."""
+    paths = {id(module): path for path, module in modules.items()}
+    code: Plan = {"silent": {}, "bias_alone": [], "spread": {}, "pick": {}, "pick_input": {}}
+    code["add_bias"] = {}
+    for path, module in modules.items():
+        # accelerate puts a function of its own around the forward pass
+        forward = vars(module).get("_old_forward", vars(module).get("forward"))
+        if isinstance(forward, partial) and forward.func is load_pruned.silent_forward:
+            code["silent"][path] = list(forward.args[1:])
+        elif isinstance(forward, partial) and forward.func is load_pruned.bias_alone:
+            code["bias_alone"].append(path)
+        for hook in (*module._forward_hooks.values(), *module._forward_pre_hooks.values()):
+            if isinstance(hook, Spread):
+                code["spread"][path] = [_runs(hook.index), hook.width]
+            elif isinstance(hook, PickInput):
+                code["pick_input"][path] = _runs(hook.index)
+            elif isinstance(hook, Pick):
+                code["pick"][path] = _runs(hook.index)
+            elif isinstance(hook, AddBias):
+                code["add_bias"][path] = paths[id(hook.core)]
+    return code
+
+
+def _runs(index: torch.Tensor) -> list[list[int]]:
+    """The first and the last number of each run of numbers that follow each other."""
+    rows = index.tolist()
+    starts = [0, *(n for n, (a, b) in enumerate(pairwise(rows), 1) if b != a + 1)] if rows else []
+    return [[rows[a], rows[b - 1]] for a, b in pairwise([*starts, len(rows)])]
