@@ -13,7 +13,7 @@ from deadhead.heads import discover, gated, prune
 from deadhead.heads.verify.coverage import measure_heads
 from deadhead.heads.verify.proof import outputs
 from deadhead.heads.verify.runnable import inputs_for, runnable
-from deadhead.heads.verify.tiny import tiny
+from deadhead.heads.verify.tiny import NotApplicable, tiny
 from deadhead.hub import quiet
 
 
@@ -30,7 +30,11 @@ from deadhead.hub import quiet
 )
 def test_images_and_sound(model_type: str) -> None:
     with quiet():
-        row = measure_heads(model_type, runnable(model_type))
+        try:
+            model = runnable(model_type)
+        except NotApplicable:
+            pytest.skip("an older transformers has this model as a part of others alone")
+        row = measure_heads(model_type, model)
     assert (row.status, row.mean_fill) == ("pass", "pass"), row
 
 
