@@ -13,6 +13,7 @@ import transformers
 from tiny_models import answers, apart, batch_of, build, uneven
 from transformers.utils import logging
 
+from deadhead.errors import FolderError
 from deadhead.heads import discover, head_means, load, prune, save
 from deadhead.heads.discover import find_sites
 from deadhead.heads.output_bias import set_output
@@ -151,6 +152,11 @@ def test_a_model_that_names_its_own_file_of_weights(tmp_path: Path) -> None:
     config["transformers_weights"] = "other.safetensors"
     (tmp_path / "config.json").write_text(json.dumps(config))
     assert apart(answers(model), answers(load(tmp_path).eval())) == 0
+    torch.save(model.state_dict(), tmp_path / "adapter_model.bin")  # transformers reads this pickle
+    config["transformers_weights"] = "adapter_model.bin"
+    (tmp_path / "config.json").write_text(json.dumps(config))
+    with pytest.raises(FolderError, match=r"safetensors in .*, got 'adapter_model\.bin'"):
+        load(tmp_path)
 
 
 def test_what_push_to_hub_uploads(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -93,9 +93,20 @@ def read_config(folder: str | Path, where: Mapping[str, Any]) -> Any:
         ) from problem
     if file is not None:
         name_class(config)
-    if getattr(config, WEIGHTS, None) == NOT_PLAIN:
-        delattr(config, WEIGHTS)
+    _check_weights_file(config, folder)
     return config
+
+
+def _check_weights_file(config: Any, folder: str | Path) -> None:
+    """Drop our own name from the config, and refuse any that is no safetensors file."""
+    weights = getattr(config, WEIGHTS, None)
+    if weights == NOT_PLAIN:
+        delattr(config, WEIGHTS)
+    elif weights is not None and ".safetensors" not in str(weights):
+        raise FolderError(
+            f"config.json of {folder} expects safetensors in `{WEIGHTS}`, got {weights!r}.",
+            f"only safetensors are read; delete the key {WEIGHTS!r} if the folder has them",
+        )
 
 
 def stop_plain_loading(folder: Path, config: Any) -> None:
