@@ -1,0 +1,101 @@
+"""Writes docs/plain.md: who loads a pruned folder of each model type where deadhead is not installed.
+
+python docs/plain.py rows.jsonl            # every model type; types that have a row are skipped
+python docs/plain.py rows.jsonl llama t5   # these types, and then the page
+"""
+
+from __future__ import annotations
+
+import json
+import sys
+import tempfile
+import warnings
+from pathlib import Path
+from typing import Any
+
+PAGE = Path(__file__).with_suffix(".md")
+INTRO = """# Without deadhead
+
+Made by `docs/plain.py` with transformers {version}, on tiny random models of {count} model types. *Even*: every layer lost the same
+number of heads. *Uneven*: the layers lost different numbers, the first of each block all of them. Each folder was loaded as the
+table says and gave the answers of the pruned model.
+
+| in the table | what loads the folder that `save` wrote |
+|---|---|
+| plain | `AutoModel.from_pretrained`, as small as it is |
+| loader | `load_pruned.py` in the folder, with torch and transformers alone |
+| padded | only a folder of the padded form, with plain `AutoModel` |
+| deadhead | only `deadhead.load` |
+
+| model type | even | uneven |
+|---|---|---|
+"""
+
+
+def measure(model_type: str) -> dict[str, str]:
+    """Who loads the folders of a tiny model of this type; empty values if it cannot be pruned."""
+    from deadhead.errors import DeadheadError
+    from deadhead.heads import discover, prune
+    from deadhead.heads.verify.proof import sample
+    from deadhead.heads.verify.runnable import inputs_for, runnable
+
+    row = {"model_type": model_type, "even": "", "uneven": ""}
+    for column in ("even", "uneven"):
+        try:
+            model = runnable(model_type).eval()
+            layout = discover(model)
+            groups = [group for a in layout.attentions for group in a.groups[: len(a.groups) // 2]]
+            even = [head for group in groups for head in group]
+            prune(model, even if column == "even" else sample(layout, True))
+            row[column] = loaded_by(model, inputs_for(model)[0])
+        except DeadheadError:
+            return row
+        except Exception as problem:  # whatever the code of a model raises
+            row[column] = f"not measured: {type(problem).__name__}"
+    return row
+
+
+def loaded_by(model: Any, batch: Any) -> str:
+    """The first way to load the folder that gives the answers of the model."""
+    import torch
+
+    from deadhead.heads import load_pruned, save
+    from deadhead.heads.verify.proof import difference, outputs
+
+    def equal(again: Any) -> bool:
+        with torch.no_grad():
+            return difference(expected, outputs(again.eval(), batch)) < 1e-4
+
+    with torch.no_grad():
+        expected = outputs(model, batch)
+    with tempfile.TemporaryDirectory() as folder:
+        save(model, folder)
+        if (Path(folder) / load_pruned.PLAN).exists():
+            return "loader" if equal(load_pruned.load(folder)) else "deadhead"
+        if "unpruned" in json.loads((Path(folder) / "config.json").read_text())["deadhead"]:
+            return "plain" if equal(type(model).from_pretrained(folder)) else "wrong"
+        save(model, folder, form="padded")
+        return "padded" if equal(type(model).from_pretrained(folder)) else "deadhead"
+
+
+def main() -> None:
+    import transformers
+
+    from deadhead.heads.verify.coverage import model_types
+
+    warnings.simplefilter("ignore")
+    file = Path(sys.argv[1])
+    rows = [json.loads(line) for line in file.read_text().splitlines()] if file.exists() else []
+    known = {row["model_type"] for row in rows}
+    for model_type in sys.argv[2:] or model_types():
+        if model_type not in known:
+            rows.append(measure(model_type))
+            with file.open("a") as lines:
+                lines.write(json.dumps(rows[-1]) + "\n")
+    rows = sorted((row for row in rows if row["uneven"]), key=lambda row: str(row["model_type"]))
+    table = "".join(f"| {row['model_type']} | {row['even']} | {row['uneven']} |\n" for row in rows)
+    PAGE.write_text(INTRO.format(version=transformers.__version__, count=len(rows)) + table)
+
+
+if __name__ == "__main__":
+    main()
