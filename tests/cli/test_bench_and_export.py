@@ -59,6 +59,76 @@ def test_bench_refuses(option: str, value: str, run_command: RunCommand, bert: P
     assert done.err.startswith("DeadheadError")
 
 
+RUNTIMES = {
+    "models": ["runs/half", "runs/whole"],
+    "machine": "x86_64 CPU",
+    "threads": 1,
+    "prompt_tokens": [5, 2],
+    "new_tokens": 8,
+    "rounds": 3,
+    "rows": [
+        {
+            "runtime": "llama.cpp q8_0",
+            "model": "runs/half",
+            "file_bytes": 3 * 2**20,
+            "peak_memory_bytes": 44 * 2**20,
+            "prompt_tokens_per_second": 410.26,
+            "new_tokens_per_second": 52.0,
+            "ratios": {"prompt": 1.5, "new": 1.25},
+            "same_tokens": 1,
+            "largest_difference": 1e-3,
+            "problem": None,
+        },
+        {"runtime": "onnx", "model": "runs/whole", "problem": "[onnx] is not installed."},
+    ],
+}
+
+
+def test_bench_of_runtimes(
+    run_command: RunCommand, bert: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    calls: list[Any] = []
+
+    def measure(*values: Any, **options: Any) -> Any:
+        calls.append((*values, options))
+        return RUNTIMES
+
+    monkeypatch.setattr("deadhead.heads.verify.runtimes.compare_runtimes", measure)
+    (tmp_path / "p.txt").write_text("The capital\n\nof France\n")
+    words = ["bench", bert, "--against", bert, "--runtimes", "onnx,llama.cpp:q8_0"]
+    printed = run_command(*words, "--prompts", tmp_path / "p.txt", "--new-tokens", 8).out
+    models, names, options = calls[0]
+    assert (models, names) == ([str(bert)] * 2, ["onnx", "llama.cpp:q8_0"])
+    assert options["prompts"] == ["The capital", "of France"]
+    assert (options["new_tokens"], options["lengths"]) == (8, [32, 128])
+    for text in ("llama.cpp q8_0", "half", "3.0 MiB", "410.3", "(1.50 x)", "1 of 2"):
+        assert text in printed
+    assert "onnx, runs/whole: [onnx] is not installed." in printed
+    assert json.loads(run_command(*words, "--json").out) == RUNTIMES
+    assert calls[1][2]["prompts"] is None
+    missing = run_command(*words, "--prompts", tmp_path / "none.txt")
+    assert missing.code == 1
+    assert "none.txt cannot be read" in missing.err
+
+
+@pytest.mark.parametrize(
+    ("words", "message"),
+    [
+        ((), "name the model to compare with, or give --runtimes"),
+        (("--against", "x", "--new-tokens", 4), "goes with --runtimes"),
+        (("--against", "x", "--prompts", "p.txt"), "goes with --runtimes"),
+        (("--runtimes", "onnx", "--batch", "4"), "prompt by prompt on the CPU"),
+        (("--runtimes", "onnx", "--device", "cuda"), "prompt by prompt on the CPU"),
+    ],
+)
+def test_options_of_bench(
+    words: tuple[object, ...], message: str, run_command: RunCommand, bert: Path
+) -> None:
+    done = run_command("bench", bert, *words)
+    assert done.code != 0
+    assert message in " ".join(done.err.replace("│", " ").split())
+
+
 def test_export(
     run_command: RunCommand, bert: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -26,6 +26,7 @@ from deadhead.heads.load import load
 from deadhead.heads.model_class import AS_SAVED
 from deadhead.numerics import is_half, onednn
 
+from .runtime_worker import peak_bytes as peak_of_process
 from .timing import in_turns
 
 CHILD = """
@@ -65,7 +66,7 @@ def bench(
     rows = [
         _row("heads", [len(discover(m)) for m in pair]),
         _row("parameters", [sum(p.numel() for p in m.parameters()) for m in pair]),
-        _row("disk bytes", [_disk_bytes(name) for name in names]),
+        _row("disk bytes", [disk_bytes(name) for name in names]),
     ]
     shapes = [(b, n) for b in batches for n in lengths]
     for b, n in shapes:
@@ -163,7 +164,7 @@ def _interquartile_range(values: list[float]) -> float:
     return quarters[2] - quarters[0]
 
 
-def _disk_bytes(name: str) -> int | None:
+def disk_bytes(name: str) -> int | None:
     folder = Path(name)
     return sum(f.stat().st_size for f in folder.glob("*.safetensors")) if folder.is_dir() else None
 
@@ -176,17 +177,10 @@ def _peak_of_process(name: str, batch: int, length: int, how: tuple[str, ...]) -
 
 
 def peak_bytes(device: torch.device) -> int:
-    """The most memory that this process has used at any time."""
+    """The most memory that this process has used at any time, on this device."""
     if device.type == "cuda":
         return torch.cuda.max_memory_allocated(device)
-    status = Path("/proc/self/status")
-    if status.exists():  # on Linux, getrusage counts the memory of the parent process too
-        lines = status.read_text().splitlines()
-        return next(int(line.split()[1]) * 1024 for line in lines if line.startswith("VmHWM:"))
-    import resource
-
-    unit = 1 if sys.platform == "darwin" else 1024
-    return resource.getrusage(resource.RUSAGE_SELF).ru_maxrss * unit
+    return peak_of_process()
 
 
 def _device_name(device: torch.device) -> str:

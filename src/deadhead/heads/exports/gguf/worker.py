@@ -12,12 +12,12 @@ from typing import Any
 
 def main() -> None:
     request = json.load(sys.stdin)
-    server = _server(request["file"], request["threads"], request["context"])
-    address = server.listening_address
+    running = server(request["file"], request["threads"], request["context"])
+    address = running.listening_address
     answer: dict[str, Any] = {
         "answers": [_complete(address, prompt, request) for prompt in request["prompts"]],
         "tokens": [
-            _post(address, "tokenize", content=text, add_special=True)["tokens"]
+            post(address, "tokenize", content=text, add_special=True)["tokens"]
             for text in request["texts"]
         ],
     }
@@ -26,7 +26,7 @@ def main() -> None:
     print("\n" + json.dumps(answer))
 
 
-def _server(file: str, threads: int, context: int) -> Any:
+def server(file: str, threads: int, context: int) -> Any:
     import xllamacpp
 
     params = xllamacpp.CommonParams()
@@ -49,7 +49,7 @@ def _complete(address: str, prompt: list[int], request: dict[str, Any]) -> list[
     steps: list[dict[str, Any]] = []
     for _ in range(request["tokens"]):
         ids = [*prompt, *(step["token"] for step in steps)]
-        reply = _post(
+        reply = post(
             address,
             "completion",
             prompt=ids,
@@ -69,11 +69,11 @@ def _complete(address: str, prompt: list[int], request: dict[str, Any]) -> list[
 def _timed(address: str, prompt: list[int], tokens: int) -> float:
     """Tokens per second after a prompt."""
     options = {"temperature": 0.0, "ignore_eos": True}
-    reply = _post(address, "completion", prompt=prompt, n_predict=tokens, **options)
+    reply = post(address, "completion", prompt=prompt, n_predict=tokens, **options)
     return float(reply["timings"]["predicted_per_second"])
 
 
-def _post(address: str, path: str, **body: Any) -> dict[str, Any]:
+def post(address: str, path: str, **body: Any) -> dict[str, Any]:
     request = urllib.request.Request(
         f"{address}/{path}",
         data=json.dumps(body).encode(),

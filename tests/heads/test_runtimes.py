@@ -1,0 +1,164 @@
+"""`compare_runtimes`: the same tokens everywhere, speeds of the same prompts, and what it refuses."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import pytest
+from transformers import BertConfig, BertModel, T5Config, T5ForConditionalGeneration
+
+from deadhead.errors import DataError, DeadheadError, UnsupportedModel
+from deadhead.heads import save
+from deadhead.heads.exports.gguf import runtime as llama_cpp
+from deadhead.heads.verify import bench, runtimes
+from deadhead.heads.verify.runtime_worker import RUNTIMES
+from deadhead.heads.verify.runtimes import NAMES, Runtime, _Run, compare_runtimes
+from tiny_decoders import build, byte_tokenizer
+
+TINY = {"hidden_size": 24, "num_hidden_layers": 2, "num_attention_heads": 4, "vocab_size": 40}
+
+
+def test_a_class_runs_each_runtime() -> None:
+    assert tuple(RUNTIMES) == NAMES
+
+
+@pytest.fixture(scope="module")
+def uneven(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    return save(build("llama", "uneven"), tmp_path_factory.mktemp("uneven"), byte_tokenizer())
+
+
+@pytest.mark.slow
+def test_runtimes_of_a_decoder(uneven: Path) -> None:
+    pytest.importorskip("onnxscript")
+    pytest.importorskip("gguf")
+    pytest.importorskip("xllamacpp")
+    names = ["transformers", "onnx", "llama.cpp:f32"]
+    texts = ["Maria bought a red car", "The dog"]
+    result = compare_runtimes([uneven], names, prompts=texts, new_tokens=6, repeats=2)
+    assert [row["runtime"] for row in result["rows"]] == ["transformers", "onnx", "llama.cpp f32"]
+    assert [row["problem"] for row in result["rows"]] == [None] * 3
+    assert [row["same_tokens"] for row in result["rows"]] == [None, 2, 2]
+    for row in result["rows"]:
+        assert min(row["prompt_tokens_per_second"], row["new_tokens_per_second"]) > 0
+        assert row["file_bytes"] > 10_000
+    memory = [row["peak_memory_bytes"] for row in result["rows"]]
+    assert max(memory[1:]) < memory[0]  # the others run without torch
+    assert result["prompt_tokens"] == [len(byte_tokenizer()(text)["input_ids"]) for text in texts]
+
+
+@pytest.mark.slow
+def test_an_encoder_reads_and_llama_cpp_says_why_it_cannot(tmp_path: Path) -> None:
+    pytest.importorskip("onnxscript")
+    save(BertModel(BertConfig(**TINY, intermediate_size=48)), tmp_path)
+    names = ["onnx", "llama.cpp"]
+    result = compare_runtimes([tmp_path], names, lengths=[5, 9], repeats=1)
+    onnx, llama_cpp = result["rows"]
+    assert (result["new_tokens"], result["prompt_tokens"]) == (0, [5, 9])
+    assert onnx["prompt_tokens_per_second"] > 0
+    assert onnx["new_tokens_per_second"] is onnx["same_tokens"] is None
+    assert llama_cpp["problem"]
+
+
+def test_a_file_that_is_no_model(uneven: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """The error tells why a process failed."""
+
+    def damage(run: Any, place: Path, *_: object) -> None:
+        place.mkdir()
+        run.file = place / "m.onnx"
+        run.file.write_bytes(b"nothing")
+
+    monkeypatch.setattr(_Run, "prepare", damage)
+    with pytest.raises(DeadheadError, match=r"onnx: it stopped: .*m\.onnx"):
+        compare_runtimes([uneven], ["onnx"], lengths=[4], repeats=1)
+
+
+def test_a_runtime_that_is_not_installed(uneven: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(llama_cpp, "is_installed", lambda: False)
+    with pytest.raises(DeadheadError, match=r"no runtime can run .*'xllamacpp'.*\[gguf\]"):
+        compare_runtimes([uneven], ["llama.cpp"])
+
+
+def answers(prompt: float, new: float, tokens: list[int]) -> list[dict[str, Any]]:
+    facts = {"prompt_seconds": prompt, "new_seconds": new, "tokens": tokens, "peak_bytes": 7}
+    return [{"count": 10, **facts}, {"count": 30, **facts}]
+
+
+def test_speeds_are_medians_and_ratios_are_of_the_same_round() -> None:
+    """The second round is three times as slow for both models, which no ratio shows."""
+    runs = [_Run(Runtime.of("transformers"), name) for name in ("small", "whole")]
+    runs.append(_Run(Runtime.of("onnx"), "small"))
+    for run, factor in zip(runs, (1, 2, 1), strict=True):
+        for slow in (1, 3, 1):
+            run.rounds.append(answers(0.5 * factor * slow, 2.0 * factor * slow, [1, 2, 3, 4, 5]))
+    runs[2].rounds[-1][1] = {**runs[2].rounds[-1][1], "tokens": [1, 2, 3, 4, 9]}
+    small, whole, onnx = (run.row(runs, "whole") for run in runs)
+    assert small["prompt_tokens_per_second"] == 40 / 1.0
+    assert small["new_tokens_per_second"] == 8 / 4.0  # the first token belongs to the prompt
+    assert small["ratios"] == {"prompt": 2.0, "new": 2.0}
+    assert whole["ratios"] == {"prompt": None, "new": None}
+    assert (small["same_tokens"], onnx["same_tokens"]) == (None, 1)
+
+
+@pytest.mark.parametrize(
+    ("runtime", "message"),
+    [
+        ("tensorrt", "no runtime 'tensorrt'"),
+        ("llama.cpp:q3", "no GGUF type 'q3'"),
+        ("transformers:f16", "transformers has no types"),
+    ],
+)
+def test_unknown_runtimes(runtime: str, message: str) -> None:
+    with pytest.raises(DeadheadError, match=message):
+        compare_runtimes(["a"], [runtime])
+
+
+def test_runtimes_are_named_with_their_type() -> None:
+    labels = [Runtime.of(text).label for text in ("onnx", " llama.cpp", "llama.cpp:q8_0")]
+    assert labels == ["onnx", "llama.cpp f16", "llama.cpp q8_0"]
+
+
+@pytest.mark.parametrize(
+    ("options", "message"),
+    [
+        ({"repeats": 0}, "`repeats` expects numbers of at least 1, got 0"),
+        ({"new_tokens": 0}, "`new_tokens` expects numbers of at least 1, got 0"),
+        ({"lengths": [250], "new_tokens": 7}, "at most 256 positions, got 257"),
+        ({"prompts": ["a", ""]}, "got an empty one"),
+        ({"prompts": []}, "got an empty one"),
+    ],
+)
+def test_refused_numbers_and_prompts(options: dict[str, Any], message: str, uneven: Path) -> None:
+    with pytest.raises(DeadheadError, match=message):
+        compare_runtimes([uneven], ["transformers"], **options)
+
+
+def test_refused_models(tmp_path: Path, uneven: Path) -> None:
+    save(BertModel(BertConfig(**TINY, intermediate_size=48)), tmp_path / "bert")
+    with pytest.raises(DataError, match="has no tokenizer"):
+        compare_runtimes([tmp_path / "bert"], ["transformers"], prompts=["a text"])
+    with pytest.raises(UnsupportedModel, match="all generate text"):
+        compare_runtimes([uneven, tmp_path / "bert"], ["transformers"])
+    config = T5Config(d_model=16, d_kv=4, d_ff=16, num_layers=1, num_heads=4, vocab_size=40)
+    save(T5ForConditionalGeneration(config), tmp_path / "t5")
+    with pytest.raises(UnsupportedModel, match="an encoder or a decoder"):
+        compare_runtimes([tmp_path / "t5"], ["transformers"])
+
+
+def test_bench_of_decoders(uneven: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Without runtimes too: two decoders beside each other."""
+    monkeypatch.setattr(bench, "_peak_of_process", lambda *_: 4)  # tested with encoders
+    save(build("llama", "whole"), tmp_path)
+    result = bench.bench(uneven, tmp_path, batches=[1], lengths=[8], repeats=1, device="cpu")
+    rows = {row["what"]: row for row in result["rows"]}
+    assert rows["heads"]["ratio"] == 8 / 12
+    assert 0 < rows["FLOPs 1 x 8"]["ratio"] < 1
+    assert rows["seconds 1 x 8"]["model"] > 0
+
+
+def test_the_random_prompts_are_the_same_for_all_models() -> None:
+    models = [runtimes._Model(str(n), True, words, 64, [2]) for n, words in enumerate((40, 20))]
+    requests = runtimes._requests(models, None, (5, 9), 3)
+    assert [len(request["prompt"]) for request in requests] == [5, 9]
+    assert max(max(request["prompt"]) for request in requests) < 20
+    assert requests == runtimes._requests(models, None, (5, 9), 3)
