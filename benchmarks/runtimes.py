@@ -1,12 +1,12 @@
 """Pruned language models in other runtimes: do they load, do they answer the same, how fast are they.
 
-    python benchmarks/runtimes.py [--real FOLDER] [--tokenizer-from FILE] [--only NAME ...]
-                                  [--tokens 48] [--json results.json]
+    python benchmarks/runtimes.py [--real FOLDER] [--only NAME ...] [--runtimes NAMES]
+                                  [--tokens 48] [--repeats 5] [--json results.json]
 
 Every model is written and run whole (the control) and pruned in four ways. Per runtime: the prompts
-after which it generates the same greedy tokens as the model, the largest difference of two
-log-probabilities, megabytes, and tokens per second of one thread. Compare speeds within a run only.
-A runtime is an entry in `RUNTIMES`: a function of a saved model that returns a `Row`.
+after which it generates the same greedy tokens as transformers, the largest difference from the
+model (as a share of the largest value), megabytes, and how many times as fast as the whole model the
+pruned one is in the same runtime, with one thread, in turns. Compare speeds within a run only.
 """
 
 from __future__ import annotations
@@ -14,11 +14,9 @@ from __future__ import annotations
 import argparse
 import json
 import tempfile
-import time
-from collections.abc import Callable, Iterator
-from functools import partial
+from collections.abc import Iterator
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import Any
 
 import torch
 import transformers
@@ -28,10 +26,9 @@ from rich.table import Table
 from tokenizers import Tokenizer, decoders, models, pre_tokenizers
 
 from deadhead import discover, head_means, load, prune, save
-from deadhead.errors import DeadheadError
-from deadhead.heads.exports.gguf import runtime
-from deadhead.heads.exports.gguf.export import TEXTS, exported
+from deadhead.heads.exports.gguf.export import TEXTS
 from deadhead.heads.model_files import tokenizer_of
+from deadhead.heads.verify.runtimes import compare_runtimes
 
 SIZES = {
     "vocab_size": 512,
@@ -53,18 +50,8 @@ MODELS: dict[str, tuple[str, dict[str, Any]]] = {
     "Qwen3 tied": ("Qwen3", {"tie_word_embeddings": True}),
     "Qwen3 untied": ("Qwen3", {"tie_word_embeddings": False}),
 }
+RUNTIMES = "transformers,onnx,llama.cpp:f32,llama.cpp:f16,llama.cpp:q8_0"
 CHANGES = ("whole", "uneven heads", "emptied layer", "mean fill", "fewer neurons")
-
-
-class Row(NamedTuple):
-    """How a runtime does with a model."""
-
-    loads: bool
-    same: str = ""  # prompts with the same greedy tokens, of all prompts
-    gap: float | None = None  # the largest difference of two log-probabilities
-    megabytes: float | None = None
-    tokens_per_second: float | None = None
-    problem: str = ""
 
 
 def bytes_tokenizer() -> Any:
@@ -116,82 +103,66 @@ def changed(model: Any, change: str) -> Any:
     return prune(model, heads, neurons=neurons if with_neurons else None, fill=fill)
 
 
-def run_transformers(folder: Path, tokens: int, **_: Any) -> Row:
-    model, tokenizer = load(folder).eval(), tokenizer_of(folder)
-    batch = tokenizer(TEXTS[0], return_tensors="pt")
-    options = {"max_new_tokens": tokens, "min_new_tokens": tokens, "do_sample": False}
-    model.generate(**batch, **{**options, "max_new_tokens": 2, "min_new_tokens": 2})
-    start = time.perf_counter()
-    model.generate(**batch, **options, pad_token_id=0)
-    speed = tokens / (time.perf_counter() - start)
-    size = sum(file.stat().st_size for file in folder.glob("*.safetensors"))
-    return Row(True, "reference", 0.0, size / 1e6, speed)
+def comparisons(arguments: argparse.Namespace, place: Path) -> Iterator[tuple[str, list[Any]]]:
+    """Each model by name, and the folders to compare: the changed ones, and the whole one last.
 
-
-def run_llama_cpp(folder: Path, tokens: int, *, type: str, tokenizer_from: Any) -> Row:
-    with tempfile.TemporaryDirectory() as place:
-        file = Path(place) / "model.gguf"
-        try:
-            result = exported(folder, gguf=file, type=type, tokenizer_from=tokenizer_from)
-        except DeadheadError as problem:
-            return Row(False, problem=problem.message)
-        compared = result.comparison
-        if compared is None:
-            return Row(False, problem="xllamacpp is not installed")
-        prompt = tokenizer_of(folder)(TEXTS[0])["input_ids"]
-        reply = runtime.ask(file, [prompt], tokens=1, likeliest=1, timed=tokens)
-        same, size = f"{compared.same} of {compared.prompts}", file.stat().st_size / 1e6
-        return Row(True, same, compared.gap, size, reply["tokens_per_second"])
-
-
-RUNTIMES: dict[str, Callable[..., Row]] = {
-    "transformers": run_transformers,
-    **{f"llama.cpp {type}": partial(run_llama_cpp, type=type) for type in ("f32", "f16", "q8_0")},
-}
-
-
-def rows(arguments: argparse.Namespace) -> Iterator[dict[str, Any]]:
-    names = [*MODELS, *([Path(arguments.real).name] if arguments.real else [])]
-    for name in arguments.only or names:
-        for change in CHANGES:
-            if name in MODELS:
-                model, tokenizer = built(name)
-            else:
+    A real model is compared change by change, since all folders of a comparison are in memory.
+    """
+    real = Path(arguments.real).name if arguments.real else None
+    for name in arguments.only or [*MODELS, *([real] if real else [])]:
+        folders = []
+        for change in (*CHANGES[1:], CHANGES[0]):
+            if name == real:
                 model, tokenizer = load(arguments.real).eval(), tokenizer_of(arguments.real)
-            with tempfile.TemporaryDirectory() as place:
-                folder = Path(place) / "model"
-                save(changed(model, change), folder, tokenizer)
-                source = None if name in MODELS else arguments.tokenizer_from
-                for label, run in RUNTIMES.items():
-                    options = {} if label == "transformers" else {"tokenizer_from": source}
-                    row = run(folder, arguments.tokens, **options)
-                    yield {"model": name, "change": change, "runtime": label, **row._asdict()}
+            else:
+                model, tokenizer = built(name)
+            folders.append(save(changed(model, change), place / name / change, tokenizer))
+        if name == real:
+            yield from ((name, [folder, folders[-1]]) for folder in folders[:-1])
+        else:
+            yield name, folders
+
+
+def text(row: dict[str, Any], prompts: int) -> list[str]:
+    """The cells of a row of the table."""
+    if row["problem"]:
+        return [row["problem"]]
+    same = "reference" if row["same_tokens"] is None else f"{row['same_tokens']} of {prompts}"
+    gap, megabytes = row["largest_difference"], row["file_bytes"] / 1e6
+    ratios = [row["ratios"][part] for part in ("prompt", "new")]
+    cells = [f"{ratio:.2f}" if ratio else "1" for ratio in ratios]
+    return [same, "" if gap is None else f"{gap:.1e}", f"{megabytes:.1f}", *cells]
 
 
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
-    parser.add_argument("--real", help="a folder with a language model of real weights")
-    parser.add_argument("--tokenizer-from", help="a GGUF file with the tokenizer of --real")
+    parser.add_argument("--real", help="the folder of a language model")
     parser.add_argument("--only", nargs="*", help="names of models")
+    parser.add_argument("--runtimes", default=RUNTIMES)
     parser.add_argument("--tokens", type=int, default=48)
+    parser.add_argument("--repeats", type=int, default=5)
     parser.add_argument("--json", type=Path)
     arguments = parser.parse_args()
     torch.set_num_threads(1)
-    facts = {
+    facts: dict[str, Any] = {
         "machine": loaded_cores(),
-        "versions": versions("torch", "transformers", "gguf", "xllamacpp"),
+        "versions": versions("torch", "transformers", "gguf", "xllamacpp", "onnxruntime"),
         "tokens": arguments.tokens,
         "rows": [],
     }
-    table = Table("model", "change", "runtime", "same tokens", "largest gap", "MB", "tokens/s")
-    for row in rows(arguments):
-        facts["rows"].append(row)
-        numbers = (row["gap"], row["megabytes"], row["tokens_per_second"])
-        cells = ["" if n is None else f"{n:.3g}" for n in numbers]
-        same = row["same"] if row["loads"] else row["problem"]
-        table.add_row(row["model"], row["change"], row["runtime"], same, *cells)
-        if arguments.json:
-            arguments.json.write_text(json.dumps(facts, indent=1) + "\n", encoding="utf-8")
+    columns = ("model", "change", "runtime", "same tokens", "difference", "MB")
+    table = Table(*columns, "prompt speed", "new speed")
+    options = {"new_tokens": arguments.tokens, "repeats": arguments.repeats, "prompts": TEXTS}
+    with tempfile.TemporaryDirectory() as place:
+        for name, folders in comparisons(arguments, Path(place)):
+            result = compare_runtimes(folders, arguments.runtimes.split(","), **options)
+            for row in result["rows"]:
+                row = {**row, "model": name, "change": Path(row["model"]).name}
+                facts["rows"].append(row)
+                cells = text(row, len(TEXTS))
+                table.add_row(name, row["change"], row["runtime"], *cells)
+            if arguments.json:
+                arguments.json.write_text(json.dumps(facts, indent=1) + "\n", encoding="utf-8")
     Console().print(table)
 
 

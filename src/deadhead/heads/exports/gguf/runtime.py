@@ -45,21 +45,15 @@ def ask(
     *,
     tokens: int = TOKENS,
     likeliest: int = LIKELIEST,
-    timed: int = 0,
-    threads: int = 1,
 ) -> dict[str, Any]:
-    """The greedy continuations of prompts, and the tokens of texts, by llama.cpp.
-
-    timed: how many tokens to generate once more after the first prompt, for `tokens_per_second`.
-    """
+    """The greedy continuations of prompts, and the tokens of texts, by llama.cpp."""
     request = {
         "file": str(file.resolve()),
         "prompts": [list(map(int, prompt)) for prompt in prompts],
         "texts": list(texts),
         "tokens": tokens,
         "likeliest": likeliest,
-        "timed": timed,
-        "threads": threads,
+        "threads": 1,
         "context": CONTEXT,
     }
     done = subprocess.run(

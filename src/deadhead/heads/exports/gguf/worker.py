@@ -21,8 +21,6 @@ def main() -> None:
             for text in request["texts"]
         ],
     }
-    if request["timed"]:
-        answer["tokens_per_second"] = _timed(address, request["prompts"][0], request["timed"])
     print("\n" + json.dumps(answer))
 
 
@@ -64,13 +62,6 @@ def _complete(address: str, prompt: list[int], request: dict[str, Any]) -> list[
         tops = [(top["id"], top["logprob"]) for top in places[0]["top_logprobs"]]
         steps.append({"token": reply["tokens"][0], "likeliest": tops})
     return steps
-
-
-def _timed(address: str, prompt: list[int], tokens: int) -> float:
-    """Tokens per second after a prompt."""
-    options = {"temperature": 0.0, "ignore_eos": True}
-    reply = post(address, "completion", prompt=prompt, n_predict=tokens, **options)
-    return float(reply["timings"]["predicted_per_second"])
 
 
 def post(address: str, path: str, **body: Any) -> dict[str, Any]:
