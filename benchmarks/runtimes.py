@@ -163,7 +163,7 @@ def main() -> None:
                 table.add_row(name, row["change"], row["runtime"], *cells)
             if arguments.json:
                 arguments.json.write_text(json.dumps(facts, indent=1) + "\n", encoding="utf-8")
-    Console().print(table)
+    Console(width=120).print(table)
 
 
 if __name__ == "__main__":
