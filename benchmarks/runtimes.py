@@ -50,7 +50,7 @@ MODELS: dict[str, tuple[str, dict[str, Any]]] = {
     "Qwen3 tied": ("Qwen3", {"tie_word_embeddings": True}),
     "Qwen3 untied": ("Qwen3", {"tie_word_embeddings": False}),
 }
-RUNTIMES = "transformers,onnx,llama.cpp:f32,llama.cpp:f16,llama.cpp:q8_0"
+RUNTIMES = "transformers,onnx,onnx:int8,llama.cpp:f32,llama.cpp:f16,llama.cpp:q8_0"
 CHANGES = ("whole", "uneven heads", "emptied layer", "mean fill", "fewer neurons")
 
 

@@ -13,14 +13,14 @@ from deadhead.heads import save
 from deadhead.heads.exports.gguf import runtime as llama_cpp
 from deadhead.heads.verify import bench, runtimes
 from deadhead.heads.verify.runtime_worker import RUNTIMES
-from deadhead.heads.verify.runtimes import NAMES, Runtime, _Run, compare_runtimes
+from deadhead.heads.verify.runtimes import TYPES, Runtime, _Run, compare_runtimes
 from tiny_decoders import build, byte_tokenizer
 
 TINY = {"hidden_size": 24, "num_hidden_layers": 2, "num_attention_heads": 4, "vocab_size": 40}
 
 
 def test_a_class_runs_each_runtime() -> None:
-    assert tuple(RUNTIMES) == NAMES
+    assert tuple(RUNTIMES) == tuple(TYPES)
 
 
 @pytest.fixture(scope="module")
@@ -104,8 +104,8 @@ def test_speeds_are_medians_and_ratios_are_of_the_same_round() -> None:
     ("runtime", "message"),
     [
         ("tensorrt", "no runtime 'tensorrt'"),
-        ("llama.cpp:q3", "no GGUF type 'q3'"),
-        ("transformers:f16", "transformers has no types"),
+        ("llama.cpp:q3", "use llama.cpp, llama.cpp:f32"),
+        ("transformers:f16", "no runtime 'transformers:f16'"),
     ],
 )
 def test_unknown_runtimes(runtime: str, message: str) -> None:

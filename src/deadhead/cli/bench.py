@@ -27,8 +27,8 @@ def bench(
         str | None,
         Option(
             metavar="NAMES",
-            help="Runtimes to compare, comma-separated: transformers, onnx, llama.cpp (f16) or "
-            "llama.cpp:TYPE with TYPE f32, f16 or q8_0.",
+            help="Runtimes to compare, comma-separated: transformers, onnx, onnx:int8, "
+            "llama.cpp (f16), llama.cpp:f32, llama.cpp:q8_0.",
         ),
     ] = None,
     prompts: Annotated[

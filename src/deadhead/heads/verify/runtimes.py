@@ -23,7 +23,7 @@ import torch
 from deadhead.errors import DataError, DeadheadError, MissingExtra, UnsupportedModel, unknown_name
 from deadhead.heads.exports.gguf import runtime as llama_cpp
 from deadhead.heads.exports.gguf import worker as llama_cpp_worker
-from deadhead.heads.exports.gguf.file import TYPES
+from deadhead.heads.exports.gguf.file import TYPES as GGUF_TYPES
 from deadhead.heads.load import load
 from deadhead.heads.model_class import AS_SAVED
 from deadhead.heads.model_files import tokenizer_of
@@ -31,13 +31,14 @@ from deadhead.heads.model_files import tokenizer_of
 from . import runtime_worker
 from .bench import disk_bytes
 
-NAMES = ("transformers", "onnx", "llama.cpp")
+# how the file of a runtime can store matrices; onnx without a type stores float32
+TYPES = {"transformers": (), "onnx": ("int8",), "llama.cpp": tuple(GGUF_TYPES)}
 WARM_UP = 1  # rounds
 PARTS = ("prompt", "new")  # tokens that are read, and tokens that are generated
 
 
 class Runtime(NamedTuple):
-    """A runtime and, for llama.cpp, how the file stores matrices."""
+    """A runtime, and how its file stores matrices."""
 
     name: str
     type: str = ""
@@ -50,15 +51,14 @@ class Runtime(NamedTuple):
     def of(cls, text: str) -> Runtime:
         """The runtime of a text such as onnx or llama.cpp:q8_0."""
         name, _, type = text.strip().partition(":")
-        if name not in NAMES:
-            raise unknown_name("runtime", name, NAMES)
-        if name != "llama.cpp":
-            if type:
-                raise DeadheadError(f"{name} has no types, got {text.strip()!r}.", f"use {name}")
-            return cls(name)
-        if (type or "f16") not in TYPES:
-            raise unknown_name("GGUF type", type, TYPES)
-        return cls(name, type or "f16")
+        if name not in TYPES:
+            raise unknown_name("runtime", name, TYPES)
+        if not type:
+            return cls(name, "f16" if name == "llama.cpp" else "")
+        if type not in TYPES[name]:
+            known = ", ".join([name, *(f"{name}:{other}" for other in TYPES[name])])
+            raise DeadheadError(f"no runtime {text.strip()!r}.", f"use {known}")
+        return cls(name, type)
 
 
 class _Model(NamedTuple):
@@ -87,7 +87,7 @@ def compare_runtimes(
     A model that generates text continues each prompt by `new_tokens` tokens. Any other reads it.
 
     Args:
-        runtimes: "transformers", "onnx", and "llama.cpp" with or without a type, as "llama.cpp:q8_0".
+        runtimes: "transformers", "onnx" and "llama.cpp", with or without a type: "llama.cpp:q8_0".
         prompts: texts, for the tokenizer of the first model. Without them, random tokens of `lengths`.
         auto, dtype: how to load the models (names, see `load`).
     """
@@ -192,10 +192,12 @@ class _Run:
         """Write the file of the runtime, which is compared with the model."""
         try:
             if self.runtime.name == "onnx":
-                from deadhead.heads.exports.onnx import exported as exported_onnx
+                from deadhead.heads.exports.onnx.export import exported as exported_onnx
 
-                written = exported_onnx(self.model, onnx=place / "model.onnx", auto=auto)
-                self.file, self.gap = written.file, written.gap
+                int8 = self.runtime.type == "int8"
+                graphs = exported_onnx(self.model, onnx=place, int8=int8, auto=auto)
+                self.file, self.bytes = graphs.place / "model.onnx", graphs.size
+                self.gap = graphs.int8_gap if int8 else graphs.gap
             elif self.runtime.name == "llama.cpp":
                 from deadhead.heads.exports.gguf.export import exported as exported_gguf
 
@@ -208,12 +210,10 @@ class _Run:
                     auto=auto,
                     dtype=dtype,
                 )
-                self.file = result.file
+                self.file, self.bytes = result.file, result.file.stat().st_size
                 self.gap = None if result.comparison is None else result.comparison.share
         except DeadheadError as problem:
             self.problem = _text(problem)
-        if self.runtime.name != "transformers" and not self.problem:
-            self.bytes = self.file.stat().st_size
 
     def start(self, stack: ExitStack, setup: dict[str, Any]) -> None:
         if self.problem:
