@@ -145,7 +145,7 @@ def test_even_layers_load_with_plain_transformers(family: str, tmp_path: Path) -
 
 def test_uneven_layers_of_most_classes_leave_the_config_alone(tmp_path: Path) -> None:
     """transformers 5.22 raises an error for `per_layer_config` with heads in Llama's code."""
-    model = prune(build("llama"), ["decoder.0.0", "decoder.0.1"])
+    model: Any = prune(build("llama"), ["decoder.0.0", "decoder.0.1"])
     save(model, tmp_path)
     assert "per_layer_config" not in config_of(tmp_path)
     assert config_of(tmp_path)["num_attention_heads"] == model.config.num_attention_heads
@@ -164,7 +164,7 @@ def test_uneven_layers_load_plainly_where_the_class_reads_the_config_of_each_lay
     monkeypatch.setattr(modeling_qwen3.Qwen3DecoderLayer, "__init__", per_layer)
     whole = build_class(transformers.Qwen3ForCausalLM, pad_token_id=0)
     layout = discover(whole, neurons=True)
-    model = prune(whole, layout.attentions[0].groups[0], neurons={("decoder", 1): range(5)})
+    model: Any = prune(whole, layout.attentions[0].groups[0], neurons={("decoder", 1): range(5)})
     save(model, tmp_path)
     stored = config_of(tmp_path)["per_layer_config"]
     assert stored["0"]["num_key_value_heads"] == model.config.num_key_value_heads - 1
