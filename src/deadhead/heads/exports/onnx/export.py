@@ -169,13 +169,27 @@ def _quantise(file: Path, *, large: bool) -> None:
     try:
         draft.mkdir()
         quantize_dynamic(
-            file, draft / file.name, weight_type=QuantType.QInt8, use_external_data_format=large
+            file,
+            draft / file.name,
+            weight_type=QuantType.QInt8,
+            use_external_data_format=large,
+            nodes_to_exclude=_empty_products(file),
         )
         for written in draft.iterdir():
             written.replace(file.with_name(written.name))
     finally:
         logging.getLogger().setLevel(level)
         shutil.rmtree(draft, ignore_errors=True)
+
+
+def _empty_products(file: Path) -> list[str]:
+    """The products with no weights, of layers without heads: an empty input has no int8 scale."""
+    import onnx
+
+    graph = onnx.load(file, load_external_data=False).graph
+    empty = {tensor.name for tensor in graph.initializer if 0 in tensor.dims}
+    names = [node.name for node in graph.node if empty & {*node.input}]
+    return [*names, *(f"{name}_MatMul" for name in names)]  # as the quantiser renames some
 
 
 def _add_settings(model: Any, graphs: tuple[Graph, ...], folder: str | Path, draft: Path) -> None:
