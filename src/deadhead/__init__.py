@@ -1,8 +1,8 @@
 """deadhead finds, removes and studies the attention heads a transformer does not need.
 
 Public are the names in `__all__` below, the modules `errors`, `layout` and `memory`, and what these
-packages list in their own `__all__`: `heads`, `effects`, `strategies`, `rankers`, `ranking`, `shrinking`,
-`tasks`, `training`, `measures`, `translation`, `studies`, `results` and `claims`.
+packages list in their own `__all__`: `heads`, `effects`, `strategies`, `rankers`, `ranking`,
+`shrinking`, `tasks`, `training`, `measures`, `translation`, `studies`, `results` and `claims`.
 
 Everything else is internal and may change in any release: the modules inside the packages, and
 `cli`, `device`, `files`, `forward`, `hub`, `install`, `models`, `notebook`, `numerics`, `options`,

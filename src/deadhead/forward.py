@@ -101,6 +101,17 @@ def vocabulary_sizes(model: Any) -> list[int]:
     return [size for size in sizes if isinstance(size, int) and size > 0]
 
 
+def embedding_rows(model: Any) -> int | None:
+    """How many tokens a model has embeddings for; None where it does not read tokens."""
+    try:
+        rows = getattr(model.get_input_embeddings(), "num_embeddings", None)
+    except (AttributeError, NotImplementedError):  # raised where there is no table of tokens
+        rows = None
+    if not isinstance(rows, int):
+        rows = getattr(getattr(model, "config", None), "vocab_size", None)
+    return rows if isinstance(rows, int) and rows > 0 else None
+
+
 def is_encoder_decoder(model: Any) -> bool:
     return bool(getattr(getattr(model, "config", None), "is_encoder_decoder", False))
 

@@ -1,8 +1,9 @@
 """Names of models: a folder on this machine, or a model on the Hugging Face hub.
 
-Either may end with the name of a GGUF file in it: `folder/file.gguf`. A hub name may carry a revision: `bert-base-cased@main`, `someone/model@COMMIT`. Without one it
-means the newest commit. Hub names contain no @, so the two cannot be confused; a folder of the
-same name comes first.
+Either may end with the name of a GGUF file in it: `folder/file.gguf`. A hub name may
+carry a revision: `bert-base-cased@main`, `someone/model@COMMIT`. Without one it means the newest
+commit. Hub names contain no @, so the two cannot be confused; a folder of the same name comes
+first.
 """
 
 from __future__ import annotations

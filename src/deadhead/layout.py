@@ -286,8 +286,8 @@ class HeadLayout:
         rows = []
         for a in self.attentions:
             copied = {"key_heads": list(a.key_heads)} if a.key_heads else {}
-            plain = {name: value for name, value in vars(a).items() if name != "key_heads"}
-            rows.append({**plain, "kept": list(a.kept), **copied})
+            facts = {name: value for name, value in vars(a).items() if name != "key_heads"}
+            rows.append({**facts, "kept": list(a.kept), **copied})
         return rows
 
     @classmethod

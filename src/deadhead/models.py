@@ -142,7 +142,8 @@ def labels_for(model: Any, data: Dataset) -> tuple[str, ...] | None:
             f"{task.traits.model}.",
             NOT_CAUSAL
             if task.traits.needs_decoder
-            else f"fine-tune it first: deadhead finetune MODEL --task {task.name} --lang en --out DIR",
+            else "fine-tune it first: "
+            f"deadhead finetune MODEL --task {task.name} --lang en --out DIR",
         )
     if not task.traits.has_labels:
         return None

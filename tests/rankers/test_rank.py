@@ -175,6 +175,14 @@ def test_no_labels(case):
     )
 
 
+def test_tokens_without_an_embedding(case):
+    setup = case("tag")
+    wrong = {**setup.batch, "input_ids": setup.batch["input_ids"] + 100_000}
+    refuses(setup.model, [setup.batch, wrong], DataError, "batch 1 has token 1000")
+    with pytest.raises(DataError, match="batch 0 has token"):
+        rank(setup.model, [wrong], method="taylor", loss="self")
+
+
 def test_labels_that_do_not_fit(case):
     tagger, classifier = case("tag"), case("classify")
     wrong = tagger.batch["labels"].clone()

@@ -27,7 +27,7 @@ fixed:
   rank: {{method: gradient, split: dev}}
   finetune: {{epochs: 1, rate: 1e-3, batch: 8}}
 axes:
-  remove: [none, {{lowest: 2}}, {{highest: 4}}]
+  remove: [none, {{lowest: 2}}, {{highest: 2}}]
 tables:
   - {{title: Scores, rows: remove, columns: language}}
   - {{title: Drop, kind: drop, rows: remove, columns: language}}
@@ -75,6 +75,13 @@ def test_a_rise_of_the_perplexity_is_a_loss(study: Path) -> None:
     assert "lower is better" in scores["note"]
     removals = removals_of(Study.open(study))
     assert [removal.loss > 0 for removal in removals] == [value > unpruned for value in pruned]
+
+
+def test_findings_say_that_a_lower_perplexity_is_better(study: Path) -> None:
+    sentences = content(study)["findings"]
+    choice = next(text for text in sentences if text.startswith("The mean is"))
+    assert "lower is better (perplexity)" in choice
+    assert not [text for text in sentences if "points" in text]
 
 
 def test_a_search_keeps_the_lowest_perplexity() -> None:

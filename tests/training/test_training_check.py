@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 from typing import Any
 
 import pytest
@@ -49,9 +50,11 @@ def test_bad_input_is_refused_before_training(
         trained(wide, letters)
     assert "max_length=8" in str(caught.value.hint)
     small = small_tasks.tagger()
-    small.config.vocab_size = 10
+    small.set_input_embeddings(torch.nn.Embedding(10, 16))
     with pytest.raises(DataError, match="the model knows 10"):
         trained(small, letters)
+    with pytest.raises(DataError, match="pads with token 99999 and the model knows"):
+        trained(small_tasks.tagger(), dataclasses.replace(letters, pad=99999))
     with pytest.raises(DataError, match="other labels"):
         trained(small_tasks.tagger(), letters, dev=small_tasks.tag(cache, labels=("C", "B", "A")))
     frozen = small_tasks.tagger().requires_grad_(False)

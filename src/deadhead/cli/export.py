@@ -180,7 +180,8 @@ def _gguf_facts(folder: Path, result: Any, text: str) -> tuple[dict[str, Any], l
         again = f"deadhead export {folder} --check {result.file}"
         return facts | {"checked": False}, [
             first,
-            f"not checked: llama.cpp is not installed. To check it: {command('gguf')}, then {again}",
+            "not checked: llama.cpp is not installed. "
+            f"To check it: {command('gguf')}, then {again}",
         ]
     facts |= {
         "checked": True,

@@ -166,7 +166,7 @@ def _saved_units(sites: list[Site], saved: Saved) -> dict[tuple[Kind, str, int],
 
 
 def _check_share(site: Site, kept: tuple[int, ...], share: int) -> None:
-    """Raise an error if so many heads cannot share each key/value head."""
+    """Raise an error if this number of heads cannot share each key/value head."""
     sizes = {len(group) for group in site.by_key(kept)}
     if share < 1 or site.keys in (1, site.size) or any(size % share for size in sizes):
         raise GroupError(

@@ -96,7 +96,7 @@ NOT_SOFTMAX = re.compile(
     r"Delta|Lightning|LinearAttention|LSTM|Rwkv|Mamba|Deformable|Retention|EfficientAdditive|FNet"
 )
 
-FUSED_FUNCTION = "multi_head_attention_forward"  # of torch: from the queries to the output
+FUSED_FUNCTION = "multi_head_attention_forward"  # in torch: from the queries to the output
 
 # Parts of a module's path that mean attention over the encoder.
 CROSS = ("encoder_attn", "crossattention", "EncDecAttention", "encdec", "cross")

@@ -109,7 +109,7 @@ def _site(core: nn.Module, path: str, parent: nn.Module | None) -> Site | None:
 
 
 def _projections(core: nn.Module) -> dict[str, nn.Module]:
-    """The projections of a module by role: q, k and v; qkv; q and kv; or q. Empty if it has none."""
+    """The projections of a module by role: q, k and v; qkv; q and kv; or q. Empty without any."""
     children = dict(core.named_children())
     if not children:  # most modules of a model
         return {}

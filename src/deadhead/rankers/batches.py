@@ -10,6 +10,7 @@ import torch
 from torch import Tensor, nn
 
 from deadhead.errors import DataError, UnsupportedModel
+from deadhead.forward import embedding_rows
 
 from .loss import IGNORED, INPUTS, attended, examples_of, forward, on_device, right_padded
 
@@ -40,12 +41,29 @@ def check_batches(
             names = ", ".join(batch) or "nothing"
             message = f"batch {number} has no inputs; it has: {names}."
             raise DataError(message, "give each batch input_ids")
+    _check_tokens(model, listed)
     if labels:
         if not any(bool((batch["labels"] != IGNORED).any()) for batch in listed):
             message = f"no token has a label: every label is {IGNORED}."
             raise DataError(message, "label at least one token of the data")
         _check_classes(model, listed)
     return [right_padded(model, batch) for batch in listed]
+
+
+def _check_tokens(model: nn.Module, batches: Sequence[Mapping[str, Tensor]]) -> None:
+    """Raise an error for a token that the model has no embedding for."""
+    rows = embedding_rows(model)
+    for number, batch in enumerate(batches):
+        ids = batch.get("input_ids")
+        # tokens that mark the place of an image or a sound may have no embedding
+        if rows is None or any(name in batch for name in INPUTS[1:]):
+            return
+        if isinstance(ids, Tensor) and ids.numel() and int(ids.max()) >= rows:
+            raise DataError(
+                f"batch {number} has token {int(ids.max())} and the model knows {rows}.",
+                "use the tokenizer that belongs to the model; if this is its pad token, set "
+                "tokenizer.pad_token = tokenizer.eos_token",
+            )
 
 
 def _check_labels(number: int, batch: Mapping[str, Tensor]) -> None:

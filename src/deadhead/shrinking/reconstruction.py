@@ -15,7 +15,7 @@ ROUNDS = 48  # in which the neurons of a layer leave
 CANDIDATES = 2  # in a round, for each neuron that leaves
 COMPACT = 0.75  # the share of columns left at which the others are dropped from memory
 
-Order = tuple[list[int], list[float]]  # of units as they leave, and the error after each
+Order = tuple[list[int], list[float]]  # units as they leave, and the error after each
 
 
 def order_of_removal(moment: Tensor, weight: Tensor, width: int) -> Order:

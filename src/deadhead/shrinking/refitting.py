@@ -6,7 +6,8 @@ target "residual" it also corrects the error that is in the residual stream alre
 the whole model's stream behind the layer minus the small model's stream before it.
 
 Each layer has several candidates, from no change to a full refit, and keeps the best by its error
-on held-out examples. A task layer, which gives the logits of classes, is refitted last. Nothing of the model changes before all layers are solved.
+on held-out examples. A task layer, which gives the logits of classes, is refitted last. Nothing of
+the model changes before all layers are solved.
 """
 
 from __future__ import annotations

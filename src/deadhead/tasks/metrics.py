@@ -190,7 +190,7 @@ def _sacrebleu(lang: str, tokens: str, lowercase: bool) -> Any:
     return BLEU(tokenize=tokens, lowercase=lowercase)
 
 
-WINDOW_COUNTS = ("loss", "tokens", "right", "words", "bytes")  # of each window of a text
+WINDOW_COUNTS = ("loss", "tokens", "right", "words", "bytes")  # sums over a window
 Windows = Sequence[Sequence[float]]  # for each window its WINDOW_COUNTS
 
 

@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 
 from deadhead.errors import DataError
-from deadhead.forward import IGNORED, is_causal
+from deadhead.forward import IGNORED, embedding_rows, is_causal
 from deadhead.models import NOT_CAUSAL, positions_of
 from deadhead.tasks import Encoded
 
@@ -69,14 +69,26 @@ def check_fit(model: Any, encoded: Encoded, name: str) -> None:
         message = f"the model has {config.num_labels} labels and the {name} data has {labels}."
         hint = f"load it as {kind.model}.from_pretrained(name, num_labels={labels})"
         raise DataError(message, hint)
-    size, largest = getattr(config, "vocab_size", None), int(np.max(encoded.arrays["ids"]))
-    if size is not None and largest >= size:
-        message = f"the {name} data has sub-word {largest} and the model knows {size}."
-        raise DataError(message, "encode it with the tokenizer that belongs to the model")
+    _check_tokens(model, encoded, name)
     room, longest = positions_of(model), int(np.max(encoded.arrays["lengths"]))
     if room is not None and longest > room:
         message = f"the {name} data has windows of {longest} positions and the model has {room}."
         raise DataError(message, f"encode it with max_length={room}")
+
+
+def _check_tokens(model: Any, encoded: Encoded, name: str) -> None:
+    """Raise an error for a token without an embedding, in the data or as its padding."""
+    rows, largest = embedding_rows(model), int(np.max(encoded.arrays["ids"]))
+    if rows is None:
+        return
+    if largest >= rows:
+        message = f"the {name} data has sub-word {largest} and the model knows {rows}."
+        raise DataError(message, "encode it with the tokenizer that belongs to the model")
+    is_padded = len(np.unique(encoded.arrays["lengths"])) > 1
+    if is_padded and encoded.pad >= rows:
+        message = f"the tokenizer pads with token {encoded.pad} and the model knows {rows}."
+        hint = "choose a token that it knows: tokenizer.pad_token = tokenizer.eos_token, then save"
+        raise DataError(message, f"{hint} the tokenizer into the model's folder")
 
 
 def _unseen_labels(train: Encoded, other: Encoded) -> list[str]:

@@ -30,7 +30,7 @@ _NAMES: tuple[tuple[int, tuple[str, ...]], ...] = (
     # latent attention: narrow values show that the width of a head is not that of its query
     (16, ("q_lora_rank", "kv_lora_rank")), (8, ("qk_nope_head_dim",)), (4, ("qk_rope_head_dim",)),
     (6, ("v_head_dim",)),
-    # of the small attention that chooses which tokens the other reads
+    # sizes of the small attention that chooses which tokens the other reads
     (2, ("index_n_heads", "indexer_n_heads")), (1, ("indexer_kv_heads",)),
     (8, ("index_head_dim", "indexer_head_dim")), (4, ("index_topk", "indexer_budget")),
     (2, ("index_kpool", "indexer_compress_ratio")),

@@ -1,8 +1,8 @@
 """Inputs for the tiny models of `tiny.py`: tokens, images, sound, by what their forward pass reads.
 
 A signature says what a model reads, but not in which shape: an image may be a grid of pixels, a row
-of patches or a frame of a video. `batches_for` gives every shape that the sizes of the config allow,
-and the caller takes the first that the model runs.
+of patches or a frame of a video. `batches_for` gives every shape that the sizes of the config
+allow, and the caller takes the first that the model runs.
 """
 
 from __future__ import annotations
@@ -229,7 +229,7 @@ BINS = (
 )  # fmt: skip
 IMAGES = {"pixel_values", "pixel_values_videos", "hidden_states"}
 SOUNDS = {"input_features", "input_values", "audio_mel"}
-INSTEAD = {"inputs_embeds"}  # of the tokens
+INSTEAD = {"inputs_embeds"}  # read in place of the tokens
 _Maker = Callable[[_Inputs, Shape], Tensor]
 MAKERS: dict[str, _Maker] = {
     "input_ids": lambda inputs, shape: inputs.tokens(),

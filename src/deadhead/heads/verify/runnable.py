@@ -16,7 +16,7 @@ from .proof import generated, outputs
 from .scaled import scaled
 from .tiny import NotApplicable, built, one_line, tiny
 
-DIVISORS = (8, 1)  # of the widths of a default config
+DIVISORS = (8, 1)  # that the widths of a default config are divided by
 LARGEST = 50_000_000  # weights of a model
 
 

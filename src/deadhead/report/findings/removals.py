@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from math import isnan
 from statistics import fmean
@@ -151,8 +151,8 @@ def _least_and_most(study: Study, removals: Sequence[Removal]) -> list[str]:
     best = _least(comparable)
     one_metric = best.tasks == 1 or len(study.metrics) == 1
     text = (
-        f"Without {best.words}, the mean {metric_words(best.cell.metric) if one_metric else 'score'} "
-        f"is {best.score:.1f}, against {best.full:.1f} unpruned {_evidence(study, best)}"
+        f"Without {best.words}, the mean "
+        f"{metric_words(best.cell.metric) if one_metric else 'score'} is {best.score:.1f}, against {best.full:.1f} unpruned {_evidence(study, best)}"
     )
     gains = best.by_language
     if len(gains) > 1:
@@ -231,14 +231,22 @@ def _choice_matters(removals: Sequence[Removal]) -> list[str]:
             continue
         difference, p = lowest.score - other.score, two_means(lowest.scores, other.scores)
         text = (
-            f"The mean is {abs(difference):.1f} points {'higher' if difference >= 0 else 'lower'} "
+            f"The mean is {abs(difference):.1f}{unit_of([lowest.cell.metric])} "
+            f"{'higher' if difference >= 0 else 'lower'} "
             f"without {lowest.words} than without {other.words}"
         )
+        if sign(lowest.cell.metric) < 0:
+            text += f", and lower is better ({metric_words(lowest.cell.metric)})"
         if isnan(p):
             return [f"{text}; with so few trials this may be luck."]
         verdict = "a difference" if p < RATE else "no difference is shown"
         return [f"{text} (t-test {p_words(p)}: {verdict})."]
     return []
+
+
+def unit_of(metrics: Iterable[str]) -> str:
+    """The unit of a difference, with a blank: points, or none for perplexities."""
+    return "" if any(sign(metric) < 0 for metric in metrics) else " points"
 
 
 def _extremes(removals: Sequence[Removal]) -> list[str]:
@@ -249,15 +257,16 @@ def _extremes(removals: Sequence[Removal]) -> list[str]:
         worst = max(mixed, key=lambda removal: removal.loss, default=None)
         if worst is None or (who == "Languages" and worst is _least(_comparable(removals))):
             continue  # the first sentence has this range already
-        sentences += extremes(getattr(worst, gains_of), f"without {worst.words}", who)
+        what = f"without {worst.words}"
+        sentences += extremes(getattr(worst, gains_of), what, who, unit_of([worst.cell.metric]))
     return sentences
 
 
-def extremes(gains: Mapping[str, float], what: str, who: str) -> list[str]:
+def extremes(gains: Mapping[str, float], what: str, who: str, unit: str) -> list[str]:
     if len(gains) < 2:
         return []
     low, high = _ends(gains)
     return [
-        f"{who}: {what} the change ranges from {gains[low]:+.1f} points ({low}) to "
+        f"{who}: {what} the change ranges from {gains[low]:+.1f}{unit} ({low}) to "
         f"{gains[high]:+.1f} ({high})."
     ]

@@ -170,9 +170,9 @@ def _combinations(data: Mapping[str, Any]) -> Iterator[Problem]:
                 yield ("search",), "a search sets `remove` itself."
             choices.setdefault("remove", []).append({"lowest": 1})
         names = {*choices}
-        plain = [task for task in choices.get("task", ()) if not has_language(task)]
-        if plain:
-            yield from ((path, message) for message in _useless(plain, choices))
+        no_language = [task for task in choices.get("task", ()) if not has_language(task)]
+        if no_language:
+            yield from ((path, message) for message in _useless(no_language, choices))
             names |= {"source"}
         yield from ((path, message) for message in _missing(steps, names))
         if not any(step.builds_model for step in steps):
@@ -190,13 +190,13 @@ def _is_in(here: Any, path: list[str]) -> bool:
     return here is not None
 
 
-def _useless(plain: list[Any], choices: Mapping[str, list[Any]]) -> Iterator[str]:
+def _useless(no_language: list[Any], choices: Mapping[str, list[Any]]) -> Iterator[str]:
     """What is wrong with the languages of tasks that have none."""
-    if len(plain) < len(choices["task"]):
-        yield f"{plain[0]} has no languages and other tasks do; give it a recipe of its own."
+    if len(no_language) < len(choices["task"]):
+        yield f"{no_language[0]} has no languages and other tasks do; give it a recipe of its own."
     for name in ("source", "train", "targets"):
         if name in choices:
-            yield f"the data of {plain[0]} has no language; leave `{name}` out."
+            yield f"the data of {no_language[0]} has no language; leave `{name}` out."
 
 
 def _missing(steps: list[Step], names: set[str]) -> Iterator[str]:

@@ -168,7 +168,7 @@ class _Encoder:
     @cached_property
     def room(self) -> int:
         """The pieces that fit into a window besides the special tokens."""
-        if self.data.task.traits.label_unit == "token":  # the text goes on behind a window
+        if self.data.task.traits.label_unit == "token":  # the text continues behind a window
             return self.max_length - len(self.frame.before)
         return self.max_length - self.frame.size
 

@@ -18,7 +18,7 @@ from deadhead.tasks.dataset import shuffled
 
 from .tokenizer import Pieces
 
-WINDOW_ARRAYS = ("word_counts", "byte_counts")  # of what each window predicts
+WINDOW_ARRAYS = ("word_counts", "byte_counts")  # counts of what each window predicts
 WORD_START = re.compile(r"(?<!\S)\S")
 
 
@@ -83,7 +83,7 @@ def _decoded_counts(
 
 
 def draw_windows(windows: list[TextWindow], draw: tuple[int, str] | None) -> list[TextWindow]:
-    """Return at most so many windows, chosen at random and in the order of the text."""
+    """Return at most the number of windows to draw, at random and in the order of the text."""
     if draw is None or draw[0] >= len(windows):
         return windows
     most, seed = draw

@@ -1,9 +1,9 @@
 """A language model in the form that llama.cpp can run, read from its modules.
 
-Every layer is `x + attention(norm(x))`, then `x + feed_forward(norm(x))`, with rotary positions over
-whole heads and a gate with SiLU. The model is recognised by structure: its layers, its norms, and that
-no weight is left over. `logits` computes this form in plain torch, and `read` refuses a model whose
-own answer is another one.
+Every layer is `x + attention(norm(x))`, then `x + feed_forward(norm(x))`, with rotary positions
+over whole heads and a gate with SiLU. The model is recognised by structure: its layers, its norms,
+and that no weight is left over. `logits` computes this form in plain torch, and `read` refuses a
+model whose own answer is another one.
 """
 
 from __future__ import annotations
@@ -64,7 +64,7 @@ class Decoder:
     kind: str  # model_type
     width: int  # of a head
     context: int  # tokens
-    epsilon: float  # of the norms
+    epsilon: float  # what the norms add to a variance
     theta: float  # the base of the rotary frequencies
     frequencies: Tensor  # as the model uses them, scaled or not
     magnitude: float  # by which the model multiplies rotated queries and keys

@@ -10,8 +10,8 @@ for each layer:
     laguna    with head norms and biases
 
 `laguna` has biases at its queries, keys and values alone, and that is enough: attention weights add
-up to 1, so a head whose value is its bias gives the same vector at all tokens. An output bias becomes
-such a head, and the bias of a feed-forward layer becomes a layer of its own behind it.
+up to 1, so a head whose value is its bias gives the same vector at all tokens. An output bias
+becomes such a head, and the bias of a feed-forward layer becomes a layer of its own behind it.
 """
 
 from __future__ import annotations
@@ -86,8 +86,8 @@ def plan(decoder: Decoder, *, quantised: bool) -> Plan:
         )
         return Plan(replace(decoder, layers=layers), "deci", quantised)
     if not any(part.bias is not None for layer in decoder.layers for part in _linears(layer)):
-        plain = decoder.output is None and not _is_scaled(decoder)
-        return Plan(decoder, "openelm" if plain else "step35", quantised)
+        openelm = decoder.output is None and not _is_scaled(decoder)
+        return Plan(decoder, "openelm" if openelm else "step35", quantised)
     if _is_scaled(decoder):
         raise UnsupportedModel(
             "GGUF has no uneven architecture with head norms, biases and scaled rotary positions."

@@ -1,8 +1,8 @@
 """The tokenizer of a model as GGUF metadata.
 
-llama.cpp knows how to split text before merging by name (`tokenizer.ggml.pre`), not by definition. So
-the definition of a tokenizer is looked up in `SPLITS`. A wrong name would give other tokens without
-any error, so an unknown definition is refused.
+llama.cpp knows how to split text before merging by name (`tokenizer.ggml.pre`), not by definition.
+So the definition of a tokenizer is looked up in `SPLITS`. A wrong name would give other tokens
+without any error, so an unknown definition is refused.
 """
 
 from __future__ import annotations
@@ -190,13 +190,13 @@ def _special_tokens(tokenizer: Any, config: Any) -> dict[str, Any]:
         "unknown": tokenizer.unk_token_id,
         "padding": tokenizer.pad_token_id,
     }
-    plain = tokenizer("a", add_special_tokens=False)["input_ids"]
+    text = tokenizer("a", add_special_tokens=False)["input_ids"]
     whole = tokenizer("a")["input_ids"]
-    before, after = (whole[: len(whole) - len(plain)], whole[len(plain) :])
-    starts = bool(whole) and whole != plain and whole[0] == ids["bos"] and before != []
-    finishes = bool(whole) and whole != plain and whole[-1] == ids["eos"] and after != []
-    if len(whole) != len(plain) + starts + finishes:
-        raise _unknown(f"that adds other tokens than a first and a last one, {whole} for {plain}")
+    before, after = (whole[: len(whole) - len(text)], whole[len(text) :])
+    starts = bool(whole) and whole != text and whole[0] == ids["bos"] and before != []
+    finishes = bool(whole) and whole != text and whole[-1] == ids["eos"] and after != []
+    if len(whole) != len(text) + starts + finishes:
+        raise _unknown(f"that adds other tokens than a first and a last one, {whole} for {text}")
     numbers = {f"tokenizer.ggml.{k}_token_id": v for k, v in ids.items() if v is not None}
     flags = {"tokenizer.ggml.add_bos_token": starts, "tokenizer.ggml.add_eos_token": finishes}
     return numbers | flags
