@@ -84,6 +84,9 @@ def test_finetune(decoder: Path, folder: Path, text: Path, run_command: RunComma
     assert values[1] < values[0]
     assert facts["best"] == 2
     assert facts["examples"] == -(-_tokens(folder / "train.txt") // 64)
+    text_out = text.parent / "printed"
+    printed = run_command("finetune", decoder, *LM, "--data", folder, "--out", text_out)
+    assert "dev (1 text): perplexity " in printed.out  # its examples are windows
     alone = run_command(
         "finetune", decoder, *LM, "--data", text, "--out", text.parent / "alone", *options
     )

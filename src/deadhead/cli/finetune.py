@@ -190,7 +190,9 @@ def _lines(facts: dict[str, Any], start: Start, sets: Sets) -> list[str]:
     if facts["metric"]:
         scores = "; ".join(_progress.scores_text(epoch) for epoch in facts["scores"])
         size = sum(facts["dev"].values())
-        lines.append(f"dev ({size:,} examples): {scores}; best after epoch {facts['best']}")
+        is_text = sets.train.task.traits.label_unit == "token"  # its examples are windows
+        dev = _progress.plural(size, "text" if is_text else "example")
+        lines.append(f"dev ({dev}): {scores}; best after epoch {facts['best']}")
     written, source = facts["dtype"], str(start.dtype).removeprefix("torch.")
     how = "in float32" if written == "float32" else f"trained in float32, written in {written}"
     origin = ", as in MODEL" if written == source else f" (MODEL has {source})"

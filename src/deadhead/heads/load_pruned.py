@@ -24,7 +24,7 @@ PLAN = "load_pruned.json"
 
 
 def load(folder: str | Path, **kwargs: Any) -> Any:
-    """The model in this folder, as the class that config.json names; kwargs: `from_pretrained`'s."""
+    """The model in this folder, as the class in config.json; kwargs: those of `from_pretrained`."""
     import transformers
 
     config = transformers.AutoConfig.from_pretrained(folder, trust_remote_code=False)

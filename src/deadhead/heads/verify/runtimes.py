@@ -1,8 +1,8 @@
 """Models in other runtimes, side by side: speed, memory, size, and whether they answer the same.
 
 Each model runs in each runtime in a process of its own, on the CPU, with the same prompts and
-threads. All of them take turns in one run, so that a busy machine slows all. Speeds are medians over
-the rounds, and the ratio of two models is the median of the ratios of the rounds.
+threads. All of them take turns in one run, so that a busy machine slows all. Speeds are medians
+over the rounds, and the ratio of two models is the median of the ratios of the rounds.
 """
 
 from __future__ import annotations
@@ -88,7 +88,7 @@ def compare_runtimes(
 
     Args:
         runtimes: "transformers", "onnx" and "llama.cpp", with or without a type: "llama.cpp:q8_0".
-        prompts: texts, for the tokenizer of the first model. Without them, random tokens of `lengths`.
+        prompts: texts, for the tokenizer of the first model. Else random tokens of `lengths`.
         auto, dtype: how to load the models (names, see `load`).
     """
     for name, values in (("repeats", [repeats]), ("new_tokens", [new_tokens]), ("length", lengths)):

@@ -152,7 +152,8 @@ def _least_and_most(study: Study, removals: Sequence[Removal]) -> list[str]:
     one_metric = best.tasks == 1 or len(study.metrics) == 1
     text = (
         f"Without {best.words}, the mean "
-        f"{metric_words(best.cell.metric) if one_metric else 'score'} is {best.score:.1f}, against {best.full:.1f} unpruned {_evidence(study, best)}"
+        f"{metric_words(best.cell.metric) if one_metric else 'score'} is {best.score:.1f}, "
+        f"against {best.full:.1f} unpruned {_evidence(study, best)}"
     )
     gains = best.by_language
     if len(gains) > 1:

@@ -24,7 +24,7 @@ TOTAL_NAME = "total_sequence_length"
 class Graph(NamedTuple):
     """A function of tensors alone, as the exporter expects it, and an example of its inputs."""
 
-    name: str  # of the file
+    name: str  # the name of the file
     module: nn.Module
     inputs: dict[str, torch.Tensor]
     sizes: dict[str, dict[int, Any]]  # input -> axes of free size

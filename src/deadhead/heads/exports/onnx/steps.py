@@ -13,7 +13,7 @@ from .cached import CACHE, NEW
 
 # real tokens of each row of a batch; shorter rows are padded on the left
 ROWS = ((9,), (12, 5, 8))
-SOURCE_ROWS = ((7,), (4, 11, 6))  # of the texts that an encoder reads, padded on the right
+SOURCE_ROWS = ((7,), (4, 11, 6))  # the same for an encoder, padded on the right
 STEPS = (1, 1, 2)  # tokens of the last steps; the first takes all before them
 
 Session = Any
