@@ -22,9 +22,9 @@ from deadhead.layout import Groups, Head, HeadLayout
 
 from .cut import cut
 from .discover import discover, find_every_site
+from .loading import loading_of
 from .model_card import card
 from .model_files import CARD, FLOATS, copy_files, fetch, folder_of, kept_files, read_header
-from .plain import plain_loading
 from .prune import RECORD, checked_cuts, note_in_config, record
 from .prune_saved import Pruned
 from .saved_config import stop_plain_loading
@@ -70,13 +70,13 @@ def prune_by_shards(
             _cut_file(folder / file, draft / file, header, rows)
         _write_index(folder, draft, files)
         sites = find_every_site(model)
-        plain = plain_loading(model, sites)
+        loading = loading_of(model, sites)
         _write_config(
-            model, plain.config, {**record(sites), "form": "compact", **plain.record}, draft
+            model, loading.config, {**record(sites), "form": "compact", **loading.record}, draft
         )
-        plain.write_loader(draft)
+        loading.write_loader(draft)
         copy_files(folder, draft, tokenizer=True)
-        text = card(model, sites, plain.how, folder, "")
+        text = card(model, sites, loading.how, folder, "")
         (draft / CARD).write_text(text, encoding="utf-8")
         swap(draft, out)
     return Pruned(

@@ -22,10 +22,10 @@ from deadhead.hub import quiet
 
 from .discover import find_every_site
 from .from_gguf import drop_mark
+from .loading import Loading, loading_of
 from .model_card import card, is_ours
 from .model_files import CARD, copy_files, source_of
 from .padded import padded_form
-from .plain import Plain, plain_loading
 from .prune import RECORD, record, unfit
 from .saved_config import stop_plain_loading
 
@@ -59,12 +59,12 @@ def save(
     if target.exists() and not target.is_dir():
         raise FolderError(f"expected a folder, got the file {target}.", "name a folder")
     padded = padded_form(model, sites) if form == "padded" else None
-    plain = plain_loading(model, sites) if padded is None else Plain(padded.config, {}, None)
-    extra = {"form": form, **plain.record}
+    loading = loading_of(model, sites) if padded is None else Loading(padded.config, {}, None)
+    extra = {"form": form, **loading.record}
     try:
         with draft_in(target) as draft:
             weights = None if padded is None else padded.weights
-            with _config(model, plain.config, {**record(sites), **extra}), quiet():
+            with _config(model, loading.config, {**record(sites), **extra}), quiet():
                 model.save_pretrained(
                     draft,
                     state_dict=weights,
@@ -74,13 +74,13 @@ def save(
                 )
                 if padded is None:
                     stop_plain_loading(draft, model.config)
-            plain.write_loader(draft)
+            loading.write_loader(draft)
             if tokenizer is not None:
                 tokenizer.save_pretrained(draft)
             if source is not None and not source.samefile(target):
                 copy_files(source, draft, tokenizer=tokenizer is None)
             if _may_replace(target / CARD):
-                text = card(model, sites, form if padded else plain.how, source, note)
+                text = card(model, sites, form if padded else loading.how, source, note)
                 (draft / CARD).write_text(text, encoding="utf-8")
             swap(draft, target)
     except (OSError, SafetensorError) as problem:

@@ -141,7 +141,7 @@ def shrunk(
     sizes: other sizes for some names, also in the configs inside it.
     """
     default: Any = config_class()
-    # a config with other sizes in some layers refuses to say a size, unless told not to
+    # a config with other sizes in some layers refuses to say a size by default
     default.allow_global_per_layer_attribute_access = True
     values: dict[str, Any] = {}
     for name, value in {**SIZES, **SPECIAL, **(sizes or {})}.items():

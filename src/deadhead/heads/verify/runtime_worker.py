@@ -1,4 +1,4 @@
-"""Run a model in a runtime, in a process of its own, so that its memory can be told apart.
+"""Run a model in a runtime, in a process of its own, so that its memory is measured alone.
 
 `runtimes` starts it with a description of the model as JSON. It reads requests, a line of JSON each
 (`prompt`: tokens, `new`: how many to generate, `banned`: tokens that end a text), and answers each

@@ -35,7 +35,7 @@ LOADER = Path(load_pruned.__file__)
 Plan = dict[str, Any]
 
 
-class Plain(NamedTuple):
+class Loading(NamedTuple):
     """What is written besides the weights of a pruned model."""
 
     config: Any
@@ -53,18 +53,18 @@ class Plain(NamedTuple):
             (folder / PLAN).write_text(json.dumps(self.plan) + "\n", encoding="utf-8")
 
 
-def plain_loading(model: Any, sites: list[Site]) -> Plain:
+def loading_of(model: Any, sites: list[Site]) -> Loading:
     """A config that plain transformers loads the pruned model with, or else a plan for the loader.
 
     The check builds the model twice or thrice without memory for its weights.
     """
     if all(len(site.kept) == site.size for site in sites):
         plan = _attempt(model, model.config)
-        return Plain(model.config, {}, plan or None)  # a refit may have added biases
+        return Loading(model.config, {}, plan or None)  # a refit may have added biases
     for config, old_sizes in _configs(model, sites):
         if _attempt(model, config, numbers=(int, float)) == {}:
-            return Plain(config, {"format": LATEST, UNPRUNED: old_sizes}, None)
-    return Plain(model.config, {}, _attempt(model, model.config))
+            return Loading(config, {"format": LATEST, UNPRUNED: old_sizes}, None)
+    return Loading(model.config, {}, _attempt(model, model.config))
 
 
 def _configs(model: Any, sites: list[Site]) -> Iterator[tuple[Any, dict[str, Any]]]:

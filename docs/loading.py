@@ -1,7 +1,7 @@
-"""Writes docs/plain.md: who loads a pruned folder of each model type where deadhead is not installed.
+"""Writes docs/loading.md: who loads a pruned folder of each model type where deadhead is not installed.
 
-python docs/plain.py rows.jsonl            # every model type; types that have a row are skipped
-python docs/plain.py rows.jsonl llama t5   # these types, and then the page
+python docs/loading.py rows.jsonl            # every model type; types that have a row are skipped
+python docs/loading.py rows.jsonl llama t5   # these types, and then the page
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ from typing import Any
 PAGE = Path(__file__).with_suffix(".md")
 INTRO = """# Without deadhead
 
-Made by `docs/plain.py` with transformers {version}, on tiny random models of {count} model types. *Even*: every layer lost the same
+Made by `docs/loading.py` with transformers {version}, on tiny random models of {count} model types. *Even*: every layer lost the same
 number of heads. *Uneven*: the layers lost different numbers, the first of each block all of them. Each folder was loaded as the
 table says and gave the answers of the pruned model.
 
