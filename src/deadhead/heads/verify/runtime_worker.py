@@ -27,7 +27,7 @@ class Answer(NamedTuple):
 
 
 class Transformers:
-    """The model as deadhead loads it; a streamer tells when the first new token comes."""
+    """The model as deadhead loads it; a streamer reports when the first new token comes."""
 
     def __init__(self, setup: dict[str, Any]):
         import torch
