@@ -111,6 +111,6 @@ def test_mistakes(run_command: RunCommand, model: Path, rows: Path, tmp_path: Pa
 
     bad = write(tmp_path / "bad.jsonl", {"context": "a", "options": ["b", "c"], "answer": 2})
     assert "`answer` expects the number of an option, 0 to 1, got 2." in evaluate("--data", bad)
-    assert "there is no such folder" in evaluate("--data", tmp_path / "nowhere.jsonl")
+    assert "there is no such folder or file" in evaluate("--data", tmp_path / "nowhere.jsonl")
     assert "no language" in evaluate("--data", rows, "--lang", "en")
     assert "has 5 tokens, and a window holds 4" in evaluate("--data", rows, "--max-length", 4)

@@ -10,8 +10,7 @@ from typing import Any
 
 import pytest
 import torch
-
-from tiny_decoders import CHANGES, FAMILIES, MORE, build, byte_tokenizer
+from gguf_models import CHANGES, FAMILIES, MORE, build, byte_tokenizer
 
 pytest.importorskip("gguf")
 

@@ -8,9 +8,8 @@ from typing import Any
 import pytest
 import torch
 import transformers
+from gguf_models import MORE, SIZES, build, byte_tokenizer
 from tiny_models import build as build_family
-
-from tiny_decoders import MORE, SIZES, build, byte_tokenizer
 
 pytest.importorskip("gguf")
 
@@ -33,6 +32,7 @@ def model_of(name: str, **settings: Any) -> Any:
     [
         ("MistralForCausalLM", {"sliding_window": 16}, "a window of 16"),
         ("LlamaForCausalLM", {"hidden_act": "gelu"}, "activation silu only, got 'gelu'"),
+        ("GPT2LMHeadModel", {}, "activation silu only, got 'gelu_new'"),
         ("LlamaForCausalLM", {"rope_parameters": DYNAMIC}, r"\(dynamic\) change with the length"),
         ("LlamaModel", {}, "a language model that continues text, got LlamaModel"),
         ("LlamaForSequenceClassification", {}, "got LlamaForSequenceClassification"),

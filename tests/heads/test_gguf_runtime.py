@@ -6,8 +6,7 @@ from pathlib import Path
 
 import pytest
 import torch
-
-from tiny_decoders import build, byte_tokenizer
+from gguf_models import build, byte_tokenizer
 
 pytest.importorskip("gguf")
 pytest.importorskip("xllamacpp")

@@ -8,10 +8,9 @@ from typing import Any
 
 import pytest
 import transformers
+from gguf_models import build, byte_tokenizer
 from tokenizers import AddedToken, Regex, Tokenizer, decoders, models, normalizers, pre_tokenizers
 from tokenizers.processors import TemplateProcessing
-
-from tiny_decoders import build, byte_tokenizer
 
 pytest.importorskip("gguf")
 

@@ -6,6 +6,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from gguf_models import build, byte_tokenizer
 from transformers import BertConfig, BertModel, T5Config, T5ForConditionalGeneration
 
 from deadhead.errors import DataError, DeadheadError, UnsupportedModel
@@ -14,7 +15,6 @@ from deadhead.heads.exports.gguf import runtime as llama_cpp
 from deadhead.heads.verify import bench, runtimes
 from deadhead.heads.verify.runtime_worker import RUNTIMES
 from deadhead.heads.verify.runtimes import TYPES, Runtime, _Run, compare_runtimes
-from tiny_decoders import build, byte_tokenizer
 
 TINY = {"hidden_size": 24, "num_hidden_layers": 2, "num_attention_heads": 4, "vocab_size": 40}
 

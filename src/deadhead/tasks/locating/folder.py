@@ -37,8 +37,10 @@ def survey(root: Path, task: Task | None = None) -> tuple[list[SplitFiles], list
     task: which task it is, in a folder of one task without a manifest.
     """
     if not root.is_dir():
-        hint = "name a folder of data with --data DIR or DEADHEAD_DATA"
-        raise DataError(f"{root}: there is no such folder.", hint)
+        hint = (
+            "name a folder of data with --data DIR or DEADHEAD_DATA; lm and choice read a file too"
+        )
+        raise DataError(f"{root}: there is no such folder or file.", hint)
     if not (root / MANIFEST).is_file():
         return from_names(root, task)
     entries = from_manifest(root)

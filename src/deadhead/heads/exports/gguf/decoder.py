@@ -141,7 +141,8 @@ def _refuse_settings(config: Any) -> None:
     for name in ("attn_logit_softcapping", "final_logit_softcapping"):
         if getattr(config, name, None):
             raise UnsupportedModel(f"GGUF has no uneven architecture with `{name}`.")
-    act = getattr(config, "hidden_act", None) or getattr(config, "hidden_activation", None)
+    names = ("hidden_act", "hidden_activation", "activation_function")
+    act = next((act for name in names if (act := getattr(config, name, None))), None)
     if act not in ("silu", "swish"):
         raise UnsupportedModel(
             f"GGUF has uneven architectures with the activation silu only, got {act!r}."
