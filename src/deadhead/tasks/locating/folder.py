@@ -37,10 +37,9 @@ def survey(root: Path, task: Task | None = None) -> tuple[list[SplitFiles], list
     task: which task it is, in a folder of one task without a manifest.
     """
     if not root.is_dir():
-        hint = (
-            "name a folder of data with --data DIR or DEADHEAD_DATA; lm and choice read a file too"
-        )
-        raise DataError(f"{root}: there is no such folder or file.", hint)
+        hint = "name a folder of data with --data DIR or DEADHEAD_DATA"
+        missing = "this is a file" if root.is_file() else "there is no such folder or file"
+        raise DataError(f"{root}: {missing}; expected a folder of data.", hint)
     if not (root / MANIFEST).is_file():
         return from_names(root, task)
     entries = from_manifest(root)
