@@ -280,3 +280,10 @@ def test_wikitext_from_the_hub(put: Callable[..., None]) -> None:  # noqa: F811
     dev = load_data("lm", source="wikitext-103")
     assert dev.rows[0].texts[0].endswith(" validation \n")
     assert "103" in dev.files[0]
+
+
+def test_a_folder_without_the_split_is_not_replaced_by_the_hub(tmp_path: Path) -> None:
+    (tmp_path / "book.txt").write_text("a text of my own\n")
+    with pytest.raises(DataError, match="no dev data of lm in ") as error:
+        load_data("lm", split="dev", root=tmp_path)
+    assert "book.txt" in error.value.message or "put " in (error.value.hint or "")

@@ -148,7 +148,10 @@ class SplitReader:
         # WikiANN has more languages than are known here
         has_any = on_hub is not None and on_hub.languages is None
         is_language = is_code or self.lang in self.task.languages or has_any
-        if self.entries or self.task.files or not (on_hub or may_have) or not is_language:
+        # any text would do for a task without languages, so another one must not take its place
+        needs_own = self.root is not None and not self.task.traits.has_language and not self.source
+        has_files = bool(self.entries or self.task.files)
+        if has_files or needs_own or not (on_hub or may_have) or not is_language:
             raise self._missing(split)
 
     def _missing(self, split: str) -> DataError:
