@@ -151,7 +151,8 @@ def test_heads_with_patterns(run_command: RunCommand, llama: Path) -> None:
     assert "goes with --coverage" in done.err
     done = run_command("heads", llama, "--device", "cpu")
     assert done.code == 2
-    assert "only --check and --patterns use a device" in " ".join(done.err.replace("│", "").split())
+    message = " ".join(done.err.replace("│", "").split())
+    assert "only --check, --patterns and --memory use a device" in message
 
 
 @pytest.mark.parametrize("family", ["gpt2", "bart"])
@@ -242,7 +243,7 @@ def test_coverage(run_command: RunCommand) -> None:
     ]
     assert [r["mean_fill"] for r in rows] == ["pass", "", ""]
     assert [r["neurons"] == "pass" for r in rows] == [True, True, False]
-    columns = {"model_type", "status", "reason", "mean_fill", "neurons"}
+    columns = {"model_type", "status", "reason", "mean_fill", "neurons", "single_heads"}
     assert all({*r} == columns and r["reason"] for r in rows)
     done = run_command("heads", "--coverage", "--only", "bert")
     assert done.out.splitlines()[-3:] == [

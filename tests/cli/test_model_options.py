@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import sys
 from pathlib import Path
 from typing import Any
 
@@ -12,7 +11,7 @@ from typer.testing import CliRunner, Result
 
 from deadhead.cli import app
 from deadhead.errors import DeadheadError, UnknownName
-from deadhead.heads import discover, export, load, save
+from deadhead.heads import discover, load, save
 from deadhead.heads.verify.tiny import tiny
 
 
@@ -77,7 +76,7 @@ def test_bench_and_export_hand_them_on(
         raise DeadheadError("enough")
 
     monkeypatch.setattr("deadhead.heads.verify.bench.bench", note)
-    monkeypatch.setattr(sys.modules[export.__module__], "exported", note)
+    monkeypatch.setattr("deadhead.heads.exports.onnx.export.exported", note)
     command, *further = words
     run_command(command, bert, *further, "--auto", "AutoModel", "--dtype", "float16")
     assert options.items() <= arguments.items()

@@ -215,7 +215,7 @@ def test_own_weights_prove_heads_neurons_and_both() -> None:
     )
     for some in (proofs, heads_alone, neurons_alone):
         assert all(proof.holds for proof in some.values())
-    assert {name.split(",")[0] for name in heads_alone} == {"heads"}
+    assert {name.split(",")[0] for name in heads_alone} == {"heads", "single heads"}
     assert {name.split(",")[0] for name in neurons_alone} == {"neurons"}
 
 

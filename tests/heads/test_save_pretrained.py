@@ -118,10 +118,13 @@ def test_a_dropped_bias_is_reported_by_transformers(
     model = with_biases(build("llama"))
     model.save_pretrained(tmp_path)
     logging.enable_propagation()
+    before = logging.get_verbosity()
+    logging.set_verbosity_warning()
     try:
         plain(model, tmp_path)
     finally:
         logging.disable_propagation()
+        logging.set_verbosity(before)
     assert "o_proj.bias" in caplog.text
     assert "UNEXPECTED" in caplog.text
 

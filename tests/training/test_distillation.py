@@ -51,7 +51,8 @@ def test_labels_change_nothing() -> None:
 
 def test_the_mode_comes_back_after_an_error() -> None:
     small, whole = models()
-    batch = {"input_ids": torch.full((2, 3), 99)}  # no such token
+    ids = torch.full((2, 3), 9)
+    batch = {"input_ids": ids, "token_type_ids": ids}  # no such type
     with pytest.raises(IndexError):
         distill(small, whole, [batch], progress=False)
     assert not any(module.training for module in small.modules())

@@ -25,7 +25,7 @@ import torch
 from torch import nn
 
 from . import load_pruned, names
-from .load_pruned import Pick, PickInput, Spread
+from .load_pruned import PickInput, PickRows, Spread
 from .parts import Part, code_names, out_axis, unwrapped
 from .site import MARK, Born, Site
 from .sites import output_inside
@@ -69,7 +69,7 @@ def cut(
         _set_counts(site, len(kept), len(keys))
         for role, norm in site.norms.items():
             rows = site.parts[role].rows[role]
-            _hook(norm, Pick(rows[list(keys if role == "k" else kept)].flatten()))
+            _hook(norm, PickRows(rows[list(keys if role == "k" else kept)].flatten()))
     else:
         _set_counts(site, site.size, site.keys)
         _spread(site, kept, keys)

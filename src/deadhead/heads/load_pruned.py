@@ -66,7 +66,7 @@ def fit(model: nn.Module, plan: dict[str, Any]) -> None:
         for path, (runs, width) in plan["spread"].items():
             modules[path].register_forward_hook(Spread(_rows(runs), width))
         for path, runs in plan["pick"].items():
-            modules[path].register_forward_hook(Pick(_rows(runs)))
+            modules[path].register_forward_hook(PickRows(_rows(runs)))
         for path, runs in plan["pick_input"].items():
             modules[path].register_forward_pre_hook(PickInput(_rows(runs)), prepend=True)
 
@@ -119,7 +119,7 @@ class Spread:
         return output.new_zeros(*output.shape[:-1], self.width).index_copy(-1, self.index, output)
 
 
-class Pick:
+class PickRows:
     """Forward hook: pick the heads that are left out of an output over all heads."""
 
     def __init__(self, index: torch.Tensor):
@@ -130,7 +130,7 @@ class Pick:
         return output.index_select(-1, self.index)
 
 
-class PickInput(Pick):
+class PickInput(PickRows):
     """Forward pre-hook: the same for the input of the output projection."""
 
     def __call__(self, module: nn.Module, args: Any, output: Any = None) -> Any:

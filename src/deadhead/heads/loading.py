@@ -23,7 +23,7 @@ from torch import nn
 from deadhead.hub import quiet
 
 from . import load_pruned
-from .load_pruned import PLAN, AddBias, Pick, PickInput, Spread
+from .load_pruned import PLAN, AddBias, PickInput, PickRows, Spread
 from .names import COUNTS, KEY_COUNTS, NEURON_COUNTS
 from .saved_config import LATEST, UNPRUNED, restore
 from .site import Site
@@ -182,7 +182,7 @@ def _changed_code(modules: Mapping[str, nn.Module]) -> Plan:
                 code["spread"][path] = [_runs(hook.index), hook.width]
             elif isinstance(hook, PickInput):
                 code["pick_input"][path] = _runs(hook.index)
-            elif isinstance(hook, Pick):
+            elif isinstance(hook, PickRows):
                 code["pick"][path] = _runs(hook.index)
             elif isinstance(hook, AddBias):
                 code["add_bias"][path] = paths[id(hook.core)]

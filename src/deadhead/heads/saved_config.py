@@ -120,7 +120,8 @@ def stop_plain_loading(folder: Path, config: Any) -> None:
     file = folder / "config.json"
     stored = json.loads(file.read_text(encoding="utf-8"))
     stored[WEIGHTS] = NOT_PLAIN
-    file.write_text(json.dumps(stored, indent=2, sort_keys=True) + "\n", encoding="utf-8")
+    # not sorted: as strings, the numbers of labels would be in another order
+    file.write_text(json.dumps(stored, indent=2) + "\n", encoding="utf-8")
 
 
 def restore(config: Any, sizes: Mapping[str, Any]) -> None:
