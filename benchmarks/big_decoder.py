@@ -120,7 +120,7 @@ class Run:
 
     def write(self) -> None:
         if self.options.json:
-            facts = {name: str(value) for name, value in vars(self.options).items()}
+            facts = {n: str(v) for n, v in vars(self.options).items() if n != "json"}
             result = {"machine": torch_machine(self.device.type), "options": facts}
             text = json.dumps({**result, "weights": self.weights, "stages": self.results}, indent=1)
             self.options.json.write_text(text + "\n", encoding="utf-8")

@@ -204,8 +204,8 @@ class _Attention(torch.autograd.Function):
         return output
 
     @staticmethod
-    def backward(ctx: Any, *gradients: Tensor) -> Any:  # it is never run
-        raise NotImplementedError
+    def backward(ctx: Any, *gradients: Tensor) -> Any:
+        raise RuntimeError("a memory plan runs no backward pass")
 
 
 class _WithoutNumbers(TorchFunctionMode):

@@ -6,6 +6,7 @@ import copy
 import json
 from pathlib import Path
 
+import gguf
 import pytest
 import torch
 from transformers import AutoModelForCausalLM, LlamaConfig, LlamaForCausalLM
@@ -15,7 +16,6 @@ from deadhead.heads import discover, gated, load, prune, save
 from deadhead.heads.from_gguf import is_marked
 from deadhead.hub import gguf_of, source, split
 
-gguf = pytest.importorskip("gguf")
 FILE = "tiny.gguf"
 WORDS = ["<unk>", "<s>", "</s>", *(f"<0x{byte:02X}>" for byte in range(256)), "▁a", "▁b", "a", "b"]
 NAMES = {

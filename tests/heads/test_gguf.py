@@ -10,11 +10,8 @@ from typing import Any
 
 import pytest
 import torch
-from gguf_models import CHANGES, FAMILIES, MORE, build, byte_tokenizer
-
-pytest.importorskip("gguf")
-
 from gguf_by_hand import File, logits
+from gguf_models import CHANGES, FAMILIES, MORE, build, byte_tokenizer
 
 from deadhead.errors import DataError, DeadheadError, FolderError, MissingExtra, UnknownName
 from deadhead.heads import export, save

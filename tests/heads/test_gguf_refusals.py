@@ -11,8 +11,6 @@ import transformers
 from gguf_models import MORE, SIZES, build, byte_tokenizer
 from tiny_models import build as build_family
 
-pytest.importorskip("gguf")
-
 from deadhead.errors import UnsupportedModel
 from deadhead.heads import export, prune, save
 from deadhead.heads.exports.gguf.decoder import read

@@ -8,9 +8,6 @@ import pytest
 import torch
 from gguf_models import build, byte_tokenizer
 
-pytest.importorskip("gguf")
-pytest.importorskip("xllamacpp")
-
 from deadhead.errors import DeadheadError
 from deadhead.heads import save
 from deadhead.heads.exports.gguf import runtime

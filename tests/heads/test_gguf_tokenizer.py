@@ -12,8 +12,6 @@ from gguf_models import build, byte_tokenizer
 from tokenizers import AddedToken, Regex, Tokenizer, decoders, models, normalizers, pre_tokenizers
 from tokenizers.processors import TemplateProcessing
 
-pytest.importorskip("gguf")
-
 from deadhead.errors import DataError, UnsupportedModel
 from deadhead.heads import export, save
 from deadhead.heads.exports.gguf import runtime
@@ -104,7 +102,6 @@ def test_sentencepiece_is_recognised() -> None:
 @pytest.mark.slow
 @pytest.mark.parametrize("name", [*sorted(set(SPLITS.values())), "sentencepiece"])
 def test_llama_cpp_reads_the_same_tokens(name: str, tmp_path: Path) -> None:
-    pytest.importorskip("xllamacpp")
     tokenizer = sentencepiece() if name == "sentencepiece" else by_name(name)
     model = build("tied")
     contents = plan(read(model), quantised=False)

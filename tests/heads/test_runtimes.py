@@ -30,9 +30,6 @@ def uneven(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 @pytest.mark.slow
 def test_runtimes_of_a_decoder(uneven: Path) -> None:
-    pytest.importorskip("onnxscript")
-    pytest.importorskip("gguf")
-    pytest.importorskip("xllamacpp")
     names = ["transformers", "onnx", "llama.cpp:f32"]
     texts = ["Maria bought a red car", "The dog"]
     result = compare_runtimes([uneven], names, prompts=texts, new_tokens=6, repeats=2)
@@ -49,7 +46,6 @@ def test_runtimes_of_a_decoder(uneven: Path) -> None:
 
 @pytest.mark.slow
 def test_an_encoder_reads_and_llama_cpp_says_why_it_cannot(tmp_path: Path) -> None:
-    pytest.importorskip("onnxscript")
     save(BertModel(BertConfig(**TINY, intermediate_size=48)), tmp_path)
     names = ["onnx", "llama.cpp"]
     result = compare_runtimes([tmp_path], names, lengths=[5, 9], repeats=1)

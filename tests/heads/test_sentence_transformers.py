@@ -6,6 +6,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+import sentence_transformers
 import torch
 import transformers
 from tiny_models import build_class, uneven
@@ -13,7 +14,6 @@ from tiny_models import build_class, uneven
 from deadhead.heads import discover, load, prune, save
 from deadhead.world import MODELS
 
-sentence_transformers = pytest.importorskip("sentence_transformers")
 TEXTS = ["Maria bought a red car .", "The dog sleeps .", "A house stands there ."]
 
 
