@@ -95,7 +95,7 @@ def main() -> None:
     parser.add_argument("--text", required=True, help="another one, to measure on")
     parser.add_argument("--windows", type=int, default=256, help="of calibration, in each draw")
     parser.add_argument("--draws", default="0,1,2,3,4", help="their numbers")
-    parser.add_argument("--only", help="variants whose name contains this")
+    parser.add_argument("--only", help="only what contains this, such as 'both: deadhead'")
     parser.add_argument("--each-method", action="store_true")
     parser.add_argument("--device", default="cpu")
     parser.add_argument("--json", type=Path)
@@ -112,7 +112,7 @@ def main() -> None:
         batches = [{"input_ids": ids, "labels": ids} for ids in calibration[chosen].split(BATCH)]
         for removed, budget in BUDGETS.items():
             for variant, options in variants_of(arguments).items():
-                if arguments.only and arguments.only not in variant:
+                if arguments.only and arguments.only not in f"{removed}: {variant}":
                     continue
                 model, begin = copy.deepcopy(whole), now(arguments.device)
                 report = shrink(model, batches, **budget, **options, seed=draw, progress=False)
