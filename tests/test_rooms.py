@@ -54,6 +54,7 @@ ALLOWED = {
     "training": "device errors files forward heads layout models numerics papers progress rankers "
     "tasks",
     "shrink_saved": "device errors heads models rank_data shrinking tasks training",
+    "bench_task": "device errors forward heads models progress tasks training",
     # studies
     "studies.fields": "errors files hub options tasks",
     "studies.step": "registry studies.fields",
@@ -99,7 +100,7 @@ ALLOWED = {
     "report": "",
     # doors
     "deadhead": "effects heads layout rankers ranking shrinking strategies tasks training version",
-    "cli": "claims device errors forward heads hub install layout measures memory models progress rank_data rankers "
+    "cli": "bench_task claims device errors forward heads hub install layout measures memory models progress rank_data rankers "
     "ranking "
     "report.check "
     "report.export report.page report.tables results shrink_saved shrinking strategies studies studies.execution "

@@ -4,6 +4,7 @@ load_for_task("bert-base-cased", task, labels, seed=0)  a model with a classifie
 tokenizer_for("bert-base-cased")                        the tokenizer saved with a model
 set_padding(model, tokenizer)                           a pad token for a decoder that has none
 labels_for(model, data)                                 the labels in the order of the model
+encode_for(model, tokenizer, data)                      the windows that the model reads
 """
 
 from __future__ import annotations
@@ -15,7 +16,7 @@ from typing import Any
 from deadhead.errors import DataError
 from deadhead.forward import is_causal
 from deadhead.hub import source
-from deadhead.tasks import Dataset, Task
+from deadhead.tasks import Dataset, Encoded, Task, encode
 from deadhead.tasks.encoding.tokenizer import UNREADABLE, Pieces
 
 # Positions that are never used, by the type of the model.
@@ -108,6 +109,12 @@ def window_length(model: Any, task: Task, length: int | None) -> int:
         return length
     default, room = task.traits.window, positions_of(model)
     return default if room is None or not task.traits.needs_decoder else min(default, room)
+
+
+def encode_for(model: Any, tokenizer: Any, data: Dataset, max_length: int | None = None) -> Encoded:
+    """The windows of the data, with labels in the order of the model."""
+    length = window_length(model, data.task, max_length)
+    return encode(data, tokenizer, max_length=length, labels=labels_for(model, data))
 
 
 def label_names(model: Any) -> tuple[str, ...]:

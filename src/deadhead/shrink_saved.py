@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import Any
 
 from deadhead.errors import DataError
-from deadhead.models import labels_for, load_with_tokenizer, window_length
+from deadhead.models import encode_for, load_with_tokenizer
 from deadhead.rank_data import rank_batches, sample_rows, sample_texts
 from deadhead.shrinking import (
     TARGETS,
@@ -20,7 +20,7 @@ from deadhead.shrinking import (
     read_targets,
     shrink,
 )
-from deadhead.tasks import Dataset, Encoded, Task, encode, find_data, load_data
+from deadhead.tasks import Dataset, Task, find_data, load_data
 from deadhead.training import Settings
 
 TRAINED = {"finetune": "fine-tuned", "distill": "distilled"}
@@ -121,10 +121,14 @@ def shrink_saved(
     if then is not None:
         _train(model, whole, tokenizer, batches, data, then, settings or Settings(epochs=1))
         scores |= {} if score is None else {TRAINED[then]: score(model)}
-    times = _times(whole, model, batches, report)
+    computed = model.dtype
     _set_precision(model, stored)
+    written = str(model.dtype).removeprefix("torch.")
     fetch(name)
+    # before the times, which may take minutes: an interrupt there loses nothing
     save(model, out, tokenizer, form=form, note=_note(report, then))
+    _set_precision(model, computed)
+    times = _times(whole, model, batches, report)
     return ShrunkSaved(
         report=report,
         metric=next(iter(sets.values())).task.metric if sets else None,
@@ -133,7 +137,7 @@ def shrink_saved(
         milliseconds=times,
         trained=then and TRAINED[then],
         bytes=sum(file.stat().st_size for file in out.glob("*.safetensors")),
-        dtype=str(model.dtype).removeprefix("torch."),
+        dtype=written,
         facts=facts,
     )
 
@@ -169,11 +173,6 @@ def _batches(
     return [*batches], facts
 
 
-def _encode(model: Any, tokenizer: Any, rows: Dataset, max_length: int | None) -> Encoded:
-    length = window_length(model, rows.task, max_length)
-    return encode(rows, tokenizer, max_length=length, labels=labels_for(model, rows))
-
-
 def _scorer(
     model: Any, tokenizer: Any, sets: Mapping[str, Dataset], max_length: int | None
 ) -> Callable[[Any], dict[str, float]] | None:
@@ -183,7 +182,7 @@ def _scorer(
     from deadhead.training.evaluation import evaluate
 
     encoded = {
-        language: _encode(model, tokenizer, rows, max_length) for language, rows in sets.items()
+        language: encode_for(model, tokenizer, rows, max_length) for language, rows in sets.items()
     }
     metric = next(iter(sets.values())).task.metric
 
@@ -216,7 +215,7 @@ def _train(
     assert data.task is not None
     names = data.languages[0] if len(data.languages) == 1 else data.languages
     rows = load_data(data.task, names, "train", **data.where)
-    history = finetune(model, _encode(model, tokenizer, rows, data.max_length), settings)
+    history = finetune(model, encode_for(model, tokenizer, rows, data.max_length), settings)
     if history.state != "done":
         raise DataError(f"the training failed: {history.reason}", "try a lower --rate")
 

@@ -114,11 +114,16 @@ def test_bench_of_runtimes(
 @pytest.mark.parametrize(
     ("words", "message"),
     [
-        ((), "name the model to compare with, or give --runtimes"),
+        ((), "name the model to compare with, or give --runtimes or --task"),
         (("--against", "x", "--new-tokens", 4), "goes with --runtimes"),
         (("--against", "x", "--prompts", "p.txt"), "goes with --runtimes"),
         (("--runtimes", "onnx", "--batch", "4"), "prompt by prompt on the CPU"),
         (("--runtimes", "onnx", "--device", "cuda"), "prompt by prompt on the CPU"),
+        (("--runtimes", "onnx", "--task", "lm"), "give a task or --runtimes"),
+        (("--task", "lm", "--length", "8"), "limit them with --max-length"),
+        (("--against", "x", "--data", "text.txt"), "goes with --task or --task-file"),
+        (("--against", "x", "--max-length", 8), "goes with --task or --task-file"),
+        (("--task", "pos"), "name at least one language"),
     ],
 )
 def test_options_of_bench(

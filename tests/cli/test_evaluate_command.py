@@ -151,6 +151,13 @@ def test_fewer_examples_are_less_sure(taggers: Path) -> None:
     assert widths[0] > widths[1]
 
 
+def test_a_bundled_model() -> None:
+    """Named as for every other command; it is an encoder without a classifier."""
+    words = ("evaluate", "world/encoder", "--task", "pos", "--lang", "en", "--data", "world")
+    with pytest.raises(DataError, match="does not fit pos"):
+        message(*words, "--max-examples", 2, "--device", "cpu")
+
+
 def test_it_takes_an_auto_class_and_a_precision(taggers: Path) -> None:
     words = arguments(
         taggers, "--auto", "AutoModelForTokenClassification", "--dtype", "float64", "--json"

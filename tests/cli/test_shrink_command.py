@@ -136,3 +136,18 @@ def test_text_needs_a_loss_without_labels(
     done = run_command("shrink", tagger, "--text", text, "--heads", 4, "--out", tmp_path / "s")
     assert done.code == 1
     assert "--loss self" in done.err
+
+
+def test_an_interrupt_while_it_times_loses_nothing(
+    tagger: Path, tmp_path: Path, run_command: RunCommand, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def interrupt(*_: object) -> list[float]:
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr("deadhead.shrinking.latency.time_models", interrupt)
+    out = tmp_path / "smaller"
+    done = run_command("shrink", tagger, *DATA, *SMALL, "--heads", "50%", "--out", out)
+    assert done.code != 0
+    model = load(out)
+    assert len(discover(model)) == 20
+    assert model.dtype == torch.bfloat16

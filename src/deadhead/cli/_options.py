@@ -12,20 +12,24 @@ from typer import Argument, BadParameter, Option
 from deadhead.hub import located
 
 if TYPE_CHECKING:
-    from deadhead.tasks import Task
+    from deadhead.tasks import Dataset, Task
 
 AsJson = Annotated[bool, Option("--json", help="Print one JSON document instead of text.")]
 Force = Annotated[bool, Option("--force", help="Overwrite the output if it exists.")]
 Seed = Annotated[int, Option(help="The random seed.")]
 
 # Models
-Model = Annotated[
-    str,
+MODEL = (
+    "model folder, a GGUF file, a name on the hub (NAME@REVISION for one commit), or "
+    "world/encoder, which is bundled."
+)
+Model = Annotated[str, Argument(metavar="MODEL", help=f"A {MODEL}", callback=located)]
+Models = Annotated[
+    list[str],
     Argument(
         metavar="MODEL",
-        help="A model folder, a GGUF file, a name on the hub (NAME@REVISION for one commit), or "
-        "world/encoder, which is bundled.",
-        callback=located,
+        help=f"One or more models, each a {MODEL}",
+        callback=lambda names: [located(name) for name in names],
     ),
 ]
 ModelOut = Annotated[Path, Option(metavar="DIR", help="The folder to write the model to.")]
@@ -137,6 +141,21 @@ def languages_from(text: str | None, task: str | Task) -> list[str]:
     if not languages:
         raise BadParameter("name at least one language, such as --lang en", param_hint="--lang")
     return languages
+
+
+def data_sets(
+    task: str | Task, lang: str | None, split: str, *, most: int | None, seed: int, **where: Any
+) -> dict[str, Dataset]:
+    """The data of each language, or at most `most` random rows of it.
+
+    where: `root` and `source` of load_data
+    """
+    from deadhead.rank_data import sample_rows
+
+    return {
+        language: sample_rows(task, [language], split, most=most, seed=seed, **where)
+        for language in languages_from(lang, task)
+    }
 
 
 def options_from(texts: list[str] | None) -> dict[str, Any]:

@@ -7,21 +7,24 @@ from pathlib import Path
 from typing import Annotated, Any
 
 import typer
-from typer import Argument, BadParameter, Option
+from typer import BadParameter, Option
 
 from deadhead.hub import located
 
-from ._options import AsJson, Auto, Device, Dtype, numbers_from
+from . import _options as opt
 from ._progress import plural
 
-BATCHES = "1,8"
+BATCHES, LENGTHS, NEW_TOKENS = "1,8", "32,128", 32
 
 
 def bench(
-    model: Annotated[str, Argument(metavar="DIR", help="The pruned model.")],
+    model: opt.Model,
     against: Annotated[
         str | None,
-        Option(help="The model to compare with; not needed with --runtimes.", callback=located),
+        Option(
+            help="The model to compare with; needed unless there is a task or --runtimes.",
+            callback=located,
+        ),
     ] = None,
     runtimes: Annotated[
         str | None,
@@ -51,14 +54,32 @@ def bench(
             help="Batch sizes, comma-separated; by default 1,8. With --runtimes it is always 1."
         ),
     ] = None,
-    length: Annotated[str, Option(help="Lengths in tokens, comma-separated.")] = "32,128",
+    length: Annotated[
+        str | None,
+        Option(
+            help="Lengths of random inputs in tokens, comma-separated; by default 32,128. "
+            "The data of a task have their own."
+        ),
+    ] = None,
     repeats: Annotated[int, Option(help="Timed rounds.")] = 10,
-    auto: Auto = None,
-    dtype: Dtype = None,
-    device: Device = None,
-    as_json: AsJson = False,
+    lang: opt.Languages = None,
+    task: opt.TaskName = None,
+    task_file: opt.TaskFile = None,
+    split: opt.Split = "dev",
+    data: opt.Data = None,
+    source: opt.Corpus = None,
+    max_examples: opt.MaxExamples = None,
+    max_length: opt.Length = None,
+    seed: opt.Seed = 0,
+    auto: opt.Auto = None,
+    dtype: opt.Dtype = None,
+    device: opt.Device = None,
+    as_json: opt.AsJson = False,
 ) -> None:
     """Compare two models, one of them pruned: parameters, FLOPs, disk, latency, peak memory.
+
+    With a task, measure on its data instead of random inputs, one model or two: also the score of
+    all examples and tokens per second, of some random examples.
 
     With --runtimes, compare runtimes on the CPU: tokens per second of prompts and of new text, peak
     memory, file size, and whether all generate the same tokens. Encoders run in transformers and
@@ -68,23 +89,43 @@ def bench(
 
         deadhead bench half --against bert-base-cased --batch 1,32 --length 128
 
+        deadhead bench half --against ./SmolLM2-135M --task lm --data text.txt
+
         deadhead bench half --against ./SmolLM2-135M --runtimes transformers,onnx,llama.cpp
     """
+    # Longer than most functions: half of it is the list of options and the help.
+    known = opt.task_from(task, task_file)
     options: dict[str, Any] = {"repeats": repeats, "auto": auto, "dtype": dtype or "auto"}
-    lengths = numbers_from(length, "--length")
+    _check_kind(known is not None, runtimes, length, prompts, new_tokens)
+    _check_data(known is not None, {"--lang": lang, "--data": data, "--source": source}
+        | {"--max-examples": max_examples, "--max-length": max_length})  # fmt: skip
+    lengths = opt.numbers_from(length or LENGTHS, "--length")
     if runtimes is not None:
         if batch is not None or (device or "cpu") != "cpu":
             name = "--batch" if batch is not None else "--device"
             raise BadParameter("--runtimes reads prompt by prompt on the CPU", param_hint=name)
-        options |= {"lengths": lengths, "new_tokens": 32 if new_tokens is None else new_tokens}
+        options |= {"lengths": lengths}
+        options |= {"new_tokens": NEW_TOKENS if new_tokens is None else new_tokens}
         result = _compare(model, against, runtimes, prompts=prompts, options=options)
+    elif known is not None:
+        options |= {"batches": opt.numbers_from(batch or BATCHES, "--batch"), "dtype": dtype}
+        options |= {"max_length": max_length, "seed": seed, "device": device}
+        names = [model] if against is None else [model, against]
+        sets = opt.data_sets(
+            known, lang, split, most=max_examples, seed=seed, root=data, source=source
+        )
+        from deadhead.bench_task import bench_task
+
+        result = bench_task(names, sets, **options)
+    elif against is None:
+        message = "name the model to compare with, or give --runtimes or --task"
+        raise BadParameter(message, param_hint="--against")
     else:
-        _check_without_runtimes(against, prompts, new_tokens)
         from deadhead.heads.verify.bench import bench as measure
 
-        batches = numbers_from(batch or BATCHES, "--batch")
+        batches = opt.numbers_from(batch or BATCHES, "--batch")
         options |= {"batches": batches, "lengths": lengths, "device": device}
-        result = measure(model, str(against), **options)
+        result = measure(model, against, **options)
     if as_json:
         typer.echo(json.dumps(result, indent=1))
     elif runtimes is not None:
@@ -93,16 +134,29 @@ def bench(
         _print_costs(result)
 
 
-def _check_without_runtimes(
-    against: str | None, prompts: Path | None, new_tokens: int | None
+def _check_kind(
+    has_task: bool,
+    runtimes: str | None,
+    length: str | None,
+    prompts: Path | None,
+    new_tokens: int | None,
 ) -> None:
-    if against is None:
-        raise BadParameter(
-            "name the model to compare with, or give --runtimes", param_hint="--against"
-        )
+    """Refuse options of one kind of comparison in another."""
+    if has_task and runtimes is not None:
+        message = "give a task or --runtimes, which reads --prompts FILE"
+        raise BadParameter(message, param_hint="--runtimes")
+    if has_task and length is not None:
+        message = "the data of a task have their own lengths; limit them with --max-length"
+        raise BadParameter(message, param_hint="--length")
     for name, value in (("--prompts", prompts), ("--new-tokens", new_tokens)):
-        if value is not None:
+        if value is not None and runtimes is None:
             raise BadParameter("goes with --runtimes", param_hint=name)
+
+
+def _check_data(has_task: bool, options: dict[str, Any]) -> None:
+    for name, value in options.items():
+        if value is not None and not has_task:
+            raise BadParameter("goes with --task or --task-file", param_hint=name)
 
 
 def _compare(
@@ -175,24 +229,43 @@ def _print_costs(result: dict[str, Any]) -> None:
     from rich.table import Table
 
     title = f"{result['device']}, {plural(result['threads'], 'thread')}"
-    note = (
-        "Times: median ± interquartile range of the rounds; their ratio: the median over the "
-        "rounds. Peak memory: of a separate process for each model."
-    )
-    columns = ("", result["model"], result["against"], "ratio")
+    note = "Times: median ± interquartile range of the rounds"
+    if result["against"] is not None:
+        note += "; their ratio: the median over the rounds"
+    note += ". Peak memory: of a separate process for each model."
+    if "task" in result:
+        title += f", {result['precision']}, {result['task']} {result['split']}"
+        note += _of_examples(result["rows"])
+    names = [name for name in (result["model"], result["against"]) if name is not None]
+    columns = ("", *names, *(["ratio"] if len(names) > 1 else []))
     table = Table(*columns, title=title, title_justify="left", caption=note, caption_justify="left")
     for row in result["rows"]:
         spreads = row.get("spread", (None, None))
-        values = zip((row["model"], row["against"]), spreads, strict=True)
-        cells = [_cell(row["what"], value, spread) for value, spread in values]
+        values = [row["model"], row["against"]][: len(names)]
+        cells = [_cell(row, value, spread) for value, spread in zip(values, spreads, strict=False)]
+        if len(names) > 1:
+            cells.append("-" if row["ratio"] is None else f"{row['ratio']:.3f}")
         name = row["what"].replace("seconds", "time").replace(" bytes", "")  # cells have units
-        table.add_row(name, *cells, "-" if row["ratio"] is None else f"{row['ratio']:.3f}")
+        table.add_row(name, *cells)
     Console().print(table)
 
 
-def _cell(what: str, value: Any, spread: float | None) -> str:
+def _of_examples(rows: list[dict[str, Any]]) -> str:
+    examples = ", ".join(f"{row['examples']:,}" for row in rows if "metric" in row)
+    tokens = next(row["tokens"][0] for row in rows if "tokens" in row)
+    return f" Scores are of {examples} examples, times of {tokens:,} tokens of random ones."
+
+
+def _cell(row: dict[str, Any], value: Any, spread: float | None) -> str:
+    what = row["what"]
     if value is None:
         return "-"
+    if "metric" in row:
+        from deadhead.tasks import points
+
+        return f"{points(row['metric'], value):.2f}"
     if what.startswith("seconds"):
         return f"{value * 1e3:.1f} ms ± {(spread or 0) * 1e3:.1f}"
+    if what.startswith("tokens"):
+        return f"{value:,.1f}"
     return f"{value / 2**20:.1f} MiB" if "bytes" in what else f"{value:,}"

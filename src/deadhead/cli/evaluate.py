@@ -6,7 +6,7 @@ import json
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
-from typer import Argument, Option
+from typer import Option
 
 from . import _options as opt
 
@@ -20,9 +20,7 @@ UNITS = {"token": "windows", "option": "rows"}  # what a bootstrap sample has, b
 
 
 def evaluate(
-    models: Annotated[
-        list[str], Argument(metavar="MODEL", help="Fine-tuned models: folders or hub names.")
-    ],
+    models: opt.Models,
     lang: opt.Languages = None,
     task: opt.TaskName = None,
     task_file: opt.TaskFile = None,
@@ -58,16 +56,10 @@ def evaluate(
     # Longer than most functions: half of it is the list of options and the help.
     known = opt.required_task(task, task_file)
     from deadhead.device import device_named
-    from deadhead.tasks import draw_examples, load_data
     from deadhead.training.evaluation import intervals
 
     loading = {"device": device_named(device), "auto": auto, "dtype": dtype}
-    sets = {
-        language: draw_examples(
-            load_data(known, language, split, root=data, source=source), max_examples, seed
-        )
-        for language in opt.languages_from(lang, known)
-    }
+    sets = opt.data_sets(known, lang, split, most=max_examples, seed=seed, root=data, source=source)
     predictions = {name: _predict(name, sets, max_length, loading) for name in models}
     scores = {
         name: {language: p.score(sets[language]) for language, p in by_set.items()}
@@ -102,9 +94,8 @@ def evaluate(
 def _predict(
     name: str, sets: dict[str, Dataset], max_length: int | None, loading: dict[str, Any]
 ) -> dict[str, Predictions]:
-    from deadhead.models import labels_for, load_with_tokenizer, window_length
+    from deadhead.models import encode_for, load_with_tokenizer
     from deadhead.progress import counting
-    from deadhead.tasks import encode
     from deadhead.training.evaluation import check_sets, predict
 
     model, tokenizer = load_with_tokenizer(name, **loading)
@@ -112,9 +103,7 @@ def _predict(
     with counting(name) as progress:
         for language, data in sets.items():
             progress(len(predictions), len(sets), language)
-            labels = labels_for(model, data)
-            length = window_length(model, data.task, max_length)
-            encoded = encode(data, tokenizer, max_length=length, labels=labels)
+            encoded = encode_for(model, tokenizer, data, max_length)
             for note, count in {**data.notes, **encoded.notes}.items():
                 typer.echo(f"{name}: {note}: {count:,}", err=True)
             check_sets(model, {language: encoded})

@@ -6,13 +6,12 @@ import json
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
-from typer import Argument, BadParameter, Option
+from typer import BadParameter, Option
 
 from deadhead.errors import DataError, DeadheadError, unknown_name
-from deadhead.hub import located
 from deadhead.progress import counting
 
-from ._options import AsJson, Auto, Dtype, shape_from
+from ._options import AsJson, Auto, Dtype, Model, shape_from
 
 if TYPE_CHECKING:
     from rich.console import Console
@@ -24,14 +23,7 @@ PROOF = ("effect", "all_open", "pruned", "reloaded", "generated")
 
 
 def heads(
-    model: Annotated[
-        str,
-        Argument(
-            metavar="MODEL",
-            help="A model folder, a GGUF file, a name on the hub, or world/encoder.",
-            callback=located,
-        ),
-    ] = "",
+    model: Model = "",
     gguf: Annotated[
         str, Option(metavar="FILE", help="The GGUF file in the folder; the same as MODEL/FILE.")
     ] = "",

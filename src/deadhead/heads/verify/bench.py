@@ -12,7 +12,7 @@ import platform
 import statistics
 import subprocess
 import sys
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from functools import partial
 from pathlib import Path
 from typing import Any
@@ -21,6 +21,7 @@ import torch
 
 from deadhead.device import device_named
 from deadhead.errors import DeadheadError
+from deadhead.forward import forward
 from deadhead.heads.discover import discover
 from deadhead.heads.load import load
 from deadhead.heads.model_class import AS_SAVED
@@ -63,34 +64,48 @@ def bench(
     place = device_named(device)
     names = (str(model), str(against))
     pair = [load(name, auto=auto, dtype=dtype).eval().to(place) for name in names]
-    rows = [
-        _row("heads", [len(discover(m)) for m in pair]),
-        _row("parameters", [sum(p.numel() for p in m.parameters()) for m in pair]),
-        _row("disk bytes", [disk_bytes(name) for name in names]),
-    ]
+    rows = size_rows(names, pair)
     shapes = [(b, n) for b in batches for n in lengths]
     for b, n in shapes:
-        feeds = [inputs(m, b, n) for m in pair]
-        flops = [_flops(m, feed) for m, feed in zip(pair, feeds, strict=True)]
-        rows += [_row(f"FLOPs {b} x {n}", flops)]
-        rows += [_seconds(f"seconds {b} x {n}", pair, feeds, repeats)]
-    b, n = shapes[-1]
-    how = (str(place), auto or "", dtype)
-    peaks = [_peak_of_process(name, b, n, how) for name in names]
-    rows += [_row(f"peak memory bytes {b} x {n}", peaks)]
-    return {
-        "model": names[0],
-        "against": names[1],
-        "device": _device_name(place),
-        "threads": torch.get_num_threads(),
-        "rows": rows,
-    }
+        rows += run_rows(f"{b} x {n}", pair, [[inputs(m, b, n)] for m in pair], repeats)
+    rows.append(peak_row(names, [shapes[-1]] * 2, (str(place), auto or "", dtype)))
+    return {"model": names[0], "against": names[1], **machine(place), "rows": rows}
 
 
-def _row(what: str, values: list[Any]) -> dict[str, Any]:
-    model, against = values
+def size_rows(names: Sequence[str], models: Sequence[Any]) -> list[dict[str, Any]]:
+    """How large each model is: a model, or two to compare."""
+    return [
+        make_row("heads", [len(discover(m)) for m in models]),
+        make_row("parameters", [sum(p.numel() for p in m.parameters()) for m in models]),
+        make_row("disk bytes", [disk_bytes(name) for name in names]),
+    ]
+
+
+def run_rows(
+    what: str, models: Sequence[Any], feeds: Sequence[Sequence[Mapping[str, Any]]], repeats: int
+) -> list[dict[str, Any]]:
+    """The arithmetic and the time of each model on its own batches."""
+    flops = [_flops(m, batches) for m, batches in zip(models, feeds, strict=True)]
+    return [make_row(f"FLOPs {what}", flops), _seconds(f"seconds {what}", models, feeds, repeats)]
+
+
+def peak_row(
+    names: Sequence[str], shapes: Sequence[tuple[int, int]], how: tuple[str, ...]
+) -> dict[str, Any]:
+    """The peak memory of a process that runs one batch; how: device, auto class, precision."""
+    peaks = [_peak_of_process(name, *shape, how) for name, shape in zip(names, shapes, strict=True)]
+    return make_row("peak memory bytes {} x {}".format(*shapes[0]), peaks)
+
+
+def make_row(what: str, values: Sequence[Any]) -> dict[str, Any]:
+    """A number of the model, that of the other one or None, and their ratio."""
+    model, against = (*values, None)[:2]
     ratio = model / against if model is not None and against else None
     return {"what": what, "model": model, "against": against, "ratio": ratio}
+
+
+def machine(device: torch.device) -> dict[str, Any]:
+    return {"device": _device_name(device), "threads": torch.get_num_threads()}
 
 
 def inputs(model: Any, batch: int, length: int) -> dict[str, torch.Tensor]:
@@ -131,29 +146,32 @@ def _tokens(
 
 
 @torch.no_grad()
-def _flops(model: Any, feed: dict[str, torch.Tensor]) -> int:
+def _flops(model: Any, batches: Sequence[Mapping[str, Any]]) -> int:
     from torch.nn.attention import SDPBackend, sdpa_kernel
     from torch.utils.flop_counter import FlopCounterMode
 
     counter = FlopCounterMode(display=False)
     # the counter does not see into fused attention
     with sdpa_kernel(SDPBackend.MATH), onednn(is_half(model)), counter:
-        model(**feed)
+        for batch in batches:
+            forward(model, batch)
     return int(counter.get_total_flops())
 
 
 @torch.no_grad()
 def _seconds(
-    what: str, pair: list[Any], feeds: list[dict[str, torch.Tensor]], repeats: int
+    what: str, models: Sequence[Any], feeds: Sequence[Sequence[Mapping[str, Any]]], repeats: int
 ) -> dict[str, Any]:
-    def run(model: Any, feed: dict[str, torch.Tensor]) -> None:
+    def run(model: Any, batches: Sequence[Mapping[str, Any]]) -> None:
         with onednn(is_half(model)):  # a half-precision model may change the kernels of both
-            model(**feed)
+            for batch in batches:
+                forward(model, batch)
 
-    calls = [partial(run, model, feed) for model, feed in zip(pair, feeds, strict=True)]
-    times = in_turns(calls, pair[0].device, repeats)
-    row = _row(what, [statistics.median(seconds) for seconds in times])
-    row["ratio"] = statistics.median(a / b for a, b in zip(*times, strict=True))
+    calls = [partial(run, model, batches) for model, batches in zip(models, feeds, strict=True)]
+    times = in_turns(calls, models[0].device, repeats)
+    row = make_row(what, [statistics.median(seconds) for seconds in times])
+    if len(times) > 1:
+        row["ratio"] = statistics.median(a / b for a, b in zip(*times, strict=True))
     return {**row, "spread": [_interquartile_range(seconds) for seconds in times]}
 
 
@@ -165,8 +183,11 @@ def _interquartile_range(values: list[float]) -> float:
 
 
 def disk_bytes(name: str) -> int | None:
-    folder = Path(name)
-    return sum(f.stat().st_size for f in folder.glob("*.safetensors")) if folder.is_dir() else None
+    """The size of the weights in a folder, or of a GGUF file; None for a name on the hub."""
+    path = Path(name)
+    if path.is_file():
+        return path.stat().st_size
+    return sum(f.stat().st_size for f in path.glob("*.safetensors")) if path.is_dir() else None
 
 
 def _peak_of_process(name: str, batch: int, length: int, how: tuple[str, ...]) -> int | None:
