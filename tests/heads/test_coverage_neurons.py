@@ -49,6 +49,8 @@ def test_experts_say_why_they_do_not_pass() -> None:
     assert "MixtralSparseMoeBlock is a mixture of experts" in alone
     assert [layer.layer for layer in layout.feed_forwards] == [0]
     assert "mixture of experts" in layout.skipped["model.layers.1.mlp"]
+    assert "that all tokens share is kept whole" in layout.skipped["model.layers.1.mlp"]
+    assert "share" not in alone
 
 
 def test_layers_that_the_inputs_do_not_run_are_not_proved() -> None:

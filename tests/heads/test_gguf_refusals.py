@@ -48,8 +48,9 @@ def model_of(name: str, **settings: Any) -> Any:
     ],
 )
 def test_models_that_are_refused(name: str, settings: dict[str, Any], reason: str) -> None:
-    with pytest.raises(UnsupportedModel, match=reason):
+    with pytest.raises(UnsupportedModel, match=reason) as problem:
         read(model_of(name, **settings))
+    assert problem.value.hint
 
 
 @pytest.mark.parametrize("family", ["gpt2", "bert", "t5"])

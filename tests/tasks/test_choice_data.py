@@ -114,6 +114,14 @@ def test_bad_files(content: bytes, message: str, tmp_path: Path) -> None:
     assert problem.value.hint
 
 
+def test_a_file_of_any_name_is_read_as_json_lines(tmp_path: Path) -> None:
+    file = write(tmp_path / "rows.txt", *ROWS)
+    assert len(load_data("choice", split="test", root=file)) == len(ROWS)
+    (tmp_path / "plain.txt").write_text("Maria bought a red car .\n")
+    with pytest.raises(DataError, match=r"plain.txt:1: not JSON"):
+        load_data("choice", split="test", root=tmp_path / "plain.txt")
+
+
 def test_no_file_and_a_language(tmp_path: Path) -> None:
     with pytest.raises(DeadheadError, match="there is no such"):
         load_data("choice", split="test", root=tmp_path / "nowhere.jsonl")

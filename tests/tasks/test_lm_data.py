@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import gzip
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -227,18 +228,24 @@ def test_predictions_are_stored(file: Path, tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize(
-    ("content", "message"),
+    ("content", "message", "hint"),
     [
-        (b"", "no text in the file"),
-        (b" \n\n", "no text in the file"),
-        (b"\x7fELF\x00\x01", "NUL byte"),
-        (b"caf\xe9", "not UTF-8"),
+        (b"", "no text in the file", ""),
+        (b" \n\n", "no text in the file", ""),
+        (b"\x7fELF\x00\x01", "NUL byte", "this one is binary"),
+        (b"\x89PNG\r\n\x1a\n\x00\x00\x00", "not UTF-8", "this one is binary"),
+        (b"text\n" * 2000 + b"\x00", "NUL byte", "this one is binary"),
+        ("Café".encode("utf-16"), "NUL byte", "iconv -f utf-16 -t utf-8"),
+        ("北京".encode("utf-16"), "not UTF-8", "iconv -f utf-16 -t utf-8"),
+        (b"caf\xe9", "not UTF-8", "iconv -f latin1 -t utf-8"),
+        (gzip.compress(b"caf\xe9"), "not UTF-8", "iconv -f latin1 -t utf-8"),
     ],
 )
-def test_a_file_that_is_no_text(content: bytes, message: str, tmp_path: Path) -> None:
+def test_a_file_that_is_no_text(content: bytes, message: str, hint: str, tmp_path: Path) -> None:
     (tmp_path / "text.txt").write_bytes(content)
-    with pytest.raises(DataError, match=message):
+    with pytest.raises(DataError, match=message) as problem:
         load_data("lm", root=tmp_path / "text.txt")
+    assert hint in str(problem.value.hint)
 
 
 def test_a_text_of_one_token(tmp_path: Path) -> None:

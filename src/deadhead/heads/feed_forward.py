@@ -59,9 +59,13 @@ def _experts(model: nn.Module, in_attention: set[int]) -> dict[str, Skip]:
             if isinstance(getattr(module, name, None), nn.Module):
                 alone = any(id(below) in in_attention for below in module.modules())
                 where = f"{path}.{name}" if alone else path
+                shared = any(
+                    getattr(module, other, None) is not None for other in names.SHARED_EXPERTS
+                )
                 mixtures[where] = Skip(
                     f"{type(module).__name__} is a mixture of experts: a token passes only some "
                     "of them, so their neurons cannot be removed alone"
+                    + ("; the expert that all tokens share is kept whole with them" * shared)
                 )
     return mixtures
 

@@ -87,6 +87,7 @@ NEURON_COUNTS = ("intermediate_size", "ffn_dim", "d_ff", "ffn_hidden_size", "hid
 NEURON_NORMS = ("ffn_layernorm", "ffn_sub_norm", "ffn_layer_norm_inner")
 SPARSITY = "activation_sparsity"  # the share of neurons that a layer sets to 0 (Gemma 3n)
 EXPERTS = ("experts",)  # of a mixture: each token uses a few of them
+SHARED_EXPERTS = ("shared_expert", "shared_experts", "shared_mlp")  # beside them: for all tokens
 # fmt: on
 
 TIME_FIRST = ("fsmt", "xlnet")  # families whose layers have the batch as the second axis

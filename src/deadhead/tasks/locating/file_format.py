@@ -25,6 +25,8 @@ def guess_format(path: Path, task: Task, lang: str, fields: tuple[str, ...] = ("
     suffix = Path(path.name.removesuffix(".gz")).suffix
     if task.traits.label_unit == "token":
         return "jsonl" if suffix == ".jsonl" else "text"
+    if task.traits.label_unit == "option":
+        return "jsonl"  # a list of options fits into no column
     if fields[0]:
         return "lines" if task.traits.language_pair else "lines-seq.in"
     if suffix in (".jsonl", ".csv"):

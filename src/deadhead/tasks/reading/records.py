@@ -239,7 +239,8 @@ def _records(
         if len(cells) == len(header):
             yield number, dict(zip(header, cells, strict=True))
         else:
-            yield number, Unusable(f"{len(cells)} columns where {len(header)} were expected.")
+            columns = "1 column" if len(cells) == 1 else f"{len(cells)} columns"
+            yield number, Unusable(f"{columns} where {len(header)} were expected.")
 
 
 def _header(path: Path, number: int, cells: list[str], task: Task, lang: str) -> list[str]:

@@ -23,6 +23,7 @@ from deadhead.heads.parts import bare
 from deadhead.heads.sites import Site
 
 CHANGES_WITH_LENGTH = ("dynamic", "longrope")  # rotary frequencies
+LISTED = "docs/serving.md lists the models that can be written"
 PROBE = 24  # tokens on which the model is compared with this form
 # the largest difference of two logits, as a share of the largest, by the precision of the model
 LIMITS = {torch.float64: 1e-3, torch.float32: 1e-3, torch.float16: 3e-2, torch.bfloat16: 1e-1}
@@ -140,12 +141,12 @@ def _refuse_settings(config: Any) -> None:
         )
     for name in ("attn_logit_softcapping", "final_logit_softcapping"):
         if getattr(config, name, None):
-            raise UnsupportedModel(f"GGUF has no uneven architecture with `{name}`.")
+            raise UnsupportedModel(f"GGUF has no uneven architecture with `{name}`.", LISTED)
     names = ("hidden_act", "hidden_activation", "activation_function")
     act = next((act for name in names if (act := getattr(config, name, None))), None)
     if act not in ("silu", "swish"):
         raise UnsupportedModel(
-            f"GGUF has uneven architectures with the activation silu only, got {act!r}."
+            f"GGUF has uneven architectures with the activation silu only, got {act!r}.", LISTED
         )
 
 
@@ -241,8 +242,7 @@ def _tensors(value: Any) -> Iterator[Tensor]:
 
 def _refusal(model: Any, reason: str) -> UnsupportedModel:
     return UnsupportedModel(
-        f"GGUF has no uneven architecture for {type(model).__name__}: {reason}.",
-        "docs/serving.md lists the models that can be written",
+        f"GGUF has no uneven architecture for {type(model).__name__}: {reason}.", LISTED
     )
 
 
