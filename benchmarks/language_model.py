@@ -1,0 +1,101 @@
+"""The whole road of a language model by commands: look, rank, shrink, score, time, train.
+
+    python benchmarks/language_model.py --model FOLDER --train train.txt --dev valid.txt
+                                        [--windows 64] [--folder DIR] [--json FILE]
+
+Runs each command of docs/results/language-model.md in a process of its own, and keeps its seconds
+(start-up included) and what it printed: the numbers of the page. The texts are cut to about
+`--windows` windows of 256 tokens each.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import os
+import shlex
+import subprocess
+import sys
+import tempfile
+import time
+from pathlib import Path
+from typing import Any
+
+from machine import loaded_cores, versions
+from shrink_lm import cleaned
+
+LENGTH, CHARACTERS = 256, 4.4  # tokens of a window; characters of a token, roughly
+LM = f"--task lm --data text --max-length {LENGTH}"
+COMMANDS = (
+    "heads smol",
+    f"heads smol --memory --on 8x{LENGTH}",
+    f"rank smol {LM} --split train --out ranking.json",
+    f"shrink smol {LM} --heads 20% --on 1x{LENGTH} --out small",
+    f"evaluate smol small {LM}",
+    f"bench small --against smol {LM} --batch 1,8 --repeats 5",
+    f"finetune small {LM} --lora 8 --epochs 1 --batch 8 --out tuned",
+    f"evaluate small tuned {LM}",
+    "heads tuned",
+)
+GENERATE = """
+from transformers import AutoTokenizer
+from deadhead import load
+tokenizer = AutoTokenizer.from_pretrained("smol")
+for name in ("smol", "small", "tuned"):
+    inputs = tokenizer("The capital of France is", return_tensors="pt")
+    tokens = load(name, dtype="float32").generate(**inputs, max_new_tokens=24, do_sample=False)
+    print(tokenizer.decode(tokens[0], skip_special_tokens=True).replace("\\n", " "))
+"""
+
+
+def prepare(options: argparse.Namespace, home: Path) -> None:
+    """The model and the texts under the names that the page has for them."""
+    link = home / "smol"
+    if not link.exists():
+        link.symlink_to(options.model.resolve())
+    (home / "text").mkdir(exist_ok=True)
+    size = int(options.windows * LENGTH * CHARACTERS)
+    for name, file in (("train", options.train), ("valid", options.dev)):
+        text = cleaned(file.read_text(encoding="utf-8"))[:size]
+        (home / "text" / f"{name}.txt").write_text(text, encoding="utf-8")
+
+
+def run(words: list[str], home: Path) -> tuple[float, str]:
+    """The seconds of a process, and what it printed."""
+    begin = time.perf_counter()
+    done = subprocess.run(
+        words, cwd=home, capture_output=True, text=True, check=False, encoding="utf-8",
+        env={**os.environ, "COLUMNS": "100"},
+    )  # fmt: skip
+    if done.returncode:
+        raise SystemExit(f"{shlex.join(words)} ends with {done.returncode}:\n{done.stderr}")
+    return time.perf_counter() - begin, done.stdout
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=(__doc__ or "").partition("\n")[0])
+    parser.add_argument("--model", type=Path, required=True)
+    parser.add_argument("--train", type=Path, required=True)
+    parser.add_argument("--dev", type=Path, required=True)
+    parser.add_argument("--windows", type=int, default=64)
+    parser.add_argument("--folder", type=Path, help="to work in; by default a temporary one")
+    parser.add_argument("--json", type=Path)
+    options = parser.parse_args()
+    machine = f"{loaded_cores()}; {versions('torch', 'transformers', 'peft')}"
+    rows: list[dict[str, Any]] = []
+    with tempfile.TemporaryDirectory() as temporary:
+        home = options.folder or Path(temporary)
+        prepare(options, home)
+        runs = [(f"deadhead {line}", ["-m", "deadhead", *shlex.split(line)]) for line in COMMANDS]
+        for name, words in [*runs, ("generate", ["-c", GENERATE])]:
+            seconds, printed = run([sys.executable, *words], home)
+            rows.append({"command": name, "seconds": seconds, "printed": printed.splitlines()})
+            print(f"{seconds:6.1f} s  {name}\n{printed}", flush=True)
+            if options.json is not None:  # a stopped run keeps its rows
+                results = {"machine": machine, "rows": rows}
+                text = json.dumps(results, indent=1, ensure_ascii=False)
+                options.json.write_text(text + "\n", encoding="utf-8")
+
+
+if __name__ == "__main__":
+    main()
