@@ -1,7 +1,8 @@
-"""Writes docs/coverage.md from the rows of the coverage command, which takes half an hour.
+"""Writes docs/coverage.md from the rows of the coverage command, which takes an hour.
 
-deadhead heads --coverage --json > rows.json
-python docs/coverage.py rows.json
+deadhead heads --coverage --json > new.json
+deadhead heads --coverage --json > old.json   (with the oldest supported transformers)
+python docs/coverage.py new.json old.json
 """
 
 from __future__ import annotations
@@ -27,7 +28,10 @@ their place, and, where heads pass, for both removed together. **{filled} also p
 the mean output of the removed heads in their place, `gated(..., fill=means)` = `prune(..., fill=means)` = reloaded, where the
 means change the outputs against zeros.
 (A part that the text does not run, such as that for images, is cut and reloaded with every model, but its numbers are not
-compared.) The promised ones also pass with transformers 5.17.0 and torch 2.11.0.
+compared.) Where heads share key/value heads, {single} also pass with single heads removed (`groups="expand"`).
+
+With transformers {old_transformers} and torch {old_torch}, {old_heads} of {old_types} types pass with their heads and
+{old_neurons} with their neurons. {differences}
 """
 NOT_PROVED = """## Not proved
 
@@ -36,8 +40,9 @@ grids, boxes, audio of a certain shape). They may well work: `deadhead heads MOD
 """
 
 
-def page(rows: list[dict[str, Any]], versions: dict[str, str]) -> str:
-    """The page for these rows of the coverage command."""
+def page(new: dict[str, Any], old: dict[str, Any]) -> str:
+    """The page for what the coverage command wrote with the newest and the oldest transformers."""
+    rows = new["rows"]
     heads = [row for row in rows if row["status"] == "pass"]
     neurons = [row for row in rows if row["neurons"] == "pass"]
     both = [row for row in heads if row in neurons]
@@ -52,7 +57,15 @@ def page(rows: list[dict[str, Any]], versions: dict[str, str]) -> str:
         refused=len(refused),
         absent=len(rows) - len(heads) - len(refused),
         filled=f"All {filled}" if filled == len(heads) else filled,
-        **versions,
+        transformers=new["transformers"],
+        torch=new["torch"].split("+")[0],
+        single=_single(rows),
+        old_transformers=old["transformers"],
+        old_torch=old["torch"].split("+")[0],
+        old_heads=sum(row["status"] == "pass" for row in old["rows"]),
+        old_neurons=sum(row["neurons"] == "pass" for row in old["rows"]),
+        old_types=len(old["rows"]),
+        differences=_differences(rows, old["rows"]),
     )
     return "\n".join(
         (
@@ -84,6 +97,29 @@ def page(rows: list[dict[str, Any]], versions: dict[str, str]) -> str:
     )
 
 
+def _single(rows: Iterable[dict[str, Any]]) -> str:
+    results = [row["single_heads"] for row in rows if row.get("single_heads")]
+    passes = results.count("pass")
+    return f"all {passes} types" if passes == len(results) else f"{passes} of {len(results)} types"
+
+
+def _differences(new: Iterable[dict[str, Any]], old: Iterable[dict[str, Any]]) -> str:
+    """The types that pass with the newest version alone, of those that both versions have."""
+    before = {row["model_type"]: row["status"] for row in old}
+    passes = {row["model_type"] for row in new if row["status"] == "pass"}
+    only_new = sorted(name for name in passes if before.get(name, "pass") != "pass")
+    known = {row["model_type"] for row in new}
+    lost = sorted(n for n, s in before.items() if s == "pass" and n in known and n not in passes)
+    sentences = []
+    if only_new:
+        sentences.append(
+            f"Of the types that both have, {', '.join(only_new)} pass with the newer alone."
+        )
+    if lost:
+        sentences.append(f"{', '.join(lost)} pass with the older alone.")
+    return " ".join(sentences) or "The types that both have pass with both or with neither."
+
+
 def _names(rows: Iterable[dict[str, Any]]) -> str:
     return ", ".join(row["model_type"] for row in rows) + ".\n"
 
@@ -112,11 +148,8 @@ def _unproved(reason: str) -> str:
 
 
 def main() -> None:
-    import torch
-    import transformers
-
-    versions = {"transformers": transformers.__version__, "torch": torch.__version__.split("+")[0]}
-    PAGE.write_text(page(json.loads(Path(sys.argv[1]).read_text()), versions))
+    new, old = (json.loads(Path(file).read_text()) for file in sys.argv[1:])
+    PAGE.write_text(page(new, old))
 
 
 if __name__ == "__main__":

@@ -235,7 +235,7 @@ def test_a_model_that_is_not_there(run_command: RunCommand) -> None:
 def test_coverage(run_command: RunCommand) -> None:
     done = run_command("heads", "--coverage", "--only", "bert, convbert,resnet", "--json")
     assert done.code == 0
-    rows = json.loads(done.out)
+    rows = json.loads(done.out)["rows"]
     assert [(r["model_type"], r["status"]) for r in rows] == [
         ("bert", "pass"),
         ("convbert", "refused"),

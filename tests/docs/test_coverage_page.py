@@ -56,12 +56,19 @@ def script() -> Any:
 
 def test_each_type_is_in_its_place_with_a_short_reason(script: Any) -> None:
     rows = [{"mean_fill": "pass" if r["status"] == "pass" else "", **r} for r in ROWS]
-    page = script.page(rows, {"transformers": "5", "torch": "2"})
+    rows[0]["single_heads"] = "pass"
+    older = [{**r, "status": "refused"} if r["model_type"] == "mixtral" else r for r in rows]
+    new = {"transformers": "5.22", "torch": "2.13+cpu", "rows": rows}
+    page = script.page(new, {"transformers": "5.17", "torch": "2.11", "rows": older[:-1]})
     start, *sections = re.split(r"^## ", page, flags=re.M)
     both, heads, neurons, refused, unproved = sections
     assert "Of 6\nmodel types, **2 pass with their heads** and **2 pass with" in start
     assert "1 of them with both;\n3 are refused, 1 have no attention" in start
     assert "**All 2 also pass with mean fill**" in start
+    assert "with transformers 5.22 and torch 2.13." in start
+    assert "share key/value heads, all 1 types also pass" in start
+    assert "With transformers 5.17 and torch 2.11, 1 of 5 types pass with their heads and\n2" in start
+    assert "Of the types that both have, mixtral pass with the newer alone." in start
     assert both.endswith("\nbert.\n\n")
     assert f"| mixtral | MixtralSparseMoeBlock {EXPERTS} |\n" in heads
     assert neurons.endswith("\nyoutu.\n\n")

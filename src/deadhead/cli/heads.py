@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from importlib.metadata import version
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
@@ -299,7 +300,8 @@ def _coverage(types: list[str], as_json: bool) -> None:
             rows.append(row)
             progress(len(rows), len(types or known), f"{row.model_type} {row.status}")
     if as_json:
-        typer.echo(json.dumps([vars(row) for row in rows], indent=1))
+        versions = {package: version(package) for package in ("transformers", "torch")}
+        typer.echo(json.dumps({**versions, "rows": [vars(row) for row in rows]}, indent=1))
         return
     from rich.console import Console
     from rich.table import Table

@@ -44,7 +44,9 @@ WIDTHS = (
 )
 COUNTS = ("num_heads", "num_attention_heads", "n_heads", "n_head", "num_attn_heads", "heads")
 KEY_COUNTS = ("num_key_value_heads", "num_kv_heads", "kv_heads")
-TOTALS = ("all_head_size", "inner_dim", "split_size", "q_size", "q_dim", "attn_dim")
+TOTALS = (
+    "all_head_size", "inner_dim", "split_size", "q_size", "q_dim", "attn_dim", "hidden_size_output",
+)
 
 # Other parts with rows or numbers for each head, which are cut together with the queries.
 PER_HEAD_ROWS = (
@@ -104,6 +106,8 @@ CROSS = ("encoder_attn", "crossattention", "EncDecAttention", "encdec", "cross")
 
 # Names in the code of a layer that tie it to the shapes it was built with: the width of the model
 # used as the width of all heads, or a fixed number of partitions.
-RIGID = frozenset({"embed_dim", "hidden_size", "dim", "d_model", "mp_num"})
+RIGID = frozenset(
+    {"embed_dim", "hidden_size", "dim", "d_model", "mp_num", "channel", "num_channels"}
+)
 # Arguments that bring something for each head the layer was built with.
-PER_HEAD_ARGUMENTS = ("position_bias", "alibi")
+PER_HEAD_ARGUMENTS = ("position_bias", "alibi", "rel_pos")

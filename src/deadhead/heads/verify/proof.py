@@ -18,7 +18,7 @@ from typing import Any
 import torch
 from torch import nn
 
-from deadhead.errors import DataError, DeadheadError
+from deadhead.errors import DataError, DeadheadError, UnsupportedModel
 from deadhead.heads.discover import discover
 from deadhead.heads.gates import gated
 from deadhead.heads.load import load
@@ -124,8 +124,12 @@ def prove(
         tokens = generated(model, generate)
     after = outputs(model, batch)
     prune(model, heads, neurons=neurons, fill=means, groups=groups)
-    pruned = outputs(model, batch)
-    tokens_after: Any = generated(model, generate)
+    try:
+        pruned = outputs(model, batch)
+        tokens_after: Any = generated(model, generate)
+    except Exception as problem:  # the same inputs ran before
+        error = f"{type(problem).__name__}: {problem}"
+        raise UnsupportedModel(f"the pruned model cannot be run: {error}") from problem
     return Proof(
         effect=difference(reference, masked),
         all_open=difference(before, all_open),
