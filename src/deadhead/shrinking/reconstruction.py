@@ -47,7 +47,8 @@ def order_of_removal(moment: Tensor, weight: Tensor, width: int) -> Order:
         else:
             count = min(CANDIDATES * at_once, total - len(order))
             near = costs.sort(stable=True).indices[:count]
-            steps, more = _one_by_one(inverse[near][:, near], rows[near], min(at_once, count))
+            products = rows[near] @ rows[near].T
+            steps, more = _one_by_one(inverse[near][:, near], products, min(at_once, count))
             chosen = near[steps]
             errors += more
         order += numbers[chosen].tolist()
@@ -75,19 +76,26 @@ def _costs(inverse: Tensor, rows: Tensor, width: int) -> Tensor:
     return torch.linalg.solve_triangular(factors, parts, upper=False).square().sum((1, 2))
 
 
-def _one_by_one(inverse: Tensor, rows: Tensor, count: int) -> tuple[list[int], list[float]]:
-    """The same for single columns, a few among these candidates: their numbers and errors."""
-    inverse, rows = inverse.cpu(), rows.cpu()  # small, and each step depends on the last
+def _one_by_one(inverse: Tensor, products: Tensor, count: int) -> tuple[list[int], list[float]]:
+    """The same for single columns, a few among these candidates: their numbers and errors.
+
+    products: of the rows of W with each other, all that the errors depend on. There are fewer
+    candidates than outputs.
+    """
+    inverse, products = inverse.cpu(), products.cpu()  # small, and each step depends on the last
     order: list[int] = []
     errors: list[float] = []
     removed = torch.zeros(len(inverse), dtype=torch.bool)
     for _ in range(count):
-        costs = torch.where(removed, torch.inf, _costs(inverse, rows, 1))
+        costs = (
+            (products.diagonal() / inverse.diagonal()).clamp(min=0).masked_fill(removed, torch.inf)
+        )
         number = int(costs.argmin())
         order.append(number)
         errors.append(float(costs[number]))
         removed[number] = True
         column = inverse[:, number] / inverse[number, number]
-        rows.addr_(column, rows[number].clone(), alpha=-1)
+        products.addr_(column, products[number].clone(), alpha=-1)
+        products.addr_(products[:, number].clone(), column, alpha=-1)
         inverse.addr_(column, inverse[number].clone(), alpha=-1)
     return order, errors
