@@ -56,34 +56,43 @@ def prune_saved(
     layout = discover(model)
     chosen = choose(layout if groups == "whole" else layout.in_single_heads())
     removed = layout.check(chosen)
-    before, cache = _count(model), cache_bytes(model)
+    before = sizes(model)
     means = None if fill is None else fill(model)
     prune(model, removed, fill=means, drop_output_bias=drop_output_bias, groups=groups)
     fetch(name)
     save(model, out, gguf_tokenizer(name), form=form)
+    return report(model, layout, removed, before=before, source=source_of(model), out=out)
+
+
+def sizes(model: Any) -> tuple[int, int]:
+    """The parameters of a model, and the bytes of its key/value cache for a token."""
+    return sum(p.numel() for p in model.parameters()), cache_bytes(model)
+
+
+def report(
+    model: Any,
+    layout: HeadLayout,
+    removed: tuple[Head, ...],
+    *,
+    before: tuple[int, int],
+    source: Path | None,
+    out: Path,
+) -> Pruned:
+    """What became of a model. layout, before: of the whole model; source: its folder."""
+    (parameters, cache), (parameters_left, cache_left) = before, sizes(model)
+    files = () if source is None else kept_files(source, tokenizer=True)
     return Pruned(
         removed=removed,
         left=len(layout) - len(removed),
-        parameters=(before, _count(model)),
+        parameters=(parameters, parameters_left),
         group=max(len(group) for a in layout.attentions for group in a.groups),
-        cache=(cache, cache_bytes(model)),
+        cache=(cache, cache_left),
         dtype=str(model.dtype).removeprefix("torch."),
         bytes=sum(file.stat().st_size for file in out.glob("*.safetensors")),
-        kept_files=_kept_files(model),
+        kept_files=[str(f) for f in files if source is not None and (source / f).is_file()],
     )
 
 
 def _precision(name: str, dtype: str | None) -> Any:
     stored = stored_dtype(name) if dtype in (None, "auto") else dtype
     return "auto" if stored is None else stored
-
-
-def _count(model: Any) -> int:
-    return sum(p.numel() for p in model.parameters())
-
-
-def _kept_files(model: Any) -> list[str]:
-    source = source_of(model)
-    if source is None:
-        return []
-    return [str(f) for f in kept_files(source, tokenizer=True) if (source / f).is_file()]

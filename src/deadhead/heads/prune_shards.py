@@ -24,12 +24,11 @@ from .cut import cut
 from .discover import discover, find_every_site
 from .loading import loading_of
 from .model_card import card
-from .model_files import CARD, FLOATS, copy_files, fetch, folder_of, kept_files, read_header
+from .model_files import CARD, FLOATS, copy_files, fetch, folder_of, read_header
 from .prune import RECORD, checked_cuts, note_in_config, record
-from .prune_saved import Pruned
+from .prune_saved import Pruned, report, sizes
 from .saved_config import stop_plain_loading
 from .skeleton import skeleton
-from .summary import cache_bytes
 
 Rows = dict[str, tuple[int, Tensor]]  # name of a tensor -> axis, and the rows of it that stay
 INDEX = "model.safetensors.index.json"
@@ -63,7 +62,7 @@ def prune_by_shards(
     _check_keys(model, shapes, files)
     layout = discover(model)
     removed = layout.check(choose(layout if groups == "whole" else layout.in_single_heads()))
-    before, cache = _count(model), cache_bytes(model)
+    before = sizes(model)
     rows = _cut(model, removed, groups)
     with draft_in(out) as draft:
         for file, header in files.items():
@@ -79,20 +78,7 @@ def prune_by_shards(
         text = card(model, sites, loading.how, folder, "")
         (draft / CARD).write_text(text, encoding="utf-8")
         swap(draft, out)
-    return Pruned(
-        removed=removed,
-        left=len(layout) - len(removed),
-        parameters=(before, _count(model)),
-        group=max(len(group) for a in layout.attentions for group in a.groups),
-        cache=(cache, cache_bytes(model)),
-        dtype=str(model.dtype).removeprefix("torch."),
-        bytes=sum(file.stat().st_size for file in out.glob("*.safetensors")),
-        kept_files=[str(f) for f in kept_files(folder, tokenizer=True) if (folder / f).is_file()],
-    )
-
-
-def _count(model: Any) -> int:
-    return sum(parameter.numel() for parameter in model.parameters())
+    return report(model, layout, removed, before=before, source=folder, out=out)
 
 
 def _files(folder: Path) -> dict[str, dict[str, Any]]:
