@@ -26,24 +26,14 @@ from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import Any
 
+from encoder_tasks import Task
 from machine import now, write_rows
 
-from deadhead import discover, encode, evaluate, finetune, load_data, prune, rank, strategies
-from deadhead.models import load_for_task, tokenizer_for
+from deadhead import discover, prune, rank, strategies
 from deadhead.shrinking import Shrunk, shrink
 from deadhead.shrinking.latency import time_models
-from deadhead.tasks import batches, draw_examples
-from deadhead.training import Settings
 
-SETTINGS: dict[str, dict[str, Any]] = {
-    "pos": {"batch": 64, "epochs": 3},
-    "ner": {"batch": 128, "epochs": 3},
-    "slots": {"batch": 128, "epochs": 1},
-    "sst2": {"batch": 256, "epochs": 3},
-}
-RATE = 2e-4
 OTHERS = ("de", "fr", "ru", "tr", "zh")  # for POS, without any training in them
-LENGTH = 128
 ON = (32, 128)  # examples and tokens of the inputs that models are timed on
 TOKENS = 8192  # in a batch on a GPU
 # name of a variant -> arguments of shrink
@@ -66,74 +56,36 @@ BUDGETS: dict[str, dict[str, Any]] = {
 }
 
 
-class Task:
-    """The data of a task, and a model that is fine-tuned on it."""
-
-    def __init__(self, name: str, arguments: argparse.Namespace):
-        self.name, self.arguments = name, arguments
-        self.tokenizer = tokenizer_for(arguments.model)
-        self.data = load_data(name, "en", "train", root=arguments.data)
-        some = draw_examples(self.data, arguments.train, 0) if arguments.train else self.data
-        self.train = self.encoded(some)
-        split = "dev" if name == "sst2" else "test"
-        languages = ("en", *(OTHERS if name == "pos" else ()))
-        self.sets = {
-            lang: self.encoded(load_data(name, lang, split, root=arguments.data))
-            for lang in languages
-        }
-
-    def encoded(self, data: Any) -> Any:
-        return encode(data, self.tokenizer, max_length=LENGTH, labels=tuple(self.data.labels))
-
-    def new_model(self, seed: int) -> Any:
-        model = load_for_task(
-            self.arguments.model, self.data.task, tuple(self.data.labels), seed=seed
-        )
-        return model.to(self.arguments.device)
-
-    def train_model(self, model: Any, seed: int, **changes: Any) -> Any:
-        precision = "bf16" if self.arguments.device == "cuda" else "float32"
-        options = {**SETTINGS[self.name], "rate": RATE, **changes}
-        settings = Settings(precision=precision, seed=seed, **options)
-        finetune(model, self.train, settings, progress=False)
-        return model.eval()
-
-    def calibration(self, seed: int) -> list[Mapping[str, Any]]:
-        rows = self.encoded(draw_examples(self.data, self.arguments.examples, seed))
-        if self.arguments.device == "cuda":
-            return list(batches(rows, tokens=TOKENS))
-        return list(batches(rows, size=64, sort=True))
-
-    def score(self, model: Any) -> dict[str, float]:
-        scores = evaluate(model, self.sets, progress=False)
-        points = {lang: 100 * next(iter(values.values())) for lang, values in scores.items()}
-        english = {"score": points.pop("en")}
-        return english | ({"others": statistics.mean(points.values())} if points else {})
+def score_of(task: Task, model: Any) -> dict[str, float]:
+    """The score in English, and the mean of the other languages if there are any."""
+    points = task.points(model)
+    english = {"score": points.pop("en")}
+    return english | ({"others": statistics.mean(points.values())} if points else {})
 
 
-def rows_of(task: Task, seed: int) -> Iterator[dict[str, Any]]:
+def rows_of(task: Task, seed: int, arguments: argparse.Namespace) -> Iterator[dict[str, Any]]:
     """The whole model, each variant, and what training before or after does."""
-    common, device = {"task": task.name, "seed": seed}, task.arguments.device
+    common, device = {"task": task.name, "seed": seed}, task.device
     whole = task.train_model(task.new_model(seed), seed)
-    yield {**common, "variant": "whole", **task.score(whole)}
-    data = task.calibration(seed)
-    if task.name == "pos" and not task.arguments.only:
+    yield {**common, "variant": "whole", **score_of(task, whole)}
+    data = task.calibration(seed, arguments.examples, TOKENS)
+    if task.name == "pos" and not arguments.only:
         yield from _cut_and_retrained(task, seed, whole, data)
-    for variant, options in _variants(task.arguments):
+    for variant, options in _variants(arguments):
         model, start = copy.deepcopy(whole), now(device)
         report = shrink(model, data, **options, seed=seed, progress=False)
         seconds = now(device) - start
-        row = {**common, "variant": variant, **task.score(model), "seconds": seconds}
+        row = {**common, "variant": variant, **score_of(task, model), "seconds": seconds}
         if variant.endswith(": deadhead"):
             before, after = time_models([whole, model], data[0], ON)
             row["faster"] = before / after
         yield {**row, **facts(report)}
         if variant == "half of the MACs: deadhead":
             start = now(device)
-            task.train_model(model, seed, epochs=1, rate=Settings().rate)
+            task.train_one_epoch(model, seed)
             seconds = now(device) - start
             name = f"{variant}, then one epoch"
-            yield {**common, "variant": name, **task.score(model), "seconds": seconds}
+            yield {**common, "variant": name, **score_of(task, model), "seconds": seconds}
 
 
 def _variants(arguments: argparse.Namespace) -> Iterator[tuple[str, dict[str, Any]]]:
@@ -162,7 +114,7 @@ def _cut_and_retrained(
     for name, heads in sets.items():
         model = task.train_model(prune(task.new_model(seed), heads), seed)
         variant = f"heads 75 %: {name}, cut and retrained"
-        yield {"task": task.name, "seed": seed, "variant": variant, **task.score(model)}
+        yield {"task": task.name, "seed": seed, "variant": variant, **score_of(task, model)}
 
 
 def facts(report: Shrunk) -> dict[str, Any]:
@@ -228,9 +180,16 @@ def main() -> None:
         return
     start, rows = time.time(), list[dict[str, Any]]()
     for name in arguments.tasks.split(","):
-        task = Task(name, arguments)
+        task = Task(
+            name=name,
+            model=arguments.model,
+            data=arguments.data,
+            device=arguments.device,
+            train=arguments.train,
+            others=OTHERS if name == "pos" else (),
+        )
         for seed in map(int, arguments.seeds.split(",")):
-            for row in rows_of(task, seed):
+            for row in rows_of(task, seed, arguments):
                 rows.append(row)
                 values = ("score", "others", "seconds", "faster")
                 points = ", ".join(f"{k} {row[k]:.2f}" for k in values if k in row)

@@ -1,0 +1,86 @@
+"""The tasks that an encoder is measured on: their data, and a model that is fine-tuned on them."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from deadhead import encode, evaluate, finetune, load_data
+from deadhead.models import load_for_task, tokenizer_for
+from deadhead.tasks import batches, concatenate, draw_examples
+from deadhead.training import Settings
+
+RATE = 2e-4
+SETTINGS: dict[str, dict[str, Any]] = {
+    "pos": {"batch": 64, "epochs": 3, "rate": RATE},
+    "ner": {"batch": 128, "epochs": 3, "rate": RATE},
+    "slots": {"batch": 128, "epochs": 1, "rate": RATE},
+    "sst2": {"batch": 256, "epochs": 3, "rate": RATE},
+    "xnli": {"batch": 64, "epochs": 8, "rate": 5e-5},
+}
+# For inference there is no MNLI: the test sets of XNLI in three languages are learnt, 15,030 pairs.
+TRAINED = {"xnli": (("en", "test"), ("fr", "test"), ("ru", "test"))}
+SCORED = {"sst2": "dev", "xnli": "dev"}  # the others: test
+LENGTH = 128
+
+
+@dataclass(kw_only=True)
+class Task:
+    """The data of a task, and models for it.
+
+    model, data: the pretrained model, and the folder of the data.
+    train, scored: how many examples are learnt and scored, for a slow machine; None: all.
+    others: languages that are only scored.
+    """
+
+    name: str
+    model: str
+    data: str
+    device: str = "cpu"
+    train: int | None = None
+    scored: int | None = None
+    others: Sequence[str] = ()
+
+    def __post_init__(self) -> None:
+        self.tokenizer = tokenizer_for(self.model)
+        parts = [self.read(*place) for place in TRAINED.get(self.name, (("en", "train"),))]
+        self.examples = parts[0] if len(parts) == 1 else concatenate(parts)
+        self.learnt = self.encoded(draw_examples(self.examples, self.train))
+        split = SCORED.get(self.name, "test")
+        self.sets = {
+            lang: self.encoded(draw_examples(self.read(lang, split), self.scored))
+            for lang in ("en", *self.others)
+        }
+
+    def read(self, language: str, split: str) -> Any:
+        return load_data(self.name, language, split, root=self.data)
+
+    def encoded(self, data: Any) -> Any:
+        return encode(data, self.tokenizer, max_length=LENGTH, labels=tuple(self.examples.labels))
+
+    def new_model(self, seed: int) -> Any:
+        labels = tuple(self.examples.labels)
+        return load_for_task(self.model, self.examples.task, labels, seed=seed).to(self.device)
+
+    def train_model(self, model: Any, seed: int, **changes: Any) -> Any:
+        precision = "bf16" if self.device == "cuda" else "float32"
+        settings = Settings(precision=precision, seed=seed, **{**SETTINGS[self.name], **changes})
+        finetune(model, self.learnt, settings, progress=False)
+        return model.eval()
+
+    def train_one_epoch(self, model: Any, seed: int) -> Any:
+        """One epoch at the default rate, which is lower: what is left has learnt the task."""
+        return self.train_model(model, seed, epochs=1, rate=Settings().rate)
+
+    def calibration(self, seed: int, examples: int, tokens: int) -> list[Mapping[str, Any]]:
+        """Batches of training examples; tokens: of a batch, on a GPU."""
+        rows = self.encoded(draw_examples(self.examples, examples, seed))
+        if self.device == "cuda":
+            return list(batches(rows, tokens=tokens))
+        return list(batches(rows, size=64, sort=True))
+
+    def points(self, model: Any) -> dict[str, float]:
+        """The score of each language, in points."""
+        scores = evaluate(model, self.sets, progress=False)
+        return {lang: 100 * next(iter(values.values())) for lang, values in scores.items()}

@@ -1,0 +1,317 @@
+"""Score against share removed, for every way to choose units and to make up for their loss.
+
+    python benchmarks/shrink_curves.py --model MODEL --data DIR --task pos --seed 0 --out FOLDER
+                                       [--parts heads,retrained] [--device cuda]
+    python benchmarks/shrink_curves_report.py FOLDER/*.jsonl
+
+One run is one task and one seed: the model is fine-tuned once, each method chooses its units once,
+and every row is a copy of this model without them. So all rows of a choice and share lose the same
+units, whatever is done about the loss:
+
+    cut, mean, refit        the compensations of `shrink`, without any training
+    ..., one epoch          the same, then one epoch of training
+    retrained               as in the papers: the pretrained model is cut, then fine-tuned
+
+`gradient, highest` is the opposite of `gradient`: it removes the heads with the highest scores.
+Rows are in FOLDER/TASK-SEED.jsonl, model and choices in FOLDER/TASK-SEED. The same command does
+only what is missing there, also after a kill. Start several for several tasks and seeds.
+"""
+
+from __future__ import annotations
+
+import argparse
+import copy
+import json
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from encoder_tasks import Task
+from machine import now, torch_machine
+from shrink_curves_report import EPOCH, HIGHEST, LOWEST, RETRAINED, WHOLE
+
+from deadhead import files, load, prune, rank, refit, save
+from deadhead.errors import DeadheadError, unknown_name
+from deadhead.heads.discover import find_every_site, layout_of
+from deadhead.layout import HeadLayout, Kind
+from deadhead.rankers.run import frozen
+from deadhead.shrinking import Choice, read_targets, removal
+from deadhead.shrinking.choose import choose_by_each
+from deadhead.shrinking.held_out import mean_loss, split_examples
+from deadhead.shrinking.run import CANDIDATES_OF
+from deadhead.shrinking.target import count_of
+
+OTHERS = {  # languages that are scored and neither learnt nor calibrated on
+    "pos": ("de", "fr", "ru", "tr", "zh"),
+    "ner": ("nl",),
+    "slots": ("de", "nl", "da", "it", "tr", "zh"),
+    "xnli": ("es", "de", "ar", "tr", "zh"),
+}
+KINDS: dict[str, tuple[Kind, ...]] = {
+    "heads": ("heads",),
+    "neurons": ("neurons",),
+    "both": ("heads", "neurons"),
+}
+METHODS = {  # of choosing: the rankers score heads only
+    "heads": ("random", LOWEST, "taylor", "fisher", "kwon", "reconstruction"),
+    "neurons": ("random", "fisher", "kwon", "reconstruction"),
+    "both": ("random", "fisher", "kwon", "reconstruction"),
+}
+COMPENSATIONS = {"cut": "none", "mean": "mean", "refit": "refit"}
+HELD_OUT = 0.125  # the default of `shrink`
+SHARES, LARGE, SOME = (10, 25, 50, 75, 90), (50, 75, 90), (25, 50, 75)
+Row = dict[str, Any]
+Key = tuple[str, str, int, str]  # units, choice, share, treatment
+
+
+@dataclass(frozen=True)
+class Part:
+    """Every choice at every share with every treatment."""
+
+    units: str
+    choices: tuple[str, ...]
+    shares: tuple[int, ...]
+    treatments: tuple[str, ...]
+
+
+PARTS = {
+    "heads": (
+        Part("heads", METHODS["heads"], SHARES, (*COMPENSATIONS,)),
+        Part("heads", (HIGHEST,), SHARES, ("cut", "refit")),
+    ),
+    "retrained": (
+        Part("heads", ("random", LOWEST, HIGHEST, "reconstruction"), LARGE, (RETRAINED,)),
+    ),
+    "epoch": (
+        Part(
+            "heads", ("random", LOWEST, "reconstruction"), LARGE, (f"cut{EPOCH}", f"refit{EPOCH}")
+        ),
+    ),
+    "neurons": (Part("neurons", METHODS["neurons"], SOME, (*COMPENSATIONS,)),),
+    "both": (Part("both", METHODS["both"], SOME, (*COMPENSATIONS,)),),
+}
+
+
+class Rows:
+    """The rows of a file, to which rows are added one by one."""
+
+    def __init__(self, file: Path, facts: Mapping[str, Any]):
+        """facts: the settings of the run; a file of other settings is refused."""
+        self.file = file
+        text = file.read_text(encoding="utf-8") if file.exists() else ""
+        lines = text[: text.rfind("\n") + 1].splitlines()  # a killed run may leave half a line
+        first, *rows = [json.loads(line) for line in lines] or [None]
+        if first is None:
+            first = {**facts, "machine": torch_machine(facts["device"])}
+        elif any(first.get(name) != value for name, value in facts.items()):
+            hint = "name another folder with --out"
+            raise DeadheadError(f"{file} has rows of other settings: {first}.", hint)
+        self.known = {key_of(row) for row in rows}
+        files.write(file, "".join(json.dumps(row) + "\n" for row in [first, *rows]))
+
+    def add(self, row: Row) -> None:
+        with self.file.open("a", encoding="utf-8") as file:
+            file.write(json.dumps(row) + "\n")
+        self.known.add(key_of(row))
+
+
+def key_of(row: Mapping[str, Any]) -> Key:
+    return row["units"], row["choice"], row["share"], row["treatment"]
+
+
+class Run:
+    """One task and seed: the whole model, its calibration data and the choices."""
+
+    def __init__(self, arguments: argparse.Namespace):
+        self.arguments, self.seed = arguments, arguments.seed
+        others = OTHERS.get(arguments.task, ())
+        if arguments.others is not None:
+            others = tuple(filter(None, arguments.others.split(",")))
+        self.task = Task(
+            name=arguments.task,
+            model=arguments.model,
+            data=arguments.data,
+            device=arguments.device,
+            train=arguments.train,
+            scored=arguments.scored,
+            others=others,
+        )
+        self.home = arguments.out / f"{arguments.task}-{self.seed}"
+        if not self.home.exists():
+            model = self.task.train_model(self.task.new_model(self.seed), self.seed)
+            files.put_folder(self.home, lambda draft: save(model, draft / "model"))
+        self.whole = load(self.home / "model").to(arguments.device).eval()
+        self.layout = layout_of(find_every_site(self.whole))
+        data = self.task.calibration(self.seed, arguments.examples, arguments.tokens)
+        self.fit, self.held_out = split_examples(data, HELD_OUT)
+        self.choices = Choices(self)
+
+    def rows(self, parts: Sequence[Part], known: set[Key]) -> Iterator[Row]:
+        """The rows that are not known yet, those of one choice and share together."""
+        whole: Key = ("heads", "none", 0, WHOLE)
+        if whole not in known:
+            yield self.row(whole, self.whole, 0.0)
+        for units, choice, share in dict.fromkeys(
+            (part.units, choice, share)
+            for share in SHARES
+            for part in parts
+            for choice in part.choices
+            if share in part.shares
+        ):
+            treatments = {
+                treatment
+                for part in parts
+                if part.units == units and choice in part.choices and share in part.shares
+                for treatment in part.treatments
+                if (units, choice, share, treatment) not in known
+            }
+            if treatments:
+                yield from self.treated(units, choice, share, treatments)
+
+    def treated(self, units: str, choice: str, share: int, treatments: set[str]) -> Iterator[Row]:
+        """A row for each treatment of the model without the units of a choice."""
+        removed = self.choices.of(units, share)[choice]
+        for name, compensation in COMPENSATIONS.items():
+            if not {name, name + EPOCH} & treatments:
+                continue
+            model, begin = copy.deepcopy(self.whole), now(self.arguments.device)
+            refit(
+                model, self.fit, **removed, candidates=CANDIDATES_OF[compensation], progress=False
+            )
+            seconds = now(self.arguments.device) - begin
+            if name in treatments:
+                yield self.row((units, choice, share, name), model, seconds)
+            if name + EPOCH in treatments:
+                begin = now(self.arguments.device)
+                self.task.train_one_epoch(model, self.seed)
+                seconds += now(self.arguments.device) - begin
+                yield self.row((units, choice, share, name + EPOCH), model, seconds)
+        if RETRAINED in treatments:
+            begin = now(self.arguments.device)
+            model = prune(self.task.new_model(self.seed), **removed)
+            self.task.train_model(model, self.seed)
+            seconds = now(self.arguments.device) - begin
+            yield self.row((units, choice, share, RETRAINED), model, seconds)
+
+    def row(self, key: Key, model: Any, seconds: float) -> Row:
+        """seconds: to remove the units and make up for them, without the choice."""
+        units, choice, share, treatment = key
+        with frozen(model, self.seed):
+            loss = mean_loss(model, self.held_out)
+        return {
+            "task": self.task.name,
+            "seed": self.seed,
+            "units": units,
+            "choice": choice,
+            "share": share,
+            "treatment": treatment,
+            "points": {lang: round(p, 4) for lang, p in self.task.points(model).items()},
+            "loss": round(loss, 6),
+            "seconds": round(seconds, 3),
+            "parameters": sum(p.numel() for p in model.parameters()),
+            "heads": kept_heads(layout_of(find_every_site(model))),
+        }
+
+
+class Choices:
+    """What each method removes, by units and share: kept in a file, so that all runs use it."""
+
+    def __init__(self, run: Run):
+        self.run, self.file = run, run.home / "choices.json"
+        self.known = json.loads(self.file.read_text()) if self.file.exists() else {}
+
+    def of(self, units: str, share: int) -> dict[str, dict[str, Any]]:
+        """The heads and neurons of each choice, as arguments of `refit` and `prune`."""
+        name = f"{units} {share} %"
+        if name not in self.known:
+            self.known[name] = self._choose(units, share)
+            files.write(self.file, json.dumps(self.known))
+        return {choice: _arguments(removed) for choice, removed in self.known[name].items()}
+
+    def _choose(self, units: str, share: int) -> dict[str, Any]:
+        run, methods = self.run, METHODS[units]
+        budgets = [removal(run.layout, kind, count(run, kind, share)) for kind in KINDS[units]]
+        choices = choose_by_each(
+            run.whole, run.fit, methods, budgets=budgets, seed=run.seed, progress=False
+        )
+        written = dict(zip(methods, map(_written, choices), strict=True))
+        if units == "heads":
+            ranking = rank(run.whole, run.fit, LOWEST, seed=run.seed, progress=False)
+            heads = ranking.highest(len(written[LOWEST]["heads"]))
+            written[HIGHEST] = {"heads": [str(head) for head in heads], "neurons": {}}
+        return written
+
+
+def count(run: Run, kind: Kind, share: int) -> int:
+    """How many units `shrink` removes for this share."""
+    total = int(removal(run.layout, kind, 0).whole)
+    return count_of(kind, read_targets({kind: f"{share}%"})[kind], total, total)
+
+
+def _written(choice: Choice) -> dict[str, Any]:
+    neurons = {f"{block} {layer}": list(n) for (block, layer), n in choice.neurons.items()}
+    return {"heads": [str(head) for head in choice.heads], "neurons": neurons}
+
+
+def _arguments(written: Mapping[str, Any]) -> dict[str, Any]:
+    places = ((name.split(), numbers) for name, numbers in written["neurons"].items())
+    neurons = {(block, int(layer)): numbers for (block, layer), numbers in places}
+    return {"heads": written["heads"], "neurons": neurons}
+
+
+def kept_heads(layout: HeadLayout) -> str:
+    """The heads that are left: for each layer a hexadecimal number whose bit i is head i."""
+    left = (layer.kept for block in layout.blocks for layer in layout.of(block))
+    return " ".join(f"{sum(1 << number for number in numbers):x}" for numbers in left)
+
+
+def chosen_parts(names: str, shares: str | None) -> list[Part]:
+    """The parts of these names, at these shares only if some are named."""
+    for name in names.split(","):
+        if name not in PARTS:
+            raise unknown_name("part", name, PARTS)
+    parts = [part for name in names.split(",") for part in PARTS[name]]
+    if shares is None:
+        return parts
+    some = [int(share) for share in shares.split(",")]
+    if unknown := set(some) - {*SHARES}:
+        raise unknown_name("share", str(min(unknown)), [*map(str, SHARES)])
+    return [
+        Part(p.units, p.choices, tuple(s for s in p.shares if s in some), p.treatments)
+        for p in parts
+    ]
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__.split("\n")[0])
+    parser.add_argument("--model", required=True)
+    parser.add_argument("--data", required=True)
+    parser.add_argument("--task", required=True, choices=("pos", "ner", "slots", "sst2", "xnli"))
+    parser.add_argument("--seed", type=int, required=True)
+    parser.add_argument("--out", type=Path, required=True)
+    parser.add_argument("--parts", default=",".join(PARTS), help=", ".join(PARTS))
+    parser.add_argument("--shares", help="only these, in %%")
+    parser.add_argument("--device", default="cpu")
+    parser.add_argument("--examples", type=int, default=4000, help="of calibration data")
+    parser.add_argument("--train", type=int, help="of the training examples, for a slow machine")
+    parser.add_argument("--scored", type=int, help="of the examples of each language, likewise")
+    parser.add_argument("--others", help="languages that are only scored, such as de,tr")
+    parser.add_argument("--tokens", type=int, default=16384, help="of a calibration batch on a GPU")
+    arguments = parser.parse_args()
+    parts = chosen_parts(arguments.parts, arguments.shares)
+    arguments.out.mkdir(parents=True, exist_ok=True)
+    names = ("device", "examples", "train", "scored", "others", "tokens")
+    facts = {name: getattr(arguments, name) for name in names}
+    facts["model"] = Path(arguments.model).name
+    rows = Rows(arguments.out / f"{arguments.task}-{arguments.seed}.jsonl", facts)
+    for row in Run(arguments).rows(parts, rows.known):
+        rows.add(row)
+        print(*key_of(row), row["points"]["en"], f"{row['seconds']:.1f} s", flush=True)
+
+
+if __name__ == "__main__":
+    try:
+        main()
+    except DeadheadError as problem:
+        raise SystemExit(f"{problem.message} {problem.hint}") from None

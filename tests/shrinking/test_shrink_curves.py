@@ -1,0 +1,194 @@
+"""The benchmark of curves: its rows are what `shrink` gives, and its tables what rows say."""
+
+from __future__ import annotations
+
+import argparse
+import copy
+import importlib
+import json
+from pathlib import Path
+from types import SimpleNamespace
+from typing import Any
+
+import pytest
+import torch
+
+from deadhead import shrink
+from deadhead.errors import DeadheadError
+from deadhead.world import MODELS
+
+BENCHMARKS = Path(__file__).parents[2] / "benchmarks"
+
+
+@pytest.fixture(scope="module")
+def scripts():
+    with pytest.MonkeyPatch.context() as patch:
+        patch.syspath_prepend(BENCHMARKS)
+        names = ("shrink_curves", "shrink_curves_report")
+        curves, report = (importlib.import_module(name) for name in names)
+        yield SimpleNamespace(curves=curves, report=report)
+
+
+@pytest.fixture(scope="module")
+def arguments(tmp_path_factory):
+    return argparse.Namespace(
+        task="pos", seed=3, model=str(MODELS / "encoder"), data="world", others="de", device="cpu",
+        train=32, scored=8, examples=96, tokens=1024, out=tmp_path_factory.mktemp("curves"),
+    )  # fmt: skip
+
+
+@pytest.fixture(scope="module")
+def run(scripts, arguments):
+    return scripts.curves.Run(arguments)
+
+
+def by_hand(run: Any, **options: Any) -> tuple[Any, Any]:
+    """What `shrink` itself makes of the whole model, from the same data."""
+    model = copy.deepcopy(run.whole)
+    data = run.task.calibration(run.seed, run.arguments.examples, run.arguments.tokens)
+    return model, shrink(model, data, heads=0.5, seed=run.seed, progress=False, **options)
+
+
+def test_rows_are_those_of_shrink(scripts, run):
+    part = scripts.curves.Part("heads", ("fisher", "reconstruction"), (50,), ("cut", "refit"))
+    rows = {scripts.curves.key_of(row): row for row in run.rows([part], set())}
+    assert len(rows) == 5
+    whole = rows["heads", "none", 0, "whole"]
+    for treatment, compensation in (("cut", "none"), ("refit", "refit")):
+        model, report = by_hand(run, method="fisher", compensation=compensation)
+        row = rows["heads", "fisher", 50, treatment]
+        assert row["points"] == pytest.approx(run.task.points(model), abs=1e-3)
+        assert row["loss"] == pytest.approx(report.losses["refitted"], rel=1e-4)
+        assert row["loss"] != whole["loss"]
+        assert row["parameters"] < whole["parameters"]
+    model, report = by_hand(run)  # what it keeps by default
+    auto = [r for r in scripts.report.with_auto([*rows.values()]) if r["choice"] == "auto"]
+    assert {row["treatment"] for row in auto} == {"cut", "refit"}
+    (refitted,) = (row for row in auto if row["treatment"] == "refit")
+    assert refitted["loss"] == pytest.approx(min(report.tried.values()), rel=1e-4)
+    assert refitted["loss"] == pytest.approx(report.losses["refitted"], rel=1e-4)
+
+
+def test_treatments_lose_the_same_heads_and_leave_the_whole_model(scripts, run):
+    before = [tensor.clone() for tensor in run.whole.parameters()]
+    parts = [
+        scripts.curves.Part("heads", ("random",), (50,), ("cut", "refit, one epoch", "retrained")),
+        scripts.curves.Part("heads", ("gradient", "gradient, highest"), (50,), ("cut",)),
+    ]
+    rows = {row["choice"] + ": " + row["treatment"]: row for row in run.rows(parts, set())}
+    at_random = [row for name, row in rows.items() if name.startswith("random")]
+    assert len({row["heads"] for row in at_random}) == 1
+    assert len({row["loss"] for row in at_random}) == 3
+    pair = (rows[f"{name}: cut"]["heads"].split() for name in ("gradient", "gradient, highest"))
+    for low, high in zip(*pair, strict=True):  # at one half, the two share no head
+        assert int(low, 16) ^ int(high, 16) == 0xFF
+    assert all(map(torch.equal, before, run.whole.parameters()))
+
+
+def test_a_run_continues_where_it_was_killed(scripts, run, arguments, monkeypatch):
+    """Nothing is trained, chosen or measured twice, and half a line is dropped."""
+    curves = scripts.curves
+    file = arguments.out / "pos-3.jsonl"
+    part = curves.Part("heads", ("random",), (25,), ("cut", "mean"))
+    rows = curves.Rows(file, {"device": "cpu", "train": 32})
+    first = next(iter(run.rows([part], rows.known)))
+    rows.add(first)
+    with file.open("a") as half:
+        half.write('{"task": "pos", "se')
+    [*run.rows([part], {curves.key_of(first)})]
+    monkeypatch.setattr(curves.Task, "train_model", lambda *_: pytest.fail("trained again"))
+    monkeypatch.setattr(curves, "choose_by_each", lambda *_, **__: pytest.fail("chosen again"))
+    again = curves.Rows(file, {"device": "cpu", "train": 32})
+    assert again.known == {curves.key_of(first)}
+    for row in curves.Run(arguments).rows([part], {*again.known}):
+        again.add(row)
+    known = scripts.report.read([file])
+    assert [row["treatment"] for row in known] == ["whole", "cut", "mean"]
+    with pytest.raises(DeadheadError, match="other settings"):
+        curves.Rows(file, {"device": "cpu", "train": 33})
+
+
+def row(task: str, seed: int, choice: str, treatment: str, english: float, **more: Any) -> dict:
+    facts = {"task": task, "seed": seed, "units": "heads", "choice": choice, "share": 50}
+    points = {"en": english, "de": english - 20, "fr": english - 10}
+    return {**facts, "treatment": treatment, "points": points, "loss": 1.0, "seconds": 2.0, **more}
+
+
+def made_rows() -> list[dict]:
+    """Two tasks and three seeds: the lowest heads cost 1 point, random ones 4, 5 and 6."""
+    rows = []
+    for task in ("pos", "sst2"):
+        for seed in range(3):
+            rows.append(row(task, seed, "none", "whole", 90 + seed, share=0))
+            for choice, lost in (("gradient", 1), ("random", 4 + seed), ("gradient, highest", 9)):
+                rows.append(row(task, seed, choice, "cut", 90 + seed - lost))
+                rows.append(row(task, seed, choice, "refit", 90 + seed - lost / 2))
+                rows.append(row(task, seed, choice, "retrained", 90 + seed - 0.5))
+    return rows
+
+
+def test_intervals_and_gaps(scripts):
+    report = scripts.report
+    known = report.interval([4.0, 5.0, 6.0])
+    assert (known.mean, known.n) == (5.0, 3)
+    assert known.half == pytest.approx(4.302653 / 3**0.5, rel=1e-6)  # t of 2 degrees of freedom
+    table = report.changes(made_rows())
+    gap = report.gap(table, "all", report.ENGLISH, 50, "cut", "random")
+    assert gap == pytest.approx({0: 3, 1: 4, 2: 5})
+    assert report.gap(table, "pos", report.TRANSFER, 50, "retrained", "random") == pytest.approx(
+        {0: 0, 1: 0, 2: 0}
+    )
+    (line,) = (
+        line
+        for line in report.ranking_table(table).splitlines()
+        if "all" in line and "random" in line
+    )
+    assert line.count("+4.00 ± 2.48") == 2  # the cut, and the cut minus the training
+    assert "| +2.00 ± 1.24 | +0.00 ± 0.00 |" in line
+
+
+def test_a_seed_without_all_tasks_is_in_no_mean_over_tasks(scripts):
+    report = scripts.report
+    rows = [r for r in made_rows() if (r["task"], r["seed"], r["choice"]) != ("pos", 2, "random")]
+    gap = report.gap(report.changes(rows), "all", report.ENGLISH, 50, "cut", "random")
+    assert gap == pytest.approx({0: 3, 1: 4})
+
+
+def test_pairs_count_the_seeds_in_which_the_refit_is_better(scripts):
+    table = scripts.report.paired_table(made_rows())
+    (line,) = (line for line in table.splitlines() if line.startswith("| random"))
+    assert line.count("-2.00 ± 1.24 (0 of 3 up)") == 4
+    assert line.endswith("| 2.0 | 2.0 |")
+
+
+def test_tables_fill_a_page(scripts, tmp_path):
+    report = scripts.report
+    begin, end = report.MARKS
+    page, file = tmp_path / "page.md", tmp_path / "rows.jsonl"
+    facts = {"machine": "a machine"}
+    file.write_text("".join(json.dumps(line) + "\n" for line in [facts, *made_rows()]))
+    tables = report.blocks(report.read([file]))
+    names = ["how much", "refit or train", "heads by share, transfer", "heads by task, 50 %"]
+    page.write_text("Before.\n" + "".join(f"{begin.format(n)}\nold\n{end}\n" for n in names))
+    report.fill_page(page, tables)
+    once = page.read_text()
+    report.fill_page(page, tables)
+    assert once == page.read_text()
+    assert once.startswith("Before.")
+    assert "old" not in once
+    assert all(tables[name]() in once for name in names)
+    with pytest.raises(DeadheadError, match="no place"):
+        report.fill_page(file, tables)
+
+
+def test_figures_have_a_panel_for_each_treatment_and_count_models(scripts):
+    figure = importlib.import_module("shrink_curves_figure")
+    table = scripts.report.changes(made_rows())
+    chart = figure.ranking_chart(table, scripts.report.ENGLISH)
+    assert [panel["title"] for panel in chart["vconcat"]] == ["POS", "SST-2", "mean of the tasks"]
+    values = [value for panel in chart["vconcat"] for value in panel["data"]["values"]]
+    assert {v["panel"] for v in values} == {*figure.TITLES.values()}
+    assert "(54 models, 3 seeds a point" in chart["title"]
+    mean = next(v for v in values if v["task"] == "all" and v["line"] == "random")
+    assert mean["y"] == pytest.approx(-5)
+    assert (mean["y"] - mean["low"], mean["n"]) == (pytest.approx(2.484, abs=1e-3), 6)
