@@ -1,11 +1,12 @@
 """The whole road of a language model by commands: look, rank, shrink, score, time, train.
 
     python benchmarks/language_model.py --model FOLDER --train train.txt --dev valid.txt
-                                        [--windows 64] [--folder DIR] [--json FILE]
+                                        [--windows 32] [--folder DIR] [--json FILE]
 
-Runs each command of docs/results/language-model.md in a process of its own, and keeps its seconds
-(start-up included) and what it printed: the numbers of the page. The texts are cut to about
-`--windows` windows of 256 tokens each.
+Runs each command of docs/results/language-model.md in a process of its own, and keeps what it
+printed, the numbers of the page, and its seconds: those on the clock, start-up included, and those
+of all processors, which do not depend on what else runs. The texts are cut to about `--windows`
+windows of 256 tokens each.
 """
 
 from __future__ import annotations
@@ -32,11 +33,12 @@ COMMANDS = (
     f"rank smol {LM} --split train --out ranking.json",
     f"shrink smol {LM} --heads 20% --on 1x{LENGTH} --out small",
     f"evaluate smol small {LM}",
-    f"bench small --against smol {LM} --batch 1,8 --repeats 5",
+    f"bench small --against smol {LM} --batch 1,8 --repeats 3",
     f"finetune small {LM} --lora 8 --epochs 1 --batch 8 --out tuned",
     f"evaluate small tuned {LM}",
     "heads tuned",
 )
+CHILDREN = ("children_user", "children_system")  # times of the processes that were run
 GENERATE = """
 from transformers import AutoTokenizer
 from deadhead import load
@@ -60,16 +62,19 @@ def prepare(options: argparse.Namespace, home: Path) -> None:
         (home / "text" / f"{name}.txt").write_text(text, encoding="utf-8")
 
 
-def run(words: list[str], home: Path) -> tuple[float, str]:
-    """The seconds of a process, and what it printed."""
-    begin = time.perf_counter()
+def run(words: list[str], home: Path) -> dict[str, Any]:
+    """The seconds of a process on the clock and of the processors, and what it printed."""
+    begin, before = time.perf_counter(), os.times()
     done = subprocess.run(
         words, cwd=home, capture_output=True, text=True, check=False, encoding="utf-8",
         env={**os.environ, "COLUMNS": "100"},
     )  # fmt: skip
     if done.returncode:
         raise SystemExit(f"{shlex.join(words)} ends with {done.returncode}:\n{done.stderr}")
-    return time.perf_counter() - begin, done.stdout
+    seconds, after = time.perf_counter() - begin, os.times()
+    used = sum(getattr(after, name) - getattr(before, name) for name in CHILDREN)
+    times = {"seconds": round(seconds, 1), "processor_seconds": round(used, 1)}
+    return {**times, "printed": done.stdout.splitlines()}
 
 
 def main() -> None:
@@ -77,7 +82,7 @@ def main() -> None:
     parser.add_argument("--model", type=Path, required=True)
     parser.add_argument("--train", type=Path, required=True)
     parser.add_argument("--dev", type=Path, required=True)
-    parser.add_argument("--windows", type=int, default=64)
+    parser.add_argument("--windows", type=int, default=32)
     parser.add_argument("--folder", type=Path, help="to work in; by default a temporary one")
     parser.add_argument("--json", type=Path)
     options = parser.parse_args()
@@ -88,9 +93,9 @@ def main() -> None:
         prepare(options, home)
         runs = [(f"deadhead {line}", ["-m", "deadhead", *shlex.split(line)]) for line in COMMANDS]
         for name, words in [*runs, ("generate", ["-c", GENERATE])]:
-            seconds, printed = run([sys.executable, *words], home)
-            rows.append({"command": name, "seconds": seconds, "printed": printed.splitlines()})
-            print(f"{seconds:6.1f} s  {name}\n{printed}", flush=True)
+            rows.append({"command": name, **run([sys.executable, *words], home)})
+            lines = "\n".join(rows[-1]["printed"])
+            print(f"{rows[-1]['seconds']:6.1f} s  {name}\n{lines}", flush=True)
             if options.json is not None:  # a stopped run keeps its rows
                 results = {"machine": machine, "rows": rows}
                 text = json.dumps(results, indent=1, ensure_ascii=False)

@@ -6,14 +6,24 @@ from pathlib import Path
 from typing import Any
 
 from deadhead.errors import DataError
-from deadhead.forward import is_encoder_decoder
+from deadhead.forward import is_encoder_decoder, vocabulary_sizes
 from deadhead.models import fits_task, labels_for, window_length
-from deadhead.tasks import Batches, Dataset, Task, batches, draw_examples, encode, load_data
+from deadhead.tasks import (
+    Batches,
+    Dataset,
+    Encoded,
+    Task,
+    batches,
+    draw_examples,
+    encode,
+    load_data,
+)
 from deadhead.tasks.dataset import shuffled
 from deadhead.tasks.encoding.plain_text import fingerprint, read_texts, text_batches, texts_of
 
 TOKENS_ON_GPU = 32768  # in one batch
 BATCH = 32  # examples
+LOGITS = 2**26  # of a batch of a language model on a CPU; with gradients they take 1 GB
 LENGTH = 256  # sub-words of a text without a task
 UNKNOWN = "labels the model does not know"
 
@@ -72,8 +82,18 @@ def rank_batches(
     if size is None and model.device.type == "cuda" and not in_file_order:
         labelled = batches(encoded, tokens=TOKENS_ON_GPU)
     else:
-        labelled = batches(encoded, size=size or BATCH, sort=not in_file_order)
+        size = size or _examples(model, encoded)
+        labelled = batches(encoded, size=size, sort=not in_file_order)
     return labelled, _facts(data, labelled)
+
+
+def _examples(model: Any, encoded: Encoded) -> int:
+    """The examples of a batch by default."""
+    if not encoded.data.task.traits.needs_decoder:
+        return BATCH
+    longest = int(max(encoded.arrays["lengths"], default=1))
+    vocabulary = max(vocabulary_sizes(model), default=1)
+    return max(1, min(BATCH, LOGITS // (vocabulary * longest)))
 
 
 def _unlabelled(

@@ -9,7 +9,8 @@ import pytest
 from command_line import RunCommand, clean
 
 import tiny_decoders
-from deadhead import Ranking, discover, load
+from deadhead import Ranking, discover, load, rank_data
+from deadhead.models import load_with_tokenizer
 from deadhead.world import MODELS
 
 LM = ("--task", "lm", "--device", "cpu")
@@ -155,3 +156,23 @@ def test_mistakes_have_one_clear_error(
         assert done.code != 0
         assert clean(done)
         assert message in " ".join(done.err.split()), (message, done.err)
+
+
+def test_the_logits_of_a_batch_are_limited(
+    decoder: Path, text: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A vocabulary is large: 32 windows at once would take many gigabytes."""
+    model, tokenizer = load_with_tokenizer(str(decoder), "cpu", auto=None, dtype=None)
+    rows = rank_data.sample_rows("lm", ["text"], "dev", most=None, seed=0, root=text)
+
+    def sizes(size: int | None) -> set[int]:
+        batches, _ = rank_data.rank_batches(
+            model, tokenizer, rows,
+            needs_labels=True, loss=None, size=size, max_length=16, in_file_order=False,
+        )  # fmt: skip
+        return {len(numbers) for numbers in batches.numbers[:-1]}
+
+    assert sizes(None) == {32}
+    monkeypatch.setattr(rank_data, "LOGITS", 3 * 16 * model.config.vocab_size)
+    assert sizes(None) == {3}
+    assert sizes(5) == {5}

@@ -67,6 +67,7 @@ def test_trials_have_no_language(study: Path) -> None:
 
 def test_a_rise_of_the_perplexity_is_a_loss(study: Path) -> None:
     scores, drops = tables(study)
+    assert scores["note"].startswith("Perplexity on the test set (per token; lower is better).")
     unpruned, *pruned = (row[0]["ours"] for row in scores["cells"])
     losses = [row[0]["ours"] for row in drops["cells"]][1:]
     for value, loss in zip(pruned, losses, strict=True):

@@ -7,7 +7,7 @@ from collections.abc import Iterable
 from typing import Any
 
 from deadhead.strategies import STRATEGIES
-from deadhead.tasks.metrics import METRICS
+from deadhead.tasks.metrics import METRICS, sign
 
 NAMED = re.compile(r"(accuracy|F1|BLEU)\b", re.IGNORECASE)  # how titles name a metric
 STAGES = {"before": "before training", "first": "after epoch 1", "after": "after training"}
@@ -21,6 +21,11 @@ def score_words(metrics: Iterable[str]) -> str:
     """The name of a study's score: its metric if it has only one."""
     names = list(dict.fromkeys(map(metric_words, filter(None, metrics))))
     return names[0] if len(names) == 1 else "score"
+
+
+def unit_of(metrics: Iterable[str], before: str = " ") -> str:
+    """The unit of scores behind what stands before it: points, or nothing for perplexities."""
+    return "" if any(sign(metric) < 0 for metric in metrics) else f"{before}points"
 
 
 def title_for(title: str, metrics: Iterable[str]) -> str:

@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from statistics import fmean
 from typing import ClassVar
 
-from deadhead.report.labels import joined, score_words, strategy_words
+from deadhead.report.labels import joined, score_words, strategy_words, unit_of
 from deadhead.report.spec import Chart, Figure, Scored, Suggested
 from deadhead.report.tables.units import group_cells, scores_of
 from deadhead.results import Study
@@ -41,7 +41,7 @@ class Cost(Scored, Figure):
             cost="parameters, millions",
             groups=distinct(rows, "group"),
             panels=panels,
-            y=f"mean {score_words(study.metrics)}, points",
+            y=f"mean {score_words(study.metrics)}{unit_of(study.metrics, ', ')}",
         )
 
     def _trials(self, study: Study) -> Removals:

@@ -6,7 +6,7 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from statistics import fmean
 from typing import Any
 
-from deadhead.report.labels import removal_unit, score_words
+from deadhead.report.labels import removal_unit, score_words, unit_of
 from deadhead.report.spec import Chart
 from deadhead.report.tables.published import Published
 from deadhead.report.tables.units import Unit
@@ -76,7 +76,8 @@ def _x_words(study: Study, spec: CurveOptions) -> str:
 
 
 def score_axis(study: Study, spec: CurveOptions) -> str:
-    return f"{score_words(spec.metrics(study))}, points"
+    metrics = [*filter(None, spec.metrics(study))]
+    return f"{score_words(metrics)}{unit_of(metrics, ', ')}"
 
 
 def _rows(

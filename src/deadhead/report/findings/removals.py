@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from math import isnan
 from statistics import fmean
 from typing import Any
 
-from deadhead.report.labels import metric_words
+from deadhead.report.labels import metric_words, unit_of
 from deadhead.report.tables.significance import RATE
 from deadhead.report.tables.units import group_cells
 from deadhead.results import Study
@@ -231,6 +231,8 @@ def _choice_matters(removals: Sequence[Removal]) -> list[str]:
         if other is None:
             continue
         difference, p = lowest.score - other.score, two_means(lowest.scores, other.scores)
+        if lowest.scores == other.scores:
+            return [f"Without {lowest.words} every score is as without {other.words}."]
         text = (
             f"The mean is {abs(difference):.1f}{unit_of([lowest.cell.metric])} "
             f"{'higher' if difference >= 0 else 'lower'} "
@@ -243,11 +245,6 @@ def _choice_matters(removals: Sequence[Removal]) -> list[str]:
         verdict = "a difference" if p < RATE else "no difference is shown"
         return [f"{text} (t-test {p_words(p)}: {verdict})."]
     return []
-
-
-def unit_of(metrics: Iterable[str]) -> str:
-    """The unit of a difference, with a blank: points, or none for perplexities."""
-    return "" if any(sign(metric) < 0 for metric in metrics) else " points"
 
 
 def _extremes(removals: Sequence[Removal]) -> list[str]:

@@ -5,11 +5,12 @@ from __future__ import annotations
 from collections.abc import Sequence
 from statistics import fmean
 
+from deadhead.report.labels import unit_of
 from deadhead.report.tables.pairs import picked
 from deadhead.results import Search, Study
 from deadhead.results.statistics import sign_test
 
-from .removals import extremes, p_words, unit_of
+from .removals import extremes, p_words
 
 gain_of = picked("lowest", "test", "gain")
 gain_of_seeds = picked("seeds", "test", "gain")

@@ -10,7 +10,7 @@ from functools import partial
 from itertools import repeat
 from typing import Any
 
-from deadhead.report.labels import capitalized, measured_words
+from deadhead.report.labels import capitalized, measured_words, unit_of
 from deadhead.report.spec import Table
 from deadhead.results import Search, Study
 from deadhead.results.cells import LANGUAGE, PRUNING, Cell, is_target, matches, plain_text
@@ -199,10 +199,10 @@ def _note(study: Study, columns: Sequence[Key], units: Units, published: str) ->
     most = max((cell.axes.get("k") or 0 for cell in study.cells), default=0)
     metrics = dict.fromkeys(cell.metric for cell in study.cells if cell.metric)
     sentences = [
-        f"{capitalized(measured_words(metrics, ('test',)))}, in points. Up to {most} heads are "
-        "removed. k is the number that does best on the test set unless the column says otherwise, "
-        "so it gains a little even if pruning does nothing: compare it with the gain of the same "
-        "number of unpruned seeds."
+        f"{capitalized(measured_words(metrics, ('test',)))}{unit_of(metrics, ', in ')}. Up to "
+        f"{most} heads are removed. k is the number that does best on the test set unless the "
+        "column says otherwise, so it gains a little even if pruning does nothing: compare it with "
+        "the gain of the same number of unpruned seeds."
     ]
     if any(column[-1:] == ("gain, stop rule",) for column in columns):
         sentences.append(

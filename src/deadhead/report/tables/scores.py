@@ -6,7 +6,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import Any, ClassVar
 
-from deadhead.report.labels import capitalized
+from deadhead.report.labels import capitalized, unit_of
 from deadhead.report.spec import Table, flag, word
 from deadhead.results import Study
 from deadhead.results.cells import CHANCE, parts_of
@@ -41,7 +41,9 @@ class Scores(Table):
                 entry_data |= changes([] if unit.unpruned else unit.numbers(), unpruned, rows)
             return entry_data
 
-        table = means.table(study, self, cell, f"{capitalized(measured(study, self))}, in points.")
+        unit_words = unit_of(filter(None, self.metrics(study)), ", in ")
+        note = f"{capitalized(measured(study, self))}{unit_words}."
+        table = means.table(study, self, cell, note)
         return with_removal_columns(table, self.remove_as, study.cells, means.file)
 
     @classmethod
