@@ -1,4 +1,4 @@
-"""Folders of models without some neurons: record, card, damaged and trained folders, ONNX."""
+"""Folders of models without some neurons: record, card, damaged and trained folders."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ import torch
 from tiny_models import answers, apart, build
 
 from deadhead.errors import FolderError
-from deadhead.heads import discover, export, load, prune, save
+from deadhead.heads import discover, load, prune, save
 from deadhead.layout import numbers_of, spans
 
 
@@ -96,23 +96,3 @@ def test_half_precision_keeps_what_the_architecture_keeps_in_single(tmp_path: Pa
     types = [{n: p.dtype for n, p in m.named_parameters()} for m in (whole, pruned)]
     assert types[0] == types[1]
     assert {torch.float32, torch.float16} == set(types[0].values())  # `wo` and the rest
-
-
-@pytest.mark.slow
-def test_onnx_of_a_model_without_some_neurons(tmp_path: Path) -> None:
-    import onnxruntime
-
-    model = build("bert").float()
-    neurons = {("encoder", 0): range(48), ("encoder", 1): range(0, 48, 3)}
-    save(prune(model, ["encoder.1.2"], neurons=neurons), tmp_path / "model")
-    file = export(tmp_path / "model", onnx=tmp_path / "model.onnx")
-    batch = {
-        "input_ids": torch.randint(3, 90, (2, 7)),
-        "attention_mask": torch.ones(2, 7, dtype=torch.long),
-        "token_type_ids": torch.zeros(2, 7, dtype=torch.long),
-    }
-    session = onnxruntime.InferenceSession(str(file), providers=["CPUExecutionProvider"])
-    (answer,) = session.run(["logits"], {name: value.numpy() for name, value in batch.items()})
-    with torch.no_grad():
-        assert (torch.from_numpy(answer) - model(**batch).logits).abs().max() < 1e-3
-        assert (torch.from_numpy(answer) - build("bert").float()(**batch).logits).abs().max() > 0.1

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import copy
 import errno
 import os
 import sys
@@ -12,7 +13,7 @@ from typing import Any
 import pytest
 import torch
 import transformers
-from tiny_models import build, build_class, uneven
+from tiny_models import batch_of, build, build_class, uneven
 from tokenizers import Tokenizer
 from tokenizers import models as token_models
 from tokenizers.normalizers import Lowercase
@@ -20,7 +21,7 @@ from tokenizers.pre_tokenizers import Whitespace
 from tokenizers.processors import BertProcessing
 
 from deadhead.errors import DeadheadError, FolderError, MissingExtra, UnsupportedModel
-from deadhead.heads import export, load, prune, save
+from deadhead.heads import discover, export, gated, head_means, load, prune, save
 from deadhead.install import command
 
 
@@ -69,50 +70,78 @@ def answered(file: Path, batch: dict[str, torch.Tensor]) -> dict[str, torch.Tens
     return {name: torch.from_numpy(value) for name, value in zip(names, values, strict=True)}
 
 
+def exported(model: Any, folder: Path) -> Path:
+    save(model, folder / "model")
+    return export(folder / "model", onnx=folder / "deep" / "model.onnx")
+
+
+@torch.no_grad()
+def gated_logits(model: Any, batch: dict[str, torch.Tensor], **closed: Any) -> torch.Tensor:
+    with gated(model, **closed):
+        logits: torch.Tensor = model(**batch).logits
+    return logits
+
+
+def of_ids(rows: int, length: int) -> dict[str, torch.Tensor]:
+    ids = torch.randint(3, 90, (rows, length), generator=torch.Generator().manual_seed(0))
+    return {"input_ids": ids, "attention_mask": torch.ones_like(ids)}
+
+
 @pytest.mark.slow
-@pytest.mark.parametrize("family", ["bert", "marian"])
-def test_the_file_answers_as_the_model(family: str, tmp_path: Path) -> None:
-    model = build(family).float()
-    save(prune(model, uneven(model)), tmp_path / "model")
-    path = export(tmp_path / "model", onnx=tmp_path / "deep" / "model.onnx")
-    batch = {
-        "input_ids": torch.randint(3, 90, (5, 21)),
-        "attention_mask": torch.ones(5, 21, dtype=torch.long),
-    }
-    if family == "marian":
-        batch["decoder_input_ids"] = torch.randint(3, 90, (5, 4))
-    else:
-        batch["token_type_ids"] = torch.randint(2, (5, 21))
-    answer = answered(path, batch)
+def test_the_file_has_the_heads_and_neurons_that_are_left(tmp_path: Path) -> None:
+    """Layers with different numbers of heads, one layer without neurons, one with fewer."""
+    whole = build("bert").float()
+    heads = uneven(whole)
+    neurons = {("encoder", 0): range(48), ("encoder", 1): range(0, 48, 3)}
+    file = exported(prune(copy.deepcopy(whole), heads, neurons=neurons), tmp_path)
+    batch = of_ids(5, 21)
+    batch["token_type_ids"] = batch["input_ids"] % 2
+    answer = answered(file, batch)
     assert list(answer) == ["logits"]
-    with torch.no_grad():
-        expected, whole = (
-            load(tmp_path / "model").eval()(**batch).logits,
-            build(family).float()(**batch).logits,
-        )
+    expected = gated_logits(whole, batch, closed=heads, neurons=neurons)
     assert (answer["logits"] - expected).abs().max() < 1e-3
-    assert (answer["logits"] - whole).abs().max() > 1e-1
+    for closed in ({"closed": heads}, {"neurons": neurons}):
+        assert (answer["logits"] - gated_logits(whole, batch, **closed)).abs().max() > 1e-1
 
 
 @pytest.mark.slow
-def test_copied_key_value_heads(tmp_path: Path) -> None:
-    model = build("llama").float()
-    batch = {"input_ids": torch.randint(3, 90, (5, 21))}
-    batch["attention_mask"] = torch.ones_like(batch["input_ids"])
-    whole = model(**batch).logits.detach()
-    save(prune(model, ["decoder.0.1", "decoder.1.2"], groups="expand"), tmp_path / "model")
-    path = export(tmp_path / "model", onnx=tmp_path / "model.onnx")
-    logits = answered(path, batch)["logits"]
-    assert (logits - model(**batch).logits.detach()).abs().max() < 1e-3
-    assert (logits - whole).abs().max() > 1e-1
+def test_the_file_has_no_output_bias_that_was_dropped(tmp_path: Path) -> None:
+    """An encoder and a decoder; the attention over the encoder has no heads left."""
+    whole = build("marian", encoder_layers=1, decoder_layers=1).float()
+    heads = [*uneven(whole), *(h for h in discover(whole) if h.block == "cross")]
+    heads = list(dict.fromkeys(heads))
+    file = exported(prune(copy.deepcopy(whole), heads, drop_output_bias=True), tmp_path)
+    batch = of_ids(5, 21)
+    batch["decoder_input_ids"] = batch["input_ids"][:, 1:5]
+    logits = answered(file, batch)["logits"]
+    expected = gated_logits(whole, batch, closed=heads, drop_output_bias=True)
+    assert (logits - expected).abs().max() < 1e-3
+    assert (logits - gated_logits(whole, batch, closed=heads)).abs().max() > 1e-2
+    assert (logits - gated_logits(whole, batch, closed=[])).abs().max() > 1e-1
+
+
+@pytest.mark.slow
+def test_the_file_has_copied_key_value_heads_and_means_in_biases(tmp_path: Path) -> None:
+    """Also of a layer that has nothing left but the means."""
+    whole = build("llama").float()
+    heads = [*discover(whole).attentions[0].heads, "decoder.1.2"]
+    means = head_means(whole, [batch_of(whole)])
+    pruned = prune(copy.deepcopy(whole), heads, fill=means, groups="expand")
+    batch = of_ids(5, 21)
+    logits = answered(exported(pruned, tmp_path), batch)["logits"]
+    expected = gated_logits(whole, batch, closed=heads, fill=means)
+    assert (logits - expected).abs().max() < 1e-3
+    assert (logits - gated_logits(whole, batch, closed=heads)).abs().max() > 1e-2
+    assert (logits - gated_logits(whole, batch, closed=heads[:-1], fill=means)).abs().max() > 1e-2
 
 
 @pytest.mark.slow
 @pytest.mark.parametrize("model_class", ["BertForSequenceClassification", "DebertaV2Model"])
 def test_pairs_as_the_tokenizer_makes_them(model_class: str, tmp_path: Path) -> None:
     """Token types are inputs, and count where the model reads them; outputs have the names of transformers."""
-    model, tokenizer = build_class(getattr(transformers, model_class)).float(), word_tokenizer()
-    save(prune(model, ["encoder.0.1", "encoder.1.0"]), tmp_path / "model", tokenizer)
+    kind, tokenizer = getattr(transformers, model_class), word_tokenizer()
+    model = build_class(kind, num_hidden_layers=1).float()
+    save(prune(model, ["encoder.0.1"]), tmp_path / "model", tokenizer)
     path = export(tmp_path / "model", onnx=tmp_path / "model.onnx")
     pairs = [
         ("the parcel was sent in april", "the parcel got lost"),

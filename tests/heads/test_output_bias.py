@@ -12,7 +12,7 @@ import transformers
 from tiny_models import answers, apart, batch_of, build, build_class, limit
 
 from deadhead.errors import FolderError, UnsupportedModel
-from deadhead.heads import discover, export, gated, load, prune, save
+from deadhead.heads import discover, gated, load, prune, save
 
 FAMILIES = ["bert", "xlm-roberta", "gpt2", "deberta", "marian", "albert", "t5", "xlnet", "fsmt"]
 
@@ -150,28 +150,3 @@ def test_a_bias_outside_of_the_layer_is_refused() -> None:
     ):
         pass
     assert apart(before, answers(model)) == 0
-
-
-@pytest.mark.slow
-def test_an_onnx_file_drops_it_too(tmp_path: Path) -> None:
-    import onnxruntime
-
-    model = build("marian").float()
-    save(prune(model, emptied(model), drop_output_bias=True), tmp_path / "model")
-    file = export(tmp_path / "model", onnx=tmp_path / "model.onnx")
-    session = onnxruntime.InferenceSession(str(file), providers=["CPUExecutionProvider"])
-    ids = torch.randint(3, 90, (2, 7))
-    batch = {
-        "input_ids": ids,
-        "attention_mask": torch.ones_like(ids),
-        "decoder_input_ids": torch.randint(3, 90, (2, 4)),
-    }
-    logits = torch.from_numpy(
-        session.run(None, {name: value.numpy() for name, value in batch.items()})[0]
-    )
-    whole = build("marian").float()
-    with torch.no_grad():
-        with gated(whole, closed=emptied(whole), drop_output_bias=True):
-            assert (logits - whole(**batch).logits).abs().max() < 1e-3
-        with gated(whole, closed=emptied(whole)):
-            assert (logits - whole(**batch).logits).abs().max() > 1e-2

@@ -13,7 +13,7 @@ import transformers
 from tiny_models import answers, apart, batch_of, build, build_class, hooks, limit, uneven
 
 from deadhead.errors import FolderError, HeadError, UnsupportedModel
-from deadhead.heads import discover, export, gated, load, prune, save
+from deadhead.heads import discover, gated, load, prune, save
 from deadhead.heads.means import HeadMeans, head_means
 from deadhead.heads.prune_saved import prune_saved
 from deadhead.heads.verify.proof import sample
@@ -260,22 +260,3 @@ def test_prune_saved_takes_means_of_the_loaded_model(tmp_path: Path) -> None:
     prune_saved(str(tmp_path / "whole"), tmp_path / "small", lambda _: heads, fill=means_of)
     expected = masked(model, heads, means_of(model))
     assert apart(expected, answers(load(tmp_path / "small").eval())) < 1e-6
-
-
-@pytest.mark.slow
-def test_an_onnx_file_has_the_bias_too(tmp_path: Path) -> None:
-    import onnxruntime
-
-    whole = build("llama").float()
-    heads = sample(discover(whole), whole=True)
-    means = means_of(whole)
-    save(prune(copy.deepcopy(whole), heads, fill=means), tmp_path / "model")
-    file = export(tmp_path / "model", onnx=tmp_path / "model.onnx")
-    session = onnxruntime.InferenceSession(str(file), providers=["CPUExecutionProvider"])
-    ids = torch.randint(3, 90, (2, 7), generator=torch.Generator().manual_seed(0))
-    batch = {"input_ids": ids, "attention_mask": torch.ones_like(ids)}
-    logits = session.run(None, {name: value.numpy() for name, value in batch.items()})[0]
-    expected, *_ = masked(whole, heads, means, batch)
-    assert (torch.from_numpy(logits) - expected).abs().max() < 1e-3
-    zeros, *_ = masked(whole, heads, "zero", batch)
-    assert (expected - zeros).abs().max() > 1e-2
