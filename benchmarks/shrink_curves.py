@@ -29,7 +29,7 @@ from typing import Any
 
 from encoder_tasks import Task
 from machine import now, torch_machine
-from shrink_curves_report import EPOCH, HIGHEST, LOWEST, RETRAINED, WHOLE
+from shrink_curves_report import COMPENSATED, EPOCH, HIGHEST, LOWEST, RETRAINED, WHOLE
 
 from deadhead import files, load, prune, rank, refit, save
 from deadhead.errors import DeadheadError, unknown_name
@@ -58,7 +58,7 @@ METHODS = {  # of choosing: the rankers score heads only
     "neurons": ("random", "fisher", "kwon", "reconstruction"),
     "both": ("random", "fisher", "kwon", "reconstruction"),
 }
-COMPENSATIONS = {"cut": "none", "mean": "mean", "refit": "refit"}
+OPTIONS = dict(zip(COMPENSATED, ("none", "mean", "refit"), strict=True))  # those of `shrink`
 HELD_OUT = 0.125  # the default of `shrink`
 SHARES, LARGE, SOME = (10, 25, 50, 75, 90), (50, 75, 90), (25, 50, 75)
 Row = dict[str, Any]
@@ -75,21 +75,21 @@ class Part:
     treatments: tuple[str, ...]
 
 
-PARTS = {
+PARTS = {  # in the order in which they are worth their time
     "heads": (
-        Part("heads", METHODS["heads"], SHARES, (*COMPENSATIONS,)),
+        Part("heads", METHODS["heads"], SHARES, ("cut", "refit")),
         Part("heads", (HIGHEST,), SHARES, ("cut", "refit")),
     ),
     "retrained": (
-        Part("heads", ("random", LOWEST, HIGHEST, "reconstruction"), LARGE, (RETRAINED,)),
+        Part("heads", ("random", LOWEST, HIGHEST), LARGE, (RETRAINED,)),
+        Part("heads", ("reconstruction",), (75,), (RETRAINED,)),
     ),
+    "neurons": (Part("neurons", METHODS["neurons"], SOME, (*COMPENSATED,)),),
+    "both": (Part("both", METHODS["both"], SOME, (*COMPENSATED,)),),
+    "mean": (Part("heads", METHODS["heads"], LARGE, ("mean",)),),
     "epoch": (
-        Part(
-            "heads", ("random", LOWEST, "reconstruction"), LARGE, (f"cut{EPOCH}", f"refit{EPOCH}")
-        ),
+        Part("heads", ("random", "reconstruction"), (75, 90), (f"cut{EPOCH}", f"refit{EPOCH}")),
     ),
-    "neurons": (Part("neurons", METHODS["neurons"], SOME, (*COMPENSATIONS,)),),
-    "both": (Part("both", METHODS["both"], SOME, (*COMPENSATIONS,)),),
 }
 
 
@@ -172,7 +172,7 @@ class Run:
     def treated(self, units: str, choice: str, share: int, treatments: set[str]) -> Iterator[Row]:
         """A row for each treatment of the model without the units of a choice."""
         removed = self.choices.of(units, share)[choice]
-        for name, compensation in COMPENSATIONS.items():
+        for name, compensation in OPTIONS.items():
             if not {name, name + EPOCH} & treatments:
                 continue
             model, begin = copy.deepcopy(self.whole), now(self.arguments.device)

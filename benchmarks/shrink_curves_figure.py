@@ -7,6 +7,7 @@ from pathlib import Path
 from typing import Any
 
 from shrink_curves_report import (
+    ALL,
     COMPENSATED,
     ENGLISH,
     HIGHEST,
@@ -23,13 +24,13 @@ from shrink_curves_report import (
     tasks_of,
 )
 
-from deadhead.report.figures.charts import DOT, Chart, categories, field, whole
+from deadhead.report.figures.charts import DOT, Chart, categories, distinct, field, whole
 
 SHOWN = ("auto", "fisher", "kwon", "gradient", "random")  # five lines are enough for a panel
 ORDERS = {LOWEST: "lowest by gradient", "random": "random", HIGHEST: "highest by gradient"}
-WITHOUT = ("cut", "refit", RETRAINED)
-TITLES = {"cut": "cut", "refit": "cut and refitted", RETRAINED: "cut, then fine-tuned"}
+WITHOUT = {"cut": "cut", "refit": "cut and refitted", RETRAINED: "cut, then fine-tuned"}
 SIZE = {"width": 190, "height": 130}
+Point = dict[str, Any]
 
 
 def draw(folder: Path, rows: Sequence[Row]) -> Iterator[Path]:
@@ -52,95 +53,84 @@ def draw(folder: Path, rows: Sequence[Row]) -> Iterator[Path]:
 
 
 def curve_chart(table: Changes, units: str, measure: str) -> Chart | None:
-    """A column for each task, a row for each compensation, a line for each choice."""
-    tasks = tasks_of(table, measure)
-    treatments = [t for t in COMPENSATED if _has(table, units, t)]
+    """What each choice loses, by what is done about it."""
     points = [
-        point
-        for task in tasks
-        for treatment in treatments
+        {**point, "task": task, "panel": treatment}
+        for task in tasks_of(table, measure)
+        for treatment in COMPENSATED
         for choice in SHOWN
         for point in line(table, Cell(task, measure, units, choice, 0, treatment), choice)
     ]
-    if not points:
-        return None
-    names = [choice for choice in SHOWN if any(p["line"] == choice for p in points)]
-    columns = [
-        {
-            "title": TASKS[task],
-            "data": {"values": [p for p in points if p["task"] == task]},
-            "facet": {"row": field("panel", "N", None, sort=treatments)},
-            "spec": lines(names, f"{units} removed, %", "points"),
-        }
-        for task in tasks
-    ]
-    title = f"{measure}: points lost without training{_caption(points)}"
-    return whole({"hconcat": columns}, [], title)
+    names = [choice for choice in SHOWN if any(point["line"] == choice for point in points)]
+    title = f"{measure}: points against the whole model, without any training"
+    return grid(points, names, f"{units} removed, %", title)
 
 
 def ranking_chart(table: Changes, measure: str) -> Chart | None:
-    """The same heads removed: cut, refitted and fine-tuned side by side, a row for each task."""
-    tasks = [*tasks_of(table, measure), "all"]
-    points = []
-    for task in tasks:
-        for treatment in WITHOUT:
-            for choice, name in ORDERS.items():
-                cell = Cell(task, measure, "heads", choice, 0, treatment)
-                points += [{**p, "panel": TITLES[treatment]} for p in line(table, cell, name)]
-    if not any(point["panel"] == TITLES[RETRAINED] for point in points):
-        return None
-    rows = [
-        {
-            "title": TASKS.get(task, "mean of the tasks"),
-            "data": {"values": [p for p in points if p["task"] == task]},
-            "facet": {"column": field("panel", "N", None, sort=[*TITLES.values()])},
-            "spec": lines([*ORDERS.values()], "heads removed, %", "points"),
-        }
-        for task in tasks
-        if any(p["task"] == task for p in points)
+    """The same heads removed: cut, refitted and fine-tuned beside each other."""
+    points = [
+        {**point, "task": task, "panel": panel}
+        for task in [*tasks_of(table, measure), ALL]
+        for treatment, panel in WITHOUT.items()
+        for choice, name in ORDERS.items()
+        for point in line(table, Cell(task, measure, "heads", choice, 0, treatment), name)
     ]
-    title = f"{measure}: does it matter which heads go?{_caption(points)}"
-    return whole({"vconcat": rows}, [], title)
+    if not any(point["panel"] == WITHOUT[RETRAINED] for point in points):
+        return None
+    title = f"{measure}: points against the whole model, the same heads removed"
+    return grid(points, [*ORDERS.values()], "heads removed, %", title)
 
 
-def line(table: Changes, cell: Cell, name: str) -> list[dict[str, Any]]:
-    """The points of a line, at all shares that were measured; the task `all` is the mean."""
-    tasks = tasks_of(table, cell.measure) if cell.task == "all" else [cell.task]
-    shares = sorted(
-        {c.share for c in table if c._replace(share=0, task="") == cell._replace(task="")}
-    )
+def grid(points: Sequence[Point], names: Sequence[str], x: str, title: str) -> Chart | None:
+    """A column for each task, a row for each panel, a line for each name; None without points."""
+    if not points:
+        return None
+    header = {"labelFontWeight": "bold", "labelPadding": 2}
+    facet = {"row": field("panel", "N", sort=distinct(points, "panel"), header=header)}
+    facet["row"]["title"] = None
+    columns = [
+        {
+            "title": {"text": TASKS.get(task, "mean of the tasks"), "anchor": "middle"},
+            "data": {"values": [point for point in points if point["task"] == task]},
+            "facet": facet,
+            "spec": lines(names, x),
+        }
+        for task in distinct(points, "task")
+    ]
+    seeds = [point["n"] for point in points if point["x"]]
+    few, many = min(seeds), max(seeds)
+    number = f"{few}" if few == many else f"{few} to {many}"
+    note = f"each point: mean of {number} seeds; bands: 95 % interval of the mean"
+    text = {"text": title, "subtitle": f"{note}; 0 %: the whole model, by definition"}
+    return {**whole({"hconcat": columns}, [], title), "title": text}
+
+
+def line(table: Changes, cell: Cell, name: str) -> list[Point]:
+    """The points of a line, at all shares that were measured; the task ALL is the mean."""
+    tasks = tasks_of(table, cell.measure) if cell.task == ALL else [cell.task]
+    shares = {c.share for c in table if c._replace(share=0, task="") == cell._replace(task="")}
     points = []
-    for share in shares:
+    for share in sorted(shares):
         known = interval(over_tasks(table, cell._replace(share=share), tasks).values())
         if known is not None:
             half = known.half if known.n > 1 else 0.0
-            point = {"x": share, "y": known.mean, "low": known.mean - half}
-            point |= {"high": known.mean + half, "n": known.n * len(tasks)}
-            points.append({**point, "line": name, "panel": cell.treatment, "task": cell.task})
-    return points
+            ends = {"low": known.mean - half, "high": known.mean + half}
+            points.append({"line": name, "x": share, "y": known.mean, **ends, "n": known.n})
+    start = {"line": name, "x": 0, "y": 0.0, "low": 0.0, "high": 0.0, "n": 0}
+    return [start, *points] if points else []
 
 
-def lines(names: Sequence[str], x: str, y: str) -> Chart:
+def lines(names: Sequence[str], x: str) -> Chart:
     """Lines with bands."""
-    across = field("x", "Q", x, axis={"values": [10, 25, 50, 75, 90]})
-    colour = field("line", "N", "chosen by", scale=categories(names, ("random",)))
+    across = field("x", "Q", x, axis={"values": [0, 25, 50, 75, 90]})
+    legend = {"symbolOpacity": 1, "symbolType": "circle", "symbolStrokeWidth": 0}
+    scale = categories(names, ("random",))
+    colour = field("line", "N", "chosen by", scale=scale, legend=legend)
 
     def layer(name: str, mark: Chart, **more: Any) -> Chart:
-        up = field(name, "Q", y, scale={"zero": False})
+        up = field(name, "Q", "points", scale={"zero": False})
         return {"mark": mark, "encoding": {"x": across, "y": up, "color": colour, **more}}
 
     band = layer("low", {"type": "area", "opacity": 0.16}, y2={"field": "high"})
     layers = [band, layer("y", {"type": "line", "strokeWidth": 2}), layer("y", {**DOT, "size": 24})]
     return {"layer": layers, **SIZE}
-
-
-def _has(table: Changes, units: str, treatment: str) -> bool:
-    return any(cell.units == units and cell.treatment == treatment for cell in table)
-
-
-def _caption(points: Sequence[dict[str, Any]]) -> str:
-    """How many models are behind the points; those of a mean are counted with their task."""
-    own = [point["n"] for point in points if point["task"] != "all"]
-    few, many = min(own), max(own)
-    seeds = f"{few}" if few == many else f"{few} to {many}"
-    return f" ({sum(own):,} models, {seeds} seeds a point, bands: 95 % interval of the mean)"

@@ -29,9 +29,11 @@ from deadhead.shrinking import AUTO
 WHOLE, RETRAINED, EPOCH = "whole", "retrained", ", one epoch"
 LOWEST, HIGHEST = "gradient", "gradient, highest"
 TASKS = {"pos": "POS", "ner": "NER", "slots": "slots", "sst2": "SST-2", "xnli": "NLI"}
+ALL = "all"  # of the tasks: their mean
 ENGLISH, TRANSFER = "English", "transfer"
 COMPENSATED = ("cut", "mean", "refit")  # without any training
-TREATMENTS = (*COMPENSATED, f"cut{EPOCH}", f"refit{EPOCH}", RETRAINED)
+TRAINED = (f"cut{EPOCH}", f"refit{EPOCH}", RETRAINED)
+TREATMENTS = (*COMPENSATED, *TRAINED)
 POINT = 1.0  # a loss that a user may accept
 MARKS = ("<!-- made by benchmarks/shrink_curves_report.py: {} -->", "<!-- end -->")
 Row = dict[str, Any]
@@ -200,7 +202,7 @@ def how_much_table(table: Changes) -> str:
     rows = []
     for units in _values(table, "units"):
         for choice in ("auto", "reconstruction", "random"):
-            for treatment in TREATMENTS:
+            for treatment in TRAINED if choice == "reconstruction" else TREATMENTS:
                 where = {"units": units, "choice": choice, "treatment": treatment}
                 shares = sorted(_values(table, "share", **where))
                 if shares:
@@ -235,7 +237,8 @@ def paired_table(rows: Sequence[Row]) -> str:
                 other = one._replace(treatment=RETRAINED)
                 differences = minus(table.get(one, {}), table.get(other, {}))
                 better = sum(value > 0 for value in differences.values())
-                cells.append(f"{text(differences)} ({better} of {len(differences)} up)")
+                note = f" ({better} of {len(differences)} up)" if differences else ""
+                cells.append(text(differences) + note)
             for treatment in ("refit", RETRAINED):
                 cells.append(_seconds(rows, choice, share, treatment))
             lines.append(cells)
@@ -258,7 +261,7 @@ def ranking_table(table: Changes, measure: str = ENGLISH) -> str:
     rows = []
     without, trained = "cut", RETRAINED
     for share in sorted(_values(table, "share", treatment=RETRAINED, choice=LOWEST)):
-        for task in [*tasks_of(table, measure), "all"]:
+        for task in [*tasks_of(table, measure), ALL]:
             for other in ("random", HIGHEST):
                 gaps = {
                     treatment: gap(table, task, measure, share, treatment, other)
@@ -278,7 +281,7 @@ def gap(
 ) -> dict[int, float]:
     """By seed: how many points more are left without the lowest heads than without others."""
     low = Cell(task, measure, "heads", LOWEST, share, treatment)
-    tasks = tasks_of(table, measure) if task == "all" else [task]
+    tasks = tasks_of(table, measure) if task == ALL else [task]
     high = low._replace(choice=other)
     return minus(over_tasks(table, low, tasks), over_tasks(table, high, tasks))
 
@@ -330,8 +333,8 @@ def fill_page(page: Path, tables: Mapping[str, Callable[[], str]]) -> None:
         raise DeadheadError(f"{page} has no place for the tables.", hint)
     for name in names:
         before, mark, rest = content.partition(begin.format(name))
-        _, found_end, after = rest.partition(end)
-        if not found_end:
+        _, closing, after = rest.partition(end)
+        if not closing:
             raise DeadheadError(f"{page}: {mark} has no end.", f"write {end} below it")
         content = f"{before}{mark}\n\n{tables[name]()}\n\n{end}{after}"
     page.write_text(content, encoding="utf-8")

@@ -181,14 +181,17 @@ def test_tables_fill_a_page(scripts, tmp_path):
         report.fill_page(file, tables)
 
 
-def test_figures_have_a_panel_for_each_treatment_and_count_models(scripts):
+def test_figures_have_a_row_for_each_treatment(scripts):
     figure = importlib.import_module("shrink_curves_figure")
     table = scripts.report.changes(made_rows())
     chart = figure.ranking_chart(table, scripts.report.ENGLISH)
-    assert [panel["title"] for panel in chart["vconcat"]] == ["POS", "SST-2", "mean of the tasks"]
-    values = [value for panel in chart["vconcat"] for value in panel["data"]["values"]]
-    assert {v["panel"] for v in values} == {*figure.TITLES.values()}
-    assert "(54 models, 3 seeds a point" in chart["title"]
-    mean = next(v for v in values if v["task"] == "all" and v["line"] == "random")
-    assert mean["y"] == pytest.approx(-5)
-    assert (mean["y"] - mean["low"], mean["n"]) == (pytest.approx(2.484, abs=1e-3), 6)
+    titles = [column["title"]["text"] for column in chart["hconcat"]]
+    assert titles == ["POS", "SST-2", "mean of the tasks"]
+    values = [value for column in chart["hconcat"] for value in column["data"]["values"]]
+    assert {v["panel"] for v in values} == {*figure.WITHOUT.values()}
+    assert chart["title"]["subtitle"].startswith("each point: mean of 3 seeds;")
+    lines = [v for v in values if v["task"] == "all" and v["line"] == "random" and v["x"]]
+    cut = next(v for v in lines if v["panel"] == "cut")
+    assert cut["y"] == pytest.approx(-5)
+    assert (cut["y"] - cut["low"], cut["n"]) == (pytest.approx(2.484, abs=1e-3), 3)
+    assert figure.curve_chart(table, "neurons", scripts.report.ENGLISH) is None
