@@ -22,6 +22,7 @@ from __future__ import annotations
 import argparse
 import copy
 import json
+import time
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -81,8 +82,9 @@ PARTS = {  # in the order in which they are worth their time
         Part("heads", (HIGHEST,), SHARES, ("cut", "refit")),
     ),
     "retrained": (
-        Part("heads", ("random", LOWEST, HIGHEST), LARGE, (RETRAINED,)),
-        Part("heads", ("reconstruction",), (75,), (RETRAINED,)),
+        # not at 90 %, where the lowest and the highest heads are nearly the same
+        Part("heads", ("random", LOWEST, HIGHEST), SOME, (RETRAINED,)),
+        Part("heads", ("reconstruction",), (75, 90), (RETRAINED,)),
     ),
     "neurons": (Part("neurons", METHODS["neurons"], SOME, (*COMPENSATED,)),),
     "both": (Part("both", METHODS["both"], SOME, (*COMPENSATED,)),),
@@ -209,6 +211,7 @@ class Run:
             "points": {lang: round(p, 4) for lang, p in self.task.points(model).items()},
             "loss": round(loss, 6),
             "seconds": round(seconds, 3),
+            "ended": round(time.time()),
             "parameters": sum(p.numel() for p in model.parameters()),
             "heads": kept_heads(layout_of(find_every_site(model))),
         }
