@@ -23,7 +23,6 @@ import argparse
 import copy
 import itertools
 import json
-import logging
 import math
 import os
 import sys
@@ -271,15 +270,11 @@ def onnx_times(
 
 def onnx_files(folder: Path, *, quantise: bool) -> dict[str, Path]:
     """Export a model, and also write it in int8."""
-    from onnxruntime.quantization import QuantType, quantize_dynamic
-
     from deadhead import export
 
-    logging.getLogger().setLevel(logging.ERROR)  # onnxruntime gives the same advice for every file
     files = {"fp32": export(folder, onnx=folder / "model.onnx")}
     if quantise:
-        files["int8"] = folder / "int8.onnx"
-        quantize_dynamic(files["fp32"], files["int8"], weight_type=QuantType.QInt8)
+        files["int8"] = export(folder, onnx=folder / "int8.onnx", int8=True)
     return files
 
 

@@ -7,6 +7,7 @@ from pathlib import Path
 from statistics import fmean, median, stdev
 from typing import Any
 
+from page import fill, markdown
 from rich.console import Console
 from rich.table import Table
 
@@ -19,7 +20,6 @@ GRAPH = "graph"
 # Batch sizes by device (a GPU is mostly idle at what keeps a core busy), and lengths.
 BATCHES, LENGTHS = {"cpu": (1, 32), "cuda": (1, 32, 512)}, (32, 128)
 MAIN = "batch 32 on a CPU and 512 on a GPU, length 128"
-MARKS = ("<!-- made by benchmarks/compression.py -->", "<!-- end -->")
 EMPTY_TITLES = ["batch x length", "whole, ms", "no head left, ms"]
 EMPTY_TITLES += ["taken out by hand, ms", "saving reached"]
 Document = dict[str, Any]
@@ -218,21 +218,8 @@ def print_tables(documents: Sequence[Document], scores: Scores) -> None:
         put("Files", *files)
 
 
-def markdown(titles: Sequence[str], rows: Sequence[Sequence[str]]) -> str:
-    lines = (titles, ["---", *["---:"] * (len(titles) - 1)], *rows)
-    return "\n".join(f"| {' | '.join(line)} |" for line in lines)
-
-
 def fill_page(page: Path, documents: Sequence[Document], scores: Scores) -> None:
     """Put the tables between the marks of a page, and leave the rest as it is."""
-    try:
-        before, _, rest = page.read_text(encoding="utf-8").partition(MARKS[0])
-    except OSError as problem:
-        hint = f"create it, with {MARKS[0]} and {MARKS[1]} in it"
-        raise DeadheadError(f"{page} cannot be read: {problem.strerror}.", hint) from None
-    if MARKS[1] not in rest:
-        hint = f"write {MARKS[0]} and, lines below it, {MARKS[1]}"
-        raise DeadheadError(f"{page} has no place for the tables.", hint)
     parts = [heads_share(documents[0]), markdown(*share_table(documents[0]))]
     parts += [f"Speed-ups at {MAIN}:", markdown(*main_table(documents, scores))]
     for document in documents:
@@ -244,5 +231,4 @@ def fill_page(page: Path, documents: Sequence[Document], scores: Scores) -> None
             parts += ["The attention of one layer, torch in float32:", markdown(EMPTY_TITLES, rows)]
     if files := file_table(documents[0]):
         parts += ["### Files", markdown(*files)]
-    text = "\n\n".join([MARKS[0], *parts, MARKS[1]])
-    page.write_text(f"{before}{text}{rest.partition(MARKS[1])[2]}", encoding="utf-8")
+    fill(page, "compression.py", parts)

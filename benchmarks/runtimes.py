@@ -1,18 +1,22 @@
 """Pruned language models in other runtimes: do they load, do they answer the same, how fast are they.
 
-    python benchmarks/runtimes.py [--real FOLDER] [--only NAME ...] [--runtimes NAMES]
-                                  [--tokens 48] [--repeats 5] [--json results.json]
+    python benchmarks/runtimes.py [--real FOLDER --name NAME [--tokenizer-from FILE.gguf]]
+                                  [--only NAME ...] [--runtimes NAMES] [--tokens 48] [--repeats 5]
+                                  [--json RESULTS.json] [--page FILE.md]
+    python benchmarks/runtimes.py --from RESULTS.json [--page FILE.md]
 
 Every model is written and run whole (the control) and pruned in four ways. Per runtime: the prompts
 after which it generates the same greedy tokens as transformers, the largest difference from the
 model (as a share of the largest value), megabytes, and how many times as fast as the whole model the
-pruned one is in the same runtime, with one thread, in turns. Compare speeds within a run only.
+pruned one is in the same runtime, with one thread, in turns. Compare speeds within a run only. The
+second command prints what was measured.
 """
 
 from __future__ import annotations
 
 import argparse
 import json
+import sys
 import tempfile
 from collections.abc import Iterator
 from pathlib import Path
@@ -21,8 +25,7 @@ from typing import Any
 import torch
 import transformers
 from machine import loaded_cores, versions
-from rich.console import Console
-from rich.table import Table
+from page import fill, markdown
 from tokenizers import Tokenizer, decoders, models, pre_tokenizers
 
 from deadhead import discover, head_means, load, prune, save
@@ -50,7 +53,8 @@ MODELS: dict[str, tuple[str, dict[str, Any]]] = {
     "Qwen3 tied": ("Qwen3", {"tie_word_embeddings": True}),
     "Qwen3 untied": ("Qwen3", {"tie_word_embeddings": False}),
 }
-RUNTIMES = "transformers,onnx,onnx:int8,llama.cpp:f32,llama.cpp:f16,llama.cpp:q8_0"
+RUNTIMES = "transformers,onnx,onnx-genai,llama.cpp:f32,llama.cpp:f16,llama.cpp:q8_0"
+PACKAGES = ("torch", "transformers", "onnxruntime", "onnxruntime-genai", "xllamacpp", "gguf")
 CHANGES = ("whole", "uneven heads", "emptied layer", "mean fill", "fewer neurons")
 
 
@@ -108,7 +112,7 @@ def comparisons(arguments: argparse.Namespace, place: Path) -> Iterator[tuple[st
 
     A real model is compared change by change, since all folders of a comparison are in memory.
     """
-    real = Path(arguments.real).name if arguments.real else None
+    real = arguments.name if arguments.real else None
     for name in arguments.only or [*MODELS, *([real] if real else [])]:
         folders = []
         for change in (*CHANGES[1:], CHANGES[0]):
@@ -123,47 +127,100 @@ def comparisons(arguments: argparse.Namespace, place: Path) -> Iterator[tuple[st
             yield name, folders
 
 
-def text(row: dict[str, Any], prompts: int) -> list[str]:
-    """The cells of a row of the table."""
+def measure(arguments: argparse.Namespace) -> dict[str, Any]:
+    torch.set_num_threads(1)
+    facts: dict[str, Any] = {
+        "machine": loaded_cores(),
+        "versions": versions(*PACKAGES),
+        "prompts": len(TEXTS),
+        "tokens": arguments.tokens,
+        "rounds": arguments.repeats,
+        "rows": [],
+    }
+    options = {"new_tokens": arguments.tokens, "repeats": arguments.repeats, "prompts": TEXTS}
+    runtimes = arguments.runtimes.split(",")
+    with tempfile.TemporaryDirectory() as place:
+        for name, folders in comparisons(arguments, Path(place)):
+            tokenizer = arguments.tokenizer_from if name == arguments.name else None
+            result = compare_runtimes(folders, runtimes, tokenizer_from=tokenizer, **options)
+            for row in result["rows"]:
+                row = {**row, "model": name, "change": Path(row["model"]).name}
+                if row["problem"]:
+                    row["problem"] = row["problem"].replace(f"{place}/", "")
+                facts["rows"].append(row)
+            print(f"{name}: {', '.join(folder.name for folder in folders)}", file=sys.stderr)
+            if arguments.json:  # after every model: an interrupted run keeps what it has
+                arguments.json.write_text(json.dumps(facts, indent=1) + "\n", encoding="utf-8")
+    return facts
+
+
+def same_text(row: dict[str, Any], prompts: int) -> str:
+    """Whether a runtime generates the tokens of the model, and the largest difference from it."""
     if row["problem"]:
-        return [row["problem"]]
-    same = "reference" if row["same_tokens"] is None else f"{row['same_tokens']} of {prompts}"
-    gap, megabytes = row["largest_difference"], row["file_bytes"] / 1e6
-    ratios = [row["ratios"][part] for part in ("prompt", "new")]
-    cells = [f"{ratio:.2f}" if ratio else "1" for ratio in ratios]
-    return [same, "" if gap is None else f"{gap:.1e}", f"{megabytes:.1f}", *cells]
+        return "no"
+    return f"{row['same_tokens']} of {prompts}, {row['largest_difference']:.0e}"
+
+
+def cost_text(row: dict[str, Any]) -> str:
+    """Megabytes and new tokens per second; of a pruned model, the speed beside the whole one."""
+    if row["problem"]:
+        return "no"
+    speed = f"{row['new_tokens_per_second']:.0f}/s"
+    if (ratio := row["ratios"]["new"]) is not None:
+        speed = f"{ratio:.2f} x"
+    return f"{row['file_bytes'] / 1e6:.1f}, {speed}"
+
+
+def tables(facts: dict[str, Any]) -> list[str]:
+    """Two tables and the reasons of failures, as Markdown."""
+    cells: dict[tuple[str, str], dict[str, Any]] = {}
+    for row in facts["rows"]:  # of a real model, the whole one is in every comparison
+        cells.setdefault((row["model"], row["runtime"]), {}).setdefault(row["change"], row)
+    same, costs = [], []
+    for (model, runtime), rows in cells.items():
+        parts = [rows[change] for change in CHANGES]
+        if runtime != "transformers":
+            same.append([model, runtime, *(same_text(row, facts["prompts"]) for row in parts)])
+        costs.append([model, runtime, *(cost_text(row) for row in parts)])
+    reasons = [
+        f"- {row['model']}, {row['change']}, {row['runtime']}: {row['problem']}"
+        for row in facts["rows"]
+        if row["problem"]
+    ]
+    titles = ["model", "runtime", *CHANGES]
+    return [
+        f"{facts['machine']}. {facts['versions']}. One thread, {facts['prompts']} prompts, "
+        f"{facts['tokens']} new tokens after each, {facts['rounds']} rounds.",
+        "Prompts with the same greedy tokens as in transformers, and the largest difference:",
+        markdown(titles, same),
+        "Megabytes, and new tokens per second; pruned: how many times as fast as the whole model:",
+        markdown(titles, costs),
+        *(["Not run:", "\n".join(reasons)] if reasons else []),
+    ]
 
 
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("--real", help="the folder of a language model")
+    parser.add_argument("--name", default="real", help="how the tables name it")
+    parser.add_argument("--tokenizer-from", help="a GGUF file with its tokenizer, see export")
     parser.add_argument("--only", nargs="*", help="names of models")
     parser.add_argument("--runtimes", default=RUNTIMES)
     parser.add_argument("--tokens", type=int, default=48)
     parser.add_argument("--repeats", type=int, default=5)
-    parser.add_argument("--json", type=Path)
+    parser.add_argument("--json", type=Path, help="write the measurements to this file")
+    parser.add_argument("--page", type=Path, help="write the tables into this page")
+    results = "print what --json wrote, instead of measuring"
+    parser.add_argument("--from", dest="results", type=Path, help=results)
     arguments = parser.parse_args()
-    torch.set_num_threads(1)
-    facts: dict[str, Any] = {
-        "machine": loaded_cores(),
-        "versions": versions("torch", "transformers", "gguf", "xllamacpp", "onnxruntime"),
-        "tokens": arguments.tokens,
-        "rows": [],
-    }
-    columns = ("model", "change", "runtime", "same tokens", "difference", "MB")
-    table = Table(*columns, "prompt speed", "new speed")
-    options = {"new_tokens": arguments.tokens, "repeats": arguments.repeats, "prompts": TEXTS}
-    with tempfile.TemporaryDirectory() as place:
-        for name, folders in comparisons(arguments, Path(place)):
-            result = compare_runtimes(folders, arguments.runtimes.split(","), **options)
-            for row in result["rows"]:
-                row = {**row, "model": name, "change": Path(row["model"]).name}
-                facts["rows"].append(row)
-                cells = text(row, len(TEXTS))
-                table.add_row(name, row["change"], row["runtime"], *cells)
-            if arguments.json:
-                arguments.json.write_text(json.dumps(facts, indent=1) + "\n", encoding="utf-8")
-    Console(width=120).print(table)
+    if arguments.results:
+        facts = json.loads(arguments.results.read_text(encoding="utf-8"))
+    else:
+        facts = measure(arguments)
+    parts = tables(facts)
+    print("\n\n".join(parts))
+    if arguments.page:
+        fill(arguments.page, "runtimes.py", parts)
 
 
 if __name__ == "__main__":

@@ -117,6 +117,7 @@ def test_bench_of_runtimes(
         ((), "name the model to compare with, or give --runtimes or --task"),
         (("--against", "x", "--new-tokens", 4), "goes with --runtimes"),
         (("--against", "x", "--prompts", "p.txt"), "goes with --runtimes"),
+        (("--against", "x", "--tokenizer-from", "whole.gguf"), "goes with --runtimes"),
         (("--runtimes", "onnx", "--batch", "4"), "prompt by prompt on the CPU"),
         (("--runtimes", "onnx", "--device", "cuda"), "prompt by prompt on the CPU"),
         (("--runtimes", "onnx", "--task", "lm"), "give a task or --runtimes"),

@@ -30,12 +30,12 @@ def uneven(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 @pytest.mark.slow
 def test_runtimes_of_a_decoder(uneven: Path) -> None:
-    names = ["transformers", "onnx", "llama.cpp:f32"]
+    names = ["transformers", "onnx", "onnx-genai", "llama.cpp:f32"]
     texts = ["Maria bought a red car", "The dog"]
     result = compare_runtimes([uneven], names, prompts=texts, new_tokens=6, repeats=2)
-    assert [row["runtime"] for row in result["rows"]] == ["transformers", "onnx", "llama.cpp f32"]
-    assert [row["problem"] for row in result["rows"]] == [None] * 3
-    assert [row["same_tokens"] for row in result["rows"]] == [None, 2, 2]
+    assert [row["runtime"] for row in result["rows"]] == [*names[:3], "llama.cpp f32"]
+    assert [row["problem"] for row in result["rows"]] == [None] * 4
+    assert [row["same_tokens"] for row in result["rows"]] == [None, 2, 2, 2]
     for row in result["rows"]:
         assert min(row["prompt_tokens_per_second"], row["new_tokens_per_second"]) > 0
         assert row["file_bytes"] > 10_000
@@ -45,23 +45,23 @@ def test_runtimes_of_a_decoder(uneven: Path) -> None:
 
 
 @pytest.mark.slow
-def test_an_encoder_reads_and_llama_cpp_says_why_it_cannot(tmp_path: Path) -> None:
+def test_an_encoder_reads_and_the_others_say_why_they_cannot(tmp_path: Path) -> None:
     save(BertModel(BertConfig(**TINY, intermediate_size=48)), tmp_path)
-    names = ["onnx", "llama.cpp"]
+    names = ["onnx", "onnx-genai", "llama.cpp"]
     result = compare_runtimes([tmp_path], names, lengths=[5, 9], repeats=1)
-    onnx, llama_cpp = result["rows"]
+    onnx, genai, llama_cpp = result["rows"]
     assert (result["new_tokens"], result["prompt_tokens"]) == (0, [5, 9])
     assert onnx["prompt_tokens_per_second"] > 0
     assert onnx["new_tokens_per_second"] is onnx["same_tokens"] is None
+    assert "for models that generate text" in genai["problem"]
     assert llama_cpp["problem"]
 
 
 def test_a_file_that_is_no_model(uneven: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """The error tells why a process failed."""
 
-    def damage(run: Any, place: Path, *_: object) -> None:
-        place.mkdir()
-        run.file = place / "m.onnx"
+    def damage(run: Any, files: Any) -> None:
+        run.file = files.place / "m.onnx"
         run.file.write_bytes(b"nothing")
 
     monkeypatch.setattr(_Run, "prepare", damage)
@@ -73,6 +73,12 @@ def test_a_runtime_that_is_not_installed(uneven: Path, monkeypatch: pytest.Monke
     monkeypatch.setattr(llama_cpp, "is_installed", lambda: False)
     with pytest.raises(DeadheadError, match=r"no runtime can run .*'xllamacpp'.*\[gguf\]"):
         compare_runtimes([uneven], ["llama.cpp"])
+
+
+def test_genai_is_not_installed(uneven: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(runtimes, "find_spec", lambda _: None)
+    with pytest.raises(DeadheadError, match=r"no runtime can run .*'onnxruntime-genai'.*\[onnx\]"):
+        compare_runtimes([uneven], ["onnx-genai"])
 
 
 def answers(prompt: float, new: float, tokens: list[int]) -> list[dict[str, Any]]:

@@ -31,7 +31,7 @@ def bench(
         Option(
             metavar="NAMES",
             help="Runtimes to compare, comma-separated: transformers, onnx, onnx:int8, "
-            "llama.cpp (f16), llama.cpp:f32, llama.cpp:q8_0.",
+            "onnx-genai, onnx-genai:int8, llama.cpp (f16), llama.cpp:f32, llama.cpp:q8_0.",
         ),
     ] = None,
     prompts: Annotated[
@@ -46,6 +46,13 @@ def bench(
         Option(
             metavar="N",
             help="With --runtimes: tokens that a decoder adds to each prompt; by default 32.",
+        ),
+    ] = None,
+    tokenizer_from: Annotated[
+        Path | None,
+        Option(
+            metavar="FILE",
+            help="With --runtimes: the GGUF file whose tokenizer llama.cpp gets, as in export.",
         ),
     ] = None,
     batch: Annotated[
@@ -83,7 +90,7 @@ def bench(
 
     With --runtimes, compare runtimes on the CPU: tokens per second of prompts and of new text, peak
     memory, file size, and whether all generate the same tokens. Encoders run in transformers and
-    onnx, decoders in all.
+    onnx, decoders in all. onnx-genai is onnxruntime-genai.
 
     Examples:
 
@@ -96,7 +103,8 @@ def bench(
     # Longer than most functions: half of it is the list of options and the help.
     known = opt.task_from(task, task_file)
     options: dict[str, Any] = {"repeats": repeats, "auto": auto, "dtype": dtype or "auto"}
-    _check_kind(known is not None, runtimes, length, prompts, new_tokens)
+    _check_kind(known is not None, runtimes, length, {"--prompts": prompts,
+        "--new-tokens": new_tokens, "--tokenizer-from": tokenizer_from})  # fmt: skip
     _check_data(known is not None, {"--lang": lang, "--data": data, "--source": source}
         | {"--max-examples": max_examples, "--max-length": max_length})  # fmt: skip
     lengths = opt.numbers_from(length or LENGTHS, "--length")
@@ -104,7 +112,7 @@ def bench(
         if batch is not None or (device or "cpu") != "cpu":
             name = "--batch" if batch is not None else "--device"
             raise BadParameter("--runtimes reads prompt by prompt on the CPU", param_hint=name)
-        options |= {"lengths": lengths}
+        options |= {"lengths": lengths, "tokenizer_from": tokenizer_from}
         options |= {"new_tokens": NEW_TOKENS if new_tokens is None else new_tokens}
         result = _compare(model, against, runtimes, prompts=prompts, options=options)
     elif known is not None:
@@ -135,11 +143,7 @@ def bench(
 
 
 def _check_kind(
-    has_task: bool,
-    runtimes: str | None,
-    length: str | None,
-    prompts: Path | None,
-    new_tokens: int | None,
+    has_task: bool, runtimes: str | None, length: str | None, for_runtimes: dict[str, Any]
 ) -> None:
     """Refuse options of one kind of comparison in another."""
     if has_task and runtimes is not None:
@@ -148,7 +152,7 @@ def _check_kind(
     if has_task and length is not None:
         message = "the data of a task have their own lengths; limit them with --max-length"
         raise BadParameter(message, param_hint="--length")
-    for name, value in (("--prompts", prompts), ("--new-tokens", new_tokens)):
+    for name, value in for_runtimes.items():
         if value is not None and runtimes is None:
             raise BadParameter("goes with --runtimes", param_hint=name)
 

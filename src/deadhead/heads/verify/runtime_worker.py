@@ -129,6 +129,35 @@ class Onnx:
         return dict(zip(self.outputs, self.session.run(self.outputs, feed), strict=True))
 
 
+class OnnxGenai:
+    """onnxruntime-genai, which has the loop over new tokens built in."""
+
+    def __init__(self, setup: dict[str, Any]):
+        import onnxruntime_genai
+
+        self.genai = onnxruntime_genai
+        config = onnxruntime_genai.Config(str(Path(setup["file"]).parent))
+        options = {"intra_op_num_threads": setup["threads"]}
+        config.overlay(json.dumps({"model": {"decoder": {"session_options": options}}}))
+        self.model = onnxruntime_genai.Model(config)
+
+    def run(self, prompt: list[int], new: int, banned: list[int]) -> Answer:
+        """The tokens that end a text are in the settings of the graph, not in `banned`."""
+        start = time.perf_counter()
+        length = len(prompt) + new
+        params = self.genai.GeneratorParams(self.model)
+        # below the shortest length, no token that ends a text is generated
+        params.set_search_options(do_sample=False, min_length=length, max_length=length)
+        generator = self.genai.Generator(self.model, params)
+        generator.append_tokens(prompt)
+        times = [start]
+        for _ in range(new):
+            generator.generate_next_token()
+            times.append(time.perf_counter())
+        tokens = [int(token) for token in generator.get_sequence(0)[len(prompt) :]]
+        return Answer(times[1] - start, times[-1] - times[1], tokens)
+
+
 class LlamaCpp:
     """llama.cpp, with the settings of the comparison of a GGUF file."""
 
@@ -154,7 +183,12 @@ class LlamaCpp:
         return Answer(times["prompt_ms"] / 1e3, times["predicted_ms"] / 1e3, reply["tokens"])
 
 
-RUNTIMES = {"transformers": Transformers, "onnx": Onnx, "llama.cpp": LlamaCpp}
+RUNTIMES = {
+    "transformers": Transformers,
+    "onnx": Onnx,
+    "onnx-genai": OnnxGenai,
+    "llama.cpp": LlamaCpp,
+}
 
 
 def peak_bytes() -> int:

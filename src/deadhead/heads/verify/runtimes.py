@@ -15,6 +15,7 @@ import sys
 import tempfile
 from collections.abc import Iterator, Sequence
 from contextlib import ExitStack, contextmanager
+from importlib.util import find_spec
 from pathlib import Path
 from typing import IO, Any, NamedTuple
 
@@ -31,8 +32,13 @@ from deadhead.heads.model_files import tokenizer_of
 from . import runtime_worker
 from .bench import disk_bytes
 
-# how the file of a runtime can store matrices; onnx without a type stores float32
-TYPES = {"transformers": (), "onnx": ("int8",), "llama.cpp": tuple(GGUF_TYPES)}
+# how the file of a runtime can store matrices; onnx and onnx-genai without a type store float32
+TYPES = {
+    "transformers": (),
+    "onnx": ("int8",),
+    "onnx-genai": ("int8",),
+    "llama.cpp": tuple(GGUF_TYPES),
+}
 WARM_UP = 1  # rounds
 PARTS = ("prompt", "new")  # tokens that are read, and tokens that are generated
 
@@ -79,6 +85,7 @@ def compare_runtimes(
     lengths: Sequence[int] = (32, 128),
     new_tokens: int = 32,
     repeats: int = 5,
+    tokenizer_from: str | Path | None = None,
     auto: str | None = None,
     dtype: str = AS_SAVED,
 ) -> dict[str, Any]:
@@ -87,8 +94,10 @@ def compare_runtimes(
     A model that generates text continues each prompt by `new_tokens` tokens. Any other reads it.
 
     Args:
-        runtimes: "transformers", "onnx" and "llama.cpp", with or without a type: "llama.cpp:q8_0".
+        runtimes: "transformers", "onnx", "onnx-genai" and "llama.cpp", with or without a type:
+            "llama.cpp:q8_0".
         prompts: texts, for the tokenizer of the first model. Else random tokens of `lengths`.
+        tokenizer_from: a GGUF file whose tokenizer the files for llama.cpp get, see `export`.
         auto, dtype: how to load the models (names, see `load`).
     """
     for name, values in (("repeats", [repeats]), ("new_tokens", [new_tokens]), ("length", lengths)):
@@ -109,8 +118,9 @@ def compare_runtimes(
     }
     with ExitStack() as stack, tempfile.TemporaryDirectory() as place:
         runs = [_Run(kind, model.name) for kind in kinds for model in known]
-        for number, run in enumerate(runs):
-            run.prepare(Path(place) / str(number), auto, dtype)
+        files = _Files(Path(place), tokenizer_from, auto, dtype)
+        for run in runs:
+            run.prepare(files)
         for run in runs:
             run.start(stack, setup)
         for turn in range(repeats + WARM_UP):
@@ -175,6 +185,46 @@ def _requests(
     return [{"prompt": row, "new": new, "banned": models[0].banned} for row in rows]
 
 
+class _Files:
+    """Writes models in the formats of other runtimes; runtimes of one format share its files."""
+
+    def __init__(
+        self, place: Path, tokenizer_from: str | Path | None, auto: str | None, dtype: str
+    ):
+        self.place, self.tokenizer_from = place, tokenizer_from
+        self.auto, self.dtype = auto, dtype
+        self.graphs: dict[tuple[str, str], Any] = {}  # model, type -> what was exported
+
+    def onnx(self, model: str, runtime: Runtime) -> Any:
+        from deadhead.heads.exports.onnx import genai
+        from deadhead.heads.exports.onnx.export import exported
+
+        if runtime.name == "onnx-genai" and find_spec("onnxruntime_genai") is None:
+            raise MissingExtra("onnxruntime-genai", "onnx", "onnx-genai")
+        key = (model, runtime.type)
+        if key not in self.graphs:
+            place, int8 = self.place / f"onnx-{len(self.graphs)}", runtime.type == "int8"
+            self.graphs[key] = exported(model, onnx=place, int8=int8, auto=self.auto)
+        graphs = self.graphs[key]
+        if runtime.name == "onnx-genai" and not (graphs.place / genai.FILE).exists():
+            raise UnsupportedModel("onnxruntime-genai is for models that generate text.")
+        return graphs
+
+    def gguf(self, model: str, runtime: Runtime) -> Any:
+        from deadhead.heads.exports.gguf.export import exported
+
+        if not llama_cpp.is_installed():
+            raise MissingExtra("xllamacpp", "gguf", "llama.cpp")
+        return exported(
+            model,
+            gguf=Path(tempfile.mkdtemp(dir=self.place)) / "model.gguf",
+            type=runtime.type,
+            tokenizer_from=self.tokenizer_from,
+            auto=self.auto,
+            dtype=self.dtype,
+        )
+
+
 class _Run:
     """A model in a runtime: its file, its process and its answers, or the reason of a failure."""
 
@@ -188,28 +238,15 @@ class _Run:
         self.errors: IO[str]  # what its process prints
         self.rounds: list[list[dict[str, Any]]] = []
 
-    def prepare(self, place: Path, auto: str | None, dtype: str) -> None:
+    def prepare(self, files: _Files) -> None:
         """Write the file of the runtime, which is compared with the model."""
         try:
-            if self.runtime.name == "onnx":
-                from deadhead.heads.exports.onnx.export import exported as exported_onnx
-
-                int8 = self.runtime.type == "int8"
-                graphs = exported_onnx(self.model, onnx=place, int8=int8, auto=auto)
+            if self.runtime.name.startswith("onnx"):
+                graphs = files.onnx(self.model, self.runtime)
                 self.file, self.bytes = graphs.place / "model.onnx", graphs.size
-                self.gap = graphs.int8_gap if int8 else graphs.gap
+                self.gap = graphs.gap if graphs.int8_gap is None else graphs.int8_gap
             elif self.runtime.name == "llama.cpp":
-                from deadhead.heads.exports.gguf.export import exported as exported_gguf
-
-                if not llama_cpp.is_installed():
-                    raise MissingExtra("xllamacpp", "gguf", "llama.cpp")
-                result = exported_gguf(
-                    self.model,
-                    gguf=place / "model.gguf",
-                    type=self.runtime.type,
-                    auto=auto,
-                    dtype=dtype,
-                )
+                result = files.gguf(self.model, self.runtime)
                 self.file, self.bytes = result.file, result.file.stat().st_size
                 self.gap = None if result.comparison is None else result.comparison.share
         except DeadheadError as problem:
