@@ -49,12 +49,25 @@ MARIAN = {
     "init_std": 1.0,
     "max_position_embeddings": 64,
 }
+T5 = {
+    **{name: value for name, value in SIZES.items() if name != "initializer_range"},
+    "decoder_start_token_id": 0,
+    "d_model": 32,
+    "d_kv": 8,
+    "d_ff": 24,
+    "num_layers": 1,
+    "num_decoder_layers": 2,
+    "num_heads": 4,
+    "initializer_factor": 3.0,
+}
 GPT2 = {**SIZES, "n_embd": 32, "n_layer": 2, "n_head": 4, "n_positions": 64}
 MODELS = {
     "gpt2": ("GPT2LMHeadModel", GPT2),
     "llama": ("LlamaForCausalLM", LLAMA),
     "qwen3": ("Qwen3ForCausalLM", {**LLAMA, "num_hidden_layers": 2, "tie_word_embeddings": True}),
     "marian": ("MarianMTModel", MARIAN),
+    "bart": ("BartForConditionalGeneration", MARIAN),
+    "t5": ("T5ForConditionalGeneration", T5),
 }
 
 

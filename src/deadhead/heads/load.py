@@ -22,7 +22,7 @@ from .discover import find_every_site, find_sites, layout_of
 from .from_gguf import drop_mark, unpacking
 from .model_class import AS_SAVED, bare_class, dtype_named, saved_class, task_class
 from .output_bias import add_bias, drop_bias, freeze_absent_biases, is_zero
-from .prune import BIASES, RECORD, record, refuse_uneven_groups
+from .prune import BIASES, RECORD, refuse_uneven_groups, set_record
 from .saved_config import ANY_BLOCK, FAULTS, Saved, first_line, read_config, read_saved
 from .site import Site
 
@@ -245,7 +245,7 @@ def _remove_saved_heads(model: Any, saved: Saved) -> None:
                 )
             drop_bias(site)
     if saved.is_pruned:  # one form only in memory, so that `save_pretrained` writes the truth
-        setattr(model.config, RECORD, record(find_every_site(model)))
+        set_record(model.config, find_every_site(model))
 
 
 def _check_still_zero(model: nn.Module, saved: Saved) -> None:

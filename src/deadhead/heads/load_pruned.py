@@ -28,7 +28,7 @@ def load(folder: str | Path, **kwargs: Any) -> Any:
     import transformers
 
     config = transformers.AutoConfig.from_pretrained(folder, trust_remote_code=False)
-    config.transformers_weights = None  # it stops plain transformers
+    config.transformers_weights = config.fusion_config = None  # they stop plain transformers
     plan = json.loads((Path(folder) / PLAN).read_text(encoding="utf-8"))
     cls: Any = getattr(transformers, config.architectures[0])
 

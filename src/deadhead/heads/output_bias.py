@@ -24,6 +24,7 @@ from .site import Site
 NO_BIAS = "projection_bias"  # config.json says false if the projections have no biases
 DROPPED = "deadhead_dropped_bias"  # marks an output projection whose bias was dropped
 FILLED = "deadhead_filled_bias"  # marks one whose bias holds the mean output of removed heads
+ADDED = "deadhead_added_bias"  # marks one that the architecture gives no bias
 XLNET_BIAS = "o_bias"  # beside XLNet's `o`, which is a bare parameter
 
 
@@ -68,6 +69,7 @@ def add_bias(site: Site) -> None:
         zeros = torch.zeros(outputs, dtype=weight.dtype, device=weight.device)
         bias = nn.Parameter(zeros, requires_grad=weight.requires_grad)
         setattr(owner(site), bias_name(site), bias)
+        setattr(owner(site), ADDED, True)
         if site.out is None:
             dropout: Any = site.core.dropout
             dropout.register_forward_pre_hook(AddBias(site.core))
@@ -90,6 +92,10 @@ def set_output(site: Site, weight: torch.Tensor, bias: torch.Tensor | None) -> N
 
 def filled(site: Site) -> bool:
     return getattr(owner(site), FILLED, False) is True
+
+
+def added(site: Site) -> bool:
+    return getattr(owner(site), ADDED, False) is True
 
 
 def drop_bias(site: Site) -> None:

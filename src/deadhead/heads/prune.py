@@ -18,7 +18,7 @@ from .discover import find_every_site, layout_of
 from .from_gguf import drop_mark, is_marked, is_unpacked
 from .hooks import forget_compiled, is_gated
 from .means import HeadMeans
-from .output_bias import drop_bias, dropped, fill_bias, filled, refuse_bias_outside
+from .output_bias import added, drop_bias, dropped, fill_bias, filled, refuse_bias_outside
 from .site import Site
 
 RECORD = "deadhead"  # the key of the removed heads in a model's config
@@ -29,6 +29,11 @@ FILLED_BIASES = "filled_output_biases"
 FILLED_FEED_FORWARDS = "filled_feed_forward_biases"
 SHARES = "heads_per_key_value_head"  # optional: block -> layer -> heads, where some were copied
 REMOVED_NEURONS = "removed_neurons"  # optional: block -> layer -> text such as "0-3, 7"
+# The key of a config that names fusions of modules, which `save_pretrained` writes. transformers
+# stops at a name that it does not know, and prints it. Without it, transformers would drop biases
+# that the architecture does not have.
+FUSIONS = "fusion_config"
+NOT_PLAIN = "this model is pruned; load it with deadhead.load, or save it with form='padded'"
 # wrappers that hold the parameters in buckets or shards of their own
 PARALLEL = ("DistributedDataParallel", "FullyShardedDataParallel")
 
@@ -295,6 +300,22 @@ def record(sites: list[Site]) -> dict[str, Any]:
     return {"format": FORMAT, "removed": removed, **more, **biases}
 
 
+def set_record(config: Any, sites: list[Site]) -> None:
+    """List in the config what was removed; added biases stop plain transformers."""
+    setattr(config, RECORD, record(sites))
+    if any(added(site) for site in sites):
+        setattr(config, FUSIONS, {**(getattr(config, FUSIONS, None) or {}), NOT_PLAIN: True})
+
+
+def allow_plain_loading(config: Any) -> None:
+    """Undo what stops plain transformers, for a config that it may read or `load` has read."""
+    fusions = dict(getattr(config, FUSIONS, None) or {})
+    if fusions.pop(NOT_PLAIN, False):
+        delattr(config, FUSIONS)
+        if fusions:
+            setattr(config, FUSIONS, fusions)
+
+
 def note_in_config(model: nn.Module, sites: list[Site]) -> None:
     """Give the model a copy of its config that lists the removed heads; others keep the old one."""
     configs = [m.config for m in model.modules() if m.__dict__.get("config") is not None]
@@ -302,7 +323,7 @@ def note_in_config(model: nn.Module, sites: list[Site]) -> None:
         return
     copies: dict[int, Any] = {}
     new = copy.deepcopy(configs[0], copies)  # the first: a wrapper has none of its own
-    setattr(new, RECORD, record(sites))
+    set_record(new, sites)
     for module in model.modules():
         own = module.__dict__.get("config")
         if own is not None and id(own) in copies:

@@ -26,7 +26,7 @@ from .loading import Loading, loading_of
 from .model_card import card, is_ours
 from .model_files import CARD, copy_files, source_of
 from .padded import padded_form
-from .prune import RECORD, record, unfit
+from .prune import RECORD, allow_plain_loading, record, unfit
 from .saved_config import stop_plain_loading
 
 FORMS = ("compact", "padded")
@@ -97,6 +97,8 @@ def _config(model: Any, config: Any, listed: dict[str, Any]) -> Iterator[None]:
     try:
         model.config = copy.deepcopy(config)  # saving changes the config, and others may share it
         setattr(model.config, RECORD, listed)
+        if listed["form"] == "padded":
+            allow_plain_loading(model.config)
         yield
     finally:
         model.config = own

@@ -19,7 +19,16 @@ from deadhead.layout import Head, Kind, numbers_of
 from . import names
 from .from_gguf import check_file, name_class
 from .model_files import check_shards
-from .prune import BIASES, FILLED_BIASES, FILLED_FEED_FORWARDS, RECORD, REMOVED_NEURONS, SHARES
+from .prune import (
+    BIASES,
+    FILLED_BIASES,
+    FILLED_FEED_FORWARDS,
+    NOT_PLAIN,
+    RECORD,
+    REMOVED_NEURONS,
+    SHARES,
+    allow_plain_loading,
+)
 
 # what transformers and its libraries raise for a damaged folder
 # fmt: off
@@ -33,7 +42,6 @@ LARGEST = 2**48  # number in a config.json; transformers would build until memor
 # safetensors file, and prints it. Without it, transformers would drop added biases and, with
 # ignore_mismatched_sizes=True, start the smaller matrices from random numbers.
 WEIGHTS = "transformers_weights"
-NOT_PLAIN = "this model is pruned; load it with deadhead.load, or save it with form='padded'"
 LATEST = 2  # format of a record: 2 has the next key
 UNPRUNED = "unpruned"  # the sizes of the unpruned model, if the fields of the config are smaller
 SIZES = (*names.COUNTS, *names.KEY_COUNTS, *names.NEURON_COUNTS, "head_dim", "per_layer_config")
@@ -84,6 +92,7 @@ def read_config(folder: str | Path, where: Mapping[str, Any]) -> Any:
         _check_numbers(home / "config.json")
         with quiet():  # without trust_remote_code=False transformers would ask the user
             config = AutoConfig.from_pretrained(folder, trust_remote_code=False, **where)
+        allow_plain_loading(config)
         if isinstance(ours := getattr(config, RECORD, None), dict):
             restore(config, ours.pop(UNPRUNED, {}))
     except FAULTS as problem:
