@@ -157,9 +157,16 @@ def inside_the_package(shared: Path, page: Path) -> dict[str, Any]:
 # Trainings that take minutes are run shorter, and trials in this process: page -> what stands there, and what is run.
 SHORTER = {
     "guides/practitioner.md": {
-        "--heads 75% --examples 400": "--heads 75% --examples 100 --on 2x16"
+        "--heads 75% --examples 400": "--heads 75% --examples 100 --on 2x16",
+        "--split test --data world": "--split test --data world --max-examples 50",
     },
-    "studies.md": {"workers=1)": 'executor="serial")', "search.lowest=1..2": "search.lowest=1..1"},
+    "studies.md": {
+        "workers=1)": 'executor="serial")',
+        "search.lowest=1..2": "search.lowest=1..1",
+        "data.examples=64": "data.examples=16",
+        "root: world, examples: 64": "root: world, examples: 16",
+        "root: world, examples: 32": "root: world, examples: 16",
+    },
     "translation.md": {
         "epochs=12, average=3": "epochs=1",
         'split, root="world")': 'split, root="world", parts=1)',

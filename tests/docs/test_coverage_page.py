@@ -67,7 +67,9 @@ def test_each_type_is_in_its_place_with_a_short_reason(script: Any) -> None:
     assert "**All 2 also pass with mean fill**" in start
     assert "with transformers 5.22 and torch 2.13." in start
     assert "share key/value heads, all 1 types also pass" in start
-    assert "With transformers 5.17 and torch 2.11, 1 of 5 types pass with their heads and\n2" in start
+    assert (
+        "With transformers 5.17 and torch 2.11, 1 of 5 types pass with their heads and\n2" in start
+    )
     assert "Of the types that both have, mixtral pass with the newer alone." in start
     assert both.endswith("\nbert.\n\n")
     assert f"| mixtral | MixtralSparseMoeBlock {EXPERTS} |\n" in heads

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import Any
@@ -11,6 +12,7 @@ import pytest
 from doc_blocks import ROOT
 from jupyter_client.manager import KernelManager
 from nbclient import NotebookClient
+from nbclient.exceptions import CellExecutionError
 
 NOTEBOOKS = sorted((ROOT / "examples").glob("*.ipynb"))
 EXPECTED = {  # what the outputs of each notebook must have among them
@@ -20,16 +22,26 @@ EXPECTED = {  # what the outputs of each notebook must have among them
 }
 
 
-def run(notebook: Any, folder: Path, monkeypatch: pytest.MonkeyPatch) -> str:
-    """Run all cells in a kernel; returns what they show, as HTML where they show that."""
-    for name in ("JUPYTER_CONFIG_DIR", "JUPYTER_DATA_DIR", "JUPYTER_RUNTIME_DIR", "IPYTHONDIR"):
-        monkeypatch.setenv(name, str(folder / name))
-    with TemporaryDirectory() as sockets:  # a short path, and no ports that another test may use
+@pytest.fixture(scope="module")
+def kernel(tmp_path_factory: pytest.TempPathFactory) -> Iterator[KernelManager]:
+    """One kernel for all notebooks: each would load torch again."""
+    folder = tmp_path_factory.mktemp("jupyter")
+    names = ("JUPYTER_CONFIG_DIR", "JUPYTER_DATA_DIR", "JUPYTER_RUNTIME_DIR", "IPYTHONDIR")
+    with pytest.MonkeyPatch.context() as patch, TemporaryDirectory() as sockets:
+        for name in names:
+            patch.setenv(name, str(folder / name))
+        # sockets with a short path, and no ports that another test may use
         manager = KernelManager(transport="ipc", ip=f"{sockets}/kernel")
-        client = NotebookClient(
-            notebook, km=manager, timeout=600, resources={"metadata": {"path": str(folder)}}
-        )
-        client.execute()
+        yield manager
+        if manager.has_kernel:
+            manager.shutdown_kernel(now=True)
+
+
+def run(notebook: Any, folder: Path, kernel: KernelManager) -> str:
+    """Run all cells without the names of other notebooks; what they show, as HTML where they can."""
+    fresh = f"%reset -f\n__import__('os').chdir({str(folder)!r})"
+    notebook.cells.insert(0, nbformat.v4.new_code_cell(fresh))
+    NotebookClient(notebook, km=kernel, timeout=600).execute()
     outputs = [output for cell in notebook.cells for output in cell.get("outputs", ())]
     data = [output["data"] for output in outputs if "data" in output]
     return "\n".join(page.get("text/html", page.get("text/plain", "")) for page in data)
@@ -37,9 +49,18 @@ def run(notebook: Any, folder: Path, monkeypatch: pytest.MonkeyPatch) -> str:
 
 @pytest.mark.slow
 @pytest.mark.parametrize("path", NOTEBOOKS, ids=lambda path: path.stem)
-def test_notebook(path: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    outputs = run(nbformat.read(path, as_version=4), tmp_path, monkeypatch)
+def test_notebook(path: Path, tmp_path: Path, kernel: KernelManager) -> None:
+    outputs = run(nbformat.read(path, as_version=4), tmp_path, kernel)
     assert [text for text in EXPECTED[path.stem] if text not in outputs] == []
+
+
+@pytest.mark.slow
+def test_a_notebook_has_no_names_of_others(tmp_path: Path, kernel: KernelManager) -> None:
+    cells = [[nbformat.v4.new_code_cell(text)] for text in ("forgotten = 1", "forgotten")]
+    first, second = (nbformat.v4.new_notebook(cells=cell) for cell in cells)
+    run(first, tmp_path, kernel)
+    with pytest.raises(CellExecutionError, match="name 'forgotten' is not defined"):
+        run(second, tmp_path, kernel)
 
 
 def test_every_notebook_is_valid_and_has_no_outputs() -> None:
