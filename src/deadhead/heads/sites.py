@@ -60,7 +60,7 @@ def collect(
     """
     sites: list[Site] = []
     skipped: dict[str, Skip] = {}
-    uses = Counter(id(module) for _, module in model.named_modules(remove_duplicate=False))
+    uses = _count_uses(model)
     parents = {id(child): module for module in model.modules() for child in module.children()}
     for path, module in model.named_modules():
         try:
@@ -72,6 +72,17 @@ def collect(
             site.shared_by, site.parent = uses[id(module)], parents.get(id(module))
             sites.append(site)
     return sites, skipped
+
+
+def _count_uses(model: nn.Module) -> Counter[int]:
+    """How many places of the model each module has, by its id; faster without their paths."""
+    uses: Counter[int] = Counter()
+    modules: list[nn.Module] = [model]
+    while modules:
+        module = modules.pop()
+        uses[id(module)] += 1
+        modules += [child for child in module._modules.values() if child is not None]
+    return uses
 
 
 def _site(core: nn.Module, path: str, parent: nn.Module | None) -> Site | None:
@@ -118,6 +129,8 @@ def _projections(core: nn.Module) -> dict[str, nn.Module]:
         q = next((child for child in queries if is_linear(child)), None)
         return {} if q is None else {"q": q, "kv": children[names.LATENT_KEYS]}
     for triple in names.TRIPLES:
+        if triple[0] not in children:  # faster than to look at all three
+            continue
         parts = [unwrapped(children.get(name)) for name in triple]
         if all(map(is_linear, parts)):
             return dict(zip("qkv", parts, strict=True))
@@ -345,7 +358,7 @@ def _is_per_head(site: Site, table: torch.Tensor) -> bool:
 
 
 def _has_bare_parameters(core: nn.Module) -> bool:
-    values = [getattr(core, name, None) for name in "qkvo"]
+    values = (getattr(core, name, None) for name in "qkvo")
     return all(isinstance(value, nn.Parameter) and value.dim() == 3 for value in values)
 
 
