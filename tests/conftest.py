@@ -10,7 +10,7 @@ from typing import Any
 
 os.environ["HF_HUB_OFFLINE"] = "1"  # before transformers is first imported
 os.environ["OMP_NUM_THREADS"] = "1"
-# without bytecode each process that a test starts compiles deadhead, which takes a second
+# without bytecode each run compiles all tests again, and each process that a test starts deadhead
 os.environ["PYTHONDONTWRITEBYTECODE"] = ""
 
 import pytest
