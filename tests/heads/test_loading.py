@@ -177,6 +177,17 @@ def test_uneven_layers_load_plainly_where_the_class_reads_the_config_of_each_lay
     assert apart(answers(ours), answers(model)) == 0
 
 
+def test_a_width_that_the_rotary_frequencies_do_not_have_is_not_written(tmp_path: Path) -> None:
+    """Plain transformers would read every weight and build other frequencies."""
+    model = build("mistral4").float()  # its experts cannot compute in double precision
+    heads = [head for a in discover(model).attentions for head in a.heads[: a.size // 2]]
+    whole = answers(model)
+    save(prune(model, heads), tmp_path)
+    assert apart(answers(model), whole) > 1e-3
+    assert "unpruned" not in config_of(tmp_path)["deadhead"]
+    assert apart(answers(model), answers(load_alone(tmp_path).eval())) < limit(model)
+
+
 def test_sizes_that_only_look_right_are_not_written(tmp_path: Path) -> None:
     """BERT computes the width of a head from the number of heads: the config would be wrong."""
     model = halved("bert")

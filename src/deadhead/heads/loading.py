@@ -62,7 +62,7 @@ def loading_of(model: Any, sites: list[Site]) -> Loading:
         plan = _attempt(model, model.config)
         return Loading(model.config, {}, plan or None)  # a refit may have added biases
     for config, old_sizes in _configs(model, sites):
-        if _attempt(model, config, numbers=(int, float)) == {}:
+        if _attempt(model, config, exact=True) == {}:
             return Loading(config, {"format": LATEST, UNPRUNED: old_sizes}, None)
     return Loading(model.config, {}, _attempt(model, model.config))
 
@@ -124,10 +124,11 @@ def _changed(
         return
 
 
-def _attempt(model: Any, config: Any, numbers: tuple[type, ...] = (int,)) -> Plan | None:
+def _attempt(model: Any, config: Any, *, exact: bool = False) -> Plan | None:
     """How the modules differ from those of this config; empty if not, None if no list can say it.
 
-    numbers: types of attributes that must be equal. Pruning changes no floats; a config may.
+    exact: floats and the shapes of buffers must be equal too. Pruning changes neither; a config
+    may, as `head_dim` does where the rotary frequencies have a width of their own.
     """
     try:
         with torch.device("meta"), quiet():
@@ -138,6 +139,9 @@ def _attempt(model: Any, config: Any, numbers: tuple[type, ...] = (int,)) -> Pla
     kinds = {path: type(module) for path, module in modules.items()}
     if kinds != {path: type(module) for path, module in wholes.items()}:
         return None
+    if exact and _buffer_shapes(model) != _buffer_shapes(built):
+        return None
+    numbers = (int, float) if exact else (int,)
     shapes = {name: list(p.shape) for name, p in model.named_parameters()}
     old_shapes = {name: list(p.shape) for name, p in built.named_parameters()}
     if not shapes.keys() >= old_shapes.keys():
@@ -152,6 +156,10 @@ def _attempt(model: Any, config: Any, numbers: tuple[type, ...] = (int,)) -> Pla
         **_changed_code(modules),
     }
     return plan if any(plan.values()) else {}
+
+
+def _buffer_shapes(model: nn.Module) -> dict[str, torch.Size]:
+    return {name: buffer.shape for name, buffer in model.named_buffers()}
 
 
 def _changed_numbers(
