@@ -29,7 +29,7 @@ from deadhead import files
 from deadhead.forward import device_of, forward
 from deadhead.heads.cut import cut
 from deadhead.heads.site import Site
-from deadhead.heads.verify.timing import in_turns
+from deadhead.heads.verify.timing import WARM_UP, in_turns
 from deadhead.progress import Progress, silent
 
 from .allocate import Place
@@ -39,6 +39,7 @@ POINTS = 12  # numbers of units that are timed; heads: all of them up to MOST_HE
 MOST_HEADS = 16
 AT_ONCE = 4  # copies of a layer in memory
 SECONDS = 15.0  # to time layers of one shape, roughly
+SLOW = 1.0  # seconds; longer runs of a model are not warmed up: each takes its time
 SHORTEST = 0.002  # seconds; shorter calls are timed several at once
 ROUNDS = (3, 40)  # least and most
 
@@ -92,9 +93,11 @@ def time_models(models: Sequence[nn.Module], batch: Mapping[str, Any], on: Shape
     device = next(models[0].parameters()).device
     with torch.no_grad():
         calls = [partial(forward, model, feed) for model in models]
-        (trial,) = in_turns(calls[:1], device, 1)
+        (trial,) = in_turns(calls[:1], device, 1, warm_up=1)
         rounds, repeats = _rounds(len(calls) * trial[0]), _repeats(trial[0])
-        first, *others = in_turns(calls, device, rounds, repeats=repeats)
+        # of three times or more the quick ones count, so what starts slowly does not matter
+        warm_up = WARM_UP if trial[0] < SLOW else 0
+        first, *others = in_turns(calls, device, rounds, repeats=repeats, warm_up=warm_up)
     return [_quick(first), *map(_quick, others)]
 
 

@@ -12,23 +12,30 @@ WARM_UP = 2  # rounds
 
 
 def in_turns(
-    calls: Sequence[Callable[[], Any]], device: torch.device, rounds: int, *, repeats: int = 1
+    calls: Sequence[Callable[[], Any]],
+    device: torch.device,
+    rounds: int,
+    *,
+    repeats: int = 1,
+    warm_up: int = WARM_UP,
 ) -> list[list[float]]:
     """The seconds that each function takes in each round; `repeats` calls in a row are one time.
+
+    warm_up: rounds before those, which do not count.
 
     On a CPU with one thread they are seconds of the processor, where other programs do not count.
     """
     alone = device.type == "cpu" and torch.get_num_threads() == 1
     now = time.process_time if alone else time.perf_counter
     times: list[list[float]] = [[] for _ in calls]
-    for turn in range(rounds + WARM_UP):
+    for turn in range(rounds + warm_up):
         for call, seconds in zip(calls, times, strict=True):
             wait_for(device)
             start = now()
             for _ in range(repeats):
                 call()
             wait_for(device)
-            if turn >= WARM_UP:
+            if turn >= warm_up:
                 seconds.append((now() - start) / repeats)
     return times
 
