@@ -1,12 +1,12 @@
 """The whole road of a language model by commands: look, rank, shrink, score, time, train.
 
     python benchmarks/language_model.py --model FOLDER --train train.txt --dev valid.txt
-                                        [--windows 32] [--folder DIR] [--json FILE]
+                                        [--windows 32] [--folder DIR] [--json FILE] [--page]
 
 Runs each command of docs/results/language-model.md in a process of its own, and keeps what it
 printed, the numbers of the page, and its seconds: those on the clock, start-up included, and those
 of all processors, which do not depend on what else runs. The texts are cut to about `--windows`
-windows of 256 tokens each.
+windows of 256 tokens each. `--page` alone writes what `--json` has into the blocks of the page.
 """
 
 from __future__ import annotations
@@ -14,6 +14,7 @@ from __future__ import annotations
 import argparse
 import json
 import os
+import re
 import shlex
 import subprocess
 import sys
@@ -25,6 +26,8 @@ from typing import Any
 from machine import loaded_cores, versions
 from shrink_lm import cleaned
 
+PAGE = Path(__file__).parents[1] / "docs/results/language-model.md"
+BORDERS, MOST_LINES = "┏┡└┌├", 14  # how lines without words begin; lines of a block of the page
 LENGTH, CHARACTERS = 256, 4.4  # tokens of a window; characters of a token, roughly
 LM = f"--task lm --data text --max-length {LENGTH}"
 COMMANDS = (
@@ -77,15 +80,44 @@ def run(words: list[str], home: Path) -> dict[str, Any]:
     return {**times, "printed": done.stdout.splitlines()}
 
 
+def block(row: dict[str, Any]) -> str:
+    """What the page shows of a command: itself, its seconds, and the lines that say something."""
+    seconds, used = (round(row[name]) for name in ("seconds", "processor_seconds"))
+    lines = [line.rstrip() for line in row["printed"] if line.strip()]
+    lines = [line for line in lines if line[0] not in BORDERS]
+    if len(lines) > MOST_LINES:
+        half = MOST_LINES // 2
+        lines = [*lines[:half], "...", *lines[-half:]]
+    head = [row["command"], f"# {seconds} s, {used} s of the processors"]
+    return "\n".join(["```text", *head, *lines, "```"])
+
+
+def write_page(results: dict[str, Any]) -> None:
+    """Put the results into the blocks of the page that begin with their commands."""
+    text = PAGE.read_text(encoding="utf-8")
+    for row in results["rows"]:
+        start = re.escape(f"```text\n{row['command']}\n")
+        text, count = re.subn(
+            rf"{start}.*?^```$", lambda _, r=row: block(r), text, flags=re.M | re.S
+        )
+        assert count == 1, f"expected one block of {row['command']!r} in {PAGE}, got {count}"
+    facts = f"about {results['windows']} windows of {LENGTH} tokens; {results['machine']}"
+    text = re.sub(r"(?<=<!-- facts -->).*?(?=<!-- end -->)", lambda _: facts, text, flags=re.S)
+    PAGE.write_text(text, encoding="utf-8")
+
+
 def main() -> None:
     parser = argparse.ArgumentParser(description=(__doc__ or "").partition("\n")[0])
-    parser.add_argument("--model", type=Path, required=True)
-    parser.add_argument("--train", type=Path, required=True)
-    parser.add_argument("--dev", type=Path, required=True)
+    for name in ("--model", "--train", "--dev"):
+        parser.add_argument(name, type=Path)
     parser.add_argument("--windows", type=int, default=32)
     parser.add_argument("--folder", type=Path, help="to work in; by default a temporary one")
     parser.add_argument("--json", type=Path)
+    parser.add_argument("--page", action="store_true")
     options = parser.parse_args()
+    if options.page:
+        write_page(json.loads(options.json.read_text(encoding="utf-8")))
+        return
     machine = f"{loaded_cores()}; {versions('torch', 'transformers', 'peft')}"
     rows: list[dict[str, Any]] = []
     with tempfile.TemporaryDirectory() as temporary:
@@ -97,7 +129,7 @@ def main() -> None:
             lines = "\n".join(rows[-1]["printed"])
             print(f"{rows[-1]['seconds']:6.1f} s  {name}\n{lines}", flush=True)
             if options.json is not None:  # a stopped run keeps its rows
-                results = {"machine": machine, "rows": rows}
+                results = {"machine": machine, "windows": options.windows, "rows": rows}
                 text = json.dumps(results, indent=1, ensure_ascii=False)
                 options.json.write_text(text + "\n", encoding="utf-8")
 
