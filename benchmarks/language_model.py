@@ -27,7 +27,7 @@ from machine import loaded_cores, versions
 from shrink_lm import cleaned
 
 PAGE = Path(__file__).parents[1] / "docs/results/language-model.md"
-BORDERS, MOST_LINES = "┏┡└┌├", 14  # how lines without words begin; lines of a block of the page
+BORDERS, MOST_LINES = "┏┡└┌├", 16  # how lines without words begin; lines of a block of the page
 LENGTH, CHARACTERS = 256, 4.4  # tokens of a window; characters of a token, roughly
 LM = f"--task lm --data text --max-length {LENGTH}"
 COMMANDS = (
