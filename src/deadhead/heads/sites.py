@@ -187,12 +187,6 @@ def _measured_site(
                     f"{type(core).__name__}: its queries or keys do not divide into {size} and "
                     f"{keys} heads"
                 )
-        values = outputs_of(projections["v"]) if "v" in projections else keys * width
-        if values != keys * width:
-            raise Skip(
-                f"{type(core).__name__}: expected {keys} values of width {width}, as many as "
-                f"keys, got {values} numbers"
-            )
     time_first = family_of(core) in names.TIME_FIRST
     return Site(core=core, path=path, out=out, time_first=time_first, **vars(born))
 
