@@ -40,9 +40,10 @@ $(BIN)/python:
 demo: .venv/ready-for-demo
 	$(BIN)/deadhead demo
 
-# each process starts with half of the tests, so that those of a file share what it sets up, and helps the other at the end
+# Three processes for two cores, since some tests wait for others. Each starts with a third of the tests, so that those
+# of a file share what it sets up, and helps the others at the end.
 test: setup
-	$(BIN)/python -m pytest -n 2 --dist worksteal
+	$(BIN)/python -m pytest -n 3 --dist worksteal
 
 check: setup
 	$(BIN)/ruff check .

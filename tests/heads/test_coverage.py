@@ -21,11 +21,12 @@ from deadhead.heads.verify.proof import Proof, prove, sample
 from deadhead.heads.verify.tiny import tiny
 from deadhead.hub import quiet
 
+# One or two of each structure: relatives share the code that is tried here, and the coverage command
+# proves every type.
 PROMISED = """
-albert bart bert bert-generation big_bird bigbird_pegasus biogpt blenderbot bloom camembert codegen deberta deberta-v2 distilbert electra
-ernie esm eurobert falcon flaubert fsmt gemma gemma2 gemma3 gpt2 gpt_bigcode gpt_neo gpt_neox gptj led llama longformer luke m2m_100 marian
-mbart megatron-bert mistral mixtral modernbert mpnet mt5 nomic_bert olmo2 opt pegasus phi phi3 plbart prophetnet qwen2 qwen3 rembert roberta
-roberta-prelayernorm roformer stablelm starcoder2 t5 umt5 whisper vit deit clip xglm xlm xlm-roberta xlm-roberta-xl xlnet xmod
+albert bart bert big_bird biogpt bloom codegen deberta deberta-v2 distilbert esm falcon fsmt gemma
+gemma3 gpt2 gpt_bigcode gpt_neo gpt_neox gptj led llama longformer luke mixtral modernbert mpnet
+nomic_bert olmo2 opt phi phi3 prophetnet qwen3 roformer stablelm t5 whisper vit clip xlm xlnet
 """
 
 

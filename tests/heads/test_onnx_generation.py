@@ -27,7 +27,7 @@ SIZES: dict[str, Any] = {
     "eos_token_id": None,
     "pad_token_id": 0,
 }
-LLAMA = {
+QWEN3 = {
     **SIZES,
     "hidden_size": 32,
     "intermediate_size": 24,
@@ -36,6 +36,7 @@ LLAMA = {
     "num_key_value_heads": 2,
     "head_dim": 8,
     "max_position_embeddings": 64,
+    "tie_word_embeddings": True,
 }
 BART = {
     **SIZES,
@@ -63,8 +64,7 @@ T5 = {
 GPT2 = {**SIZES, "n_embd": 32, "n_layer": 2, "n_head": 4, "n_positions": 64}
 MODELS = {
     "gpt2": ("GPT2LMHeadModel", GPT2),
-    "llama": ("LlamaForCausalLM", LLAMA),
-    "qwen3": ("Qwen3ForCausalLM", {**LLAMA, "num_hidden_layers": 2, "tie_word_embeddings": True}),
+    "qwen3": ("Qwen3ForCausalLM", QWEN3),  # all that a Llama has, and norms of its heads
     "bart": ("BartForConditionalGeneration", BART),
     "t5": ("T5ForConditionalGeneration", T5),
 }

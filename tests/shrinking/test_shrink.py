@@ -314,7 +314,7 @@ class Clock:
         self.factor = factor
 
     def __call__(
-        self, calls: Sequence[Callable[[], Any]], device: Any, rounds: int, *, repeats: int = 1
+        self, calls: Sequence[Callable[[], Any]], device: Any, rounds: int, **options: int
     ) -> list[list[float]]:
         times = []
         for call in calls:

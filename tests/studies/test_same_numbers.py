@@ -7,6 +7,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from networks import can_be_apart
 from small_study import stable_records
 
 from deadhead.studies import load, run, run_trial
@@ -30,7 +31,12 @@ def here(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Any]:
     return stable_records(folder / "s")
 
 
-@pytest.mark.parametrize("executor", ["local", pytest.param("ray", marks=pytest.mark.slow)])
+ON_RAY = pytest.mark.skipif(can_be_apart(), reason="test_slurm shows the same with two nodes")
+
+
+@pytest.mark.parametrize(
+    "executor", ["local", pytest.param("ray", marks=[pytest.mark.slow, ON_RAY])]
+)
 def test_every_executor_writes_the_same_records(
     executor: str, here: dict[str, Any], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

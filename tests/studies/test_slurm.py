@@ -8,13 +8,13 @@ one machine, and nothing is tested of queues, limits of time, GPUs or a schedule
 from __future__ import annotations
 
 import os
-import shutil
 import subprocess
 import sys
 import tempfile
 from pathlib import Path
 
 import pytest
+from networks import APART, can_be_apart
 from small_study import stable_records
 
 from deadhead.studies import load, run
@@ -22,28 +22,6 @@ from deadhead.studies import load, run
 HERE = Path(__file__).parent
 SCRIPT = HERE.parents[1] / "examples" / "slurm.sh"
 SMALL = ["data.examples=16", "targets=[en]", "remove=[none, {random_k: 4}]", "finetune.scored=none"]
-APART = [
-    "unshare",
-    "--user",
-    "--map-root-user",
-    "--net",
-    "--pid",
-    "--fork",
-    "--kill-child",
-    "--mount-proc",
-    "--",
-]
-
-
-def can_be_apart() -> bool:
-    """Whether this machine lets us make networks, as root of a world of our own."""
-    wire = "ip link add wire1 type veth peer name wire2"
-    if sys.platform != "linux" or not shutil.which("unshare") or not shutil.which("ip"):
-        return False
-    return (
-        subprocess.run([*APART, "bash", "-c", wire], capture_output=True, check=False).returncode
-        == 0
-    )
 
 
 @pytest.mark.slow

@@ -297,7 +297,7 @@ def test_withheld_labels_are_refused(tmp_path: Path) -> None:
 
 def test_malformed_lines_can_be_dropped_and_are_counted(tmp_path: Path) -> None:
     text = "a\tb\tneutral\nbroken\nc\td\tneutral\n"
-    with pytest.raises(DataError, match=r":2: 1 columns where 3"):
+    with pytest.raises(DataError, match=r":2: 1 column where 3"):
         read(tmp_path, "tsv", text, "mnli")
     rows, notes = read(tmp_path, "tsv", text, "mnli", malformed="drop")
     assert len(rows) == 2

@@ -200,7 +200,7 @@ class _Files:
         from deadhead.heads.exports.onnx.export import exported
 
         if runtime.name == "onnx-genai" and find_spec("onnxruntime_genai") is None:
-            raise MissingExtra("onnxruntime-genai", "onnx", "onnx-genai")
+            raise MissingExtra("onnxruntime-genai", "genai", "onnx-genai")
         key = (model, runtime.type)
         if key not in self.graphs:
             place, int8 = self.place / f"onnx-{len(self.graphs)}", runtime.type == "int8"
