@@ -77,7 +77,7 @@ def test_a_runtime_that_is_not_installed(uneven: Path, monkeypatch: pytest.Monke
 
 def test_genai_is_not_installed(uneven: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(runtimes, "find_spec", lambda _: None)
-    with pytest.raises(DeadheadError, match=r"no runtime can run .*'onnxruntime-genai'.*\[onnx\]"):
+    with pytest.raises(DeadheadError, match=r"no runtime can run .*'onnxruntime-genai'.*\[genai\]"):
         compare_runtimes([uneven], ["onnx-genai"])
 
 

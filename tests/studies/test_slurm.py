@@ -47,7 +47,7 @@ def test_two_nodes(tmp_path: Path) -> None:
         words = [word for text in SMALL for word in ("--set", text)]
         command = [*APART, str(SCRIPT), "smoke", "--out", str(tmp_path / "s"), *words]
         done = subprocess.run(
-            command, env=environ, capture_output=True, text=True, timeout=280, check=False
+            command, env=environ, capture_output=True, text=True, timeout=600, check=False
         )
     assert done.returncode == 0, done.stdout + done.stderr
     for line in ("On head node.", "On worker node.", "2 of 2 done, 0 failed, 0 left"):
