@@ -133,6 +133,7 @@ def _short(reason: str) -> str:
     reason = re.sub(rf"^{path}: ", "", reason)
     reason = re.sub(rf"^{path} +\((.*)\)$", r"its parts go by other names: \2", reason)
     reason = re.sub(r"^\w+ is latent", "latent", reason)
+    reason = re.sub(r"^the model in \S+ cannot", "the saved model cannot", reason)
     reason = re.sub(
         r", so (no (head|neuron) can|their neurons cannot) be removed alone$", "", reason
     )
