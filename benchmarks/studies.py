@@ -78,7 +78,7 @@ figures:
 claims: [L-seeds, L-random, L-highest, L-count, C-count-POS, C-mean-POS, C-max, C-rand, C-heads-POS,
   C-rank]
 """
-TRIALS_PER_SEED = 4 * 6 * (1 + 4 * 12)  # of SEARCH
+TRIALS_PER_SEED = 4 * 6 * (1 + 4 * 12)  # in SEARCH
 HEADS = tuple(f"encoder.{i // 12}.{i % 12}" for i in range(144))
 
 
