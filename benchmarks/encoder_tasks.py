@@ -15,7 +15,7 @@ RATE = 2e-4
 SETTINGS: dict[str, dict[str, Any]] = {
     "pos": {"batch": 64, "epochs": 3, "rate": RATE},
     "ner": {"batch": 128, "epochs": 3, "rate": RATE},
-    "slots": {"batch": 128, "epochs": 1, "rate": RATE},
+    "slots": {"batch": 128, "epochs": 3, "rate": RATE},
     "sst2": {"batch": 256, "epochs": 3, "rate": RATE},
     "xnli": {"batch": 64, "epochs": 8, "rate": 5e-5},
 }

@@ -18,6 +18,7 @@ from shrink_curves_report import (
     Cell,
     Changes,
     Row,
+    averaged,
     changes,
     interval,
     over_tasks,
@@ -29,6 +30,12 @@ from deadhead.report.figures.charts import DOT, Chart, categories, distinct, fie
 SHOWN = ("auto", "fisher", "kwon", "gradient", "random")  # five lines are enough for a panel
 ORDERS = {LOWEST: "lowest by gradient", "random": "random", HIGHEST: "highest by gradient"}
 WITHOUT = {"cut": "cut", "refit": "cut and refitted", RETRAINED: "cut, then fine-tuned"}
+FRONT = {  # for the first page: what `shrink` does, and both halves of it left out
+    "shrink: chosen, refitted": ("auto", "refit"),
+    "chosen, only cut": ("auto", "cut"),
+    "random, refitted": ("random", "refit"),
+    "random, only cut": ("random", "cut"),
+}
 SIZE = {"width": 190, "height": 130}
 Point = dict[str, Any]
 
@@ -44,6 +51,7 @@ def draw(folder: Path, rows: Sequence[Row]) -> Iterator[Path]:
         for measure in (ENGLISH, TRANSFER)
     }
     charts |= {f"ranking-{m.lower()}": ranking_chart(table, m) for m in (ENGLISH, TRANSFER)}
+    charts["shrink"] = front_chart(table)
     folder.mkdir(parents=True, exist_ok=True)
     for name, chart in charts.items():
         if chart is not None:
@@ -64,6 +72,25 @@ def curve_chart(table: Changes, units: str, measure: str) -> Chart | None:
     names = [choice for choice in SHOWN if any(point["line"] == choice for point in points)]
     title = f"{measure}: points against the whole model, without any training"
     return grid(points, names, f"{units} removed, %", title)
+
+
+def front_chart(table: Changes) -> Chart | None:
+    """One panel: the mean of the tasks in English."""
+    points = [
+        point
+        for name, (choice, treatment) in FRONT.items()
+        for point in line(table, Cell(ALL, ENGLISH, "heads", choice, 0, treatment), name, "refit")
+    ]
+    if not points:
+        return None
+    tasks = averaged(table, ENGLISH, "heads", "refit")
+    title = "Heads removed from a fine-tuned encoder, nothing trained afterwards"
+    names = ", ".join(TASKS[task] for task in tasks)
+    seeds = max(point["n"] for point in points)
+    note = f"points lost, mean of {names}; {seeds} seeds, bands: 95 % interval of the mean"
+    chart = {**lines([*FRONT], "heads removed, %", "heads"), "width": 460, "height": 210}
+    whole_chart = whole({**chart, "data": {"values": points}}, [], title)
+    return {**whole_chart, "title": {"text": title, "subtitle": note}}
 
 
 def ranking_chart(table: Changes, measure: str) -> Chart | None:
@@ -105,9 +132,14 @@ def grid(points: Sequence[Point], names: Sequence[str], x: str, title: str) -> C
     return {**whole({"hconcat": columns}, [], title), "title": text}
 
 
-def line(table: Changes, cell: Cell, name: str) -> list[Point]:
-    """The points of a line, at all shares that were measured; the task ALL is the mean."""
-    tasks = tasks_of(table, cell.measure) if cell.task == ALL else [cell.task]
+def line(table: Changes, cell: Cell, name: str, treatment: str = RETRAINED) -> list[Point]:
+    """The points of a line, at all shares that were measured.
+
+    The task ALL is the mean of the tasks that have this treatment at every share.
+    """
+    tasks = [cell.task]
+    if cell.task == ALL:
+        tasks = averaged(table, cell.measure, cell.units, treatment)
     shares = {c.share for c in table if c._replace(share=0, task="") == cell._replace(task="")}
     points = []
     for share in sorted(shares):
@@ -120,12 +152,12 @@ def line(table: Changes, cell: Cell, name: str) -> list[Point]:
     return [start, *points] if points else []
 
 
-def lines(names: Sequence[str], x: str) -> Chart:
+def lines(names: Sequence[str], x: str, title: str = "chosen by") -> Chart:
     """Lines with bands."""
     across = field("x", "Q", x, axis={"values": [0, 25, 50, 75, 90]})
     legend = {"symbolOpacity": 1, "symbolType": "circle", "symbolStrokeWidth": 0}
-    scale = categories(names, ("random",))
-    colour = field("line", "N", "chosen by", scale=scale, legend=legend)
+    scale = categories(names, ("random", "random, only cut"))
+    colour = field("line", "N", title, scale=scale, legend=legend)
 
     def layer(name: str, mark: Chart, **more: Any) -> Chart:
         up = field(name, "Q", "points", scale={"zero": False})

@@ -5,7 +5,8 @@
 FILES are .jsonl or .jsonl.xz. Every number is a change in points against the whole model of the
 same seed, or a difference of two of them; ± is half of the 95 % interval of the mean over seeds
 (Student's t). Where tasks are averaged, the mean over tasks is taken for each seed first, from the
-seeds that have all tasks. `auto` is what `shrink` keeps by default: at each share, of the two
+seeds that have all tasks; of tasks that were measured at every share. Where most cells have several
+seeds, a cell of one seed is left out. `auto` is what `shrink` keeps by default: at each share, of the two
 methods it tries, the one with the lower held-out loss after its refit.
 With --page, the tables are put between the marks of a page; else they are printed.
 """
@@ -97,7 +98,8 @@ def changes(rows: Sequence[Row]) -> dict[Cell, dict[int, float]]:
             facts = (row["units"], row["choice"], row["share"], row["treatment"])
             cell = Cell(row["task"], measure, *facts)
             table.setdefault(cell, {})[row["seed"]] = points - before[measure]
-    return table
+    least = min(2, max(map(len, table.values()), default=0))
+    return {cell: values for cell, values in table.items() if len(values) >= least}
 
 
 def measures(row: Row) -> dict[str, float]:
@@ -163,10 +165,18 @@ def _values(table: Changes, name: str, **where: Any) -> list[Any]:
     return list(dict.fromkeys(getattr(cell, name) for cell in cells))
 
 
+def averaged(table: Changes, measure: str, units: str, treatment: str) -> list[str]:
+    """The tasks that a mean is of: those with random units removed at every share."""
+    where = {"measure": measure, "units": units, "choice": "random", "treatment": treatment}
+    shares = {task: {*_values(table, "share", task=task, **where)} for task in TASKS}
+    every = set().union(*shares.values())
+    return [task for task in TASKS if shares[task] == every]
+
+
 def share_table(table: Changes, units: str, measure: str = ENGLISH) -> str:
     """A row for each choice and treatment, a column for each share: means over tasks."""
-    tasks = tasks_of(table, measure)
-    shares = sorted(_values(table, "share", units=units, measure=measure))
+    tasks = averaged(table, measure, units, "refit")
+    shares = sorted(_values(table, "share", units=units, measure=measure, treatment="refit"))
     rows = []
     for choice in _values(table, "choice", units=units, measure=measure):
         for treatment in TREATMENTS:
@@ -216,12 +226,15 @@ def how_much_table(table: Changes) -> str:
 
 def _largest(table: Changes, task: str, shares: Sequence[int], where: Mapping[str, Any]) -> str:
     largest = 0
-    for share in shares:
-        values = table.get(Cell(task=task, measure=ENGLISH, share=share, **where))
-        if values is None or fmean(values.values()) < -POINT:
+    cells = {share: Cell(task=task, measure=ENGLISH, share=share, **where) for share in shares}
+    measured = {
+        share: fmean(table[cell].values()) for share, cell in cells.items() if cell in table
+    }
+    for share, change in measured.items():
+        if change < -POINT:
             break
         largest = share
-    return f"{largest} %" if largest else "none"
+    return f"{largest} %" if largest else f"< {min(measured)} %" if measured else ""
 
 
 def paired_table(rows: Sequence[Row]) -> str:
@@ -270,7 +283,7 @@ def ranking_table(table: Changes, measure: str = ENGLISH) -> str:
                 if any(gaps.values()):
                     more = minus(gaps[without], gaps[trained])
                     name = "highest" if other == HIGHEST else other
-                    texts = [*map(text, gaps.values()), text(more), str(len(more))]
+                    texts = [*map(text, gaps.values()), text(more), str(len(gaps[without]))]
                     rows.append([f"{share} %", TASKS.get(task, task), name, *texts])
     titles = ["removed", "task", "lowest instead of", "cut", "refit", "retrained"]
     return markdown([*titles, "cut minus retrained", "seeds"], rows)
@@ -281,7 +294,7 @@ def gap(
 ) -> dict[int, float]:
     """By seed: how many points more are left without the lowest heads than without others."""
     low = Cell(task, measure, "heads", LOWEST, share, treatment)
-    tasks = tasks_of(table, measure) if task == ALL else [task]
+    tasks = averaged(table, measure, "heads", RETRAINED) if task == ALL else [task]
     high = low._replace(choice=other)
     return minus(over_tasks(table, low, tasks), over_tasks(table, high, tasks))
 
