@@ -145,7 +145,7 @@ def line(table: Changes, cell: Cell, name: str, treatment: str = RETRAINED) -> l
     for share in sorted(shares):
         known = interval(over_tasks(table, cell._replace(share=share), tasks).values())
         if known is not None:
-            half = known.half if known.n > 1 else 0.0
+            half = known.half if known.n > 2 else 0.0
             ends = {"low": known.mean - half, "high": known.mean + half}
             points.append({"line": name, "x": share, "y": known.mean, **ends, "n": known.n})
     start = {"line": name, "x": 0, "y": 0.0, "low": 0.0, "high": 0.0, "n": 0}

@@ -4,7 +4,7 @@
 
 FILES are .jsonl or .jsonl.xz. Every number is a change in points against the whole model of the
 same seed, or a difference of two of them; ± is half of the 95 % interval of the mean over seeds
-(Student's t). Where tasks are averaged, the mean over tasks is taken for each seed first, from the
+(Student's t); of fewer than three seeds there is their number in brackets instead. Where tasks are averaged, the mean over tasks is taken for each seed first, from the
 seeds that have all tasks; of tasks that were measured at every share. Where most cells have several
 seeds, a cell of one seed is left out. `auto` is what `shrink` keeps by default: at each share, of the two
 methods it tries, the one with the lower held-out loss after its refit.
@@ -117,7 +117,7 @@ class Interval:
     n: int
 
     def __str__(self) -> str:
-        return f"{self.mean:+.2f}" + ("" if math.isnan(self.half) else f" ± {self.half:.2f}")
+        return f"{self.mean:+.2f}" + (f" ± {self.half:.2f}" if self.n > 2 else f" ({self.n})")
 
 
 def interval(values: Iterable[float]) -> Interval | None:
@@ -208,7 +208,7 @@ def task_table(table: Changes, units: str, share: int) -> str:
 
 def how_much_table(table: Changes) -> str:
     """The largest share that loses at most a point, if no smaller one loses more."""
-    tasks = tasks_of(table, ENGLISH)
+    tasks = averaged(table, ENGLISH, "heads", "refit")
     rows = []
     for units in _values(table, "units"):
         for choice in ("auto", "reconstruction", "random"):
@@ -217,9 +217,8 @@ def how_much_table(table: Changes) -> str:
                 shares = sorted(_values(table, "share", **where))
                 if shares:
                     cells = [_largest(table, task, shares, where) for task in tasks]
-                    rows.append(
-                        [units, choice, treatment, *cells, f"{shares[0]} to {shares[-1]} %"]
-                    )
+                    measured = ", ".join(map(str, shares))
+                    rows.append([units, choice, treatment, *cells, f"{measured} %"])
     titles = ["removed", "chosen by", "then", *(TASKS[task] for task in tasks), "measured"]
     return markdown(titles, rows)
 
@@ -240,30 +239,36 @@ def _largest(table: Changes, task: str, shares: Sequence[int], where: Mapping[st
 def paired_table(rows: Sequence[Row]) -> str:
     """Refit minus retrained, for the same heads and the same seeds."""
     table = changes(rows)
-    columns = [(task, m) for m in (ENGLISH, TRANSFER) for task in tasks_of(table, m)]
+    means = {m: averaged(table, m, "heads", RETRAINED) for m in (ENGLISH, TRANSFER)}
+    columns = [(task, m) for m, tasks in means.items() if tasks for task in [*tasks, ALL]]
     lines = []
     for choice in _values(table, "choice", treatment=RETRAINED):
         for share in sorted(_values(table, "share", treatment=RETRAINED, choice=choice)):
             cells = [choice, f"{share} %"]
             for task, measure in columns:
-                one = Cell(task, measure, "heads", choice, share, "refit")
-                other = one._replace(treatment=RETRAINED)
-                differences = minus(table.get(one, {}), table.get(other, {}))
+                tasks = means[measure] if task == ALL else [task]
+                one = Cell("", measure, "heads", choice, share, "refit")
+                trained = over_tasks(table, one._replace(treatment=RETRAINED), tasks)
+                differences = minus(over_tasks(table, one, tasks), trained)
                 better = sum(value > 0 for value in differences.values())
                 note = f" ({better} of {len(differences)} up)" if differences else ""
                 cells.append(text(differences) + note)
-            for treatment in ("refit", RETRAINED):
-                cells.append(_seconds(rows, choice, share, treatment))
+            cells += _seconds(rows, choice, share)
             lines.append(cells)
-    titles = [TASKS[task] + ("" if m == ENGLISH else f", {m}") for task, m in columns]
+    titles = [TASKS.get(t, t) + ("" if m == ENGLISH else f", {m}") for t, m in columns]
     return markdown(["heads chosen by", "removed", *titles, "refit, s", "retrained, s"], lines)
 
 
-def _seconds(rows: Sequence[Row], choice: str, share: int, treatment: str) -> str:
-    key = ("heads", choice, share, treatment)
-    names = ("units", "choice", "share", "treatment")
-    some = [r["seconds"] for r in rows if tuple(r[name] for name in names) == key]
-    return f"{median(some):.1f}" if some else ""
+def _seconds(rows: Sequence[Row], choice: str, share: int) -> list[str]:
+    """The median seconds of a refit and of a training, of the runs that have both."""
+    key = ("heads", choice, share)
+    seconds: dict[str, dict[Any, float]] = {"refit": {}, RETRAINED: {}}
+    for row in rows:
+        if (row["units"], row["choice"], row["share"]) == key and row["treatment"] in seconds:
+            seconds[row["treatment"]][row["task"], row["seed"]] = row["seconds"]
+    refitted, trained = seconds.values()
+    both = refitted.keys() & trained.keys()
+    return [f"{median(values[run] for run in both):.1f}" for values in seconds.values()]
 
 
 def ranking_table(table: Changes, measure: str = ENGLISH) -> str:
