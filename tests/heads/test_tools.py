@@ -8,6 +8,7 @@ from pathlib import Path
 from typing import Any
 
 import accelerate
+import evaluate
 import pytest
 import torch
 import transformers
@@ -19,6 +20,22 @@ from deadhead.heads import discover, head_means, load, prune, save
 from deadhead.world import MODELS
 
 TEXTS = ["Maria bought a red car .", "The dog sleeps ."]
+# The metrics of the hub are such files; they cannot be loaded offline.
+METRIC = """
+import datasets
+import evaluate
+
+
+class Share(evaluate.Metric):
+    def _info(self):
+        number = datasets.Value("int64")
+        features = datasets.Features({"predictions": number, "references": number})
+        return evaluate.MetricInfo("", "", features=features, inputs_description="")
+
+    def _compute(self, predictions, references):
+        equal = sum(one == other for one, other in zip(predictions, references))
+        return {"share": equal / len(references)}
+"""
 
 
 @pytest.fixture(autouse=True)
@@ -200,3 +217,25 @@ def test_precisions_keep_the_added_biases(convert: str, tmp_path: Path) -> None:
     again = load(tmp_path)
     assert again.dtype == model.dtype
     assert all(torch.equal(v, again.state_dict()[k]) for k, v in model.state_dict().items())
+
+
+def test_a_metric_scores_a_pruned_model(tmp_path: Path) -> None:
+    place = tmp_path / "share"
+    place.mkdir()
+    (place / "share.py").write_text(METRIC)
+    metric = evaluate.load(str(place), cache_dir=str(tmp_path / "cache"))
+    model, examples = pruned("BertForSequenceClassification"), rows("Bert")
+
+    def score(output: Any) -> dict[str, float]:
+        return metric.compute(
+            predictions=output.predictions.argmax(-1), references=output.label_ids
+        )
+
+    settings = TrainingArguments(str(tmp_path / "runs"), use_cpu=True, report_to=[])
+    settings.disable_tqdm = True
+    scores = Trainer(model, settings, eval_dataset=examples, compute_metrics=score).evaluate()
+    with torch.no_grad():
+        logits = model(input_ids=torch.tensor([row["input_ids"] for row in examples])).logits
+    right = logits.argmax(-1) == torch.tensor([row["labels"] for row in examples])
+    assert scores["eval_share"] == right.double().mean().item()
+    assert 0 < scores["eval_share"] < 1
