@@ -39,6 +39,8 @@ def pytest_runtest_setup() -> None:
     if "torch" in sys.modules:
         torch = sys.modules["torch"]
         torch.set_num_threads(1)
+        if not torch.accelerator.is_available():  # deadhead.numerics.seed says why
+            torch.manual_seed = torch.default_generator.manual_seed
         # a test that computes in bfloat16 by itself may have switched oneDNN off, on a CPU that cannot
         torch.backends.mkldnn.enabled = torch.backends.mkldnn.is_available()
 

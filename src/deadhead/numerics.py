@@ -46,6 +46,20 @@ def threads() -> int:
     return int(text)
 
 
+def seed(number: int) -> None:
+    """Seed torch on every device there is.
+
+    torch.manual_seed also keeps a stack trace for each kind of device that is not there, which
+    takes longer than a tiny model.
+    """
+    import torch
+
+    if torch.accelerator.is_available():
+        torch.manual_seed(number)
+    else:
+        torch.default_generator.manual_seed(number)
+
+
 @contextmanager
 def fixed() -> Iterator[dict[str, str]]:
     """Compute as a fresh process with `threads()` threads would; gives what to record.

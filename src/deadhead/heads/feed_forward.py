@@ -95,8 +95,8 @@ def _site(core: nn.Module, path: str, in_attention: set[int]) -> Site | None:
 
 def _below(core: nn.Module, path: str) -> Any:
     module: Any = core
-    for step in path.split("."):
-        module = getattr(module, step, None)
+    for step in path.split("."):  # faster than getattr, which builds an error for each wrong name
+        module = None if module is None else module._modules.get(step)
     return unwrapped(module)
 
 

@@ -352,8 +352,8 @@ def _is_per_head(site: Site, table: torch.Tensor) -> bool:
 
 
 def _has_bare_parameters(core: nn.Module) -> bool:
-    values = (getattr(core, name, None) for name in "qkvo")
-    return all(isinstance(value, nn.Parameter) and value.dim() == 3 for value in values)
+    values = (core._parameters.get(name) for name in "qkvo")
+    return all(value is not None and value.dim() == 3 for value in values)
 
 
 def _xlnet_site(core: nn.Module, path: str) -> Site:

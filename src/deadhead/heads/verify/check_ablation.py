@@ -21,6 +21,7 @@ from deadhead.heads.discover import discover, find_sites
 from deadhead.heads.gates import gated
 from deadhead.heads.means import HeadMeans, evaluating
 from deadhead.layout import Head, HeadLayout
+from deadhead.numerics import seed
 
 from .inputs import batch_for, prompt_for
 from .proof import TOLERANCE, difference, outputs
@@ -214,7 +215,7 @@ class _Runs:
             return None
         ids = self.prompt.get("input_ids")
         token = 5 if ids is None else int(ids[0, 0])
-        torch.manual_seed(0)
+        seed(0)
         answer = self.model.generate(
             **self.prompt,
             max_new_tokens=STEPS,

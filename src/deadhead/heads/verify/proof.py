@@ -10,7 +10,8 @@ from __future__ import annotations
 
 import copy
 import tempfile
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
+from contextlib import suppress
 from dataclasses import asdict, dataclass, replace
 from functools import partial
 from typing import Any
@@ -26,6 +27,7 @@ from deadhead.heads.means import HeadMeans, head_means
 from deadhead.heads.prune import prune
 from deadhead.heads.save import save
 from deadhead.layout import Attention, FeedForward, Groups, Head, HeadLayout, Neurons
+from deadhead.numerics import seed
 
 TOLERANCE = (
     1e-4  # as a share of the effect; models that compute parts in float32 differ by about 1e-6
@@ -103,41 +105,83 @@ def prove(
 ) -> Proof:
     """Check the identities on a copy of the model, with these inputs, for these heads and neurons.
 
+    In float64, unless the model's own code works in float32 alone.
+
     mean_fill: they are filled with their mean output on these inputs.
     groups: as in `prune`.
     """
     model = _with_eager_experts(copy.deepcopy(model).eval())
-    fill = partial(_means, neurons=bool(neurons)) if mean_fill else None
-    dtype = _proof_dtype(model, batch, generate, fill)
-    model = model.to(dtype)
+    choice: dict[str, Any] = {"heads": heads, "neurons": neurons, "mean_fill": mean_fill}
+    run = partial(_run_masked, model, batch, generate, **choice)
+    dtype, masked = torch.float64, None
+    with suppress(RuntimeError, DataError):  # such as means that are not finite
+        masked = run(dtype=dtype)
+    if masked is None or not all(bool(answer.isfinite().all()) for answer in masked.before):
+        dtype = torch.float32
+        masked = run(dtype=dtype)
     batch, generate = _cast(batch, dtype), generate and _cast(generate, dtype)
-    before = reference = outputs(model, batch)
-    with _all_open(model):
-        all_open = outputs(model, batch)
-    means: HeadMeans | None = None
-    if fill is not None:
-        means = fill(model, batch)
-        with gated(model, closed=heads, neurons=neurons):
-            reference = outputs(model, batch)
-    with gated(model, closed=heads, neurons=neurons, fill="zero" if means is None else means):
-        masked = outputs(model, batch)
-        tokens = generated(model, generate)
-    after = outputs(model, batch)
-    prune(model, heads, neurons=neurons, fill=means, groups=groups)
+    prune(model, heads, neurons=neurons, fill=masked.means, groups=groups)
     try:
         pruned = outputs(model, batch)
-        tokens_after: Any = generated(model, generate)
+        tokens: Any = generated(model, generate)
     except Exception as problem:  # the same inputs ran before
         error = f"{type(problem).__name__}: {problem}"
         raise UnsupportedModel(f"the pruned model cannot be run: {error}") from problem
     return Proof(
-        effect=difference(reference, masked),
-        all_open=difference(before, all_open),
-        pruned=difference(masked, pruned),
+        effect=difference(masked.reference, masked.closed),
+        all_open=difference(masked.before, masked.all_open),
+        pruned=difference(masked.closed, pruned),
         reloaded=difference(pruned, outputs(_reloaded(model), batch)),
-        left_behind=difference(before, after),
-        generated=None if tokens is None else torch.equal(tokens, tokens_after),
+        left_behind=difference(masked.before, masked.after),
+        generated=None if masked.tokens is None else torch.equal(masked.tokens, tokens),
         removed=len(heads) + sum(len([*numbers]) for numbers in (neurons or {}).values()),
+    )
+
+
+@dataclass(frozen=True, kw_only=True)
+class _Masked:
+    """What a model answers before anything is cut."""
+
+    before: list[torch.Tensor]
+    all_open: list[torch.Tensor]
+    reference: list[torch.Tensor]  # what closed gates are compared with, so that they do something
+    closed: list[torch.Tensor]
+    after: list[torch.Tensor]  # without gates again
+    tokens: torch.Tensor | None  # generated with closed gates
+    means: HeadMeans | None  # of the fill
+
+
+def _run_masked(
+    model: nn.Module,
+    batch: Mapping[str, Any],
+    generate: Mapping[str, Any] | None,
+    *,
+    heads: tuple[Head, ...],
+    neurons: Neurons | None,
+    mean_fill: bool,
+    dtype: torch.dtype,
+) -> _Masked:
+    """Run the model in this type: as it is, with all gates open, and with some closed."""
+    model, batch = model.to(dtype), _cast(batch, dtype)
+    before = reference = outputs(model, batch)
+    with _all_open(model):
+        all_open = outputs(model, batch)
+    means: HeadMeans | None = None
+    if mean_fill:
+        means = _means(model, batch, neurons=bool(neurons))
+        with gated(model, closed=heads, neurons=neurons):
+            reference = outputs(model, batch)
+    with gated(model, closed=heads, neurons=neurons, fill="zero" if means is None else means):
+        closed = outputs(model, batch)
+        tokens = generated(model, generate and _cast(generate, dtype))
+    return _Masked(
+        before=before,
+        all_open=all_open,
+        reference=reference,
+        closed=closed,
+        after=outputs(model, batch),
+        tokens=tokens,
+        means=means,
     )
 
 
@@ -179,25 +223,6 @@ def _reloaded(model: Any) -> Any:
     return loaded
 
 
-def _proof_dtype(
-    model: nn.Module,
-    batch: Mapping[str, Any],
-    generate: Mapping[str, Any] | None,
-    fill: Callable[[nn.Module, Mapping[str, Any]], HeadMeans] | None,
-) -> torch.dtype:
-    """float64, unless the model's own code works in float32 alone."""
-    try:
-        model = model.to(torch.float64)
-        answers = outputs(model, _cast(batch, torch.float64))
-        generated(model, generate and _cast(generate, torch.float64))
-        if fill is not None:  # runs the model without a cache, which FSMT cannot in float64
-            fill(model, _cast(batch, torch.float64))
-    except (RuntimeError, DataError):  # or means that are not finite
-        return torch.float32
-    finite = all(bool(answer.isfinite().all()) for answer in answers)
-    return torch.float64 if finite else torch.float32
-
-
 def _with_eager_experts(model: Any) -> Any:
     """Grouped matrix products for experts do not exist in float64."""
     if hasattr(model, "set_experts_implementation"):
@@ -214,7 +239,7 @@ def _cast(batch: Mapping[str, Any], dtype: torch.dtype) -> dict[str, Any]:
 
 def outputs(model: nn.Module, batch: Mapping[str, Any]) -> list[torch.Tensor]:
     """Every real-valued output of the model except caches. Seeded, for models with random parts."""
-    torch.manual_seed(0)
+    seed(0)
     return _tensors(model(**batch))
 
 
@@ -248,6 +273,6 @@ def generated(model: Any, inputs: Mapping[str, Any] | None) -> torch.Tensor | No
     """The tokens that the model generates with a cache; None without inputs."""
     if inputs is None:
         return None
-    torch.manual_seed(0)
+    seed(0)
     answer = model.generate(**inputs, max_new_tokens=6, do_sample=False, use_cache=True)
     return answer if isinstance(answer, torch.Tensor) else answer.sequences

@@ -1,0 +1,40 @@
+"""Training with checkpointing, which computes each layer twice to save memory: the same numbers."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+import small_tasks
+import torch
+
+from deadhead.tasks import Encoded
+from deadhead.training import Settings, Tick, finetune
+
+
+def test_checkpointing_gives_the_same_numbers(letters: Encoded) -> None:
+    """Each layer runs twice, and is as before afterwards, also where the training is stopped."""
+    models = [small_tasks.tagger(dropout=0.0).double() for _ in range(3)]
+    runs = [0, 0, 0]
+    for place, model in enumerate(models):
+
+        def count(*_: Any, place: int = place) -> None:
+            runs[place] += 1
+
+        model.bert.encoder.layer[0].attention.register_forward_pre_hook(count)
+
+    def stop(tick: Tick) -> None:
+        raise KeyboardInterrupt
+
+    settings = Settings(batch=8, rate=3e-3, epochs=1)
+    plain, again, stopped = models
+    losses = [
+        finetune(model, letters, settings, checkpointing=model is again, progress=False).losses
+        for model in (plain, again)
+    ]
+    with pytest.raises(KeyboardInterrupt):
+        finetune(stopped, letters, settings, checkpointing=True, progress=stop)
+    assert (runs[1], runs[2]) == (2 * runs[0], 2)
+    torch.testing.assert_close(torch.tensor(losses[0]), torch.tensor(losses[1]))
+    torch.testing.assert_close(dict(plain.named_parameters()), dict(again.named_parameters()))
+    assert not [m for model in models for m in model.modules() if "forward" in vars(m)]
