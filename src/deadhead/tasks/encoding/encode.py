@@ -272,6 +272,13 @@ class _Encoder:
         if not windows:
             message = f"{self.data!r}: there is nothing to predict in fewer than two tokens."
             raise DataError(message, "give a longer text")
+        if (longest := max(len(window.ids) for window in windows)) < self.max_length:
+            raise DataError(
+                f"{self.data.task.name} {self.data.split}: expected a text of at least one window of "
+                f"{self.max_length} tokens, got {longest} tokens.",
+                f"give a longer text, or shorter windows: --max-length {longest} "
+                "(max_length in Python and in recipes)",
+            )
         drawn = draw_windows(windows, self.data.draw)
         out.count("windows left out at random", len(windows) - len(drawn))
         for window in drawn:
