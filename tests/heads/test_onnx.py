@@ -14,51 +14,11 @@ import pytest
 import torch
 import transformers
 from tiny_models import batch_of, build, build_class, uneven
-from tokenizers import Tokenizer
-from tokenizers import models as token_models
-from tokenizers.normalizers import Lowercase
-from tokenizers.pre_tokenizers import Whitespace
-from tokenizers.processors import BertProcessing
+from word_tokenizer import word_tokenizer
 
 from deadhead.errors import DeadheadError, FolderError, MissingExtra, UnsupportedModel
 from deadhead.heads import discover, export, gated, head_means, load, prune, save
 from deadhead.install import command
-
-
-def word_tokenizer() -> Any:
-    """A tokenizer of whole words that makes pairs as BERT's does: [CLS] a [SEP] b [SEP], the second one of type 1."""
-    words = [
-        "[PAD]",
-        "[UNK]",
-        "[CLS]",
-        "[SEP]",
-        *[
-            "the",
-            "a",
-            "parcel",
-            "was",
-            "sent",
-            "got",
-            "lost",
-            "rivers",
-            "rise",
-            "in",
-            "april",
-            "er",
-            "liest",
-            "niemand",
-        ],
-    ]
-    tokenizer = Tokenizer(
-        token_models.WordLevel({word: i for i, word in enumerate(words)}, unk_token="[UNK]")
-    )
-    tokenizer.normalizer, tokenizer.pre_tokenizer = Lowercase(), Whitespace()
-    tokenizer.post_processor = BertProcessing(("[SEP]", 3), ("[CLS]", 2))
-    names = {f"{word}_token": f"[{word.upper()}]" for word in ("pad", "unk", "cls", "sep")}
-    built = ["input_ids", "token_type_ids", "attention_mask"]
-    return transformers.PreTrainedTokenizerFast(
-        tokenizer_object=tokenizer, model_input_names=built, **names
-    )
 
 
 def answered(file: Path, batch: dict[str, torch.Tensor]) -> dict[str, torch.Tensor]:
@@ -88,23 +48,20 @@ def of_ids(rows: int, length: int) -> dict[str, torch.Tensor]:
 
 
 @pytest.mark.slow
-def test_the_file_has_the_heads_and_neurons_that_are_left(tmp_path: Path) -> None:
-    """Layers with different numbers of heads, one layer without neurons, one with fewer."""
-    whole = build("bert").float()
-    heads = uneven(whole)
-    neurons = {("encoder", 0): range(48), ("encoder", 1): range(0, 48, 3)}
-    file = exported(prune(copy.deepcopy(whole), heads, neurons=neurons), tmp_path)
+def test_the_file_has_the_heads_and_neurons_that_are_left(encoder: Any) -> None:
     batch = of_ids(5, 21)
     batch["token_type_ids"] = batch["input_ids"] % 2
-    answer = answered(file, batch)
+    answer = answered(encoder.file, batch)
     assert list(answer) == ["logits"]
-    expected = gated_logits(whole, batch, closed=heads, neurons=neurons)
+    expected = gated_logits(encoder.whole, batch, **encoder.closed)
     assert (answer["logits"] - expected).abs().max() < 1e-3
-    for closed in ({"closed": heads}, {"neurons": neurons}):
-        assert (answer["logits"] - gated_logits(whole, batch, **closed)).abs().max() > 1e-1
+    for name, value in encoder.closed.items():
+        other = gated_logits(encoder.whole, batch, **{name: value})
+        assert (answer["logits"] - other).abs().max() > 1e-1
 
 
 @pytest.mark.slow
+@pytest.mark.usefixtures("quick_exporter")
 def test_the_file_has_no_output_bias_that_was_dropped(tmp_path: Path) -> None:
     """An encoder and a decoder; the attention over the encoder has no heads left."""
     whole = build("marian", encoder_layers=1, decoder_layers=1).float()
@@ -121,6 +78,7 @@ def test_the_file_has_no_output_bias_that_was_dropped(tmp_path: Path) -> None:
 
 
 @pytest.mark.slow
+@pytest.mark.usefixtures("quick_exporter")
 def test_the_file_has_copied_key_value_heads_and_means_in_biases(tmp_path: Path) -> None:
     """Also of a layer that has nothing left but the means."""
     whole = build("llama").float()
@@ -135,39 +93,43 @@ def test_the_file_has_copied_key_value_heads_and_means_in_biases(tmp_path: Path)
     assert (logits - gated_logits(whole, batch, closed=heads[:-1], fill=means)).abs().max() > 1e-2
 
 
-@pytest.mark.slow
-@pytest.mark.parametrize("model_class", ["BertForSequenceClassification", "DebertaV2Model"])
-def test_pairs_as_the_tokenizer_makes_them(model_class: str, tmp_path: Path) -> None:
+def check_pairs(folder: Path, file: Path, *, reads_types: bool) -> None:
     """Token types are inputs, and count where the model reads them; outputs have the names of transformers."""
-    kind, tokenizer = getattr(transformers, model_class), word_tokenizer()
-    model = build_class(kind, num_hidden_layers=1).float()
-    save(prune(model, ["encoder.0.1"]), tmp_path / "model", tokenizer)
-    path = export(tmp_path / "model", onnx=tmp_path / "model.onnx")
+    model, tokenizer = load(folder).float().eval(), word_tokenizer()
     pairs = [
         ("the parcel was sent in april", "the parcel got lost"),
         ("rivers rise", "niemand"),
         ("er liest", "a parcel"),
     ]
     for rows in (pairs, pairs[:1], pairs[1:]):
-        batch = dict(
-            tokenizer(*map(list, zip(*rows, strict=True)), padding=True, return_tensors="pt")
-        )
-        assert int(batch["token_type_ids"].max()) == 1
-        answer = answered(path, batch)
+        texts = map(list, zip(*rows, strict=True))
+        batch = dict(tokenizer(*texts, padding=True, return_tensors="pt"))
+        types = batch["token_type_ids"]
+        assert int(types.max()) == 1
+        answer = answered(file, batch)
         with torch.no_grad():
-            expected = load(tmp_path / "model").eval()(**batch)
-            without = load(tmp_path / "model").eval()(
-                **{**batch, "token_type_ids": torch.zeros_like(batch["token_type_ids"])}
-            )
-        assert list(answer) == [
-            name for name in expected if isinstance(expected[name], torch.Tensor)
-        ]
+            expected = model(**batch)
+            without = model(**{**batch, "token_type_ids": torch.zeros_like(types)})
+        names = [name for name in expected if isinstance(expected[name], torch.Tensor)]
+        assert list(answer) == names
         for name, value in answer.items():
             assert (value - expected[name]).abs().max() < 1e-3, name
-            if (
-                model_class != "DebertaV2Model"
-            ):  # which is built without types here, and must still take what the tokenizer makes
-                assert (value - without[name]).abs().max() > 1e-2, name
+            assert ((value - without[name]).abs().max() > 1e-2) == reads_types, name
+
+
+@pytest.mark.slow
+def test_pairs_as_the_tokenizer_makes_them(encoder: Any) -> None:
+    check_pairs(encoder.model, encoder.file, reads_types=True)
+
+
+@pytest.mark.slow
+@pytest.mark.usefixtures("quick_exporter")
+def test_pairs_of_a_model_without_types(tmp_path: Path) -> None:
+    """It must still take what the tokenizer makes."""
+    model = build_class(transformers.DebertaV2Model, num_hidden_layers=1).float()
+    save(prune(model, ["encoder.0.1"]), tmp_path / "model", word_tokenizer())
+    file = export(tmp_path / "model", onnx=tmp_path / "model.onnx")
+    check_pairs(tmp_path / "model", file, reads_types=False)
 
 
 def test_a_file_that_answers_differently_is_not_kept(

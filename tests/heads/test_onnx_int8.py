@@ -1,27 +1,20 @@
-"""Encoders in int8, as one file and as a folder, and weights in a file beside the graph."""
+"""An encoder in int8, as one file and as a folder, and weights in a file beside the graph."""
 
 from __future__ import annotations
 
 import importlib
 from pathlib import Path
+from typing import Any
 
 import pytest
-from tiny_models import build
 
 from deadhead.errors import UnsupportedModel
-from deadhead.heads import prune, save
-
-
-@pytest.fixture(scope="module")
-def pruned(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    model = build("bert", num_hidden_layers=1).float()
-    return save(prune(model, ["encoder.0.1"]), tmp_path_factory.mktemp("bert") / "model")
 
 
 @pytest.mark.slow
-def test_one_file_in_int8(pruned: Path, tmp_path: Path) -> None:
+def test_one_file_in_int8(traced_encoder: Any, tmp_path: Path) -> None:
     exporting = importlib.import_module("deadhead.heads.exports.onnx.export")
-    result = exporting.exported(pruned, onnx=tmp_path / "int8.onnx", int8=True)
+    result = exporting.exported(traced_encoder.model, onnx=tmp_path / "int8.onnx", int8=True)
     assert result.gap < 1e-5 < result.int8_gap < 0.6  # random weights exaggerate every rounding
     assert result.size == (tmp_path / "int8.onnx").stat().st_size
     assert [path.name for path in tmp_path.iterdir()] == ["int8.onnx"]
@@ -29,7 +22,7 @@ def test_one_file_in_int8(pruned: Path, tmp_path: Path) -> None:
 
 @pytest.mark.slow
 def test_weights_in_a_second_file(
-    pruned: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    traced_encoder: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """A low limit stands for a model of more than 2 GB; the folder is also quantised."""
     exporting = importlib.import_module("deadhead.heads.exports.onnx.export")
@@ -37,7 +30,7 @@ def test_weights_in_a_second_file(
     for module in (exporting, graphs):
         monkeypatch.setattr(module, "LARGEST", 1000)
     with pytest.raises(UnsupportedModel, match="one ONNX file holds at most 2 GB"):
-        exporting.exported(pruned, onnx=tmp_path / "model.onnx")
+        exporting.exported(traced_encoder.model, onnx=tmp_path / "model.onnx")
     sizes = []
     quantise = exporting._quantise
 
@@ -46,7 +39,7 @@ def test_weights_in_a_second_file(
         quantise(file, large=large)
 
     monkeypatch.setattr(exporting, "_quantise", noted)
-    result = exporting.exported(pruned, onnx=tmp_path / "folder", int8=True)
+    result = exporting.exported(traced_encoder.model, onnx=tmp_path / "folder", int8=True)
     assert result.gap < 1e-5 < result.int8_gap < 0.6
     data = result.place / "model.onnx.data"
     assert 1000 < data.stat().st_size < sizes[0]

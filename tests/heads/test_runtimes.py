@@ -6,11 +6,19 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from gguf_models import build, byte_tokenizer
-from transformers import BertConfig, BertModel, T5Config, T5ForConditionalGeneration
+import torch
+from gguf_models import SIZES, byte_tokenizer
+from transformers import (
+    BertConfig,
+    BertModel,
+    LlamaConfig,
+    LlamaForCausalLM,
+    T5Config,
+    T5ForConditionalGeneration,
+)
 
 from deadhead.errors import DataError, DeadheadError, UnsupportedModel
-from deadhead.heads import save
+from deadhead.heads import prune, save
 from deadhead.heads.exports.gguf import runtime as llama_cpp
 from deadhead.heads.verify import bench, runtimes
 from deadhead.heads.verify.runtime_worker import RUNTIMES
@@ -23,12 +31,20 @@ def test_a_class_runs_each_runtime() -> None:
     assert tuple(RUNTIMES) == tuple(TYPES)
 
 
+def decoder() -> Any:
+    """Two layers are enough to have another number of heads in each."""
+    torch.manual_seed(0)
+    return LlamaForCausalLM(LlamaConfig(**{**SIZES, "num_hidden_layers": 2})).eval()
+
+
 @pytest.fixture(scope="module")
 def uneven(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    return save(build("llama", "uneven"), tmp_path_factory.mktemp("uneven"), byte_tokenizer())
+    model = prune(decoder(), ["decoder.0.1", "decoder.0.3", "decoder.1.2", "decoder.1.3"])
+    return save(model, tmp_path_factory.mktemp("uneven"), byte_tokenizer())
 
 
 @pytest.mark.slow
+@pytest.mark.usefixtures("quick_exporter")
 def test_runtimes_of_a_decoder(uneven: Path) -> None:
     names = ["transformers", "onnx", "onnx-genai", "llama.cpp:f32"]
     texts = ["Maria bought a red car", "The dog"]
@@ -45,10 +61,9 @@ def test_runtimes_of_a_decoder(uneven: Path) -> None:
 
 
 @pytest.mark.slow
-def test_an_encoder_reads_and_the_others_say_why_they_cannot(tmp_path: Path) -> None:
-    save(BertModel(BertConfig(**TINY, intermediate_size=48)), tmp_path)
+def test_an_encoder_reads_and_the_others_say_why_they_cannot(traced_encoder: Any) -> None:
     names = ["onnx", "onnx-genai", "llama.cpp"]
-    result = compare_runtimes([tmp_path], names, lengths=[5, 9], repeats=1)
+    result = compare_runtimes([traced_encoder.model], names, lengths=[5, 9], repeats=1)
     onnx, genai, llama_cpp = result["rows"]
     assert (result["new_tokens"], result["prompt_tokens"]) == (0, [5, 9])
     assert onnx["prompt_tokens_per_second"] > 0
@@ -150,10 +165,10 @@ def test_refused_models(tmp_path: Path, uneven: Path) -> None:
 def test_bench_of_decoders(uneven: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """Without runtimes too: two decoders beside each other."""
     monkeypatch.setattr(bench, "_peak_of_process", lambda *_: 4)  # tested with encoders
-    save(build("llama", "whole"), tmp_path)
+    save(decoder(), tmp_path)
     result = bench.bench(uneven, tmp_path, batches=[1], lengths=[8], repeats=1, device="cpu")
     rows = {row["what"]: row for row in result["rows"]}
-    assert rows["heads"]["ratio"] == 8 / 12
+    assert rows["heads"]["ratio"] == 4 / 8
     assert 0 < rows["FLOPs 1 x 8"]["ratio"] < 1
     assert rows["seconds 1 x 8"]["model"] > 0
 

@@ -173,7 +173,7 @@ def _quantise(file: Path, *, large: bool) -> None:
             draft / file.name,
             weight_type=QuantType.QInt8,
             use_external_data_format=large,
-            nodes_to_exclude=_empty_products(file),
+            nodes_to_exclude=_prepare(file),
         )
         for written in draft.iterdir():
             written.replace(file.with_name(written.name))
@@ -182,11 +182,18 @@ def _quantise(file: Path, *, large: bool) -> None:
         shutil.rmtree(draft, ignore_errors=True)
 
 
-def _empty_products(file: Path) -> list[str]:
-    """The products with no weights, of layers without heads: an empty input has no int8 scale."""
+def _prepare(file: Path) -> list[str]:
+    """Drop the noted shapes of the graph, and return the products that stay as they are.
+
+    The quantiser transposes the weights of a classifier, and then fails because the note of their
+    shape is the old. Products with no weights, of layers without heads, have no int8 scale.
+    """
     import onnx
 
-    graph = onnx.load(file, load_external_data=False).graph
+    model = onnx.load(file, load_external_data=False)
+    del model.graph.value_info[:]  # the quantiser infers them
+    onnx.save(model, file)
+    graph = model.graph
     empty = {tensor.name for tensor in graph.initializer if 0 in tensor.dims}
     names = [node.name for node in graph.node if empty & {*node.input}]
     return [*names, *(f"{name}_MatMul" for name in names)]  # as the quantiser renames some

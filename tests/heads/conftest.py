@@ -1,0 +1,83 @@
+"""One export of an encoder for all tests that read it, and what speeds up torch's exporter."""
+
+from __future__ import annotations
+
+import copy
+import gc
+from collections.abc import Iterator
+from functools import cache
+from pathlib import Path
+from typing import Any, NamedTuple
+
+import pytest
+
+
+class ExportedEncoder(NamedTuple):
+    whole: Any
+    closed: dict[str, Any]  # the heads and neurons that the exported model lost
+    model: Path  # its folder
+    file: Path  # the ONNX file
+    program: Any  # what torch's exporter returned
+
+
+@pytest.fixture(scope="session")
+def quick_exporter() -> Iterator[None]:
+    """torch translates its library of operators for each graph: here only for the first.
+
+    Next to nothing that an export creates is garbage before it ends, so the search for garbage waits.
+    """
+    import torch
+    from torch.onnx._internal.exporter._registration import ONNXRegistry
+
+    export = torch.onnx.export
+
+    def quick(*values: Any, **options: Any) -> Any:
+        gc.disable()
+        try:
+            return export(*values, **options)
+        finally:
+            gc.enable()
+
+    with pytest.MonkeyPatch.context() as patch:
+        registry = staticmethod(cache(ONNXRegistry.from_torchlib))
+        patch.setattr(ONNXRegistry, "from_torchlib", registry)
+        patch.setattr(torch.onnx, "export", quick)
+        yield
+
+
+@pytest.fixture(scope="session")
+def encoder(tmp_path_factory: pytest.TempPathFactory, quick_exporter: None) -> ExportedEncoder:
+    """Layers with different numbers of heads, one layer without neurons, one with fewer."""
+    import torch
+    from tiny_models import build_class, uneven
+    from transformers import BertForSequenceClassification
+    from word_tokenizer import word_tokenizer
+
+    from deadhead.heads import export, prune, save
+
+    whole = build_class(BertForSequenceClassification).float()
+    place = tmp_path_factory.mktemp("encoder")
+    heads = uneven(whole)
+    neurons = {("encoder", 0): range(48), ("encoder", 1): range(0, 48, 3)}
+    save(prune(copy.deepcopy(whole), heads, neurons=neurons), place / "model", word_tokenizer())
+    programs: list[Any] = []
+    write = torch.onnx.export
+
+    def noted(*values: Any, **options: Any) -> Any:
+        programs.append(write(*values, **options))
+        return programs[0]
+
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(torch.onnx, "export", noted)
+        file = export(place / "model", onnx=place / "deep" / "model.onnx")
+    closed = {"closed": heads, "neurons": neurons}
+    return ExportedEncoder(whole, closed, place / "model", file, programs[0])
+
+
+@pytest.fixture
+def traced_encoder(encoder: ExportedEncoder, monkeypatch: pytest.MonkeyPatch) -> ExportedEncoder:
+    """Exports of the encoder do all but trace it again."""
+    import torch
+
+    monkeypatch.setattr(torch.onnx, "export", lambda *_, **__: encoder.program)
+    return encoder
