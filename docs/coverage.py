@@ -28,7 +28,8 @@ their place, and, where heads pass, for both removed together. **{filled} also p
 the mean output of the removed heads in their place, `gated(..., fill=means)` = `prune(..., fill=means)` = reloaded, where the
 means change the outputs against zeros.
 (A part that the text does not run, such as that for images, is cut and reloaded with every model, but its numbers are not
-compared.) Where heads share key/value heads, {single} also pass with single heads removed (`groups="expand"`).
+compared.) Conditional DETR, DAB-DETR, DETR, Table Transformer, Gemma 3n and three types of PE Audio-Video are built only where timm
+and Pillow are installed. Where heads share key/value heads, {single} also pass with single heads removed (`groups="expand"`).
 
 With transformers {old_transformers} and torch {old_torch}, {old_heads} of {old_types} types pass with their heads and
 {old_neurons} with their neurons. {differences}

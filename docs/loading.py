@@ -38,6 +38,7 @@ def measure(model_type: str) -> dict[str, str]:
     from deadhead.heads import discover, prune
     from deadhead.heads.verify.proof import sample
     from deadhead.heads.verify.runnable import inputs_for, runnable
+    from deadhead.heads.verify.tiny import NotApplicable
 
     row = {"model_type": model_type, "even": "", "uneven": ""}
     for column in ("even", "uneven"):
@@ -50,6 +51,8 @@ def measure(model_type: str) -> dict[str, str]:
             row[column] = loaded_by(model, inputs_for(model)[0])
         except DeadheadError:
             return row
+        except NotApplicable:
+            row[column] = "not measured: needs timm or Pillow"
         except Exception as problem:  # whatever the code of a model raises
             row[column] = f"not measured: {type(problem).__name__}"
     return row
@@ -94,7 +97,8 @@ def main() -> None:
                 lines.write(json.dumps(rows[-1]) + "\n")
     rows = sorted((row for row in rows if row["uneven"]), key=lambda row: str(row["model_type"]))
     table = "".join(f"| {row['model_type']} | {row['even']} | {row['uneven']} |\n" for row in rows)
-    PAGE.write_text(INTRO.format(version=transformers.__version__, count=len(rows)) + table)
+    count = sum(not row["uneven"].startswith("not measured") for row in rows)
+    PAGE.write_text(INTRO.format(version=transformers.__version__, count=count) + table)
 
 
 if __name__ == "__main__":
