@@ -157,13 +157,15 @@ def inside_the_package(shared: Path, page: Path) -> dict[str, Any]:
 # Trainings that take minutes are run shorter, and trials in this process: page -> what stands there, and what is run.
 SHORTER = {
     "guides/practitioner.md": {
-        "--heads 75% --examples 400": "--heads 75% --examples 100 --on 2x16",
+        "--heads 75% --examples 400": "--heads 75% --examples 60 --on 2x16",
+        '"train", root="world", parts=1), tokenizer))': '"dev", root="world", parts=5), tokenizer))',
         "--split test --data world": "--split test --data world --max-examples 50",
     },
+    "guides/researcher.md": {"root: world, examples: 64": "root: world, examples: 16"},
     "studies.md": {
         "workers=1)": 'executor="serial")',
-        "search.lowest=1..2": "search.lowest=1..1",
-        "data.examples=64": "data.examples=16",
+        'search.lowest=1..2"': 'search.lowest=1..1", "finetune.scored=none"',
+        "data.examples=64": "data.examples=16 --set finetune.scored=none",
         "root: world, examples: 64": "root: world, examples: 16",
         "root: world, examples: 32": "root: world, examples: 16",
     },

@@ -10,6 +10,8 @@ import pytest
 from doc_blocks import ROOT, Block, blocks, run_block, same
 from preludes import GIVEN, SHORTER
 
+from few_rows import few_rows
+
 PAGES = {
     str(page.relative_to(ROOT / "docs")): page for page in sorted((ROOT / "docs").rglob("*.md"))
 } | {"README.md": ROOT / "README.md"}
@@ -28,9 +30,7 @@ def as_it_was() -> Iterator[None]:
     from deadhead.heads import names as part_names
     from deadhead.report import figures
     from deadhead.report import tables as report_tables
-    from deadhead.results import cells
     from deadhead.studies import STEPS, steps
-    from deadhead.studies.steps import data, models, training
     from deadhead.tasks import METRICS, TASKS
 
     rooms = (cli, figures, measures, papers, rankers, report_tables, shrinking, steps, strategies)
@@ -51,17 +51,8 @@ def as_it_was() -> Iterator[None]:
     ]
     folders = [*papers.FOLDERS]
     commands = [*cli.app.registered_commands]
-    caches = [
-        value
-        for module in (cells, data, models, training)
-        for value in vars(module).values()
-        if hasattr(value, "cache_clear")
-    ]
-    for cache in caches:  # a page may change the metrics of a task, and data keeps its task
-        cache.cache_clear()
-    yield
-    for cache in caches:
-        cache.cache_clear()
+    with few_rows():  # clears the caches too: a page may add a metric, and data keeps its task
+        yield
     cli.app.registered_commands[:] = commands
     part_names.TRIPLES, papers.FOLDERS[:] = triples, folders
     for room, path in paths:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
@@ -11,11 +12,18 @@ from deadhead.claims import check
 from deadhead.report.page.content import content
 from deadhead.studies import Record, Trial, load, read, run, run_trial
 from deadhead.studies.trial import settle
+from few_rows import few_rows
 
 COSTLY = (  # a model is trained from scratch, or the trials are those of other recipes
     *("weak-link/table1", "weak-link/table2", "weak-link/table3"),
     *("weak-link/figure1", "contributions/correlations", "contributions/pooled"),
 )
+
+
+@pytest.fixture(scope="module")
+def score_few_rows() -> Iterator[None]:
+    with few_rows():
+        yield
 
 
 def smallest(trial: Trial) -> Trial:
@@ -43,6 +51,7 @@ def tried(name: str) -> list[Record]:
     ]
 
 
+@pytest.mark.usefixtures("score_few_rows")
 @pytest.mark.parametrize(
     "name", [n if n not in COSTLY else pytest.param(n, marks=pytest.mark.slow) for n in OF_PAPERS]
 )

@@ -13,12 +13,12 @@ from small_study import stable_records
 from deadhead.studies import load, run, run_trial
 
 SMALL = [
-    "data.examples=48",
+    "data.examples=16",
     "targets=[de]",
     "remove=[none, {lowest: 4}, {random_k: 4}]",
     "finetune.epochs=2",
     "finetune.scored=none",
-    "rank={examples: 32}",
+    "rank={examples: 8}",
 ]
 
 
@@ -55,7 +55,8 @@ def test_threads_do_change_numbers(monkeypatch: pytest.MonkeyPatch) -> None:
     """Why the count is fixed: with two threads the losses differ in their last digits. Both say what they were made with."""
     import torch
 
-    trial = load("smoke", [*SMALL, "steps=[finetune]", "axes={seed: [0]}"]).trials[0]
+    changes = ["data.examples=32", "finetune.epochs=1", "steps=[finetune]", "axes={seed: [0]}"]
+    trial = load("smoke", [*SMALL, *changes]).trials[0]
     before = torch.get_num_threads()
     one = run_trial(trial)
     monkeypatch.setenv("DEADHEAD_THREADS", "2")

@@ -138,10 +138,22 @@ def _batch(
 
 @torch.no_grad()
 def _predict(model: Any, make: Make, test: Sequence[Any], names: list[str]) -> list[Labels]:
-    batch = make(test)
-    labelled = batch.pop("labels") >= 0
-    numbers = iter(model(**batch).logits.argmax(-1)[labelled].tolist())
-    return [[names[next(numbers)] for _ in _labels(row)] for row in test]
+    predicted: dict[int, Labels] = {}
+    # rows of about one length, which need little padding
+    order = sorted(range(len(test)), key=lambda place: _length(test[place]))
+    for i in range(0, len(test), BATCH):
+        places = order[i : i + BATCH]
+        batch = make([test[place] for place in places])
+        labelled = batch.pop("labels") >= 0
+        numbers = iter(model(**batch).logits.argmax(-1)[labelled].tolist())
+        for place in places:
+            predicted[place] = [names[next(numbers)] for _ in _labels(test[place])]
+    return [predicted[place] for place in range(len(test))]
+
+
+def _length(row: Sequence[Any]) -> int:
+    """The words or the characters of a row."""
+    return sum(map(len, row[:-1]))
 
 
 def _score(task: str, predicted: list[Labels], lang: str) -> float:
