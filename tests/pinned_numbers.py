@@ -20,6 +20,7 @@ import re
 import sys
 import tarfile
 from collections.abc import Iterator, Mapping
+from functools import lru_cache
 from math import fsum, isfinite
 from pathlib import Path
 from typing import Any
@@ -31,6 +32,7 @@ from deadhead.claims import published as verdicts_on_papers
 from deadhead.report.page.content import content as page_content
 from deadhead.results import Study
 from deadhead.results.frame import rows as frame_rows
+from deadhead.studies import Recipe
 from deadhead.studies import built_in as built_in_recipes
 from deadhead.studies import load as load_recipe
 from deadhead.studies.plan import plan as plan_of
@@ -215,9 +217,14 @@ def record_numbers(record: Mapping[str, Any]) -> list[Any]:
     return [len(record["removed"]), *sums, len(record["sample"]), bool(record["error"])]
 
 
+@lru_cache(maxsize=2)  # a recipe is read for its trials, then for its plan
+def loaded(name: str, scale: str | None) -> Recipe:
+    return load_recipe(name, scale=scale)
+
+
 def recipe_numbers(name: str, scale: str | None = None) -> dict[str, Any]:
     """The trials of a recipe, as one hash of their ids."""
-    recipe = load_recipe(name, scale=scale)
+    recipe = loaded(name, scale)
     ids = " ".join(trial.id for trial in recipe.trials)
     digest = hashlib.sha256(ids.encode()).hexdigest()[:16]
     return {"cells": len(recipe.cells), "trials": len(recipe.trials), "ids": digest}
@@ -225,13 +232,13 @@ def recipe_numbers(name: str, scale: str | None = None) -> dict[str, Any]:
 
 def plan_numbers(name: str, scale: str | None = None) -> dict[str, Any]:
     """What `deadhead plan` predicts; time in multiples of the recipe `smoke`, on any machine."""
-    plan = plan_of(load_recipe(name, scale=scale))
+    plan = plan_of(loaded(name, scale))
     counts = ("cells", "trials", "done", "failed", "trainings", "rankings", "shared", "bytes")
     contents = ("models", "tasks", "languages", "removals", "warnings", "shortfalls")
     return {
         **{count: getattr(plan, count) for count in counts},
         **{part: len(getattr(plan, part)) for part in contents},
-        "time": plan.seconds / plan_of(load_recipe("smoke")).seconds,
+        "time": plan.seconds / plan_of(loaded("smoke", None)).seconds,
     }
 
 

@@ -180,8 +180,9 @@ def _check_weights(model: Any, report: Report, saved: Saved, *, new_task: bool) 
     new_task: a classifier may be missing, and other weights than those of the model are fine.
     """
     missing = sorted(report["missing_keys"])
-    if new_task:
-        missing = [key for key in missing if key.startswith(_body(model))]
+    if new_task and missing:
+        body = _body(model)
+        missing = [key for key in missing if key.startswith(body)]
     problems = [f"{key} is missing" for key in missing]
     problems += [f"{key[0]} has another shape" for key in report["mismatched_keys"]]
     if saved.ours and not new_task:  # the folders of others may hold more than the model reads
