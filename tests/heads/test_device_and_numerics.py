@@ -15,7 +15,7 @@ from deadhead.errors import DeadheadError, UnknownName
 from deadhead.heads import discover, gated, prune
 from deadhead.heads.verify.bench import bench
 from deadhead.heads.verify.proof import prove, sample
-from deadhead.numerics import THREADS, KernelsSwitched, computes_half, fixed, onednn, threads
+from deadhead.numerics import THREADS, KernelsSwitched, computes_half, fixed, onednn, seed, threads
 
 Switches = Callable[[], int]
 
@@ -118,3 +118,11 @@ def test_a_device_by_another_name(name: str, meant: str, monkeypatch: pytest.Mon
         assert (error.value.hint or "").startswith(f"use --device {meant if here else 'cpu'}")
     with pytest.raises(UnknownName, match=r"no device 'tpu'"):
         device_named("tpu")
+
+
+def test_a_seed_gives_the_numbers_of_torch() -> None:
+    seed(3)
+    drawn = torch.rand(4)
+    torch.manual_seed(3)
+    assert torch.equal(drawn, torch.rand(4))
+    assert not torch.equal(drawn, torch.rand(4))
