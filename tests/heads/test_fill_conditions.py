@@ -170,14 +170,17 @@ def test_flex_attention(compiled: bool, monkeypatch: pytest.MonkeyPatch) -> None
     model = build("llama", head_dim=16, num_hidden_layers=1).float()
     fills = {kind: fill_of(model, kind) for kind in ("means", "resample", "captured")}
 
-    def nested() -> list[torch.Tensor]:
+    def nested(without: str = "") -> list[torch.Tensor]:
         with ExitStack() as stack:
-            for index, fill in enumerate(fills.values()):
+            for index, (kind, fill) in enumerate(fills.items()):
                 gates = {"closed": [f"decoder.0.{index}"], "fill": fill, "positions": [1, -5]}
-                stack.enter_context(gated(model, **gates))
+                if kind != without:
+                    stack.enter_context(gated(model, **gates))
             return answers(model)
 
     expected = nested()
+    for kind in fills:  # each of them counts
+        assert apart(nested(without=kind), expected) > 0.01, kind
     model.set_attn_implementation("flex_attention")
     if not compiled:
         monkeypatch.setattr(WrappedFlexAttention, "__call__", lambda self: flex_attention)

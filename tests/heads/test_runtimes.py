@@ -34,7 +34,12 @@ def test_a_class_runs_each_runtime() -> None:
 def decoder() -> Any:
     """Two layers are enough to have another number of heads in each."""
     torch.manual_seed(0)
-    return LlamaForCausalLM(LlamaConfig(**{**SIZES, "num_hidden_layers": 2})).eval()
+    model = LlamaForCausalLM(LlamaConfig(**{**SIZES, "num_hidden_layers": 2})).eval()
+    with torch.no_grad():
+        for parameter in model.parameters():
+            if parameter.dim() == 1:  # norms that would hide a mistake
+                parameter.add_(torch.randn_like(parameter) * 0.3)
+    return model
 
 
 @pytest.fixture(scope="module")
