@@ -59,7 +59,7 @@ class Attention:
     width: int  # of a head, at the input of the output projection
     group: int = 1  # heads in a row that share a key/value head; they are removed together
     key_heads: tuple[int, ...] = ()  # which key/value head each head reads, if some were copied
-    shared_by: int = 1  # layers that use these weights (ALBERT); all of them lose a removed head
+    shared_by: int = 1  # layers that use these weights (ALBERT, Zamba); all lose a removed head
     path: str = ""  # to its module in the model
 
     @property
@@ -99,7 +99,7 @@ class FeedForward:
     layer: int
     size: int  # neurons before any pruning
     kept: tuple[int, ...]  # the numbers of the neurons that are left
-    shared_by: int = 1  # layers that use these weights (ALBERT); all of them lose a removed neuron
+    shared_by: int = 1  # layers that use these weights (ALBERT, Zamba); all lose a removed neuron
     path: str = ""  # to the module in the model that owns its matrices
 
     @property

@@ -38,6 +38,17 @@ def cut(
 
     share: heads that read one key/value head; by default as many as can without uneven groups.
     """
+    staying, *_ = [_cut_use(use, kept, share) for use in site.uses]
+    for tied in site.tied:  # each use was cut alone
+        for role, part in site.parts.items():
+            for name, _ in part.tensors:
+                setattr(tied.parts[role].module, name, getattr(part.module, name))
+    return staying
+
+
+def _cut_use(
+    site: Site, kept: tuple[int, ...], share: int | None
+) -> list[tuple[Part, torch.Tensor]]:
     before = copy.copy(site)
     shrinks = _shrinks(site)
     if shrinks:

@@ -14,7 +14,7 @@ from deadhead.layout import HeadLayout, Kind
 
 from . import names
 from .feed_forward import scan_neurons
-from .site import Site
+from .site import Site, merge_tied
 from .sites import NoHeads, Skip, UnknownNames, scan
 
 ORDER = ("encoder", "decoder", "cross", "vision", "audio", "text")
@@ -83,6 +83,7 @@ def _placed_sites(model: nn.Module) -> tuple[list[Site], dict[str, Skip]]:
     towers = {tower for site in sites if (tower := _tower(site.path))}
     for site in sites:
         site.block = _block(site, model, towers)
+    sites = merge_tied(sites)
     for block in {site.block for site in sites}:
         _number([site for site in sites if site.block == block], model)
     return sorted(sites, key=lambda site: (ORDER.index(site.block), site.layer)), skipped
@@ -104,6 +105,7 @@ def _placed_feed_forwards(
         else:
             site.block = _block(site, model, towers)
             site.layer = next(int(step) for step in site.path.split(".") if step.isdecimal())
+    sites = merge_tied(sites)
     for block in {site.block for site in sites}:
         members = [site for site in sites if site.block == block]
         if len({site.layer for site in members}) < len(members):

@@ -35,7 +35,8 @@ def scan_neurons(model: nn.Module, attentions: list[Site]) -> tuple[list[Site], 
 
     attentions: the attention layers of the model, whose matrices belong to no feed-forward layer.
     """
-    in_attention = {id(module) for site in attentions for module in site.core.modules()}
+    cores = (use.core for site in attentions for use in site.uses)
+    in_attention = {id(module) for core in cores for module in core.modules()}
     experts = _experts(model, in_attention)
 
     def site_of(module: nn.Module, path: str, parent: nn.Module | None) -> Site | None:

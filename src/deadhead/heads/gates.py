@@ -126,7 +126,8 @@ def gated(
                     gate.where = Where(site, at[site.block], calls)
                 stack.callback(attach(site, gate))
                 if drop_output_bias and site.kind == "heads":
-                    stack.callback(hide_bias(site, read))
+                    for use in site.uses:
+                        stack.callback(hide_bias(use, read))
         yield model
 
 

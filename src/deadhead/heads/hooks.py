@@ -71,7 +71,8 @@ _LOCK = threading.Lock()
 @contextmanager
 def _owned(model: nn.Module, sites: Iterable[Site]) -> Iterator[None]:
     """Reserve the model for this thread: gates are hooks, which all threads share."""
-    modules, thread = [model, *(site.core for site in sites)], threading.get_ident()
+    modules, thread = [model], threading.get_ident()
+    modules += [use.core for site in sites for use in site.uses]
     with _LOCK:
         if any(owner != thread for module in modules for owner in _OWNERS.get(module, ())):
             raise UnsupportedModel("another thread has gated this model.", OWN_COPY)
@@ -125,6 +126,13 @@ def is_replica(module: nn.Module) -> bool:
 
 def attach(site: Site, change: Callable[[torch.Tensor], torch.Tensor]) -> Callable[[], None]:
     """Pass the input of a layer's output projection through `change`; returns the undo function."""
+    undo = ExitStack()
+    for use in site.uses:
+        undo.callback(_attach(use, change))
+    return undo.close
+
+
+def _attach(site: Site, change: Callable[[torch.Tensor], torch.Tensor]) -> Callable[[], None]:
     out = site.out
     if out is not None:
 

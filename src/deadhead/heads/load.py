@@ -20,6 +20,7 @@ from deadhead.layout import Kind
 from .cut import cut
 from .discover import find_every_site, find_sites, layout_of
 from .from_gguf import drop_mark, unpacking
+from .load_pruned import parameter_names, tie_added
 from .model_class import AS_SAVED, bare_class, dtype_named, saved_class, task_class
 from .output_bias import add_bias, drop_bias, freeze_absent_biases, is_zero
 from .prune import BIASES, RECORD, refuse_uneven_groups, set_record
@@ -133,6 +134,8 @@ def cutting_class(cls: Any, saved: Saved) -> Any:
 
 def _cut_saved_heads(model: Any, saved: Saved) -> None:
     """Cut the heads that a folder lists out of a model."""
+    _tie(model)
+    before = parameter_names(model)
     # from_pretrained builds on the meta device, where row numbers would have no values
     with torch.device("cpu"):
         sites = find_every_site(model, *saved.needed)
@@ -142,6 +145,14 @@ def _cut_saved_heads(model: Any, saved: Saved) -> None:
                 cut(site, kept[site.place], saved.shares.get((site.block, site.layer)))
             if site.layer in saved.filled.get(site.kind, {}).get(site.block, ()):
                 add_bias(site)
+    tie_added(model, before)
+
+
+def _tie(model: Any) -> None:
+    """Tie the weights now, since they tell which layers are one: from_pretrained does it later."""
+    for target, source_name in model.all_tied_weights_keys.items():
+        path, _, name = target.rpartition(".")
+        setattr(model.get_submodule(path), name, model.get_parameter_or_buffer(source_name))
 
 
 def _saved_units(sites: list[Site], saved: Saved) -> dict[tuple[Kind, str, int], tuple[int, ...]]:

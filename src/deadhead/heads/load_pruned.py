@@ -50,10 +50,11 @@ def load(folder: str | Path, **kwargs: Any) -> Any:
 
 def fit(model: nn.Module, plan: dict[str, Any]) -> None:
     """Change the modules of a whole model into those of the pruned one, still without weights."""
-    modules = dict(model.named_modules())
+    modules, before = dict(model.named_modules()), parameter_names(model)
     for name, shape in plan["shapes"].items():
         path, _, own = name.rpartition(".")
-        setattr(modules[path], own, nn.Parameter(torch.empty(shape)))
+        setattr(model.get_submodule(path), own, nn.Parameter(torch.empty(shape)))
+    tie_added(model, before)
     for path, numbers in plan["numbers"].items():
         modules[path].__dict__.update(numbers)
     for path, (out, alone) in plan["silent"].items():
@@ -69,6 +70,20 @@ def fit(model: nn.Module, plan: dict[str, Any]) -> None:
             modules[path].register_forward_hook(PickRows(_rows(runs)))
         for path, runs in plan["pick_input"].items():
             modules[path].register_forward_pre_hook(PickInput(_rows(runs)), prepend=True)
+
+
+def parameter_names(model: nn.Module) -> set[str]:
+    return {name for name, _ in model.named_parameters(remove_duplicate=False)}
+
+
+def tie_added(model: Any, before: set[str]) -> None:
+    """Have transformers tie the biases that were added as it ties the weights beside them.
+
+    before: the names of the parameters without them.
+    """
+    if added := parameter_names(model) - before:
+        tied = model.get_expanded_tied_weights_keys(all_submodels=True)
+        model.all_tied_weights_keys.update({n: tied[n] for n in added.intersection(tied)})
 
 
 def _rows(runs: list[list[int]]) -> torch.Tensor:
@@ -95,7 +110,7 @@ def silent_forward(
         # later steps may read the length of the past from this layer: store a number per token
         cache = getattr(cache, "self_attention_cache", cache)
         tick = hidden_states.new_zeros(batch, 1, length, 1)
-        cache.update(tick, tick, self.layer_idx)
+        cache.update(tick, tick, kwargs.get("layer_idx", self.layer_idx))
     result = hidden_states.new_zeros(*hidden_states.shape[:-1], 0)
     if out is not None:
         result = self.get_submodule(out)(result)

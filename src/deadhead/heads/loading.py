@@ -146,8 +146,13 @@ def _attempt(model: Any, config: Any, *, exact: bool = False) -> Plan | None:
     old_shapes = {name: list(p.shape) for name, p in built.named_parameters()}
     if not shapes.keys() >= old_shapes.keys():
         return None
+    changed_ids = {id(p) for n, p in model.named_parameters() if old_shapes.get(n) != shapes[n]}
     plan: Plan = {
-        "shapes": {n: shape for n, shape in shapes.items() if old_shapes.get(n) != shape},
+        "shapes": {
+            name: list(p.shape)
+            for name, p in model.named_parameters(remove_duplicate=False)  # also where it is tied
+            if id(p) in changed_ids
+        },
         "numbers": {
             path: changed
             for path, module in modules.items()

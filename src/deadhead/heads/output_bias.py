@@ -58,7 +58,7 @@ def fill_bias(site: Site, kept: tuple[int, ...], means: torch.Tensor) -> None:
     columns = weight[:, removed].to("cpu", torch.float64)
     constant = torch.einsum("ohw,hw->o", columns, means[removed].to(columns))
     total = (bias.to(constant) + constant).to(bias)
-    setattr(owner(site), bias_name(site), nn.Parameter(total, requires_grad=trains))
+    _set_bias(site, nn.Parameter(total, requires_grad=trains))
 
 
 def add_bias(site: Site) -> None:
@@ -67,13 +67,18 @@ def add_bias(site: Site) -> None:
         weight = _weight(site)
         outputs = weight.shape[0 if site.out is None else out_axis(site.out)]
         zeros = torch.zeros(outputs, dtype=weight.dtype, device=weight.device)
-        bias = nn.Parameter(zeros, requires_grad=weight.requires_grad)
-        setattr(owner(site), bias_name(site), bias)
+        _set_bias(site, nn.Parameter(zeros, requires_grad=weight.requires_grad))
         setattr(owner(site), ADDED, True)
-        if site.out is None:
-            dropout: Any = site.core.dropout
-            dropout.register_forward_pre_hook(AddBias(site.core))
+        for use in site.uses:
+            if use.out is None:
+                dropout: Any = use.core.dropout
+                dropout.register_forward_pre_hook(AddBias(use.core))
     setattr(owner(site), FILLED, True)
+
+
+def _set_bias(site: Site, bias: nn.Parameter) -> None:
+    for use in site.uses:
+        setattr(owner(use), bias_name(use), bias)
 
 
 @torch.no_grad()
@@ -87,7 +92,7 @@ def set_output(site: Site, weight: torch.Tensor, bias: torch.Tensor | None) -> N
     if bias is not None:
         trains = _trains(site)
         add_bias(site)
-        setattr(owner(site), bias_name(site), nn.Parameter(bias.to(old), requires_grad=trains))
+        _set_bias(site, nn.Parameter(bias.to(old), requires_grad=trains))
 
 
 def filled(site: Site) -> bool:

@@ -71,7 +71,9 @@ def _unpruned(model: Any, config: Any) -> dict[str, nn.Parameter]:
 def _full_weights(model: nn.Module, sites: list[Site]) -> dict[str, torch.Tensor]:
     """The state of the model with every tensor in its old shape, zeros for removed heads."""
     state = dict(model.state_dict())
-    names = {id(p): name for name, p in model.named_parameters(remove_duplicate=False)}
+    names: dict[int, list[str]] = {}  # several where weights are tied
+    for name, parameter in model.named_parameters(remove_duplicate=False):
+        names.setdefault(id(parameter), []).append(name)
     for site in sites:
         for part in site.parts.values():
             rows = part.present(site.kept, site.keys_of(site.kept))
@@ -88,5 +90,5 @@ def _full_weights(model: nn.Module, sites: list[Site]) -> dict[str, torch.Tensor
                         f"different ones in {site.block} layer {site.layer}: they were trained.",
                         'use form="compact", which deadhead.load reads',
                     )
-                state[names[id(parameter)]] = full
+                state |= dict.fromkeys(names[id(parameter)], full)
     return state

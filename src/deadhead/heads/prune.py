@@ -204,7 +204,7 @@ def _named_heads(
 
 
 def _refuse_shared(model: nn.Module, sites: list[Site], *, biases: bool) -> None:
-    """Raise an error for a layer that shares weights with another module.
+    """Raise an error for a layer that shares weights with a module outside of its uses.
 
     biases: or shares its output bias, which a fill changes.
     """
@@ -212,14 +212,15 @@ def _refuse_shared(model: nn.Module, sites: list[Site], *, biases: bool) -> None
     owners = Counter(id(p) for module in model.modules() for p in module._parameters.values())
     parents = Counter(id(child) for module in model.modules() for child in module._modules.values())
     for site in sites:
-        for role, part in site.parts.items():
-            shared = part.module is not site.core and parents[id(part.module)] > 1
+        every = [(use, *part) for use in site.uses for part in use.parts.items()]
+        for use, role, part in every:
+            shared = part.module is not use.core and parents[id(part.module)] > 1
             weights = [getattr(part.module, name) for name, _ in part.tensors]
             if biases and role == "o":
                 weights.append(getattr(part.module, "bias", None))
-            if shared or any(w is not None and owners[id(w)] > 1 for w in weights):
+            if shared or any(w is not None and owners[id(w)] > len(site.uses) for w in weights):
                 raise UnsupportedModel(
-                    f"expected a projection of its own in {site.path}, got one that another "
+                    f"expected a projection of its own in {use.path}, got one that another "
                     "module uses too.",
                     "copy it first, for instance module.q_proj = copy.deepcopy(module.q_proj)",
                 )

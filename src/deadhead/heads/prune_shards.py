@@ -112,7 +112,9 @@ def _check_keys(
 
 def _cut(model: Any, removed: tuple[Head, ...], groups: Groups) -> Rows:
     """Cut the modules, and note which rows of each tensor stay."""
-    names = {id(p): name for name, p in model.named_parameters()}
+    names: dict[int, list[str]] = {}  # several where weights are tied
+    for key, parameter in model.named_parameters(remove_duplicate=False):
+        names.setdefault(id(parameter), []).append(key)
     rows: Rows = {}
     with torch.device("cpu"):  # row numbers must have values
         expand = groups == "expand"
@@ -126,7 +128,8 @@ def _cut(model: Any, removed: tuple[Head, ...], groups: Groups) -> Rows:
                 for name, _ in part.tensors
             }
             for part, index in cut(site, left):
-                rows |= {before[id(part), name]: (axis, index) for name, axis in part.tensors}
+                for name, axis in part.tensors:
+                    rows |= dict.fromkeys(before[id(part), name], (axis, index))
     note_in_config(model, [site for site, _ in cuts])
     return rows
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from dataclasses import dataclass, field
 
 import torch
@@ -37,8 +38,19 @@ class Site:
     time_first: bool = False  # the batch is the second axis
     halves: int = 1  # 2: the first matrix of a feed-forward layer holds its gates too
     shared_by: int = 1
+    tied: tuple[Site, ...] = ()  # other layers of the block with the same parameters (Zamba)
     block: str = ""
     layer: int = 0
+
+    @property
+    def uses(self) -> tuple[Site, ...]:
+        """The layer, and those with the same parameters, which are gated and cut with it."""
+        return (self, *self.tied)
+
+    @property
+    def outs(self) -> tuple[nn.Module, ...]:
+        """The output projection of each use; none for XLNet."""
+        return tuple(use.out for use in self.uses if use.out is not None)
 
     @property
     def place(self) -> tuple[Kind, str, int]:
@@ -108,6 +120,22 @@ class Site:
     def described(self) -> Attention | FeedForward:
         """The layer as plain data."""
         return self.attention() if self.kind == "heads" else self.feed_forward()
+
+
+def merge_tied(sites: Iterable[Site]) -> list[Site]:
+    """One layer for all layers of a block whose weights are the same parameters."""
+    layers: dict[tuple[object, ...], list[Site]] = {}
+    for site in sites:
+        owners = [(part.module, name) for part in site.parts.values() for name, _ in part.tensors]
+        tensors = [(module, getattr(module, name)) for module, name in owners]
+        tensors.append((site.core, getattr(site.out, "bias", None)))
+        # what is no parameter is computed anew at each call, so that its id means nothing
+        ids = (id(t if t is None or isinstance(t, nn.Parameter) else m) for m, t in tensors)
+        layers.setdefault((site.block, *ids), []).append(site)
+    for uses in layers.values():
+        uses[0].tied = tuple(uses[1:])
+        uses[0].shared_by = max(uses[0].shared_by, len(uses))
+    return [first for first, *_ in layers.values()]
 
 
 @dataclass(frozen=True, kw_only=True)

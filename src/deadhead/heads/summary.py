@@ -68,7 +68,8 @@ def cache_bytes(model: Any) -> int:
     if not (hasattr(model, "can_generate") and model.can_generate()):
         return 0
     sites = [site for site in find_sites(model) if site.block in ("decoder", "text")]
-    return sum(map(_cached_numbers, sites)) * model.dtype.itemsize
+    numbers = sum(len(site.uses) * _cached_numbers(site) for site in sites)
+    return numbers * model.dtype.itemsize
 
 
 def _cached_numbers(site: Site) -> int:

@@ -75,11 +75,12 @@ def maps_read(model: nn.Module, sites: Iterable[Site], read: Read) -> Iterator[N
     A layer that several layers share gives a map for each of its uses.
     """
     with _plain_attention(model), ExitStack() as stack:
-        for site in sites:
-            if "output_attentions" in inspect.signature(type(site.core).forward).parameters:
-                request = site.core.register_forward_pre_hook(_request_map, with_kwargs=True)
+        cores = [(site, use.core) for site in sites for use in site.uses]
+        for site, core in cores:
+            if "output_attentions" in inspect.signature(type(core).forward).parameters:
+                request = core.register_forward_pre_hook(_request_map, with_kwargs=True)
                 stack.callback(request.remove)
-            stack.callback(site.core.register_forward_hook(_hook(site, read)).remove)
+            stack.callback(core.register_forward_hook(_hook(site, read)).remove)
         yield
 
 

@@ -34,7 +34,8 @@ def changes(
     watch, finite = _Watch(model), FiniteLoss()
     with ExitStack() as stack:
         for site in sites:
-            stack.callback(_output(site).register_forward_hook(watch.hook(site)).remove)
+            for use in site.uses:
+                stack.callback(_output(use).register_forward_hook(watch.hook(site)).remove)
         for number, batch in enumerate(batches):
             watch.batch = on_device(batch, model)
             with watch:

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
+from functools import partial
 from typing import Any
 
 import torch
@@ -139,12 +140,17 @@ def _rows(model: nn.Module, sites: Sequence[Site], feed: Mapping[str, Any]) -> d
     """How many rows each part reads in a run, by the id of its module; one entry per call."""
     calls: dict[int, list[int]] = {}
 
-    def count(module: nn.Module, args: tuple[Any, ...], kwargs: dict[str, Any]) -> None:
+    def count(first: Part, _: nn.Module, args: tuple[Any, ...], kwargs: dict[str, Any]) -> None:
         tensors = (value for value in (*args, *kwargs.values()) if isinstance(value, Tensor))
-        calls.setdefault(id(module), []).append(next(tensors).shape[:-1].numel())
+        calls.setdefault(id(first.module), []).append(next(tensors).shape[:-1].numel())
 
-    parts = (part for site in sites for part in site.parts.values())
-    run_watched(model, feed, {part.module: count for part in parts})
+    watches = {
+        use.parts[role].module: partial(count, first)
+        for site in sites
+        for use in site.uses
+        for role, first in site.parts.items()
+    }
+    run_watched(model, feed, watches)
     return calls
 
 

@@ -180,7 +180,10 @@ def _measured(
             _times(model.get_submodule(home), site, calls[home][0], device) if home in calls else {}
         )
     after = _seconds_of(partial(forward, model, feed), device)
-    uses = {":".join(map(str, p)): len(calls.get(home, ())) for p, home in homes.items()}
+    uses = {
+        ":".join(map(str, site.place)): len(site.uses) * len(calls.get(homes[site.place], ()))
+        for site in sites
+    }
     shapes_as_text = {name: {str(k): t for k, t in times.items()} for name, times in shapes.items()}
     return {"whole": _quick([*before, *after]), "uses": uses, "shapes": shapes_as_text}
 

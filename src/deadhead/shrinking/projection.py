@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable
+from contextlib import ExitStack
 from dataclasses import dataclass
 from functools import partial
 from typing import Any
@@ -36,12 +37,15 @@ class Solution:
 
     def install(self) -> Callable[[], None]:
         """Have the projection of the whole model compute with these weights."""
-        out: Any = self.cut.site.out
         columns = columns_of(self.cut).to(self.weight.device)
         width = len(self.cut.site.kept) * self.cut.site.width
         weight = self.weight.new_zeros(len(self.weight), width)
         weight[:, columns] = self.weight
-        return replaced(out, partial(F.linear, weight=weight, bias=self.bias))
+        compute = partial(F.linear, weight=weight, bias=self.bias)
+        undo = ExitStack()
+        for out in self.cut.site.outs:
+            undo.callback(replaced(out, compute))
+        return undo.close
 
     def write(self) -> None:
         """Give a projection that loses no inputs these weights; it has a bias if they have one."""

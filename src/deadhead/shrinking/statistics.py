@@ -106,8 +106,8 @@ def collect(
         stack.enter_context(hooked(model, sites))
         for site in sites:
             stack.callback(attach(site, reader.at(site)))
-            if site.place in moments and site.out is not None:
-                stack.callback(site.out.register_forward_hook(reader.after(site)).remove)
+            for out in site.outs if site.place in moments else ():
+                stack.callback(out.register_forward_hook(reader.after(site)).remove)
         gates = stack.enter_context(open_gates(model, per_token=True, sites=sites))
         for number, batch in enumerate(batches):
             reader.batch = on_device(batch, model)

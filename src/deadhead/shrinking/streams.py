@@ -60,12 +60,13 @@ class Streams:
         seen: Counter[int] = Counter()
         with ExitStack() as stack, torch.no_grad():
             for site in self.sites:
-                if site.out is not None:
-                    stack.callback(_after(site.out, lambda *_, site=site: self._count(site)))
+                for out in site.outs:
+                    stack.callback(_after(out, lambda *_, site=site: self._count(site)))
             for layer in layers:
                 stack.callback(_after(layer.module, lambda module, *_: seen.update([id(module)])))
             forward(self.model, batch)
-        if max(seen.values(), default=0) == 1:  # weights that layers share run more than once
+        # weights that layers share run more than once
+        if max(seen.values(), default=0) == 1 and not any(site.tied for site in self.sites):
             places = {number: place for place, number in enumerate(seen)}
             ran = [layer for layer in layers if id(layer.module) in places]
             self._layers = sorted(ran, key=lambda layer: places[id(layer.module)])
@@ -136,13 +137,13 @@ class Streams:
         small = small and self.is_changed
         outputs = self._stored[small].get(number, {})
         watch = _Watch(self.calls[id(site)], follow)
-        assert site.out is not None  # other sites do not run
         with ExitStack() as stack, torch.no_grad():
             reached, skipped = self._skip(stack, site, outputs)
             for changed, install in self._changes.values() if small else ():
                 if not f"{changed.path}.".startswith(skipped):  # or it would not run
                     stack.callback(install())
-            stack.callback(_after(site.out, watch.see))
+            for out in site.outs:
+                stack.callback(_after(out, watch.see))
             try:
                 with watch:
                     forward(self.model, batch)

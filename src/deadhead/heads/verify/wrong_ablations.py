@@ -7,7 +7,8 @@ the model was pruned.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Sequence
+from contextlib import ExitStack
 from dataclasses import dataclass
 from typing import Any
 
@@ -49,19 +50,22 @@ def _at_input(site: Site, columns: list[int]) -> Undo | None:
     return attach(site, change)
 
 
-def _at_output(module: nn.Module | None, columns: list[int]) -> Undo | None:
-    """Zero columns of what a projection returns."""
-    if module is None or not columns or max(columns) >= outputs_of(module):
+def _at_output(modules: Sequence[nn.Module], columns: list[int]) -> Undo | None:
+    """Zero columns of what a projection returns, in each use of it."""
+    if not modules or not columns or max(columns) >= outputs_of(modules[0]):
         return None
 
     def hook(module: nn.Module, args: Any, output: Tensor) -> Tensor:
         return output.index_fill(-1, torch.tensor(columns, device=output.device), 0)
 
-    return module.register_forward_hook(hook).remove
+    undo = ExitStack()
+    for each in modules:
+        undo.callback(each.register_forward_hook(hook).remove)
+    return undo.close
 
 
 def _output_side(site: Site, places: list[int]) -> Undo | None:
-    return _at_output(site.out, _slices(places, site.width))
+    return _at_output(site.outs, _slices(places, site.width))
 
 
 def _hidden_width(site: Site) -> int:
@@ -72,7 +76,7 @@ def _hidden_width(site: Site) -> int:
 def _output_side_hidden_width(site: Site, places: list[int]) -> Undo | None:
     if _hidden_width(site) == site.width:
         return None
-    return _at_output(site.out, _slices(places, _hidden_width(site)))
+    return _at_output(site.outs, _slices(places, _hidden_width(site)))
 
 
 def _wrong_width(site: Site, places: list[int]) -> Undo | None:
@@ -101,11 +105,12 @@ def _group_number(site: Site, places: list[int]) -> Undo | None:
 
 def _even_attention(site: Site, places: list[int]) -> Undo | None:
     """Zero the queries: all scores are then the same."""
-    part = site.parts.get("q") or site.parts.get("qkv")
-    if part is None:
+    role = next((role for role in ("q", "qkv") if role in site.parts), None)
+    if role is None:
         return None
+    part = site.parts[role]
     rows = torch.cat([site.rows_of(part, "q", site.kept[place]) for place in places])
-    return _at_output(part.module, rows.tolist())
+    return _at_output([use.parts[role].module for use in site.uses], rows.tolist())
 
 
 def _interleaved(site: Site, places: list[int]) -> Undo | None:
@@ -130,7 +135,7 @@ def _whole_layer(site: Site, places: list[int]) -> Undo | None:
 
 
 def _layer_output(site: Site, places: list[int]) -> Undo | None:
-    return None if site.out is None else _at_output(site.out, list(range(outputs_of(site.out))))
+    return None if site.out is None else _at_output(site.outs, list(range(outputs_of(site.out))))
 
 
 def _only(where: Callable[[Tensor, bool], Tensor]) -> Install:

@@ -1,0 +1,231 @@
+"""Layers whose weights are the same parameters (Zamba): one set of heads, tied before and after."""
+
+from __future__ import annotations
+
+import copy
+import importlib.util
+from pathlib import Path
+
+import pytest
+import torch
+from torch import nn
+from transformers import Zamba2Config, Zamba2ForCausalLM, ZambaConfig, ZambaForCausalLM
+
+from deadhead import captured, discover, gated, head_means, load, prune, rank, save, shrink
+from deadhead.errors import UnsupportedModel
+from deadhead.heads.discover import find_every_site
+from deadhead.heads.prune_shards import prune_by_shards
+from deadhead.heads.summary import cache_bytes
+from deadhead.heads.verify.tiny import randomise
+
+SIZES = {
+    "vocab_size": 60,
+    "hidden_size": 16,
+    "intermediate_size": 24,
+    "num_attention_heads": 4,
+    "num_key_value_heads": 4,
+    "mamba_d_state": 4,
+    "mamba_expand": 2,
+    "pad_token_id": 0,
+    "bos_token_id": 1,
+    "eos_token_id": 2,
+}
+HEADS = ("decoder.1.0", "decoder.1.3")
+NEURONS = {("decoder", 1): [2, 3, 11]}
+
+
+def zamba(**changes) -> nn.Module:
+    """Layer 1 and layer 3 have the same parameters."""
+    blocks = ["mamba", "hybrid", "mamba", "hybrid"]
+    sizes = {**SIZES, "n_mamba_heads": 2, "layers_block_type": blocks, **changes}
+    return randomised(ZambaForCausalLM(ZambaConfig(num_hidden_layers=4, **sizes)))
+
+
+def zamba2() -> nn.Module:
+    """Layers 0 and 2 have the same parameters, and so do layers 1 and 3."""
+    sizes = {**SIZES, "mamba_headdim": 8, "n_mamba_heads": 4, "num_mem_blocks": 2}
+    config = Zamba2Config(layers_block_type=["hybrid"] * 4, num_hidden_layers=4, **sizes)
+    return randomised(Zamba2ForCausalLM(config))
+
+
+def randomised(model: nn.Module) -> nn.Module:
+    randomise(model, 0)
+    return model.double().eval()
+
+
+def batch(seed: int = 0) -> dict[str, torch.Tensor]:
+    ids = torch.randint(3, 60, (3, 7), generator=torch.Generator().manual_seed(seed))
+    return {"input_ids": ids, "attention_mask": torch.ones_like(ids), "labels": ids}
+
+
+@torch.no_grad()
+def answer(model: nn.Module) -> torch.Tensor:
+    return model(**batch()).logits
+
+
+def tied_names(model: nn.Module) -> set[frozenset[str]]:
+    """The names of each parameter that has several."""
+    names: dict[int, set[str]] = {}
+    for name, parameter in model.named_parameters(remove_duplicate=False):
+        names.setdefault(id(parameter), set()).add(name)
+    return {frozenset(group) for group in names.values() if len(group) > 1}
+
+
+def numbers(model: nn.Module) -> int:
+    return sum(p.numel() for p in model.parameters())
+
+
+def test_tied_layers_are_one_place():
+    model = zamba()
+    (attention,) = discover(model).attentions
+    (feed_forward,) = discover(model, neurons=True).feed_forwards
+    assert (attention.layer, attention.size, attention.shared_by) == (1, 4, 2)
+    assert (feed_forward.layer, feed_forward.size, feed_forward.shared_by) == (1, 24, 2)
+    assert [(a.layer, a.shared_by) for a in discover(zamba2()).attentions] == [(0, 2), (1, 2)]
+    apart = zamba(tie_word_embeddings=False)  # then transformers ties no layers either
+    assert [(a.layer, a.shared_by) for a in discover(apart).attentions] == [(1, 1), (3, 1)]
+
+
+def test_a_gate_closes_a_head_in_every_use():
+    model = zamba()
+    before = answer(model)
+    outs = [model.model.layers[n].shared_transf.self_attn.o_proj for n in (1, 3)]
+    read: list[list[bool]] = []
+    with gated(model, closed=HEADS):
+        hooks = [
+            out.register_forward_pre_hook(lambda _, args: read.append(closed(args[0])))
+            for out in outs
+        ]
+        answer(model)
+    for hook in hooks:
+        hook.remove()
+    assert read == [[True, False, False, True]] * 2
+    with captured(model) as clean:
+        answer(model)
+    with gated(model, closed=HEADS, fill=clean):
+        torch.testing.assert_close(answer(model), before)
+    assert torch.equal(answer(model), before)
+
+
+def closed(context: torch.Tensor) -> list[bool]:
+    return (context.unflatten(-1, (4, -1)) == 0).all(-1).all(0).all(0).tolist()
+
+
+# Zamba has no config with biases, so that the padded form has no place for a fill
+@pytest.mark.parametrize(("fill", "form"), [(0, "compact"), (1, "compact"), (0, "padded")])
+def test_masked_is_pruned_is_reloaded(tmp_path, fill, form):
+    model = zamba()
+    before, ties, size = answer(model), tied_names(model), numbers(model)
+    means = head_means(model, [batch()], neurons=True) if fill else None
+    with gated(model, closed=HEADS, neurons=NEURONS, fill=means or "zero"):
+        masked = answer(model)
+    assert not torch.allclose(masked, before, atol=1e-3)
+    prune(model, HEADS, neurons=NEURONS, fill=means)
+    torch.testing.assert_close(answer(model), masked)
+    # counted once: q, k, v and o of two heads, three matrices of three neurons, two new biases
+    assert numbers(model) == size - 2 * 8 * (3 * 32 + 16) - 3 * 3 * 16 + fill * 2 * 16
+    assert len(tied_names(model)) == len(ties) + 2 * fill
+    model.tie_weights()
+    torch.testing.assert_close(answer(copy.deepcopy(model)), masked)
+
+    loaded = load(save(model, tmp_path / "small", form=form))
+    torch.testing.assert_close(answer(loaded.eval()), masked)
+    assert discover(loaded, neurons=True) == discover(model, neurons=True)
+    assert tied_names(loaded) == tied_names(model)
+    assert numbers(loaded) == numbers(model)
+    loaded.tie_weights()
+    torch.testing.assert_close(answer(loaded), masked)
+
+
+def test_the_mean_is_over_all_uses():
+    model = zamba()
+    outs = [model.model.layers[n].shared_transf.self_attn.o_proj for n in (1, 3)]
+    read: list[torch.Tensor] = []
+    hooks = [out.register_forward_pre_hook(lambda _, args: read.append(args[0])) for out in outs]
+    means = head_means(model, [batch()]).values["decoder", 1]
+    for hook in hooks:
+        hook.remove()
+    assert len(read) == 2
+    assert not torch.allclose(read[0], read[1])
+    torch.testing.assert_close(means.flatten(), torch.cat(read).flatten(0, 1).mean(0))
+
+
+def loaded_without_deadhead(folder: Path) -> nn.Module:
+    """The model as the loader in its folder loads it."""
+    spec = importlib.util.spec_from_file_location("load_pruned_of_zamba", folder / "load_pruned.py")
+    loader = importlib.util.module_from_spec(spec)
+    spec.loader.exec_module(loader)
+    return loader.load(folder).eval()
+
+
+def test_transformers_and_the_loader_of_the_folder_load_it(tmp_path):
+    model = zamba()
+    means = head_means(model, [batch()])
+    plain = prune(copy.deepcopy(model), HEADS)  # a smaller Zamba
+    folder = save(plain, tmp_path / "plain")
+    torch.testing.assert_close(
+        answer(ZambaForCausalLM.from_pretrained(folder, dtype="auto").eval()), answer(plain)
+    )
+    prune(model, HEADS, fill=means)
+    loaded = loaded_without_deadhead(save(model, tmp_path / "filled"))
+    torch.testing.assert_close(answer(loaded), answer(model))
+    assert tied_names(loaded) == tied_names(model)
+
+
+def test_a_block_without_heads_generates_with_a_cache(tmp_path):
+    model = zamba2()
+    heads = [f"decoder.0.{n}" for n in range(4)] + ["decoder.1.2"]
+    prompt = {"input_ids": batch()["input_ids"], "max_new_tokens": 5, "do_sample": False}
+    whole, cache = answer(model), cache_bytes(model)
+    with gated(model, closed=heads):
+        masked, tokens = answer(model), model.generate(**prompt)
+    assert not torch.allclose(masked, whole, atol=1e-3)
+    prune(model, heads)
+    torch.testing.assert_close(answer(model), masked)
+    assert torch.equal(model.generate(**prompt), tokens)
+    # of each token, a key and a value of width 8 in 8 bytes; in four layers of four heads
+    assert cache == 4 * 4 * 2 * 8 * 8
+    assert cache_bytes(model) == 2 * 2 * 8 + 2 * 3 * 2 * 8 * 8
+    folder = save(model, tmp_path / "small")
+    for loaded in (load(folder).eval(), loaded_without_deadhead(folder)):
+        torch.testing.assert_close(answer(loaded), masked)
+        assert torch.equal(loaded.generate(**prompt), tokens)
+        assert tied_names(loaded) == tied_names(model)
+
+
+def test_files_are_cut_by_shards(tmp_path):
+    model = zamba()
+    model.save_pretrained(tmp_path / "whole")
+    prune_by_shards(str(tmp_path / "whole"), tmp_path / "small", lambda layout: HEADS)
+    loaded = load(tmp_path / "small").eval()
+    torch.testing.assert_close(answer(loaded), answer(prune(model, HEADS)))
+
+
+def test_a_layer_that_ties_only_some_projections_is_refused():
+    model = zamba()
+    attention = model.model.layers[3].shared_transf.self_attn
+    attention.k_proj.weight = nn.Parameter(attention.k_proj.weight.detach().clone())
+    before, layout = answer(model), discover(model)
+    assert [a.layer for a in layout.attentions] == [1, 3]
+    with pytest.raises(UnsupportedModel, match="got one that another module uses too"):
+        prune(model, HEADS)
+    assert torch.equal(answer(model), before)
+    assert discover(model) == layout
+
+
+@pytest.mark.parametrize("method", ["gradient", "ablation", "confidence", "similarity"])
+def test_heads_are_ranked(method):
+    model = zamba()
+    before = answer(model)
+    scores = rank(model, [batch()], method, progress=False).scores
+    assert [str(head) for head in scores] == [f"decoder.1.{n}" for n in range(4)]
+    assert torch.equal(answer(model), before)
+
+
+def test_shrink_refits_the_tied_projection():
+    model = zamba()
+    shrink(model, [batch(seed) for seed in range(4)], heads=0.5, neurons=0.5, progress=False)
+    sites = find_every_site(model)
+    assert [len(site.kept) for site in sites] == [2, 12]
+    assert all(len(site.uses) == 2 for site in sites)  # still tied
+    assert torch.isfinite(answer(model)).all()
