@@ -82,6 +82,11 @@ def test_tied_layers_are_one_place():
     assert (attention.layer, attention.size, attention.shared_by) == (1, 4, 2)
     assert (feed_forward.layer, feed_forward.size, feed_forward.shared_by) == (1, 24, 2)
     assert [(a.layer, a.shared_by) for a in discover(zamba2()).attentions] == [(0, 2), (1, 2)]
+    untied = model.model.layers[3].shared_transf.feed_forward.up_proj
+    untied.weight = nn.Parameter(untied.weight.detach().clone())
+    layout = discover(model, neurons=True)
+    assert [(a.layer, a.shared_by) for a in layout.attentions] == [(1, 2)]
+    assert [(f.layer, f.shared_by) for f in layout.feed_forwards] == [(1, 1), (3, 1)]
     apart = zamba(tie_word_embeddings=False)  # then transformers ties no layers either
     assert [(a.layer, a.shared_by) for a in discover(apart).attentions] == [(1, 1), (3, 1)]
 
@@ -201,10 +206,14 @@ def test_files_are_cut_by_shards(tmp_path):
     torch.testing.assert_close(answer(loaded), answer(prune(model, HEADS)))
 
 
-def test_a_layer_that_ties_only_some_projections_is_refused():
+@pytest.mark.parametrize("differs", ["weights", "code"])
+def test_layers_that_are_not_wholly_the_same_are_refused(differs):
     model = zamba()
     attention = model.model.layers[3].shared_transf.self_attn
-    attention.k_proj.weight = nn.Parameter(attention.k_proj.weight.detach().clone())
+    if differs == "weights":
+        attention.k_proj.weight = nn.Parameter(attention.k_proj.weight.detach().clone())
+    else:
+        attention.__class__ = type("Other", (type(attention),), {})
     before, layout = answer(model), discover(model)
     assert [a.layer for a in layout.attentions] == [1, 3]
     with pytest.raises(UnsupportedModel, match="got one that another module uses too"):

@@ -94,7 +94,7 @@ def _placed_feed_forwards(
 ) -> tuple[list[Site], dict[str, Skip]]:
     """The feed-forward layers, each where the attention of the same transformer layer is."""
     sites, skipped = scan_neurons(model, attentions)
-    stacks = _with_twins(model, (attention.path for attention in attentions))
+    stacks = _with_twins(model, (use.path for attention in attentions for use in attention.uses))
     others = _with_twins(model, skipped_attention)
     if stacks or others:  # what is in no stack with attention, such as projectors, is no layer
         sites = [site for site in sites if (stacks | others) & _stacks(site.path)]
@@ -122,7 +122,9 @@ def _place_near(site: Site, attentions: list[Site]) -> None:
     near = max(attentions, key=lambda a: (_shared(a.path, site.path), a.block != "cross"))
     site.block, steps = near.block, site.path.split(".")
     if any(step.isdecimal() for step in steps[: _shared(near.path, site.path)]):
-        site.layer, site.shared_by = near.layer, max(site.shared_by, near.shared_by)
+        # its own weights may be untied
+        runs = near.shared_by // len(near.uses)
+        site.layer, site.shared_by = near.layer, max(site.shared_by, runs)
     else:
         site.layer = next(int(step) for step in steps if step.isdecimal())
 

@@ -123,7 +123,10 @@ class Site:
 
 
 def merge_tied(sites: Iterable[Site]) -> list[Site]:
-    """One layer for all layers of a block whose weights are the same parameters."""
+    """One layer for all layers of a block whose weights are the same parameters.
+
+    Layers with other code stay apart: a cut could change one of them in another way.
+    """
     layers: dict[tuple[object, ...], list[Site]] = {}
     for site in sites:
         owners = [(part.module, name) for part in site.parts.values() for name, _ in part.tensors]
@@ -131,7 +134,7 @@ def merge_tied(sites: Iterable[Site]) -> list[Site]:
         tensors.append((site.core, getattr(site.out, "bias", None)))
         # what is no parameter is computed anew at each call, so that its id means nothing
         ids = (id(t if t is None or isinstance(t, nn.Parameter) else m) for m, t in tensors)
-        layers.setdefault((site.block, *ids), []).append(site)
+        layers.setdefault((site.block, type(site.core), *ids), []).append(site)
     for uses in layers.values():
         uses[0].tied = tuple(uses[1:])
         uses[0].shared_by = max(uses[0].shared_by, len(uses))
