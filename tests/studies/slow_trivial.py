@@ -15,5 +15,5 @@ from deadhead.studies.trial import Trial
 def work(
     trial: Trial, folder: Path | None, keep: Collection[str], tell: Callable[[str], None]
 ) -> Record:
-    time.sleep(0.1)
+    time.sleep(0.2)
     return trivial.work(trial, folder, keep, tell)

@@ -120,7 +120,8 @@ def struck(search_file: Path, folder: Path, name: str, *numbers: int) -> Any:
     hits: list[int] = []
 
     def watch(facts: dict[str, Any]) -> None:
-        if len(hits) == len(numbers) or not facts["running"]:
+        # before its first sign of life, a trial of Ray may wait for a place and is not missed
+        if len(hits) == len(numbers) or not any("quiet" in t for t in facts["running"].values()):
             return
         # between two trials no process has the name: try again at the next report
         if facts["done"] >= (hits[-1] if hits else 0) + 2 and strike(name, numbers[len(hits)]):

@@ -160,7 +160,7 @@ class Control:
         running: dict[str, dict[str, Any]] = {}
         for name, trial in self.running.items():
             running[name] = {**trial, "seconds": round(dog.seconds(name), 1)}
-            if dog.silent is not None:
+            if dog.silent is not None and dog.has_begun(name):
                 running[name]["quiet"] = round(dog.quiet(name), 1)
         facts = {
             **self.facts,

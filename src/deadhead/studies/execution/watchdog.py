@@ -109,6 +109,10 @@ class Watchdog:
         """How long its process has given no sign of life."""
         return max(0.0, self.clock() - self.lives[trial].heard) if trial in self.lives else 0.0
 
+    def has_begun(self, trial: str) -> bool:
+        """Whether its process gave a sign of life, or should have given one by now."""
+        return trial in self.lives and self.lives[trial].first <= self.clock()
+
     @property
     def limit(self) -> float | None:
         """Seconds without progress that count as hanging; None while that is unknown."""
