@@ -107,3 +107,11 @@ def test_the_command(tmp_path, capsys, monkeypatch):
         main()
     assert not done.value.code
     assert "prune --by-shards" in capsys.readouterr().out
+
+
+def test_the_file_cache_counts_as_available(tmp_path, monkeypatch) -> None:
+    """Free pages are few after large files were read, though the system gives their pages back."""
+    file = tmp_path / "meminfo"
+    file.write_text("MemTotal: 24000000 kB\nMemFree: 400000 kB\nMemAvailable: 18000000 kB\n")
+    monkeypatch.setattr("deadhead.memory.MEMINFO", file)
+    assert memory_plan(tiny("llama"), device="cpu").available == 18_000_000 * 1024

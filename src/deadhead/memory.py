@@ -31,6 +31,7 @@ from deadhead.shrinking.moments import BYTES as DOUBLE
 from deadhead.shrinking.moments import MEMORY as OF_MOMENTS
 from deadhead.shrinking.streams import MEMORY as OF_STREAMS
 
+MEMINFO = Path("/proc/meminfo")  # of Linux
 SHAPE = (1, 512)  # examples at once, tokens of each
 SUMS, CHANGES = 3, 4  # in a refit: sets of sums of a layer, and matrices that solving needs
 
@@ -226,6 +227,12 @@ class _WithoutNumbers(TorchFunctionMode):
 def _available(device: torch.device) -> int | None:
     if device.type == "cuda" and torch.cuda.is_available():
         return int(torch.cuda.mem_get_info(device)[0])
-    if device.type == "cpu" and hasattr(os, "sysconf"):
+    if device.type != "cpu":
+        return None
+    if MEMINFO.exists():  # free pages alone leave out the file cache, which gives way
+        lines = dict(line.split(":", 1) for line in MEMINFO.read_text().splitlines())
+        if "MemAvailable" in lines:
+            return 1024 * int(lines["MemAvailable"].split()[0])
+    if "SC_AVPHYS_PAGES" in getattr(os, "sysconf_names", {}):
         return int(os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_AVPHYS_PAGES"))
     return None

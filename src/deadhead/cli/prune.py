@@ -240,9 +240,11 @@ def _print_groups(pruned: Pruned, groups: str) -> None:
 
 def _print_pruned(pruned: Pruned, out: Path, dtype: str | None) -> None:
     removed, (before, after) = len(pruned.removed), pruned.parameters
+    share = after / before - 1  # above zero where key/value heads were copied
+    change = f"{abs(share):.1%} {'more' if share > 0 else 'less'}"
     typer.echo(
         f"{removed} of {removed + pruned.left} heads removed, "
-        f"{before:,} -> {after:,} parameters ({1 - after / before:.1%} less), in {out}"
+        f"{before:,} -> {after:,} parameters ({change}), in {out}"
     )
     reason = "as in the source" if dtype in (None, "auto") else "as --dtype says"
     typer.echo(f"weights in {pruned.dtype}, {reason}: {pruned.bytes / 2**20:.1f} MiB")
