@@ -112,7 +112,7 @@ def _time_rows(
     seconds = [value for name in ("model", "against") if (value := rows[-1][name]) is not None]
     speeds = [count / time for count, time in zip(tokens, seconds, strict=True)]
     row = make_row(f"tokens per second in batches of {size}", speeds)
-    if len(models) > 1 and tokens[0] == tokens[1]:  # of the rounds, as that of the seconds
+    if len(models) > 1 and tokens[0] == tokens[1]:  # median of the rounds, as for the seconds
         row["ratio"] = 1 / rows[-1]["ratio"]
     return [*rows, {**row, "tokens": tokens}]
 

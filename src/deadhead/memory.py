@@ -31,7 +31,7 @@ from deadhead.shrinking.moments import BYTES as DOUBLE
 from deadhead.shrinking.moments import MEMORY as OF_MOMENTS
 from deadhead.shrinking.streams import MEMORY as OF_STREAMS
 
-MEMINFO = Path("/proc/meminfo")  # of Linux
+MEMINFO = Path("/proc/meminfo")  # Linux only
 SHAPE = (1, 512)  # examples at once, tokens of each
 SUMS, CHANGES = 3, 4  # in a refit: sets of sums of a layer, and matrices that solving needs
 

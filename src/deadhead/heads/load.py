@@ -149,7 +149,7 @@ def _cut_saved_heads(model: Any, saved: Saved) -> None:
 
 
 def _tie(model: Any) -> None:
-    """Tie the weights now, since they tell which layers are one: from_pretrained does it later."""
+    """Tie the weights now, since they show which layers are one: from_pretrained does it later."""
     for target, source_name in model.all_tied_weights_keys.items():
         path, _, name = target.rpartition(".")
         setattr(model.get_submodule(path), name, model.get_parameter_or_buffer(source_name))

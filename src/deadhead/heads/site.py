@@ -132,7 +132,7 @@ def merge_tied(sites: Iterable[Site]) -> list[Site]:
         owners = [(part.module, name) for part in site.parts.values() for name, _ in part.tensors]
         tensors = [(module, getattr(module, name)) for module, name in owners]
         tensors.append((site.core, getattr(site.out, "bias", None)))
-        # what is no parameter is computed anew at each call, so that its id means nothing
+        # what is no parameter is computed again at each call, so that its id means nothing
         ids = (id(t if t is None or isinstance(t, nn.Parameter) else m) for m, t in tensors)
         layers.setdefault((site.block, type(site.core), *ids), []).append(site)
     for uses in layers.values():

@@ -95,7 +95,7 @@ def time_models(models: Sequence[nn.Module], batch: Mapping[str, Any], on: Shape
         calls = [partial(forward, model, feed) for model in models]
         (trial,) = in_turns(calls[:1], device, 1, warm_up=1)
         rounds, repeats = _rounds(len(calls) * trial[0]), _repeats(trial[0])
-        # of three times or more the quick ones count, so what starts slowly does not matter
+        # the quick ones of three or more times count, so a slow start does not matter
         warm_up = WARM_UP if trial[0] < SLOW else 0
         first, *others = in_turns(calls, device, rounds, repeats=repeats, warm_up=warm_up)
     return [_quick(first), *map(_quick, others)]

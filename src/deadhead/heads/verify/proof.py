@@ -148,7 +148,7 @@ class _Masked:
     closed: list[torch.Tensor]
     after: list[torch.Tensor]  # without gates again
     tokens: torch.Tensor | None  # generated with closed gates
-    means: HeadMeans | None  # of the fill
+    means: HeadMeans | None  # what fills the removed heads
 
 
 def _run_masked(
