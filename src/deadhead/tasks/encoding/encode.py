@@ -274,8 +274,8 @@ class _Encoder:
             raise DataError(message, "give a longer text")
         if (longest := max(len(window.ids) for window in windows)) < self.max_length:
             raise DataError(
-                f"{self.data.task.name} {self.data.split}: expected a text of at least one window of "
-                f"{self.max_length} tokens, got {longest} tokens.",
+                f"{self.data.task.name} {self.data.split}: expected a text of at least one window "
+                f"of {self.max_length} tokens, got {longest} tokens.",
                 f"give a longer text, or shorter windows: --max-length {longest} "
                 "(max_length in Python and in recipes)",
             )
