@@ -4,10 +4,11 @@
 
 FILES are .jsonl or .jsonl.xz. Every number is a change in points against the whole model of the
 same seed, or a difference of two of them; ± is half of the 95 % interval of the mean over seeds
-(Student's t); of fewer than three seeds there is their number in brackets instead. Where tasks are averaged, the mean over tasks is taken for each seed first, from the
-seeds that have all tasks; of tasks that were measured at every share. Where most cells have several
-seeds, a cell of one seed is left out. `auto` is what `shrink` keeps by default: at each share, of the two
-methods it tries, the one with the lower held-out loss after its refit.
+(Student's t). Fewer than five seeds are named in brackets, and two have no interval. Where tasks
+are averaged, the mean over tasks is taken for each seed first, from the seeds that have all tasks;
+of tasks that were measured at every share. Where most cells have several seeds, a cell of one seed
+is left out. `auto` is what `shrink` keeps by default: at each share, of the two methods it tries,
+the one with the lower held-out loss after its refit.
 With --page, the tables are put between the marks of a page; else they are printed.
 """
 
@@ -36,6 +37,7 @@ COMPENSATED = ("cut", "mean", "refit")  # without any training
 TRAINED = (f"cut{EPOCH}", f"refit{EPOCH}", RETRAINED)
 TREATMENTS = (*COMPENSATED, *TRAINED)
 POINT = 1.0  # a loss that a user may accept
+SEEDS = 5  # of most cells; a cell of fewer names their number
 MARKS = ("<!-- made by benchmarks/shrink_curves_report.py: {} -->", "<!-- end -->")
 Row = dict[str, Any]
 
@@ -117,7 +119,8 @@ class Interval:
     n: int
 
     def __str__(self) -> str:
-        return f"{self.mean:+.2f}" + (f" ± {self.half:.2f}" if self.n > 2 else f" ({self.n})")
+        half = f" ± {self.half:.2f}" if self.n > 2 else ""
+        return f"{self.mean:+.2f}{half}" + (f" ({self.n})" if self.n < SEEDS else "")
 
 
 def interval(values: Iterable[float]) -> Interval | None:
@@ -251,7 +254,7 @@ def paired_table(rows: Sequence[Row]) -> str:
                 trained = over_tasks(table, one._replace(treatment=RETRAINED), tasks)
                 differences = minus(over_tasks(table, one, tasks), trained)
                 better = sum(value > 0 for value in differences.values())
-                note = f" ({better} of {len(differences)} up)" if differences else ""
+                note = f", {better} of {len(differences)} up" if differences else ""
                 cells.append(text(differences) + note)
             cells += _seconds(rows, choice, share)
             lines.append(cells)

@@ -246,9 +246,13 @@ def plan_numbers(name: str, scale: str | None = None) -> dict[str, Any]:
 ROOT = Path(__file__).resolve().parents[1]
 RESULTS = ROOT / "docs" / "results"
 PINNED = Path(__file__).resolve().with_name("pinned_numbers.json.xz")
-ARCHIVES = sorted(file.name.removesuffix(".tar.xz") for file in RESULTS.glob("*.tar.xz"))
-# recipes that came after the numbers were stored
+# recipes that came after the numbers were stored, and archives of these recipes
 NEWER = ("shrink", "sst2-layers.yaml", "nli-layers.yaml", "pos-search-seeds.yaml")
+ARCHIVES = sorted(
+    name
+    for file in RESULTS.glob("*.tar.xz")
+    if f"{(name := file.name.removesuffix('.tar.xz'))}.yaml" not in NEWER
+)
 RECIPES = tuple(
     name
     for name in (*built_in_recipes(), *sorted(file.name for file in RESULTS.glob("*.yaml")))

@@ -190,11 +190,11 @@ GIVEN: dict[str, Callable[[Path, Path], dict[str, Any]]] = {
         "pos-low-resource",
     ),
     "results/prunability.md": with_records(
-        "pos-prunability", "nli", "nli-rates", "sst2", "sst2-slow"
+        "pos-prunability", "nli", "nli-rates", "nli-layers", "sst2", "sst2-slow"
     ),
     "results/rankers.md": with_records("rankers", "rankers-cut"),
     "results/weak-link.md": with_records(
-        "sst2", "sst2-slow", "sst2-rates", "pos-prunability", "multi30k"
+        "sst2", "sst2-slow", "sst2-rates", "sst2-layers", "pos-prunability", "multi30k"
     ),
     "claims.md": with_studies("table4", "table5", "table6", "my-study"),
 }
