@@ -137,7 +137,11 @@ def test_mistakes_have_one_clear_error(
     small = tiny_decoders.saved(tmp_path / "small", tiny_decoders.gpt2(vocabulary=60))
     commands = {
         "has no language; got 'en'": (decoder, "--data", text, "--lang", "en"),
-        "no text in the file": (decoder, "--data", empty),
+        "no text in the file. Hint: fetch the file again, or name another one": (
+            decoder,
+            "--data",
+            empty,
+        ),
         "a NUL byte": (decoder, "--data", binary),
         "fewer than two tokens": (decoder, "--data", short),
         "windows of 100 positions and the model has 64": (

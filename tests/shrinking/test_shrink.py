@@ -154,6 +154,17 @@ def test_at_most_all_groups_of_heads_but_one_leave() -> None:
         shrink(build("llama"), data("llama"), heads=7, **QUIET)
 
 
+def test_it_says_that_whole_groups_of_heads_leave() -> None:
+    def notes(family: str, **targets: object) -> list[str]:
+        report = shrink(build(family), data(family), **targets, **QUIET)
+        return [note for note in report.notes if "key/value head" in note]
+
+    (note,) = notes("llama", heads=0.2)
+    assert note == "up to 2 heads share a key/value head: whole groups of them were removed"
+    assert notes("llama", neurons=0.2) == []
+    assert notes("bert", heads=0.2) == []
+
+
 def test_a_share_of_the_parameters_remains() -> None:
     model = build()
     before = sum(p.numel() for p in model.parameters())

@@ -31,7 +31,7 @@ from .costs import Costs, Shape, costs, shape_for
 from .held_out import check_share, mean_loss, split_examples
 from .latency import Latency, latency, time_models
 from .refitting import RefitPlan, plan_refit
-from .shrunk import Layer, Shrunk, Speed
+from .shrunk import Layer, Shrunk, Speed, group_notes
 from .solve import CANDIDATES
 from .target import Amount, check_compensation, check_score, kinds_of, read_targets
 
@@ -288,7 +288,7 @@ class _Work:
         whole = copy_with_same_weights(self.model) if self.table is not None else None
         trial.plan.apply()
         self.measure("refitted")
-        notes = [*report.notes]
+        notes = [*group_notes(self.layout, choice.heads), *report.notes]
         if self.losses["refitted"] > self.losses["cut"]:
             notes.append(
                 "the refit raised the held-out loss: give more calibration data, or choose the "

@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
 from dataclasses import dataclass, field
 from html import escape
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
     from torch import nn
+
+    from deadhead.layout import Head, HeadLayout
 
     from .choose import Choice
 
@@ -140,3 +142,11 @@ def choice_to_dict(choice: Choice) -> dict[str, Any]:
         "predicted": choice.predicted,
         "method": choice.method,
     }
+
+
+def group_notes(layout: HeadLayout, removed: Collection[Head]) -> list[str]:
+    """A note if heads left that share key/value heads: a share of heads may leave more for it."""
+    size = max((len(group) for a in layout.attentions for group in a.groups), default=1)
+    if not removed or size == 1:
+        return []
+    return [f"up to {size} heads share a key/value head: whole groups of them were removed"]

@@ -197,7 +197,8 @@ def read_files(task: Task, entry: SplitFiles, options: Mapping[str, Any] | None 
         unit = {"text": "pair", "token": "text", "option": "row"}.get(
             task.traits.label_unit, "sentence"
         )
-        raise DataError(f"{files[0]}:1: no {unit} in the file.", "fetch the file again")
+        hint = "fetch the file again, or name another one"
+        raise DataError(f"{files[0]}:1: no {unit} in the file.", hint)
     return dataset(task, entry.lang, entry.split, rows, notes=notes, files=files)
 
 
