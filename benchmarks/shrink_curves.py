@@ -1,7 +1,8 @@
 """Score against share removed, for every way to choose units and to make up for their loss.
 
-    python benchmarks/shrink_curves.py --model MODEL --data DIR --task pos --seed 0 --out FOLDER
-                                       [--parts heads,retrained] [--device cuda]
+    python benchmarks/shrink_curves.py --model MODEL --data DIR --task pos,ner --seed 0,1
+                                       --out FOLDER [--parts heads,retrained] [--device cuda]
+                                       [--processes 8]
     python benchmarks/shrink_curves_report.py FOLDER/*.jsonl
 
 One run is one task and one seed: the model is fine-tuned once, each method chooses its units once,
@@ -14,7 +15,7 @@ units, whatever is done about the loss:
 
 `gradient, highest` is the opposite of `gradient`: it removes the heads with the highest scores.
 Rows are in FOLDER/TASK-SEED.jsonl, model and choices in FOLDER/TASK-SEED. The same command does
-only what is missing there, also after a kill. Start several for several tasks and seeds.
+only what is missing there, also after a kill. Each task and seed has a process of its own.
 """
 
 from __future__ import annotations
@@ -22,8 +23,11 @@ from __future__ import annotations
 import argparse
 import copy
 import json
+import subprocess
+import sys
 import time
 from collections.abc import Iterator, Mapping, Sequence
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -61,6 +65,7 @@ METHODS = {  # of choosing: the rankers score heads only
 }
 OPTIONS = dict(zip(COMPENSATED, ("none", "mean", "refit"), strict=True))  # those of `shrink`
 HELD_OUT = 0.125  # the default of `shrink`
+TASKS = ("pos", "ner", "slots", "sst2", "xnli")
 SHARES, LARGE, SOME = (10, 25, 50, 75, 90), (50, 75, 90), (25, 50, 75)
 Row = dict[str, Any]
 Key = tuple[str, str, int, str]  # units, choice, share, treatment
@@ -290,8 +295,9 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__.split("\n")[0])
     parser.add_argument("--model", required=True)
     parser.add_argument("--data", required=True)
-    parser.add_argument("--task", required=True, choices=("pos", "ner", "slots", "sst2", "xnli"))
-    parser.add_argument("--seed", type=int, required=True)
+    parser.add_argument("--task", required=True, help=f"several with commas: {', '.join(TASKS)}")
+    parser.add_argument("--seed", required=True, help="several with commas")
+    parser.add_argument("--processes", type=int, default=1, help="at the same time")
     parser.add_argument("--out", type=Path, required=True)
     parser.add_argument("--parts", default=",".join(PARTS), help=", ".join(PARTS))
     parser.add_argument("--shares", help="only these, in %%")
@@ -302,15 +308,48 @@ def main() -> None:
     parser.add_argument("--others", help="languages that are only scored, such as de,tr")
     parser.add_argument("--tokens", type=int, default=16384, help="of a calibration batch on a GPU")
     arguments = parser.parse_args()
-    parts = chosen_parts(arguments.parts, arguments.shares)
+    tasks, seeds = arguments.task.split(","), arguments.seed.split(",")
+    for task in tasks:
+        if task not in TASKS:
+            raise unknown_name("task", task, TASKS)
+    if wrong := [seed for seed in seeds if not seed.isdecimal()]:
+        raise DeadheadError(f"--seed is {wrong[0]!r}, not a number.", "type --seed 0,1,2")
+    chosen_parts(arguments.parts, arguments.shares)
     arguments.out.mkdir(parents=True, exist_ok=True)
+    if len(tasks) * len(seeds) == 1:
+        arguments.seed = int(arguments.seed)
+        measure(arguments)
+    else:
+        run_each(tasks, seeds, arguments.processes)
+
+
+def measure(arguments: argparse.Namespace) -> None:
+    """Add the missing rows of one task and seed."""
     names = ("device", "examples", "train", "scored", "others", "tokens")
     facts = {name: getattr(arguments, name) for name in names}
     facts["model"] = Path(arguments.model).name
     rows = Rows(arguments.out / f"{arguments.task}-{arguments.seed}.jsonl", facts)
+    parts = chosen_parts(arguments.parts, arguments.shares)
     for row in Run(arguments).rows(parts, rows.known):
         rows.add(row)
-        print(*key_of(row), row["points"]["en"], f"{row['seconds']:.1f} s", flush=True)
+        print(row["task"], row["seed"], *key_of(row), row["points"]["en"], flush=True)
+
+
+def run_each(tasks: Sequence[str], seeds: Sequence[str], processes: int) -> None:
+    """This command for each task and seed; one that fails does not stop the others."""
+
+    def run(task: str, seed: str) -> int:
+        # of an option that is given twice, the last one counts
+        command = [sys.executable, *sys.argv, "--task", task, "--seed", seed]
+        return subprocess.run(command, check=False).returncode
+
+    pairs = [(task, seed) for seed in seeds for task in tasks]
+    with ThreadPoolExecutor(processes) as pool:
+        codes = list(pool.map(lambda pair: run(*pair), pairs))
+    if failed := [
+        f"{task} {seed}" for (task, seed), code in zip(pairs, codes, strict=True) if code
+    ]:
+        raise SystemExit(f"Failed: {', '.join(failed)}. The same command runs them again.")
 
 
 if __name__ == "__main__":
