@@ -178,3 +178,16 @@ def test_the_tokenizer_of_another_file(tmp_path: Path, monkeypatch: pytest.Monke
         DataError, match="has a tokenizer of 320 tokens, and the model embeddings for 310"
     ):
         export(tmp_path / "small", gguf=tmp_path / "n.gguf", tokenizer_from=original)
+
+
+def test_the_tokenizer_of_another_model(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Equal numbers of tokens are not enough where the folder has a tokenizer to compare with."""
+    monkeypatch.setattr(runtime, "is_installed", lambda: False)
+    save(build("tied"), tmp_path / "model", byte_tokenizer())
+    save(build("tied"), tmp_path / "other", by_name("gpt-2"))
+    own = export(tmp_path / "model", gguf=tmp_path / "own.gguf")
+    other = export(tmp_path / "other", gguf=tmp_path / "other.gguf")
+    export(tmp_path / "model", gguf=tmp_path / "m.gguf", tokenizer_from=own)
+    with pytest.raises(DataError, match=r"has the tokenizer of another model: its token \d+ is"):
+        export(tmp_path / "model", gguf=tmp_path / "n.gguf", tokenizer_from=other)
+    assert not (tmp_path / "n.gguf").exists()

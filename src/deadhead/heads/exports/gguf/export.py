@@ -68,8 +68,10 @@ def exported(
         target.parent.mkdir(parents=True, exist_ok=True)
         put(target, fill)
     except OSError as problem:
+        # numpy gives no other reason where a disk is full
+        reason = problem.strerror or f"the disk took only a part of it ({problem})"
         raise FolderError(
-            f"{target} cannot be written: {problem.strerror or problem}.",
+            f"{target} cannot be written: {reason}.",
             "name a file in a folder that you may write to and that has enough space",
         ) from problem
     return Exported(target, contents.architecture, comparisons[0])
@@ -120,7 +122,7 @@ class _Source:
         self.tokenizer_from = None if tokenizer_from is None else Path(tokenizer_from)
         size = len(self.decoder.embeddings)
         if self.tokenizer_from is not None:
-            self.tokenizer_metadata = tokenizer.copied(self.tokenizer_from, size)
+            self.tokenizer_metadata = tokenizer.copied(self.tokenizer_from, size, self.tokenizer)
         else:
             config = getattr(model, "generation_config", None) or model.config
             self.tokenizer_metadata = tokenizer.metadata(self.tokenizer, config, size)

@@ -211,8 +211,11 @@ def _templates(tokenizer: Any) -> dict[str, str]:
     return {f"tokenizer.chat_template{keys[name]}": text for name, text in named.items()}
 
 
-def copied(file: Path, size: int) -> dict[str, Any]:
-    """The tokenizer of another GGUF file, for a model with embeddings for `size` tokens."""
+def copied(file: Path, size: int, own: Any = None) -> dict[str, Any]:
+    """The tokenizer of another GGUF file, for a model with embeddings for `size` tokens.
+
+    own: the tokenizer of the model, if it has one, which must have the same words.
+    """
     fields = read_file(file, "--tokenizer-from").fields
     values = {k: field.contents() for k, field in fields.items() if k.startswith("tokenizer.")}
     tokens = values.get("tokenizer.ggml.tokens")
@@ -222,6 +225,14 @@ def copied(file: Path, size: int) -> dict[str, Any]:
             f"{size}.",
             "name a GGUF file of the original model",
         )
+    added = {} if own is None else own.get_added_vocab()  # whose spelling may be another one
+    for word, number in ({} if own is None else own.get_vocab()).items():
+        if word not in added and tokens[number] != word:
+            raise DataError(
+                f"{file} has the tokenizer of another model: its token {number} is "
+                f"{tokens[number]!r}, and that of the model {word!r}.",
+                "name a GGUF file of the original model",
+            )
     return values
 
 
