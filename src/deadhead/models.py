@@ -3,6 +3,7 @@
 load_for_task("bert-base-cased", task, labels, seed=0)  a model with a classifier for the labels
 tokenizer_for("bert-base-cased")                        the tokenizer saved with a model
 set_padding(model, tokenizer)                           a pad token for a decoder that has none
+fitting_tokenizer(model, "bert-base-cased")             both, with an error if they do not fit
 labels_for(model, data)                                 the labels in the order of the model
 encode_for(model, tokenizer, data)                      the windows that the model reads
 """
@@ -14,7 +15,7 @@ from collections.abc import Callable, Iterable, Sequence
 from typing import Any
 
 from deadhead.errors import DataError
-from deadhead.forward import is_causal
+from deadhead.forward import embedding_rows, is_causal
 from deadhead.hub import source
 from deadhead.tasks import Dataset, Encoded, Task, encode
 from deadhead.tasks.encoding.tokenizer import UNREADABLE, Pieces
@@ -77,6 +78,22 @@ def set_padding(model: Any, tokenizer: Callable[[], Any]) -> None:
         model.config.pad_token_id = Pieces(tokenizer()).pad
 
 
+def fitting_tokenizer(model: Any, name: str) -> Any:
+    """The tokenizer saved with a model, which gets its pad token.
+
+    One with more sub-words than the model has embeddings belongs to another model. One with fewer
+    may be right: many models have embeddings to spare. Added tokens do not count: some models were
+    never trained with theirs.
+    """
+    tokenizer, rows = tokenizer_for(name), embedding_rows(model)
+    if rows is not None and tokenizer.vocab_size > rows:
+        message = f"the tokenizer of {name} has {tokenizer.vocab_size:,} sub-words"
+        hint = "save the tokenizer that belongs to the model into its folder"
+        raise DataError(f"{message} and the model knows {rows:,}.", hint)
+    set_padding(model, lambda: tokenizer)
+    return tokenizer
+
+
 def load_with_tokenizer(name: str, device: Any, *, auto: Any, dtype: Any) -> tuple[Any, Any]:
     """A saved model on a device, and its tokenizer. By default a CPU computes in float32."""
     from deadhead.heads import load
@@ -84,9 +101,7 @@ def load_with_tokenizer(name: str, device: Any, *, auto: Any, dtype: Any) -> tup
     if dtype is None:  # half precision is slow on a CPU, and rounds
         dtype = "float32" if str(device) == "cpu" else "auto"
     model = load(name, auto=auto, dtype=dtype).to(device)
-    tokenizer = tokenizer_for(name)
-    set_padding(model, lambda: tokenizer)
-    return model, tokenizer
+    return model, fitting_tokenizer(model, name)
 
 
 def positions_of(model: Any) -> int | None:

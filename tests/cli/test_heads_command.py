@@ -177,7 +177,13 @@ def test_heads_of_a_pruned_model(run_command: RunCommand, bert: Path, tmp_path: 
 def test_heads_that_share_weights_are_explained(
     run_command: RunCommand, llama: Path, tmp_path: Path
 ) -> None:
-    assert "Every 2 consecutive heads share one key/value head" in run_command("heads", llama).out
+    printed = run_command("heads", llama).out
+    assert "Every 2 consecutive heads share one key/value head" in printed
+    assert "copied" not in printed
+    expand = ["--heads", "decoder.0.1", "--groups", "expand", "--out", tmp_path / "single"]
+    assert run_command("prune", llama, *expand).code == 0
+    printed = run_command("heads", tmp_path / "single").out
+    assert "Key/value heads were copied in layer 0, where fewer" in printed
     save(tiny("albert"), tmp_path)
     assert "a removed head is removed from all of them" in run_command("heads", tmp_path).out
 

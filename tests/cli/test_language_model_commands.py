@@ -162,6 +162,32 @@ def test_mistakes_have_one_clear_error(
         assert message in " ".join(done.err.split()), (message, done.err)
 
 
+OPTIONS = {
+    "rank": ("--out", "scores.json"),
+    "evaluate": (),
+    "finetune": ("--out", "trained"),
+    "shrink": ("--heads", 2, "--out", "smaller"),
+    "bench": (),
+}
+
+
+@pytest.mark.parametrize("command", OPTIONS)
+def test_a_tokenizer_of_another_model_is_refused(
+    command: str, tmp_path: Path, run_command: RunCommand, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Also if every token of the text has an embedding."""
+    monkeypatch.chdir(tmp_path)
+    letters, known = tmp_path / "letters.txt", tiny_decoders.tokenizer()
+    letters.write_text('! " # $ % ' * 500)  # the first tokens of the alphabet
+    assert max(known(letters.read_text())["input_ids"]) < 290 < known.vocab_size
+    small = tiny_decoders.saved(tmp_path / "small", tiny_decoders.gpt2(vocabulary=290))
+    done = run_command(command, small, *LM, "--data", letters, *OPTIONS[command])
+    assert done.code != 0
+    assert clean(done)
+    sizes = f"has {known.vocab_size} sub-words and the model knows 290"
+    assert sizes in " ".join(done.err.split()), done.err
+
+
 def test_the_logits_of_a_batch_are_limited(
     decoder: Path, text: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

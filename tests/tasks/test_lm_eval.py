@@ -19,7 +19,7 @@ def against():
 
 @pytest.mark.parametrize("family", ["GPT-2", "Llama"])
 def test_the_harness_gives_the_numbers_of_choice(against, family, tmp_path):
-    """Log-likelihoods of 80 options and three accuracies, of the whole and the pruned model."""
+    """Log-likelihoods of the options and three accuracies, of the whole and the pruned model."""
     model, tokenizer = against.small(family)
     whole = against.compared(family, model, tokenizer, None)
     model = against.pruned(model, tokenizer, tmp_path / "pruned")

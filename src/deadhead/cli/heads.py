@@ -241,8 +241,13 @@ def _print_block(console: Console, block: str, layers: list[dict[str, Any]]) -> 
     console.print(table)
     if layers[0]["group"] > 1:
         console.print(
-            f"Every {layers[0]['group']} consecutive heads share one key/value head: "
-            "remove whole groups, or the same number of heads from each group."
+            f"Every {layers[0]['group']} consecutive heads share one key/value head: remove whole "
+            "groups, or the same number of heads from each group, or single heads with "
+            "--groups expand."
+        )
+    if copied := [str(layer["layer"]) for layer in layers if layer["key_heads"]]:
+        console.print(
+            f"Key/value heads were copied in layer {', '.join(copied)}, where fewer heads share one."
         )
     if layers[0]["shared_by"] > 1:
         console.print(

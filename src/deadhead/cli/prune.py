@@ -207,7 +207,7 @@ def _means(fill: str | None, file: Path | None, name: str) -> Callable[[Any], He
     def means_of(model: Any) -> HeadMeans:
         from deadhead.forward import is_encoder_decoder
         from deadhead.heads.means import head_means
-        from deadhead.models import set_padding, tokenizer_for
+        from deadhead.models import fitting_tokenizer
         from deadhead.tasks.encoding.plain_text import text_batches
 
         if is_encoder_decoder(model):
@@ -215,9 +215,8 @@ def _means(fill: str | None, file: Path | None, name: str) -> Callable[[Any], He
                 f"{type(model).__name__} reads two texts, one with its decoder.",
                 "use Python: prune(model, heads, fill=head_means(model, batches))",
             )
-        tokenizer, pad = tokenizer_for(name), getattr(model.config, "pad_token_id", None)
-        set_padding(model, lambda: tokenizer)
-        means = head_means(model, text_batches(texts, tokenizer).batches)
+        pad = getattr(model.config, "pad_token_id", None)
+        means = head_means(model, text_batches(texts, fitting_tokenizer(model, name)).batches)
         model.config.pad_token_id = pad  # the saved config is that of the source
         return means
 

@@ -40,6 +40,7 @@ def summary(model: Any, *, neurons: bool = False) -> dict[str, Any]:
                 "left": list(a.kept),
                 "width": a.width,
                 "group": a.group,
+                "key_heads": list(a.key_heads),
                 "shared_by": a.shared_by,
                 "parameters_per_head": per_unit["heads", a.block, a.layer],
             }

@@ -24,12 +24,11 @@ from deadhead import files
 from deadhead.errors import DataError, DeadheadError, FolderError
 from deadhead.heads import save
 from deadhead.models import (
+    fitting_tokenizer,
     is_unnamed,
     labels_for,
     load_for_task,
-    set_padding,
     some,
-    tokenizer_for,
     window_length,
 )
 from deadhead.tasks import Dataset, Task, draw_examples, encode, find_data, load_data
@@ -238,8 +237,7 @@ def finetune_saved(
     begin = start(name, sets.train, settings.seed, auto)
     facts = {"the data": sets.train.fingerprint, "the weights of MODEL": begin.digest}
     unfinished.check(command | facts, force=out.force)
-    tokenizer = tokenizer_for(name)
-    set_padding(begin.model, lambda: tokenizer)
+    tokenizer = fitting_tokenizer(begin.model, name)
     labels = labels_for(begin.model, sets.train)
     length = window_length(begin.model, sets.train.task, max_length)
     encoded = {
