@@ -10,11 +10,14 @@ import torch
 from torch import nn
 
 from .graph import Graph
+from .room import room_of
 
 # inputs of a model without a tokenizer
 USUAL = ("input_ids", "attention_mask", "token_type_ids")
 # examples x tokens; none is 1 x 1, which a graph may have built in
 SHAPES = ((1, 5), (2, 9), (3, 14), (5, 33), (2, 64))
+TRACED = (2, 9)
+LEAST = 4  # tokens: traced with 3, compared with 4
 PAIRS = (
     ("The parcel was sent on Monday, but nobody has seen it since.", "The parcel got lost."),
     ("Er liest.", "Niemand weiß, was er in den langen Nächten am Fenster wirklich getan hat."),
@@ -33,7 +36,9 @@ def one_pass_graph(model: Any, tokenizer: Any, name: str) -> Graph:
     dict of a tokenizer can be passed to it unchanged. Its outputs have the names of transformers.
     """
     module = _Model(model, _input_names(model, tokenizer))
-    inputs = _random_inputs(module, 2, 9)
+    size, length = TRACED
+    # room for longer batches to compare on, which a length that was built in would fail
+    inputs = _random_inputs(module, size, min(length, room_of(model, least=LEAST) - 1))
     batch, length, decoder = (
         torch.export.Dim(size)
         for size in ("batch_size", "sequence_length", "decoder_sequence_length")
@@ -119,16 +124,15 @@ def _random_inputs(module: _Model, batch: int, length: int) -> Batch:
 
 def _batches(module: _Model, tokenizer: Any) -> Iterator[Batch]:
     """Batches to compare on: random tokens of several sizes, and texts and pairs if possible."""
-    longest = getattr(module.model.config, "max_position_embeddings", None) or SHAPES[-1][1] + 2
-    for size, length in SHAPES:
-        if length <= longest - 2:
-            yield _random_inputs(module, size, length)
+    room = room_of(module.model, least=LEAST)
+    for size, length in dict.fromkeys((size, min(length, room)) for size, length in SHAPES):
+        yield _random_inputs(module, size, length)
     if tokenizer is None:
         return
     padding = tokenizer.pad_token is not None
     for texts in (([a for a, _ in PAIRS],), tuple(map(list, zip(*PAIRS, strict=True)))):
         rows = texts if padding else tuple(text[:1] for text in texts)
-        limit = min(64, longest - 2)
+        limit = min(64, room)
         encoded = tokenizer(
             *rows, padding=padding, truncation=True, max_length=limit, return_tensors="pt"
         )

@@ -1,0 +1,78 @@
+"""Models with few positions: no example of an export is longer than the model can read."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import pytest
+import torch
+import transformers
+
+from deadhead.errors import UnsupportedModel
+from deadhead.heads import export, load, save
+from deadhead.heads.exports.onnx import one_pass, steps
+from deadhead.heads.exports.onnx.cached import cached_graphs
+
+COMPACT = Path(__file__).parents[1] / "old_folders" / "compact"
+
+
+class Echo:
+    """Answers as the module of a graph does, and notes the lengths that it is asked."""
+
+    def __init__(self, graph: Any):
+        self.graph = graph
+        self.lengths: list[int] = []
+
+    def run(self, _: Any, inputs: dict[str, Any]) -> list[Any]:
+        self.lengths.append(inputs["input_ids"].shape[1])
+        with torch.no_grad():
+            answer = self.graph.module(*(torch.from_numpy(value) for value in inputs.values()))
+        return [value.numpy() for value in answer]
+
+
+def gpt2(positions: int) -> Any:
+    config = transformers.GPT2Config(
+        vocab_size=60, n_embd=8, n_layer=1, n_head=2, n_positions=positions
+    )
+    return transformers.GPT2LMHeadModel(config).eval()
+
+
+def test_a_pass_over_eight_positions() -> None:
+    model = load(COMPACT).eval()
+    assert model.config.max_position_embeddings == 8
+    graph = one_pass.one_pass_graph(model, None, "model.onnx")
+    traced, echo = graph.inputs["input_ids"].shape[1], Echo(graph)
+    assert all(gap == 0 for gap in one_pass.differences(graph, echo, None))
+    assert traced not in (0, 1)
+    assert max(echo.lengths) <= 8
+    assert {*echo.lengths} - {traced}, "no other length than the traced one is compared"
+
+
+@pytest.mark.parametrize("positions", [9, 10, 64])
+def test_a_decoder_with_few_positions(positions: int) -> None:
+    model = gpt2(positions)
+    (graph,) = cached_graphs(model)
+    with torch.no_grad():
+        graph.module(*graph.inputs.values())
+    rows = steps._fitting(model, steps.ROWS)
+    longest = max(length for lengths in rows for length in lengths)
+    assert longest == min(12, positions - 2)
+
+
+def test_too_few_positions_are_one_error(tmp_path: Path) -> None:
+    save(gpt2(8), tmp_path / "decoder")
+    with pytest.raises(UnsupportedModel, match=r"at least 9 positions .*, got 8\.$"):
+        export(tmp_path / "decoder", onnx=tmp_path / "folder")
+    config = transformers.BertConfig(
+        vocab_size=60,
+        hidden_size=8,
+        num_hidden_layers=1,
+        num_attention_heads=2,
+        intermediate_size=8,
+        max_position_embeddings=5,
+    )
+    save(transformers.BertModel(config), tmp_path / "encoder")
+    with pytest.raises(UnsupportedModel, match=r"at least 6 positions .*, got 5\.$"):
+        export(tmp_path / "encoder", onnx=tmp_path / "model.onnx")
+    assert sorted(path.name for path in tmp_path.iterdir()) == ["decoder", "encoder"]
