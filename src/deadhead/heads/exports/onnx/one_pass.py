@@ -36,9 +36,9 @@ def one_pass_graph(model: Any, tokenizer: Any, name: str) -> Graph:
     dict of a tokenizer can be passed to it unchanged. Its outputs have the names of transformers.
     """
     module = _Model(model, _input_names(model, tokenizer))
-    size, length = TRACED
+    rows, tokens = TRACED
     # room for longer batches to compare on, which a length that was built in would fail
-    inputs = _random_inputs(module, size, min(length, room_of(model, least=LEAST) - 1))
+    inputs = _random_inputs(module, rows, min(tokens, room_of(model, least=LEAST) - 1))
     batch, length, decoder = (
         torch.export.Dim(size)
         for size in ("batch_size", "sequence_length", "decoder_sequence_length")
