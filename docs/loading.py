@@ -1,7 +1,12 @@
 """Writes docs/loading.md: who loads a pruned folder of each model type where deadhead is not installed.
 
-python docs/loading.py rows.jsonl            # every model type; types that have a row are skipped
-python docs/loading.py rows.jsonl llama t5   # these types, and then the page
+    python docs/loading.py rows.jsonl            # every model type of transformers, and then the page
+    python docs/loading.py rows.jsonl llama t5   # only these types, and then the page
+
+Each type becomes a line of rows.jsonl as soon as it is measured, and a type that has a line is skipped: begin with
+a new file to measure all again, and call it once more after an interruption. The page has the rows of the whole file.
+
+tests/docs/test_loading_page.py measures a few types again and compares them with the page.
 """
 
 from __future__ import annotations
@@ -17,8 +22,8 @@ PAGE = Path(__file__).with_suffix(".md")
 INTRO = """# Without deadhead
 
 Made by `docs/loading.py` with transformers {version}, on tiny random models of {count} model types. *Even*: every layer lost the same
-number of heads. *Uneven*: the layers lost different numbers, the first of each block all of them. Each folder was loaded as the
-table says and gave the answers of the pruned model.
+number of heads. *Uneven*: the layers lost different numbers, and the first layer of each block with several attention layers lost all
+of them. Each folder was loaded as the table says and gave the answers of the pruned model.
 
 | in the table | what loads the folder that `save` wrote |
 |---|---|
