@@ -130,6 +130,21 @@ DAMAGE: dict[str, tuple[Callable[[Path], Any], str]] = {
 }
 
 
+@pytest.mark.parametrize(
+    ("number", "hint"),
+    [(3, "pip install --upgrade deadhead"), (None, "config.json was changed"), ("2", "restore")],
+)
+def test_only_a_newer_format_needs_a_newer_deadhead(
+    number: object, hint: str, folder: Path
+) -> None:
+    edit(folder, lambda c: c["deadhead"].update(format=number))
+    with pytest.raises(FolderError) as error:
+        load(folder)
+    assert error.value.hint is not None
+    assert hint in error.value.hint
+    assert ("upgrade" in error.value.hint) == (number == 3)
+
+
 @pytest.mark.parametrize("name", DAMAGE)
 def test_a_damaged_folder_is_refused(name: str, folder: Path) -> None:
     damage, text = DAMAGE[name]

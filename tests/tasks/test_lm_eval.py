@@ -6,6 +6,9 @@ import importlib
 from pathlib import Path
 
 import pytest
+from lm_eval.api.registry import get_model
+
+from deadhead import save
 
 BENCHMARKS = Path(__file__).parents[2] / "benchmarks"
 
@@ -30,3 +33,22 @@ def test_the_harness_gives_the_numbers_of_choice(against, family, tmp_path):
         assert row["difference"] < 1e-9  # in float64; summed in other batches
         assert row["ours"] == pytest.approx(row["theirs"])
     assert 0 < pruned["ours"]["acc"] < 1
+
+
+def test_a_folder_by_its_name(against, tmp_path):
+    """As the command line makes its model of `--model hf --model_args pretrained=...`."""
+    model, tokenizer = against.small("Llama")
+    model = against.pruned(model, tokenizer, tmp_path / "compact")
+    save(model, tmp_path / "padded", tokenizer, form="padded")
+    data = against.data_of(against.QUESTIONS[:3], " ")
+
+    def by_name(form):
+        arguments = f"pretrained={tmp_path / form},dtype=float64"
+        return get_model("hf").create_from_arg_string(arguments, {"device": "cpu"})
+
+    loaded = against.HFLM(pretrained=model, tokenizer=tokenizer)
+    expected = against.harness_likelihoods(loaded, data)
+    got = against.harness_likelihoods(by_name("padded"), data)
+    assert abs(got - expected).max() < 1e-9
+    with pytest.raises(ValueError, match="this model is pruned; load it with deadhead"):
+        by_name("compact")

@@ -42,8 +42,8 @@ Auto = Annotated[
     ),
 ]
 FORM = (
-    "compact: small weights, which only deadhead loads. padded: full shapes with zeros, which "
-    "transformers loads too."
+    "compact: small weights; the model card in the folder says what loads them besides deadhead. "
+    "padded: full shapes with zeros, which plain transformers loads."
 )
 Form = Annotated[str, Option(help=FORM)]
 DTYPE = "Precision of the weights: float32, bfloat16, float16 or auto; by default as saved."

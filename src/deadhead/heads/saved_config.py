@@ -171,9 +171,13 @@ def read_saved(config: Any, folder: str | Path) -> Saved:
         )
     version = _parsed(lambda record: record.get("format"), ours, folder, "removed heads")
     if not isinstance(version, int) or version > LATEST:
+        is_newer = isinstance(version, int)
         raise FolderError(
             f"{folder}: expected a format up to {LATEST}, got {version!r}.",
-            "pip install --upgrade deadhead",
+            "pip install --upgrade deadhead"
+            if is_newer
+            else f"its config.json was changed after `save`, which writes `format` into {RECORD!r}: "
+            "restore that file, or save the model again",
         )
     return Saved(
         folder=folder,
