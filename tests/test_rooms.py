@@ -99,6 +99,7 @@ ALLOWED = {
     "studies.fields studies.recipe",
     "report": "",
     # doors
+    "vllm": "errors heads",
     "deadhead": "effects heads layout rankers ranking shrinking strategies tasks training version",
     "cli": "bench_task claims device errors forward heads hub install layout measures memory models progress rank_data rankers "
     "ranking "

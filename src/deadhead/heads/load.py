@@ -127,12 +127,12 @@ def cutting_class(cls: Any, saved: Saved) -> Any:
 
     def __init__(self: Any, config: Any, *args: Any, **kwargs: Any) -> None:
         cls.__init__(self, config, *args, **kwargs)
-        _cut_saved_heads(self, saved)
+        cut_saved_heads(self, saved)
 
     return type(cls.__name__, (cls,), {"__init__": __init__, "__module__": cls.__module__})
 
 
-def _cut_saved_heads(model: Any, saved: Saved) -> None:
+def cut_saved_heads(model: Any, saved: Saved) -> None:
     """Cut the heads that a folder lists out of a model."""
     _tie(model)
     before = parameter_names(model)
@@ -246,7 +246,7 @@ def _remove_saved_heads(model: Any, saved: Saved) -> None:
     """Finish removing heads and biases; the config then lists what is removed in memory."""
     if saved.padded:
         _check_still_zero(model, saved)
-        _cut_saved_heads(model, saved)
+        cut_saved_heads(model, saved)
     for site in find_sites(model) if saved.dropped else ():
         if not site.kept and site.layer in saved.dropped.get(site.block, ()):
             if not is_zero(site):

@@ -158,7 +158,7 @@ def _attempt(model: Any, config: Any, *, exact: bool = False) -> Plan | None:
             for path, module in modules.items()
             if (changed := _changed_numbers(module, wholes[path], numbers))
         },
-        **_changed_code(modules),
+        **changed_code(modules),
     }
     return plan if any(plan.values()) else {}
 
@@ -178,7 +178,7 @@ def _changed_numbers(
     }
 
 
-def _changed_code(modules: Mapping[str, nn.Module]) -> Plan:
+def changed_code(modules: Mapping[str, nn.Module]) -> Plan:
     """What pruning put in front of, behind or in place of the code of modules."""
     paths = {id(module): path for path, module in modules.items()}
     code: Plan = {"silent": {}, "bias_alone": [], "spread": {}, "pick": {}, "pick_input": {}}

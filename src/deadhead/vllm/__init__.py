@@ -1,0 +1,15 @@
+"""A plug-in of vLLM, which serves pruned language models: it adds one model class to vLLM's list.
+
+vLLM calls `register` in each of its processes, by the entry point `vllm.general_plugins`. Nothing
+else is imported until a model asks for the class.
+"""
+
+from __future__ import annotations
+
+ARCHITECTURE = "DeadheadForCausalLM"  # what a user writes for `architectures`
+
+
+def register() -> None:
+    from vllm import ModelRegistry
+
+    ModelRegistry.register_model(ARCHITECTURE, f"deadhead.vllm.model:{ARCHITECTURE}")
