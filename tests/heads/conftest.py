@@ -24,9 +24,11 @@ class ExportedEncoder(NamedTuple):
 def quick_exporter() -> Iterator[None]:
     """torch translates its library of operators for each graph: here only for the first.
 
+    It keeps what each operation gives for each shape, which for two layers costs more than it saves.
     Next to nothing that an export creates is garbage before it ends, so the search for garbage waits.
     """
     import torch
+    import torch._dynamo
     from torch.onnx._internal.exporter._registration import ONNXRegistry
 
     export = torch.onnx.export
@@ -38,7 +40,8 @@ def quick_exporter() -> Iterator[None]:
         finally:
             gc.enable()
 
-    with pytest.MonkeyPatch.context() as patch:
+    uncached = torch._dynamo.config.patch(fake_tensor_cache_enabled=False)
+    with uncached, pytest.MonkeyPatch.context() as patch:
         registry = staticmethod(cache(ONNXRegistry.from_torchlib))
         patch.setattr(ONNXRegistry, "from_torchlib", registry)
         patch.setattr(torch.onnx, "export", quick)

@@ -31,7 +31,7 @@ QWEN3 = {
     **SIZES,
     "hidden_size": 32,
     "intermediate_size": 24,
-    "num_hidden_layers": 3,  # one without heads, one with fewer, one whole: caches of three sizes
+    "num_hidden_layers": 2,
     "num_attention_heads": 4,
     "num_key_value_heads": 2,
     "head_dim": 8,
@@ -89,24 +89,30 @@ def built(family: str) -> Any:
     return model
 
 
-def smaller(model: Any) -> Any:
-    """The model with fewer neurons, a decoder layer without heads, and one with fewer; with means.
+def removed_heads(model: Any) -> list[Any]:
+    """All heads of the first decoder layer, some of the others; GPT-2 keeps some of each layer."""
+    heads = []
+    attentions = discover(model).attentions
+    is_deep = any(attention.layer for attention in attentions)
+    for attention in attentions:
+        is_decoder, groups = attention.block != "encoder", attention.groups
+        if model.config.model_type == "gpt2":
+            groups = groups[: 1 + attention.layer]  # two caches of different sizes
+        elif not (is_deep and is_decoder and attention.layer == 0):
+            groups = groups[:1]
+        heads += [head for group in groups for head in group]
+    return heads
 
-    A decoder of one layer keeps some of its heads.
-    """
+
+def smaller(model: Any) -> Any:
+    """The model with fewer heads and neurons, and means in their place."""
     batch = {"input_ids": torch.arange(3, 93).view(3, 30)}
     if model.config.is_encoder_decoder:
         batch["decoder_input_ids"] = batch["input_ids"].flip(0)
     fill = head_means(model, [batch], neurons=True)
-    heads, neurons = [], {}
-    is_deep = any(attention.layer for attention in discover(model).attentions)
-    for attention in discover(model).attentions:
-        if is_deep and attention.layer == 0 and attention.block != "encoder":
-            heads += [head for group in attention.groups for head in group]
-        elif attention.layer < 2:
-            heads += [*attention.groups[0]]
-        neurons[(attention.block.replace("cross", "decoder"), attention.layer)] = range(5)
-    return prune(model, heads, neurons=neurons, fill=fill)
+    layout = discover(model, neurons=True)
+    neurons = {(layer.block, layer.layer): range(5) for layer in layout.feed_forwards}
+    return prune(model, removed_heads(model), neurons=neurons, fill=fill)
 
 
 @pytest.fixture(
@@ -184,18 +190,23 @@ def test_greedy_tokens(case: Case) -> None:
 
 
 def test_each_layer_has_the_cache_it_needs(case: Case) -> None:
-    """The emptied first layer has none, and the others have as many heads as are left."""
+    """A layer without heads has none, and the others have as many heads as are left."""
     name = "decoder_model" if case.small.config.is_encoder_decoder else "model"
     session = onnxruntime.InferenceSession(case.folder / f"{name}.onnx")
-    shapes = {i.name: i.shape[1] for i in session.get_inputs() if i.name.startswith("past_")}
-    heads = {int(name.split(".")[1]): count for name, count in shapes.items()}
-    is_grouped = hasattr(case.small.config, "num_key_value_heads")
-    left = {1: 1, 2: 2} if is_grouped else {1: 3}
-    if case.small.config.model_type == "t5":  # zeros for each removed head: its position biases
-        assert heads == {0: 4}
-        return
-    assert heads == {layer: left[layer] for layer in heads}
-    assert [*heads] == [*range(1, len(heads) + 1)]
+    shapes = [(i.name, i.shape[1]) for i in session.get_inputs() if i.name.startswith("past_")]
+    places = [".decoder", ".encoder"] if case.small.config.is_encoder_decoder else [""]
+    left = {
+        "gpt2": {0: 3, 1: 2},
+        "qwen3": {1: 1},
+        "bart": {1: 3},
+        "t5": {0: 4},  # zeros for each removed head: its position biases
+    }[case.small.config.model_type]
+    assert shapes == [
+        (f"past_key_values.{layer}{place}.{kind}", count)
+        for place in places
+        for layer, count in left.items()
+        for kind in ("key", "value")
+    ]
 
 
 def test_genai(case: Case) -> None:
@@ -222,14 +233,18 @@ def test_int8(case: Case, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> No
         shutil.copyfile(case.folder / graph.name, file)
 
     monkeypatch.setattr(exporting, "write", copied)
-    float_export = exporting.exported(case.model, onnx=tmp_path / "float")
-    int8_export = exporting.exported(case.model, onnx=tmp_path / "int8", int8=True)
-    assert int8_export.size < 0.9 * float_export.size
-    assert float_export.gap < 1e-5
-    assert 1e-4 < int8_export.int8_gap < 0.6  # random weights exaggerate every rounding
-    files = [sorted(p.name for p in (tmp_path / name).iterdir()) for name in ("float", "int8")]
-    assert files[0] == files[1]
-    assert sorted(p.name for p in tmp_path.iterdir()) == ["float", "int8"]
+    result = exporting.exported(case.model, onnx=tmp_path / "int8", int8=True)
+    before, after = (
+        {path.name: path.stat().st_size for path in folder.iterdir()}
+        for folder in (case.folder, tmp_path / "int8")
+    )
+    assert before.keys() == after.keys()
+    graphs = [name for name in before if name.endswith(".onnx")]
+    assert result.size == sum(after[name] for name in graphs)
+    assert result.size < 0.9 * sum(before[name] for name in graphs)
+    assert result.gap < 1e-5
+    assert 1e-4 < result.int8_gap < 0.6  # random weights exaggerate every rounding
+    assert [path.name for path in tmp_path.iterdir()] == ["int8"]
 
 
 def test_a_decoder_without_self_attention_keeps_the_length_of_the_past() -> None:
