@@ -83,7 +83,8 @@ def page(new: dict[str, Any], old: dict[str, Any]) -> str:
             "\n## Pass with neurons alone\n",
             "They have no heads, or these are refused or not proved, for the reason below.\n",
             _names(row for row in neurons if row not in heads),
-            "## Heads refused for what they are\n",
+            "## Heads refused\n",
+            "They have no place for a gate or a cut, or the proof fails, as the reason says.\n",
             "| model type | why |\n|---|---|",
             *(
                 f"| {row['model_type']} | {_short(row['reason'])} |"
