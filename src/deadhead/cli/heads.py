@@ -247,7 +247,8 @@ def _print_block(console: Console, block: str, layers: list[dict[str, Any]]) -> 
         )
     if copied := [str(layer["layer"]) for layer in layers if layer["key_heads"]]:
         console.print(
-            f"Key/value heads were copied in layer {', '.join(copied)}, where fewer heads share one."
+            f"Key/value heads were copied in layer {', '.join(copied)}, where fewer heads share "
+            "one."
         )
     if layers[0]["shared_by"] > 1:
         console.print(

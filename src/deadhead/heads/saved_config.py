@@ -171,14 +171,11 @@ def read_saved(config: Any, folder: str | Path) -> Saved:
         )
     version = _parsed(lambda record: record.get("format"), ours, folder, "removed heads")
     if not isinstance(version, int) or version > LATEST:
-        is_newer = isinstance(version, int)
-        raise FolderError(
-            f"{folder}: expected a format up to {LATEST}, got {version!r}.",
-            "pip install --upgrade deadhead"
-            if is_newer
-            else f"its config.json was changed after `save`, which writes `format` into {RECORD!r}: "
-            "restore that file, or save the model again",
-        )
+        hint = "pip install --upgrade deadhead"
+        if not isinstance(version, int):
+            hint = f"config.json was changed after `save`, which writes `format` into {RECORD!r}: "
+            hint += "restore that file, or save the model again"
+        raise FolderError(f"{folder}: expected a format up to {LATEST}, got {version!r}.", hint)
     return Saved(
         folder=folder,
         removed=_parsed(_heads, ours.get("removed"), folder, "removed heads"),
