@@ -144,8 +144,8 @@ def test_intervals_and_gaps(scripts):
         for line in report.ranking_table(table).splitlines()
         if "all" in line and "random" in line
     )
-    assert line.count("+4.00 ± 2.48") == 2  # the cut, and the cut minus the training
-    assert "| +2.00 ± 1.24 | +0.00 ± 0.00 |" in line
+    assert line.count("+4.00 ± 2.48 (3)") == 2  # the cut, and the cut minus the training
+    assert "| +2.00 ± 1.24 (3) | +0.00 ± 0.00 (3) |" in line
 
 
 def test_a_seed_without_all_tasks_is_in_no_mean_over_tasks(scripts):
@@ -158,7 +158,7 @@ def test_a_seed_without_all_tasks_is_in_no_mean_over_tasks(scripts):
 def test_pairs_count_the_seeds_in_which_the_refit_is_better(scripts):
     table = scripts.report.paired_table(made_rows())
     (line,) = (line for line in table.splitlines() if line.startswith("| random"))
-    assert line.count("-2.00 ± 1.24 (0 of 3 up)") == 6  # two tasks and their mean, twice
+    assert line.count("-2.00 ± 1.24 (3), 0 of 3 up") == 6  # two tasks and their mean, twice
     assert line.endswith("| 2.0 | 2.0 |")
 
 

@@ -183,6 +183,7 @@ def test_ctrl_c(
     """Once finishes the running trials, twice stops at once; either way what is there is whole."""
     monkeypatch.setenv("TRIVIAL_SECONDS", "0.1")
     sent: list[int] = []
+    before = signal.getsignal(signal.SIGINT)  # a job in the background ignores it
 
     def watch(facts: dict[str, Any]) -> None:
         while facts["running"] and len(sent) < times:
@@ -201,7 +202,7 @@ def test_ctrl_c(
         )
     monkeypatch.setenv("TRIVIAL_SECONDS", "0")
     assert run(load(search_file), tmp_path / "s", executor="serial", work=WORK).left == 0
-    assert signal.getsignal(signal.SIGINT) is signal.default_int_handler
+    assert signal.getsignal(signal.SIGINT) is before
 
 
 def full_disk(monkeypatch: pytest.MonkeyPatch, after: int, number: int) -> None:
