@@ -7,7 +7,7 @@ packages list in their own `__all__`: `heads`, `effects`, `strategies`, `rankers
 Everything else is internal and may change in any release: the modules inside the packages, and
 `bench_task`, `cli`, `device`, `files`, `forward`, `hub`, `install`, `models`, `notebook`,
 `numerics`, `options`, `papers`, `progress`, `rank_data`, `recipes`, `registry`, `report`,
-`shrink_saved`, `version` and `world`.
+`shrink_saved`, `version`, `vllm` and `world`.
 
 The names below are imported when first used, so that `import deadhead` is instant and loads no
 torch.
