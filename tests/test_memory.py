@@ -10,11 +10,12 @@ from torch.utils._python_dispatch import TorchDispatchMode
 from torch.utils._pytree import tree_leaves
 from transformers import AutoModelForCausalLM, LlamaConfig
 
-from deadhead import prune, rank, save
+from deadhead import prune, rank, save, shrinking
 from deadhead.cli import main
 from deadhead.errors import UnsupportedModel
 from deadhead.heads.verify.tiny import tiny
 from deadhead.memory import memory_plan
+from deadhead.shrinking.streams import MEMORY
 
 BATCH, LENGTH = 2, 96
 
@@ -73,6 +74,27 @@ def test_ranking_takes_what_is_planned(checkpointing):
     assert planned == pytest.approx(plan.total + peak.most, rel=0.15)
     assert peak.most > plan.total / 4  # or the weights alone decide
     assert all(not p.is_meta for p in model.parameters())
+
+
+def test_a_refit_takes_what_is_planned():
+    """The outputs of layers for 64 examples, which are few beside what a refit may keep."""
+    model, examples = small_llama(), 64
+    ids = torch.randint(3, 600, (examples, LENGTH), generator=torch.Generator().manual_seed(0))
+    batches = [{"input_ids": part} for part in ids.split(1)]
+    plan, twice = (memory_plan(model, length=LENGTH, examples=n * examples) for n in (1, 2))
+    with Peak(model) as peak:
+        heads = [f"decoder.{layer}.{head}" for layer in (0, 5) for head in (0, 1)]
+        shrinking.refit(model, batches, heads, progress=False)
+    outputs = 2 * examples * LENGTH * 128 * 4
+    assert peak.most > outputs  # of one layer, in the whole model and in the small one
+    assert plan.peaks["shrink: refit"] == pytest.approx(plan.total + peak.most, rel=0.15)
+    assert twice.peaks["shrink: refit"] == plan.peaks["shrink: refit"] + outputs
+
+
+def test_a_refit_keeps_no_more_than_its_bound():
+    plans = [memory_plan(small_llama(2), length=200, examples=n) for n in (10**6, 10**7)]
+    assert plans[0].peaks == plans[1].peaks
+    assert plans[0].peaks["shrink: refit"] > MEMORY
 
 
 def test_a_saved_model_is_planned_from_its_headers(tmp_path):

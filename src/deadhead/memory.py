@@ -27,9 +27,10 @@ from deadhead.heads.layers import layers_around
 from deadhead.heads.skeleton import skeleton
 from deadhead.heads.summary import cache_bytes
 from deadhead.rankers.loss import NUMBERS_AT_ONCE
+from deadhead.shrinking.calibration import examples_on
 from deadhead.shrinking.moments import BYTES as DOUBLE
 from deadhead.shrinking.moments import MEMORY as OF_MOMENTS
-from deadhead.shrinking.streams import MEMORY as OF_STREAMS
+from deadhead.shrinking.streams import stored_bytes
 
 MEMINFO = Path("/proc/meminfo")  # Linux only
 SHAPE = (1, 512)  # examples at once, tokens of each
@@ -43,6 +44,8 @@ class MemoryPlan:
     weights: by precision.
     peaks: work -> the most bytes at a time, the weights included.
     cache_per_token: in the key/value cache of a model that generates.
+    shape: examples at once, tokens of each.
+    examples: that a refit reads.
     available: on the device; None if unknown.
     """
 
@@ -50,6 +53,7 @@ class MemoryPlan:
     peaks: dict[str, int]
     cache_per_token: int
     shape: tuple[int, int]
+    examples: int
     device: str
     available: int | None
 
@@ -67,16 +71,20 @@ class MemoryPlan:
 
 def memory_plan(
     model: nn.Module | str | Path, *, batch: int = SHAPE[0], length: int = SHAPE[1],
-    device: str | torch.device = "cpu", auto: Any = None, dtype: Any = None,
+    examples: int | None = None, device: str | torch.device = "cpu", auto: Any = None,
+    dtype: Any = None,
 ) -> MemoryPlan:  # fmt: skip
     """The memory that work with a model takes on batches of this many examples and tokens.
 
     model: in memory, or the name of a saved one, whose weights are not read.
+    examples: that a refit reads; by default as many as `deadhead shrink` draws on this device.
     """
     if isinstance(model, nn.Module):
         bare: Any = copy.deepcopy(model, {id(p): _on_meta(p) for p in _tensors(model)}).eval()
     else:
         bare, _ = skeleton(model, auto=auto, dtype=dtype)
+    where = torch.device(device)
+    examples = examples_on(where) if examples is None else examples
     weights: dict[str, int] = {}
     for parameter in bare.parameters():
         name = str(parameter.dtype).removeprefix("torch.")
@@ -84,11 +92,12 @@ def memory_plan(
     cache = cache_bytes(bare)  # in the precision that the model has until here
     return MemoryPlan(
         weights=weights,
-        peaks=_peaks(bare, batch, length),
+        peaks=_peaks(bare, batch, length, examples),
         cache_per_token=cache,
         shape=(batch, length),
+        examples=examples,
         device=str(device),
-        available=_available(torch.device(device)),
+        available=_available(where),
     )
 
 
@@ -101,14 +110,16 @@ def _on_meta(tensor: Tensor) -> Tensor:
     return nn.Parameter(empty) if isinstance(tensor, nn.Parameter) else empty
 
 
-def _peaks(model: Any, batch: int, length: int) -> dict[str, int]:
+def _peaks(model: Any, batch: int, length: int, examples: int) -> dict[str, int]:
     """The peak of each kind of work. The model is in float32 afterwards."""
     total = sum(p.nbytes for p in model.parameters())
     sites = find_every_site(model)
     kept, logits = _kept_bytes(model.requires_grad_(False), batch, length)
-    layers = max(1, len(layers_around(model, sites)))
-    hidden = batch * length * _width(model) * model.dtype.itemsize
-    again = hidden * layers + kept // layers
+    around = layers_around(model, sites)
+    layers = max(1, len(around))
+    hidden = length * _width(model) * model.dtype.itemsize  # that a layer gives for an example
+    again = batch * hidden * layers + kept // layers
+    stored = stored_bytes(examples * hidden, len({layer.stack for layer in around}))
     moments = [
         DOUBLE * (len(site.kept) * site.width) ** 2 for site in sites if site.kind == "heads"
     ]
@@ -123,7 +134,7 @@ def _peaks(model: Any, batch: int, length: int) -> dict[str, int]:
         "rank": total + kept + logits,
         "rank --checkpointing": total + again + logits,
         "shrink: choose heads": total + kept + logits + choice,
-        "shrink: refit": total + OF_STREAMS + solving + 2 * solutions + logits,
+        "shrink: refit": total + stored + solving + 2 * solutions + logits,
         "prune": total + largest,
         "prune --by-shards": 2 * largest,
     }

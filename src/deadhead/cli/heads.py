@@ -158,7 +158,8 @@ def _memory(
         peak = plan.peaks[work]
         table.add_row(work, _gigabytes(peak), f"{peak / plan.total:.2f}", words[fits])
     console.print(table)
-    console.print(f"Batches of {batch} x {length} tokens. A refit may take less.", highlight=False)
+    refit = f"a refit reads {plan.examples:,} examples of {length}"
+    console.print(f"Batches of {batch} x {length} tokens; {refit}.", highlight=False)
     if plan.cache_per_token:
         console.print(f"key/value cache: {plan.cache_per_token:,} bytes per token", highlight=False)
 

@@ -141,16 +141,15 @@ def shrink(
     check_folder(out, "--out", model=model, force=force)
     from deadhead.device import device_named
     from deadhead.shrink_saved import Calibration, shrink_saved
+    from deadhead.shrinking.calibration import examples_on
 
     where = device_named(device)
-    if examples is None:
-        examples = 4000 if where.type == "cuda" else 1000
     calibration = Calibration(
         task=known,
         languages=[] if known is None else opt.languages_from(lang, known),
         text=text,
         split=split,
-        examples=examples,
+        examples=examples_on(where) if examples is None else examples,
         where={"root": data, "source": source},
         batch=batch,
         max_length=max_length,

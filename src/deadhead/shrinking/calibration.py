@@ -17,6 +17,13 @@ from deadhead.rankers.loss import examples_of
 from .held_out import held_out_numbers
 from .streams import TASK_LAYER
 
+EXAMPLES, EXAMPLES_ON_GPU = 1000, 4000  # that are drawn from data by default
+
+
+def examples_on(device: torch.device) -> int:
+    """How many examples to shrink with if nobody says; a minute or two of work."""
+    return EXAMPLES_ON_GPU if device.type == "cuda" else EXAMPLES
+
 
 class Calibration:
     """Batches for a model, and which rows of its activations are held out."""
