@@ -172,6 +172,20 @@ OPTIONS = {
 
 
 @pytest.mark.parametrize("command", OPTIONS)
+def test_a_name_of_the_hub_belongs_to_source(
+    command: str, decoder: Path, tmp_path: Path, run_command: RunCommand,
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:  # fmt: skip
+    monkeypatch.chdir(tmp_path)
+    done = run_command(command, decoder, *LM, "--data", "wikitext", *OPTIONS[command])
+    assert done.code != 0
+    assert clean(done)
+    message = " ".join(done.err.split())
+    assert "wikitext: there is no such folder or file" in message
+    assert "leave both out and write --source wikitext-2 or --source wikitext-103" in message
+
+
+@pytest.mark.parametrize("command", OPTIONS)
 def test_a_tokenizer_of_another_model_is_refused(
     command: str, tmp_path: Path, run_command: RunCommand, monkeypatch: pytest.MonkeyPatch
 ) -> None:

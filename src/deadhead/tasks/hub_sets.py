@@ -6,7 +6,7 @@ revision for each release. All sets are parquet: none runs code of its own.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field, replace
 
 
@@ -134,6 +134,10 @@ def hub_set(sets: tuple[HubSet, ...], lang: str, source: str | None) -> HubSet |
 
 def other_names(sets: tuple[HubSet, ...], lang: str, source: str | None) -> list[str]:
     """Return the names of sets that have the language but are used only if they are named."""
-    others = [s for s in sets if not s.default and s.has(lang)]
-    names = [NEWEST_UD if s.name == "ud-*" else s.name for s in others]
-    return [name for name in names if name != (source or "").lower()]
+    others = names_of(s for s in sets if not s.default and s.has(lang))
+    return [name for name in others if name != (source or "").lower()]
+
+
+def names_of(sets: Iterable[HubSet]) -> list[str]:
+    """Return the names that `source` may have for sets; of many releases the newest."""
+    return [NEWEST_UD if s.name == "ud-*" else s.name for s in sets]

@@ -14,6 +14,7 @@ from pathlib import Path
 from typing import Any
 
 from deadhead.errors import DataError, unknown_name
+from deadhead.tasks.hub_sets import names_of
 from deadhead.tasks.reading.lines import lines
 from deadhead.tasks.task import SPLIT_NAMES, Task
 
@@ -37,14 +38,22 @@ def survey(root: Path, task: Task | None = None) -> tuple[list[SplitFiles], list
     task: which task it is, in a folder of one task without a manifest.
     """
     if not root.is_dir():
-        hint = "name a folder of data with --data DIR or DEADHEAD_DATA"
-        missing = "this is a file" if root.is_file() else "there is no such folder or file"
-        raise DataError(f"{root}: {missing}; expected a folder of data.", hint)
+        raise _no_folder(root, task)
     if not (root / MANIFEST).is_file():
         return from_names(root, task)
     entries = from_manifest(root)
     listed = [entry for entry in entries if entry.default]  # the manifest has chosen these
     return [*listed, *mark_clashes(entry for entry in entries if not entry.default)], []
+
+
+def _no_folder(root: Path, task: Task | None) -> DataError:
+    """The error for what is no folder; it may be the name of a corpus on the hub."""
+    missing = "this is a file" if root.is_file() else "there is no such folder or file"
+    hint = "name a folder of data with --data DIR or DEADHEAD_DATA"
+    if task is not None and task.hub and not root.exists():
+        names = " or ".join(f"--source {name}" for name in names_of(task.hub))
+        hint += f"; for data of the hub leave both out and write {names}"
+    return DataError(f"{root}: {missing}; expected a folder of data.", hint)
 
 
 def from_manifest(root: Path) -> list[SplitFiles]:
