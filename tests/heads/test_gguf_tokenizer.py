@@ -191,3 +191,24 @@ def test_the_tokenizer_of_another_model(tmp_path: Path, monkeypatch: pytest.Monk
     with pytest.raises(DataError, match=r"has the tokenizer of another model: its token \d+ is"):
         export(tmp_path / "model", gguf=tmp_path / "n.gguf", tokenizer_from=other)
     assert not (tmp_path / "n.gguf").exists()
+
+
+def test_a_word_without_an_embedding(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """In the folder's own tokenizer, though the file has as many tokens as the model."""
+    monkeypatch.setattr(runtime, "is_installed", lambda: False)
+    save(build("tied"), tmp_path / "model", byte_tokenizer())
+    file = export(tmp_path / "model", gguf=tmp_path / "own.gguf")
+    definition = json.loads(byte_tokenizer().backend_tokenizer.to_str())
+    definition["model"]["vocab"]["zz"] = 320  # the model has embeddings for 0 to 319
+    larger = Tokenizer.from_str(json.dumps(definition))
+    save(
+        build("tied"),
+        tmp_path / "larger",
+        transformers.PreTrainedTokenizerFast(tokenizer_object=larger),
+    )
+    expected = (
+        "the tokenizer of the model has the token 320, 'zz', and the model embeddings for 320"
+    )
+    with pytest.raises(DataError, match=expected):
+        export(tmp_path / "larger", gguf=tmp_path / "n.gguf", tokenizer_from=file)
+    assert not (tmp_path / "n.gguf").exists()

@@ -227,7 +227,15 @@ def copied(file: Path, size: int, own: Any = None) -> dict[str, Any]:
         )
     added = {} if own is None else own.get_added_vocab()  # whose spelling may be another one
     for word, number in ({} if own is None else own.get_vocab()).items():
-        if word not in added and tokens[number] != word:
+        if word in added:
+            continue
+        if number >= size:
+            raise DataError(
+                f"the tokenizer of the model has the token {number}, {word!r}, and the model "
+                f"embeddings for {size}.",
+                "save the model with its own tokenizer",
+            )
+        if tokens[number] != word:
             raise DataError(
                 f"{file} has the tokenizer of another model: its token {number} is "
                 f"{tokens[number]!r}, and that of the model {word!r}.",
