@@ -60,10 +60,17 @@ def test_a_decoder_with_few_positions(positions: int) -> None:
     assert longest == min(12, positions - 2)
 
 
+def test_one_pass_needs_fewer_positions(tmp_path: Path) -> None:
+    """What the hint for a decoder with too few positions says."""
+    save(gpt2(8), tmp_path / "decoder")
+    assert export(tmp_path / "decoder", onnx=tmp_path / "model.onnx").is_file()
+
+
 def test_too_few_positions_are_one_error(tmp_path: Path) -> None:
     save(gpt2(8), tmp_path / "decoder")
-    with pytest.raises(UnsupportedModel, match=r"at least 9 positions .*, got 8\.$"):
+    with pytest.raises(UnsupportedModel, match=r"at least 9 positions .*, got 8\.\n") as problem:
         export(tmp_path / "decoder", onnx=tmp_path / "folder")
+    assert "name a file that ends in .onnx" in (problem.value.hint or "")
     config = transformers.BertConfig(
         vocab_size=60,
         hidden_size=8,
@@ -73,6 +80,7 @@ def test_too_few_positions_are_one_error(tmp_path: Path) -> None:
         max_position_embeddings=5,
     )
     save(transformers.BertModel(config), tmp_path / "encoder")
-    with pytest.raises(UnsupportedModel, match=r"at least 6 positions .*, got 5\.$"):
+    with pytest.raises(UnsupportedModel, match=r"at least 6 positions .*, got 5\.\n") as problem:
         export(tmp_path / "encoder", onnx=tmp_path / "model.onnx")
+    assert "deadhead.load(FOLDER)" in (problem.value.hint or "")
     assert sorted(path.name for path in tmp_path.iterdir()) == ["decoder", "encoder"]

@@ -41,7 +41,7 @@ def cached_graphs(model: Any) -> tuple[Graph, ...]:
         raise UnsupportedModel(f"{type(model).__name__} caches other things than keys.", HINT)
     if not model.can_generate() or "past_key_values" not in parameters:
         return ()
-    room_of(model, least=PAST + LENGTH)
+    room_of(model, least=PAST + LENGTH, hint=HINT)
     ids = torch.ones(1, SOURCE, dtype=torch.long)
     inputs = {"input_ids": ids}
     if model.config.is_encoder_decoder:
