@@ -30,6 +30,8 @@ means change the outputs against zeros.
 (A part that the text does not run, such as that for images, is cut and reloaded with every model, but its numbers are not
 compared.) Conditional DETR, DAB-DETR, DETR, Table Transformer, Gemma 3n and three types of PE Audio-Video are built only where timm
 and Pillow are installed. Where heads share key/value heads, {single} also pass with single heads removed (`groups="expand"`).
+By default whole groups are removed (`groups="whole"`; elsewhere such a group is a `kv_group`): see
+[heads that share key/value heads](heads.md#heads-that-share-keyvalue-heads).
 
 With transformers {old_transformers} and torch {old_torch}, {old_heads} of {old_types} types pass with their heads and
 {old_neurons} with their neurons. {differences}

@@ -9,6 +9,8 @@ from typing import Any
 import pytest
 from doc_blocks import ROOT
 
+from deadhead.layout import GROUPS
+
 EXPERTS = "is a mixture of experts: a token passes only some of them"
 ROWS = [
     {"model_type": "bert", "status": "pass", "reason": "8 heads", "neurons": "pass"},
@@ -77,6 +79,15 @@ def test_each_type_is_in_its_place_with_a_short_reason(script: Any) -> None:
     assert "| youtu | latent attention: its heads share all \\| some |\n" in refused
     assert "| ibert | its parts go by other names: self, output |\n" in refused
     assert unproved.endswith("\n| blip | no tiny model can be built: ValueError: 1 \\| 2 |\n")
+
+
+@pytest.mark.parametrize("page", ["heads.md", "coverage.md"])
+def test_both_ways_to_remove_grouped_heads_are_named(page: str) -> None:
+    """Also under the name that other tools have for such a group."""
+    text = (ROOT / "docs" / page).read_text(encoding="utf-8")
+    sections = [part for part in re.split(r"\n#+ ", text) if "`kv_group`" in part]
+    assert len(sections) == 1
+    assert all(f'groups="{way}"' in sections[0] for way in GROUPS)
 
 
 def test_the_counts_of_the_page_are_those_of_its_lists(script: Any) -> None:
