@@ -60,6 +60,7 @@ def test_a_decoder_with_few_positions(positions: int) -> None:
     assert longest == min(12, positions - 2)
 
 
+@pytest.mark.slow
 def test_one_pass_needs_fewer_positions(tmp_path: Path) -> None:
     """What the hint for a decoder with too few positions says."""
     save(gpt2(8), tmp_path / "decoder")

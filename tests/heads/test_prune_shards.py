@@ -97,6 +97,7 @@ for way in (prune_by_shards, prune_saved):  # the peak of a process never falls:
 """
 
 
+@pytest.mark.slow
 @pytest.mark.skipif(
     not Path("/proc/self/status").exists(), reason="reads the memory of a process in /proc"
 )
