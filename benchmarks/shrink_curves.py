@@ -95,7 +95,8 @@ PARTS = {  # in the order in which they are worth their time
     "both": (Part("both", METHODS["both"], SOME, (*COMPENSATED,)),),
     "mean": (Part("heads", METHODS["heads"], LARGE, ("mean",)),),
     "epoch": (
-        Part("heads", ("random", "reconstruction"), (75, 90), (f"cut{EPOCH}", f"refit{EPOCH}")),
+        Part("heads", METHODS["heads"], (75,), (f"refit{EPOCH}",)),
+        Part("both", ("random", "fisher", "reconstruction"), (50,), (f"refit{EPOCH}",)),
     ),
 }
 

@@ -4,11 +4,11 @@
 
 FILES are .jsonl or .jsonl.xz. Every number is a change in points against the whole model of the
 same seed, or a difference of two of them; ± is half of the 95 % interval of the mean over seeds
-(Student's t). Fewer than five seeds are named in brackets, and two have no interval. Where tasks
-are averaged, the mean over tasks is taken for each seed first, from the seeds that have all tasks;
-of tasks that were measured at every share. Where most cells have several seeds, a cell of one seed
-is left out. `auto` is what `shrink` keeps by default: at each share, of the two methods it tries,
-the one with the lower held-out loss after its refit.
+(Student's t). Other numbers of seeds than five are in brackets, and two have no interval. Where
+tasks are averaged, the mean over tasks is taken for each seed first, from the seeds that have all
+tasks; of tasks that were measured at every share. Where most cells have several seeds, a cell of
+one seed is left out. `auto` is what `shrink` keeps by default: at each share, of the two methods it
+tries, the one with the lower held-out loss after its refit.
 With --page, the tables are put between the marks of a page; else they are printed.
 """
 
@@ -37,7 +37,7 @@ COMPENSATED = ("cut", "mean", "refit")  # without any training
 TRAINED = (f"cut{EPOCH}", f"refit{EPOCH}", RETRAINED)
 TREATMENTS = (*COMPENSATED, *TRAINED)
 POINT = 1.0  # a loss that a user may accept
-SEEDS = 5  # of most cells; a cell of fewer names their number
+SEEDS = 5  # of most cells; others name their number
 MARKS = ("<!-- made by benchmarks/shrink_curves_report.py: {} -->", "<!-- end -->")
 Row = dict[str, Any]
 
@@ -120,7 +120,7 @@ class Interval:
 
     def __str__(self) -> str:
         half = f" ± {self.half:.2f}" if self.n > 2 else ""
-        return f"{self.mean:+.2f}{half}" + (f" ({self.n})" if self.n < SEEDS else "")
+        return f"{self.mean:+.2f}{half}" + (f" ({self.n})" if self.n != SEEDS else "")
 
 
 def interval(values: Iterable[float]) -> Interval | None:

@@ -1,0 +1,131 @@
+"""Perplexity of a language model against the share removed, without any training.
+
+    python benchmarks/shrink_lm_curves.py --model FOLDER --calibration test.txt --text valid.txt
+                                          --draw 0 --out FOLDER [--gguf NAME] [--device cuda]
+                                          [--parts heads,neurons,both]
+    python benchmarks/shrink_lm_curves.py --table FILES
+
+As `shrink_curves.py`, with a draw of calibration text in place of a fine-tuning: each method
+chooses its units once, and every row is a copy of the model without them, cut or refitted. Heads
+go by whole key/value groups. Perplexity is per token of the other text, in windows of 512 tokens.
+The same command does only what is missing in FOLDER, also after a kill.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import random
+import statistics
+from pathlib import Path
+from typing import Any
+
+from page import markdown
+from shrink_curves import LOWEST, METHODS, Choices, Key, Part, Row, Rows, Run, key_of
+from shrink_lm import load_model, perplexity, windows
+
+from deadhead.errors import DeadheadError, unknown_name
+from deadhead.heads.discover import find_every_site, layout_of
+from deadhead.rankers.run import frozen
+from deadhead.shrinking.held_out import mean_loss, split_examples
+
+HELD_OUT = 0.125  # the default of `shrink`
+BATCH = 4  # windows of calibration text
+TREATMENTS = ("cut", "mean", "refit")
+PARTS = {  # half of the neurons leave a model that predicts nothing, so no more of both go
+    "heads": (
+        Part("heads", ("random", "fisher", "reconstruction"), (10, 25, 50, 75), TREATMENTS),
+        Part("heads", (LOWEST, "taylor", "kwon"), (10, 25, 50, 75), ("cut", "refit")),
+    ),
+    "neurons": (Part("neurons", METHODS["neurons"], (10, 25, 50), ("cut", "refit")),),
+    "both": (Part("both", METHODS["both"], (10, 25), ("cut", "refit")),),
+}
+
+
+class TextRun(Run):
+    """One draw of calibration text: the whole model, and the choices."""
+
+    def __init__(self, arguments: argparse.Namespace):
+        self.arguments, self.seed = arguments, arguments.draw
+        self.home = arguments.out / f"lm-{self.seed}"
+        self.home.mkdir(parents=True, exist_ok=True)
+        self.whole, tokenizer = load_model(arguments.model, arguments.gguf, arguments.device)
+        self.layout = layout_of(find_every_site(self.whole))
+        calibration = windows(arguments.calibration, tokenizer)
+        drawn = random.Random(self.seed).sample(range(len(calibration)), arguments.windows)
+        data = [{"input_ids": ids, "labels": ids} for ids in calibration[drawn].split(BATCH)]
+        self.fit, self.held_out = split_examples(data, HELD_OUT)
+        self.text = windows(arguments.text, tokenizer)[: arguments.scored]
+        self.choices = Choices(self)
+
+    def row(self, key: Key, model: Any, seconds: float) -> Row:
+        units, choice, share, treatment = key
+        with frozen(model, self.seed):
+            loss = mean_loss(model, self.held_out)
+        return {
+            "draw": self.seed,
+            "units": units,
+            "choice": choice,
+            "share": share,
+            "treatment": treatment,
+            "perplexity": round(perplexity(model, self.text, self.arguments.device), 4),
+            "loss": round(loss, 6),
+            "seconds": round(seconds, 3),
+            "parameters": sum(p.numel() for p in model.parameters()),
+        }
+
+
+def table(files: list[Path]) -> str:
+    """A row for each choice and treatment: mean and range over the draws that have it."""
+    values: dict[Key, list[float]] = {}
+    for file in files:
+        for line in file.read_text(encoding="utf-8").splitlines():
+            if "units" in (row := json.loads(line)):
+                values.setdefault(key_of(row), []).append(row["perplexity"])
+    lines = []
+    for (units, choice, share, treatment), some in values.items():
+        spread = f"{min(some):.2f} to {max(some):.2f}"
+        cells = [f"{statistics.mean(some):.2f}", spread, str(len(some))]
+        lines.append([f"{share} % of {units}", choice, treatment, *cells])
+    titles = ["removed", "chosen by", "then", "perplexity", "range", "draws"]
+    return markdown(titles, lines)
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__.split("\n")[0])
+    parser.add_argument("--table", nargs="+", type=Path, help="print what earlier runs wrote")
+    parser.add_argument("--model")
+    parser.add_argument("--gguf", help="the name of a GGUF file in the folder")
+    parser.add_argument("--calibration", help="a text file")
+    parser.add_argument("--text", help="another one, to measure on")
+    parser.add_argument("--draw", type=int, default=0, help="its number")
+    parser.add_argument("--out", type=Path)
+    parser.add_argument("--parts", default=",".join(PARTS), help=", ".join(PARTS))
+    parser.add_argument("--windows", type=int, default=64, help="of calibration")
+    parser.add_argument("--scored", type=int, default=128, help="windows of the other text")
+    parser.add_argument("--device", default="cpu")
+    arguments = parser.parse_args()
+    if arguments.table:
+        print(table(arguments.table))
+        return
+    for name in ("model", "calibration", "text", "out"):
+        if getattr(arguments, name) is None:
+            raise DeadheadError(f"--{name} is missing.", "see --help")
+    for name in arguments.parts.split(","):
+        if name not in PARTS:
+            raise unknown_name("part", name, PARTS)
+    arguments.out.mkdir(parents=True, exist_ok=True)
+    facts = {name: getattr(arguments, name) for name in ("device", "windows", "scored")}
+    facts["model"] = Path(arguments.model).name
+    rows = Rows(arguments.out / f"lm-{arguments.draw}.jsonl", facts)
+    parts = [part for name in arguments.parts.split(",") for part in PARTS[name]]
+    for row in TextRun(arguments).rows(parts, rows.known):
+        rows.add(row)
+        print("lm", row["draw"], *key_of(row), row["perplexity"], flush=True)
+
+
+if __name__ == "__main__":
+    try:
+        main()
+    except DeadheadError as problem:
+        raise SystemExit(f"{problem.message} {problem.hint}") from None
