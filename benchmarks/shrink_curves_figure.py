@@ -86,8 +86,9 @@ def front_chart(table: Changes) -> Chart | None:
     tasks = averaged(table, ENGLISH, "heads", "refit")
     title = "Heads removed from a fine-tuned encoder, nothing trained afterwards"
     names = ", ".join(TASKS[task] for task in tasks)
-    seeds = max(point["n"] for point in points)
-    note = f"points lost, mean of {names}; {seeds} seeds, bands: 95 % interval of the mean"
+    note = (
+        f"points lost, mean of {names}; {seeds_of(points)} seeds, bands: 95 % interval of the mean"
+    )
     chart = {**lines([*FRONT], "heads removed, %", "heads"), "width": 460, "height": 210}
     whole_chart = whole({**chart, "data": {"values": points}}, [], title)
     return {**whole_chart, "title": {"text": title, "subtitle": note}}
@@ -124,12 +125,16 @@ def grid(points: Sequence[Point], names: Sequence[str], x: str, title: str) -> C
         }
         for task in distinct(points, "task")
     ]
-    seeds = [point["n"] for point in points if point["x"]]
-    few, many = min(seeds), max(seeds)
-    number = f"{few}" if few == many else f"{few} to {many}"
-    note = f"each point: mean of {number} seeds; bands: 95 % interval of the mean"
+    note = f"each point: mean of {seeds_of(points)} seeds; bands: 95 % interval of the mean"
     text = {"text": title, "subtitle": f"{note}; 0 %: the whole model, by definition"}
     return {**whole({"hconcat": columns}, [], title), "title": text}
+
+
+def seeds_of(points: Sequence[Point]) -> str:
+    """How many seeds a point has, or from how many to how many."""
+    seeds = [point["n"] for point in points if point["x"]]
+    few, many = min(seeds), max(seeds)
+    return f"{few}" if few == many else f"{few} to {many}"
 
 
 def line(table: Changes, cell: Cell, name: str, treatment: str = RETRAINED) -> list[Point]:
