@@ -183,6 +183,8 @@ GIVEN: dict[str, Callable[[Path, Path], dict[str, Any]]] = {
     "tasks.md": with_tokenizer,
     "results/contributions.md": with_records(
         "pos-search",
+        "pos-search-more",
+        "pos-search-seeds",
         "slots-search",
         "ner-search",
         "pos-multilingual",
