@@ -3,7 +3,10 @@
 from __future__ import annotations
 
 import itertools
+import subprocess
 import sys
+from importlib import metadata
+from pathlib import Path
 
 import numpy as np
 import pytest
@@ -62,6 +65,10 @@ def test_unknown_names_are_refused() -> None:
         distances("en", "de", ["syntax"])
 
 
+def not_installed(name: str) -> metadata.Distribution:
+    raise metadata.PackageNotFoundError(name)
+
+
 @pytest.mark.parametrize(("database", "package"), [("uriel", "lang2vec"), ("uriel+", "urielplus")])
 def test_without_its_package_the_install_line_is_given(
     database: str, package: str, monkeypatch: pytest.MonkeyPatch
@@ -70,6 +77,7 @@ def test_without_its_package_the_install_line_is_given(
     for cached in kept:
         cached.cache_clear()
     monkeypatch.setitem(sys.modules, package, None)
+    monkeypatch.setattr(metadata, "distribution", not_installed)
     with pytest.raises(MissingExtra, match=r'pip install .*\[lang\]"'):
         distances("en", "de", database=database)
     for cached in kept:
@@ -80,3 +88,13 @@ def test_lang2vec_s_own_module_is_not_needed() -> None:
     """It imports pkg_resources, which new setuptools do not have."""
     distances("en", "de")
     assert "lang2vec.lang2vec" not in sys.modules
+
+
+def test_lang2vec_s_own_script_does_not_hide_its_package(tmp_path: Path) -> None:
+    """pip puts lang2vec.py beside the command `deadhead`, whose folder Python searches first."""
+    (tmp_path / "lang2vec.py").write_text("", encoding="utf-8")
+    command = tmp_path / "command.py"
+    lines = ("from deadhead.tasks import distances", 'print(distances("en", "de", ["syntactic"]))')
+    command.write_text("\n".join(lines), encoding="utf-8")
+    done = subprocess.run([sys.executable, command], capture_output=True, text=True, check=False)
+    assert done.stdout.startswith("{'syntactic': 0.097"), done.stderr

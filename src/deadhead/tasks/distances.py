@@ -14,7 +14,8 @@ import logging
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from functools import cache
-from importlib import resources
+from importlib import metadata
+from pathlib import Path
 from typing import Any
 
 from deadhead.errors import DataError, MissingExtra, unknown_name
@@ -78,13 +79,16 @@ def _vectors(name: str, prefix: str) -> dict[str, Any]:
     """Return the vectors of the languages known here, by their code of three letters.
 
     lang2vec's own module is not imported: it needs pkg_resources, which setuptools no longer has.
+    Nor is its package looked for by name: it installs a script lang2vec.py beside `deadhead`, which
+    the command `deadhead` would find first.
     """
     import numpy as np
 
     try:
-        place = resources.files("lang2vec") / "data" / name
-    except ImportError as error:
+        installed = metadata.distribution("lang2vec")
+    except metadata.PackageNotFoundError as error:
         raise MissingExtra("lang2vec", "lang", "The distance between languages") from error
+    place = Path(str(installed.locate_file(f"lang2vec/data/{name}")))
     known = {lang.iso639_3 for lang in languages().values()}
     with place.open("rb") as file, np.load(file, allow_pickle=False) as stored:
         codes, features = stored["langs"].tolist(), stored["feats"].tolist()
