@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import copy
 import gc
+import logging
 from collections.abc import Iterator
 from functools import cache
 from pathlib import Path
@@ -22,13 +23,15 @@ class ExportedEncoder(NamedTuple):
 
 @pytest.fixture(scope="session")
 def quick_exporter() -> Iterator[None]:
-    """torch translates its library of operators for each graph: here only for the first.
+    """torch translates and lists its library of operators for each graph: here only for the first.
 
     It keeps what each operation gives for each shape, which for two layers costs more than it saves.
     Next to nothing that an export creates is garbage before it ends, so the search for garbage waits.
+    pytest listens to every logger, and torch describes each decision about a shape to any listener.
     """
     import torch
     import torch._dynamo
+    import torch._export.utils
     from torch.onnx._internal.exporter._registration import ONNXRegistry
 
     export = torch.onnx.export
@@ -36,7 +39,9 @@ def quick_exporter() -> Iterator[None]:
     def quick(*values: Any, **options: Any) -> Any:
         gc.disable()
         try:
-            return export(*values, **options)
+            with pytest.MonkeyPatch.context() as patch:
+                patch.setattr(logging.getLogger("torch.__trace"), "handlers", [])
+                return export(*values, **options)
         finally:
             gc.enable()
 
@@ -44,6 +49,8 @@ def quick_exporter() -> Iterator[None]:
     with uncached, pytest.MonkeyPatch.context() as patch:
         registry = staticmethod(cache(ONNXRegistry.from_torchlib))
         patch.setattr(ONNXRegistry, "from_torchlib", registry)
+        listed = cache(torch._export.utils._collect_all_valid_cia_ops_for_namespace)
+        patch.setattr(torch._export.utils, "_collect_all_valid_cia_ops_for_namespace", listed)
         patch.setattr(torch.onnx, "export", quick)
         yield
 

@@ -12,10 +12,11 @@ import onnxruntime
 import pytest
 import torch
 import transformers
+from tiny_models import build
 
 from deadhead.errors import UnsupportedModel
 from deadhead.heads import discover, export, head_means, load, prune, save
-from deadhead.heads.exports.onnx.cached import cached_graphs
+from deadhead.heads.exports.onnx.cached import _Encoder, cached_graphs
 
 torch.set_num_threads(1)
 TOKENS = 10  # that are generated
@@ -104,15 +105,22 @@ def removed_heads(model: Any) -> list[Any]:
     return heads
 
 
+def removed_neurons(model: Any) -> dict[tuple[str, int], range]:
+    """Some of each layer; a model without an encoder loses all of the first layer."""
+    layers = discover(model, neurons=True).feed_forwards
+    neurons = {(layer.block, layer.layer): range(5) for layer in layers}
+    if not model.config.is_encoder_decoder:
+        neurons["decoder", 0] = range(layers[0].size)
+    return neurons
+
+
 def smaller(model: Any) -> Any:
     """The model with fewer heads and neurons, and means in their place."""
     batch = {"input_ids": torch.arange(3, 93).view(3, 30)}
     if model.config.is_encoder_decoder:
         batch["decoder_input_ids"] = batch["input_ids"].flip(0)
     fill = head_means(model, [batch], neurons=True)
-    layout = discover(model, neurons=True)
-    neurons = {(layer.block, layer.layer): range(5) for layer in layout.feed_forwards}
-    return prune(model, removed_heads(model), neurons=neurons, fill=fill)
+    return prune(model, removed_heads(model), neurons=removed_neurons(model), fill=fill)
 
 
 @pytest.fixture(
@@ -254,6 +262,31 @@ def test_a_decoder_without_self_attention_keeps_the_length_of_the_past() -> None
     caches = {n: tuple(t.shape) for n, t in graph.inputs.items() if ".decoder." in n}
     names = [f"past_key_values.0.decoder.{kind}" for kind in ("key", "value")]
     assert caches == dict.fromkeys(names, (2, 1, 4, 1))
+
+
+@pytest.mark.parametrize("family", ["bart", "t5"])
+def test_an_encoder_runs_without_the_decoder(family: str) -> None:
+    """Keys and values of cross-attention are the same as in a run of the whole model."""
+    model = smaller(built(family))
+    encoder = cached_graphs(model)[0].module
+    ids = torch.tensor([[5, 9, 33, 61, 8, 4], [47, 14, 5, 90, 0, 0]])
+    with torch.no_grad():
+        expected = _Encoder(model, encoder.cross, [])(ids, (ids > 0).long())
+        with pytest.MonkeyPatch.context() as patch:
+            patch.setattr(model.get_decoder(), "forward", None)
+            answer = encoder(ids, (ids > 0).long())
+    assert len(answer) == 3  # states of the encoder, keys and values of the layer with heads
+    assert all(torch.equal(*pair) for pair in zip(answer, expected, strict=True))
+
+
+def test_an_encoder_whose_keys_are_laid_out_otherwise_runs_with_the_decoder() -> None:
+    encoder = cached_graphs(build("fsmt").float())[0].module  # length x batch x width
+    assert encoder.projections == []
+    ids = torch.tensor([[5, 9, 33, 61], [8, 47, 14, 7], [90, 3, 4, 6]])
+    with torch.no_grad():
+        _, *tensors = encoder(ids, torch.ones_like(ids))
+    shapes = [(3, heads, 4, width) for pair in encoder.cross.values() for heads, width in pair]
+    assert [tuple(tensor.shape) for tensor in tensors] == shapes
 
 
 def test_other_states_than_keys_are_refused() -> None:

@@ -60,14 +60,8 @@ def test_a_decoder_with_few_positions(positions: int) -> None:
     assert longest == min(12, positions - 2)
 
 
-@pytest.mark.slow
-def test_one_pass_needs_fewer_positions(tmp_path: Path) -> None:
-    """What the hint for a decoder with too few positions says."""
-    save(gpt2(8), tmp_path / "decoder")
-    assert export(tmp_path / "decoder", onnx=tmp_path / "model.onnx").is_file()
-
-
 def test_too_few_positions_are_one_error(tmp_path: Path) -> None:
+    """test_onnx.py writes a decoder with as few positions as one file, which the hint names."""
     save(gpt2(8), tmp_path / "decoder")
     with pytest.raises(UnsupportedModel, match=r"at least 9 positions .*, got 8\.\n") as problem:
         export(tmp_path / "decoder", onnx=tmp_path / "folder")

@@ -12,6 +12,7 @@ both files.
 from __future__ import annotations
 
 import inspect
+import math
 from typing import Any
 
 import torch
@@ -157,14 +158,23 @@ def _decoder_graph(model: Any, layers: Shapes, count: int) -> Graph:
 
 
 class _Encoder(nn.Module):
-    """The encoder, and what cross-attention reads of it, as a function of tensors."""
+    """The encoder, and what cross-attention reads of it, as a function of tensors.
 
-    def __init__(self, model: Any, cross: Shapes):
+    projections: what `_projections` found. Without them the whole model runs.
+    """
+
+    def __init__(self, model: Any, cross: Shapes, projections: list[nn.Module]):
         super().__init__()
-        self.model, self.cross = model, cross
+        self.model, self.cross, self.projections = model, cross, projections
 
     def forward(self, *inputs: torch.Tensor) -> tuple[torch.Tensor, ...]:
         ids, mask = inputs
+        if self.projections:
+            answer = self.model.get_encoder()(input_ids=ids, attention_mask=mask)
+            states = answer.last_hidden_state
+            shapes = (shape for pair in self.cross.values() for shape in pair)
+            pairs = zip(self.projections, shapes, strict=True)
+            return (states, *(_in_heads(module(states), *shape) for module, shape in pairs))
         # keys and values of cross-attention do not depend on the tokens of the decoder
         answer = self.model(
             input_ids=ids, attention_mask=mask, decoder_input_ids=ids[:, :1] * 0, use_cache=True
@@ -173,12 +183,50 @@ class _Encoder(nn.Module):
         return (answer.encoder_last_hidden_state, *_flat(cache, self.cross))
 
 
+def _in_heads(states: torch.Tensor, heads: int, width: int) -> torch.Tensor:
+    return states.unflatten(-1, (heads, width)).transpose(1, 2)
+
+
+@torch.no_grad()
+def _projections(model: Any, cross: Shapes) -> list[nn.Module]:
+    """The layers that turn the output of the encoder into keys and values; none if not found.
+
+    With them the exporter traces no decoder for the graph of the encoder. They are found by what
+    they read and give, whatever a model calls them.
+    """
+    words = int(model.get_input_embeddings().weight.shape[0])
+    ids = torch.arange(BATCH * SOURCE).view(BATCH, SOURCE) % words
+    calls: list[tuple[nn.Module, torch.Tensor, torch.Tensor]] = []
+
+    def note(module: nn.Module, given: tuple[Any, ...], answer: Any) -> None:
+        tensors = (*given, answer)
+        if len(tensors) == 2 and all(isinstance(t, torch.Tensor) for t in tensors):
+            calls.append((module, *tensors))
+
+    hooks = [module.register_forward_hook(note) for module in model.modules()]
+    states, *expected = _Encoder(model, cross, [])(ids, torch.ones_like(ids))
+    for hook in hooks:
+        hook.remove()
+    calls = [c for c in calls if c[1].dtype == states.dtype and torch.equal(c[1], states)]
+    shapes = [shape for pair in cross.values() for shape in pair]
+    found: list[nn.Module] = []
+    for tensor, shape in zip(expected, shapes, strict=True):
+        size = (*states.shape[:2], math.prod(shape))
+        found += [
+            module
+            for module, _, answer in calls
+            if (answer.shape, answer.dtype) == (size, tensor.dtype)
+            and torch.equal(_in_heads(answer, *shape), tensor)
+        ][:1]
+    return found if len(found) == len(expected) else []
+
+
 def _encoder_graph(model: Any, cross: Shapes) -> Graph:
     ids = torch.ones(BATCH, SOURCE, dtype=torch.long)
     sizes = {0: torch.export.Dim("batch_size"), 1: torch.export.Dim("encoder_sequence_length")}
     return Graph(
         ENCODER,
-        _Encoder(model, cross),
+        _Encoder(model, cross, _projections(model, cross)),
         {"input_ids": ids, "attention_mask": torch.ones_like(ids)},
         {"input_ids": sizes, "attention_mask": sizes},
         ("last_hidden_state", *_names(NEW, cross, "encoder.")),
