@@ -3,14 +3,21 @@
 from __future__ import annotations
 
 import json
+import warnings
 from pathlib import Path
 
 import pytest
 from transformers import AutoTokenizer, GPT2Config, GPT2LMHeadModel
 
 from deadhead import load, save
-from deadhead.errors import DataError
-from deadhead.models import label_names, load_for_task, set_padding, tokenizer_for
+from deadhead.errors import DataError, Notice
+from deadhead.models import (
+    fitting_tokenizer,
+    label_names,
+    load_for_task,
+    set_padding,
+    tokenizer_for,
+)
 from deadhead.studies import load as load_recipe
 from deadhead.studies import run
 from deadhead.tasks import load_data, task_of
@@ -98,6 +105,19 @@ def test_a_new_classifier_has_the_labels_and_depends_on_the_seed(decoder: Path) 
     weights = [model.classifier.weight for model in (same, again, other)]
     assert weights[0].equal(weights[1])
     assert not weights[0].equal(weights[2])
+
+
+@pytest.mark.parametrize(("spare", "is_noticed"), [(1024, False), (1025, True)])
+def test_a_tokenizer_with_far_fewer_tokens_gets_a_notice(
+    decoder: Path, spare: int, is_noticed: bool
+) -> None:
+    model = load(decoder)
+    model.resize_token_embeddings(len(tokenizer_for(str(decoder))) + spare)
+    with warnings.catch_warnings(record=True) as notices:
+        warnings.simplefilter("always", Notice)
+        fitting_tokenizer(model, str(decoder))
+    texts = [str(notice.message) for notice in notices if notice.category is Notice]
+    assert ["check that it belongs to the model" in text for text in texts] == [True] * is_noticed
 
 
 def test_a_folder_without_a_tokenizer(tmp_path: Path) -> None:

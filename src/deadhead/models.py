@@ -10,11 +10,12 @@ encode_for(model, tokenizer, data)                      the windows that the mod
 
 from __future__ import annotations
 
+import warnings
 from collections import Counter
 from collections.abc import Callable, Iterable, Sequence
 from typing import Any
 
-from deadhead.errors import DataError
+from deadhead.errors import DataError, Notice
 from deadhead.forward import embedding_rows, is_causal
 from deadhead.hub import source
 from deadhead.tasks import Dataset, Encoded, Task, encode
@@ -22,6 +23,7 @@ from deadhead.tasks.encoding.tokenizer import UNREADABLE, Pieces
 
 # Positions that are never used, by the type of the model.
 OFFSETS = {"roberta": 2, "xlm-roberta": 2, "camembert": 2}
+SPARE = 1024  # embeddings that no token uses, of models rounded up to a good number
 OUTSIDE = "O"  # every tagger of spans has this label, so it does not identify a task
 NOT_CAUSAL = (
     "name a decoder such as GPT-2 or Llama; if it was saved without its output layer, "
@@ -82,14 +84,17 @@ def fitting_tokenizer(model: Any, name: str) -> Any:
     """The tokenizer saved with a model, which gets its pad token.
 
     One with more sub-words than the model has embeddings belongs to another model. One with fewer
-    may be right: many models have embeddings to spare. Added tokens do not count: some models were
-    never trained with theirs.
+    may be right: many models have embeddings to spare, so one with far fewer gets a notice. Added
+    tokens do not count as too many: some models were never trained with theirs.
     """
     tokenizer, rows = tokenizer_for(name), embedding_rows(model)
     if rows is not None and tokenizer.vocab_size > rows:
         message = f"the tokenizer of {name} has {tokenizer.vocab_size:,} sub-words"
         hint = "save the tokenizer that belongs to the model into its folder"
         raise DataError(f"{message} and the model knows {rows:,}.", hint)
+    if rows is not None and rows - len(tokenizer) > max(SPARE, rows // 10):
+        text = f"the tokenizer of {name} has {len(tokenizer):,} tokens and the model knows {rows:,}"
+        warnings.warn(Notice(f"{text}: check that it belongs to the model."), stacklevel=2)
     set_padding(model, lambda: tokenizer)
     return tokenizer
 

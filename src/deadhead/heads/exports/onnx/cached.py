@@ -204,21 +204,23 @@ def _projections(model: Any, cross: Shapes) -> list[nn.Module]:
             calls.append((module, *tensors))
 
     hooks = [module.register_forward_hook(note) for module in model.modules()]
-    states, *expected = _Encoder(model, cross, [])(ids, torch.ones_like(ids))
-    for hook in hooks:
-        hook.remove()
+    try:
+        states, *expected = _Encoder(model, cross, [])(ids, torch.ones_like(ids))
+    finally:
+        for hook in hooks:
+            hook.remove()
     calls = [c for c in calls if c[1].dtype == states.dtype and torch.equal(c[1], states)]
     shapes = [shape for pair in cross.values() for shape in pair]
-    found: list[nn.Module] = []
+    projections: list[nn.Module] = []
     for tensor, shape in zip(expected, shapes, strict=True):
         size = (*states.shape[:2], math.prod(shape))
-        found += [
+        projections += [
             module
             for module, _, answer in calls
             if (answer.shape, answer.dtype) == (size, tensor.dtype)
             and torch.equal(_in_heads(answer, *shape), tensor)
         ][:1]
-    return found if len(found) == len(expected) else []
+    return projections if len(projections) == len(expected) else []
 
 
 def _encoder_graph(model: Any, cross: Shapes) -> Graph:
