@@ -10,12 +10,11 @@ encode_for(model, tokenizer, data)                      the windows that the mod
 
 from __future__ import annotations
 
-import warnings
 from collections import Counter
 from collections.abc import Callable, Iterable, Sequence
 from typing import Any
 
-from deadhead.errors import DataError, Notice
+from deadhead.errors import DataError
 from deadhead.forward import embedding_rows, is_causal
 from deadhead.hub import source
 from deadhead.tasks import Dataset, Encoded, Task, encode
@@ -83,18 +82,20 @@ def set_padding(model: Any, tokenizer: Callable[[], Any]) -> None:
 def fitting_tokenizer(model: Any, name: str) -> Any:
     """The tokenizer saved with a model, which gets its pad token.
 
-    One with more sub-words than the model has embeddings belongs to another model. One with fewer
-    may be right: many models have embeddings to spare, so one with far fewer gets a notice. Added
-    tokens do not count as too many: some models were never trained with theirs.
+    One with more sub-words than the model has embeddings belongs to another model, and so does one
+    with far fewer; some fewer are usual. Added tokens are not too many: some models were never
+    trained with theirs.
     """
     tokenizer, rows = tokenizer_for(name), embedding_rows(model)
-    if rows is not None and tokenizer.vocab_size > rows:
-        message = f"the tokenizer of {name} has {tokenizer.vocab_size:,} sub-words"
+    if rows is not None:
         hint = "save the tokenizer that belongs to the model into its folder"
-        raise DataError(f"{message} and the model knows {rows:,}.", hint)
-    if rows is not None and rows - len(tokenizer) > max(SPARE, rows // 10):
-        text = f"the tokenizer of {name} has {len(tokenizer):,} tokens and the model knows {rows:,}"
-        warnings.warn(Notice(f"{text}: check that it belongs to the model."), stacklevel=2)
+        if tokenizer.vocab_size > rows:
+            message = f"the tokenizer of {name} has {tokenizer.vocab_size:,} sub-words"
+            raise DataError(f"{message} and the model knows {rows:,}.", hint)
+        if rows - len(tokenizer) > max(SPARE, rows // 10):
+            message = f"the tokenizer of {name} has only {len(tokenizer):,} tokens"
+            hint += ", or drop the embeddings of no token: model.resize_token_embeddings"
+            raise DataError(f"{message} and the model knows {rows:,}.", hint)
     set_padding(model, lambda: tokenizer)
     return tokenizer
 
