@@ -111,7 +111,9 @@ def test_a_tokenizer_with_far_fewer_tokens_than_the_model_knows(decoder: Path) -
     model.resize_token_embeddings(tokens + 1024)  # as many as some models round up by
     assert len(fitting_tokenizer(model, str(decoder))) == tokens
     model.resize_token_embeddings(tokens + 1025)
-    with pytest.raises(DataError, match=f"only {tokens:,} tokens and the model knows {tokens + 1025:,}"):
+    with pytest.raises(
+        DataError, match=f"only {tokens:,} tokens and the model knows {tokens + 1025:,}"
+    ):
         fitting_tokenizer(model, str(decoder))
 
 

@@ -28,7 +28,7 @@ class Predictions:
     """
 
     task: str
-    kind: str  # a key of KINDS
+    kind: str  # a name in KINDS
     lang: str
     split: str
     fingerprint: str  # the hash of the dataset

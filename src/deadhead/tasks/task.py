@@ -127,7 +127,7 @@ class Task:
     """What a task reads, which metrics score it, and where its data can be downloaded."""
 
     name: str
-    kind: str  # a key of KINDS
+    kind: str  # a name in KINDS
     metrics: tuple[str, ...]  # keys of METRICS; tables show the first
     languages: tuple[str, ...]  # those of the papers; others are read if a file is there
     texts: tuple[str, ...] = ()  # columns of the text(s); `a|b` where corpora use either name

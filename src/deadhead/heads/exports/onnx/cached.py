@@ -198,8 +198,8 @@ def _projections(model: Any, cross: Shapes) -> list[nn.Module]:
     ids = torch.arange(BATCH * SOURCE).view(BATCH, SOURCE) % words
     calls: list[tuple[nn.Module, torch.Tensor, torch.Tensor]] = []
 
-    def note(module: nn.Module, given: tuple[Any, ...], answer: Any) -> None:
-        tensors = (*given, answer)
+    def note(module: nn.Module, inputs: tuple[Any, ...], answer: Any) -> None:
+        tensors = (*inputs, answer)
         if len(tensors) == 2 and all(isinstance(t, torch.Tensor) for t in tensors):
             calls.append((module, *tensors))
 
