@@ -6,8 +6,8 @@ FILES are .jsonl or .jsonl.xz. Every number is a change in points against the wh
 same seed, or a difference of two of them; ± is half of the 95 % interval of the mean over seeds
 (Student's t). Other numbers of seeds than five are in brackets, and two have no interval. Where
 tasks are averaged, the mean over tasks is taken for each seed first, from the seeds that have all
-tasks; of tasks that were measured at every share. Where most cells have several seeds, a cell of
-one seed is left out. `auto` is what `shrink` keeps by default: at each share, of the two methods it
+tasks; of tasks that were measured at every share, with half as many seeds as others or more. Where
+most cells have several seeds, a cell of one seed is left out. `auto` is what `shrink` keeps by default: at each share, of the two methods it
 tries, the one with the lower held-out loss after its refit.
 With --page, the tables are put between the marks of a page; else they are printed.
 """
@@ -169,11 +169,16 @@ def _values(table: Changes, name: str, **where: Any) -> list[Any]:
 
 
 def averaged(table: Changes, measure: str, units: str, treatment: str) -> list[str]:
-    """The tasks that a mean is of: those with random units removed at every share."""
-    where = {"measure": measure, "units": units, "choice": "random", "treatment": treatment}
-    shares = {task: {*_values(table, "share", task=task, **where)} for task in TASKS}
-    every = set().union(*shares.values())
-    return [task for task in TASKS if shares[task] == every]
+    """The tasks of a mean: at every share random units of half as many seeds as any task has."""
+    seeds = {
+        (cell.share, cell.task): len(values)
+        for cell, values in table.items()
+        if cell._replace(task="", share=0) == Cell("", measure, units, "random", 0, treatment)
+    }
+    most = {share: max(n for (one, _), n in seeds.items() if one == share) for share, _ in seeds}
+    return [
+        task for task in TASKS if all(2 * seeds.get((s, task), 0) >= n for s, n in most.items())
+    ]
 
 
 def share_table(table: Changes, units: str, measure: str = ENGLISH) -> str:

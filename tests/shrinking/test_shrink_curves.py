@@ -196,3 +196,13 @@ def test_figures_have_a_row_for_each_treatment(scripts):
     assert cut["y"] == pytest.approx(-5)
     assert (cut["y"] - cut["low"], cut["n"]) == (pytest.approx(2.484, abs=1e-3), 3)
     assert figure.curve_chart(table, "neurons", scripts.report.ENGLISH) is None
+
+
+def test_a_task_with_few_seeds_at_a_share_is_in_no_mean_over_tasks(scripts):
+    report = scripts.report
+    known = report.averaged(report.changes(made_rows()), report.ENGLISH, "heads", "refit")
+    assert known == ["pos", "sst2"]
+    rows = [
+        r for r in made_rows() if (r["task"], r["choice"]) != ("pos", "random") or not r["seed"]
+    ]
+    assert report.averaged(report.changes(rows), report.ENGLISH, "heads", "refit") == ["sst2"]
