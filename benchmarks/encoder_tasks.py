@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 from deadhead import encode, evaluate, finetune, load_data
 from deadhead.models import load_for_task, tokenizer_for
 from deadhead.tasks import batches, concatenate, draw_examples
+from deadhead.tasks.dataset import shuffled
 from deadhead.training import Settings
 
 RATE = 2e-4
@@ -32,6 +33,8 @@ class Task:
     model, data: the pretrained model, and the folder of the data.
     train, scored: how many examples are learnt and scored, for a slow machine; None: all.
     others: languages that are only scored.
+    unseen: how many training examples are left for calibration, so that the model has not learnt
+        them; 0: calibration draws from what it has learnt.
     """
 
     name: str
@@ -41,12 +44,18 @@ class Task:
     train: int | None = None
     scored: int | None = None
     others: Sequence[str] = ()
+    unseen: int = 0
 
     def __post_init__(self) -> None:
         self.tokenizer = tokenizer_for(self.model)
         parts = [self.read(*place) for place in TRAINED.get(self.name, (("en", "train"),))]
         self.examples = parts[0] if len(parts) == 1 else concatenate(parts)
-        self.learnt = self.encoded(draw_examples(self.examples, self.train))
+        numbers = shuffled(len(self.examples), "unseen")
+        self.calibrated, to_learn = (
+            replace(self.examples, rows=[self.examples.rows[number] for number in sorted(some)])
+            for some in (numbers[: self.unseen] or numbers, numbers[self.unseen :])
+        )
+        self.learnt = self.encoded(draw_examples(to_learn, self.train))
         split = SCORED.get(self.name, "test")
         self.sets = {
             lang: self.encoded(draw_examples(self.read(lang, split), self.scored))
@@ -75,7 +84,7 @@ class Task:
 
     def calibration(self, seed: int, examples: int, tokens: int) -> list[Mapping[str, Any]]:
         """Batches of training examples; tokens: of a batch, on a GPU."""
-        rows = self.encoded(draw_examples(self.examples, examples, seed))
+        rows = self.encoded(draw_examples(self.calibrated, examples, seed))
         if self.device == "cuda":
             return list(batches(rows, tokens=tokens))
         return list(batches(rows, size=64, sort=True))

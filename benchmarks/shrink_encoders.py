@@ -2,7 +2,7 @@
 
     python benchmarks/shrink_encoders.py --model MODEL --data DIR [--tasks pos,ner] [--seeds 0,1]
                                          [--device cuda] [--examples 4000] [--train 1500]
-                                         [--only WORDS] [--json FILE]
+                                         [--unseen 4000] [--only WORDS] [--json FILE]
     python benchmarks/shrink_encoders.py --table FILE [FILE ...]
 
 For each task and seed, the model is fine-tuned once. Then copies of it are shrunk without any
@@ -10,7 +10,8 @@ training, by deadhead's own choice and by others: random sets under the same ref
 Kwon et al. (their choice and their scales), FLAP (its choice and its bias), the cut without a refit
 and, with --each-method, each method of choosing alone. Scores are those of the test set (SST-2: of
 the dev set), in points; for POS also the mean of five other languages, beside a model that was cut
-before training as in the papers. Every row has the seconds of the whole call of `shrink`; those of
+before training as in the papers. With --unseen, as many training examples are left for calibration
+and not learnt. Every row has the seconds of the whole call of `shrink`; those of
 deadhead's own choice also how many times as fast the model has become, both timed in turns.
 """
 
@@ -170,6 +171,7 @@ def main() -> None:
     parser.add_argument("--device", default="cpu")
     parser.add_argument("--examples", type=int, default=4000)
     parser.add_argument("--train", type=int, help="of the training examples, for a slow machine")
+    parser.add_argument("--unseen", type=int, default=0, help="examples not learnt, to calibrate")
     parser.add_argument("--only", help="variants whose name contains this")
     parser.add_argument("--each-method", action="store_true")
     parser.add_argument("--json", type=Path)
@@ -186,6 +188,7 @@ def main() -> None:
             data=arguments.data,
             device=arguments.device,
             train=arguments.train,
+            unseen=arguments.unseen,
             others=OTHERS if name == "pos" else (),
         )
         for seed in map(int, arguments.seeds.split(",")):
