@@ -113,4 +113,9 @@ def test_mistakes(run_command: RunCommand, model: Path, rows: Path, tmp_path: Pa
     assert "`answer` expects the number of an option, 0 to 1, got 2." in evaluate("--data", bad)
     assert "there is no such folder or file" in evaluate("--data", tmp_path / "nowhere.jsonl")
     assert "no language" in evaluate("--data", rows, "--lang", "en")
-    assert "has 5 tokens, and a window holds 4" in evaluate("--data", rows, "--max-length", 4)
+    long = evaluate("--data", rows, "--max-length", 4)
+    assert "has 5 tokens, and a window holds 4" in long
+    assert "raise --max-length (max_length) to 6 or more" in " ".join(long.split())
+    quiz = write(tmp_path / "quiz" / "quiz.jsonl", *ROWS).parent
+    problem = " ".join(evaluate("--data", quiz).split())
+    assert "neither the name of the file nor a field 'partition' names a split" in problem

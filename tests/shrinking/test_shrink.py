@@ -161,6 +161,8 @@ def test_it_says_that_whole_groups_of_heads_leave() -> None:
 
     (note,) = notes("llama", heads=0.2)
     assert note == "up to 2 heads share a key/value head: whole groups of them were removed"
+    (note,) = notes("llama", heads=3)
+    assert note.endswith("whole groups of them were removed, 4 heads where 3 were asked for")
     assert notes("llama", neurons=0.2) == []
     assert notes("bert", heads=0.2) == []
 
@@ -259,7 +261,12 @@ REFUSED: list[tuple[str, Any, dict[str, Any], Callable[[Any], None]]] = [
     ("no data", [], {"heads": 0.5}, _untouched),
     ("expected a target", data(), {}, _untouched),
     ("no labels", UNLABELLED, {"heads": 0.5}, _untouched),
-    ("expects at least .* tokens", FEW, {"heads": 0.5, "method": "random"}, _untouched),
+    (
+        "(?s)expects at least .* tokens.*--compensation scales",
+        FEW,
+        {"heads": 0.5, "method": "random"},
+        _untouched,
+    ),
     ("at least 3 examples", FEW[:2], {"heads": 0.5}, _untouched),
     ('"self" or a function, got 3', data(), {"heads": 4, "loss": 3}, _untouched),
     ("`macs` expects at least 0.0", data(), {"macs": 1e-9}, _untouched),

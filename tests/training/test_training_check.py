@@ -48,7 +48,7 @@ def test_bad_input_is_refused_before_training(
     wide.config.max_position_embeddings = 8
     with pytest.raises(DataError, match="the model has 8") as caught:
         trained(wide, letters)
-    assert "max_length=8" in str(caught.value.hint)
+    assert "--max-length 8, or encode it with max_length=8" in str(caught.value.hint)
     small = small_tasks.tagger()
     small.set_input_embeddings(torch.nn.Embedding(10, 16))
     with pytest.raises(DataError, match="the model knows 10"):

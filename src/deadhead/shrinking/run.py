@@ -288,7 +288,7 @@ class _Work:
         whole = copy_with_same_weights(self.model) if self.table is not None else None
         trial.plan.apply()
         self.measure("refitted")
-        notes = [*group_notes(self.layout, choice.heads), *report.notes]
+        notes = [*group_notes(self.layout, choice.heads, self.budgets), *report.notes]
         if self.losses["refitted"] > self.losses["cut"]:
             notes.append(
                 "the refit raised the held-out loss: give more calibration data, or choose the "

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Mapping
+from collections.abc import Collection, Iterable, Mapping
 from dataclasses import dataclass, field
 from html import escape
 from typing import TYPE_CHECKING, Any
@@ -12,6 +12,7 @@ if TYPE_CHECKING:
 
     from deadhead.layout import Head, HeadLayout
 
+    from .allocate import Budget
     from .choose import Choice
 
 STAGES = ("whole", "cut", "refitted")
@@ -144,9 +145,15 @@ def choice_to_dict(choice: Choice) -> dict[str, Any]:
     }
 
 
-def group_notes(layout: HeadLayout, removed: Collection[Head]) -> list[str]:
-    """A note if heads left that share key/value heads: a share of heads may leave more for it."""
+def group_notes(
+    layout: HeadLayout, removed: Collection[Head], budgets: Iterable[Budget] = ()
+) -> list[str]:
+    """A note if heads left that share key/value heads, and if more left for it than asked for."""
     size = max((len(group) for a in layout.attentions for group in a.groups), default=1)
     if not removed or size == 1:
         return []
-    return [f"up to {size} heads share a key/value head: whole groups of them were removed"]
+    note = f"up to {size} heads share a key/value head: whole groups of them were removed"
+    asked = next((round(b.total) for b in budgets if b.name == "heads"), len(removed))
+    if len(removed) > asked:
+        note += f", {len(removed)} heads where {asked} were asked for"
+    return [note]

@@ -17,6 +17,7 @@ from deadhead.hub import BUNDLED
 from deadhead.hub import split as split_name
 from deadhead.options import Bound, problems
 from deadhead.tasks.dataset import SPLITS as SPLIT_NAMES
+from deadhead.tasks.task import SHORTEST_WINDOW
 from deadhead.tasks.task import TEXT as TEXT
 
 Path = tuple[str | int, ...]  # the place of a value in a recipe
@@ -115,7 +116,8 @@ Parts = Annotated[Any, Bound(_are_parts, "1 to 10, or {de: 3}")]
 FURTHER = "1 to 10, for the languages in train that are not in source"
 TargetParts = Annotated[int, Bound(lambda v: is_whole(v, 1, 10), FURTHER)]
 Rows = Annotated[int, Bound(lambda v: is_whole(v, 1), "a number of training rows")]
-LENGTH = Bound(lambda v: is_whole(v, 4, 100_000), "a number of sub-words, 4 or more")
+WINDOW = f"a number of sub-words, {SHORTEST_WINDOW} or more"
+LENGTH = Bound(lambda v: is_whole(v, SHORTEST_WINDOW, 100_000), WINDOW)
 Length = Annotated[int, LENGTH]
 UNSET: Any = None
 

@@ -14,6 +14,7 @@ from .hub_sets import HubSet
 from .metrics import METRICS
 
 SPLITS = ("train", "dev", "test")
+SHORTEST_WINDOW = 4  # in tokens: the least that commands and recipes take as a length
 TEXT = "text"  # in place of a language, for data that has none
 SPLIT_NAMES = {
     **dict.fromkeys(("train", "training"), "train"),

@@ -73,7 +73,7 @@ def check_fit(model: Any, encoded: Encoded, name: str) -> None:
     room, longest = positions_of(model), int(np.max(encoded.arrays["lengths"]))
     if room is not None and longest > room:
         message = f"the {name} data has windows of {longest} positions and the model has {room}."
-        raise DataError(message, f"encode it with max_length={room}")
+        raise DataError(message, f"write --max-length {room}, or encode it with max_length={room}")
 
 
 def _check_tokens(model: Any, encoded: Encoded, name: str) -> None:

@@ -23,7 +23,7 @@ from deadhead.errors import DataError, unknown_name
 from deadhead.files import cache_folder
 from deadhead.forward import IGNORED
 from deadhead.tasks.dataset import Dataset
-from deadhead.tasks.task import Row
+from deadhead.tasks.task import SHORTEST_WINDOW, Row
 
 from .array_cache import Arrays, stored
 from .option_windows import option_windows
@@ -273,11 +273,14 @@ class _Encoder:
             message = f"{self.data!r}: there is nothing to predict in fewer than two tokens."
             raise DataError(message, "give a longer text")
         if (longest := max(len(window.ids) for window in windows)) < self.max_length:
+            hint = "give a longer text"
+            if longest >= SHORTEST_WINDOW:
+                hint += f", or shorter windows: --max-length {longest} "
+                hint += "(max_length in Python and in recipes)"
             raise DataError(
                 f"{self.data.task.name} {self.data.split}: expected a text of at least one window "
                 f"of {self.max_length} tokens, got {longest} tokens.",
-                f"give a longer text, or shorter windows: --max-length {longest} "
-                "(max_length in Python and in recipes)",
+                hint,
             )
         drawn = draw_windows(windows, self.data.draw)
         out.count("windows left out at random", len(windows) - len(drawn))

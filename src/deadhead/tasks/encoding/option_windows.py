@@ -70,4 +70,5 @@ def _check(name: str, size: int, max_length: int) -> None:
         raise DataError(message, "begin the options with a blank")
     if size >= max_length:
         message = f"{name} has {size} tokens, and a window holds {max_length} with one of the "
-        raise DataError(f"{message}context.", f"raise max_length to {size + 1} or more")
+        hint = f"shorten the option, or raise --max-length (max_length) to {size + 1} or more"
+        raise DataError(f"{message}context.", f"{hint}, if the model has the positions")

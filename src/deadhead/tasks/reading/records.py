@@ -287,7 +287,10 @@ def _json(path: Path, partition: str | None) -> Iterator[tuple[int, Any]]:
             yield number, record
         else:
             part = record.get("partition")
-            if not isinstance(part, str) or part not in SPLIT_NAMES:
+            if "partition" not in record:
+                message = "neither the name of the file nor a field 'partition' names a split: "
+                yield number, Unusable(f"{message}call it train.jsonl, dev.jsonl or test.jsonl.")
+            elif not isinstance(part, str) or part not in SPLIT_NAMES:
                 message = f"{shorten(part)} in the field 'partition', which names no split."
                 yield number, Unusable(message)
             elif SPLIT_NAMES[part] == partition:
