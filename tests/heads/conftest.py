@@ -15,7 +15,7 @@ import pytest
 
 class ExportedEncoder(NamedTuple):
     whole: Any
-    closed: dict[str, Any]  # the heads and neurons that the exported model lost
+    closed: dict[str, Any]  # what the exported model lost, as arguments of `gated`
     model: Path  # its folder
     file: Path  # the ONNX file
     program: Any  # what torch's exporter returned
@@ -57,9 +57,9 @@ def quick_exporter() -> Iterator[None]:
 
 @pytest.fixture(scope="session")
 def encoder(tmp_path_factory: pytest.TempPathFactory, quick_exporter: None) -> ExportedEncoder:
-    """Layers with different numbers of heads, one layer without neurons, one with fewer."""
+    """A layer without heads, whose output bias was dropped, and with fewer neurons; one with fewer heads and no neurons."""
     import torch
-    from tiny_models import build_class, uneven
+    from tiny_models import build_class
     from transformers import BertForSequenceClassification
     from word_tokenizer import word_tokenizer
 
@@ -67,9 +67,10 @@ def encoder(tmp_path_factory: pytest.TempPathFactory, quick_exporter: None) -> E
 
     whole = build_class(BertForSequenceClassification).float()
     place = tmp_path_factory.mktemp("encoder")
-    heads = uneven(whole)
-    neurons = {("encoder", 0): range(48), ("encoder", 1): range(0, 48, 3)}
-    save(prune(copy.deepcopy(whole), heads, neurons=neurons), place / "model", word_tokenizer())
+    heads = [*(f"encoder.0.{number}" for number in range(4)), "encoder.1.2"]
+    neurons = {("encoder", 0): range(0, 48, 3), ("encoder", 1): range(48)}
+    small = prune(copy.deepcopy(whole), heads, neurons=neurons, drop_output_bias=True)
+    save(small, place / "model", word_tokenizer())
     programs: list[Any] = []
     write = torch.onnx.export
 
@@ -80,7 +81,7 @@ def encoder(tmp_path_factory: pytest.TempPathFactory, quick_exporter: None) -> E
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(torch.onnx, "export", noted)
         file = export(place / "model", onnx=place / "deep" / "model.onnx")
-    closed = {"closed": heads, "neurons": neurons}
+    closed = {"closed": heads, "neurons": neurons, "drop_output_bias": True}
     return ExportedEncoder(whole, closed, place / "model", file, programs[0])
 
 

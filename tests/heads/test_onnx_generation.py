@@ -15,8 +15,9 @@ import transformers
 from tiny_models import build
 
 from deadhead.errors import UnsupportedModel
-from deadhead.heads import discover, export, head_means, load, prune, save
+from deadhead.heads import discover, export, gated, head_means, load, prune, save
 from deadhead.heads.exports.onnx.cached import _Encoder, cached_graphs
+from deadhead.layout import Head
 
 torch.set_num_threads(1)
 TOKENS = 10  # that are generated
@@ -48,8 +49,9 @@ BART = {
     "decoder_layers": 2,
     **{f"{part}_attention_heads": 4 for part in ("encoder", "decoder")},
     **{f"{part}_ffn_dim": 24 for part in ("encoder", "decoder")},
-    "init_std": 1.0,
+    "initializer_range": 0.1,
     "max_position_embeddings": 64,
+    "tie_word_embeddings": False,  # or it repeats one token
 }
 T5 = {
     **{name: value for name, value in SIZES.items() if name != "initializer_range"},
@@ -90,37 +92,44 @@ def built(family: str) -> Any:
     return model
 
 
-def removed_heads(model: Any) -> list[Any]:
-    """All heads of the first decoder layer, some of the others; GPT-2 keeps some of each layer."""
-    heads = []
-    attentions = discover(model).attentions
-    is_deep = any(attention.layer for attention in attentions)
-    for attention in attentions:
-        is_decoder, groups = attention.block != "encoder", attention.groups
-        if model.config.model_type == "gpt2":
-            groups = groups[: 1 + attention.layer]  # two caches of different sizes
-        elif not (is_deep and is_decoder and attention.layer == 0):
-            groups = groups[:1]
-        heads += [head for group in groups for head in group]
-    return heads
+# heads that each attention loses; GPT-2 and BART have attention with none left
+REMOVED: dict[str, dict[tuple[str, int], range | list[int]]] = {
+    "gpt2": {("decoder", 0): range(4), ("decoder", 1): [1]},
+    # both heads of a key/value head; then one head, so that the others get copies of their keys
+    "qwen3": {("decoder", 0): [0, 1], ("decoder", 1): [0]},
+    "bart": {
+        ("encoder", 0): range(4),
+        ("decoder", 0): range(4),
+        ("decoder", 1): [0],
+        ("cross", 0): [0],
+        ("cross", 1): range(4),
+    },
+    "t5": {(block, 0): [0] for block in ("encoder", "decoder", "cross")},
+}
 
 
-def removed_neurons(model: Any) -> dict[tuple[str, int], range]:
-    """Some of each layer; a model without an encoder loses all of the first layer."""
+def removed(model: Any) -> dict[str, Any]:
+    """What the model loses, and the means in its place, as arguments of `gated`."""
+    batch = {"input_ids": torch.arange(3, 93).view(3, 30)}
+    if model.config.is_encoder_decoder:
+        batch["decoder_input_ids"] = batch["input_ids"].flip(0)
     layers = discover(model, neurons=True).feed_forwards
     neurons = {(layer.block, layer.layer): range(5) for layer in layers}
     if not model.config.is_encoder_decoder:
         neurons["decoder", 0] = range(layers[0].size)
-    return neurons
+    places = REMOVED[model.config.model_type].items()
+    return {
+        "closed": [Head(*place, number) for place, numbers in places for number in numbers],
+        "neurons": neurons,
+        "fill": head_means(model, [batch], neurons=True),
+    }
 
 
 def smaller(model: Any) -> Any:
     """The model with fewer heads and neurons, and means in their place."""
-    batch = {"input_ids": torch.arange(3, 93).view(3, 30)}
-    if model.config.is_encoder_decoder:
-        batch["decoder_input_ids"] = batch["input_ids"].flip(0)
-    fill = head_means(model, [batch], neurons=True)
-    return prune(model, removed_heads(model), neurons=removed_neurons(model), fill=fill)
+    lost = removed(model)
+    heads = lost.pop("closed")
+    return prune(model, heads, **lost, groups="expand")
 
 
 @pytest.fixture(
@@ -143,23 +152,25 @@ def padded(rows: list[list[int]]) -> tuple[np.ndarray, np.ndarray]:
     return ids, mask
 
 
-def generated(folder: Path, rows: list[list[int]]) -> list[list[int]]:
-    """The greedy loop of docs/serving.md."""
+def generated(folder: Path, rows: list[list[int]]) -> np.ndarray:
+    """The logits of each new token, row x token x word: the greedy loop of docs/serving.md."""
     session = onnxruntime.InferenceSession(folder / "model.onnx")
     caches = [i for i in session.get_inputs() if i.name.startswith("past_key_values.")]
     ids, mask = padded(rows)
     past = {c.name: np.zeros((len(ids), c.shape[1], 0, c.shape[3]), np.float32) for c in caches}
-    step = ids
+    step, scores = ids, []
     for _ in range(TOKENS):
         positions = (mask.cumsum(1) - 1).clip(0)[:, -step.shape[1] :]
         inputs = {"input_ids": step, "attention_mask": mask, "position_ids": positions}
         logits, *present = session.run(None, {**inputs, **past})
-        step, past = logits[:, -1:].argmax(-1), dict(zip(past, present, strict=True))
+        scores.append(logits[:, -1:])
+        step, past = scores[-1].argmax(-1), dict(zip(past, present, strict=True))
         ids, mask = np.hstack([ids, step]), np.hstack([mask, np.ones_like(step)])
-    return ids[:, -TOKENS:].tolist()
+    return np.hstack(scores)
 
 
-def translated(folder: Path, rows: list[list[int]]) -> list[list[int]]:
+def translated(folder: Path, rows: list[list[int]]) -> np.ndarray:
+    """The same for the two graphs of an encoder-decoder."""
     encoder = onnxruntime.InferenceSession(folder / "encoder_model.onnx")
     decoder = onnxruntime.InferenceSession(folder / "decoder_model.onnx")
     ids, mask = padded(rows)
@@ -174,12 +185,17 @@ def translated(folder: Path, rows: list[list[int]]) -> list[list[int]]:
         for i in decoder.get_inputs()
         if ".decoder." in i.name
     }
-    steps = [np.zeros((len(ids), 1), np.int64)]
+    step, scores = np.zeros((len(ids), 1), np.int64), []
     for _ in range(TOKENS):
-        logits, *present = decoder.run(None, {"input_ids": steps[-1], **fixed, **past})
-        past = dict(zip(past, present, strict=True))
-        steps.append(logits[:, -1:].argmax(-1))
-    return np.hstack(steps[1:]).tolist()
+        logits, *present = decoder.run(None, {"input_ids": step, **fixed, **past})
+        scores.append(logits[:, -1:])
+        step, past = scores[-1].argmax(-1), dict(zip(past, present, strict=True))
+    return np.hstack(scores)
+
+
+def scores_of(case: Case, rows: list[list[int]]) -> np.ndarray:
+    is_encoder_decoder = case.small.config.is_encoder_decoder
+    return (translated if is_encoder_decoder else generated)(case.folder, rows)
 
 
 def expected(model: Any, rows: list[list[int]]) -> list[list[int]]:
@@ -189,12 +205,31 @@ def expected(model: Any, rows: list[list[int]]) -> list[list[int]]:
 
 
 def test_greedy_tokens(case: Case) -> None:
-    loop = translated if case.small.config.is_encoder_decoder else generated
-    alone = [loop(case.folder, [row])[0] for row in PROMPTS]
+    alone = [scores_of(case, [row])[0].argmax(-1).tolist() for row in PROMPTS]
     assert alone == [expected(case.small, [row])[0] for row in PROMPTS]
     assert alone != [expected(case.whole, [row])[0] for row in PROMPTS]
     assert len({token for row in alone for token in row}) > 1
-    assert loop(case.folder, PROMPTS) == alone
+    assert scores_of(case, PROMPTS).argmax(-1).tolist() == alone
+
+
+def gated_scores(case: Case, row: list[int], **closed: Any) -> torch.Tensor:
+    """The logits of the first new token, of the whole model with gates."""
+    batch = {"input_ids": torch.tensor([row])}
+    if case.small.config.is_encoder_decoder:
+        batch["decoder_input_ids"] = torch.tensor([[0]])
+    with torch.no_grad(), gated(case.whole, **closed):
+        logits: torch.Tensor = case.whole(**batch).logits[0, -1]
+    return logits
+
+
+def test_the_graph_has_the_heads_that_are_left_and_means_in_biases(case: Case) -> None:
+    lost, row = removed(case.whole), PROMPTS[1]
+    scores = torch.from_numpy(scores_of(case, [row])[0, 0])
+    largest = scores.abs().max()
+    assert (scores - gated_scores(case, row, **lost)).abs().max() < 1e-4 * largest
+    others = ({"fill": "zero"}, {"closed": lost["closed"][:-1]}, {"closed": lost["closed"][1:]})
+    for other in others:
+        assert (scores - gated_scores(case, row, **lost | other)).abs().max() > 1e-3 * largest
 
 
 def test_each_layer_has_the_cache_it_needs(case: Case) -> None:
@@ -204,15 +239,15 @@ def test_each_layer_has_the_cache_it_needs(case: Case) -> None:
     shapes = [(i.name, i.shape[1]) for i in session.get_inputs() if i.name.startswith("past_")]
     places = [".decoder", ".encoder"] if case.small.config.is_encoder_decoder else [""]
     left = {
-        "gpt2": {0: 3, 1: 2},
-        "qwen3": {1: 1},
-        "bart": {1: 3},
-        "t5": {0: 4},  # zeros for each removed head: its position biases
+        "gpt2": [{1: 3}],
+        "qwen3": [{0: 1, 1: 3}],
+        "bart": [{1: 3}, {0: 3}],
+        "t5": [{0: 4}, {0: 4}],  # zeros for each removed head: its position biases
     }[case.small.config.model_type]
     assert shapes == [
         (f"past_key_values.{layer}{place}.{kind}", count)
-        for place in places
-        for layer, count in left.items()
+        for place, layers in zip(places, left, strict=True)
+        for layer, count in layers.items()
         for kind in ("key", "value")
     ]
 

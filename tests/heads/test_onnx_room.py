@@ -5,6 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 from typing import Any
 
+import onnxruntime
 import pytest
 import torch
 import transformers
@@ -33,7 +34,12 @@ class Echo:
 
 def gpt2(positions: int) -> Any:
     config = transformers.GPT2Config(
-        vocab_size=60, n_embd=8, n_layer=1, n_head=2, n_positions=positions
+        vocab_size=60,
+        n_embd=8,
+        n_layer=1,
+        n_head=2,
+        n_positions=positions,
+        activation_function="relu",
     )
     return transformers.GPT2LMHeadModel(config).eval()
 
@@ -60,8 +66,24 @@ def test_a_decoder_with_few_positions(positions: int) -> None:
     assert longest == min(12, positions - 2)
 
 
+@pytest.mark.slow
+@pytest.mark.usefixtures("quick_exporter")
+def test_a_file_of_a_decoder_with_eight_positions(tmp_path: Path) -> None:
+    """Too few for a cache: one file of one pass needs fewer, as the hint for a folder says."""
+    model = gpt2(8)
+    save(model, tmp_path / "decoder")
+    file = export(tmp_path / "decoder", onnx=tmp_path / "model.onnx")
+    session = onnxruntime.InferenceSession(file)
+    for rows, length in ((1, 8), (3, 2)):
+        ids = torch.arange(rows * length).view(rows, length) % 60
+        batch = {"input_ids": ids, "attention_mask": torch.ones_like(ids)}
+        with torch.no_grad():
+            expected = model(**batch).logits
+        (logits,) = session.run(None, {name: value.numpy() for name, value in batch.items()})
+        assert (torch.from_numpy(logits) - expected).abs().max() < 1e-4 * expected.abs().max()
+
+
 def test_too_few_positions_are_one_error(tmp_path: Path) -> None:
-    """test_onnx.py writes a decoder with as few positions as one file, which the hint names."""
     save(gpt2(8), tmp_path / "decoder")
     with pytest.raises(UnsupportedModel, match=r"at least 9 positions .*, got 8\.\n") as problem:
         export(tmp_path / "decoder", onnx=tmp_path / "folder")
