@@ -94,6 +94,14 @@ WRONG = [
         "--onnx nodir/m.onnx: there is no folder nodir.",
     ),
     (
+        ("export", "model", "--onnx", "old.json/m.onnx"),
+        "--onnx old.json/m.onnx: old.json is no folder.\n  Hint: name another folder",
+    ),
+    (
+        ("export", "model", "--gguf", "old.json/new/m.gguf"),
+        "--gguf old.json/new/m.gguf: old.json is no folder.\n  Hint: name another folder",
+    ),
+    (
         ("export", "model", "--onnx", "full"),
         "--onnx full: the folder is not empty.\n  Hint: name another folder, or add --force to overwrite its files",
     ),
