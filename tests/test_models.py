@@ -108,13 +108,15 @@ def test_a_new_classifier_has_the_labels_and_depends_on_the_seed(decoder: Path) 
 
 def test_a_tokenizer_with_far_fewer_tokens_than_the_model_knows(decoder: Path) -> None:
     model, tokens = load(decoder), len(tokenizer_for(str(decoder)))
-    model.resize_token_embeddings(tokens + 1024)  # as many as some models round up by
-    assert len(fitting_tokenizer(model, str(decoder))) == tokens
-    model.resize_token_embeddings(tokens + 1025)
-    with pytest.raises(
-        DataError, match=f"only {tokens:,} tokens and the model knows {tokens + 1025:,}"
-    ):
-        fitting_tokenizer(model, str(decoder))
+    rounded = (tokens + 1024) // 8 * 8
+    odd = tokens + 128 - (tokens % 8 == 0)  # not a multiple of 8: nobody rounded it up
+    for rows in (rounded, odd):
+        model.resize_token_embeddings(rows)
+        assert len(fitting_tokenizer(model, str(decoder))) == tokens
+    for rows in (rounded + 8, odd + 2, rounded - 1):
+        model.resize_token_embeddings(rows)
+        with pytest.raises(DataError, match=f"only {tokens:,} tokens and the model knows {rows:,}"):
+            fitting_tokenizer(model, str(decoder))
 
 
 def test_a_folder_without_a_tokenizer(tmp_path: Path) -> None:

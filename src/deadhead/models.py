@@ -22,7 +22,9 @@ from deadhead.tasks.encoding.tokenizer import UNREADABLE, Pieces
 
 # Positions that are never used, by the type of the model.
 OFFSETS = {"roberta": 2, "xlm-roberta": 2, "camembert": 2}
+ROUNDED = 8  # a good number of embeddings for hardware is a multiple of this
 SPARE = 1024  # embeddings that no token uses, of models rounded up to a good number
+SOME = 128  # the same, of models that were not rounded: DeBERTa-v3 has 99
 OUTSIDE = "O"  # every tagger of spans has this label, so it does not identify a task
 NOT_CAUSAL = (
     "name a decoder such as GPT-2 or Llama; if it was saved without its output layer, "
@@ -83,7 +85,7 @@ def fitting_tokenizer(model: Any, name: str) -> Any:
     """The tokenizer saved with a model, which gets its pad token.
 
     One with more sub-words than the model has embeddings belongs to another model, and so does one
-    with far fewer; some fewer are usual. Added tokens are not too many: some models were never
+    with far fewer. Some fewer are usual, the more where embeddings were rounded up. Added tokens are not too many: some models were never
     trained with theirs.
     """
     tokenizer, rows = tokenizer_for(name), embedding_rows(model)
@@ -92,7 +94,8 @@ def fitting_tokenizer(model: Any, name: str) -> Any:
         if tokenizer.vocab_size > rows:
             message = f"the tokenizer of {name} has {tokenizer.vocab_size:,} sub-words"
             raise DataError(f"{message} and the model knows {rows:,}.", hint)
-        if rows - len(tokenizer) > max(SPARE, rows // 10):
+        most = SOME if rows % ROUNDED else max(SPARE, rows // 10)
+        if rows - len(tokenizer) > most:
             message = f"the tokenizer of {name} has only {len(tokenizer):,} tokens"
             hint += ", or drop the embeddings of no token: model.resize_token_embeddings"
             raise DataError(f"{message} and the model knows {rows:,}.", hint)

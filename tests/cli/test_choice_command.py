@@ -116,6 +116,9 @@ def test_mistakes(run_command: RunCommand, model: Path, rows: Path, tmp_path: Pa
     long = evaluate("--data", rows, "--max-length", 4)
     assert "has 5 tokens, and a window holds 4" in long
     assert "raise --max-length (max_length) to 6 or more" in " ".join(long.split())
+    listed = tmp_path / "list.jsonl"
+    listed.write_text(json.dumps(ROWS, indent=1), encoding="utf-8")
+    assert "a JSON list, where each line should be one JSON object" in evaluate("--data", listed)
     quiz = write(tmp_path / "quiz" / "quiz.jsonl", *ROWS).parent
     problem = " ".join(evaluate("--data", quiz).split())
     assert "neither the name of the file nor a field 'partition' names a split" in problem

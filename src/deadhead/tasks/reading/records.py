@@ -276,6 +276,9 @@ def _json(path: Path, partition: str | None) -> Iterator[tuple[int, Any]]:
     for number, line in lines(path):
         if not line.strip():
             continue
+        if line.lstrip().startswith("["):
+            yield number, Unusable("a JSON list, where each line should be one JSON object.")
+            continue
         try:
             record = json.loads(line)
         except (ValueError, RecursionError) as error:
