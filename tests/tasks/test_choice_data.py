@@ -103,7 +103,8 @@ def test_bad_rows(change: dict[str, Any], message: str, tmp_path: Path) -> None:
         (b"\x89PNG\x00\x1a\n\xff", "this is not UTF-8 text."),
         (b"\xff\xfe{}", "not UTF-8"),
         (b"hello\n", "not JSON"),
-        (b"[1]\n", "not a JSON object."),
+        (b"[1]\n", "a JSON list, where each line should be one JSON object."),
+        (b"1\n", "not a JSON object."),
     ],
 )
 def test_bad_files(content: bytes, message: str, tmp_path: Path) -> None:
