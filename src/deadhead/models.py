@@ -85,8 +85,8 @@ def fitting_tokenizer(model: Any, name: str) -> Any:
     """The tokenizer saved with a model, which gets its pad token.
 
     One with more sub-words than the model has embeddings belongs to another model, and so does one
-    with far fewer. Some fewer are usual, the more where embeddings were rounded up. Added tokens are not too many: some models were never
-    trained with theirs.
+    with far fewer. Some fewer are usual, the more where embeddings were rounded up. Added tokens do
+    not count as too many: some models were never trained with theirs.
     """
     tokenizer, rows = tokenizer_for(name), embedding_rows(model)
     if rows is not None:

@@ -95,11 +95,11 @@ WRONG = [
     ),
     (
         ("export", "model", "--onnx", "old.json/m.onnx"),
-        "--onnx old.json/m.onnx: old.json is no folder.\n  Hint: name another folder",
+        "--onnx old.json/m.onnx: old.json is not a folder.\n  Hint: name another folder",
     ),
     (
         ("export", "model", "--gguf", "old.json/new/m.gguf"),
-        "--gguf old.json/new/m.gguf: old.json is no folder.\n  Hint: name another folder",
+        "--gguf old.json/new/m.gguf: old.json is not a folder.\n  Hint: name another folder",
     ),
     (
         ("export", "model", "--onnx", "full"),

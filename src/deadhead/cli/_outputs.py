@@ -43,9 +43,9 @@ def check_folder(
 
 
 def _check_parent(path: Path, option: str) -> None:
-    taken = next((parent for parent in path.parents if parent.exists()), path.parent)
-    if taken.exists() and not taken.is_dir():
-        raise DeadheadError(f"{option} {path}: {taken} is no folder.", "name another folder")
+    nearest = next((parent for parent in path.parents if parent.exists()), path.parent)
+    if nearest.exists() and not nearest.is_dir():
+        raise DeadheadError(f"{option} {path}: {nearest} is not a folder.", "name another folder")
     if not path.parent.is_dir():
         hint = f"create it first: mkdir -p {path.parent}"
         raise DeadheadError(f"{option} {path}: there is no folder {path.parent}.", hint)

@@ -153,7 +153,7 @@ def group_notes(
     if not removed or size == 1:
         return []
     note = f"up to {size} heads share a key/value head: whole groups of them were removed"
-    asked = next((round(b.total) for b in budgets if b.name == "heads"), len(removed))
-    if len(removed) > asked:
-        note += f", {len(removed)} heads where {asked} were asked for"
+    target = next((round(b.total) for b in budgets if b.name == "heads"), len(removed))
+    if len(removed) > target:
+        note += f", {len(removed)} heads where {target} were asked for"
     return [note]
