@@ -113,7 +113,7 @@ def test_a_tokenizer_with_far_fewer_tokens_than_the_model_knows(decoder: Path) -
     for rows in (rounded, odd):
         model.resize_token_embeddings(rows)
         assert len(fitting_tokenizer(model, str(decoder))) == tokens
-    for rows in (rounded + 8, odd + 2, rounded - 1):
+    for rows in (rounded + 8, odd + 8, rounded - 1):  # odd + 8 is as odd
         model.resize_token_embeddings(rows)
         with pytest.raises(DataError, match=f"only {tokens:,} tokens and the model knows {rows:,}"):
             fitting_tokenizer(model, str(decoder))

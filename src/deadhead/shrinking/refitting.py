@@ -314,7 +314,7 @@ class _Solver:
             raise DataError(
                 f"a refit of the {site.block} expects at least {needed} tokens, and 1 in the "
                 f"held-out examples, got {tokens} and {held_out}.",
-                'give more calibration data, or write candidates=("mean", "scales"); of shrink, '
+                'give more calibration data, or write candidates=("mean", "scales"); in shrink, '
                 'compensation="scales" or --compensation scales',
             )
 
