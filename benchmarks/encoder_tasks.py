@@ -9,7 +9,6 @@ from typing import Any
 from deadhead import encode, evaluate, finetune, load_data
 from deadhead.models import load_for_task, tokenizer_for
 from deadhead.tasks import batches, concatenate, draw_examples
-from deadhead.tasks.dataset import shuffled
 from deadhead.training import Settings
 
 RATE = 2e-4
@@ -33,8 +32,8 @@ class Task:
     model, data: the pretrained model, and the folder of the data.
     train, scored: how many examples are learnt and scored, for a slow machine; None: all.
     others: languages that are only scored.
-    unseen: how many training examples are left for calibration, so that the model has not learnt
-        them; 0: calibration draws from what it has learnt.
+    whole_texts: calibrate on texts that are no part of another one. SST-2 is scored on sentences
+        and learns from these and their phrases, which are nine tenths of its examples.
     """
 
     name: str
@@ -44,18 +43,14 @@ class Task:
     train: int | None = None
     scored: int | None = None
     others: Sequence[str] = ()
-    unseen: int = 0
+    whole_texts: bool = False
 
     def __post_init__(self) -> None:
         self.tokenizer = tokenizer_for(self.model)
         parts = [self.read(*place) for place in TRAINED.get(self.name, (("en", "train"),))]
         self.examples = parts[0] if len(parts) == 1 else concatenate(parts)
-        numbers = shuffled(len(self.examples), "unseen")
-        self.calibrated, to_learn = (
-            replace(self.examples, rows=[self.examples.rows[number] for number in sorted(some)])
-            for some in (numbers[: self.unseen] or numbers, numbers[self.unseen :])
-        )
-        self.learnt = self.encoded(draw_examples(to_learn, self.train))
+        self.calibrated = without_phrases(self.examples) if self.whole_texts else self.examples
+        self.learnt = self.encoded(draw_examples(self.examples, self.train))
         split = SCORED.get(self.name, "test")
         self.sets = {
             lang: self.encoded(draw_examples(self.read(lang, split), self.scored))
@@ -93,3 +88,16 @@ class Task:
         """The score of each language, in points."""
         scores = evaluate(model, self.sets, progress=False)
         return {lang: 100 * next(iter(values.values())) for lang, values in scores.items()}
+
+
+def without_phrases(data: Any) -> Any:
+    """The examples whose words are no part of another one's, each text once."""
+    rows = {tuple(row.texts[0].split()): row for row in data.rows}
+    parts = {
+        words[first:last]
+        for words in rows
+        for first in range(len(words))
+        for last in range(first + 1, len(words) + 1)
+        if last - first < len(words)
+    }
+    return replace(data, rows=[row for words, row in rows.items() if words not in parts])

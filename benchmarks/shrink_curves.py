@@ -275,12 +275,14 @@ def kept_heads(layout: HeadLayout) -> str:
     return " ".join(f"{sum(1 << number for number in numbers):x}" for numbers in left)
 
 
-def chosen_parts(names: str, shares: str | None) -> list[Part]:
+def chosen_parts(
+    names: str, shares: str | None, known: Mapping[str, Sequence[Part]] = PARTS
+) -> list[Part]:
     """The parts of these names, at these shares only if some are named."""
     for name in names.split(","):
-        if name not in PARTS:
-            raise unknown_name("part", name, PARTS)
-    parts = [part for name in names.split(",") for part in PARTS[name]]
+        if name not in known:
+            raise unknown_name("part", name, known)
+    parts = [part for name in names.split(",") for part in known[name]]
     if shares is None:
         return parts
     some = [int(share) for share in shares.split(",")]

@@ -2,7 +2,7 @@
 
     python benchmarks/shrink_encoders.py --model MODEL --data DIR [--tasks pos,ner] [--seeds 0,1]
                                          [--device cuda] [--examples 4000] [--train 1500]
-                                         [--unseen 4000] [--only WORDS] [--json FILE]
+                                         [--whole-texts] [--only WORDS] [--json FILE]
     python benchmarks/shrink_encoders.py --table FILE [FILE ...]
 
 For each task and seed, the model is fine-tuned once. Then copies of it are shrunk without any
@@ -10,9 +10,10 @@ training, by deadhead's own choice and by others: random sets under the same ref
 Kwon et al. (their choice and their scales), FLAP (its choice and its bias), the cut without a refit
 and, with --each-method, each method of choosing alone. Scores are those of the test set (SST-2: of
 the dev set), in points; for POS also the mean of five other languages, beside a model that was cut
-before training as in the papers. With --unseen, as many training examples are left for calibration
-and not learnt. Every row has the seconds of the whole call of `shrink`; those of
-deadhead's own choice also how many times as fast the model has become, both timed in turns.
+before training as in the papers. Calibration data are training examples; with --whole-texts only
+those that are no part of another one: SST-2 learns phrases too, and is scored on sentences. Every
+row has the seconds of the whole call of `shrink`; those of deadhead's own choice also how many
+times as fast the model has become, both timed in turns.
 """
 
 from __future__ import annotations
@@ -37,9 +38,11 @@ from deadhead.shrinking.latency import time_models
 OTHERS = ("de", "fr", "ru", "tr", "zh")  # for POS, without any training in them
 ON = (32, 128)  # examples and tokens of the inputs that models are timed on
 TOKENS = 8192  # in a batch on a GPU
+WHOLE = "whole"  # the variant that is not shrunk
 # name of a variant -> arguments of shrink
 RIVALS: dict[str, dict[str, Any]] = {
     "deadhead": {},
+    "deadhead, all refitted": {"compensation": "refit-all"},
     "deadhead, cut only": {"compensation": "none"},
     "random, same refit": {"method": "random"},
     "Kwon et al.": {"method": "kwon", "compensation": "scales"},
@@ -51,6 +54,7 @@ METHODS: dict[str, dict[str, Any]] = {
     "kwon, our refit": {"method": "kwon"},
     "flap, our refit": {"method": "flap"},
 }
+EPOCH_AFTER = ("half of the MACs: deadhead", "half of the MACs: deadhead, all refitted")
 BUDGETS: dict[str, dict[str, Any]] = {
     "heads 75 %": {"heads": 0.75},
     "half of the MACs": {"macs": 0.5},
@@ -66,9 +70,10 @@ def score_of(task: Task, model: Any) -> dict[str, float]:
 
 def rows_of(task: Task, seed: int, arguments: argparse.Namespace) -> Iterator[dict[str, Any]]:
     """The whole model, each variant, and what training before or after does."""
-    common, device = {"task": task.name, "seed": seed}, task.device
+    name = f"{task.name}, whole texts" if task.whole_texts else task.name
+    common, device = {"task": name, "seed": seed}, task.device
     whole = task.train_model(task.new_model(seed), seed)
-    yield {**common, "variant": "whole", **score_of(task, whole)}
+    yield {**common, "variant": WHOLE, **score_of(task, whole)}
     data = task.calibration(seed, arguments.examples, TOKENS)
     if task.name == "pos" and not arguments.only:
         yield from _cut_and_retrained(task, seed, whole, data)
@@ -81,12 +86,12 @@ def rows_of(task: Task, seed: int, arguments: argparse.Namespace) -> Iterator[di
             before, after = time_models([whole, model], data[0], ON)
             row["faster"] = before / after
         yield {**row, **facts(report)}
-        if variant == "half of the MACs: deadhead":
+        if variant in EPOCH_AFTER:
             start = now(device)
             task.train_one_epoch(model, seed)
             seconds = now(device) - start
-            name = f"{variant}, then one epoch"
-            yield {**common, "variant": name, **score_of(task, model), "seconds": seconds}
+            variant = f"{variant}, then one epoch"
+            yield {**common, "variant": variant, **score_of(task, model), "seconds": seconds}
 
 
 def _variants(arguments: argparse.Namespace) -> Iterator[tuple[str, dict[str, Any]]]:
@@ -132,8 +137,7 @@ def facts(report: Shrunk) -> dict[str, Any]:
 
 
 def table(rows: list[dict[str, Any]]) -> str:
-    """Points lost against the whole model of the same seed: mean and range over the seeds."""
-    whole = {(r["task"], r["seed"]): r for r in rows if r["variant"] == "whole"}
+    """Points lost against the whole model of the same run: mean and range over the seeds."""
     columns = [
         (task, value)
         for task in dict.fromkeys(r["task"] for r in rows)
@@ -143,23 +147,30 @@ def table(rows: list[dict[str, Any]]) -> str:
     heads = [task if value == "score" else f"{task}, {value}" for task, value in columns]
     lines = ["| | " + " | ".join(heads) + " | seconds |", "|---" * (len(columns) + 2) + "|"]
     for variant in dict.fromkeys(r["variant"] for r in rows):
-        cells = [_cell(rows, whole, variant, task, value) for task, value in columns]
+        cells = [_cell(rows, variant, task, value) for task, value in columns]
         seconds = [r["seconds"] for r in rows if r["variant"] == variant and "seconds" in r]
         cells.append(f"{statistics.median(seconds):.1f}" if seconds else "")
         lines.append(f"| {variant} | " + " | ".join(cells) + " |")
     return "\n".join(lines)
 
 
-def _cell(
-    rows: list[dict[str, Any]], whole: Mapping[Any, Any], variant: str, task: str, value: str
-) -> str:
-    some = [r for r in rows if (r["variant"], r["task"]) == (variant, task) and value in r]
-    if not some:
+def _cell(rows: list[dict[str, Any]], variant: str, task: str, value: str) -> str:
+    wholes: dict[int, float] = {}  # seed -> score of the whole model that the next rows are from
+    scores, changes = [], []
+    for row in rows:
+        if row["task"] != task or value not in row:
+            continue
+        if row["variant"] == WHOLE:
+            wholes[row["seed"]] = row[value]
+        if row["variant"] == variant:
+            scores.append(row[value])
+            changes.append(row[value] - wholes[row["seed"]])
+    if not scores:
         return ""
-    if variant == "whole":
-        return f"{statistics.mean(r[value] for r in some):.2f}"
-    changes = [r[value] - whole[task, r["seed"]][value] for r in some]
-    return f"{statistics.mean(changes):+.2f} ({min(changes):+.2f} to {max(changes):+.2f})"
+    if variant == WHOLE:
+        return f"{statistics.mean(scores):.2f}"
+    spread = f"{min(changes):+.2f} to {max(changes):+.2f}"
+    return f"{statistics.mean(changes):+.2f} ({spread}; {len(changes)})"
 
 
 def main() -> None:
@@ -171,7 +182,7 @@ def main() -> None:
     parser.add_argument("--device", default="cpu")
     parser.add_argument("--examples", type=int, default=4000)
     parser.add_argument("--train", type=int, help="of the training examples, for a slow machine")
-    parser.add_argument("--unseen", type=int, default=0, help="examples not learnt, to calibrate")
+    parser.add_argument("--whole-texts", action="store_true", help="to calibrate with")
     parser.add_argument("--only", help="variants whose name contains this")
     parser.add_argument("--each-method", action="store_true")
     parser.add_argument("--json", type=Path)
@@ -188,7 +199,7 @@ def main() -> None:
             data=arguments.data,
             device=arguments.device,
             train=arguments.train,
-            unseen=arguments.unseen,
+            whole_texts=arguments.whole_texts,
             others=OTHERS if name == "pos" else (),
         )
         for seed in map(int, arguments.seeds.split(",")):

@@ -2,7 +2,7 @@
 
     python benchmarks/shrink_lm_curves.py --model FOLDER --calibration test.txt --text valid.txt
                                           --draw 0 --out FOLDER [--gguf NAME] [--device cuda]
-                                          [--parts heads,neurons,both]
+                                          [--parts heads,neurons,both] [--shares 25,50]
     python benchmarks/shrink_lm_curves.py --table FILES
 
 As `shrink_curves.py`, with a draw of calibration text in place of a fine-tuning: each method
@@ -21,10 +21,10 @@ from pathlib import Path
 from typing import Any
 
 from page import markdown
-from shrink_curves import LOWEST, METHODS, Choices, Key, Part, Row, Rows, Run, key_of
+from shrink_curves import LOWEST, METHODS, Choices, Key, Part, Row, Rows, Run, chosen_parts, key_of
 from shrink_lm import load_model, perplexity, windows
 
-from deadhead.errors import DeadheadError, unknown_name
+from deadhead.errors import DeadheadError
 from deadhead.heads.discover import find_every_site, layout_of
 from deadhead.rankers.run import frozen
 from deadhead.shrinking.held_out import mean_loss, split_examples
@@ -101,6 +101,7 @@ def main() -> None:
     parser.add_argument("--draw", type=int, default=0, help="its number")
     parser.add_argument("--out", type=Path)
     parser.add_argument("--parts", default=",".join(PARTS), help=", ".join(PARTS))
+    parser.add_argument("--shares", help="only these, in %%")
     parser.add_argument("--windows", type=int, default=64, help="of calibration")
     parser.add_argument("--scored", type=int, default=128, help="windows of the other text")
     parser.add_argument("--device", default="cpu")
@@ -111,14 +112,11 @@ def main() -> None:
     for name in ("model", "calibration", "text", "out"):
         if getattr(arguments, name) is None:
             raise DeadheadError(f"--{name} is missing.", "see --help")
-    for name in arguments.parts.split(","):
-        if name not in PARTS:
-            raise unknown_name("part", name, PARTS)
+    parts = chosen_parts(arguments.parts, arguments.shares, PARTS)
     arguments.out.mkdir(parents=True, exist_ok=True)
     facts = {name: getattr(arguments, name) for name in ("device", "windows", "scored")}
     facts["model"] = Path(arguments.model).name
     rows = Rows(arguments.out / f"lm-{arguments.draw}.jsonl", facts)
-    parts = [part for name in arguments.parts.split(",") for part in PARTS[name]]
     for row in TextRun(arguments).rows(parts, rows.known):
         rows.add(row)
         print("lm", row["draw"], *key_of(row), row["perplexity"], flush=True)

@@ -24,7 +24,7 @@ from deadhead.errors import DataError, DeadheadError, UnknownArchitecture, Unkno
 from deadhead.heads import discover, gated, load, prune, save
 from deadhead.heads.discover import find_every_site
 from deadhead.shrinking import latency as timing
-from deadhead.shrinking import shrink
+from deadhead.shrinking import refit, shrink
 from deadhead.shrinking.costs import costs
 from deadhead.shrinking.held_out import mean_loss, split_examples
 
@@ -183,7 +183,7 @@ def test_without_compensation_it_is_pruning() -> None:
     assert report.losses["cut"] == pytest.approx(report.losses["refitted"], abs=1e-9)
 
 
-@pytest.mark.parametrize("compensation", ["mean", "scales", "refit"])
+@pytest.mark.parametrize("compensation", ["mean", "scales", "refit", "refit-all"])
 def test_compensations_without_labels(compensation: str) -> None:
     unlabelled = [{k: v for k, v in batch.items() if k != "labels"} for batch in data()]
     model = build()
@@ -191,12 +191,29 @@ def test_compensations_without_labels(compensation: str) -> None:
     report = shrink(model, unlabelled, **options, **QUIET)
     assert report.losses["whole"] == pytest.approx(0, abs=1e-12)
     assert 0 < report.losses["refitted"] != report.losses["cut"] > 0
-    assert compensation != "refit" or report.losses["refitted"] < report.losses["cut"]
+    is_refit = compensation.startswith("refit")
+    assert not is_refit or report.losses["refitted"] < report.losses["cut"]
     assert any(row.errors is not None and row.errors[1] < row.errors[0] for row in report.layers)
     names = {row.candidate.split()[0] for row in report.layers}
-    assert names <= {"nothing", *({compensation} if compensation != "refit" else
-                                  {"mean", "scales", "refit", "weighted"})}  # fmt: skip
+    assert names <= {"nothing", *({"mean", "scales", "refit", "weighted"} if is_refit else
+                                  {compensation})}  # fmt: skip
     assert report.loss == "self"
+
+
+def test_all_projections_are_refitted() -> None:
+    """Methods are compared as without it; only the better choice is refitted in every layer."""
+    few, every, by_hand = build(), build(), build()
+    plain = shrink(few, data(), heads=2, **QUIET)
+    report = shrink(every, data(), heads=2, compensation="refit-all", **QUIET)
+    assert (report.tried, report.choice.heads) == (plain.tried, plain.choice.heads)
+    assert len(plain.layers) < len(report.layers) == len(find_every_site(every)) + 1
+    whole = [row for row in report.layers if row.left == row.before and row.kind != "outputs"]
+    assert any(row.candidate.startswith("weighted") for row in whole)
+    refit(by_hand, split_examples(data(), 0.125)[0], plain.choice.heads, everywhere=True,
+          progress=False)  # fmt: skip
+    weights = zip(every.state_dict().values(), by_hand.state_dict().values(), strict=True)
+    assert all(torch.equal(*pair) for pair in weights)
+    assert report.losses["refitted"] != plain.losses["refitted"]
 
 
 def test_the_batches_do_not_matter() -> None:

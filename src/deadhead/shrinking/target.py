@@ -14,7 +14,7 @@ from deadhead.strategies.amounts import count as count_of_share
 # parameters that remains; how many times as fast.
 TARGETS = ("heads", "neurons", "macs", "parameters", "speedup")
 KINDS: tuple[Kind, ...] = ("heads", "neurons")
-COMPENSATIONS = ("none", "mean", "scales", "refit")
+COMPENSATIONS = ("none", "mean", "scales", "refit", "refit-all")
 EXAMPLES = {
     "heads": "0.5, 50% or 12",
     "neurons": "0.5, 50% or 1024",

@@ -25,6 +25,7 @@ from .projection import Projection, Solution
 from .solve import NOTHING, Change, candidates
 from .streams import TASK_LAYER, Call, Streams
 
+NAMES = ("mean", "refit", "weighted")  # candidates to try
 MOST_CLASSES = 1024  # more outputs are words, whose weights are too many to fit
 
 
@@ -34,16 +35,15 @@ def solve_task_layer(model: nn.Module, streams: Streams, data: Calibration) -> S
     site = _find(model, first)
     if site is None or not streams.reaches(first, site):
         return None
-    projection = Projection(Cut(site, site.kept))
+    projection = Projection(Cut(site, site.kept), NAMES)
     for whole, small, parts in _calls(model, streams, data, site):
-        projection.add(whole, small, parts, ("weighted",))
-    if not projection.fit.is_finite() or float(projection.fit.tokens) <= len(site.kept):
+        projection.add(whole, small, parts)
+    if not projection.is_finite() or float(projection.tokens) <= len(site.kept):
         return None
     weight = projection.weight.T.double()
-    names = ("mean", "refit", "weighted")
     fit, weighted = projection.fit.precise(), projection.weighted.precise()
     nothing = Change(NOTHING, torch.zeros_like(weight), torch.zeros_like(fit.errors))
-    changes = [nothing, *candidates(names, fit, weighted, weight.to(fit.inputs), 1)]
+    changes = [nothing, *candidates(NAMES, fit, weighted, weight.to(fit.inputs), 1)]
     errors = torch.zeros(len(changes), dtype=torch.float64)
     distance = _distance_for(model, len(projection.old))
     for whole, small, (_, held_out) in _calls(model, streams, data, site):
