@@ -148,9 +148,10 @@ def test_a_missing_file_and_a_missing_package(original, monkeypatch):
 
 
 def test_a_damaged_file(tmp_path):
-    (tmp_path / FILE).write_bytes(b"GGUF and then nothing")
-    with pytest.raises(DeadheadError):
-        load(tmp_path / FILE)
+    for content in (b"GGUF and then nothing", b"something else"):
+        (tmp_path / FILE).write_bytes(content)
+        with pytest.raises(DeadheadError, match=rf"{FILE}: .*\n.*name a whole GGUF file"):
+            load(tmp_path / FILE)
 
 
 def test_names():

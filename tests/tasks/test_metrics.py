@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 from seqeval.metrics.sequence_labeling import get_entities
 
 from deadhead.errors import DataError
-from deadhead.tasks import Row, Task, bleu_signature, dataset, points, score
+from deadhead.tasks import Row, Task, bleu_signature, dataset, points, points_text, score
 from deadhead.tasks.metrics import METRICS, sign, spans
 from deadhead.tasks.reading.tags import UPOS
 
@@ -194,3 +194,11 @@ def test_counts_of_spans_stay_with_their_rows(pair: Pair) -> None:
         warnings.simplefilter("ignore")
         expected = [[len(get_entities(tags)) for tags in side] for side in pair]
     assert METRICS["span_f1"].counts(*pair, "")[:, 1:].T.tolist() == expected
+
+
+def test_points_as_text() -> None:
+    assert points_text("accuracy", 0.12345) == "12.35"
+    assert points_text("accuracy", 0.01, "+") == "+1.00"
+    assert points_text("perplexity", 999_999.0) == "999999.00"
+    assert points_text("perplexity", 1.23456e30) == "1.23e+30"
+    assert points_text("perplexity", float("inf")) == "inf"

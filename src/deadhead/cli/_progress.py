@@ -76,9 +76,9 @@ def scores_text(scores: dict[str, float]) -> str:
 
 def _score(metric: str, value: float) -> str:
     """A metric of a task in points of 100; a log-likelihood as it is."""
-    from deadhead.tasks import METRICS, points
+    from deadhead.tasks import METRICS, points_text
 
-    return f"{points(metric, value):.2f}" if metric in METRICS else f"{value:.3f}"
+    return points_text(metric, value) if metric in METRICS else f"{value:.3f}"
 
 
 Watch = Callable[[dict[str, Any]], None]

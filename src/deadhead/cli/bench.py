@@ -265,9 +265,9 @@ def _cell(row: dict[str, Any], value: Any, spread: float | None) -> str:
     if value is None:
         return "-"
     if "metric" in row:
-        from deadhead.tasks import points
+        from deadhead.tasks import points_text
 
-        return f"{points(row['metric'], value):.2f}"
+        return points_text(row["metric"], value)
     if what.startswith("seconds"):
         return f"{value * 1e3:.1f} ms ± {(spread or 0) * 1e3:.1f}"
     if what.startswith("tokens"):

@@ -124,12 +124,12 @@ def _print_other_metrics(
     predictions: dict[str, dict[str, Predictions]],
 ) -> None:
     """All metrics of a decoder but the main one."""
-    from deadhead.tasks import METRICS, points
+    from deadhead.tasks import METRICS, points_text
 
     for name, by_set in scores.items():
         for values in by_set.values():
             others = [metric for metric in task.metrics if metric != task.metric]
-            texts = (f"{METRICS[m].label} {points(m, values[m]):.2f}" for m in others)
+            texts = (f"{METRICS[m].label} {points_text(m, values[m])}" for m in others)
             typer.echo(f"{name}: {', '.join(texts)}")
     if task.traits.label_unit != "token":
         return
@@ -150,11 +150,11 @@ def _print_scores(
     from rich.markup import escape
     from rich.table import Table
 
-    from deadhead.tasks import METRICS, points
+    from deadhead.tasks import METRICS, points_text
 
-    def cell(interval: Interval, sign: str = "") -> str:
+    def cell(interval: Interval, plus: str = "") -> str:
         numbers = (interval.value, interval.low, interval.high)
-        value, low, high = (f"{points(metric, number):{sign}.2f}" for number in numbers)
+        value, low, high = (points_text(metric, number, plus) for number in numbers)
         return f"{value} [{low}, {high}]"
 
     first, own = next(iter(scores.items()))

@@ -215,14 +215,15 @@ def _print(result: ShrunkSaved, out: Path) -> None:
     from rich.console import Console
     from rich.table import Table
 
-    from deadhead.tasks import points
+    from deadhead.tasks import points_text
 
     report = result.report
     stages = ["whole", "cut", "refitted", *([result.trained] if result.trained else [])]
     table = Table("", *stages)
     for language, split in result.splits.items():
-        values = [points(str(result.metric), result.scores[stage][language]) for stage in stages]
-        table.add_row(f"{result.metric} {language} {split}", *(f"{value:.2f}" for value in values))
+        values = [result.scores[stage][language] for stage in stages]
+        texts = (points_text(str(result.metric), value) for value in values)
+        table.add_row(f"{result.metric} {language} {split}", *texts)
     losses = [f"{report.losses[stage]:.4f}" for stage in ("whole", "cut", "refitted")]
     kind = "" if report.loss == "labels" else f" ({report.loss})"
     table.add_row(f"held-out loss{kind}", *losses)

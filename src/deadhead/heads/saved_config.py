@@ -96,10 +96,11 @@ def read_config(folder: str | Path, where: Mapping[str, Any]) -> Any:
         if isinstance(ours := getattr(config, RECORD, None), dict):
             restore(config, ours.pop(UNPRUNED, {}))
     except FAULTS as problem:
-        raise FolderError(
-            f"expected a model that can be loaded, got {folder}: {first_line(problem)}",
-            "name a folder or a hub name that exists",
-        ) from problem
+        name, hint = folder, "name a folder or a hub name that exists"
+        if file is not None:
+            name, hint = Path(folder) / file, "name a whole GGUF file: copy or download it again"
+        message = f"expected a model that can be loaded, got {name}: {first_line(problem)}"
+        raise FolderError(message, hint) from problem
     if file is not None:
         name_class(config)
     _check_weights_file(config, folder)

@@ -19,7 +19,7 @@ from .dataset import Dataset, concatenate, dataset, distinct, draw_examples, fir
 from .distances import distances
 from .languages import group, language, paper_languages
 from .load import data_files, find_data, load_data
-from .metrics import METRICS, Metric, bleu_signature, points
+from .metrics import METRICS, Metric, bleu_signature, points, points_text
 from .registry import TASKS, task_of
 from .task import KINDS, Kind, Row, Task
 from .task_file import read_task_file
@@ -28,4 +28,4 @@ __all__ = ["KINDS", "METRICS", "TASKS", "Batches", "Dataset", "Encoded", "Kind",
 __all__ += ["MetricValues", "Row", "Task", "batches", "bleu_signature", "check_folder"]
 __all__ += ["concatenate", "data_files", "dataset", "distances", "distinct"]
 __all__ += ["draw_examples", "encode", "find_data", "first_parts", "group", "language", "load_data"]
-__all__ += ["paper_languages", "points", "read_task_file", "score", "task_of"]
+__all__ += ["paper_languages", "points", "points_text", "read_task_file", "score", "task_of"]

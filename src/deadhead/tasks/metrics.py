@@ -56,6 +56,15 @@ def points(metric: str, value: float) -> float:
     return value * (METRICS[metric].scale if metric in METRICS else 100.0)
 
 
+def points_text(metric: str, value: float, plus: str = "") -> str:
+    """A value in points as text; plus: "+" for a difference.
+
+    The perplexity of an untrained model may have dozens of digits.
+    """
+    number = points(metric, value)
+    return f"{number:{plus}.2f}" if abs(number) < 1e6 else f"{number:{plus}.3g}"
+
+
 def sign(metric: str) -> int:
     """Return 1 if higher values of a metric are better, -1 if lower ones are."""
     return -1 if metric in METRICS and METRICS[metric].lower_is_better else 1
