@@ -23,6 +23,15 @@ def check_share(share: object) -> None:
         raise DeadheadError(message, "for instance held_out=0.125")
 
 
+def check_number(examples: int) -> None:
+    if examples < 3:
+        raise DataError(
+            "expected at least 3 examples, one to fit, one that judges the fit and one to measure "
+            f"on, got {examples}.",
+            "give more data; some hundreds of examples are a good start",
+        )
+
+
 def held_out_numbers(total: int, share: float) -> set[int]:
     """The numbers of the examples that are held out, spread evenly: at least one, and not all."""
     if total < 2:

@@ -72,7 +72,9 @@ class Projection:
         self.bias = None if self.old_bias is None else self.old_bias.to(self.precision)
         sizes, device = (len(self.columns), len(self.old)), self.old.device
         self.fit, self.weighted, self.held_out = (Sums.zeros(*sizes, device) for _ in range(3))
-        self.tokens, self.held_out_tokens = (torch.zeros((), device=device) for _ in range(2))
+        self.adds_fit = not {"mean", "scales", "refit"}.isdisjoint(self.names)
+        counts = (torch.zeros((), dtype=torch.long, device=device) for _ in range(2))
+        self.tokens, self.held_out_tokens = counts
 
     def explains(self, call: Call) -> bool:
         """Whether the projection gives the product of its input and its weight, and its bias."""
@@ -88,15 +90,15 @@ class Projection:
             errors = targets - F.linear(inputs, self.weight, self.bias)
             squared = targets.square().sum(1)
             x, e, t, weights = _chosen(parts[0], inputs, errors, squared)
-            if {"mean", "scales", "refit"} & {*self.names}:
+            if self.adds_fit:
                 self.fit.add(x, e, t, weights)
             if "weighted" in self.names:
                 self.weighted.add(x, e, t, _relative(weights, t))
-            self.tokens += weights.sum()
+            self.tokens += parts[0].sum()
             x, e, t, weights = _chosen(parts[1], inputs, errors, squared)
             # a few tokens, such as [SEP], have far larger targets, which would decide alone
             self.held_out.add(x, e, t, _relative(weights, t))
-            self.held_out_tokens += weights.sum()
+            self.held_out_tokens += parts[1].sum()
 
     def _rows(self, value: Tensor) -> Tensor:
         return batch_first(self.cut.site, value).flatten(0, -2).to(self.precision)
@@ -106,7 +108,8 @@ class Projection:
         return self._solution(NOTHING, self.weight, self.bias, (0.0, 0.0))
 
     def is_finite(self) -> bool:
-        return all(sums.is_finite() for sums in (self.fit, self.weighted, self.held_out))
+        first = self.fit if self.adds_fit else self.weighted
+        return first.is_finite() and self.held_out.is_finite()
 
     def solution(self) -> Solution:
         """The best candidate."""

@@ -10,7 +10,7 @@ from typing import Any
 
 from torch import Tensor, nn
 
-from deadhead.errors import DataError, UnsupportedModel
+from deadhead.errors import UnsupportedModel
 from deadhead.heads.discover import find_every_site, layout_of
 from deadhead.heads.gates import gated
 from deadhead.heads.hooks import is_gated
@@ -28,7 +28,7 @@ from .allocate import Budget, Place, units_of
 from .budgets import budgets_for, check_reach, most
 from .choose import AUTO, CHOOSERS, Choice, check_method, choose_by_each
 from .costs import Costs, Shape, costs, shape_for
-from .held_out import check_share, mean_loss, split_examples
+from .held_out import check_number, check_share, mean_loss, split_examples
 from .latency import Latency, latency, time_models
 from .refitting import RefitPlan, plan_refit
 from .shrunk import Layer, Shrunk, Speed, group_notes
@@ -85,8 +85,8 @@ def shrink(
             fisher, and keeps the choice with the lower held-out loss after its refit.
         compensation: what is done about the loss: "refit" the output projections by least squares
             (the best of several candidates, by held-out tokens), "refit-all" of them, also those
-            that lose nothing (longer, and often better), only "scales" of units, only the "mean" of
-            what left, or "none". A refit ends with the task layer of a classifier.
+            that lose nothing (takes longer; better on data like the batches, worse on other data),
+            only "scales" of units, only the "mean" of what left, or "none". A refit ends with the task layer of a classifier.
         loss: as for `rank`: "self", where there are no labels, or a function.
         held_out: the share of the examples that losses are measured on. Nothing is fitted to them;
             "auto" compares its methods on them, so its loss is slightly optimistic.
@@ -182,7 +182,7 @@ class _Work:
         with self.stage("count"), frozen(self.model, self.seed):
             checked = check_batches(self.model, batches, labels=needs_labels)
             self.layout = layout_of(self.sites)
-            _check_number(sum(map(examples_of, checked)))
+            check_number(sum(map(examples_of, checked)))
             self.fit, self.held_out = split_examples(checked, held_out)
             self.costs = costs(self.model, self.sites, checked[0], shape)
             if self.loss is None and not all("labels" in batch for batch in self.held_out):
@@ -242,9 +242,7 @@ class _Work:
         self.tried[_method(choice)] = trial.loss
         return trial
 
-    def plan(
-        self, choice: Choice, names: tuple[str, ...], *, everywhere: bool = False
-    ) -> RefitPlan:
+    def plan(self, choice: Choice, names: tuple[str, ...], everywhere: bool = False) -> RefitPlan:
         """The refit of a choice. names: of the candidates."""
         with self.stage("refit") as progress:
             return plan_refit(
@@ -385,15 +383,6 @@ class _Work:
                 )
             )
         return tuple(rows)
-
-
-def _check_number(examples: int) -> None:
-    if examples < 3:
-        raise DataError(
-            "expected at least 3 examples, one to fit, one that judges the fit and one to measure "
-            f"on, got {examples}.",
-            "give more data; some hundreds of examples are a good start",
-        )
 
 
 def _neurons(layout: HeadLayout) -> int:
