@@ -79,11 +79,11 @@ def front_chart(table: Changes) -> Chart | None:
     points = [
         point
         for name, (choice, treatment) in FRONT.items()
-        for point in line(table, Cell(ALL, ENGLISH, "heads", choice, 0, treatment), name, "refit")
+        for point in line(table, Cell(ALL, ENGLISH, "heads", choice, 0, treatment), name)
     ]
     if not points:
         return None
-    tasks = averaged(table, ENGLISH, "heads", "refit")
+    tasks = averaged(table, ENGLISH)
     title = "Heads removed from a fine-tuned encoder, nothing trained afterwards"
     names = ", ".join(TASKS[task] for task in tasks)
     note = (
@@ -137,14 +137,9 @@ def seeds_of(points: Sequence[Point]) -> str:
     return f"{few}" if few == many else f"{few} to {many}"
 
 
-def line(table: Changes, cell: Cell, name: str, treatment: str = RETRAINED) -> list[Point]:
-    """The points of a line, at all shares that were measured.
-
-    The task ALL is the mean of the tasks that have this treatment at every share.
-    """
-    tasks = [cell.task]
-    if cell.task == ALL:
-        tasks = averaged(table, cell.measure, cell.units, treatment)
+def line(table: Changes, cell: Cell, name: str) -> list[Point]:
+    """The points of a line, at all shares that were measured."""
+    tasks = averaged(table, cell.measure) if cell.task == ALL else [cell.task]
     shares = {c.share for c in table if c._replace(share=0, task="") == cell._replace(task="")}
     points = []
     for share in sorted(shares):

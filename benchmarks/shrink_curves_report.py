@@ -6,9 +6,9 @@ FILES are .jsonl or .jsonl.xz. Every number is a change in points against the wh
 same seed, or a difference of two of them; ± is half of the 95 % interval of the mean over seeds
 (Student's t). Other numbers of seeds than five are in brackets, and two have no interval. Where
 tasks are averaged, the mean over tasks is taken for each seed first, from the seeds that have all
-tasks; of tasks that were measured at every share, with half as many seeds as others or more. Where
-most cells have several seeds, a cell of one seed is left out. `auto` is what `shrink` keeps by default: at each share, of the two methods it
-tries, the one with the lower held-out loss after its refit.
+tasks. NLI is in no mean: not every treatment of it was measured. Where most cells have several
+seeds, a cell of one seed is left out. `auto` is what `shrink` keeps by default: at each share, of
+the two methods it tries, the one with the lower held-out loss after its refit.
 With --page, the tables are put between the marks of a page; else they are printed.
 """
 
@@ -20,6 +20,7 @@ import lzma
 import math
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
 from statistics import fmean, median
 from typing import Any, NamedTuple
@@ -31,7 +32,8 @@ from deadhead.shrinking import AUTO
 WHOLE, RETRAINED, EPOCH = "whole", "retrained", ", one epoch"
 LOWEST, HIGHEST = "gradient", "gradient, highest"
 TASKS = {"pos": "POS", "ner": "NER", "slots": "slots", "sst2": "SST-2", "xnli": "NLI"}
-ALL = "all"  # of the tasks: their mean
+AVERAGED = ("pos", "ner", "slots", "sst2")
+ALL = "all"  # the mean of these tasks
 ENGLISH, TRANSFER = "English", "transfer"
 COMPENSATED = ("cut", "mean", "refit")  # without any training
 TRAINED = (f"cut{EPOCH}", f"refit{EPOCH}", RETRAINED)
@@ -168,22 +170,14 @@ def _values(table: Changes, name: str, **where: Any) -> list[Any]:
     return list(dict.fromkeys(getattr(cell, name) for cell in cells))
 
 
-def averaged(table: Changes, measure: str, units: str, treatment: str) -> list[str]:
-    """The tasks of a mean: at every share random units of half as many seeds as any task has."""
-    seeds = {
-        (cell.share, cell.task): len(values)
-        for cell, values in table.items()
-        if cell._replace(task="", share=0) == Cell("", measure, units, "random", 0, treatment)
-    }
-    most = {share: max(n for (one, _), n in seeds.items() if one == share) for share, _ in seeds}
-    return [
-        task for task in TASKS if all(2 * seeds.get((s, task), 0) >= n for s, n in most.items())
-    ]
+def averaged(table: Changes, measure: str) -> list[str]:
+    """The tasks of a mean; of a record with none of them, all tasks that it has."""
+    tasks = tasks_of(table, measure)
+    return [task for task in tasks if task in AVERAGED] or tasks
 
 
-def share_table(table: Changes, units: str, measure: str = ENGLISH) -> str:
-    """A row for each choice and treatment, a column for each share: means over tasks."""
-    tasks = averaged(table, measure, units, "refit")
+def share_table(table: Changes, units: str, measure: str, tasks: Sequence[str]) -> str:
+    """A row for each choice and treatment, a column for each share: means over these tasks."""
     shares = sorted(_values(table, "share", units=units, measure=measure, treatment="refit"))
     rows = []
     for choice in _values(table, "choice", units=units, measure=measure):
@@ -195,7 +189,8 @@ def share_table(table: Changes, units: str, measure: str = ENGLISH) -> str:
                 rows.append([choice, treatment, *map(text, pooled), trials])
     names = ", ".join(TASKS[task] for task in tasks)
     titles = ["units chosen by", "then", *(f"{share} %" for share in shares), "models"]
-    return f"Points of {measure}, mean of {names}:\n\n{markdown(titles, rows)}"
+    what = f"mean of {names}" if len(tasks) > 1 else names
+    return f"Points of {measure}, {what}:\n\n{markdown(titles, rows)}"
 
 
 def task_table(table: Changes, units: str, share: int) -> str:
@@ -216,7 +211,7 @@ def task_table(table: Changes, units: str, share: int) -> str:
 
 def how_much_table(table: Changes) -> str:
     """The largest share that loses at most a point, if no smaller one loses more."""
-    tasks = averaged(table, ENGLISH, "heads", "refit")
+    tasks = tasks_of(table, ENGLISH)
     rows = []
     for units in _values(table, "units"):
         for choice in ("auto", "reconstruction", "random"):
@@ -247,7 +242,7 @@ def _largest(table: Changes, task: str, shares: Sequence[int], where: Mapping[st
 def paired_table(rows: Sequence[Row]) -> str:
     """Refit minus retrained, for the same heads and the same seeds."""
     table = changes(rows)
-    means = {m: averaged(table, m, "heads", RETRAINED) for m in (ENGLISH, TRANSFER)}
+    means = {m: averaged(table, m) for m in (ENGLISH, TRANSFER)}
     columns = [(task, m) for m, tasks in means.items() if tasks for task in [*tasks, ALL]]
     lines = []
     for choice in _values(table, "choice", treatment=RETRAINED):
@@ -307,7 +302,7 @@ def gap(
 ) -> dict[int, float]:
     """By seed: how many points more are left without the lowest heads than without others."""
     low = Cell(task, measure, "heads", LOWEST, share, treatment)
-    tasks = averaged(table, measure, "heads", RETRAINED) if task == ALL else [task]
+    tasks = averaged(table, measure) if task == ALL else [task]
     high = low._replace(choice=other)
     return minus(over_tasks(table, low, tasks), over_tasks(table, high, tasks))
 
@@ -325,13 +320,14 @@ def blocks(rows: Sequence[Row]) -> dict[str, Callable[[], str]]:
     }
     for units in _values(table, "units"):
         for measure in (ENGLISH, TRANSFER):
-            name = f"{units} by share, {measure}"
-            functions[name] = lambda units=units, measure=measure: share_table(
-                table, units, measure
-            )
+            name, tasks = f"{units} by share, {measure}", averaged(table, measure)
+            functions[name] = partial(share_table, table, units, measure, tasks)
+            for task in tasks_of(table, measure):
+                alone = partial(share_table, table, units, measure, [task])
+                functions[f"{name}, {TASKS[task]}"] = alone
         for share in sorted(_values(table, "share", units=units)):
             name = f"{units} by task, {share} %"
-            functions[name] = lambda units=units, share=share: task_table(table, units, share)
+            functions[name] = partial(task_table, table, units, share)
     return functions
 
 

@@ -3,7 +3,7 @@
     python benchmarks/shrink_lm_curves.py --model FOLDER --calibration test.txt --text valid.txt
                                           --draw 0 --out FOLDER [--gguf NAME] [--device cuda]
                                           [--parts heads,neurons,both] [--shares 25,50]
-    python benchmarks/shrink_lm_curves.py --table FILES
+    python benchmarks/shrink_lm_curves.py --table FILES [--page PAGE.md]
 
 As `shrink_curves.py`, with a draw of calibration text in place of a fine-tuning: each method
 chooses its units once, and every row is a copy of the model without them, cut or refitted. Heads
@@ -20,7 +20,7 @@ import statistics
 from pathlib import Path
 from typing import Any
 
-from page import markdown
+from page import fill, markdown
 from shrink_curves import LOWEST, METHODS, Choices, Key, Part, Row, Rows, Run, chosen_parts, key_of
 from shrink_lm import load_model, perplexity, windows
 
@@ -32,6 +32,7 @@ from deadhead.shrinking.held_out import mean_loss, split_examples
 HELD_OUT = 0.125  # the default of `shrink`
 BATCH = 4  # windows of calibration text
 TREATMENTS = ("cut", "mean", "refit")
+DRAWS = 5  # of most cells; others name their number
 PARTS = {  # half of the neurons leave a model that predicts nothing, so no more of both go
     "heads": (
         Part("heads", ("random", "fisher", "reconstruction"), (10, 25, 50, 75), TREATMENTS),
@@ -76,24 +77,42 @@ class TextRun(Run):
 
 
 def table(files: list[Path]) -> str:
-    """A row for each choice and treatment: mean and range over the draws that have it."""
+    """A row for each choice and treatment: mean and range over the draws of each share."""
     values: dict[Key, list[float]] = {}
     for file in files:
         for line in file.read_text(encoding="utf-8").splitlines():
             if "units" in (row := json.loads(line)):
                 values.setdefault(key_of(row), []).append(row["perplexity"])
+    shares = sorted({share for _, _, share, _ in values if share})
     lines = []
-    for (units, choice, share, treatment), some in values.items():
-        spread = f"{min(some):.2f} to {max(some):.2f}"
-        cells = [f"{statistics.mean(some):.2f}", spread, str(len(some))]
-        lines.append([f"{share} % of {units}", choice, treatment, *cells])
-    titles = ["removed", "chosen by", "then", "perplexity", "range", "draws"]
+    for units, choice, treatment in sorted({(u, c, t) for u, c, s, t in values if s}, key=_order):
+        some = [values.get((units, choice, share, treatment), []) for share in shares]
+        lines.append([units, choice, treatment, *map(_text, some)])
+    titles = ["removed", "chosen by", "then", *(f"{share} %" for share in shares)]
     return markdown(titles, lines)
+
+
+def _order(line: tuple[str, str, str]) -> tuple[int, int, int]:
+    units, choice, treatment = line
+    known = METHODS[units].index(choice)
+    return [*METHODS].index(units), known, TREATMENTS.index(treatment)
+
+
+def _text(values: list[float]) -> str:
+    """The mean, the range, and the number of draws where they are not five."""
+    if not values:
+        return ""
+    low, mean, high = (f"{x:,.1f}" for x in (min(values), statistics.mean(values), max(values)))
+    spread = f"{low} to {high}" if low != high else ""
+    count = f"{len(values)} draw{'s' * (len(values) > 1)}" if len(values) != DRAWS else ""
+    note = ", ".join(filter(None, (spread, count)))
+    return f"{mean} ({note})" if note else mean
 
 
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__.split("\n")[0])
     parser.add_argument("--table", nargs="+", type=Path, help="print what earlier runs wrote")
+    parser.add_argument("--page", type=Path, help="write the table into this page instead")
     parser.add_argument("--model")
     parser.add_argument("--gguf", help="the name of a GGUF file in the folder")
     parser.add_argument("--calibration", help="a text file")
@@ -106,6 +125,9 @@ def main() -> None:
     parser.add_argument("--scored", type=int, default=128, help="windows of the other text")
     parser.add_argument("--device", default="cpu")
     arguments = parser.parse_args()
+    if arguments.table and arguments.page:
+        fill(arguments.page, "shrink_lm_curves.py", [table(arguments.table)])
+        return
     if arguments.table:
         print(table(arguments.table))
         return
