@@ -14,6 +14,8 @@ from collections import Counter
 from collections.abc import Callable, Iterable, Sequence
 from typing import Any
 
+import numpy as np
+
 from deadhead.errors import DataError
 from deadhead.forward import embedding_rows, is_causal
 from deadhead.hub import source
@@ -135,10 +137,27 @@ def window_length(model: Any, task: Task, length: int | None) -> int:
     return default if room is None or not task.traits.needs_decoder else min(default, room)
 
 
-def encode_for(model: Any, tokenizer: Any, data: Dataset, max_length: int | None = None) -> Encoded:
-    """The windows of the data, with labels in the order of the model."""
-    length = window_length(model, data.task, max_length)
-    return encode(data, tokenizer, max_length=length, labels=labels_for(model, data))
+def encode_for(
+    model: Any,
+    tokenizer: Any,
+    data: Dataset,
+    max_length: int | None = None,
+    labels: Sequence[str] | None = None,
+) -> Encoded:
+    """The windows of the data that the model reads, by default with labels in its order."""
+    length, positions = window_length(model, data.task, max_length), positions_of(model)
+    labels = labels_for(model, data) if labels is None else labels
+    encoded = encode(data, tokenizer, max_length=length, labels=labels, positions=positions)
+    check_positions(model, encoded, data.split)
+    return encoded
+
+
+def check_positions(model: Any, encoded: Encoded, name: str) -> None:
+    """Raise an error if a window is longer than what the model can read."""
+    room, longest = positions_of(model), int(np.max(encoded.arrays["lengths"]))
+    if room is not None and longest > room:
+        message = f"the {name} data has windows of {longest} positions and the model has {room}."
+        raise DataError(message, f"write --max-length {room}, or encode it with max_length={room}")
 
 
 def label_names(model: Any) -> tuple[str, ...]:

@@ -7,17 +7,8 @@ from typing import Any
 
 from deadhead.errors import DataError
 from deadhead.forward import is_encoder_decoder, vocabulary_sizes
-from deadhead.models import fits_task, labels_for, window_length
-from deadhead.tasks import (
-    Batches,
-    Dataset,
-    Encoded,
-    Task,
-    batches,
-    draw_examples,
-    encode,
-    load_data,
-)
+from deadhead.models import encode_for, fits_task, labels_for, window_length
+from deadhead.tasks import Batches, Dataset, Encoded, Task, batches, draw_examples, load_data
 from deadhead.tasks.dataset import shuffled
 from deadhead.tasks.encoding.plain_text import fingerprint, read_texts, text_batches, texts_of
 
@@ -78,7 +69,7 @@ def rank_batches(
             raise
         hint = f"{problem.hint}; or go without labels: --loss self"
         raise DataError(problem.message, hint) from None
-    encoded = encode(data, tokenizer, max_length=max_length, labels=labels)
+    encoded = encode_for(model, tokenizer, data, max_length, labels)
     if size is None and model.device.type == "cuda" and not in_file_order:
         labelled = batches(encoded, tokens=TOKENS_ON_GPU)
     else:

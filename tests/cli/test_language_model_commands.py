@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 from pathlib import Path
 
 import pytest
@@ -169,6 +170,29 @@ OPTIONS = {
     "shrink": ("--heads", 2, "--out", "smaller"),
     "bench": (),
 }
+
+
+@pytest.mark.parametrize("command", ["rank", "evaluate", "finetune", "shrink"])
+def test_a_hint_about_long_windows_works_with_few_positions(
+    command: str, tmp_path: Path, run_command: RunCommand, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    model = tiny_decoders.saved(tmp_path / "model", tiny_decoders.gpt2(positions=16))
+    text = tmp_path / "text.txt"
+    text.write_text(tiny_decoders.TEXT)
+    assert 16 < _tokens(text) < 100
+    monkeypatch.chdir(tmp_path)  # where it writes
+    words = (command, model, *LM, "--data", text, *OPTIONS[command])
+    done = run_command(*words, "--max-length", 100)
+    assert done.code != 0
+    assert clean(done)
+    (length,) = re.findall(r"--max-length (\d+)", done.err)
+    assert "longer text" not in done.err  # whose windows would be too long for the model
+    done = run_command(*words, "--max-length", length)
+    assert done.code == 0, done.err
+    done = run_command(*words, "--max-length", 17, *["--force"] * ("--out" in words))
+    assert done.code != 0
+    assert clean(done)
+    assert "windows of 17 positions and the model has 16" in " ".join(done.err.split())
 
 
 @pytest.mark.parametrize("command", OPTIONS)

@@ -270,6 +270,29 @@ def test_a_text_shorter_than_a_window(bos: bool, tmp_path: Path) -> None:
     assert len(encode(data, tokenizer, max_length=longest, cache=tmp_path)) == 2
 
 
+@pytest.mark.parametrize(
+    ("positions", "hint"),
+    [
+        (4, "the model has 4 positions, so give shorter windows: --max-length 4 "),
+        (5, "the model has 5 positions, so give shorter windows: --max-length 5 "),
+        (7, "the model has 7 positions, so give shorter windows: --max-length 5 "),
+        (8, "give a longer text, or shorter windows: --max-length 5 "),
+        (None, "give a longer text, or shorter windows: --max-length 5 "),
+    ],
+)
+def test_a_hint_suggests_no_more_than_the_positions(
+    positions: int | None, hint: str, tmp_path: Path
+) -> None:
+    (tmp_path / "text.txt").write_text("abcde")
+    data, tokenizer = load_data("lm", root=tmp_path / "text.txt"), tiny_decoders.tokenizer()
+    with pytest.raises(DataError, match="one window of 8 tokens, got 5 tokens") as problem:
+        encode(data, tokenizer, max_length=8, positions=positions, cache=tmp_path)
+    assert str(problem.value.hint).startswith(hint)
+    length = int(hint.split()[-1])
+    encoded = encode(data, tokenizer, max_length=length, positions=positions, cache=tmp_path)
+    assert max(encoded.arrays["lengths"]) == length
+
+
 def test_options_that_make_no_sense_for_a_text(file: Path) -> None:
     with pytest.raises(DataError, match="data of lm has no language; got 'en'"):
         load_data("lm", "en", "dev", root=file)

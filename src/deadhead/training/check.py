@@ -10,7 +10,7 @@ import numpy as np
 
 from deadhead.errors import DataError
 from deadhead.forward import IGNORED, embedding_rows, is_causal
-from deadhead.models import NOT_CAUSAL, positions_of
+from deadhead.models import NOT_CAUSAL, check_positions
 from deadhead.tasks import Encoded
 
 from .settings import Settings
@@ -70,10 +70,7 @@ def check_fit(model: Any, encoded: Encoded, name: str) -> None:
         hint = f"load it as {kind.model}.from_pretrained(name, num_labels={labels})"
         raise DataError(message, hint)
     _check_tokens(model, encoded, name)
-    room, longest = positions_of(model), int(np.max(encoded.arrays["lengths"]))
-    if room is not None and longest > room:
-        message = f"the {name} data has windows of {longest} positions and the model has {room}."
-        raise DataError(message, f"write --max-length {room}, or encode it with max_length={room}")
+    check_positions(model, encoded, name)
 
 
 def _check_tokens(model: Any, encoded: Encoded, name: str) -> None:

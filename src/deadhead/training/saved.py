@@ -24,14 +24,14 @@ from deadhead import files
 from deadhead.errors import DataError, DeadheadError, FolderError
 from deadhead.heads import save
 from deadhead.models import (
+    encode_for,
     fitting_tokenizer,
     is_unnamed,
     labels_for,
     load_for_task,
     some,
-    window_length,
 )
-from deadhead.tasks import Dataset, Task, draw_examples, encode, find_data, load_data
+from deadhead.tasks import Dataset, Task, draw_examples, find_data, load_data
 
 from .checkpoint import writing
 from .history import Epoch, History
@@ -239,9 +239,8 @@ def finetune_saved(
     unfinished.check(command | facts, force=out.force)
     tokenizer = fitting_tokenizer(begin.model, name)
     labels = labels_for(begin.model, sets.train)
-    length = window_length(begin.model, sets.train.task, max_length)
     encoded = {
-        key: encode(data, tokenizer, max_length=length, labels=labels)
+        key: encode_for(begin.model, tokenizer, data, max_length, labels)
         for key, data in {"train": sets.train, **sets.dev}.items()
     }
     for key, windows in encoded.items():

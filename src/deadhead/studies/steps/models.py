@@ -16,7 +16,15 @@ from typing import Any
 from deadhead import tasks
 from deadhead.hub import at_commit, located
 from deadhead.measures import MeasureInputs
-from deadhead.models import label_names, load_for_task, set_padding, tokenizer_for, window_length
+from deadhead.models import (
+    check_positions,
+    label_names,
+    load_for_task,
+    positions_of,
+    set_padding,
+    tokenizer_for,
+    window_length,
+)
 from deadhead.studies.trial import Trial
 from deadhead.tasks import Batches, Dataset, Encoded, task_of
 from deadhead.tasks.encoding.tokenizer import Pieces
@@ -83,6 +91,7 @@ def encoded(
         _note(state, Shortfall(f"{name} (rank)", examples, len(data)))
     state.data[name] = data.fingerprint
     windows = _encoded(data, tokenizer(state, trial), labels, _encode_options(state, trial, data))
+    check_positions(state.model, windows, name)
     if data.notes or windows.notes:  # what was dropped, repaired, split or cut
         state.details.setdefault("data notes", {})[name] = {**data.notes, **windows.notes}
     return windows
@@ -91,6 +100,7 @@ def encoded(
 def _encode_options(state: State, trial: Trial, data: Dataset) -> str:
     options = encode_options(trial)
     options["max_length"] = window_length(state.model, data.task, options.get("max_length"))
+    options["positions"] = positions_of(state.model)
     return json.dumps(options, sort_keys=True)
 
 
