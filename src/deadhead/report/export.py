@@ -29,6 +29,9 @@ PRINT: Mapping[str, Any] = {
     "header": {"labelFontSize": 12},
     "title": {"fontSize": 13, "anchor": "start"},
 }
+# The font of a browser may be a sixth wider than the one that measures the text of an SVG here
+# (DejaVu Sans is), and a label of a legend has up to 240 points, a tilted one below 140.
+ROOM = {"left": 10, "top": 5, "right": 50, "bottom": 20}
 
 
 def export(folder: str | Path, out: str | Path) -> list[Path]:
@@ -70,7 +73,9 @@ def _drawers() -> dict[str, Callable[[dict[str, Any]], str | bytes]]:
     except ImportError:
         raise MissingExtra("vl-convert-python", "report", "figures as files") from None
     return {
-        "svg": lambda chart: str(vl.vegalite_to_svg(chart, vl_version=VEGALITE)),
+        "svg": lambda chart: str(
+            vl.vegalite_to_svg({**chart, "padding": ROOM}, vl_version=VEGALITE)
+        ),
         "png": lambda chart: bytes(vl.vegalite_to_png(chart, vl_version=VEGALITE, scale=SCALE)),
         "pdf": lambda chart: bytes(vl.vegalite_to_pdf(chart, vl_version=VEGALITE)),
     }
