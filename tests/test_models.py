@@ -6,10 +6,14 @@ import json
 from pathlib import Path
 
 import pytest
+import torch
 from transformers import AutoTokenizer, GPT2Config, GPT2LMHeadModel
 
 from deadhead import load, save
-from deadhead.errors import DataError
+from deadhead.errors import DataError, DeadheadError
+from deadhead.forward import token_limit
+from deadhead.heads.verify.bench import inputs
+from deadhead.heads.verify.tiny import tiny
 from deadhead.models import (
     fitting_tokenizer,
     label_names,
@@ -122,3 +126,22 @@ def test_a_tokenizer_with_far_fewer_tokens_than_the_model_knows(decoder: Path) -
 def test_a_folder_without_a_tokenizer(tmp_path: Path) -> None:
     with pytest.raises(DataError, match="has no readable tokenizer"):
         tokenizer_for(str(tmp_path))
+
+
+@pytest.mark.parametrize(
+    ("family", "unused"),
+    [("bert", 0), ("roberta", 2), ("xlm-roberta", 2), ("mpnet", 2), ("longformer", 2), ("luke", 2)],
+)
+def test_the_limit_of_a_model_is_what_it_can_read(family: str, unused: int) -> None:
+    model = tiny(family, max_position_embeddings=24, pad_token_id=1).eval()
+    limit = token_limit(model)
+    assert limit == 24 - unused
+    with torch.no_grad():
+        model(**inputs(model, 1, limit))
+        with pytest.raises(
+            DeadheadError, match=f"at most the {limit} positions .* got {limit + 1}"
+        ):
+            inputs(model, 1, limit + 1)
+        tokens = torch.full((1, limit + 1), 5)
+        with pytest.raises((RuntimeError, IndexError)):
+            model(input_ids=tokens, attention_mask=torch.ones_like(tokens))

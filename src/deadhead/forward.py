@@ -112,6 +112,23 @@ def embedding_rows(model: Any) -> int | None:
     return rows if isinstance(rows, int) and rows > 0 else None
 
 
+def token_limit(model: Any) -> int | None:
+    """How many tokens of a text the model has positions for; None if its config sets no limit."""
+    config: Any = getattr(model, "config", None)
+    if hasattr(config, "get_text_config"):
+        config = config.get_text_config()
+    positions = getattr(config, "max_position_embeddings", None)
+    if not isinstance(positions, int) or positions < 1:
+        return None
+    for name, module in model.named_modules():
+        rows = getattr(module, "weight", ())
+        if name.endswith("position_embeddings") and len(rows) == positions:
+            # RoBERTa and its relatives number their tokens from behind the row of padding
+            padding = getattr(module, "padding_idx", None)
+            return positions if padding is None else positions - int(padding) - 1
+    return positions
+
+
 def is_encoder_decoder(model: Any) -> bool:
     return bool(getattr(getattr(model, "config", None), "is_encoder_decoder", False))
 

@@ -14,16 +14,12 @@ from collections import Counter
 from collections.abc import Callable, Iterable, Sequence
 from typing import Any
 
-import numpy as np
-
 from deadhead.errors import DataError
-from deadhead.forward import embedding_rows, is_causal
+from deadhead.forward import embedding_rows, is_causal, token_limit
 from deadhead.hub import source
 from deadhead.tasks import Dataset, Encoded, Task, encode
 from deadhead.tasks.encoding.tokenizer import UNREADABLE, Pieces
 
-# Positions that are never used, by the type of the model.
-OFFSETS = {"roberta": 2, "xlm-roberta": 2, "camembert": 2}
 ROUNDED = 8  # a good number of embeddings for hardware is a multiple of this
 SPARE = 1024  # embeddings that no token uses, of models rounded up to a good number
 SOME = 128  # the same, of models that were not rounded: DeBERTa-v3 has 99
@@ -115,17 +111,6 @@ def load_with_tokenizer(name: str, device: Any, *, auto: Any, dtype: Any) -> tup
     return model, fitting_tokenizer(model, name)
 
 
-def positions_of(model: Any) -> int | None:
-    """How many tokens of a text the model has positions for; None if its config sets no limit."""
-    config: Any = getattr(model, "config", None)
-    if hasattr(config, "get_text_config"):
-        config = config.get_text_config()
-    positions = getattr(config, "max_position_embeddings", None)
-    if not isinstance(positions, int):
-        return None
-    return positions - OFFSETS.get(getattr(config, "model_type", ""), 0)
-
-
 def window_length(model: Any, task: Task, length: int | None) -> int:
     """The sub-words of a window: this length, or by default that of the kind of task.
 
@@ -133,8 +118,13 @@ def window_length(model: Any, task: Task, length: int | None) -> int:
     """
     if length is not None:
         return length
-    default, room = task.traits.window, positions_of(model)
+    default, room = task.traits.window, token_limit(model)
     return default if room is None or not task.traits.needs_decoder else min(default, room)
+
+
+def window_options(model: Any, task: Task, length: int | None) -> dict[str, int | None]:
+    """The options of `encode` that depend on what the model can read."""
+    return {"max_length": window_length(model, task, length), "positions": token_limit(model)}
 
 
 def encode_for(
@@ -145,16 +135,16 @@ def encode_for(
     labels: Sequence[str] | None = None,
 ) -> Encoded:
     """The windows of the data that the model reads, by default with labels in its order."""
-    length, positions = window_length(model, data.task, max_length), positions_of(model)
     labels = labels_for(model, data) if labels is None else labels
-    encoded = encode(data, tokenizer, max_length=length, labels=labels, positions=positions)
-    check_positions(model, encoded, data.split)
+    options: Any = window_options(model, data.task, max_length)
+    encoded = encode(data, tokenizer, labels=labels, **options)
+    check_positions(model, encoded.arrays["lengths"], data.split)
     return encoded
 
 
-def check_positions(model: Any, encoded: Encoded, name: str) -> None:
-    """Raise an error if a window is longer than what the model can read."""
-    room, longest = positions_of(model), int(np.max(encoded.arrays["lengths"]))
+def check_positions(model: Any, lengths: Iterable[int], name: str) -> None:
+    """Raise an error if a window of one of these lengths is longer than what the model can read."""
+    room, longest = token_limit(model), max(lengths, default=0)
     if room is not None and longest > room:
         message = f"the {name} data has windows of {longest} positions and the model has {room}."
         raise DataError(message, f"write --max-length {room}, or encode it with max_length={room}")

@@ -7,7 +7,7 @@ from typing import Any
 
 from deadhead.errors import DataError
 from deadhead.forward import is_encoder_decoder, vocabulary_sizes
-from deadhead.models import encode_for, fits_task, labels_for, window_length
+from deadhead.models import check_positions, encode_for, fits_task, labels_for, window_length
 from deadhead.tasks import Batches, Dataset, Encoded, Task, batches, draw_examples, load_data
 from deadhead.tasks.dataset import shuffled
 from deadhead.tasks.encoding.plain_text import fingerprint, read_texts, text_batches, texts_of
@@ -94,6 +94,7 @@ def _unlabelled(
         hint = "name a translation task with --task"
         raise DataError(f"{type(model).__name__} reads two texts, one with its decoder.", hint)
     unlabelled = text_batches(texts, tokenizer, size=size or BATCH, max_length=max_length)
+    check_positions(model, (b["input_ids"].shape[1] for b in unlabelled.batches), "unlabelled")
     return unlabelled.batches, {
         "examples": unlabelled.examples,
         "windows": unlabelled.examples,

@@ -67,6 +67,15 @@ def test_plain_text(embedder: Path, tmp_path: Path) -> None:
         ranked(embedder, tmp_path / "x.json", "--text", tmp_path / "texts.txt")
 
 
+def test_texts_longer_than_the_model_can_read(embedder: Path, tmp_path: Path) -> None:
+    (tmp_path / "long.txt").write_text("The dog sleeps . " * 60)
+    words = ("--text", tmp_path / "long.txt", "--loss", "self")
+    with pytest.raises(DataError, match=r"(?s)and the model has 128\..*--max-length 128"):
+        ranked(embedder, tmp_path / "r.json", *words)
+    printed = ranked(embedder, tmp_path / "r.json", *words, "--max-length", 128)
+    assert printed["data"]["notes"] == {"texts cut off": 1}
+
+
 def test_the_texts_of_a_task(embedder: Path, tmp_path: Path) -> None:
     arguments = ("--task", "pos", "--lang", "de", "--data", "world", "--max-examples", 6)
     printed = ranked(

@@ -99,7 +99,13 @@ def test_the_model_is_left_as_it_was() -> None:
 
 def test_shapes() -> None:
     model = tiny("bert")
-    assert shape_for(model, None) == (32, 126)  # two positions to spare
+    assert shape_for(model, None) == (32, 128)
+    assert shape_for(tiny("roberta", pad_token_id=1), None) == (
+        32,
+        126,
+    )  # its tokens are numbered from 2
+    model.config.max_position_embeddings = 64
+    assert shape_for(model, None) == (32, 64)
     model.config.max_position_embeddings = 512
     assert shape_for(model, None) == (32, 128)
     assert shape_for(model, (4, 512)) == (4, 512)

@@ -1,4 +1,4 @@
-"""Language models on plain text: perplexities by hand, in any batches, and training by the causal loss."""
+"""Language models on plain text: perplexities by hand, in any batches, and training."""
 
 from __future__ import annotations
 
@@ -15,7 +15,8 @@ from transformers import BertConfig, BertForMaskedLM, BertLMHeadModel
 import tiny_decoders
 from deadhead import rank, shrink
 from deadhead.errors import DataError
-from deadhead.models import fits_task, positions_of, window_length
+from deadhead.forward import token_limit
+from deadhead.models import fits_task, window_length
 from deadhead.rankers.loss import example_losses
 from deadhead.tasks import Encoded, batches, encode, load_data, task_of
 from deadhead.training import Settings, distill, finetune
@@ -193,7 +194,7 @@ def test_what_does_not_fit_the_model(encoded: dict[str, Encoded]) -> None:
 
 def test_the_default_window_fits_the_model(tmp_path: Path) -> None:
     task = task_of("lm")
-    assert positions_of(tiny_decoders.llama(48)) == 48
+    assert token_limit(tiny_decoders.llama(48)) == 48
     assert window_length(tiny_decoders.gpt2(48), task, None) == 48
     assert window_length(tiny_decoders.gpt2(2048), task, None) == 512
     assert window_length(tiny_decoders.gpt2(48), task, 30) == 30

@@ -16,7 +16,7 @@ import torch
 from torch import Tensor, nn
 
 from deadhead.errors import DeadheadError
-from deadhead.forward import forward, is_encoder_decoder, on_device
+from deadhead.forward import forward, is_encoder_decoder, on_device, token_limit
 from deadhead.heads.cut import computed_heads
 from deadhead.heads.parts import Part
 from deadhead.heads.site import Site
@@ -27,7 +27,6 @@ Shape = tuple[int, int]  # examples, tokens of each
 Prices = dict[Place, Sequence[float]]  # entry k: the cost of a place with k units left
 
 DEFAULT_SHAPE = (32, 128)
-SPARE = 2  # positions: RoBERTa numbers its tokens from 2
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -69,12 +68,10 @@ def units_left(site: Site) -> int:
 
 def shape_for(model: nn.Module, on: Shape | None) -> Shape:
     """The shape of the inputs to count and time; by default one that the model can read."""
-    longest = getattr(getattr(model, "config", None), "max_position_embeddings", None)
-    if not isinstance(longest, int) or longest < 1:
-        longest = None
+    longest = token_limit(model)
     if on is None:
         batch, length = DEFAULT_SHAPE
-        return batch, length if longest is None else max(1, min(length, longest - SPARE))
+        return batch, length if longest is None else min(length, longest)
     if (
         not isinstance(on, list | tuple)
         or len(on) != 2
@@ -86,7 +83,7 @@ def shape_for(model: nn.Module, on: Shape | None) -> Shape:
     if longest is not None and length > longest:
         raise DeadheadError(
             f"`on` expects at most the {longest} positions of this model, got {length} tokens.",
-            f"use on=({batch}, {max(1, longest - SPARE)}) or fewer tokens",
+            f"use on=({batch}, {longest}) or fewer tokens",
         )
     return batch, length
 

@@ -86,7 +86,8 @@ def shrink(
         compensation: what is done about the loss: "refit" the output projections by least squares
             (the best of several candidates, by held-out tokens), "refit-all" of them, also those
             that lose nothing (takes longer; better on data like the batches, worse on other data),
-            only "scales" of units, only the "mean" of what left, or "none". A refit ends with the task layer of a classifier.
+            only "scales" of units, only the "mean" of what left, or "none". A refit ends with the
+            task layer of a classifier.
         loss: as for `rank`: "self", where there are no labels, or a function.
         held_out: the share of the examples that losses are measured on. Nothing is fitted to them;
             "auto" compares its methods on them, so its loss is slightly optimistic.

@@ -70,7 +70,7 @@ def check_fit(model: Any, encoded: Encoded, name: str) -> None:
         hint = f"load it as {kind.model}.from_pretrained(name, num_labels={labels})"
         raise DataError(message, hint)
     _check_tokens(model, encoded, name)
-    check_positions(model, encoded, name)
+    check_positions(model, encoded.arrays["lengths"], name)
 
 
 def _check_tokens(model: Any, encoded: Encoded, name: str) -> None:

@@ -21,7 +21,7 @@ import torch
 
 from deadhead.device import device_named
 from deadhead.errors import DeadheadError
-from deadhead.forward import forward
+from deadhead.forward import forward, token_limit
 from deadhead.heads.discover import discover
 from deadhead.heads.load import load
 from deadhead.heads.model_class import AS_SAVED
@@ -131,11 +131,11 @@ def inputs(model: Any, batch: int, length: int) -> dict[str, torch.Tensor]:
 def _tokens(
     model: Any, batch: int, length: int, generator: torch.Generator
 ) -> dict[str, torch.Tensor]:
-    longest = getattr(model.config, "max_position_embeddings", None)
-    if isinstance(longest, int) and length > longest:
+    longest = token_limit(model)
+    if longest is not None and length > longest:
         raise DeadheadError(
             f"`length` expects at most the {longest} positions of this model, got {length}.",
-            f"use --length {longest - 2} or less",
+            f"use --length {longest} or less",
         )
     words = int(model.get_input_embeddings().weight.shape[0])
     feed = {"input_ids": torch.randint(3, words, (batch, length), generator=generator)}

@@ -20,10 +20,9 @@ from deadhead.models import (
     check_positions,
     label_names,
     load_for_task,
-    positions_of,
     set_padding,
     tokenizer_for,
-    window_length,
+    window_options,
 )
 from deadhead.studies.trial import Trial
 from deadhead.tasks import Batches, Dataset, Encoded, task_of
@@ -91,7 +90,7 @@ def encoded(
         _note(state, Shortfall(f"{name} (rank)", examples, len(data)))
     state.data[name] = data.fingerprint
     windows = _encoded(data, tokenizer(state, trial), labels, _encode_options(state, trial, data))
-    check_positions(state.model, windows, name)
+    check_positions(state.model, windows.arrays["lengths"], name)
     if data.notes or windows.notes:  # what was dropped, repaired, split or cut
         state.details.setdefault("data notes", {})[name] = {**data.notes, **windows.notes}
     return windows
@@ -99,9 +98,8 @@ def encoded(
 
 def _encode_options(state: State, trial: Trial, data: Dataset) -> str:
     options = encode_options(trial)
-    options["max_length"] = window_length(state.model, data.task, options.get("max_length"))
-    options["positions"] = positions_of(state.model)
-    return json.dumps(options, sort_keys=True)
+    windows = window_options(state.model, data.task, options.get("max_length"))
+    return json.dumps({**options, **windows}, sort_keys=True)
 
 
 def _note(state: State, *missing: Shortfall) -> None:

@@ -289,7 +289,7 @@ class _Encoder:
         out.covered = {name: [getattr(w, name) for w in drawn] for name in WINDOW_ARRAYS}
 
     def _hint_for(self, longest: int) -> str:
-        """What to do about a text of so many tokens, which is shorter than a window."""
+        """What to do about a text of this length, which is shorter than a window."""
         positions = self.max_length if self.positions is None else self.positions
         fitting = min(longest, positions)
         if fitting < SHORTEST_WINDOW:
