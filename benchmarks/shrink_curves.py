@@ -66,7 +66,7 @@ METHODS = {  # of choosing: the rankers score heads only
 OPTIONS = dict(zip(COMPENSATED, ("none", "mean", "refit"), strict=True))  # those of `shrink`
 HELD_OUT = 0.125  # the default of `shrink`
 TASKS = ("pos", "ner", "slots", "sst2", "xnli")
-SHARES, LARGE, SOME = (10, 25, 50, 75, 90), (50, 75, 90), (25, 50, 75)
+SHARES, SOME = (10, 25, 50, 75, 90), (25, 50, 75)
 Row = dict[str, Any]
 Key = tuple[str, str, int, str]  # units, choice, share, treatment
 
@@ -91,12 +91,15 @@ PARTS = {  # in the order in which they are worth their time
         Part("heads", ("random", LOWEST, HIGHEST), SOME, (RETRAINED,)),
         Part("heads", ("reconstruction",), (75, 90), (RETRAINED,)),
     ),
-    "neurons": (Part("neurons", METHODS["neurons"], SOME, (*COMPENSATED,)),),
-    "both": (Part("both", METHODS["both"], SOME, (*COMPENSATED,)),),
-    "mean": (Part("heads", METHODS["heads"], LARGE, ("mean",)),),
+    "neurons": (Part("neurons", METHODS["neurons"], SHARES, (*COMPENSATED,)),),
+    "both": (Part("both", METHODS["both"], SHARES, (*COMPENSATED,)),),
+    "mean": (Part("heads", METHODS["heads"], SHARES, ("mean",)),),
     "epoch": (
-        Part("heads", METHODS["heads"], (75,), (f"refit{EPOCH}",)),
-        Part("both", ("random", "fisher", "reconstruction"), (50,), (f"refit{EPOCH}",)),
+        Part("heads", METHODS["heads"], SHARES, (f"refit{EPOCH}",)),
+        *(
+            Part(units, ("random", "fisher", "reconstruction"), SHARES, (f"refit{EPOCH}",))
+            for units in ("neurons", "both")
+        ),
     ),
 }
 
