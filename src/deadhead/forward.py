@@ -13,6 +13,8 @@ if TYPE_CHECKING:
 IGNORED = -100  # the label that transformers leaves out of a loss
 OWN = "deadhead."  # prefix of what a batch holds for deadhead and not for the model
 VOCABULARIES = ("vocab_size", "src_vocab_size", "tgt_vocab_size", "decoder_vocab_size")
+# names of tables with a row for each position
+POSITIONS = ("position_embeddings", "embed_positions", "wpe", "positions_embed")
 # Causal language models whose labels are already in their place: transformers does not shift them.
 UNSHIFTED = ("XLNetLMHeadModel", "XLMWithLMHeadModel", "FlaubertWithLMHeadModel")
 
@@ -127,6 +129,20 @@ def token_limit(model: Any) -> int | None:
             padding = getattr(module, "padding_idx", None)
             return positions if padding is None else positions - int(padding) - 1
     return positions
+
+
+def position_rows(model: Any) -> int | None:
+    """How many tokens a learnt table of positions has rows for; None where there is no such table.
+
+    Rotary and computed positions go on behind the limit of the config.
+    """
+    learnt = any(
+        name.rpartition(".")[2] in POSITIONS
+        and hasattr(module, "num_embeddings")
+        and "Sinusoidal" not in type(module).__name__
+        for name, module in model.named_modules()
+    )
+    return token_limit(model) if learnt else None
 
 
 def is_encoder_decoder(model: Any) -> bool:

@@ -10,7 +10,7 @@ import torch
 from torch import Tensor, nn
 
 from deadhead.errors import DataError, UnsupportedModel
-from deadhead.forward import embedding_rows
+from deadhead.forward import embedding_rows, position_rows
 
 from .loss import IGNORED, INPUTS, attended, examples_of, forward, on_device, right_padded
 
@@ -37,10 +37,7 @@ def check_batches(
             raise DataError(f"batch {number} is {type(batch).__name__}, not a dict.", hint)
         if labels:
             _check_labels(number, batch)
-        elif not any(isinstance(batch.get(name), Tensor) and len(batch[name]) for name in INPUTS):
-            names = ", ".join(batch) or "nothing"
-            message = f"batch {number} has no inputs; it has: {names}."
-            raise DataError(message, "give each batch input_ids")
+        _check_inputs(number, batch)
     _check_tokens(model, listed)
     if labels:
         if not any(bool((batch["labels"] != IGNORED).any()) for batch in listed):
@@ -50,19 +47,60 @@ def check_batches(
     return [right_padded(model, batch) for batch in listed]
 
 
+def _check_inputs(number: int, batch: Mapping[str, Any]) -> None:
+    """Raise an error unless the batch has tensors to read, with the same examples and tokens."""
+    inputs = {name: batch[name] for name in INPUTS if batch.get(name) is not None}
+    own = {name for name in batch if name != "labels" and not name.endswith("mask")}
+    if not inputs and own and "labels" in batch:
+        return  # inputs under a name of the model's own; the labels tell their examples
+    for name, value in inputs.items():
+        if not isinstance(value, Tensor):
+            message = f"{name} of batch {number} is {type(value).__name__}, not a tensor."
+            raise DataError(message, f"write torch.tensor(batch[{name!r}])")
+    if not any(map(len, inputs.values())):
+        names = ", ".join(batch) or "nothing"
+        message = f"batch {number} has no inputs; it has: {names}."
+        raise DataError(message, "give each batch input_ids")
+    name, first = next((name, value) for name, value in inputs.items() if len(value))
+    if not first.numel():
+        message = f"batch {number} is empty: its {name} has shape {tuple(first.shape)}."
+        raise DataError(message, "leave empty batches out")
+    others = {"labels": 1, "attention_mask": 2 if name == "input_ids" else 1}  # axes to compare
+    for other, axes in others.items():
+        value = batch.get(other)
+        if not isinstance(value, Tensor) or (other == "attention_mask" and value.dim() != 2):
+            continue
+        if value.shape[:axes] != first.shape[:axes]:
+            raise DataError(
+                f"batch {number} has {name} of shape {tuple(first.shape)}, but {other} of shape "
+                f"{tuple(value.shape)}.",
+                f"give {other} for the same {'examples' if axes == 1 else 'examples and tokens'}",
+            )
+
+
 def _check_tokens(model: nn.Module, batches: Sequence[Mapping[str, Tensor]]) -> None:
-    """Raise an error for a token that the model has no embedding for."""
-    rows = embedding_rows(model)
+    """Raise an error for a token that the model has no embedding or no position for."""
+    rows, longest = embedding_rows(model), position_rows(model)
     for number, batch in enumerate(batches):
         ids = batch.get("input_ids")
         # tokens that mark the place of an image or a sound may have no embedding
         if rows is None or any(name in batch for name in INPUTS[1:]):
             return
-        if isinstance(ids, Tensor) and ids.numel() and int(ids.max()) >= rows:
+        if not isinstance(ids, Tensor) or not ids.numel():
+            continue
+        least, most = map(int, ids.aminmax())
+        if least < 0 or most >= rows:
             raise DataError(
-                f"batch {number} has token {int(ids.max())} and the model knows {rows}.",
+                f"batch {number} has token {least if least < 0 else most} and the model knows "
+                f"{rows}.",
                 "use the tokenizer that belongs to the model; if this is its pad token, set "
                 "tokenizer.pad_token = tokenizer.eos_token",
+            )
+        if longest is not None and ids.shape[-1] > longest:
+            raise DataError(
+                f"batch {number} has {ids.shape[-1]} tokens, but the model has {longest} "
+                "positions.",
+                f"cut the texts: tokenizer(texts, truncation=True, max_length={longest}, ...)",
             )
 
 

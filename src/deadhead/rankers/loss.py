@@ -29,7 +29,7 @@ LOSS, TARGET, SEEDS = "deadhead.loss", "deadhead.target", "deadhead.seeds"
 CORRUPT = "deadhead.corrupt"  # the batch whose run fills closed heads: fills.py
 NUMBERS_AT_ONCE = 1 << 24  # logits in float32: 64 MB
 # What a model reads; a batch has one of these.
-INPUTS = ("input_ids", "inputs_embeds", "input_features", "pixel_values")
+INPUTS = ("input_ids", "inputs_embeds", "input_features", "input_values", "pixel_values")
 
 
 def output_kind(model: nn.Module, batch: Mapping[str, Tensor]) -> str:

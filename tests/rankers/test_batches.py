@@ -1,0 +1,85 @@
+"""What is checked in batches before a model reads them, for `rank`, `shrink` and `refit`."""
+
+from __future__ import annotations
+
+import pytest
+import torch
+
+from deadhead import rank, refit
+from deadhead.errors import DataError
+from deadhead.forward import position_rows
+from deadhead.heads.verify.tiny import tiny
+
+
+def both_refuse(setup, batch, words):
+    """Whether labels are read or not, the error is the same."""
+    with pytest.raises(DataError, match=words):
+        rank(setup.model, [setup.batch, batch], progress=False)
+    with pytest.raises(DataError, match=words):
+        refit(setup.model, [setup.batch, batch], ["encoder.0.1"], progress=False)
+
+
+def test_inputs_that_are_no_tensors(case):
+    setup = case("classify")
+    ids = setup.batch["input_ids"]
+    both_refuse(setup, {**setup.batch, "input_ids": ids.tolist()}, "of batch 1 is list, not a tens")
+    both_refuse(setup, {**setup.batch, "input_ids": ids.numpy()}, "of batch 1 is ndarray, not a")
+
+
+def test_no_inputs(case):
+    setup = case("classify")
+    bare = {name: value for name, value in setup.batch.items() if name != "input_ids"}
+    both_refuse(setup, bare, "batch 1 has no inputs; it has: attention_mask, labels")
+
+
+def test_no_tokens(case):
+    setup = case("classify")
+    tokens = {name: setup.batch[name][:, :0] for name in ("input_ids", "attention_mask")}
+    both_refuse(
+        setup, {**setup.batch, **tokens}, r"batch 1 is empty: its input_ids has shape \(4, 0"
+    )
+
+
+@pytest.mark.parametrize("name", ["labels", "attention_mask"])
+def test_other_examples_than_those_of_the_inputs(case, name):
+    setup = case("classify")
+    words = rf"batch 1 has input_ids of shape \(4, 12\), but {name} of shape \(3"
+    both_refuse(setup, {**setup.batch, name: setup.batch[name][:3]}, words)
+
+
+def test_a_mask_of_other_tokens(case):
+    setup = case("classify")
+    wrong = {**setup.batch, "attention_mask": setup.batch["attention_mask"][:, :9]}
+    both_refuse(setup, wrong, r"but attention_mask of shape \(4, 9\)")
+
+
+def test_tokens_below_0(case):
+    setup = case("classify")
+    wrong = {**setup.batch, "input_ids": setup.batch["input_ids"] - 50}
+    both_refuse(setup, wrong, "batch 1 has token -50 and the model knows 99")
+
+
+def test_more_tokens_than_positions(case):
+    setup = case("classify")
+    long = {
+        name: value.repeat(1, 11) if value.dim() == 2 else value
+        for name, value in setup.batch.items()
+    }
+    both_refuse(setup, long, "batch 1 has 132 tokens, but the model has 128 positions")
+
+
+def test_only_a_learnt_table_of_positions_ends():
+    sizes = {"max_position_embeddings": 40}
+    assert position_rows(tiny("bert", **sizes)) == 40
+    assert position_rows(tiny("roberta", pad_token_id=1, **sizes)) == 38
+    assert position_rows(tiny("opt", **sizes)) == 40
+    assert position_rows(tiny("gpt2", **sizes)) == 40
+    for model_type in ("llama", "fsmt"):  # rotary; computed again for longer texts
+        assert position_rows(tiny(model_type, **sizes)) is None
+
+
+def test_a_model_of_sound_is_refitted_without_labels():
+    model = tiny("wav2vec2")
+    batches = [{"input_values": torch.randn(2, 4000)} for _ in range(12)]
+    report = refit(model, batches, ["encoder.0.1"], progress=False)
+    assert report.layers[0].error_refitted < report.layers[0].error_cut
