@@ -11,6 +11,16 @@ from deadhead.forward import position_rows
 from deadhead.heads.verify.tiny import tiny
 
 
+@pytest.mark.parametrize("kind", ["classify", "tag"])
+@pytest.mark.parametrize("dtype", [torch.int32, torch.int16])
+def test_labels_of_every_type_of_whole_numbers(case, kind, dtype):
+    setup = case(kind)
+    small = {**setup.batch, "labels": setup.batch["labels"].to(dtype)}
+    expected = rank(setup.model, [setup.batch], progress=False).scores
+    assert rank(setup.model, [small], progress=False).scores == expected
+    assert small["labels"].dtype == dtype  # the caller's batch is left alone
+
+
 def both_refuse(setup, batch, words):
     """Whether labels are read or not, the error is the same."""
     with pytest.raises(DataError, match=words):

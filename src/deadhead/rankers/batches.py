@@ -44,6 +44,8 @@ def check_batches(
             message = f"no token has a label: every label is {IGNORED}."
             raise DataError(message, "label at least one token of the data")
         _check_classes(model, listed)
+        # a loss of torch reads no others
+        listed = [{**batch, "labels": batch["labels"].long()} for batch in listed]
     return [right_padded(model, batch) for batch in listed]
 
 
