@@ -114,3 +114,30 @@ def test_shapes() -> None:
     for wrong in ((0, 8), "32", (1, 2, 3), (4, "many")):
         with pytest.raises(DeadheadError, match="`on` expects examples and tokens of each"):
             shape_for(model, wrong)  # type: ignore[arg-type]
+
+
+def test_what_is_given_for_every_token_gets_the_length_of_the_texts() -> None:
+    bert = tiny("bert")
+    ids = torch.tensor([[1, 7, 9], [1, 8, 0]])
+    batch = {
+        "input_ids": ids,
+        "attention_mask": (ids != 0).long().flip(0),  # the first example is padded
+        "bbox": torch.arange(24).view(2, 3, 4),
+        "inputs_embeds": torch.randn(2, 3, 5),
+        "global_attention_mask": torch.tensor([[1, 0, 0], [1, 0, 0]]),
+    }
+    feed = sample(bert, batch, (2, 7))
+    assert feed["input_ids"].tolist() == [[1, 7, 9, 1, 7, 9, 1]] * 2
+    assert feed["attention_mask"].tolist() == [[1] * 7] * 2
+    for name in ("bbox", "inputs_embeds"):
+        assert torch.equal(feed[name][1, 3:6], batch[name][0])
+        assert feed[name].shape[:2] == (2, 7)
+    assert feed["global_attention_mask"].tolist() == [[1, 0, 0, 0, 0, 0, 0]] * 2
+
+
+def test_the_mask_of_a_sound_keeps_the_length_of_the_sound() -> None:
+    mask = (torch.arange(4000) < 3000).long()[None]
+    batch = {"input_values": torch.randn(1, 4000), "attention_mask": mask}
+    feed = sample(tiny("wav2vec2"), batch, (2, 7))
+    assert feed["input_values"].shape == (2, 4000)
+    assert feed["attention_mask"].tolist() == [[1] * 4000] * 2

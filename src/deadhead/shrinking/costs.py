@@ -27,6 +27,7 @@ Shape = tuple[int, int]  # examples, tokens of each
 Prices = dict[Place, Sequence[float]]  # entry k: the cost of a place with k units left
 
 DEFAULT_SHAPE = (32, 128)
+PER_TOKEN = ("inputs_embeds", "bbox")  # names of inputs with several numbers for every token
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -94,24 +95,29 @@ def sample(model: nn.Module, batch: Mapping[str, Any], shape: Shape) -> dict[str
     Texts get that many tokens; images and sound features keep their size.
     """
     rows, length = shape
-    keep = {} if is_encoder_decoder(model) else {"labels"}
-    sized = {
-        name: _repeated(name, value, rows, length)
-        for name, value in batch.items()
-        if isinstance(value, Tensor) and value.dim() and name not in keep
-    }
+    left_out = {} if is_encoder_decoder(model) else {"labels"}
+    text = any(batch.get(name) is not None for name in ("input_ids", "inputs_embeds"))
+    sized = {}
+    for name, value in batch.items():
+        if isinstance(value, Tensor) and value.dim() and name not in left_out:
+            # the mask of a sound has the size of the sound
+            row = _row(name, value[:1], length if text or name != "attention_mask" else None)
+            sized[name] = row.repeat(rows, *[1] * (row.dim() - 1))
     return on_device(sized, model)
 
 
-def _repeated(name: str, value: Tensor, rows: int, length: int) -> Tensor:
-    row = value[:1]
-    if row.dim() == 2 and not row.is_floating_point():  # a number for every token
-        row = row.repeat(1, -(-length // row.shape[1]))[:, :length]
-        if name.endswith("attention_mask"):
-            row = torch.ones_like(row)
-        elif name == "labels":  # the decoder reads them: all of them are tokens
-            row = row.clamp(min=0)
-    return row.repeat(rows, *[1] * (row.dim() - 1))
+def _row(name: str, row: Tensor, length: int | None) -> Tensor:
+    """What one example has for this many tokens, none of them padding; None: for its own."""
+    numbers = row.dim() == 2 and not row.is_floating_point()  # one for every token
+    if length is not None and (numbers or name.endswith(PER_TOKEN)):
+        first = row.shape[1]
+        row = row.repeat(1, -(-length // first), *[1] * (row.dim() - 2))[:, :length]
+        if name == "global_attention_mask":  # or the copies of the first token were global too
+            row[:, first:] = 0
+    if numbers and name.endswith("attention_mask") and name != "global_attention_mask":
+        return torch.ones_like(row)
+    # the decoder reads labels: all of them are tokens
+    return row.clamp(min=0) if numbers and name == "labels" else row
 
 
 Call = Callable[[nn.Module, tuple[Any, ...], dict[str, Any]], None]
