@@ -5,14 +5,14 @@ from __future__ import annotations
 import pytest
 import torch
 from ranker_cases import KINDS
-from transformers import AutoConfig, AutoModelForCausalLM
+from transformers import AutoConfig, AutoModelForCausalLM, AutoModelForMultipleChoice
 
 from deadhead import patch_effects
 from deadhead.errors import DeadheadError
 from deadhead.heads import captured, discover, gated, head_means, prune
 from deadhead.heads.discover import find_sites
 from deadhead.heads.verify.inputs import batch_for
-from deadhead.heads.verify.tiny import tiny
+from deadhead.heads.verify.tiny import randomise, tiny
 from deadhead.rankers import rank
 from deadhead.rankers.loss import example_losses
 from deadhead.rankers.replay import layer_path, repeated, replaying
@@ -44,6 +44,18 @@ def test_equals_closing_each_head(case, kind, tokens):
         rank(setup.model, batches, "ablation", tokens=tokens).scores,
         the_long_way(setup.model, batches),
     )
+
+
+@pytest.mark.parametrize("tokens", [1, 10**6])
+def test_examples_of_several_texts(tokens):
+    torch.manual_seed(0)
+    model = AutoModelForMultipleChoice.from_config(tiny("bert").config)
+    randomise(model, 0)
+    model = model.double().eval()
+    ids = torch.randint(3, 90, (2, 3, 7))
+    batch = {"input_ids": ids, "attention_mask": ids * 0 + 1, "labels": torch.tensor([2, 0])}
+    expected = the_long_way(model, [batch])
+    assert_same(rank(model, [batch], "ablation", tokens=tokens).scores, expected)
 
 
 @pytest.mark.parametrize("kind", KINDS)

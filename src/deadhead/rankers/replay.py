@@ -36,11 +36,11 @@ class Replay:
         self.calls: list[str] = []  # layers in the order they were called when recording
         self.outputs: list[Any] = []
         self.works: bool | None = None  # None: not known before the first recording
-        self.recording, self.start, self.times, self.examples, self.call = False, 0, 1, 0, 0
+        self.recording, self.start, self.times, self.rows, self.call = False, 0, 1, 0, 0
 
     def record(self, run: Callable[[Batch], Any], batch: Batch) -> Any:
         """What `run` gives for a batch, with the forward pass inside recorded."""
-        self.calls, self.outputs, self.examples, self.recording = [], [], examples_of(batch), True
+        self.calls, self.outputs, self.rows, self.recording = [], [], _rows(batch), True
         try:
             result = run(batch)
         finally:
@@ -91,12 +91,19 @@ class Replay:
         """The output for a batch, as that for the batch repeated."""
         if isinstance(output, Tensor):
             axis = 1 if self.time_first else 0
-            if self.times == 1 or output.dim() <= axis or output.shape[axis] != self.examples:
+            if self.times == 1 or output.dim() <= axis or output.shape[axis] != self.rows:
                 return output
             return torch.cat([output] * self.times, dim=axis)
         if isinstance(output, list | tuple):
             return type(output)(self._repeated(part) for part in output)
         return output
+
+
+def _rows(batch: Batch) -> int:
+    """How many texts the layers read: one for each example, or for each choice of an example."""
+    ids = batch.get("input_ids")
+    choices = ids.shape[1] if isinstance(ids, Tensor) and ids.dim() == 3 else 1
+    return examples_of(batch) * choices
 
 
 def _tensors(result: Any) -> list[Tensor]:
