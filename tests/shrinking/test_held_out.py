@@ -65,3 +65,5 @@ def test_the_mean_loss_is_that_of_labelled_examples() -> None:
         {"input_ids": ids[1:], "labels": labels[1:]},
     ]
     assert mean_loss(model, data) == pytest.approx(float(sum(expected)) / 2, abs=1e-9)
+    with pytest.raises(DataError, match="none of the held-out examples has a label"):
+        mean_loss(model, [{"input_ids": ids[2:], "labels": labels[2:]}])

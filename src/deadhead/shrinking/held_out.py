@@ -84,4 +84,9 @@ def mean_loss(model: nn.Module, batches: Sequence[Batch]) -> float:
         else:
             count += int((labels != IGNORED).view(len(labels), -1).any(1).sum())
     finite.check()
-    return sum(map(float, sums)) / max(1, count)
+    if not count:
+        raise DataError(
+            "none of the held-out examples has a label, so that there is no loss to measure.",
+            "give more examples with labels, or hold more of them out: held_out=0.5",
+        )
+    return sum(map(float, sums)) / count
