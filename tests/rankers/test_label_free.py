@@ -222,3 +222,14 @@ def test_mistakes(embedder: Any, texts: Any, case: Any) -> None:
     assert forward(
         embedder, label_free.with_loss(embedder, texts, "self", False, 0)[0]
     ).last_hidden_state.shape == (4, 9, 32)
+
+
+@pytest.mark.parametrize("seed", [1 << 31, (1 << 63) + 5, (1 << 64) - 1, -(1 << 63)])
+def test_every_seed_of_torch_is_a_seed(embedder, texts, seed):
+    assert len(rank(embedder, texts, "taylor", loss="self", seed=seed).scores) == 8
+
+
+@pytest.mark.parametrize("seed", [1 << 64, -(1 << 63) - 1, 1.5, True])
+def test_what_is_no_seed(embedder, texts, seed):
+    with pytest.raises(DeadheadError, match=r"`seed` expects a whole number from -2\^63"):
+        rank(embedder, texts, "taylor", loss="self", seed=seed)

@@ -68,7 +68,7 @@ def _outputs(model: nn.Module, batches: Iterable[Batch]) -> list[Tensor]:
 
 def _probed(batches: Sequence[Batch], seed: int) -> Iterable[Batch]:
     """Every batch DRAWS times, every example with the seed of its own directions."""
-    number = seed << 32
+    number = ((seed << 32) + (1 << 63)) % (1 << 64) - (1 << 63)  # within a tensor of int64
     for batch in batches:
         for _ in range(DRAWS):
             examples = examples_of(batch)

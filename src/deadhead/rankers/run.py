@@ -87,8 +87,7 @@ def _with_corrupt(
 @contextmanager
 def frozen(model: nn.Module, seed: int) -> Iterator[None]:
     """Evaluation mode, frozen weights and a seeded generator; all restored afterwards."""
-    if not isinstance(seed, int) or isinstance(seed, bool):
-        raise DeadheadError(f"`seed` expects a whole number, got {seed!r}.", "for instance seed=0")
+    check_seed(seed)
     if any(parameter.is_inference() for parameter in model.parameters()):
         raise UnsupportedModel(
             "the weights were made under torch.inference_mode, which allows no gradients.",
@@ -113,6 +112,13 @@ def frozen(model: nn.Module, seed: int) -> Iterator[None]:
                 module.training = mode
             for parameter, flag in flags:
                 parameter.requires_grad_(flag)
+
+
+def check_seed(seed: object) -> None:
+    """Raise an error for what no generator of torch takes."""
+    if not isinstance(seed, int) or isinstance(seed, bool) or not -(1 << 63) <= seed < 1 << 64:
+        expected = "a whole number from -2^63 to below 2^64"
+        raise DeadheadError(f"`seed` expects {expected}, got {seed!r}.", "for instance seed=0")
 
 
 def refuse_resampling(model: nn.Module) -> None:
