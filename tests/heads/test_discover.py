@@ -7,7 +7,8 @@ import torch
 from tiny_models import answers, build, build_class, hooks
 from torch import nn
 
-from deadhead.errors import NoAttention, UnknownArchitecture
+from deadhead import gated, rank, refit, shrink
+from deadhead.errors import NoAttention, UnknownArchitecture, UnsupportedModel
 from deadhead.heads import discover, prune
 from deadhead.layout import Head
 
@@ -177,3 +178,19 @@ def test_attention_that_mixes_heads_is_refused_for_what_it_is() -> None:
 def test_a_model_without_attention_says_so() -> None:
     with pytest.raises(NoAttention, match="has no attention"):
         discover(nn.Sequential(nn.Linear(2, 2)))
+
+
+@pytest.mark.parametrize(
+    "call",
+    [
+        discover,
+        lambda model: prune(model, ["encoder.0.0"]),
+        lambda model: rank(model, []),
+        lambda model: shrink(model, [], heads=0.5),
+        lambda model: refit(model, [], ["encoder.0.0"]),
+        lambda model: gated(model, closed=["encoder.0.0"]).__enter__(),
+    ],
+)
+def test_the_name_of_a_model_is_no_model(call):
+    with pytest.raises(UnsupportedModel, match=r"expected a model, .*, got './pos-en'"):
+        call("./pos-en")

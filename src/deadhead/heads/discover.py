@@ -9,7 +9,7 @@ from typing import Any
 
 from torch import nn
 
-from deadhead.errors import NoAttention, UnknownArchitecture
+from deadhead.errors import NoAttention, UnknownArchitecture, UnsupportedModel
 from deadhead.layout import HeadLayout, Kind
 
 from . import names
@@ -39,6 +39,14 @@ def discover(model: nn.Module, *, neurons: bool = False) -> HeadLayout:
     elif not sites:
         raise _unknown(model, skipped)
     return layout_of(sites, {path: str(reason) for path, reason in skipped.items()})
+
+
+def check_is_model(model: object) -> None:
+    """Raise an error for the name of a model and whatever else is none."""
+    if not isinstance(model, nn.Module):
+        got = repr(model) if isinstance(model, str) else type(model).__name__
+        hint = 'load it first: model = deadhead.load("folder")'
+        raise UnsupportedModel(f"expected a model, a torch.nn.Module, got {got}.", hint)
 
 
 def layout_of(sites: Iterable[Site], skipped: Mapping[str, str] | None = None) -> HeadLayout:
@@ -79,6 +87,7 @@ def find_every_site(model: nn.Module, *needed: Kind) -> list[Site]:
 
 def _placed_sites(model: nn.Module) -> tuple[list[Site], dict[str, Skip]]:
     """The attention layers of the model, which may be none, and those that are skipped."""
+    check_is_model(model)
     sites, skipped = scan(model)
     towers = {tower for site in sites if (tower := _tower(site.path))}
     for site in sites:

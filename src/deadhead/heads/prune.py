@@ -14,7 +14,7 @@ from deadhead.errors import GroupError, HeadError, UnsupportedModel, unknown_nam
 from deadhead.layout import GROUPS, Groups, Head, HeadLayout, Kind, Neurons, spans
 
 from .cut import cut, needs_copies
-from .discover import find_every_site, layout_of
+from .discover import check_is_model, find_every_site, layout_of
 from .from_gguf import drop_mark, is_marked, is_unpacked
 from .hooks import forget_compiled, is_gated
 from .means import HeadMeans
@@ -246,6 +246,7 @@ def refuse_uneven_groups(site: Site, kept: tuple[int, ...]) -> None:
 
 def unfit(model: nn.Module) -> UnsupportedModel | None:
     """Why this model cannot be cut in its present state, if so."""
+    check_is_model(model)
     if is_marked(model) and not is_unpacked(model):
         return _expected("plain weights", "a quantised model", "prune first, then quantise")
     for module in model.modules():

@@ -43,8 +43,8 @@ def run(
     data: Mapping[str, Any],
 ) -> Ranking:
     """The ranking that a ranker makes of the heads of a model that are not closed."""
-    refuse_resampling(model)
     layout = discover(model)
+    refuse_resampling(model)
     removed = layout.check(closed)
     left = layout.without(removed) if removed else layout
     needs_labels = loss is None and score.reads != "inputs"
