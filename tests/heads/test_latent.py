@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
+from pathlib import Path
 from typing import Any
 
 import pytest
 import torch
 from tiny_models import build
 
-from deadhead.heads import discover, prune, sites
+from deadhead.heads import discover, load, prune, save, sites
 from deadhead.heads.discover import find_sites
 from deadhead.heads.verify.inputs import batch_for, prompt_for
 from deadhead.heads.verify.proof import Proof, prove, sample
@@ -69,6 +70,22 @@ def test_a_layer_without_heads_still_chooses_tokens_for_later_layers() -> None:
     assert (first.indexer is None, second.indexer is None) == (False, True)
     assert model.config.index_topk < batch_for(model)["input_ids"].shape[1]
     assert proof_of(model, whole=True).holds
+
+
+@pytest.mark.parametrize("rank", [16, None])
+def test_a_layer_without_heads_is_padded_to_its_old_shapes(
+    rank: int | None, tmp_path: Path
+) -> None:
+    model = build("deepseek_v3", q_lora_rank=rank)
+    shapes = {name: value.shape for name, value in model.state_dict().items()}
+    prune(model, [f"decoder.1.{head}" for head in range(4)])
+    save(model, tmp_path / "padded", form="padded")
+    plain = type(model).from_pretrained(tmp_path / "padded").eval()
+    assert {name: value.shape for name, value in plain.state_dict().items()} == shapes
+    with torch.no_grad():
+        expected, got = (m(**batch_for(model)).logits for m in (model.eval(), plain))
+    assert torch.allclose(got, expected, atol=1e-5)
+    load(tmp_path / "padded")
 
 
 def test_keys_that_later_layers_read_stay_whole() -> None:

@@ -74,6 +74,9 @@ def _full_weights(model: nn.Module, sites: list[Site]) -> dict[str, torch.Tensor
     names: dict[int, list[str]] = {}  # several where weights are tied
     for name, parameter in model.named_parameters(remove_duplicate=False):
         names.setdefault(id(parameter), []).append(name)
+    # empty projections do not tell how wide a head was, and a query may be wider than a value
+    emptied = any(not site.kept for site in sites)
+    whole = _unpruned(model, model.config) if emptied else {}
     for site in sites:
         for part in site.parts.values():
             rows = part.present(site.kept, site.keys_of(site.kept))
@@ -82,6 +85,8 @@ def _full_weights(model: nn.Module, sites: list[Site]) -> dict[str, torch.Tensor
                 small = parameter.detach()
                 shape = list(small.shape)
                 shape[axis] = part.size
+                if not site.kept and (known := whole.get(names[id(parameter)][0])) is not None:
+                    shape = list(known.shape)
                 index = rows.to(small.device)
                 full = small.new_zeros(shape).index_copy(axis, index, small)
                 if site.key_heads and not full.index_select(axis, index).equal(small):
