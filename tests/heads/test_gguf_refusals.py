@@ -11,7 +11,7 @@ import transformers
 from gguf_models import MORE, SIZES, build, byte_tokenizer
 from tiny_models import build as build_family
 
-from deadhead.errors import UnsupportedModel
+from deadhead.errors import FolderError, UnsupportedModel
 from deadhead.heads import export, prune, save
 from deadhead.heads.exports.gguf.decoder import read
 from deadhead.heads.exports.gguf.plan import plan
@@ -45,6 +45,7 @@ def model_of(name: str, **settings: Any) -> Any:
         ),
         ("GlmForCausalLM", {"pad_token_id": 0}, "."),
         ("GPTNeoXForCausalLM", {}, "."),
+        ("BloomForCausalLM", {}, "does not have one set of rotary positions"),
     ],
 )
 def test_models_that_are_refused(name: str, settings: dict[str, Any], reason: str) -> None:
@@ -57,6 +58,34 @@ def test_models_that_are_refused(name: str, settings: dict[str, Any], reason: st
 def test_other_architectures(family: str) -> None:
     with pytest.raises(UnsupportedModel, match="GGUF"):
         read(build_family(family))
+
+
+@pytest.mark.parametrize(
+    ("name", "settings", "is_named"),
+    [
+        ("LlamaModel", {"tie_word_embeddings": True}, True),
+        ("LlamaForSequenceClassification", {"tie_word_embeddings": False}, False),
+        ("T5ForConditionalGeneration", {}, False),
+    ],
+)
+def test_the_hint_names_a_class_only_if_it_has_its_weights(
+    name: str, settings: dict[str, Any], is_named: bool
+) -> None:
+    with pytest.raises(UnsupportedModel, match="continues text") as problem:
+        read(model_of(name, **settings))
+    assert ("--auto AutoModelForCausalLM" in str(problem.value.hint)) == is_named
+
+
+@pytest.mark.parametrize("place", [{"gguf": "m.gguf"}, {"onnx": "m.onnx"}, {"onnx": "folder"}])
+def test_an_output_matrix_of_random_numbers_is_not_written(
+    place: dict[str, str], tmp_path: Path
+) -> None:
+    model = model_of("LlamaForSequenceClassification", pad_token_id=0)
+    folder = save(model, tmp_path / "model", byte_tokenizer())
+    target = {kind: tmp_path / "out" / name for kind, name in place.items()}
+    with pytest.raises(FolderError, match=r"no weights for lm_head.weight of LlamaForCausalLM"):
+        export(folder, **target, auto="AutoModelForCausalLM")
+    assert not (tmp_path / "out").exists()
 
 
 def test_a_window_longer_than_any_text_is_no_window() -> None:

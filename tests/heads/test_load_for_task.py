@@ -17,7 +17,8 @@ from transformers import (
 )
 
 from deadhead import discover, load, prune, save
-from deadhead.errors import UnknownName, UnsupportedModel
+from deadhead.errors import Notice, UnknownName, UnsupportedModel
+from deadhead.heads.load import load_complete
 from deadhead.heads.save import FolderError
 
 GONE = [
@@ -158,3 +159,11 @@ def test_classes_and_precisions_by_their_names(whole: Path) -> None:
     for wrong in ("bf17", "int8", torch.int8, None):
         with pytest.raises(UnknownName, match=r"no dtype .*bfloat16, float16, float32"):
             load(whole, dtype=wrong)
+
+
+def test_a_complete_model_has_no_random_weights(pruned: Path) -> None:
+    with pytest.raises(FolderError, match=r"no weights for .* of BertForSequenceClassification"):
+        load_complete(pruned, auto="AutoModelForSequenceClassification")
+    with pytest.warns(Notice, match="pooled output is of random numbers"):
+        load_complete(pruned, auto="AutoModel")
+    assert type(load_complete(pruned)).__name__ == "BertForMaskedLM"

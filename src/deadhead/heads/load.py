@@ -57,8 +57,38 @@ def load(
         dtype: precision of the weights, such as `torch.float32` or "float32"; by default what
             config.json says, else that of the weights.
     """
+    name = folder if gguf is None else f"{folder}/{gguf}"
+    return _load_with_report(name, auto, dtype, kwargs)[0]
+
+
+def load_complete(
+    folder: str | Path, *, auto: Any = None, dtype: Any = AS_SAVED, **kwargs: Any
+) -> Any:
+    """`load`, but every weight must be in the folder: for files that nobody trains further.
+
+    A pooler alone may be missing, with a `Notice`: the other outputs do not depend on it.
+    """
+    model, report = _load_with_report(folder, auto, dtype, kwargs)
+    missing = sorted(report["missing_keys"])
+    if not missing:
+        return model
+    more = f" and {len(missing) - 3} more" if len(missing) > 3 else ""
+    text = f"{folder} has no weights for {', '.join(missing[:3])}{more} of {type(model).__name__}"
+    if not all("pooler" in key.split(".") for key in missing):
+        raise FolderError(
+            f"{text}, which would be random numbers.",
+            "leave out --auto, or train the model as that class first",
+        )
+    warnings.warn(Notice(f"{text}: its pooled output is of random numbers."), stacklevel=3)
+    return model
+
+
+def _load_with_report(
+    folder: str | Path, auto: Any, dtype: Any, kwargs: dict[str, Any]
+) -> tuple[Any, Report]:
+    """The model, and what transformers reports about its weights."""
     dtype = dtype_named(dtype)
-    kwargs = {**source(folder if gguf is None else f"{folder}/{gguf}"), **kwargs}
+    kwargs = {**source(folder), **kwargs}
     folder = kwargs.pop("pretrained_model_name_or_path")
     where = {name: kwargs[name] for name in FROM_WHERE if name in kwargs}
     finish_save(Path(folder) / kwargs.get("subfolder", ""))
@@ -76,7 +106,7 @@ def load(
     freeze_absent_biases(model)
     drop_mark(model)
     _set_source(model, folder, where)
-    return model
+    return model, report
 
 
 def _read_saved_class(
@@ -92,7 +122,7 @@ def _read_saved_class(
         f"config.json of {saved.folder} names {cls.__name__}, but the weights are those of "
         f"{bare.__name__}: loaded as that."
     )
-    warnings.warn(Notice(text), stacklevel=3)
+    warnings.warn(Notice(text), stacklevel=4)
     return _read(bare, config, saved, dtype, kwargs)
 
 

@@ -117,9 +117,11 @@ def _refuse_other_models(model: Any) -> None:
     name = type(model).__name__
     head = getattr(model, "get_output_embeddings", lambda: None)()
     if head is None or model.config.is_encoder_decoder or model.main_input_name != "input_ids":
+        hint = "name such a model"
+        if model.config.tie_word_embeddings and not model.config.is_encoder_decoder:
+            hint += ", or load it as one: --auto AutoModelForCausalLM"  # it has the output matrix
         raise UnsupportedModel(
-            f"GGUF expects a language model that continues text, got {name}.",
-            "name such a model, or load it as one: --auto AutoModelForCausalLM",
+            f"GGUF expects a language model that continues text, got {name}.", hint
         )
     if getattr(model, "is_quantized", False):
         raise UnsupportedModel(
@@ -144,7 +146,7 @@ def _refuse_settings(config: Any) -> None:
             raise UnsupportedModel(f"GGUF has no uneven architecture with `{name}`.", LISTED)
     names = ("hidden_act", "hidden_activation", "activation_function")
     act = next((act for name in names if (act := getattr(config, name, None))), None)
-    if act not in ("silu", "swish"):
+    if act is not None and act not in ("silu", "swish"):
         raise UnsupportedModel(
             f"GGUF has uneven architectures with the activation silu only, got {act!r}.", LISTED
         )
@@ -153,8 +155,9 @@ def _refuse_settings(config: Any) -> None:
 def _rotary(model: Any, config: Any) -> Any:
     """The module with the rotary frequencies."""
     modules = [m for m in model.modules() if isinstance(getattr(m, "inv_freq", None), Tensor)]
-    kind = (getattr(config, "rope_parameters", None) or {}).get("rope_type", "default")
-    if len(modules) != 1 or "rope_theta" not in (config.rope_parameters or {}):
+    settings = getattr(config, "rope_parameters", None) or {}
+    kind = settings.get("rope_type", "default")
+    if len(modules) != 1 or "rope_theta" not in settings:
         raise _refusal(model, "it does not have one set of rotary positions for all layers")
     if kind in CHANGES_WITH_LENGTH:
         raise _refusal(model, f"its rotary positions ({kind}) change with the length of the text")

@@ -15,7 +15,7 @@ from deadhead.errors import (
     unknown_name,
 )
 from deadhead.files import put
-from deadhead.heads.load import load
+from deadhead.heads.load import load_complete
 from deadhead.heads.model_class import dtype_named
 from deadhead.heads.model_files import tokenizer_of
 
@@ -115,7 +115,7 @@ class _Source:
 
     def __init__(self, folder: str | Path, auto: Any, dtype: Any, tokenizer_from: Any):
         precision = {} if dtype is None else {"dtype": dtype_named(dtype)}
-        model = load(folder, auto=auto, **precision).eval()
+        model = load_complete(folder, auto=auto, **precision).eval()
         self.name = Path(folder).name
         self.decoder: Decoder = read(model)
         self.tokenizer = tokenizer_of(folder)

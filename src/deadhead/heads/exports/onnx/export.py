@@ -13,7 +13,7 @@ import torch
 
 from deadhead.errors import DeadheadError, FolderError, MissingExtra, UnsupportedModel
 from deadhead.files import draft_of, put, put_folder
-from deadhead.heads.load import load
+from deadhead.heads.load import load_complete
 from deadhead.heads.model_class import dtype_named
 from deadhead.heads.model_files import copy_files, folder_of, tokenizer_of
 
@@ -63,7 +63,8 @@ def exported(
     target = Path(onnx)
     is_file = is_one_file(target)
     _check_target(target, is_file=is_file)
-    model = load(folder, auto=auto, dtype=dtype_named(dtype), attn_implementation="eager").eval()
+    settings = {"dtype": dtype_named(dtype), "attn_implementation": "eager"}
+    model = load_complete(folder, auto=auto, **settings).eval()
     _check_model(model, is_file=is_file)
     tokenizer = tokenizer_of(folder)
     graphs = () if is_file else cached_graphs(model)
