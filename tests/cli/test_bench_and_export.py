@@ -218,13 +218,14 @@ def test_export_as_gguf(
     def written(folder: str, *, gguf: Path, **options: object) -> Any:
         if "type" in options:
             gguf.write_bytes(b"GGUF")
-        return exporting.Exported(gguf, "deci", comparison)
+        return exporting.Exported(gguf, "deci", comparison, 22, 5)
 
     monkeypatch.setattr(exporting, "exported", written)
     monkeypatch.setattr(exporting, "checked", written)
     file = tmp_path / "m.gguf"
     printed = run_command("export", bert, "--gguf", file, "--type", "q8_0").out
     assert "q8_0, architecture deci" in printed
+    assert "5 of 22 matrices are f16: q8_0 stores blocks of 32 numbers" in printed
     again = run_command("export", bert, "--check", file)
     assert again.code == 0
     if is_installed:
@@ -238,6 +239,7 @@ def test_export_as_gguf(
         assert f'[gguf]", then deadhead export {bert} --check {file}' in printed
     facts = json.loads(run_command("export", bert, "--gguf", file, "--force", "--json").out)
     assert (facts["bytes"], facts["checked"]) == (4, is_installed)
+    assert (facts["matrices"], facts["matrices_in_f16"]) == (22, 5)
 
 
 @pytest.mark.parametrize(

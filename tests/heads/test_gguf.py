@@ -14,7 +14,7 @@ from gguf_by_hand import File, logits
 from gguf_models import CHANGES, FAMILIES, MORE, build, byte_tokenizer
 
 from deadhead.errors import DataError, DeadheadError, FolderError, MissingExtra, UnknownName
-from deadhead.heads import export, save
+from deadhead.heads import export, prune, save
 from deadhead.heads.exports.gguf import runtime
 from deadhead.heads.exports.gguf.decoder import read
 from deadhead.heads.exports.gguf.export import checked, exported
@@ -87,6 +87,17 @@ def test_types(tmp_path: Path) -> None:
 
 
 @pytest.mark.usefixtures("_no_runtime")
+def test_rows_that_are_no_whole_blocks_are_counted(tmp_path: Path) -> None:
+    model = prune(build("llama"), ["decoder.0.0", "decoder.0.1", "decoder.0.3"])  # 16 numbers left
+    folder = save(model, tmp_path / "model", byte_tokenizer())
+    result = exported(folder, gguf=tmp_path / "q8_0.gguf", type="q8_0")
+    matrices = [kind for kind in File(result.file).kinds.values() if kind != "F32"]
+    assert (result.in_f16, result.matrices) == (matrices.count("F16"), len(matrices)) == (1, 23)
+    assert checked(folder, gguf=result.file) == result
+    assert exported(folder, gguf=tmp_path / "f16.gguf", type="f16").in_f16 == 0
+
+
+@pytest.mark.usefixtures("_no_runtime")
 def test_the_metadata(tmp_path: Path) -> None:
     """Heads per layer, special tokens, chat template; unused rows of the embeddings get a name."""
     folder = saved(tmp_path, "llama", "uneven")
@@ -138,6 +149,19 @@ def test_check_names_what_differs(tmp_path: Path) -> None:
     (tmp_path / "none.gguf").write_bytes(b"nothing")
     with pytest.raises(DataError, match="--check expects a GGUF file"):
         checked(folder, gguf=tmp_path / "none.gguf")
+
+
+@pytest.mark.parametrize(
+    ("content", "reason"),
+    [(None, "No such file or directory"), (b"", "empty file"), (b"12345678", "magic invalid")],
+)
+def test_check_without_a_gguf_file(content: bytes | None, reason: str, tmp_path: Path) -> None:
+    file = tmp_path / "m.gguf"
+    if content is not None:
+        file.write_bytes(content)
+    with pytest.raises(DataError, match=rf"expects a GGUF file, got .*m.gguf: .*{reason}\.") as got:
+        checked(tmp_path, gguf=file)
+    assert got.value.hint == "name a GGUF file that exists and is complete"
 
 
 def test_a_type_that_does_not_exist(tmp_path: Path) -> None:

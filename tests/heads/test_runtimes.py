@@ -147,7 +147,7 @@ def test_runtimes_are_named_with_their_type() -> None:
         ({"new_tokens": 0}, "`new_tokens` expects numbers of at least 1, got 0"),
         ({"lengths": [250], "new_tokens": 7}, "at most 256 positions, got 257"),
         ({"prompts": ["a", ""]}, "got an empty one"),
-        ({"prompts": []}, "got an empty one"),
+        ({"prompts": []}, "got none.\n  Hint: write a prompt on each line"),
     ],
 )
 def test_refused_numbers_and_prompts(options: dict[str, Any], message: str, uneven: Path) -> None:

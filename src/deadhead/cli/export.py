@@ -175,11 +175,17 @@ def _gguf_facts(folder: Path, result: Any, text: str) -> tuple[dict[str, Any], l
 
     size, compared = result.file.stat().st_size, result.comparison
     facts = {"gguf": str(result.file), "bytes": size, "architecture": result.architecture}
-    first = f"{result.file}: {size / 2**20:.1f} MiB, {text}architecture {result.architecture}"
+    lines = [f"{result.file}: {size / 2**20:.1f} MiB, {text}architecture {result.architecture}"]
+    if result.in_f16:
+        facts |= {"matrices": result.matrices, "matrices_in_f16": result.in_f16}
+        lines.append(
+            f"{result.in_f16} of {result.matrices} matrices are f16: q8_0 stores blocks of 32 "
+            "numbers, and their rows are no multiple of that"
+        )
     if compared is None:
         again = f"deadhead export {folder} --check {result.file}"
         return facts | {"checked": False}, [
-            first,
+            *lines,
             "not checked: llama.cpp is not installed. "
             f"To check it: {command('gguf')}, then {again}",
         ]
@@ -190,7 +196,7 @@ def _gguf_facts(folder: Path, result: Any, text: str) -> tuple[dict[str, Any], l
         "largest_difference": compared.gap,
     }
     return facts, [
-        first,
+        *lines,
         f"llama.cpp and the model in {folder}: the same greedy tokens after {compared.same} of "
         f"{compared.prompts} prompts, log-probabilities differ by at most {compared.gap:.0e} at "
         f"{compared.positions} positions",

@@ -173,7 +173,11 @@ def _requests(
             )
         rows = [list(tokenizer(text)["input_ids"]) for text in prompts]
         if not rows or not all(rows):
-            raise DataError("expected prompts of at least one token, got an empty one.")
+            raise DataError(
+                "expected prompts of at least one token, got "
+                + ("an empty one." if rows else "none."),
+                "write a prompt on each line of the file of --prompts",
+            )
     longest = min((model.longest for model in models if model.longest), default=None)
     needed = max(map(len, rows)) + new
     if longest is not None and needed > longest:

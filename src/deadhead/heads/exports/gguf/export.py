@@ -21,7 +21,7 @@ from deadhead.heads.model_files import tokenizer_of
 
 from . import runtime, tokenizer
 from .decoder import Decoder, read
-from .file import TYPES, differences, read_file, write
+from .file import TYPES, differences, left_in_f16, read_file, write
 from .plan import Plan, plan
 
 TEXTS = (
@@ -38,6 +38,8 @@ class Exported(NamedTuple):
     file: Path
     architecture: str
     comparison: runtime.Comparison | None  # None: llama.cpp is not installed
+    matrices: int = 0
+    in_f16: int = 0  # matrices of a q8_0 file whose rows are no whole blocks
 
 
 def exported(
@@ -74,7 +76,8 @@ def exported(
             f"{target} cannot be written: {reason}.",
             "name a file in a folder that you may write to and that has enough space",
         ) from problem
-    return Exported(target, contents.architecture, comparisons[0])
+    in_f16, matrices = left_in_f16(contents, type)
+    return Exported(target, contents.architecture, comparisons[0], matrices, in_f16)
 
 
 def checked(
@@ -107,7 +110,9 @@ def checked(
             f"{file} does not hold the model in {folder}: {'; '.join(texts[:NAMED])}{more}.",
             "name the model that the file was written from",
         )
-    return Exported(file, contents.architecture, _compared(file, source, type))
+    in_f16, matrices = left_in_f16(contents, type)
+    comparison = _compared(file, source, type)
+    return Exported(file, contents.architecture, comparison, matrices, in_f16)
 
 
 class _Source:

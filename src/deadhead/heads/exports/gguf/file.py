@@ -50,6 +50,12 @@ def _stored(type: str, shape: tuple[int, ...]) -> str:
     return "f16" if type == "q8_0" and shape[-1] % BLOCK else type
 
 
+def left_in_f16(contents: Plan, type: str) -> tuple[int, int]:
+    """How many matrices of a q8_0 file are f16 all the same, and how many matrices there are."""
+    kinds = [_stored(type, shape) for shape in contents.shapes().values() if len(shape) > 1]
+    return (kinds.count("f16") if type == "q8_0" else 0), len(kinds)
+
+
 def _encoded(name: str, tensor: Tensor, kind: str) -> Any:
     import gguf
 
@@ -88,8 +94,10 @@ def read_file(file: Path, role: str) -> Any:
     try:
         return gguf.GGUFReader(file)
     except (OSError, ValueError, LookupError, OverflowError) as problem:
+        reason = getattr(problem, "strerror", None) or problem
         raise DataError(
-            f"{role} expects a GGUF file, got {file}: {problem}", "name a file that ends in .gguf"
+            f"{role} expects a GGUF file, got {file}: {reason}.",
+            "name a GGUF file that exists and is complete",
         ) from problem
 
 
