@@ -14,7 +14,7 @@ from gguf_by_hand import File, logits
 from gguf_models import CHANGES, FAMILIES, MORE, build, byte_tokenizer
 
 from deadhead.errors import DataError, DeadheadError, FolderError, MissingExtra, UnknownName
-from deadhead.heads import export, prune, save
+from deadhead.heads import export, load, prune, save
 from deadhead.heads.exports.gguf import runtime
 from deadhead.heads.exports.gguf.decoder import read
 from deadhead.heads.exports.gguf.export import checked, exported
@@ -95,6 +95,13 @@ def test_rows_that_are_no_whole_blocks_are_counted(tmp_path: Path) -> None:
     assert (result.in_f16, result.matrices) == (matrices.count("F16"), len(matrices)) == (1, 23)
     assert checked(folder, gguf=result.file) == result
     assert exported(folder, gguf=tmp_path / "f16.gguf", type="f16").in_f16 == 0
+
+
+@pytest.mark.usefixtures("_no_runtime")
+def test_the_file_is_for_llama_cpp_alone(tmp_path: Path) -> None:
+    file = export(saved(tmp_path, "llama"), gguf=tmp_path / "m.gguf")
+    with pytest.raises(FolderError, match="`deadhead export` wrote it, name the folder"):
+        load(file)
 
 
 @pytest.mark.usefixtures("_no_runtime")

@@ -243,6 +243,14 @@ def test_what_is_no_transformers_model(tmp_path: Path) -> None:
     assert not (tmp_path / "out").exists()
 
 
+def test_a_folder_of_onnx_files_is_named_as_such(folder: Path) -> None:
+    (folder / "model.onnx").write_bytes(b"graph")
+    assert load(folder) is not None  # there are weights beside it
+    (folder / "model.safetensors").unlink()
+    with pytest.raises(FolderError, match="as ONNX; name the folder that it was written from"):
+        load(folder)
+
+
 def test_a_pickle_is_not_opened(tmp_path: Path) -> None:
     model = build("bert")
     save(model, tmp_path / "model")

@@ -146,7 +146,9 @@ def _read(
     except FAULTS as problem:
         raise FolderError(
             f"the model in {saved.folder} cannot be loaded: {first_line(problem)}",
-            hint_for_pickles(problem) or "save or download the folder again",
+            _hint_for_onnx(saved.folder)
+            or hint_for_pickles(problem)
+            or "save or download the folder again",
         ) from problem
     model.__class__ = cls
     return model, report
@@ -252,6 +254,13 @@ def _body(model: nn.Module) -> tuple[str, ...]:
     layers = {re.sub(r"(\.\d+)\..*", r"\1", site.path) for site in find_every_site(model)}
     embeddings = {n for n, module in model.named_modules() if isinstance(module, nn.Embedding)}
     return tuple(f"{path}." for path in sorted(layers | embeddings))
+
+
+def _hint_for_onnx(folder: str | Path) -> str | None:
+    """What to do about a folder that `export` wrote, which has no weights for torch."""
+    if not any(Path(folder).glob("*.onnx")) or any(Path(folder).glob("*.safetensors")):
+        return None
+    return "it holds a model as ONNX; name the folder that it was written from"
 
 
 def hint_for_pickles(problem: BaseException) -> str | None:

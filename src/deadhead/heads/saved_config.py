@@ -98,7 +98,11 @@ def read_config(folder: str | Path, where: Mapping[str, Any]) -> Any:
     except FAULTS as problem:
         name, hint = folder, "name a folder or a hub name that exists"
         if file is not None:
-            name, hint = Path(folder) / file, "name a whole GGUF file: copy or download it again"
+            name = Path(folder) / file
+            hint = (
+                "name a whole GGUF file: copy or download it again; if `deadhead export` wrote it, "
+                "name the folder that it was written from"
+            )
         message = f"expected a model that can be loaded, got {name}: {first_line(problem)}"
         raise FolderError(message, hint) from problem
     if file is not None:
