@@ -92,6 +92,20 @@ def test_a_window_longer_than_any_text_is_no_window() -> None:
     assert read(model_of("MistralForCausalLM", sliding_window=256)).context == 256
 
 
+def test_the_hint_about_a_window_works() -> None:
+    """A config that lists the kinds of its layers needs another change than one that does not."""
+    window = {"use_sliding_window": True, "sliding_window": 16, "max_window_layers": 1}
+    with pytest.raises(UnsupportedModel, match='null and only "full_attention" as layer_types'):
+        read(model_of("Qwen2ForCausalLM", **window))
+    kinds = ["full_attention", "sliding_attention", "sliding_attention"]
+    with pytest.raises(UnsupportedModel, match="got layer_types of other layers"):
+        read(model_of("Qwen2ForCausalLM", sliding_window=None, layer_types=kinds))
+    changed = {**window, "sliding_window": None, "layer_types": ["full_attention"] * 3}
+    assert read(model_of("Qwen2ForCausalLM", **changed)).context == 256
+    with pytest.raises(UnsupportedModel, match='put "sliding_window": null into config'):
+        read(model_of("MistralForCausalLM", sliding_window=16))
+
+
 def test_head_norms_with_biases_and_scaled_positions() -> None:
     settings = {**MORE["qwen3-yarn"][1], "attention_bias": True}
     decoder = read(model_of("Qwen3ForCausalLM", **settings))

@@ -137,9 +137,13 @@ def _refuse_settings(config: Any) -> None:
     slides = (window is not None and not kinds) or bool(kinds - {"full_attention"})
     longest = int(getattr(config, "max_position_embeddings", 0) or 0)
     if slides and not (window and longest and window >= longest):
+        got = "layer_types of other layers" if window is None else f"a window of {window}"
+        change = '"sliding_window": null'
+        if kinds:
+            change += ' and only "full_attention" as layer_types'
         raise UnsupportedModel(
-            f"GGUF has no uneven architecture with a sliding window, got a window of {window}.",
-            'for texts shorter than the window, put "sliding_window": null into config.json',
+            f"GGUF has no uneven architecture with a sliding window, got {got}.",
+            f"for texts shorter than the window, put {change} into config.json",
         )
     for name in ("attn_logit_softcapping", "final_logit_softcapping"):
         if getattr(config, name, None):
