@@ -104,8 +104,15 @@ def test_bench_of_runtimes(
     for text in ("llama.cpp q8_0", "half", "3.0 MiB", "410.3", "(1.50 x)", "1 of 2"):
         assert text in printed
     assert "onnx, runs/whole: [onnx] is not installed." in printed
+    assert "in brackets the ratio" in " ".join(printed.split())
+    assert "Same tokens: prompts" in " ".join(printed.split())
     assert json.loads(run_command(*words, "--json").out) == RUNTIMES
     assert calls[1][2]["prompts"] is None
+    alone = {**RUNTIMES, "models": ["runs/half"], "new_tokens": 0}
+    monkeypatch.setattr("deadhead.heads.verify.runtimes.compare_runtimes", lambda *_, **__: alone)
+    printed = run_command("bench", bert, "--runtimes", "onnx").out
+    assert "Medians of the rounds. Peak memory" in " ".join(printed.split())
+    assert "Same tokens" not in printed
     missing = run_command(*words, "--prompts", tmp_path / "none.txt")
     assert missing.code == 1
     assert "none.txt cannot be read" in missing.err

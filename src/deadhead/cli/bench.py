@@ -194,11 +194,12 @@ def _print_runtimes(result: dict[str, Any]) -> None:
     names = ["runtime", "model", "file", "peak memory", "prompt tokens/s"]
     if result["new_tokens"]:
         names += ["new tokens/s", "same tokens"]
-    note = (
-        "Medians of the rounds, in brackets the ratio to the last model in the same runtime. "
-        "Peak memory: of a separate process for each row. Same tokens: prompts after which the "
-        "runtime generates what transformers does."
-    )
+    note = "Medians of the rounds"
+    if len(result["models"]) > 1:
+        note += ", in brackets the ratio to the last model in the same runtime"
+    note += ". Peak memory: of a separate process for each row."
+    if result["new_tokens"]:
+        note += " Same tokens: prompts after which the runtime generates what transformers does."
     table = Table(title=title, title_justify="left", caption=note, caption_justify="left")
     for name in names:
         table.add_column(name, no_wrap=name == "runtime", overflow="fold")
