@@ -134,7 +134,7 @@ def token_limit(model: Any) -> int | None:
 def position_rows(model: Any) -> int | None:
     """How many tokens a learnt table of positions has rows for; None where there is no such table.
 
-    Rotary and computed positions go on behind the limit of the config.
+    Rotary and computed positions also exist behind the limit of the config.
     """
     learnt = any(
         name.rpartition(".")[2] in POSITIONS

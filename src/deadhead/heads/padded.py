@@ -74,7 +74,7 @@ def _full_weights(model: nn.Module, sites: list[Site]) -> dict[str, torch.Tensor
     names: dict[int, list[str]] = {}  # several where weights are tied
     for name, parameter in model.named_parameters(remove_duplicate=False):
         names.setdefault(id(parameter), []).append(name)
-    # empty projections do not tell how wide a head was, and a query may be wider than a value
+    # empty projections do not show how wide a head was, and a query may be wider than a value
     emptied = any(not site.kept for site in sites)
     whole = _unpruned(model, model.config) if emptied else {}
     for site in sites:

@@ -54,7 +54,7 @@ def _check_inputs(number: int, batch: Mapping[str, Any]) -> None:
     inputs = {name: batch[name] for name in INPUTS if batch.get(name) is not None}
     own = {name for name in batch if name != "labels" and not name.endswith("mask")}
     if not inputs and own and "labels" in batch:
-        return  # inputs under a name of the model's own; the labels tell their examples
+        return  # inputs under a name of the model's own; the labels count their examples
     for name, value in inputs.items():
         if not isinstance(value, Tensor):
             message = f"{name} of batch {number} is {type(value).__name__}, not a tensor."

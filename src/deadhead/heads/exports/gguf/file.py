@@ -112,7 +112,7 @@ def differences(reader: Any, contents: Plan, metadata: Mapping[str, Any]) -> Ite
             yield f"{key} is {_short(got.get(key))}, expected {_short(value)}"
     tensors = {tensor.name: tensor for tensor in reader.tensors}
     shapes = contents.shapes()
-    yield from (f"{name} has no place in the model" for name in tensors.keys() - shapes.keys())
+    yield from (f"{name} has no place in the model" for name in tensors if name not in shapes)
     for name, tensor in contents.tensors():
         if name not in tensors:
             yield f"{name} is missing"
