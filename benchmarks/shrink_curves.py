@@ -13,6 +13,7 @@ units, whatever is done about the loss:
     ..., one epoch          the same, then one epoch of training
     retrained               as in the papers: the pretrained model is cut, then fine-tuned
 
+`whole, one epoch` is the control of all trainings of one epoch: the whole model is trained on.
 `gradient, highest` is the opposite of `gradient`: it removes the heads with the highest scores.
 Rows are in FOLDER/TASK-SEED.jsonl, model and choices in FOLDER/TASK-SEED. The same command does
 only what is missing there, also after a kill. Each task and seed has a process of its own.
@@ -28,10 +29,12 @@ import sys
 import time
 from collections.abc import Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
+from functools import partial
 from pathlib import Path
 from typing import Any
 
+import torch
 from encoder_tasks import Task
 from machine import now, torch_machine
 from shrink_curves_report import COMPENSATED, EPOCH, HIGHEST, LOWEST, RETRAINED, WHOLE
@@ -94,13 +97,7 @@ PARTS = {  # in the order in which they are worth their time
     "neurons": (Part("neurons", METHODS["neurons"], SHARES, (*COMPENSATED,)),),
     "both": (Part("both", METHODS["both"], SHARES, (*COMPENSATED,)),),
     "mean": (Part("heads", METHODS["heads"], SHARES, ("mean",)),),
-    "epoch": (
-        Part("heads", METHODS["heads"], SHARES, (f"refit{EPOCH}",)),
-        *(
-            Part(units, ("random", "fisher", "reconstruction"), SHARES, (f"refit{EPOCH}",))
-            for units in ("neurons", "both")
-        ),
-    ),
+    "epoch": tuple(Part(u, METHODS[u], SHARES, (f"refit{EPOCH}",)) for u in METHODS),
 }
 
 
@@ -154,15 +151,20 @@ class Run:
             files.put_folder(self.home, lambda draft: save(model, draft / "model"))
         self.whole = load(self.home / "model").to(arguments.device).eval()
         self.layout = layout_of(find_every_site(self.whole))
-        data = self.task.calibration(self.seed, arguments.examples, arguments.tokens)
-        self.fit, self.held_out = split_examples(data, HELD_OUT)
+        draw = partial(self.task.calibration, self.seed, arguments.examples)
+        self.fit, self.held_out = split_examples(draw(arguments.tokens), HELD_OUT)
+        # the same examples in fewer batches: without gradients, more tokens fit into memory
+        self.long_fit, _ = split_examples(draw(4 * arguments.tokens), HELD_OUT)
         self.choices = Choices(self)
 
     def rows(self, parts: Sequence[Part], known: set[Key]) -> Iterator[Row]:
         """The rows that are not known yet, those of one choice and share together."""
         whole: Key = ("heads", "none", 0, WHOLE)
+        trained: Key = ("heads", "none", 0, WHOLE + EPOCH)
         if whole not in known:
             yield self.row(whole, self.whole, 0.0)
+        if trained not in known and any(t.endswith(EPOCH) for p in parts for t in p.treatments):
+            yield self.trained_on(trained, copy.deepcopy(self.whole), 0.0)
         for units, choice, share in dict.fromkeys(
             (part.units, choice, share)
             for share in SHARES
@@ -188,22 +190,29 @@ class Run:
                 continue
             model, begin = copy.deepcopy(self.whole), now(self.arguments.device)
             refit(
-                model, self.fit, **removed, candidates=CANDIDATES_OF[compensation], progress=False
+                model,
+                self.long_fit,
+                **removed,
+                candidates=CANDIDATES_OF[compensation],
+                progress=False,
             )
             seconds = now(self.arguments.device) - begin
             if name in treatments:
                 yield self.row((units, choice, share, name), model, seconds)
             if name + EPOCH in treatments:
-                begin = now(self.arguments.device)
-                self.task.train_one_epoch(model, self.seed)
-                seconds += now(self.arguments.device) - begin
-                yield self.row((units, choice, share, name + EPOCH), model, seconds)
+                yield self.trained_on((units, choice, share, name + EPOCH), model, seconds)
         if RETRAINED in treatments:
             begin = now(self.arguments.device)
             model = prune(self.task.new_model(self.seed), **removed)
             self.task.train_model(model, self.seed)
             seconds = now(self.arguments.device) - begin
             yield self.row((units, choice, share, RETRAINED), model, seconds)
+
+    def trained_on(self, key: Key, model: Any, seconds: float) -> Row:
+        """The row of a model after one epoch; seconds: what was done before."""
+        begin = now(self.arguments.device)
+        self.task.train_one_epoch(model, self.seed)
+        return self.row(key, model, seconds + now(self.arguments.device) - begin)
 
     def row(self, key: Key, model: Any, seconds: float) -> Row:
         """seconds: to remove the units and make up for them, without the choice."""
@@ -279,22 +288,27 @@ def kept_heads(layout: HeadLayout) -> str:
 
 
 def chosen_parts(
-    names: str, shares: str | None, known: Mapping[str, Sequence[Part]] = PARTS
+    arguments: argparse.Namespace, known: Mapping[str, Sequence[Part]] = PARTS
 ) -> list[Part]:
-    """The parts of these names, at these shares only if some are named."""
-    for name in names.split(","):
+    """The parts of these names, at these shares and choices only if some are named."""
+    names = arguments.parts.split(",")
+    for name in names:
         if name not in known:
             raise unknown_name("part", name, known)
-    parts = [part for name in names.split(",") for part in known[name]]
-    if shares is None:
-        return parts
-    some = [int(share) for share in shares.split(",")]
-    if unknown := set(some) - {*SHARES}:
-        raise unknown_name("share", str(min(unknown)), [*map(str, SHARES)])
-    return [
-        Part(p.units, p.choices, tuple(s for s in p.shares if s in some), p.treatments)
-        for p in parts
-    ]
+    parts = [part for name in names for part in known[name]]
+    if arguments.shares is not None:
+        some = [int(share) for share in arguments.shares.split(",")]
+        if unknown := set(some) - {*SHARES}:
+            raise unknown_name("share", str(min(unknown)), [*map(str, SHARES)])
+        parts = [replace(p, shares=tuple(s for s in p.shares if s in some)) for p in parts]
+    if arguments.choices is not None:
+        some_choices = arguments.choices.split(",")
+        if wrong := {*some_choices} - {*METHODS["heads"]}:
+            raise unknown_name("choice", min(wrong), METHODS["heads"])
+        parts = [
+            replace(p, choices=tuple(c for c in p.choices if c in some_choices)) for p in parts
+        ]
+    return parts
 
 
 def main() -> None:
@@ -307,12 +321,15 @@ def main() -> None:
     parser.add_argument("--out", type=Path, required=True)
     parser.add_argument("--parts", default=",".join(PARTS), help=", ".join(PARTS))
     parser.add_argument("--shares", help="only these, in %%")
+    parser.add_argument("--choices", help=f"only these, such as {', '.join(METHODS['heads'][:2])}")
     parser.add_argument("--device", default="cpu")
     parser.add_argument("--examples", type=int, default=4000, help="of calibration data")
     parser.add_argument("--train", type=int, help="of the training examples, for a slow machine")
     parser.add_argument("--scored", type=int, help="of the examples of each language, likewise")
     parser.add_argument("--others", help="languages that are only scored, such as de,tr")
     parser.add_argument("--tokens", type=int, default=16384, help="of a calibration batch on a GPU")
+    tf32 = "multiply matrices in TF32 (runs of the model; the sums of a refit stay precise)"
+    parser.add_argument("--tf32", action="store_true", default=None, help=tf32)
     arguments = parser.parse_args()
     tasks, seeds = arguments.task.split(","), arguments.seed.split(",")
     for task in tasks:
@@ -320,7 +337,7 @@ def main() -> None:
             raise unknown_name("task", task, TASKS)
     if wrong := [seed for seed in seeds if not seed.isdecimal()]:
         raise DeadheadError(f"--seed is {wrong[0]!r}, not a number.", "type --seed 0,1,2")
-    chosen_parts(arguments.parts, arguments.shares)
+    chosen_parts(arguments)
     arguments.out.mkdir(parents=True, exist_ok=True)
     if len(tasks) * len(seeds) == 1:
         arguments.seed = int(arguments.seed)
@@ -331,11 +348,13 @@ def main() -> None:
 
 def measure(arguments: argparse.Namespace) -> None:
     """Add the missing rows of one task and seed."""
-    names = ("device", "examples", "train", "scored", "others", "tokens")
+    names = ("device", "examples", "train", "scored", "others", "tokens", "tf32")
     facts = {name: getattr(arguments, name) for name in names}
     facts["model"] = Path(arguments.model).name
+    if arguments.tf32:
+        torch.set_float32_matmul_precision("high")
     rows = Rows(arguments.out / f"{arguments.task}-{arguments.seed}.jsonl", facts)
-    parts = chosen_parts(arguments.parts, arguments.shares)
+    parts = chosen_parts(arguments)
     for row in Run(arguments).rows(parts, rows.known):
         rows.add(row)
         print(row["task"], row["seed"], *key_of(row), row["points"]["en"], flush=True)

@@ -17,30 +17,62 @@ import argparse
 import json
 import random
 import statistics
+from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
 from typing import Any
 
+import torch
 from page import fill, markdown
-from shrink_curves import LOWEST, METHODS, Choices, Key, Part, Row, Rows, Run, chosen_parts, key_of
-from shrink_lm import load_model, perplexity, windows
+from shrink_curves import (
+    COMPENSATED,
+    EPOCH,
+    METHODS,
+    SHARES,
+    Choices,
+    Key,
+    Part,
+    Rows,
+    Run,
+    chosen_parts,
+    key_of,
+)
+from shrink_lm import WINDOW, cleaned, load_model, perplexity, windows
+from torch import Tensor
 
+from deadhead import encode
 from deadhead.errors import DeadheadError
 from deadhead.heads.discover import find_every_site, layout_of
 from deadhead.rankers.run import frozen
 from deadhead.shrinking.held_out import mean_loss, split_examples
+from deadhead.tasks import Row, dataset
+from deadhead.training import Settings, finetune
 
 HELD_OUT = 0.125  # the default of `shrink`
-BATCH = 4  # windows of calibration text
-TREATMENTS = ("cut", "mean", "refit")
+BATCH = 4  # windows of calibration text, with gradients
+LONG_BATCH = 16  # and without
+TRAINED = f"refit{EPOCH}"
+TREATMENTS = (*COMPENSATED, TRAINED)
 DRAWS = 5  # of most cells; others name their number
-PARTS = {  # half of the neurons leave a model that predicts nothing, so no more of both go
-    "heads": (
-        Part("heads", ("random", "fisher", "reconstruction"), (10, 25, 50, 75), TREATMENTS),
-        Part("heads", (LOWEST, "taylor", "kwon"), (10, 25, 50, 75), ("cut", "refit")),
-    ),
-    "neurons": (Part("neurons", METHODS["neurons"], (10, 25, 50), ("cut", "refit")),),
-    "both": (Part("both", METHODS["both"], (10, 25), ("cut", "refit")),),
+PARTS: dict[str, tuple[Part, ...]] = {
+    units: (Part(units, METHODS[units], SHARES, COMPENSATED),) for units in METHODS
 }
+PARTS["epoch"] = tuple(Part(units, METHODS[units], SHARES, (TRAINED,)) for units in METHODS)
+
+
+@dataclass(frozen=True)
+class TextTask:
+    """One epoch on all of a text, in windows."""
+
+    text: Any  # encoded
+
+    def train_one_epoch(self, model: Any, seed: int) -> None:
+        half = next(model.parameters()).device.type == "cuda"
+        settings = Settings(
+            precision="bf16" if half else "float32", seed=seed, epochs=1, batch=LONG_BATCH
+        )
+        finetune(model, self.text, settings, progress=False)
+        model.eval()
 
 
 class TextRun(Run):
@@ -54,12 +86,16 @@ class TextRun(Run):
         self.layout = layout_of(find_every_site(self.whole))
         calibration = windows(arguments.calibration, tokenizer)
         drawn = random.Random(self.seed).sample(range(len(calibration)), arguments.windows)
-        data = [{"input_ids": ids, "labels": ids} for ids in calibration[drawn].split(BATCH)]
-        self.fit, self.held_out = split_examples(data, HELD_OUT)
+        batches = partial(_batches, calibration[drawn])
+        self.fit, self.held_out = split_examples(batches(BATCH), HELD_OUT)
+        self.long_fit, _ = split_examples(batches(LONG_BATCH), HELD_OUT)
+        rows = [Row(texts=(cleaned(Path(arguments.calibration).read_text()),), labels=())]
+        whole_text = dataset("lm", "text", "train", rows)
+        self.task = TextTask(encode(whole_text, tokenizer, max_length=WINDOW))
         self.text = windows(arguments.text, tokenizer)[: arguments.scored]
         self.choices = Choices(self)
 
-    def row(self, key: Key, model: Any, seconds: float) -> Row:
+    def row(self, key: Key, model: Any, seconds: float) -> dict[str, Any]:
         units, choice, share, treatment = key
         with frozen(model, self.seed):
             loss = mean_loss(model, self.held_out)
@@ -74,6 +110,10 @@ class TextRun(Run):
             "seconds": round(seconds, 3),
             "parameters": sum(p.numel() for p in model.parameters()),
         }
+
+
+def _batches(rows: Tensor, size: int) -> list[dict[str, Tensor]]:
+    return [{"input_ids": ids, "labels": ids} for ids in rows.split(size)]
 
 
 def table(files: list[Path]) -> str:
@@ -121,9 +161,11 @@ def main() -> None:
     parser.add_argument("--out", type=Path)
     parser.add_argument("--parts", default=",".join(PARTS), help=", ".join(PARTS))
     parser.add_argument("--shares", help="only these, in %%")
+    parser.add_argument("--choices", help="only these, such as random,fisher")
     parser.add_argument("--windows", type=int, default=64, help="of calibration")
     parser.add_argument("--scored", type=int, default=128, help="windows of the other text")
     parser.add_argument("--device", default="cpu")
+    parser.add_argument("--tf32", action="store_true", default=None, help="as in shrink_curves.py")
     arguments = parser.parse_args()
     if arguments.table and arguments.page:
         fill(arguments.page, "shrink_lm_curves.py", [table(arguments.table)])
@@ -134,10 +176,12 @@ def main() -> None:
     for name in ("model", "calibration", "text", "out"):
         if getattr(arguments, name) is None:
             raise DeadheadError(f"--{name} is missing.", "see --help")
-    parts = chosen_parts(arguments.parts, arguments.shares, PARTS)
+    parts = chosen_parts(arguments, PARTS)
     arguments.out.mkdir(parents=True, exist_ok=True)
-    facts = {name: getattr(arguments, name) for name in ("device", "windows", "scored")}
+    facts = {name: getattr(arguments, name) for name in ("device", "windows", "scored", "tf32")}
     facts["model"] = Path(arguments.model).name
+    if arguments.tf32:
+        torch.set_float32_matmul_precision("high")
     rows = Rows(arguments.out / f"lm-{arguments.draw}.jsonl", facts)
     for row in TextRun(arguments).rows(parts, rows.known):
         rows.add(row)

@@ -42,7 +42,8 @@ ALLOWED = {
     "ranking": "errors files layout notebook",
     "rankers": "device errors forward heads layout options progress ranking registry version",
     "effects": "errors heads layout progress rankers ranking",
-    "shrinking": "device errors files forward heads layout progress rankers registry strategies",
+    "shrinking": "device errors files forward heads layout numerics progress rankers registry "
+    "strategies",
     "measures": "device errors forward heads layout options rankers registry",
     "memory": "errors forward heads rankers shrinking",
     # data and training

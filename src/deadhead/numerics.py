@@ -28,6 +28,8 @@ from deadhead.errors import DeadheadError
 THREADS = "DEADHEAD_THREADS"
 MOST = 1024
 SIDE = 128  # rows of the matrices that test half precision; torch has other kernels for less
+AMPERE = 8  # the first generation of NVIDIA's GPUs that has TF32
+LOW_BITS = 13  # of float32, that TF32 does not have
 TINY = 1e-40  # a denormal number of float32
 
 
@@ -150,6 +152,34 @@ def kernels() -> str:
 
     instructions = torch.backends.cpu.get_cpu_capability()
     return f"{instructions} {'with' if torch.backends.mkldnn.enabled else 'without'} oneDNN"
+
+
+def precise_product(first: Any, second: Any) -> Any:
+    """The product of two matrices; of float32, in full precision whatever torch is set to.
+
+    NVIDIA's tensor cores multiply numbers of 11 bits (TF32) many times faster than others multiply
+    float32. So each number is split into two of them, and the product of the two low parts, which
+    is below the precision of float32, is left out.
+    """
+    import torch
+
+    if first.dtype != torch.float32:
+        return first @ second
+    backends: Any = torch.backends
+    if not first.is_cuda or torch.cuda.get_device_capability(first.device)[0] < AMPERE:
+        with _restored_attribute(backends.mkldnn.matmul, "fp32_precision", "ieee"):
+            return first @ second
+    (high, low), (other_high, other_low) = (_split(matrix) for matrix in (first, second))
+    with _restored_attribute(backends.cuda.matmul, "fp32_precision", "tf32"):
+        return low @ other_high + high @ other_low + high @ other_high
+
+
+def _split(matrix: Any) -> tuple[Any, Any]:
+    """The first 11 bits of each number of float32, and the rest."""
+    import torch
+
+    high = matrix.view(torch.int32).bitwise_and(-1 << LOW_BITS).view(torch.float32)
+    return high, matrix - high
 
 
 @contextmanager

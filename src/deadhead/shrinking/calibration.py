@@ -17,6 +17,7 @@ from deadhead.rankers.loss import examples_of
 from .held_out import held_out_numbers
 from .streams import TASK_LAYER
 
+Parts = tuple[Tensor, Tensor]  # numbers of the rows to fit, and of those that are held out
 EXAMPLES, EXAMPLES_ON_GPU = 1000, 4000  # that are drawn from data by default
 
 
@@ -35,6 +36,7 @@ class Calibration:
         flags = torch.zeros(sum(sizes), dtype=torch.bool)
         flags[sorted(held_out_numbers(len(flags), share))] = True
         self.held_out = flags.to(device_of(model)).split(sizes)
+        self._parts: dict[Any, Parts] = {}  # by batch, and by what they depend on of a layer
 
     def __len__(self) -> int:
         return len(self.batches)
@@ -44,14 +46,23 @@ class Calibration:
         for number, batch in enumerate(self.batches):
             yield number, on_device(batch, self.model)
 
-    def parts(
-        self, number: int, batch: Mapping[str, Any], site: Site, context: Tensor
-    ) -> tuple[Tensor, Tensor]:
-        """Which rows of what a projection reads are to be fitted, and which are held out.
+    def parts(self, number: int, batch: Mapping[str, Any], site: Site, context: Tensor) -> Parts:
+        """The numbers of the rows of what a projection reads that are fitted, and of the held-out.
 
-        Each is one axis of booleans; padding is in neither.
+        Padding is in neither. They are the same in every layer of a block, and a GPU would have to
+        wait for them, so they are found once.
         """
         rows = batch_first(site, context)
+        key = number, site.block, is_of_decoder(self.model, site), rows.shape[:-1]
+        if key not in self._parts:
+            fitted, held_out = self._find_parts(number, batch, site, rows)
+            self._parts[key] = fitted.nonzero()[:, 0], held_out.nonzero()[:, 0]
+        return self._parts[key]
+
+    def _find_parts(
+        self, number: int, batch: Mapping[str, Any], site: Site, rows: Tensor
+    ) -> tuple[Tensor, Tensor]:
+        """Whether each row is fitted, and whether it is held out."""
         flags = self.held_out[number].to(rows.device)
         if site.block == TASK_LAYER and rows.shape[:-1] == flags.shape:
             return ~flags, flags  # a row for each example

@@ -17,6 +17,7 @@ from deadhead.heads.parts import out_axis
 from deadhead.heads.prune import Cut
 from deadhead.heads.rows import batch_first
 
+from .calibration import Parts
 from .solve import NOTHING, Change, Sums, best, candidates
 from .streams import Call, is_close
 
@@ -71,17 +72,20 @@ class Projection:
         self.weight = self.old[:, self.columns].to(self.precision)  # outputs x kept inputs
         self.bias = None if self.old_bias is None else self.old_bias.to(self.precision)
         sizes, device = (len(self.columns), len(self.old)), self.old.device
-        self.fit, self.weighted, self.held_out = (Sums.zeros(*sizes, device) for _ in range(3))
+        # the sums of products take most of the time, and a bias alone does not need them
+        changes_weights = self.names != ("mean",)
+        self.fit, self.weighted, self.held_out = (
+            Sums.zeros(*sizes, device, products=changes_weights) for _ in range(3)
+        )
         self.adds_fit = not {"mean", "scales", "refit"}.isdisjoint(self.names)
-        counts = (torch.zeros((), dtype=torch.long, device=device) for _ in range(2))
-        self.tokens, self.held_out_tokens = counts
+        self.tokens = self.held_out_tokens = 0
 
     def explains(self, call: Call) -> bool:
         """Whether the projection gives the product of its input and its weight, and its bias."""
         return is_close(call.output, F.linear(call.inputs, self.old, self.old_bias))
 
-    def add(self, whole: Call, small: Call, parts: tuple[Tensor, Tensor]) -> None:
-        """Add the rows of a call in both runs. parts: the rows to fit, and the held-out ones."""
+    def add(self, whole: Call, small: Call, parts: Parts) -> None:
+        """Add the rows of a call in both runs."""
         with torch.autocast(self.old.device.type, enabled=False):
             inputs = self._rows(small.inputs).index_select(1, self.columns)
             targets = self._rows(whole.output)
@@ -94,11 +98,11 @@ class Projection:
                 self.fit.add(x, e, t, weights)
             if "weighted" in self.names:
                 self.weighted.add(x, e, t, _relative(weights, t))
-            self.tokens += parts[0].sum()
+            self.tokens += len(parts[0])
             x, e, t, weights = _chosen(parts[1], inputs, errors, squared)
             # a few tokens, such as [SEP], have far larger targets, which would decide alone
             self.held_out.add(x, e, t, _relative(weights, t))
-            self.held_out_tokens += parts[1].sum()
+            self.held_out_tokens += len(parts[1])
 
     def _rows(self, value: Tensor) -> Tensor:
         return batch_first(self.cut.site, value).flatten(0, -2).to(self.precision)
@@ -159,14 +163,7 @@ def columns_of(cut: Cut) -> Tensor:
     return (first[:, None] + torch.arange(width)).flatten()
 
 
-def _chosen(rows: Tensor, *values: Tensor) -> list[Tensor]:
-    """The chosen rows of each value, and their weights.
-
-    A GPU would wait for the number of rows, so there the other rows are 0 and have no weight.
-    """
-    if rows.device.type == "cpu":
-        index = rows.nonzero()[:, 0]
-        chosen = [value.index_select(0, index) for value in values]
-        return [*chosen, torch.ones(len(index), dtype=values[0].dtype)]
-    zeroed = [torch.where(rows.view(-1, *[1] * (v.dim() - 1)), v, 0) for v in values]
-    return [*zeroed, rows.to(values[0].dtype)]
+def _chosen(numbers: Tensor, *values: Tensor) -> list[Tensor]:
+    """The rows of these numbers of each value, and their weights."""
+    chosen = [value.index_select(0, numbers) for value in values]
+    return [*chosen, torch.ones_like(chosen[-1])]

@@ -315,7 +315,7 @@ class _Solver:
                 "check the model's weights for nan (a diverged training, or an overflow of "
                 "float16: try bfloat16 or float32)",
             )
-        tokens, held_out = int(projection.tokens), int(projection.held_out_tokens)
+        tokens, held_out = projection.tokens, projection.held_out_tokens
         self.tokens = max(tokens, self.tokens)
         self.held_out_tokens = max(held_out, self.held_out_tokens)
         # the largest layer of the block, so that it is known after the first one

@@ -16,6 +16,7 @@ import torch
 from torch import Tensor
 
 from deadhead.errors import unknown_name
+from deadhead.numerics import precise_product
 
 NOTHING = "nothing"
 CANDIDATES = ("mean", "scales", "refit", "weighted")
@@ -34,22 +35,25 @@ class Sums:
     tokens: Tensor  # or the sum of their weights
     inputs: Tensor
     errors: Tensor
-    squares: Tensor  # X'X
-    products: Tensor  # X'E
+    squares: Tensor  # X'X; of one axis and empty if only the bias will change
+    products: Tensor  # X'E, likewise
     squared_error: Tensor
     squared_target: Tensor
     rounding: float = 0.0  # of a product
 
     @classmethod
-    def zeros(cls, inputs: int, outputs: int, device: torch.device) -> Sums:
+    def zeros(
+        cls, inputs: int, outputs: int, device: torch.device, *, products: bool = True
+    ) -> Sums:
+        """products: add up X'X and X'E too, which only the weights need."""
         precise = torch.float32 if device.type == "mps" else torch.float64
         zeros = partial(torch.zeros, dtype=precise, device=device)
         return cls(
             tokens=zeros(()),
             inputs=zeros(inputs),
             errors=zeros(outputs),
-            squares=zeros(inputs, inputs),
-            products=zeros(inputs, outputs),
+            squares=zeros(inputs, inputs) if products else zeros(0),
+            products=zeros(inputs, outputs) if products else zeros(0),
             squared_error=zeros(()),
             squared_target=zeros(()),
         )
@@ -61,8 +65,9 @@ class Sums:
         self.tokens += weights.sum(dtype=precise)
         self.inputs += scaled.sum(0, dtype=precise)
         self.errors += (errors * weights[:, None]).sum(0, dtype=precise)
-        self.squares += scaled.T @ inputs
-        self.products += scaled.T @ errors
+        if self.squares.dim() == 2:
+            self.squares += precise_product(scaled.T, inputs)
+            self.products += precise_product(scaled.T, errors)
         self.squared_error += (errors.square().sum(-1) * weights).sum(dtype=precise)
         self.squared_target += (squared_targets * weights).sum(dtype=precise)
         self.rounding = torch.finfo(inputs.dtype).eps
@@ -95,9 +100,12 @@ class Change:
 def error(sums: Sums, change: Change) -> Tensor:
     """The squared error |E - X D - c|^2 over the tokens of the sums."""
     weight, bias = change.weight, change.bias
-    linear = (weight * sums.products).sum() + bias @ sums.errors
-    square = (weight * (sums.squares @ weight)).sum() + sums.tokens * (bias @ bias)
-    return sums.squared_error - 2 * linear + square + 2 * (sums.inputs @ weight) @ bias
+    of_bias = sums.tokens * (bias @ bias) - 2 * bias @ sums.errors
+    if sums.squares.dim() != 2:
+        return sums.squared_error + of_bias
+    linear = (weight * sums.products).sum()
+    square = (weight * (sums.squares @ weight)).sum()
+    return sums.squared_error - 2 * linear + square + of_bias + 2 * (sums.inputs @ weight) @ bias
 
 
 def check_candidates(names: Iterable[str]) -> tuple[str, ...]:

@@ -28,6 +28,7 @@ from deadhead.heads.layers import is_repeated
 from deadhead.heads.parts import out_axis
 from deadhead.heads.rows import batch_first, real_rows
 from deadhead.heads.site import Site
+from deadhead.numerics import precise_product
 from deadhead.progress import Progress
 from deadhead.rankers.gate_gradients import open_gates
 from deadhead.rankers.loss import FiniteLoss, examples_of, labelled_tokens
@@ -211,7 +212,7 @@ class _Reader:
             squares = _precise(gradient).square()
             weights = batch_first(site, squares.mean(-1, keepdim=True)).flatten(0, -2)
             rows = _precise(rows)
-            moment.add_((rows * weights).T @ rows)
+            moment.add_(precise_product((rows * weights).T, rows))
 
         def hook(module: nn.Module, args: Any, output: Tensor) -> None:
             if output.requires_grad and not is_repeated():

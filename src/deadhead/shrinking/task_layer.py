@@ -20,7 +20,7 @@ from deadhead.forward import forward
 from deadhead.heads.prune import Cut
 from deadhead.heads.site import Site
 
-from .calibration import Calibration
+from .calibration import Calibration, Parts
 from .projection import Projection, Solution
 from .solve import NOTHING, Change, candidates
 from .streams import TASK_LAYER, Call, Streams
@@ -38,7 +38,7 @@ def solve_task_layer(model: nn.Module, streams: Streams, data: Calibration) -> S
     projection = Projection(Cut(site, site.kept), NAMES)
     for whole, small, parts in _calls(model, streams, data, site):
         projection.add(whole, small, parts)
-    if not projection.is_finite() or float(projection.tokens) <= len(site.kept):
+    if not projection.is_finite() or projection.tokens <= len(site.kept):
         return None
     weight = projection.weight.T.double()
     fit, weighted = projection.fit.precise(), projection.weighted.precise()
@@ -51,7 +51,7 @@ def solve_task_layer(model: nn.Module, streams: Streams, data: Calibration) -> S
         for number, change in enumerate(changes):
             errors[number] += float(distance(projection.output(inputs, change), target.double()))
     best = int(errors.argmin())  # the first of equal ones, which changes least
-    count = max(1.0, float(projection.held_out_tokens))
+    count = max(1, projection.held_out_tokens)
     before, after = (float(errors[number]) / count for number in (0, best))
     return projection.solution_by(changes[best], (before, after))
 
@@ -90,7 +90,7 @@ def _find(model: nn.Module, batch: Any) -> Site | None:
 
 def _calls(
     model: nn.Module, streams: Streams, data: Calibration, site: Site
-) -> Iterator[tuple[Call, Call, tuple[Tensor, Tensor]]]:
+) -> Iterator[tuple[Call, Call, Parts]]:
     """For each batch the call of the whole and of the small model, and which rows are what."""
     for number, batch in data:
         (whole,) = streams.run(number, batch, site)

@@ -1,0 +1,62 @@
+"""Products of float32 as NVIDIA's tensor cores compute them: from two parts of 11 bits each."""
+
+from __future__ import annotations
+
+import pytest
+import torch
+
+from deadhead import numerics
+from deadhead.numerics import LOW_BITS, precise_product
+
+FLOAT32 = 2.0**-24  # the rounding of a number
+
+
+def matrices() -> tuple[torch.Tensor, torch.Tensor]:
+    random = torch.Generator().manual_seed(0)
+    return torch.randn(40, 300, generator=random).T, torch.randn(40, 7, generator=random) * 1e3
+
+
+def test_the_parts_add_up_and_the_first_has_eleven_bits() -> None:
+    first, _ = matrices()
+    high, low = numerics._split(first)
+    assert torch.equal(high + low, first)
+    assert not (high.view(torch.int32) & ((1 << LOW_BITS) - 1)).any()
+    assert (low.abs() <= first.abs() * 2.0**-10).all()
+    assert low.any()
+
+
+def test_three_products_of_the_parts_are_as_precise_as_float32() -> None:
+    first, second = matrices()
+    exact = first.double() @ second.double()
+    size = first.double().abs() @ second.double().abs()
+    (high, low), (other_high, other_low) = (numerics._split(m) for m in (first, second))
+    # the tensor cores see 11 bits of the low parts too
+    low, other_low = (numerics._split(m)[0].double() for m in (low, other_low))
+    high, other_high = high.double(), other_high.double()
+    three = high @ other_high + low @ other_high + high @ other_low
+    assert float(((three - exact).abs() / size).max()) < 8 * FLOAT32
+    assert float(((high @ other_high - exact).abs() / size).max()) > 500 * FLOAT32
+
+
+@pytest.mark.parametrize("dtype", [torch.float32, torch.float64])
+def test_it_is_the_product_whatever_torch_is_set_to(dtype: torch.dtype) -> None:
+    first, second = (matrix.to(dtype) for matrix in matrices())
+    exact = first.double() @ second.double()
+    before = torch.get_float32_matmul_precision()
+    torch.set_float32_matmul_precision("medium")
+    try:
+        product = precise_product(first, second)
+        assert torch.get_float32_matmul_precision() == "medium"
+    finally:
+        torch.set_float32_matmul_precision(before)
+    assert product.dtype == dtype
+    assert torch.allclose(product.double(), exact, rtol=0, atol=1e-6 * float(exact.abs().max()))
+
+
+@pytest.mark.skipif(not torch.cuda.is_available(), reason="needs a CUDA device")
+def test_a_gpu_multiplies_in_full_precision() -> None:
+    first, second = matrices()
+    exact = first.double() @ second.double()
+    size = first.double().abs() @ second.double().abs()
+    product = precise_product(first.cuda(), second.cuda()).cpu().double()
+    assert float(((product - exact).abs() / size).max()) < 64 * FLOAT32
