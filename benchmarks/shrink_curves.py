@@ -37,7 +37,7 @@ from typing import Any
 import torch
 from encoder_tasks import Task
 from machine import now, torch_machine
-from shrink_curves_report import COMPENSATED, EPOCH, HIGHEST, LOWEST, RETRAINED, WHOLE
+from shrink_curves_rows import COMPENSATED, EPOCH, HIGHEST, LOWEST, RETRAINED, WHOLE
 
 from deadhead import files, load, prune, rank, refit, save
 from deadhead.errors import DeadheadError, unknown_name

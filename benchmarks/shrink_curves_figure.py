@@ -4,17 +4,20 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from pathlib import Path
+from statistics import median
 from typing import Any
 
-from shrink_curves_report import (
+from shrink_curves_rows import (
     ALL,
     COMPENSATED,
     ENGLISH,
+    EPOCH,
     HIGHEST,
     LOWEST,
     RETRAINED,
     TASKS,
     TRANSFER,
+    UNITS,
     Cell,
     Changes,
     Row,
@@ -36,6 +39,14 @@ FRONT = {  # for the first page: what `shrink` does, and both halves of it left 
     "random, refitted": ("random", "refit"),
     "random, only cut": ("random", "cut"),
 }
+ANSWER = {  # each way with the choice that has most seeds of it
+    "only cut": ("fisher", "cut"),
+    "refitted": ("fisher", "refit"),
+    "refitted, one epoch": ("fisher", f"refit{EPOCH}"),
+    "cut, then fine-tuned": (LOWEST, RETRAINED),
+    "random, refitted": ("random", "refit"),
+}
+SHOWN_POINTS = (-10, 8)  # of the answer
 SIZE = {"width": 190, "height": 130}
 Point = dict[str, Any]
 
@@ -47,11 +58,12 @@ def draw(folder: Path, rows: Sequence[Row]) -> Iterator[Path]:
     table = changes(rows)
     charts = {
         f"curves-{units}-{measure.lower()}": curve_chart(table, units, measure)
-        for units in ("heads", "neurons", "both")
+        for units in UNITS
         for measure in (ENGLISH, TRANSFER)
     }
     charts |= {f"ranking-{m.lower()}": ranking_chart(table, m) for m in (ENGLISH, TRANSFER)}
     charts["shrink"] = front_chart(table)
+    charts["answer"] = answer_chart(table, rows)
     folder.mkdir(parents=True, exist_ok=True)
     for name, chart in charts.items():
         if chart is not None:
@@ -92,6 +104,71 @@ def front_chart(table: Changes) -> Chart | None:
     chart = {**lines([*FRONT], "heads removed, %", "heads"), "width": 460, "height": 210}
     whole_chart = whole({**chart, "data": {"values": points}}, [], title)
     return {**whole_chart, "title": {"text": title, "subtitle": note}}
+
+
+def answer_chart(table: Changes, rows: Sequence[Row]) -> Chart | None:
+    """How much can go, at what cost, in how much time: a panel for each kind of units."""
+    names = {
+        name: f"{name} ({seconds_of(rows, *way)} s)"
+        for name, way in ANSWER.items()
+        if any(cell.choice == way[0] and cell.treatment == way[1] for cell in table)
+    }
+    panels = {
+        units: [
+            point
+            for name, title in names.items()
+            for point in line(table, Cell(ALL, ENGLISH, units, *way_at(ANSWER[name])), title)
+        ]
+        for units in UNITS
+    }
+    columns = [
+        {
+            "title": {"text": units, "anchor": "middle"},
+            "data": {"values": points},
+            **lines([*names.values()], f"{units} removed, %", "way (median time)", SHOWN_POINTS),
+            "width": 240,
+            "height": 280,
+        }
+        for units, points in panels.items()
+        if points
+    ]
+    if not columns:
+        return None
+    for column in columns:
+        column["layer"].append(counts([*names.values()]))
+    title = "English: points against the whole model, mean of the tasks"
+    note = "units chosen by fisher, of the fine-tuned models by gradient; bands: 95 % interval"
+    lowest = f"numbers above: seeds of each point; lines that end below fall under {SHOWN_POINTS[0]} points"
+    return {
+        **whole({"hconcat": columns}, [], title),
+        "title": {"text": title, "subtitle": [note, lowest]},
+    }
+
+
+def way_at(way: tuple[str, str]) -> tuple[str, int, str]:
+    """The choice and the treatment of a line, as `line` takes them."""
+    return way[0], 0, way[1]
+
+
+def seconds_of(rows: Sequence[Row], choice: str, treatment: str) -> str:
+    """The median seconds of all models that were made in this way."""
+    own = [r["seconds"] for r in rows if (r["choice"], r["treatment"]) == (choice, treatment)]
+    return f"{median(own):.0f}" if median(own) >= 1 else "< 1"
+
+
+def counts(names: Sequence[str]) -> Chart:
+    """The number of seeds of each point, in a line of its own above the curves for each name."""
+    row = f"1.4 * (1 + indexof({[*names]}, datum.line))"
+    return {
+        "transform": [{"filter": "datum.x > 0"}, {"calculate": row, "as": "row"}],
+        "mark": {"type": "text", "fontSize": 9},
+        "encoding": {
+            "x": field("x", "Q"),
+            "y": field("row", "Q"),
+            "text": field("n", "Q"),
+            "color": field("line", "N"),
+        },
+    }
 
 
 def ranking_chart(table: Changes, measure: str) -> Chart | None:
@@ -152,15 +229,20 @@ def line(table: Changes, cell: Cell, name: str) -> list[Point]:
     return [start, *points] if points else []
 
 
-def lines(names: Sequence[str], x: str, title: str = "chosen by") -> Chart:
-    """Lines with bands."""
+def lines(
+    names: Sequence[str], x: str, title: str = "chosen by", domain: Sequence[float] = ()
+) -> Chart:
+    """Lines with bands; domain: the points that are shown, by default all."""
     across = field("x", "Q", x, axis={"values": [0, 25, 50, 75, 90]})
     legend = {"symbolOpacity": 1, "symbolType": "circle", "symbolStrokeWidth": 0}
     scale = categories(names, ("random", "random, only cut"))
     colour = field("line", "N", title, scale=scale, legend=legend)
 
     def layer(name: str, mark: Chart, **more: Any) -> Chart:
-        up = field(name, "Q", "points", scale={"zero": False})
+        scale = {"domain": [*domain], "nice": False} if domain else {"zero": False}
+        ticks = {"axis": {"values": [*range(int(domain[0]), 1, 2)]}} if domain else {}
+        up = field(name, "Q", "points", scale=scale, **ticks)
+        mark = {**mark, "clip": True} if domain else mark
         return {"mark": mark, "encoding": {"x": across, "y": up, "color": colour, **more}}
 
     band = layer("low", {"type": "area", "opacity": 0.16}, y2={"field": "high"})

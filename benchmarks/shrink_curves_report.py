@@ -4,183 +4,141 @@
 
 FILES are .jsonl or .jsonl.xz. Every number is a change in points against the whole model of the
 same seed, or a difference of two of them; ± is half of the 95 % interval of the mean over seeds
-(Student's t). Other numbers of seeds than five are in brackets, and two have no interval. Where
-tasks are averaged, the mean over tasks is taken for each seed first, from the seeds that have all
-tasks. NLI is in no mean: not every treatment of it was measured. Where most cells have several
-seeds, a cell of one seed is left out. `auto` is what `shrink` keeps by default: at each share, of
-the two methods it tries, the one with the lower held-out loss after its refit.
+(Student's t). Other numbers of seeds than five are in brackets, and two have no interval.
+`shrink_curves_rows.py` says which seeds a mean over tasks has.
 With --page, the tables are put between the marks of a page; else they are printed.
 """
 
 from __future__ import annotations
 
 import argparse
-import json
-import lzma
-import math
-from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import dataclass
+from collections.abc import Callable, Mapping, Sequence
 from functools import partial
 from pathlib import Path
 from statistics import fmean, median
-from typing import Any, NamedTuple
+from typing import Any
+
+from page import END, fill, markdown
+from shrink_curves_rows import (
+    ALL,
+    COMPENSATED,
+    ENGLISH,
+    EPOCH,
+    HIGHEST,
+    LOWEST,
+    RETRAINED,
+    TASKS,
+    TRANSFER,
+    TREATMENTS,
+    UNITS,
+    WHOLE,
+    Cell,
+    Changes,
+    Row,
+    averaged,
+    changes,
+    measured,
+    minus,
+    over_tasks,
+    read,
+    tasks_of,
+    text,
+    with_auto,
+)
 
 from deadhead.errors import DeadheadError
-from deadhead.results.statistics.chance import deviation
-from deadhead.shrinking import AUTO
 
-WHOLE, RETRAINED, EPOCH = "whole", "retrained", ", one epoch"
-LOWEST, HIGHEST = "gradient", "gradient, highest"
-TASKS = {"pos": "POS", "ner": "NER", "slots": "slots", "sst2": "SST-2", "xnli": "NLI"}
-AVERAGED = ("pos", "ner", "slots", "sst2")
-ALL = "all"  # the mean of these tasks
-ENGLISH, TRANSFER = "English", "transfer"
-COMPENSATED = ("cut", "mean", "refit")  # without any training
-TRAINED = (f"cut{EPOCH}", f"refit{EPOCH}", RETRAINED)
-TREATMENTS = (*COMPENSATED, *TRAINED)
 POINT = 1.0  # a loss that a user may accept
-SEEDS = 5  # of most cells; others name their number
-MARKS = ("<!-- made by benchmarks/shrink_curves_report.py: {} -->", "<!-- end -->")
-Row = dict[str, Any]
+SCRIPT = "shrink_curves_report.py: {}"  # what the marks of a page name, with the name of a table
+AFTER_EPOCH = f"refit{EPOCH}"
+CONTROL = ("heads", "none", 0, WHOLE + EPOCH)  # the whole model after the same epoch
+ANSWER = (  # what `shrink` does; the same without a half of it, or with training
+    ("auto", "refit"),
+    ("fisher", "cut"),
+    ("fisher", "refit"),
+    ("fisher", AFTER_EPOCH),
+    ("random", "refit"),
+    ("random", AFTER_EPOCH),
+)
+HOW_MUCH = {  # a choice that has the most seeds with each treatment
+    "auto": COMPENSATED,
+    "fisher": (AFTER_EPOCH,),
+    LOWEST: (RETRAINED,),
+    "random": TREATMENTS,
+}
 
 
-class Cell(NamedTuple):
-    """What was measured, for some seeds."""
-
-    task: str
-    measure: str
-    units: str
-    choice: str
-    share: int
-    treatment: str
-
-
-Changes = Mapping[Cell, Mapping[int, float]]  # by seed, in points
-
-
-def read(paths: Iterable[Path]) -> list[Row]:
-    """The rows of all files; the first line of a run has its settings."""
+def answer_table(table: Changes, measure: str) -> str:
+    """What the main ways to remove units lose, mean of the tasks."""
     rows = []
-    for path in paths:
-        with lzma.open(path, "rt") if path.suffix == ".xz" else path.open() as file:
-            lines = [json.loads(line) for line in file if line.endswith("\n")]
-        rows += [line for line in lines if "task" in line]
-    return rows
+    for units in UNITS:
+        for share in sorted(measured(table, "share", units=units, treatment="refit")):
+            cells = [Cell("", measure, units, choice, share, then) for choice, then in ANSWER]
+            pooled = [over_tasks(table, cell, averaged(table, measure)) for cell in cells]
+            if any(pooled):
+                rows.append([units, f"{share} %", *map(text, pooled)])
+    return markdown(["removed", "share", *map(", ".join, ANSWER)], rows)
 
 
-def with_auto(rows: Sequence[Row]) -> list[Row]:
-    """The rows, and as the choice `auto` once more those of the method that `shrink` keeps."""
-    groups: dict[Any, dict[str, list[Row]]] = {}
-    for row in rows:
-        place = row["task"], row["seed"], row["units"], row["share"]
-        groups.setdefault(place, {}).setdefault(row["choice"], []).append(row)
-    kept: list[Row] = []
-    for group in groups.values():
-        losses = {
-            choice: row["loss"]
-            for choice in AUTO
-            for row in group.get(choice, ())
-            if row["treatment"] == "refit"
-        }
-        if losses.keys() == {*AUTO}:
-            best = min(losses, key=losses.__getitem__)
-            # of trained rows not every method has one, so their mean would be of chosen seeds
-            own = (row for row in group[best] if row["treatment"] in COMPENSATED)
-            kept += [{**row, "choice": "auto"} for row in own]
-    return [*rows, *kept]
+def epoch_table(table: Changes) -> str:
+    """What one epoch gains over the refit, and how far that is from the whole model with an epoch.
+
+    The last columns are the question, since an epoch may help the whole model as well.
+    """
+    columns = {ENGLISH: (ALL, ENGLISH), TRANSFER: (ALL, TRANSFER), "NLI": ("xnli", ENGLISH)}
+    rows = []
+    for units in UNITS:
+        for share in sorted(measured(table, "share", units=units, treatment=AFTER_EPOCH)):
+            for choice in measured(table, "choice", units=units, share=share):
+                gains, distances = [], []
+                for task, measure in columns.values():
+                    tasks = averaged(table, measure) if task == ALL else [task]
+                    cell = Cell("", measure, units, choice, share, AFTER_EPOCH)
+                    trained = over_tasks(table, cell, tasks)
+                    refitted = over_tasks(table, cell._replace(treatment="refit"), tasks)
+                    control = over_tasks(table, Cell("", measure, *CONTROL), tasks)
+                    gains.append(text(minus(trained, refitted)))
+                    distances.append(text(minus(trained, control)))
+                if any(gains):
+                    rows.append([units, f"{share} %", choice, *gains, *distances])
+    titles = [f"{name}, {column}" for name in ("gain", "distance") for column in columns]
+    return markdown(["removed", "share", "chosen by", *titles], rows)
 
 
-def changes(rows: Sequence[Row]) -> dict[Cell, dict[int, float]]:
-    """What each row lost or gained against the whole model of its task and seed."""
-    whole = {(r["task"], r["seed"]): measures(r) for r in rows if r["treatment"] == WHOLE}
-    table: dict[Cell, dict[int, float]] = {}
-    for row in rows:
-        before = whole.get((row["task"], row["seed"]))
-        if row["treatment"] == WHOLE or before is None:
-            continue
-        for measure, points in measures(row).items():
-            facts = (row["units"], row["choice"], row["share"], row["treatment"])
-            cell = Cell(row["task"], measure, *facts)
-            table.setdefault(cell, {})[row["seed"]] = points - before[measure]
-    least = min(2, max(map(len, table.values()), default=0))
-    return {cell: values for cell, values in table.items() if len(values) >= least}
+def choice_table(table: Changes) -> str:
+    """How far the refit of `auto` is ahead of the refits of other choices of heads."""
+    shares = sorted(measured(table, "share", units="heads", choice="auto"))
+    rows = []
+    for measure in (ENGLISH, TRANSFER):
+        tasks = averaged(table, measure)
+        for choice in ("kwon", "fisher", "reconstruction", "taylor", LOWEST, "random"):
+            cells = [Cell("", measure, "heads", choice, share, "refit") for share in shares]
+            ahead = [
+                minus(
+                    over_tasks(table, c._replace(choice="auto"), tasks), over_tasks(table, c, tasks)
+                )
+                for c in cells
+            ]
+            if any(ahead):
+                rows.append([measure, choice, *map(text, ahead)])
+    return markdown(["auto ahead of", "", *(f"{share} %" for share in shares)], rows)
 
 
-def measures(row: Row) -> dict[str, float]:
-    """The points in English, and the mean of the other languages where there are any."""
-    others = [points for lang, points in row["points"].items() if lang != "en"]
-    return {ENGLISH: row["points"]["en"]} | ({TRANSFER: fmean(others)} if others else {})
-
-
-@dataclass(frozen=True)
-class Interval:
-    """A mean over seeds; half: half of its 95 % interval, nan for one seed."""
-
-    mean: float
-    half: float
-    n: int
-
-    def __str__(self) -> str:
-        half = f" ± {self.half:.2f}" if self.n > 2 else ""
-        return f"{self.mean:+.2f}{half}" + (f" ({self.n})" if self.n != SEEDS else "")
-
-
-def interval(values: Iterable[float]) -> Interval | None:
-    """The mean of these values; None if there is none."""
-    values = list(values)
-    if not values:
-        return None
-    half = math.nan
-    if len(values) > 1:
-        from scipy.special import stdtrit
-
-        half = float(stdtrit(len(values) - 1, 0.975)) * deviation(values) / math.sqrt(len(values))
-    return Interval(fmean(values), half, len(values))
-
-
-def over_tasks(table: Changes, cell: Cell, tasks: Sequence[str]) -> dict[int, float]:
-    """For each seed that has all these tasks, their mean."""
-    parts = [table.get(cell._replace(task=task), {}) for task in tasks]
-    seeds = set(parts[0]).intersection(*parts[1:]) if parts else set()
-    return {seed: fmean(part[seed] for part in parts) for seed in sorted(seeds)}
-
-
-def minus(one: Mapping[int, float], other: Mapping[int, float]) -> dict[int, float]:
-    """The differences for the seeds that both have."""
-    return {seed: one[seed] - other[seed] for seed in one if seed in other}
-
-
-def markdown(titles: Sequence[str], rows: Iterable[Sequence[str]]) -> str:
-    lines = [titles, ["---", *["---:"] * (len(titles) - 1)], *rows]
-    return "\n".join("| " + " | ".join(line) + " |" for line in lines)
-
-
-def text(values: Mapping[int, float]) -> str:
-    return str(interval(values.values()) or "")
-
-
-def tasks_of(table: Changes, measure: str) -> list[str]:
-    present = {cell.task for cell in table if cell.measure == measure}
-    return [task for task in TASKS if task in present]
-
-
-def _values(table: Changes, name: str, **where: Any) -> list[Any]:
-    """The values of a field, among the cells that have these other values."""
-    cells = (c for c in table if all(getattr(c, key) == value for key, value in where.items()))
-    return list(dict.fromkeys(getattr(cell, name) for cell in cells))
-
-
-def averaged(table: Changes, measure: str) -> list[str]:
-    """The tasks of a mean; of a record with none of them, all tasks that it has."""
-    tasks = tasks_of(table, measure)
-    return [task for task in tasks if task in AVERAGED] or tasks
+def control_table(table: Changes) -> str:
+    """What the whole model gains from the same epoch."""
+    columns = [(task, m) for m in (ENGLISH, TRANSFER) for task in tasks_of(table, m)]
+    cells = [Cell(task, m, *CONTROL) for task, m in columns]
+    titles = [f"{TASKS[task]}, {m}" for task, m in columns]
+    return markdown(titles, [[text(table.get(cell, {})) for cell in cells]])
 
 
 def share_table(table: Changes, units: str, measure: str, tasks: Sequence[str]) -> str:
     """A row for each choice and treatment, a column for each share: means over these tasks."""
-    shares = sorted(_values(table, "share", units=units, measure=measure, treatment="refit"))
+    own = [cell for cell in table if (cell.measure, cell.units) == (measure, units)]
+    pooled_shares = {cell.share for cell in own if over_tasks(table, cell, tasks)}
+    shares = sorted(pooled_shares - {0})
     rows = []
-    for choice in _values(table, "choice", units=units, measure=measure):
+    for choice in measured(table, "choice", units=units, measure=measure):
         for treatment in TREATMENTS:
             cells = [Cell("", measure, units, choice, share, treatment) for share in shares]
             pooled = [over_tasks(table, cell, tasks) for cell in cells]
@@ -199,7 +157,7 @@ def task_table(table: Changes, units: str, share: int) -> str:
         (task, m) for task in TASKS for m in (ENGLISH, TRANSFER) if task in tasks_of(table, m)
     ]
     rows = []
-    for choice in _values(table, "choice", units=units, share=share):
+    for choice in measured(table, "choice", units=units, share=share):
         for treatment in TREATMENTS:
             cells = [Cell(task, m, units, choice, share, treatment) for task, m in columns]
             if any(cell in table for cell in cells):
@@ -213,15 +171,21 @@ def how_much_table(table: Changes) -> str:
     """The largest share that loses at most a point, if no smaller one loses more."""
     tasks = tasks_of(table, ENGLISH)
     rows = []
-    for units in _values(table, "units"):
-        for choice in ("auto", "reconstruction", "random"):
-            for treatment in TRAINED if choice == "reconstruction" else TREATMENTS:
+    for units in UNITS:
+        for choice, treatments in HOW_MUCH.items():
+            for treatment in treatments:
                 where = {"units": units, "choice": choice, "treatment": treatment}
-                shares = sorted(_values(table, "share", **where))
+                shares = [
+                    share
+                    for share in sorted(measured(table, "share", **where))
+                    if {*averaged(table, ENGLISH)}
+                    <= {*measured(table, "task", share=share, **where)}
+                ]
                 if shares:
                     cells = [_largest(table, task, shares, where) for task in tasks]
-                    measured = ", ".join(map(str, shares))
-                    rows.append([units, choice, treatment, *cells, f"{measured} %"])
+                    rows.append(
+                        [units, choice, treatment, *cells, f"{', '.join(map(str, shares))} %"]
+                    )
     titles = ["removed", "chosen by", "then", *(TASKS[task] for task in tasks), "measured"]
     return markdown(titles, rows)
 
@@ -229,14 +193,12 @@ def how_much_table(table: Changes) -> str:
 def _largest(table: Changes, task: str, shares: Sequence[int], where: Mapping[str, Any]) -> str:
     largest = 0
     cells = {share: Cell(task=task, measure=ENGLISH, share=share, **where) for share in shares}
-    measured = {
-        share: fmean(table[cell].values()) for share, cell in cells.items() if cell in table
-    }
-    for share, change in measured.items():
+    known = {share: fmean(table[cell].values()) for share, cell in cells.items() if cell in table}
+    for share, change in known.items():
         if change < -POINT:
             break
         largest = share
-    return f"{largest} %" if largest else f"< {min(measured)} %" if measured else ""
+    return f"{largest} %" if largest else f"< {min(known)} %" if known else ""
 
 
 def paired_table(rows: Sequence[Row]) -> str:
@@ -245,8 +207,8 @@ def paired_table(rows: Sequence[Row]) -> str:
     means = {m: averaged(table, m) for m in (ENGLISH, TRANSFER)}
     columns = [(task, m) for m, tasks in means.items() if tasks for task in [*tasks, ALL]]
     lines = []
-    for choice in _values(table, "choice", treatment=RETRAINED):
-        for share in sorted(_values(table, "share", treatment=RETRAINED, choice=choice)):
+    for choice in measured(table, "choice", treatment=RETRAINED):
+        for share in sorted(measured(table, "share", treatment=RETRAINED, choice=choice)):
             cells = [choice, f"{share} %"]
             for task, measure in columns:
                 tasks = means[measure] if task == ALL else [task]
@@ -281,7 +243,7 @@ def ranking_table(table: Changes, measure: str = ENGLISH) -> str:
     """
     rows = []
     without, trained = "cut", RETRAINED
-    for share in sorted(_values(table, "share", treatment=RETRAINED, choice=LOWEST)):
+    for share in sorted(measured(table, "share", treatment=RETRAINED, choice=LOWEST)):
         for task in [*tasks_of(table, measure), ALL]:
             for other in ("random", HIGHEST):
                 gaps = {
@@ -313,19 +275,24 @@ def blocks(rows: Sequence[Row]) -> dict[str, Callable[[], str]]:
     table = changes(rows)
     functions: dict[str, Callable[[], str]] = {
         "how much": lambda: how_much_table(table),
+        "answer, English": lambda: answer_table(table, ENGLISH),
+        "answer, transfer": lambda: answer_table(table, TRANSFER),
+        "one epoch": lambda: epoch_table(table),
+        "choices": lambda: choice_table(table),
+        "control": lambda: control_table(table),
         "refit or train": lambda: paired_table(rows),
         "ranking": lambda: ranking_table(table),
         "ranking, transfer": lambda: ranking_table(table, TRANSFER),
         "numbers": lambda: numbers(rows),
     }
-    for units in _values(table, "units"):
+    for units in measured(table, "units"):
         for measure in (ENGLISH, TRANSFER):
             name, tasks = f"{units} by share, {measure}", averaged(table, measure)
             functions[name] = partial(share_table, table, units, measure, tasks)
             for task in tasks_of(table, measure):
                 alone = partial(share_table, table, units, measure, [task])
                 functions[f"{name}, {TASKS[task]}"] = alone
-        for share in sorted(_values(table, "share", units=units)):
+        for share in sorted(filter(None, measured(table, "share", units=units))):
             name = f"{units} by task, {share} %"
             functions[name] = partial(task_table, table, units, share)
     return functions
@@ -348,18 +315,14 @@ def numbers(rows: Sequence[Row]) -> str:
 def fill_page(page: Path, tables: Mapping[str, Callable[[], str]]) -> None:
     """Put each table between its marks in the page, and leave the rest as it is."""
     content = page.read_text(encoding="utf-8")
-    begin, end = MARKS
-    names = [name for name in tables if begin.format(name) in content]
+    names = [
+        name for name in tables if f"<!-- made by benchmarks/{SCRIPT.format(name)} -->" in content
+    ]
     if not names:
-        hint = f"write {begin.format('ranking')} and, lines below it, {end}"
+        hint = f"write <!-- made by benchmarks/{SCRIPT.format('ranking')} --> and, lines below it, {END}"
         raise DeadheadError(f"{page} has no place for the tables.", hint)
     for name in names:
-        before, mark, rest = content.partition(begin.format(name))
-        _, closing, after = rest.partition(end)
-        if not closing:
-            raise DeadheadError(f"{page}: {mark} has no end.", f"write {end} below it")
-        content = f"{before}{mark}\n\n{tables[name]()}\n\n{end}{after}"
-    page.write_text(content, encoding="utf-8")
+        fill(page, SCRIPT.format(name), [tables[name]()])
 
 
 def main() -> None:

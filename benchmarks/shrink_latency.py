@@ -24,7 +24,7 @@ from typing import Any
 import torch
 from machine import now, write_rows
 from page import fill, markdown
-from shrink_curves_report import read, with_auto
+from shrink_curves_rows import read, with_auto
 
 from deadhead import discover, load, prune
 from deadhead.errors import DeadheadError, unknown_name

@@ -130,7 +130,7 @@ def made_rows() -> list[dict]:
 
 def test_intervals_and_gaps(scripts):
     report = scripts.report
-    known = report.interval([4.0, 5.0, 6.0])
+    known = importlib.import_module("shrink_curves_rows").interval([4.0, 5.0, 6.0])
     assert (known.mean, known.n) == (5.0, 3)
     assert known.half == pytest.approx(4.302653 / 3**0.5, rel=1e-6)  # t of 2 degrees of freedom
     table = report.changes(made_rows())
@@ -164,7 +164,7 @@ def test_pairs_count_the_seeds_in_which_the_refit_is_better(scripts):
 
 def test_tables_fill_a_page(scripts, tmp_path):
     report = scripts.report
-    begin, end = report.MARKS
+    begin, end = f"<!-- made by benchmarks/{report.SCRIPT} -->", report.END
     page, file = tmp_path / "page.md", tmp_path / "rows.jsonl"
     facts = {"machine": "a machine"}
     file.write_text("".join(json.dumps(line) + "\n" for line in [facts, *made_rows()]))
@@ -180,6 +180,41 @@ def test_tables_fill_a_page(scripts, tmp_path):
     assert all(tables[name]() in once for name in names)
     with pytest.raises(DeadheadError, match="no place"):
         report.fill_page(file, tables)
+
+
+def trained_rows() -> list[dict]:
+    """One epoch gains 2 points after the refit of random heads, and 1 with the whole model."""
+    rows = made_rows()
+    for task in ("pos", "sst2"):
+        for seed in range(3):
+            rows.append(row(task, seed, "none", "whole, one epoch", 91 + seed, share=0))
+            refitted = 90 + seed - (4 + seed) / 2
+            rows.append(row(task, seed, "random", "refit, one epoch", refitted + 2))
+    return rows
+
+
+def test_one_epoch_is_compared_with_the_refit_and_with_its_control(scripts):
+    report = scripts.report
+    table = report.changes(trained_rows())
+    (line,) = (line for line in report.epoch_table(table).splitlines() if "random" in line)
+    gain, distance = "+2.00 ± 0.00 (3)", "-1.50 ± 1.24 (3)"  # -2, -1.5 and -1 below 1 and -1 + 2
+    assert line == f"| heads | 50 % | random | {gain} | {gain} |  | {distance} | {distance} |  |"
+    (english, *_) = report.control_table(table).splitlines()[2].split(" | ")
+    assert english == "| +1.00 ± 0.00 (3)"
+    assert "none" not in report.share_table(table, "heads", report.ENGLISH, ["pos"])
+
+
+def test_the_answer_has_a_count_and_a_time_for_each_line(scripts):
+    figure = importlib.import_module("shrink_curves_figure")
+    rows = trained_rows()
+    chart = figure.answer_chart(scripts.report.changes(rows), rows)
+    (heads,) = chart["hconcat"]  # nothing was measured without neurons
+    points = [point for point in heads["data"]["values"] if point["x"]]
+    assert {point["line"]: point["n"] for point in points} == {
+        "cut, then fine-tuned (2 s)": 3,
+        "random, refitted (2 s)": 3,
+    }
+    assert heads["layer"][-1]["mark"]["type"] == "text"
 
 
 def test_figures_have_a_row_for_each_treatment(scripts):
