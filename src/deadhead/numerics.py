@@ -29,7 +29,7 @@ THREADS = "DEADHEAD_THREADS"
 MOST = 1024
 SIDE = 128  # rows of the matrices that test half precision; torch has other kernels for less
 AMPERE = 8  # the first generation of NVIDIA's GPUs that has TF32
-LOW_BITS = 13  # of float32, that TF32 does not have
+LOW_BITS = 13  # the last ones, which float32 has and TF32 has not
 TINY = 1e-40  # a denormal number of float32
 
 
