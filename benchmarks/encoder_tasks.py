@@ -6,6 +6,8 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
+from together import train_together
+
 from deadhead import encode, evaluate, finetune, load_data
 from deadhead.models import load_for_task, tokenizer_for
 from deadhead.tasks import batches, concatenate, draw_examples
@@ -68,14 +70,23 @@ class Task:
         return load_for_task(self.model, self.examples.task, labels, seed=seed).to(self.device)
 
     def train_model(self, model: Any, seed: int, **changes: Any) -> Any:
-        precision = "bf16" if self.device == "cuda" else "float32"
-        settings = Settings(precision=precision, seed=seed, **{**SETTINGS[self.name], **changes})
-        finetune(model, self.learnt, settings, progress=False)
+        finetune(model, self.learnt, self.settings(seed, **changes), progress=False)
         return model.eval()
 
-    def train_one_epoch(self, model: Any, seed: int) -> Any:
-        """One epoch at the default rate, which is lower: what is left has learnt the task."""
-        return self.train_model(model, seed, epochs=1, rate=Settings().rate)
+    def settings(self, seed: int, **changes: Any) -> Settings:
+        precision = "bf16" if self.device == "cuda" else "float32"
+        return Settings(precision=precision, seed=seed, **{**SETTINGS[self.name], **changes})
+
+    def train_one_epoch(self, models: Sequence[Any], seed: int, whole: Any = None) -> None:
+        """One epoch at the default rate, which is lower: what is left has learnt the task.
+
+        whole: the model before anything was removed, for several models that are trained at once.
+        """
+        changes = {"epochs": 1, "rate": Settings().rate}
+        if len(models) == 1:
+            self.train_model(models[0], seed, **changes)
+        else:
+            train_together(models, whole, self.learnt, self.settings(seed, **changes))
 
     def calibration(self, seed: int, examples: int, tokens: int) -> list[Mapping[str, Any]]:
         """Batches of training examples; tokens: of a batch, on a GPU."""

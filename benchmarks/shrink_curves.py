@@ -36,8 +36,19 @@ from typing import Any
 
 import torch
 from encoder_tasks import Task
-from machine import now, torch_machine
-from shrink_curves_rows import COMPENSATED, EPOCH, HIGHEST, LOWEST, RETRAINED, WHOLE
+from machine import now
+from shrink_curves_rows import (
+    COMPENSATED,
+    EPOCH,
+    HIGHEST,
+    LOWEST,
+    RETRAINED,
+    WHOLE,
+    Key,
+    Row,
+    Rows,
+    key_of,
+)
 
 from deadhead import files, load, prune, rank, refit, save
 from deadhead.errors import DeadheadError, unknown_name
@@ -70,8 +81,7 @@ OPTIONS = dict(zip(COMPENSATED, ("none", "mean", "refit"), strict=True))  # thos
 HELD_OUT = 0.125  # the default of `shrink`
 TASKS = ("pos", "ner", "slots", "sst2", "xnli")
 SHARES, SOME = (10, 25, 50, 75, 90), (25, 50, 75)
-Row = dict[str, Any]
-Key = tuple[str, str, int, str]  # units, choice, share, treatment
+Untrained = tuple[Key, Any, float]  # a model before its epoch, and the seconds that it took
 
 
 @dataclass(frozen=True)
@@ -101,38 +111,12 @@ PARTS = {  # in the order in which they are worth their time
 }
 
 
-class Rows:
-    """The rows of a file, to which rows are added one by one."""
-
-    def __init__(self, file: Path, facts: Mapping[str, Any]):
-        """facts: the settings of the run; a file of other settings is refused."""
-        self.file = file
-        text = file.read_text(encoding="utf-8") if file.exists() else ""
-        lines = text[: text.rfind("\n") + 1].splitlines()  # a killed run may leave half a line
-        first, *rows = [json.loads(line) for line in lines] or [None]
-        if first is None:
-            first = {**facts, "machine": torch_machine(facts["device"])}
-        elif any(first.get(name) != value for name, value in facts.items()):
-            hint = "name another folder with --out"
-            raise DeadheadError(f"{file} has rows of other settings: {first}.", hint)
-        self.known = {key_of(row) for row in rows}
-        files.write(file, "".join(json.dumps(row) + "\n" for row in [first, *rows]))
-
-    def add(self, row: Row) -> None:
-        with self.file.open("a", encoding="utf-8") as file:
-            file.write(json.dumps(row) + "\n")
-        self.known.add(key_of(row))
-
-
-def key_of(row: Mapping[str, Any]) -> Key:
-    return row["units"], row["choice"], row["share"], row["treatment"]
-
-
 class Run:
     """One task and seed: the whole model, its calibration data and the choices."""
 
     def __init__(self, arguments: argparse.Namespace):
         self.arguments, self.seed = arguments, arguments.seed
+        self.together = arguments.together
         others = OTHERS.get(arguments.task, ())
         if arguments.others is not None:
             others = tuple(filter(None, arguments.others.split(",")))
@@ -163,8 +147,9 @@ class Run:
         trained: Key = ("heads", "none", 0, WHOLE + EPOCH)
         if whole not in known:
             yield self.row(whole, self.whole, 0.0)
+        untrained: list[Untrained] = []
         if trained not in known and any(t.endswith(EPOCH) for p in parts for t in p.treatments):
-            yield self.trained_on(trained, copy.deepcopy(self.whole), 0.0)
+            untrained.append((trained, copy.deepcopy(self.whole), 0.0))
         for units, choice, share in dict.fromkeys(
             (part.units, choice, share)
             for share in SHARES
@@ -180,10 +165,20 @@ class Run:
                 if (units, choice, share, treatment) not in known
             }
             if treatments:
-                yield from self.treated(units, choice, share, treatments)
+                yield from self.treated((units, choice, share), treatments, untrained)
+            if len(untrained) >= self.together:
+                yield from self.trained_on(untrained)
+                untrained.clear()
+        yield from self.trained_on(untrained)
 
-    def treated(self, units: str, choice: str, share: int, treatments: set[str]) -> Iterator[Row]:
-        """A row for each treatment of the model without the units of a choice."""
+    def treated(
+        self, place: tuple[str, str, int], treatments: set[str], untrained: list[Untrained]
+    ) -> Iterator[Row]:
+        """A row for each treatment of the model without the units of a choice.
+
+        Those of one epoch are added to the models that are still to be trained.
+        """
+        units, choice, share = place
         removed = self.choices.of(units, share)[choice]
         for name, compensation in OPTIONS.items():
             if not {name, name + EPOCH} & treatments:
@@ -198,21 +193,27 @@ class Run:
             )
             seconds = now(self.arguments.device) - begin
             if name in treatments:
-                yield self.row((units, choice, share, name), model, seconds)
+                yield self.row((*place, name), model, seconds)
             if name + EPOCH in treatments:
-                yield self.trained_on((units, choice, share, name + EPOCH), model, seconds)
+                untrained.append(((*place, name + EPOCH), model, seconds))
         if RETRAINED in treatments:
             begin = now(self.arguments.device)
             model = prune(self.task.new_model(self.seed), **removed)
             self.task.train_model(model, self.seed)
             seconds = now(self.arguments.device) - begin
-            yield self.row((units, choice, share, RETRAINED), model, seconds)
+            yield self.row((*place, RETRAINED), model, seconds)
 
-    def trained_on(self, key: Key, model: Any, seconds: float) -> Row:
-        """The row of a model after one epoch; seconds: what was done before."""
+    def trained_on(self, untrained: Sequence[Untrained]) -> Iterator[Row]:
+        """The rows of models after one epoch, in which all are trained at once."""
+        if not untrained:
+            return
         begin = now(self.arguments.device)
-        self.task.train_one_epoch(model, self.seed)
-        return self.row(key, model, seconds + now(self.arguments.device) - begin)
+        self.task.train_one_epoch([model for _, model, _ in untrained], self.seed, self.whole)
+        each = (now(self.arguments.device) - begin) / len(untrained)
+        for key, model, seconds in untrained:
+            model.eval()
+            row = self.row(key, model, seconds + each)
+            yield row | ({"together": len(untrained)} if len(untrained) > 1 else {})
 
     def row(self, key: Key, model: Any, seconds: float) -> Row:
         """seconds: to remove the units and make up for them, without the choice."""
@@ -328,6 +329,8 @@ def main() -> None:
     parser.add_argument("--scored", type=int, help="of the examples of each language, likewise")
     parser.add_argument("--others", help="languages that are only scored, such as de,tr")
     parser.add_argument("--tokens", type=int, default=16384, help="of a calibration batch on a GPU")
+    together = "models of a run that are trained for one epoch at once"
+    parser.add_argument("--together", type=int, default=1, help=together)
     tf32 = "multiply matrices in TF32 (runs of the model; the sums of a refit stay precise)"
     parser.add_argument("--tf32", action="store_true", default=None, help=tf32)
     arguments = parser.parse_args()

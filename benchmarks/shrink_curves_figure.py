@@ -151,8 +151,11 @@ def way_at(way: tuple[str, str]) -> tuple[str, int, str]:
 
 
 def seconds_of(rows: Sequence[Row], choice: str, treatment: str) -> str:
-    """The median seconds of all models that were made in this way."""
-    own = [r["seconds"] for r in rows if (r["choice"], r["treatment"]) == (choice, treatment)]
+    """The median seconds of all models that were made in this way, and trained one by one."""
+    key = choice, treatment
+    own = [
+        r["seconds"] for r in rows if (r["choice"], r["treatment"]) == key and "together" not in r
+    ]
     return f"{median(own):.0f}" if median(own) >= 1 else "< 1"
 
 

@@ -1,4 +1,4 @@
-"""The rows of `shrink_curves.py`: what each model lost, and means over seeds and tasks. No torch.
+"""The rows of `shrink_curves.py`: their files, what each model lost, and means over seeds and tasks.
 
 Every number is a change in points against the whole model of the same seed. Where tasks are
 averaged, the mean over tasks is taken for each seed first, from the seeds that have all tasks. NLI
@@ -18,6 +18,10 @@ from pathlib import Path
 from statistics import fmean
 from typing import Any, NamedTuple
 
+from machine import torch_machine
+
+from deadhead import files
+from deadhead.errors import DeadheadError
 from deadhead.results.statistics.chance import deviation
 from deadhead.shrinking import AUTO
 
@@ -33,6 +37,7 @@ TRAINED = (f"cut{EPOCH}", f"refit{EPOCH}", RETRAINED)
 TREATMENTS = (*COMPENSATED, *TRAINED)
 SEEDS = 5  # of most cells; others name their number
 Row = dict[str, Any]
+Key = tuple[str, str, int, str]  # units, choice, share, treatment
 
 
 class Cell(NamedTuple):
@@ -47,6 +52,33 @@ class Cell(NamedTuple):
 
 
 Changes = Mapping[Cell, Mapping[int, float]]  # by seed, in points
+
+
+class Rows:
+    """The rows of a file, to which rows are added one by one."""
+
+    def __init__(self, file: Path, facts: Mapping[str, Any]):
+        """facts: the settings of the run; a file of other settings is refused."""
+        self.file = file
+        text = file.read_text(encoding="utf-8") if file.exists() else ""
+        lines = text[: text.rfind("\n") + 1].splitlines()  # a killed run may leave half a line
+        first, *rows = [json.loads(line) for line in lines] or [None]
+        if first is None:
+            first = {**facts, "machine": torch_machine(facts["device"])}
+        elif any(first.get(name) != value for name, value in facts.items()):
+            hint = "name another folder with --out"
+            raise DeadheadError(f"{file} has rows of other settings: {first}.", hint)
+        self.known = {key_of(row) for row in rows}
+        files.write(file, "".join(json.dumps(row) + "\n" for row in [first, *rows]))
+
+    def add(self, row: Row) -> None:
+        with self.file.open("a", encoding="utf-8") as file:
+            file.write(json.dumps(row) + "\n")
+        self.known.add(key_of(row))
+
+
+def key_of(row: Mapping[str, Any]) -> Key:
+    return row["units"], row["choice"], row["share"], row["treatment"]
 
 
 def read(paths: Iterable[Path]) -> list[Row]:

@@ -88,7 +88,7 @@ def rows_of(task: Task, seed: int, arguments: argparse.Namespace) -> Iterator[di
         yield {**row, **facts(report)}
         if variant in EPOCH_AFTER:
             start = now(device)
-            task.train_one_epoch(model, seed)
+            task.train_one_epoch([model], seed)
             seconds = now(device) - start
             variant = f"{variant}, then one epoch"
             yield {**common, "variant": variant, **score_of(task, model), "seconds": seconds}

@@ -17,6 +17,7 @@ import argparse
 import json
 import random
 import statistics
+from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
@@ -24,19 +25,8 @@ from typing import Any
 
 import torch
 from page import fill, markdown
-from shrink_curves import (
-    COMPENSATED,
-    EPOCH,
-    METHODS,
-    SHARES,
-    Choices,
-    Key,
-    Part,
-    Rows,
-    Run,
-    chosen_parts,
-    key_of,
-)
+from shrink_curves import METHODS, SHARES, Choices, Part, Run, chosen_parts
+from shrink_curves_rows import COMPENSATED, EPOCH, Key, Rows, key_of
 from shrink_lm import WINDOW, cleaned, load_model, perplexity, windows
 from torch import Tensor
 
@@ -66,7 +56,8 @@ class TextTask:
 
     text: Any  # encoded
 
-    def train_one_epoch(self, model: Any, seed: int) -> None:
+    def train_one_epoch(self, models: Sequence[Any], seed: int, whole: Any = None) -> None:
+        (model,) = models
         half = next(model.parameters()).device.type == "cuda"
         settings = Settings(
             precision="bf16" if half else "float32", seed=seed, epochs=1, batch=LONG_BATCH
@@ -79,7 +70,7 @@ class TextRun(Run):
     """One draw of calibration text: the whole model, and the choices."""
 
     def __init__(self, arguments: argparse.Namespace):
-        self.arguments, self.seed = arguments, arguments.draw
+        self.arguments, self.seed, self.together = arguments, arguments.draw, 1
         self.home = arguments.out / f"lm-{self.seed}"
         self.home.mkdir(parents=True, exist_ok=True)
         self.whole, tokenizer = load_model(arguments.model, arguments.gguf, arguments.device)

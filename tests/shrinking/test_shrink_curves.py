@@ -33,7 +33,7 @@ def scripts():
 def arguments(tmp_path_factory):
     return argparse.Namespace(
         task="pos", seed=3, model=str(MODELS / "encoder"), data="world", others="de", device="cpu",
-        train=32, scored=8, examples=96, tokens=1024, out=tmp_path_factory.mktemp("curves"),
+        train=32, scored=8, examples=96, tokens=1024, together=2, out=tmp_path_factory.mktemp("curves"),
     )  # fmt: skip
 
 
