@@ -123,6 +123,7 @@ def test_bench_of_runtimes(
     [
         ((), "name the model to compare with, or give --runtimes or --task"),
         (("--against", "x", "--new-tokens", 4), "goes with --runtimes"),
+        (("--runtimes", "onnx", "--new-tokens", 0), "`--new-tokens` expects at least 1, got '0'"),
         (("--against", "x", "--prompts", "p.txt"), "goes with --runtimes"),
         (("--against", "x", "--tokenizer-from", "whole.gguf"), "goes with --runtimes"),
         (("--runtimes", "onnx", "--batch", "4"), "prompt by prompt on the CPU"),

@@ -45,6 +45,7 @@ def bench(
         int | None,
         Option(
             metavar="N",
+            min=1,
             help="With --runtimes: tokens that a decoder adds to each prompt; by default 32.",
         ),
     ] = None,
