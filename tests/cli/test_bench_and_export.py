@@ -12,6 +12,8 @@ from typing import Any
 import pytest
 from command_line import RunCommand
 
+from deadhead.cli.bench import _print_runtimes
+
 
 def test_bench(
     run_command: RunCommand, bert: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
@@ -59,7 +61,7 @@ def test_bench_refuses(option: str, value: str, run_command: RunCommand, bert: P
     assert done.err.startswith("DeadheadError")
 
 
-RUNTIMES = {
+RUNTIMES: dict[str, Any] = {
     "models": ["runs/half", "runs/whole"],
     "machine": "x86_64 CPU",
     "threads": 1,
@@ -77,6 +79,7 @@ RUNTIMES = {
             "ratios": {"prompt": 1.5, "new": 1.25},
             "same_tokens": 1,
             "largest_difference": 1e-3,
+            "note": "5 of 22 matrices are f16",
             "problem": None,
         },
         {"runtime": "onnx", "model": "runs/whole", "problem": "[onnx] is not installed."},
@@ -101,9 +104,10 @@ def test_bench_of_runtimes(
     assert (models, names) == ([str(bert)] * 2, ["onnx", "llama.cpp:q8_0"])
     assert options["prompts"] == ["The capital", "of France"]
     assert (options["new_tokens"], options["lengths"]) == (8, [32, 128])
-    for text in ("llama.cpp q8_0", "half", "3.0 MiB", "410.3", "(1.50 x)", "1 of 2"):
+    for text in ("llama.cpp q8_0", "half", "3.0", "410.3", "(1.50 x)", "1 of 2"):
         assert text in printed
     assert "onnx, runs/whole: [onnx] is not installed." in printed
+    assert "llama.cpp q8_0, runs/half: 5 of 22 matrices are f16" in printed
     assert "in brackets the ratio" in " ".join(printed.split())
     assert "Same tokens: prompts" in " ".join(printed.split())
     assert json.loads(run_command(*words, "--json").out) == RUNTIMES
@@ -113,9 +117,28 @@ def test_bench_of_runtimes(
     printed = run_command("bench", bert, "--runtimes", "onnx").out
     assert "Medians of the rounds. Peak memory" in " ".join(printed.split())
     assert "Same tokens" not in printed
+    assert "half: x86_64 CPU" in printed  # one model: it needs no place in each row
     missing = run_command(*words, "--prompts", tmp_path / "none.txt")
     assert missing.code == 1
     assert "none.txt cannot be read" in missing.err
+
+
+def test_eighty_columns_break_no_name_and_no_number(
+    capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("COLUMNS", "80")
+    models = ["runs/SmolLM2-135M-shrunk-half", "runs/SmolLM2-135M"]
+    numbers = {"file_bytes": 2**30, "peak_memory_bytes": 2**31, "prompt_tokens_per_second": 1410.26}
+    names = ["transformers", "onnx-genai int8", "llama.cpp q8_0"]
+    rows = [
+        {**RUNTIMES["rows"][0], **numbers, "runtime": name, "model": model}
+        for name in names
+        for model in models
+    ]
+    _print_runtimes({**RUNTIMES, "models": models, "prompt_tokens": [5] * 12, "rows": rows})
+    cells = {cell.strip() for cell in re.split("[│┃\n]", capsys.readouterr().out)}
+    texts = {"1024.0", "2048.0", "1410.3", "(1.50 x)", "(1.25 x)", "1 of 12", "tokens/s"}
+    assert {*names, *(Path(model).name for model in models), *texts} <= cells
 
 
 @pytest.mark.parametrize(

@@ -187,45 +187,59 @@ def _compare(
 def _print_runtimes(result: dict[str, Any]) -> None:
     from rich.console import Console
     from rich.table import Table
+    from rich.text import Text
 
+    last = {model: Path(model).name for model in result["models"]}
+    short = last if len(set(last.values())) == len(last) else {}
+    title, names, note = _runtime_texts(result)
+    if is_pair := len(result["models"]) > 1:
+        names[0] += ",\nmodel"
+    else:
+        title = f"{short[result['models'][0]]}: {title}"
+    # Text: no markup. The lines are short, so that 80 columns break no name and no number.
+    table = Table(title=Text(title), title_justify="left", caption=note, caption_justify="left")
+    for name in names:
+        table.add_column(name, overflow="fold")
+    previous = None
+    for row in result["rows"]:
+        if row["problem"] is None:
+            if previous not in (None, row["runtime"]):
+                table.add_section()
+            previous = row["runtime"]
+            model = short.get(row["model"], row["model"])
+            cells = _runtime_cells(row, len(result["prompt_tokens"]))[: len(names) - 1]
+            table.add_row(Text(f"{previous}\n{model}" if is_pair else previous), *cells)
+    console = Console(highlight=False)
+    console.print(table)
+    for row in result["rows"]:
+        if text := row["problem"] or row["note"]:
+            line = f"{row['runtime']}, {row['model']}: {text}"
+            console.print(line, markup=False, soft_wrap=True)
+
+
+def _runtime_texts(result: dict[str, Any]) -> tuple[str, list[str], str]:
+    """The title of the table of runtimes, the names of its columns, and the note below it."""
     prompts = plural(len(result["prompt_tokens"]), "prompt")
     title = f"{result['machine']}, {plural(result['threads'], 'thread')}, {prompts}"
-    if result["new_tokens"]:
-        title += f", {plural(result['new_tokens'], 'new token')} after each"
-    names = ["runtime", "model", "file", "peak memory", "prompt tokens/s"]
-    if result["new_tokens"]:
-        names += ["new tokens/s", "same tokens"]
+    names = ["runtime", "file,\nMiB", "peak\nmemory,\nMiB", "prompt\ntokens/s"]
     note = "Medians of the rounds"
     if len(result["models"]) > 1:
         note += ", in brackets the ratio to the last model in the same runtime"
     note += ". Peak memory: of a separate process for each row."
     if result["new_tokens"]:
+        title += f", {plural(result['new_tokens'], 'new token')} after each"
+        names += ["new\ntokens/s", "same\ntokens"]
         note += " Same tokens: prompts after which the runtime generates what transformers does."
-    table = Table(title=title, title_justify="left", caption=note, caption_justify="left")
-    for name in names:
-        table.add_column(name, no_wrap=name == "runtime", overflow="fold")
-    last = {model: Path(model).name for model in result["models"]}
-    short = last if len(set(last.values())) == len(last) else {}
-    console = Console(highlight=False)
-    for row in result["rows"]:
-        if row["problem"] is None:
-            cells = _runtime_cells(row, len(result["prompt_tokens"]))
-            name = short.get(row["model"], row["model"])
-            table.add_row(row["runtime"], name, *cells[: len(names) - 2])
-    console.print(table)
-    for row in result["rows"]:
-        if row["problem"] is not None:
-            line = f"{row['runtime']}, {row['model']}: {row['problem']}"
-            console.print(line, markup=False, soft_wrap=True)
+    return title, names, note
 
 
 def _runtime_cells(row: dict[str, Any], prompts: int) -> list[str]:
     sizes = [row["file_bytes"], row["peak_memory_bytes"]]
-    cells = ["-" if size is None else f"{size / 2**20:.1f} MiB" for size in sizes]
+    cells = ["-" if size is None else f"{size / 2**20:.1f}" for size in sizes]
     for part in ("prompt", "new"):
         speed, ratio = row[f"{part}_tokens_per_second"], row["ratios"][part]
         text = "-" if speed is None else f"{speed:.1f}"
-        cells.append(text if ratio is None else f"{text} ({ratio:.2f} x)")
+        cells.append(text if ratio is None else f"{text}\n({ratio:.2f} x)")
     same = row["same_tokens"]
     return [*cells, "-" if same is None else f"{same} of {prompts}"]
 

@@ -176,12 +176,9 @@ def _gguf_facts(folder: Path, result: Any, text: str) -> tuple[dict[str, Any], l
     size, compared = result.file.stat().st_size, result.comparison
     facts = {"gguf": str(result.file), "bytes": size, "architecture": result.architecture}
     lines = [f"{result.file}: {size / 2**20:.1f} MiB, {text}architecture {result.architecture}"]
-    if result.in_f16:
+    if result.note is not None:
         facts |= {"matrices": result.matrices, "matrices_in_f16": result.in_f16}
-        lines.append(
-            f"{result.in_f16} of {result.matrices} matrices are f16: q8_0 stores blocks of 32 "
-            "numbers, and their rows are no multiple of that"
-        )
+        lines.append(result.note)
     if compared is None:
         again = f"deadhead export {folder} --check {result.file}"
         return facts | {"checked": False}, [

@@ -21,7 +21,7 @@ from deadhead.heads.model_files import tokenizer_of
 
 from . import runtime, tokenizer
 from .decoder import Decoder, read
-from .file import TYPES, differences, left_in_f16, read_file, write
+from .file import BLOCK, TYPES, differences, left_in_f16, read_file, write
 from .plan import Plan, plan
 
 TEXTS = (
@@ -40,6 +40,16 @@ class Exported(NamedTuple):
     comparison: runtime.Comparison | None  # None: llama.cpp is not installed
     matrices: int = 0
     in_f16: int = 0  # matrices of a q8_0 file whose rows are no whole blocks
+
+    @property
+    def note(self) -> str | None:
+        """What the type of the file does not say about its matrices."""
+        if not self.in_f16:
+            return None
+        return (
+            f"{self.in_f16} of {self.matrices} matrices are f16: q8_0 stores blocks of {BLOCK} "
+            "numbers, and their rows are no multiple of that"
+        )
 
 
 def exported(
