@@ -112,6 +112,7 @@ def test_check_takes_heads_texts_and_tuples_and_orders_them() -> None:
             "0-1, 3-11",
         ),
         ([7], "expected a head, got 7", "encoder.3.7"),
+        ([("encoder", True, 1)], r"expected a head, got \('encoder', True, 1\)", "encoder.3.7"),
         ([("encoder", 1)], r"expected a head, got \('encoder', 1\)", "encoder.3.7"),
         ("encoder.1.1", "expected a list of heads, got 'encoder.1.1'", "list"),
         (Head("encoder", 1, 1), "expected a list of heads, got 'encoder.1.1'", "list"),

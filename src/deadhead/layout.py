@@ -324,10 +324,17 @@ def _as_head(head: Head | str | tuple[str, int, int]) -> Head:
         return Head.parse(head)
     try:
         block, layer, number = head
-        return Head(str(block), index(layer), index(number))  # also of numpy and torch
+        return Head(str(block), _whole(layer), _whole(number))
     except (TypeError, ValueError):
         hint = "give Head(block, layer, index) or its printed form, such as encoder.3.7"
         raise HeadError(f"expected a head, got {head!r}.", hint) from None
+
+
+def _whole(number: Any) -> int:
+    """A whole number of Python, numpy or torch; TypeError for others, and for parts of a mask."""
+    if isinstance(number, bool) or str(getattr(number, "dtype", "")).endswith("bool"):
+        raise TypeError
+    return index(number)
 
 
 def _checked_numbers(layer: FeedForward, numbers: Iterable[int]) -> tuple[int, ...]:
@@ -336,7 +343,7 @@ def _checked_numbers(layer: FeedForward, numbers: Iterable[int]) -> tuple[int, .
     try:
         if isinstance(numbers, str):
             raise TypeError
-        listed = sorted(index(number) for number in numbers)  # also of numpy and torch
+        listed = sorted(map(_whole, numbers))
     except TypeError:
         message = f"{where}: expected a list of neurons, got {numbers!r}."
         raise HeadError(message, NEURONS_HINT) from None

@@ -123,6 +123,8 @@ def test_an_activation_of_one_number_is_fine_and_widths_must_fit() -> None:
         ({("encoder", 0): [3, 5, 3]}, "expected each neuron once, got 3 twice"),
         ({("encoder", 0): "3"}, "expected a list of neurons, got '3'"),
         ({("encoder", 0): 3}, "expected a list of neurons, got 3"),
+        ({("encoder", 0): [True, False]}, "expected a list of neurons"),  # a mask
+        ({("encoder", 0): torch.tensor([True, False])}, "expected a list of neurons"),
         ({("encoder", 0): [1.5]}, "expected a list of neurons"),
         ({("encoder", 9): [0]}, r"a layer with neurons, got \('encoder', 9\)"),
         ({"encoder": [0]}, "a layer with neurons, got 'encoder'"),

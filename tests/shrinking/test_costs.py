@@ -111,7 +111,7 @@ def test_shapes() -> None:
     assert shape_for(model, (4, 512)) == (4, 512)
     with pytest.raises(DeadheadError, match="at most the 512 positions of this model, got 513"):
         shape_for(model, (4, 513))
-    for wrong in ((0, 8), "32", (1, 2, 3), (4, "many")):
+    for wrong in ((0, 8), "32", (1, 2, 3), (4, "many"), (True, 8), (4, True)):
         with pytest.raises(DeadheadError, match="`on` expects examples and tokens of each"):
             shape_for(model, wrong)  # type: ignore[arg-type]
 

@@ -76,7 +76,7 @@ def shape_for(model: nn.Module, on: Shape | None) -> Shape:
     if (
         not isinstance(on, list | tuple)
         or len(on) != 2
-        or not all(isinstance(number, int) and number > 0 for number in on)
+        or any(not isinstance(n, int) or isinstance(n, bool) or n < 1 for n in on)
     ):
         hint = "for instance on=(32, 128), or --on 32x128"
         raise DeadheadError(f"`on` expects examples and tokens of each, got {on!r}.", hint)
