@@ -114,27 +114,35 @@ def embedding_rows(model: Any) -> int | None:
     return rows if isinstance(rows, int) and rows > 0 else None
 
 
-def token_limit(model: Any) -> int | None:
-    """How many tokens of a text the model has positions for; None if its config sets no limit."""
+def token_limit(model: Any, *, decoder: bool = False) -> int | None:
+    """How many tokens of a text the model has positions for; None if its config sets no limit.
+
+    decoder: of the text that the decoder of an encoder-decoder reads.
+    """
     config: Any = getattr(model, "config", None)
     if hasattr(config, "get_text_config"):
         config = config.get_text_config()
     positions = getattr(config, "max_position_embeddings", None)
     if not isinstance(positions, int) or positions < 1:
         return None
+    ahead = 0
+    if decoder or not is_encoder_decoder(model):
+        # ProphetNet reads the position of the token that it predicts, too
+        ahead = int(any(name.endswith("ngram_embeddings") for name, _ in model.named_modules()))
     for name, module in model.named_modules():
         rows = getattr(module, "weight", ())
         if name.endswith("position_embeddings") and len(rows) == positions:
             # RoBERTa and its relatives number their tokens from behind the row of padding
             padding = getattr(module, "padding_idx", None)
-            return positions if padding is None else positions - int(padding) - 1
+            return positions - ahead if padding is None else positions - ahead - int(padding) - 1
     return positions
 
 
-def position_rows(model: Any) -> int | None:
+def position_rows(model: Any, *, decoder: bool = False) -> int | None:
     """How many tokens a learnt table of positions has rows for; None where there is no such table.
 
     Rotary and computed positions also exist behind the limit of the config.
+    decoder: as in `token_limit`
     """
     learnt = any(
         name.rpartition(".")[2] in POSITIONS
@@ -142,7 +150,7 @@ def position_rows(model: Any) -> int | None:
         and "Sinusoidal" not in type(module).__name__
         for name, module in model.named_modules()
     )
-    return token_limit(model) if learnt else None
+    return token_limit(model, decoder=decoder) if learnt else None
 
 
 def is_encoder_decoder(model: Any) -> bool:

@@ -4,11 +4,19 @@ from __future__ import annotations
 
 import pytest
 import torch
+from transformers import (
+    BartConfig,
+    BartForConditionalGeneration,
+    ProphetNetConfig,
+    ProphetNetForCausalLM,
+    ProphetNetForConditionalGeneration,
+)
 
 from deadhead import rank, refit
 from deadhead.errors import DataError
 from deadhead.forward import position_rows
 from deadhead.heads.verify.tiny import tiny
+from deadhead.training.inference import _room
 
 
 @pytest.mark.parametrize("kind", ["classify", "tag"])
@@ -86,6 +94,50 @@ def test_only_a_learnt_table_of_positions_ends():
     assert position_rows(tiny("gpt2", **sizes)) == 40
     for model_type in ("llama", "fsmt"):  # rotary; computed again for longer texts
         assert position_rows(tiny(model_type, **sizes)) is None
+
+
+PROPHETNET = ProphetNetConfig(
+    vocab_size=40, hidden_size=16, encoder_ffn_dim=16, decoder_ffn_dim=16, num_encoder_layers=1,
+    num_decoder_layers=1, num_encoder_attention_heads=4, num_decoder_attention_heads=4,
+    max_position_embeddings=16, num_buckets=8, pad_token_id=1,
+)  # fmt: skip
+BART = BartConfig(
+    vocab_size=40, d_model=16, encoder_ffn_dim=16, decoder_ffn_dim=16, encoder_layers=1,
+    decoder_layers=1, encoder_attention_heads=4, decoder_attention_heads=4,
+    max_position_embeddings=16,
+)  # fmt: skip
+
+
+def test_a_decoder_of_prophetnet_reads_one_position_ahead():
+    model = ProphetNetForCausalLM(PROPHETNET).eval()
+    assert position_rows(model) == 13
+    fits, long = torch.full((2, 13), 7), torch.full((2, 14), 7)
+    rank(model, [{"input_ids": fits, "labels": fits}], progress=False)
+    with pytest.raises(IndexError):
+        model(input_ids=long)
+    with pytest.raises(DataError, match="14 tokens, but the model has 13 positions"):
+        rank(model, [{"input_ids": long, "labels": long}], progress=False)
+
+
+@pytest.mark.parametrize(
+    ("build", "read", "written"),
+    [
+        (lambda: ProphetNetForConditionalGeneration(PROPHETNET), 14, 13),
+        (lambda: BartForConditionalGeneration(BART), 16, 16),
+    ],
+)
+def test_more_labels_than_positions_of_the_decoder(build, read, written):
+    model = build().eval()
+    assert (position_rows(model), position_rows(model, decoder=True)) == (read, written)
+    assert _room(model) == written - 1
+    batch = {"input_ids": torch.full((2, read), 7), "labels": torch.full((2, written), 7)}
+    rank(model, [batch], progress=False)
+    long = {**batch, "labels": torch.full((2, written + 1), 7)}
+    with pytest.raises(IndexError):
+        model(**long)
+    words = f"labels of {written + 1} tokens, but the decoder has {written} positions"
+    with pytest.raises(DataError, match=words):
+        rank(model, [long], progress=False)
 
 
 def test_a_model_of_sound_is_refitted_without_labels():

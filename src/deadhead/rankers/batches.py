@@ -10,7 +10,7 @@ import torch
 from torch import Tensor, nn
 
 from deadhead.errors import DataError, UnsupportedModel
-from deadhead.forward import embedding_rows, position_rows
+from deadhead.forward import embedding_rows, is_encoder_decoder, position_rows
 
 from .loss import IGNORED, INPUTS, attended, examples_of, forward, on_device, right_padded
 
@@ -104,6 +104,21 @@ def _check_tokens(model: nn.Module, batches: Sequence[Mapping[str, Tensor]]) -> 
                 "positions.",
                 f"cut the texts: tokenizer(texts, truncation=True, max_length={longest}, ...)",
             )
+        _check_targets(model, number, batch)
+
+
+def _check_targets(model: nn.Module, number: int, batch: Mapping[str, Tensor]) -> None:
+    """Raise an error for labels that the decoder of an encoder-decoder has no position for."""
+    labels = batch.get("labels")
+    if not is_encoder_decoder(model) or not isinstance(labels, Tensor) or labels.dim() != 2:
+        return
+    longest = position_rows(model, decoder=True)
+    if longest is not None and labels.shape[1] > longest:
+        raise DataError(
+            f"batch {number} has labels of {labels.shape[1]} tokens, but the decoder has {longest} "
+            "positions.",
+            f"cut them: tokenizer(text_target=texts, truncation=True, max_length={longest}, ...)",
+        )
 
 
 def _check_labels(number: int, batch: Mapping[str, Tensor]) -> None:

@@ -14,7 +14,14 @@ from torch import Tensor
 
 from deadhead.device import computing
 from deadhead.errors import DataError
-from deadhead.forward import IGNORED, device_of, forward, predicts_next, vocabulary_sizes
+from deadhead.forward import (
+    IGNORED,
+    device_of,
+    forward,
+    predicts_next,
+    token_limit,
+    vocabulary_sizes,
+)
 from deadhead.tasks import Encoded, batches
 from deadhead.tasks.encoding.text_windows import WINDOW_ARRAYS
 from deadhead.tasks.metrics import WINDOW_COUNTS
@@ -216,8 +223,8 @@ class _Limits:
 
 def _room(model: Any) -> int | None:
     """Tokens of a translation that the model has positions for."""
-    room = getattr(model.config, "max_position_embeddings", None)
-    return room - 1 if isinstance(room, int) else None
+    room = token_limit(model, decoder=True)
+    return None if room is None else room - 1
 
 
 def default_tokens(model: Any) -> int:
