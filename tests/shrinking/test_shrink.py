@@ -167,10 +167,12 @@ def test_it_says_that_whole_groups_of_heads_leave() -> None:
     assert notes("bert", heads=0.2) == []
 
 
-def test_a_share_of_the_parameters_remains() -> None:
-    model = build()
+@pytest.mark.parametrize("compensation", ["none", "mean", "refit", "refit-all"])
+@pytest.mark.parametrize("family", ["bert", "llama"])  # with biases, and without
+def test_a_share_of_the_parameters_remains(family: str, compensation: str) -> None:
+    model = build(family)
     before = sum(p.numel() for p in model.parameters())
-    shrink(model, data(), parameters="60%", compensation="none", **QUIET)
+    shrink(model, data(family), parameters="60%", compensation=compensation, **QUIET)
     assert 0.55 < sum(p.numel() for p in model.parameters()) / before <= 0.6
 
 

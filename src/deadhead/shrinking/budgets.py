@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Collection, Mapping
+from dataclasses import replace
 
 from deadhead.errors import DeadheadError
 from deadhead.layout import HeadLayout, Kind
 
-from .allocate import Budget, removal
+from .allocate import Budget, Place, removal
 from .costs import Costs, Prices, Shape
 from .latency import Latency
 from .target import KINDS, Amount, count_of
@@ -18,7 +19,9 @@ def budgets_for(
     kinds: Collection[Kind],
     layout: HeadLayout,
     costs: Costs,
+    *,
     table: Latency | None,
+    compensation: str,
 ) -> list[Budget]:
     """A budget for each target; units of these kinds may leave. table: for a target `speedup`."""
     budgets = []
@@ -35,9 +38,26 @@ def budgets_for(
             for place, table in prices.items()
             if place[0] in kinds and len(table) > 1
         }
-        budgets.append(Budget(saving=saving, total=(1 - share) * whole, whole=whole, name=name))
-        check_reach(name, amount, 1 - most(budgets[-1]) / whole, costs.shape)
+        budget = Budget(saving=saving, total=(1 - share) * whole, whole=whole, name=name)
+        if name == "parameters":
+            budget = _with_new_biases(budget, costs.new_biases, compensation)
+        budgets.append(budget)
+        least = share + (budget.total - most(budget)) / whole
+        check_reach(name, amount, least, costs.shape)
     return budgets
+
+
+def _with_new_biases(budget: Budget, biases: Mapping[Place, int], compensation: str) -> Budget:
+    """The budget that also saves the biases that a refit adds to projections without one."""
+    if compensation == "none":
+        return budget
+    if compensation == "refit-all":
+        return replace(budget, total=budget.total + sum(biases.values()))
+    saving = {
+        place: [table[0], *(saved - biases[place] for saved in table[1:])]
+        for place, table in budget.saving.items()
+    }
+    return replace(budget, saving=saving)
 
 
 def _prices(name: str, costs: Costs, table: Latency | None) -> tuple[Prices, float]:

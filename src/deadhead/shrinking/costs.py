@@ -18,7 +18,7 @@ from torch import Tensor, nn
 from deadhead.errors import DeadheadError
 from deadhead.forward import forward, is_encoder_decoder, on_device, token_limit
 from deadhead.heads.cut import computed_heads
-from deadhead.heads.parts import Part
+from deadhead.heads.parts import Part, outputs_of
 from deadhead.heads.site import Site
 
 from .allocate import Place
@@ -36,6 +36,7 @@ class Costs:
 
     macs: Prices  # for one run on `shape`
     parameters: Prices
+    new_biases: Mapping[Place, int]  # numbers in the bias that a refit adds to an output projection
     model_parameters: int  # in the whole model, embeddings included
     shape: Shape
 
@@ -57,6 +58,7 @@ def costs(model: nn.Module, sites: Iterable[Site], batch: Mapping[str, Any], on:
     return Costs(
         macs={site.place: [on[0] * n for n in _table(site, rows)] for site in sites},
         parameters={site.place: _table(site, None) for site in sites},
+        new_biases={site.place: _new_bias(site) for site in sites},
         model_parameters=sum(p.numel() for p in model.parameters()),
         shape=on,
     )
@@ -65,6 +67,13 @@ def costs(model: nn.Module, sites: Iterable[Site], batch: Mapping[str, Any], on:
 def units_left(site: Site) -> int:
     """How many units a layer has: neurons, heads, or groups of heads with the same keys."""
     return len(site.groups)
+
+
+def _new_bias(site: Site) -> int:
+    """The size of the bias that a refit would add; XLNet's projections are never refitted."""
+    if site.out is None or getattr(site.out, "bias", None) is not None:
+        return 0
+    return outputs_of(site.out)
 
 
 def shape_for(model: nn.Module, on: Shape | None) -> Shape:

@@ -113,12 +113,12 @@ def shrink(
     check_score(score)
     work = _Work(
         model=model, targets=targets, method=method, loss=loss, seed=seed, score=score,
-        checkpointing=checkpointing,
+        checkpointing=checkpointing, compensation=compensation,
     )  # fmt: skip
     with reported(progress, "shrink") as show:
         work.show = show
         work.prepare(batches, held_out, on)
-        return work.finish(work.best(work.choose(), compensation))
+        return work.finish(work.best(work.choose()))
 
 
 @dataclass
@@ -141,6 +141,7 @@ class _Work:
     seed: int
     score: Callable[[nn.Module], Any] | None
     checkpointing: bool
+    compensation: str
     show: Progress = field(init=False)
     sites: list[Site] = field(init=False)
     layout: HeadLayout = field(init=False)  # before anything left
@@ -194,7 +195,8 @@ class _Work:
             with self.stage("time layers") as progress, frozen(self.model, self.seed):
                 places = [site for site in self.sites if site.kept]
                 self.table = latency(self.model, places, self.fit[0], shape, progress=progress)
-        self.budgets = budgets_for(self.targets, kinds, self.layout, self.costs, self.table)
+        how: Any = {"table": self.table, "compensation": self.compensation}
+        self.budgets = budgets_for(self.targets, kinds, self.layout, self.costs, **how)
         self.measure("whole")
 
     def _kinds(self) -> tuple[Kind, ...]:
@@ -225,9 +227,9 @@ class _Work:
                 progress=progress,
             )
 
-    def best(self, choices: Sequence[Choice], compensation: str) -> _Trial:
+    def best(self, choices: Sequence[Choice]) -> _Trial:
         """The choice with the lowest held-out loss after its refit, which is not applied yet."""
-        names, everywhere = CANDIDATES_OF[compensation], compensation == "refit-all"
+        names, everywhere = CANDIDATES_OF[self.compensation], self.compensation == "refit-all"
         if len(choices) == 1:
             return _Trial(choices[0], self.plan(choices[0], names, everywhere=everywhere))
         best = min((self.tried_out(choice, names) for choice in choices), key=lambda t: t.loss)
@@ -338,14 +340,11 @@ class _Work:
 
     def _sizes(self, removed: Mapping[Place, int]) -> dict[str, tuple[int, int]]:
         left = layout_of(find_every_site(self.model))
-        macs = self.costs.macs
+        macs, after = self.costs.macs, sum(p.numel() for p in self.model.parameters())
         return {
             "heads": (len(self.layout), len(left)),
             "neurons": (_neurons(self.layout), _neurons(left)),
-            "parameters": (
-                self.costs.model_parameters,
-                sum(p.numel() for p in self.model.parameters()),
-            ),
+            "parameters": (self.costs.model_parameters, after),
             "macs": (int(self.costs.of(macs)), int(self.costs.of(macs, removed))),
         }
 
