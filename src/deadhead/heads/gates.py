@@ -165,9 +165,9 @@ class _Gate:
         hint = "give the gates one row per example of the batch"
         if got > rows and got % rows == 0:  # as under beam search
             hint += (
-                f"; beam search and num_return_sequences run {got // rows} rows per example in "
-                f"{self.name.split()[0]} layers, so repeat the rows of that block there: "
-                f"gates.repeat_interleave({got // rows}, dim=0)"
+                f"; beam search, num_return_sequences and multiple choice run {got // rows} rows "
+                f"per example in {self.name.split()[0]} layers, so repeat the rows of that block "
+                f"there: gates.repeat_interleave({got // rows}, dim=0)"
             )
         return HeadError(f"{self.name} expected gates for {got} examples, got {rows}.", hint)
 

@@ -22,6 +22,7 @@ from deadhead.forward import (
     on_device,
     predicts_next,
     real_tokens,
+    real_tokens_of_options,
 )
 
 # Further entries of a batch that is measured by another loss than that of labels: label_free.py.
@@ -194,11 +195,19 @@ def positions_of(outputs: Any, batch: Mapping[str, Any]) -> Tensor | None:
 
 
 def attended(batch: Mapping[str, Tensor]) -> Tensor:
-    """Which positions of the input are read, batch x tokens: all but the padding."""
+    """Which positions of the input are read, batch x tokens: all but the padding.
+
+    In multiple choice the tokens of all options of an example are in one row.
+    """
     real = real_tokens(batch)
     if real is not None:
         return real
+    if (options := real_tokens_of_options(batch)) is not None:
+        return options.view(len(batch["input_ids"]), -1)
     inputs = next(batch[name] for name in (*INPUTS, "labels") if batch.get(name) is not None)
+    labels = batch.get("labels")
+    if inputs is batch.get("input_ids") and inputs.dim() == 3 and labels is not None:
+        inputs = inputs.flatten(1) if labels.dim() == 1 else inputs
     return torch.ones(inputs.shape[:2], dtype=torch.bool, device=inputs.device)
 
 

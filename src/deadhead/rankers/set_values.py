@@ -7,7 +7,7 @@ from collections.abc import Mapping, Sequence
 import torch
 from torch import Tensor, nn
 
-from deadhead.forward import device_of
+from deadhead.forward import device_of, options_of
 from deadhead.heads.gates import gated
 from deadhead.heads.means import head_means
 from deadhead.layout import Head, HeadLayout
@@ -71,7 +71,8 @@ class SetValues:
         """The sum of the values of one batch under each set, and the number of its summands."""
         examples, whole = examples_of(batch), list(sets) == [frozenset()]
         copies = repeated(batch, len(sets))
-        gates = {b: gate.repeat_interleave(examples, 0) for b, gate in self._gates(sets).items()}
+        texts = examples * options_of(self.model, batch)
+        gates = {b: gate.repeat_interleave(texts, 0) for b, gate in self._gates(sets).items()}
         with gated(self.model, gates, fill=self.fill):
             output = forward(self.model, copies)
         if LOSS in batch:

@@ -16,7 +16,7 @@ import torch
 from torch import Tensor, nn
 
 from deadhead.errors import DeadheadError
-from deadhead.forward import forward, is_encoder_decoder, on_device, token_limit
+from deadhead.forward import forward, is_encoder_decoder, on_device, options_of, token_limit
 from deadhead.heads.cut import computed_heads
 from deadhead.heads.parts import Part, outputs_of
 from deadhead.heads.site import Site
@@ -54,9 +54,12 @@ def costs(model: nn.Module, sites: Iterable[Site], batch: Mapping[str, Any], on:
     The model must be in evaluation mode.
     """
     sites = [*sites]
-    rows = _rows(model, sites, sample(model, batch, (1, on[1])))
+    feed = sample(model, batch, (1, on[1]))
+    if (options := options_of(model, feed)) > 1:  # each is a text of its own
+        feed = {name: value[:, :1] for name, value in feed.items() if value.dim() > 1}
+    rows, texts = _rows(model, sites, feed), on[0] * options
     return Costs(
-        macs={site.place: [on[0] * n for n in _table(site, rows)] for site in sites},
+        macs={site.place: [texts * n for n in _table(site, rows)] for site in sites},
         parameters={site.place: _table(site, None) for site in sites},
         new_biases={site.place: _new_bias(site) for site in sites},
         model_parameters=sum(p.numel() for p in model.parameters()),
@@ -106,17 +109,22 @@ def sample(model: nn.Module, batch: Mapping[str, Any], shape: Shape) -> dict[str
     rows, length = shape
     left_out = {} if is_encoder_decoder(model) else {"labels"}
     text = any(batch.get(name) is not None for name in ("input_ids", "inputs_embeds"))
-    sized = {}
+    has_options, sized = options_of(model, batch) > 1, {}
     for name, value in batch.items():
         if isinstance(value, Tensor) and value.dim() and name not in left_out:
             # the mask of a sound has the size of the sound
-            row = _row(name, value[:1], length if text or name != "attention_mask" else None)
+            longest = length if text or name != "attention_mask" else None
+            row = (
+                _row(name, value[0], longest)[None]
+                if has_options
+                else _row(name, value[:1], longest)
+            )
             sized[name] = row.repeat(rows, *[1] * (row.dim() - 1))
     return on_device(sized, model)
 
 
 def _row(name: str, row: Tensor, length: int | None) -> Tensor:
-    """What one example has for this many tokens, none of them padding; None: for its own."""
+    """What one example, or its options, have for this many tokens, without padding; None: own."""
     numbers = row.dim() == 2 and not row.is_floating_point()  # one for every token
     if length is not None and (numbers or name.endswith(PER_TOKEN)):
         first = row.shape[1]
