@@ -19,7 +19,6 @@ def budgets_for(
     kinds: Collection[Kind],
     layout: HeadLayout,
     costs: Costs,
-    *,
     table: Latency | None,
     compensation: str,
 ) -> list[Budget]:

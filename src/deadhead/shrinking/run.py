@@ -195,8 +195,8 @@ class _Work:
             with self.stage("time layers") as progress, frozen(self.model, self.seed):
                 places = [site for site in self.sites if site.kept]
                 self.table = latency(self.model, places, self.fit[0], shape, progress=progress)
-        how: Any = {"table": self.table, "compensation": self.compensation}
-        self.budgets = budgets_for(self.targets, kinds, self.layout, self.costs, **how)
+        facts = self.layout, self.costs, self.table, self.compensation
+        self.budgets = budgets_for(self.targets, kinds, *facts)
         self.measure("whole")
 
     def _kinds(self) -> tuple[Kind, ...]:
