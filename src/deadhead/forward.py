@@ -46,12 +46,15 @@ def forward(model: Any, batch: Mapping[str, Any]) -> Any:
 def real_tokens(batch: Mapping[str, Any], *, decoder: bool = False) -> Tensor | None:
     """Which tokens of a batch are no padding, batch x tokens; None where nothing says so.
 
-    decoder: those of the decoder of an encoder-decoder, by its own mask or by the labels.
+    decoder: those of the decoder of an encoder-decoder, by its own mask or by the labels. Without
+        a text of its own, as in a classifier, it reads as many tokens of that of the encoder.
     """
     if decoder:
         mask, labels = batch.get("decoder_attention_mask"), batch.get("labels")
         if mask is None and labels is not None and labels.dim() == 2:
             mask = labels != IGNORED
+        elif mask is None and batch.get("decoder_input_ids") is None and "input_ids" in batch:
+            mask = batch.get("attention_mask")
     else:
         mask = batch.get("attention_mask")
     return None if mask is None or mask.dim() != 2 else mask.bool()

@@ -3,11 +3,15 @@
 from __future__ import annotations
 
 import json
+import shutil
 from pathlib import Path
 
 import pytest
 import transformers
 from command_line import RunCommand, clean
+from tokenizers import Tokenizer
+from tokenizers.models import WordLevel
+from tokenizers.pre_tokenizers import WhitespaceSplit
 
 from deadhead.heads import discover, load
 
@@ -160,6 +164,27 @@ def test_prune_prints_what_it_did(run_command: RunCommand, bert: Path, tmp_path:
     assert str(tmp_path) in done.out
     assert len(discover(transformers.AutoModel.from_pretrained(tmp_path))) == 8
     assert len(discover(load(tmp_path))) == 7
+
+
+def test_a_text_beyond_the_positions_of_the_model_is_refused(
+    run_command: RunCommand, bert: Path, tmp_path: Path
+) -> None:
+    folder = tmp_path / "bert"
+    shutil.copytree(bert, folder)
+    words = Tokenizer(WordLevel({"[UNK]": 0, "hello": 1}, unk_token="[UNK]"))
+    words.pre_tokenizer = WhitespaceSplit()
+    words.save(str(folder / "tokenizer.json"))
+    room = load(bert).config.max_position_embeddings
+    text, out = tmp_path / "long.txt", tmp_path / "out"
+    text.write_text("hello " * (room + 9))
+    how = ("--heads", "encoder.0.1", "--fill", "mean", "--text", text)
+    done = run_command("prune", folder, *how, "--out", out)
+    assert done.code != 0
+    assert clean(done)
+    message = " ".join(done.err.split())
+    assert f"positions and the model has {room}." in message
+    assert "into shorter ones" in message
+    assert not out.exists()
 
 
 def test_prune_fills_with_the_means_of_a_text(

@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 import torch
-from transformers import BertConfig, BertModel
+from transformers import BertConfig, BertForSequenceClassification, BertModel
 
 from deadhead import discover, gated, rank
 from deadhead.errors import DataError, DeadheadError, UnknownName, UnsupportedModel
@@ -233,3 +233,33 @@ def test_every_seed_of_torch_is_a_seed(embedder, texts, seed):
 def test_what_is_no_seed(embedder, texts, seed):
     with pytest.raises(DeadheadError, match=r"`seed` expects a whole number from -2\^63"):
         rank(embedder, texts, "taylor", loss="self", seed=seed)
+
+
+@pytest.mark.parametrize("method", ["ablation", "gradient", "taylor"])
+def test_one_number_is_compared_by_its_square(method: str, embedder: Any, texts: Any) -> None:
+    """The divergence of a distribution over one class would be 0 for every head."""
+    config = BertConfig(**{**embedder.config.to_dict(), "num_labels": 1})
+    torch.manual_seed(2)
+    model = BertForSequenceClassification(config).double().eval()
+    model.bert.load_state_dict(embedder.state_dict())
+    scores = rank(model, texts, method, loss="self").scores
+    assert abs(scores[USELESS]) < 1e-12
+    assert all(score > 0 for head, score in scores.items() if head != USELESS)
+    if method == "ablation":
+        head, moved = Head("encoder", 1, 0), []
+        for batch in texts:
+            with torch.no_grad():
+                whole = model(**batch).logits
+                with gated(model, closed=[head]):
+                    moved.append((model(**batch).logits - whole).square())
+        assert scores[head] == pytest.approx(float(torch.cat(moved).mean()), rel=1e-6)
+
+
+def test_directions_do_not_depend_on_how_examples_are_batched(embedder: Any, texts: Any) -> None:
+    whole = {name: torch.cat([batch[name] for batch in texts]) for name in texts[0]}
+    ways = ([whole], texts, [{n: v[i : i + 1] for n, v in whole.items()} for i in range(8)])
+    scores = [rank(embedder, way, "gradient", loss="self").scores for way in ways]
+    for other in scores[1:]:
+        assert other == pytest.approx(scores[0], rel=1e-9, abs=1e-12)
+    another = rank(embedder, texts, "gradient", loss="self", seed=1).scores
+    assert another != pytest.approx(scores[0], rel=1e-3)

@@ -159,6 +159,9 @@ def test_an_empty_layer_has_a_bias_alone() -> None:
     changes = list(candidates(CANDIDATES, sums, sums, torch.zeros(0, OUTPUTS).double(), WIDTH))
     assert [change.name for change in changes] == ["mean", "weighted mean"]
     assert torch.allclose(changes[0].bias, errors.mean(0))
+    for names in (("scales",), ("refit",)):  # they have a bias, too
+        (change,) = candidates(names, sums, None, torch.zeros(0, OUTPUTS).double(), WIDTH)
+        assert torch.equal(change.bias, changes[0].bias)
 
 
 def test_names_of_candidates() -> None:

@@ -31,6 +31,17 @@ def test_classification(tmp_path: Path) -> None:
     assert score(data.task, ["good", "good"], data) == {"accuracy": 0.5}
 
 
+def test_a_language_that_the_file_does_not_list_is_refused(tmp_path: Path) -> None:
+    """Without {lang} in its paths, each language would read the same file."""
+    (tmp_path / "task.yaml").write_text(REVIEWS.replace("{lang}/", "") + "languages: [en, de]\n")
+    (tmp_path / "test.tsv").write_text("review\tstars\nprima\tgood\n")
+    name = str(tmp_path / "task.yaml")
+    assert len(load_data(name, "de", "test")) == 1
+    for langs in ("xx", ["en", "xx"]):
+        with pytest.raises(UnknownName, match=r"no language of reviews 'xx'.*Known: de, en"):
+            load_data(name, langs, "test")
+
+
 def test_tagging_with_columns(tmp_path: Path) -> None:
     (tmp_path / "t.yml").write_text(
         "kind: tag\nmerge: true\nformat: columns\ncolumns: {word: 1, tag: 0}\nfiles: {test: x.txt}\n"

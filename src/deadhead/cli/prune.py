@@ -28,6 +28,8 @@ if TYPE_CHECKING:
     from deadhead.layout import HeadLayout
     from deadhead.ranking import Ranking
 
+LONGEST = 10**6  # tokens of a line of --text: more than any model reads, so that none is cut
+
 
 def flags() -> dict[str, str]:
     """The flag of each strategy: `--random`, `--keep`."""
@@ -207,7 +209,7 @@ def _means(fill: str | None, file: Path | None, name: str) -> Callable[[Any], He
     def means_of(model: Any) -> HeadMeans:
         from deadhead.forward import is_encoder_decoder
         from deadhead.heads.means import head_means
-        from deadhead.models import fitting_tokenizer
+        from deadhead.models import check_positions, fitting_tokenizer
         from deadhead.tasks.encoding.plain_text import text_batches
 
         if is_encoder_decoder(model):
@@ -216,7 +218,11 @@ def _means(fill: str | None, file: Path | None, name: str) -> Callable[[Any], He
                 "use Python: prune(model, heads, fill=head_means(model, batches))",
             )
         pad = getattr(model.config, "pad_token_id", None)
-        means = head_means(model, text_batches(texts, fitting_tokenizer(model, name)).batches)
+        tokenizer = fitting_tokenizer(model, name)
+        batches = text_batches(texts, tokenizer, max_length=LONGEST).batches
+        hint = f"break the long lines of {file} into shorter ones"
+        check_positions(model, (b["input_ids"].shape[1] for b in batches), "--text", hint)
+        means = head_means(model, batches)
         model.config.pad_token_id = pad  # the saved config is that of the source
         return means
 

@@ -1,22 +1,23 @@
 """Losses without labels: a function of the user's, or the distance to the model's own output.
 
 `loss="self"` asks how much of the whole model's output is lost without a head. That output is the
-logits, and the distance their KL divergence; or, where there are none (embedding models), the last
-hidden states of the tokens, and the distance their squared difference as a share of their squared
-length.
+logits, and the distance their KL divergence, or of a single number (a regressor) the squared
+difference. Where there are no logits (embedding models), the output is the last hidden states of
+the tokens, and the distance their squared difference as a share of their squared length.
 
 Ablation, Shapley values and L0 gates close heads and measure that distance as it is. Gradients
 cannot: with every gate open the distance is 0 and lowest, so its gradient is 0 at every head. What
 is not 0 is its curvature, the squared size of d output / d gate, and gradients measure that through
 a `probe`: the output times random directions v. The gradient of v * output is v * (d output / d
-gate), whose mean square over v is that curvature: for hidden states v is normal, for logits it
-comes from labels drawn from the model's own prediction (Fisher information). So the score is how
-far the output moves, to first order, as the gate closes.
+gate), whose mean square over v is that curvature: v is normal for hidden states and for one number,
+and for other logits it comes from labels drawn from the model's own prediction (Fisher
+information). So the score is how far the output moves, to first order, as the gate closes.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
+from random import Random
 from typing import Any
 
 import torch
@@ -68,12 +69,13 @@ def _outputs(model: nn.Module, batches: Iterable[Batch]) -> list[Tensor]:
 
 def _probed(batches: Sequence[Batch], seed: int) -> Iterable[Batch]:
     """Every batch DRAWS times, every example with the seed of its own directions."""
-    number = ((seed << 32) + (1 << 63)) % (1 << 64) - (1 << 63)  # within a tensor of int64
+    first = Random(f"{seed}").getrandbits(31)  # torch draws by the last 32 bits of a seed alone
     for batch in batches:
-        for _ in range(DRAWS):
-            examples = examples_of(batch)
-            yield {**batch, LOSS: probe, SEEDS: torch.arange(number, number + examples)}
-            number += examples
+        # by example, not by batch: so the directions do not depend on how examples are batched
+        seeds = first + DRAWS * torch.arange(examples_of(batch))
+        for draw in range(DRAWS):
+            yield {**batch, LOSS: probe, SEEDS: seeds + draw}
+        first += DRAWS * examples_of(batch)
 
 
 class PerExample:
@@ -99,7 +101,9 @@ class PerExample:
 def distance(outputs: Any, batch: Batch) -> Tensor:
     """How far each example is from the output of the whole model."""
     output, target = _precise(output_of(outputs)), _precise(batch[TARGET])
-    if hasattr(outputs, "logits"):
+    if _has_one_number(outputs):
+        values = (output - target).square().sum(-1)
+    elif hasattr(outputs, "logits"):
         logs = output.log_softmax(-1), target.log_softmax(-1)
         values = F.kl_div(*logs, reduction="none", log_target=True).sum(-1)
     else:
@@ -115,6 +119,10 @@ def probe(outputs: Any, batch: Batch) -> Tensor:
     """
     output, real = _precise(output_of(outputs)), positions_of(outputs, batch)
     draws = [torch.Generator().manual_seed(int(seed)) for seed in batch[SEEDS]]
+    if _has_one_number(outputs):
+        normal = [torch.randn(output.shape[1:-1], generator=draw) for draw in draws]
+        values = torch.stack(normal).to(output) * output.squeeze(-1)
+        return values if real is None else (values * real).sum(1) / real.sum(1).clamp(min=1).sqrt()
     if hasattr(outputs, "logits"):
         chances = output.detach().softmax(-1).cpu()
         labels = [_labels(row, draw) for row, draw in zip(chances, draws, strict=True)]
@@ -127,6 +135,11 @@ def probe(outputs: Any, batch: Batch) -> Tensor:
         directions = directions * real[..., None]
     size = (output.detach() * (1 if real is None else real[..., None])).flatten(1).norm(dim=1)
     return (directions * output).flatten(1).sum(1) / size.clamp(min=1e-12)
+
+
+def _has_one_number(outputs: Any) -> bool:
+    """Whether the logits are one number, as of a regressor: no distribution over classes."""
+    return hasattr(outputs, "logits") and outputs.logits.shape[-1] == 1
 
 
 def _labels(chances: Tensor, draw: torch.Generator) -> Tensor:

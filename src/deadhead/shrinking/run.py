@@ -304,7 +304,8 @@ class _Work:
         trial.plan.apply()
         self.measure("refitted")
         notes = [*group_notes(self.layout, choice.heads, self.budgets), *report.notes]
-        if self.losses["refitted"] > self.losses["cut"]:
+        risen = self.losses["refitted"] > self.losses["cut"] * (1 + 1e-6)  # beyond rounding
+        if risen and self.compensation != "none":
             notes.append(
                 "the refit raised the held-out loss: give more calibration data, or choose the "
                 "compensation none"

@@ -130,8 +130,10 @@ def candidates(
         yield Change("mean", bias_only, _bias(fit, bias_only))
     if "weighted" in names and weighted is not None:
         yield Change("weighted mean", bias_only, _bias(weighted, bias_only))
-    if not len(weight):
-        return  # a layer without units has a bias alone
+    if not len(weight):  # a layer without units has a bias alone, whatever it is called
+        if "mean" not in names and not {"scales", "refit"}.isdisjoint(names):
+            yield Change("mean", bias_only, _bias(fit, bias_only))
+        return
     if "scales" in names:
         yield scales(fit, weight, width)
     for name, sums in (("refit", fit), ("weighted", weighted)):

@@ -91,6 +91,10 @@ def _languages(task: Task, lang: str | Sequence[str] | None) -> str | Sequence[s
     if task.traits.has_language:
         if lang is None:
             raise DataError(f"{task.name} needs a language.", "name one, such as en")
+        if task.files and task.languages:  # a task file that lists what it has
+            for code in [lang] if isinstance(lang, str) else lang:
+                if code not in task.languages:
+                    raise unknown_name(f"language of {task.name}", code, task.languages)
         return lang
     if lang not in (None, TEXT, [TEXT]):
         name = lang if isinstance(lang, str) else ", ".join(lang or ())
