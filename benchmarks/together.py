@@ -183,21 +183,14 @@ class _Updater(Updater):
     """One update of all models: each has a loss of its own, and a norm that is clipped."""
 
     def backward(self, numbers: Tensor, shapes: Sequence[Shape]) -> Tensor:
-        labels = self.feed.labelled(numbers)
-        total = torch.zeros((), device=self.feed.device)
-        begin = 0
-        for shape in shapes:
-            batch = self.feed(numbers[begin : begin + shape.rows], shape)
-            targets = batch.pop("labels")
-            logits = self.model(ready(self.model, batch)).float()
-            targets = targets.expand(len(logits), *targets.shape)
-            options: Any = {"ignore_index": IGNORED, "label_smoothing": self.settings.smoothing}
-            flat = logits.flatten(0, -2), targets.flatten()
-            loss = F.cross_entropy(*flat, reduction="sum", **options)
-            (loss / labels).backward()
-            total = total + loss.detach() / labels / len(logits)
-            begin += shape.rows
-        return total
+        """Gradients of each model's loss; returns their mean."""
+        return super().backward(numbers, shapes) / self.model.models
+
+    def _loss_sum(self, batch: Mapping[str, Tensor]) -> Tensor:
+        logits = self.model(ready(self.model, batch)).float()
+        targets = batch["labels"].expand(len(logits), *batch["labels"].shape)
+        options: Any = {"ignore_index": IGNORED, "label_smoothing": self.settings.smoothing}
+        return F.cross_entropy(logits.flatten(0, -2), targets.flatten(), reduction="sum", **options)
 
     @torch.no_grad()
     def apply(self, loss: Tensor, rate: float | Tensor) -> None:
