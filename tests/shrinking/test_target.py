@@ -50,6 +50,10 @@ def test_amounts(name: str, value: Any, amount: Any) -> None:
         ("speedup", 1),
         ("speedup", 0.5),
         ("speedup", "nan"),
+        ("speedup", "1e99999999"),
+        ("heads", "1e-99999999"),
+        ("heads", "9" * 5000),
+        ("heads", "1/0"),
     ],
 )
 def test_what_is_no_amount(name: str, value: Any) -> None:

@@ -32,6 +32,7 @@ SCORES = dict.fromkeys(BERT, 0.0)
 BAD: list[tuple[str, Any, dict[str, Any], str]] = [
     ("random", -1, {}, "expected a percentage from 0 to 100, got -1"),
     ("random", 100.5, {}, "expected a percentage from 0 to 100, got 100.5"),
+    ("random", "1e99999999", {}, "expected a percentage from 0 to 100, got the text '1e99999999'"),
     ("random", nan, {}, "expected a percentage from 0 to 100, got nan"),
     ("random", "half", {}, "expected a percentage from 0 to 100, got the text 'half'"),
     ("random", 50, {"rounding": "neerest"}, "Did you mean 'nearest'"),

@@ -9,6 +9,7 @@ from typing import Any
 from deadhead.errors import DeadheadError, unknown_name
 from deadhead.layout import Kind
 from deadhead.strategies.amounts import count as count_of_share
+from deadhead.strategies.amounts import exact_number
 
 # What is read: the share or the number of heads and neurons to remove; the share of MACs and
 # parameters that remains; how many times as fast.
@@ -86,8 +87,8 @@ def _read(name: str, value: Any) -> Amount:
     try:
         if isinstance(value, bool):
             raise ValueError
-        number = Fraction(text.removesuffix("%").strip())
-    except (ValueError, ZeroDivisionError):
+        number = exact_number(text.removesuffix("%"))
+    except ValueError:
         raise _wrong(name, value) from None
     if text.endswith("%"):
         number /= 100

@@ -32,6 +32,7 @@ LAYER_WORDS: dict[str, Callable[[Sequence[int], int, int], Sequence[int]]] = {
     "odd": lambda layers, k, first: layers[1 - first :: 2][:k],
     "even": lambda layers, k, first: layers[first::2][:k],
 }
+LONGEST_NUMBER, LONGEST_EXPONENT = 4000, 4  # digits
 ANY_LAYERS = range(1000)  # more than any model has
 
 
@@ -44,12 +45,27 @@ def count(percent: float | Fraction, total: int, rounding: str = "nearest") -> i
     if rounding not in ROUNDINGS:
         raise unknown_name("rounding", rounding, ROUNDINGS)
     try:
-        exact = Fraction(str(percent))  # by way of its text: 0.1 is a tenth, not the nearest float
-    except (ValueError, ZeroDivisionError):
+        exact = exact_number(percent)
+    except ValueError:
         raise _not_percent(percent) from None
     if not 0 <= exact <= 100:
         raise _not_percent(percent)
     return ROUNDINGS[rounding](exact * total / 100)
+
+
+def exact_number(value: object) -> Fraction:
+    """A number by way of its text: 0.1 is a tenth, not the nearest float. A ValueError if it is none."""
+    if isinstance(value, Fraction):
+        return value
+    text = str(value).strip()
+    mantissa, _, exponent = text.lower().partition("e")
+    # 1e999999999 would be computed for hours
+    if len(mantissa) > LONGEST_NUMBER or len(exponent) > LONGEST_EXPONENT:
+        raise ValueError(f"{text!r} has more digits than an amount needs")
+    try:
+        return Fraction(text)
+    except ZeroDivisionError as error:
+        raise ValueError(text) from error
 
 
 def _not_percent(value: object) -> HeadError:
@@ -59,7 +75,7 @@ def _not_percent(value: object) -> HeadError:
 def whole(value: object, what: str, unit: str = "heads") -> int:
     """A number of heads, or of layers."""
     text = str(value).strip()
-    if isinstance(value, bool) or not text.isdecimal():
+    if isinstance(value, bool) or not text.isdecimal() or len(text) > LONGEST_NUMBER:
         message = f"{what} expects a whole number of {unit}, 0 or more, got {value!r}."
         raise HeadError(message, "for instance 6")
     return int(text)
