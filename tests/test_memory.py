@@ -12,7 +12,7 @@ from transformers import AutoModelForCausalLM, LlamaConfig
 
 from deadhead import prune, rank, save, shrinking
 from deadhead.cli import main
-from deadhead.errors import UnsupportedModel
+from deadhead.errors import DataError, UnsupportedModel
 from deadhead.heads.verify.tiny import tiny
 from deadhead.memory import memory_plan
 from deadhead.shrinking.streams import MEMORY
@@ -117,18 +117,34 @@ def test_other_kinds_of_text_models(kind):
     assert plan.peaks["finetune"] > plan.peaks["rank"] > plan.total
 
 
+@pytest.mark.parametrize(
+    ("kind", "positions", "most"),
+    [("bert", 96, 96), ("roberta", 96, 95), ("bert", 600, 512), ("t5", None, 512)],
+)
+def test_as_many_tokens_as_the_model_has_positions_for(kind, positions, most):
+    model = tiny(kind, **({} if positions is None else {"max_position_embeddings": positions}))
+    assert memory_plan(model).shape == (1, most)
+    if positions == 96:
+        with pytest.raises(
+            DataError, match=rf"at most {most} tokens, .* got 97[\s\S]*--on 1x{most}"
+        ):
+            memory_plan(model, length=97)
+
+
 def test_a_model_of_images_is_refused():
     with pytest.raises(UnsupportedModel, match="texts"):
         memory_plan(tiny("vit"))
 
 
 def test_the_command(tmp_path, capsys, monkeypatch):
-    small_llama(2).save_pretrained(tmp_path / "model")
+    tiny("bert").save_pretrained(tmp_path / "model")
     monkeypatch.setattr("sys.argv", ["deadhead", "heads", str(tmp_path / "model"), "--memory"])
     with pytest.raises(SystemExit) as done:
         main()
     assert not done.value.code
-    assert "prune --by-shards" in capsys.readouterr().out
+    printed = capsys.readouterr().out
+    assert "prune --by-shards" in printed
+    assert "Batches of 1 x 128 tokens" in printed  # its positions
 
 
 def test_the_file_cache_counts_as_available(tmp_path, monkeypatch) -> None:

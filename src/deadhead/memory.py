@@ -20,8 +20,8 @@ import torch.nn.functional as F
 from torch import Tensor, nn
 from torch.overrides import TorchFunctionMode
 
-from deadhead.errors import UnsupportedModel
-from deadhead.forward import forward, is_encoder_decoder
+from deadhead.errors import DataError, UnsupportedModel
+from deadhead.forward import forward, is_encoder_decoder, position_rows, token_limit
 from deadhead.heads.discover import find_every_site
 from deadhead.heads.layers import layers_around
 from deadhead.heads.skeleton import skeleton
@@ -70,19 +70,21 @@ class MemoryPlan:
 
 
 def memory_plan(
-    model: nn.Module | str | Path, *, batch: int = SHAPE[0], length: int = SHAPE[1],
+    model: nn.Module | str | Path, *, batch: int = SHAPE[0], length: int | None = None,
     examples: int | None = None, device: str | torch.device = "cpu", auto: Any = None,
     dtype: Any = None,
 ) -> MemoryPlan:  # fmt: skip
     """The memory that work with a model takes on batches of this many examples and tokens.
 
     model: in memory, or the name of a saved one, whose weights are not read.
+    length: by default 512, or as many as the model has positions for if that is fewer.
     examples: that a refit reads; by default as many as `deadhead shrink` draws on this device.
     """
     if isinstance(model, nn.Module):
         bare: Any = copy.deepcopy(model, {id(p): _on_meta(p) for p in _tensors(model)}).eval()
     else:
         bare, _ = skeleton(model, auto=auto, dtype=dtype)
+    length = _length(bare, length)
     where = torch.device(device)
     examples = examples_on(where) if examples is None else examples
     weights: dict[str, int] = {}
@@ -99,6 +101,20 @@ def memory_plan(
         device=str(device),
         available=_available(where),
     )
+
+
+def _length(model: Any, length: int | None) -> int:
+    """The tokens of an example; an error if the tables of positions have too few rows for it."""
+    sides = (False, True) if is_encoder_decoder(model) else (False,)
+    if length is None:
+        limits = [token_limit(model, decoder=side) for side in sides]
+        return min([SHAPE[1], *(limit for limit in limits if limit is not None)])
+    rows = [position_rows(model, decoder=side) for side in sides]
+    most = min([row for row in rows if row is not None], default=length)
+    if length > most:
+        message = f"expected at most {most} tokens, the positions of the model, got {length}."
+        raise DataError(message, f"plan for them: --on 1x{most} (length={most} in Python)")
+    return length
 
 
 def _tensors(model: nn.Module) -> tuple[Tensor, ...]:

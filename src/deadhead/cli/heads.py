@@ -47,9 +47,13 @@ def heads(
         ),
     ] = False,
     on: Annotated[
-        str,
-        Option(metavar="BATCHxLENGTH", help="With --memory: examples at once and tokens of each."),
-    ] = "1x512",
+        str | None,
+        Option(
+            metavar="BATCHxLENGTH",
+            help="With --memory: examples at once and tokens of each; by default 1x512, or fewer "
+            "tokens if the model has positions for fewer.",
+        ),
+    ] = None,
     coverage: Annotated[
         bool,
         Option("--coverage", help="Run --check on a tiny model of every type in transformers."),
@@ -133,16 +137,19 @@ def heads(
 
 
 def _memory(
-    model: str, on: str, auto: str | None, dtype: str | None, device: str | None, as_json: bool
+    model: str,
+    on: str | None,
+    auto: str | None,
+    dtype: str | None,
+    device: str | None,
+    as_json: bool,
 ) -> None:
     """Print how much memory each kind of work will take."""
     from deadhead.device import device_named
     from deadhead.memory import memory_plan
 
-    batch, length = shape_from(on)
-    plan = memory_plan(
-        model, batch=batch, length=length, device=device_named(device), auto=auto, dtype=dtype
-    )
+    shape: Any = {} if on is None else dict(zip(("batch", "length"), shape_from(on), strict=True))
+    plan = memory_plan(model, **shape, device=device_named(device), auto=auto, dtype=dtype)
     if as_json:
         typer.echo(json.dumps({"model": model, **plan.to_dict()}, indent=1))
         return
@@ -158,6 +165,7 @@ def _memory(
         peak = plan.peaks[work]
         table.add_row(work, _gigabytes(peak), f"{peak / plan.total:.2f}", words[fits])
     console.print(table)
+    batch, length = plan.shape
     refit = f"a refit reads {plan.examples:,} examples of {length}"
     console.print(f"Batches of {batch} x {length} tokens; {refit}.", highlight=False)
     if plan.cache_per_token:
