@@ -69,14 +69,66 @@ def test_check_names_the_malformed_line_and_continues(folder: Path) -> None:
     assert [bool(row["error"]) for row in rows] == [True, False]
 
 
-def test_check_of_a_task_of_your_own(tmp_path: Path) -> None:
-    (tmp_path / "task.yaml").write_text(
-        "name: mine\nkind: classify\nlabels: [no, yes]\ntexts: [text]\nfiles: {test: en-test.tsv}\n"
-    )
-    (tmp_path / "en-test.tsv").write_text("text\tlabel\nhello\tyes\n")
+TABLE = "text\tlabel\nhello\tyes\n"
+OF_YOUR_OWN = "name: mine\nkind: classify\nlabels: [no, yes]\ntexts: [text]\n"
+FILES = 'files: {train: a.tsv, dev: "{lang}/b.tsv", test: "{lang}/c.tsv"}\n'
+
+
+@pytest.mark.parametrize(
+    ("languages", "rows", "skipped"),
+    [
+        (
+            "",
+            ["mine - train 1 sentences", "mine de dev 1 sentences", "mine en dev 1 sentences"],
+            [],
+        ),
+        (
+            "languages: [en, nl]\n",
+            ["mine en train 1 sentences", "mine nl train 1 sentences", "mine en dev 1 sentences"],
+            ["nl/b.tsv"],
+        ),
+    ],
+)
+def test_check_of_the_files_of_a_task_file(
+    tmp_path: Path, languages: str, rows: list[str], skipped: list[str]
+) -> None:
+    """Their names say nothing, so that only the task file can; and DIR is not needed."""
+    file = tmp_path / "task.yaml"
+    file.write_text(OF_YOUR_OWN + languages + FILES)
+    for name in ("a.tsv", "en/b.tsv", "de/b.tsv", "not-named-test.tsv"):
+        (tmp_path / name).parent.mkdir(exist_ok=True)
+        (tmp_path / name).write_text(TABLE)
+    done = run(app, ["check", "--task-file", str(file)])
+    assert done.exit_code == 1
+    printed = [" ".join(line.split()) for line in done.stdout.splitlines()]
+    assert [" ".join(line.split()[:5]) for line in printed[: len(rows)]] == rows
+    assert printed[len(rows) : -1] == [
+        f"skipped {tmp_path / name}: there is no such file" for name in skipped
+    ]
+    assert "c.tsv: there is no such file" in done.stderr
+    assert "not-named" not in done.output
+
+
+def test_check_of_a_task_file_with_damaged_data(tmp_path: Path) -> None:
+    (tmp_path / "task.yaml").write_text("name: t\nkind: tag\nfiles: {train: a.txt, test: b.txt}\n")
+    (tmp_path / "a.txt").write_bytes(b"\xff\n")
+    (tmp_path / "b.txt").write_text("Piet\tB-PER\nloopt\n")
     done = run(app, ["check", str(tmp_path), "--task-file", str(tmp_path / "task.yaml")])
+    assert done.exit_code == 1
+    assert [line.split("ERROR")[1].split(":")[1] for line in done.stderr.splitlines()] == ["1", "2"]
+
+
+def test_check_of_a_translation_needs_its_languages(tmp_path: Path) -> None:
+    file = tmp_path / "task.yaml"
+    file.write_text("name: t\nkind: translate\nfiles: {test: a.en|a.de}\n")
+    done = run(app, ["check", "--task-file", str(file)])
+    assert "add a line such as languages: [en-de]" in str(done.exception)
+    file.write_text(file.read_text() + "languages: [en-de]\n")
+    (tmp_path / "a.en").write_text("the house\n")
+    (tmp_path / "a.de").write_text("das Haus\n")
+    done = run(app, ["check", "--task-file", str(file)])
     assert done.exit_code == 0, done.output
-    assert done.stdout.startswith("mine ")
+    assert done.stdout.split()[:4] == ["t", "en-de", "test", "1"]
 
 
 @pytest.mark.parametrize(

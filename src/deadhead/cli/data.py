@@ -33,7 +33,7 @@ def check(
             envvar="DEADHEAD_DATA",
             show_envvar=False,
             help="A data folder; by default DEADHEAD_DATA. A manifest.json or the file names "
-            "say what each file contains.",
+            "say what each file contains. Not needed with --task-file, which names its files.",
         ),
     ] = None,
     task: Annotated[
@@ -55,8 +55,10 @@ def check(
     ] = None,
     as_json: AsJson = False,
 ) -> None:
-    """Read all data in DIR and summarize it. Exit code 1 if a line cannot be read."""
+    """Read all data in DIR or of a task file, and summarize it. Exit code 1 if a line is broken."""
     # Longer than most functions: half of it is the list of options.
+    if folder is None and task_file is not None and paper is None:
+        folder = task_file.parent
     if folder is None:
         raise BadParameter("name a data folder, or set DEADHEAD_DATA", param_hint="DIR")
     if malformed not in (None, "error", "drop"):

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import glob
+import re
 from collections.abc import Iterator
 from dataclasses import asdict, dataclass, field, replace
 from pathlib import Path
@@ -14,8 +16,10 @@ from deadhead.tasks.locating.split_files import Skipped, SplitFiles
 
 from .dataset import Dataset
 from .registry import task_of
-from .split_reader import MAX_NAMED, read_files
-from .task import Task
+from .split_reader import MAX_NAMED, paths_of_task, read_files, split_of_task
+from .task import TEXT, Task
+
+UNNAMED = "-"  # the language of a file, where a task file names none
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -50,12 +54,16 @@ def check_folder(
     """Yield a finding for each split in the folder, then one for each file that is skipped.
 
     A file that cannot be read is a finding too; it does not end the check.
+    task: which task it is. For one of a task file, the splits are the files that this file names.
     """
     if is_world(root):
         for d in all_of_world():
             yield Finding(task=d.task.name, language=d.lang, split=d.split, source=WORLD).of(d)
         return
     known = None if task is None else task_of(task)
+    if known is not None and known.files:
+        yield from _named_by(known, malformed)
+        return
     entries, skipped = survey(Path(root), known)
     entries = list(_paired(entries))
     if not entries:
@@ -66,8 +74,8 @@ def check_folder(
         raise DataError(f"{root}: nothing here that looks like data.{why}", hint)
     main = {_place(e) for e in entries if e.default and not e.variant}
     for e in entries:
-        if known is None or known.files or known.name in (e.task, e.task.partition("-")[0]):
-            finding = _finding(e, task, malformed)
+        if known is None or known.name in (e.task, e.task.partition("-")[0]):
+            finding = _finding(e, task_of(e.task if task is None else task), malformed)
             variant = e.variant if _place(e) in main else ""
             yield replace(finding, only_with=variant)
         else:
@@ -80,14 +88,71 @@ def _place(entry: SplitFiles) -> tuple[str, ...]:
     return entry.task, entry.lang, entry.split, entry.source
 
 
-def _finding(e: SplitFiles, task: str | Task | None, malformed: str | None) -> Finding:
+def _finding(e: SplitFiles, task: Task, malformed: str | None) -> Finding:
     finding = Finding(task=e.task, language=e.lang, split=e.split, source=e.source)
     try:
-        data = read_files(task_of(e.task if task is None else task), e, {"malformed": malformed})
+        data = read_files(task, e, {"malformed": malformed})
     except DeadheadError as error:
         return replace(finding, error=error.message)
     release = release_of(e.first) if e.format == "conllu" else ""
     return replace(finding.of(data), release=release)
+
+
+def _named_by(task: Task, malformed: str | None) -> Iterator[Finding]:
+    """Yield a finding for each split and language of a task file.
+
+    A language may lack a split, such as train, if another language has it.
+    """
+    if task.traits.language_pair and not task.languages:
+        message = f"the task file of {task.name} does not say which languages its files are in."
+        raise DataError(message, "add a line such as languages: [en-de]")
+    skipped: list[Finding] = []
+    for split, pattern in task.files.items():
+        languages = _languages_of(task, pattern)
+        if not languages:
+            message = f"{pattern}: there is no such file in any language."
+            yield _unread(task, "", split, message)
+        missing = {lang: _missing(task, lang, split) for lang in languages}
+        for lang, path in missing.items():
+            if path is None:
+                yield _finding_of_task(task, lang, split, malformed)
+            elif None in missing.values():
+                skipped.append(Finding(source=path, skipped="there is no such file"))
+            else:
+                yield _unread(task, lang, split, f"{path}: there is no such file.")
+    yield from skipped
+
+
+def _missing(task: Task, lang: str, split: str) -> str | None:
+    paths = paths_of_task(task, lang, split).values()
+    return next((str(path) for path in paths if not path.is_file()), None)
+
+
+def _finding_of_task(task: Task, lang: str, split: str, malformed: str | None) -> Finding:
+    try:
+        entry = split_of_task(task, lang, split)
+    except DeadheadError as error:  # its first line shows the format, and may be damaged
+        return _unread(task, lang, split, error.message)
+    return _finding(entry, task, malformed)
+
+
+def _unread(task: Task, lang: str, split: str, message: str) -> Finding:
+    return Finding(task=task.name, language=lang, split=split, source="", error=message)
+
+
+def _languages_of(task: Task, pattern: str) -> tuple[str, ...]:
+    """The languages that a task file lists, or else those of the files of this pattern."""
+    if not task.traits.has_language:
+        return (TEXT,)
+    if task.languages:
+        return task.languages
+    first, *others = pattern.format(lang="\0").split("\0")
+    if not others:
+        return (UNNAMED,)
+    again = r"\1".join(map(re.escape, others))  # the same language each time
+    form = re.compile(rf"{re.escape(first)}([^/\\]+){again}")
+    there = map(form.fullmatch, glob.glob("*".join(map(glob.escape, (first, *others)))))
+    return tuple(sorted(match[1] for match in there if match is not None))
 
 
 def _paired(entries: list[SplitFiles]) -> Iterator[SplitFiles]:

@@ -54,7 +54,7 @@ class SplitReader:
     def entries(self) -> dict[str, SplitFiles]:
         """The files of each split."""
         if self.task.files:
-            return _files_of_task(self.task, self.lang)
+            return {split: split_of_task(self.task, self.lang, split) for split in self.task.files}
         if self.is_file:
             return {split: self._only_file(split) for split in SPLITS}
         return choose(self._folder[0], self.name, self.lang, self.source)
@@ -214,16 +214,16 @@ def _paths(*entries: SplitFiles) -> tuple[str, ...]:
     return tuple(map(str, paths))
 
 
-def _files_of_task(task: Task, lang: str) -> dict[str, SplitFiles]:
-    """Return the files that a task file names."""
-    entries = {}
-    for split, pattern in task.files.items():
-        sides = {"": pattern}
-        if "|" in pattern:
-            sides = dict(zip(lang.split("-"), pattern.split("|"), strict=False))
-        files = {code: Path(text.format(lang=code or lang)) for code, text in sides.items()}
-        form = task.format or guess_format(next(iter(files.values())), task, lang, tuple(files))
-        entries[split] = SplitFiles(
-            task=task.name, lang=lang, split=split, source="", format=form, files=files
-        )
-    return entries
+def paths_of_task(task: Task, lang: str, split: str) -> dict[str, Path]:
+    """Return the paths that a task file names for a split, by the language of parallel files."""
+    sides = {"": task.files[split]}
+    if "|" in task.files[split]:
+        sides = dict(zip(lang.split("-"), task.files[split].split("|"), strict=False))
+    return {code: Path(text.format(lang=code or lang)) for code, text in sides.items()}
+
+
+def split_of_task(task: Task, lang: str, split: str) -> SplitFiles:
+    """Return the files that a task file names for a split."""
+    files = paths_of_task(task, lang, split)
+    form = task.format or guess_format(next(iter(files.values())), task, lang, tuple(files))
+    return SplitFiles(task=task.name, lang=lang, split=split, source="", format=form, files=files)
