@@ -71,6 +71,20 @@ def test_everything_but_weights_is_taken_along(form: str, source: Path, tmp_path
             assert (small / name).read_text(encoding="utf-8") == text
 
 
+def test_a_copy_inside_of_its_source_takes_along_no_other_copy(source: Path) -> None:
+    model = prune(load(source), ["encoder.0.1"])
+    put(source, "small/notes.txt", "mine")
+    for folder in (source / "small", source / "other"):
+        save(model, folder)
+        assert files(folder) - {"notes.txt"} == {
+            *FILES,
+            "config.json",
+            "model.safetensors",
+            *LOADER,
+        }
+        assert not (folder / folder.name).exists()
+
+
 def test_also_of_what_transformers_loaded_and_from_another_directory(
     source: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -153,12 +153,14 @@ def has_tokenizer(folder: Path) -> bool:
 
 
 def kept_files(folder: Path, *, tokenizer: bool) -> Iterator[Path]:
-    """What a copy of the model keeps: all files but weights and what `save` writes itself.
+    """What a copy of the model keeps: all files but weights, what `save` writes, and other models.
 
     Paths are relative to the folder. tokenizer: also the files of the tokenizer.
     """
     for path in sorted(folder.iterdir()):
         if path.name in WRITTEN or (not tokenizer and TOKENIZER.match(path.name)):
+            continue
+        if _is_model(path):  # a pruned copy that was saved in here, for instance
             continue
         for below in [path, *sorted(path.rglob("*"))] if path.is_dir() else [path]:
             inside = below.relative_to(folder)
@@ -167,9 +169,24 @@ def kept_files(folder: Path, *, tokenizer: bool) -> Iterator[Path]:
                 yield inside
 
 
+def _is_model(folder: Path) -> bool:
+    """Whether a folder has a model of its own: a config that names its type, and weights."""
+    try:
+        config = json.loads((folder / "config.json").read_text(encoding="utf-8"))
+        return "model_type" in config and any(WEIGHTS.search(f.name) for f in folder.iterdir())
+    except (OSError, ValueError, TypeError, RecursionError):
+        return False
+
+
 def copy_files(source: Path, target: Path, *, tokenizer: bool) -> None:
-    """Copy what a copy of the model keeps; a file that the target has already stays."""
+    """Copy what a copy of the model keeps; a file that the target has already stays.
+
+    The target may be inside of the source; its folder there is not copied into itself.
+    """
+    around = target.resolve().parents
     for inside in kept_files(source, tokenizer=tokenizer):
+        if (source / inside.parts[0]).resolve() in around:
+            continue
         place = target / inside
         if (source / inside).is_dir():  # also an empty one: sentence-transformers may have such
             place.mkdir(parents=True, exist_ok=True)
