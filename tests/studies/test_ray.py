@@ -12,6 +12,7 @@ from typing import Any
 
 import pytest
 import ray
+from slow_trivial import processes
 from small_study import WORK, stable_records
 from test_crash import workers_of
 
@@ -106,31 +107,9 @@ def below(process: int) -> Iterator[tuple[str, int]]:
         yield from below(child)
 
 
-def strike(name: str, number: int) -> bool:
-    """Send a signal to a process of our own cluster; False if there is none at this moment."""
-    for command, process in below(os.getpid()):
-        if name in command:
-            os.kill(process, number)
-            return True
-    return False
-
-
-def struck(search_file: Path, folder: Path, name: str, *numbers: int) -> Any:
-    """Run a small study, and strike a process of its cluster with each signal, two trials apart."""
-    hits: list[int] = []
-
-    def watch(facts: dict[str, Any]) -> None:
-        # before its first sign of life, a trial of Ray may wait for a place and is not missed
-        if len(hits) == len(numbers) or not any("quiet" in t for t in facts["running"].values()):
-            return
-        # between two trials no process has the name: try again at the next report
-        if facts["done"] >= (hits[-1] if hits else 0) + 2 and strike(name, numbers[len(hits)]):
-            hits.append(facts["done"])
-
-    with pytest.MonkeyPatch.context() as patch:
-        patch.setattr("deadhead.studies.execution.jobs.EVERY", 0.02)
-        options: dict[str, Any] = {"executor": "ray", "workers": 1, "work": "slow_trivial:work"}
-        return run(load(search_file), folder, watch=watch, **options)
+def run_alone(search_file: Path, folder: Path, **options: Any) -> Any:
+    """Run a small study on a cluster of its own with one process for trials."""
+    return run(load(search_file), folder, executor="ray", workers=1, **options)
 
 
 def undisturbed(search_file: Path, folder: Path) -> dict[str, Any]:
@@ -138,18 +117,44 @@ def undisturbed(search_file: Path, folder: Path) -> dict[str, Any]:
     return stable_records(folder)
 
 
-@linux
-def test_processes_of_the_cluster_die_and_are_stopped(
-    search_file: Path, tmp_path: Path, short: None, monkeypatch: pytest.MonkeyPatch
-) -> None:
+@pytest.fixture
+def quick(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Short times until a process counts as hanging."""
+    monkeypatch.setenv("TRIVIAL_MARKS", str(tmp_path))
+    monkeypatch.setattr("deadhead.studies.execution.jobs.EVERY", 0.0)
     monkeypatch.setattr(watchdog, "BEAT", 0.2)
     monkeypatch.setattr(watchdog, "SILENT", 3.0)
-    signals = (signal.SIGKILL, signal.SIGSTOP)
-    result = struck(search_file, tmp_path / "s", "ray::remote_trial", *signals)
+    monkeypatch.setattr(watchdog, "STARTS", 2.0)
+
+
+def test_processes_of_trials_die_and_are_stopped(
+    search_file: Path, tmp_path: Path, short: None, quick: None
+) -> None:
+    result = run_alone(search_file, tmp_path / "s", work="slow_trivial:strikes_itself")
     assert (result.left, result.failed) == (0, 0)
     killed, stopped = result.reports
     assert "its node or process died" in killed
     assert "gave no sign of life" in stopped
+    assert stable_records(tmp_path / "s") == undisturbed(search_file, tmp_path / "here")
+
+
+def test_an_idle_process_is_stopped_and_the_next_trial_runs_in_another(
+    search_file: Path, tmp_path: Path, short: None, quick: None
+) -> None:
+    stopped: list[int] = []
+
+    def watch(facts: dict[str, Any]) -> None:
+        if facts["done"] == 2 and not facts["running"] and not stopped:
+            stopped.append(processes()[-1])
+            os.kill(stopped[0], signal.SIGSTOP)
+
+    work = "slow_trivial:writes_its_process"
+    result = run_alone(search_file, tmp_path / "s", work=work, watch=watch)
+    assert stopped == [processes()[1]]
+    assert stopped[0] not in processes()[2:]
+    (report,) = result.reports  # Ray had given it the next trial
+    assert "its node or process died" in report
+    assert (result.left, result.failed) == (0, 0)
     assert stable_records(tmp_path / "s") == undisturbed(search_file, tmp_path / "here")
 
 
@@ -160,8 +165,16 @@ def test_a_cluster_that_is_gone_stops_the_study(
 ) -> None:
     """Not one trial after the other is written off: the study continues when there is a cluster again."""
     monkeypatch.setattr(clusters, "HEAD", 1.0)
+    monkeypatch.setattr("deadhead.studies.execution.jobs.EVERY", 0.02)
+    killed: list[int] = []
+
+    def watch(facts: dict[str, Any]) -> None:
+        if facts["done"] >= 2 and facts["running"] and not killed:
+            killed.extend(process for command, process in below(os.getpid()) if name in command)
+            os.kill(killed[0], signal.SIGKILL)
+
     with pytest.raises(ClusterLost, match="Ray") as problem:
-        struck(search_file, tmp_path / "s", name, signal.SIGKILL)
+        run_alone(search_file, tmp_path / "s", work="slow_trivial:work", watch=watch)
     assert "run the same command" in str(problem.value.hint)
     assert not ray.is_initialized()
     before = stable_records(tmp_path / "s")
