@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from types import SimpleNamespace
 from typing import Any
 
 import pytest
@@ -253,6 +254,55 @@ def test_one_number_is_compared_by_its_square(method: str, embedder: Any, texts:
                 with gated(model, closed=[head]):
                     moved.append((model(**batch).logits - whole).square())
         assert scores[head] == pytest.approx(float(torch.cat(moved).mean()), rel=1e-6)
+
+
+@pytest.mark.parametrize("labels", [1, 3])
+def test_labels_of_which_several_hold_are_compared_one_by_one(
+    labels: int, embedder: Any, texts: Any
+) -> None:
+    sizes = {"num_labels": labels, "problem_type": "multi_label_classification"}
+    torch.manual_seed(2)
+    model = BertForSequenceClassification(BertConfig(**{**embedder.config.to_dict(), **sizes}))
+    model = model.double().eval().requires_grad_(False)
+    head, risen = Head("encoder", 1, 0), []
+    for batch in texts:
+        whole = model(**batch).logits
+        with gated(model, closed=[head]):
+            less = model(**batch).logits
+        entropies = [cross_entropy(logits, whole.sigmoid()) for logits in (less, whole)]
+        risen.append(entropies[0] - entropies[1])
+    scores = rank(model, texts, "ablation", loss="self").scores
+    assert scores[head] == pytest.approx(float(torch.cat(risen).mean()), rel=1e-6)
+    assert min(rank(model, texts, "fisher", loss="self", form="diagonal").scores.values()) >= 0
+
+
+def cross_entropy(logits: torch.Tensor, chances: torch.Tensor) -> torch.Tensor:
+    """Binary, and summed over the labels of each example."""
+    losses = torch.nn.BCEWithLogitsLoss(reduction="none")(logits, chances)
+    return losses.sum(1)
+
+
+@pytest.mark.parametrize("problem", ["multi_label_classification", "regression", None])
+def test_directions_are_those_of_the_problem(problem: str | None) -> None:
+    """The mean product of two slopes is the curvature of the distance between the predictions."""
+    logits = torch.tensor([[-1.0, 0.5, 2.0]]).double().repeat(4000, 1).requires_grad_()
+    outputs, seeds = SimpleNamespace(logits=logits), torch.arange(4000)
+    values = label_free.probe(outputs, {"deadhead.seeds": seeds}, problem)
+    (slopes,) = torch.autograd.grad(values.sum(), logits)
+    yes, classes = logits[0].detach().sigmoid(), logits[0].detach().softmax(-1)
+    expected = {
+        "multi_label_classification": (yes * (1 - yes)).diag(),
+        "regression": torch.eye(3, dtype=torch.float64),
+        None: classes.diag() - torch.outer(classes, classes),
+    }[problem]
+    assert torch.allclose(slopes.T @ slopes / 4000, expected, atol=0.08 if problem else 0.02)
+    whole = {"deadhead.target": logits.detach()}
+    near = SimpleNamespace(logits=logits.detach()[:1] + torch.tensor([[0.01, 0.02, -0.01]]))
+    step = (near.logits - logits[:1]).detach()[0]
+    half = 1 if problem == "regression" else 0.5  # a square is not halved, and a divergence is
+    assert float(label_free.distance(near, whole, problem)[0]) == pytest.approx(
+        float(half * step @ expected @ step), rel=0.02
+    )
 
 
 def test_directions_do_not_depend_on_how_examples_are_batched(embedder: Any, texts: Any) -> None:

@@ -1,15 +1,17 @@
 """Losses without labels: a function of the user's, or the distance to the model's own output.
 
 `loss="self"` asks how much of the whole model's output is lost without a head. That output is the
-logits, and the distance their KL divergence, or of a single number (a regressor) the squared
-difference. Where there are no logits (embedding models), the output is the last hidden states of
-the tokens, and the distance their squared difference as a share of their squared length.
+logits, and the distance their KL divergence. A classifier of several labels at once says yes or no
+to each: the distance is the sum of the divergences of its labels. Of the numbers of a regressor it
+is the squared difference. Where there are no logits (embedding models), the output is the last
+hidden states of the tokens, and the distance their squared difference as a share of their squared
+length.
 
 Ablation, Shapley values and L0 gates close heads and measure that distance as it is. Gradients
 cannot: with every gate open the distance is 0 and lowest, so its gradient is 0 at every head. What
 is not 0 is its curvature, the squared size of d output / d gate, and gradients measure that through
 a `probe`: the output times random directions v. The gradient of v * output is v * (d output / d
-gate), whose mean square over v is that curvature: v is normal for hidden states and for one number,
+gate), whose mean square over v is that curvature: v is normal for hidden states and for numbers,
 and for other logits it comes from labels drawn from the model's own prediction (Fisher
 information). So the score is how far the output moves, to first order, as the gate closes.
 """
@@ -17,6 +19,7 @@ information). So the score is how far the output moves, to first order, as the g
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
+from functools import partial
 from random import Random
 from typing import Any
 
@@ -46,11 +49,13 @@ def with_loss(
             first: dict[str, Any] = dict(on_device(measured[0], model))
             first[LOSS](forward(model, first), first)
         return measured
+    problem = problem_of(model)
     if probed:
         _outputs(model, batches[:1])
-        return list(_probed(batches, seed))
+        return list(_probed(batches, seed, partial(probe, problem=problem)))
+    measure = partial(distance, problem=problem)
     return [
-        {**batch, LOSS: distance, TARGET: output}
+        {**batch, LOSS: measure, TARGET: output}
         for batch, output in zip(batches, _outputs(model, batches), strict=True)
     ]
 
@@ -67,14 +72,14 @@ def _outputs(model: nn.Module, batches: Iterable[Batch]) -> list[Tensor]:
     return [output.detach().cpu() for output in outputs if output is not None]
 
 
-def _probed(batches: Sequence[Batch], seed: int) -> Iterable[Batch]:
+def _probed(batches: Sequence[Batch], seed: int, loss: Loss) -> Iterable[Batch]:
     """Every batch DRAWS times, every example with the seed of its own directions."""
     first = Random(f"{seed}").getrandbits(31)  # torch draws by the last 32 bits of a seed alone
     for batch in batches:
         # by example, not by batch: so the directions do not depend on how examples are batched
         seeds = first + DRAWS * torch.arange(examples_of(batch))
         for draw in range(DRAWS):
-            yield {**batch, LOSS: probe, SEEDS: seeds + draw}
+            yield {**batch, LOSS: loss, SEEDS: seeds + draw}
         first += DRAWS * examples_of(batch)
 
 
@@ -98,10 +103,19 @@ class PerExample:
         return values
 
 
-def distance(outputs: Any, batch: Batch) -> Tensor:
-    """How far each example is from the output of the whole model."""
+def problem_of(model: nn.Module) -> str | None:
+    """What a classifier predicts, in the words of transformers; None where its config says none."""
+    problem: str | None = getattr(getattr(model, "config", None), "problem_type", None)
+    return problem
+
+
+def distance(outputs: Any, batch: Batch, problem: str | None = None) -> Tensor:
+    """How far each example is from the output of the whole model. problem: as of `problem_of`"""
     output, target = _precise(output_of(outputs)), _precise(batch[TARGET])
-    if _has_one_number(outputs):
+    if _are_yes_or_no(outputs, problem):
+        values = _yes_divergence(output, target) + _yes_divergence(-output, -target)
+        values = values.sum(-1)
+    elif _are_numbers(outputs, problem):
         values = (output - target).square().sum(-1)
     elif hasattr(outputs, "logits"):
         logs = output.log_softmax(-1), target.log_softmax(-1)
@@ -112,34 +126,67 @@ def distance(outputs: Any, batch: Batch) -> Tensor:
     return values if real is None else (values * real).sum(1) / real.sum(1).clamp(min=1)
 
 
-def probe(outputs: Any, batch: Batch) -> Tensor:
-    """The output of each example along random directions.
+def probe(outputs: Any, batch: Batch, problem: str | None = None) -> Tensor:
+    """The output of each example along random directions. problem: as of `problem_of`
 
     It is scaled so that its squared gradient is the curvature of the distance.
     """
     output, real = _precise(output_of(outputs)), positions_of(outputs, batch)
     draws = [torch.Generator().manual_seed(int(seed)) for seed in batch[SEEDS]]
-    if _has_one_number(outputs):
-        normal = [torch.randn(output.shape[1:-1], generator=draw) for draw in draws]
-        values = torch.stack(normal).to(output) * output.squeeze(-1)
-        return values if real is None else (values * real).sum(1) / real.sum(1).clamp(min=1).sqrt()
-    if hasattr(outputs, "logits"):
-        chances = output.detach().softmax(-1).cpu()
-        labels = [_labels(row, draw) for row, draw in zip(chances, draws, strict=True)]
-        drawn = torch.stack(labels).to(output.device)
+    if not hasattr(outputs, "logits"):
+        directions = _normal(output, draws)
+        if real is not None:
+            directions = directions * real[..., None]
+        size = (output.detach() * (1 if real is None else real[..., None])).flatten(1).norm(dim=1)
+        return (directions * output).flatten(1).sum(1) / size.clamp(min=1e-12)
+    if _are_yes_or_no(outputs, problem):
+        drawn = _drawn(output.detach().sigmoid(), draws, _answers)
+        values = F.binary_cross_entropy_with_logits(output, drawn, reduction="none").sum(-1)
+    elif _are_numbers(outputs, problem):
+        values = (_normal(output, draws) * output).sum(-1)
+    else:
+        drawn = _drawn(output.detach().softmax(-1), draws, _labels)
         values = -output.log_softmax(-1).gather(-1, drawn[..., None])[..., 0]
-        return values if real is None else (values * real).sum(1) / real.sum(1).clamp(min=1).sqrt()
-    normal = [torch.randn(output.shape[1:], generator=draw) for draw in draws]
-    directions = torch.stack(normal).to(output)
-    if real is not None:
-        directions = directions * real[..., None]
-    size = (output.detach() * (1 if real is None else real[..., None])).flatten(1).norm(dim=1)
-    return (directions * output).flatten(1).sum(1) / size.clamp(min=1e-12)
+    return values if real is None else (values * real).sum(1) / real.sum(1).clamp(min=1).sqrt()
 
 
-def _has_one_number(outputs: Any) -> bool:
-    """Whether the logits are one number, as of a regressor: no distribution over classes."""
-    return hasattr(outputs, "logits") and outputs.logits.shape[-1] == 1
+def _yes_divergence(output: Tensor, target: Tensor) -> Tensor:
+    """The part of the divergence of a label that the answer yes adds."""
+    whole = F.logsigmoid(target)
+    return whole.exp() * (whole - F.logsigmoid(output))
+
+
+def _are_yes_or_no(outputs: Any, problem: str | None) -> bool:
+    """Whether each logit decides on a label of its own, of which an example may have several."""
+    of_text = hasattr(outputs, "logits") and outputs.logits.dim() == 2
+    return of_text and problem == "multi_label_classification"
+
+
+def _are_numbers(outputs: Any, problem: str | None) -> bool:
+    """Whether the logits are numbers of a regressor; a single one is no distribution."""
+    if not hasattr(outputs, "logits"):
+        return False
+    return outputs.logits.shape[-1] == 1 or (outputs.logits.dim() == 2 and problem == "regression")
+
+
+def _normal(output: Tensor, draws: Sequence[torch.Generator]) -> Tensor:
+    directions = [torch.randn(output.shape[1:], generator=draw) for draw in draws]
+    return torch.stack(directions).to(output)
+
+
+def _drawn(
+    chances: Tensor,
+    draws: Sequence[torch.Generator],
+    draw_one: Callable[[Tensor, torch.Generator], Tensor],
+) -> Tensor:
+    """What is drawn from the chances of each example, each with its own generator."""
+    pairs = zip(chances.cpu(), draws, strict=True)
+    return torch.stack([draw_one(row, draw) for row, draw in pairs]).to(chances.device)
+
+
+def _answers(chances: Tensor, draw: torch.Generator) -> Tensor:
+    """Yes (1) or no (0) to each label of one example."""
+    return torch.bernoulli(chances, generator=draw)
 
 
 def _labels(chances: Tensor, draw: torch.Generator) -> Tensor:

@@ -13,7 +13,7 @@ from deadhead.errors import DataError, DeadheadError
 from deadhead.forward import forward, on_device
 from deadhead.progress import Progress, reported
 from deadhead.rankers.batches import check_batches
-from deadhead.rankers.label_free import distance
+from deadhead.rankers.label_free import distance, problem_of
 from deadhead.rankers.loss import TARGET, examples_of, output_of
 
 from .settings import Settings
@@ -90,7 +90,7 @@ def _update(
     batch = on_device(batch, model)
     with torch.no_grad():
         target = output_of(forward(teacher, batch))
-    losses = distance(forward(model, batch), {**batch, TARGET: target})
+    losses = distance(forward(model, batch), {**batch, TARGET: target}, problem_of(teacher))
     losses.mean().backward()
     if clip is not None:
         parameters = [p for group in optimizer.param_groups for p in group["params"]]
