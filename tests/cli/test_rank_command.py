@@ -223,6 +223,10 @@ def test_compare_does_not_name_a_method_that_all_share(place, tmp_path):
     table = run("compare", tmp_path / "en.json", tmp_path / "en.json")
     assert "taylor" not in table
     assert "methods" not in table
+    words = ["compare", *[str(tmp_path / "en.json")] * 2, "--heads", "9"]
+    many = CliRunner().invoke(whole, words)
+    message = " ".join(many.output.replace("│", " ").split())
+    assert "--heads: expects at most 8, the heads that the rankings share, got 9" in message
 
 
 def test_compare_refuses_rankings_of_different_models(place, tmp_path):

@@ -38,7 +38,11 @@ def compare(
     names = [str(file) for file in files]
     rankings = [Ranking.load(file) for file in files]
     check_same_build(rankings, names)
-    m = heads or max(1, min(len(ranking) for ranking in rankings) // 12)
+    shared = min(len({*one.scores} & {*other.scores}) for one, other in combinations(rankings, 2))
+    if heads is not None and heads > shared:
+        message = f"expects at most {shared}, the heads that the rankings share, got {heads}"
+        raise BadParameter(message, param_hint="--heads")
+    m = heads or max(1, shared // 12)
     pairs = []
     for (name, ranking), (other, second) in combinations(zip(names, rankings, strict=True), 2):
         rho = ranking.spearman(second)
