@@ -279,7 +279,7 @@ UNLABELLED = [{"input_ids": batch["input_ids"]} for batch in data()]
 REFUSED: list[tuple[str, Any, dict[str, Any], Callable[[Any], None]]] = [
     ("no data", [], {"heads": 0.5}, _untouched),
     ("expected a target", data(), {}, _untouched),
-    ("no labels", UNLABELLED, {"heads": 0.5}, _untouched),
+    ("(?s)no labels.*--loss self., flap or random, which", UNLABELLED, {"heads": 0.5}, _untouched),
     (
         "(?s)expects at least .* tokens.*--compensation scales",
         FEW,

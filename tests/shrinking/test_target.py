@@ -9,6 +9,7 @@ import pytest
 
 from deadhead.errors import DeadheadError
 from deadhead.shrinking import read_targets
+from deadhead.shrinking.budgets import check_reach
 from deadhead.shrinking.target import count_of
 
 
@@ -78,3 +79,18 @@ def test_counts_of_shares() -> None:
         count_of("heads", 144, 144, 143)
     with pytest.raises(DeadheadError, match=r"to remove something, got 0\.01 of 8 heads"):
         count_of("heads", Fraction(1, 100), 8, 7)
+
+
+@pytest.mark.parametrize(
+    ("name", "amount", "least", "message"),
+    [
+        ("macs", "0.01", 0.0101, r"at least 0\.011, .* got 0\.01\."),
+        ("speedup", "1.5", 0.6676, r"at most about 1\.49 .* got 1\.5\."),
+    ],
+)
+def test_what_an_error_expects_can_be_met(
+    name: str, amount: str, least: float, message: str
+) -> None:
+    """Rounded to the nearest, it would be the same as what it got."""
+    with pytest.raises(DeadheadError, match=message):
+        check_reach(name, Fraction(amount), least, (1, 8))

@@ -16,13 +16,22 @@ from .loss import IGNORED, INPUTS, attended, examples_of, forward, on_device, ri
 
 # labels under names that are not read
 OTHER_LABELS = ("start_positions", "end_positions", "next_sentence_label", "label")
-LABEL_FREE = 'loss="self" (--loss self), entropy, confidence or similarity, which need no labels'
+LABEL_FREE = ("entropy", "confidence", "similarity")  # rankers that need no labels
 
 
 def check_batches(
-    model: nn.Module, batches: Iterable[Mapping[str, Tensor]], *, labels: bool = True
+    model: nn.Module,
+    batches: Iterable[Mapping[str, Tensor]],
+    *,
+    labels: bool = True,
+    label_free: Sequence[str] = LABEL_FREE,
 ) -> Sequence[Mapping[str, Tensor]]:
-    """The batches as a list, padded on the right; `labels`: whether the method needs them."""
+    """The batches as a list, padded on the right; `labels`: whether the method needs them.
+
+    label_free: the methods that need none, for the hint of an error.
+    """
+    names = ['loss="self" (--loss self)', *label_free]
+    others = f"{', '.join(names[:-1])} or {names[-1]}, which need no labels"
     hint = "put the batch in a list: [batch]"
     if isinstance(batches, Mapping):
         raise DataError("expected a list of batches, got one batch.", hint)
@@ -36,14 +45,14 @@ def check_batches(
             hint = "give dicts ready for model(**batch), with labels"
             raise DataError(f"batch {number} is {type(batch).__name__}, not a dict.", hint)
         if labels:
-            _check_labels(number, batch)
+            _check_labels(number, batch, others)
         _check_inputs(number, batch)
     _check_tokens(model, listed)
     if labels:
         if not any(bool((batch["labels"] != IGNORED).any()) for batch in listed):
             message = f"no token has a label: every label is {IGNORED}."
             raise DataError(message, "label at least one token of the data")
-        _check_classes(model, listed)
+        _check_classes(model, listed, others)
         # a loss of torch reads no others
         listed = [{**batch, "labels": batch["labels"].long()} for batch in listed]
     return [right_padded(model, batch) for batch in listed]
@@ -121,11 +130,12 @@ def _check_targets(model: nn.Module, number: int, batch: Mapping[str, Tensor]) -
         )
 
 
-def _check_labels(number: int, batch: Mapping[str, Tensor]) -> None:
+def _check_labels(number: int, batch: Mapping[str, Tensor], others: str) -> None:
+    """others: what to use without labels"""
     labels = batch.get("labels")
     if labels is None:
         other = next((name for name in OTHER_LABELS if name in batch), None)
-        hint = "add a tensor 'labels' to every batch, or use " + LABEL_FREE
+        hint = "add a tensor 'labels' to every batch, or use " + others
         if other == "label":
             hint = "rename 'label' to 'labels'"
         names = f"{', '.join(batch)}." + (f" ({other!r} is not read.)" if other else "")
@@ -146,7 +156,7 @@ def _check_labels(number: int, batch: Mapping[str, Tensor]) -> None:
 
 
 @torch.no_grad()
-def _check_classes(model: nn.Module, batches: Sequence[Mapping[str, Tensor]]) -> None:
+def _check_classes(model: nn.Module, batches: Sequence[Mapping[str, Tensor]], others: str) -> None:
     """Do the labels fit what the model predicts? Run one example to see its shape."""
     example = {
         name: value[:1] if isinstance(value, Tensor) and value.dim() else value
@@ -157,8 +167,8 @@ def _check_classes(model: nn.Module, batches: Sequence[Mapping[str, Tensor]]) ->
     if not isinstance(logits, Tensor):
         raise UnsupportedModel(
             f"{kind} answers without logits: it has no task layer.",
-            "load it with a task class, such as AutoModelForSequenceClassification, or rank by "
-            + LABEL_FREE,
+            "load it with a task class, such as AutoModelForSequenceClassification, or use "
+            + others,
         )
     labels = example["labels"]
     if logits.shape[:-1] != labels.shape:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Collection, Mapping
 from dataclasses import replace
+from math import ceil, floor
 
 from deadhead.errors import DeadheadError
 from deadhead.layout import HeadLayout, Kind
@@ -70,7 +71,10 @@ def _prices(name: str, costs: Costs, table: Latency | None) -> tuple[Prices, flo
 
 
 def check_reach(name: str, amount: Amount, least: float, shape: Shape) -> None:
-    """Raise an error if the target cannot be met; least: the smallest share that can remain."""
+    """Raise an error if the target cannot be met; least: the smallest share that can remain.
+
+    The error rounds what it expects to the side that can be reached.
+    """
     if name == "speedup" and amount * least > 1:
         examples, tokens = shape
         if least >= 1:
@@ -80,15 +84,17 @@ def check_reach(name: str, amount: Amount, least: float, shape: Shape) -> None:
                 f"give larger inputs, where layers take more of the time: "
                 f"on=({examples}, {4 * tokens}) or --on {examples}x{4 * tokens}",
             )
+        fastest = floor(100 / least) / 100
         raise DeadheadError(
-            f"`speedup` expects at most about {1 / least:.2f} for this model on inputs of "
+            f"`speedup` expects at most about {fastest:.2f} for this model on inputs of "
             f"{examples} x {tokens}, got {float(amount):g}.",
             "give a smaller number, or larger inputs, where layers take more of the time: "
             f"on=({examples}, {4 * tokens}) or --on {examples}x{4 * tokens}",
         )
     if name != "speedup" and amount < least:
+        smallest = ceil(1000 * least) / 1000
         raise DeadheadError(
-            f"`{name}` expects at least {least:.3f}, which is left when all heads but one and "
+            f"`{name}` expects at least {smallest:.3f}, which is left when all heads but one and "
             f"all neurons that can be removed are gone, got {float(amount):g}.",
             f"give a larger share, such as {name}={min(0.99, (1 + least) / 2):.2f}",
         )

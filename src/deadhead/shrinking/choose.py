@@ -65,6 +65,16 @@ def method_names() -> tuple[str, ...]:
     return "auto", *CHOOSERS
 
 
+def checked_batches(
+    model: nn.Module, batches: Iterable[Mapping[str, Tensor]], *, labels: bool
+) -> Sequence[Mapping[str, Tensor]]:
+    """`check_batches` with an error that names the methods of this package."""
+    from deadhead.rankers.batches import check_batches
+
+    names = [name for name, method in CHOOSERS.items() if method.reads != "labels or a loss"]
+    return check_batches(model, batches, labels=labels, label_free=names)
+
+
 def check_method(method: str, kinds: Iterable[Kind], loss: Loss | str | None = None) -> bool:
     """Raise an error unless the method can choose these kinds; whether it then needs labels."""
     choosers = _choosers(method, kinds)
@@ -126,7 +136,6 @@ def choose_by_each(
     by_method = [_choosers(method, kinds) for method in methods]
     users = [chooser for choosers in by_method for chooser in choosers.values()]
     needs_labels = any(check_method(method, kinds, loss) for method in methods)
-    from deadhead.rankers.batches import check_batches
     from deadhead.rankers.run import frozen, refuse_resampling
 
     refuse_resampling(model)
@@ -138,7 +147,7 @@ def choose_by_each(
         evidence = Evidence(
             model=model,
             places={place: units[place] for place in places},
-            batches=check_batches(model, batches, labels=needs_labels) if reads_data else (),
+            batches=checked_batches(model, batches, labels=needs_labels) if reads_data else (),
             loss=loss,
             seed=seed,
             progress=count,

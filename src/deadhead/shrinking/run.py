@@ -19,14 +19,13 @@ from deadhead.heads.prune import prune, unfit
 from deadhead.heads.site import Site
 from deadhead.layout import HeadLayout, Kind
 from deadhead.progress import Progress, reported
-from deadhead.rankers.batches import check_batches
 from deadhead.rankers.label_free import Loss, with_loss
 from deadhead.rankers.loss import examples_of
 from deadhead.rankers.run import frozen
 
 from .allocate import Budget, Place, units_of
 from .budgets import budgets_for, check_reach, most
-from .choose import AUTO, CHOOSERS, Choice, check_method, choose_by_each
+from .choose import AUTO, CHOOSERS, Choice, check_method, checked_batches, choose_by_each
 from .costs import Costs, Shape, costs, shape_for
 from .held_out import check_number, check_share, mean_loss, split_examples
 from .latency import Latency, latency, time_models
@@ -182,7 +181,7 @@ class _Work:
         needs_labels = check_method(self.method, kinds, self.loss)
         shape = shape_for(self.model, on)
         with self.stage("count"), frozen(self.model, self.seed):
-            checked = check_batches(self.model, batches, labels=needs_labels)
+            checked = checked_batches(self.model, batches, labels=needs_labels)
             self.layout = layout_of(self.sites)
             check_number(sum(map(examples_of, checked)))
             self.fit, self.held_out = split_examples(checked, held_out)
