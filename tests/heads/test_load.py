@@ -63,10 +63,7 @@ DAMAGE: dict[str, tuple[Callable[[Path], Any], str]] = {
         "another has no place",
     ),
     "config gone": (lambda f: (f / "config.json").unlink(), "has no config.json"),
-    "config cut short": (
-        lambda f: shorten(f / "config.json", 0.5),
-        "expected a model that can be loaded",
-    ),
+    "config cut short": (lambda f: shorten(f / "config.json", 0.5), "/config.json is not JSON: "),
     "config of another kind": (
         lambda f: (f / "config.json").write_text("[1, 2]"),
         "expected a model that can be loaded",

@@ -151,7 +151,11 @@ def restore(config: Any, sizes: Mapping[str, Any]) -> None:
 
 
 def _check_numbers(file: Path) -> None:
-    stored = json.loads(file.read_text(encoding="utf-8")) if file.exists() else {}
+    try:
+        stored = json.loads(file.read_text(encoding="utf-8")) if file.exists() else {}
+    except ValueError as problem:
+        hint = "correct that line, or save or download the folder again"
+        raise FolderError(f"{file} is not JSON: {first_line(problem)}.", hint) from None
     if not isinstance(stored, dict):
         raise ValueError("config.json holds no JSON object")
     for name, value in stored.items():
