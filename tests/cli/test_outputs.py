@@ -112,6 +112,11 @@ WRONG = [
         ("export", "study", "--csv", "s.csv", "--parquet", "nodir/s.parquet"),
         "--parquet nodir/s.parquet: there is no folder nodir.",
     ),
+    (
+        ("report", "study", "--out", "nodir/page.html"),
+        "--out nodir/page.html: there is no folder nodir.\n  Hint: create it first: mkdir -p nodir",
+    ),
+    (("report", "study", "--out", "full"), "--out expects a file, got the folder full."),
 ]
 
 

@@ -9,6 +9,8 @@ from typing import Annotated
 import typer
 from typer import Argument, Option
 
+from ._outputs import check_file
+
 
 def report(
     studies: Annotated[
@@ -40,6 +42,8 @@ def report(
 
         deadhead report my-study --out page.html --figures paper/figures
     """
+    # a page is written again and again while its study grows, so an old one is no mistake
+    check_file(out, "--out", "report.html", force=True)
     from deadhead.report.export import export
     from deadhead.report.page.html import write
 
