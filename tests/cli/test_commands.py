@@ -10,6 +10,8 @@ from typer.testing import CliRunner
 
 from deadhead import cli
 from deadhead.cli import COMMANDS, GROUPS, app
+from deadhead.rank_data import LENGTH
+from deadhead.tasks.task import KINDS
 
 ROOT = Path(__file__).parents[2]
 REFERENCE = (ROOT / "docs" / "reference" / "commands.md").read_text(encoding="utf-8")
@@ -35,6 +37,18 @@ def test_help_explains_the_command_and_every_option(name: str) -> None:
     assert [param.name for param in command.params if not getattr(param, "help", None)] == []
     result = CliRunner().invoke(app, [name, "--help"])
     assert result.exit_code == 0
+
+
+@pytest.mark.parametrize("name", ["rank", "shrink"])
+def test_help_has_the_lengths_that_the_code_takes_by_default(name: str) -> None:
+    command = get_command(app).commands[name]  # type: ignore[attr-defined]
+    options = {param.name: param.help for param in command.params}
+    windows = {kind: traits.window for kind, traits in KINDS.items()}
+    lm, choice = windows.pop("lm"), windows.pop("choice")
+    (others,) = set(windows.values())
+    text = f"by default {others}. For lm it is {lm} and for choice {choice}, or what the model"
+    assert text in options["max_length"]
+    assert f"cut at --max-length sub-words, by default {LENGTH}." in options["text"]
 
 
 @pytest.mark.parametrize(

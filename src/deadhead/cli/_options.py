@@ -75,14 +75,15 @@ Data = Annotated[
         "By default DEADHEAD_DATA, else the hub.",
     ),
 ]
+LINES = "blank lines are skipped, and texts are cut at --max-length sub-words, by default 256."
 CORPUS = "A corpus other than the default one, such as wikiann or ud-2.17."
 Corpus = Annotated[str | None, Option(metavar="CORPUS", help=CORPUS)]
 Length = Annotated[
     int | None,
     Option(
         min=4,
-        help="The largest number of sub-words per window; by default 256, "
-        "for lm 512 and for choice 2048, or what the model has positions for.",
+        help="The largest number of sub-words per window; by default 256. For lm it is 512 and "
+        "for choice 2048, or what the model has positions for if that is fewer.",
     ),
 ]
 EXAMPLES = "Use N random examples of each data set; by default all of them."

@@ -87,7 +87,10 @@ def prune(
     ] = None,
     text: Annotated[
         Path | None,
-        typer.Option(metavar="FILE", help="With --fill mean: a file with one text per line."),
+        typer.Option(
+            metavar="FILE",
+            help="With --fill mean: a file with one text per line; blank lines are skipped.",
+        ),
     ] = None,
     drop_output_bias: Annotated[
         bool,

@@ -36,7 +36,8 @@ def rank(
         Path | None,
         Option(
             metavar="FILE",
-            help="Plain text instead of a task: one text per line, or two separated by a tab.",
+            help="Plain text instead of a task: one text per line, or two separated by a tab; "
+            + opt.LINES,
         ),
     ] = None,
     split: opt.Split = "dev",

@@ -32,7 +32,8 @@ def shrink(
         Path | None,
         Option(
             metavar="FILE",
-            help="Plain text, one on each line: instead of a task, or for --then-distill.",
+            help="Plain text instead of a task, or for --then-distill: one text per line, or two "
+            "separated by a tab; " + opt.LINES,
         ),
     ] = None,
     heads: Annotated[
