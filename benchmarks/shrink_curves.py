@@ -179,7 +179,7 @@ class Run:
         Those of one epoch are added to the models that are still to be trained.
         """
         units, choice, share = place
-        removed = self.choices.of(units, share)[choice]
+        removed = self.choices.of(units, share, choice)
         for name, compensation in OPTIONS.items():
             if not {name, name + EPOCH} & treatments:
                 continue
@@ -243,24 +243,27 @@ class Choices:
         self.run, self.file = run, run.home / "choices.json"
         self.known = json.loads(self.file.read_text()) if self.file.exists() else {}
 
-    def of(self, units: str, share: int) -> dict[str, dict[str, Any]]:
-        """The heads and neurons of each choice, as arguments of `refit` and `prune`."""
-        name = f"{units} {share} %"
-        if name not in self.known:
-            self.known[name] = self._choose(units, share)
+    def of(self, units: str, share: int, choice: str) -> dict[str, Any]:
+        """The heads and neurons of a choice, as arguments of `refit` and `prune`."""
+        choices = self.known.setdefault(f"{units} {share} %", {})
+        if choice not in choices:
+            choices |= self._choose(units, share, {*choices})
             files.write(self.file, json.dumps(self.known))
-        return {choice: _arguments(removed) for choice, removed in self.known[name].items()}
+        return _arguments(choices[choice])
 
-    def _choose(self, units: str, share: int) -> dict[str, Any]:
-        run, methods = self.run, METHODS[units]
+    def _choose(self, units: str, share: int, known: set[str]) -> dict[str, Any]:
+        """What all methods of this run remove: they read the data together."""
+        run, some = self.run, self.run.arguments.choices
+        wanted = METHODS[units] if some is None else some.split(",")
+        methods = [m for m in METHODS[units] if m in wanted and m not in known]
         budgets = [removal(run.layout, kind, count(run, kind, share)) for kind in KINDS[units]]
         choices = choose_by_each(
             run.whole, run.fit, methods, budgets=budgets, seed=run.seed, progress=False
         )
         written = dict(zip(methods, map(_written, choices), strict=True))
-        if units == "heads":
+        if units == "heads" and some is None:
             ranking = rank(run.whole, run.fit, LOWEST, seed=run.seed, progress=False)
-            heads = ranking.highest(len(written[LOWEST]["heads"]))
+            heads = ranking.highest(count(run, "heads", share))
             written[HIGHEST] = {"heads": [str(head) for head in heads], "neurons": {}}
         return written
 

@@ -33,7 +33,7 @@ def scripts():
 def arguments(tmp_path_factory):
     return argparse.Namespace(
         task="pos", seed=3, model=str(MODELS / "encoder"), data="world", others="de", device="cpu",
-        train=32, scored=8, examples=96, tokens=1024, together=2, out=tmp_path_factory.mktemp("curves"),
+        train=32, scored=8, examples=96, tokens=1024, together=2, choices=None, out=tmp_path_factory.mktemp("curves"),
     )  # fmt: skip
 
 
@@ -107,6 +107,19 @@ def test_a_run_continues_where_it_was_killed(scripts, run, arguments, monkeypatc
     assert [row["treatment"] for row in known] == ["whole", "cut", "mean"]
     with pytest.raises(DeadheadError, match="other settings"):
         curves.Rows(file, {"device": "cpu", "train": 33})
+
+
+def test_a_run_of_some_choices_makes_no_others_and_is_completed_later(scripts, run, monkeypatch):
+    monkeypatch.setattr(run.arguments, "choices", "random,fisher")
+    some = scripts.curves.Choices(run)
+    first = some.of("heads", 75, "fisher")
+    assert {*some.known["heads 75 %"]} == {"random", "fisher"}
+    monkeypatch.setattr(run.arguments, "choices", None)
+    later = scripts.curves.Choices(run)
+    highest = later.of("heads", 75, "gradient, highest")
+    assert {*later.known["heads 75 %"]} == {*scripts.curves.METHODS["heads"], "gradient, highest"}
+    assert first == later.of("heads", 75, "fisher")
+    assert len(first["heads"]) == len(highest["heads"])
 
 
 def row(task: str, seed: int, choice: str, treatment: str, english: float, **more: Any) -> dict:
