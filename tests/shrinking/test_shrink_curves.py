@@ -33,7 +33,8 @@ def scripts():
 def arguments(tmp_path_factory):
     return argparse.Namespace(
         task="pos", seed=3, model=str(MODELS / "encoder"), data="world", others="de", device="cpu",
-        train=32, scored=8, examples=96, tokens=1024, together=2, choices=None, out=tmp_path_factory.mktemp("curves"),
+        train=32, scored=8, examples=96, tokens=1024, together=2, choices=None,
+        out=tmp_path_factory.mktemp("curves"),
     )  # fmt: skip
 
 

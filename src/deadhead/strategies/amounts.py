@@ -54,7 +54,10 @@ def count(percent: float | Fraction, total: int, rounding: str = "nearest") -> i
 
 
 def exact_number(value: object) -> Fraction:
-    """A number by way of its text: 0.1 is a tenth, not the nearest float. A ValueError if it is none."""
+    """A number by way of its text: 0.1 is a tenth, not the nearest float.
+
+    A text that is no number, or has more digits than an amount needs, raises a ValueError.
+    """
     if isinstance(value, Fraction):
         return value
     text = str(value).strip()
