@@ -198,12 +198,13 @@ class _Updater(Updater):
         if self.half:
             torch._foreach_copy_(self.gradients, gradients)
             gradients = self.gradients
-        squares = torch.stack([g.flatten(1).square().sum(1) for g in gradients])
-        norms = squares.sum(0).sqrt()  # of each model
+        # by model, so that one kernel reads many gradients
+        by_model = [*zip(*(gradient.unbind() for gradient in gradients), strict=True)]
+        norms = torch.stack([torch.stack(torch._foreach_norm(own)).norm() for own in by_model])
         if self.settings.clip is not None:
             factors = 1 / (norms / self.settings.clip).clamp(min=1.0)
-            for gradient in gradients:
-                gradient.mul_(factors.view(-1, *[1] * (gradient.dim() - 1)))
+            for own, factor in zip(by_model, factors, strict=True):
+                torch._foreach_mul_(own, factor)
         finite = torch.isfinite(loss) & torch.isfinite(norms).all()
         self._adamw(dict(enumerate(gradients)), rate, None, (~finite).float())
         if self.half:
