@@ -49,6 +49,7 @@ WRONG: list[tuple[str, Any, str]] = [
     ),
     ("a list", [[1, 1, 1, 1], [1, 1, 1, 1]], "got list"),
     ("a number for a block", {"encoder": 0.5}, "'encoder'"),
+    ("a name of no head", {"encoder.0.4": 0.5}, "expected one of the 4 heads of its layer"),
 ]
 
 
@@ -110,6 +111,18 @@ def test_a_head_mask_given_to_a_gated_model_is_refused(name: str) -> None:
             **{name: None},
             **({} if name == "head_mask" else {"decoder_input_ids": batch["input_ids"]}),
         )
+
+
+def test_numbers_of_heads_by_name_and_the_hint_names_a_block_of_the_model() -> None:
+    model = build("gpt2")
+    with gated(model, {Head("decoder", 0, 1): 0.5}):
+        expected = answers(model)
+    with gated(model, {"decoder.0.1": 0.5}):
+        assert apart(expected, answers(model)) == 0
+    assert apart(expected, answers(model)) > 0
+    with pytest.raises(HeadError) as error, gated(model, {"encoder": 0.5}):
+        pass
+    assert '{"decoder.0.1": 0.5}' in str(error.value.hint)
 
 
 @pytest.mark.parametrize("value", [torch.rand(4), torch.tensor([0.0]), "0.5", None])

@@ -29,6 +29,17 @@ def test_labels_of_every_type_of_whole_numbers(case, kind, dtype):
     assert small["labels"].dtype == dtype  # the caller's batch is left alone
 
 
+@pytest.mark.parametrize("method", ["confidence", "entropy", "similarity"])
+def test_labels_that_are_no_classes_do_not_matter_where_none_are_read(case, method):
+    setup = case("classify")
+    numbers = {**setup.batch, "labels": torch.rand(len(setup.batch["labels"]), 3)}
+    expected = rank(setup.model, [setup.batch], method, progress=False).scores
+    assert rank(setup.model, [numbers], method, progress=False).scores == expected
+    with pytest.raises(DataError) as error:
+        rank(setup.model, [numbers], "taylor", progress=False)
+    assert 'loss="self"' in str(error.value.hint)
+
+
 def both_refuse(setup, batch, words):
     """Whether labels are read or not, the error is the same."""
     with pytest.raises(DataError, match=words):

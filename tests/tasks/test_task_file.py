@@ -52,6 +52,23 @@ def test_tagging_with_columns(tmp_path: Path) -> None:
     assert data.rows == [Row(("Jan", "loopt"), ("B-PER", "O"))]
 
 
+def test_tags_without_spans(tmp_path: Path) -> None:
+    """Labels without prefixes say it; without any labels, the error says what to add."""
+    (tmp_path / "x.txt").write_text("Dogs\tNOUN\nbark\tVERB\n\n")
+    file, lines = tmp_path / "own.yaml", "kind: tag\nformat: columns\nfiles: {test: x.txt}\n"
+    for more, metric in (
+        ("labels: [NOUN, VERB]\n", "micro_f1"),
+        ("metrics: [accuracy]\n", "accuracy"),
+    ):
+        file.write_text(lines + more)
+        assert load_data(str(file), "en", "test").rows[0].labels == ("NOUN", "VERB")
+        assert read_task_file(file).metric == metric
+    file.write_text(lines)
+    with pytest.raises(DataError, match="'NOUN' is not a tag") as error:
+        load_data(str(file), "en", "test")
+    assert "add `metrics: [micro_f1]`" in str(error.value.hint)
+
+
 def test_translation_of_two_files(tmp_path: Path) -> None:
     (tmp_path / "t.yaml").write_text("kind: translate\nfiles: {test: a.en|a.de}\n")
     (tmp_path / "a.en").write_text("one\n")

@@ -28,7 +28,7 @@ from .positions import Where, positions_of_blocks
 from .rows import is_of_decoder
 from .site import Site
 
-Gates = torch.Tensor | Mapping[str, torch.Tensor] | Mapping[Head, "float | torch.Tensor"]
+Gates = torch.Tensor | Mapping[str, "float | torch.Tensor"] | Mapping[Head, "float | torch.Tensor"]
 NeuronGates = Mapping[tuple[str, int], torch.Tensor]
 Read = Callable[[], torch.Tensor]  # reads the gates of a layer at the time of the forward pass
 
@@ -52,7 +52,7 @@ def gated(
         gates: the factor for the output of each head. A tensor of layers x heads (for a model with
             one block of attention), or one for each block, `{"encoder": tensor}`; with a batch
             axis in front, every example has its own gates. Or a number per head,
-            `{Head("encoder", 3, 7): 0.5}`; other heads stay open. The columns of a tensor count
+            `{"encoder.3.7": 0.5}`; other heads stay open. The columns of a tensor count
             heads before any pruning; those of removed heads are ignored.
         closed: heads whose gate is 0.
         neurons: feed-forward neurons whose gate is 0, `{("encoder", 3): [17, 18]}`, counted from 0
@@ -291,15 +291,17 @@ def _sorted_gates(
         tensors[layout.blocks[0]] = gates
     elif isinstance(gates, Mapping):
         for key, value in gates.items():
-            if isinstance(key, Head):
-                numbers[layout.check([key])[0]] = _number(key, value)
+            if isinstance(key, Head) or (isinstance(key, str) and key.count(".") == 2):
+                (head,) = layout.check([key])
+                numbers[head] = _number(head, value)
             elif isinstance(value, torch.Tensor) and key in layout.blocks:
                 tensors[key] = value
             else:
                 raise HeadError(
                     f"gates expect a tensor per block ({blocks}) or a number per Head, "
                     f"got {key!r}.",
-                    'write gates={"encoder": tensor} or gates={Head("encoder", 3, 7): 0.5}',
+                    f'write gates={{"{layout.blocks[0]}": tensor}} or '
+                    f'gates={{"{layout.blocks[0]}.0.1": 0.5}}',
                 )
     elif gates is not None:
         raise HeadError(

@@ -125,7 +125,9 @@ def signal(model: nn.Module, batch: Mapping[str, Tensor], outputs: Any) -> Tenso
     output = output_of(outputs)
     if output is None:
         return torch.zeros(examples_of(batch))
-    if batch.get("labels") is not None and hasattr(outputs, "logits"):
+    labels = batch.get("labels")
+    has_classes = labels is not None and not labels.is_floating_point()  # others are not needed
+    if has_classes and hasattr(outputs, "logits"):
         return losses_of(output, batch["labels"], shifted=output_kind(model, batch) == "causal")
     real = positions_of(outputs, batch)
     if real is not None:

@@ -148,7 +148,8 @@ def _check_labels(number: int, batch: Mapping[str, Tensor], others: str) -> None
         raise DataError(
             f"the labels of batch {number} are {kind}.",
             "give whole numbers, one per example (classification) or one per token "
-            "(tagging, language models)",
+            '(tagging, language models); for other tasks write loss="self", or a loss of your own: '
+            "loss=function of (outputs, batch)",
         )
     if not labels.numel():
         message = f"batch {number} is empty: its labels have shape {tuple(labels.shape)}."

@@ -21,12 +21,13 @@ from typing import Any
 
 from deadhead.errors import DataError, unknown_name
 from deadhead.tasks.reading.formats import FORMATS
-from deadhead.tasks.reading.tags import NER_TYPES
+from deadhead.tasks.reading.tags import NER_TYPES, has_no_prefixes
 
 from .metrics import METRICS
 from .task import KINDS, SPLITS, Task
 
 MAX_CHARACTERS = 1_000_000  # a task file has a few lines; more is a mistake or an attack
+PLAIN_TAG_METRICS = ("micro_f1", "macro_f1")  # for tags that mark no spans: NOUN
 FIELDS = {
     **dict.fromkeys(("name", "kind", "label", "merge", "format"), str),
     **dict.fromkeys(("metrics", "languages", "texts", "labels"), list),
@@ -47,10 +48,12 @@ def read_task_file(path: str | Path) -> Task:
     if name not in KINDS:
         raise unknown_name(f"kind of task (in {path})", name, KINDS)
     kind = KINDS[name]
-    metrics = tuple(fields.get("metrics", kind.metrics))
+    labels = tuple(fields.get("labels", ()))
+    usual = PLAIN_TAG_METRICS if name == "tag" and has_no_prefixes(labels) else kind.metrics
+    metrics = tuple(fields.get("metrics", usual))
     if not metrics:
         message = f"{path}: `metrics` is empty, but tables show its first entry."
-        raise DataError(message, f"write metrics: [{kind.metrics[0]}]")
+        raise DataError(message, f"write metrics: [{usual[0]}]")
     fitting = [known for known, metric in METRICS.items() if metric.compares in kind.compares]
     for metric in metrics:
         if metric not in fitting:
@@ -72,7 +75,7 @@ def read_task_file(path: str | Path) -> Task:
         languages=tuple(fields.get("languages", ())),
         texts=tuple(fields.get("texts", kind.texts)),
         label=fields.get("label", kind.label),
-        labels=tuple(fields.get("labels", ())),
+        labels=labels,
         types=NER_TYPES if merge in ("true", "yes") else None,
         files=_files(path, fields.get("files")),
         format=form,

@@ -12,7 +12,7 @@ from typing import Any, NamedTuple
 from deadhead.tasks.task import Row, Task
 
 from .lines import at_blanks, bad, lines, shorten
-from .tags import has_no_prefixes, split_tag, to_bio
+from .tags import has_no_prefixes, split_tag, tags_expected, to_bio
 
 Notes = Counter[str]
 BLANK_WORDS = "words that are blank"
@@ -168,7 +168,7 @@ def _check_tags(task: Task, s: Sentence, unprefixed: bool, notes: Notes) -> None
             notes["tags read as O"] += 1
             tag = s.tags[i] = "O"
         if not tag or (task.spans and not unprefixed and split_tag(tag) is None):
-            hint = "tags are O, B-TYPE and I-TYPE"
+            hint = f"tags are {tags_expected(task_file=bool(task.files))}"
             raise bad(s.path, number, f"{shorten(tag)} is not a tag.", hint)
         if known and not task.spans and tag not in known:
             message = f"{shorten(tag)} is not a label of {task.name}."

@@ -21,7 +21,7 @@ from deadhead.tasks.task import SPLIT_NAMES, Row, Task
 
 from .columns import BLANK_WORDS
 from .lines import at_blanks, bad, lines, shorten
-from .tags import split_tag, to_bio
+from .tags import split_tag, tags_expected, to_bio
 
 Notes = Counter[str]
 Record = Mapping[str, Any]
@@ -87,7 +87,7 @@ def _word_row(record: Record, task: Task, lang: str, notes: Notes) -> Row:
     notes[BLANK_WORDS] += sum(not word.strip() for word in words)  # some corpora tag them
     for tag in tags:
         if task.spans and split_tag(tag) is None:
-            kinds = "those are O, B-TYPE and I-TYPE"
+            kinds = f"those are {tags_expected(task_file=bool(task.files))}"
             raise Unusable(f"{shorten(tag)} is not a tag of {task.name}: {kinds}.")
     if task.types is not None:
         tags, begun = to_bio(tags, task.types or None)

@@ -44,6 +44,12 @@ def split_tag(tag: str) -> tuple[str, str] | None:
     return (match[1], match[2]) if match else None
 
 
+def tags_expected(*, task_file: bool) -> str:
+    """Which tags a task with spans expects, and how that of a task file does without spans."""
+    without = "; for tags such as NOUN add `metrics: [micro_f1]` to the task file"
+    return "O, B-TYPE and I-TYPE" + (without if task_file else "")
+
+
 def has_no_prefixes(tags: Iterable[str]) -> bool:
     """Whether the tags of a file have no prefixes at all (and are not all outside)."""
     named = {tag for tag in tags if tag != "O"}
