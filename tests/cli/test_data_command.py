@@ -64,7 +64,7 @@ def test_check_names_the_malformed_line_and_continues(folder: Path) -> None:
     done = run(app, ["check", str(folder)])
     assert done.exit_code == 1
     assert f"{folder}/ner/en-test.txt:2: 1 columns where the file has 2" in done.output
-    assert "1 splits read, 1 sentences; 1 cannot be read." in done.output
+    assert "1 split read, 1 sentence; 1 cannot be read." in done.output
     rows = json.loads(run(app, ["check", str(folder), "--json"]).stdout)
     assert [bool(row["error"]) for row in rows] == [True, False]
 

@@ -80,10 +80,9 @@ def check(
     else:
         skipped = sum(row.skipped is not None for row in rows)
         files = f"; {plural(skipped, 'file')} skipped" if skipped else ""
-        typer.echo(
-            f"{len(rows) - unreadable - skipped} splits read, "
-            f"{sum(row.sentences for row in rows):,} sentences; {unreadable} cannot be read{files}."
-        )
+        read = plural(len(rows) - unreadable - skipped, "split")
+        sentences = plural(sum(row.sentences for row in rows), "sentence")
+        typer.echo(f"{read} read, {sentences}; {unreadable} cannot be read{files}.")
     if unreadable:
         raise typer.Exit(1)
 
