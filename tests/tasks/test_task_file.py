@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -10,6 +11,7 @@ import pytest
 
 from deadhead.errors import DataError, DeadheadError, UnknownName
 from deadhead.tasks import Row, load_data, read_task_file, score
+from deadhead.tasks.load import data_files
 
 REVIEWS = """
 name: reviews
@@ -183,6 +185,36 @@ def test_blank_texts_are_counted(tmp_path: Path) -> None:
 def test_a_missing_task_file_is_named(tmp_path: Path) -> None:
     with pytest.raises(DataError, match="no such task file"):
         read_task_file(tmp_path / "none.yaml")
+
+
+@pytest.mark.parametrize(
+    ("split", "message", "hint"),
+    [
+        (
+            "train",
+            "train.tsv: there is no such file.",
+            "correct `train` under `files` in the task file of reviews; "
+            "paths there start at the folder of the task file",
+        ),
+        (
+            "dev",
+            "the task file of reviews names no dev data. There is: train, test.",
+            "add dev: FILE under `files` in the task file of reviews",
+        ),
+    ],
+)
+@pytest.mark.parametrize("find", [load_data, data_files])
+def test_data_that_is_not_there(
+    tmp_path: Path, find: Callable[..., Any], split: str, message: str, hint: str
+) -> None:
+    """The folder of other data has no part in it."""
+    (tmp_path / "task.yaml").write_text(REVIEWS)
+    other = tmp_path / "other"
+    other.mkdir()
+    with pytest.raises(DataError) as seen:
+        find(str(tmp_path / "task.yaml"), "de", split, root=other, cut="given")
+    assert seen.value.message.removeprefix(f"{tmp_path}/") == message
+    assert seen.value.hint == hint
 
 
 def test_the_example_of_the_page(

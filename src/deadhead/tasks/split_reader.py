@@ -109,11 +109,11 @@ class SplitReader:
         if is_world(self.root):
             return (in_world(self.task, self.lang),)
         if self.cut == "pooled" and self.entries:
-            return _paths(*self.entries.values())
+            return _paths(self.task, *self.entries.values())
         if self._from_train(split):
-            return _paths(self.entries["train"])
+            return _paths(self.task, self.entries["train"])
         if split in self.entries:
-            return _paths(self.entries[split])
+            return _paths(self.task, self.entries[split])
         lender = self._lender(split)
         if lender is not None:
             return lender.places(split)
@@ -155,14 +155,16 @@ class SplitReader:
             raise self._missing(split)
 
     def _missing(self, split: str) -> DataError:
+        if self.task.files:  # a folder of data is not read then
+            own = f"the task file of {self.task.name}"
+            message = f"{own} names no {split} data. There is: {', '.join(self.splits)}."
+            return DataError(message, f"add {split}: FILE under `files` in {own}")
         where = f"in {self.root}" if self.root else "without a folder of data"
         there = f" There is: {', '.join(self.splits)}." if self.entries else self._languages()
-        hint = "deadhead data check DIR lists what it holds"
-        if not self.task.files:
-            option = "--data DIR"
-            option += "" if self.root else ", or set DEADHEAD_DATA, which is not set"
-            place = place_of(self.task, self.lang)
-            hint = f"put {place} into a folder and name it with {option}; {hint}"
+        option = "--data DIR"
+        option += "" if self.root else ", or set DEADHEAD_DATA, which is not set"
+        hint = f"put {place_of(self.task, self.lang)} into a folder and name it with {option}"
+        hint += "; deadhead data check DIR lists what it holds"
         for name in other_names(self.task.hub, self.lang, self.source):
             use = f"--source {name}, or in a recipe data: {{source: {name}}}"
             hint += f"; the hub has {name}, other data than the papers': {use}"
@@ -187,6 +189,8 @@ class SplitReader:
 
 def read_files(task: Task, entry: SplitFiles, options: Mapping[str, Any] | None = None) -> Dataset:
     """Read the files of a split."""
+    if task.files:
+        _paths(task, entry)
     entry.check()
     notes: Counter[str] = Counter()
     settings = {**(options or {}), **task.columns, "lang": entry.lang, "partition": entry.partition}
@@ -202,16 +206,18 @@ def read_files(task: Task, entry: SplitFiles, options: Mapping[str, Any] | None 
     return dataset(task, entry.lang, entry.split, rows, notes=notes, files=files)
 
 
-def _paths(*entries: SplitFiles) -> tuple[str, ...]:
+def _paths(task: Task, *entries: SplitFiles) -> tuple[str, ...]:
     """Return the files of entries; all must exist."""
     for entry in entries:
         entry.check()
-    paths = [path for entry in entries for path in entry.files.values()]
-    for path in paths:
-        if not path.is_file():
-            hint = "fetch it, or correct the list that names it"
-            raise DataError(f"{path}: there is no such file.", hint)
-    return tuple(map(str, paths))
+        for path in entry.files.values():
+            if not path.is_file():
+                hint = "fetch it, or correct the list that names it"
+                if task.files:
+                    place = f"`{entry.split}` under `files` in the task file of {task.name}"
+                    hint = f"correct {place}; paths there start at the folder of the task file"
+                raise DataError(f"{path}: there is no such file.", hint)
+    return tuple(str(path) for entry in entries for path in entry.files.values())
 
 
 def paths_of_task(task: Task, lang: str, split: str) -> dict[str, Path]:
