@@ -304,6 +304,23 @@ def test_malformed_lines_can_be_dropped_and_are_counted(tmp_path: Path) -> None:
     assert notes == {"malformed lines dropped": 1}
 
 
+@pytest.mark.parametrize(
+    ("form", "text", "hint"),
+    [
+        ("csv", "sentence;label\nfine;1\n", "separate columns by commas"),
+        ("tsv", "sentence;label\nfine;1\n", "separate columns by tabs, or by commas in a file"),
+        ("tsv", '[{"sentence": "fine", "label": 1}]\n', "write jsonl: one object per line"),
+        ("tsv", ' {"sentence": "fine", "label": 1}\n', "in a file that ends in .jsonl"),
+        ("tsv", "broken\nfine\t1\n", "correct the line, or skip such lines"),
+        ("tsv", "fine\t1\nbroken;\n", "correct the line, or skip such lines"),
+    ],
+)
+def test_a_file_of_another_format(tmp_path: Path, form: str, text: str, hint: str) -> None:
+    with pytest.raises(DataError, match=r":[12]: 1 column where 2 were expected\.") as seen:
+        read(tmp_path, form, text, "sst2")
+    assert hint in str(seen.value.hint)
+
+
 def test_multiatis_and_massive(tmp_path: Path) -> None:
     atis = "id\tutterance\tslot_labels\tintent\n1\tvuelos a boston\tO O B-city\tflight\n"
     assert read(tmp_path, "tsv", atis, "slots")[0] == [

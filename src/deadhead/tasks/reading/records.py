@@ -33,11 +33,19 @@ DROP = (
     'malformed="drop" in Python, data: {malformed: drop} in a recipe, '
     "--malformed drop in deadhead data check"
 )
+TABS = "tabs, or by commas in a file that ends in .csv"
 _SLOT = re.compile(r"\[([^\[\]:]+):([^\[\]]*)\]|([^\[\]]+)")
 
 
 class Unusable(Exception):
-    """What is wrong with one record; the caller knows the file and the line."""
+    """What is wrong with one record; the caller knows the file and the line.
+
+    hint: what to do, where the whole file is of another format.
+    """
+
+    def __init__(self, message: str, hint: str = ""):
+        super().__init__(message)
+        self.hint = hint
 
 
 class Unlabelled(Unusable):
@@ -200,7 +208,8 @@ def read_tsv(files: Mapping[str, Path], task: Task, notes: Notes, **options: Any
     """Read tab-separated lines, never quoted, with or without a header."""
     (path,) = files.values()
     cells = ((number, line.split("\t")) for number, line in lines(path) if line.strip(" "))
-    return _collect(_records(path, cells, task, options), path, task, notes, options)
+    records = _records(path, cells, task, options, TABS)
+    return _collect(records, path, task, notes, options)
 
 
 def read_csv(files: Mapping[str, Path], task: Task, notes: Notes, **options: Any) -> list[Row]:
@@ -208,7 +217,8 @@ def read_csv(files: Mapping[str, Path], task: Task, notes: Notes, **options: Any
     (path,) = files.values()
     before = csv.field_size_limit(sys.maxsize)
     try:
-        return _collect(_records(path, _csv(path), task, options), path, task, notes, options)
+        records = _records(path, _csv(path), task, options, "commas")
+        return _collect(records, path, task, notes, options)
     finally:
         csv.field_size_limit(before)
 
@@ -227,10 +237,18 @@ def _csv(path: Path) -> Iterator[tuple[int, list[str]]]:
 
 
 def _records(
-    path: Path, rows: Iterable[tuple[int, list[str]]], task: Task, options: Mapping[str, Any]
+    path: Path,
+    rows: Iterable[tuple[int, list[str]]],
+    task: Task,
+    options: Mapping[str, Any],
+    separator: str,
 ) -> Iterator[tuple[int, Any]]:
-    """Yield cells with the names of their columns; for a line of another width, an `Unusable`."""
+    """Yield cells with the names of their columns; for a line of another width, an `Unusable`.
+
+    separator: what separates columns, for a message.
+    """
     header: list[str] = []
+    begun = False
     for number, cells in rows:
         if not header:
             header = _header(path, number, cells, task, str(options.get("lang", "")))
@@ -240,7 +258,16 @@ def _records(
             yield number, dict(zip(header, cells, strict=True))
         else:
             columns = "1 column" if len(cells) == 1 else f"{len(cells)} columns"
-            yield number, Unusable(f"{columns} where {len(header)} were expected.")
+            hint = "" if begun or len(cells) > 1 else _other_format(cells[0], separator)
+            yield number, Unusable(f"{columns} where {len(header)} were expected.", hint)
+        begun = True
+
+
+def _other_format(line: str, separator: str) -> str:
+    """What to do with a file that begins with this line, which has one column; "" if unknown."""
+    if line.lstrip().startswith(("[", "{")):
+        return "write jsonl: one object per line, in a file that ends in .jsonl"
+    return f"separate columns by {separator}" if ";" in line else ""
 
 
 def _header(path: Path, number: int, cells: list[str], task: Task, lang: str) -> list[str]:
@@ -317,7 +344,7 @@ def _collect(
         except Unusable as reason:
             if options.get("malformed") != "drop":
                 hint = f"correct the line, or skip such lines and count them: {DROP}"
-                raise bad(path, number, str(reason), hint) from None
+                raise bad(path, number, str(reason), reason.hint or hint) from None
             notes["malformed lines dropped"] += 1
     return rows
 
