@@ -10,7 +10,7 @@ import torch
 from transformers import AutoTokenizer, GPT2Config, GPT2LMHeadModel
 
 from deadhead import load, save
-from deadhead.errors import DataError, DeadheadError
+from deadhead.errors import DataError, DeadheadError, UnsupportedModel
 from deadhead.forward import token_limit
 from deadhead.heads.verify.bench import inputs
 from deadhead.heads.verify.tiny import tiny
@@ -126,6 +126,30 @@ def test_a_tokenizer_with_far_fewer_tokens_than_the_model_knows(decoder: Path) -
 def test_a_folder_without_a_tokenizer(tmp_path: Path) -> None:
     with pytest.raises(DataError, match="has no readable tokenizer"):
         tokenizer_for(str(tmp_path))
+
+
+@pytest.mark.parametrize(
+    ("problem", "reason"),
+    [("one of: \n(1) this\n(2) that", "one of: (1) this (2) that"), ("a\nb", "a"), ("", "OSError")],
+)
+def test_why_a_tokenizer_cannot_be_read(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path, problem: str, reason: str
+) -> None:
+    def fail(**_: object) -> None:
+        raise OSError(problem)
+
+    monkeypatch.setattr("transformers.AutoTokenizer.from_pretrained", fail)
+    with pytest.raises(DataError) as seen:
+        tokenizer_for(str(tmp_path))
+    assert seen.value.message == f"{tmp_path} has no readable tokenizer: {reason}"
+
+
+@pytest.mark.parametrize(
+    ("family", "main"), [("vit", "pixel_values"), ("whisper", "input_features")]
+)
+def test_a_model_that_reads_no_text(family: str, main: str, tmp_path: Path) -> None:
+    with pytest.raises(UnsupportedModel, match=f"a model of text, got .*: its input is {main}"):
+        fitting_tokenizer(tiny(family), str(tmp_path))
 
 
 @pytest.mark.parametrize(

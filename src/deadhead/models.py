@@ -12,9 +12,10 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Callable, Iterable, Sequence
+from inspect import signature
 from typing import Any
 
-from deadhead.errors import DataError
+from deadhead.errors import DataError, UnsupportedModel
 from deadhead.forward import embedding_rows, is_causal, token_limit
 from deadhead.hub import source
 from deadhead.tasks import Dataset, Encoded, Task, encode
@@ -64,10 +65,20 @@ def tokenizer_for(name: str) -> Any:
     try:
         return AutoTokenizer.from_pretrained(**source(name), trust_remote_code=False)
     except UNREADABLE as problem:
-        raise DataError(
-            f"{name} has no readable tokenizer: {str(problem).splitlines()[0]}",
-            "save the tokenizer into the model's folder",
-        ) from None
+        reason = next(iter(str(problem).splitlines()), type(problem).__name__).strip()
+        if reason.endswith(":"):  # a list follows
+            reason = " ".join(str(problem).split())
+        message = f"{name} has no readable tokenizer: {reason}"
+        raise DataError(message, "save the tokenizer into the model's folder") from None
+
+
+def check_reads_text(model: Any) -> None:
+    """Raise an error if the model reads images or sounds and no text."""
+    main = getattr(model, "main_input_name", "input_ids")
+    # a model of text may call its tokens otherwise (Perceiver), and some read text beside images
+    if "input_ids" not in main and "input_ids" not in signature(model.forward).parameters:
+        message = f"expected a model of text, got {type(model).__name__}: its input is {main}."
+        raise UnsupportedModel(message, "name a model that reads token ids")
 
 
 def set_padding(model: Any, tokenizer: Callable[[], Any]) -> None:
@@ -86,6 +97,7 @@ def fitting_tokenizer(model: Any, name: str) -> Any:
     with far fewer. Some fewer are usual, the more where embeddings were rounded up. Added tokens do
     not count as too many: some models were never trained with theirs.
     """
+    check_reads_text(model)
     tokenizer, rows = tokenizer_for(name), embedding_rows(model)
     if rows is not None:
         hint = "save the tokenizer that belongs to the model into its folder"

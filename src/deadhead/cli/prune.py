@@ -212,9 +212,10 @@ def _means(fill: str | None, file: Path | None, name: str) -> Callable[[Any], He
     def means_of(model: Any) -> HeadMeans:
         from deadhead.forward import is_encoder_decoder
         from deadhead.heads.means import head_means
-        from deadhead.models import check_positions, fitting_tokenizer
+        from deadhead.models import check_positions, check_reads_text, fitting_tokenizer
         from deadhead.tasks.encoding.plain_text import text_batches
 
+        check_reads_text(model)
         if is_encoder_decoder(model):
             raise DataError(
                 f"{type(model).__name__} reads two texts, one with its decoder.",
