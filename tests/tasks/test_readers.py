@@ -307,8 +307,8 @@ def test_malformed_lines_can_be_dropped_and_are_counted(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("form", "text", "hint"),
     [
-        ("csv", "sentence;label\nfine;1\n", "separate columns by commas"),
-        ("tsv", "sentence;label\nfine;1\n", "separate columns by tabs, or by commas in a file"),
+        ("csv", "sentence;label\nfine;1\n", "separate columns with commas"),
+        ("tsv", "sentence;label\nfine;1\n", "separate columns with tabs, or with commas in a file"),
         ("tsv", '[{"sentence": "fine", "label": 1}]\n', "write jsonl: one object per line"),
         ("tsv", ' {"sentence": "fine", "label": 1}\n', "in a file that ends in .jsonl"),
         ("tsv", "broken\nfine\t1\n", "correct the line, or skip such lines"),

@@ -33,7 +33,7 @@ DROP = (
     'malformed="drop" in Python, data: {malformed: drop} in a recipe, '
     "--malformed drop in deadhead data check"
 )
-TABS = "tabs, or by commas in a file that ends in .csv"
+TABS = "tabs, or with commas in a file that ends in .csv"
 _SLOT = re.compile(r"\[([^\[\]:]+):([^\[\]]*)\]|([^\[\]]+)")
 
 
@@ -267,7 +267,7 @@ def _other_format(line: str, separator: str) -> str:
     """What to do with a file that begins with this line, which has one column; "" if unknown."""
     if line.lstrip().startswith(("[", "{")):
         return "write jsonl: one object per line, in a file that ends in .jsonl"
-    return f"separate columns by {separator}" if ";" in line else ""
+    return f"separate columns with {separator}" if ";" in line else ""
 
 
 def _header(path: Path, number: int, cells: list[str], task: Task, lang: str) -> list[str]:
