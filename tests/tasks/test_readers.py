@@ -8,24 +8,11 @@ from collections import Counter
 from pathlib import Path
 
 import pytest
+from read_text import Notes, read
 
 from deadhead.errors import DataError, UnknownName
 from deadhead.tasks import TASKS, Row
 from deadhead.tasks.reading.formats import FORMATS, reader_of
-from deadhead.tasks.task import Task
-
-Notes = Counter[str]
-
-
-def read(
-    tmp_path: Path, form: str, text: str | bytes, task: str | Task, **options: object
-) -> tuple[list[Row], Notes]:
-    path = tmp_path / "file.txt"
-    path.write_bytes(text.encode() if isinstance(text, str) else text)
-    notes: Notes = Counter()
-    known = TASKS[task] if isinstance(task, str) else task
-    return reader_of(form)({"": path}, known, notes, **options), +notes
-
 
 CONLLU = """# sent_id = 1
 # text = vámonos al mar
@@ -254,71 +241,6 @@ def test_parallel_lines_in_either_direction(tmp_path: Path) -> None:
     assert rows == [Row(("a", "x")), Row(("c", "z"))]
     assert notes == {"pairs with an empty side dropped": 1}
     assert reader_of("lines")(files, TASKS["parallel"], notes, lang="de-en")[0] == Row(("x", "a"))
-
-
-PAIR = Row(("A man, so to speak.", 'He said "no".'), ("neutral",))
-
-
-@pytest.mark.parametrize(
-    ("form", "text"),
-    [
-        ("tsv", 'A man, so to speak.\tHe said "no".\tneutral\n'),
-        (
-            "tsv",
-            'index\tsentence1\tsentence2\tgold_label\n7\tA man, so to speak.\tHe said "no".\tneutral\n',
-        ),
-        ("csv", 'premise,hypothesis,label\n"A man, so to speak.","He said ""no"".",1\n'),
-        ("jsonl", json.dumps({"premise": PAIR.texts[0], "hypothesis": PAIR.texts[1], "label": 1})),
-        (
-            "jsonl",
-            json.dumps(
-                {"sentence1": PAIR.texts[0], "sentence2": PAIR.texts[1], "gold_label": "neutral"}
-            ),
-        ),
-    ],
-    ids=["tsv", "tsv with header", "csv", "jsonl by number", "jsonl by name"],
-)
-def test_tables(tmp_path: Path, form: str, text: str) -> None:
-    assert read(tmp_path, form, text, "mnli") == ([PAIR], {})
-
-
-def test_rows_without_agreement_are_counted(tmp_path: Path) -> None:
-    rows, notes = read(tmp_path, "tsv", "a\tb\tneutral\nc\td\t-\ne\tf\tcontradictory\n", "mnli")
-    assert [row.labels for row in rows] == [("neutral",), ("contradiction",)]
-    assert notes == {"dropped: no label": 1}
-
-
-def test_withheld_labels_are_refused(tmp_path: Path) -> None:
-    with pytest.raises(
-        DataError, match=r":1: '-1' is not a label of sst2 \(the label is withheld\)"
-    ):
-        read(tmp_path, "tsv", "fine film\t-1\n", "sst2")
-
-
-def test_malformed_lines_can_be_dropped_and_are_counted(tmp_path: Path) -> None:
-    text = "a\tb\tneutral\nbroken\nc\td\tneutral\n"
-    with pytest.raises(DataError, match=r":2: 1 column where 3"):
-        read(tmp_path, "tsv", text, "mnli")
-    rows, notes = read(tmp_path, "tsv", text, "mnli", malformed="drop")
-    assert len(rows) == 2
-    assert notes == {"malformed lines dropped": 1}
-
-
-@pytest.mark.parametrize(
-    ("form", "text", "hint"),
-    [
-        ("csv", "sentence;label\nfine;1\n", "separate columns with commas"),
-        ("tsv", "sentence;label\nfine;1\n", "separate columns with tabs, or with commas in a file"),
-        ("tsv", '[{"sentence": "fine", "label": 1}]\n', "write jsonl: one object per line"),
-        ("tsv", ' {"sentence": "fine", "label": 1}\n', "in a file that ends in .jsonl"),
-        ("tsv", "broken\nfine\t1\n", "correct the line, or skip such lines"),
-        ("tsv", "fine\t1\nbroken;\n", "correct the line, or skip such lines"),
-    ],
-)
-def test_a_file_of_another_format(tmp_path: Path, form: str, text: str, hint: str) -> None:
-    with pytest.raises(DataError, match=r":[12]: 1 column where 2 were expected\.") as seen:
-        read(tmp_path, form, text, "sst2")
-    assert hint in str(seen.value.hint)
 
 
 def test_multiatis_and_massive(tmp_path: Path) -> None:

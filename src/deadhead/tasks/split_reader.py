@@ -189,9 +189,7 @@ class SplitReader:
 
 def read_files(task: Task, entry: SplitFiles, options: Mapping[str, Any] | None = None) -> Dataset:
     """Read the files of a split."""
-    if task.files:
-        _paths(task, entry)
-    entry.check()
+    _paths(task, entry)
     notes: Counter[str] = Counter()
     settings = {**(options or {}), **task.columns, "lang": entry.lang, "partition": entry.partition}
     settings["malformed"] = settings.get("malformed") or task.malformed
