@@ -13,7 +13,8 @@ from tokenizers import Tokenizer
 from tokenizers.models import WordLevel
 from tokenizers.pre_tokenizers import WhitespaceSplit
 
-from deadhead.heads import discover, load
+from deadhead.heads import discover, load, save
+from deadhead.heads.verify.tiny import tiny
 
 WAYS = [
     (("--heads", "encoder.0.1,encoder.1.3"), 2),
@@ -203,6 +204,18 @@ def test_prune_fills_with_the_means_of_a_text(
         name = f"bert.encoder.layer.{layer}.attention.output.dense.bias"
         gap = (plain.get_parameter(name) - filled.get_parameter(name)).abs().max()
         assert gap > 1e-3
+
+
+def test_means_of_a_text_need_a_model_that_reads_text(
+    run_command: RunCommand, tmp_path: Path
+) -> None:
+    save(tiny("whisper"), tmp_path / "sound")
+    (tmp_path / "text.txt").write_text("hello\n")
+    flags = ("--heads", "encoder.0.1", "--fill", "mean", "--text", tmp_path / "text.txt")
+    done = run_command("prune", tmp_path / "sound", *flags, "--out", tmp_path / "out")
+    assert done.code == 1
+    assert "its input is input_features" in done.err
+    assert not (tmp_path / "out").exists()
 
 
 REFUSED = [
