@@ -166,9 +166,9 @@ class Run:
             }
             if treatments:
                 yield from self.treated((units, choice, share), treatments, untrained)
-            if len(untrained) >= self.together:
-                yield from self.trained_on(untrained)
-                untrained.clear()
+            while len(untrained) >= self.together:
+                yield from self.trained_on(untrained[: self.together])
+                del untrained[: self.together]
         yield from self.trained_on(untrained)
 
     def treated(

@@ -123,6 +123,21 @@ def test_a_run_of_some_choices_makes_no_others_and_is_completed_later(scripts, r
     assert len(first["heads"]) == len(highest["heads"])
 
 
+def test_no_more_models_are_trained_together_than_asked_for(scripts, run, monkeypatch):
+    """The control, the whole model, is one of them."""
+    counts: list[int] = []
+    monkeypatch.setattr(run.task, "train_one_epoch", lambda models, *_: counts.append(len(models)))
+    part = scripts.curves.Part("heads", ("random", "gradient"), (50,), ("mean, one epoch",))
+    for together, expected in ((1, [1, 1, 1]), (2, [2, 1]), (4, [3])):
+        counts.clear()
+        monkeypatch.setattr(run, "together", together)
+        rows = [*run.rows([part], set())]
+        assert counts == expected
+        assert [row.get("together", 1) for row in rows[1:]] == [
+            n for n in expected for _ in range(n)
+        ]
+
+
 def row(task: str, seed: int, choice: str, treatment: str, english: float, **more: Any) -> dict:
     facts = {"task": task, "seed": seed, "units": "heads", "choice": choice, "share": 50}
     points = {"en": english, "de": english - 20, "fr": english - 10}
