@@ -2,7 +2,7 @@
 
     python benchmarks/shrink_curves.py --model MODEL --data DIR --task pos,ner --seed 0,1
                                        --out FOLDER [--parts heads,retrained] [--device cuda]
-                                       [--processes 8]
+                                       [--processes 5]
     python benchmarks/shrink_curves_report.py FOLDER/*.jsonl
 
 One run is one task and one seed: the model is fine-tuned once, each method chooses its units once,
@@ -16,7 +16,8 @@ units, whatever is done about the loss:
 `whole, one epoch` is the control of all trainings of one epoch: the whole model is trained on.
 `gradient, highest` is the opposite of `gradient`: it removes the heads with the highest scores.
 Rows are in FOLDER/TASK-SEED.jsonl, model and choices in FOLDER/TASK-SEED. The same command does
-only what is missing there, also after a kill. Each task and seed has a process of its own.
+only what is missing there, also after a kill. Each task has a process of its own, since its data
+take longer to load than a seed takes to fine-tune on a GPU.
 """
 
 from __future__ import annotations
@@ -114,21 +115,9 @@ PARTS = {  # in the order in which they are worth their time
 class Run:
     """One task and seed: the whole model, its calibration data and the choices."""
 
-    def __init__(self, arguments: argparse.Namespace):
-        self.arguments, self.seed = arguments, arguments.seed
+    def __init__(self, arguments: argparse.Namespace, task: Task):
+        self.arguments, self.seed, self.task = arguments, arguments.seed, task
         self.together = arguments.together
-        others = OTHERS.get(arguments.task, ())
-        if arguments.others is not None:
-            others = tuple(filter(None, arguments.others.split(",")))
-        self.task = Task(
-            name=arguments.task,
-            model=arguments.model,
-            data=arguments.data,
-            device=arguments.device,
-            train=arguments.train,
-            scored=arguments.scored,
-            others=others,
-        )
         self.home = arguments.out / f"{arguments.task}-{self.seed}"
         if not self.home.exists():
             model = self.task.train_model(self.task.new_model(self.seed), self.seed)
@@ -214,6 +203,8 @@ class Run:
             model.eval()
             row = self.row(key, model, seconds + each)
             yield row | ({"together": len(untrained)} if len(untrained) > 1 else {})
+        if self.arguments.device == "cuda":
+            torch.cuda.empty_cache()  # other processes need the memory of the training
 
     def row(self, key: Key, model: Any, seconds: float) -> Row:
         """seconds: to remove the units and make up for them, without the choice."""
@@ -234,6 +225,22 @@ class Run:
             "parameters": sum(p.numel() for p in model.parameters()),
             "heads": kept_heads(layout_of(find_every_site(model))),
         }
+
+
+def task_of(arguments: argparse.Namespace) -> Task:
+    """The task of the arguments, with its data."""
+    others = OTHERS.get(arguments.task, ())
+    if arguments.others is not None:
+        others = tuple(filter(None, arguments.others.split(",")))
+    return Task(
+        name=arguments.task,
+        model=arguments.model,
+        data=arguments.data,
+        device=arguments.device,
+        train=arguments.train,
+        scored=arguments.scored,
+        others=others,
+    )
 
 
 class Choices:
@@ -321,7 +328,7 @@ def main() -> None:
     parser.add_argument("--data", required=True)
     parser.add_argument("--task", required=True, help=f"several with commas: {', '.join(TASKS)}")
     parser.add_argument("--seed", required=True, help="several with commas")
-    parser.add_argument("--processes", type=int, default=1, help="at the same time")
+    parser.add_argument("--processes", type=int, default=1, help="tasks at the same time")
     parser.add_argument("--out", type=Path, required=True)
     parser.add_argument("--parts", default=",".join(PARTS), help=", ".join(PARTS))
     parser.add_argument("--shares", help="only these, in %%")
@@ -345,15 +352,16 @@ def main() -> None:
         raise DeadheadError(f"--seed is {wrong[0]!r}, not a number.", "type --seed 0,1,2")
     chosen_parts(arguments)
     arguments.out.mkdir(parents=True, exist_ok=True)
-    if len(tasks) * len(seeds) == 1:
-        arguments.seed = int(arguments.seed)
-        measure(arguments)
-    else:
-        run_each(tasks, seeds, arguments.processes)
+    if len(tasks) > 1:
+        run_each(tasks, arguments.processes)
+        return
+    task = task_of(arguments)
+    for seed in map(int, seeds):
+        measure(argparse.Namespace(**{**vars(arguments), "seed": seed}), task)
 
 
-def measure(arguments: argparse.Namespace) -> None:
-    """Add the missing rows of one task and seed."""
+def measure(arguments: argparse.Namespace, task: Task) -> None:
+    """Add the missing rows of one seed."""
     names = ("device", "examples", "train", "scored", "others", "tokens", "tf32")
     facts = {name: getattr(arguments, name) for name in names}
     facts["model"] = Path(arguments.model).name
@@ -361,25 +369,22 @@ def measure(arguments: argparse.Namespace) -> None:
         torch.set_float32_matmul_precision("high")
     rows = Rows(arguments.out / f"{arguments.task}-{arguments.seed}.jsonl", facts)
     parts = chosen_parts(arguments)
-    for row in Run(arguments).rows(parts, rows.known):
+    for row in Run(arguments, task).rows(parts, rows.known):
         rows.add(row)
         print(row["task"], row["seed"], *key_of(row), row["points"]["en"], flush=True)
 
 
-def run_each(tasks: Sequence[str], seeds: Sequence[str], processes: int) -> None:
-    """This command for each task and seed; one that fails does not stop the others."""
+def run_each(tasks: Sequence[str], processes: int) -> None:
+    """This command for each task; one that fails does not stop the others."""
 
-    def run(task: str, seed: str) -> int:
+    def run(task: str) -> int:
         # of an option that is given twice, the last one counts
-        command = [sys.executable, *sys.argv, "--task", task, "--seed", seed]
+        command = [sys.executable, *sys.argv, "--task", task]
         return subprocess.run(command, check=False).returncode
 
-    pairs = [(task, seed) for seed in seeds for task in tasks]
     with ThreadPoolExecutor(processes) as pool:
-        codes = list(pool.map(lambda pair: run(*pair), pairs))
-    if failed := [
-        f"{task} {seed}" for (task, seed), code in zip(pairs, codes, strict=True) if code
-    ]:
+        codes = list(pool.map(run, tasks))
+    if failed := [task for task, code in zip(tasks, codes, strict=True) if code]:
         raise SystemExit(f"Failed: {', '.join(failed)}. The same command runs them again.")
 
 

@@ -1,7 +1,7 @@
 """Perplexity of a language model against the share removed, without any training.
 
     python benchmarks/shrink_lm_curves.py --model FOLDER --calibration test.txt --text valid.txt
-                                          --draw 0 --out FOLDER [--gguf NAME] [--device cuda]
+                                          --draw 0,1 --out FOLDER [--gguf NAME] [--device cuda]
                                           [--parts heads,neurons,both] [--shares 25,50]
     python benchmarks/shrink_lm_curves.py --table FILES [--page PAGE.md]
 
@@ -66,24 +66,42 @@ class TextTask:
         model.eval()
 
 
+@dataclass(frozen=True)
+class Source:
+    """What all draws read: the whole model, and texts in windows."""
+
+    model: Any
+    calibration: Tensor
+    text: Tensor
+    task: TextTask
+
+
+def source_of(arguments: argparse.Namespace) -> Source:
+    model, tokenizer = load_model(arguments.model, arguments.gguf, arguments.device)
+    rows = [Row(texts=(cleaned(Path(arguments.calibration).read_text()),), labels=())]
+    whole_text = dataset("lm", "text", "train", rows)
+    return Source(
+        model=model,
+        calibration=windows(arguments.calibration, tokenizer),
+        text=windows(arguments.text, tokenizer)[: arguments.scored],
+        task=TextTask(encode(whole_text, tokenizer, max_length=WINDOW)),
+    )
+
+
 class TextRun(Run):
     """One draw of calibration text: the whole model, and the choices."""
 
-    def __init__(self, arguments: argparse.Namespace):
+    def __init__(self, arguments: argparse.Namespace, source: Source):
         self.arguments, self.seed, self.together = arguments, arguments.draw, 1
         self.home = arguments.out / f"lm-{self.seed}"
         self.home.mkdir(parents=True, exist_ok=True)
-        self.whole, tokenizer = load_model(arguments.model, arguments.gguf, arguments.device)
+        self.whole, self.text, self.task = source.model, source.text, source.task
         self.layout = layout_of(find_every_site(self.whole))
-        calibration = windows(arguments.calibration, tokenizer)
-        drawn = random.Random(self.seed).sample(range(len(calibration)), arguments.windows)
-        batches = partial(_batches, calibration[drawn])
+        numbers = range(len(source.calibration))
+        drawn = random.Random(self.seed).sample(numbers, arguments.windows)
+        batches = partial(_batches, source.calibration[drawn])
         self.fit, self.held_out = split_examples(batches(BATCH), HELD_OUT)
         self.long_fit, _ = split_examples(batches(LONG_BATCH), HELD_OUT)
-        rows = [Row(texts=(cleaned(Path(arguments.calibration).read_text()),), labels=())]
-        whole_text = dataset("lm", "text", "train", rows)
-        self.task = TextTask(encode(whole_text, tokenizer, max_length=WINDOW))
-        self.text = windows(arguments.text, tokenizer)[: arguments.scored]
         self.choices = Choices(self)
 
     def row(self, key: Key, model: Any, seconds: float) -> dict[str, Any]:
@@ -148,7 +166,7 @@ def main() -> None:
     parser.add_argument("--gguf", help="the name of a GGUF file in the folder")
     parser.add_argument("--calibration", help="a text file")
     parser.add_argument("--text", help="another one, to measure on")
-    parser.add_argument("--draw", type=int, default=0, help="its number")
+    parser.add_argument("--draw", default="0", help="its number; several with commas")
     parser.add_argument("--out", type=Path)
     parser.add_argument("--parts", default=",".join(PARTS), help=", ".join(PARTS))
     parser.add_argument("--shares", help="only these, in %%")
@@ -167,14 +185,24 @@ def main() -> None:
     for name in ("model", "calibration", "text", "out"):
         if getattr(arguments, name) is None:
             raise DeadheadError(f"--{name} is missing.", "see --help")
-    parts = chosen_parts(arguments, PARTS)
+    if wrong := [draw for draw in arguments.draw.split(",") if not draw.isdecimal()]:
+        raise DeadheadError(f"--draw is {wrong[0]!r}, not a number.", "type --draw 0,1,2")
+    chosen_parts(arguments, PARTS)
     arguments.out.mkdir(parents=True, exist_ok=True)
-    facts = {name: getattr(arguments, name) for name in ("device", "windows", "scored", "tf32")}
-    facts["model"] = Path(arguments.model).name
     if arguments.tf32:
         torch.set_float32_matmul_precision("high")
+    source = source_of(arguments)
+    for draw in map(int, arguments.draw.split(",")):
+        measure(argparse.Namespace(**{**vars(arguments), "draw": draw}), source)
+
+
+def measure(arguments: argparse.Namespace, source: Source) -> None:
+    """Add the missing rows of one draw."""
+    facts = {name: getattr(arguments, name) for name in ("device", "windows", "scored", "tf32")}
+    facts["model"] = Path(arguments.model).name
     rows = Rows(arguments.out / f"lm-{arguments.draw}.jsonl", facts)
-    for row in TextRun(arguments).rows(parts, rows.known):
+    parts = chosen_parts(arguments, PARTS)
+    for row in TextRun(arguments, source).rows(parts, rows.known):
         rows.add(row)
         print("lm", row["draw"], *key_of(row), row["perplexity"], flush=True)
 

@@ -40,7 +40,7 @@ def arguments(tmp_path_factory):
 
 @pytest.fixture(scope="module")
 def run(scripts, arguments):
-    return scripts.curves.Run(arguments)
+    return scripts.curves.Run(arguments, scripts.curves.task_of(arguments))
 
 
 def by_hand(run: Any, **options: Any) -> tuple[Any, Any]:
@@ -102,7 +102,7 @@ def test_a_run_continues_where_it_was_killed(scripts, run, arguments, monkeypatc
     monkeypatch.setattr(curves, "choose_by_each", lambda *_, **__: pytest.fail("chosen again"))
     again = curves.Rows(file, {"device": "cpu", "train": 32})
     assert again.known == {curves.key_of(first)}
-    for row in curves.Run(arguments).rows([part], {*again.known}):
+    for row in curves.Run(arguments, run.task).rows([part], {*again.known}):
         again.add(row)
     known = scripts.report.read([file])
     assert [row["treatment"] for row in known] == ["whole", "cut", "mean"]
