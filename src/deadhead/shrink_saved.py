@@ -20,7 +20,7 @@ from deadhead.shrinking import (
     read_targets,
     shrink,
 )
-from deadhead.tasks import Dataset, Task, find_data, load_data
+from deadhead.tasks import Dataset, Encoded, Task, find_data, load_data
 from deadhead.training import Settings
 
 TRAINED = {"finetune": "fine-tuned", "distill": "distilled"}
@@ -35,6 +35,7 @@ class Calibration:
     text: Path | None = None  # plain text: to shrink with where there is no task; to distil with
     split: str = "train"
     examples: int | None = None  # drawn from the split; None: all of them
+    scored: int | None = None  # drawn from each set to score with; None: all of them
     where: Mapping[str, Any] = field(default_factory=dict)  # `root` and `source` of load_data
     batch: int | None = None
     max_length: int | None = None  # sub-words of a window; None: that of the task
@@ -61,7 +62,9 @@ class Calibration:
             places = find_data(self.task, language, splits, beside=self.split, **self.where)
             split = next((name for name in splits if isinstance(places[name], str)), None)
             if split is not None:
-                sets[language] = load_data(self.task, language, split, **self.where)
+                sets[language] = sample_rows(
+                    self.task, [language], split, most=self.scored, seed=self.seed, **self.where
+                )
         return sets
 
 
@@ -72,6 +75,7 @@ class ShrunkSaved:
     report: Shrunk
     metric: str | None  # the main metric of the task
     splits: dict[str, str]  # language -> split that was scored
+    scored: dict[str, int]  # language -> examples that were scored
     scores: dict[str, dict[str, float]]  # whole, cut, refitted, trained -> language -> metric
     milliseconds: tuple[float, float]  # whole, small: one run on inputs of the report's shape
     trained: str | None
@@ -113,7 +117,11 @@ def shrink_saved(
     model, tokenizer = load_with_tokenizer(name, device, auto=auto, dtype=dtype)
     stored = stored_dtype(name) if dtype in (None, "auto") else None
     batches, facts = _batches(model, tokenizer, rows, data, needs_labels, options.get("loss"))
-    score = _scorer(model, tokenizer, sets, data.max_length)
+    encoded = {
+        language: encode_for(model, tokenizer, rows, data.max_length)
+        for language, rows in sets.items()
+    }
+    score = _scorer(encoded, tokenizer)
     # to time it beside the small one, and to learn from: training would change shared weights
     whole = copy.deepcopy(model) if then == "distill" else copy_with_same_weights(model)
     report = shrink(model, batches, score=score, **options)
@@ -133,6 +141,7 @@ def shrink_saved(
         report=report,
         metric=next(iter(sets.values())).task.metric if sets else None,
         splits={language: rows.split for language, rows in sets.items()},
+        scored={language: _examples(own) for language, own in encoded.items()},
         scores=scores,
         milliseconds=times,
         trained=then and TRAINED[then],
@@ -173,18 +182,20 @@ def _batches(
     return [*batches], facts
 
 
+def _examples(encoded: Encoded) -> int:
+    """How many examples a set has: a plain text is one row of many windows."""
+    return len(encoded if encoded.data.task.traits.label_unit == "token" else encoded.data)
+
+
 def _scorer(
-    model: Any, tokenizer: Any, sets: Mapping[str, Dataset], max_length: int | None
+    encoded: Mapping[str, Encoded], tokenizer: Any
 ) -> Callable[[Any], dict[str, float]] | None:
     """The function that gives the main metric on each set; None where nothing can be scored."""
-    if not sets:
+    if not encoded:
         return None
     from deadhead.training.evaluation import evaluate
 
-    encoded = {
-        language: encode_for(model, tokenizer, rows, max_length) for language, rows in sets.items()
-    }
-    metric = next(iter(sets.values())).task.metric
+    metric = next(iter(encoded.values())).data.task.metric
 
     def score(model: Any) -> dict[str, float]:
         scores = evaluate(model, encoded, tokenizer=tokenizer, progress=False)

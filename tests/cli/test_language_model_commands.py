@@ -117,6 +117,20 @@ def test_shrink(
     (scores,) = json.loads(again.out)["scores"].values()
     last = facts["scores"][facts["trained"]]["text"]
     assert scores["text"]["perplexity"] == pytest.approx(last, rel=1e-4)
+    assert facts["scored"] == json.loads(again.out)["examples"]  # all, whatever --examples says
+
+
+def test_shrink_scores_as_many_windows_as_asked(
+    decoder: Path, folder: Path, tmp_path: Path, run_command: RunCommand
+) -> None:
+    few = ("--max-examples", 3, "--max-length", 16)
+    options = ("--heads", 2, "--examples", 12, "--on", "2x16", "--out", tmp_path / "small")
+    done = run_command("shrink", decoder, *LM, "--data", folder, *options, *few)
+    assert done.code == 0, done.err
+    assert "; 3 of text dev scored; " in done.out
+    alone = run_command("evaluate", decoder, *LM, "--data", folder, *few, "--json")
+    (scores,) = json.loads(alone.out)["scores"].values()
+    assert f"{scores['text']['perplexity']:.2f}" in done.out  # the same three windows
 
 
 def test_shrink_with_one_file(decoder: Path, text: Path, run_command: RunCommand) -> None:

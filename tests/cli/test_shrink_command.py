@@ -116,6 +116,7 @@ def test_then_finetuned(tagger: Path, tmp_path: Path, run_command: RunCommand) -
         (("--heads", "50%"), "give --task NAME"),
         ((*DATA, "--heads", "50%", "--text", "README.md"), "--text FILE instead of a task"),
         ((*DATA, "--parameters", "1%", *SMALL), "`parameters` expects at least"),
+        (("--text", "README.md", "--heads", 4, "--max-examples", 9), "--examples N reads N texts"),
     ],
 )
 def test_mistakes(

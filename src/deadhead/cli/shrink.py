@@ -80,6 +80,14 @@ def shrink(
         ),
     ] = None,
     split: Annotated[str, Option(help="The split they are from: train, dev or test.")] = "train",
+    max_examples: Annotated[
+        int | None,
+        Option(
+            metavar="N",
+            min=1,
+            help="Score N random examples of each data set; by default all of them.",
+        ),
+    ] = None,
     then_finetune: Annotated[
         bool, Option("--then-finetune", help="Fine-tune afterwards, on the training data.")
     ] = False,
@@ -113,7 +121,8 @@ def shrink(
     """Make a model smaller without training: remove heads and neurons, and refit the rest.
 
     Give one target, or --heads and --neurons together. The scores before and after are those of
-    the dev data of the task (its test data where there is none).
+    the dev data of the task (its test data where there is none): all of it, whatever --examples
+    says, or --max-examples of it.
 
     Examples:
 
@@ -128,6 +137,9 @@ def shrink(
     # Longer than most functions: half of it is the list of options. All of them are checked first,
     # since a mistake should not cost the time to load a model.
     known = _task(task, task_file, lang, text, then_distill)
+    if known is None and max_examples is not None:
+        message = "counts scored examples of a task; --examples N reads N texts of --text"
+        raise BadParameter(message, param_hint="--max-examples")
     options: dict[str, Any] = {"heads": heads, "neurons": neurons, "macs": macs}
     options |= {"parameters": parameters, "speedup": speedup}
     read_targets(options)
@@ -151,6 +163,7 @@ def shrink(
         text=text,
         split=split,
         examples=examples_on(where) if examples is None else examples,
+        scored=max_examples,
         where={"root": data, "source": source},
         batch=batch,
         max_length=max_length,
@@ -247,7 +260,11 @@ def _print(result: ShrunkSaved, out: Path) -> None:
     methods = " and ".join(f"{kind} by {name}" for kind, name in report.choice.method.items())
     seconds = ", ".join(f"{name} {value:.1f} s" for name, value in report.seconds.items())
     examples = "{:,} examples to choose and refit, {:,} held out".format(*report.examples)
-    console.print(f"{methods}; {examples}; {seconds}")
+    scored = "".join(
+        f"; {count:,} of {language} {result.splits[language]} scored"
+        for language, count in result.scored.items()
+    )
+    console.print(f"{methods}; {examples}{scored}; {seconds}")
     if report.tried:
         tried = ", ".join(f"{name} {value:.4f}" for name, value in report.tried.items())
         console.print(f"held-out loss after the refit of each method tried: {tried}")
