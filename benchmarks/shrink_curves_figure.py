@@ -218,17 +218,22 @@ def seeds_of(points: Sequence[Point]) -> str:
 
 
 def line(table: Changes, cell: Cell, name: str) -> list[Point]:
-    """The points of a line, at all shares that were measured."""
+    """The points of a line, in pieces: it is broken where others were measured and it was not."""
     tasks = averaged(table, cell.measure) if cell.task == ALL else [cell.task]
     shares = {c.share for c in table if c._replace(share=0, task="") == cell._replace(task="")}
-    points = []
+    every = sorted({c.share for c in table if c.units == cell.units})
+    points: list[Point] = []
+    last, piece = 0, 0
     for share in sorted(shares):
         known = interval(over_tasks(table, cell._replace(share=share), tasks).values())
         if known is not None:
             half = known.half if known.n > 2 else 0.0
             ends = {"low": known.mean - half, "high": known.mean + half}
-            points.append({"line": name, "x": share, "y": known.mean, **ends, "n": known.n})
-    start = {"line": name, "x": 0, "y": 0.0, "low": 0.0, "high": 0.0, "n": 0}
+            piece += any(last < other < share for other in every)
+            point = {"line": name, "x": share, "y": known.mean, **ends, "n": known.n}
+            points.append({**point, "piece": piece})
+            last = share
+    start = {"line": name, "x": 0, "y": 0.0, "low": 0.0, "high": 0.0, "n": 0, "piece": 0}
     return [start, *points] if points else []
 
 
@@ -246,8 +251,14 @@ def lines(
         ticks = {"axis": {"values": [*range(int(domain[0]), 1, 2)]}} if domain else {}
         up = field(name, "Q", "points", scale=scale, **ticks)
         mark = {**mark, "clip": True} if domain else mark
-        return {"mark": mark, "encoding": {"x": across, "y": up, "color": colour, **more}}
+        encoding = {"x": across, "y": up, "color": colour, "detail": field("piece", "N")}
+        return {"mark": mark, "encoding": {**encoding, **more}}
 
-    band = layer("low", {"type": "area", "opacity": 0.16}, y2={"field": "high"})
-    layers = [band, layer("y", {"type": "line", "strokeWidth": 2}), layer("y", {**DOT, "size": 24})]
+    ends = {"y2": {"field": "high"}}
+    layers = [
+        layer("low", {"type": "area", "opacity": 0.16}, **ends),
+        layer("low", {"type": "rule", "opacity": 0.3}, **ends),  # for points without neighbours
+        layer("y", {"type": "line", "strokeWidth": 2}),
+        layer("y", {**DOT, "size": 24}),
+    ]
     return {"layer": layers, **SIZE}

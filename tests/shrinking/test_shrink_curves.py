@@ -262,6 +262,24 @@ def test_figures_have_a_row_for_each_treatment(scripts):
     assert figure.curve_chart(table, "neurons", scripts.report.ENGLISH) is None
 
 
+def test_a_line_is_broken_where_others_were_measured_and_it_was_not(scripts):
+    figure = importlib.import_module("shrink_curves_figure")
+    shares = {"cut": (10, 50, 90), "refit": (10, 90)}
+    rows = [row("pos", seed, "none", "whole", 90, share=0) for seed in range(3)]
+    rows += [
+        row("pos", seed, "random", treatment, 80, share=share)
+        for seed in range(3)
+        for treatment, own in shares.items()
+        for share in own
+    ]
+    table = scripts.report.changes(rows)
+    for treatment, expected in (("cut", [0, 0, 0, 0]), ("refit", [0, 0, 1])):
+        cell = figure.Cell("pos", scripts.report.ENGLISH, "heads", "random", 0, treatment)
+        points = figure.line(table, cell, treatment)
+        assert [point["x"] for point in points] == [0, *shares[treatment]]
+        assert [point["piece"] for point in points] == expected
+
+
 def test_a_task_that_is_measured_in_part_is_in_no_mean_over_tasks(scripts):
     report = scripts.report
     rows = [*made_rows(), *({**row, "task": "xnli"} for row in made_rows() if row["task"] == "pos")]
