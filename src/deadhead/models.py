@@ -194,12 +194,11 @@ def labels_for(model: Any, data: Dataset) -> tuple[str, ...] | None:
     task = data.task
     if not fits_task(model, task):
         raise DataError(
-            f"{type(model).__name__} does not fit {task.name}, which needs a model loaded as "
+            f"{type(model).__name__} does not fit {task.title}, which needs a model loaded as "
             f"{task.traits.model}.",
             NOT_CAUSAL
             if task.traits.needs_decoder
-            else "fine-tune it first: "
-            f"deadhead finetune MODEL --task {task.name} --lang en --out DIR",
+            else f"fine-tune it first: deadhead finetune MODEL {_named(task)} --out DIR",
         )
     if not task.traits.has_labels:
         return None
@@ -209,10 +208,16 @@ def labels_for(model: Any, data: Dataset) -> tuple[str, ...] | None:
     if len(names) == len(data.labels) and is_unnamed(names):
         return tuple(data.labels)  # the model was saved without names for its classes
     raise DataError(
-        f"the model's classes ({some(names)}) are not the labels of {task.name} "
+        f"the model's classes ({some(names)}) are not the labels of {task.title} "
         f"({some(data.labels)}).",
         RENAME,
     )
+
+
+def _named(task: Task) -> str:
+    """The options that name a task and, where it needs one, a language."""
+    name = f"--task-file {task.file}" if task.file else f"--task {task.name}"
+    return name if task.default_language is not None else f"{name} --lang en"
 
 
 def _knows(names: Sequence[str], data: Dataset) -> bool:
@@ -224,7 +229,7 @@ def _knows(names: Sequence[str], data: Dataset) -> bool:
     if 2 * sum(unknown.values()) > counts.total():
         share = sum(unknown.values()) / counts.total()
         raise DataError(
-            f"the model does not know {share:.0%} of the labels of this {data.task.name} data: "
+            f"the model does not know {share:.0%} of the labels of this {data.task.title} data: "
             f"{some(sorted(unknown))}.",
             RENAME,
         )

@@ -52,3 +52,15 @@ def test_a_task_file_that_was_changed_makes_other_trials(tmp_path: Path) -> None
         )
         ids.append(load(recipe).trials[0].id)
     assert ids[0] != ids[1] == ids[2]
+
+
+def test_a_task_file_without_a_language_needs_no_source(tmp_path: Path) -> None:
+    """Whoever names one keeps the trials of before."""
+    task, recipe = tmp_path / "mine.yaml", tmp_path / "recipe.yaml"
+    task.write_text("name: mine\nkind: classify\ntexts: [text]\nfiles: {train: x.tsv}\n")
+    for source, names in (("", "text"), ("source: en, ", "en"), ("train: de, ", "de")):
+        recipe.write_text(
+            f"steps: [finetune, evaluate]\nfixed: {{model: world/encoder, {source}task: {task}}}\naxes: {{seed: [0]}}\n"
+        )
+        (trial,) = load(recipe).trials
+        assert (trial.get("source"), trial.targets) == (names, [names])

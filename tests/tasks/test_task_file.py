@@ -40,8 +40,30 @@ def test_a_language_that_the_file_does_not_list_is_refused(tmp_path: Path) -> No
     name = str(tmp_path / "task.yaml")
     assert len(load_data(name, "de", "test")) == 1
     for langs in ("xx", ["en", "xx"]):
-        with pytest.raises(UnknownName, match=r"no language of reviews 'xx'.*Known: de, en"):
+        with pytest.raises(UnknownName, match=r"no language of reviews \(.*task.yaml\) 'xx'"):
             load_data(name, langs, "test")
+
+
+@pytest.mark.parametrize(("line", "name"), [("", "text"), ("languages: [en]\n", "en")])
+def test_paths_without_a_language_need_none(tmp_path: Path, line: str, name: str) -> None:
+    (tmp_path / "{lang}").mkdir()  # braces of the folder are no place for a language
+    file = tmp_path / "{lang}" / "task.yaml"
+    file.write_text(REVIEWS.replace("{lang}/", "") + line)
+    (file.parent / "test.tsv").write_text("review\tstars\nprima\tgood\n")
+    assert load_data(str(file), split="test").lang == name
+    assert load_data(str(file), "en", "test").lang == "en"  # one that is named still is
+
+
+def test_paths_with_a_language_need_one(tmp_path: Path) -> None:
+    (tmp_path / "task.yaml").write_text(REVIEWS)
+    with pytest.raises(DataError, match=r"needs a language: the paths in .* contain {lang}"):
+        load_data(str(tmp_path / "task.yaml"), split="test")
+
+
+def test_words_with_the_prefix_of_a_language_that_nobody_named(tmp_path: Path) -> None:
+    (tmp_path / "own.yaml").write_text("kind: tag\nfiles: {test: x.txt}\n")
+    (tmp_path / "x.txt").write_text("de:Jan\tB-PER\nde:geht\tO\n")
+    assert load_data(str(tmp_path / "own.yaml"), split="test").rows[0].texts == ("Jan", "geht")
 
 
 def test_tagging_with_columns(tmp_path: Path) -> None:
@@ -193,13 +215,12 @@ def test_a_missing_task_file_is_named(tmp_path: Path) -> None:
         (
             "train",
             "train.tsv: there is no such file.",
-            "correct `train` under `files` in the task file of reviews; "
-            "paths there start at the folder of the task file",
+            "correct `train` under `files` in {}; paths there start at the folder of that file",
         ),
         (
             "dev",
-            "the task file of reviews names no dev data. There is: train, test.",
-            "add dev: FILE under `files` in the task file of reviews",
+            "task.yaml names no dev data. There is: train, test.",
+            "add dev: FILE under `files` in {}",
         ),
     ],
 )
@@ -214,7 +235,7 @@ def test_data_that_is_not_there(
     with pytest.raises(DataError) as seen:
         find(str(tmp_path / "task.yaml"), "de", split, root=other, cut="given")
     assert seen.value.message.removeprefix(f"{tmp_path}/") == message
-    assert seen.value.hint == hint
+    assert seen.value.hint == hint.format(tmp_path / "task.yaml")
 
 
 def test_the_example_of_the_page(

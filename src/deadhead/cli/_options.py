@@ -64,7 +64,10 @@ TaskFile = Annotated[
 ]
 Languages = Annotated[
     str | None,
-    Option(help="Languages of the data, comma-separated: en,de; lm and choice have none."),
+    Option(
+        help="Languages of the data, comma-separated: en,de; lm, choice and a task file without "
+        "{lang} in its paths need none."
+    ),
 ]
 Split = Annotated[str, Option(help="The split: train, dev or test.")]
 Data = Annotated[
@@ -133,14 +136,17 @@ def required_task(name: str | None, file: Path | None) -> str | Task:
 def languages_from(text: str | None, task: str | Task) -> list[str]:
     """Comma-separated languages, without duplicates; a name for the data of a task without them."""
     from deadhead.tasks import task_of
-    from deadhead.tasks.task import TEXT
 
-    if text is None and not task_of(task).traits.has_language:
-        return [TEXT]
+    known = task_of(task)
+    if text is None and known.default_language is not None:
+        return [known.default_language]
     parts = (part.strip() for part in (text or "").split(","))
     languages = list(dict.fromkeys(part for part in parts if part))
     if not languages:
-        raise BadParameter("name at least one language, such as --lang en", param_hint="--lang")
+        example = "en-de" if known.traits.language_pair else "en"
+        why = f": {known.why_language}" if known.why_language else ""
+        message = f"name at least one language, such as --lang {example}{why}"
+        raise BadParameter(message, param_hint="--lang")
     return languages
 
 

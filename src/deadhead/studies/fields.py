@@ -18,7 +18,6 @@ from deadhead.hub import split as split_name
 from deadhead.options import Bound, problems
 from deadhead.tasks.dataset import SPLITS as SPLIT_NAMES
 from deadhead.tasks.task import SHORTEST_WINDOW
-from deadhead.tasks.task import TEXT as TEXT
 
 Path = tuple[str | int, ...]  # the place of a value in a recipe
 Problem = tuple[Path, str]  # the place of a value, and what is wrong with it
@@ -82,6 +81,13 @@ def has_language(task: Any) -> bool:
     from deadhead.tasks import task_of
 
     return task_of(str(task)).traits.has_language
+
+
+def default_language(task: Any) -> str | None:
+    """What the data of a task is called without a language; None: one has to be named."""
+    from deadhead.tasks import task_of
+
+    return task_of(str(task)).default_language
 
 
 def _languages(value: Any) -> Iterator[Problem]:

@@ -104,7 +104,7 @@ def _named_by(task: Task, malformed: str | None) -> Iterator[Finding]:
     A language may lack a split, such as train, if another language has it.
     """
     if task.traits.language_pair and not task.languages:
-        message = f"the task file of {task.name} does not say which languages its files are in."
+        message = f"{task.file} does not say which languages its files are in."
         raise DataError(message, "add a line such as languages: [en-de]")
     skipped: list[Finding] = []
     for split, pattern in task.files.items():

@@ -44,7 +44,8 @@ def load_data(
 ) -> Dataset:
     """Load the data of a task in a language; several languages are concatenated.
 
-    lang: left out for lm, whose text has no language.
+    lang: left out for lm, whose text has no language; a task file whose paths contain no {lang}
+        needs none.
     root: a folder of data (or the environment variable DEADHEAD_DATA); `world` for the embedded
         one; for lm also a file, which is the split that is read. What no folder has comes from
         the hub.
@@ -90,11 +91,15 @@ def _languages(task: Task, lang: str | Sequence[str] | None) -> str | Sequence[s
     """Return the languages to load; an error where they are missing, or make no sense."""
     if task.traits.has_language:
         if lang is None:
-            raise DataError(f"{task.name} needs a language.", "name one, such as en")
+            lang = task.default_language
+        if lang is None:
+            why = f": {task.why_language}" if task.why_language else ""
+            example = "en-de" if task.traits.language_pair else "en"
+            raise DataError(f"{task.title} needs a language{why}.", f"name one, such as {example}")
         if task.files and task.languages:  # a task file that lists what it has
             for code in [lang] if isinstance(lang, str) else lang:
                 if code not in task.languages:
-                    raise unknown_name(f"language of {task.name}", code, task.languages)
+                    raise unknown_name(f"language of {task.title}", code, task.languages)
         return lang
     if lang not in (None, TEXT, [TEXT]):
         name = lang if isinstance(lang, str) else ", ".join(lang or ())

@@ -21,7 +21,7 @@ from .dataset import Dataset, concatenate, dataset, share
 from .hub_sets import hub_set, other_names
 from .languages import code_of
 from .registry import TASKS
-from .task import SPLITS, Task
+from .task import SPLITS, TEXT, Task
 
 MAX_NAMED = 3  # skipped files that an error names
 TENTHS = (0.8, 0.9, 1.0)  # where train, dev and test end in a corpus without splits
@@ -156,7 +156,7 @@ class SplitReader:
 
     def _missing(self, split: str) -> DataError:
         if self.task.files:  # a folder of data is not read then
-            own = f"the task file of {self.task.name}"
+            own = self.task.file
             message = f"{own} names no {split} data. There is: {', '.join(self.splits)}."
             return DataError(message, f"add {split}: FILE under `files` in {own}")
         where = f"in {self.root}" if self.root else "without a folder of data"
@@ -168,7 +168,7 @@ class SplitReader:
         for name in other_names(self.task.hub, self.lang, self.source):
             use = f"--source {name}, or in a recipe data: {{source: {name}}}"
             hint += f"; the hub has {name}, other data than the papers': {use}"
-        name = self.name + f" in {self.lang}" * self.task.traits.has_language
+        name = self.name + f" in {self.lang}" * (self.lang != TEXT)
         message = f"no {split} data of {name} {where}.{there}"
         skipped = self._folder[1]  # the missing file may be among them
         if skipped and self.root is not None:
@@ -212,8 +212,8 @@ def _paths(task: Task, *entries: SplitFiles) -> tuple[str, ...]:
             if not path.is_file():
                 hint = "fetch it, or correct the list that names it"
                 if task.files:
-                    place = f"`{entry.split}` under `files` in the task file of {task.name}"
-                    hint = f"correct {place}; paths there start at the folder of the task file"
+                    place = f"`{entry.split}` under `files` in {task.file}"
+                    hint = f"correct {place}; paths there start at the folder of that file"
                 raise DataError(f"{path}: there is no such file.", hint)
     return tuple(str(path) for entry in entries for path in entry.files.values())
 

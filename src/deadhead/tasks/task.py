@@ -139,6 +139,7 @@ class Task:
     train_on: str = ""  # the task whose training set this task borrows (zero-shot)
     malformed: str = "error"  # `drop`: skip and count the broken lines of the official file
     # Task files only:
+    file: str = ""  # the path of the task file, for messages
     files: Mapping[str, str] = field(default_factory=dict)  # split -> path, with {lang}
     format: str = ""  # a key of FORMATS; empty: guessed from the file
     columns: Mapping[str, int] = field(default_factory=dict)  # numbers of `word` and `tag`
@@ -147,6 +148,31 @@ class Task:
     def metric(self) -> str:
         """The metric that tables show."""
         return self.metrics[0]
+
+    @property
+    def title(self) -> str:
+        """Its name in messages, with its task file if it has one."""
+        return f"{self.name} ({self.file})" if self.file else self.name
+
+    @property
+    def default_language(self) -> str | None:
+        """What its data is called where no language is named; None: one has to be named."""
+        if not self.traits.has_language:
+            return TEXT
+        if not self.files or self.why_language:
+            return None
+        return self.languages[0] if self.languages else TEXT
+
+    @property
+    def why_language(self) -> str:
+        """Why a task file needs a language: without one in its paths it has the same files in all."""
+        if self.traits.language_pair:
+            return "a translation has a source and a target"
+        if any("\0" in path.format(lang="\0") for path in self.files.values()):
+            return f"the paths in {self.file} contain {{lang}}"
+        if len(self.languages) > 1:
+            return f"{self.file} lists {', '.join(self.languages)}"
+        return ""
 
     @property
     def traits(self) -> Kind:

@@ -77,6 +77,7 @@ def read_task_file(path: str | Path) -> Task:
         label=fields.get("label", kind.label),
         labels=labels,
         types=NER_TYPES if merge in ("true", "yes") else None,
+        file=str(path),
         files=_files(path, fields.get("files")),
         format=form,
         columns=_columns(path, fields.get("columns", {})),

@@ -32,6 +32,7 @@ from deadhead.models import (
     some,
 )
 from deadhead.tasks import Dataset, Task, draw_examples, find_data, load_data
+from deadhead.tasks.task import TEXT
 
 from .checkpoint import writing
 from .history import Epoch, History
@@ -158,7 +159,7 @@ def start(name: str, data: Dataset, seed: int, auto: Any = None) -> Start:
     if data.task.traits.has_labels and not set(known) >= set(data.labels):
         trained = type(model).__name__ in (model.config.architectures or ())
         if trained and not is_unnamed(known):  # else its classifier would silently be reused
-            others = f"other labels ({some(known)}) than {data.task.name} has"
+            others = f"other labels ({some(known)}) than {data.task.title} has"
             hint = "name the model as it was before it was fine-tuned"
             raise DataError(f"{name} was trained with {others}.", hint)
         labels = data.labels
@@ -189,7 +190,7 @@ def load_sets(
             dev[language] = draw_examples(load_data(task, language, "dev", **where), most, seed)
         else:
             reason = place.message.rstrip(".")
-            name = train.task.name + f" in {language}" * train.task.traits.has_language
+            name = train.task.name + f" in {language}" * (language != TEXT)
             notes.append(f"no dev data of {name}, so its epochs are not scored ({reason})")
     return Sets(draw_examples(train, most, seed), dev, notes)
 
@@ -278,7 +279,7 @@ def finetune_saved(
     if adapters is not None:
         adapters.merge_and_unload()
     data, epochs = sets.train, len(history.epochs)
-    learned = data.task.name + f" in {data.lang}" * data.task.traits.has_language
+    learned = data.task.name + f" in {data.lang}" * (data.lang != TEXT)
     learned += f": {trained_examples(data, history):,} examples, {epochs} epochs"
     with_lora = "" if lora is None else f", with LoRA of rank {lora}"
     note = f"Fine-tuned with deadhead on {learned}{with_lora}."

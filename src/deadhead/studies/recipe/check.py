@@ -12,7 +12,15 @@ from pathlib import Path as File
 from typing import Any
 
 from deadhead.errors import DeadheadError, unknown_name
-from deadhead.studies.fields import SHARED, Problem, among, has_language, is_whole, unknown
+from deadhead.studies.fields import (
+    SHARED,
+    Problem,
+    among,
+    default_language,
+    has_language,
+    is_whole,
+    unknown,
+)
 from deadhead.studies.step import STEPS, Step, fields
 
 from .display import DisplayCheck, display_problems
@@ -170,9 +178,11 @@ def _combinations(data: Mapping[str, Any]) -> Iterator[Problem]:
                 yield ("search",), "a search sets `remove` itself."
             choices.setdefault("remove", []).append({"lowest": 1})
         names = {*choices}
-        no_language = [task for task in choices.get("task", ()) if not has_language(task)]
+        tasks = choices.get("task", ())
+        no_language = [task for task in tasks if not has_language(task)]
         if no_language:
             yield from ((path, message) for message in _useless(no_language, choices))
+        if tasks and "train" not in names and all(default_language(task) for task in tasks):
             names |= {"source"}
         yield from ((path, message) for message in _missing(steps, names))
         if not any(step.builds_model for step in steps):

@@ -17,7 +17,7 @@ from pathlib import Path
 from typing import Any
 
 from deadhead.papers import paper
-from deadhead.studies.fields import TEXT, as_list, has_language
+from deadhead.studies.fields import as_list, default_language
 from deadhead.studies.step import STEPS
 from deadhead.studies.trial import Trial, digest, settle
 
@@ -86,8 +86,9 @@ def _cell(data: Mapping[str, Any], labels: dict[str, Any]) -> Cell:
     if "target_parts" in (fields.get("data") or {}):
         fields["data"] = _parts(fields)
     task = str(fields.get("task"))
-    if not has_language(task):
-        fields.setdefault("source", TEXT)
+    default = default_language(task)
+    if default is not None and "train" not in fields:
+        fields.setdefault("source", default)
     if task.endswith((".yaml", ".yml")):  # what the file says makes the number, not its name
         content = _file_digest(task, os.stat(task).st_mtime_ns)
         fields["data"] = {**(fields.get("data") or {}), "task_file": content}

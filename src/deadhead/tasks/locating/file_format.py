@@ -6,11 +6,12 @@ import re
 from pathlib import Path
 
 from deadhead.errors import DataError
+from deadhead.tasks.languages import code_of
 from deadhead.tasks.reading.columns import is_facebook
 from deadhead.tasks.reading.lines import lines
 from deadhead.tasks.reading.tags import split_tag
 from deadhead.tasks.registry import TASKS
-from deadhead.tasks.task import Task
+from deadhead.tasks.task import TEXT, Task
 
 # Columns of sentence tasks: a file that begins with one of these holds no words and tags.
 _TEXTS = [task.texts for task in TASKS.values() if task.traits.label_unit == "row"]
@@ -45,7 +46,9 @@ def guess_format(path: Path, task: Task, lang: str, fields: tuple[str, ...] = ("
         return "conllu"
     if numbered and len(cells) > 2:
         return "germeval" if split_tag(cells[2]) else "xsid-conll"
-    return "wikiann" if cells[0].startswith(f"{lang}:") else "columns"
+    prefix, colon, _ = cells[0].partition(":")
+    is_prefix = prefix == lang or (lang == TEXT and code_of(prefix) == prefix)
+    return "wikiann" if colon and is_prefix else "columns"
 
 
 def fits(path: Path, task: Task, parallel: bool) -> bool:

@@ -171,7 +171,7 @@ def _check_tags(task: Task, s: Sentence, unprefixed: bool, notes: Notes) -> None
             hint = f"tags are {tags_expected(task_file=bool(task.files))}"
             raise bad(s.path, number, f"{shorten(tag)} is not a tag.", hint)
         if known and not task.spans and tag not in known:
-            message = f"{shorten(tag)} is not a label of {task.name}."
+            message = f"{shorten(tag)} is not a label of {task.title}."
             raise bad(s.path, number, message, f"use one of {', '.join(task.labels)}")
 
 

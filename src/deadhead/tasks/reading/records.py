@@ -77,7 +77,7 @@ def label_of(value: Any, task: Task) -> str:
         raise Unlabelled("no label")
     hidden = " (the label is withheld)" if text == "-1" else ""
     known = ", ".join(task.labels) or "words"
-    name = f"{shorten(value)} is not a label of {task.name}{hidden}"
+    name = f"{shorten(value)} is not a label of {task.title}{hidden}"
     raise Unusable(f"{name}; its labels are {known}.")
 
 
@@ -96,14 +96,14 @@ def _word_row(record: Record, task: Task, lang: str, notes: Notes) -> Row:
     for tag in tags:
         if task.spans and split_tag(tag) is None:
             kinds = f"those are {tags_expected(task_file=bool(task.files))}"
-            raise Unusable(f"{shorten(tag)} is not a tag of {task.name}: {kinds}.")
+            raise Unusable(f"{shorten(tag)} is not a tag of {task.title}: {kinds}.")
     if task.types is not None:
         tags, begun = to_bio(tags, task.types or None)
         notes["spans begun by I-"] += begun
         return Row(words, tags)
     for tag in tags:
         if task.labels and tag not in task.labels:
-            raise Unusable(f"{shorten(tag)} is not a label of {task.name}.")
+            raise Unusable(f"{shorten(tag)} is not a label of {task.title}.")
     return Row(words, tags)
 
 
