@@ -34,7 +34,7 @@ ALLOWED = {
     "registry": "errors",
     "numerics": "errors",
     "device": "errors numerics",
-    "forward": "",
+    "forward": "errors",
     # heads and what scores or chooses them
     "heads": "device errors files forward hub layout numerics",
     "translation": "errors heads",

@@ -6,6 +6,8 @@ import inspect
 from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any
 
+from deadhead.errors import DataError
+
 if TYPE_CHECKING:
     import torch
     from torch import Tensor
@@ -40,7 +42,15 @@ def forward(model: Any, batch: Mapping[str, Any]) -> Any:
             inputs["decoder_input_ids"] = shift(labels=labels)
     if "use_cache" in inspect.signature(type(model).forward).parameters:
         inputs["use_cache"] = False
-    return model(**inputs)
+    try:
+        return model(**inputs)
+    except ValueError as problem:
+        needs_text = "decoder_input_ids" in str(problem)
+        if not needs_text or any(name.startswith("decoder_input") for name in inputs):
+            raise
+        message = f"the decoder of {type(model).__name__} needs a text of its own, and the batch "
+        message += f"has none; it has: {', '.join(name for name in inputs if name in batch)}."
+        raise DataError(message, "give each batch labels, or decoder_input_ids") from None
 
 
 def real_tokens(batch: Mapping[str, Any], *, decoder: bool = False) -> Tensor | None:
@@ -145,6 +155,8 @@ def token_limit(model: Any, *, decoder: bool = False) -> int | None:
     if hasattr(config, "get_text_config"):
         config = config.get_text_config()
     positions = getattr(config, "max_position_embeddings", None)
+    if positions is None:  # a decoder behind an encoder of sounds, which has another limit
+        positions = getattr(config, "max_target_positions", None)
     if not isinstance(positions, int) or positions < 1:
         return None
     ahead = 0

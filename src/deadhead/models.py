@@ -78,7 +78,8 @@ def check_reads_text(model: Any) -> None:
     # a model of text may call its tokens otherwise (Perceiver), and some read text beside images
     if "input_ids" not in main and "input_ids" not in signature(model.forward).parameters:
         message = f"expected a model of text, got {type(model).__name__}: its input is {main}."
-        raise UnsupportedModel(message, "name a model that reads token ids")
+        hint = "name a model that reads token ids; in Python, rank, refit and shrink take batches "
+        raise UnsupportedModel(message, hint + f"of {main} of your own")
 
 
 def set_padding(model: Any, tokenizer: Callable[[], Any]) -> None:

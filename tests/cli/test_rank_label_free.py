@@ -6,10 +6,11 @@ import json
 from pathlib import Path
 
 import pytest
+from command_line import RunCommand
 from transformers import AutoTokenizer
 from typer.testing import CliRunner
 
-from deadhead import load, save
+from deadhead import discover, load, save
 from deadhead.cli import app
 from deadhead.errors import DataError, DeadheadError
 from deadhead.ranking import Ranking
@@ -147,3 +148,29 @@ def test_batches_of_texts_are_those_of_the_tokenizer() -> None:
         == sum(len(tokenizer(*parts)["input_ids"]) > 8 for parts in texts)
         > 0
     )
+
+
+def test_a_model_without_logits_gets_commands_to_type(
+    tmp_path: Path, run_command: RunCommand
+) -> None:
+    """A model of question answering gives the logits of starts and ends under names of their own."""
+    model, text, ranking = tmp_path / "qa", tmp_path / "texts.txt", tmp_path / "ranking.json"
+    text.write_text("Maria bought a red car .\n" * 3)
+    whole = load(MODELS / "encoder", auto="AutoModelForQuestionAnswering")
+    save(whole, model, AutoTokenizer.from_pretrained(MODELS / "encoder"))
+    plain = ("--text", text, "--loss", "self", "--device", "cpu")
+    for words in (("rank", model, "--out", ranking), ("shrink", model, "--heads", 2, "--out", "s")):
+        done = run_command(*words, *plain)
+        assert done.code == 1
+        assert "neither logits nor hidden states" in done.err
+        _, _, hint = done.err.partition("Hint: ")
+        assert "deadhead rank MODEL --auto AutoModel --loss self --text FILE --out FILE" in hint
+        assert "deadhead prune MODEL --lowest N --ranking FILE --out DIR" in hint
+    out = tmp_path / "smaller"
+    done = run_command("rank", model, "--auto", "AutoModel", *plain, "--out", ranking)
+    assert done.code == 0, done.err
+    done = run_command("prune", model, "--lowest", 3, "--ranking", ranking, "--out", out)
+    assert done.code == 0, done.err
+    smaller = load(out)
+    assert type(smaller) is type(whole)  # with its output
+    assert len(discover(smaller)) == 37

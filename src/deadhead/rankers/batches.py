@@ -93,10 +93,11 @@ def _check_tokens(model: nn.Module, batches: Sequence[Mapping[str, Tensor]]) -> 
     """Raise an error for a token that the model has no embedding or no position for."""
     rows, longest = embedding_rows(model), position_rows(model)
     for number, batch in enumerate(batches):
+        _check_targets(model, number, batch)
         ids = batch.get("input_ids")
         # tokens that mark the place of an image or a sound may have no embedding
         if rows is None or any(name in batch for name in INPUTS[1:]):
-            return
+            continue
         if not isinstance(ids, Tensor) or not ids.numel():
             continue
         least, most = map(int, ids.aminmax())
@@ -113,21 +114,25 @@ def _check_tokens(model: nn.Module, batches: Sequence[Mapping[str, Tensor]]) -> 
                 "positions.",
                 f"cut the texts: tokenizer(texts, truncation=True, max_length={longest}, ...)",
             )
-        _check_targets(model, number, batch)
 
 
 def _check_targets(model: nn.Module, number: int, batch: Mapping[str, Tensor]) -> None:
-    """Raise an error for labels that the decoder of an encoder-decoder has no position for."""
-    labels = batch.get("labels")
-    if not is_encoder_decoder(model) or not isinstance(labels, Tensor) or labels.dim() != 2:
+    """Raise an error for a text that the decoder of an encoder-decoder has no position for."""
+    texts = [
+        name for name in ("labels", "decoder_input_ids") if isinstance(batch.get(name), Tensor)
+    ]
+    texts = [name for name in texts if batch[name].dim() == 2]
+    if not is_encoder_decoder(model) or not texts:
         return
     longest = position_rows(model, decoder=True)
-    if longest is not None and labels.shape[1] > longest:
-        raise DataError(
-            f"batch {number} has labels of {labels.shape[1]} tokens, but the decoder has {longest} "
-            "positions.",
-            f"cut them: tokenizer(text_target=texts, truncation=True, max_length={longest}, ...)",
-        )
+    for name in texts:
+        if longest is not None and batch[name].shape[1] > longest:
+            raise DataError(
+                f"batch {number} has {name} of {batch[name].shape[1]} tokens, but the decoder has "
+                f"{longest} positions.",
+                f"cut them: tokenizer(text_target=texts, truncation=True, max_length={longest}, "
+                "...)",
+            )
 
 
 def _check_labels(number: int, batch: Mapping[str, Tensor], others: str) -> None:

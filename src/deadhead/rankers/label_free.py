@@ -66,10 +66,27 @@ def _outputs(model: nn.Module, batches: Iterable[Batch]) -> list[Tensor]:
     outputs = [output_of(forward(model, on_device(batch, model))) for batch in batches]
     if any(output is None for output in outputs):
         raise UnsupportedModel(
-            f"{type(model).__name__} returns neither logits nor hidden states.",
-            "give a loss of your own: loss=function of (outputs, batch)",
+            f"{type(model).__name__} returns neither logits nor hidden states, which "
+            'loss="self" (--loss self) compares.',
+            _without_outputs(model),
         )
     return [output.detach().cpu() for output in outputs if output is not None]
+
+
+def _without_outputs(model: nn.Module) -> str:
+    """What to do about a model whose outputs have names of their own: on a command line, too."""
+    from transformers import AutoModel
+
+    own = "in Python, give a loss of your own: loss=function of (outputs, batch)"
+    config: Any = getattr(model, "config", None)
+    below: Any = AutoModel._model_mapping.get(type(config), ())
+    if not below or isinstance(model, below):
+        return f"{own}; no command can do this with this model"
+    return (
+        "rank the layers below its output: deadhead rank MODEL --auto AutoModel --loss self "
+        "--text FILE --out FILE, then deadhead prune MODEL --lowest N --ranking FILE --out DIR; "
+        + own
+    )
 
 
 def _probed(batches: Sequence[Batch], seed: int, loss: Loss) -> Iterable[Batch]:

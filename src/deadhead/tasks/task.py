@@ -165,7 +165,7 @@ class Task:
 
     @property
     def why_language(self) -> str:
-        """Why a task file needs a language: without one in its paths it has the same files in all."""
+        """Why a language of a task file has to be named; empty: its files are the same in all."""
         if self.traits.language_pair:
             return "a translation has a source and a target"
         if any("\0" in path.format(lang="\0") for path in self.files.values()):
