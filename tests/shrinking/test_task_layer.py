@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import copy
+from collections.abc import Callable
 from typing import Any
 
 import pytest
@@ -14,6 +15,7 @@ from deadhead.heads import discover
 from deadhead.shrinking.held_out import held_out_numbers
 from deadhead.shrinking.refitting import plan_refit, refit
 from deadhead.shrinking.streams import TASK_LAYER
+from deadhead.shrinking.task_layer import _best
 
 HEADS = ("encoder.0.0", "encoder.0.1", "encoder.0.2", "encoder.1.0", "encoder.1.1", "encoder.1.2")
 KINDS = {
@@ -149,3 +151,61 @@ def test_it_is_judged_by_held_out_examples() -> None:
     rows = [layer for layer in report.layers if layer.block == TASK_LAYER]
     assert all(row.error_refitted < row.error_cut for row in rows)
     assert bool(rows) != before.equal(model.classifier.weight)
+
+
+def binary_divergence(logits: torch.Tensor, target: torch.Tensor) -> float:
+    """The mean over examples of what the labels, each yes or no, differ by."""
+    chances, new = target.sigmoid(), logits.sigmoid()
+    yes = chances * (chances / new).log()
+    no = (1 - chances) * ((1 - chances) / (1 - new)).log()
+    return float((yes + no).sum(-1).mean())
+
+
+def squares(logits: torch.Tensor, target: torch.Tensor) -> float:
+    return float((logits - target).square().sum(-1).mean())
+
+
+@pytest.mark.parametrize(
+    ("kind", "problem", "judge"),
+    [
+        ("classes", None, divergence),
+        ("classes", "multi_label_classification", binary_divergence),
+        ("classes", "regression", squares),
+        ("tokens", "multi_label_classification", divergence),  # which no tagger reads
+    ],
+)
+def test_it_is_judged_by_what_fits_its_outputs(
+    kind: str, problem: str | None, judge: Callable[..., float]
+) -> None:
+    model, data = build(kind, problem_type=problem), batches(60)
+    small = copy.deepcopy(model)
+    last = refit(small, data, HEADS, progress=False).layers[-1]
+    assert last.block == TASK_LAYER
+    examples = torch.arange(60 * 4)
+    if kind == "tokens":
+        lengths = torch.cat([batch["attention_mask"].sum(1) for batch in data])
+        examples = examples.repeat_interleave(lengths)
+    held_out = held_out_numbers(60 * 4, 0.125)
+    judging = torch.tensor([int(n) in held_out for n in examples])
+    pair = (outputs(m, data)[1][judging] for m in (small, model))
+    assert last.error_refitted == pytest.approx(judge(*pair), rel=1e-6)
+    assert last.error_refitted < last.error_cut
+
+
+@pytest.mark.parametrize("problem", [None, "multi_label_classification", "regression"])
+def test_no_change_wins_ties(problem: str | None) -> None:
+    """A head that adds next to nothing leaves: what other candidates gain is rounding."""
+    model, data = build("classes", problem_type=problem), batches(60)
+    with torch.no_grad():
+        model.bert.encoder.layer[0].attention.output.dense.weight[:, :4] *= 1e-8
+    before = model.classifier.weight.clone()
+    report = refit(model, data, ["encoder.0.0"], progress=False)
+    assert TASK_LAYER not in {layer.block for layer in report.layers}
+    assert before.equal(model.classifier.weight)
+
+
+def test_of_candidates_alike_the_first_wins() -> None:
+    assert _best([1.0, 0.5, 0.5, 0.2], 1e-3) == 3
+    assert _best([1.0, 0.5, 0.5], 1e-3) == 1
+    assert _best([1.0, 0.9995], 1e-3) == 0
+    assert _best([1.0, float("nan"), 0.5], 1e-3) == 2

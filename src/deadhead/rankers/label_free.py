@@ -126,17 +126,34 @@ def problem_of(model: nn.Module) -> str | None:
     return problem
 
 
+def kind_of_logits(logits: Tensor, problem: str | None) -> str:
+    """What logits are for: a `class`, `labels` each of which may hold, or `numbers`.
+
+    problem: as of `problem_of`; it is about models with one answer for each example.
+    """
+    of_text = logits.dim() == 2
+    if of_text and problem == "multi_label_classification":
+        return "labels"
+    if logits.shape[-1] == 1 or (of_text and problem == "regression"):
+        return "numbers"  # a single one is no distribution
+    return "class"
+
+
+def logit_distance(output: Tensor, target: Tensor, kind: str) -> Tensor:
+    """How far logits are from those of the whole model. kind: as of `kind_of_logits`"""
+    if kind == "labels":
+        return (_yes_divergence(output, target) + _yes_divergence(-output, -target)).sum(-1)
+    if kind == "numbers":
+        return (output - target).square().sum(-1)
+    logs = output.log_softmax(-1), target.log_softmax(-1)
+    return F.kl_div(*logs, reduction="none", log_target=True).sum(-1)
+
+
 def distance(outputs: Any, batch: Batch, problem: str | None = None) -> Tensor:
     """How far each example is from the output of the whole model. problem: as of `problem_of`"""
     output, target = _precise(output_of(outputs)), _precise(batch[TARGET])
-    if _are_yes_or_no(outputs, problem):
-        values = _yes_divergence(output, target) + _yes_divergence(-output, -target)
-        values = values.sum(-1)
-    elif _are_numbers(outputs, problem):
-        values = (output - target).square().sum(-1)
-    elif hasattr(outputs, "logits"):
-        logs = output.log_softmax(-1), target.log_softmax(-1)
-        values = F.kl_div(*logs, reduction="none", log_target=True).sum(-1)
+    if hasattr(outputs, "logits"):
+        values = logit_distance(output, target, kind_of_logits(output, problem))
     else:
         values = (output - target).square().sum(-1) / target.square().sum(-1).clamp(min=1e-12)
     real = positions_of(outputs, batch)
@@ -156,10 +173,11 @@ def probe(outputs: Any, batch: Batch, problem: str | None = None) -> Tensor:
             directions = directions * real[..., None]
         size = (output.detach() * (1 if real is None else real[..., None])).flatten(1).norm(dim=1)
         return (directions * output).flatten(1).sum(1) / size.clamp(min=1e-12)
-    if _are_yes_or_no(outputs, problem):
+    kind = kind_of_logits(output, problem)
+    if kind == "labels":
         drawn = _drawn(output.detach().sigmoid(), draws, _answers)
         values = F.binary_cross_entropy_with_logits(output, drawn, reduction="none").sum(-1)
-    elif _are_numbers(outputs, problem):
+    elif kind == "numbers":
         values = (_normal(output, draws) * output).sum(-1)
     else:
         drawn = _drawn(output.detach().softmax(-1), draws, _labels)
@@ -171,19 +189,6 @@ def _yes_divergence(output: Tensor, target: Tensor) -> Tensor:
     """The part of the divergence of a label that the answer yes adds."""
     whole = F.logsigmoid(target)
     return whole.exp() * (whole - F.logsigmoid(output))
-
-
-def _are_yes_or_no(outputs: Any, problem: str | None) -> bool:
-    """Whether each logit decides on a label of its own, of which an example may have several."""
-    of_text = hasattr(outputs, "logits") and outputs.logits.dim() == 2
-    return of_text and problem == "multi_label_classification"
-
-
-def _are_numbers(outputs: Any, problem: str | None) -> bool:
-    """Whether the logits are numbers of a regressor; a single one is no distribution."""
-    if not hasattr(outputs, "logits"):
-        return False
-    return outputs.logits.shape[-1] == 1 or (outputs.logits.dim() == 2 and problem == "regression")
 
 
 def _normal(output: Tensor, draws: Sequence[torch.Generator]) -> Tensor:

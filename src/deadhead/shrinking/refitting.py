@@ -53,7 +53,7 @@ class LayerRefit:
     The errors are those of its output on the held-out tokens: the mean over tokens of the squared
     error relative to the squared target, after the cut alone and as the layer is now. For the task
     layer, which loses nothing, they are the distance of its logits from those of the whole model:
-    the mean divergence, before its own refit and after it.
+    the mean divergence (for a regressor the mean square), before its own refit and after it.
     """
 
     kind: str

@@ -8,21 +8,21 @@ from __future__ import annotations
 
 import weakref
 from collections import Counter
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from functools import partial
 from typing import Any
 
 import torch
-import torch.nn.functional as F
 from torch import Tensor, nn
 
 from deadhead.forward import forward
 from deadhead.heads.prune import Cut
 from deadhead.heads.site import Site
+from deadhead.rankers.label_free import kind_of_logits, logit_distance, problem_of
 
 from .calibration import Calibration, Parts
 from .projection import Projection, Solution
-from .solve import NOTHING, Change, candidates
+from .solve import NOTHING, TIE, Change, candidates
 from .streams import TASK_LAYER, Call, Streams
 
 NAMES = ("mean", "refit", "weighted")  # candidates to try
@@ -44,16 +44,28 @@ def solve_task_layer(model: nn.Module, streams: Streams, data: Calibration) -> S
     fit, weighted = projection.fit.precise(), projection.weighted.precise()
     nothing = Change(NOTHING, torch.zeros_like(weight), torch.zeros_like(fit.errors))
     changes = [nothing, *candidates(NAMES, fit, weighted, weight.to(fit.inputs), 1)]
-    errors = torch.zeros(len(changes), dtype=torch.float64)
-    distance = _distance_for(model, len(projection.old))
+    errors, scale = [0.0 for _ in changes], 0.0
     for whole, small, (_, held_out) in _calls(model, streams, data, site):
         inputs, target = (value.flatten(0, -2)[held_out] for value in (small.inputs, whole.output))
+        kind, target = kind_of_logits(whole.output, problem_of(model)), target.double()
+        # of divergences 1 is large already; numbers may have any unit
+        scale += float(target.square().sum()) if kind == "numbers" else len(target)
         for number, change in enumerate(changes):
-            errors[number] += float(distance(projection.output(inputs, change), target.double()))
-    best = int(errors.argmin())  # the first of equal ones, which changes least
+            output = projection.output(inputs, change)
+            errors[number] += float(logit_distance(output, target, kind).sum())
+    best = _best(errors, TIE * scale)
     count = max(1, projection.held_out_tokens)
-    before, after = (float(errors[number]) / count for number in (0, best))
+    before, after = (errors[number] / count for number in (0, best))
     return projection.solution_by(changes[best], (before, after))
+
+
+def _best(errors: Sequence[float], tie: float) -> int:
+    """The number of the lowest error; the first one wins unless another gains more than `tie`."""
+    winner, lowest = 0, errors[0] - tie
+    for number, value in enumerate(errors):
+        if value < lowest:
+            winner, lowest = number, value
+    return winner
 
 
 def _find(model: nn.Module, batch: Any) -> Site | None:
@@ -96,19 +108,3 @@ def _calls(
         (whole,) = streams.run(number, batch, site)
         (small,) = streams.run(number, batch, site, small=True)
         yield whole, small, data.parts(number, batch, site, small.inputs)
-
-
-def _distance_for(model: nn.Module, outputs: int) -> Any:
-    """What outputs differ by: their divergence for classes, else squares."""
-    kind = getattr(getattr(model, "config", None), "problem_type", None)
-    is_one_class = outputs > 1 and kind in (None, "single_label_classification")
-    return _divergence if is_one_class else _squares
-
-
-def _divergence(output: Tensor, target: Tensor) -> Tensor:
-    logs = output.log_softmax(-1), target.log_softmax(-1)
-    return F.kl_div(*logs, reduction="sum", log_target=True)
-
-
-def _squares(output: Tensor, target: Tensor) -> Tensor:
-    return (output - target).square().sum()
