@@ -48,7 +48,7 @@ def solve_task_layer(model: nn.Module, streams: Streams, data: Calibration) -> S
     for whole, small, (_, held_out) in _calls(model, streams, data, site):
         inputs, target = (value.flatten(0, -2)[held_out] for value in (small.inputs, whole.output))
         kind, target = kind_of_logits(whole.output, problem_of(model)), target.double()
-        # of divergences 1 is large already; numbers may have any unit
+        # a divergence of 1 is large already, but numbers may have any unit
         scale += float(target.square().sum()) if kind == "numbers" else len(target)
         for number, change in enumerate(changes):
             output = projection.output(inputs, change)
