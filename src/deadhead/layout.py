@@ -183,7 +183,7 @@ class HeadLayout:
         """The attention layers of a block, from the input upwards."""
         layers = [a for a in self.attentions if a.block == block]
         if not layers:
-            hint = f"use one of {', '.join(self.blocks)}"
+            hint = f"the model has: {', '.join(self.blocks)}"
             raise HeadError(f"expected a block of the model, got {block!r}.", hint)
         return tuple(sorted(layers, key=lambda a: a.layer))
 
@@ -215,7 +215,7 @@ class HeadLayout:
         layers = sorted(a.layer for a in self.attentions if a.block == head.block)
         if not layers:
             expected, got = "a block of the model", repr(head.block)
-            hint = f"use one of {', '.join(self.blocks)}"
+            hint = f"the model has: {', '.join(self.blocks)}"
         elif head.layer not in layers:
             expected, got = f"a layer of {head.block}", str(head.layer)
             hint = f"its layers are {spans(layers)}, counted from 0"

@@ -65,7 +65,7 @@ def rank_batches(
     try:
         labels = labels_for(model, data)
     except DataError as problem:
-        if not kind.has_labels:
+        if not kind.has_labels or is_encoder_decoder(model):  # which cannot go without them
             raise
         hint = f"{problem.hint}; or go without labels: --loss self"
         raise DataError(problem.message, hint) from None

@@ -238,7 +238,7 @@ def _print(result: ShrunkSaved, out: Path) -> None:
         values = [result.scores[stage][language] for stage in stages]
         texts = (points_text(str(result.metric), value) for value in values)
         table.add_row(f"{result.metric} {language} {split}", *texts)
-    losses = [f"{report.losses[stage]:.4f}" for stage in ("whole", "cut", "refitted")]
+    losses = [f"{report.losses[stage]:z.4f}" for stage in ("whole", "cut", "refitted")]
     kind = "" if report.loss == "labels" else f" ({report.loss})"
     table.add_row(f"held-out loss{kind}", *losses)
     sizes = Table("", "before", "after", "")
@@ -266,7 +266,7 @@ def _print(result: ShrunkSaved, out: Path) -> None:
     )
     console.print(f"{methods}; {examples}{scored}; {seconds}")
     if report.tried:
-        tried = ", ".join(f"{name} {value:.4f}" for name, value in report.tried.items())
+        tried = ", ".join(f"{name} {value:z.4f}" for name, value in report.tried.items())
         console.print(f"held-out loss after the refit of each method tried: {tried}")
     counts = [f"{name}: {count:,}" for name, count in result.facts["notes"].items()]
     for note in [*report.notes, *counts]:

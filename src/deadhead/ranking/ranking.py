@@ -174,6 +174,8 @@ class Ranking:
             stored = json.loads(Path(path).read_text(encoding="utf-8"))
         except FileNotFoundError:
             raise DataError(f"there is no ranking at {path}.", AGAIN) from None
+        except IsADirectoryError:
+            raise DataError(f"{path} is a folder, not the file of a ranking.", AGAIN) from None
         except (OSError, ValueError, RecursionError) as problem:
             raise DataError(f"{path} cannot be read as a ranking: {problem}.", AGAIN) from None
         form = stored.get("format") if isinstance(stored, dict) else type(stored).__name__

@@ -76,27 +76,28 @@ def check_reach(name: str, amount: Amount, least: float, shape: Shape) -> None:
     The error rounds what it expects to the side that can be reached.
     """
     if name == "speedup" and amount * least > 1:
-        examples, tokens = shape
+        examples, tokens = shape  # hints name more examples: it may have no positions for tokens
         if least >= 1:
             raise DeadheadError(
                 f"this model runs no faster on inputs of {examples} x {tokens} without any of its "
                 f"heads and neurons, got speedup={float(amount):g}.",
                 f"give larger inputs, where layers take more of the time: "
-                f"on=({examples}, {4 * tokens}) or --on {examples}x{4 * tokens}",
+                f"on=({4 * examples}, {tokens}) or --on {4 * examples}x{tokens}",
             )
         fastest = floor(100 / least) / 100
         raise DeadheadError(
             f"`speedup` expects at most about {fastest:.2f} for this model on inputs of "
             f"{examples} x {tokens}, got {float(amount):g}.",
             "give a smaller number, or larger inputs, where layers take more of the time: "
-            f"on=({examples}, {4 * tokens}) or --on {examples}x{4 * tokens}",
+            f"on=({4 * examples}, {tokens}) or --on {4 * examples}x{tokens}",
         )
     if name != "speedup" and amount < least:
         smallest = ceil(1000 * least) / 1000
+        enough = min(0.99, (1 + least) / 2)
         raise DeadheadError(
             f"`{name}` expects at least {smallest:.3f}, which is left when all heads but one and "
             f"all neurons that can be removed are gone, got {float(amount):g}.",
-            f"give a larger share, such as {name}={min(0.99, (1 + least) / 2):.2f}",
+            f"give a larger share, such as {name}={enough:.2f} or --{name} {enough:.0%}",
         )
 
 

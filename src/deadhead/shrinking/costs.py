@@ -96,7 +96,7 @@ def shape_for(model: nn.Module, on: Shape | None) -> Shape:
     if longest is not None and length > longest:
         raise DeadheadError(
             f"`on` expects at most the {longest} positions of this model, got {length} tokens.",
-            f"use on=({batch}, {longest}) or fewer tokens",
+            f"use on=({batch}, {longest}) or --on {batch}x{longest}, or fewer tokens",
         )
     return batch, length
 

@@ -75,10 +75,10 @@ class Shrunk:
             if before
         }
         rows[f"held-out {kind}"] = ", ".join(
-            f"{stage} {value:.4f}" for stage, value in self.losses.items()
+            f"{stage} {value:z.4f}" for stage, value in self.losses.items()
         )
         if self.tried:
-            rows["methods tried"] = ", ".join(f"{n} {v:.4f}" for n, v in self.tried.items())
+            rows["methods tried"] = ", ".join(f"{n} {v:z.4f}" for n, v in self.tried.items())
         if self.speed is not None:
             rows["speed-up"] = (
                 f"{self.speed.measured:.2f} measured, {self.speed.predicted:.2f} predicted, "

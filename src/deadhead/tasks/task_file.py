@@ -119,7 +119,8 @@ def _parse(path: Path) -> Any:
         return yaml.load(text, yaml.BaseLoader)  # all texts: `no` is a label, not False
     except OSError as error:
         hint = "name a YAML file with --task-file"
-        raise DataError(f"{path}: there is no such task file.", hint) from error
+        reason = "a folder is no task file" if path.is_dir() else "there is no such task file"
+        raise DataError(f"{path}: {reason}.", hint) from error
     except (yaml.YAMLError, ValueError, RecursionError) as error:
         line = getattr(getattr(error, "problem_mark", None), "line", 0) + 1
         problem = getattr(error, "problem", None) or error

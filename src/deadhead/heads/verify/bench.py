@@ -60,7 +60,8 @@ def bench(
     for name, values in (("batch", batches), ("length", lengths), ("repeats", (repeats,))):
         if not values or min(values) < 1:
             got = ", ".join(map(str, values))
-            raise DeadheadError(f"`{name}` expects numbers of at least 1, got {got}.")
+            message = f"`{name}` expects numbers of at least 1, got {got}."
+            raise DeadheadError(message, "for instance --batch 1,8 --length 32,128 --repeats 10")
     place = device_named(device)
     names = (str(model), str(against))
     pair = [load(name, auto=auto, dtype=dtype).eval().to(place) for name in names]

@@ -36,6 +36,8 @@ def read_texts(file: str | Path) -> list[tuple[str, ...]]:
         lines = Path(file).read_text(encoding="utf-8").splitlines()
     except FileNotFoundError:
         raise DataError(f"there is no file {file}.", hint) from None
+    except IsADirectoryError:
+        raise DataError(f"{file} is a folder.", hint) from None
     except (OSError, UnicodeDecodeError) as problem:
         raise DataError(f"{file} cannot be read as text: {problem}.", hint) from None
     texts = [tuple(part.strip() for part in line.split("\t")) for line in lines if line.strip()]

@@ -1,0 +1,133 @@
+"""Mistakes with a BERT, a GPT-2 and a T5: one error that says what to type next, and works."""
+
+from __future__ import annotations
+
+import os
+from pathlib import Path
+
+import pytest
+import torch
+import transformers
+from command_line import RunCommand, clean
+from transformers import AutoTokenizer
+
+from deadhead import save
+from deadhead.world import MODELS
+
+POSITIONS = 64
+TEXT = ("--text", "text.txt", "--loss", "self", "--device", "cpu")
+
+
+@pytest.fixture(scope="module")
+def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A text, a folder without anything, and models."""
+    folder = tmp_path_factory.mktemp("wrong")
+    tokenizer = AutoTokenizer.from_pretrained(MODELS / "encoder")
+    torch.manual_seed(0)
+    size = len(tokenizer)
+    bert = transformers.BertConfig(
+        vocab_size=size, hidden_size=32, num_hidden_layers=1, num_attention_heads=4,
+        intermediate_size=64, max_position_embeddings=POSITIONS,
+    )  # fmt: skip
+    gpt2 = transformers.GPT2Config(vocab_size=size, n_embd=32, n_layer=1, n_head=4)
+    t5 = transformers.T5Config(
+        vocab_size=size, d_model=32, d_kv=8, d_ff=64, num_layers=1, num_heads=4,
+        decoder_start_token_id=0,
+    )  # fmt: skip
+    save(transformers.BertForMaskedLM(bert), folder / "bert", tokenizer)
+    save(transformers.GPT2LMHeadModel(gpt2), folder / "gpt2", tokenizer)
+    save(transformers.T5ForConditionalGeneration(t5), folder / "t5", tokenizer)
+    (folder / "text.txt").write_text("Maria bought a red car .\n" * 60)
+    (folder / "empty").mkdir()
+    return folder
+
+
+@pytest.mark.parametrize(
+    ("words", "message", "hint"),
+    [
+        (
+            ("shrink", "bert", *TEXT, "--heads", 2, "--on", "4x500", "--out", "o"),
+            "at most the 64 positions of this model, got 500 tokens",
+            "--on 4x64",
+        ),
+        (
+            ("shrink", "bert", *TEXT, "--macs", "0.5%", "--out", "o"),
+            "`macs` expects at least",
+            " or --macs 5",
+        ),
+        (
+            ("shrink", "bert", *TEXT, "--speedup", 900, "--on", "2x64", "--out", "o"),
+            "got 900",
+            "--on 8x64",  # not more tokens, for which it has no positions
+        ),
+        (
+            ("shrink", "bert", "--task-file", "empty", "--heads", 2, "--out", "o"),
+            "empty: a folder is no task file",
+            "name a YAML file",
+        ),
+        (
+            ("rank", "bert", "--text", "empty", "--loss", "self", "--out", "o.json"),
+            "empty is a folder",
+            "give a UTF-8 file",
+        ),
+        (
+            ("prune", "bert", "--lowest", 1, "--ranking", "empty", "--out", "o"),
+            "empty is a folder, not the file of a ranking",
+            "deadhead rank MODEL",
+        ),
+        (
+            ("prune", "gpt2", "--heads", "encoder.0.1", "--out", "o"),
+            "expected a block of the model, got 'encoder'",
+            "the model has: decoder",
+        ),
+        (
+            ("bench", "gpt2", "--against", "gpt2", "--batch", 0),
+            "`batch` expects numbers of at least 1, got 0",
+            "--batch 1,8",
+        ),
+    ],
+)
+def test_the_hint_can_be_typed(
+    folder: Path,
+    run_command: RunCommand,
+    monkeypatch: pytest.MonkeyPatch,
+    words: tuple[object, ...],
+    message: str,
+    hint: str,
+) -> None:
+    monkeypatch.chdir(folder)
+    done = run_command(*words)
+    assert done.code == 1
+    assert clean(done)
+    before, _, after = done.err.partition("Hint: ")
+    assert message in before
+    assert hint in after
+    assert "Errno" not in done.err
+    assert not {"o", "o.json"} & {*os.listdir(folder)}
+
+
+def test_no_hint_to_do_what_was_done(
+    folder: Path, run_command: RunCommand, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """An encoder-decoder reads the labels of a task, also with --loss self."""
+    monkeypatch.chdir(folder)
+    data = ("--task", "pos", "--lang", "en", "--data", "world", "--device", "cpu")
+    done = run_command("rank", "t5", *data, "--loss", "self", "--out", "o.json")
+    assert done.code == 1
+    assert "does not fit pos" in done.err
+    assert "--loss self" not in done.err
+    done = run_command("rank", "bert", *data, "--out", "o.json")
+    assert "go without labels: --loss self" in done.err
+
+
+def test_a_loss_that_rounds_to_nothing_has_no_sign(
+    folder: Path, run_command: RunCommand, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(folder)
+    monkeypatch.setattr("deadhead.shrinking.run.mean_loss", lambda *_: -1e-9)
+    done = run_command(
+        "shrink", "bert", *TEXT, "--heads", 1, "--on", "2x8", "--out", tmp_path / "s"
+    )
+    assert done.code == 0, done.err
+    assert "0.0000" in done.out
+    assert "-0.0000" not in done.out
