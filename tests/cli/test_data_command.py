@@ -79,7 +79,7 @@ FILES = 'files: {train: a.tsv, dev: "{lang}/b.tsv", test: "{lang}/c.tsv"}\n'
     [
         (
             "",
-            ["mine - train 1 sentences", "mine de dev 1 sentences", "mine en dev 1 sentences"],
+            ["mine text train 1 sentences", "mine de dev 1 sentences", "mine en dev 1 sentences"],
             [],
         ),
         (

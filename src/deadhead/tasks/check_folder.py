@@ -19,8 +19,6 @@ from .registry import task_of
 from .split_reader import MAX_NAMED, paths_of_task, read_files, split_of_task
 from .task import TEXT, Task
 
-UNNAMED = "-"  # the language of a file, where a task file names none
-
 
 @dataclass(frozen=True, kw_only=True)
 class Finding:
@@ -148,7 +146,7 @@ def _languages_of(task: Task, pattern: str) -> tuple[str, ...]:
         return task.languages
     first, *others = pattern.format(lang="\0").split("\0")
     if not others:
-        return (UNNAMED,)
+        return (TEXT,)
     again = r"\1".join(map(re.escape, others))  # the same language each time
     form = re.compile(rf"{re.escape(first)}([^/\\]+){again}")
     there = map(form.fullmatch, glob.glob("*".join(map(glob.escape, (first, *others)))))
