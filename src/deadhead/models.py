@@ -218,7 +218,8 @@ def labels_for(model: Any, data: Dataset) -> tuple[str, ...] | None:
 def _named(task: Task) -> str:
     """The options that name a task and, where it needs one, a language."""
     name = f"--task-file {task.file}" if task.file else f"--task {task.name}"
-    return name if task.default_language is not None else f"{name} --lang en"
+    needs_none = task.default_language is not None
+    return name if needs_none else f"{name} --lang {task.example_language}"
 
 
 def _knows(names: Sequence[str], data: Dataset) -> bool:

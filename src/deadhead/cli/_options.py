@@ -143,9 +143,8 @@ def languages_from(text: str | None, task: str | Task) -> list[str]:
     parts = (part.strip() for part in (text or "").split(","))
     languages = list(dict.fromkeys(part for part in parts if part))
     if not languages:
-        example = "en-de" if known.traits.language_pair else "en"
         why = f": {known.why_language}" if known.why_language else ""
-        message = f"name at least one language, such as --lang {example}{why}"
+        message = f"name at least one language, such as --lang {known.example_language}{why}"
         raise BadParameter(message, param_hint="--lang")
     return languages
 

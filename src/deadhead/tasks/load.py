@@ -94,8 +94,8 @@ def _languages(task: Task, lang: str | Sequence[str] | None) -> str | Sequence[s
             lang = task.default_language
         if lang is None:
             why = f": {task.why_language}" if task.why_language else ""
-            example = "en-de" if task.traits.language_pair else "en"
-            raise DataError(f"{task.title} needs a language{why}.", f"name one, such as {example}")
+            hint = f"name one, such as {task.example_language}"
+            raise DataError(f"{task.title} needs a language{why}.", hint)
         if task.files and task.languages:  # a task file that lists what it has
             for code in [lang] if isinstance(lang, str) else lang:
                 if code not in task.languages:

@@ -164,6 +164,11 @@ class Task:
         return self.languages[0] if self.languages else TEXT
 
     @property
+    def example_language(self) -> str:
+        """What to type where a language has to be named."""
+        return "en-de" if self.traits.language_pair else "en"
+
+    @property
     def why_language(self) -> str:
         """Why a language of a task file has to be named; empty: its files are the same in all."""
         if self.traits.language_pair:
