@@ -40,7 +40,8 @@ from deadhead.training import Settings, finetune
 
 HELD_OUT = 0.125  # the default of `shrink`
 BATCH = 4  # windows of calibration text, with gradients
-LONG_BATCH = 16  # and without
+LONG_BATCH = 64  # without them, and without logits: a refit stops before these
+TRAIN_BATCH = 16
 TRAINED = f"refit{EPOCH}"
 TREATMENTS = (*COMPENSATED, TRAINED)
 DRAWS = 5  # of most cells; others name their number
@@ -60,7 +61,7 @@ class TextTask:
         (model,) = models
         half = next(model.parameters()).device.type == "cuda"
         settings = Settings(
-            precision="bf16" if half else "float32", seed=seed, epochs=1, batch=LONG_BATCH
+            precision="bf16" if half else "float32", seed=seed, epochs=1, batch=TRAIN_BATCH
         )
         finetune(model, self.text, settings, progress=False)
         model.eval()
