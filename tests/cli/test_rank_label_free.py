@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 from command_line import RunCommand
-from transformers import AutoTokenizer
+from transformers import AutoTokenizer, XLNetConfig, XLNetForQuestionAnswering
 from typer.testing import CliRunner
 
 from deadhead import discover, load, save
@@ -150,19 +150,52 @@ def test_batches_of_texts_are_those_of_the_tokenizer() -> None:
     )
 
 
+def test_question_answering_from_text_to_a_small_model(
+    tmp_path: Path, run_command: RunCommand
+) -> None:
+    """It gives the logits of starts and ends under names of their own."""
+    model, text = tmp_path / "qa", tmp_path / "pairs.txt"
+    names = ("Maria", "Paul", "Anna", "Tom")
+    pairs = [f"Who bought a {c} car ?\t{n} bought it ." for n in names for c in ("red", "very old")]
+    text.write_text("\n".join(2 * pairs))
+    tokenizer = AutoTokenizer.from_pretrained(MODELS / "encoder")
+    whole = load(MODELS / "encoder", auto="AutoModelForQuestionAnswering")
+    save(whole, model, tokenizer)
+    plain = ("--text", text, "--loss", "self", "--device", "cpu")
+    for method in ("taylor", "ablation"):
+        ranking = tmp_path / f"{method}.json"
+        done = run_command("rank", model, "--method", method, *plain, "--out", ranking)
+        assert done.code == 0, done.err
+        assert len(set(Ranking.load(ranking).scores.values())) == 40
+    batch = tokenizer("Who sleeps ?", "The dog sleeps .", return_tensors="pt")
+    for number, more in enumerate(((), ("--then-distill", "--rate", "1e-4"))):
+        out = tmp_path / f"small{number}"
+        done = run_command("shrink", model, "--heads", "50%", *plain, *more, "--out", out)
+        assert done.code == 0, done.err
+        assert "held-out loss (self)" in done.out
+        small = load(out)
+        assert type(small) is type(whole)
+        assert len(discover(small)) == 20
+        again = load(out, auto="AutoModelForQuestionAnswering")
+        for name in ("start_logits", "end_logits"):
+            assert getattr(small(**batch), name).equal(getattr(again(**batch), name))
+
+
 def test_a_model_without_logits_gets_commands_to_type(
     tmp_path: Path, run_command: RunCommand
 ) -> None:
-    """A model of question answering gives the logits of starts and ends under names of their own."""
+    """XLNet searches for an answer: it returns the best few starts and ends, not their logits."""
     model, text, ranking = tmp_path / "qa", tmp_path / "texts.txt", tmp_path / "ranking.json"
     text.write_text("Maria bought a red car .\n" * 3)
-    whole = load(MODELS / "encoder", auto="AutoModelForQuestionAnswering")
-    save(whole, model, AutoTokenizer.from_pretrained(MODELS / "encoder"))
+    tokenizer = AutoTokenizer.from_pretrained(MODELS / "encoder")
+    sizes = {"d_model": 16, "n_layer": 2, "n_head": 4, "d_inner": 16}
+    whole = XLNetForQuestionAnswering(XLNetConfig(vocab_size=len(tokenizer), **sizes))
+    save(whole, model, tokenizer)
     plain = ("--text", text, "--loss", "self", "--device", "cpu")
     for words in (("rank", model, "--out", ranking), ("shrink", model, "--heads", 2, "--out", "s")):
         done = run_command(*words, *plain)
         assert done.code == 1
-        assert "neither logits nor hidden states" in done.err
+        assert "XLNetForQuestionAnswering returns start_top_log_probs" in done.err
         _, _, hint = done.err.partition("Hint: ")
         assert "deadhead rank MODEL --auto AutoModel --loss self --text FILE --out FILE" in hint
         assert "deadhead prune MODEL --lowest N --ranking FILE --out DIR" in hint
@@ -173,4 +206,4 @@ def test_a_model_without_logits_gets_commands_to_type(
     assert done.code == 0, done.err
     smaller = load(out)
     assert type(smaller) is type(whole)  # with its output
-    assert len(discover(smaller)) == 37
+    assert len(discover(smaller)) == 5

@@ -12,10 +12,20 @@ from torch import Tensor, nn
 from deadhead.errors import DataError, UnsupportedModel
 from deadhead.forward import embedding_rows, is_encoder_decoder, position_rows
 
-from .loss import IGNORED, INPUTS, attended, examples_of, forward, on_device, right_padded
+from .loss import (
+    IGNORED,
+    INPUTS,
+    attended,
+    examples_of,
+    forward,
+    has_spans,
+    on_device,
+    right_padded,
+)
 
 # labels under names that are not read
-OTHER_LABELS = ("start_positions", "end_positions", "next_sentence_label", "label")
+OF_SPANS = ("start_positions", "end_positions")
+OTHER_LABELS = (*OF_SPANS, "next_sentence_label", "label")
 LABEL_FREE = ("entropy", "confidence", "similarity")  # rankers that need no labels
 
 
@@ -143,6 +153,8 @@ def _check_labels(number: int, batch: Mapping[str, Tensor], others: str) -> None
         hint = "add a tensor 'labels' to every batch, or use " + others
         if other == "label":
             hint = "rename 'label' to 'labels'"
+        elif other in OF_SPANS:  # no other labels fit a model of question answering
+            hint = f"use {others}"
         names = f"{', '.join(batch)}." + (f" ({other!r} is not read.)" if other else "")
         message = f"batch {number} has no labels, and without them there is no loss."
         raise DataError(f"{message} It has: {names}", hint)
@@ -169,7 +181,11 @@ def _check_classes(model: nn.Module, batches: Sequence[Mapping[str, Tensor]], ot
         for name, value in batches[0].items()
     }
     example = on_device(example, model)
-    logits, kind = getattr(forward(model, example), "logits", None), type(model).__name__
+    outputs, kind = forward(model, example), type(model).__name__
+    logits = getattr(outputs, "logits", None)
+    if has_spans(outputs):
+        message = f"{kind} predicts where an answer starts and ends, which no labels fit."
+        raise UnsupportedModel(message, f"use {others}")
     if not isinstance(logits, Tensor):
         raise UnsupportedModel(
             f"{kind} answers without logits: it has no task layer.",

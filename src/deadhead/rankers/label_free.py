@@ -3,9 +3,10 @@
 `loss="self"` asks how much of the whole model's output is lost without a head. That output is the
 logits, and the distance their KL divergence. A classifier of several labels at once says yes or no
 to each: the distance is the sum of the divergences of its labels. Of the numbers of a regressor it
-is the squared difference. Where there are no logits (embedding models), the output is the last
-hidden states of the tokens, and the distance their squared difference as a share of their squared
-length.
+is the squared difference. A model of question answering predicts the first and the last token of
+an answer: the distance is the sum of both divergences, each over the real tokens of a text. Where
+there are no logits (embedding models), the output is the last hidden states of the tokens, and the
+distance their squared difference as a share of their squared length.
 
 Ablation, Shapley values and L0 gates close heads and measure that distance as it is. Gradients
 cannot: with every gate open the distance is 0 and lowest, so its gradient is 0 at every head. What
@@ -29,7 +30,18 @@ from torch import Tensor, nn
 
 from deadhead.errors import DataError, UnsupportedModel
 
-from .loss import LOSS, SEEDS, TARGET, examples_of, forward, on_device, output_of, positions_of
+from .loss import (
+    LOSS,
+    SEEDS,
+    TARGET,
+    examples_of,
+    forward,
+    has_spans,
+    named_outputs,
+    on_device,
+    output_of,
+    positions_of,
+)
 
 Batch = Mapping[str, Any]
 Loss = Callable[[Any, Batch], Tensor]  # (outputs of the model, batch) -> one number per example
@@ -63,14 +75,23 @@ def with_loss(
 @torch.no_grad()
 def _outputs(model: nn.Module, batches: Iterable[Batch]) -> list[Tensor]:
     """The output of the model for every batch, with all gates open."""
-    outputs = [output_of(forward(model, on_device(batch, model))) for batch in batches]
-    if any(output is None for output in outputs):
+    return [output_to_compare(model, on_device(batch, model)).cpu() for batch in batches]
+
+
+@torch.no_grad()
+def output_to_compare(model: nn.Module, batch: Batch) -> Tensor:
+    """What `distance` compares with; raises an error for a model that has no such output."""
+    outputs = forward(model, batch)
+    output = output_of(outputs)
+    if output is None:
+        named = [name for name, value in named_outputs(outputs).items() if value is not None]
         raise UnsupportedModel(
-            f"{type(model).__name__} returns neither logits nor hidden states, which "
-            'loss="self" (--loss self) compares.',
+            f"{type(model).__name__} returns {', '.join(named) or type(outputs).__name__}; "
+            'loss="self" (--loss self) compares logits, start_logits with end_logits and no '
+            "others, or last_hidden_state.",
             _without_outputs(model),
         )
-    return [output.detach().cpu() for output in outputs if output is not None]
+    return output.detach()
 
 
 def _without_outputs(model: nn.Module) -> str:
@@ -152,11 +173,14 @@ def logit_distance(output: Tensor, target: Tensor, kind: str) -> Tensor:
 def distance(outputs: Any, batch: Batch, problem: str | None = None) -> Tensor:
     """How far each example is from the output of the whole model. problem: as of `problem_of`"""
     output, target = _precise(output_of(outputs)), _precise(batch[TARGET])
+    real = positions_of(outputs, batch)
+    if real is not None and has_spans(outputs):
+        logs = _log_chances(output, real), _log_chances(target, real)
+        return F.kl_div(*logs, reduction="none", log_target=True).sum((1, 2))
     if hasattr(outputs, "logits"):
         values = logit_distance(output, target, kind_of_logits(output, problem))
     else:
         values = (output - target).square().sum(-1) / target.square().sum(-1).clamp(min=1e-12)
-    real = positions_of(outputs, batch)
     return values if real is None else (values * real).sum(1) / real.sum(1).clamp(min=1)
 
 
@@ -167,6 +191,10 @@ def probe(outputs: Any, batch: Batch, problem: str | None = None) -> Tensor:
     """
     output, real = _precise(output_of(outputs)), positions_of(outputs, batch)
     draws = [torch.Generator().manual_seed(int(seed)) for seed in batch[SEEDS]]
+    if real is not None and has_spans(outputs):
+        logs = _log_chances(output, real).transpose(1, 2)
+        drawn = _drawn(logs.detach().exp(), draws, _places)
+        return -logs.gather(-1, drawn[..., None]).sum((1, 2))
     if not hasattr(outputs, "logits"):
         directions = _normal(output, draws)
         if real is not None:
@@ -189,6 +217,12 @@ def _yes_divergence(output: Tensor, target: Tensor) -> Tensor:
     """The part of the divergence of a label that the answer yes adds."""
     whole = F.logsigmoid(target)
     return whole.exp() * (whole - F.logsigmoid(output))
+
+
+def _log_chances(logits: Tensor, real: Tensor) -> Tensor:
+    """The logarithms of how likely each token is the start, and the end; padding is neither."""
+    least = torch.finfo(logits.dtype).min  # two infinities would have no difference
+    return logits.masked_fill(real[..., None] == 0, least).log_softmax(1)
 
 
 def _normal(output: Tensor, draws: Sequence[torch.Generator]) -> Tensor:
@@ -215,6 +249,16 @@ def _labels(chances: Tensor, draw: torch.Generator) -> Tensor:
     """A class drawn at each position of one example."""
     rows = chances.reshape(-1, chances.shape[-1])
     return torch.multinomial(rows, 1, generator=draw).reshape(chances.shape[:-1])
+
+
+def _places(chances: Tensor, draw: torch.Generator) -> Tensor:
+    """A start and an end drawn from the tokens of one example, whatever padding is behind them."""
+    sums = chances.double().cumsum(-1)
+    points = torch.rand(len(sums), 1, generator=draw, dtype=torch.float64) * sums[:, -1:]
+    places = torch.searchsorted(sums, points, right=True)[:, 0]
+    return places.clamp(
+        max=sums.shape[-1] - 1
+    )  # nan has no place: the check of the loss reports it
 
 
 def _precise(output: Any) -> Tensor:

@@ -29,6 +29,7 @@ from deadhead.forward import (
 LOSS, TARGET, SEEDS = "deadhead.loss", "deadhead.target", "deadhead.seeds"
 CORRUPT = "deadhead.corrupt"  # the batch whose run fills closed heads: fills.py
 NUMBERS_AT_ONCE = 1 << 24  # logits in float32: 64 MB
+SPANS = ("start_logits", "end_logits")  # of a model of question answering, batch x tokens
 # What a model reads; a batch has one of these.
 INPUTS = ("input_ids", "inputs_embeds", "input_features", "input_values", "pixel_values")
 
@@ -173,8 +174,29 @@ def examples_of(batch: Mapping[str, Any]) -> int:
     return len(attended(batch) if labels is None else labels)
 
 
+def has_spans(outputs: Any) -> bool:
+    """Whether the outputs are which tokens an answer may start and end at, and no other logits."""
+    spans = [getattr(outputs, name, None) for name in SPANS]
+    if not all(isinstance(logits, Tensor) and logits.dim() == 2 for logits in spans):
+        return False
+    return not any(
+        name.endswith("logits") and name not in SPANS and isinstance(value, Tensor)
+        for name, value in named_outputs(outputs).items()
+    )
+
+
+def named_outputs(outputs: Any) -> dict[str, Any]:
+    """What a forward pass gave, by name; nothing where it is a plain tuple."""
+    return getattr(outputs, "__dict__", {})
+
+
 def output_of(outputs: Any) -> Tensor | None:
-    """The result of a forward pass: its logits, or the hidden states of the last layer."""
+    """The result of a forward pass: its logits, or the hidden states of the last layer.
+
+    Of a model of question answering: the logits of starts and of ends, batch x tokens x 2.
+    """
+    if has_spans(outputs):
+        return torch.stack([getattr(outputs, name) for name in SPANS], -1)
     for name in ("logits", "last_hidden_state"):
         if isinstance(getattr(outputs, name, None), Tensor):
             return getattr(outputs, name)
@@ -189,6 +211,9 @@ def positions_of(outputs: Any, batch: Mapping[str, Any]) -> Tensor | None:
     real: Tensor | None = attended(batch)
     if getattr(outputs, "encoder_last_hidden_state", None) is not None:  # positions of the decoder
         real = real_tokens(batch, decoder=True)
+    patches = output.shape[1] - (0 if real is None else real.shape[1])
+    if real is not None and patches > 0 and has_spans(outputs):
+        real = F.pad(real, (0, patches), value=True)  # those of an image are behind the tokens
     if real is None or real.shape != output.shape[:2]:
         return torch.ones(output.shape[:2], dtype=output.dtype, device=output.device)
     return real.to(output)

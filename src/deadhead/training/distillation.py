@@ -13,8 +13,8 @@ from deadhead.errors import DataError, DeadheadError
 from deadhead.forward import forward, on_device
 from deadhead.progress import Progress, reported
 from deadhead.rankers.batches import check_batches
-from deadhead.rankers.label_free import distance, problem_of
-from deadhead.rankers.loss import TARGET, examples_of, output_of
+from deadhead.rankers.label_free import distance, output_to_compare, problem_of
+from deadhead.rankers.loss import TARGET, examples_of
 
 from .settings import Settings
 from .update import set_precision
@@ -31,8 +31,9 @@ def distill(
     """Train the model in place on the outputs of the teacher; the mean loss of each epoch.
 
     The loss is the KL divergence of the model's logits from the teacher's, over all tokens that
-    are no padding; for models without logits, the distance of their hidden states. Both models
-    must read the same batches.
+    are no padding; for models without logits, the distance of their hidden states; for models of
+    question answering, the divergence of starts plus that of ends. Both models must read the same
+    batches.
 
     Args:
         batches: dicts ready for `model(**batch)`. Labels are not read, except by a decoder beside
@@ -88,8 +89,7 @@ def _update(
 ) -> Tensor:
     """One update on a batch; the sum of the losses of its examples."""
     batch = on_device(batch, model)
-    with torch.no_grad():
-        target = output_of(forward(teacher, batch))
+    target = output_to_compare(teacher, batch)
     losses = distance(forward(model, batch), {**batch, TARGET: target}, problem_of(teacher))
     losses.mean().backward()
     if clip is not None:

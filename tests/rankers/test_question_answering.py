@@ -1,0 +1,256 @@
+"""loss="self" of models of question answering: the divergence of starts plus that of ends, over the real tokens."""
+
+from __future__ import annotations
+
+import copy
+from functools import cache
+from types import SimpleNamespace
+from typing import Any
+
+import pytest
+import torch
+import transformers
+from torch import Tensor
+
+from deadhead import discover, gated, rank
+from deadhead.errors import DataError, UnsupportedModel
+from deadhead.layout import Head
+from deadhead.rankers.label_free import distance, probe, with_loss
+from deadhead.rankers.loss import SPANS, example_losses, output_of
+from deadhead.training import distill
+
+SIZES = {"hidden_size": 16, "num_hidden_layers": 2, "num_attention_heads": 4, "vocab_size": 30}
+CONFIGS = {
+    "bert": transformers.BertConfig(**SIZES, intermediate_size=16, initializer_range=0.5),
+    "roberta": transformers.RobertaConfig(**SIZES, intermediate_size=16, initializer_range=0.5),
+    "electra": transformers.ElectraConfig(
+        **SIZES, intermediate_size=16, embedding_size=16, initializer_range=0.5
+    ),
+    "distilbert": transformers.DistilBertConfig(
+        dim=16, n_layers=2, n_heads=4, hidden_dim=16, vocab_size=30, initializer_range=0.5
+    ),
+    "gpt2": transformers.GPT2Config(
+        n_embd=16, n_layer=2, n_head=4, vocab_size=30, initializer_range=0.5
+    ),
+    "bart": transformers.BartConfig(
+        d_model=16, encoder_layers=1, decoder_layers=1, encoder_attention_heads=4,
+        decoder_attention_heads=4, encoder_ffn_dim=16, decoder_ffn_dim=16, vocab_size=30,
+        init_std=0.5,
+    ),
+}  # fmt: skip
+TEXTS = [[5, 9, 7, 11, 6, 8, 20], [12, 4, 10], [7, 13, 6, 9, 21], [17, 5, 25, 14]]
+METHODS: dict[str, dict[str, Any]] = {
+    "ablation": {},
+    "taylor": {},
+    "gradient": {},
+    "fisher": {},
+    "shapley": {"permutations": 2},
+    "l0": {"steps": 5},
+}
+
+
+@cache
+def build(family: str) -> Any:
+    torch.manual_seed(0)
+    model = transformers.AutoModelForQuestionAnswering.from_config(CONFIGS[family])
+    return model.double().eval().requires_grad_(False)
+
+
+def padded(rows: list[list[int]] = TEXTS, side: str = "right") -> dict[str, Tensor]:
+    wide = max(map(len, rows))
+    batch: dict[str, list[list[int]]] = {"input_ids": [], "attention_mask": []}
+    for row in rows:
+        for name, real in (("input_ids", row), ("attention_mask", [1] * len(row))):
+            filler = [0 if name == "attention_mask" else 1] * (wide - len(row))
+            batch[name].append(filler + real if side == "left" else real + filler)
+    return {name: torch.tensor(rows) for name, rows in batch.items()}
+
+
+def alone() -> list[dict[str, Tensor]]:
+    return [padded([row]) for row in TEXTS]
+
+
+def by_hand(model: Any, head: Head) -> list[float]:
+    """The distance of each text, which is run without padding."""
+    values = []
+    for batch in alone():
+        with torch.no_grad():
+            whole = model(**batch)
+            with gated(model, closed=[head]):
+                less = model(**batch)
+        total = 0.0
+        for name in SPANS:
+            chances, others = (getattr(o, name)[0].softmax(-1) for o in (whole, less))
+            total += float((chances * (chances / others).log()).sum())
+        values.append(total)
+    return values
+
+
+@pytest.mark.parametrize("family", CONFIGS)
+def test_the_distance_is_that_of_starts_plus_that_of_ends(family: str) -> None:
+    model = build(family)
+    (batch,) = with_loss(model, [padded()], "self", False, 0)
+    with torch.no_grad():
+        assert example_losses(model, batch).abs().max() < 1e-12  # of the unchanged model
+        for head in list(discover(model))[::3]:
+            with gated(model, closed=[head]):
+                values = example_losses(model, batch)
+            assert values.tolist() == pytest.approx(by_hand(model, head), rel=1e-9, abs=1e-12)
+            assert values.min() > 1e-9
+
+
+def test_padding_would_change_the_distance_if_it_counted() -> None:
+    model, head = build("bert"), Head("encoder", 0, 1)
+    batch = padded()
+    with torch.no_grad():
+        whole = model(**batch)
+        with gated(model, closed=[head]):
+            less = model(**batch)
+    without_mask = {"input_ids": batch["input_ids"], "deadhead.target": output_of(whole)}
+    values, expected = distance(less, without_mask), by_hand(model, head)
+    assert values[0].item() == pytest.approx(expected[0], rel=1e-9)  # the longest text
+    for number in (1, 2, 3):
+        assert values[number].item() != pytest.approx(expected[number], rel=1e-3)
+
+
+@pytest.mark.parametrize("family", ["bert", "gpt2"])
+@pytest.mark.parametrize("method", METHODS)
+def test_batched_is_one_by_one_on_either_padding_side(method: str, family: str) -> None:
+    model, ways = build(family), ([padded()], [padded(side="left")], alone())
+    first, left, single = (
+        rank(model, way, method, loss="self", progress=False, **METHODS[method]).scores
+        for way in ways
+    )
+    assert len(set(first.values())) > 1
+    assert left == pytest.approx(first, rel=1e-7, abs=1e-12)
+    if method != "l0":  # which takes a step for each batch
+        assert single == pytest.approx(first, rel=1e-7, abs=1e-12)
+
+
+def test_the_gradient_at_a_gate_is_a_finite_difference() -> None:
+    model, step = build("bert"), 1e-6
+    (batch,) = with_loss(model, [padded()], "self", False, 0)
+    gates = torch.full((2, 4), 0.6, dtype=torch.float64, requires_grad=True)
+
+    def loss(values: Tensor) -> Tensor:
+        with gated(model, values):
+            return example_losses(model, batch).sum()
+
+    (slopes,) = torch.autograd.grad(loss(gates), gates)
+    for place in ((0, 0), (0, 3), (1, 2)):
+        moved = torch.zeros_like(slopes)
+        moved[place] = step
+        with torch.no_grad():
+            slope = (loss(gates + moved) - loss(gates - moved)) / (2 * step)
+        assert slopes[place].item() == pytest.approx(float(slope), rel=1e-5)
+        assert abs(float(slope)) > 1e-6
+
+
+def test_probes_measure_the_curvature_of_the_distance() -> None:
+    draws = 20000
+    draw = torch.Generator().manual_seed(3)
+    logits = torch.randn(2, 1, 4, generator=draw).double()
+    real = torch.tensor([[1, 1, 1, 0]])
+    many = logits.repeat(1, draws, 1).requires_grad_()
+    outputs = SimpleNamespace(start_logits=many[0], end_logits=many[1])
+    batch = {"input_ids": real.repeat(draws, 1), "attention_mask": real.repeat(draws, 1)}
+    values = probe(outputs, {**batch, "deadhead.seeds": torch.arange(draws)})
+    (slopes,) = torch.autograd.grad(values.sum(), many)
+    assert not bool(slopes[..., 3].any())  # no padding is drawn or moved
+    rows = slopes.transpose(0, 1).flatten(1)
+    chances = [logits[k, 0, :3].softmax(-1) for k in (0, 1)]
+    expected = torch.zeros(8, 8, dtype=torch.float64)
+    for k, p in enumerate(chances):
+        expected[4 * k : 4 * k + 3, 4 * k : 4 * k + 3] = p.diag() - torch.outer(p, p)
+    assert torch.allclose(rows.T @ rows / draws, expected, atol=0.02)
+    step = 0.01 * torch.randn(2, 1, 4, generator=draw).double()
+    near = SimpleNamespace(start_logits=(logits + step)[0], end_logits=(logits + step)[1])
+    target = {"deadhead.target": logits.permute(1, 2, 0)}
+    whole = {"input_ids": real, "attention_mask": real, **target}
+    flat = step.flatten()
+    curved = float(0.5 * flat @ expected @ flat)
+    assert float(distance(near, whole)) == pytest.approx(curved, rel=0.05)
+
+
+def test_half_precision_is_compared_in_float32() -> None:
+    model = copy.deepcopy(build("bert")).bfloat16()
+    (batch,) = with_loss(model, [padded()], "self", False, 0)
+    with torch.no_grad(), gated(model, closed=[Head("encoder", 0, 1)]):
+        losses = example_losses(model, batch)
+    assert losses.dtype == torch.float32
+    assert bool(losses.isfinite().all())
+    assert losses.min() > 0
+
+
+def test_patches_of_an_image_behind_the_tokens_are_no_padding() -> None:
+    """LayoutLMv3 gives them logits, too."""
+    logits = torch.randn(2, 2, 7, generator=torch.Generator().manual_seed(4)).double()
+    mask = torch.tensor([[1, 1, 1, 1, 1], [1, 1, 0, 0, 0]])
+    outputs = SimpleNamespace(start_logits=logits[0], end_logits=logits[1])
+    target = logits.permute(1, 2, 0).flip(0)
+    batch = {"input_ids": mask, "attention_mask": mask, "deadhead.target": target}
+    read = torch.tensor([0, 1, 5, 6])
+    expected = sum(
+        (p * (p / logits[k, 1, read].softmax(-1)).log()).sum()
+        for k, p in enumerate(target[1, read].softmax(0).T)
+    )
+    assert float(distance(outputs, batch)[1]) == pytest.approx(float(expected), rel=1e-9)
+
+
+def test_weights_that_are_nan_are_reported() -> None:
+    model = copy.deepcopy(build("bert"))
+    model.qa_outputs.weight[0, 0] = torch.nan
+    for method in ("taylor", "ablation"):
+        with pytest.raises(DataError, match="not a finite number"):
+            rank(model, [padded()], method, loss="self", progress=False)
+
+
+def test_labels_are_refused_with_what_to_use_instead() -> None:
+    model, batch = build("bert"), padded()
+    places = {name: torch.zeros(4, dtype=torch.long) for name in ("start_positions", "labels")}
+    batch["start_positions"] = places["start_positions"]
+    with pytest.raises(DataError, match="'start_positions' is not read") as error:
+        rank(model, [batch], progress=False)
+    assert str(error.value.hint).startswith('use loss="self" (--loss self)')
+    with pytest.raises(UnsupportedModel, match="predicts where an answer starts and ends") as error:
+        rank(model, [{**padded(), "labels": places["labels"]}], progress=False)
+    assert str(error.value.hint).startswith('use loss="self" (--loss self)')
+    # they change nothing of what is compared
+    batch["end_positions"] = places["labels"]
+    with_places, without = (
+        rank(model, [some], loss="self", progress=False).scores for some in (batch, padded())
+    )
+    assert with_places == without
+
+
+def beams() -> dict[str, tuple[Any, str]]:
+    """Models of answers in a text whose outputs are more than starts and ends, or others."""
+    xlnet = transformers.XLNetConfig(d_model=16, n_layer=1, n_head=4, d_inner=16, vocab_size=30)
+    xlm = transformers.XLMConfig(emb_dim=16, n_layers=1, n_heads=4, vocab_size=30)
+    dpr = transformers.DPRConfig(**SIZES, intermediate_size=16)
+    return {
+        "xlnet": (transformers.XLNetForQuestionAnswering(xlnet), "start_top_log_probs"),
+        "xlm": (transformers.XLMForQuestionAnswering(xlm), "start_top_log_probs"),
+        "dpr": (transformers.DPRReader(dpr), "start_logits, end_logits, relevance_logits"),
+    }
+
+
+@pytest.mark.parametrize("name", ["xlnet", "xlm", "dpr"])
+def test_other_outputs_are_refused(name: str) -> None:
+    model, named = beams()[name]
+    model.eval()
+    problem = rf'returns {named}.*loss="self" \(--loss self\) compares logits, start_logits'
+    for method in ("taylor", "ablation"):
+        with pytest.raises(UnsupportedModel, match=problem) as error:
+            rank(model, [padded()], method, loss="self", progress=False)
+        assert "loss=function of (outputs, batch)" in str(error.value.hint)
+    with pytest.raises(UnsupportedModel, match=problem):
+        distill(copy.deepcopy(model), model, [padded()], progress=False)
+
+
+def test_several_questions_in_one_text_are_refused() -> None:
+    spans = {
+        name: torch.zeros(2, 3, 4) for name in SPANS
+    }  # Splinter: examples x questions x tokens
+    assert output_of(SimpleNamespace(**spans)) is None
+    assert output_of((torch.zeros(2, 3),)) is None  # a plain tuple

@@ -1,0 +1,99 @@
+"""Models of question answering are shrunk without labels, saved, loaded and distilled."""
+
+from __future__ import annotations
+
+import copy
+from pathlib import Path
+from typing import Any
+
+import pytest
+import torch
+import transformers
+from refit_by_hand import batches
+
+from deadhead import gated, load, prune, save, shrink
+from deadhead.rankers.loss import SPANS
+from deadhead.shrinking.streams import TASK_LAYER
+from deadhead.training import Settings, distill
+
+SIZES = {"hidden_size": 16, "num_hidden_layers": 2, "num_attention_heads": 4, "vocab_size": 30}
+CONFIGS = {
+    "bert": transformers.BertConfig(**SIZES, intermediate_size=24, initializer_range=0.5),
+    "roberta": transformers.RobertaConfig(**SIZES, intermediate_size=24, initializer_range=0.5),
+    "electra": transformers.ElectraConfig(
+        **SIZES, intermediate_size=24, embedding_size=16, initializer_range=0.5
+    ),
+    "distilbert": transformers.DistilBertConfig(
+        dim=16, n_layers=2, n_heads=4, hidden_dim=24, vocab_size=30, initializer_range=0.5
+    ),
+}
+
+
+def build(family: str) -> Any:
+    torch.manual_seed(0)
+    model = transformers.AutoModelForQuestionAnswering.from_config(CONFIGS[family])
+    return model.double().eval()
+
+
+def answers(model: Any, batch: Any) -> torch.Tensor:
+    """The logits of starts and ends of the real tokens."""
+    with torch.no_grad():
+        outputs = model(**batch)
+    real = batch["attention_mask"].bool()
+    return torch.stack([getattr(outputs, name)[real] for name in SPANS])
+
+
+@pytest.mark.parametrize("family", CONFIGS)
+def test_shrunk_saved_and_loaded_again(family: str, tmp_path: Path) -> None:
+    model, data = build(family), batches()
+    before = {name: value.clone() for name, value in model.qa_outputs.state_dict().items()}
+    whole = copy.deepcopy(model)
+    report = shrink(model, data, heads=0.5, loss="self", progress=False)
+    assert report.losses["whole"] == pytest.approx(0, abs=1e-12)
+    assert 0 < report.losses["refitted"] < report.losses["cut"]
+    assert report.sizes["heads"] == (8, 4)
+    # the refit is that of the layers below: the layer of starts and ends stays as it is
+    assert TASK_LAYER not in {layer.block for layer in report.layers}
+    after = model.qa_outputs.state_dict()
+    assert all(before[name].equal(after[name]) for name in before)
+    save(model, tmp_path / "small")
+    again = load(tmp_path / "small")
+    assert type(again) is type(whole)
+    assert torch.allclose(answers(again.double(), data[0]), answers(model, data[0]), atol=1e-12)
+
+
+@pytest.mark.parametrize("family", CONFIGS)
+def test_masked_is_pruned_is_reloaded(family: str, tmp_path: Path) -> None:
+    model, data = build(family), batches()
+    small = copy.deepcopy(model)
+    report = shrink(small, data, heads=0.5, loss="self", compensation="none", progress=False)
+    heads = report.choice.heads
+    with gated(model, closed=heads):
+        masked = answers(model, data[0])
+    assert not torch.allclose(masked, answers(model, data[0]), atol=1e-3)
+    prune(model, heads)
+    save(model, tmp_path / "small")
+    loaded = load(tmp_path / "small", auto="AutoModelForQuestionAnswering").double()
+    for other in (model, small, loaded):
+        assert torch.allclose(answers(other, data[0]), masked, atol=1e-10)
+
+
+def test_the_loss_does_not_depend_on_the_padding_side() -> None:
+    results = []
+    for left in (False, True):
+        model = build("bert")
+        results.append(shrink(model, batches(left=left), heads=4, loss="self", progress=False))
+    assert results[0].choice.heads == results[1].choice.heads
+    assert results[1].losses == pytest.approx(results[0].losses, rel=1e-6, abs=1e-12)
+
+
+def test_distillation_brings_starts_and_ends_nearer() -> None:
+    model, data = build("bert").float(), batches(4)
+    for module in model.modules():
+        if isinstance(module, torch.nn.Dropout):
+            module.p = 0.0  # whose noise would hide what is learnt of so few texts
+    model.config.attention_probs_dropout_prob = 0.0
+    whole = copy.deepcopy(model)
+    shrink(model, data, heads=0.5, loss="self", progress=False)
+    losses = distill(model, whole, data, Settings(epochs=10, rate=3e-3), progress=False)
+    assert losses[-1] < 0.5 * losses[0]
