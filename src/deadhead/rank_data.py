@@ -58,14 +58,14 @@ def rank_batches(
     kind, max_length = data.task.traits, window_length(model, data.task, max_length)
     label_free = loss is not None or not (needs_labels or fits_task(model, data.task))
     # the labels of a plain text are the text, and those of an encoder-decoder are what it reads
-    if label_free and kind.has_labels and not is_encoder_decoder(model):
+    if label_free and kind.has_labels and not _reads_two_texts(model):
         texts = texts_of(data)
         unlabelled, facts = _unlabelled(model, tokenizer, texts, size=size, max_length=max_length)
         return unlabelled, {**facts, "notes": {**data.notes, **facts["notes"]}}
     try:
         labels = labels_for(model, data)
     except DataError as problem:
-        if not kind.has_labels or is_encoder_decoder(model):  # which cannot go without them
+        if not kind.has_labels or _reads_two_texts(model):  # which cannot go without them
             raise
         hint = f"{problem.hint}; or go without labels: --loss self"
         raise DataError(problem.message, hint) from None
@@ -87,10 +87,16 @@ def _examples(model: Any, encoded: Encoded) -> int:
     return max(1, min(BATCH, LOGITS // (vocabulary * longest)))
 
 
+def _reads_two_texts(model: Any) -> bool:
+    """Whether the decoder needs a text of its own; one that finds answers reads the same text."""
+    finds_answers = any(c.__name__.endswith("ForQuestionAnswering") for c in type(model).__mro__)
+    return is_encoder_decoder(model) and not finds_answers
+
+
 def _unlabelled(
     model: Any, tokenizer: Any, texts: Texts, *, size: int | None, max_length: int
 ) -> tuple[Any, dict[str, Any]]:
-    if is_encoder_decoder(model):
+    if _reads_two_texts(model):
         hint = "name a translation task with --task"
         raise DataError(f"{type(model).__name__} reads two texts, one with its decoder.", hint)
     unlabelled = text_batches(texts, tokenizer, size=size or BATCH, max_length=max_length)

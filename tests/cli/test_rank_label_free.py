@@ -7,7 +7,14 @@ from pathlib import Path
 
 import pytest
 from command_line import RunCommand
-from transformers import AutoTokenizer, XLNetConfig, XLNetForQuestionAnswering
+from transformers import (
+    AutoTokenizer,
+    BartConfig,
+    BartForQuestionAnswering,
+    BartModel,
+    XLNetConfig,
+    XLNetForQuestionAnswering,
+)
 from typer.testing import CliRunner
 
 from deadhead import discover, load, save
@@ -179,6 +186,33 @@ def test_question_answering_from_text_to_a_small_model(
         again = load(out, auto="AutoModelForQuestionAnswering")
         for name in ("start_logits", "end_logits"):
             assert getattr(small(**batch), name).equal(getattr(again(**batch), name))
+
+
+def test_question_answering_with_a_decoder_that_reads_the_same_text(
+    tmp_path: Path, run_command: RunCommand
+) -> None:
+    model, text, ranking = tmp_path / "qa", tmp_path / "pairs.txt", tmp_path / "ranking.json"
+    text.write_text("Who bought a car ?\tMaria bought a red car .\n" * 12)
+    tokenizer = AutoTokenizer.from_pretrained(MODELS / "encoder")
+    sizes = {"d_model": 16, "encoder_layers": 1, "decoder_layers": 1, "init_std": 0.3}
+    sizes |= {"encoder_attention_heads": 4, "decoder_attention_heads": 4}
+    sizes |= {"encoder_ffn_dim": 16, "decoder_ffn_dim": 16, "pad_token_id": 0}
+    save(BartForQuestionAnswering(BartConfig(vocab_size=len(tokenizer), **sizes)), model, tokenizer)
+    texts = (("--text", text), ("--task", "pos", "--lang", "en", "--data", "world"))
+    for words in texts:
+        plain = ("--loss", "self", "--device", "cpu", "--force", "--out", ranking)
+        done = run_command("rank", model, *words, *plain)
+        assert done.code == 0, done.err
+        assert len(Ranking.load(ranking).scores) == 12
+    out = tmp_path / "small"
+    plain = ("--text", text, "--loss", "self", "--device", "cpu", "--out", out)
+    done = run_command("shrink", model, "--heads", "50%", *plain)
+    assert done.code == 0, done.err
+    assert len(discover(load(out))) == 6
+    save(BartModel(BartConfig(vocab_size=len(tokenizer), **sizes)), tmp_path / "two", tokenizer)
+    done = run_command("rank", tmp_path / "two", *texts[0], "--loss", "self", "--out", "two.json")
+    assert done.code == 1
+    assert "BartModel reads two texts" in done.err
 
 
 def test_a_model_without_logits_gets_commands_to_type(
