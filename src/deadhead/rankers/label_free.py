@@ -256,9 +256,8 @@ def _places(chances: Tensor, draw: torch.Generator) -> Tensor:
     sums = chances.double().cumsum(-1)
     points = torch.rand(len(sums), 1, generator=draw, dtype=torch.float64) * sums[:, -1:]
     places = torch.searchsorted(sums, points, right=True)[:, 0]
-    return places.clamp(
-        max=sums.shape[-1] - 1
-    )  # nan has no place: the check of the loss reports it
+    # nan has no place: the check of the loss reports it
+    return places.clamp(max=sums.shape[-1] - 1)
 
 
 def _precise(output: Any) -> Tensor:
