@@ -18,26 +18,8 @@ from deadhead.layout import Head
 from deadhead.rankers.label_free import distance, probe, with_loss
 from deadhead.rankers.loss import SPANS, example_losses, output_of
 from deadhead.training import distill
+from tiny_readers import CONFIGS, SIZES, reader
 
-SIZES = {"hidden_size": 16, "num_hidden_layers": 2, "num_attention_heads": 4, "vocab_size": 30}
-CONFIGS = {
-    "bert": transformers.BertConfig(**SIZES, intermediate_size=16, initializer_range=0.5),
-    "roberta": transformers.RobertaConfig(**SIZES, intermediate_size=16, initializer_range=0.5),
-    "electra": transformers.ElectraConfig(
-        **SIZES, intermediate_size=16, embedding_size=16, initializer_range=0.5
-    ),
-    "distilbert": transformers.DistilBertConfig(
-        dim=16, n_layers=2, n_heads=4, hidden_dim=16, vocab_size=30, initializer_range=0.5
-    ),
-    "gpt2": transformers.GPT2Config(
-        n_embd=16, n_layer=2, n_head=4, vocab_size=30, initializer_range=0.5
-    ),
-    "bart": transformers.BartConfig(
-        d_model=16, encoder_layers=1, decoder_layers=1, encoder_attention_heads=4,
-        decoder_attention_heads=4, encoder_ffn_dim=16, decoder_ffn_dim=16, vocab_size=30,
-        init_std=0.5,
-    ),
-}  # fmt: skip
 TEXTS = [[5, 9, 7, 11, 6, 8, 20], [12, 4, 10], [7, 13, 6, 9, 21], [17, 5, 25, 14]]
 METHODS: dict[str, dict[str, Any]] = {
     "ablation": {},
@@ -51,9 +33,7 @@ METHODS: dict[str, dict[str, Any]] = {
 
 @cache
 def build(family: str) -> Any:
-    torch.manual_seed(0)
-    model = transformers.AutoModelForQuestionAnswering.from_config(CONFIGS[family])
-    return model.double().eval().requires_grad_(False)
+    return reader(family).requires_grad_(False)
 
 
 def padded(rows: list[list[int]] = TEXTS, side: str = "right") -> dict[str, Tensor]:

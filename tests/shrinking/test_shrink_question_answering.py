@@ -8,31 +8,13 @@ from typing import Any
 
 import pytest
 import torch
-import transformers
 from refit_by_hand import batches
 
 from deadhead import gated, load, prune, save, shrink
 from deadhead.rankers.loss import SPANS
 from deadhead.shrinking.streams import TASK_LAYER
 from deadhead.training import Settings, distill
-
-SIZES = {"hidden_size": 16, "num_hidden_layers": 2, "num_attention_heads": 4, "vocab_size": 30}
-CONFIGS = {
-    "bert": transformers.BertConfig(**SIZES, intermediate_size=24, initializer_range=0.5),
-    "roberta": transformers.RobertaConfig(**SIZES, intermediate_size=24, initializer_range=0.5),
-    "electra": transformers.ElectraConfig(
-        **SIZES, intermediate_size=24, embedding_size=16, initializer_range=0.5
-    ),
-    "distilbert": transformers.DistilBertConfig(
-        dim=16, n_layers=2, n_heads=4, hidden_dim=24, vocab_size=30, initializer_range=0.5
-    ),
-}
-
-
-def build(family: str) -> Any:
-    torch.manual_seed(0)
-    model = transformers.AutoModelForQuestionAnswering.from_config(CONFIGS[family])
-    return model.double().eval()
+from tiny_readers import CONFIGS, reader
 
 
 def answers(model: Any, batch: Any) -> torch.Tensor:
@@ -43,9 +25,9 @@ def answers(model: Any, batch: Any) -> torch.Tensor:
     return torch.stack([getattr(outputs, name)[real] for name in SPANS])
 
 
-@pytest.mark.parametrize("family", CONFIGS)
+@pytest.mark.parametrize("family", ["bert", "roberta", "electra", "distilbert"])
 def test_shrunk_saved_and_loaded_again(family: str, tmp_path: Path) -> None:
-    model, data = build(family), batches()
+    model, data = reader(family), batches()
     before = {name: value.clone() for name, value in model.qa_outputs.state_dict().items()}
     whole = copy.deepcopy(model)
     report = shrink(model, data, heads=0.5, loss="self", progress=False)
@@ -64,7 +46,7 @@ def test_shrunk_saved_and_loaded_again(family: str, tmp_path: Path) -> None:
 
 @pytest.mark.parametrize("family", CONFIGS)
 def test_masked_is_pruned_is_reloaded(family: str, tmp_path: Path) -> None:
-    model, data = build(family), batches()
+    model, data = reader(family), batches()
     small = copy.deepcopy(model)
     report = shrink(small, data, heads=0.5, loss="self", compensation="none", progress=False)
     heads = report.choice.heads
@@ -81,14 +63,14 @@ def test_masked_is_pruned_is_reloaded(family: str, tmp_path: Path) -> None:
 def test_the_loss_does_not_depend_on_the_padding_side() -> None:
     results = []
     for left in (False, True):
-        model = build("bert")
+        model = reader("bert")
         results.append(shrink(model, batches(left=left), heads=4, loss="self", progress=False))
     assert results[0].choice.heads == results[1].choice.heads
     assert results[1].losses == pytest.approx(results[0].losses, rel=1e-6, abs=1e-12)
 
 
 def test_distillation_brings_starts_and_ends_nearer() -> None:
-    model, data = build("bert").float(), batches(4)
+    model, data = reader("bert").float(), batches(4)
     for module in model.modules():
         if isinstance(module, torch.nn.Dropout):
             module.p = 0.0  # whose noise would hide what is learnt of so few texts
