@@ -46,7 +46,13 @@ ANSWER = {  # each way with the choice that has most seeds of it
     "cut, then fine-tuned": (LOWEST, RETRAINED),
     "random, refitted": ("random", "refit"),
 }
-SHOWN_POINTS = (-10, 8)  # of the answer
+LOWEST_SHOWN = -10  # points, in the answer
+POINTS: Chart = {"title": "points", "scale": {"zero": False}}  # the vertical axis of a chart
+SOME_POINTS: Chart = {
+    "title": "points",
+    "scale": {"domain": [LOWEST_SHOWN, 8], "nice": False},
+    "axis": {"values": [*range(LOWEST_SHOWN, 1, 2)]},
+}
 SIZE = {"width": 190, "height": 130}
 Point = dict[str, Any]
 
@@ -125,7 +131,7 @@ def answer_chart(table: Changes, rows: Sequence[Row]) -> Chart | None:
         {
             "title": {"text": units, "anchor": "middle"},
             "data": {"values": points},
-            **lines([*names.values()], f"{units} removed, %", "way (median time)", SHOWN_POINTS),
+            **lines([*names.values()], f"{units} removed, %", "way (median time)", SOME_POINTS),
             "width": 240,
             "height": 280,
         }
@@ -135,10 +141,12 @@ def answer_chart(table: Changes, rows: Sequence[Row]) -> Chart | None:
     if not columns:
         return None
     for column in columns:
-        column["layer"].append(counts([*names.values()]))
+        column["layer"].append(counts([*names.values()], "1.4 * (1 + datum.index)"))
     title = "English: points against the whole model, mean of the tasks"
     note = "units chosen by fisher, of the fine-tuned models by gradient; bands: 95 % interval"
-    lowest = f"numbers above: seeds of each point; lines that end below fall under {SHOWN_POINTS[0]} points"
+    lowest = (
+        f"numbers above: seeds of each point; lines that end below fall under {LOWEST_SHOWN} points"
+    )
     return {
         **whole({"hconcat": columns}, [], title),
         "title": {"text": title, "subtitle": [note, lowest]},
@@ -159,11 +167,15 @@ def seconds_of(rows: Sequence[Row], choice: str, treatment: str) -> str:
     return f"{median(own):.0f}" if median(own) >= 1 else "< 1"
 
 
-def counts(names: Sequence[str]) -> Chart:
-    """The number of seeds of each point, in a line of its own above the curves for each name."""
-    row = f"1.4 * (1 + indexof({[*names]}, datum.line))"
+def counts(names: Sequence[str], row: str) -> Chart:
+    """The number of seeds of each point: a row for each name, at a height by its `index`."""
+    index = f"indexof({[*names]}, datum.line)"
     return {
-        "transform": [{"filter": "datum.x > 0"}, {"calculate": row, "as": "row"}],
+        "transform": [
+            {"filter": "datum.x > 0"},
+            {"calculate": index, "as": "index"},
+            {"calculate": row, "as": "row"},
+        ],
         "mark": {"type": "text", "fontSize": 9},
         "encoding": {
             "x": field("x", "Q"),
@@ -237,22 +249,18 @@ def line(table: Changes, cell: Cell, name: str) -> list[Point]:
     return [start, *points] if points else []
 
 
-def lines(
-    names: Sequence[str], x: str, title: str = "chosen by", domain: Sequence[float] = ()
-) -> Chart:
-    """Lines with bands; domain: the points that are shown, by default all."""
+def lines(names: Sequence[str], x: str, title: str = "chosen by", up: Chart = POINTS) -> Chart:
+    """Lines with bands; up: the vertical axis. What lies outside of its domain is not drawn."""
     across = field("x", "Q", x, axis={"values": [0, 25, 50, 75, 90]})
     legend = {"symbolOpacity": 1, "symbolType": "circle", "symbolStrokeWidth": 0}
     scale = categories(names, ("random", "random, only cut"))
     colour = field("line", "N", title, scale=scale, legend=legend)
+    clip = {"clip": True} if "domain" in up["scale"] else {}
 
     def layer(name: str, mark: Chart, **more: Any) -> Chart:
-        scale = {"domain": [*domain], "nice": False} if domain else {"zero": False}
-        ticks = {"axis": {"values": [*range(int(domain[0]), 1, 2)]}} if domain else {}
-        up = field(name, "Q", "points", scale=scale, **ticks)
-        mark = {**mark, "clip": True} if domain else mark
-        encoding = {"x": across, "y": up, "color": colour, "detail": field("piece", "N")}
-        return {"mark": mark, "encoding": {**encoding, **more}}
+        vertical = {**field(name, "Q"), **up}
+        encoding = {"x": across, "y": vertical, "color": colour, "detail": field("piece", "N")}
+        return {"mark": {**mark, **clip}, "encoding": {**encoding, **more}}
 
     ends = {"y2": {"field": "high"}}
     layers = [

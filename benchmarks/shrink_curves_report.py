@@ -89,7 +89,7 @@ def epoch_table(table: Changes) -> str:
     rows = []
     for units in UNITS:
         for share in sorted(measured(table, "share", units=units, treatment=AFTER_EPOCH)):
-            for choice in measured(table, "choice", units=units, share=share):
+            for choice in measured(table, "choice", units=units):  # one order for all shares
                 gains, distances = [], []
                 for task, measure in columns.values():
                     tasks = averaged(table, measure) if task == ALL else [task]
@@ -157,7 +157,7 @@ def task_table(table: Changes, units: str, share: int) -> str:
         (task, m) for task in TASKS for m in (ENGLISH, TRANSFER) if task in tasks_of(table, m)
     ]
     rows = []
-    for choice in measured(table, "choice", units=units, share=share):
+    for choice in measured(table, "choice", units=units):  # one order for all shares
         for treatment in TREATMENTS:
             cells = [Cell(task, m, units, choice, share, treatment) for task, m in columns]
             if any(cell in table for cell in cells):

@@ -3,7 +3,7 @@
     python benchmarks/shrink_lm_curves.py --model FOLDER --calibration test.txt --text valid.txt
                                           --draw 0,1 --out FOLDER [--gguf NAME] [--device cuda]
                                           [--parts heads,neurons,both] [--shares 25,50]
-    python benchmarks/shrink_lm_curves.py --table FILES [--page PAGE.md]
+    python benchmarks/shrink_lm_curves.py --table FILES [--page PAGE.md] [--figure FILE.svg]
 
 As `shrink_curves.py`, with a draw of calibration text in place of a fine-tuning: each method
 chooses its units once, and every row is a copy of the model without them, cut or refitted. Heads
@@ -27,7 +27,9 @@ import torch
 from page import fill, markdown
 from shrink_curves import METHODS, SHARES, Choices, Part, Run, chosen_parts
 from shrink_curves_rows import COMPENSATED, EPOCH, Key, Rows, key_of
+from shrink_curves_rows import Row as Measured
 from shrink_lm import WINDOW, cleaned, load_model, perplexity, windows
+from shrink_lm_figure import write_figure
 from torch import Tensor
 
 from deadhead import encode
@@ -126,13 +128,17 @@ def _batches(rows: Tensor, size: int) -> list[dict[str, Tensor]]:
     return [{"input_ids": ids, "labels": ids} for ids in rows.split(size)]
 
 
+def read(files: list[Path]) -> list[Measured]:
+    """The rows of these files, without the lines of settings."""
+    lines = [line for file in files for line in file.read_text(encoding="utf-8").splitlines()]
+    return [row for line in lines if "units" in (row := json.loads(line))]
+
+
 def table(files: list[Path]) -> str:
     """A row for each choice and treatment: mean and range over the draws of each share."""
     values: dict[Key, list[float]] = {}
-    for file in files:
-        for line in file.read_text(encoding="utf-8").splitlines():
-            if "units" in (row := json.loads(line)):
-                values.setdefault(key_of(row), []).append(row["perplexity"])
+    for row in read(files):
+        values.setdefault(key_of(row), []).append(row["perplexity"])
     shares = sorted({share for _, _, share, _ in values if share})
     lines = []
     for units, choice, treatment in sorted({(u, c, t) for u, c, s, t in values if s}, key=_order):
@@ -163,6 +169,7 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__.split("\n")[0])
     parser.add_argument("--table", nargs="+", type=Path, help="print what earlier runs wrote")
     parser.add_argument("--page", type=Path, help="write the table into this page instead")
+    parser.add_argument("--figure", type=Path, help="write a figure to this file, too")
     parser.add_argument("--model")
     parser.add_argument("--gguf", help="the name of a GGUF file in the folder")
     parser.add_argument("--calibration", help="a text file")
@@ -177,11 +184,13 @@ def main() -> None:
     parser.add_argument("--device", default="cpu")
     parser.add_argument("--tf32", action="store_true", default=None, help="as in shrink_curves.py")
     arguments = parser.parse_args()
+    if arguments.table and arguments.figure:
+        write_figure(arguments.figure, read(arguments.table))
     if arguments.table and arguments.page:
         fill(arguments.page, "shrink_lm_curves.py", [table(arguments.table)])
-        return
-    if arguments.table:
+    elif arguments.table:
         print(table(arguments.table))
+    if arguments.table:
         return
     for name in ("model", "calibration", "text", "out"):
         if getattr(arguments, name) is None:

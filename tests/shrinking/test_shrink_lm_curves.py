@@ -69,3 +69,42 @@ def test_every_draw_has_its_rows_and_the_whole_model_stays(run, script):
     table = script.table(everything.files)
     assert "| heads | random | refit, one epoch |" in table
     assert "2 draws" in table
+
+
+def test_a_line_of_the_figure_starts_at_its_control(script):
+    figure = sys.modules["shrink_lm_figure"]
+    rows = [
+        {"units": units, "choice": choice, "share": share, "treatment": treatment, "perplexity": y}
+        for units, choice, share, treatment, y in [
+            ("heads", "none", 0, "whole", 24.0),
+            ("heads", "none", 0, "whole, one epoch", 17.0),
+            ("neurons", "fisher", 50, "refit, one epoch", 31.0),
+            ("neurons", "fisher", 50, "refit, one epoch", 29.0),
+            ("neurons", "fisher", 10, "refit, one epoch", 19.0),
+            ("neurons", "kwon", 50, "refit, one epoch", 99.0),
+            ("neurons", "fisher", 50, "refit", 99.0),
+            ("both", "fisher", 50, "refit, one epoch", 99.0),
+        ]
+    ]
+    points = figure.line(rows, "neurons", "fisher", "refit, one epoch", name="one")
+    assert [(point["x"], point["y"], point["n"]) for point in points] == [
+        (0, 17.0, 1),
+        (10, 19.0, 1),
+        (50, 30.0, 2),
+    ]
+    assert (points[2]["low"], points[2]["high"]) == (29.0, 31.0)
+    untrained = figure.line(rows, "neurons", "fisher", "refit", name="none")
+    assert [point["y"] for point in untrained] == [24.0, 99.0]
+
+
+def test_the_figure_is_written_beside_the_table(run, script, tmp_path, capsys):
+    some = run("--draw", "0", "--parts", "heads,epoch")
+    file = tmp_path / "new" / "figure.svg"
+    options = ["--table", *map(str, some.files), "--figure", str(file)]
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(sys, "argv", ["shrink_lm_curves.py", *options])
+        script.main()
+    svg = file.read_text(encoding="utf-8")
+    assert "random, refitted, one epoch (" in svg
+    assert "only cut" not in svg  # of units that fisher chose, which were not measured
+    assert "| heads | random | refit |" in capsys.readouterr().out
