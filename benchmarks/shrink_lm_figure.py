@@ -62,15 +62,15 @@ def answer_chart(rows: Sequence[Row]) -> Chart:
 
 
 def line(rows: Sequence[Row], units: str, choice: str, treatment: str, name: str) -> list[Point]:
-    """The points of a line, from the whole model on."""
+    """The points of a line, from the whole model on; none without a smaller model."""
     control = f"{WHOLE}{EPOCH}" if treatment.endswith(EPOCH) else WHOLE
-    keys = {("heads", "none", 0, control)}
-    keys |= {key for row in rows if (key := key_of(row))[::3] == (units, treatment)}
-    points = []
-    for key in sorted(key for key in keys if key[1] in ("none", choice)):
-        own = [row["perplexity"] for row in rows if key_of(row) == key]
-        if own:
-            ends = {"low": min(own), "high": max(own), "n": len(own), "piece": 0}
-            points.append({"line": name, "x": key[2], "y": fmean(own), **ends})
-    points.sort(key=lambda point: point["x"])
-    return points
+    values: dict[int, list[float]] = {}
+    for row in rows:
+        key = key_of(row)
+        if key in (("heads", "none", 0, control), (units, choice, key[2], treatment)):
+            values.setdefault(row["share"], []).append(row["perplexity"])
+    points = [
+        {"x": share, "y": fmean(own), "low": min(own), "high": max(own), "n": len(own)}
+        for share, own in sorted(values.items())
+    ]
+    return [{**point, "line": name, "piece": 0} for point in points] if any(values) else []

@@ -95,6 +95,7 @@ def test_a_line_of_the_figure_starts_at_its_control(script):
     assert (points[2]["low"], points[2]["high"]) == (29.0, 31.0)
     untrained = figure.line(rows, "neurons", "fisher", "refit", name="none")
     assert [point["y"] for point in untrained] == [24.0, 99.0]
+    assert figure.line(rows, "heads", "fisher", "refit", name="none") == []
 
 
 def test_the_figure_is_written_beside_the_table(run, script, tmp_path, capsys):
