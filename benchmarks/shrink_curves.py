@@ -2,7 +2,7 @@
 
     python benchmarks/shrink_curves.py --model MODEL --data DIR --task pos,ner --seed 0,1
                                        --out FOLDER [--parts heads,retrained] [--device cuda]
-                                       [--processes 5]
+                                       [--processes 5] [--like ROWS.jsonl.xz]
     python benchmarks/shrink_curves_report.py FOLDER/*.jsonl
 
 One run is one task and one seed: the model is fine-tuned once, each method chooses its units once,
@@ -30,7 +30,6 @@ import sys
 import time
 from collections.abc import Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
-from dataclasses import dataclass, replace
 from functools import partial
 from pathlib import Path
 from typing import Any
@@ -38,6 +37,7 @@ from typing import Any
 import torch
 from encoder_tasks import Task
 from machine import now
+from shrink_curves_plan import METHODS, PARTS, SHARES, Part, chosen_parts, parts_like
 from shrink_curves_rows import (
     COMPENSATED,
     EPOCH,
@@ -49,6 +49,7 @@ from shrink_curves_rows import (
     Row,
     Rows,
     key_of,
+    read,
 )
 
 from deadhead import files, load, prune, rank, refit, save
@@ -73,43 +74,10 @@ KINDS: dict[str, tuple[Kind, ...]] = {
     "neurons": ("neurons",),
     "both": ("heads", "neurons"),
 }
-METHODS = {  # of choosing: the rankers score heads only
-    "heads": ("random", LOWEST, "taylor", "fisher", "kwon", "reconstruction"),
-    "neurons": ("random", "fisher", "kwon", "reconstruction"),
-    "both": ("random", "fisher", "kwon", "reconstruction"),
-}
 OPTIONS = dict(zip(COMPENSATED, ("none", "mean", "refit"), strict=True))  # those of `shrink`
 HELD_OUT = 0.125  # the default of `shrink`
 TASKS = ("pos", "ner", "slots", "sst2", "xnli")
-SHARES, SOME = (10, 25, 50, 75, 90), (25, 50, 75)
 Untrained = tuple[Key, Any, float]  # a model before its epoch, and the seconds that it took
-
-
-@dataclass(frozen=True)
-class Part:
-    """Every choice at every share with every treatment."""
-
-    units: str
-    choices: tuple[str, ...]
-    shares: tuple[int, ...]
-    treatments: tuple[str, ...]
-
-
-PARTS = {  # in the order in which they are worth their time
-    "heads": (
-        Part("heads", METHODS["heads"], SHARES, ("cut", "refit")),
-        Part("heads", (HIGHEST,), SHARES, ("cut", "refit")),
-    ),
-    "retrained": (
-        # not at 90 %, where the lowest and the highest heads are nearly the same
-        Part("heads", ("random", LOWEST, HIGHEST), SOME, (RETRAINED,)),
-        Part("heads", ("reconstruction",), (75, 90), (RETRAINED,)),
-    ),
-    "neurons": (Part("neurons", METHODS["neurons"], SHARES, (*COMPENSATED,)),),
-    "both": (Part("both", METHODS["both"], SHARES, (*COMPENSATED,)),),
-    "mean": (Part("heads", METHODS["heads"], SHARES, ("mean",)),),
-    "epoch": tuple(Part(u, METHODS[u], SHARES, (f"refit{EPOCH}",)) for u in METHODS),
-}
 
 
 class Run:
@@ -298,30 +266,6 @@ def kept_heads(layout: HeadLayout) -> str:
     return " ".join(f"{sum(1 << number for number in numbers):x}" for numbers in left)
 
 
-def chosen_parts(
-    arguments: argparse.Namespace, known: Mapping[str, Sequence[Part]] = PARTS
-) -> list[Part]:
-    """The parts of these names, at these shares and choices only if some are named."""
-    names = arguments.parts.split(",")
-    for name in names:
-        if name not in known:
-            raise unknown_name("part", name, known)
-    parts = [part for name in names for part in known[name]]
-    if arguments.shares is not None:
-        some = [int(share) for share in arguments.shares.split(",")]
-        if unknown := set(some) - {*SHARES}:
-            raise unknown_name("share", str(min(unknown)), [*map(str, SHARES)])
-        parts = [replace(p, shares=tuple(s for s in p.shares if s in some)) for p in parts]
-    if arguments.choices is not None:
-        some_choices = arguments.choices.split(",")
-        if wrong := {*some_choices} - {*METHODS["heads"]}:
-            raise unknown_name("choice", min(wrong), METHODS["heads"])
-        parts = [
-            replace(p, choices=tuple(c for c in p.choices if c in some_choices)) for p in parts
-        ]
-    return parts
-
-
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__.split("\n")[0])
     parser.add_argument("--model", required=True)
@@ -331,6 +275,8 @@ def main() -> None:
     parser.add_argument("--processes", type=int, default=1, help="tasks at the same time")
     parser.add_argument("--out", type=Path, required=True)
     parser.add_argument("--parts", default=",".join(PARTS), help=", ".join(PARTS))
+    like = "make the models that this file has of a task and seed, instead of --parts"
+    parser.add_argument("--like", type=Path, help=like)
     parser.add_argument("--shares", help="only these, in %%")
     parser.add_argument("--choices", help=f"only these, such as {', '.join(METHODS['heads'][:2])}")
     parser.add_argument("--device", default="cpu")
@@ -367,8 +313,10 @@ def measure(arguments: argparse.Namespace, task: Task) -> None:
     facts["model"] = Path(arguments.model).name
     if arguments.tf32:
         torch.set_float32_matmul_precision("high")
-    rows = Rows(arguments.out / f"{arguments.task}-{arguments.seed}.jsonl", facts)
     parts = chosen_parts(arguments)
+    if arguments.like is not None:
+        parts = parts_like(read([arguments.like]), arguments.task, arguments.seed)
+    rows = Rows(arguments.out / f"{arguments.task}-{arguments.seed}.jsonl", facts)
     for row in Run(arguments, task).rows(parts, rows.known):
         rows.add(row)
         print(row["task"], row["seed"], *key_of(row), row["points"]["en"], flush=True)

@@ -53,6 +53,7 @@ SOME_POINTS: Chart = {
     "scale": {"domain": [LOWEST_SHOWN, 8], "nice": False},
     "axis": {"values": [*range(LOWEST_SHOWN, 1, 2)]},
 }
+COLUMNS = {**TASKS, ALL: "mean of the tasks"}
 SIZE = {"width": 190, "height": 130}
 Point = dict[str, Any]
 
@@ -70,6 +71,7 @@ def draw(folder: Path, rows: Sequence[Row]) -> Iterator[Path]:
     charts |= {f"ranking-{m.lower()}": ranking_chart(table, m) for m in (ENGLISH, TRANSFER)}
     charts["shrink"] = front_chart(table)
     charts["answer"] = answer_chart(table, rows)
+    charts["ranking"] = ranking_answer(table)
     folder.mkdir(parents=True, exist_ok=True)
     for name, chart in charts.items():
         if chart is not None:
@@ -186,6 +188,23 @@ def counts(names: Sequence[str], row: str) -> Chart:
     }
 
 
+def ranking_answer(table: Changes) -> Chart | None:
+    """The mean of the tasks: cut, refitted and fine-tuned side by side, on one scale."""
+    points = [
+        {**point, "task": panel, "panel": measure}
+        for measure in (ENGLISH, TRANSFER)
+        for treatment, panel in WITHOUT.items()
+        for choice, name in ORDERS.items()
+        for point in line(table, Cell(ALL, measure, "heads", choice, 0, treatment), name)
+    ]
+    if not any(point["task"] == WITHOUT[RETRAINED] for point in points):
+        return None
+    ends = [min(point["low"] for point in points), max(point["high"] for point in points)]
+    up = {"title": "points", "scale": {"domain": ends}}
+    title = "The same heads removed: points against the whole model, mean of the tasks"
+    return grid(points, [*ORDERS.values()], "heads removed, %", title, up)
+
+
 def ranking_chart(table: Changes, measure: str) -> Chart | None:
     """The same heads removed: cut, refitted and fine-tuned beside each other."""
     points = [
@@ -201,7 +220,9 @@ def ranking_chart(table: Changes, measure: str) -> Chart | None:
     return grid(points, [*ORDERS.values()], "heads removed, %", title)
 
 
-def grid(points: Sequence[Point], names: Sequence[str], x: str, title: str) -> Chart | None:
+def grid(
+    points: Sequence[Point], names: Sequence[str], x: str, title: str, up: Chart = POINTS
+) -> Chart | None:
     """A column for each task, a row for each panel, a line for each name; None without points."""
     if not points:
         return None
@@ -210,10 +231,10 @@ def grid(points: Sequence[Point], names: Sequence[str], x: str, title: str) -> C
     facet["row"]["title"] = None
     columns = [
         {
-            "title": {"text": TASKS.get(task, "mean of the tasks"), "anchor": "middle"},
+            "title": {"text": COLUMNS.get(task, task), "anchor": "middle"},
             "data": {"values": [point for point in points if point["task"] == task]},
             "facet": facet,
-            "spec": lines(names, x),
+            "spec": lines(names, x, up=up),
         }
         for task in distinct(points, "task")
     ]
@@ -251,7 +272,8 @@ def line(table: Changes, cell: Cell, name: str) -> list[Point]:
 
 def lines(names: Sequence[str], x: str, title: str = "chosen by", up: Chart = POINTS) -> Chart:
     """Lines with bands; up: the vertical axis. What lies outside of its domain is not drawn."""
-    across = field("x", "Q", x, axis={"values": [0, 25, 50, 75, 90]})
+    shares = {"axis": {"values": [0, 25, 50, 75, 90]}, "scale": {"domain": [0, 90]}}
+    across = field("x", "Q", x, **shares)
     legend = {"symbolOpacity": 1, "symbolType": "circle", "symbolStrokeWidth": 0}
     scale = categories(names, ("random", "random, only cut"))
     colour = field("line", "N", title, scale=scale, legend=legend)

@@ -25,7 +25,8 @@ from typing import Any
 
 import torch
 from page import fill, markdown
-from shrink_curves import METHODS, SHARES, Choices, Part, Run, chosen_parts
+from shrink_curves import Choices, Run
+from shrink_curves_plan import METHODS, SHARES, Part, chosen_parts
 from shrink_curves_rows import COMPENSATED, EPOCH, Key, Rows, key_of
 from shrink_curves_rows import Row as Measured
 from shrink_lm import WINDOW, cleaned, load_model, perplexity, windows

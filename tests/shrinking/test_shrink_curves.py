@@ -123,6 +123,27 @@ def test_a_run_of_some_choices_makes_no_others_and_is_completed_later(scripts, r
     assert len(first["heads"]) == len(highest["heads"])
 
 
+def test_a_run_like_an_earlier_one_makes_the_same_models(scripts, run):
+    curves, treatments = scripts.curves, ("cut", "retrained")
+    parts = [curves.Part("heads", ("random",), (50, 75), treatments)]
+    parts.append(curves.Part("neurons", ("random", "fisher"), (10,), ("mean", "refit, one epoch")))
+    keys = [
+        (part.units, choice, share, treatment)
+        for part in parts
+        for choice in part.choices
+        for share in part.shares
+        for treatment in part.treatments
+    ]
+    names = ("units", "choice", "share", "treatment")
+    rows = [{"task": "pos", "seed": 3, **dict(zip(names, key, strict=True))} for key in keys]
+    others = [row("pos", 3, "none", "whole", 90), row("ner", 3, "taylor", "cut", 90)]
+    others += [row("pos", 3, "none", "whole, one epoch", 91), row("pos", 4, "kwon", "cut", 90)]
+    same = curves.parts_like([*others, *rows], "pos", 3)
+    assert [(p.units, *p.choices, *p.shares, t) for p in same for t in p.treatments] == keys
+    with pytest.raises(DeadheadError, match=r"no rows of pos, seed 5"):
+        curves.parts_like(rows, "pos", 5)
+
+
 def test_no_more_models_are_trained_together_than_asked_for(scripts, run, monkeypatch):
     """The control, the whole model, is one of them."""
     counts: list[int] = []
@@ -260,6 +281,23 @@ def test_figures_have_a_row_for_each_treatment(scripts):
     assert cut["y"] == pytest.approx(-5)
     assert (cut["y"] - cut["low"], cut["n"]) == (pytest.approx(2.484, abs=1e-3), 3)
     assert figure.curve_chart(table, "neurons", scripts.report.ENGLISH) is None
+
+
+def test_cut_and_trained_heads_are_side_by_side_on_one_scale(scripts):
+    figure = importlib.import_module("shrink_curves_figure")
+    chart = figure.ranking_answer(scripts.report.changes(made_rows()))
+    titles = [column["title"]["text"] for column in chart["hconcat"]]
+    assert titles == ["cut", "cut and refitted", "cut, then fine-tuned"]
+    scales = [
+        layer["encoding"]["y"]["scale"] for c in chart["hconcat"] for layer in c["spec"]["layer"]
+    ]
+    low, high = scales[0]["domain"]
+    assert all(scale == scales[0] for scale in scales)
+    values = [value for column in chart["hconcat"] for value in column["data"]["values"]]
+    assert {value["panel"] for value in values} == {"English", "transfer"}
+    assert (low, high) == (min(v["low"] for v in values), max(v["high"] for v in values))
+    untrained = [made for made in made_rows() if made["treatment"] != "retrained"]
+    assert figure.ranking_answer(scripts.report.changes(untrained)) is None
 
 
 def test_a_line_is_broken_where_others_were_measured_and_it_was_not(scripts):
