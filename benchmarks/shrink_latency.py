@@ -97,6 +97,19 @@ def speedups(
     return ratios
 
 
+def rows_of(
+    on: str, ratios: dict[tuple[str, int], list[float]], facts: dict[str, Any]
+) -> list[dict[str, Any]]:
+    """A row for each model: the median of its ratios, and the range in which half of them lie."""
+    rows = []
+    for (units, share), own in ratios.items():
+        low, middle, high = quantiles(own, n=4)
+        row = {"on": on, "units": units, "share": share, "speedup": round(middle, 3)}
+        rows.append({**row, "half": [round(low, 3), round(high, 3)], **facts})
+        print(*rows[-1].values(), flush=True)
+    return rows
+
+
 def measure(options: argparse.Namespace) -> None:
     heads = removed_heads(read(options.rows), options.task, options.seed)
     whole = load(options.model).base_model.to(options.device, getattr(torch, options.dtype)).eval()
@@ -106,13 +119,9 @@ def measure(options: argparse.Namespace) -> None:
         ids = torch.randint(5, 1000, (examples, tokens), generator=torch.Generator().manual_seed(1))
         inputs = {"input_ids": ids, "attention_mask": torch.ones_like(ids)}
         inputs = {name: value.to(options.device) for name, value in inputs.items()}
-        for (units, share), ratios in speedups(whole, models, inputs, options.rounds).items():
-            low, middle, high = quantiles(ratios, n=4)
-            row = {"on": f"{examples} x {tokens}", "units": units, "share": share}
-            row |= {"speedup": round(middle, 3), "half": [round(low, 3), round(high, 3)]}
-            row |= {"task": options.task, "seed": options.seed, "dtype": options.dtype}
-            print(*row.values(), flush=True)
-            results.append(row)
+        ratios = speedups(whole, models, inputs, options.rounds)
+        facts = {"task": options.task, "seed": options.seed, "dtype": options.dtype}
+        results += rows_of(f"{examples} x {tokens}", ratios, facts)
         write_rows(options.json, options.device, results)
 
 
