@@ -70,7 +70,8 @@ def draw(folder: Path, rows: Sequence[Row]) -> Iterator[Path]:
     }
     charts |= {f"ranking-{m.lower()}": ranking_chart(table, m) for m in (ENGLISH, TRANSFER)}
     charts["shrink"] = front_chart(table)
-    charts["answer"] = answer_chart(table, rows)
+    charts["answer"] = answer_chart(table, rows, ENGLISH)
+    charts["answer-transfer"] = answer_chart(table, rows, TRANSFER)
     charts["ranking"] = ranking_answer(table)
     folder.mkdir(parents=True, exist_ok=True)
     for name, chart in charts.items():
@@ -114,7 +115,7 @@ def front_chart(table: Changes) -> Chart | None:
     return {**whole_chart, "title": {"text": title, "subtitle": note}}
 
 
-def answer_chart(table: Changes, rows: Sequence[Row]) -> Chart | None:
+def answer_chart(table: Changes, rows: Sequence[Row], measure: str) -> Chart | None:
     """How much can go, at what cost, in how much time: a panel for each kind of units."""
     names = {
         name: f"{name} ({seconds_of(rows, *way)} s)"
@@ -125,7 +126,7 @@ def answer_chart(table: Changes, rows: Sequence[Row]) -> Chart | None:
         units: [
             point
             for name, title in names.items()
-            for point in line(table, Cell(ALL, ENGLISH, units, *way_at(ANSWER[name])), title)
+            for point in line(table, Cell(ALL, measure, units, *way_at(ANSWER[name])), title)
         ]
         for units in UNITS
     }
@@ -144,7 +145,7 @@ def answer_chart(table: Changes, rows: Sequence[Row]) -> Chart | None:
         return None
     for column in columns:
         column["layer"].append(counts([*names.values()], "1.4 * (1 + datum.index)"))
-    title = "English: points against the whole model, mean of the tasks"
+    title = f"{measure.capitalize()}: points against the whole model, mean of the tasks"
     note = "units chosen by fisher, of the fine-tuned models by gradient; bands: 95 % interval"
     lowest = (
         f"numbers above: seeds of each point; lines that end below fall under {LOWEST_SHOWN} points"

@@ -257,7 +257,7 @@ def test_one_epoch_is_compared_with_the_refit_and_with_its_control(scripts):
 def test_the_answer_has_a_count_and_a_time_for_each_line(scripts):
     figure = importlib.import_module("shrink_curves_figure")
     rows = trained_rows()
-    chart = figure.answer_chart(scripts.report.changes(rows), rows)
+    chart = figure.answer_chart(scripts.report.changes(rows), rows, scripts.report.ENGLISH)
     (heads,) = chart["hconcat"]  # nothing was measured without neurons
     points = [point for point in heads["data"]["values"] if point["x"]]
     assert {point["line"]: point["n"] for point in points} == {
