@@ -14,6 +14,7 @@ from __future__ import annotations
 import argparse
 import copy
 from collections.abc import Callable
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -31,8 +32,8 @@ from deadhead.heads.discover import find_every_site, layout_of
 from deadhead.shrinking import choose, read_targets, removal
 from deadhead.shrinking.target import count_of
 
-PROMPTS = ((1, 512), (8, 128))  # texts, tokens
-NEW, BEFORE = 32, 32  # tokens: generated, and of the prompt before them
+PROMPT = 512  # tokens that are read at once
+BEFORE, NEW = 32, 32  # tokens that are read, and those that are generated after them
 
 
 def smaller_models(whole: Any, seed: int) -> dict[tuple[str, int], Any]:
@@ -52,10 +53,12 @@ def smaller_models(whole: Any, seed: int) -> dict[tuple[str, int], Any]:
     return models
 
 
+def reading(model: Any) -> Callable[..., Any]:
+    return partial(model, use_cache=False)
+
+
 def generating(model: Any) -> Callable[..., Any]:
-    """The model, as a function that generates tokens."""
-    options = {"min_new_tokens": NEW, "max_new_tokens": NEW, "do_sample": False}
-    return lambda **inputs: model.generate(**inputs, **options)
+    return partial(model.generate, min_new_tokens=NEW, max_new_tokens=NEW, do_sample=False)
 
 
 def measure(options: argparse.Namespace) -> None:
@@ -63,20 +66,19 @@ def measure(options: argparse.Namespace) -> None:
     whole = whole.to(getattr(torch, options.dtype))
     whole.generation_config.pad_token_id = 0
     models = smaller_models(whole, options.seed)
-    writers = {name: generating(model) for name, model in models.items()}
+    cases = {
+        f"{PROMPT} tokens read": (PROMPT, reading),
+        f"{NEW} tokens generated": (BEFORE, generating),
+    }
     results: list[dict[str, Any]] = []
-    for texts, tokens in (*PROMPTS, (1, BEFORE)):
+    for on, (tokens, as_call) in cases.items():
         draw = torch.Generator().manual_seed(1)
-        size = whole.config.vocab_size
-        ids = torch.randint(size, (texts, tokens), generator=draw).to(options.device)
+        ids = torch.randint(whole.config.vocab_size, (1, tokens), generator=draw)
+        ids = ids.to(options.device)
         inputs = {"input_ids": ids, "attention_mask": torch.ones_like(ids)}
-        if tokens == BEFORE:
-            name, one, others = f"{NEW} new tokens", generating(whole), writers
-        else:
-            name, one, others = f"{texts} x {tokens}", whole, models
-            inputs["use_cache"] = False
-        ratios = speedups(one, others, inputs, options.rounds)
-        results += rows_of(name, ratios, {"seed": options.seed, "dtype": options.dtype})
+        others = {name: as_call(model) for name, model in models.items()}
+        ratios = speedups(as_call(whole), others, inputs, options.rounds)
+        results += rows_of(on, ratios, {"seed": options.seed, "dtype": options.dtype})
         write_rows(options.json, options.device, results)
 
 

@@ -53,14 +53,15 @@ def test_prompts_and_new_tokens_are_timed(script, tmp_path, monkeypatch):
     script.main()
     rows = json.loads(results.read_text())["rows"]
     places = {(row["on"], row["units"]) for row in rows}
-    inputs, units = ("1 x 512", "8 x 128", "32 new tokens"), ("heads", "neurons", "both")
+    inputs = ("512 tokens read", "32 tokens generated")
+    units = ("heads", "neurons", "both")
     assert places == {(name, kind) for name in inputs for kind in units}
     assert all(row["speedup"] > 0 for row in rows)
     page.write_text("before\n<!-- made by benchmarks/shrink_lm_latency.py -->\n<!-- end -->\nafter")
     made = ["--from", str(results), "--page", str(page)]
     monkeypatch.setattr(sys, "argv", ["shrink_lm_latency.py", *made])
     script.main()
-    assert "| 32 new tokens | both |" in page.read_text()
+    assert "| 32 tokens generated | both |" in page.read_text()
     assert page.read_text().endswith("after")
 
 
