@@ -24,12 +24,12 @@ from typing import Any
 import torch
 from machine import now, write_rows
 from page import fill, markdown
+from shrink_curves_plan import SHARES
 from shrink_curves_rows import read, with_auto
 
 from deadhead import discover, load, prune
 from deadhead.errors import DeadheadError, unknown_name
 
-SHARES = (10, 25, 50, 75, 90)
 INPUTS = ((32, 128), (1, 32))  # examples, tokens
 TURN = 0.05  # seconds: shorter passes are repeated
 
@@ -141,18 +141,23 @@ def table(files: Sequence[Path]) -> str:
     return markdown(titles, rows)
 
 
-def main() -> None:
-    parser = argparse.ArgumentParser(description=(__doc__ or "").partition("\n")[0])
-    parser.add_argument("rows", nargs="*", type=Path, help="of shrink_curves.py")
-    parser.add_argument("--model")
-    parser.add_argument("--task", default="pos")
-    parser.add_argument("--seed", type=int, default=0)
+def add_options(parser: argparse.ArgumentParser) -> None:
+    """What every benchmark of speeds takes."""
     parser.add_argument("--device", default="cpu")
     parser.add_argument("--dtype", default="float32")
     parser.add_argument("--rounds", type=int, default=15)
     parser.add_argument("--json", type=Path)
     parser.add_argument("--from", dest="results", type=Path, nargs="+", help="measured before")
     parser.add_argument("--page", type=Path, help="write the table of --from into this page")
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=(__doc__ or "").partition("\n")[0])
+    parser.add_argument("rows", nargs="*", type=Path, help="of shrink_curves.py")
+    parser.add_argument("--model")
+    parser.add_argument("--task", default="pos")
+    parser.add_argument("--seed", type=int, default=0)
+    add_options(parser)
     options = parser.parse_args()
     if options.results and options.page:
         fill(options.page, "shrink_latency.py", [table(options.results)])

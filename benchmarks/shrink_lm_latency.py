@@ -15,7 +15,6 @@ import argparse
 import copy
 from collections.abc import Callable
 from functools import partial
-from pathlib import Path
 from typing import Any
 
 import torch
@@ -23,7 +22,7 @@ from machine import write_rows
 from page import fill
 from shrink_curves import KINDS
 from shrink_curves_plan import SHARES
-from shrink_latency import rows_of, speedups, table
+from shrink_latency import add_options, rows_of, speedups, table
 from shrink_lm import load_model
 
 from deadhead import prune
@@ -87,19 +86,14 @@ def main() -> None:
     parser.add_argument("--model")
     parser.add_argument("--gguf", help="the name of a GGUF file in the folder")
     parser.add_argument("--seed", type=int, default=0, help="of the units that go")
-    parser.add_argument("--device", default="cpu")
-    parser.add_argument("--dtype", default="float32")
-    parser.add_argument("--rounds", type=int, default=15)
-    parser.add_argument("--json", type=Path)
-    parser.add_argument("--from", dest="results", type=Path, nargs="+", help="measured before")
-    parser.add_argument("--page", type=Path, help="write the table of --from into this page")
+    add_options(parser)
     options = parser.parse_args()
     if options.results and options.page:
         fill(options.page, "shrink_lm_latency.py", [table(options.results)])
     elif options.model:
         measure(options)
     else:
-        raise DeadheadError("There is nothing to do.", "name --model, or --from and --page")
+        parser.error("name --model to measure, or --from and --page to write a table")
 
 
 if __name__ == "__main__":
