@@ -37,7 +37,7 @@ from typing import Any
 import torch
 from encoder_tasks import Task
 from machine import now
-from shrink_curves_plan import METHODS, PARTS, SHARES, Part, chosen_parts, parts_like
+from shrink_curves_plan import METHODS, PARTS, SHARES, Part, chosen_parts, narrowed, parts_like
 from shrink_curves_rows import (
     COMPENSATED,
     EPOCH,
@@ -231,21 +231,23 @@ class Choices:
         run, some = self.run, self.run.arguments.choices
         wanted = METHODS[units] if some is None else some.split(",")
         methods = [m for m in METHODS[units] if m in wanted and m not in known]
-        budgets = [removal(run.layout, kind, count(run, kind, share)) for kind in KINDS[units]]
+        budgets = [
+            removal(run.layout, kind, count(run.layout, kind, share)) for kind in KINDS[units]
+        ]
         choices = choose_by_each(
             run.whole, run.fit, methods, budgets=budgets, seed=run.seed, progress=False
         )
         written = dict(zip(methods, map(_written, choices), strict=True))
         if units == "heads" and some is None:
             ranking = rank(run.whole, run.fit, LOWEST, seed=run.seed, progress=False)
-            heads = ranking.highest(count(run, "heads", share))
+            heads = ranking.highest(count(run.layout, "heads", share))
             written[HIGHEST] = {"heads": [str(head) for head in heads], "neurons": {}}
         return written
 
 
-def count(run: Run, kind: Kind, share: int) -> int:
+def count(layout: HeadLayout, kind: Kind, share: int) -> int:
     """How many units `shrink` removes for this share."""
-    total = int(removal(run.layout, kind, 0).whole)
+    total = int(removal(layout, kind, 0).whole)
     return count_of(kind, read_targets({kind: f"{share}%"})[kind], total, total)
 
 
@@ -315,7 +317,8 @@ def measure(arguments: argparse.Namespace, task: Task) -> None:
         torch.set_float32_matmul_precision("high")
     parts = chosen_parts(arguments)
     if arguments.like is not None:
-        parts = parts_like(read([arguments.like]), arguments.task, arguments.seed)
+        same = parts_like(read([arguments.like]), arguments.task, arguments.seed)
+        parts = narrowed(arguments, same)
     rows = Rows(arguments.out / f"{arguments.task}-{arguments.seed}.jsonl", facts)
     for row in Run(arguments, task).rows(parts, rows.known):
         rows.add(row)

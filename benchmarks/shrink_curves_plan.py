@@ -53,7 +53,11 @@ def chosen_parts(
     for name in names:
         if name not in known:
             raise unknown_name("part", name, known)
-    parts = [part for name in names for part in known[name]]
+    return narrowed(arguments, [part for name in names for part in known[name]])
+
+
+def narrowed(arguments: argparse.Namespace, parts: Sequence[Part]) -> list[Part]:
+    """The parts, at the shares and choices of the arguments only if some are named."""
     if arguments.shares is not None:
         some = [int(share) for share in arguments.shares.split(",")]
         if unknown := set(some) - {*SHARES}:
@@ -66,7 +70,7 @@ def chosen_parts(
         parts = [
             replace(p, choices=tuple(c for c in p.choices if c in some_choices)) for p in parts
         ]
-    return parts
+    return [*parts]
 
 
 def parts_like(rows: Iterable[Row], task: str, seed: int) -> list[Part]:

@@ -85,9 +85,13 @@ def read(paths: Iterable[Path]) -> list[Row]:
     """The rows of all files; the first line of a run has its settings."""
     rows = []
     for path in paths:
-        with lzma.open(path, "rt") if path.suffix == ".xz" else path.open() as file:
-            lines = [json.loads(line) for line in file if line.endswith("\n")]
-        rows += [line for line in lines if "task" in line]
+        try:
+            with lzma.open(path, "rt") if path.suffix == ".xz" else path.open() as file:
+                lines = [json.loads(line) for line in file if line.endswith("\n")]
+        except OSError as problem:
+            hint = "name a file of rows, such as FOLDER/pos-0.jsonl"
+            raise DeadheadError(f"{path} cannot be read: {problem.strerror}.", hint) from None
+        rows += [line for line in lines if "units" in line]
     return rows
 
 

@@ -14,7 +14,6 @@ The same command does only what is missing in FOLDER, also after a kill.
 from __future__ import annotations
 
 import argparse
-import json
 import random
 import statistics
 from collections.abc import Sequence
@@ -27,8 +26,7 @@ import torch
 from page import fill, markdown
 from shrink_curves import Choices, Run
 from shrink_curves_plan import METHODS, SHARES, Part, chosen_parts
-from shrink_curves_rows import COMPENSATED, EPOCH, Key, Rows, key_of
-from shrink_curves_rows import Row as Measured
+from shrink_curves_rows import COMPENSATED, EPOCH, Key, Rows, key_of, read
 from shrink_lm import WINDOW, cleaned, load_model, perplexity, windows
 from shrink_lm_figure import write_figure
 from torch import Tensor
@@ -127,12 +125,6 @@ class TextRun(Run):
 
 def _batches(rows: Tensor, size: int) -> list[dict[str, Tensor]]:
     return [{"input_ids": ids, "labels": ids} for ids in rows.split(size)]
-
-
-def read(files: list[Path]) -> list[Measured]:
-    """The rows of these files, without the lines of settings."""
-    lines = [line for file in files for line in file.read_text(encoding="utf-8").splitlines()]
-    return [row for line in lines if "units" in (row := json.loads(line))]
 
 
 def table(files: list[Path]) -> str:

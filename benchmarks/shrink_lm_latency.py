@@ -5,8 +5,8 @@
     python benchmarks/shrink_lm_latency.py --from RESULTS.json [RESULTS.json ...] --page PAGE.md
 
 As `shrink_latency.py`, for a prompt that is read at once, and for tokens that are generated one by
-one with a cache. Units are drawn at random, heads by whole key/value groups: which ones go hardly
-matters for times, and the weights do not.
+one with a cache. Units are drawn at random, heads by whole key/value groups. Weights do not matter
+for times, so nothing is refitted.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ from typing import Any
 import torch
 from machine import write_rows
 from page import fill
-from shrink_curves import KINDS
+from shrink_curves import KINDS, count
 from shrink_curves_plan import SHARES
 from shrink_latency import add_options, rows_of, speedups, table
 from shrink_lm import load_model
@@ -28,8 +28,7 @@ from shrink_lm import load_model
 from deadhead import prune
 from deadhead.errors import DeadheadError
 from deadhead.heads.discover import find_every_site, layout_of
-from deadhead.shrinking import choose, read_targets, removal
-from deadhead.shrinking.target import count_of
+from deadhead.shrinking import choose, removal
 
 PROMPT = 512  # tokens that are read at once
 BEFORE, NEW = 32, 32  # tokens that are read, and those that are generated after them
@@ -41,14 +40,10 @@ def smaller_models(whole: Any, seed: int) -> dict[tuple[str, int], Any]:
     models = {}
     for share in SHARES:
         for units, kinds in KINDS.items():
-            budgets = []
-            for kind in kinds:
-                total = int(removal(layout, kind, 0).whole)
-                count = count_of(kind, read_targets({kind: f"{share}%"})[kind], total, total)
-                budgets.append(removal(layout, kind, count))
-            units_chosen = choose(whole, (), "random", budgets=budgets, seed=seed, progress=False)
+            budgets = [removal(layout, kind, count(layout, kind, share)) for kind in kinds]
+            choice = choose(whole, (), "random", budgets=budgets, seed=seed, progress=False)
             model = copy.deepcopy(whole)
-            models[units, share] = prune(model, units_chosen.heads, neurons=units_chosen.neurons)
+            models[units, share] = prune(model, choice.heads, neurons=choice.neurons)
     return models
 
 

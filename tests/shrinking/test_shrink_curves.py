@@ -140,8 +140,12 @@ def test_a_run_like_an_earlier_one_makes_the_same_models(scripts, run):
     others += [row("pos", 3, "none", "whole, one epoch", 91), row("pos", 4, "kwon", "cut", 90)]
     same = curves.parts_like([*others, *rows], "pos", 3)
     assert [(p.units, *p.choices, *p.shares, t) for p in same for t in p.treatments] == keys
+    some = curves.narrowed(SimpleNamespace(shares="50", choices=None), same)
+    assert [p for p in some if p.shares] == [p for p in same if p.shares == (50,)] != []
     with pytest.raises(DeadheadError, match=r"no rows of pos, seed 5"):
         curves.parts_like(rows, "pos", 5)
+    with pytest.raises(DeadheadError, match=r"absent.jsonl.xz cannot be read: No such file"):
+        curves.read([Path("absent.jsonl.xz")])
 
 
 def test_no_more_models_are_trained_together_than_asked_for(scripts, run, monkeypatch):
