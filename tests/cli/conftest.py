@@ -14,11 +14,13 @@ from tokenizers import models as token_models
 from deadhead import cli
 from deadhead.heads import save
 from deadhead.heads.verify.tiny import tiny
+from deadhead.shrinking import latency
 
 
 @pytest.fixture
 def run_command(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> RunCommand:
     monkeypatch.setenv("COLUMNS", "150")
+    monkeypatch.setattr(latency, "ROUNDS", (3, 3))  # no test reads the times that shrink prints
 
     def run(*words: object) -> Done:
         monkeypatch.setattr(sys, "argv", ["deadhead", *map(str, words)])

@@ -142,7 +142,7 @@ def test_text_needs_a_loss_without_labels(
 def test_an_interrupt_while_it_times_loses_nothing(
     tagger: Path, tmp_path: Path, run_command: RunCommand, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    def interrupt(*_: object) -> list[float]:
+    def interrupt(*_: object, **__: object) -> list[float]:
         raise KeyboardInterrupt
 
     monkeypatch.setattr("deadhead.shrinking.latency.time_models", interrupt)

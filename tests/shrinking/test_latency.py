@@ -117,6 +117,21 @@ def test_two_models_are_timed_in_turns(clock: Clock) -> None:
     assert times == pytest.approx([1e-6 * count for count in counts])
 
 
+def test_a_limit_of_seconds_sets_the_rounds(monkeypatch: pytest.MonkeyPatch) -> None:
+    rounds: list[int] = []
+
+    def half_a_second(calls: Sequence[Any], _: Any, count: int, **__: int) -> list[list[float]]:
+        rounds.append(count)
+        return [[0.5] * count for _ in calls]
+
+    monkeypatch.setattr(module, "in_turns", half_a_second)
+    models = [build(), build()]
+    assert time_models(models, BATCH, SHAPE) == [0.5, 0.5]
+    for limit in (5.0, 0.1):
+        time_models(models, BATCH, SHAPE, limit=limit)
+    assert rounds == [1, 15, 1, 5, 1, 3]  # a run to know how long one takes, then the rounds
+
+
 def test_turns() -> None:
     order: list[int] = []
     calls = [lambda: order.append(0), lambda: order.append(1)]

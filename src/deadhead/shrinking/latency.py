@@ -38,7 +38,7 @@ from .costs import Prices, Shape, run_watched, sample, units_left
 POINTS = 12  # numbers of units that are timed; heads: all of them up to MOST_HEADS
 MOST_HEADS = 16
 AT_ONCE = 4  # copies of a layer in memory
-SECONDS = 15.0  # to time layers of one shape, roughly
+SECONDS = 15.0  # to time layers of one shape, or whole models, roughly
 SLOW = 1.0  # seconds; longer runs of a model are not warmed up: each takes its time
 SHORTEST = 0.002  # seconds; shorter calls are timed several at once
 ROUNDS = (3, 40)  # least and most
@@ -87,14 +87,19 @@ def latency(
     return Latency(whole=table["whole"], layers=layers)
 
 
-def time_models(models: Sequence[nn.Module], batch: Mapping[str, Any], on: Shape) -> list[float]:
-    """The seconds of a run of each model, timed in turns. They must be in evaluation mode."""
+def time_models(
+    models: Sequence[nn.Module], batch: Mapping[str, Any], on: Shape, *, limit: float = SECONDS
+) -> list[float]:
+    """The seconds of a run of each model, timed in turns. They must be in evaluation mode.
+
+    limit: the seconds that all rounds take, roughly; slow models take longer.
+    """
     feed = sample(models[0], batch, on)
     device = next(models[0].parameters()).device
     with torch.no_grad():
         calls = [partial(forward, model, feed) for model in models]
         (trial,) = in_turns(calls[:1], device, 1, warm_up=1)
-        rounds, repeats = _rounds(len(calls) * trial[0]), _repeats(trial[0])
+        rounds, repeats = _rounds(len(calls) * trial[0], limit), _repeats(trial[0])
         # the quick ones of three or more times count, so a slow start does not matter
         warm_up = WARM_UP if trial[0] < SLOW else 0
         first, *others = in_turns(calls, device, rounds, repeats=repeats, warm_up=warm_up)
@@ -282,9 +287,9 @@ def _seconds_of(call: Any, device: torch.device) -> list[float]:
     return times
 
 
-def _rounds(seconds: float) -> int:
+def _rounds(seconds: float, limit: float = SECONDS) -> int:
     """How many rounds of this length to time."""
-    return int(min(max(SECONDS / max(seconds, 1e-6), ROUNDS[0]), ROUNDS[1]))
+    return int(min(max(limit / max(seconds, 1e-6), ROUNDS[0]), ROUNDS[1]))
 
 
 def _repeats(seconds: float) -> int:
