@@ -105,6 +105,7 @@ def rows_of(
     for (units, share), own in ratios.items():
         low, middle, high = quantiles(own, n=4)
         row = {"on": on, "units": units, "share": share, "speedup": round(middle, 3)}
+        row["rounds"] = len(own)
         rows.append({**row, "half": [round(low, 3), round(high, 3)], **facts})
         print(*rows[-1].values(), flush=True)
     return rows
