@@ -24,9 +24,7 @@ from deadhead.tasks import Dataset, Encoded, Task, find_data, load_data
 from deadhead.training import Settings
 
 TRAINED = {"finetune": "fine-tuned", "distill": "distilled"}
-SECONDS_TO_TIME = (
-    5.0  # both models, roughly: the table needs no exact ratio, as a target speedup does
-)
+SECONDS_TO_TIME = 5.0  # both models, roughly: only a target speedup needs an exact ratio
 
 
 @dataclass(frozen=True, kw_only=True)
