@@ -175,7 +175,7 @@ def on_cpu(shape: str, count: int, repeats: int) -> Iterator[Line]:
     model = build(shape, "cpu", torch.float32)
     rows = sentences(np.random.default_rng(0).integers(12, 49, count))
     batches = packed(rows, size=16)
-    rank(model, batches[:1])
+    rank(model, batches[:1], "gradient")
     runs = {
         "ours": lambda: rank(model, batches, "gradient").matrix(raw=True),
         "plain": lambda: plain_pass(model, batches),
@@ -204,7 +204,7 @@ def on_gpu(folder: str | None, count: int, repeats: int) -> Iterator[Line]:
     ways = {f"{tokens} tokens": packed(rows, tokens=tokens) for tokens in (16384, 32768, 65536)}
     best = 0.0
     for name, batches in ways.items():
-        rank(model, batches[:: max(1, len(batches) // 8)])
+        rank(model, batches[:: max(1, len(batches) // 8)], "gradient")
         ours, plain = partial(rank, model, batches, "gradient"), partial(plain_pass, model, batches)
         seconds, _ = rounds({"ours": ours, "plain": plain}, "cuda", repeats)
         best = max(best, count / seconds["ours"])
@@ -233,7 +233,7 @@ def on_gpu(folder: str | None, count: int, repeats: int) -> Iterator[Line]:
     yield "leave-one-out, 144 heads, 1000 examples: seconds", seconds, "< 60", seconds < 60
     some = packed(rows[:4000], tokens=32768)
     small = rank(model, some, "gradient")
-    full = rank(build("12x12x768", "cuda", torch.float32, folder), some)
+    full = rank(build("12x12x768", "cuda", torch.float32, folder), some, "gradient")
     rho = float(
         np.corrcoef(list(ranks(small.scores).values()), list(ranks(full.scores).values()))[0, 1]
     )

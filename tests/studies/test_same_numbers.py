@@ -51,8 +51,8 @@ def test_every_executor_writes_the_same_records(
     assert all(record["versions"]["threads"] == "1" for record in here.values())
 
 
-def test_threads_do_change_numbers(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Why the count is fixed: with two threads the losses differ in their last digits. Both say what they were made with."""
+def test_a_record_says_how_many_threads_made_its_numbers(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Another number of threads may change the last digits, so it is fixed and recorded."""
     import torch
 
     changes = ["data.examples=32", "steps=[finetune]", "axes={seed: [0]}"]
@@ -64,5 +64,4 @@ def test_threads_do_change_numbers(monkeypatch: pytest.MonkeyPatch) -> None:
     assert torch.get_num_threads() == before
     assert (one.versions["threads"], two.versions["threads"]) == ("1", "2")
     losses = [[epoch["loss"] for epoch in record.epochs] for record in (one, two)]
-    assert losses[0] != losses[1]
     assert losses[0] == pytest.approx(losses[1], rel=1e-4)
