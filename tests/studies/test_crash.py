@@ -112,6 +112,6 @@ def told_now(folder: Path) -> dict[str, object]:
     results = {}
     for path in (folder / "records").glob("*.json"):
         record = json.loads(path.read_text())
-        record.pop("cost")
+        del record["cost"], record["digest"]
         results[path.stem] = record
     return results

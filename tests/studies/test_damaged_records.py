@@ -10,7 +10,7 @@ from typing import Any
 
 import pytest
 from typer.testing import CliRunner
-from whole_records import CONTENT, changed, places, record_of, whole_study
+from whole_records import CONTENT, changed, places, record_of, sealed, whole_study
 
 from deadhead.claims import check
 from deadhead.cli import app
@@ -22,6 +22,7 @@ from deadhead.results.frame import rows
 from deadhead.studies import load, plan, run, status, summaries
 from deadhead.studies.recipe.load import Recipe
 from deadhead.studies.store.folder import StudyError
+from deadhead.studies.store.records import read as read_record
 from deadhead.studies.trial import Trial
 
 DEEP: Any = []
@@ -93,7 +94,7 @@ def test_a_field_of_the_wrong_type_stops_no_reader(
     assert len(others) > 5
     refused = accepted = 0
     for value in WRONG:
-        file.write_text(json.dumps(changed(stored, path, value)))
+        file.write_text(sealed(changed(stored, path, value)))
         known = summaries(folder)
         assert others <= known.keys()
         if file.stem not in known:  # absent for every reader
@@ -108,12 +109,12 @@ def test_a_field_of_the_wrong_type_stops_no_reader(
         for name, read in READERS.items():
             if name != "claims":  # the page judges them too
                 read(folder)
-    assert refused or path[0] == "format" or path[:2] in FREE
+    assert refused or path[0] in ("format", "digest") or path[:2] in FREE
 
 
 def test_every_reader_reports_it(study: tuple[Recipe, Path], file: Path, tmp_path: Path) -> None:
     recipe, folder = study
-    file.write_text(json.dumps({**json.loads(file.read_text()), "epochs": 3}))
+    file.write_text(sealed({**json.loads(file.read_text()), "epochs": 3}))
     warning = f"1 record is damaged and not shown: {file.stem}; `deadhead run` runs it again"
     assert plan(recipe, folder).damaged == (file.stem,)
     assert content(folder)["damaged"] == [warning]
@@ -149,7 +150,7 @@ def test_a_run_sets_it_aside_and_runs_the_trial_again(search_file: Path, tmp_pat
     file = sorted((folder / "records").iterdir())[0]
     good = json.loads(file.read_text())
     for nth in ("", "-2"):
-        damaged = json.dumps({**good, "removed": 10**400})
+        damaged = sealed({**good, "removed": 10**400})
         file.write_text(damaged)
         result = run(recipe, folder, executor="serial", work="trivial:work")
         assert (result.ran, result.left) == (1, 0)
@@ -158,7 +159,8 @@ def test_a_run_sets_it_aside_and_runs_the_trial_again(search_file: Path, tmp_pat
             f"records/{file.name} was damaged (removed is not as deadhead writes it): moved to {moved}, and the trial runs again",
         )
         assert (folder / moved).read_text() == damaged
-        assert {**json.loads(file.read_text()), "cost": None} == {**good, "cost": None}
+        timed = {"cost": None, "digest": None}
+        assert {**json.loads(file.read_text()), **timed} == {**good, **timed}
         assert status(folder).damaged == ()
 
 
@@ -196,14 +198,69 @@ def test_a_study_that_makes_no_sense_is_refused_with_one_error(
     whole_study(tmp_path / "s")
     file = tmp_path / "s" / "study.json"
     stored = json.loads(file.read_text())
-    file.write_text(
-        json.dumps(
-            {
-                **stored,
-                part: {**stored[part], **value} if part == "recipe" else [*stored[part], *value],
-            }
-        )
-    )
+    whole = {**stored[part], **value} if part == "recipe" else [*stored[part], *value]
+    file.write_text(sealed({**stored, part: whole}))
     for read in READERS.values():
         with pytest.raises(StudyError, match="is not a study"):
             read(tmp_path / "s")
+
+
+def commands_of(folder: Path, out: Path) -> Iterator[tuple[int, str]]:
+    """What every command that reads a study says: its exit code and its output."""
+    for command in (
+        ["status", str(folder)],
+        ["report", str(folder), "--out", str(out / "page.html")],
+        ["claims", str(folder)],
+        ["export", str(folder), "--csv", str(out / "x.csv")],
+    ):
+        output = CliRunner().invoke(app, command)
+        yield output.exit_code, " ".join(f"{output.output} {output.exception}".split())
+
+
+def test_an_edited_number_is_not_shown(
+    study: tuple[Recipe, Path], file: Path, tmp_path: Path
+) -> None:
+    _, folder = study
+    stored = json.loads(file.read_text())
+    name = next(iter(stored["metrics"]))
+    file.write_text(json.dumps(stored))  # the twin: formatting is no edit
+    assert status(folder).damaged == ()
+    file.write_text(json.dumps({**stored, "metrics": {**stored["metrics"], name: 0.99}}))
+    warning = f"1 record is damaged and not shown: {file.stem}"
+    assert all(code == 0 and warning in text for code, text in commands_of(folder, tmp_path))
+    with pytest.raises(StudyError, match="it was edited: its content does not fit its digest"):
+        read_record(folder, file.stem)
+
+
+def test_an_edited_index_is_named_and_not_used(search_file: Path, tmp_path: Path) -> None:
+    recipe, folder = load(search_file), tmp_path / "s"
+    run(recipe, folder, executor="serial", work="trivial:work")
+    index, before = folder / "index.jsonl", summaries(folder)
+    lines = index.read_text().splitlines()
+    row = json.loads(lines[0])
+    row[5] = dict.fromkeys(row[5], 0.99)  # metrics
+    index.write_text("\n".join([json.dumps(row), *lines[1:]]) + "\n")
+    assert summaries(folder) == before
+    warning = "index.jsonl was edited: the records are shown"
+    assert all(code == 0 and warning in text for code, text in commands_of(folder, tmp_path))
+    result = run(recipe, folder, executor="serial", work="trivial:work")
+    assert result.reports == ("index.jsonl was edited: written again from the records",)
+    assert (result.ran, status(folder).damaged) == (0, ())
+    index.write_text(index.read_text()[:-30])  # the twin: a line that a kill cut short is no edit
+    assert status(folder).damaged == ()
+
+
+def test_swapped_ids_in_study_json_are_refused(search_file: Path, tmp_path: Path) -> None:
+    recipe, folder = load(search_file), tmp_path / "s"
+    run(recipe, folder, executor="serial", work="trivial:work")
+    file = folder / "study.json"
+    whole = json.loads(file.read_text())
+    cells = [list(cell) for cell in whole["cells"]]
+    cells[0][1], cells[1][1] = cells[1][1], cells[0][1]
+    assert cells != whole["cells"]
+    file.write_text(json.dumps({**whole, "cells": cells}))
+    warning = "study.json was edited: it does not fit its digest"
+    assert all(code != 0 and warning in text for code, text in commands_of(folder, tmp_path))
+    result = run(recipe, folder, executor="serial", work="trivial:work")
+    assert result.reports == (f"{warning}; written again from the recipe",)
+    assert (result.ran, json.loads(file.read_text())) == (0, whole)

@@ -186,12 +186,13 @@ def _forget_inputs(folder: Path, recipe: Recipe) -> None:
     names = {attached(trial, with_inputs(recipe).inputs).id: trial.id for trial in recipe.trials}
     stored = json.loads((folder / "study.json").read_text())
     stored["cells"] = [[labels, names[trial]] for labels, trial in stored["cells"]]
-    del stored["inputs"]
-    (folder / "study.json").write_text(json.dumps(stored))
+    del stored["inputs"], stored["digest"]
+    (folder / "study.json").write_text(json.dumps({**stored, "format": 1}))
     for old, new in names.items():
         record = json.loads((folder / "records" / f"{old}.json").read_text())
-        del record["trial"]["inputs"]
-        (folder / "records" / f"{new}.json").write_text(json.dumps({**record, "id": new}))
+        del record["trial"]["inputs"], record["digest"]
+        record |= {"id": new, "format": 1}
+        (folder / "records" / f"{new}.json").write_text(json.dumps(record))
         (folder / "records" / f"{old}.json").unlink()
     (folder / "index.jsonl").unlink()
 

@@ -182,6 +182,7 @@ def test_a_damaged_recipe_is_not_cleaned(search_file: Path, tmp_path: Path) -> N
     run(load(search_file), tmp_path / "s", executor="serial", work=WORK)
     file = tmp_path / "s" / "study.json"
     stored = json.loads(file.read_text())
-    file.write_text(json.dumps({**stored, "recipe": {"steps": ["x"], "axes": 3}}))
+    old = {name: value for name, value in stored.items() if name != "digest"} | {"format": 1}
+    file.write_text(json.dumps({**old, "recipe": {"steps": ["x"], "axes": 3}}))
     with pytest.raises(StudyError, match=r"cannot be read from its study\.json"):
         clean(tmp_path / "s")

@@ -11,6 +11,7 @@ from small_study import WORK
 
 from deadhead.results import Study
 from deadhead.studies import load, run, summaries
+from deadhead.studies.store.records import _digest
 
 TRIAL = 4  # its place in a line of the index
 
@@ -24,12 +25,13 @@ def study(search_file: Path, tmp_path: Path) -> Path:
 def damage(study: Path, place: int, field: str, value: Any) -> None:
     """Put a value into every line of the index; the files that the lines are about stay as they were."""
     index = study / "index.jsonl"
-    rows = [json.loads(line) for line in index.read_text().splitlines()]
+    rows = [json.loads(line)[:-1] for line in index.read_text().splitlines()]
     changed = [
         [*row[:place], {**row[place], field: value} if field else value, *row[place + 1 :]]
         for row in rows
     ]
-    index.write_text("".join(f"{json.dumps(row)}\n" for row in changed))
+    contents = [json.dumps(row)[:-1].encode() for row in changed]
+    index.write_bytes(b"".join(content + _digest(content) + b"\n" for content in contents))
 
 
 def everything(folder: Path) -> tuple[Any, ...]:

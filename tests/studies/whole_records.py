@@ -144,3 +144,12 @@ def changed(stored: Any, path: tuple[Any, ...], value: Any) -> Any:
         here = here[part]
     here[path[-1]] = value
     return copy
+
+
+def sealed(content: dict[str, Any]) -> str:
+    """A record or study.json with the digest of its content, so that only its shape can be wrong."""
+    content = {name: value for name, value in content.items() if name != "digest"}
+    try:
+        return json.dumps({**content, "digest": digest(content)})
+    except ValueError:  # NaN has no digest
+        return json.dumps(content)

@@ -31,10 +31,12 @@ from .store import folder as place
 from .store import records
 from .store import shared_work as shared
 from .store.folder import StudyError
-from .store.validity import is_labels, is_recipe
-from .trial import Trial
+from .store.validity import is_labels, is_recipe, is_unedited
+from .trial import Trial, digest
 
 Watch = Callable[[dict[str, Any]], None]
+FORMAT = 2  # of study.json; 1 had no digest
+EDITED = "study.json was edited: it does not fit its digest"
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -94,6 +96,8 @@ def run(
         allowed = {"accept_changed": accept_changed, "retry_failed": retry_failed}
         resumed = resume(recipe, folder, known, **allowed)
         recipe = resumed.recipe
+        if resumed.stored and not is_unedited(resumed.stored):
+            damaged.append(f"{EDITED}; written again from the recipe")
         _describe(recipe, folder, resumed)
         known |= {new: known[old] for new, old in resumed.kept.items()}
         todo = missing(recipe, known, retry_failed)
@@ -181,7 +185,7 @@ def _describe(recipe: Recipe, folder: Path, resumed: Resumed | None = None) -> N
     resumed = resumed or Resumed(recipe, {}, (), {})
     cells = [(dict(cell.labels), cell.trial.id) for cell in recipe.cells]
     study: dict[str, Any] = {
-        "format": 1,
+        "format": FORMAT,
         "name": recipe.name,
         "recipe": dict(recipe.data),
         "cells": [[labels, resumed.kept.get(trial, trial)] for labels, trial in cells],
@@ -189,6 +193,8 @@ def _describe(recipe: Recipe, folder: Path, resumed: Resumed | None = None) -> N
     study |= {"inputs": dict(recipe.inputs)} if recipe.inputs else {}
     study |= {"earlier": list(resumed.earlier)} if resumed.earlier else {}
     study |= _published(recipe)
+    study = json.loads(json.dumps(study))
+    study["digest"] = digest(study)
     if study != resumed.stored:
         place.write(folder / "study.json", json.dumps(study))
 
@@ -211,11 +217,14 @@ def described(folder: str | Path) -> dict[str, Any]:
     if not _is_study(stored):
         hint = "name the folder `deadhead run` was given"
         raise StudyError(f"{home} is not a study: it has no study.json that can be read.", hint)
+    if not is_unedited(stored):  # numbers might appear under the wrong labels
+        hint = "repeat the command of the study: `deadhead run` writes it again"
+        raise StudyError(f"{home / EDITED}.", hint)
     return stored
 
 
 def _is_study(stored: Any) -> TypeGuard[dict[str, Any]]:
-    if not isinstance(stored, dict) or stored.get("format") != 1:
+    if not isinstance(stored, dict) or stored.get("format") not in (1, FORMAT):
         return False
     cells = stored.get("cells")
     if not isinstance(stored.get("name"), str) or not isinstance(cells, list):

@@ -2,34 +2,37 @@
 
 A record is everything the report needs about one trial. `write` renames it into place; `read`
 returns one whole; `summaries` returns the trial, state, metrics and cost of all, from an index
-that is only trusted for files whose size and time it knows. A file that is not as deadhead
-writes it (`validity`) is damaged: it counts as absent, `scan` lists it, and `heal` moves it
-away. Loads no torch, and no pickle ever.
+that is only trusted for files whose size and time it knows. Records and lines of the index carry
+a digest of their content. A file that is not as deadhead writes it (`validity`) is damaged: it
+counts as absent, `scan` lists it, and `heal` moves it away. Loads no torch, and no pickle ever.
 """
 
 from __future__ import annotations
 
+import hashlib
 import json
 import os
 import re
-from collections.abc import Collection, Iterable, Iterator, Mapping
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from math import isfinite
 from pathlib import Path
 from typing import Any
 
 from deadhead.files import Syncer
-from deadhead.studies.trial import Trial
+from deadhead.studies.trial import Trial, digest
 
 from . import folder as place
 from .folder import DiskFull, StudyError
 from .validity import STATES, is_summary, problem
 
-FORMAT = 1
+FORMAT = 2  # 1 had no digest
 SUMMARY = ("state", "trial", "metrics", "cost")
 BULKY = ("steps", "finetune")  # fields of a trial that the index leaves out
 ID = re.compile("[0-9a-f]{16}")  # of a trial; other files in the folder are somebody else's
 MOST_NAMED = 5  # damaged records that a message names
+INDEX = "index.jsonl"
+DIGEST = len(', "0123456789abcdef"]')  # bytes at the end of a line of the index
 NO_LINK = getattr(os, "O_NOFOLLOW", 0)
 
 
@@ -53,7 +56,8 @@ class Record:
         names = (name for name in self.__dataclass_fields__ if name != "trial")
         parts = {name: getattr(self, name) for name in names}  # asdict would copy all of it
         first = {"format": FORMAT, "id": self.trial.id, "trial": dict(self.trial.content)}
-        return dumps({**first, **parts}) + "\n"
+        content = json.loads(dumps({**first, **parts}))
+        return json.dumps(content | {"digest": digest(content)}) + "\n"
 
     @classmethod
     def from_dict(cls, stored: Mapping[str, Any]) -> Record:
@@ -159,7 +163,9 @@ class Scan:
     """The content of the folder of records."""
 
     known: Mapping[str, Summary] = field(default_factory=dict)  # by trial id
-    damaged: Mapping[str, str] = field(default_factory=dict)  # id -> what is wrong with the file
+    damaged: Mapping[str, str] = field(
+        default_factory=dict
+    )  # id, or INDEX -> what is wrong with it
     fresh: bool = False  # the index did not have some of them
 
 
@@ -172,9 +178,9 @@ def scan(folder: Path) -> Scan:
     """All records by trial id, and what is damaged; other files and links are skipped."""
     home = place.inside(Path(folder))
     files = _files(home / "records")
-    known = _index(home / "index.jsonl", files)
-    damaged: dict[str, str] = {}
-    fresh = False
+    lines, damaged = _lines(home)
+    known = _index(lines, files)
+    fresh = bool(damaged)
     for name, (_, time) in files.items():
         if name not in known:
             stored, reason = _stored(home, name)
@@ -202,10 +208,14 @@ def _stored(home: Path, name: str) -> tuple[Any, str | None]:
 
 
 def damage(names: Collection[str]) -> str:
-    """A sentence about damaged records; empty if there are none."""
-    if not names:
-        return ""
-    count, named = len(names), ", ".join(sorted(names)[:MOST_NAMED])
+    """A sentence about damaged records, and one about the index; empty if there are none."""
+    records = sorted(set(names) - {INDEX})
+    edited = f"{INDEX} was edited: the records are shown, and `deadhead run` writes it again"
+    return "; ".join([_damage(records)] * bool(records) + [edited] * (INDEX in names))
+
+
+def _damage(names: Sequence[str]) -> str:
+    count, named = len(names), ", ".join(names[:MOST_NAMED])
     more = f" and {count - MOST_NAMED:,} more" if count > MOST_NAMED else ""
     start, it = ("1 record is", "it") if count == 1 else (f"{count:,} records are", "them")
     return f"{start} damaged and not shown: {named}{more}; `deadhead run` runs {it} again"
@@ -219,12 +229,14 @@ def heal(folder: Path) -> list[str]:
     content = scan(folder)
     reports = []
     for name, reason in content.damaged.items():
-        if (moved := place.set_aside(target(folder, name), folder / "damaged")) is not None:
+        if name == INDEX:
+            reports.append(f"{INDEX} was edited: written again from the records")
+        elif (moved := place.set_aside(target(folder, name), folder / "damaged")) is not None:
             reports.append(
                 f"records/{name}.json was damaged ({reason}): "
                 f"moved to {moved.relative_to(folder)}, and the trial runs again"
             )
-    index, lines = folder / "index.jsonl", 0
+    index, lines = folder / INDEX, 0
     if index.exists():
         with open(index, "rb") as file:
             lines = sum(1 for _ in file)
@@ -249,10 +261,10 @@ def _files(folder: Path) -> dict[str, tuple[int, int]]:
     return files
 
 
-def _index(file: Path, files: Mapping[str, tuple[int, int]]) -> dict[str, Summary]:
+def _index(lines: Sequence[bytes], files: Mapping[str, tuple[int, int]]) -> dict[str, Summary]:
     """What the index has about files that are as they were when it was written."""
     known = {}
-    for name, size, time, *parts in _parsed(_text(file)):
+    for name, size, time, *parts in _parsed(lines):
         if files.get(name) == (size, time):
             summary = dict(zip(SUMMARY, parts, strict=True))
             known[name] = Summary(id=name, time=time / 1e9, **summary)
@@ -268,17 +280,29 @@ def _text(file: Path) -> bytes:
         return index.read()
 
 
-def _lines(text: bytes) -> list[bytes]:
-    """The whole lines of an index, without one that a killed run could not finish."""
-    return [line for line in text.split(b"\n") if line[:2] == b'["' and line[-2:] == b"}]"]
+def _lines(home: Path) -> tuple[list[bytes], dict[str, str]]:
+    """The lines of the index that fit their digest, without it; and whether somebody edited others.
+
+    A killed run may leave a part of a line, and an earlier version wrote no digests: neither is
+    an edit.
+    """
+    lines, damaged = [], dict[str, str]()
+    for line in _text(home / INDEX).split(b"\n"):
+        content = line[:-DIGEST]
+        if line == content + _digest(content):
+            lines.append(content + b"]")
+        elif line.endswith(b'"]') and isinstance(place.json_or_none(line), list):
+            damaged[INDEX] = "it was edited"
+    return lines, damaged
 
 
-def _parsed(text: bytes) -> Iterator[list[Any]]:
-    """The lines as lists; all at once, which is quick, unless one of them is damaged."""
-    try:
-        rows = json.loads(b"[" + text.rstrip(b"\n").replace(b"\n", b",") + b"]")
-    except (ValueError, RecursionError):
-        rows = [place.json_or_none(line) for line in _lines(text)]
+def _digest(content: bytes) -> bytes:
+    return b', "%s"]' % hashlib.sha256(content).hexdigest()[:16].encode()
+
+
+def _parsed(lines: Sequence[bytes]) -> Iterator[list[Any]]:
+    """The lines as lists; all at once, which is quick."""
+    rows = place.json_or_none(b"[" + b",".join(lines) + b"]") or ()
     rows = (row for row in rows if isinstance(row, list) and len(row) == 3 + len(SUMMARY))
     yield from (row for row in rows if isinstance(row[0], str) and is_summary(row[3:]))
 
@@ -289,21 +313,22 @@ def states(folder: Path) -> dict[str, str]:
 
 
 def checked_states(folder: Path) -> tuple[dict[str, str], list[str]]:
-    """The state of every record, and the ids of damaged ones.
+    """The state of every record, and the ids of damaged ones (INDEX for an edited index).
 
     Reads only the beginnings of the lines of the index, for files that the index knows.
     """
     home = place.inside(Path(folder))
     files = _files(home / "records")
     known: dict[str, str] = {}
-    for line in _lines(_text(home / "index.jsonl")):
+    lines, edited = _lines(home)
+    for line in lines:
         parts = line[:200].split(b", ", 4)
         if len(parts) == 5:
             texts = (part.decode("utf-8", "replace") for part in (parts[0][2:-1], parts[3][1:-1]))
             name, state = texts
             if state in STATES and files.get(name) == (_number(parts[1]), _number(parts[2])):
                 known[name] = state
-    damaged = []
+    damaged = [*edited]
     for name in files.keys() - known.keys():
         stored, reason = _stored(home, name)
         if reason is None:
@@ -319,14 +344,15 @@ def _number(text: bytes) -> int:
 
 def _line(file: Path, *parts: Any) -> str:
     stat = file.stat(follow_symlinks=False)
-    return dumps([file.stem, stat.st_size, stat.st_mtime_ns, *parts]) + "\n"
+    content = dumps([file.stem, stat.st_size, stat.st_mtime_ns, *parts])[:-1]
+    return content + _digest(content.encode()).decode() + "\n"
 
 
 def add(folder: Path, lines: Iterable[str]) -> None:
     """Append lines to the index. A failure is harmless: the index is rebuilt from the records."""
     flags = os.O_WRONLY | os.O_CREAT | os.O_APPEND | NO_LINK
     try:
-        handle = os.open(folder / "index.jsonl", flags, 0o666)
+        handle = os.open(folder / INDEX, flags, 0o666)
     except OSError:
         return
     try:

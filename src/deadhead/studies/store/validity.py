@@ -12,7 +12,7 @@ from functools import cache
 from typing import Any
 
 from deadhead.studies.step import STEPS, fields
-from deadhead.studies.trial import Trial
+from deadhead.studies.trial import Trial, digest
 
 from .shapes import MOST, TEXTS, are_heads, are_numbers, are_texts, is_dict_of, is_plain, is_text
 
@@ -135,6 +135,19 @@ def _check(stored: Any, name: str) -> None:
         raise Invalid("trial, metrics or cost are not as deadhead writes them")
     if not _is_trial(stored["trial"], name):
         raise Invalid("its trial is not the one of its id")
+    if not is_unedited(stored):
+        raise Invalid("it was edited: its content does not fit its digest")
+
+
+def is_unedited(stored: Mapping[str, Any]) -> bool:
+    """Whether this fits its digest. What an earlier version wrote has format 1 and no digest."""
+    if stored.get("format") == 1 and "digest" not in stored:
+        return True
+    try:
+        content = {name: value for name, value in stored.items() if name != "digest"}
+        return bool(digest(content) == stored.get("digest"))
+    except (ValueError, TypeError, RecursionError):  # NaN, for instance
+        return False
 
 
 def _is_trial(trial: Mapping[str, Any], name: str) -> bool:
