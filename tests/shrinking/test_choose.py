@@ -126,7 +126,13 @@ def curve_at(model, batch, chooser, kind, layer):
         seed=0,
         progress=silent,
         statistics=collect_with_orders(
-            frozen, sites, [batch], kinds=("heads", "neurons"), gradients=True, progress=silent
+            frozen,
+            sites,
+            [batch],
+            kinds=("heads", "neurons"),
+            gradients=True,
+            by_batch=True,
+            progress=silent,
         ),
     )
     curves = chooser().curves(evidence, kind)

@@ -167,7 +167,7 @@ def test_it_says_that_whole_groups_of_heads_leave() -> None:
     assert notes("bert", heads=0.2) == []
 
 
-@pytest.mark.parametrize("compensation", ["none", "mean", "refit", "refit-all"])
+@pytest.mark.parametrize("compensation", ["none", "mean", "scales", "refit", "refit-all"])
 @pytest.mark.parametrize("family", ["bert", "llama"])  # with biases, and without
 def test_a_share_of_the_parameters_remains(family: str, compensation: str) -> None:
     model = build(family)

@@ -50,28 +50,35 @@ def test_inputs_are_summed_over_real_tokens(kind):
 
 
 @pytest.mark.parametrize("kind", KINDS)
-def test_gradients_are_those_of_gates_that_multiply(kind):
-    """Of each example alone, times the square root of its labelled tokens; by groups of heads."""
+def test_gradients_are_those_of_gates_that_multiply(kind, monkeypatch):
+    """Of each example alone, times the square root of its labelled tokens; by groups of heads.
+
+    And of batches, here of four and two examples: of the mean over all their labelled tokens.
+    """
+    monkeypatch.setattr("deadhead.shrinking.statistics.BATCH", 4)
     model, batch = model_of(kind), data(kind)
-    statistics = collected(model, [batch])
+    statistics = collected(model, [batch], by_batch=True)
     layout = discover(model, neurons=True)
     rows: list[list[float]] = []
-    neurons = {(f.block, f.layer): torch.zeros(f.size).double() for f in layout.feed_forwards}
-    for row, count in zip(singles(batch), labelled(kind), strict=True):
+    neurons = {(f.block, f.layer): torch.zeros(2, f.size).double() for f in layout.feed_forwards}
+    tokens = torch.tensor(labelled(kind), dtype=torch.float64)
+    sums = torch.stack([tokens[:4].sum(), tokens[4:].sum()])
+    for number, (row, count) in enumerate(zip(singles(batch), labelled(kind), strict=True)):
         heads = torch.ones(2, 4, dtype=torch.float64, requires_grad=True)
-        units = {p: torch.ones(len(v)).double().requires_grad_() for p, v in neurons.items()}
+        units = {p: torch.ones(v.shape[1]).double().requires_grad_() for p, v in neurons.items()}
         with gated(model, heads, neuron_gates=units):
             (example_losses(model, row).sum() * count**0.5).backward()
         group = layout.attentions[0].group
         rows.append(heads.grad.flatten().unflatten(0, (-1, group)).sum(1).tolist())
         for place, unit in units.items():
-            neurons[place] += unit.grad.square()
+            neurons[place][number // 4] += unit.grad * count**0.5 / sums[number // 4]
     expected = torch.tensor(rows, dtype=torch.float64)
     torch.testing.assert_close(statistics.fisher, expected.T @ expected, rtol=1e-5, atol=1e-9)
-    for (block, layer), squares in neurons.items():
-        facts = statistics.places["neurons", block, layer]
-        torch.testing.assert_close(facts.by_example, squares, rtol=1e-5, atol=1e-9)
-        assert facts.by_example.max() > 1e-6
+    for (block, layer), gradients in neurons.items():
+        by_batch = statistics.places["neurons", block, layer].by_batch
+        scale = (sums.mean() / 2).sqrt()  # half the squares add up to a rise of the loss
+        torch.testing.assert_close(by_batch, gradients * scale, rtol=1e-5, atol=1e-9)
+        assert by_batch.abs().max() > 1e-6
     assert statistics.examples == len(LENGTHS)
 
 
@@ -104,7 +111,7 @@ def test_squares_and_moments_at_each_token():
     torch.testing.assert_close(facts.by_token, by_token, rtol=1e-8, atol=1e-12)
     torch.testing.assert_close(facts.moment, moment, rtol=1e-8, atol=1e-12)
     assert (moment - plain).abs().max() > 1e-3 * moment.abs().max()  # the weights matter
-    assert (facts.by_token - facts.by_example).abs().max() > 1e-6
+    assert facts.by_batch is None  # nobody asked for it
 
 
 @pytest.mark.parametrize("kind", KINDS)

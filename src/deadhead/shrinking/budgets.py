@@ -49,7 +49,7 @@ def budgets_for(
 
 def _with_new_biases(budget: Budget, biases: Mapping[Place, int], compensation: str) -> Budget:
     """The budget that also saves the biases that a refit adds to projections without one."""
-    if compensation == "none":
+    if compensation in ("none", "scales"):
         return budget
     if compensation == "refit-all":
         return replace(budget, total=budget.total + sum(biases.values()))

@@ -30,11 +30,13 @@ class Calibration:
     """Batches for a model, and which rows of its activations are held out."""
 
     def __init__(self, model: nn.Module, batches: Iterable[Mapping[str, Any]], share: float):
+        """share: of the examples to hold out, 0 for none."""
         self.model = model
         self.batches = check_batches(model, batches, labels=False)
         sizes = [examples_of(batch) for batch in self.batches]
         flags = torch.zeros(sum(sizes), dtype=torch.bool)
-        flags[sorted(held_out_numbers(len(flags), share))] = True
+        if share:
+            flags[sorted(held_out_numbers(len(flags), share))] = True
         self.held_out = flags.to(device_of(model)).split(sizes)
         self._parts: dict[Any, Parts] = {}  # by batch, and by what they depend on of a layer
 

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
+from math import sqrt
 from typing import TYPE_CHECKING
 
 from deadhead.errors import DeadheadError, unknown_name
@@ -52,12 +53,15 @@ class Choice:
     predicted: the rise of the loss that the method expects before any refit; None where it
         predicts none.
     method: by kind, such as {"heads": "reconstruction"}.
+    teacher: the choice of the same method that keeps the square root of the share, which Kwon et
+        al. fit their scales to; None where they are fitted to the whole model.
     """
 
     heads: tuple[Head, ...]
     neurons: dict[tuple[str, int], tuple[int, ...]]
     predicted: float | None
     method: dict[Kind, str]
+    teacher: Choice | None = None
 
 
 def method_names() -> tuple[str, ...]:
@@ -206,6 +210,7 @@ def _statistics(
         batches,
         kinds={kind for kind, chooser in users if chooser.needs_moments},
         gradients=gradients,
+        by_batch=any(chooser.needs_batches for _, chooser in users),
         progress=evidence.progress,
     )
 
@@ -267,6 +272,15 @@ def _chosen(
             for place in _places_to_spare(evidence, budgets)
         ]
         removed, predicted = min(results, key=lambda result: result[1])
+    choice = _choice(choosers, removed, predicted)
+    if any(chooser.has_teacher for chooser in choosers.values()):
+        choice = replace(choice, teacher=_teacher(choosers, curves, budgets))
+    return choice
+
+
+def _choice(
+    choosers: Mapping[Kind, Chooser], removed: Mapping[Place, tuple[Unit, ...]], predicted: float
+) -> Choice:
     neurons = {
         (block, layer): tuple(sorted(number for unit in units for number in unit))
         for (kind, block, layer), units in removed.items()
@@ -285,6 +299,21 @@ def _chosen(
         predicted=predicted if all(c.predicts for c in choosers.values()) else None,
         method={kind: _name(chooser) for kind, chooser in choosers.items()},
     )
+
+
+def _teacher(
+    choosers: Mapping[Kind, Chooser], curves: Mapping[Place, Curve], budgets: Sequence[Budget]
+) -> Choice:
+    """What leaves when the square root of the share is kept, by the curves alone."""
+    removed: dict[Place, tuple[Unit, ...]] = {}
+    cost = 0.0
+    for budget in budgets:
+        own = [curves[place] for place in budget.saving]
+        left = sqrt(budget.whole * (budget.whole - budget.total))
+        counts = allocate(own, budget.saving, budget.whole - left)
+        removed |= {curve.place: curve.units[: counts[curve.place]] for curve in own}
+        cost += sum((0.0, *curve.costs)[counts[curve.place]] for curve in own)
+    return _choice(choosers, removed, cost)
 
 
 def _removed(

@@ -48,6 +48,8 @@ class Chooser(ABC):
     predicts: its costs are rises of the loss; else they are scores, and units go by score alone.
     uses_statistics: it needs the statistics of the whole model.
     needs_moments: these with the second moment of what each layer reads.
+    needs_batches: these with the gradients of batches.
+    has_teacher: its scales are fitted to a model that loses less: `Choice.teacher`.
     """
 
     help: ClassVar[str]
@@ -56,6 +58,8 @@ class Chooser(ABC):
     predicts: ClassVar[bool] = True
     uses_statistics: ClassVar[bool] = True
     needs_moments: ClassVar[bool] = False
+    needs_batches: ClassVar[bool] = False
+    has_teacher: ClassVar[bool] = False
 
     @abstractmethod
     def curves(self, evidence: Evidence, kind: Kind) -> list[Curve]:

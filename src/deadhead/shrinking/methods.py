@@ -9,11 +9,11 @@ from typing import ClassVar, Literal
 import numpy as np
 
 from deadhead.layout import Kind
-from deadhead.rankers.fisher import greedy, within
+from deadhead.rankers.fisher import greedy
 
 from .allocate import Budget, Curve, Place, Unit
 from .chooser import Chooser, Evidence, curve_of
-from .search import cheapest_set, swapped
+from .search import cheapest_set, rearranged, swapped
 
 Chosen = dict[Place, tuple[Unit, ...]]
 
@@ -46,7 +46,7 @@ class FisherTokens(Chooser):
     help = "the diagonal of the Fisher matrix, from the gradient at each token"
 
     def curves(self, evidence: Evidence, kind: Kind) -> list[Curve]:
-        return _by_diagonal(evidence, kind, "by_token")
+        return _by_diagonal(evidence, kind)
 
 
 class Fisher(Chooser):
@@ -56,7 +56,7 @@ class Fisher(Chooser):
 
     def curves(self, evidence: Evidence, kind: Kind) -> list[Curve]:
         if kind == "neurons":
-            return _by_diagonal(evidence, kind, "by_token")
+            return _by_diagonal(evidence, kind)
         places = evidence.of(kind)
         numbers = [(place, unit) for place, units in places.items() for unit in units]
         order, sums = greedy(evidence.statistics.matrix(places))
@@ -95,22 +95,30 @@ class Fisher(Chooser):
 
 
 class Kwon(Chooser):
-    """Kwon et al. 2022: the diagonal of the Fisher matrix of examples, then swaps in each layer."""
+    """Kwon et al. 2022: the diagonal of the Fisher matrix of batches, then swaps in each layer."""
 
-    help = "Kwon et al.: the diagonal of the Fisher matrix of examples, then swaps in each layer"
+    help = "Kwon et al.: the diagonal of the Fisher matrix of batches, then swaps in each layer"
+    needs_batches = True
+    has_teacher = True
 
     def curves(self, evidence: Evidence, kind: Kind) -> list[Curve]:
-        return _by_diagonal(evidence, kind, "by_example")
+        places = evidence.statistics.places
+        return [
+            curve_of(place, units, (places[place].by_batch.square().sum(0) / 2).tolist())
+            for place, units in evidence.of(kind).items()
+        ]
 
     def improved(
         self, evidence: Evidence, chosen: Chosen, budget: Budget
     ) -> tuple[Chosen, float | None]:
-        if not _is_of_heads(chosen):
-            return chosen, None
-        layers = [place for place in chosen for _ in evidence.places[place]]
-        matrix = within(evidence.statistics.matrix(chosen), layers)
-        removed = swapped(matrix, _flags(evidence, chosen), labels=layers)
-        return _by_place(evidence, chosen, removed), float(removed @ matrix @ removed) / 2
+        better, cost = {}, 0.0
+        for place, gone in chosen.items():
+            units = evidence.places[place]
+            gradients = evidence.statistics.places[place].by_batch.T.double().cpu().numpy()
+            removed = rearranged(gradients, len(gone))
+            better[place] = tuple(units[number] for number in removed)
+            cost += float(np.square(gradients[removed].sum(0)).sum()) / 2
+        return better, cost
 
 
 class Flap(Chooser):
@@ -136,11 +144,11 @@ class Flap(Chooser):
         ]
 
 
-def _by_diagonal(evidence: Evidence, kind: Kind, name: str) -> list[Curve]:
-    """The curves of units that each cost half their own squared gate gradient."""
+def _by_diagonal(evidence: Evidence, kind: Kind) -> list[Curve]:
+    """The curves of units that each cost half their own squared gate gradients at tokens."""
     curves = []
     for place, units in evidence.of(kind).items():
-        squares = getattr(evidence.statistics.places[place], name)
+        squares = evidence.statistics.places[place].by_token
         curves.append(curve_of(place, units, (squares / evidence.statistics.examples / 2).tolist()))
     return curves
 

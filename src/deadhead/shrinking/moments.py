@@ -30,6 +30,7 @@ def collect_with_orders(
     *,
     kinds: Collection[str],
     gradients: bool,
+    by_batch: bool = False,
     progress: Progress,
 ) -> Statistics:
     """The statistics of these layers; `orders` has those of these kinds."""
@@ -48,6 +49,7 @@ def collect_with_orders(
             batches,
             moments=[site.place for site in chosen],
             gradients=gradients,
+            by_batch=by_batch and first is None,
             progress=count,
         )
         first = first or statistics

@@ -18,7 +18,7 @@ from deadhead.heads.prune import Cut
 from deadhead.heads.rows import batch_first
 
 from .calibration import Parts
-from .solve import NOTHING, Change, Sums, best, candidates
+from .solve import NOTHING, Change, Sums, best, candidates, error
 from .streams import Call, is_close
 
 
@@ -131,6 +131,15 @@ class Projection:
         if change.name != NOTHING:
             bias = change.bias if bias is None else change.bias + bias.to(change.bias)
         return self._solution(change.name, weight.T, bias, errors)
+
+    def scaled(self, factors: Tensor) -> Solution:
+        """The projection with a factor for each unit, and its relative error on all tokens."""
+        fit, old = self.fit.precise(), self.weight.T.to(factors)
+        weight = factors.repeat_interleave(self.cut.site.width)[:, None] * old
+        change = Change("scales", weight - old, torch.zeros_like(fit.errors))
+        total = float(fit.squared_target) or 1.0
+        errors = float(fit.squared_error) / total, float(error(fit, change)) / total
+        return self._solution("scales", weight.T, self.bias, errors)
 
     def output(self, inputs: Tensor, change: Change) -> Tensor:
         """What the projection would give with this change, in the precision of the change."""

@@ -33,7 +33,7 @@ from deadhead.heads.site import Site
 from deadhead.layout import Head, Neurons
 from deadhead.progress import Progress, reported
 
-from .calibration import Calibration
+from .calibration import Calibration, Parts
 from .held_out import check_share
 from .projection import Projection, Solution, columns_of
 from .solve import CANDIDATES, NOTHING, check_candidates
@@ -101,7 +101,7 @@ def refit(
             model's projection; also used where no residual is added to the output.
         candidates: what to try in each layer, besides no change at all.
             - "mean": add the mean error to the bias (as FLAP does).
-            - "scales": a factor for each head or neuron, and a bias (as Kwon et al.).
+            - "scales": a factor for each head or neuron, and a bias.
             - "refit": all weights and the bias, by ridge regression from the old weights on.
             - "weighted": a mean and a refit in which each token weighs 1 / |target|^2, as it does
               in the error on the held-out tokens.
@@ -133,26 +133,39 @@ def plan_refit(
     progress: bool | Progress = True,
 ) -> RefitPlan:
     """Solve a refit without any change of the model: it can be tried, and applied."""
-    begin = time.monotonic()
     names = check_candidates(candidates)
     if target not in TARGETS:
         raise unknown_name("target", target, TARGETS)
     check_share(held_out)
     cuts = checked_cuts(model, heads, neurons, biases=bool(names), everywhere=everywhere)
-    sites = [cut.site for cut in cuts]
+    changed = [cut for cut in cuts if names and (everywhere or cut.left != cut.site.kept)]
+
+    def solver() -> Solver:
+        return Solver(model, Calibration(model, batches, held_out), target, names)
+
+    return planned(solver, model, cuts, changed, progress)
+
+
+def planned(
+    solver_of: Callable[[], Solver],
+    model: nn.Module,
+    cuts: Sequence[Cut],
+    changed: Sequence[Cut],
+    progress: bool | Progress,
+) -> RefitPlan:
+    """What a solver makes of the changed ones of these cuts."""
+    begin = time.monotonic()
     with (
         torch.inference_mode(False),
         torch.no_grad(),
         computing(model),
         evaluating(model),
-        hooked(model, sites),
+        hooked(model, [cut.site for cut in cuts]),
         reported(progress, "refit") as tick,
     ):
-        data = Calibration(model, batches, held_out)
-        solver = _Solver(model, data, target, names)
-        changed = [cut for cut in cuts if everywhere or cut.left != cut.site.kept]
-        solutions = solver.solve(changed if names else [], tick)
-        task_layer = solver.solve_task_layer() if solutions and "refit" in names else None
+        solver = solver_of()
+        solutions = solver.solve(changed, tick)
+        task_layer = solver.solve_task_layer() if solutions and "refit" in solver.names else None
     report = RefitReport(
         layers=tuple(solver.layers),
         notes=tuple(solver.notes),
@@ -182,7 +195,7 @@ class RefitPlan:
                 if (solution := solved.get(id(cut.site))) is not None:
                     stack.callback(solution.install())
                 elif cut.left != cut.site.kept:
-                    stack.callback(_closed(cut))
+                    stack.callback(closed(cut))
             if self.task_layer is not None:
                 stack.callback(self.task_layer.install())
             yield self.model
@@ -208,7 +221,7 @@ def _prune(model: nn.Module, cuts: Iterable[Cut]) -> None:
     prune(model, heads, neurons=neurons)
 
 
-class _Solver:
+class Solver:
     """Solves the projections of a model one after the other."""
 
     def __init__(self, model: nn.Module, data: Calibration, target: Target, names: tuple[str, ...]):
@@ -221,7 +234,7 @@ class _Solver:
         """The solutions of these projections, in the order in which they run."""
         if not cuts:
             return []
-        self.streams = Streams(self.model, [cut.site for cut in cuts])
+        self.streams = self._streams(cuts)
         _, first = next(iter(self.data))
         self.streams.trace(first)
         of_site = {id(cut.site): cut for cut in cuts}
@@ -240,27 +253,41 @@ class _Solver:
                 self.streams.change(cut.site, solution.install)
         return solutions
 
+    def _streams(self, cuts: Sequence[Cut]) -> Streams:
+        return Streams(self.model, [cut.site for cut in cuts])
+
     def solve_task_layer(self) -> Solution | None:
         """The task layer, once all others are solved; None if there is none, or no better one."""
         solution = solve_task_layer(self.model, self.streams, self.data)
         if solution is None or solution.name == NOTHING:
             return None
-        self.layers.append(_row(solution, "output"))
+        self.layers.append(row(solution, "output"))
         return solution
 
     def _leave(self, cut: Cut, reason: str) -> None:
         """Leave a projection as it is after the cut, in small runs too."""
         if cut.left == cut.site.kept:
             return
-        self.notes.append(f"{_name(cut.site)} is cut, but not refitted: {reason}.")
-        self.streams.change(cut.site, partial(_closed, cut))
+        self.notes.append(f"{name_of(cut.site)} is cut, but not refitted: {reason}.")
+        self.streams.change(cut.site, partial(closed, cut))
 
     def _solve(
         self, cut: Cut, order: Sequence[Cut], count: Callable[[int], None]
     ) -> Solution | None:
         """The best candidate for a projection; None if it can only be cut."""
-        site, target = cut.site, self.target
         projection = Projection(cut, self._names_for(cut))
+        target = self._read(projection, count)
+        if target is None:
+            return None
+        self._check_number(projection, order)
+        solution = projection.solution()
+        self.layers.append(row(solution, target))
+        return solution
+
+    def _read(self, projection: Projection, count: Callable[[int], None]) -> Target | None:
+        """Add up what a projection reads and should give; returns None if it can only be cut."""
+        cut, target = projection.cut, self.target
+        site = cut.site
         if self.streams.calls[id(site)] > 1:  # each of its uses reads what the others gave
             self.streams.change(site, projection.unchanged().install)
         for number, batch in self.data:
@@ -275,13 +302,13 @@ class _Solver:
             if self.streams.is_changed:
                 small = run(small=True, follow=target == "residual")
             for calls in zip(whole, small, strict=True):
-                parts = self.data.parts(number, batch, site, calls[1].inputs)
-                projection.add(*calls, parts)
+                projection.add(*calls, self._parts(number, batch, site, calls[1].inputs))
             count(number + 1)
-        self._check(projection, order)
-        solution = projection.solution()
-        self.layers.append(_row(solution, target))
-        return solution
+        self._check_finite(projection)
+        return target
+
+    def _parts(self, number: int, batch: Mapping[str, Any], site: Site, context: Tensor) -> Parts:
+        return self.data.parts(number, batch, site, context)
 
     def _names_for(self, cut: Cut) -> tuple[str, ...]:
         """The candidates for a projection.
@@ -296,28 +323,30 @@ class _Solver:
         """The target of a projection whose output meets something else than an addition."""
         if number:
             raise UnsupportedModel(
-                f"{_name(site)} adds its output to the residual stream for batch 0, but not for "
+                f"{name_of(site)} adds its output to the residual stream for batch 0, but not for "
                 f"batch {number}.",
                 'write refit(..., target="output")',
             )
         self.notes.append(
-            f"{_name(site)} is refitted to its own output: the model does not add this output to "
+            f"{name_of(site)} is refitted to its own output: the model does not add this output to "
             "the residual stream as it is."
         )
         return "output"
 
-    def _check(self, projection: Projection, order: Sequence[Cut]) -> None:
-        """Raise an error for activations that are not finite, and for too few tokens."""
-        site = projection.cut.site
+    def _check_finite(self, projection: Projection) -> None:
         if not projection.is_finite():
             raise DataError(
-                f"the activations of {_name(site)} are not finite numbers.",
+                f"the activations of {name_of(projection.cut.site)} are not finite numbers.",
                 "check the model's weights for nan (a diverged training, or an overflow of "
                 "float16: try bfloat16 or float32)",
             )
+        self.tokens = max(projection.tokens, self.tokens)
+        self.held_out_tokens = max(projection.held_out_tokens, self.held_out_tokens)
+
+    def _check_number(self, projection: Projection, order: Sequence[Cut]) -> None:
+        """Raise an error for too few tokens."""
+        site = projection.cut.site
         tokens, held_out = projection.tokens, projection.held_out_tokens
-        self.tokens = max(tokens, self.tokens)
-        self.held_out_tokens = max(held_out, self.held_out_tokens)
         # the largest layer of the block, so that it is known after the first one
         sizes = [len(c.left) * c.site.width for c in order if c.site.block == site.block]
         needed = 1 + (max(sizes) if {"refit", "weighted"} & {*self.names} else 0)
@@ -330,7 +359,7 @@ class _Solver:
             )
 
 
-def _row(solution: Solution, target: Target) -> LayerRefit:
+def row(solution: Solution, target: Target) -> LayerRefit:
     site = solution.cut.site
     return LayerRefit(
         kind=site.kind,
@@ -343,7 +372,7 @@ def _row(solution: Solution, target: Target) -> LayerRefit:
     )
 
 
-def _closed(cut: Cut) -> Callable[[], None]:
+def closed(cut: Cut) -> Callable[[], None]:
     """Close the units of a cut that leave; returns the undo function."""
     open_inputs = torch.zeros(len(cut.site.kept) * cut.site.width)
     open_inputs[columns_of(cut)] = 1
@@ -354,6 +383,6 @@ def _gated(gates: Tensor, context: Tensor) -> Tensor:
     return context * gates.to(context)
 
 
-def _name(site: Site) -> str:
+def name_of(site: Site) -> str:
     kind = "attention" if site.kind == "heads" else "feed-forward"
     return f"the {kind} projection of {site.block} layer {site.layer}"

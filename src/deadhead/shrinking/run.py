@@ -30,6 +30,7 @@ from .costs import Costs, Shape, costs, shape_for
 from .held_out import check_number, check_share, mean_loss, split_examples
 from .latency import Latency, latency, time_models
 from .refitting import RefitPlan, plan_refit
+from .scales import plan_scales
 from .shrunk import Layer, Shrunk, Speed, group_notes
 from .solve import CANDIDATES
 from .target import Amount, check_compensation, check_score, kinds_of, read_targets
@@ -38,7 +39,7 @@ CLOSE = 0.05  # share of the time: a first prediction that misses by more is cor
 CANDIDATES_OF = {  # for each compensation, the candidates of a refit
     "none": (),
     "mean": ("mean",),
-    "scales": ("scales",),
+    "scales": (),  # a solver of its own: scales.py
     "refit": CANDIDATES,
     "refit-all": CANDIDATES,
 }
@@ -85,8 +86,8 @@ def shrink(
         compensation: what is done about the loss: "refit" the output projections by least squares
             (the best of several candidates, by held-out tokens), "refit-all" of them, also those
             that lose nothing (takes longer; better on data like the batches, worse on other data),
-            only "scales" of units, only the "mean" of what left, or "none". A refit ends with the
-            task layer of a classifier.
+            only "scales" of units as Kwon et al. 2022, only the "mean" of what left, or "none". A
+            refit ends with the task layer of a classifier.
         loss: as for `rank`: "self", where there are no labels, or a function.
         held_out: the share of the examples that losses are measured on. Nothing is fitted to them;
             "auto" compares its methods on them, so its loss is slightly optimistic.
@@ -247,15 +248,12 @@ class _Work:
     def plan(self, choice: Choice, names: tuple[str, ...], everywhere: bool = False) -> RefitPlan:
         """The refit of a choice. names: of the candidates."""
         with self.stage("refit") as progress:
+            if self.compensation == "scales":
+                return plan_scales(self.model, self.fit, choice, progress=progress)
             return plan_refit(
-                self.model,
-                self.fit,
-                choice.heads,
-                neurons=choice.neurons,
-                candidates=names,
-                everywhere=everywhere,
-                progress=progress,
-            )
+                self.model, self.fit, choice.heads, choice.neurons,
+                candidates=names, everywhere=everywhere, progress=progress,
+            )  # fmt: skip
 
     def corrected(self, choice: Choice) -> list[Budget] | None:
         """The budget corrected by the time of a cut copy, if the prediction missed by much.

@@ -63,3 +63,23 @@ def swapped(
             first, second = np.unravel_index(int(change.argmin()), change.shape)
             removed[inside[first]], removed[outside[second]] = False, True
     return removed
+
+
+def rearranged(gradients: np.ndarray, count: int) -> list[int]:
+    """This number of units to remove from a layer, by the greedy swaps of Kwon et al. 2022.
+
+    gradients: units x batches. The units of the smallest gradients leave. Then each other unit, the
+    smaller ones first, joins them, and of them all the one comes back whose absence leaves the
+    smallest sum of gradients.
+    """
+    squares = np.square(gradients).sum(1)
+    order = np.argsort(squares, kind="stable").tolist()
+    removed = order[:count]
+    total = gradients[removed].sum(0)
+    for number in order[count:] if count else ():
+        removed.append(number)
+        total = total + gradients[number]
+        shared = gradients[removed] @ total
+        back = removed.pop(int(np.argmin(squares[removed] - 2 * shared)))
+        total = total - gradients[back]
+    return sorted(removed)

@@ -21,6 +21,7 @@ from deadhead.numerics import precise_product
 NOTHING = "nothing"
 CANDIDATES = ("mean", "scales", "refit", "weighted")
 RIDGES = (1e-3, 1e-2, 0.1, 1.0)  # relative to the mean square of an input about its mean
+SOLVED = 3  # reasons to stop below it mean that LSMR has a solution
 TIE = 1e-12  # relative to the squared target: a smaller gain is rounding
 
 
@@ -151,6 +152,33 @@ def scales(sums: Sums, weight: Tensor, width: int) -> Change:
     factors = torch.linalg.solve(matrix + ridge * _eye(matrix), vector[:, None])
     change = factors.repeat_interleave(width, 0) * weight
     return Change("scales", change, _bias(sums, change))
+
+
+def damped_scales(sums: Sums, weight: Tensor, width: int, constant: bool) -> Tensor | None:
+    """One factor for each unit as Kwon et al. 2022 solve them; None if their solver fails.
+
+    LSMR solves the normal equations for the change from 1, with a damping of 1 and its own stop
+    rules, which hold back directions that the tokens hardly determine.
+    constant: there is one more unknown, which begins at 1 and is not kept: a number that is added
+        to all outputs of all tokens.
+    """
+    from scipy.sparse.linalg import lsmr
+
+    units = len(weight) // width
+    matrix = ((weight @ weight.T) * sums.squares).reshape(units, width, units, width).sum((1, 3))
+    vector = (weight * sums.products).reshape(units, -1).sum(1)
+    if constant:
+        column = (weight.sum(1) * sums.inputs).reshape(units, width).sum(1)
+        last = sums.tokens * len(sums.errors)
+        matrix = torch.cat((matrix, column[None]))
+        matrix = torch.cat((matrix, torch.cat((column, last[None]))[:, None]), 1)
+        vector = torch.cat((vector - column, (sums.errors.sum() - last)[None]))
+    if len(vector) == 1:
+        return 1 + vector / matrix[0]
+    solution, reason, *_ = lsmr(
+        matrix.cpu().numpy(), vector.cpu().numpy(), damp=1, maxiter=5 * len(vector)
+    )
+    return 1 + torch.from_numpy(solution).to(matrix)[:units] if reason < SOLVED else None
 
 
 def refits(name: str, sums: Sums) -> Iterator[Change]:

@@ -36,6 +36,8 @@ from deadhead.rankers.loss import FiniteLoss, examples_of, labelled_tokens
 from .allocate import Place, Unit
 from .reconstruction import Order
 
+BATCH = 32  # examples of a batch whose mean loss Kwon et al. take the gradient of
+
 NOT_FINITE = "check the model's weights for nan (or an overflow of float16: try bfloat16)"
 
 
@@ -47,7 +49,8 @@ class LayerStatistics:
     moment: sum over rows of the products of all columns, each row weighted by its squared gradient
         at the projection's output, mean over outputs; None where no method asks for it.
     by_token: for each unit the sum over tokens of its squared gate gradient there.
-    by_example: the same of its gate gradient of whole examples.
+    by_batch: its gate gradients of the mean loss of batches, batches x units, each times the same
+        number: half the sum of their squares is a rise of the loss. None where no method asks.
     """
 
     units: tuple[Unit, ...]
@@ -58,7 +61,7 @@ class LayerStatistics:
     squares: Tensor
     moment: Tensor | None = None  # columns x columns
     by_token: Tensor
-    by_example: Tensor
+    by_batch: Tensor | None = None
 
     def variance(self) -> Tensor:
         """Of each column, over all rows."""
@@ -93,6 +96,7 @@ def collect(
     *,
     moments: Collection[Place] = (),
     gradients: bool = True,
+    by_batch: bool = False,
     progress: Progress,
 ) -> Statistics:
     """Run the batches once. The model is in evaluation mode with frozen weights.
@@ -100,8 +104,11 @@ def collect(
     moments: the places whose second moment is needed; it has columns x columns numbers, and needs
         gradients.
     gradients: also run backward, from the losses of the examples.
+    by_batch: also keep the gradients of batches of BATCH examples, whatever the batches here are.
     """
     reader = _Reader(model, sites, moments)
+    if by_batch:
+        reader.count_batches(-(-sum(map(examples_of, batches)) // BATCH))
     finite = FiniteLoss()
     with ExitStack() as stack:
         stack.enter_context(hooked(model, sites))
@@ -115,13 +122,14 @@ def collect(
             if gradients:
                 weights = labelled_tokens(model, batch).cpu().double().sqrt()
                 at_gates = gates.gradients(model, batch, finite, weights)
-                reader.add_gradients(at_gates, examples_of(batch))
+                reader.add_gradients(at_gates, weights)
             else:
                 with torch.no_grad():
                     forward(model, reader.batch)
             progress(number + 1, len(batches))
     _check(reader.statistics, gradients)
     finite.check()
+    reader.finish()
     return reader.statistics
 
 
@@ -132,6 +140,7 @@ class _Reader:
         self.model = model
         self.batch: Mapping[str, Any] = {}
         self.rows: dict[Place, Tensor] = {}  # what a projection that runs now reads
+        self.tokens: Tensor | None = None  # labelled ones of each batch of BATCH examples
         device = device_of(model)
         self.precise = torch.float32 if device.type == "mps" else torch.float64
         self.kept = {site.place: site.kept for site in sites}
@@ -173,7 +182,6 @@ class _Reader:
             squares=zeros(size),
             moment=zeros(size, size) if wants_moment else None,
             by_token=zeros(len(units)),
-            by_example=zeros(len(units)),
         )
 
     def at(self, site: Site) -> Callable[[Tensor], Tensor]:
@@ -220,17 +228,41 @@ class _Reader:
 
         return hook
 
-    def add_gradients(self, gradients: Mapping[Place, Tensor], examples: int) -> None:
-        """Add the gate gradients of a batch: examples x positions x heads or neurons."""
-        statistics = self.statistics
-        statistics.examples += examples
+    def count_batches(self, count: int) -> None:
+        """Also add up the gradients of this number of batches."""
+        self.tokens = self.statistics.fisher.new_zeros(count)
+        for layer in self.statistics.places.values():
+            layer.by_batch = layer.by_token.new_zeros(count, len(layer.units))
+
+    def finish(self) -> None:
+        """Turn the sums of batches into gradients of mean losses, on the scale of the loss."""
+        if self.tokens is not None:
+            factors = (self.tokens.mean() / len(self.tokens)).sqrt() / self.tokens
+            for layer in self.statistics.places.values():
+                assert layer.by_batch is not None
+                layer.by_batch *= factors[:, None].to(layer.by_batch.device)
+
+    def add_gradients(self, gradients: Mapping[Place, Tensor], roots: Tensor) -> None:
+        """Add the gate gradients of a batch: examples x positions x heads or neurons.
+
+        roots: of the numbers of labelled tokens, by which the gradients are multiplied.
+        """
+        statistics, examples = self.statistics, len(roots)
         rows = statistics.fisher.new_zeros(examples, len(statistics.fisher))
+        member = rows.new_zeros(0)
+        if self.tokens is not None:  # which example is in which batch
+            numbers = (statistics.examples + torch.arange(examples, device=rows.device)) // BATCH
+            batches = torch.arange(len(self.tokens), device=rows.device)
+            member = (numbers == batches[:, None]) * roots.to(rows)
+            self.tokens += member @ roots.to(rows)
+        statistics.examples += examples
         for place, gradient in gradients.items():
             layer = statistics.places[place]
             by_unit = _by_unit(gradient, layer.units)
             layer.by_token += by_unit.square().flatten(0, -2).sum(0)
             by_example = by_unit.flatten(1, -2).sum(1, dtype=self.precise)
-            layer.by_example += by_example.square().sum(0)
+            if layer.by_batch is not None:
+                layer.by_batch += member.to(by_example) @ by_example
             if place in statistics.columns:
                 rows[:, statistics.columns[place]] = by_example.to(rows.device)
         statistics.fisher += rows.T @ rows

@@ -45,8 +45,14 @@ class Call:
 class Streams:
     """Runs a model on batches up to an output projection, whole or with earlier ones changed."""
 
-    def __init__(self, model: nn.Module, sites: Iterable[Site]):
-        self.model, self.sites = model, list(sites)
+    def __init__(
+        self, model: nn.Module, sites: Iterable[Site], teacher: Mapping[int, Install] | None = None
+    ):
+        """teacher: id of a site -> a change in whole runs, if these are to be of another model.
+
+        As Kwon et al. have it, the projection of neurons at which a run ends is not changed.
+        """
+        self.model, self.sites, self.teacher = model, list(sites), teacher or {}
         self.calls: Counter[int] = Counter()  # id of a site -> its calls in a run
         self.order: list[Site] = []  # in which the sites run; the others do not run
         self._changes: dict[int, tuple[Site, Install]] = {}  # id of a site -> in small runs
@@ -110,7 +116,7 @@ class Streams:
 
     def change(self, site: Site, install: Install) -> None:
         """Have small runs change this site from now on; sites come in their order."""
-        if not self._changes:  # up to here, both runs were the same
+        if not self.is_changed:  # up to here, both runs were the same
             self._stored[True] = {n: dict(outputs) for n, outputs in self._stored[False].items()}
             self._bytes *= 2
         self._changes[id(site)] = site, install
@@ -118,7 +124,7 @@ class Streams:
     @property
     def is_changed(self) -> bool:
         """Whether small runs differ from whole ones."""
-        return bool(self._changes)
+        return bool(self._changes or self.teacher)
 
     def run(
         self,
@@ -139,7 +145,7 @@ class Streams:
         watch = _Watch(self.calls[id(site)], follow)
         with ExitStack() as stack, torch.no_grad():
             reached, skipped = self._skip(stack, site, outputs)
-            for changed, install in self._changes.values() if small else ():
+            for changed, install in self._changed(small, site):
                 if not f"{changed.path}.".startswith(skipped):  # or it would not run
                     stack.callback(install())
             for out in site.outs:
@@ -151,6 +157,13 @@ class Streams:
                 pass
         self._store(small, number, {**outputs, **reached})
         return watch.calls
+
+    def _changed(self, small: bool, end: Site) -> Iterable[tuple[Site, Install]]:
+        """The sites that a run up to this site changes."""
+        if small:
+            return self._changes.values()
+        sites = [s for s in self.sites if s is not end or s.kind == "heads"]
+        return [(s, self.teacher[id(s)]) for s in sites if id(s) in self.teacher]
 
     def _skip(
         self, stack: ExitStack, site: Site, outputs: _Outputs

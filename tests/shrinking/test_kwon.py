@@ -1,0 +1,185 @@
+"""Kwon et al.: the numbers of the authors' own code, on a tiny BERT classifier.
+
+kwon_authors.json was made by their code (github.com/WoosukKwon/retraining-free-pruning, commit
+806ac5a, with scipy's LSMR instead of cupy's) in transformers 4.49 and float64, with the weights and
+data below in batches of 32, at half of the MACs. Their own numbers in float32 differ from these by
+7e-6 (Fisher, relative) and 2e-6 (scales); the tolerances leave room for other kernels.
+"""
+
+from __future__ import annotations
+
+import json
+import zlib
+from fractions import Fraction
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+import torch
+from torch import Tensor
+from transformers import BertConfig, BertForSequenceClassification
+
+from deadhead.heads.discover import find_every_site, layout_of
+from deadhead.progress import silent
+from deadhead.shrinking import Choice, choose, shrink
+from deadhead.shrinking.budgets import budgets_for
+from deadhead.shrinking.costs import costs
+from deadhead.shrinking.projection import columns_of
+from deadhead.shrinking.scales import plan_scales
+from deadhead.shrinking.search import rearranged
+from deadhead.shrinking.solve import Sums, damped_scales
+from deadhead.shrinking.statistics import collect
+
+AUTHORS: dict[str, Any] = json.loads(
+    (Path(__file__).parent / "kwon_authors.json").read_text(encoding="utf-8")
+)
+LAYERS, HEADS, WIDTH, NEURONS, WORDS, TOKENS, EXAMPLES = 3, 4, 16, 24, 40, 10, 180
+SIZES = {"heads": HEADS, "neurons": NEURONS}
+
+
+def numbers(name: str, *shape: int) -> np.ndarray:
+    """Numbers from -0.5 to 0.5 that integers alone decide, so they are the same everywhere."""
+    bits = np.arange(int(np.prod(shape)), dtype=np.uint64) + np.uint64(zlib.crc32(name.encode()))
+    bits *= np.uint64(2654435761)
+    bits ^= bits >> np.uint64(15)
+    bits = (bits * np.uint64(2246822519)) & np.uint64(0xFFFFFFFF)
+    bits ^= bits >> np.uint64(13)
+    return ((bits & np.uint64(0xFFFF)) / 0x10000 - 0.5).reshape(shape)
+
+
+@pytest.fixture
+def model() -> BertForSequenceClassification:
+    config = BertConfig(
+        vocab_size=WORDS, hidden_size=WIDTH, num_hidden_layers=LAYERS, num_attention_heads=HEADS,
+        intermediate_size=NEURONS, max_position_embeddings=16, num_labels=2,
+    )  # fmt: skip
+    bert = BertForSequenceClassification(config).eval()
+    with torch.no_grad():
+        for name, value in bert.named_parameters():
+            new = numbers(name, *value.shape)
+            if "LayerNorm.weight" in name:
+                new = 1 + new / 2
+            elif name.endswith("bias"):
+                new = new / 2
+            else:
+                new = new * (2 if "embeddings" in name else 1.2)
+            value.copy_(torch.tensor(new))
+    return bert
+
+
+def batches(size: int = 45) -> list[dict[str, Tensor]]:
+    """The examples in other batches than those of the method, which has its own."""
+    lengths = 4 + ((numbers("lengths", EXAMPLES) + 0.5) * (TOKENS - 3)).astype(int)
+    examples = {
+        "input_ids": ((numbers("ids", EXAMPLES, TOKENS) + 0.5) * WORDS).astype(int),
+        "attention_mask": (np.arange(TOKENS) < lengths[:, None]).astype(int),
+        "labels": (numbers("labels", EXAMPLES) > 0).astype(int),
+    }
+    return [
+        {name: torch.tensor(rows[begin : begin + size]) for name, rows in examples.items()}
+        for begin in range(0, EXAMPLES, size)
+    ]
+
+
+def chosen(model: BertForSequenceClassification) -> Choice:
+    """The choice at half of the MACs."""
+    sites = find_every_site(model)
+    layers = costs(model, sites, batches()[0], (1, TOKENS))
+    kinds, half = ("heads", "neurons"), {"macs": Fraction(1, 2)}
+    budgets = budgets_for(half, kinds, layout_of(sites), layers, None, "scales")  # type: ignore[arg-type]
+    return choose(model, batches(), "kwon", budgets=budgets, progress=False)
+
+
+def kept(choice: Choice | None) -> dict[str, list[str]]:
+    """The units of each layer, 1 for those that stay."""
+    assert choice is not None
+    flags = {kind: np.ones((LAYERS, size), dtype=int) for kind, size in SIZES.items()}
+    for head in choice.heads:
+        flags["heads"][head.layer, head.index] = 0
+    for (_, layer), removed in choice.neurons.items():
+        flags["neurons"][layer, list(removed)] = 0
+    return {kind: ["".join(map(str, row)) for row in rows] for kind, rows in flags.items()}
+
+
+def test_scores_are_those_of_the_authors(model: BertForSequenceClassification) -> None:
+    model.requires_grad_(False)
+    sites = find_every_site(model)
+    statistics = collect(model, sites, batches(), by_batch=True, progress=silent)
+    groups = -(-EXAMPLES // 32)
+    scale = EXAMPLES / groups / groups  # theirs are plain sums of squares
+    for (kind, _, layer), facts in statistics.places.items():
+        assert facts.by_batch is not None
+        assert len(facts.by_batch) == groups
+        scores = facts.by_batch.square().sum(0) / scale
+        assert scores.tolist() == pytest.approx(AUTHORS["fisher"][kind][layer], rel=1e-3)
+
+
+def test_units_are_those_of_the_authors(model: BertForSequenceClassification) -> None:
+    choice = chosen(model)
+    assert kept(choice) == AUTHORS["kept"]
+    assert kept(choice.teacher) == AUTHORS["teacher"]
+
+
+def test_scales_are_those_of_the_authors(model: BertForSequenceClassification) -> None:
+    choice = chosen(model)
+    plan = plan_scales(model, batches(), choice, progress=False)
+    assert plan.report.notes == ()
+    assert [(s.cut.site.kind, s.cut.site.layer) for s in plan.solutions] == [
+        ("neurons", 0), ("heads", 1), ("neurons", 1), ("heads", 2), ("neurons", 2),
+    ]  # fmt: skip
+    for solution in plan.solutions:
+        site = solution.cut.site
+        old = site.out.weight.detach()[:, columns_of(solution.cut)]  # type: ignore[union-attr, index]
+        factors = torch.linalg.vecdot(solution.weight, old, dim=0) / old.square().sum(0)
+        theirs = torch.tensor(AUTHORS["scales"][site.kind][site.layer])[[*solution.cut.left]]
+        expected = theirs.repeat_interleave(site.width)
+        torch.testing.assert_close(factors, expected, rtol=1e-3, atol=1e-3)
+        torch.testing.assert_close(solution.bias, site.out.bias)  # type: ignore[union-attr]
+
+
+def test_a_scale_that_is_too_large_ends_the_search(
+    model: BertForSequenceClassification, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("deadhead.shrinking.scales.LARGEST", 2.9)  # neuron 16 of layer 1 has 2.98
+    plan = plan_scales(model, batches(), chosen(model), progress=False)
+    assert [(s.cut.site.kind, s.cut.site.layer) for s in plan.solutions] == [
+        ("neurons", 0), ("heads", 1),
+    ]  # fmt: skip
+    (note,) = plan.report.notes
+    assert "feed-forward projection of encoder layer 1" in note
+    plan.apply()
+    assert torch.isfinite(model(**batches()[0]).logits).all()
+
+
+def test_shrink_uses_both(model: BertForSequenceClassification) -> None:
+    report = shrink(
+        model, batches(), macs=0.5, on=(1, TOKENS), method="kwon", compensation="scales",
+        progress=False,
+    )  # fmt: skip
+    scaled = [(row.kind, row.layer) for row in report.layers if row.candidate == "scales"]
+    assert ("neurons", 2) in scaled
+    assert ("heads", 0) not in scaled
+
+
+def test_swaps_find_units_that_cancel_each_other() -> None:
+    gradients = np.array([[1.0, 0.0], [0.0, 1.1], [-1.2, 0.0], [3.0, 3.0]])
+    assert rearranged(gradients, 0) == []
+    assert rearranged(gradients, 2) == [0, 2]
+    assert rearranged(gradients, 4) == [0, 1, 2, 3]
+
+
+def test_damping_holds_back_scales_that_no_token_decides() -> None:
+    """Two units that give next to nothing keep their factor of 1; a lone unit has no damping."""
+    torch.manual_seed(0)
+    inputs = torch.randn(50, 2, dtype=torch.float64) * 1e-3
+    errors = torch.randn(50, 3, dtype=torch.float64)
+    weight = torch.randn(2, 3, dtype=torch.float64)
+    sums = Sums.zeros(2, 3, torch.device("cpu"))
+    sums.add(inputs, errors, errors.square().sum(1), torch.ones(50, dtype=torch.float64))
+    factors = damped_scales(sums, weight, 1, constant=False)
+    assert factors is not None
+    torch.testing.assert_close(factors, torch.ones(2).double(), rtol=0, atol=1e-3)
+    alone = damped_scales(sums, weight, 2, constant=False)
+    assert alone is not None
+    assert abs(float(alone[0]) - 1) > 0.1
