@@ -52,10 +52,10 @@ def test_findings_have_the_numbers(tmp_path: Path) -> None:
 def test_findings_of_a_search_hold_it_against_luck(tmp_path: Path) -> None:
     data = content(study(tmp_path, SEARCH, searched))
     assert data["findings"][0] == (
-        "The best of 3 lowest-k prunings beats the best of 3 unpruned seeds in 0 of 2 pairs of languages (sign test p = 0.5): no more than luck."
+        "The best of 3 lowest-k prunings beats the best of 3 unpruned seeds in 0 of 1 pairs of languages (sign test p = 1): no more than luck."
     )
     assert data["findings"][1] == (
-        "If the test set chooses k, pruning gains +4.00 points on average over 2 pairs; "
+        "If the test set chooses k, pruning gains +4.00 points on average over 1 pairs of languages; "
         "the same number of unpruned seeds gains +5.00. "
         "If dev chooses, pruning gains +1.00."
     )

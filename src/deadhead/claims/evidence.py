@@ -6,13 +6,14 @@ paper's own tables and anybody's study.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
-from dataclasses import dataclass, field, fields, replace
+from collections.abc import Iterable
+from dataclasses import dataclass, field, fields
 from functools import cached_property
 from statistics import fmean
 from typing import Any
 
-from deadhead.results import Arm, Measurement, Merged, Pick, RankedHeads, Score, Search
+from deadhead.results import Measurement, Merged, RankedHeads, Score, Search
+from deadhead.results.searches import pairs_among
 
 GLUE = ("mnli", "qqp", "qnli", "sst2")
 
@@ -49,39 +50,13 @@ class Evidence:
 
     @cached_property
     def pairs(self) -> tuple[Search, ...]:
-        """The searches, the mean of those that differ only in their seed."""
-        groups: dict[tuple[Any, ...], list[Search]] = {}
-        for search in self.searches:
-            groups.setdefault(search.pair, []).append(search)
-        return tuple(_mean_search(group) for group in groups.values())
+        """The searches from languages to another one, repeats with other seeds as one."""
+        return pairs_among(self.searches)
 
     def __add__(self, other: Evidence) -> Evidence:
         names = [part.name for part in fields(self) if part.name != "printed"]
         both = {name: getattr(self, name) + getattr(other, name) for name in names}
         return Evidence(**both, printed=self.printed and other.printed)
-
-
-def _mean_search(group: Sequence[Search]) -> Search:
-    first = group[0]
-    if len(group) == 1:
-        return first
-    names = [name for name in first.arms if all(name in search.arms for search in group)]
-    return replace(
-        first,
-        unpruned=fmean(search.unpruned for search in group),
-        arms={name: _mean_arm([search.arms[name] for search in group]) for name in names},
-        trials=tuple(trial for search in group for trial in search.trials),
-    )
-
-
-def _mean_arm(arms: Sequence[Arm]) -> Arm:
-    """The mean choice by test score, with the gain of each seed as a repeat."""
-    ks = [arm.k for arm in arms if arm.k is not None]
-    gains = tuple(arm.gain for arm in arms)
-    score = fmean(arm.picks["test"].score for arm in arms)
-    pick = Pick(fmean(ks) if ks else None, score, fmean(gains))
-    shortest = min(arms, key=lambda arm: arm.budget)
-    return replace(shortest, picks={"test": pick}, repeats=gains)
 
 
 @dataclass(frozen=True)

@@ -11,6 +11,7 @@ from typing import Any
 from deadhead.results import Measurement, RankedHeads, Score, Search, Study
 from deadhead.results.cells import as_dict
 from deadhead.results.records import is_number
+from deadhead.results.searches import finished
 
 from .evidence import Evidence
 
@@ -38,14 +39,6 @@ def measured(folders: Iterable[str | Path | Study]) -> Evidence:
         measures=tuple({(m.trial, m.name, m.stage): m for m in measures}.values()),
         rankings=tuple(_means(rankings)),
     )
-
-
-def finished(searches: Iterable[Search]) -> Iterator[Search]:
-    """The searches whose lowest-k arm has a score, without the arms that have none."""
-    for search in searches:
-        arms = {name: arm for name, arm in search.arms.items() if "test" in arm.picks}
-        if "lowest" in arms:
-            yield search if len(arms) == len(search.arms) else replace(search, arms=arms)
 
 
 def usable(study: Study) -> Iterator[Score]:

@@ -20,7 +20,7 @@ from deadhead.results.statistics import beyond_luck, compare_with_seeds
 from .claim import Claim
 from .evidence import Evidence
 from .scope import Scope
-from .searches import TASKS, chance, paired
+from .searches import TASKS, chance, single
 from .strength import LEVEL, lucky_share, signs
 from .subjects import BOTH, OF, ON_POS_AND_NER, Models, any_model
 from .verdict import FAILS, HOLDS, UNSHOWN, Finding, Outcome, judged, missing
@@ -36,7 +36,7 @@ FEWEST = 6  # groups; with fewer no order of signs is rarer than 5 in 100
 
 def beats(evidence: Evidence, arm: str) -> Finding:
     """Whether the lowest-k search beats a control of the same size by more than chance."""
-    both = [s for s in evidence.searches if {"lowest", arm} <= set(s.arms) and s.source != s.target]
+    both = [s for s in evidence.searches if {"lowest", arm} <= set(s.arms) and s.is_pair]
     searches = [s for s in both if s.arms["lowest"].budget == s.arms[arm].budget]
     # The training behind a pair: the trial of the unpruned model; printed pairs have none.
     groups = [s.trials[0] if s.trials else _training(s) for s in searches]
@@ -92,7 +92,7 @@ def more_than_lucky(evidence: Evidence, task: str) -> Finding:
     """Whether more pairs gain than would if all trials were equally good."""
     from scipy.stats import binom
 
-    searches = paired(evidence, task)
+    searches = single(evidence, task)
     share = lucky_share([s.arms["lowest"].budget for s in searches]) if searches else 1.0
     border = int(binom.ppf(1 - LEVEL, len(searches), share)) + 1 if searches else 1
     if border > len(searches):

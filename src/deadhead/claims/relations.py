@@ -26,7 +26,7 @@ def rhos(evidence: Evidence) -> tuple[Rho, ...]:
         return evidence.rhos
     groups: dict[tuple[str, str, str], list[Gain]] = {}
     for s in single(evidence):
-        if s.source != s.target and s.task in TASKS.values() and s.setting in (CROSS, MULTI):
+        if s.task in TASKS.values() and s.setting in (CROSS, MULTI):
             gain = (s.source, s.target, s.gain())
             groups.setdefault((s.model, s.task, s.setting), []).append(gain)
     rows = []

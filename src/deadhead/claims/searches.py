@@ -6,6 +6,7 @@ from collections.abc import Sequence
 from statistics import fmean
 
 from deadhead.results import Search
+from deadhead.results.searches import over_seeds
 
 from .evidence import Evidence
 from .rule import over_repeats
@@ -18,25 +19,23 @@ PAPER_LRP = "lrp rule=alpha-beta"
 
 
 def single(evidence: Evidence, task: str = "", rank: str = "gradient") -> list[Search]:
-    """Searches from one source language with all of the target's data.
+    """The pairs of two languages with all of the target's data.
 
     rank: the ranking they used. Printed ones do not name it, and used `gradient`.
     """
-    return [
-        s
-        for s in evidence.pairs
-        if "lowest" in s.arms
-        and s.parts is None
-        and (s.rank or "gradient") == rank
-        and task in ("", s.task)
-        and set(s.train.split("+")) - {""} <= {s.source, s.target}
-        and (s.source != s.target or s.setting == "mono-lingual")
-    ]
+    return [s for s in evidence.pairs if "+" not in s.source and _of(s, task, rank)]
 
 
 def paired(evidence: Evidence, task: str) -> list[Search]:
-    """Those from one language to another; for slots the paper counts the source alone as well."""
-    return [s for s in single(evidence, task) if s.setting != "mono-lingual" or task == "slots"]
+    """Those of a task; for slots the paper counts the source scored in itself as well."""
+    known = evidence.searches if task == "slots" else ()
+    alone = [s for s in known if s.setting == "mono-lingual" and _of(s, task, "gradient")]
+    return [*single(evidence, task), *over_seeds(alone)]
+
+
+def _of(search: Search, task: str, rank: str) -> bool:
+    used = search.rank or "gradient"
+    return task in ("", search.task) and search.parts is None and used == rank
 
 
 def noise(searches: Sequence[Search]) -> float | None:

@@ -143,6 +143,16 @@ class Search(OnTask):
         return self.arms[arm].gain
 
     @property
+    def is_pair(self) -> bool:
+        """Whether it is from one language, or several together, to another language.
+
+        A source scored in itself is no pair, nor is a training on more languages than the ranking
+        has: of those, only the best ranking counts (`Merged`).
+        """
+        sources, learnt = set(self.source.split("+")), set(self.train.split("+")) - {""}
+        return self.target not in sources and learnt <= {*sources, self.target}
+
+    @property
     def pair(self) -> tuple[Any, ...]:
         """What two searches share that differ only in their seed."""
         names = "model", "task", "source", "target", "setting", "rank", "parts", "train"
@@ -159,6 +169,12 @@ class Merged(OnTask):
     scores: Mapping[str, float]  # by way: MD, SD, EC
     trials: tuple[str, ...] = ()
     budget: int = 12  # trials of each search; EC has one search for each source
+    up: int = 1  # the sign of the metric
+
+    @property
+    def gains(self) -> dict[str, float]:
+        """What each way gains over the unpruned model."""
+        return {way: self.up * (score - self.unpruned) for way, score in self.scores.items()}
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -10,7 +10,9 @@ on the source's dev.
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import replace
 from math import isfinite
+from statistics import fmean
 from typing import Any, NamedTuple
 
 from deadhead.studies.store.records import Summary
@@ -167,6 +169,54 @@ def searches_among(cells: Sequence[Cell]) -> Iterator[Search]:
             )
 
 
+def pairs_among(searches: Iterable[Search]) -> tuple[Search, ...]:
+    """The pairs of languages, which findings and claims count, if they have a score."""
+    return over_seeds(search for search in finished(searches) if search.is_pair)
+
+
+def finished(searches: Iterable[Search]) -> Iterator[Search]:
+    """The searches whose lowest-k arm has a score, without the arms that have none."""
+    for search in searches:
+        arms = {name: arm for name, arm in search.arms.items() if "test" in arm.picks}
+        if "lowest" in arms:
+            yield search if len(arms) == len(search.arms) else replace(search, arms=arms)
+
+
+def over_seeds(searches: Iterable[Search]) -> tuple[Search, ...]:
+    """The searches, the mean of those that differ only in their seed."""
+    groups: dict[tuple[Any, ...], list[Search]] = {}
+    for search in searches:
+        groups.setdefault(search.pair, []).append(search)
+    return tuple(map(_mean_search, groups.values()))
+
+
+def _mean_search(group: Sequence[Search]) -> Search:
+    first = group[0]
+    if len(group) == 1:
+        return first
+    names = [name for name in first.arms if all(name in search.arms for search in group)]
+    return replace(
+        first,
+        unpruned=fmean(search.unpruned for search in group),
+        arms={name: _mean_arm([search.arms[name] for search in group]) for name in names},
+        trials=tuple(trial for search in group for trial in search.trials),
+    )
+
+
+def _mean_arm(arms: Sequence[Arm]) -> Arm:
+    """The mean choice by each rule, with the gain of each seed as a repeat."""
+    rules = [rule for rule in arms[0].picks if all(rule in arm.picks for arm in arms)]
+    picks = {rule: _mean_pick([arm.picks[rule] for arm in arms]) for rule in rules}
+    shortest = min(arms, key=lambda arm: arm.budget)
+    return replace(shortest, picks=picks, repeats=tuple(arm.gain for arm in arms))
+
+
+def _mean_pick(picks: Sequence[Pick]) -> Pick:
+    ks = [pick.k for pick in picks if pick.k is not None]
+    scores, gains = (fmean(getattr(pick, name) for pick in picks) for name in ("score", "gain"))
+    return Pick(fmean(ks) if ks else None, scores, gains)
+
+
 def merged_among(searches: Iterable[Search]) -> Iterator[Merged]:
     """Trainings on several languages scored in another language.
 
@@ -200,4 +250,5 @@ def merged_among(searches: Iterable[Search]) -> Iterator[Merged]:
             scores=scores,
             trials=tuple(dict.fromkeys(trials)),
             budget=min(len(lowest.scores) for _, lowest in group),
+            up=sign(group[0][1].metric),
         )

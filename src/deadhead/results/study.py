@@ -26,7 +26,7 @@ from deadhead.studies.study import described
 from .cells import LANGUAGE, Cell, as_dict, fixed_of, make_cell, parts_of, setting, task_facts
 from .model import Arm, Measurement, Merged, RankedHeads, Score, Search
 from .records import by_use, measures_of, ranking_of
-from .searches import arms_among, merged_among, searches_among
+from .searches import arms_among, merged_among, pairs_among, searches_among
 
 MOST_RECORDS = 800  # opened for the page
 TRIES = 8  # records without a ranking, after which no more are opened for it
@@ -229,6 +229,11 @@ class Study:
     def searches(self) -> tuple[Search, ...]:
         """Every search in every language it is for, if its unpruned model has a score."""
         return tuple(searches_among(self.cells))
+
+    @cached_property
+    def pairs(self) -> tuple[Search, ...]:
+        """The searches from languages to another one, repeats with other seeds as one."""
+        return pairs_among(self.searches)
 
     @cached_property
     def merged(self) -> tuple[Merged, ...]:

@@ -47,6 +47,9 @@ def pairs_that_gain(evidence: Evidence, task: str, better: float, pairs: float) 
     whole = all_pairs(searches, select, both_models=True)
     outcome = rule.count_as_stated(count, n, int(better), int(pairs), whole)
     numbers = f"{count} of {n} pairs gain (stated: {better:g} of {pairs:g})"
+    two = [s.gain() > 0 for s in searches if s.is_pair]
+    if len(two) < n:
+        numbers += f"; of two languages {sum(two)} of {len(two)}"
     return judged(outcome, numbers, chance(searches), searches, lucky_count(searches))
 
 
@@ -137,8 +140,7 @@ def gradient_gains_more_than_lrp(evidence: Evidence, gradient: float, setting: s
 
 def with_arms(evidence: Evidence, task: str, arms: tuple[str, ...]) -> list[Search]:
     """Searches from one source to another language that have these arms."""
-    searches = [s for s in single(evidence, task) if s.setting != "mono-lingual"]
-    return [s for s in searches if set(arms) <= set(s.arms)]
+    return [s for s in single(evidence, task) if set(arms) <= set(s.arms)]
 
 
 def arm_lowers_scores(

@@ -101,8 +101,7 @@ def _interval(rho: Rho) -> tuple[float, float]:
 def _behind(evidence: Evidence, known: Iterable[Rho]) -> list[Search]:
     """The searches behind some rhos."""
     places = {(r.model, r.task, r.setting) for r in known}
-    searches = [s for s in evidence.pairs if "lowest" in s.arms]
-    return [s for s in searches if (s.model, s.task, s.setting) in places]
+    return [s for s in evidence.pairs if (s.model, s.task, s.setting) in places]
 
 
 def p_values_within(

@@ -11,7 +11,6 @@ from deadhead.errors import DeadheadError
 from deadhead.report.head_values import chosen
 from deadhead.report.labels import joined
 from deadhead.report.spec import Chart, Figure
-from deadhead.report.tables.pairs import picked
 from deadhead.results import Search, Study
 from deadhead.results.records import ranking_of
 from deadhead.results.statistics import correlation_rows, similarity, spearman
@@ -39,11 +38,10 @@ class Gains(Figure):
     def draw(self, study: Study) -> Chart | None:
         rankings = _rankings(study)
         panels: dict[str, list[Row]] = {}
-        varied = [a for a in ("task", "model") if len({getattr(p, a) for p in study.searches}) > 1]
+        varied = [a for a in ("task", "model") if len({getattr(p, a) for p in study.pairs}) > 1]
         for words, x_of in X_AXES.items():
-            for pair in study.searches:
-                gain = picked("lowest", "test", "gain")(pair)
-                if gain is None or pair.source == pair.target or not _matches(pair, self.where):
+            for pair in study.pairs:
+                if not _matches(pair, self.where):
                     continue
                 x = x_of(pair, rankings.get((pair.model, pair.task), {}))
                 if x is not None and isfinite(x):
@@ -51,7 +49,7 @@ class Gains(Figure):
                     name = f"{pair.source} to {pair.target}"
                     row = {
                         "x": round(x, 4),
-                        "y": round(gain, 3),
+                        "y": round(pair.gain(), 3),
                         "pair": name,
                         "group": pair.source,
                     }

@@ -1,0 +1,127 @@
+"""The findings, the tables and the claims of a page count the same pairs of languages."""
+
+from __future__ import annotations
+
+import re
+from pathlib import Path
+from statistics import fmean
+from typing import Any
+
+import pytest
+from whole_studies import as_printed
+
+from deadhead.claims import all_claims
+from deadhead.claims.from_study import measured
+from deadhead.claims.searches import TASKS, single
+from deadhead.report.findings.build import findings
+from deadhead.report.tables.build import tables
+from deadhead.results import Study
+from pinned_numbers import RESULTS, unpack
+
+CLAIMS = all_claims()
+ONE_SOURCE = ("pos-search", "pos-search-more", "pos-search-seeds", "ner-search", "slots-search")
+ARCHIVES = (*ONE_SOURCE, "pos-multilingual")
+PRINTED = {"table2": (90, 96), "table3": (77, 96), "table4": (30, 32), "table5": (27, 32)}
+
+
+@pytest.fixture(scope="module")
+def printed(tmp_path_factory: pytest.TempPathFactory) -> Any:
+    home = tmp_path_factory.mktemp("printed")
+    return lambda table: Study.open(as_printed(f"contributions/{table}", home / table))
+
+
+def in_table(study: Study) -> list[float]:
+    """The gains in the first table of searches, without those of a source in itself."""
+    table = next(t for t in tables(study) if "statistic" in t["column_names"])
+    gains: dict[Any, list[float]] = {}
+    for row, cells in zip(table["rows"], table["cells"], strict=True):
+        labels = [x for a, x in zip(table["row_names"], row, strict=True) if a != "seed"]
+        for column, cell in zip(table["columns"], cells, strict=True):
+            if column[-1] == "gain" and "mono-lingual" not in column and cell["ours"] is not None:
+                gains.setdefault((*labels, *column), []).append(cell["ours"])
+    return [fmean(values) for values in gains.values()]
+
+
+def in_finding(study: Study) -> tuple[int, float]:
+    """The number of pairs and their mean gain."""
+    text = " ".join(findings(study))
+    patterns = (
+        r"gains (?P<mean>[+-][\d.]+) points on average over (?P<n>\d+) pairs of languages",
+        r"of (?P<n>\d+) pairs of languages, by (?P<mean>[+-][\d.]+) points",
+    )
+    (found,) = [m for pattern in patterns if (m := re.search(pattern, text))][:1]
+    return int(found["n"]), float(found["mean"])
+
+
+def in_claim(study: Study) -> list[float]:
+    return [search.gain() for search in single(measured([study]))]
+
+
+def check(study: Study) -> None:
+    claimed, shown, (n, mean) = in_claim(study), in_table(study), in_finding(study)
+    assert len(claimed) == len(shown) == n
+    assert fmean(claimed) == pytest.approx(fmean(shown), abs=1e-4)  # as tables round
+    assert mean == pytest.approx(fmean(claimed), abs=0.0051)
+    assert all(f" {n} pairs of languages" in text for text in findings(study) if "pairs" in text)
+
+
+@pytest.mark.parametrize("archive", ARCHIVES)
+def test_of_an_archive(archive: str, tmp_path: Path) -> None:
+    check(Study.open(unpack(archive, tmp_path)))
+
+
+def test_every_archive_of_searches_is_compared() -> None:
+    names = {file.name.removesuffix(".tar.xz") for file in RESULTS.glob("*.tar.xz")}
+    searched = {n for n in names if "search:" in (RESULTS / f"{n}.yaml").read_text("utf-8")}
+    # Those that are left: parts of one target's data, and several sources, tested below.
+    assert searched - set(ARCHIVES) == {"pos-low-resource", "pos-sources"}
+
+
+@pytest.mark.parametrize("table", PRINTED)
+def test_of_a_printed_table(table: str, printed: Any) -> None:
+    study, (better, n) = printed(table), PRINTED[table]
+    check(study)
+    claimed = in_claim(study)
+    assert (sum(gain > 0 for gain in claimed), len(claimed)) == (better, n)
+    if table != "table5":  # a part of tables 2 and 3 with other arms
+        assert f"{better} of {n} pairs of languages" in findings(study)[0]
+        (name,) = {name for name, task in TASKS.items() if task == study.searches[0].task}
+        counted = CLAIMS[f"C-count-{name}"].on(measured([study])).numbers
+        assert re.search(rf"\b{better} of {n}\b", counted)
+
+
+def test_the_first_sentence_of_a_search(tmp_path: Path) -> None:
+    first, second, *_ = findings(Study.open(unpack("pos-search", tmp_path)))
+    assert "in 4 of 36 pairs of languages" in first
+    assert "gains +1.00 points on average over 36 pairs" in second
+    assert "unpruned seeds gains +2.45" in second
+
+
+def merged_cells(study: Study) -> list[float]:
+    """The gain of each way to merge, from the table of several sources."""
+    table = next(t for t in tables(study) if "FL" in str(t["rows"] + t["columns"]))
+    scores: dict[Any, float] = {}
+    for row, cells in zip(table["rows"], table["cells"], strict=True):
+        for column, cell in zip(table["columns"], cells, strict=True):
+            scores[frozenset([*row, *column])] = cell["ours"]
+    ways = {"FL", "MD", "SD", "EC"}
+    return [value - scores[k - ways | {"FL"}] for k, value in scores.items() if "FL" not in k]
+
+
+@pytest.mark.parametrize(("name", "better", "n"), [("table6", 28, 30), ("pos-sources", 14, 15)])
+def test_of_several_sources(name: str, better: int, n: int, printed: Any, tmp_path: Path) -> None:
+    study = printed(name) if name == "table6" else Study.open(unpack(name, tmp_path))
+    gains = merged_cells(study)
+    assert (sum(gain > 0 for gain in gains), len(gains)) == (better, n)
+    mean = re.search(rf"\b{better} of {n} cases .* by ([+-][\d.]+) points", findings(study)[0])
+    assert mean is not None
+    assert float(mean[1]) == pytest.approx(fmean(gains), abs=0.0051)
+    assert f"{better} of {n} gain" in CLAIMS["C-multi-all"].on(measured([study])).numbers
+
+
+def test_a_search_in_one_language_is_no_pair_but_still_counts(tmp_path: Path) -> None:
+    """A study without any pair reports the searches that it has."""
+    study = Study.open(unpack("ner-search", tmp_path))
+    alone = tuple(cell for cell in study.searches if cell.target == "en")
+    object.__setattr__(study, "searches", alone)
+    assert "in 1 of 1 cases" in findings(study)[0]
