@@ -51,19 +51,21 @@ def ec_is_best(evidence: Evidence, cases: float, task: str) -> Finding:
 
 
 def every_way_gains(evidence: Evidence) -> Finding:
+    """Whether all three ways gain into every target; they share trainings, so a target is a case."""
     merged = with_all_ways(evidence)
-    cases = [(m, way) for m in merged for way in WAYS]
-    if len(cases) < 6:
+    if len(merged) < 2:
         return missing("multi-source searches by MD, SD and EC, in two cases")
-    gains = {f"{m.task} {m.target} {way}": m.scores[way] - m.unpruned for m, way in cases}
+    gains = {f"{m.task} {m.target} {way}": m.gains[way] for m in merged for way in WAYS}
     exceptions = [f"{name} {value:+.2f}" for name, value in gains.items() if value <= 0]
-    budgets = [m.budget * (_sources(m) if way == "EC" else 1) for m, way in cases]
-    better = len(gains) - len(exceptions)
-    numbers = f"{better} of {len(gains)} gain"
+    least = [min(m.gains.values()) for m in merged]
+    better, budgets = sum(gain > 0 for gain in least), [m.budget for m in merged]
+    numbers = f"{len(gains) - len(exceptions)} of {len(gains)} gain"
     if exceptions:
         numbers += f"; not: {', '.join(exceptions[:6])}"
-    outcome = every(list(gains.values()), _on_both_tasks(merged))
-    return judged(outcome, numbers, by_luck(better, budgets), merged)
+    numbers += f"; by every way into {better} of {len(merged)} targets"
+    outcome = every(least, _on_both_tasks(merged))
+    lucky = luck_p(better, budgets) >= LEVEL
+    return judged(outcome, numbers, by_luck(better, budgets), merged, lucky)
 
 
 def md_equals_sd(evidence: Evidence) -> Finding:
