@@ -200,6 +200,17 @@ def little(better: int) -> Evidence:
     )
 
 
+def peaks(gain: float) -> Evidence:
+    """The cases of figure 3; each tenth of the target's data is worth a point."""
+    return Evidence(
+        searches=tuple(
+            search(gain, target=target, setting=MULTI, parts=parts, unpruned=50.0 + parts)
+            for target in ("de", "nl", "ar", "he", "zh", "ja", "ur", "fa")
+            for parts in range(1, 10)
+        )
+    )
+
+
 def japanese(parts8: float) -> Evidence:
     some = {"task": "ner", "target": "ja", "setting": MULTI}
     return Evidence(
@@ -218,14 +229,17 @@ def controls(arm: str, value: float, task: str = "pos", low: float = 1.0) -> Evi
 
 
 def strings(*differences: float) -> Evidence:
-    """Important layers keep more, minus fewer, at one percentage after another."""
-    scores = []
-    for n, difference in enumerate(differences):
-        high, low = 8 - n // 2, 3 - n % 3
-        for kept, value in (((high, low), 28.0 + difference), ((low, high), 28.0)):
-            text = "per_layer {0}{1}/{1}{0}/{0}{1}".format(*kept)
-            scores.append(fact("wmt14", text, value, 10.0 * (1 + n), "en-ru"))
-    return facts(*scores)
+    """Important layers keep more, minus fewer, at the five percentages of table 2."""
+    printed_scores = printed("weak-link").scores
+    table = [s for s in printed_scores if s.strategy == "per_layer"]
+    more, fewer = table[::2], table[1::2]
+    return facts(
+        *(
+            fact("wmt14", s.remove, 28.0 + lead, s.share, "en-ru", "transformer-base")
+            for cells, factor in ((more, 1.0), (fewer, 0.0))
+            for s, lead in zip(cells, [factor * d for d in differences], strict=False)
+        )
+    )
 
 
 def triples(*best: int, repeats: tuple[float, ...] = (-0.01, 0.0, 0.01)) -> Evidence:

@@ -19,6 +19,7 @@ from example_searches import (
     little,
     merged,
     on_tables,
+    peaks,
     rho,
     sources,
     strings,
@@ -179,6 +180,7 @@ def _mbert() -> dict[str, tuple[Evidence, Evidence]]:
         "M18": (embeddings(0.2, 0.3, 2.0), embeddings(0.2, 0.3, 2.0, (0.1, 0.5))),
         "M19": (across_and_within(2.0, 1.0), across_and_within(1.0, 2.0)),
         "M20": (draws("xnli", "de", MBERT, 0.51), draws("xnli", "de", MBERT, 2.0)),
+        "M22": (ends(75, [74, 73, 72, 71, 66]), ends(75, [66, 73, 72, 71, 74])),
         "M21": (epochs(76.0, 80.0), epochs(76.0, 80.0, sw=70.0)),
     }
 
@@ -215,7 +217,12 @@ def _contributions() -> dict[str, tuple[Evidence, Evidence]]:
         "C-rank": (both_ranked(0, 2), both_ranked(2)),
         "C-ranker-alike": (by_both(3), by_both(12)),
         "C-low": (little(50), little(20)),
-        "C-low-ja": (japanese(60.5), japanese(59.5)),
+        "C-peak": (peaks(1.5), peaks(-0.5)),
+        "C-low-ja": (japanese(59.5), japanese(58.5)),
+        "C-models-NER": (
+            on_tables("ner", 1.0, model=MBERT) + on_tables("ner", 1.4, model=XLMR),
+            on_tables("ner", 1.0, model=MBERT) + on_tables("ner", 3.0, model=XLMR),
+        ),
     }
     for name, task in TASKS.items():
         ks = stated("contributions", "mean_heads_pruned", task=task, model=MBERT)
@@ -223,8 +230,19 @@ def _contributions() -> dict[str, tuple[Evidence, Evidence]]:
             on_tables(task, 1.0, model=MBERT, k=ks),
             on_tables(task, 1.0, model=MBERT, k=ks - 4),
         )
+        lost = lambda low, task=task: on_tables(  # noqa: E731
+            task, lambda s: low if s.target == "de" else 1.0
+        )
+        examples[f"C-rest-{name}"] = (lost(-0.9), lost(-1.1))
     for name in ("NER", "POS"):
         task = TASKS[name]
+        out_of = lambda zh, task=task: on_tables(  # noqa: E731
+            task, lambda s: zh if s.source == "zh" and s.target != "en" else 1.0
+        )
+        examples[f"C-source-{name}"] = (
+            on_tables(task, lambda s: -1.0 if s.target == "de" else 1.0),
+            out_of(-1.0),
+        )
         examples[f"C-max-{name}"] = (controlled(task, highest=-1.0), controlled(task, highest=0.5))
         examples[f"C-rand-{name}"] = (controlled(task, random=-1.0), controlled(task, random=0.5))
         best, second = merged(task, ("en", "de", "ar")), merged(task, ("he", "zh"), MD=60.0)

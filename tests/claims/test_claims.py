@@ -71,7 +71,7 @@ def _thin(whole: Evidence) -> Evidence:
 
 def test_statements_are_sentences_of_their_own() -> None:
     statements = [claim.statement for claim in CLAIMS.values()]
-    assert len(set(statements)) == len(statements) == len(CLAIMS) == 100
+    assert len(set(statements)) == len(statements) == len(CLAIMS) == 108
     assert all(text.endswith(".") and text[0].isupper() for text in statements)
 
 

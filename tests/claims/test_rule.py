@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 import random
+from dataclasses import replace
 
 import pytest
-from example_scores import fact, facts, glue
+from example_scores import MBERT, XLMR, fact, facts, glue
 from example_searches import gains, merged, on_tables, strings, triples
 from examples import bleu, embeddings, layers
 
-from deadhead.claims import FAILS, HOLDS, UNSHOWN, all_claims
+from deadhead.claims import FAILS, HOLDS, LUCKY, UNSHOWN, all_claims
 from deadhead.claims.evidence import Evidence
 from deadhead.claims.rule import (
     above,
@@ -246,6 +247,34 @@ def test_gaps_of_the_ends_that_differ_in_size_are_not_level() -> None:
 def test_heads_kept_here_or_there_make_no_difference_only_if_it_is_small() -> None:
     assert CLAIMS["W4"].on(strings(0.3, -0.2, 0.1, -0.3, 0.2)).verdict == HOLDS
     assert CLAIMS["W4"].on(strings(3.0, -2.0)).verdict == UNSHOWN
+
+
+def test_five_percentages_of_another_model_or_pair_are_a_sample() -> None:
+    """Table 2 has one model and one language pair; five others are not all of its cases."""
+    table = strings(0.3, -0.2, 0.1, -0.3, 0.2)
+    for field, value in (("model", "transformer-mini"), ("target", "en-de")):
+        other = Evidence(scores=tuple(replace(s, **{field: value}) for s in table.scores))
+        assert "all 5 cases" not in CLAIMS["W4"].on(other).strength
+    assert "all 5 cases" in CLAIMS["W4"].on(table).strength
+
+
+def test_three_ways_to_merge_are_one_case_of_a_target() -> None:
+    """MD, SD and EC share trainings: three targets are not nine cases, and may be luck."""
+    verdict = CLAIMS["C-multi-all"].on(merged(targets=("en", "de", "zh")))
+    assert (verdict.verdict, verdict.follows) == (UNSHOWN, LUCKY)
+    assert "into 3 of 3 targets" in verdict.numbers
+    assert verdict.strength.startswith("n = 3: as many would agree by chance")
+
+
+def test_every_language_counts_where_the_paper_excepts_none() -> None:
+    """XLM-R behind into zh and ja refutes nothing across languages, but does with the target."""
+    ahead = lambda s: 55.0 if not {s.source, s.target} & {"zh", "ja"} else 45.0  # noqa: E731
+    for setting, verdict in (("cross-lingual", HOLDS), ("multi-lingual", FAILS)):
+        mbert = on_tables("pos", 1.0, model=MBERT, setting=setting)
+        xlmr = on_tables("pos", 1.0, model=XLMR, setting=setting)
+        scored = tuple(replace(s, unpruned=ahead(s)) for s in xlmr.searches)
+        both = mbert + Evidence(searches=scored)
+        assert CLAIMS[f"C-xlmr-POS-{setting}"].on(both).verdict == verdict
 
 
 def test_each_block_is_best_somewhere_by_luck_in_four_of_nine_tries() -> None:

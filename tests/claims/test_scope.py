@@ -51,6 +51,7 @@ GENERAL = {
     *("W3a", "W3b", "W4", "W5", "W7", "W8", "W11", "W12", "W13", "W16"),
     *("C-drop-NER", "C-rand-NER", "C-rand-POS", "C-max-vs-low", "C-max-vs-rand", "C-rand-vs-low"),
     *("C-multi-all", "C-md-sd", "C-single-NER", "C-single-POS", "C-low", "C-ranker-alike"),
+    *("C-rest-POS", "C-rest-NER", "C-rest-SF", "C-source-POS", "C-source-NER", "C-peak"),
     *(name for name in CLAIMS if name.startswith(("C-mean-SF", "L-"))),
 }
 
@@ -59,6 +60,9 @@ ON_BERT = [f"W{n}" for n in (6, 7, 8, 9, 10, 11, 12, 13, 15, 16, 18)]
 
 
 ON_MBERT = [name for name in CLAIMS if name.startswith("M")]
+
+
+AGAINST_XLMR = ("C-xlmr", "C-models")
 
 
 ON_SEARCHES = [name for name in CLAIMS if name.startswith("C-")]
@@ -135,16 +139,16 @@ def test_bert_never_stands_in_for_mbert() -> None:
         )
 
 
-@pytest.mark.parametrize("name", [name for name in ON_SEARCHES if not name.startswith("C-xlmr")])
+@pytest.mark.parametrize("name", [n for n in ON_SEARCHES if not n.startswith(AGAINST_XLMR)])
 @pytest.mark.parametrize("model", [MINE, "world/encoder"])
 def test_claims_on_searches_and_another_encoder(name: str, model: str) -> None:
     about = "XLM-R" if "-xlm-r" in name else "mBERT"
     pools_models = name.startswith(
-        ("C-count", "C-heads", "C-rho", "C-p-", "C-rank", "C-drop")
+        ("C-count", "C-heads", "C-rho", "C-p-", "C-rank", "C-drop", "C-rest", "C-source")
     ) and not name.startswith("C-ranker")
     for case in CASES[name]:
         if name.startswith(
-            ("C-count", "C-drop")
+            ("C-count", "C-drop", "C-rest", "C-source")
         ):  # a third model in place of both would have every pair twice
             case = Evidence(searches=tuple(s for s in case.searches if s.model == MBERT))
         ours, theirs = (

@@ -26,6 +26,10 @@ def single(evidence: Evidence, task: str = "", rank: str = "gradient") -> list[S
     return [s for s in evidence.pairs if "+" not in s.source and _of(s, task, rank)]
 
 
+def of_setting(evidence: Evidence, task: str, setting: str) -> list[Search]:
+    return [s for s in single(evidence, task) if s.setting == setting]
+
+
 def paired(evidence: Evidence, task: str) -> list[Search]:
     """Those of a task; for slots the paper counts the source scored in itself as well."""
     known = evidence.searches if task == "slots" else ()

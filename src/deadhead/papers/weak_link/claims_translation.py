@@ -11,7 +11,7 @@ from deadhead.claims import rule
 from deadhead.claims.cases import all_of_wmt
 from deadhead.claims.claim import Claim
 from deadhead.claims.evidence import Evidence, Mean, means
-from deadhead.claims.from_papers import stated
+from deadhead.claims.from_papers import printed, stated
 from deadhead.claims.losses import (
     NEAR,
     at_random,
@@ -23,11 +23,11 @@ from deadhead.claims.losses import (
 )
 from deadhead.claims.scope import Scope
 from deadhead.claims.strength import SLACK, signs
-from deadhead.claims.subjects import ON_WMT, TRANSLATORS
+from deadhead.claims.subjects import ON_WMT, TRANSLATORS, short
 from deadhead.claims.verdict import FAILS, HOLDS, UNSHOWN, Finding, Outcome, from_cells, missing
 
 UP_TO_60 = {25, 35, 50, 55, 60}  # percent, as in table 1
-PERCENTAGES = 5  # in table 2
+PER_LAYER = r"per_layer [\d,/;=A-Za-z]+"
 BLOCKS = ("encoder", "cross", "decoder")
 
 
@@ -108,23 +108,27 @@ def _by_kept(
 
 
 def important_layers_make_no_difference(evidence: Evidence) -> Finding:
-    cells = _by_kept(evidence, r"per_layer [\d,/;=A-Za-z]+")
-    differences, used = {}, []
+    cells = _by_kept(evidence, PER_LAYER)
+    differences, used, compared = {}, [], set()
     for (target, blocks), cell in cells.items():
         half = len(blocks[0]) // 2
-        reverse = cells.get((target, tuple(block[::-1] for block in blocks)))
+        reversed_blocks = tuple(block[::-1] for block in blocks)
+        reverse = cells.get((target, reversed_blocks))
         # The low layers of the encoder are important, and keep more heads.
         if reverse is not None and sum(blocks[0][:half]) > sum(blocks[0][-half:]):
             share = cell.scores[0].share
             differences["?" if share is None else f"{share:.0f}"] = cell.value - reverse.value
             used += [cell, reverse]
+            compared |= {(target, blocks), (target, reversed_blocks)}
     if len(differences) < 2:
         what = "BLEU at two percentages, with the important layers keeping more heads"
         return missing(f"{what} and fewer heads")
     values = list(differences.values())
     noise = rule.over_repeats((cell.repeats for cell in used), sides=2)
     each = ", ".join(f"{share} %: {value:+.2f}" for share, value in differences.items())
-    outcome = rule.level(values, rule.BLEU, len(values) == PERCENTAGES, noise)
+    own_model = all(short(cell.scores[0].model) in TRANSLATORS.own for cell in used)
+    whole = own_model and compared == set(_by_kept(printed("weak-link"), PER_LAYER))
+    outcome = rule.level(values, rule.BLEU, whole, noise)
     return from_cells(evidence, outcome, f"kept minus pruned: {each}", used, signs(values))
 
 
