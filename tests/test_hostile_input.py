@@ -62,15 +62,22 @@ def test_a_manifest_with_an_odd_format(tmp_path: Path, form: Any) -> None:
 
 
 @pytest.mark.parametrize(
-    "shard", ["../elsewhere.safetensors", "/elsewhere.safetensors", "a/../../elsewhere.safetensors"]
+    "shard",
+    [
+        "../elsewhere.safetensors",
+        "/elsewhere.safetensors",
+        "a/../../elsewhere.safetensors",
+        "elsewhere.bin",
+        "elsewhere.safetensors.bin",
+    ],
 )
-def test_an_index_of_weights_names_no_file_outside_its_folder(tmp_path: Path, shard: str) -> None:
+def test_an_index_names_only_safetensors_of_its_own_folder(tmp_path: Path, shard: str) -> None:
     folder = tmp_path / "model"
     shutil.copytree(ENCODER, folder)
     (folder / "model.safetensors").rename(tmp_path / "elsewhere.safetensors")
     index = {"metadata": {}, "weight_map": {"bert.embeddings.word_embeddings.weight": shard}}
     (folder / "model.safetensors.index.json").write_text(json.dumps(index))
-    with pytest.raises(FolderError, match="expects files of its own folder, got"):
+    with pytest.raises(FolderError, match="expects safetensors of its own folder, got"):
         load(folder)
 
 

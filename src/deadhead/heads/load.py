@@ -12,7 +12,7 @@ import torch
 from safetensors import SafetensorError
 from torch import nn
 
-from deadhead.errors import FolderError, GroupError, HeadError, Notice
+from deadhead.errors import FolderError, GroupError, HeadError, Notice, UnsupportedModel
 from deadhead.files.model_folder import finish_save
 from deadhead.hub import quiet, source
 from deadhead.layout import Kind
@@ -22,9 +22,10 @@ from .discover import find_every_site, find_sites, layout_of
 from .from_gguf import drop_mark, unpacking
 from .load_pruned import parameter_names, tie_added
 from .model_class import AS_SAVED, bare_class, dtype_named, saved_class, task_class
+from .model_files import INDEX, check_hub_weights
 from .output_bias import add_bias, drop_bias, freeze_absent_biases, is_zero
 from .prune import BIASES, RECORD, refuse_uneven_groups, set_record
-from .saved_config import ANY_BLOCK, FAULTS, Saved, first_line, read_config, read_saved
+from .saved_config import ANY_BLOCK, FAULTS, WEIGHTS, Saved, first_line, read_config, read_saved
 from .site import Site
 
 # arguments of from_pretrained for the config as well as the weights
@@ -93,6 +94,8 @@ def _load_with_report(
     where = {name: kwargs[name] for name in FROM_WHERE if name in kwargs}
     finish_save(Path(folder) / kwargs.get("subfolder", ""))
     config = read_config(folder, where)
+    if not Path(folder).is_dir() and "gguf_file" not in where:
+        _check_hub(folder, config, where, kwargs.get("variant"))
     saved = read_saved(config, folder)
     if auto is None:
         model, report = _read_saved_class(config, saved, dtype, kwargs)
@@ -107,6 +110,14 @@ def _load_with_report(
     drop_mark(model)
     _set_source(model, folder, where)
     return model, report
+
+
+def _check_hub(name: str | Path, config: Any, where: dict[str, Any], variant: str | None) -> None:
+    """Check the weights of a hub model. With the commit of the config, few requests are sent."""
+    revision = getattr(config, "_commit_hash", None) or where.get("revision")
+    own = INDEX if variant is None else INDEX.replace(".json", f".{variant}.json")
+    indexes = {own, getattr(config, WEIGHTS, None) or own}
+    check_hub_weights(name, indexes, **{**where, "revision": revision})
 
 
 def _read_saved_class(
@@ -130,9 +141,14 @@ def _read(
     cls: Any, config: Any, saved: Saved, dtype: Any, kwargs: Mapping[str, Any]
 ) -> tuple[Any, Report]:
     """The model as this class, and what transformers reports about its weights."""
+    if hasattr(cls, "load_speakers"):  # its from_pretrained calls this with spk_dict.pt
+        raise UnsupportedModel(
+            f"{cls.__name__} reads its voices from a pickle.", "load the part of it that reads text"
+        )
     cuts_first = saved.is_pruned and not saved.padded
+    kwargs = {**kwargs, "use_safetensors": True}  # whatever the caller says
     if (file := kwargs.get("gguf_file")) is not None:
-        kwargs = {**kwargs, **unpacking(file)}
+        kwargs |= unpacking(file)
     try:
         with quiet():  # `_check_weights` raises what transformers would print
             model, report = (cutting_class(cls, saved) if cuts_first else cls).from_pretrained(
@@ -141,7 +157,7 @@ def _read(
                 dtype=dtype,
                 output_loading_info=True,
                 ignore_mismatched_sizes=True,
-                **{"use_safetensors": True, **kwargs},
+                **kwargs,
             )
     except FAULTS as problem:
         raise FolderError(

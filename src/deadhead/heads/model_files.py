@@ -30,6 +30,8 @@ EXPORTS = ("onnx", "openvino", "coreml")  # folders with the model in another fo
 NOT_COPIED = re.compile(rf"^(\..*|{'|'.join(EXPORTS)}|checkpoint-\d+|runs|__pycache__)$")
 # the names of precisions in safetensors
 FLOATS = {"F64": torch.float64, "F32": torch.float32, "F16": torch.float16, "BF16": torch.bfloat16}
+INDEX = "model.safetensors.index.json"
+SHARD = re.compile(r"[^/\\\0]+\.safetensors")
 HEADER = 100_000_000  # bytes, the most that safetensors allows for the header of a file
 CARD = "README.md"
 WRITTEN = (
@@ -127,8 +129,12 @@ def read_header(file: Path) -> dict[str, Any]:
 
 
 def check_shards(folder: Path) -> None:
-    """Raise an error if an index of weights in a folder names a file outside of that folder."""
-    for index in folder.glob("*.index.json") if folder.is_dir() else ():
+    """Raise an error if an index names weights that are no safetensors of its own folder.
+
+    transformers would read any other file with the unpickler of torch.
+    """
+    # the index of a variant has its name before the suffix
+    for index in folder.glob("*.safetensors.index*.json") if folder.is_dir() else ():
         try:
             stored = json.loads(index.read_text(encoding="utf-8"))
             names = {str(name) for name in stored["weight_map"].values()}
@@ -136,12 +142,31 @@ def check_shards(folder: Path) -> None:
             raise FolderError(
                 f"{index} is damaged: {why!r}.", "save or download the folder again"
             ) from None
-        outside = [n for n in names if Path(n).name != n or "\\" in n or "\0" in n]
-        if outside:
+        wrong = [name for name in names if not SHARD.fullmatch(name)]
+        if wrong:
             raise FolderError(
-                f"{index} expects files of its own folder, got {min(outside)!r}.",
+                f"{index} expects safetensors of its own folder, got {min(wrong)!r}.",
                 "do not use this folder; download the model again",
             )
+
+
+def check_hub_weights(name: str | Path, indexes: set[str], **where: Any) -> None:
+    """Check the weights of a hub model before transformers downloads and reads them.
+
+    indexes: of its weights, if it has them; where: arguments of `from_pretrained` that locate it.
+    """
+    from transformers.utils import cached_file
+
+    for reason in ("gated_repo", "missing_entries", "connection_errors"):
+        where[f"_raise_exceptions_for_{reason}"] = False
+    if cached_file(name, "adapter_config.json", **where) is not None:
+        raise FolderError(
+            f"{name} has an adapter, whose weights or base model may be pickled.",
+            "load its base model, and give it to PeftModel.from_pretrained with this name",
+        )
+    for index in indexes:
+        if (path := cached_file(name, index, **where)) is not None:
+            check_shards(Path(path).parent)
 
 
 def has_tokenizer(folder: Path) -> bool:

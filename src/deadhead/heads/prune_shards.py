@@ -24,14 +24,22 @@ from .cut import cut
 from .discover import discover, find_every_site
 from .loading import loading_of
 from .model_card import card
-from .model_files import CARD, FLOATS, copy_files, fetch, folder_of, read_header
+from .model_files import (
+    CARD,
+    FLOATS,
+    INDEX,
+    check_shards,
+    copy_files,
+    fetch,
+    folder_of,
+    read_header,
+)
 from .prune import RECORD, checked_cuts, note_in_config, record
 from .prune_saved import Pruned, report, sizes
 from .saved_config import stop_plain_loading
 from .skeleton import skeleton
 
 Rows = dict[str, tuple[int, Tensor]]  # name of a tensor -> axis, and the rows of it that stay
-INDEX = "model.safetensors.index.json"
 CHUNK = 1 << 24  # bytes that are copied at once
 LEAVE_OUT = "leave --by-shards out"
 
@@ -83,6 +91,7 @@ def prune_by_shards(
 
 def _files(folder: Path) -> dict[str, dict[str, Any]]:
     """The files with weights, each with its header."""
+    check_shards(folder)
     names = sorted(path.name for path in folder.glob("*.safetensors"))
     if (folder / INDEX).exists():  # there may be other files beside
         stored = json.loads((folder / INDEX).read_text(encoding="utf-8"))

@@ -18,7 +18,7 @@ from deadhead.layout import Head, Kind, numbers_of
 
 from . import names
 from .from_gguf import check_file, name_class
-from .model_files import check_shards
+from .model_files import SHARD, check_shards
 from .prune import (
     BIASES,
     FILLED_BIASES,
@@ -112,11 +112,11 @@ def read_config(folder: str | Path, where: Mapping[str, Any]) -> Any:
 
 
 def _check_weights_file(config: Any, folder: str | Path) -> None:
-    """Drop our own name from the config, and refuse any that is no safetensors file."""
+    """Drop our own name from the config, and refuse any but safetensors of its folder."""
     weights = getattr(config, WEIGHTS, None)
     if weights == NOT_PLAIN:
         delattr(config, WEIGHTS)
-    elif weights is not None and ".safetensors" not in str(weights):
+    elif weights is not None and not SHARD.fullmatch(str(weights).removesuffix(".index.json")):
         raise FolderError(
             f"config.json of {folder} expects safetensors in `{WEIGHTS}`, got {weights!r}.",
             f"only safetensors are read; delete the key {WEIGHTS!r} if the folder has them",

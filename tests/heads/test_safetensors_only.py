@@ -1,0 +1,111 @@
+"""Weights are read as safetensors only, whatever an index, a config or an adapter names."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Any
+
+import pytest
+import torch
+from safetensors.torch import load_file
+from tiny_models import build
+
+from deadhead.errors import FolderError, UnsupportedModel
+from deadhead.heads import load
+from deadhead.heads.prune_shards import prune_by_shards
+
+NAME, COMMIT = "someone/pickled", "3" * 40
+OWN = r"expects safetensors of its own folder, got 'w\.bin'"
+
+
+@pytest.fixture(autouse=True)
+def unpickled(monkeypatch: pytest.MonkeyPatch) -> Any:
+    """No test may read a pickle."""
+    calls: list[Any] = []
+    real = torch.load
+    monkeypatch.setattr(torch, "load", lambda *a, **k: (calls.append(a), real(*a, **k))[1])
+    yield
+    assert not calls
+
+
+def pickled(folder: Path, index: str = "model.safetensors.index.json", **config: Any) -> Path:
+    """A model whose index names a file that torch unpickles."""
+    build("bert").save_pretrained(folder)
+    weights = load_file(folder / "model.safetensors")
+    (folder / "model.safetensors").unlink()
+    (folder / index).parent.mkdir(exist_ok=True)
+    torch.save(weights, (folder / index).with_name("w.bin"))
+    (folder / index).write_text(
+        json.dumps({"metadata": {}, "weight_map": dict.fromkeys(weights, "w.bin")})
+    )
+    stored = json.loads((folder / "config.json").read_text())
+    stored.pop("dtype", None)  # transformers then reads the first file to find it out
+    (folder / "config.json").write_text(json.dumps({**stored, **config}))
+    return folder
+
+
+@pytest.fixture
+def snapshot(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """A folder for a hub model in the cache of the hub."""
+    home = tmp_path / "hub" / f"models--{NAME.replace('/', '--')}"
+    (home / "refs").mkdir(parents=True)
+    (home / "refs" / "main").write_text(COMMIT)
+    monkeypatch.setattr("huggingface_hub.constants.HF_HUB_CACHE", str(tmp_path / "hub"))
+    monkeypatch.setattr("huggingface_hub.constants.HF_HUB_OFFLINE", True)
+    monkeypatch.chdir(tmp_path)
+    return home / "snapshots" / COMMIT
+
+
+def test_an_index_that_names_a_pickle(tmp_path: Path) -> None:
+    folder = pickled(tmp_path / "model")
+    with pytest.raises(FolderError, match=OWN):
+        load(folder)
+    with pytest.raises(FolderError, match=OWN):
+        prune_by_shards(str(folder), tmp_path / "out", lambda layout: ["encoder.0.0"])
+    variant = pickled(tmp_path / "variant", "model.safetensors.index.fp16.json")
+    with pytest.raises(FolderError, match=OWN):
+        load(variant, variant="fp16")
+    named = "sub/other.safetensors.index.json"
+    hidden = pickled(tmp_path / "hidden", named, transformers_weights=named)
+    with pytest.raises(FolderError, match=r"expects safetensors in .*, got 'sub/other"):
+        load(hidden)
+
+
+def test_an_index_of_a_hub_model(snapshot: Path, tmp_path: Path) -> None:
+    pickled(snapshot)
+    with pytest.raises(FolderError, match=OWN):
+        load(NAME)
+    with pytest.raises(FolderError, match=OWN):
+        prune_by_shards(NAME, tmp_path / "out", lambda layout: ["encoder.0.0"])
+
+
+def test_an_adapter_of_a_hub_model(snapshot: Path) -> None:
+    pytest.importorskip("peft")
+    build("bert").save_pretrained(snapshot)
+    adapter = {"peft_type": "LORA", "r": 2, "target_modules": ["query"]}
+    base = {"base_model_name_or_path": NAME}
+    (snapshot / "adapter_config.json").write_text(json.dumps({**adapter, **base}))
+    torch.save({}, snapshot / "adapter_model.bin")
+    with pytest.raises(FolderError, match="has an adapter"):
+        load(NAME)
+
+
+def test_the_caller_cannot_ask_for_a_pickle(tmp_path: Path) -> None:
+    build("bert").save_pretrained(tmp_path)
+    weights = load_file(tmp_path / "model.safetensors")
+    (tmp_path / "model.safetensors").unlink()
+    torch.save(weights, tmp_path / "pytorch_model.bin")
+    with pytest.raises(FolderError, match="only safetensors are read"):
+        load(tmp_path, use_safetensors=False)
+
+
+def test_a_class_that_reads_a_pickle_beside_its_weights(tmp_path: Path) -> None:
+    build("bert").save_pretrained(tmp_path)
+    name = "Qwen2_5OmniForConditionalGeneration"
+    stored = json.loads((tmp_path / "config.json").read_text())
+    (tmp_path / "config.json").write_text(
+        json.dumps({**stored, "model_type": "qwen2_5_omni", "architectures": [name]})
+    )
+    with pytest.raises(UnsupportedModel, match="reads its voices from a pickle"):
+        load(tmp_path)
