@@ -17,7 +17,7 @@ from deadhead.hub import split
 from deadhead.layout import HeadLayout, spans
 
 from .discover import layout_of
-from .model_files import CARD, kept_files
+from .model_files import CARD, kept_files, leaves
 from .output_bias import filled
 from .prune import RECORD
 from .site import Site
@@ -170,7 +170,7 @@ def _source_card(source: Path | None) -> tuple[dict[str, Any], str]:
     From a card of deadhead, only the text of the original model.
     """
     file = None if source is None else source / CARD
-    if file is None or not file.is_file():
+    if source is None or file is None or not file.is_file() or leaves(source, file):
         return {}, ""
     text = file.read_text(encoding="utf-8", errors="replace")
     front, body = _split_front_matter(text)

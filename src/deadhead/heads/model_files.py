@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import math
+import os
 import re
 import shutil
 import warnings
@@ -43,6 +44,11 @@ WRITTEN = (
 TOKENIZER = re.compile(
     r"^(tokenizer.*|vocab.*|merges\.txt|added_tokens\.json|special_tokens_map\.json|spiece\.model|"
     r"sentencepiece.*|.*\.spm|chat_template.*)$"
+)
+# text that transformers reads and may save again: the files of all tokenizers, and configs
+READ = re.compile(
+    rf"{TOKENIZER.pattern}|^(.*config\.json|.*\.(model|bpe|codes|tiktoken|tokenizer|vocab|jinja)|"
+    r"dict\.txt|additional_chat_templates)$"
 )
 
 
@@ -177,21 +183,54 @@ def has_tokenizer(folder: Path) -> bool:
     )
 
 
+def leaves(folder: Path, path: Path) -> bool:
+    """Whether a path in a model's folder is, through a link, a file or folder outside of it.
+
+    A snapshot in the hub's cache consists of links to the files of the same model, in `blobs`.
+    """
+    home, real = Path(os.path.realpath(folder)), Path(os.path.realpath(path))
+    homes = [home]
+    homes += [
+        parent.parent / "blobs"
+        for parent in home.parents
+        if parent.name == "snapshots" and parent.parent.name.startswith("models--")
+    ]
+    return not any(real.is_relative_to(inside) for inside in homes)
+
+
+def check_links(folder: Path) -> None:
+    """Raise an error if text that `save` writes again would come from outside of the folder."""
+    paths = [*folder.iterdir(), *folder.glob("additional_chat_templates/*")]
+    for path in sorted(paths):
+        if READ.match(path.relative_to(folder).parts[0]) and leaves(folder, path):
+            raise FolderError(
+                f"{path} is a link out of its folder, to {os.path.realpath(path)}.",
+                "if you trust it, put a copy of the file in the place of the link",
+            )
+
+
 def kept_files(folder: Path, *, tokenizer: bool) -> Iterator[Path]:
     """What a copy of the model keeps: all files but weights, what `save` writes, and other models.
 
-    Paths are relative to the folder. tokenizer: also the files of the tokenizer.
+    Paths are relative to the folder; none leaves it. tokenizer: also the files of the tokenizer.
     """
+    for path in _others(folder, tokenizer=tokenizer):
+        if not leaves(folder, path) and (path.is_dir() or path.is_file()):
+            yield path.relative_to(folder)
+
+
+def _others(folder: Path, *, tokenizer: bool) -> Iterator[Path]:
+    """What there is to copy, and links out of the folder, which are not to be followed."""
     for path in sorted(folder.iterdir()):
         if path.name in WRITTEN or (not tokenizer and TOKENIZER.match(path.name)):
             continue
-        if _is_model(path):  # a pruned copy that was saved in here, for instance
+        is_link = leaves(folder, path)
+        if not is_link and _is_model(path):  # a pruned copy that was saved in here, for instance
             continue
-        for below in [path, *sorted(path.rglob("*"))] if path.is_dir() else [path]:
-            inside = below.relative_to(folder)
-            hidden = any(NOT_COPIED.match(part) for part in inside.parts)
+        for below in [path, *sorted(path.rglob("*"))] if path.is_dir() and not is_link else [path]:
+            hidden = any(NOT_COPIED.match(part) for part in below.relative_to(folder).parts)
             if not hidden and not WEIGHTS.search(below.name):
-                yield inside
+                yield below
 
 
 def _is_model(folder: Path) -> bool:
@@ -208,6 +247,11 @@ def copy_files(source: Path, target: Path, *, tokenizer: bool) -> None:
 
     The target may be inside of the source; its folder there is not copied into itself.
     """
+    links = [p for p in _others(source, tokenizer=tokenizer) if leaves(source, p)]
+    if links:
+        names = ", ".join(str(path.relative_to(source)) for path in links)
+        text = f"not copied, since these are links out of {source}: {names}."
+        warnings.warn(Notice(text), stacklevel=2)
     around = target.resolve().parents
     for inside in kept_files(source, tokenizer=tokenizer):
         if (source / inside.parts[0]).resolve() in around:

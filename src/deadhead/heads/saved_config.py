@@ -18,7 +18,7 @@ from deadhead.layout import Head, Kind, numbers_of
 
 from . import names
 from .from_gguf import check_file, name_class
-from .model_files import SHARD, check_shards
+from .model_files import SHARD, check_links, check_shards
 from .prune import (
     BIASES,
     FILLED_BIASES,
@@ -84,6 +84,8 @@ def read_config(folder: str | Path, where: Mapping[str, Any]) -> Any:
     home = Path(folder) / where.get("subfolder", "")
     check_name(folder, where)
     check_shards(home)
+    if home.is_dir():
+        check_links(home)
     if (file := where.get("gguf_file")) is not None:
         check_file(folder, file)
     elif Path(folder).is_dir() and not (home / "config.json").exists():

@@ -1,0 +1,97 @@
+"""No link is followed out of a model's folder, so that no private file gets into a copy."""
+
+from __future__ import annotations
+
+import os
+import shutil
+import warnings
+from pathlib import Path
+
+import pytest
+from typer.testing import CliRunner
+
+from deadhead.cli import app
+from deadhead.errors import FolderError, Notice
+from deadhead.heads import load, save
+from deadhead.heads.prune_shards import prune_by_shards
+from deadhead.world import MODELS
+
+SECRET = "private key"
+
+
+@pytest.fixture
+def folder(tmp_path: Path) -> Path:
+    """A model with links to a private folder and to private files."""
+    keys = tmp_path / "home" / ".ssh"
+    keys.mkdir(parents=True)
+    (keys / "id").write_text(SECRET)
+    model = Path(shutil.copytree(MODELS / "encoder", tmp_path / "model"))
+    (model / "keys").symlink_to(keys, target_is_directory=True)
+    (model / "notes.txt").symlink_to("../home/.ssh/id")
+    (model / "README.md").symlink_to(keys / "id")
+    (model / "modules").mkdir()
+    (model / "modules" / "below").symlink_to(keys / "id")
+    (model / "modules" / "own.json").write_text("{}")
+    (model / "LICENSE").symlink_to("modules/own.json")  # stays inside
+    return model
+
+
+def check_copy(out: Path) -> None:
+    texts = {path: path.read_bytes() for path in out.rglob("*") if path.is_file()}
+    assert SECRET.encode() not in b"".join(texts.values())
+    assert (out / "LICENSE").read_text() == (out / "modules" / "own.json").read_text() == "{}"
+    assert not any(path.is_symlink() for path in texts)
+
+
+def test_a_copy_has_nothing_from_outside(folder: Path, tmp_path: Path) -> None:
+    with pytest.warns(Notice, match=r"not copied.*: keys, modules/below, notes\.txt\."):
+        check_copy(save(load(folder), tmp_path / "saved"))
+    with pytest.warns(Notice, match="not copied"):
+        prune_by_shards(str(folder), tmp_path / "shards", lambda layout: ["encoder.0.0"])
+    check_copy(tmp_path / "shards")
+    words = ["prune", str(folder), "--heads", "encoder.0.0", "--out", str(tmp_path / "pruned")]
+    with warnings.catch_warnings(action="ignore"):
+        assert CliRunner().invoke(app, words).exit_code == 0
+    check_copy(tmp_path / "pruned")
+
+
+@pytest.mark.parametrize(
+    "name", ["vocab.txt", "chat_template.jinja", "generation_config.json", "tokenizer.json"]
+)
+def test_text_that_is_saved_again_must_be_of_the_folder(folder: Path, name: str) -> None:
+    (folder / name).unlink(missing_ok=True)
+    (folder / name).symlink_to("../home/.ssh/id")
+    with pytest.raises(FolderError, match=rf"{name} is a link out of its folder(.|\n)*copy"):
+        load(folder)
+
+
+def test_weights_may_be_links_since_only_tensors_are_read(tmp_path: Path) -> None:
+    model = Path(shutil.copytree(MODELS / "encoder", tmp_path / "model"))
+    (model / "model.safetensors").rename(tmp_path / "elsewhere.safetensors")
+    (model / "model.safetensors").symlink_to(tmp_path / "elsewhere.safetensors")
+    (tmp_path / "current").symlink_to(model, target_is_directory=True)
+    saved = save(load(tmp_path / "current"), tmp_path / "saved")
+    assert (saved / "tokenizer.json").is_file()
+
+
+def test_a_snapshot_of_the_hub_has_links_to_its_blobs(folder: Path, tmp_path: Path) -> None:
+    cached = tmp_path / "hub" / "models--someone--model"
+    snapshot = cached / "snapshots" / ("4" * 40)
+    (snapshot / "1_Pooling").mkdir(parents=True)
+    (cached / "blobs").mkdir()
+    names = [path.name for path in (MODELS / "encoder").iterdir()]
+    for place in [*names, "1_Pooling/config.json", "LICENSE"]:
+        blob = cached / "blobs" / place.replace("/", "-")
+        if place in names:
+            shutil.copyfile(MODELS / "encoder" / place, blob)
+        else:
+            blob.write_text(place)
+        (snapshot / place).symlink_to(os.path.relpath(blob, (snapshot / place).parent))
+    (cached / "blobs" / "stolen").symlink_to(folder.parent / "home" / ".ssh" / "id")
+    (snapshot / "stolen").symlink_to("../../blobs/stolen")
+    with pytest.warns(Notice, match="not copied.*: stolen"):
+        saved = save(load(snapshot), tmp_path / "saved")
+    assert (saved / "1_Pooling" / "config.json").read_text() == "1_Pooling/config.json"
+    assert (saved / "LICENSE").read_text() == "LICENSE"
+    assert (saved / "tokenizer.json").is_file()
+    assert not (saved / "stolen").exists()
