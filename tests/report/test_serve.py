@@ -7,7 +7,6 @@ import json
 import os
 import re
 import shutil
-import signal
 import socket
 import subprocess
 import sys
@@ -212,11 +211,14 @@ def test_the_command_says_where_it_is_and_ends_quietly(study: Path):
     with subprocess.Popen(
         command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True
     ) as process:
-        address = re.search(r"http://127\.0\.0\.1:\d+/", process.stdout.readline())[0]
-        with urlopen(f"{address}content.json", timeout=60) as answer:
-            assert json.load(answer)["studies"][0]["progress"]["done"] == 7
-        process.send_signal(signal.SIGINT)
-        text, wrong = process.communicate(timeout=60)
+        try:
+            address = re.search(r"http://127\.0\.0\.1:\d+/", process.stdout.readline())[0]
+            with urlopen(f"{address}content.json", timeout=60) as answer:
+                assert json.load(answer)["studies"][0]["progress"]["done"] == 7
+            process.terminate()  # not SIGINT, which a job in the background ignores
+            text, wrong = process.communicate(timeout=60)
+        finally:
+            process.kill()  # nothing that fails above leaves a process to wait for
     assert (process.returncode, text, wrong) == (0, "stopped.\n", "")
 
 

@@ -183,7 +183,7 @@ def test_ctrl_c(
     """Once finishes the running trials, twice stops at once; either way what is there is whole."""
     monkeypatch.setenv("TRIVIAL_SECONDS", "0.1")
     sent: list[int] = []
-    before = signal.getsignal(signal.SIGINT)  # a job in the background ignores it
+    before = signal.signal(signal.SIGINT, signal.default_int_handler)  # ignored in the background
 
     def watch(facts: dict[str, Any]) -> None:
         while facts["running"] and len(sent) < times:
@@ -202,7 +202,20 @@ def test_ctrl_c(
         )
     monkeypatch.setenv("TRIVIAL_SECONDS", "0")
     assert run(load(search_file), tmp_path / "s", executor="serial", work=WORK).left == 0
-    assert signal.getsignal(signal.SIGINT) is before
+    assert signal.signal(signal.SIGINT, before) is signal.default_int_handler
+
+
+def test_a_study_in_the_background_ignores_ctrl_c(search_file: Path, tmp_path: Path) -> None:
+    before = signal.signal(signal.SIGINT, signal.SIG_IGN)  # as a shell starts it
+
+    def watch(facts: dict[str, Any]) -> None:
+        os.kill(os.getpid(), signal.SIGINT)
+
+    try:
+        result = run(load(search_file), tmp_path / "s", executor="serial", work=WORK, watch=watch)
+    finally:
+        signal.signal(signal.SIGINT, before)
+    assert result.done == TOTAL
 
 
 def full_disk(monkeypatch: pytest.MonkeyPatch, after: int, number: int) -> None:

@@ -7,7 +7,6 @@ import errno
 import gzip
 import json
 import sys
-from importlib import import_module
 from pathlib import Path
 from typing import Any
 
@@ -17,6 +16,7 @@ import typer
 from small_study import WORK
 from typer.testing import CliRunner
 
+from deadhead import cli
 from deadhead.cli._progress import log_lines
 from deadhead.errors import DeadheadError, MissingExtra
 from deadhead.results.frame import frame, write_csv, write_parquet
@@ -36,10 +36,7 @@ def study(search_file: Path, tmp_path: Path) -> Path:
 
 @pytest.fixture
 def app() -> typer.Typer:
-    app = typer.Typer()
-    for name in ("run", "plan", "recipes", "status", "stop", "export"):
-        app.command()(getattr(import_module(f"deadhead.cli.{name}"), name))
-    return app
+    return cli.app
 
 
 def test_status_counts(study: Path, search_file: Path) -> None:
@@ -184,7 +181,8 @@ def test_a_stop_at_once_says_how_to_resume(
     monkeypatch.setattr("deadhead.studies.run", stopped)
     result = CliRunner().invoke(app, ["run", str(search_file), "--out", str(tmp_path / "new")])
     assert result.exit_code == 130
-    assert "To resume, repeat the command." in result.output
+    kept = "finished trials are kept. To resume, repeat the command."
+    assert f"interrupted: {kept}" in result.output
 
 
 def test_what_is_for_ray_alone_is_refused_elsewhere(app: typer.Typer, tmp_path: Path) -> None:

@@ -2,7 +2,7 @@
 
 A command is a function in a file of the same name, and its name in COMMANDS. Most of its lines are
 its options. No torch is loaded to show help. Exit codes: 0 success, 1 failure (one message on
-standard error), 2 wrong usage.
+standard error), 2 wrong usage, 130 Ctrl-C, 143 SIGTERM.
 """
 
 from __future__ import annotations
@@ -95,9 +95,6 @@ def main() -> None:
     except DeadheadError as problem:
         typer.secho(f"{type(problem).__name__}: {problem}", fg="red", err=True)
         sys.exit(1)
-    except KeyboardInterrupt:
-        typer.secho("stopped.", err=True)
-        sys.exit(130)
     except BrokenPipeError:  # the reader of our output is closed, as with `| head`
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
         sys.exit(1)

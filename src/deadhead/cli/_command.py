@@ -1,4 +1,4 @@
-"""How every command reads its arguments: no empty values, and plain messages for wrong ones."""
+"""What every command does: no empty values, plain messages for wrong ones, and a quiet end."""
 
 from __future__ import annotations
 
@@ -8,6 +8,8 @@ from typing import Any
 
 import typer
 from typer.core import TyperCommand
+
+from ._signals import ended_by_signals
 
 EXPECTED = {  # words in a message of typer or click -> what the option expects
     r"valid integer": "a whole number",
@@ -38,6 +40,10 @@ class Command(TyperCommand):
             return super().parse_args(ctx, args)
         except typer.BadParameter as problem:
             raise self._plain(problem, ctx, words) from None
+
+    def invoke(self, ctx: Any) -> Any:
+        with ended_by_signals():
+            return super().invoke(ctx)
 
     def _plain(self, problem: typer.BadParameter, ctx: Any, args: list[str]) -> Exception:
         """The same error as "`--epochs` expects a whole number, got 'banana'", if possible."""

@@ -1,4 +1,7 @@
-"""Check the output of a command before it works: its folder exists and nothing is overwritten."""
+"""Check the output of a command before it works: its folder exists and nothing is overwritten.
+
+An interrupted command says what became of the outputs that were checked.
+"""
 
 from __future__ import annotations
 
@@ -6,6 +9,22 @@ import os
 from pathlib import Path
 
 from deadhead.errors import DeadheadError
+
+checked: dict[Path, list[tuple[str, int]]] = {}  # output of this command -> its files
+
+
+def kept() -> str:
+    """What an interrupted command left: each output is written as a whole or not at all."""
+    complete = [str(path) for path, before in checked.items() if _files(path) != before]
+    if complete:
+        return f"{' and '.join(complete)} is complete."
+    return f"nothing was written{' to ' * bool(checked)}{' and '.join(map(str, checked))}."
+
+
+def _files(path: Path) -> list[tuple[str, int]]:
+    """The files of an output with their times; hidden ones are drafts."""
+    files = path.glob("[!.]*") if path.is_dir() else [path]
+    return sorted((file.name, file.stat().st_mtime_ns) for file in files if file.exists())
 
 
 def check_file(file: Path | None, option: str, example: str, *, force: bool) -> None:
@@ -20,6 +39,7 @@ def check_file(file: Path | None, option: str, example: str, *, force: bool) -> 
     if file.is_file() and not force:
         hint = "name another file, or add --force to overwrite it"
         raise DeadheadError(f"{option} {file}: the file already exists.", hint)
+    checked[file] = _files(file)
 
 
 def check_folder(
@@ -40,6 +60,7 @@ def check_folder(
     if folder.is_dir() and any(folder.iterdir()) and not force and not resumes:
         hint = "name another folder, or add --force to overwrite its files"
         raise DeadheadError(f"{option} {folder}: the folder is not empty.", hint)
+    checked[folder] = _files(folder)
 
 
 def _check_parent(path: Path, option: str) -> None:

@@ -86,7 +86,7 @@ Watch = Callable[[dict[str, Any]], None]
 
 @contextmanager
 def study(recipe: Recipe, *, quiet: bool) -> Iterator[Watch | bool]:
-    """Show a running study; after a second Ctrl-C, say how to resume it."""
+    """Show a running study; a second Ctrl-C says how to resume it."""
     from rich.console import Console
 
     console = Console(stderr=True)
@@ -98,11 +98,9 @@ def study(recipe: Recipe, *, quiet: bool) -> Iterator[Watch | bool]:
         else:
             with bar(console) as live_bar:
                 yield _study_bar(recipe, live_bar)
-    except KeyboardInterrupt:
-        typer.echo(
-            "stopped at once; finished trials are kept. To resume, repeat the command.", err=True
-        )
-        raise typer.Exit(130) from None
+    except KeyboardInterrupt as interrupt:
+        message = "finished trials are kept. To resume, repeat the command."
+        raise type(interrupt)(message) from None
 
 
 def _study_bar(recipe: Recipe, live_bar: Bar) -> Watch:

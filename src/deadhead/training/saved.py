@@ -301,7 +301,6 @@ def _resumable(unfinished: Unfinished, settings: Settings, listener: Listener) -
         listener.say(f"resuming after epoch {unfinished.epochs} of {settings.epochs}")
     try:
         yield
-    except KeyboardInterrupt:
-        progress = f"stopped after epoch {unfinished.epochs} of {settings.epochs}"
-        listener.say(f"{progress}; repeat the command to resume")
-        raise
+    except KeyboardInterrupt as interrupt:
+        progress = f"{unfinished.epochs} of {settings.epochs} epochs are kept"
+        raise type(interrupt)(f"{progress}; repeat the command to resume.") from None

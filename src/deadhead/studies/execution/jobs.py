@@ -177,7 +177,10 @@ class Control:
 
     @contextmanager
     def signals(self) -> Iterator[None]:
-        """Ctrl-C once: finish what runs. Twice: stop at once. Only the main thread can catch it."""
+        """Ctrl-C or SIGTERM once: finish what runs. Twice: stop at once.
+
+        Only the main thread can catch them. A shell ignores SIGINT in the background: so does this.
+        """
         if threading.current_thread() is not threading.main_thread():
             yield
             return
@@ -186,7 +189,10 @@ class Control:
             self.stop = min(NOW, self.stop + 1)
             self._checked = 0.0
 
-        old = {number: signal.signal(number, caught) for number in (signal.SIGINT, signal.SIGTERM)}
+        old = {number: signal.getsignal(number) for number in (signal.SIGINT, signal.SIGTERM)}
+        old = {number: how for number, how in old.items() if how is not signal.SIG_IGN}
+        for number in old:
+            signal.signal(number, caught)
         try:
             yield
         finally:

@@ -1,0 +1,72 @@
+"""What a command says on Ctrl-C and SIGTERM, and its exit code."""
+
+from __future__ import annotations
+
+import os
+import signal
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+from command_line import Done, RunCommand
+
+PRUNE = ("prune", "--heads", "encoder.0.1")
+
+
+@pytest.fixture
+def interrupted_at(monkeypatch: pytest.MonkeyPatch) -> Iterator[Any]:
+    """Send this process a signal where a function is called, with the handlers of a terminal."""
+    before = {n: signal.getsignal(n) for n in (signal.SIGINT, signal.SIGTERM)}
+    signal.signal(signal.SIGINT, signal.default_int_handler)
+    signal.signal(signal.SIGTERM, signal.SIG_DFL)
+
+    def send(number: int, name: str) -> None:
+        monkeypatch.setattr(name, lambda *_, **__: os.kill(os.getpid(), number))
+
+    yield send
+    for number, handler in before.items():
+        signal.signal(number, handler)
+
+
+@pytest.mark.parametrize(("number", "code"), [(signal.SIGINT, 130), (signal.SIGTERM, 143)])
+@pytest.mark.parametrize(
+    ("words", "option", "place"),
+    [
+        (PRUNE, "--out", "deadhead.heads.prune_saved.load"),
+        (("export",), "--onnx", "deadhead.heads.exports.onnx.export.exported"),
+        (("export",), "--gguf", "deadhead.heads.exports.gguf.export.exported"),
+    ],
+)
+def test_nothing_was_written(
+    number: int,
+    code: int,
+    words: tuple[str, ...],
+    option: str,
+    place: str,
+    bert: Path,
+    tmp_path: Path,
+    run_command: RunCommand,
+    interrupted_at: Any,
+) -> None:
+    interrupted_at(number, place)
+    out = tmp_path / "out"
+    done = run_command(words[0], bert, *words[1:], option, out)
+    assert done == Done(code, "", f"interrupted: nothing was written to {out}.\n")
+    assert not out.exists()
+    assert signal.getsignal(signal.SIGTERM) is signal.SIG_DFL
+
+
+def test_a_written_output_is_complete(
+    bert: Path, tmp_path: Path, run_command: RunCommand, interrupted_at: Any
+) -> None:
+    interrupted_at(signal.SIGTERM, "deadhead.cli.prune._print_pruned")
+    done = run_command(*PRUNE[:1], bert, *PRUNE[1:], "--out", tmp_path / "small")
+    assert (done.code, done.err) == (143, f"interrupted: {tmp_path / 'small'} is complete.\n")
+
+
+def test_a_command_without_an_output(
+    bert: Path, run_command: RunCommand, interrupted_at: Any
+) -> None:
+    interrupted_at(signal.SIGINT, "deadhead.heads.load")
+    assert run_command("heads", bert) == Done(130, "", "interrupted: nothing was written.\n")
