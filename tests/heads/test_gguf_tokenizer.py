@@ -27,13 +27,14 @@ TEXTS = (
 )
 
 
-def with_splits(*steps: Any, ignore_merges: bool = False) -> Any:
+def with_splits(*steps: Any, ignore_merges: bool = False, merges: bool = True) -> Any:
     """The byte-level tokenizer with other splits and as many merges of letters as it has tokens."""
     alphabet = sorted(pre_tokenizers.ByteLevel.alphabet())
     letters = "etaoinshrdlu"
     pairs = [(a, b) for a in ("Ġ", *letters[:3]) for b in letters]
     words = ["<s>", "</s>", *alphabet, *(a + b for a, b in pairs)]
     vocabulary = {word: number for number, word in enumerate(words)}
+    pairs = pairs if merges else []
     inner = Tokenizer(models.BPE(vocabulary, pairs, ignore_merges=ignore_merges))
     inner.pre_tokenizer = pre_tokenizers.Sequence(list(steps))
     inner.decoder = decoders.ByteLevel()
@@ -77,6 +78,14 @@ def sentencepiece(*, prepends: bool = True) -> Any:
     return transformers.PreTrainedTokenizerFast(
         tokenizer_object=inner, unk_token="<unk>", bos_token="<s>", eos_token="</s>"
     )
+
+
+def test_byte_level_bpe_without_merges_is_refused(tmp_path: Path) -> None:
+    tokenizer = with_splits(pre_tokenizers.ByteLevel(add_prefix_space=False), merges=False)
+    save(build("llama"), tmp_path / "model", tokenizer)
+    with pytest.raises(UnsupportedModel, match="without merges"):
+        export(tmp_path / "model", gguf=tmp_path / "model.gguf")
+    assert not (tmp_path / "model.gguf").exists()
 
 
 @pytest.mark.parametrize("name", sorted(set(SPLITS.values())))

@@ -18,6 +18,7 @@ from tiny_models import answers, apart, build
 from deadhead.errors import FolderError, UnsupportedModel
 from deadhead.heads import discover, load, prune, save
 from deadhead.heads.verify.tiny import tiny
+from deadhead.memory import memory_plan
 
 
 @pytest.fixture
@@ -256,6 +257,13 @@ def test_a_pickle_is_not_opened(tmp_path: Path) -> None:
     (tmp_path / "model" / "model.safetensors").unlink()
     with pytest.raises(FolderError, match="only safetensors are read"):
         load(tmp_path / "model")
+
+
+@pytest.mark.parametrize("work", [load, memory_plan])
+def test_a_quantised_model_is_refused(folder: Path, work: Any) -> None:
+    edit(folder, lambda config: config.update(quantization_config={"quant_method": "gptq"}))
+    with pytest.raises(UnsupportedModel, match=r"expected plain .*, got a quantised model \(gptq"):
+        work(folder)
 
 
 @pytest.mark.parametrize(

@@ -12,7 +12,7 @@ from typing import Any, TypeVar
 from huggingface_hub.errors import StrictDataclassError
 from safetensors import SafetensorError
 
-from deadhead.errors import FolderError
+from deadhead.errors import FolderError, UnsupportedModel
 from deadhead.hub import check_name, quiet
 from deadhead.layout import Head, Kind, numbers_of
 
@@ -109,8 +109,20 @@ def read_config(folder: str | Path, where: Mapping[str, Any]) -> Any:
         raise FolderError(message, hint) from problem
     if file is not None:
         name_class(config)
+    else:
+        _refuse_quantised(config, folder)
     _check_weights_file(config, folder)
     return config
+
+
+def _refuse_quantised(config: Any, folder: str | Path) -> None:
+    """Refuse packed weights: their rows are no heads, and a package of their own unpacks them."""
+    if how := getattr(config, "quantization_config", None):
+        name = how.get("quant_method", "unknown method")
+        raise UnsupportedModel(
+            f"{folder}: expected plain weights, got a quantised model ({name}).",
+            "name the model it was quantised from; prune or shrink that, then quantise the result",
+        )
 
 
 def _check_weights_file(config: Any, folder: str | Path) -> None:

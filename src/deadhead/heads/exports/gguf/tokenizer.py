@@ -104,6 +104,8 @@ def _byte_level(definition: Any) -> dict[str, Any]:
     name = SPLITS.get((steps, bool(model.get("ignore_merges"))))
     if name is None:
         raise _unknown(f"that splits text by {' then '.join(steps) or 'nothing'}")
+    if not model["merges"]:
+        raise _unknown("without merges")  # llama.cpp needs them, and a file has no empty list
     return {
         "tokenizer.ggml.model": "gpt2",
         "tokenizer.ggml.pre": name,
