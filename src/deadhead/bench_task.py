@@ -16,7 +16,7 @@ from deadhead.device import computing, device_named
 from deadhead.errors import DeadheadError
 from deadhead.forward import device_of
 from deadhead.heads.verify.bench import machine, make_row, peak_row, run_rows, size_rows
-from deadhead.models import encode_for, load_with_tokenizer
+from deadhead.models import check_labels, encode_for, load_with_tokenizer, outline
 from deadhead.progress import Progress, reported
 from deadhead.tasks import Batches, Dataset, Encoded
 from deadhead.tasks.dataset import shuffled
@@ -56,6 +56,7 @@ def bench_task(
             raise DeadheadError(message, "for instance --batch 1,8 --repeats 10")
     place = device_named(device)
     how = {"auto": auto, "dtype": dtype}
+    check_labels([outline(name, **how) for name in names], sets.values())
     stages = len(names) + len(batches) + 1
     with reported(progress, "bench") as show:
         models = []

@@ -4,6 +4,7 @@ load_for_task("bert-base-cased", task, labels, seed=0)  a model with a classifie
 tokenizer_for("bert-base-cased")                        the tokenizer saved with a model
 set_padding(model, tokenizer)                           a pad token for a decoder that has none
 fitting_tokenizer(model, "bert-base-cased")             both, with an error if they do not fit
+outline("bert-base-cased")                              the model without its weights, to check it
 labels_for(model, data)                                 the labels in the order of the model
 encode_for(model, tokenizer, data)                      the windows that the model reads
 """
@@ -13,6 +14,7 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Callable, Iterable, Sequence
 from inspect import signature
+from itertools import product
 from typing import Any
 
 from deadhead.errors import DataError, UnsupportedModel
@@ -112,6 +114,21 @@ def fitting_tokenizer(model: Any, name: str) -> Any:
             raise DataError(f"{message} and the model knows {rows:,}.", hint)
     set_padding(model, lambda: tokenizer)
     return tokenizer
+
+
+def outline(name: str, *, auto: Any = None, dtype: Any = None) -> Any:
+    """A saved model without its weights, whose tokenizer fits: to check what needs no weights."""
+    from deadhead.heads.skeleton import skeleton
+
+    model, _ = skeleton(name, auto=auto, dtype=dtype)
+    fitting_tokenizer(model, name)
+    return model
+
+
+def check_labels(models: Iterable[Any], sets: Iterable[Dataset]) -> None:
+    """Raise an error if a model was trained for another task than one of the sets."""
+    for model, data in product(models, sets):
+        labels_for(model, data)
 
 
 def load_with_tokenizer(name: str, device: Any, *, auto: Any, dtype: Any) -> tuple[Any, Any]:

@@ -55,27 +55,42 @@ def rank_batches(
     """
     if isinstance(data, list):
         return _unlabelled(model, tokenizer, data, size=size, max_length=max_length or LENGTH)
-    kind, max_length = data.task.traits, window_length(model, data.task, max_length)
-    label_free = loss is not None or not (needs_labels or fits_task(model, data.task))
-    # the labels of a plain text are the text, and those of an encoder-decoder are what it reads
-    if label_free and kind.has_labels and not _reads_two_texts(model):
+    max_length = window_length(model, data.task, max_length)
+    if _goes_without_labels(model, data, needs_labels, loss):
         texts = texts_of(data)
         unlabelled, facts = _unlabelled(model, tokenizer, texts, size=size, max_length=max_length)
         return unlabelled, {**facts, "notes": {**data.notes, **facts["notes"]}}
-    try:
-        labels = labels_for(model, data)
-    except DataError as problem:
-        if not kind.has_labels or _reads_two_texts(model):  # which cannot go without them
-            raise
-        hint = f"{problem.hint}; or go without labels: --loss self"
-        raise DataError(problem.message, hint) from None
-    encoded = encode_for(model, tokenizer, data, max_length, labels)
+    encoded = encode_for(model, tokenizer, data, max_length, _labels(model, data))
     if size is None and model.device.type == "cuda" and not in_file_order:
         labelled = batches(encoded, tokens=TOKENS_ON_GPU)
     else:
         size = size or _examples(model, encoded)
         labelled = batches(encoded, size=size, sort=not in_file_order)
     return labelled, _facts(data, labelled)
+
+
+def check_model(model: Any, data: Dataset | Texts, *, needs_labels: bool, loss: str | None) -> None:
+    """Raise an error if `rank_batches` cannot make batches for the model; it needs no weights."""
+    if isinstance(data, list):
+        _check_reads_one_text(model)
+    elif not _goes_without_labels(model, data, needs_labels, loss):
+        _labels(model, data)
+
+
+def _goes_without_labels(model: Any, data: Dataset, needs_labels: bool, loss: str | None) -> bool:
+    label_free = loss is not None or not (needs_labels or fits_task(model, data.task))
+    # the labels of a plain text are the text, and those of an encoder-decoder are what it reads
+    return label_free and data.task.traits.has_labels and not _reads_two_texts(model)
+
+
+def _labels(model: Any, data: Dataset) -> tuple[str, ...] | None:
+    try:
+        return labels_for(model, data)
+    except DataError as problem:
+        if not data.task.traits.has_labels or _reads_two_texts(model):  # cannot go without them
+            raise
+        hint = f"{problem.hint}; or go without labels: --loss self"
+        raise DataError(problem.message, hint) from None
 
 
 def _examples(model: Any, encoded: Encoded) -> int:
@@ -93,12 +108,16 @@ def _reads_two_texts(model: Any) -> bool:
     return is_encoder_decoder(model) and not finds_answers
 
 
-def _unlabelled(
-    model: Any, tokenizer: Any, texts: Texts, *, size: int | None, max_length: int
-) -> tuple[Any, dict[str, Any]]:
+def _check_reads_one_text(model: Any) -> None:
     if _reads_two_texts(model):
         hint = "name a translation task with --task"
         raise DataError(f"{type(model).__name__} reads two texts, one with its decoder.", hint)
+
+
+def _unlabelled(
+    model: Any, tokenizer: Any, texts: Texts, *, size: int | None, max_length: int
+) -> tuple[Any, dict[str, Any]]:
+    _check_reads_one_text(model)
     unlabelled = text_batches(texts, tokenizer, size=size or BATCH, max_length=max_length)
     check_positions(model, (b["input_ids"].shape[1] for b in unlabelled.batches), "unlabelled")
     return unlabelled.batches, {

@@ -9,8 +9,8 @@ from pathlib import Path
 from typing import Any
 
 from deadhead.errors import DataError
-from deadhead.models import encode_for, load_with_tokenizer
-from deadhead.rank_data import rank_batches, sample_rows, sample_texts
+from deadhead.models import encode_for, fitting_tokenizer, load_with_tokenizer
+from deadhead.rank_data import check_model, rank_batches, sample_rows, sample_texts
 from deadhead.shrinking import (
     TARGETS,
     Shrunk,
@@ -109,12 +109,14 @@ def shrink_saved(
             whole model, without labels) afterwards, with these settings.
         dtype: precision to write; by default that of the stored weights.
     """
-    needs_labels = _check(data, options, then)
-    rows, sets = data.rows(), data.score_sets()
     from deadhead.heads import save
     from deadhead.heads.layers import copy_with_same_weights
     from deadhead.heads.model_files import fetch, stored_dtype
+    from deadhead.heads.save import check_form
 
+    needs_labels = _check(data, options, then)
+    check_form(form)
+    rows, sets = _checked_data(name, data, options, needs_labels, {"auto": auto, "dtype": dtype})
     model, tokenizer = load_with_tokenizer(name, device, auto=auto, dtype=dtype)
     stored = stored_dtype(name) if dtype in (None, "auto") else None
     batches, facts = _batches(model, tokenizer, rows, data, needs_labels, options.get("loss"))
@@ -152,9 +154,31 @@ def shrink_saved(
     )
 
 
+def _checked_data(
+    name: str,
+    data: Calibration,
+    options: Mapping[str, Any],
+    needs_labels: bool,
+    loading: Mapping[str, Any],
+) -> tuple[Any, dict[str, Dataset]]:
+    """The data to shrink and to score with, for a model that fits it and all options.
+
+    All of this is checked by the config of the model, before its weights are read.
+    """
+    from deadhead.heads.skeleton import skeleton
+    from deadhead.shrinking.budgets import check_targets
+
+    bare, _ = skeleton(name, **loading)
+    check_targets(bare, _targets(options), options.get("on"))
+    fitting_tokenizer(bare, name)
+    rows = data.rows()
+    check_model(bare, rows, needs_labels=needs_labels, loss=options.get("loss"))
+    return rows, data.score_sets()
+
+
 def _check(data: Calibration, options: Mapping[str, Any], then: str | None) -> bool:
-    """Raise an error for what can be known before a model is loaded; whether labels are needed."""
-    targets = read_targets({name: options.get(name) for name in TARGETS})
+    """Raise an error for what needs no model; whether labels are needed."""
+    targets = _targets(options)
     check_compensation(options.get("compensation", "refit"))
     method, loss = options.get("method", "auto"), options.get("loss")
     needs_labels = check_method(method, kinds_of(targets), loss)
@@ -165,6 +189,10 @@ def _check(data: Calibration, options: Mapping[str, Any], then: str | None) -> b
         hint = "name a task with --task, or use --then-distill"
         raise DataError("plain text has no labels to train on.", hint)
     return needs_labels
+
+
+def _targets(options: Mapping[str, Any]) -> dict[str, Any]:
+    return read_targets({name: options.get(name) for name in TARGETS})
 
 
 def _batches(

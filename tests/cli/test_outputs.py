@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import errno
 import os
 import sys
+import tempfile
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -116,6 +118,8 @@ WRONG = [
         ("report", "study", "--out", "nodir/page.html"),
         "--out nodir/page.html: there is no folder nodir.\n  Hint: create it first: mkdir -p nodir",
     ),
+    ((*RANK, "--out", "n" * 300), "--out cannot be written: File name too long."),
+    ((*PRUNE, "--out", "n" * 300), "--out cannot be written: File name too long."),
     (("report", "study", "--out", "full"), "--out expects a file, got the folder full."),
 ]
 
@@ -151,38 +155,46 @@ def test_a_wrong_output_is_refused_before_any_work(
     assert everything(here) == before
 
 
+def read_only(monkeypatch: pytest.MonkeyPatch, folder: str) -> None:
+    """No file can be made in this folder, though its permissions allow it."""
+    real = tempfile.TemporaryFile
+
+    def refuse(*args: Any, dir: Path, **options: Any) -> Any:
+        if str(dir) == folder:
+            raise OSError(errno.EROFS, os.strerror(errno.EROFS))
+        return real(*args, dir=dir, **options)
+
+    monkeypatch.setattr(tempfile, "TemporaryFile", refuse)
+
+
 def test_a_read_only_folder_is_refused(
     run_command: RunCommand, here: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(os, "access", lambda *_: False)
+    read_only(monkeypatch, ".")
     code, err = run_command(*PRUNE, "--out", "small")
     assert code == 1
-    assert "--out small: . is not writable" in err
+    assert "--out small: . is not writable (Read-only file system)." in err
 
 
 def test_only_the_output_folder_needs_to_be_writable(
     run_command: RunCommand, here: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """An existing folder needs no writable parent; a read-only one is refused before the work."""
-    monkeypatch.setattr(
-        os, "access", lambda place, mode: Path(place).name == "empty" or not mode & os.W_OK
-    )
+    read_only(monkeypatch, ".")
     code, err = run_command(*PRUNE, "--out", "empty")
     assert code == 0, err
-    monkeypatch.setattr(
-        os, "access", lambda place, mode: Path(place).name != "full" or not mode & os.W_OK
-    )
+    read_only(monkeypatch, "full")
     monkeypatch.setattr(
         "deadhead.heads.prune_saved.load",
         lambda *_, **__: pytest.fail("loaded before the folder was checked"),
     )
     code, err = run_command(*PRUNE, "--out", "full", "--force")
     assert code == 1
-    assert "--out full: full is not writable." in err
+    assert "--out full: full is not writable (Read-only" in err
 
 
 def test_a_device_in_a_read_only_folder_is_accepted(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(os, "access", lambda *_: False)
+    read_only(monkeypatch, str(Path(os.devnull).parent))
     check_file(Path(os.devnull), "--out", "ranking.json", force=False)
 
 

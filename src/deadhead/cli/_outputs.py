@@ -5,7 +5,7 @@ An interrupted command says what became of the outputs that were checked.
 
 from __future__ import annotations
 
-import os
+import tempfile
 from pathlib import Path
 
 from deadhead.errors import DeadheadError
@@ -29,6 +29,8 @@ def _files(path: Path) -> list[tuple[str, int]]:
 
 def check_file(file: Path | None, option: str, example: str, *, force: bool) -> None:
     """Raise an error unless this file may be written. A device such as /dev/stdout always may."""
+    if file is not None:
+        _check_name(file, option)
     if file is None or (file.exists() and not file.is_file() and not file.is_dir()):
         return
     if file.is_dir():
@@ -49,6 +51,7 @@ def check_folder(
 
     resumes: the folder has an unfinished training that this command may resume.
     """
+    _check_name(folder, option)
     if folder.exists() and not folder.is_dir():
         message = f"{option} expects a folder, got the file {folder}."
         raise DeadheadError(message, "name a folder")
@@ -63,6 +66,14 @@ def check_folder(
     checked[folder] = _files(folder)
 
 
+def _check_name(path: Path, option: str) -> None:
+    try:
+        path.exists()
+    except OSError as problem:  # such as a name of more characters than a file can have
+        message = f"{option} cannot be written: {problem.strerror}."
+        raise DeadheadError(message, "give a shorter name") from None
+
+
 def _check_parent(path: Path, option: str) -> None:
     nearest = next((parent for parent in path.parents if parent.exists()), path.parent)
     if nearest.exists() and not nearest.is_dir():
@@ -73,6 +84,11 @@ def _check_parent(path: Path, option: str) -> None:
 
 
 def _check_writable(path: Path, option: str, folder: Path) -> None:
-    if not os.access(folder, os.W_OK | os.X_OK):
+    """Raise an error unless a file can be made in the folder: permissions do not say all."""
+    try:
+        with tempfile.TemporaryFile(dir=folder):
+            pass
+    except OSError as problem:
         hint = "name a folder you can write to"
-        raise DeadheadError(f"{option} {path}: {folder} is not writable.", hint)
+        message = f"{option} {path}: {folder} is not writable ({problem.strerror})."
+        raise DeadheadError(message, hint) from problem

@@ -56,10 +56,13 @@ def evaluate(
     # Longer than most functions: half of it is the list of options and the help.
     known = opt.required_task(task, task_file)
     from deadhead.device import device_named
+    from deadhead.models import check_labels, outline
     from deadhead.training.evaluation import intervals
 
     loading = {"device": device_named(device), "auto": auto, "dtype": dtype}
+    outlines = [outline(name, auto=auto, dtype=dtype) for name in models]
     sets = opt.data_sets(known, lang, split, most=max_examples, seed=seed, root=data, source=source)
+    check_labels(outlines, sets.values())
     predictions = {name: _predict(name, sets, max_length, loading) for name in models}
     scores = {
         name: {language: p.score(sets[language]) for language, p in by_set.items()}

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 from typer import BadParameter, Option
 
+from deadhead import rankers
 from deadhead.errors import DataError, MissingExtra, unknown_name
 from deadhead.rankers import METHOD, RANKERS
 
@@ -106,12 +107,20 @@ def rank(
     check_file(out, "--out", "ranking.json", force=force)
     _check_plot(plot)
     check_file(plot, "--plot", "heads.svg", force=force)
-    from deadhead import rank_data, rankers
+    needs_labels = rankers.check_method(method, loss, options, checkpointing)
+    if known is None and needs_labels:
+        hint = "add --loss self, or --method entropy"
+        raise DataError(f"plain text has no labels, which {method} needs.", hint)
+    from deadhead import rank_data
     from deadhead.device import device_named
-    from deadhead.models import load_with_tokenizer
+    from deadhead.heads import discover
+    from deadhead.heads.skeleton import skeleton
+    from deadhead.models import fitting_tokenizer, load_with_tokenizer
 
-    needs_labels = rankers.check_method(method, loss, options)
     place = device_named(device)
+    bare, _ = skeleton(model, auto=auto, dtype=dtype)
+    discover(bare)
+    fitting_tokenizer(bare, model)
     examples: Any
     if known is not None:
         languages, where = opt.languages_from(lang, known), {"root": data, "source": source}
@@ -120,12 +129,10 @@ def rank(
         )
         name = known if isinstance(known, str) else known.name
         names = {"task": name, "lang": lang, "split": split}
-    elif needs_labels:
-        hint = "add --loss self, or --method entropy"
-        raise DataError(f"plain text has no labels, which {method} needs.", hint)
     else:
         file = Path(str(text))
         examples, names = rank_data.sample_texts(file, max_examples, seed), {"text": file.name}
+    rank_data.check_model(bare, examples, needs_labels=needs_labels, loss=loss)
     loaded, tokenizer = load_with_tokenizer(model, place, auto=auto, dtype=dtype)
     batches, facts = rank_data.rank_batches(
         loaded,

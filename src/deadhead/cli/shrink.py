@@ -10,7 +10,14 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 from typer import BadParameter, Option
 
-from deadhead.shrinking import COMPENSATIONS, method_names, read_targets
+from deadhead.shrinking import (
+    COMPENSATIONS,
+    check_compensation,
+    check_method,
+    kinds_of,
+    method_names,
+    read_targets,
+)
 
 from . import _options as opt
 from ._outputs import check_folder
@@ -142,7 +149,8 @@ def shrink(
         raise BadParameter(message, param_hint="--max-examples")
     options: dict[str, Any] = {"heads": heads, "neurons": neurons, "macs": macs}
     options |= {"parameters": parameters, "speedup": speedup}
-    read_targets(options)
+    check_method(method, kinds_of(read_targets(options)), loss)
+    check_compensation(compensation)
     options |= {
         "on": None if on is None else opt.shape_from(on),
         "method": method,

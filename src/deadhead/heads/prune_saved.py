@@ -15,7 +15,8 @@ from .load import load
 from .means import HeadMeans
 from .model_files import fetch, kept_files, source_of, stored_dtype
 from .prune import prune
-from .save import save
+from .save import check_form, save
+from .skeleton import skeleton
 from .summary import cache_bytes
 
 
@@ -51,11 +52,12 @@ def prune_saved(
     fill: computes the means of the loaded model's heads, which then replace the removed ones.
     groups: as in `prune`; with `expand`, `choose` gets a layout of single heads.
     """
+    check_form(form)
+    # the choice needs the config alone, so a mistake in it costs no time to read weights
+    layout = discover(skeleton(name, auto=auto, dtype=dtype)[0])
+    removed = layout.check(choose(layout if groups == "whole" else layout.in_single_heads()))
     # the config may name a precision twice as large as that of the stored weights
     model = load(name, auto=auto, dtype=_precision(name, dtype))
-    layout = discover(model)
-    chosen = choose(layout if groups == "whole" else layout.in_single_heads())
-    removed = layout.check(chosen)
     before = sizes(model)
     means = None if fill is None else fill(model)
     prune(model, removed, fill=means, drop_output_bias=drop_output_bias, groups=groups)

@@ -53,7 +53,8 @@ def save(
             not installed; use it for inference, since zeroed heads would grow back in training.
         note: a sentence for the model card, such as what the model was fine-tuned on.
     """
-    _check(model, form)
+    check_form(form)
+    _check(model)
     drop_mark(model)
     sites, source, target = find_every_site(model), source_of(model), Path(folder)
     if target.exists() and not target.is_dir():
@@ -104,9 +105,13 @@ def _config(model: Any, config: Any, listed: dict[str, Any]) -> Iterator[None]:
         model.config = own
 
 
-def _check(model: Any, form: str) -> None:
+def check_form(form: str) -> None:
+    """Raise an error unless `save` can write this form."""
     if form not in FORMS:
         raise unknown_name("form", form, FORMS)
+
+
+def _check(model: Any) -> None:
     if not hasattr(model, "save_pretrained"):
         raise UnsupportedModel(f"expected a transformers model, got {type(model).__name__}.")
     if (problem := unfit(model)) is not None:

@@ -9,7 +9,7 @@ import torch
 
 from deadhead.hub import source
 
-from .load import cutting_class
+from .load import cut_saved_heads, cutting_class
 from .model_class import dtype_named, saved_class, task_class
 from .model_files import stored_dtype
 from .saved_config import Saved, read_config, read_saved
@@ -30,5 +30,7 @@ def skeleton(name: str | Path, *, auto: Any = None, dtype: Any = None) -> tuple[
     precision = stored_dtype(name) if dtype in (None, "auto") else dtype_named(dtype)
     with torch.device("meta"):
         model = cls._from_config(config, dtype=precision or getattr(config, "dtype", None))
+    if saved.padded:
+        cut_saved_heads(model, saved)
     model.config._name_or_path = str(Path(folder).resolve()) if Path(folder).is_dir() else folder
     return model.eval(), saved

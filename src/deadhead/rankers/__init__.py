@@ -92,13 +92,10 @@ def rank(
     >>> ranking = rank(model, batches)
     >>> prune(model, ranking.lowest(12))
     """
+    check_method(method, loss, options, checkpointing)
     score = _for_loss(method, loss, options)
     if corrupt is not None:
         _check_corrupt(method, score, options)
-    if checkpointing and not score.differentiates:
-        names = [name for name in RANKERS if RANKERS[name].differentiates]
-        hint = f"leave it out, or rank by one of {', '.join(names)}"
-        raise DeadheadError(f"{method} has no checkpointing.", hint)
     from .run import run
 
     with reported(progress, method) as count:
@@ -117,12 +114,18 @@ def _check_corrupt(method: str, score: Ranker, options: Mapping[str, Any]) -> No
         raise DeadheadError("corrupt batches are the fill, but fill is given too.", hint)
 
 
-def check_method(method: str, loss: Loss | str | None, options: Mapping[str, Any]) -> bool:
+def check_method(
+    method: str, loss: Loss | str | None, options: Mapping[str, Any], checkpointing: bool = False
+) -> bool:
     """Raise an error unless the method has these options and works with this loss.
 
     Returns whether it then needs labels.
     """
     score = _for_loss(method, loss, options)
+    if checkpointing and not score.differentiates:
+        names = [name for name in RANKERS if RANKERS[name].differentiates]
+        hint = f"leave it out, or rank by one of {', '.join(names)}"
+        raise DeadheadError(f"{method} has no checkpointing.", hint)
     return loss is None and score.reads != "inputs"
 
 

@@ -6,13 +6,41 @@ from collections.abc import Collection, Mapping
 from dataclasses import replace
 from math import ceil, floor
 
+from torch import nn
+
 from deadhead.errors import DeadheadError
+from deadhead.heads.discover import find_every_site, layout_of
 from deadhead.layout import HeadLayout, Kind
 
 from .allocate import Budget, Place, removal
-from .costs import Costs, Prices, Shape
+from .costs import Costs, Prices, Shape, shape_for
 from .latency import Latency
-from .target import KINDS, Amount, count_of
+from .target import KINDS, Amount, count_of, kinds_of
+
+
+def check_targets(
+    model: nn.Module, targets: Mapping[str, Amount], on: Shape | None
+) -> tuple[tuple[Kind, ...], Shape]:
+    """The kinds of units that may leave, and the shape of the inputs to count and time.
+
+    Raises an error if the model has none of them, too few, or no positions for the inputs. It
+    needs no weights.
+    """
+    sites = find_every_site(model)
+    kinds = kinds_of(targets)
+    if not set(kinds) & set(targets):
+        kinds = tuple(kind for kind in kinds if any(site.kind == kind for site in sites))
+    find_every_site(model, *kinds)  # raises an error with the reason
+    for name in KINDS:
+        if name in targets:
+            _units(layout_of(sites), name, targets[name])
+    return kinds, shape_for(model, on)
+
+
+def _units(layout: HeadLayout, name: Kind, amount: Amount) -> Budget:
+    """The budget of a target that is a share or a number of heads or neurons."""
+    every = removal(layout, name, 0)
+    return removal(layout, name, count_of(name, amount, int(every.whole), int(most(every))))
 
 
 def budgets_for(
@@ -27,9 +55,7 @@ def budgets_for(
     budgets = []
     for name, amount in targets.items():
         if name in KINDS:
-            every = removal(layout, name, 0)
-            count = count_of(name, amount, int(every.whole), int(most(every)))
-            budgets.append(removal(layout, name, count))
+            budgets.append(_units(layout, name, amount))
             continue
         share = float(1 / amount if name == "speedup" else amount)
         prices, whole = _prices(name, costs, table)

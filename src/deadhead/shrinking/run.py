@@ -17,23 +17,23 @@ from deadhead.heads.hooks import is_gated
 from deadhead.heads.layers import checkpointed, copy_with_same_weights
 from deadhead.heads.prune import prune, unfit
 from deadhead.heads.site import Site
-from deadhead.layout import HeadLayout, Kind
+from deadhead.layout import HeadLayout
 from deadhead.progress import Progress, reported
 from deadhead.rankers.label_free import Loss, with_loss
 from deadhead.rankers.loss import examples_of
 from deadhead.rankers.run import frozen
 
 from .allocate import Budget, Place, units_of
-from .budgets import budgets_for, check_reach, most
+from .budgets import budgets_for, check_reach, check_targets, most
 from .choose import AUTO, CHOOSERS, Choice, check_method, checked_batches, choose_by_each
-from .costs import Costs, Shape, costs, shape_for
+from .costs import Costs, Shape, costs
 from .held_out import check_number, check_share, mean_loss, split_examples
 from .latency import Latency, latency, time_models
 from .refitting import RefitPlan, plan_refit
 from .scales import plan_scales
 from .shrunk import Layer, Shrunk, Speed, group_notes
 from .solve import CANDIDATES
-from .target import Amount, check_compensation, check_score, kinds_of, read_targets
+from .target import Amount, check_compensation, check_score, read_targets
 
 CLOSE = 0.05  # share of the time: a first prediction that misses by more is corrected once
 CANDIDATES_OF = {  # for each compensation, the candidates of a refit
@@ -178,9 +178,8 @@ class _Work:
                 "shrink after the block",
             )
         self.sites = find_every_site(self.model)
-        kinds = self._kinds()
+        kinds, shape = check_targets(self.model, self.targets, on)
         needs_labels = check_method(self.method, kinds, self.loss)
-        shape = shape_for(self.model, on)
         with self.stage("count"), frozen(self.model, self.seed):
             checked = checked_batches(self.model, batches, labels=needs_labels)
             self.layout = layout_of(self.sites)
@@ -198,15 +197,6 @@ class _Work:
         facts = self.layout, self.costs, self.table, self.compensation
         self.budgets = budgets_for(self.targets, kinds, *facts)
         self.measure("whole")
-
-    def _kinds(self) -> tuple[Kind, ...]:
-        """The kinds of units that may leave."""
-        known = {site.kind for site in self.sites}
-        kinds = kinds_of(self.targets)
-        if not set(kinds) & set(self.targets):
-            kinds = tuple(kind for kind in kinds if kind in known)
-        find_every_site(self.model, *kinds)  # raises an error with the reason
-        return kinds
 
     def choose(self) -> list[Choice]:
         """The units to remove, by the method or by each that "auto" tries."""

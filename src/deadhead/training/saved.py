@@ -29,6 +29,7 @@ from deadhead.models import (
     is_unnamed,
     labels_for,
     load_for_task,
+    outline,
     some,
 )
 from deadhead.tasks import Dataset, Task, draw_examples, find_data, load_data
@@ -234,6 +235,10 @@ def finetune_saved(
     lora: train adapters of this rank instead of the weights, and merge them before saving.
     """
     # it is long by its parameters; each step below is a line or two
+    if not sets.dev and out.weights == "best":
+        message = f"--weights best needs dev data: {'; '.join(sets.notes)}."
+        raise DeadheadError(message, "leave --weights out")
+    outline(name, auto=auto or sets.train.task.traits.model)  # or raise an error at once
     unfinished = Unfinished(out.folder)
     begin = start(name, sets.train, settings.seed, auto)
     facts = {"the data": sets.train.fingerprint, "the weights of MODEL": begin.digest}
@@ -247,9 +252,6 @@ def finetune_saved(
     for key, windows in encoded.items():
         for note, count in windows.notes.items():
             listener.say(f"{key}: {note}: {count:,}")
-    if not sets.dev and out.weights == "best":
-        message = f"--weights best needs dev data: {'; '.join(sets.notes)}."
-        raise DeadheadError(message, "leave --weights out")
     for note in sets.notes:
         listener.say(note)
     unfinished.begin(command | facts)

@@ -25,6 +25,7 @@ from deadhead.forward import forward, token_limit
 from deadhead.heads.discover import discover
 from deadhead.heads.load import load
 from deadhead.heads.model_class import AS_SAVED
+from deadhead.heads.skeleton import skeleton
 from deadhead.numerics import is_half, onednn
 
 from .runtime_worker import peak_bytes as peak_of_process
@@ -64,9 +65,13 @@ def bench(
             raise DeadheadError(message, "for instance --batch 1,8 --length 32,128 --repeats 10")
     place = device_named(device)
     names = (str(model), str(against))
+    shapes = [(b, n) for b in batches for n in lengths]
+    for name in names:  # or raise an error before any weights are read
+        bare, _ = skeleton(name, auto=auto, dtype=dtype)
+        for b, n in shapes:
+            inputs(bare, b, n)
     pair = [load(name, auto=auto, dtype=dtype).eval().to(place) for name in names]
     rows = size_rows(names, pair)
-    shapes = [(b, n) for b in batches for n in lengths]
     for b, n in shapes:
         rows += run_rows(f"{b} x {n}", pair, [[inputs(m, b, n)] for m in pair], repeats)
     rows.append(peak_row(names, [shapes[-1]] * 2, (str(place), auto or "", dtype)))

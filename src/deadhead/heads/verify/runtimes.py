@@ -28,6 +28,7 @@ from deadhead.heads.exports.gguf.file import TYPES as GGUF_TYPES
 from deadhead.heads.load import load
 from deadhead.heads.model_class import AS_SAVED
 from deadhead.heads.model_files import tokenizer_of
+from deadhead.heads.skeleton import skeleton
 
 from . import runtime_worker
 from .bench import disk_bytes
@@ -105,6 +106,8 @@ def compare_runtimes(
             got = ", ".join(map(str, values))
             raise DeadheadError(f"`{name}` expects numbers of at least 1, got {got}.")
     kinds = list(dict.fromkeys(Runtime.of(text) for text in runtimes))
+    for name in models:
+        skeleton(name, auto=auto, dtype=dtype)  # or raise an error before any weights are read
     known = [_described(str(name), auto, dtype) for name in models]
     if len({model.generates for model in known}) > 1:
         raise UnsupportedModel("expected models that all generate text, or none of them.")

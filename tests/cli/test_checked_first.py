@@ -1,0 +1,87 @@
+"""All arguments are checked before the weights of any model are read."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import pytest
+import transformers
+from command_line import RunCommand, clean
+from tokenizers import Tokenizer
+from tokenizers import models as token_models
+
+from deadhead.heads import load, save
+from deadhead.heads.verify.tiny import tiny
+from deadhead.tasks import load_data
+from deadhead.world import MODELS
+
+POS = ("--task", "pos", "--lang", "en", "--data", "world")
+HALF = ("--heads", "50%")
+TEXT = ("--text", "text.txt", "--loss", "self")
+ENCODER, ENCODER_FOLDER = "world/encoder", MODELS / "encoder"
+AUTO = transformers.AutoModelForTokenClassification
+NO_ATTENTION = "has no attention"
+WRONG: list[tuple[tuple[str, ...], str]] = [
+    (("shrink", ENCODER, *POS, *HALF, "--method", "no"), "no method of choosing 'no'"),
+    (("shrink", ENCODER, *POS, *HALF, "--compensation", "no"), "no compensation 'no'"),
+    (("shrink", ENCODER, *POS, *HALF, "--form", "no"), "no form 'no'"),
+    (("shrink", ENCODER, *POS, *HALF, "--dtype", "no"), "no dtype for the weights"),
+    (("shrink", ENCODER, *POS, *HALF, "--auto", "no"), "no auto class for models 'no'"),
+    (("shrink", ENCODER, *POS, *HALF, "--on", "4x4096"), "expects at most the 128 positions"),
+    (("shrink", ENCODER, *POS, "--heads", "9999"), "`heads` expects at most 39 heads, got 9,999"),
+    (("shrink", ENCODER, *POS, *HALF), "BertForMaskedLM does not fit pos"),
+    (("shrink", "mamba", *TEXT, *HALF), NO_ATTENTION),
+    (("rank", ENCODER, *POS, "--method", "no"), "no ranking method 'no'"),
+    (("rank", ENCODER, *POS, "--method", "shapley", "--checkpointing"), "has no checkpointing"),
+    (("rank", ENCODER, *POS, "--dtype", "no"), "no dtype for the weights"),
+    (("rank", ENCODER, *POS), "BertForMaskedLM does not fit pos"),
+    (("rank", "mamba", *TEXT), NO_ATTENTION),
+    (("prune", ENCODER, "--heads", "encoder.0.99"), "expected one of the 8 heads"),
+    (("prune", ENCODER, "--heads", "encoder.0.1", "--form", "no"), "no form 'no'"),
+    (("prune", ENCODER, "--random", "10", "--per", "no"), "`per` of random expects model"),
+    (("prune", ENCODER, "--heads", "encoder.0.1", "--dtype", "no"), "no dtype for the weights"),
+    (("evaluate", "tagger", "nomodel", *POS), "expected a model that can be loaded, got nomodel"),
+    (("evaluate", "tagger", ENCODER, *POS), "BertForMaskedLM does not fit pos"),
+    (("bench", "tagger", "--against", "nomodel"), "got nomodel"),
+    (("bench", "tagger", "--against", "nomodel", *POS), "got nomodel"),
+    (("bench", "tagger", "--against", "nomodel", "--runtimes", "onnx"), "got nomodel"),
+    (("bench", "tagger", "--against", ENCODER, "--length", "9,999"), "at most the 128 positions"),
+    (("finetune", "no-words", *POS), "the tokenizer of no-words has only"),
+]
+
+
+@pytest.fixture(scope="module")
+def models(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    folder = tmp_path_factory.mktemp("models")
+    (folder / "text.txt").write_text("Maria bought a red car .\n", encoding="utf-8")
+    tiny("mamba").save_pretrained(folder / "mamba")
+    labels = load_data("pos", "en", "dev", root="world").labels
+    tagger = load(ENCODER_FOLDER, auto=AUTO, id2label=dict(enumerate(labels)))
+    save(tagger, folder / "tagger", transformers.AutoTokenizer.from_pretrained(ENCODER_FOLDER))
+    words = Tokenizer(token_models.WordLevel({"[UNK]": 0}, unk_token="[UNK]"))
+    tokenizer = transformers.PreTrainedTokenizerFast(tokenizer_object=words, unk_token="[UNK]")
+    save(tagger, folder / "no-words", tokenizer)
+    return folder
+
+
+@pytest.mark.parametrize(("words", "message"), WRONG, ids=[" ".join(w) for w, _ in WRONG])
+def test_a_mistake_costs_no_time_to_read_weights(
+    words: tuple[str, ...],
+    message: str,
+    models: Path,
+    tmp_path: Path,
+    run_command: RunCommand,
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    def too_late(*_: Any, **__: Any) -> None:
+        raise AssertionError("weights were read before all arguments were checked")
+
+    monkeypatch.chdir(models)
+    monkeypatch.setattr(transformers.PreTrainedModel, "from_pretrained", too_late)
+    out = () if words[0] in ("evaluate", "bench") else ("--out", tmp_path / "out")
+    done = run_command(*words, *out)
+    assert done.code == 1
+    assert message in " ".join(done.err.split())
+    assert clean(done)
+    assert not (tmp_path / "out").exists()
