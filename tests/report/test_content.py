@@ -74,6 +74,8 @@ def test_the_list_of_trials_has_each_once(tmp_path: Path) -> None:
         dict(zip(data["trials"]["fields"], row, strict=True)) for row in data["trials"]["rows"]
     ]
     assert len(trials) == len({trial["id"] for trial in trials}) == 8  # 12 cells
+    unpruned = [trial for trial in trials if trial["remove"] == "none"]
+    assert [trial["draw"] for trial in unpruned] == [None, None]  # nothing was drawn
     pruned = next(
         trial
         for trial in trials

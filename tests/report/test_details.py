@@ -89,6 +89,23 @@ def test_draws_are_distinguished(tmp_path: Path) -> None:
     ]
 
 
+SEEDS_AND_DRAWS = """\
+steps: [prune, finetune, evaluate]
+fixed: {model: a/model, task: pos, source: en, targets: [en, zh], splits: test}
+axes:
+  - {remove: [none, {random: 50}], draw: [0, 1, 2]}
+  - {remove: [none], seed: [1, 2]}
+tables: [{title: Scores, rows: remove, columns: language, mean_over: draw}]
+"""
+
+
+def test_an_unpruned_trial_has_no_draw(tmp_path: Path) -> None:
+    (table,) = tables(study(tmp_path, SEEDS_AND_DRAWS, in_languages))
+    unpruned, drawn = ([text for _, text, _ in row[0]["numbers"]] for row in table["cells"])
+    assert unpruned == ["seed 0", "seed 1", "seed 2"]
+    assert drawn == ["seed 0, draw 0", "seed 0, draw 1", "seed 0, draw 2"]
+
+
 def test_searches_list_gains_and_the_trials_they_were_chosen_from(tmp_path: Path) -> None:
     (table,) = tables(study(tmp_path, SEARCH, searched))
     names = [column[-1] for column in table["columns"]]

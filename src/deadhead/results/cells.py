@@ -69,6 +69,15 @@ class Cell:
     def metric(self) -> str:
         return task_facts(str(self.axes.get("task"))).metric
 
+    @property
+    def names(self) -> Mapping[str, Any]:
+        """Its axes for readers: without the draw if its trial draws nothing.
+
+        Where a recipe has several draws, the unpruned model is one trial that belongs to all.
+        """
+        drawn = "draw" in self.summary.trial if self.summary is not None else not self.unpruned
+        return self.axes if drawn else {n: v for n, v in self.axes.items() if n != "draw"}
+
     def axis(self, name: str, language: str = "") -> Any:
         if name in LANGUAGE:
             return language

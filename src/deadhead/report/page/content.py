@@ -123,7 +123,8 @@ def trials(study: Study) -> dict[str, Any]:
 def _row(
     cell: Cell, axes: list[str], languages: tuple[str, ...], words: Mapping[Any, str]
 ) -> list[Any]:
-    main_row, labels = cell.main_row, [(axis, cell.axes.get(axis)) for axis in axes]
+    names = cell.names
+    main_row, labels = cell.main_row, [(axis, names.get(axis)) for axis in axes]
     by_language = main_row if cell.languages == languages else map(cell.scores.get, languages)
     known = [score for score in main_row if score is not None]
     cost = cell.summary.cost if cell.summary else {}

@@ -53,14 +53,15 @@ def _measured(study: Study) -> Iterator[dict[str, Any]]:
 
 def trial_name(study: Study, cell: Cell) -> str:
     """The labels of a cell that vary over the study."""
-    axes = [axis for axis in study.axes if axis in cell.axes]
+    names = cell.names
+    axes = [axis for axis in study.axes if axis in names]
     parts = [
-        f"{axis} {cell.axes[axis]}" if axis in ("seed", "draw") else str(cell.axes[axis])
+        f"{axis} {names[axis]}" if axis in CHANCE else str(names[axis])
         for axis in axes
         if axis not in ("strategy", "amount", "k", "arm")
     ]
-    if "arm" in cell.axes:
-        parts.append(f"{cell.axes['arm']} {cell.axes.get('k')}")
+    if "arm" in names:
+        parts.append(f"{names['arm']} {names.get('k')}")
     return ", ".join(parts) or "the trial"
 
 

@@ -6,12 +6,11 @@ differences if the cell shows differences.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from statistics import fmean
 from typing import Any
 
 from deadhead.report.labels import joined, removal_words
-from deadhead.results.cells import Cell
 
 from .published import ROUND
 from .units import Unit
@@ -25,9 +24,9 @@ def numbers_behind(unit: Unit) -> list[Number]:
     """What the page lists for a cell; the first ones if there are very many."""
     repetitions = unit.repetitions()[:MOST_NUMBERS]
     sources = dict.fromkeys(source for _, scores in repetitions for source in scores)
-    cells = {trial: unit.cells[trial] for trial, _ in sources if trial in unit.cells}
-    axes = dict.fromkeys(axis for cell in cells.values() for axis in cell.axes)
-    varied = [a for a in axes if len({cell.axes.get(a) for cell in cells.values()}) > 1]
+    cells = {trial: unit.cells[trial].names for trial, _ in sources if trial in unit.cells}
+    axes = dict.fromkeys(axis for names in cells.values() for axis in names)
+    varied = [a for a in axes if len({names.get(a) for names in cells.values()}) > 1]
     named = ["seed", *(axis for axis in varied if axis not in ("seed", *IN_REMOVE))]
     mixed = len({language for _, language in sources}) > 1
     numbers = []
@@ -43,10 +42,10 @@ def numbers_behind(unit: Unit) -> list[Number]:
     return numbers
 
 
-def _words(repeat: Any, cells: Sequence[Cell], axes: Sequence[str]) -> str:
+def _words(repeat: Any, cells: Sequence[Mapping[str, Any]], axes: Sequence[str]) -> str:
     """What distinguishes a repetition from the others: the labels that its trials share."""
     if cells:
-        values = {axis: {cell.axes.get(axis) for cell in cells} for axis in axes}
+        values = {axis: {names.get(axis) for names in cells} for axis in axes}
         labels = {axis: next(iter(of)) for axis, of in values.items() if len(of) == 1}
     elif isinstance(repeat, tuple | frozenset) and all(
         isinstance(pair, tuple) and len(pair) == 2 for pair in repeat
