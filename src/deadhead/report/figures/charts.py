@@ -22,6 +22,7 @@ BOLD = {"labelFontWeight": "bold"}  # headers of panels
 COLUMNS = 3  # panels in a row
 MOST_TALL = 6  # panels; with more, each is lower
 MOST_BANDS = 4  # lines with bands in one panel; more would hide each other
+NUMBER = 30  # pixels of a square that has room for its number
 MOST_TICKS = 10  # of an axis with ticks at its points only
 FAINT = {"type": "line", "strokeWidth": 1, "opacity": 0.35}  # lines behind the one of a panel
 DOT = {"type": "point", "filled": True, "size": 46, "opacity": 1}
@@ -66,9 +67,12 @@ def has_published(chart: Chart) -> bool:
 def facets(
     chart: Chart, panels: Labels, columns: int, header: Chart | None = None, free: Labels = ()
 ) -> Chart:
-    """One chart for each panel; `free` names the scales that each panel has for itself."""
+    """One chart for each panel; `free` names the scales that each panel has for itself.
+
+    The name of a panel has a line for each of its labels: panels stay narrow, names whole.
+    """
     facet = {**field("panel", "N"), "title": None, "sort": list(panels)}
-    facet |= {"header": header} if header else {}
+    facet["header"] = {**(header or {}), "labelExpr": "split(datum.label, ', ')"}
     resolve = {"resolve": {"scale": dict.fromkeys(free, "independent")}} if free else {}
     return {"facet": facet, "columns": columns, "spec": chart, **resolve}
 
@@ -170,7 +174,7 @@ def _separate(
 
 
 def head_maps(
-    values: Sequence[Row], title: str, *, panels: Labels, legend: str, scheme: str = "viridis"
+    values: Sequence[Row], title: str, *, panels: Labels, legend: str, scheme: str, columns: int
 ) -> Chart:
     """Layer x head squares, the input at the bottom. Rows: layer, index, head, value, panel."""
     layers, indices = ({row[name] for row in values} for name in ("layer", "index"))
@@ -191,7 +195,7 @@ def head_maps(
         },
     }
     if len(panels) > 1:
-        chart = facets(chart, panels, 4, {**BOLD, "labelLimit": 220})
+        chart = facets(chart, panels, columns, {**BOLD, "labelLimit": 220})
     return whole(chart, values, title)
 
 
@@ -199,14 +203,15 @@ def squares(
     values: Sequence[Row], title: str, *, order: Labels, panels: Labels, legend: str
 ) -> Chart:
     """A square for every pair, with its number in it. Rows: a, b, value, panel."""
-    side = (34 if len(order) <= 12 else 22) * len(order)
+    side = (34 if len(order) <= 12 else NUMBER) * len(order)
     places = {
-        "x": field("a", "N", "", sort=list(order), axis={"labelAngle": 0}),
-        "y": field("b", "N", "", sort=list(order)),
+        "x": field("a", "N", "", sort=list(order), axis={"labelAngle": 0, "labelOverlap": True}),
+        "y": field("b", "N", "", sort=list(order), axis={"labelOverlap": True}),
     }
-    colour = field("value", "Q", legend, scale={"scheme": "cividis", "domain": [-1, 1]})
+    dark_is_high = {"scheme": "cividis", "domain": [-1, 1], "reverse": True}
+    colour = field("value", "Q", legend, scale=dark_is_high)
     # The ink is for the square, not for the page.
-    ink = {"condition": {"test": "datum.value > 0.1", "value": "#1a1a1a"}, "value": "#f5f5f5"}
+    ink = {"condition": {"test": "datum.value < 0", "value": "#1a1a1a"}, "value": "#f5f5f5"}
     tips = [tip("a", "N", "one"), tip("b", "N", "other"), tip("value", "Q", legend, ".3f")]
     number = {"text": field("value", "Q", format=".2f"), "color": ink}
     layers = [
@@ -214,7 +219,8 @@ def squares(
         {"mark": {"type": "text", "fontSize": 10}, "encoding": {**places, **number}},
     ]
     chart: Chart = {"layer": layers, "width": side, "height": side}
-    return whole(facets(chart, panels, 2) if len(panels) > 1 else chart, values, title)
+    chart = facets(chart, panels, 2) if len(panels) > 1 else chart
+    return {**whole(chart, values, title), "usermeta": {"least": NUMBER * len(order)}}
 
 
 def clouds(

@@ -15,7 +15,7 @@ from deadhead.results.cells import CHANCE
 from .charts import has_published
 from .curve_chart import curve_chart
 from .curve_units import CurveOptions, class_of, gather_curve, place, removal_percents
-from .search_curve import best_curve, search_curve
+from .search_curve import best_curve, panel_of, search_curve
 
 MOST_LINES = 8
 MOST_PANELS = 12
@@ -84,12 +84,19 @@ def _names(axis_name: str) -> tuple[str, ...]:
 
 
 def _search_panels(study: Study) -> list[str]:
+    """The axes of panels, without those at the end that would make too many panels."""
     names: list[str] = [name for name in ("model", "task", "source") if name in study.axes]
     if len({cell.train for cell in study.cells}) > len(study.labels("source")):
         names.append("train")
-    pairs = {(*(cell.axes.get(name) for name in names), cell.train) for cell in study.cells}
-    few = len(pairs) * len(study.languages) <= MOST_PANELS
-    return [*names, "language"] if few else names
+    names.append("language")
+    while names and len(_panels(study, tuple(names))) > MOST_PANELS:
+        names.pop()
+    return names
+
+
+def _panels(study: Study, names: tuple[str, ...]) -> set[str]:
+    groups = group_cells(study.cells, (*names, "setting"))  # cells that share their panels
+    return {panel_of(c, language, names) for c, *_ in groups for language in c.languages}
 
 
 def _by_removal(study: Study) -> Iterator[Curve]:
@@ -126,7 +133,8 @@ def _by_removal(study: Study) -> Iterator[Curve]:
 def _lines_and_panel(study: Study) -> tuple[str, str]:
     """Languages are lines if they are few, else tasks are; what is left makes panels."""
     varied: list[str] = [name for name in ("task", "model", "source") if name in study.axes]
-    varied = [name for name in varied if name not in CHANCE] + ["", ""]
+    varied = [n for n in varied if n not in CHANCE and len(study.labels(n)) <= MOST_PANELS]
+    varied += ["", ""]
     if 1 < len(study.languages) <= MOST_LINES:
         return "language", varied[0]
     if len(study.languages) > MOST_LINES:

@@ -19,6 +19,7 @@ from deadhead.report.head_values import (
     measured_in,
     shows,
 )
+from deadhead.report.labels import joined
 from deadhead.report.spec import Chart, Figure, Suggested, axis, choice
 from deadhead.results import Study
 from deadhead.results.records import ranking_of
@@ -65,15 +66,19 @@ class Heads(Figure):
         if not rows:
             return None
         blocks = distinct(rows, "block")
+        most = MOST_PANELS // len(blocks)
         if len(blocks) > 1:
-            rows = [{**row, "panel": f"{row['panel']} {row['block']}".strip()} for row in rows]
-            panels = [f"{panel} {block}".strip() for panel in panels for block in blocks]
+            panels = panels[:most]
+            rows = [row for row in rows if row["panel"] in panels]
+            rows = [{**row, "panel": joined(row["panel"], row["block"])} for row in rows]
+            panels = [joined(panel, block) for panel in panels for block in blocks]
         return head_maps(
             rows,
-            self.heading(study) + cut_note(len(maps), MOST_PANELS),
+            self.heading(study) + cut_note(len(maps), most),
             panels=panels,
             legend=shows()[self.show],
             scheme="cividis" if self._is_change else "viridis",
+            columns=len(blocks) if len(blocks) > 1 else 4,
         )
 
     @classmethod
