@@ -77,6 +77,8 @@ def made_content(name: str = "a study made by hand", hostile: str = "") -> dict[
             _figure(removals, trials, hostile),
             {**_figure(removals, trials, hostile), "id": "figure-2-scores"},
         ],
+        "lead": "figure-1",
+        "order": ["tables", "figures"],
         "claims": _claims(trials, hostile),
         "layout": {"encoder": [WIDTH] * LAYERS},
         "maps": _maps(rng, hostile),
@@ -248,6 +250,7 @@ def _figure(removals: list[str], trials: list[dict[str, Any]], hostile: str) -> 
         "note": "One point for each trial.",
         "kind": "curve",
         "spec": spec,
+        "extra": False,
     }
 
 

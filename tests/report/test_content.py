@@ -39,6 +39,7 @@ PARTS = {
 
 
 PARTS |= {"words", "opened", "damaged", "layout", "maps", "trials", "records", "heads"}
+PARTS |= {"lead", "order"}
 
 
 def test_all_parts_as_plain_data(tmp_path: Path) -> None:

@@ -1,7 +1,8 @@
 """Draw the figures of a study: those its recipe names, or suggested ones if it names none.
 
-Each is {"id", "title", "note", "kind", "spec"}; its spec is a vega-lite chart, which the page draws
-and `export` writes as SVG, PNG and PDF.
+Each is {"id", "title", "note", "kind", "spec", "extra"}; its spec is a vega-lite chart, which the
+page draws and `export` writes as SVG, PNG and PDF. Extra figures are those of a recipe that names
+only tables: the page shows them last, on request.
 """
 
 from __future__ import annotations
@@ -29,7 +30,9 @@ def study_figures(study: Study) -> list[dict[str, Any]]:
     removals = {str(label): removal_words(str(label)) for label in study.labels("remove")}
     file = next(iter(study.published.values()), [])  # may be of another model than ours
     drawn: list[dict[str, Any]] = []
-    for figure in list(specs(study.recipe.get("figures"), FIGURES)) or suggested(study):
+    named = list(specs(study.recipe.get("figures"), FIGURES))
+    extra = not named and bool(study.recipe.get("tables"))
+    for figure in named or suggested(study):
         chart = figure.draw(study)
         if chart is not None:
             explanation = figure.note or figure.explanation(chart)
@@ -42,6 +45,7 @@ def study_figures(study: Study) -> list[dict[str, Any]]:
                     ),
                     "kind": figure.kind,
                     "spec": _with_removal_words(chart, removals),
+                    "extra": extra,
                 }
             )
     return drawn

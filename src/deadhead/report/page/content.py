@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+import re
 from collections import Counter
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from statistics import fmean
 from typing import Any
@@ -26,6 +27,7 @@ from .heads import heads, maps
 from .records import full_records
 
 FORMAT = 1
+PRINTED = re.compile(r"(Table|Figure) \d")  # how the title of what a paper prints begins
 MOST_JUDGED = 5000  # cells of a study whose recipe names no claims and that is judged anyway
 MOST_LANGUAGES = 24  # columns of scores in the list of trials
 
@@ -34,7 +36,8 @@ MOST_LANGUAGES = 24  # columns of scores in the list of trials
 def content(folder: str | Path) -> dict[str, Any]:
     """Everything that the page shows of a study, which may still be running."""
     study = Study.open(folder)
-    records, tables, shape = study.records, study_tables(study), layout(study)
+    records, tables, figures = study.records, study_tables(study), study_figures(study)
+    shape = layout(study)
     return {
         "format": FORMAT,
         "name": study.name,
@@ -58,7 +61,8 @@ def content(folder: str | Path) -> dict[str, Any]:
         "opened": {"records": len(records), "of": len(study.recorded)},
         "findings": findings(study, tables),
         "tables": tables,
-        "figures": study_figures(study),
+        "figures": figures,
+        **opening(tables, figures),
         "claims": claims(study),
         "layout": shape,
         "maps": maps(study),
@@ -66,6 +70,23 @@ def content(folder: str | Path) -> dict[str, Any]:
         "records": full_records(study, records),
         "heads": heads(study, shape),
     }
+
+
+def opening(
+    tables: Sequence[Mapping[str, Any]], figures: Sequence[Mapping[str, Any]]
+) -> dict[str, Any]:
+    """The id of the table or figure that opens the page, and the order of the two kinds below it.
+
+    What the paper prints opens the page. If no title says so, it is the first curve of the recipe,
+    else its first figure, else its first table.
+    """
+    own = [figure for figure in figures if not figure["extra"]]
+    printed = [display for display in (*tables, *own) if PRINTED.match(display["title"])]
+    curves = [figure for figure in own if figure["kind"] == "curve"]
+    first = next(iter((*printed, *curves, *own, *tables)), {"id": ""})
+    figures_first = first in printed and first in own
+    order = ["figures", "tables"] if figures_first else ["tables", "figures"]
+    return {"lead": first["id"], "order": order}
 
 
 def damaged(study: Study) -> list[str]:

@@ -6,13 +6,16 @@ const NARROW = 480; // pixels of room below which legends go below the picture
 const pending = []; // promises of the figures of the first draw, which push down what is below them
 const drawn = new Map(); // figure id -> what was drawn last, to leave alone what did not change
 
-/** The picture beside the title: the first curve, else the first figure. */
-const lead = (study) => (study.figures || []).find((figure) => figure.kind === "curve") || study.figures?.[0];
-
 function drawFigures(study) {
-  const others = (study.figures || []).filter((figure) => figure !== lead(study));
+  const others = (study.figures || []).filter((figure) => figure.id !== study.lead), own = others.filter((figure) => !figure.extra), extra = others.filter((figure) => figure.extra);
   if (!others.length) return null;
-  return section("figures", "Figures", null, el("div", { class: "figures" }, others.map((figure) => drawFigure(figure, study))));
+  return section("figures", "Figures", null, own.length ? drawFigureList(own, study) : null, extra.length ? drawExtra(extra, study) : null);
+}
+const drawFigureList = (figures, study) => el("div", { class: "figures" }, figures.map((figure) => drawFigure(figure, study)));
+/** Figures that the recipe does not name. They are drawn when they are shown: a hidden figure has no width to fit. */
+function drawExtra(figures, study) {
+  const show = ({ target }) => { if (target.open && !target.querySelector(".figures")) target.append(drawFigureList(figures, study)); };
+  return el("details", { class: "extra", "data-keep": "extra figures", ontoggle: show }, el("summary", {}, `${count(figures.length, "figure")} that the recipe does not name`));
 }
 function drawFigure(figure, study) {
   const key = `${study.name}/${figure.id}`, mark = JSON.stringify([figure.spec, dark()]);
@@ -64,14 +67,15 @@ async function fitting(plot, spec) {
 }
 /** Make the panels narrower, or put fewer of them in a row; returns whether that was possible. */
 function narrower(spec, width, room) {
-  const part = spec.spec || spec, across = spec.spec ? Math.max(1, Math.min(spec.columns || 1, panelsOf(spec))) : 1;
+  const part = spec.spec || spec, across = spec.spec ? Math.max(1, Math.min(spec.columns || 1, panelsOf(spec))) : 1, least = spec.usermeta?.least ?? LEAST;
   if (!isNumber(part.width)) return false;
   const each = Math.floor(part.width - (width - room) / across) - 1;
-  const around = width / across - part.width, fewer = Array.from({ length: across - 1 }, (_, at) => across - 1 - at).find((columns) => room / columns - around >= LEAST);
-  if (each < LEAST && across > 1) spec.columns = fewer || 1;
+  const around = width / across - part.width, fewer = Array.from({ length: across - 1 }, (_, at) => across - 1 - at).find((columns) => room / columns - around >= least);
+  if (each < least && across > 1) spec.columns = fewer || 1;
   else if (each < LEAST / 2) return false;
   else {
     if (part.mark?.type === "rect" || part.layer?.[0]?.mark === "rect") part.height = Math.round((part.height * each) / part.width); // squares stay squares
+    if (each < least && part.layer) part.layer = part.layer.filter((one) => one.mark.type !== "text"); // numbers would cover each other; the tooltip has them
     part.width = each;
   }
   return true;

@@ -11,8 +11,9 @@ function draw() {
     main.replaceChildren(drawList(content.list));
     return;
   }
-  const study = current(), parts = [drawTabs(content.studies), drawCompare(content.studies), drawTop(study), drawTables(study), drawFigures(study), drawMaps(study), drawClaims(study), drawTrials(study)].filter(Boolean);
+  const study = current(), parts = [drawTabs(content.studies), drawCompare(content.studies), drawTop(study), ...(study.order || []).map((name) => (name === "tables" ? drawTables : drawFigures)(study)), drawMaps(study), drawClaims(study), drawTrials(study)].filter(Boolean);
   main.replaceChildren(...parts);
+  widenTop();
   const named = parts.filter((part) => part.id && part.tagName === "SECTION");
   $("sections").replaceChildren(...named.map((part) => el("a", { href: `#${part.id}`, "data-focus": `nav/${part.id}` }, part.querySelector(":scope > h2")?.textContent || "Summary")));
   watch.disconnect();

@@ -1,13 +1,14 @@
 // Tables of results in the papers' layout: our number, the spread, the published number and the difference; with sorting, filters and links to trials.
 
 const STATES = { failed: "\u2715 failed", missing: "\u00b7 not run", none: "" };
+const HOW = "Each number is the mean over its trials. Choose a number to see the trials behind it.";
 const MARKS = { better: ["\u25b2", "better"], worse: ["\u25bc", "worse"] };
 
 function drawTables(study) {
-  if (!study.tables?.length) return null;
-  return section("tables", "Tables", "Each number is the mean over its trials. Choose a number to see the trials behind it.", study.tables.map((table) => drawTable(table)));
+  const others = (study.tables || []).filter((table) => table.id !== study.lead);
+  return others.length ? section("tables", "Tables", HOW, others.map((table) => drawTable(table))) : null;
 }
-function drawTable(table) {
+function drawTable(table, how) {
   const state = remembered("tables", table.id, { column: null, down: true, filter: "", show: { spread: true, published: true, difference: true } });
   const changes = table.cells.some((row) => row.some((cell) => isNumber(cell?.change) || isNumber(cell?.published_change)));
   const digits = table.columns.map((column, at) => changes ? table.decimals || 2 : (["k", "k, stop rule"].includes(column.at(-1)) && table.cells.every((row) => !isNumber(row[at]?.ours) || Number.isInteger(row[at].ours)) ? 0 : 1)); // k counts heads; all else is a mean
@@ -24,7 +25,7 @@ function drawTable(table) {
   redraw();
   return el("article", { class: "card", id: `table-${table.id}`, "aria-label": table.title },
     el("h3", {}, bdi(table.title)), table.note && el("p", { class: "note" }, bdi(table.note)),
-    tableControls(table, state, redraw, status), el("div", { class: "scroll" }, walkable(grid)), tableKey(table));
+    tableControls(table, state, redraw, status), el("div", { class: "scroll" }, walkable(grid)), tableKey(table, how));
 }
 function tableControls(table, state, redraw, status) {
   const has = (name) => table.cells.some((row) => row.some((cell) => isNumber(cell?.[name])));
@@ -96,9 +97,10 @@ function bracketed(change) {
   const text = fixed(Math.abs(change), 2);
   return ` (${change < 0 && text !== "0.00" ? "\u2212" : "+"}${text})`;
 }
-function tableKey(table) {
+function tableKey(table, how) {
   const has = (test) => table.cells.some((row) => row.some((cell) => cell && test(cell)));
   const parts = [
+    how,
     has((cell) => isNumber(cell.published)) && "below: published, and ours minus published",
     has((cell) => isNumber(cell.change) || isNumber(cell.published_change)) && "in brackets: change from all heads",
     has((cell) => isNumber(cell.spread)) && "\u00b1 standard deviation over seeds or draws",

@@ -1,14 +1,19 @@
 // The top of the page: the study, its models, its findings, and its progress.
 
 function drawTop(study) {
-  const { total = 0, done = 0, failed = 0 } = study.progress || {}, picture = lead(study), findings = drawFindings(study.findings || []);
+  const { total = 0, done = 0, failed = 0 } = study.progress || {}, table = (study.tables || []).find((one) => one.id === study.lead), figure = (study.figures || []).find((one) => one.id === study.lead), findings = drawFindings(study.findings || []);
   return el("section", { id: "top", "aria-label": "Summary" },
-    el("div", { class: picture ? "hero" : "hero bare" },
-      el("div", { class: "title" }, el("p", { class: "eyebrow" }, `${(study.models || []).join(", ") || "no model"} \u00b7 ${count(total, "trial")}`), el("h1", {}, bdi(study.name)), el("p", { class: "about" }, bdi(study.about || ""))),
-      picture ? drawFigure(picture, study) : null, findings),
+    el("div", { class: table || figure ? "hero" : "hero bare" },
+      el("div", { class: "title" }, el("p", { class: "eyebrow" }, `${(study.models || []).join(", ") || "no model"} \u00b7 ${count(total, "trial")}`), el("h1", {}, el("bdi", { dir: "auto" }, String(study.name).split(/(?<=\/)/).flatMap((part) => [part, el("wbr")]))), el("p", { class: "about" }, bdi(study.about || ""))),
+      table ? drawTable(table, HOW) : figure ? drawFigure(figure, study) : null, findings),
     done < total || failed ? drawProgress(study.progress) : null,
     (study.damaged || []).map((text) => el("p", { class: "damaged", role: "status" }, bdi(text))),
     drawFacts(study));
+}
+/** A table that is too wide for half of the page gets the whole width. */
+function widenTop() {
+  const box = document.querySelector(".hero .scroll");
+  if (box && box.scrollWidth > box.clientWidth) box.closest(".hero").classList.add("stacked");
 }
 function drawFindings(findings) {
   if (!findings.length) return null;
