@@ -155,6 +155,29 @@ def test_drafts_of_killed_writers_are_removed(tmp_path: Path) -> None:
     assert os.listdir(tmp_path) == ["draft.md"]
 
 
+def test_the_next_writer_removes_the_drafts_of_a_killed_one(tmp_path: Path) -> None:
+    half, other = files.draft_of(tmp_path / "m.gguf"), files.draft_of(tmp_path / "n.gguf")
+    half.write_text("half")
+    other.write_text("of another file")
+    (tmp_path / ".m.gguf.mine.draft").write_text("mine")
+    inner: list[str] = []
+
+    def fill(draft: Path) -> None:
+        draft.write_text("outer")
+        # another writer of the same file, while this one writes
+        files.put(tmp_path / "m.gguf", lambda own: own.write_text("inner"))
+        inner.extend(os.listdir(tmp_path))
+        assert draft.read_text() == "outer"
+
+    files.put(tmp_path / "m.gguf", fill)
+    assert half.name not in inner
+    assert (tmp_path / "m.gguf").read_text() == "outer"
+    assert sorted(os.listdir(tmp_path)) == sorted([".m.gguf.mine.draft", other.name, "m.gguf"])
+    files.draft_of(tmp_path / "folder").mkdir()
+    files.put_folder(tmp_path / "folder", lambda draft: (draft / "a").write_text("a"))
+    assert not [n for n in os.listdir(tmp_path) if n.startswith(".folder")]
+
+
 def test_a_long_name_has_a_draft_too(tmp_path: Path) -> None:
     files.write(tmp_path / ("x" * 255), "1")
     assert os.listdir(tmp_path) == ["x" * 255]

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import copy
 import errno
+import importlib
 import os
 import sys
 from pathlib import Path
@@ -160,15 +161,28 @@ def test_a_full_disk_is_one_error(
     assert [path.name for path in tmp_path.iterdir()] == ["model"]
 
 
-def test_a_folder_with_other_files_is_not_replaced(tmp_path: Path) -> None:
+def test_a_folder_with_other_files_is_not_replaced(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    exporting = importlib.import_module("deadhead.heads.exports.onnx.export")
+    monkeypatch.setattr(exporting, "write", lambda graph, file: file.write_bytes(b"a graph"))
+    monkeypatch.setattr(exporting, "_differences", lambda *_: iter([0.0]))
     save(build("bert").float(), tmp_path / "model")
-    (tmp_path / "notes").mkdir()
-    (tmp_path / "notes" / "mine.txt").write_text("mine")
+    with pytest.raises(FolderError, match=r"no export wrote: .*model\.safetensors"):
+        export(tmp_path / "model", onnx=tmp_path / "model")
+    folder = export(tmp_path / "model", onnx=tmp_path / "onnx")
+    (folder / "thesis.docx").write_text("mine")
+    (folder / "results").mkdir()
+    (folder / "results" / "run.csv").write_text("mine")
     before = sorted(tmp_path.rglob("*"))
-    for folder in ("model", "notes"):
-        with pytest.raises(FolderError, match="holds other files than an ONNX export"):
-            export(tmp_path / "model", onnx=tmp_path / folder)
+    message = r"has files that no export wrote: results, thesis\.docx\.\n.*move them away"
+    with pytest.raises(FolderError, match=message):
+        export(tmp_path / "model", onnx=folder)
     assert sorted(tmp_path.rglob("*")) == before
+    (folder / "thesis.docx").unlink()
+    (folder / "results" / "run.csv").unlink()
+    export(tmp_path / "model", onnx=folder)
+    assert (folder / "results").is_dir()
 
 
 def test_without_the_extra(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

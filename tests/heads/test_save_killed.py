@@ -28,7 +28,12 @@ OLD, NEW = (
     prune(build("bert", seed=3), ["encoder.1.0", "encoder.1.2"]),
 )
 SMALL = "60KB"  # several shards
-MINE = {"notes.txt": b"mine", "modelling.txt": b"mine", "templates/mine.txt": b"mine"}
+MINE = {
+    "notes.txt": b"mine",
+    "model-backup.safetensors": b"mine",
+    "modelling.txt": b"mine",
+    "templates/mine.txt": b"mine",
+}
 
 
 class Killed(BaseException):

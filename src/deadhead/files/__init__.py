@@ -11,8 +11,8 @@ complete. Pass `durable=False` to skip the sync where a lost file only costs wor
     cache_folder()                  where computed files are kept to be used again
 
 All raise OSError; the caller knows how to report it. Every write-then-rename of the package
-is here: `atomic` holds these functions, `syncer` syncs many small files in a thread, and
-`model_folder` replaces a saved model of many files.
+is here: `atomic` holds these functions, `syncer` syncs many small files in a thread, `model_folder`
+replaces a saved model of many files, and `export_folder` the files of an export.
 """
 
 from .atomic import (
@@ -23,7 +23,6 @@ from .atomic import (
     put_folder,
     remove_drafts,
     remove_folder,
-    replace_folder,
     sync,
     sync_tree,
     write,
@@ -31,4 +30,4 @@ from .atomic import (
 from .syncer import Syncer
 
 __all__ = ["Syncer", "cache_folder", "draft_of", "is_draft", "put", "put_folder", "remove_drafts"]
-__all__ += ["remove_folder", "replace_folder", "sync", "sync_tree", "write"]
+__all__ += ["remove_folder", "sync", "sync_tree", "write"]

@@ -4,12 +4,15 @@ from __future__ import annotations
 
 import errno
 import os
+import re
 import secrets
 import shutil
-from collections.abc import Callable
-from contextlib import suppress
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import Any
+
+from .locks import lock, unlock
 
 DRAFT = ".draft"
 OLD_DRAFT = ".draft-"  # how `model_folder` and earlier versions begin the names of drafts
@@ -50,37 +53,66 @@ def put(path: Path, fill: Callable[[Path], Any], *, durable: bool = True) -> Non
     if path.exists() and not path.is_file():  # /dev/stdout must stay what it is
         fill(path)
         return
-    draft = draft_of(path)
-    try:
+    with _drafting(path, Path.touch) as draft:
         fill(draft)
         if durable:
             sync(draft)
         os.replace(draft, path)
         if durable:
             sync(path.parent)
-    finally:
-        _discard(draft)
 
 
 def put_folder(
     path: Path, fill: Callable[[Path], Any], *, durable: bool = True, replace: bool = True
 ) -> None:
-    """Have `fill(draft)` write a folder, then rename it. `replace=False` keeps an existing one."""
-    draft = draft_of(path)
-    try:
-        draft.mkdir()
+    """Have `fill(draft)` write a folder, then rename it. `replace=False` keeps an existing one.
+
+    For what can be computed again: if the process is killed while it replaces a folder, there is
+    none. `model_folder` and `export_folder` replace folders of users.
+    """
+    with _drafting(path, Path.mkdir) as draft:
         fill(draft)
         if durable:
             sync_tree(draft)
-        replace_folder(draft, path, keep=not replace)
+        _rename_folder(draft, path, replace=replace)
         if durable:
             sync(path.parent)
+
+
+@contextmanager
+def _drafting(path: Path, create: Callable[[Path], Any]) -> Iterator[Path]:
+    """A draft of a file or folder, deleted at the end; it is locked, so that others keep it."""
+    _remove_abandoned(path)
+    while True:
+        draft = draft_of(path)
+        create(draft)
+        try:
+            handle = lock(draft, wait=True)
+        except FileNotFoundError:
+            continue
+        if draft.exists():  # otherwise another writer took it for abandoned
+            break
+        unlock(handle)
+    try:
+        yield draft
     finally:
+        unlock(handle)
         _discard(draft)
 
 
-def replace_folder(draft: Path, path: Path, *, keep: bool = False) -> None:
-    """Rename a folder. Of several writers at the same time the last wins, with `keep` the first."""
+def _remove_abandoned(path: Path) -> None:
+    """Delete drafts of this file or folder whose writer was killed: nobody locks them."""
+    names = re.compile(rf"\.{re.escape(path.name[:40])}\.[0-9a-f]{{8}}{re.escape(DRAFT)}")
+    for name in os.listdir(path.parent):
+        if names.fullmatch(name) and not (draft := path.with_name(name)).is_symlink():
+            with suppress(OSError):  # it is gone, or belongs to somebody else
+                if (handle := lock(draft)) is not None:
+                    _discard(draft)
+                    unlock(handle)
+
+
+def _rename_folder(draft: Path, path: Path, *, replace: bool) -> None:
+    """Rename a folder. Of several writers the last wins, or without `replace` the first."""
     for attempt in range(TRIES):
         try:
             os.rename(draft, path)
@@ -88,12 +120,9 @@ def replace_folder(draft: Path, path: Path, *, keep: bool = False) -> None:
         except OSError as problem:
             if problem.errno not in EXISTS or attempt == TRIES - 1:
                 raise
-        if keep and path.is_dir():  # otherwise another writer is replacing it now
+        if not replace and path.is_dir():  # otherwise another writer is replacing it now
             return
-        aside = draft_of(path)
-        with suppress(FileNotFoundError):  # another writer has moved it already
-            os.rename(path, aside)
-            _discard(aside)
+        remove_folder(path)
 
 
 def sync(path: Path) -> None:

@@ -27,19 +27,15 @@ from typing import NamedTuple
 from deadhead.errors import FolderError
 
 from .atomic import OLD_DRAFT, sync, sync_tree, write
-
-try:
-    import fcntl
-except ImportError:  # Windows: two writers of one folder are not kept apart there
-    fcntl = None  # type: ignore[assignment]
+from .locks import lock, unlock
 
 MARKER = ".unfinished-save"
 ASIDE = ".aside"  # in the draft: the old files, until the new ones are in place
 DRAFT = re.compile(rf"{re.escape(OLD_DRAFT)}[A-Za-z0-9_]+")
 MARKER_DRAFT = re.compile(rf"\.{re.escape(MARKER)}\.[0-9a-f]+\.draft")  # see `atomic.draft_of`
 # old weights and their loader go even if the new model has no file of that name, such as shards of
-# another size
-WEIGHTS = re.compile(r"model[^/\\\0]*\.safetensors[^/\\\0]*|load_pruned\.(py|json)")
+# another size; not what else a user may call model-something.safetensors
+WEIGHTS = re.compile(r"model(-\d+(-of-\d+)?)?\.safetensors(\.index\.json)?|load_pruned\.(py|json)")
 LARGEST = 1_000_000  # bytes of a marker
 
 
@@ -52,21 +48,25 @@ class Marker(NamedTuple):
 def draft_in(target: Path) -> Iterator[Path]:
     """A folder for the new files, deleted at the end unless an interrupted swap still needs it."""
     finish_save(target)
+    is_new = not target.exists()
     try:
         target.mkdir(parents=True, exist_ok=True)
         with _locked(target):
             _remove_abandoned(target)
             draft = Path(tempfile.mkdtemp(prefix=OLD_DRAFT, dir=target))
-            handle = _lock(draft)
+            handle = lock(draft)
     except OSError as problem:
         hint = "name a folder you may write to"
         raise FolderError(f"{target} cannot be written: {problem.strerror}.", hint) from problem
     try:
         yield draft
     finally:
-        _unlock(handle)
+        unlock(handle)
         if not os.path.lexists(target / MARKER) or _read_marker(target).draft != draft.name:
             shutil.rmtree(draft, ignore_errors=True)
+        if is_new:
+            with suppress(OSError):  # not empty: the new files are in place
+                target.rmdir()
 
 
 def swap(draft: Path, target: Path) -> None:
@@ -74,7 +74,7 @@ def swap(draft: Path, target: Path) -> None:
 
     Other files in the folder stay. Raises OSError.
     """
-    folders, files = _content(draft)
+    folders, files = content(draft)
     os.umask(umask := os.umask(0))  # there is no other way to read it
     for file in files:  # safetensors makes weights readable by their owner alone
         (draft / file).chmod(0o666 & ~umask)
@@ -122,7 +122,7 @@ def _finish(folder: Path) -> None:
 def _roll_forward(folder: Path, marker: Marker) -> None:
     """Move what is left in the draft and delete old weights. Repeating it changes nothing."""
     draft = folder / marker.draft
-    folders, files = _content(draft)
+    folders, files = content(draft)
     _check_places(folders, files, folder)
     for inside in folders:
         (folder / inside).mkdir(exist_ok=True)
@@ -145,7 +145,7 @@ def _clean(folder: Path, marker: Marker) -> None:
 def _put_back(files: list[Path], new_folders: list[Path], draft: Path, target: Path) -> None:
     """Undo a swap. If that fails too, the marker stays, and `finish_save` completes the swap."""
     _move_all([file for file in files if not os.path.lexists(draft / file)], target, draft)
-    _move_all(_content(draft / ASIDE)[1], draft / ASIDE, target)
+    _move_all(content(draft / ASIDE)[1], draft / ASIDE, target)
     for folder in reversed(new_folders):
         with suppress(OSError):
             (target / folder).rmdir()
@@ -160,8 +160,8 @@ def _move_all(files: list[Path], start: Path, end: Path) -> None:
             os.replace(start / file, end / file)
 
 
-def _content(folder: Path) -> tuple[list[Path], list[Path]]:
-    """Folders and files of a draft, relative to it, outer folders first. Links count as files."""
+def content(folder: Path) -> tuple[list[Path], list[Path]]:
+    """Folders and files of a folder, relative to it, outer folders first. Links count as files."""
     folders: list[Path] = []
     files: list[Path] = []
     for parent, below, names in os.walk(folder):
@@ -211,9 +211,9 @@ def _remove_abandoned(target: Path) -> None:
     """Delete drafts whose writer was killed before its swap began: nobody locks them."""
     for entry in list(os.scandir(target)):
         if DRAFT.fullmatch(entry.name) and entry.is_dir(follow_symlinks=False):
-            handle = _lock(Path(entry.path))
+            handle = lock(Path(entry.path))
             if handle is not None:
-                _unlock(handle)
+                unlock(handle)
                 shutil.rmtree(entry.path, ignore_errors=True)
         elif MARKER_DRAFT.fullmatch(entry.name) and entry.is_file(follow_symlinks=False):
             os.unlink(entry.path)  # nobody writes one now: the folder is locked
@@ -222,27 +222,8 @@ def _remove_abandoned(target: Path) -> None:
 @contextmanager
 def _locked(folder: Path) -> Iterator[None]:
     """Wait for other writers. Where the file system has no locks, nobody waits."""
-    handle = _lock(folder, wait=True)
+    handle = lock(folder, wait=True)
     try:
         yield
     finally:
-        _unlock(handle)
-
-
-def _lock(folder: Path, *, wait: bool = False) -> int | None:
-    """Lock a folder; None if another process has it, or if there are no locks here."""
-    if fcntl is None:
-        return None
-    handle = os.open(folder, os.O_RDONLY | os.O_CLOEXEC)
-    try:
-        fcntl.flock(handle, fcntl.LOCK_EX | (0 if wait else fcntl.LOCK_NB))
-    except OSError:
-        os.close(handle)
-        return None
-    return handle
-
-
-def _unlock(handle: int | None) -> None:
-    if handle is not None:
-        fcntl.flock(handle, fcntl.LOCK_UN)  # closing is not enough if a forked child has it open
-        os.close(handle)
+        unlock(handle)

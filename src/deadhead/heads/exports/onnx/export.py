@@ -12,7 +12,8 @@ from typing import Any, NamedTuple
 import torch
 
 from deadhead.errors import DeadheadError, FolderError, MissingExtra, UnsupportedModel
-from deadhead.files import draft_of, put, put_folder
+from deadhead.files import draft_of, put
+from deadhead.files.export_folder import check_export, put_export
 from deadhead.heads.load import load_complete
 from deadhead.heads.model_class import dtype_named
 from deadhead.heads.model_files import copy_files, folder_of, tokenizer_of
@@ -97,7 +98,7 @@ def exported(
         if is_file:
             put(target, lambda draft: fill([draft]))
         else:
-            put_folder(target, fill_folder)
+            put_export(target, fill_folder)
     except OSError as problem:
         raise FolderError(
             f"{target} cannot be written: {problem.strerror or problem}.",
@@ -111,14 +112,8 @@ def _check_target(target: Path, *, is_file: bool) -> None:
         got = "a folder" if target.is_dir() else "something that is no file"
         example = target / "model.onnx" if target.is_dir() else "model.onnx"
         raise UnsupportedModel(f"{target}: expected a file, got {got}.", f"use {example}")
-    if is_file or not target.is_dir():
-        return
-    endings = {path.suffix for path in target.iterdir()}
-    if endings and (".onnx" not in endings or endings & {".md", ".safetensors"}):
-        raise FolderError(
-            f"{target} holds other files than an ONNX export, which would be deleted.",
-            "name a new folder",
-        )
+    if not is_file:
+        check_export(target)
 
 
 def _check_model(model: Any, *, is_file: bool) -> None:
@@ -177,7 +172,7 @@ def _quantise(file: Path, *, large: bool) -> None:
             nodes_to_exclude=_prepare(file),
         )
         for written in draft.iterdir():
-            written.replace(file.with_name(written.name))
+            shutil.copyfile(written, file.with_name(written.name))  # `file` may be a locked draft
     finally:
         logging.getLogger().setLevel(level)
         shutil.rmtree(draft, ignore_errors=True)
