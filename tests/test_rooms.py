@@ -102,7 +102,7 @@ ALLOWED = {
     # doors
     "vllm": "errors heads",
     "deadhead": "effects heads layout rankers ranking shrinking strategies tasks training version",
-    "cli": "bench_task claims device errors forward heads hub install layout measures memory models progress rank_data rankers "
+    "cli": "bench_task claims device errors files forward heads hub install layout measures memory models progress rank_data rankers "
     "ranking "
     "report.check "
     "report.export report.page report.tables results shrink_saved shrinking strategies studies studies.execution "

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import errno
+import json
 import os
 import sys
 import tempfile
@@ -240,3 +241,46 @@ def test_no_tokenizer_is_invented_for_a_model_without_one(
 ) -> None:
     assert run_command(*PRUNE, "--out", "small")[0] == 0
     assert not [*(here / "small").glob("tokenizer*")]
+
+
+@pytest.mark.parametrize("options", [(), ("--force",)])
+def test_of_two_commands_for_one_output_the_second_is_refused(
+    options: tuple[str, ...],
+    run_command: RunCommand,
+    bert: Path,
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setenv("DEADHEAD_CACHE", str(tmp_path / "cache"))
+    prune = ("prune", bert, "--out", tmp_path / "small", *options, "--heads")
+    replies: list[tuple[int, str]] = []
+
+    def meanwhile(name: str) -> None:
+        replies.append(run_command(*prune, "encoder.0.1"))
+
+    with monkeypatch.context() as patch:
+        patch.setattr("deadhead.heads.prune_saved.fetch", meanwhile)
+        assert run_command(*prune, "encoder.0.0")[0] == 0
+    ((code, message),) = replies
+    assert code == 1
+    assert "another command is writing there now" in message
+    config = json.loads((tmp_path / "small" / "config.json").read_text())
+    assert config["deadhead"]["removed"] == {"encoder": {"0": [0]}}
+    assert not list((tmp_path / "cache" / "outputs").iterdir())  # it may be written again
+    assert run_command(*prune, "encoder.0.1")[0] == (0 if options else 1)
+
+
+def test_a_folder_with_the_draft_of_a_killed_command_is_empty(
+    run_command: RunCommand, bert: Path, tmp_path: Path
+) -> None:
+    (tmp_path / "small" / ".draft-killed").mkdir(parents=True)
+    prune = ("prune", bert, "--heads", "encoder.0.0", "--out", tmp_path / "small")
+    assert run_command(*prune)[0] == 0
+    assert not [path for path in (tmp_path / "small").iterdir() if path.name[0] == "."]
+
+
+def test_one_file_for_two_options_is_refused(run_command: RunCommand, tmp_path: Path) -> None:
+    same = tmp_path / "table"
+    code, message = run_command("export", tmp_path, "--csv", same, "--parquet", same)
+    assert code == 1
+    assert "another option names it too" in message

@@ -1,16 +1,46 @@
 """Check the output of a command before it works: its folder exists and nothing is overwritten.
 
-An interrupted command says what became of the outputs that were checked.
+An output belongs to the command that has checked it until the command ends. An interrupted command
+says what became of the outputs that were checked.
 """
 
 from __future__ import annotations
 
+import os
 import tempfile
+from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
 
 from deadhead.errors import DeadheadError
+from deadhead.files import cache_folder, is_draft
+from deadhead.files.locks import Claim, claim
 
 checked: dict[Path, list[tuple[str, int]]] = {}  # output of this command -> its files
+claims: list[Claim] = []
+
+
+@contextmanager
+def outputs() -> Iterator[None]:
+    """Forget earlier outputs, and give up those of this command at its end."""
+    checked.clear()
+    start = len(claims)
+    try:
+        yield
+    finally:
+        while len(claims) > start:
+            claims.pop().give_up()
+
+
+def _take(path: Path, option: str) -> None:
+    if path in checked:
+        raise DeadheadError(f"{option} {path}: another option names it too.", "use another name")
+    try:
+        if taken := claim(path, cache_folder() / "outputs"):
+            claims.append(taken)
+    except BlockingIOError:
+        message = f"{option} {path}: another command is writing there now."
+        raise DeadheadError(message, "wait until it ends, or use another name") from None
 
 
 def kept() -> str:
@@ -38,6 +68,7 @@ def check_file(file: Path | None, option: str, example: str, *, force: bool) -> 
         raise DeadheadError(f"{option} expects a file, got the folder {file}.", hint)
     _check_parent(file, option)
     _check_writable(file, option, file.parent)
+    _take(file, option)
     if file.is_file() and not force:
         hint = "name another file, or add --force to overwrite it"
         raise DeadheadError(f"{option} {file}: the file already exists.", hint)
@@ -60,7 +91,10 @@ def check_folder(
         raise DeadheadError(f"{option} {folder} is MODEL itself, which would be overwritten.", hint)
     _check_parent(folder, option)
     _check_writable(folder, option, folder if folder.is_dir() else folder.parent)
-    if folder.is_dir() and any(folder.iterdir()) and not force and not resumes:
+    _take(folder, option)
+    names = os.listdir(folder) if folder.is_dir() else []
+    # of the drafts in there, the writer was killed: no other command has the folder
+    if not force and not resumes and not all(map(is_draft, names)):
         hint = "name another folder, or add --force to overwrite its files"
         raise DeadheadError(f"{option} {folder}: the folder is not empty.", hint)
     checked[folder] = _files(folder)

@@ -28,7 +28,7 @@ def draft_of(path: Path) -> Path:
 
 
 def is_draft(name: str) -> bool:
-    return name.endswith(DRAFT) or name.startswith(OLD_DRAFT)
+    return name.startswith(".") and (name.endswith(DRAFT) or name.startswith(OLD_DRAFT))
 
 
 def write(path: Path, content: str | bytes, *, durable: bool = True) -> None:
