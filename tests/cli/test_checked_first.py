@@ -47,6 +47,8 @@ WRONG: list[tuple[tuple[str, ...], str]] = [
     (("bench", "tagger", "--against", "nomodel", *POS), "got nomodel"),
     (("bench", "tagger", "--against", "nomodel", "--runtimes", "onnx"), "got nomodel"),
     (("bench", "tagger", "--against", ENCODER, "--length", "9,999"), "at most the 128 positions"),
+    (("export", "vit", "--onnx", "m.onnx"), "expected a model that reads text (input_ids)"),
+    (("export", "mamba", "--gguf", "m.gguf", "--tokenizer-from", "no.gguf"), "got no.gguf"),
     (("finetune", "no-words", *POS), "the tokenizer of no-words has only"),
 ]
 
@@ -55,7 +57,8 @@ WRONG: list[tuple[tuple[str, ...], str]] = [
 def models(tmp_path_factory: pytest.TempPathFactory) -> Path:
     folder = tmp_path_factory.mktemp("models")
     (folder / "text.txt").write_text("Maria bought a red car .\n", encoding="utf-8")
-    tiny("mamba").save_pretrained(folder / "mamba")
+    for name in ("mamba", "vit"):
+        tiny(name).save_pretrained(folder / name)
     labels = load_data("pos", "en", "dev", root="world").labels
     tagger = load(ENCODER_FOLDER, auto=AUTO, id2label=dict(enumerate(labels)))
     save(tagger, folder / "tagger", transformers.AutoTokenizer.from_pretrained(ENCODER_FOLDER))
@@ -79,7 +82,7 @@ def test_a_mistake_costs_no_time_to_read_weights(
 
     monkeypatch.chdir(models)
     monkeypatch.setattr(transformers.PreTrainedModel, "from_pretrained", too_late)
-    out = () if words[0] in ("evaluate", "bench") else ("--out", tmp_path / "out")
+    out = ("--out", tmp_path / "out") if words[0] not in ("evaluate", "bench", "export") else ()
     done = run_command(*words, *out)
     assert done.code == 1
     assert message in " ".join(done.err.split())

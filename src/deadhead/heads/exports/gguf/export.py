@@ -129,6 +129,8 @@ class _Source:
     """A saved model as plain layers, and the tokenizer that its file gets."""
 
     def __init__(self, folder: str | Path, auto: Any, dtype: Any, tokenizer_from: Any):
+        if tokenizer_from is not None:
+            read_file(Path(tokenizer_from), "--tokenizer-from")  # or raise an error at once
         precision = {} if dtype is None else {"dtype": dtype_named(dtype)}
         model = load_complete(folder, auto=auto, **precision).eval()
         self.name = Path(folder).name

@@ -17,6 +17,7 @@ from deadhead.files.export_folder import check_export, put_export
 from deadhead.heads.load import load_complete
 from deadhead.heads.model_class import dtype_named
 from deadhead.heads.model_files import copy_files, folder_of, tokenizer_of
+from deadhead.heads.skeleton import skeleton
 
 from . import genai, is_one_file, one_pass, steps
 from .cached import CACHE, MODEL, cached_graphs
@@ -65,8 +66,8 @@ def exported(
     is_file = is_one_file(target)
     _check_target(target, is_file=is_file)
     settings = {"dtype": dtype_named(dtype), "attn_implementation": "eager"}
+    _check_model(skeleton(folder, auto=auto, dtype=dtype)[0], is_file=is_file)
     model = load_complete(folder, auto=auto, **settings).eval()
-    _check_model(model, is_file=is_file)
     tokenizer = tokenizer_of(folder)
     graphs = () if is_file else cached_graphs(model)
     if not graphs:
