@@ -241,6 +241,12 @@ def test_what_is_no_transformers_model(tmp_path: Path) -> None:
     assert not (tmp_path / "out").exists()
 
 
+def test_an_interrupted_training_is_named_as_such(tmp_path: Path) -> None:
+    (tmp_path / ".training").mkdir()
+    with pytest.raises(FolderError, match="was interrupted: repeat the `deadhead finetune`"):
+        load(tmp_path)
+
+
 def test_a_folder_of_onnx_files_is_named_as_such(folder: Path) -> None:
     (folder / "model.onnx").write_bytes(b"graph")
     assert load(folder) is not None  # there are weights beside it

@@ -30,6 +30,7 @@ from .atomic import OLD_DRAFT, sync, sync_tree, write
 from .locks import lock, unlock
 
 MARKER = ".unfinished-save"
+TRAINING = ".training"  # the state of a training whose model will be in this folder
 ASIDE = ".aside"  # in the draft: the old files, until the new ones are in place
 DRAFT = re.compile(rf"{re.escape(OLD_DRAFT)}[A-Za-z0-9_]+")
 MARKER_DRAFT = re.compile(rf"\.{re.escape(MARKER)}\.[0-9a-f]+\.draft")  # see `atomic.draft_of`

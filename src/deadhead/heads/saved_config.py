@@ -13,6 +13,7 @@ from huggingface_hub.errors import StrictDataclassError
 from safetensors import SafetensorError
 
 from deadhead.errors import FolderError, UnsupportedModel
+from deadhead.files.model_folder import TRAINING
 from deadhead.hub import check_name, quiet
 from deadhead.layout import Head, Kind, numbers_of
 
@@ -89,7 +90,10 @@ def read_config(folder: str | Path, where: Mapping[str, Any]) -> Any:
     if (file := where.get("gguf_file")) is not None:
         check_file(folder, file)
     elif Path(folder).is_dir() and not (home / "config.json").exists():
-        raise FolderError(f"{folder} has no config.json.", "name a folder with a saved model")
+        hint = "name a folder with a saved model"
+        if (home / TRAINING).is_dir():
+            hint = "its training was interrupted: repeat the `deadhead finetune` command to resume"
+        raise FolderError(f"{folder} has no config.json.", hint)
     try:
         _check_numbers(home / "config.json")
         with quiet():  # without trust_remote_code=False transformers would ask the user

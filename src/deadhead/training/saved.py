@@ -22,6 +22,7 @@ import torch
 
 from deadhead import files
 from deadhead.errors import DataError, DeadheadError, FolderError
+from deadhead.files.model_folder import TRAINING
 from deadhead.heads import save
 from deadhead.models import (
     encode_for,
@@ -42,15 +43,13 @@ from .lora import add_adapters, trained_weights
 from .progress import Tick
 from .settings import Settings
 
-NAME = ".training"
-
 
 class Unfinished:
     """The folder of a training inside the folder that its model will be written to."""
 
     def __init__(self, out: Path):
         self.out = out
-        self.path = out / NAME
+        self.path = out / TRAINING
         self.file = self.path / "command.json"
         self.created_out = not out.exists()
 
