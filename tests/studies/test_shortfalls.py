@@ -77,6 +77,17 @@ def test_a_plan_knows_the_sizes_on_the_hub(
     assert bool(lines) is short
 
 
+@pytest.mark.parametrize("table", ["table1", "table2", "table3", "figure1"])
+def test_a_part_of_the_pairs_is_never_taken_for_all_of_them(
+    table: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.delenv("DEADHEAD_DATA", raising=False)
+    recipe = load(f"weak-link/{table}", ["remove=[none]", "draw=[0]"])
+    assert any("`run` refuses that (data.exact)" in line for line in plan(recipe).shortfalls)
+    with pytest.raises(DataError, match="wmt14 in en-ru: 1,486,965 training rows"):
+        run(recipe, tmp_path / "s", watch=False)
+
+
 def test_it_is_refused_where_the_number_matters(files: Path, tmp_path: Path) -> None:
     recipe = load("smoke", [*SMALL, "data={examples: 50, exact: true}"])
     with pytest.raises(
