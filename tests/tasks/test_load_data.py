@@ -251,11 +251,19 @@ def test_names_say_what_files_are(tmp_path: Path) -> None:
 
 def test_several_corpora_are_not_chosen_between(tmp_path: Path) -> None:
     put(
+        tmp_path, {"ner/wikiann/fr/test": "fr:Jan\tB-PER\n", "ner/mine/fr-test.txt": "Piet B-PER\n"}
+    )
+    with pytest.raises(DataError, match="ner in fr is here more than once: mine, wikiann"):
+        load_data("ner", "fr", "test", root=tmp_path)
+    assert words(load_data("ner", "fr", "test", root=tmp_path, source="wikiann")) == ["Jan"]
+
+
+def test_the_papers_own_corpus_is_the_default(tmp_path: Path) -> None:
+    put(
         tmp_path,
         {"ner/wikiann/nl/test": "nl:Jan\tB-PER\n", "ner/conll2002/ned.testb": "Piet N B-PER\n"},
     )
-    with pytest.raises(DataError, match="ner in nl is here more than once: conll2002, wikiann"):
-        load_data("ner", "nl", "test", root=tmp_path)
+    assert words(load_data("ner", "nl", "test", root=tmp_path)) == ["Piet"]
     assert words(load_data("ner", "nl", "test", root=tmp_path, source="wikiann")) == ["Jan"]
 
 

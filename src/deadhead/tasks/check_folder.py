@@ -71,11 +71,14 @@ def check_folder(
         hint = "name folders by task, files by language and split: pos/en/train.conllu"
         raise DataError(f"{root}: nothing here that looks like data.{why}", hint)
     main = {_place(e) for e in entries if e.default and not e.variant}
+    with_default = {place[:2] for place in main}
     for e in entries:
         if known is None or known.name in (e.task, e.task.partition("-")[0]):
             finding = _finding(e, task_of(e.task if task is None else task), malformed)
-            variant = e.variant if _place(e) in main else ""
-            yield replace(finding, only_with=variant)
+            name = e.variant if _place(e) in main else ""
+            if not e.default and (e.task, e.lang) in with_default:
+                name = e.source
+            yield replace(finding, only_with=name)
         else:
             skipped.append(Skipped(e.first, f"data of another task, {e.task}"))
     for path, reason in sorted(skipped):

@@ -38,6 +38,7 @@ LEFT_OUT = {
 }
 # hironsan.txt is another corpus than ja.wikipedia.conll beside it
 VARIANT = re.compile(r"fold[0-9]+|mismatched|hironsan")
+TREEBANK_FILE = re.compile(r"([a-z]{2,3})_[a-z0-9]+-ud-")
 UNKNOWN = "und"
 NO_SPLIT = "no split"
 ALL_SPLITS = ""
@@ -104,7 +105,9 @@ class FileName:
 
     @cached_property
     def codes(self) -> list[str]:
-        """The languages that the words name."""
+        """The languages that the words name; a treebank's file has the code of its language."""
+        if match := TREEBANK_FILE.match(self.file):  # UD_Ancient_Greek is not Greek
+            return [code_of(match[1]) or match[1]]
         return [code for word in self.words if (code := code_of(word))]
 
     @cached_property

@@ -6,6 +6,7 @@ Loading and checking both go through `survey`.
 from __future__ import annotations
 
 import json
+import os
 import re
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import replace
@@ -29,6 +30,7 @@ DAMAGE = (ValueError, KeyError, TypeError, AttributeError, StopIteration, Recurs
 # The folder that the archive of a release of Universal Dependencies unpacks to.
 RELEASE_FOLDER = re.compile(r"ud-treebanks-v([0-9]+\.[0-9]+)", re.IGNORECASE)
 VERSION = re.compile(r"\bv?([12]\.[0-9]{1,2})\b", re.IGNORECASE)
+_surveys: dict[Path, tuple[Any, Task | None, Any]] = {}  # version of the files, task, result
 READMES = ("README.md", "README.txt", "README")
 
 
@@ -40,10 +42,22 @@ def survey(root: Path, task: Task | None = None) -> tuple[list[SplitFiles], list
     if not root.is_dir():
         raise _no_folder(root, task)
     if not (root / MANIFEST).is_file():
-        return from_names(root, task)
+        return _by_names(root, task)
     entries = from_manifest(root)
     listed = [entry for entry in entries if entry.default]  # the manifest has chosen these
     return [*listed, *mark_clashes(entry for entry in entries if not entry.default)], []
+
+
+def _by_names(root: Path, task: Task | None) -> tuple[list[SplitFiles], list[Skipped]]:
+    """The same as `from_names`; a folder whose files are as they were is not read again."""
+    files = (os.path.join(home, name) for home, _, names in os.walk(root) for name in names)
+    stats = ((file, os.stat(file)) for file in files if os.path.isfile(file))
+    version = sorted((file, s.st_size, s.st_mtime_ns, s.st_ino) for file, s in stats)
+    known = _surveys.get(root)
+    if known is None or known[:2] != (version, task):
+        known = _surveys[root] = (version, task, from_names(root, task))
+    entries, skipped = known[2]
+    return [*entries], [*skipped]
 
 
 def _no_folder(root: Path, task: Task | None) -> DataError:
@@ -146,10 +160,10 @@ def _no_default(entries: list[SplitFiles], task: str, lang: str) -> DataError:
     """Say which corpora there are, and how to name one of them."""
     named = [(e.source, e.first.parents) for e in entries if e.source]
     folders = {name: next((p for p in up if p.name == name), None) for name, up in named}
-    hint = "list the files that are meant in manifest.json, under `tasks`"
+    hint = "list the files that are meant, of all languages, in manifest.json, under `tasks`"
     if folders:
         name = min(folders)
-        hint = f"name one: --data {folders[name]}, or in a recipe data: {{source: {name}}}"
+        hint = f"name one: --data {folders[name]}, or --source {name}; " + hint
     is_repeated = len({e.source for e in entries}) > 1
     how = "more than once" if is_repeated else "in a corpus that is not the default"
     names = ", ".join(sorted(folders)) or entries[0].first

@@ -6,12 +6,13 @@ beside it names one. Every file that looks like data but is not read is reported
 
 from __future__ import annotations
 
-from collections import Counter, defaultdict
+from collections import defaultdict
 from collections.abc import Iterator
 from dataclasses import replace
 from itertools import combinations
 from pathlib import Path
 
+from deadhead.tasks.catalogue import papers_corpus
 from deadhead.tasks.reading.columns import is_facebook
 from deadhead.tasks.task import SPLITS, Task
 
@@ -30,7 +31,7 @@ NOT_DATA = {
 def from_names(root: Path, task: Task | None) -> tuple[list[SplitFiles], list[Skipped]]:
     """Return the splits in a folder, and the files that are not read.
 
-    If a language has several corpora, none of them is the default.
+    If a language has several corpora, the papers' own is the default, or else none.
     """
     outer = task.name if task else task_name(root.name) or task_name(root.resolve().parent.name)
     paths = sorted(path for path in root.rglob("*") if path.is_file() and not _is_no_data(path))
@@ -43,9 +44,19 @@ def from_names(root: Path, task: Task | None) -> tuple[list[SplitFiles], list[Sk
     left_out = {path for path, _ in skipped}
     read = [name for name in read if name.path not in left_out]
     entries = [entry for group in _groups(read) for entry in _entries(group)]
-    corpora = Counter(place[:2] for place in {(e.task, e.lang, e.source) for e in entries})
-    marked = [replace(entry, default=corpora[entry.task, entry.lang] == 1) for entry in entries]
+    corpora: dict[tuple[str, str], set[str]] = defaultdict(set)
+    for e in entries:
+        corpora[e.task, e.lang].add(e.source)
+    chosen = {place: _default(*place, sources) for place, sources in corpora.items()}
+    marked = [replace(e, default=chosen[e.task, e.lang] == e.source) for e in entries]
     return list(mark_clashes(marked)), sorted(skipped)
+
+
+def _default(task: str, lang: str, sources: set[str]) -> str | None:
+    """Return the corpus to read if no source is named: the only one, or the papers' own."""
+    corpus = papers_corpus(task, lang)
+    own = sources if len(sources) == 1 else {s for s in sources if corpus and corpus.is_folder(s)}
+    return next(iter(own)) if len(own) == 1 else None
 
 
 def _is_no_data(path: Path) -> bool:
