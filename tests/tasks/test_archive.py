@@ -54,3 +54,9 @@ def test_a_check_says_which_treebank_is_the_default(root: Path) -> None:
     [gum] = [line for line in lines if "UD_English-GUM" in line and " test " in line]
     assert "only with source" not in ewt
     assert "only with source: UD_English-GUM" in gum
+
+
+def test_a_split_in_four_files_is_one_split(root: Path) -> None:
+    data = load_data("pos", "de", "train", root=root, source="UD_German-HDT")
+    assert (len(data), len(data.files)) == (8, 4)
+    assert data.rows[2].texts == ("de_hdt-ud-train-a-2",)

@@ -12,7 +12,7 @@ from typer.testing import CliRunner
 from deadhead.cli.data import app
 from deadhead.errors import DataError, UnknownName
 from deadhead.tasks import check_folder as check_folder
-from deadhead.tasks import find_data, load_data
+from deadhead.tasks import data_files, find_data, load_data
 
 PAWSX = "id\tsentence1\tsentence2\tlabel\n1\tein Satz\tnoch einer\t0\n"
 CONLLU = "1\tHallo\t_\tINTJ\t_\t_\t_\t_\t_\t_\n\n"
@@ -94,8 +94,11 @@ def test_facebook_slot_tables(tmp_path: Path) -> None:
         ("slots/train-es.txt", "slots/train-es.txt.gz"),
         ("slots/train-es.txt", "slots/es/train.txt"),
         ("slots/fb/dev-es.txt", "slots/fb/eval-es.txt"),
-        ("slots/fb/es_a.txt", "slots/fb/es_b.txt"),  # two that name no split
-        ("slots/fb/es-train1.txt", "slots/fb/es-train2.txt"),
+        ("slots/es_a.txt", "slots/es_b.txt"),  # not in the folder of a corpus
+        ("slots/fb/es.txt", "slots/fb/es.tsv"),
+        ("slots/fb/es-train.txt", "slots/fb/es-train_old.txt"),
+        ("slots/fb/es-train.txt", "slots/fb/es-train2.txt"),
+        ("slots/fb/es-train2013.txt", "slots/fb/es-train2014.txt"),
     ],
 )
 def test_two_files_for_one_split_are_an_error_that_names_both(
@@ -115,6 +118,31 @@ def test_two_files_for_one_split_are_an_error_that_names_both(
     assert (
         len(load_data("slots", "fr", "train", root=tmp_path)) == 3
     )  # its last tenths are dev and test
+
+
+@pytest.mark.parametrize(
+    "names",
+    [
+        ("ner/aqmar/Atom.txt", "ner/aqmar/Real_Madrid.txt", "ner/aqmar/Universities_of_the_UK.txt"),
+        ("ner/AQMAR_Arabic_NER_corpus-1.0/Linux.txt", "ner/AQMAR_Arabic_NER_corpus-1.0/Light.txt"),
+        ("ner/mine/ar/train/b.txt", "ner/mine/ar/train/a.txt.gz"),
+        ("ner/mine/ar-train1.txt", "ner/mine/ar-train2.txt"),
+        ("ner/mine/ar-train-a-1.txt", "ner/mine/ar-train-b-1.txt", "ner/mine/ar-train-b-2.txt"),
+        ("ner/mine/ar-train-00000-of-00002.txt", "ner/mine/ar-train-00001-of-00002.txt"),
+    ],
+)
+def test_parts_of_a_split_are_read_in_the_order_of_their_names(
+    tmp_path: Path, names: tuple[str, ...]
+) -> None:
+    put(tmp_path, {name: f"{Path(name).name}\tO\n\n" * 10 for name in names})
+    data = load_data("ner", "ar", "train", root=tmp_path, cut="given")
+    assert [row.texts[0] for row in data.rows[::10]] == sorted(Path(name).name for name in names)
+    assert (len(data), len(data.files)) == (10 * len(names), len(names))
+    assert data.notes["files read as one split"] == len(names)
+    assert len(data_files("ner", "ar", "train", root=tmp_path)) == len(names)
+    printed = CliRunner().invoke(app, ["check", str(tmp_path)])
+    assert printed.exit_code == 0, printed.output
+    assert f"(files read as one split: {len(names)})" in printed.output
 
 
 def test_two_files_for_one_side_of_a_pair(tmp_path: Path) -> None:

@@ -23,6 +23,7 @@ from .languages import code_of
 from .registry import TASKS
 from .task import SPLITS, TEXT, Task
 
+JOINED = "files read as one split"
 MAX_NAMED = 3  # skipped files that an error names
 TENTHS = (0.8, 0.9, 1.0)  # where train, dev and test end in a corpus without splits
 LAST_TENTH = (0.9, 1.0, 1.0)  # the same where the corpus has a test set
@@ -193,8 +194,10 @@ def read_files(task: Task, entry: SplitFiles, options: Mapping[str, Any] | None 
     notes: Counter[str] = Counter()
     settings = {**(options or {}), **task.columns, "lang": entry.lang, "partition": entry.partition}
     settings["malformed"] = settings.get("malformed") or task.malformed
-    rows = reader_of(entry.format)(entry.files, task, notes, **settings)
-    files = tuple(str(path) for path in entry.files.values())
+    read = reader_of(entry.format)
+    rows = [row for part in entry.parts for row in read(part, task, notes, **settings)]
+    notes[JOINED] += len(entry.parts) if entry.more else 0
+    files = tuple(map(str, entry.paths))
     if not rows:
         unit = {"text": "pair", "token": "text", "option": "row"}.get(
             task.traits.label_unit, "sentence"
@@ -208,14 +211,14 @@ def _paths(task: Task, *entries: SplitFiles) -> tuple[str, ...]:
     """Return the files of entries; all must exist."""
     for entry in entries:
         entry.check()
-        for path in entry.files.values():
+        for path in entry.paths:
             if not path.is_file():
                 hint = "fetch it, or correct the list that names it"
                 if task.files:
                     place = f"`{entry.split}` under `files` in {task.file}"
                     hint = f"correct {place}; paths there start at the folder of that file"
                 raise DataError(f"{path}: there is no such file.", hint)
-    return tuple(str(path) for entry in entries for path in entry.files.values())
+    return tuple(str(path) for entry in entries for path in entry.paths)
 
 
 def paths_of_task(task: Task, lang: str, split: str) -> dict[str, Path]:

@@ -142,12 +142,17 @@ class FileName:
             return TEXT
         if self.known.traits.language_pair:
             return "" if self.field else "-".join(self.codes[:2])
+        folders = "/".join(self.folders).lower()
+        in_corpus = next((code for name, code in CORPUS_LANG.items() if name in folders), None)
+        if self.split == NO_SPLIT and in_corpus:  # AQMAR's article on the UK is in Arabic
+            return in_corpus
         if self.codes:
             return self.codes[0]
         if self.known.languages == ("en",):  # the files of GLUE do not say it
             return "en"
-        whole = "/".join((*self.folders, self.file)).lower()
-        return next((code for name, code in CORPUS_LANG.items() if name in whole), UNKNOWN)
+        file = self.file.lower()
+        in_file = next((code for name, code in CORPUS_LANG.items() if name in file), UNKNOWN)
+        return in_corpus or in_file
 
     @cached_property
     def pair_stem(self) -> str:
