@@ -48,6 +48,17 @@ def test_a_language_is_the_code_of_the_file(lang: str, root: Path) -> None:
     assert rows[0].texts[0].startswith(f"{lang}_")
 
 
+@pytest.mark.parametrize("task", ["ner", "slots", "sst2"])
+def test_it_has_no_data_of_other_tasks(task: str, root: Path) -> None:
+    with pytest.raises(DataError, match=f"no test data of {task}"):
+        load_data(task, "en", "test", root=root, source="files")
+
+
+def test_the_hub_has_what_the_folder_has_not(root: Path) -> None:
+    place = find_data("pos", "he", ["test"], root=root, source="ud-2.17")["test"]
+    assert place == "hub:commul/universal_dependencies@2.17:he_htb:test"
+
+
 def test_a_check_says_which_treebank_is_the_default(root: Path) -> None:
     lines = CliRunner().invoke(app, ["check", str(root), "--task", "pos"]).stdout.splitlines()
     [ewt] = [line for line in lines if "UD_English-EWT" in line and " test " in line]

@@ -197,7 +197,7 @@ def test_other_data_than_the_papers_is_used_only_by_name(
     root = tmp_path if folder else None
     with pytest.raises(
         DataError,
-        match=rf"no test data of {task} in nl .*\n.*put {task}/.*https.*--data DIR.*source: {source}",
+        match=rf"no test data of {task} in nl .*\n.*put {task}/.*https.*--data DIR.*--source {source}",
     ):
         load_data(task, "nl", "test", root=root)
     assert isinstance(find_data(task, "nl", ["test"], root=root)["test"], DataError)

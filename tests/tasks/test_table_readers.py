@@ -66,8 +66,8 @@ def test_malformed_lines_can_be_dropped_and_are_counted(tmp_path: Path) -> None:
         ("tsv", "sentence;label\nfine;1\n", "separate columns with tabs, or with commas in a file"),
         ("tsv", '[{"sentence": "fine", "label": 1}]\n', "write jsonl: one object per line"),
         ("tsv", ' {"sentence": "fine", "label": 1}\n', "in a file that ends in .jsonl"),
-        ("tsv", "broken\nfine\t1\n", "correct the line, or skip such lines"),
-        ("tsv", "fine\t1\nbroken;\n", "correct the line, or skip such lines"),
+        ("tsv", "broken\nfine\t1\n", "correct or remove the line"),
+        ("tsv", "fine\t1\nbroken;\n", "correct or remove the line"),
     ],
 )
 def test_a_file_of_another_format(tmp_path: Path, form: str, text: str, hint: str) -> None:

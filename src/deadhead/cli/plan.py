@@ -69,6 +69,8 @@ def _print_plan(plan: Plan) -> None:
     typer.echo(f"  About {clock(plan.seconds)} and {size_text(plan.bytes)} of disk ({plan.basis}).")
     for name in plan.from_hub:
         typer.echo(f"  {name} is no folder here: `run` loads it from the Hugging Face hub.")
+    for line in plan.data:
+        typer.echo(f"  Data: {line}.")
     lines = [damage(plan.damaged)] if plan.damaged else []
     lines += [*plan.warnings, *(f"Too little data: {text}" for text in plan.shortfalls)]
     if plan.lacking:

@@ -90,6 +90,16 @@ def default_language(task: Any) -> str | None:
     return task_of(str(task)).default_language
 
 
+def own_source(task: str, data: Mapping[str, Any]) -> dict[str, Any]:
+    """The field `data` with the corpus of this task, where `source` names one for each task."""
+    from deadhead.tasks import task_of
+
+    sources = data["source"]
+    own = sources.get(task) or sources.get(task_of(task).name)
+    rest = {name: value for name, value in data.items() if name != "source"}
+    return {**rest, "source": own} if own else rest
+
+
 def _languages(value: Any) -> Iterator[Problem]:
     for language in value if isinstance(value, list) else [value]:
         if not isinstance(language, str) or not LANGUAGE.fullmatch(language):
@@ -116,8 +126,15 @@ def _are_parts(value: Any) -> bool:
     return all(is_whole(number, 1, 10) for number in numbers)
 
 
+def _is_source(value: Any) -> bool:
+    names = value.values() if isinstance(value, dict) else [value]
+    return bool(names) and all(isinstance(name, str) and name for name in names)
+
+
 WORLD_DATA = Bound(lambda v: v == "world", "world; name other data with --data or DEADHEAD_DATA")
 World = Annotated[str, WORLD_DATA]
+SOURCES = "the name of a corpus, or one for each task: {pos: ud-2.17, ner: wikiann, slots: files}"
+Source = Annotated[Any, Bound(lambda v: _is_source(v), SOURCES)]
 Parts = Annotated[Any, Bound(_are_parts, "1 to 10, or {de: 3}")]
 FURTHER = "1 to 10, for the languages in train that are not in source"
 TargetParts = Annotated[int, Bound(lambda v: is_whole(v, 1, 10), FURTHER)]
@@ -133,7 +150,7 @@ class DataOptions:
     """The field `data`: options of `load_data` and `encode`, which have the defaults."""
 
     root: World = UNSET  # the folder of other data changes no number, so no recipe names it
-    source: str = UNSET
+    source: Source = UNSET  # in a trial the name of a corpus: that of its task
     cut: Literal["auto", "given", "pooled"] = UNSET
     deduplicate: bool = UNSET
     merge: bool = UNSET
@@ -166,6 +183,8 @@ def _data(value: Any) -> Iterator[Problem]:
         return
     for name, problem in problems("data", DataOptions, value, hidden=("task_file",)):
         yield (name,), problem.message
+    for task in value["source"] if isinstance(value.get("source"), dict) else ():
+        yield from ((("source", task), message) for _, message in _task(task))
     if value.get("exact") is True and "examples" not in value:
         yield ("exact",), "this needs `examples`, the number of training rows that matters."
 

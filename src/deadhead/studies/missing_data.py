@@ -15,6 +15,7 @@ from pathlib import Path
 
 from deadhead.errors import DataError
 
+from .corpora import in_study
 from .steps.data import TOO_FEW_HINT, place_options, rows_there
 from .trial import Trial
 
@@ -49,7 +50,8 @@ def missing_data(trials: Iterable[Trial]) -> list[MissingData]:
             if isinstance(place, DataError):
                 count = needed[task, options, language, split]
                 name = f"{task} in {language}, {split}"
-                missing.append(MissingData(name, place.message, place.hint, count))
+                hint = in_study(place.hint, task)
+                missing.append(MissingData(name, place.message, hint, count))
     return missing
 
 

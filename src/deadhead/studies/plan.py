@@ -21,6 +21,7 @@ from deadhead.numerics import threads
 from deadhead.papers import combined
 
 from . import missing_data as data_check
+from .corpora import origins, sources
 from .execution.processes import cores, gpus
 from .inputs import InputsChanged
 from .recipe.load import Recipe, with_inputs
@@ -65,6 +66,7 @@ class Plan:
     basis: str  # what the estimate is based on
     lacking: tuple[str, ...] = ()  # missing data, a line each
     hint: tuple[str, ...] = ()  # what to do about it
+    data: tuple[str, ...] = ()  # what comes from where, a line each
     from_hub: tuple[str, ...] = ()  # models that are no folders, so that `run` loads them there
     warnings: tuple[str, ...] = ()  # what can be run and is probably a mistake, a line each
     shortfalls: tuple[str, ...] = ()  # fewer training rows than data.examples, a line each
@@ -116,6 +118,7 @@ def plan(recipe: Recipe, out: str | Path | None = None, workers: int = 1) -> Pla
         basis=basis,
         lacking=tuple(data_check.lines(missing)),
         hint=tuple(data_check.hints(missing)) if missing else (),
+        data=tuple(origins(sources(left))),
         from_hub=_from_hub(left),
         warnings=notes,
         shortfalls=tuple(map(str, data_check.too_few_rows(left))),

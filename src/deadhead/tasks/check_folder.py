@@ -62,6 +62,9 @@ def check_folder(
     if known is not None and known.files:
         yield from _named_by(known, malformed)
         return
+    if not Path(root).is_dir():
+        hint = "name a folder of data: deadhead data check DIR"
+        raise DataError(f"{root}: there is no such folder.", hint)
     entries, skipped = survey(Path(root), known)
     entries = list(_paired(entries))
     if not entries:

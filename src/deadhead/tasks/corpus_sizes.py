@@ -13,13 +13,12 @@ from pathlib import Path
 from typing import Any
 
 from deadhead.errors import DataError, DeadheadError, unknown_name
-from deadhead.tasks.locating.folder import release_of
+from deadhead.tasks.locating.origin import origin_of
 from deadhead.tasks.reading.tags import split_tag
 
 from .catalogue import Corpus, corpora
 from .dataset import SHARE, Dataset
 from .load import find_data, load_data
-from .task import split_of
 
 TYPES = "types"  # number of slot types, in the place of a split
 STARTS = "document starts dropped"
@@ -80,8 +79,7 @@ def _corpus(root: Path, corpus: Corpus) -> Iterator[Size]:
 
 
 def _with_data(size: Size, data: Dataset) -> Size:
-    file = Path(data.files[0])
-    folder = file.parent if split_of(file.parent.name) is None else file.parent.parent
+    origin = origin_of(data.files[0])
     starts = data.notes.get(STARTS, 0)
     with_starts = len(data) + starts
     note = f"{with_starts:,} with the {starts:,} document starts" if starts else ""
@@ -89,8 +87,7 @@ def _with_data(size: Size, data: Dataset) -> Size:
         note = "a share of the file, which has no such split"
     # the papers count -DOCSTART- lines as sentences
     ours = with_starts if with_starts == size.published else len(data)
-    release = release_of(file) if size.task == "pos" else ""
-    return replace(size, ours=ours, source=folder.name, release=release, note=note)
+    return replace(size, ours=ours, source=origin.corpus, release=origin.release, note=note)
 
 
 def _read(task: str, lang: str, split: str, root: Path) -> tuple[Dataset | None, str]:

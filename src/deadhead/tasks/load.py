@@ -20,6 +20,7 @@ from .split_reader import SplitReader
 from .task import SPLITS, TEXT, Task
 
 Root = str | Path | None
+FILES = "files"  # a source that is no corpus: what the folder has, and nothing from the hub
 WORDS = {
     "split": SPLITS,
     "cut": ("auto", "given", "pooled"),
@@ -49,7 +50,8 @@ def load_data(
     root: a folder of data (or the environment variable DEADHEAD_DATA); `world` for the embedded
         one; for lm also a file, which is the split that is read. What no folder has comes from
         the hub.
-    source: a corpus other than the default one, such as `wikiann`, which the hub has.
+    source: a corpus other than the default one, such as `wikiann`, which the hub has; `files` reads
+        the default one, and never from the hub.
     cut: `auto` cuts missing splits of tagged corpora out of train, `given` takes only the splits
         that exist, `pooled` pools all files and cuts 80/10/10.
     deduplicate: drop repeated rows, and from train those of dev and test, from dev those of test.
@@ -162,8 +164,9 @@ def _reader(
         name=name_of(task),
         lang=lang,
         root=None if folder is None else Path(folder),
-        source=source,
+        source=None if source == FILES else source,
         cut=cut,
+        hub=source != FILES,
     )
 
 

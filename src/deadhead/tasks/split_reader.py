@@ -9,7 +9,7 @@ from functools import cached_property
 from pathlib import Path
 from typing import Any
 
-from deadhead.errors import DataError
+from deadhead.errors import DataError, UnknownName
 from deadhead.tasks.locating.file_format import guess_format
 from deadhead.tasks.locating.folder import choose, survey
 from deadhead.tasks.locating.hub import on_hub, place_of, read_hub
@@ -39,6 +39,7 @@ class SplitReader:
     root: Path | None
     source: str | None
     cut: str
+    hub: bool = True  # whether the hub may have what no file has
     options: Mapping[str, Any] = field(default_factory=dict)
 
     @cached_property
@@ -58,7 +59,12 @@ class SplitReader:
             return {split: split_of_task(self.task, self.lang, split) for split in self.task.files}
         if self.is_file:
             return {split: self._only_file(split) for split in SPLITS}
-        return choose(self._folder[0], self.name, self.lang, self.source)
+        try:
+            return choose(self._folder[0], self.name, self.lang, self.source)
+        except UnknownName:
+            if hub_set(self.task.hub, self.lang, self.source) is None:
+                raise
+            return {}  # the folder has other corpora, and the hub has this one
 
     def _only_file(self, split: str) -> SplitFiles:
         assert self.root is not None
@@ -152,7 +158,7 @@ class SplitReader:
         # any text would do for a task without languages, so another one must not take its place
         needs_own = self.root is not None and not self.task.traits.has_language and not self.source
         has_files = bool(self.entries or self.task.files)
-        if has_files or needs_own or not (on_hub or may_have) or not is_language:
+        if not self.hub or has_files or needs_own or not (on_hub or may_have) or not is_language:
             raise self._missing(split)
 
     def _missing(self, split: str) -> DataError:
@@ -167,8 +173,7 @@ class SplitReader:
         hint = f"put {place_of(self.task, self.lang)} into a folder and name it with {option}"
         hint += "; deadhead data check DIR lists what it holds"
         for name in other_names(self.task.hub, self.lang, self.source):
-            use = f"--source {name}, or in a recipe data: {{source: {name}}}"
-            hint += f"; the hub has {name}, other data than the papers': {use}"
+            hint += f"; the hub has {name}, other data than the papers': --source {name}"
         name = self.name + f" in {self.lang}" * (self.lang != TEXT)
         message = f"no {split} data of {name} {where}.{there}"
         skipped = self._folder[1]  # the missing file may be among them

@@ -17,7 +17,7 @@ from pathlib import Path
 from typing import Any
 
 from deadhead.papers import paper
-from deadhead.studies.fields import as_list, default_language
+from deadhead.studies.fields import as_list, default_language, own_source
 from deadhead.studies.step import STEPS
 from deadhead.studies.trial import Trial, digest, settle
 
@@ -86,6 +86,8 @@ def _cell(data: Mapping[str, Any], labels: dict[str, Any]) -> Cell:
     if "target_parts" in (fields.get("data") or {}):
         fields["data"] = _parts(fields)
     task = str(fields.get("task"))
+    if isinstance((fields.get("data") or {}).get("source"), Mapping):
+        fields["data"] = own_source(task, fields["data"])
     default = default_language(task)
     if default is not None and "train" not in fields:
         fields.setdefault("source", default)

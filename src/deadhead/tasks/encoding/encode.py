@@ -294,7 +294,8 @@ class _Encoder:
         fitting = min(longest, positions)
         if fitting < SHORTEST_WINDOW:
             return "give a longer text"
-        shorter = f"shorter windows: --max-length {fitting} (max_length in Python and in recipes)"
+        study = f"in a study --set fixed.data.max_length={fitting}, in Python max_length"
+        shorter = f"shorter windows: --max-length {fitting} ({study})"
         if self.max_length > positions:  # a longer text would not help
             return f"the model has {positions} positions, so give {shorter}"
         return f"give a longer text, or {shorter}"

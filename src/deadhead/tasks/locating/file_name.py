@@ -174,6 +174,9 @@ class FileName:
                     return f"{part} is a folder of another task"
         if self.task is None:
             return "no folder names its task: put it into pos/, ner/ or the like, or give --task"
+        is_other = self.known.name in TASKS and self.known.name != "pos"
+        if self.folder_task is None and is_other and TREEBANK_FILE.match(self.file):
+            return f"a treebank, which has no labels of {self.task}"
         if self.folder_task is None and has_own_folder:
             return f"outside the folder of {self.task}"
         if self.folder_task is None and not fits(self.path, self.known, bool(self.field)):

@@ -30,7 +30,8 @@ DAMAGE = (ValueError, KeyError, TypeError, AttributeError, StopIteration, Recurs
 # The folder that the archive of a release of Universal Dependencies unpacks to.
 RELEASE_FOLDER = re.compile(r"ud-treebanks-v([0-9]+\.[0-9]+)", re.IGNORECASE)
 VERSION = re.compile(r"\bv?([12]\.[0-9]{1,2})\b", re.IGNORECASE)
-_surveys: dict[Path, tuple[Any, Task | None, Any]] = {}  # version of the files, task, result
+# By folder and task: the version of the files, the task itself, the result.
+_surveys: dict[tuple[Path, str], tuple[Any, Task | None, Any]] = {}
 READMES = ("README.md", "README.txt", "README")
 
 
@@ -53,9 +54,10 @@ def _by_names(root: Path, task: Task | None) -> tuple[list[SplitFiles], list[Ski
     files = (os.path.join(home, name) for home, _, names in os.walk(root) for name in names)
     stats = ((file, os.stat(file)) for file in files if os.path.isfile(file))
     version = sorted((file, s.st_size, s.st_mtime_ns, s.st_ino) for file, s in stats)
-    known = _surveys.get(root)
+    key = root, task.name if task else ""
+    known = _surveys.get(key)
     if known is None or known[:2] != (version, task):
-        known = _surveys[root] = (version, task, from_names(root, task))
+        known = _surveys[key] = (version, task, from_names(root, task))
     entries, skipped = known[2]
     return [*entries], [*skipped]
 

@@ -30,8 +30,8 @@ SAME_LABEL = {"contradictory": "contradiction"}  # the machine-translated traini
 MAX_DIGITS = 9  # a longer number is no label
 UNSPACED = ("zh", "ja")  # MASSIVE writes these without blanks; a character is a word
 DROP = (
-    'malformed="drop" in Python, data: {malformed: drop} in a recipe, '
-    "--malformed drop in deadhead data check"
+    "in a study, --set fixed.data.malformed=drop skips and counts such lines, "
+    'in Python malformed="drop"'
 )
 TABS = "tabs, or with commas in a file that ends in .csv"
 _SLOT = re.compile(r"\[([^\[\]:]+):([^\[\]]*)\]|([^\[\]]+)")
@@ -343,8 +343,8 @@ def _collect(
             notes[f"dropped: {reason}"] += 1
         except Unusable as reason:
             if options.get("malformed") != "drop":
-                hint = f"correct the line, or skip such lines and count them: {DROP}"
-                raise bad(path, number, str(reason), reason.hint or hint) from None
+                hint = reason.hint or f"correct or remove the line; {DROP}"
+                raise bad(path, number, str(reason), hint) from None
             notes["malformed lines dropped"] += 1
     return rows
 
