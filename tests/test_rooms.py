@@ -92,8 +92,8 @@ ALLOWED = {
     "studies.store tasks translation",
     "report.figures": "errors layout measures registry report.head_values report.labels "
     "report.spec report.tables results strategies studies.fields tasks",
-    "report.findings": "measures report.head_values report.labels report.tables results strategies "
-    "tasks",
+    "report.findings": "layout measures report.head_values report.labels report.tables results "
+    "strategies studies.store tasks",
     "report.page": "claims errors files report.figures report.findings report.head_values "
     "report.labels report.tables results studies studies.status studies.store studies.study tasks",
     "report.export": "errors report.figures report.tables results studies.store",

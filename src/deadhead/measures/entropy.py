@@ -7,13 +7,13 @@ heads that are left. The ranker of the same name computes it.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from typing import Any, ClassVar, Literal
 
 from deadhead.options import Count, Share
 
-from .measure import Measure, MeasureInputs, Split, Stages, before_and_after, trials_in_words
+from .measure import Measure, MeasureInputs, Split
 
 
 @dataclass(frozen=True)
@@ -33,20 +33,6 @@ class Entropy(Measure):
     def __call__(self, model: Any, inputs: MeasureInputs) -> dict[str, float]:
         batches = inputs.batches(self.split, self.sentences)
         return entropy(model, batches, average=self.average, smoothing=self.smoothing)
-
-    @classmethod
-    def finding(cls, trials: Sequence[Stages]) -> str | None:
-        sides = before_and_after(trials)
-        if sides is None:
-            return None
-        before, after, number = sides
-        verb = "narrows" if after < before else "widens"
-        if abs(after - before) < 0.01:
-            verb = "hardly changes"
-        return (
-            f"Training {verb} the attention of heads: mean entropy goes from {before:.2f} to "
-            f"{after:.2f} nats ({trials_in_words(number)})."
-        )
 
 
 def entropy(

@@ -14,6 +14,7 @@ from deadhead.measures import MEASURES, HeadMap, Measure
 from deadhead.results import RankedHeads, Study
 from deadhead.results.cells import Cell, as_dict, matches
 from deadhead.results.records import by_stage, ranking_of
+from deadhead.results.statistics import head_changes
 from deadhead.studies.store.records import Record
 
 from .labels import STAGES, joined
@@ -131,7 +132,7 @@ def head_values(
     elif show == REMOVED:
         yield panel, dict.fromkeys(record.removed, 1.0)
     elif show == ENTROPY_CHANGE:
-        if change := entropy_change(record):
+        if change := head_changes(*entropy_stages(record)):
             yield panel, change
     else:
         is_change = map_measures()[show].is_change
@@ -140,15 +141,7 @@ def head_values(
                 yield joined(panel, "" if is_change else STAGES[stage]), maps[show]
 
 
-def entropy_change(record: Record) -> dict[str, float]:
-    """How far the entropy of each head that is left changes in epoch 1.
-
-    Over the whole training if nothing was measured after epoch 1.
-    """
+def entropy_stages(record: Record) -> tuple[dict[str, Any], dict[str, Any]]:
+    """The entropy of heads before training, and after epoch 1 or, if not measured, at the end."""
     stages = {stage: as_dict(m.get("entropy")) for stage, m in by_stage(record).items()}
-    before, later = stages.get("before", {}), stages.get("first") or stages.get("after") or {}
-    return {
-        head: abs(later[head] - value)
-        for head, value in before.items()
-        if later.get(head) is not None
-    }
+    return stages.get("before", {}), stages.get("first") or stages.get("after") or {}

@@ -16,7 +16,7 @@ from deadhead.claims.subjects import MBERT, ON_XNLI, measured_on
 from deadhead.claims.verdict import Finding, judged, missing
 from deadhead.layout import Head
 from deadhead.results import Measurement, Score
-from deadhead.results.statistics import entropy_change, recovery
+from deadhead.results.statistics import THIRDS, entropy_change, recovery
 
 CLOSE = {"en", "es", "de", "vi"}  # languages said to overlap after one epoch
 TOGETHER = {"hi", "ur"}
@@ -162,7 +162,6 @@ MBERT_ON_XNLI = Scope(models=MBERT, tasks=ON_XNLI)
 ENTROPY = Scope(models=MBERT, tasks=measured_on("mnli", "entropy"))
 EMBEDDINGS = Scope(models=MBERT, tasks=measured_on("xnli", "embeddings"))
 AFTER_ONE = {"share": says("share_of_final_accuracy_after_1_epoch_percent")}
-THIRDS = ("bottom", "middle", "top")
 
 # A table: id, unit, function and scope, then the statement and the numbers it quotes.
 # fmt: off

@@ -36,11 +36,13 @@ from .gains import (
     improved,
 )
 from .layers import (
+    THIRDS,
     Evenness,
     by_distance,
     by_layer,
     entropy_change,
     evenness,
+    head_changes,
     head_rows,
     layer_means,
     layer_rows,
@@ -66,4 +68,4 @@ __all__ += ["group_means", "group_rows", "grouped", "head_rows", "holm", "improv
 __all__ += ["layer_difference_rows", "layer_means", "layer_rows", "ordered", "overlap"]
 __all__ += ["points_rows", "ranking_rho", "recovery", "recovery_rows", "removal_effects", "rho"]
 __all__ += ["sign_test", "similarity", "similarity_rows", "spearman", "spread", "third_of_layers"]
-__all__ += ["two_means", "with_distance", "with_similarity"]
+__all__ += ["THIRDS", "head_changes", "two_means", "with_distance", "with_similarity"]

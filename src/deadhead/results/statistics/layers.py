@@ -93,6 +93,15 @@ def third_of_layers(layer: int, layers: int) -> str:
     return THIRDS[3 * layer // layers]
 
 
+def head_changes(
+    before: Mapping[str, float | None], after: Mapping[str, float | None], *, signed: bool = False
+) -> dict[str, float]:
+    """How far the number of each head moved, for heads that have one on both sides."""
+    numbers = ((name, value, after.get(name)) for name, value in before.items())
+    changes = {n: new - old for n, old, new in numbers if old is not None and new is not None}
+    return changes if signed else {name: abs(change) for name, change in changes.items()}
+
+
 def entropy_change(
     before: Mapping[str, float],
     after: Mapping[str, float],
@@ -111,11 +120,8 @@ def entropy_change(
     """
     depth = layers or 1 + max((Head.parse(name).layer for name in before), default=0)
     changes: dict[str, list[float]] = {name: [] for name in THIRDS}
-    for name in before:
-        if name in after:
-            change = after[name] - before[name]
-            third = third_of_layers(Head.parse(name).layer, depth)
-            changes[third].append(change if signed else abs(change))
+    for name, change in head_changes(before, after, signed=signed).items():
+        changes[third_of_layers(Head.parse(name).layer, depth)].append(change)
     return {third: float(np.mean(values)) for third, values in changes.items() if values}
 
 
