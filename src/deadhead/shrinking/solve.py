@@ -162,6 +162,7 @@ def damped_scales(sums: Sums, weight: Tensor, width: int, constant: bool) -> Ten
     constant: there is one more unknown, which begins at 1 and is not kept: a number that is added
         to all outputs of all tokens.
     """
+    from scipy.sparse import diags_array
     from scipy.sparse.linalg import lsmr
 
     units = len(weight) // width
@@ -175,10 +176,12 @@ def damped_scales(sums: Sums, weight: Tensor, width: int, constant: bool) -> Ten
         vector = torch.cat((vector - column, (sums.errors.sum() - last)[None]))
     if len(vector) == 1:
         return 1 + vector / matrix[0]
-    solution, reason, *_ = lsmr(
-        matrix.cpu().numpy(), vector.cpu().numpy(), damp=1, maxiter=5 * len(vector)
-    )
-    return 1 + torch.from_numpy(solution).to(matrix)[:units] if reason < SOLVED else None
+    # LSMR takes thousands of steps; in the basis of the eigenvectors, each multiplies by a diagonal
+    values, basis = torch.linalg.eigh(matrix)
+    diagonal, rotated = diags_array(values.cpu().numpy()), (basis.T @ vector).cpu().numpy()
+    solution, reason, *_ = lsmr(diagonal, rotated, damp=1, maxiter=5 * len(vector))
+    change = basis @ torch.from_numpy(solution).to(basis)
+    return 1 + change[:units] if reason < SOLVED else None
 
 
 def refits(name: str, sums: Sums) -> Iterator[Change]:
