@@ -22,9 +22,10 @@ from transformers import BertConfig, BertForSequenceClassification
 
 from deadhead.heads.discover import find_every_site, layout_of
 from deadhead.progress import silent
-from deadhead.shrinking import Choice, choose, shrink
+from deadhead.shrinking import Choice, Curve, choose, shrink
 from deadhead.shrinking.budgets import budgets_for
 from deadhead.shrinking.costs import costs
+from deadhead.shrinking.methods import Kwon
 from deadhead.shrinking.projection import columns_of
 from deadhead.shrinking.scales import plan_scales
 from deadhead.shrinking.search import rearranged
@@ -160,6 +161,33 @@ def test_shrink_uses_both(model: BertForSequenceClassification) -> None:
     scaled = [(row.kind, row.layer) for row in report.layers if row.candidate == "scales"]
     assert ("neurons", 2) in scaled
     assert ("heads", 0) not in scaled
+
+
+def test_the_search_for_units_is_exact() -> None:
+    """Also in layers with many neurons, where the search of other methods only comes near."""
+    draw = np.random.default_rng(0)
+    curves, saving, steps = [], {}, {}
+    for kind, size, price in (("heads", 6, 90.0), ("neurons", 300, 1.0)):
+        for layer in range(4):
+            own = np.sort(draw.lognormal(-layer, 1.5, size)) * price
+            curve = Curve(
+                kind=kind, block="encoder", layer=layer, units=tuple((n,) for n in range(size)),
+                costs=tuple(own.cumsum()),
+            )  # fmt: skip
+            curves.append(curve)
+            saving[curve.place] = [price * n for n in range(size + 1)]
+            steps.setdefault(kind, []).extend(own)
+    total = 0.5 * sum(table[-1] for table in saving.values())
+    heads, neurons = (np.append(0, np.sort(steps[kind]).cumsum()) for kind in SIZES)
+    expected = min(
+        heads[count] + neurons[max(0, int(np.ceil(total - 90 * count)))]
+        for count in range(len(heads))
+        if total - 90 * count < len(neurons)
+    )
+    counts = Kwon().allocated(curves, saving, total)
+    assert sum(saving[place][count] for place, count in counts.items()) >= total
+    costs_of = {curve.place: (0.0, *curve.costs) for curve in curves}
+    assert sum(costs_of[place][n] for place, n in counts.items()) == pytest.approx(expected)
 
 
 def test_swaps_find_units_that_cancel_each_other() -> None:

@@ -15,7 +15,7 @@ from deadhead.layout import Head, Kind
 from deadhead.progress import Progress, reported
 from deadhead.registry import Registry
 
-from .allocate import Budget, Curve, Place, Unit, allocate, in_order_of_cost, units_of
+from .allocate import Budget, Curve, Place, Unit, units_of
 from .chooser import Chooser, Evidence
 
 if TYPE_CHECKING:
@@ -310,7 +310,7 @@ def _teacher(
     for budget in budgets:
         own = [curves[place] for place in budget.saving]
         left = sqrt(budget.whole * (budget.whole - budget.total))
-        counts = allocate(own, budget.saving, budget.whole - left)
+        counts = choosers[own[0].kind].allocated(own, budget.saving, budget.whole - left)
         removed |= {curve.place: curve.units[: counts[curve.place]] for curve in own}
         cost += sum((0.0, *curve.costs)[counts[curve.place]] for curve in own)
     return _choice(choosers, removed, cost)
@@ -329,8 +329,7 @@ def _removed(
     for budget in budgets:
         own = [_without_last(curves[p]) if p == spared else curves[p] for p in budget.saving]
         saving = {c.place: budget.saving[c.place][: len(c.units) + 1] for c in own}
-        by_rise = all(choosers[curve.kind].predicts for curve in own)
-        counts = (allocate if by_rise else in_order_of_cost)(own, saving, budget.total)
+        counts = choosers[own[0].kind].allocated(own, saving, budget.total)
         for kind, chooser in choosers.items():
             some = {c.place: c.units[: counts[c.place]] for c in own if c.kind == kind}
             cost = sum(([0.0, *c.costs][counts[c.place]] for c in own if c.kind == kind), 0.0)

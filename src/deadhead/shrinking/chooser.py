@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Any, ClassVar, Literal
 from deadhead.layout import Kind
 from deadhead.progress import Progress
 
-from .allocate import Budget, Curve, Place, Unit
+from .allocate import Budget, Curve, Place, Unit, allocate, in_order_of_cost
 
 if TYPE_CHECKING:
     from torch import Tensor, nn
@@ -64,6 +64,12 @@ class Chooser(ABC):
     @abstractmethod
     def curves(self, evidence: Evidence, kind: Kind) -> list[Curve]:
         """A curve for each place of a kind."""
+
+    def allocated(
+        self, curves: Sequence[Curve], saving: Mapping[Place, Sequence[float]], total: float
+    ) -> dict[Place, int]:
+        """How many units each place loses so that the total is saved."""
+        return (allocate if self.predicts else in_order_of_cost)(curves, saving, total)
 
     def improved(
         self, evidence: Evidence, chosen: dict[Place, tuple[Unit, ...]], budget: Budget

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from itertools import accumulate, pairwise
 from typing import ClassVar, Literal
 
@@ -11,7 +11,7 @@ import numpy as np
 from deadhead.layout import Kind
 from deadhead.rankers.fisher import greedy
 
-from .allocate import Budget, Curve, Place, Unit
+from .allocate import ROUNDING, Budget, Curve, Place, Unit, in_order_of_cost
 from .chooser import Chooser, Evidence, curve_of
 from .search import cheapest_set, rearranged, swapped
 
@@ -108,6 +108,29 @@ class Kwon(Chooser):
             for place, units in evidence.of(kind).items()
         ]
 
+    def allocated(
+        self, curves: Sequence[Curve], saving: Mapping[Place, Sequence[float]], total: float
+    ) -> dict[Place, int]:
+        """The authors' search, where all units of a kind save the same.
+
+        For each number of heads, the cheapest of all layers leave, and the cheapest neurons that
+        must leave besides.
+        """
+        heads, neurons = ([c for c in curves if c.kind == kind] for kind in ("heads", "neurons"))
+        prices = [{_price(saving[c.place]) for c in some} for some in (heads, neurons)]
+        if any(len(some) > 1 or None in some for some in prices):
+            return super().allocated(curves, saving, total)
+        if not heads or not neurons:
+            return in_order_of_cost(curves, saving, total)
+        (of_head,), (of_neuron,) = prices
+        costs, others = _sums(heads), _sums(neurons)
+        missing = total * (1 - ROUNDING) - of_head * np.arange(len(costs))
+        needed = np.ceil(missing / of_neuron).clip(0).astype(int)
+        costs = costs + np.append(others, np.inf)[needed.clip(max=len(others))]
+        saved = of_head * int(np.argmin(costs))
+        by_head = in_order_of_cost(heads, saving, saved)
+        return by_head | in_order_of_cost(neurons, saving, total - saved)
+
     def improved(
         self, evidence: Evidence, chosen: Chosen, budget: Budget
     ) -> tuple[Chosen, float | None]:
@@ -157,8 +180,16 @@ def _is_of_heads(chosen: Chosen) -> bool:
     return all(kind == "heads" for kind, _, _ in chosen)
 
 
+def _sums(curves: Iterable[Curve]) -> np.ndarray:
+    """What the 0, 1, 2, ... cheapest units of these places cost."""
+    steps = np.concatenate([np.diff((0.0, *curve.costs)) for curve in curves])
+    return np.append(0.0, np.sort(steps).cumsum())
+
+
 def _price(table: Sequence[float]) -> float | None:
     """What each unit saves, where all units of a place save the same."""
+    if len(table) < 2:
+        return None
     price = table[-1] / (len(table) - 1)
     same = np.allclose(table, price * np.arange(len(table)), rtol=1e-9, atol=1e-9 * abs(table[-1]))
     return price if same and price > 0 else None
