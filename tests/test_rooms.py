@@ -88,7 +88,7 @@ ALLOWED = {
     "report.spec": "errors papers report.labels results strategies studies.fields studies.recipe "
     "tasks",
     "report.head_values": "errors layout measures report.labels results studies.store",
-    "report.tables": "errors layout registry report.labels report.spec results studies.inputs "
+    "report.tables": "errors registry report.labels report.spec results studies.inputs "
     "studies.store tasks translation",
     "report.figures": "errors layout measures registry report.head_values report.labels "
     "report.spec report.tables results strategies studies.fields tasks",

@@ -120,10 +120,10 @@ def _merged() -> Callable[[Cell], dict[str, Any]]:
     return result_of
 
 
-def complete(name: str, folder: Path) -> Path:
+def complete(name: str, folder: Path, scale: str | None = None) -> Path:
     """The study of a recipe that found something everywhere."""
     rng = random.Random(name)
-    return of_recipe(folder, load(name), lambda cell: _something(cell, rng))
+    return of_recipe(folder, load(name, scale=scale), lambda cell: _something(cell, rng))
 
 
 def _something(cell: Cell, rng: random.Random) -> dict[str, Any]:

@@ -184,29 +184,3 @@ def test_a_table_says_that_its_data_chose_the_epoch(tmp_path: Path) -> None:
         CHOSEN in table["note"]
         for table in tables(study(tmp_path / "last", last, layered, {"numbers.csv": "model\n"}))
     )
-
-
-def test_a_table_says_where_a_layer_is_another_share(tmp_path: Path) -> None:
-    numbers = "model,task,remove,value\nbert-base-uncased,mnli,layers top 1,82.95\n"
-    mnli, xnli = tables(study(tmp_path, LAYERED, layered, {"numbers.csv": numbers}))
-    text = "one layer is 20 % of the 5 here, and 8 % of the 12 of bert-base-uncased."
-    assert text in mnli["note"]
-    assert text not in xnli["note"]
-
-    def twelve(trial: Trial, labels: Mapping[str, Any]) -> Record:
-        results = layered(trial, labels)
-        return Record(
-            trial=trial,
-            state="done",
-            removed=results.removed,
-            metrics=results.metrics,
-            cost={"heads before": 96} if results.removed else {},
-        )
-
-    (tmp_path / "twelve").mkdir()
-    assert (
-        "one layer is"
-        not in tables(study(tmp_path / "twelve", LAYERED, twelve, {"numbers.csv": numbers}))[0][
-            "note"
-        ]
-    )

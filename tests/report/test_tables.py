@@ -113,9 +113,9 @@ def test_cells_name_fewer_trials_where_all_would_name_very_many(
 def test_published_rows_agree_in_every_axis_of_the_table(tmp_path: Path) -> None:
     scores, drops = tables(study(tmp_path, DRAWN, drawn, {"numbers.csv": NUMBERS}))
     assert cell(scores, ["none"], ["sst2"])["published"] is None  # no row has this task and removal
-    assert (
-        cell(scores, ["random 50 %"], ["sst2"])["published"] == 11.0
-    )  # the model is no axis of the table
+    assert cell(scores, ["random 50 %"], ["mnli"])["published"] == 82.0
+    # The model is no axis of the table, but its number is of another one.
+    assert cell(scores, ["random 50 %"], ["sst2"])["published"] is None
     assert all(
         entry["published"] is None for row in drops["cells"] for entry in row
     )  # it names no file
@@ -137,18 +137,18 @@ def test_published_numbers_of_several_models_are_not_mixed(tmp_path: Path) -> No
     ("row", "text"),
     [
         ("a/model,mnli,en", ""),
-        ("b/model,mnli,en", " Published numbers are of another model than here: b/model."),
-        (
-            "b/model,rte,en",
-            " Published numbers are of another model and task than here: b/model, rte.",
-        ),
+        ("model,mnli,en", ""),  # as a paper writes it
+        ("b/model,mnli,en", "model b/model (here a/model)"),
+        ("b/model,rte,en", "model b/model (here a/model); task rte (here mnli, sst2)"),
         (
             "b/model,rte,de",
-            " Published numbers are of another model, task and source than here: b/model, rte, de.",
+            "model b/model (here a/model); task rte (here mnli, sst2); source de (here en)",
         ),
     ],
 )
-def test_a_table_names_the_model_of_published_numbers(tmp_path: Path, row: str, text: str) -> None:
+def test_published_numbers_of_another_setting_are_not_shown(
+    tmp_path: Path, row: str, text: str
+) -> None:
     scores, _ = tables(
         study(
             tmp_path,
@@ -157,7 +157,11 @@ def test_a_table_names_the_model_of_published_numbers(tmp_path: Path, row: str, 
             {"numbers.csv": f"model,task,source,remove,value\n{row},none,80.0\n"},
         )
     )
-    assert scores["note"].partition(" Means over draw, with the standard deviation.")[2] == text
+    note = scores["note"].partition(" Means over draw, with the standard deviation.")[2]
+    reason = f" The published numbers are not shown, since they are of {text}." if text else ""
+    assert note == reason
+    shown = {entry["published"] for cells in scores["cells"] for entry in cells}
+    assert shown == ({None} if text else {None, 80.0})
 
 
 def test_drops_are_against_the_mean_of_the_unpruned_seeds(tmp_path: Path) -> None:

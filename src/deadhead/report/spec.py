@@ -199,7 +199,7 @@ class Table(Scored, ABC):
     def build(self, study: Study) -> dict[str, Any]: ...
 
     def published_rows(self, study: Study) -> list[dict[str, str]]:
-        return study.published.get(self.published, [])
+        return study.published_rows(self.published)
 
     @classmethod
     def suggest(cls, study: Study) -> Iterator[Table]:

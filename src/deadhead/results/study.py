@@ -25,12 +25,12 @@ from deadhead.studies.study import described
 
 from .cells import LANGUAGE, Cell, as_dict, fixed_of, make_cell, parts_of, setting, task_facts
 from .model import Arm, Measurement, Merged, RankedHeads, Score, Search
+from .published import Rows, of_same_setting
 from .records import by_use, measures_of, ranking_of
 from .searches import arms_among, merged_among, pairs_among, searches_among
 
 MOST_RECORDS = 800  # opened for the page
 TRIES = 8  # records without a ranking, after which no more are opened for it
-Rows = list[dict[str, str]]
 OUTSIDE = ("", "full")  # arms of cells that are not the pruned trials of a search
 
 
@@ -79,6 +79,19 @@ class Study:
             damaged=tuple(records.damaged),
             published=_published(description),
         )
+
+    @cached_property
+    def _same_setting(self) -> dict[str, tuple[Rows, str]]:
+        files = self.published.items()
+        return {name: of_same_setting(self.cells, rows) for name, rows in files}
+
+    def published_rows(self, name: str) -> Rows:
+        """The numbers of a published file that are of the same setting as the study's."""
+        return self._same_setting.get(name, ([], ""))[0]
+
+    def published_difference(self, name: str) -> str:
+        """Why none of a file's numbers is shown, in a sentence; empty if some are."""
+        return self._same_setting.get(name, ([], ""))[1]
 
     @property
     def name(self) -> str:

@@ -11,14 +11,12 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
-from deadhead.report.labels import joined, removal_words
+from deadhead.report.labels import removal_words
 from deadhead.report.spec import Figure, specs
 from deadhead.report.tables.build import display_id
-from deadhead.report.tables.grid import whose
 from deadhead.results import Study
 
 from . import FIGURES
-from .charts import has_published
 
 
 def figures(folder: str | Path) -> list[dict[str, Any]]:
@@ -28,21 +26,17 @@ def figures(folder: str | Path) -> list[dict[str, Any]]:
 
 def study_figures(study: Study) -> list[dict[str, Any]]:
     removals = {str(label): removal_words(str(label)) for label in study.labels("remove")}
-    file = next(iter(study.published.values()), [])  # may be of another model than ours
     drawn: list[dict[str, Any]] = []
     named = list(specs(study.recipe.get("figures"), FIGURES))
     extra = not named and bool(study.recipe.get("tables"))
     for figure in named or suggested(study):
         chart = figure.draw(study)
         if chart is not None:
-            explanation = figure.note or figure.explanation(chart)
             drawn.append(
                 {
                     "id": display_id("figure", len(drawn), chart["title"]),
                     "title": chart["title"],
-                    "note": joined(
-                        explanation, whose(study, file) if has_published(chart) else "", by=" "
-                    ),
+                    "note": figure.note or figure.explanation(chart),
                     "kind": figure.kind,
                     "spec": _with_removal_words(chart, removals),
                     "extra": extra,

@@ -104,7 +104,7 @@ def _rows(
 
 def _published(study: Study, spec: CurveOptions) -> PublishedPoint | None:
     """A function to the published number of a point, from the first file that the recipe names."""
-    file = next(iter(study.published.values()), [])
+    file = study.published_rows(next(iter(study.published), ""))
     if not file or spec.value == "drop" or spec.group or spec.x == "percent":
         return None
     axes = (spec.x, spec.lines, *spec.panels, *spec.where)

@@ -12,7 +12,6 @@ from statistics import fmean
 from typing import Any
 
 from deadhead.report.labels import joined
-from deadhead.report.tables.grid import whose
 from deadhead.report.tables.significance import RATE
 from deadhead.results import Study
 from deadhead.results.records import ranking_of
@@ -35,9 +34,7 @@ def findings(study: Study, tables: Sequence[Table] = ()) -> Sentences:
         sentences = search_sentences(study)
     else:
         sentences = removal_sentences(study, tested(tables))
-    if not any(whose(study, rows) for rows in study.published.values()):
-        sentences += _published(tables)
-    sentences += [*_alike(study), *measured(study)]
+    sentences += [*_published(tables), *_alike(study), *measured(study)]
     if len(sentences) < MOST:
         sentences += scored(study)
     sentences = [*collapsed(study), *sentences][:MOST]

@@ -11,7 +11,7 @@ from typing import Any
 from deadhead.report.labels import measured_words
 from deadhead.report.spec import Table
 from deadhead.results import Study
-from deadhead.results.cells import APART, PRUNING, matches
+from deadhead.results.cells import PRUNING, matches
 from deadhead.results.statistics import deviation
 
 from .details import numbers_behind
@@ -118,10 +118,10 @@ class Means:
         """The whole table: `cell(key)` gives its cells, `about` says what its numbers are."""
         rows, columns = keys_in_order(study, self.layout, self.units)
         cells = [cell for unit in self.units.values() for cell in unit.cells.values()]
-        sentences = [about + self._means(), *remarks(study, cells, table.split, self.file)]
+        sentences = [about + self._means(), *remarks(study, cells, table.split)]
         return grid(
             title=table.heading(study),
-            note=" ".join(filter(None, [*sentences, whose(study, self.file)])),
+            note=" ".join(filter(None, [*sentences, study.published_difference(table.published)])),
             layout=self.layout,
             rows=rows,
             columns=columns,
@@ -222,18 +222,3 @@ def keys_in_order(
         )
 
     return sort(layout.rows, 0), sort(layout.columns, len(layout.rows))
-
-
-def whose(study: Study, file: Sequence[Mapping[str, str]]) -> str:
-    """A note if the published numbers are of another model, task or source than all of ours."""
-    theirs = {axis: sorted({row[axis] for row in file if row.get(axis)}) for axis in APART}
-    other = [
-        axis
-        for axis in APART
-        if theirs[axis] and not {*theirs[axis]} & {cell.axes.get(axis) for cell in study.cells}
-    ]
-    if not other:
-        return ""
-    axes = " and ".join(filter(None, [", ".join(other[:-1]), other[-1]]))
-    labels = ", ".join(label for axis in other for label in theirs[axis])
-    return f"Published numbers are of another {axes} than here: {labels}."

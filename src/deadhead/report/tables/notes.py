@@ -1,5 +1,4 @@
-"""Notes that keep a reader from misreading a table: who chose the epoch, how large a layer is, what
-data was short."""
+"""Notes that keep a reader from misreading a table: who chose the epoch, what data was short."""
 
 from __future__ import annotations
 
@@ -7,27 +6,17 @@ from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
 from deadhead.errors import DeadheadError
-from deadhead.layout import Head
 from deadhead.results import Study
 from deadhead.results.cells import Cell, as_dict, fixed_of, parts_of
 from deadhead.studies.inputs import differing
 from deadhead.studies.store.records import read_within
 from deadhead.tasks import task_of
 
-from .published import Row
 
-# Layers of the models with published numbers.
-LAYERS = {"bert-base-uncased": 12, "bert-base-multilingual-cased": 12, "xlm-roberta-base": 12}
-
-
-def remarks(study: Study, cells: Iterable[Cell], split: str, file: Sequence[Row]) -> list[str]:
+def remarks(study: Study, cells: Iterable[Cell], split: str) -> list[str]:
     """The sentences that apply to a table of these cells."""
     distinct = list({cell.trial: cell for cell in cells}.values())
-    return [
-        *_epoch_chosen_on(study, distinct, split),
-        *_shares_of_layers(study, distinct, file),
-        *about_data(study, distinct),
-    ]
+    return [*_epoch_chosen_on(study, distinct, split), *about_data(study, distinct)]
 
 
 def _epoch_chosen_on(study: Study, cells: Sequence[Cell], split: str) -> list[str]:
@@ -57,38 +46,6 @@ def _choosing_split(finetune: Mapping[str, Any], task: str) -> str | None:
         return None if task_of(task).train_on else "dev"
     except (DeadheadError, OSError):  # its task file is not here
         return None
-
-
-def _shares_of_layers(study: Study, cells: Sequence[Cell], file: Sequence[Row]) -> list[str]:
-    """A note if `top 3` is another share of our model than of the published one."""
-    models = {
-        row["model"]
-        for row in file
-        if row.get("remove", "").startswith("layers ") and row.get("model") in LAYERS
-    }
-    ours = _layers(study, cells) if models else None
-    other = sorted(model for model in models if LAYERS[model] != ours)
-    if ours is None or not other:
-        return []
-    theirs = LAYERS[other[0]]
-    return [
-        f"Layers are counted in each model by itself: one layer is {100 / ours:.0f} % of the "
-        f"{ours} here, and {100 / theirs:.0f} % of the {theirs} of {', '.join(other)}."
-    ]
-
-
-def _layers(study: Study, cells: Sequence[Cell]) -> int | None:
-    """The number of layers of these cells' models, from a record that removed whole layers."""
-    for cell in cells:
-        if cell.summary is None or cell.state != "done" or cell.axes.get("strategy") != "layers":
-            continue
-        try:
-            record = read_within(study.home, cell.trial)
-            removed = [Head.parse(head).layer for head in record.removed]
-            return round(int(record.cost["heads before"]) / (len(removed) / len({*removed})))
-        except (DeadheadError, KeyError, TypeError, ValueError, ZeroDivisionError):
-            continue
-    return None
 
 
 def about_data(study: Study, cells: Sequence[Cell]) -> list[str]:

@@ -16,7 +16,7 @@ from deadhead.results import Search, Study
 from deadhead.results.cells import LANGUAGE, PRUNING, Cell, is_target, matches, plain_text
 from deadhead.tasks.metrics import sign
 
-from .grid import Key, Layout, Units, entry, grid, keys_in_order, whose
+from .grid import Key, Layout, Units, entry, grid, keys_in_order
 from .notes import about_data
 from .published import mean, number
 from .significance import SEEDS
@@ -183,8 +183,8 @@ def search_grid(
         )
 
     table_data = grid(
-        title=table.heading(study),
-        note=_note(study, columns, units, whose(study, file)),
+        title=table.heading(study).replace("{k}", str(_most(study))),
+        note=_note(study, columns, units, study.published_difference(table.published)),
         layout=layout,
         rows=rows,
         columns=columns,
@@ -195,12 +195,16 @@ def search_grid(
     return {**table_data, "test": table_data["test"] or UNTESTED}
 
 
+def _most(study: Study) -> int:
+    """The largest number of heads that a search removes."""
+    return max((cell.axes.get("k") or 0 for cell in study.cells), default=0)
+
+
 def _note(study: Study, columns: Sequence[Key], units: Units, published: str) -> str:
-    most = max((cell.axes.get("k") or 0 for cell in study.cells), default=0)
     metrics = dict.fromkeys(cell.metric for cell in study.cells if cell.metric)
     sentences = [
         f"{capitalized(measured_words(metrics, ('test',)))}{unit_of(metrics, ', in ')}. Up to "
-        f"{most} heads are removed. k is the number that does best on the test set unless the "
+        f"{_most(study)} heads are removed. k is the number that does best on the test set unless the "
         "column says otherwise, so it gains a little even if pruning does nothing: compare it with "
         "the gain of the same number of unpruned seeds."
     ]

@@ -14,7 +14,7 @@ from .units import Unit
 
 Row = Mapping[str, str]
 ROUND = 4  # decimals of points that are kept
-NOT_AXES = ("value", "delta", "note")
+NOT_AXES = ("value", "delta", "note", "tried")
 NOTHING = ("", "random 0", "lowest 0", "highest 0", "random_k 0")  # removals of no head
 
 

@@ -1,0 +1,63 @@
+"""Published numbers stand beside a study only if it has the paper's setting."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import pytest
+from whole_studies import as_printed, complete
+
+from deadhead.report.tables.build import tables
+from deadhead.results import Study
+
+NOT_SHOWN = "The published numbers are not shown, since they are of "
+
+
+def published(table: dict[str, Any]) -> set[float]:
+    cells = [cell for row in table["cells"] for cell in row]
+    shown = {
+        cell[name] for cell in cells for name in ("published", "published_change") if name in cell
+    }
+    return shown - {None}
+
+
+@pytest.mark.parametrize(
+    ("name", "difference"),
+    [
+        ("weak-link/table6", "model bert-base-uncased (here world/encoder)"),
+        ("weak-link/table2", "model transformer-base (here transformer-mini)"),
+        ("mbert-prunability/table1", "model bert-base-multilingual-cased"),
+        ("contributions/table2", "searches of up to 12 heads (here 3)"),
+        (
+            "contributions/table6",
+            "source ar+de+en+he, ar+de+en+zh, ar+de+he+zh and 2 more (here de",
+        ),
+    ],
+)
+def test_a_small_run_has_no_numbers_of_the_paper(
+    name: str, difference: str, tmp_path: Path
+) -> None:
+    table = tables(complete(name, tmp_path / "s", "mini"))[0]
+    assert not published(table)
+    assert NOT_SHOWN in table["note"]
+    assert difference in table["note"].partition(NOT_SHOWN)[2]
+
+
+@pytest.mark.parametrize(
+    "name", ["weak-link/table6", "contributions/table4", "contributions/table6"]
+)
+def test_a_whole_run_has_them(name: str, tmp_path: Path) -> None:
+    study = Study.open(as_printed(name, tmp_path / "s"))
+    table = tables(study)[0]
+    (rows,) = study.published.values()
+    assert published(table) >= {float(row["value"]) for row in rows}
+    assert NOT_SHOWN not in table["note"]
+
+
+def test_the_title_has_the_size_of_the_search(tmp_path: Path) -> None:
+    assert (
+        tables(complete("contributions/search", tmp_path / "s", "mini"))[0]["title"] == "Best of 4"
+    )
+    (table,) = tables(as_printed("contributions/table4", tmp_path / "t"))
+    assert table["title"] == "Table 4: span F1, unpruned and best of 12"
