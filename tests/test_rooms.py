@@ -66,13 +66,13 @@ ALLOWED = {
     "studies.trial translation",
     "studies.steps": "errors files heads hub layout measures models options rankers ranking shrinking "
     "strategies studies.fields studies.step studies.store studies.trial tasks training translation",
-    "studies.corpora": "errors studies.steps studies.trial tasks",
-    "studies.missing_data": "errors studies.corpora studies.steps studies.trial tasks",
+    "studies.missing_data": "errors studies.steps studies.trial tasks",
+    "studies.corpora": "errors studies.missing_data studies.recipe studies.steps studies.trial tasks",
     "studies.execution": "errors numerics studies.fields studies.inputs studies.steps studies.store "
     "studies.trial version",
     "studies.resume": "studies.inputs studies.recipe studies.store",
-    "studies.study": "errors files progress studies.execution studies.missing_data studies.recipe "
-    "studies.resume studies.store studies.trial",
+    "studies.study": "errors files progress studies.corpora studies.execution studies.missing_data "
+    "studies.recipe studies.resume studies.store studies.trial",
     "studies.status": "studies.inputs studies.store studies.study",
     "studies.plan": "errors hub numerics papers studies.corpora studies.execution studies.inputs "
     "studies.missing_data studies.recipe studies.resume studies.status studies.step "

@@ -9,7 +9,7 @@ from typer.testing import CliRunner
 
 from deadhead.cli import app
 from deadhead.errors import DataError, DeadheadError
-from deadhead.studies import load, plan
+from deadhead.studies import load, plan, read, run, summaries
 from deadhead.tasks import load_data
 from ud_archive import archive
 
@@ -101,3 +101,89 @@ def test_a_plan_prints_the_number_of_files(folder: Path) -> None:
     ]
     printed = CliRunner().invoke(app, command).stdout
     assert f"  Data: ner from {folder}/ner: aqmar (ar, 2 files), conll2003 (en).\n" in printed
+
+
+# --- the data of the paper, or other data ------------------------------------------------------
+
+PERSIAN = {"fa_seraji-ud-train": 4798, "fa_seraji-ud-dev": 599, "fa_seraji-ud-test": 600}
+SMALL = [
+    "axes=[{model: [world/encoder], source: [fa], targets: [[fa]]}]",
+    "search.lowest=1..1",
+    "finetune={epochs: 1, scored: none}",
+]
+
+
+@pytest.mark.parametrize(
+    ("folder", "train", "expected"),
+    [
+        ("ud-treebanks-v2.7", 4798, []),
+        ("ud-treebanks-v2.7", 4797, ["other numbers of rows: fa/train 4,797 (paper: 4,798)"]),
+        ("ud-treebanks-v2.8", 4798, ["release 2.8, by its folder where the paper has 2.7 (fa)"]),
+        ("mine", 4798, []),  # the README says 2.7
+    ],
+)
+def test_a_plan_says_what_is_not_the_data_of_the_paper(
+    folder: str, train: int, expected: list[str], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    archive(tmp_path, {**PERSIAN, "fa_seraji-ud-train": train}).rename(tmp_path / folder)
+    monkeypatch.setenv("DEADHEAD_DATA", str(tmp_path / folder))
+    lines = [f"pos is not the data of the paper: {text}" for text in expected]
+    assert [*plan(load("contributions/table2", SMALL)).other_data] == lines
+    printed = CliRunner().invoke(app, ["plan", "contributions/table2", *sets(SMALL)]).stdout
+    assert all(f"  {line}.\n" in printed for line in lines)
+    assert ("not the data of the paper" in printed) == bool(lines)
+
+
+def sets(changes: list[str]) -> list[str]:
+    return [part for change in changes for part in ("--set", change)]
+
+
+@pytest.mark.parametrize(
+    ("source", "line"),
+    [
+        ("{pos: ud-2.7}", None),
+        ("{pos: ud-2.17}", "pos is not the data of the paper: release 2.17 where the paper has 2.7 (fa)"),
+        ("{ner: wikiann}", "ner is not the data of the paper: wikiann, which is another corpus than the paper's (fa)"),
+    ],
+)  # fmt: skip
+def test_the_hub_may_have_other_data(source: str, line: str | None) -> None:
+    task = source[1:4]
+    recipe = load(
+        "contributions/search",
+        ["source=[fa]", "targets=[fa]", f"task=[{task}]", f"fixed.data.source={source}"],
+    )
+    assert plan(recipe).other_data == ((line,) if line else ())
+
+
+def test_a_run_reports_it_and_records_keep_the_corpora(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("DEADHEAD_DATA", str(archive(tmp_path)))
+    result = run(
+        load("contributions/table2", SMALL), tmp_path / "s", executor="serial", watch=False
+    )
+    assert (result.done, result.failed) == (2, 0)
+    [line] = result.reports
+    assert line.startswith(
+        "pos is not the data of the paper: other numbers of rows: fa/dev 2 (paper: 599)"
+    )
+    corpus = {"corpus": "UD_Persian-Seraji", "release": "2.7, by its folder", "rows": 2}
+    for name in summaries(tmp_path / "s"):
+        corpora = read(tmp_path / "s", name).details["corpora"]
+        assert corpora == dict.fromkeys(("fa/dev", "fa/test", "fa/train"), corpus)
+
+
+def test_exact_refuses_other_data(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("DEADHEAD_DATA", str(archive(tmp_path)))
+    recipe = load("smoke", ["targets=[en]", "fixed.data={exact: true}"])
+    with pytest.raises(
+        DataError, match=r"nothing was started:\n  pos is not the data .* en/train 2 "
+    ) as seen:
+        run(recipe, tmp_path / "s", watch=False)
+    assert "--set fixed.data.exact=false" in (seen.value.hint or "")
+    assert not (tmp_path / "s").exists()
+    put(tmp_path, "ner/fr-train.txt", "a\tO\n\n" * 10)
+    recipe = load("smoke", ["task=ner", "source=fr", "targets=[fr]", "fixed.data={exact: true}"])
+    monkeypatch.setenv("DEADHEAD_DATA", str(tmp_path))
+    with pytest.raises(DataError, match="no paper has a size of ner in fr"):
+        run(recipe, tmp_path / "s", watch=False)

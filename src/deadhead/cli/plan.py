@@ -72,7 +72,11 @@ def _print_plan(plan: Plan) -> None:
     for line in plan.data:
         typer.echo(f"  Data: {line}.")
     lines = [damage(plan.damaged)] if plan.damaged else []
-    lines += [*plan.warnings, *(f"Too little data: {text}" for text in plan.shortfalls)]
+    lines += [
+        *plan.warnings,
+        *(f"{text}." for text in plan.other_data),
+        *(f"Too little data: {text}" for text in plan.shortfalls),
+    ]
     if plan.lacking:
         lines += ["Missing; `run` does not start without it:"]
         lines += [f"  {text}" for text in plan.lacking]

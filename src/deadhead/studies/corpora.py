@@ -1,23 +1,29 @@
-"""Which corpora a study reads: what comes from where."""
+"""Which corpora a study reads: what comes from where, and what is not the data of the paper."""
 
 from __future__ import annotations
 
 import json
 from collections import defaultdict
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable
+from contextlib import suppress
 from dataclasses import dataclass
 from functools import cached_property
-from typing import Any
 
-from deadhead.errors import DeadheadError
+from deadhead.errors import DataError, DeadheadError
+from deadhead.tasks import data_files, task_of
+from deadhead.tasks.catalogue import Corpus, papers_corpus
+from deadhead.tasks.locating.origin import Origin, origin_of
+from deadhead.tasks.locating.small_world import is_world
 
-from .steps.data import place_options
+from .missing_data import estimated_rows
+from .recipe.load import Recipe
+from .steps.data import STARTS, corpora, place_options
 from .trial import Trial
 
-
-def in_study(hint: str | None, task: str) -> str | None:
-    """The hint of other commands as `plan` and `run` need it: they have no --source."""
-    return hint and hint.replace("--source ", f"--set fixed.data.source.{task}=")
+NOT_EXACT = (
+    "name the paper's data with --data DIR, "
+    "or train on what there is with --set fixed.data.exact=false"
+)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -27,51 +33,46 @@ class Source:
     task: str
     language: str
     split: str
-    options: Mapping[str, Any]  # of `data`, which decide where it is
+    trial: Trial  # one that reads it
     places: tuple[str, ...]  # files, or one place on the hub
 
     @cached_property
-    def origin(self) -> Any:
-        from deadhead.tasks.locating.origin import origin_of
-
+    def origin(self) -> Origin:
         return origin_of(self.places[0])
 
 
 def sources(trials: Iterable[Trial]) -> list[Source]:
     """All that trials read, without what is missing or bundled."""
-    from deadhead.tasks import data_files
-
-    needed = {
-        (*read, json.dumps(place_options(trial), sort_keys=True)): None
-        for trial in trials
-        if trial.data.root is None
-        for read in trial.reads()
-    }
+    needed: dict[tuple[str, ...], Trial] = {}
+    for trial in trials:
+        options = json.dumps(place_options(trial), sort_keys=True)
+        for task, language, split in trial.reads():
+            needed.setdefault((task, language, split, options), trial)
     every = []
-    for task, language, split, text in sorted(needed):
-        options = json.loads(text)
-        try:
-            places = data_files(task, language, split, **options)
-        except DeadheadError:
-            continue  # `missing_data` reports it
-        source = Source(task=task, language=language, split=split, options=options, places=places)
-        every.append(source)
+    for task, language, split, options in sorted(needed):
+        with suppress(DeadheadError):  # `missing_data` reports it
+            places = data_files(task, language, split, **json.loads(options))
+            trial = needed[task, language, split, options]
+            if not is_world(places[0]):
+                every.append(
+                    Source(task=task, language=language, split=split, trial=trial, places=places)
+                )
     return every
 
 
 def origins(every: Iterable[Source]) -> list[str]:
     """A line for each task and folder, or set on the hub: its corpora, with their languages."""
-    splits: dict[tuple[str, str, str], dict[str, dict[str, list[Source]]]] = {}
+    groups: dict[tuple[str, str, str], dict[str, dict[str, list[Source]]]] = {}
     homes: dict[tuple[str, str], set[str]] = defaultdict(set)
     for source in every:
         origin = source.origin
-        group = splits.setdefault((source.task, origin.place, origin.release), {})
+        group = groups.setdefault((source.task, origin.place, origin.release), {})
         group.setdefault(origin.corpus, {}).setdefault(source.language, []).append(source)
         homes[source.task, source.language].add(f"{origin.place}/{origin.corpus}")
     lines = []
-    for (task, place, release), corpora in splits.items():
+    for (task, place, release), group in groups.items():
         texts = []
-        for corpus, languages in corpora.items():
+        for corpus, languages in group.items():
             several = {lang for lang in languages if len(homes[task, lang]) > 1}
             names = [_name(found, lang in several) for lang, found in languages.items()]
             texts.append(f"{corpus} ({', '.join(names)})")
@@ -86,3 +87,61 @@ def _name(found: list[Source], with_splits: bool) -> str:
     splits = f" {' '.join(source.split for source in found)}" if with_splits else ""
     most = max(len(source.places) for source in found)
     return f"{found[0].language}{splits}{f', {most} files' if most > 1 else ''}"
+
+
+def papers_of(recipe: Recipe) -> set[str]:
+    """The papers that a recipe and those it includes belong to."""
+    names = [recipe.name, *(part["name"] for part in recipe.data.get("include") or ())]
+    return {name.partition("/")[0] for name in names if "/" in name}
+
+
+def other_data(every: Iterable[Source], papers: Iterable[str] = ()) -> list[str]:
+    """A line for each task whose data is not that of these papers, or of any where it is exact."""
+    other: dict[str, dict[str, dict[str, None]]] = {}
+    rows: dict[str, list[str]] = defaultdict(list)
+    for source in every:
+        corpus = papers_corpus(source.task, source.language)
+        if corpus is None or not (corpus.paper in papers or source.trial.data.exact):
+            continue
+        origin, texts = source.origin, other.setdefault(source.task, {})
+        if text := corpus.other_corpus(origin.corpus, origin.release, origin.on_hub):
+            texts.setdefault(text, {})[source.language] = None
+        elif (number := _other_rows(source, corpus)) is not None:
+            size = f"{number:,} (paper: {corpus.sizes[source.split]:,})"
+            rows[source.task].append(f"{source.language}/{source.split} {size}")
+    lines = []
+    for task, texts in other.items():
+        parts = [f"{text} ({', '.join(languages)})" for text, languages in texts.items()]
+        parts += [f"other numbers of rows: {', '.join(rows[task])}"] if task in rows else []
+        if parts:
+            lines.append(f"{task} is not the data of the paper: {'; '.join(parts)}")
+    return lines
+
+
+def _other_rows(source: Source, corpus: Corpus) -> int | None:
+    """The rows of a split if they are not those of the paper; None if they are, or on the hub."""
+    if source.split not in corpus.sizes or source.origin.on_hub:
+        return None
+    has_header = task_of(source.task).traits.label_unit == "row"
+    if corpus.has_rows(source.split, sum(map(estimated_rows, source.places)) - has_header):
+        return None  # counted without reading them
+    task = None if source.task == source.trial.task else source.task
+    try:
+        [fact] = corpora(source.trial, [source.language], source.split, task).values()
+    except DeadheadError:
+        return None  # a damaged file is reported where it is read
+    is_own = corpus.has_rows(source.split, fact["rows"], fact.get(STARTS, 0))
+    return None if is_own else fact["rows"]
+
+
+def check_exact(trials: Iterable[Trial]) -> None:
+    """Raise an error if trials that are to be exact read other data than the paper."""
+    every = sources(trial for trial in trials if trial.data.exact)
+    for source in every:
+        if papers_corpus(source.task, source.language) is None and not source.trial.data.examples:
+            name = f"{source.task} in {source.language}"
+            hint = "leave data.exact out, or say the number of training rows with data.examples"
+            raise DataError(f"data.exact: no paper has a size of {name}.", hint)
+    if lines := other_data(every):
+        text = "\n".join(f"  {line}" for line in lines)
+        raise DataError(f"other data than the paper's, so nothing was started:\n{text}", NOT_EXACT)

@@ -15,7 +15,6 @@ from pathlib import Path
 
 from deadhead.errors import DataError
 
-from .corpora import in_study
 from .steps.data import TOO_FEW_HINT, place_options, rows_there
 from .trial import Trial
 
@@ -50,7 +49,8 @@ def missing_data(trials: Iterable[Trial]) -> list[MissingData]:
             if isinstance(place, DataError):
                 count = needed[task, options, language, split]
                 name = f"{task} in {language}, {split}"
-                hint = in_study(place.hint, task)
+                # other commands have an option for it
+                hint = (place.hint or "").replace("--source ", f"--set fixed.data.source.{task}=")
                 missing.append(MissingData(name, place.message, hint, count))
     return missing
 

@@ -21,7 +21,7 @@ from deadhead.numerics import threads
 from deadhead.papers import combined
 
 from . import missing_data as data_check
-from .corpora import origins, sources
+from .corpora import origins, other_data, papers_of, sources
 from .execution.processes import cores, gpus
 from .inputs import InputsChanged
 from .recipe.load import Recipe, with_inputs
@@ -67,6 +67,7 @@ class Plan:
     lacking: tuple[str, ...] = ()  # missing data, a line each
     hint: tuple[str, ...] = ()  # what to do about it
     data: tuple[str, ...] = ()  # what comes from where, a line each
+    other_data: tuple[str, ...] = ()  # what is not the data of the paper, a line for each task
     from_hub: tuple[str, ...] = ()  # models that are no folders, so that `run` loads them there
     warnings: tuple[str, ...] = ()  # what can be run and is probably a mistake, a line each
     shortfalls: tuple[str, ...] = ()  # fewer training rows than data.examples, a line each
@@ -102,7 +103,7 @@ def plan(recipe: Recipe, out: str | Path | None = None, workers: int = 1) -> Pla
     keys = shared_keys(trials)
     trained = {key: trial for key, (step, trial) in works.items() if STEPS[step].trains}
     shared = [trial for key, trial in trained.items() if key in keys]
-    missing = data_check.missing_data(left)
+    missing, read = data_check.missing_data(left), sources(left)
     time, basis = _time(left, works, known, workers)
     return Plan(
         name=recipe.name,
@@ -118,7 +119,8 @@ def plan(recipe: Recipe, out: str | Path | None = None, workers: int = 1) -> Pla
         basis=basis,
         lacking=tuple(data_check.lines(missing)),
         hint=tuple(data_check.hints(missing)) if missing else (),
-        data=tuple(origins(sources(left))),
+        data=tuple(origins(read)),
+        other_data=tuple(other_data(read, papers_of(recipe))),
         from_hub=_from_hub(left),
         warnings=notes,
         shortfalls=tuple(map(str, data_check.too_few_rows(left))),

@@ -21,6 +21,7 @@ from deadhead.files import Syncer
 from deadhead.progress import counting
 
 from . import missing_data
+from .corpora import check_exact, other_data, papers_of, sources
 from .execution.executors import EXECUTORS
 from .execution.jobs import WORK, Control, Jobs, Workload
 from .execution.watchdog import AUTO, Watchdog, check_timeout
@@ -49,7 +50,8 @@ class Result:
     left: int
     ran: int  # trials run this time
     seconds: float
-    reports: tuple[str, ...] = ()  # what went wrong and was repaired: damaged work, hanging trials
+    # what went wrong and was repaired (damaged work, hanging trials), and other data than the paper's
+    reports: tuple[str, ...] = ()
 
 
 def run(
@@ -84,7 +86,7 @@ def run(
     start, is_new = time.monotonic(), not Path(out).exists()
     reads = work == WORK  # other functions may need no data
     if reads and is_new:
-        missing_data.check(recipe.trials)  # before a folder is created
+        _check_data(recipe.trials)  # before a folder is created
     if reads:
         recipe = with_inputs(recipe)
     folder = place.prepare(Path(out))
@@ -102,12 +104,13 @@ def run(
         known |= {new: known[old] for new, old in resumed.kept.items()}
         todo = missing(recipe, known, retry_failed)
         if reads and not is_new:
-            missing_data.check(todo)
+            _check_data(todo)
+        other = other_data(sources(todo), papers_of(recipe)) if reads else []
         states = Counter(known.get(trial.id) for trial in recipe.trials)
         before = {"done": states["done"], "failed": 0 if retry_failed else states["failed"]}
         dog = Watchdog(trial_timeout)
         control = Control(folder, dog, watcher, before=before, left=len(todo), workers=workers)
-        for text in damaged:
+        for text in (*damaged, *other):
             control.report(text)
         _execute(EXECUTORS[executor], recipe, todo, control, work=work, options=options)
         known |= records.states(folder)
@@ -123,6 +126,11 @@ def run(
             seconds=time.monotonic() - start,
             reports=tuple(control.facts["reports"]),
         )
+
+
+def _check_data(trials: list[Trial]) -> None:
+    missing_data.check(trials)
+    check_exact(trials)
 
 
 @contextmanager

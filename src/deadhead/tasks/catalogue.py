@@ -33,8 +33,39 @@ class Corpus:
     language: str
     name: str  # UD_English-EWT v2.7
     sizes: Mapping[str, int]  # rows by split, as far as they are known
-    from_paper: bool  # whether the paper prints the number of training rows
+    size_source: str  # who says so
     note: str
+
+    @property
+    def from_paper(self) -> bool:
+        """Whether the paper prints the number of training rows."""
+        return "paper table 1" in self.size_source
+
+    def has_rows(self, split: str, rows: int, starts: int = 0) -> bool:
+        """Whether these may be the rows of a split, as far as its size is certain.
+
+        starts: -DOCSTART- lines, which some papers count as sentences.
+        """
+        is_certain = "memory" not in self.size_source or (split == "train" and self.from_paper)
+        size = self.sizes.get(split) if is_certain else None
+        return size is None or size in (rows, rows + starts)
+
+    def other_corpus(self, name: str, release: str, on_hub: bool) -> str:
+        """Say what is read in place of this corpus; nothing if it may be this one.
+
+        release: `2.7`, `2.7, by its folder` or `2.7 or later, by its README`.
+        """
+        number = release.partition(",")[0].partition(" ")[0]
+        own = f"{self.language}_{self.treebank.partition('-')[2]}".lower()  # on the hub
+        if self.treebank and name.lower() not in (self.treebank.lower(), own):
+            return f"{name} where the paper has {self.name}"
+        if self.treebank and number and number != self.release:
+            is_open = "or later" in release and _version(number) < _version(self.release)
+            return "" if is_open else f"release {release} where the paper has {self.release}"
+        is_named = any(self.name.startswith(start) for start in FOLDERS)
+        if on_hub and is_named and not self.is_folder(name):
+            return f"{name}, which is another corpus than the paper's"
+        return ""
 
     @property
     def treebank(self) -> str:
@@ -56,6 +87,10 @@ class Corpus:
         return word is not None and word in re.sub(r"[-_]", "", name.lower())
 
 
+def _version(text: str) -> tuple[int, ...]:
+    return tuple(map(int, text.split(".")))
+
+
 def _task_of(name: str) -> str:
     if TREEBANK.match(name):
         return "pos"
@@ -72,7 +107,7 @@ def corpora() -> tuple[Corpus, ...]:
             language=row["code"],
             name=row["dataset"],
             sizes={split: int(row[split]) for split in SPLITS if row[split]},
-            from_paper="paper table 1" in row["size_source"],
+            size_source=row["size_source"],
             note=row["note"],
         )
         for row in facts()

@@ -11,8 +11,11 @@ from typing import Any
 from deadhead.errors import DataError
 from deadhead.studies.fields import DataOptions
 from deadhead.studies.trial import Trial
-from deadhead.tasks import Dataset, concatenate, draw_examples, load_data, task_of
+from deadhead.tasks import Dataset, concatenate, draw_examples, first_parts, load_data, task_of
+from deadhead.tasks.corpus_sizes import STARTS
 from deadhead.tasks.dataset import shuffled
+from deadhead.tasks.locating.origin import origin_of
+from deadhead.tasks.locating.small_world import is_world
 
 ENCODE = ("max_length", "align", "long")  # options of `encode`; the others are for `load_data`
 PLACE = ("root", "source", "cut")  # options that decide where data is
@@ -45,29 +48,36 @@ def encode_options(trial: Trial) -> dict[str, Any]:
 
 
 @lru_cache(maxsize=64)
-def _dataset(task: str, lang: str, split: str, options: str) -> Dataset:
+def _split(task: str, lang: str, split: str, options: str) -> tuple[Dataset, int]:
+    """The data of a split as trials use it, and the rows of the whole split."""
     chosen = json.loads(options)
     chosen.pop("fingerprints")  # in the options only so that changed files are read again
     examples, parts, exact = (chosen.pop(name, None) for name in ("examples", "parts", "exact"))
     if isinstance(parts, dict):
         parts = parts.get(lang)
-    if split == "train" and parts is not None:
-        chosen["parts"] = parts
     data = load_data(task, lang, split, **chosen)
+    size = len(data)
+    if split == "train" and parts is not None:
+        data = first_parts(data, parts)
     if split == "train" and data.task.traits.label_unit == "token":
-        return draw_examples(data, examples, "examples")  # windows, of which the tokenizer decides
+        data = draw_examples(data, examples, "examples")  # windows: the tokenizer decides
+        return data, size
     if split != "train" or examples is None or examples == len(data):
-        return data
+        return data, size
     if examples < len(data):
         rows = sorted(shuffled(len(data), "examples")[:examples])
-        return replace(data, rows=[data.rows[i] for i in rows])
+        return replace(data, rows=[data.rows[i] for i in rows]), size
     if exact:
         raise DataError(
             f"{task} in {lang} has {len(data):,} training rows; "
             f"the recipe expects {examples:,}, no fewer (data.exact).",
             TOO_FEW_HINT,
         )
-    return data
+    return data, size
+
+
+def _dataset(task: str, lang: str, split: str, options: str) -> Dataset:
+    return _split(task, lang, split, options)[0]
 
 
 @lru_cache(maxsize=64)
@@ -80,6 +90,23 @@ def dataset(trial: Trial, languages: list[str], split: str, task: str | None = N
     """The data of a trial, or of another task; languages follow each other."""
     options = _options(trial, languages, split, task)
     return _datasets(task or trial.task, tuple(languages), split, options)
+
+
+def corpora(
+    trial: Trial, languages: list[str], split: str, task: str | None = None
+) -> dict[str, dict[str, Any]]:
+    """The corpus of each language, its release and its rows, for the record."""
+    options, other = _options(trial, languages, split, task), f"{task} " if task else ""
+    facts: dict[str, dict[str, Any]] = {}
+    for lang in languages:
+        data, rows = _split(task or trial.task, lang, split, options)
+        if not data.files or is_world(data.files[0]):
+            continue  # bundled
+        origin = origin_of(data.files[0])
+        fact = {"corpus": origin.corpus, "release": origin.release, "rows": rows}
+        starts = data.notes.get(STARTS, 0)
+        facts[f"{other}{lang}/{split}"] = {**fact, STARTS: starts} if starts else fact
+    return facts
 
 
 def _options(

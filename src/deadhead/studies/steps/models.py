@@ -29,7 +29,7 @@ from deadhead.tasks import Batches, Dataset, Encoded, task_of
 from deadhead.tasks.encoding.tokenizer import Pieces
 from deadhead.tasks.reading.records import UNSPACED
 
-from .data import Shortfall, dataset, encode_options, shortfalls
+from .data import Shortfall, corpora, dataset, encode_options, shortfalls
 from .state import State
 
 
@@ -83,6 +83,7 @@ def encoded(
     name = f"{f'{task} ' if task else ''}{'+'.join(languages)}/{split}"
     if split == "train" and task is None:
         _note(state, *shortfalls(trial, languages))
+    state.note_corpora(corpora(trial, languages, split, task))
     is_text = data.task.traits.label_unit == "token"  # its examples are windows
     if examples is not None and (is_text or examples < len(data)):
         data = _some(data, examples, trial.get("seed", 0))
@@ -194,6 +195,7 @@ def _sentences(data: Dataset) -> list[str]:
 def _recorded(state: State, trial: Trial, lang: str, split: str) -> Dataset:
     data = dataset(trial, [lang], split)
     state.data[f"{lang}/{split}"] = data.fingerprint
+    state.note_corpora(corpora(trial, [lang], split))
     return data
 
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
@@ -37,6 +37,11 @@ class State:
     data: dict[str, str] = field(default_factory=dict)
     details: dict[str, Any] = field(default_factory=dict)
     tell: Callable[[str], None] = lambda text: None  # reports progress
+
+    def note_corpora(self, facts: Mapping[str, Any]) -> None:
+        """Record which corpora were read: `en/train` -> name, release and rows."""
+        if facts:
+            self.details.setdefault("corpora", {}).update(facts)
 
     def save(self, home: Path) -> None:
         """Write what later steps of another trial can continue from."""

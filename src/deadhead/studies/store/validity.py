@@ -176,8 +176,18 @@ def _is_shortfall(value: Any) -> bool:
     return all(type(number) is int and number >= 0 for number in numbers)
 
 
+def _is_corpus(value: Any) -> bool:
+    if type(value) is not dict or type(value.get("rows")) is not int:
+        return False
+    return all(is_text(value.get(name)) for name in ("corpus", "release"))
+
+
 # Details of every trial; those that a step adds are checked by the step.
-DETAILS = (("shortfalls", is_dict_of(_is_shortfall)), ("damaged work", are_texts))
+DETAILS = (
+    ("shortfalls", is_dict_of(_is_shortfall)),
+    ("corpora", is_dict_of(_is_corpus)),
+    ("damaged work", are_texts),
+)
 FIELDS: Mapping[str, Callable[[Any], bool]] = {  # of a record
     "state": is_text,
     "trial": lambda value: type(value) is dict,
