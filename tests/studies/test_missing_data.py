@@ -64,8 +64,8 @@ def test_nothing_is_begun_without_data(tmp_path: Path, monkeypatch: pytest.Monke
     recipe = load("smoke", ["data={}", "targets=[en, de]", "splits=[dev, test]"])
     with pytest.raises(DataError) as got:
         run(recipe, tmp_path / "s")
-    assert "pos in de, dev: no dev data of pos in de" in str(got.value)
-    assert f"in {tmp_path}. There is: test. (4 trials need it)" in str(got.value)
+    reason = f"no data in {tmp_path}. There is: test. (4 trials need it)"
+    assert f"pos in de (dev): {reason}" in str(got.value)
     assert "deadhead data check DIR" in str(got.value)
     assert not (tmp_path / "s").exists()
     assert len(missing_data(recipe.trials)) == len(plan(recipe).lacking) == 1
@@ -95,14 +95,29 @@ def test_a_plan_warns(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     assert message.stdout.count("there is no such folder") == 1  # one reason, one line
     message = CliRunner().invoke(app, ["plan", "contributions/table3", "--data", str(tmp_path)])
     for files in (
-        "ner/IOB2Corpus/ja.wikipedia.conll (IOB2Corpus: https://github.com/Hironsan/IOB2Corpus)",
-        "ner/conll2002/ned.train",
-    ):
-        assert (
-            f"  Hint: put {files}" in message.stdout
-        )  # where each language comes from, and where it goes
+        "ja: ner/IOB2Corpus/ja.wikipedia.conll (IOB2Corpus: https://github.com/Hironsan/IOB2Corpus)",
+        "nl: ner/conll2002/ned.train",
+    ):  # where each language comes from, and where it goes
+        assert f"\n          ner in {files}" in message.stdout
     assert message.stdout.count("deadhead data check DIR lists what it holds") == 1
     assert "Missing" not in CliRunner().invoke(app, ["plan", "smoke"]).stdout
+
+
+def test_no_hint_is_left_out(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Three tasks in nine languages each: one reason, and a line for each corpus."""
+    monkeypatch.setenv("DEADHEAD_DATA", str(tmp_path))
+    missing = plan(load("contributions/correlations"))
+    slots = "slots in de, en, es, fr, hi, ja, pt, tr, zh"
+    (reason,) = missing.lacking
+    assert f"{slots} (train, dev, test): no data in {tmp_path}." in reason
+    assert len(missing.hint) == 4
+    places = [line.strip() for line in missing.hint[0].splitlines()[1:]]
+    assert len(places) == len({place.rpartition(" (")[2] for place in places}) == 10
+    assert f"{slots}: slots/train_EN.tsv" in places[-1]
+    assert places[-1].endswith("https://catalog.ldc.upenn.edu/LDC2021T04)")
+    treebanks = next(place for place in places if place.startswith("pos in ar, de, en, fa, he"))
+    assert treebanks.count("-ud-train.conllu") == 9
+    assert treebanks.count("Universal Dependencies 2.7: https://") == 1
 
 
 def test_a_model_of_pickled_weights_is_refused(tmp_path: Path) -> None:

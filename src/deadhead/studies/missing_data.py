@@ -14,22 +14,32 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from deadhead.errors import DataError
+from deadhead.tasks.task import SPLITS
 
 from .steps.data import TOO_FEW_HINT, place_options, rows_there
 from .trial import Trial
 
 MARGIN = 1.5  # a training file this many times larger than needed, by its lines, is not read
-MOST_LINES, MOST_NAMED = 12, 6  # of a message, and of what a line names
+INTO_FOLDER = " into a folder and "  # in a hint: between files and how to name their folder
+INDENT = "\n" + 10 * " "  # of the lines of a hint
 
 
 @dataclass(frozen=True)
 class MissingData:
     """Data that is not there."""
 
-    name: str  # "pos in de, test"
+    task: str
+    language: str
+    split: str
     reason: str
     hint: str | None
     trials: int  # how many need it
+
+    @property
+    def short_reason(self) -> str:
+        """The reason without the task, language and split, so that many can share a line."""
+        text = self.reason.replace(f"no {self.split} data of {self.task} ", "no data ")
+        return text.replace(f"no data in {self.language} ", "no data ")
 
 
 def missing_data(trials: Iterable[Trial]) -> list[MissingData]:
@@ -48,10 +58,10 @@ def missing_data(trials: Iterable[Trial]) -> list[MissingData]:
         for split, place in find_data(task, language, names, **json.loads(options)).items():
             if isinstance(place, DataError):
                 count = needed[task, options, language, split]
-                name = f"{task} in {language}, {split}"
                 # other commands have an option for it
                 hint = (place.hint or "").replace("--source ", f"--set fixed.data.source.{task}=")
-                missing.append(MissingData(name, place.message, hint, count))
+                item = MissingData(task, language, split, place.message, hint, count)
+                missing.append(item)
     return missing
 
 
@@ -129,28 +139,53 @@ def estimated_rows(file: str) -> int:
 
 
 def lines(missing: list[MissingData]) -> list[str]:
-    """A line for each reason, with what is missing and the number of trials that need it."""
-    reasons: dict[str, list[MissingData]] = {}
+    """A line for each reason: tasks, languages and splits, and the trials that need them."""
+    by_language: dict[tuple[str, str, str], list[MissingData]] = {}
     for item in missing:
-        reasons.setdefault(item.reason, []).append(item)
+        by_language.setdefault((item.short_reason, item.task, item.language), []).append(item)
+    reasons: dict[str, dict[tuple[str, str], list[MissingData]]] = {}
+    for (reason, task, _), items in by_language.items():
+        splits = ", ".join(split for split in SPLITS if split in {item.split for item in items})
+        reasons.setdefault(reason, {}).setdefault((task, splits), []).extend(items)
     texts = []
-    for reason, items in reasons.items():
-        names = [item.name for item in items[:MOST_NAMED]]
-        if len(items) > MOST_NAMED:
-            names.append(f"and {len(items) - MOST_NAMED} more")
-        count = max(item.trials for item in items)
+    for reason, groups in reasons.items():
+        names = (f"{task} in {_languages(items)} ({s})" for (task, s), items in groups.items())
+        count = max(item.trials for items in groups.values() for item in items)
         need = "trial needs" if count == 1 else "trials need"
         texts.append(f"{'; '.join(names)}: {reason} ({count:,} {need} it)")
-    more = len(texts) - MOST_LINES
-    return texts if more <= 0 else [*texts[:MOST_LINES], f"and {more:,} more"]
+    return texts
+
+
+def _languages(items: Iterable[MissingData]) -> str:
+    return ", ".join(dict.fromkeys(item.language for item in items))
 
 
 def hints(missing: list[MissingData]) -> list[str]:
-    """What to do about it, each once."""
-    parts = dict.fromkeys(part for item in missing for part in (item.hint or "").split("; "))
-    parts.pop("", None)
-    ordered = sorted(parts, key=lambda part: not part.startswith("put "))[:MOST_LINES]
-    return ordered or ["change task, source or targets"]
+    """What to do about it, each once; files to get have a line for each corpus."""
+    corpora: dict[str, dict[tuple[str, str], list[tuple[MissingData, str]]]] = {}
+    others: dict[str, None] = {}
+    for item in missing:
+        for part in filter(None, (item.hint or "").split("; ")):
+            place, found, then = part.partition(INTO_FOLDER)
+            if not found or not place.startswith("put "):
+                others[part] = None
+                continue
+            files, _, origin = place.removeprefix("put ").partition(" (")  # "GLUE: https://...)"
+            group = corpora.setdefault(then, {}).setdefault((item.task, origin), [])
+            group.append((item, files))
+    places = [
+        f"put these files{INTO_FOLDER}{then}:" + "".join(_corpus(*pair) for pair in groups.items())
+        for then, groups in corpora.items()
+    ]
+    return [*places, *others] or ["change task, source or targets"]
+
+
+def _corpus(name: tuple[str, str], parts: list[tuple[MissingData, str]]) -> str:
+    """The line of a corpus: its languages, its files, and where it comes from."""
+    task, origin = name
+    files = "; ".join(dict.fromkeys(files for _, files in parts))
+    source = f" ({origin}" if origin else ""
+    return f"{INDENT}{task} in {_languages(item for item, _ in parts)}: {files}{source}"
 
 
 def check(trials: Iterable[Trial]) -> None:
