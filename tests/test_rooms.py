@@ -74,9 +74,11 @@ ALLOWED = {
     "studies.study": "errors files progress studies.corpora studies.execution studies.missing_data "
     "studies.recipe studies.resume studies.store studies.trial",
     "studies.status": "studies.inputs studies.store studies.study",
-    "studies.plan": "errors hub numerics papers studies.corpora studies.execution studies.inputs "
+    "studies.cost": "errors hub papers studies.execution studies.missing_data studies.step "
+    "studies.steps studies.trial tasks",
+    "studies.plan": "hub numerics studies.corpora studies.cost studies.execution studies.inputs "
     "studies.missing_data studies.recipe studies.resume studies.status studies.step "
-    "studies.steps studies.store studies.trial tasks",
+    "studies.store studies.trial",
     "studies": "studies.execution studies.plan studies.recipe studies.status studies.step "
     "studies.store studies.study studies.trial",
     # what a study shows

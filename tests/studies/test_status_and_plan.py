@@ -21,8 +21,9 @@ from deadhead.cli._progress import log_lines
 from deadhead.errors import DeadheadError, MissingExtra
 from deadhead.results.frame import frame, write_csv, write_parquet
 from deadhead.studies import load, plan, run, status, summaries
+from deadhead.studies.cost import ROWS
 from deadhead.studies.execution.processes import environment, gpus
-from deadhead.studies.plan import ROWS, usual_workers
+from deadhead.studies.plan import usual_workers
 from deadhead.studies.store.folder import StudyError
 
 TOTAL = 2 * (1 + 4 * 4)
@@ -116,14 +117,14 @@ def test_the_guess_of_the_time_goes_with_the_rows_that_are_there(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Sentences of a word a line, lines of a table, packed or not; where there is no file, the papers' corpus."""
-    steps = "steps: [finetune, evaluate]\nfixed: {model: x, source: en, task: %s, splits: train, data: {%s}}\naxes: {seed: [1]}\n"
+    steps = "steps: [finetune, evaluate]\nfixed: {model: x, source: en, task: %s, splits: train, finetune: {scored: none}, data: {%s}}\naxes: {seed: [1]}\n"
 
     def guess(task: str, data: str = "") -> float:
         (tmp_path / "one.yaml").write_text(steps % (task, data))
         return plan(load(tmp_path / "one.yaml")).seconds
 
     monkeypatch.delenv("DEADHEAD_DATA", raising=False)
-    whole = guess("pos") / ROWS["pos"]
+    whole = guess("pos") / ROWS["pos"]["train"]
     folder = tmp_path / "data" / "pos"
     folder.mkdir(parents=True)
     (folder / "en-train.conllu").write_text("1\tyes\t_\tINTJ\t_\t_\t0\t_\t_\t_\n\n" * 70)

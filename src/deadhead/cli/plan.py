@@ -27,6 +27,15 @@ def plan(
     scale: Scale = None,
     overrides: Overrides = None,
     data: Data = None,
+    device: Annotated[
+        str | None,
+        Option(
+            "--device",
+            metavar="NAME",
+            help="Estimate the time on one t4, v100, a100, h100 or h200, or on the cpu of this "
+            "machine. By default on the GPUs of this machine, else on its cpu.",
+        ),
+    ] = None,
     trials: Annotated[bool, Option("--trials", help="List the trials.")] = False,
     as_json: AsJson = False,
 ) -> None:
@@ -44,7 +53,7 @@ def plan(
     chosen = load_recipe(recipe, overrides or (), scale)
     set_environment(data)
     chosen = with_inputs(chosen)
-    cost = estimate(chosen, out, workers or usual_workers(chosen))
+    cost = estimate(chosen, out, workers or usual_workers(chosen), device)
     if as_json:
         listed = {"list": [{"id": t.id, **t.content} for t in chosen.trials]} if trials else {}
         typer.echo(json.dumps({**cost.to_dict(), **listed}, indent=1))
@@ -67,6 +76,10 @@ def _print_plan(plan: Plan) -> None:
     shared = f", {plan.shared:,} of them shared by several trials" if plan.shared else ""
     typer.echo(f"  {plan.trainings:,} trainings{shared}; {plan.rankings:,} rankings.")
     typer.echo(f"  About {clock(plan.seconds)} and {size_text(plan.bytes)} of disk ({plan.basis}).")
+    hours = {name: f"{number:,.1f} h" for name, number in plan.gpu_hours.items() if number >= 0.1}
+    if hours:
+        listed = ", ".join(f"{name} {text}" for name, text in hours.items())
+        typer.echo(f"  On one GPU, roughly: {listed}.")
     for name in plan.from_hub:
         typer.echo(f"  {name} is no folder here: `run` loads it from the Hugging Face hub.")
     for line in plan.data:

@@ -37,7 +37,7 @@ class Paper:
     presets: Mapping[str, Mapping[str, Any]] = field(default_factory=dict)  # settings of training
     grids: Mapping[str, Mapping[str, list[float]]] = field(default_factory=dict)  # by preset
     blocks: Mapping[str, str] = field(default_factory=dict)  # its name of a block -> ours
-    rows: Mapping[str, int] = field(default_factory=dict)  # training examples, by task
+    rows: Mapping[str, Mapping[str, int]] = field(default_factory=dict)  # by task and split
     weights: Mapping[str, float] = field(default_factory=dict)  # parameters, by model
     random_draw: int = 0  # the permutation with which its random-k control begins
 

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, ClassVar, Literal
 from deadhead.layout import HeadLayout
 from deadhead.options import Count
 
-from .ranker import Fill, Progress, Ranker, Scores
+from .ranker import HEADS, Fill, Progress, Ranker, Scores
 
 if TYPE_CHECKING:
     from torch import Tensor, nn
@@ -25,6 +25,10 @@ class Ablation(Ranker):
     measure: Literal["loss", "accuracy"] = "loss"  # accuracy is that of labelled tokens
     fill: Fill = "zero"  # what replaces the head's output: its mean is that on the ranked data
     tokens: Count | None = None  # at most, padding counted, in one pass of at least one batch
+
+    @property
+    def passes(self) -> float:
+        return HEADS / 2  # layers below the closed head are not computed again
 
     def __call__(
         self,

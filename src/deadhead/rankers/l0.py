@@ -48,6 +48,10 @@ class L0(Ranker):
         values = self.penalty if isinstance(self.penalty, Sequence) else [self.penalty]
         return [float(value) for value in values]
 
+    @property
+    def passes(self) -> float:
+        return 3 * self.steps * len(self.penalties) / 60  # a step is a batch, one of some 60
+
     def __call__(
         self,
         model: nn.Module,

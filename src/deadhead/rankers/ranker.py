@@ -20,6 +20,7 @@ if TYPE_CHECKING:
     Batch = Mapping[str, Tensor]
 
 
+HEADS = 144  # of a model of base size, for estimates of time
 # What replaces the output of a closed head: nothing, or its mean over the tokens of the data.
 Fill = Literal["zero", "mean"]
 
@@ -59,6 +60,11 @@ class Ranker(Checked, ABC):
     def in_file_order(self) -> bool:
         """Whether the order of the data matters, so that it must stay that of the file."""
         return False
+
+    @property
+    def passes(self) -> float:
+        """About how many forward passes over the data it takes; a backward pass counts as two."""
+        return 1.0 if self.reads == "inputs" else 3.0
 
     @abstractmethod
     def __call__(

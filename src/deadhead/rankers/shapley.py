@@ -25,7 +25,7 @@ from deadhead.errors import DeadheadError
 from deadhead.layout import Head, HeadLayout
 from deadhead.options import Bound, Count, Share
 
-from .ranker import Fill, Progress, Ranker, Scores
+from .ranker import HEADS, Fill, Progress, Ranker, Scores
 
 if TYPE_CHECKING:
     from torch import Tensor, nn
@@ -56,6 +56,10 @@ class Shapley(Ranker):
         False  # the released code's bound, too tight: it divides by n, not by its root
     )
     rows_per_pass: Count | None = None  # examples x sets; by default 1024 on a GPU, 64 on a CPU
+
+    @property
+    def passes(self) -> float:
+        return HEADS * (1 - self.truncation) * self.permutations
 
     def __call__(
         self,

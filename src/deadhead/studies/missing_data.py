@@ -110,18 +110,14 @@ def too_few_rows(trials: Iterable[Trial], only_exact: bool = False) -> list[TooF
 
 def available_rows(trial: Trial, lang: str) -> int | None:
     """The training rows of a language, up to data.examples; None where that is not known here."""
-    from deadhead.tasks import find_data, task_of
-    from deadhead.tasks.hub_sets import hub_set
+    from deadhead.tasks import find_data
 
     data = trial.data
     place = find_data(trial.task, lang, ["train"], **place_options(trial))["train"]
     if isinstance(place, DataError):
         return None
     if place.startswith("hub:"):
-        hub = hub_set(task_of(trial.task).hub, lang, data.source)
-        if hub is None or data.parts:
-            return None
-        return hub.rows.get(lang, hub.rows.get("-".join(reversed(lang.split("-")))))
+        return None if data.parts else rows_on_hub(trial.task, lang, data.source)
     is_file = not data.parts and Path(place).is_file()
     if is_file and estimated_rows(place) > MARGIN * data.examples:
         return data.examples
@@ -129,6 +125,16 @@ def available_rows(trial: Trial, lang: str) -> int | None:
         return rows_there(trial, lang)
     except DataError:
         return None  # a damaged file is reported where it is read
+
+
+def rows_on_hub(task: str, lang: str, source: str | None) -> int | None:
+    """The training rows of a language on the hub, where they are known without it."""
+    from deadhead.tasks import task_of
+    from deadhead.tasks.hub_sets import hub_set
+
+    hub = hub_set(task_of(task).hub, lang, source)
+    turned = "-".join(reversed(lang.split("-")))
+    return None if hub is None else hub.rows.get(lang, hub.rows.get(turned))
 
 
 def estimated_rows(file: str) -> int:

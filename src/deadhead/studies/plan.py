@@ -1,25 +1,22 @@
 """What a study will take before it is started: trials, trainings, time and disk.
 
 Counts are exact. Time and disk are estimates: from the records of the study where it has some, else
-from the sizes and speeds below, and then the plan calls them rough.
+from sizes and speeds (`cost`), and then the plan calls them rough.
 """
 
 from __future__ import annotations
 
-import json
 import os
 from collections import Counter
-from collections.abc import Callable, Mapping
-from dataclasses import asdict, dataclass
-from functools import cache
+from collections.abc import Mapping
+from dataclasses import asdict, dataclass, field
 from pathlib import Path
 from typing import Any
 
-from deadhead.errors import DataError
-from deadhead.hub import located, split
+from deadhead.hub import located
 from deadhead.numerics import threads
-from deadhead.papers import combined
 
+from . import cost
 from . import missing_data as data_check
 from .corpora import origins, other_data, papers_of, sources
 from .execution.processes import cores, gpus
@@ -28,25 +25,15 @@ from .recipe.load import Recipe, with_inputs
 from .resume import resume
 from .status import seconds
 from .step import STEPS
-from .steps.data import place_options
-from .store.records import Scan, Summary, scan
+from .store.records import Scan, scan
 from .store.shared_work import shared_keys
 from .trial import Trial, label
 
 RECORD = 8_000  # bytes of a record, its line in the index and its predictions
-# Training rows of corpora, and weights of models, for a rough guess before anything is downloaded.
-ROWS = {**combined("rows"), "rte": 2_490, "parallel": 30_000}
-OTHERS = {"bert-base-cased": 108e6, "transformer-small": 13e6, "transformer-mini": 6e5}
-WEIGHTS = {**combined("weights"), **OTHERS}
-USUAL_ROWS, USUAL_WEIGHTS = 10_000, 110e6  # of a corpus or a model nothing is known of
-WORLD_ROWS, WORLD_WEIGHTS = 2_000, 1e6  # the small world
-WORK = 6 * 40  # operations per weight and example: forward and backward, some 40 sub-words
 BYTES = 24  # memory per weight in training: weight, gradient, two moments, half as much again
 PROCESS = 1e9  # bytes of memory of a worker beside its model
-SPEED = {"gpu": 5e13, "core": 2e10}  # operations per second that short trainings reach
-MOST_CORES = 8  # that an estimate counts on
 
-Works = Mapping[str, tuple[str, Trial]]  # key -> name of the step, a trial that has it
+Works = Mapping[str, cost.Work]  # by key
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -64,6 +51,7 @@ class Plan:
     seconds: float
     bytes: int
     basis: str  # what the estimate is based on
+    gpu_hours: Mapping[str, float] = field(default_factory=dict)  # on one GPU of each kind
     lacking: tuple[str, ...] = ()  # missing data, a line each
     hint: tuple[str, ...] = ()  # what to do about it
     data: tuple[str, ...] = ()  # what comes from where, a line each
@@ -82,8 +70,14 @@ class Plan:
         return asdict(self)
 
 
-def plan(recipe: Recipe, out: str | Path | None = None, workers: int = 1) -> Plan:
-    """Count the work of a recipe, less what the folder already has."""
+def plan(
+    recipe: Recipe, out: str | Path | None = None, workers: int = 1, device: str | None = None
+) -> Plan:
+    """Count the work of a recipe, less what the folder already has.
+
+    device: what the time is estimated for: cpu, or one GPU such as h100; by default this machine.
+    """
+    speed = cost.speed(device)
     folder = None if out is None else Path(out)
     recipe = recipe if recipe.inputs else with_inputs(recipe)
     stored = scan(folder) if folder is not None and (folder / "records").is_dir() else Scan()
@@ -101,10 +95,14 @@ def plan(recipe: Recipe, out: str | Path | None = None, workers: int = 1) -> Pla
     states = Counter(known[trial.id].state for trial in trials if trial.id in known)
     works = _works(left, folder)
     keys = shared_keys(trials)
-    trained = {key: trial for key, (step, trial) in works.items() if STEPS[step].trains}
+    trained = {key: trial for key, (i, trial) in works.items() if trial.protocol[i].trains}
     shared = [trial for key, trial in trained.items() if key in keys]
     missing, read = data_check.missing_data(left), sources(left)
-    time, basis = _time(left, works, known, workers)
+    operations = cost.operations([*works.values(), *_inspections(left)])
+    time, basis = operations / speed.rate, f"a rough estimate: {cost.RULE}, on {speed}"
+    if device is None and (costs := [seconds(r) for r in known.values() if r.state == "done"]):
+        time = len(left) * sum(costs) / len(costs) / workers
+        basis = f"the mean of {len(costs)} records, {workers} at a time"
     return Plan(
         name=recipe.name,
         cells=len(recipe.cells),
@@ -115,8 +113,9 @@ def plan(recipe: Recipe, out: str | Path | None = None, workers: int = 1) -> Pla
         rankings=len(works) - len(trained),
         shared=len(shared),
         seconds=time,
-        bytes=RECORD * len(left) + sum(int(4 * _weights(trial)) for trial in shared),
+        bytes=RECORD * len(left) + sum(int(4 * cost.weights(trial)) for trial in shared),
         basis=basis,
+        gpu_hours={name: operations / cost.speed(name).rate / 3600 for name in cost.PEAKS},
         lacking=tuple(data_check.lines(missing)),
         hint=tuple(data_check.hints(missing)) if missing else (),
         data=tuple(origins(read)),
@@ -138,15 +137,21 @@ def _from_hub(trials: list[Trial]) -> tuple[str, ...]:
 
 def _works(trials: list[Trial], folder: Path | None) -> Works:
     """Every training and ranking that is still to do, once, by the hash of what shapes it."""
-    works: dict[str, tuple[str, Trial]] = {}
+    works: dict[str, cost.Work] = {}
     for trial in (part for whole in trials for part in (*whole.sources, whole)):
         for place, step in enumerate(trial.protocol):
             parts = next(step.part_trials(trial, place), None)
             if step.trains or (step.ranks and parts is None):
                 key = trial.keys.get(place, f"{trial.id}/{place}")
                 if folder is None or not (folder / "shared" / key).is_dir():
-                    works.setdefault(key, (step.name, trial))
+                    works.setdefault(key, (place, trial))
     return works
+
+
+def _inspections(trials: list[Trial]) -> list[cost.Work]:
+    """The steps that every trial does for itself, such as scoring."""
+    every = ((place, trial) for trial in trials for place in range(len(trial.protocol)))
+    return [(i, t) for i, t in every if not (t.protocol[i].trains or t.protocol[i].ranks)]
 
 
 def contents(recipe: Recipe) -> dict[str, tuple[str, ...]]:
@@ -173,27 +178,11 @@ def warnings(recipe: Recipe) -> tuple[str, ...]:
     )
 
 
-def _time(
-    left: list[Trial], works: Works, known: Mapping[str, Summary], workers: int
-) -> tuple[float, str]:
-    costs = [seconds(record) for record in known.values() if record.state == "done"]
-    if costs:
-        mean = sum(costs) / len(costs)
-        return len(left) * mean / workers, f"the mean of {len(costs)} records, {workers} at a time"
-    rows = cache(_rows)  # for this plan alone: files may change
-    cards = len(gpus(os.environ))
-    device, count = ("gpu", cards) if cards else ("core", cores())
-    speed = SPEED[device] * (cards or min(count, MOST_CORES))
-    training = ((step, trial) for step, trial in works.values() if STEPS[step].trains)
-    total = sum(_operations(trial, step, rows) / speed for step, trial in training)
-    return total, f"a rough guess from the sizes of model and data, on {count} {device}s"
-
-
 def usual_workers(recipe: Recipe) -> int:
     """How many trials run at a time by default: one on each GPU, else what the machine holds."""
     if cards := len(gpus(os.environ)):
         return cards
-    need = PROCESS + BYTES * max((_weights(trial) for trial in recipe.trials), default=0.0)
+    need = PROCESS + BYTES * max((cost.weights(trial) for trial in recipe.trials), default=0.0)
     free = _memory()
     fitting = cores() if free is None else int(free / need)
     return max(1, min(cores() // threads(), len(recipe.trials), fitting))
@@ -207,33 +196,3 @@ def _memory() -> float | None:
         return 1024.0 * int(free.split()[1])
     except (OSError, StopIteration, ValueError):
         return None
-
-
-def _operations(trial: Trial, step: str, count: Callable[[str, str, str], int | None]) -> float:
-    """Operations of one training; `count` gives the rows of a training file."""
-    world = trial.data.root == "world"
-    usual = WORLD_ROWS if world else ROWS.get(trial.task.partition("-")[0], USUAL_ROWS)
-    where = json.dumps(place_options(trial), sort_keys=True)
-    languages = trial.languages(trial.steps.index(step))
-    rows = [usual if world else count(trial.task, lang, where) or usual for lang in languages]
-    used = sum(min(number, trial.data.examples or number) for number in rows)
-    return float(WORK * _weights(trial) * used * (trial.get(step) or {}).get("epochs", 1))
-
-
-def _rows(task: str, language: str, where: str) -> int | None:
-    """About how many rows the training file in a folder has; None where there is no such file."""
-    from deadhead.tasks import find_data
-
-    place = find_data(task, language, ["train"], **json.loads(where))["train"]
-    is_file = not isinstance(place, DataError) and Path(place).is_file()
-    return data_check.estimated_rows(str(place)) if is_file else None
-
-
-def _weights(trial: Trial) -> float:
-    name = str(trial.get("model"))
-    if name.startswith("world/"):
-        return WORLD_WEIGHTS
-    files = list(Path(name).glob("*.safetensors")) if Path(name).is_dir() else []
-    if files:
-        return sum(file.stat().st_size for file in files) / 4
-    return WEIGHTS.get(split(name)[0], USUAL_WEIGHTS)

@@ -44,6 +44,13 @@ class Step(ABC):
         """The data that the step at this place of the trial reads."""
         return iter(())
 
+    def passes(self, trial: Any, place: int) -> Iterator[tuple[Read, float, int | None]]:
+        """For an estimate of time: data, forward passes over it, and the most examples of it.
+
+        A backward pass counts as two.
+        """
+        return iter(())
+
     def part_trials(self, trial: Any, place: int) -> Iterator[tuple[list[str], dict[str, Any]]]:
         """The trials that this step runs itself: steps and fields of each."""
         return iter(())

@@ -40,6 +40,10 @@ class LRP(Ranker):
     # attention weights count as constants: CP-LRP; queries and keys get nothing
     constant_attention: bool = False
 
+    @property
+    def passes(self) -> float:
+        return 25.0 if self.rule == "alpha-beta" else 3.0
+
     def __call__(
         self,
         model: nn.Module,

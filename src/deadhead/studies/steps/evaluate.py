@@ -13,7 +13,7 @@ from deadhead.studies.store.folder import refuse_links
 from deadhead.studies.trial import Trial
 
 from .state import State
-from .training import at_both_epochs
+from .training import DECODED, at_both_epochs
 
 FIRST = "@1"  # behind the name of a split: scored with the weights after epoch 1
 
@@ -26,6 +26,13 @@ class Evaluate(Step):
 
     def reads(self, trial: Trial, place: int) -> Iterator[Read]:
         yield from product([trial.task], trial.targets, trial.splits)
+
+    def passes(self, trial: Trial, place: int) -> Iterator[tuple[Read, float, int | None]]:
+        from deadhead.tasks import task_of
+
+        once = DECODED if task_of(trial.task).kind == "translate" else 1
+        first = bool((trial.get("finetune") or {}).get("first"))  # scored after epoch 1 too
+        yield from ((read, once * (1 + first), None) for read in self.reads(trial, place))
 
     def run(self, state: State, trial: Trial) -> None:
         from deadhead.heads.verify.bench import peak_bytes

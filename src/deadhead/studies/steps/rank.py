@@ -95,6 +95,11 @@ class Rank(Step):
         split = Ranking.parse(trial.get("rank")).split
         yield from product([trial.task], trial.languages(place), [split])
 
+    def passes(self, trial: Trial, place: int) -> Iterator[tuple[Read, float, int | None]]:
+        spec = Ranking.parse(trial.get("rank"))
+        count = ranker(spec.method, **spec.options).passes
+        yield from ((read, count, spec.examples) for read in self.reads(trial, place))
+
     def run(self, state: State, trial: Trial) -> None:
         from deadhead.tasks import batches
 

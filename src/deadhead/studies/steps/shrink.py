@@ -123,6 +123,10 @@ class Shrink(Step):
         split = Shrinking.parse(trial.get("shrink")).split
         yield from product([trial.task], trial.languages(place), [split])
 
+    def passes(self, trial: Trial, place: int) -> Iterator[tuple[Read, float, int | None]]:
+        examples = Shrinking.parse(trial.get("shrink")).examples
+        yield from ((read, 3, examples) for read in self.reads(trial, place))
+
     def run(self, state: State, trial: Trial) -> None:
         from deadhead.shrinking import shrink
         from deadhead.tasks import batches

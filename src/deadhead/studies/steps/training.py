@@ -23,6 +23,8 @@ from .state import State, throttled
 
 # Options besides the settings of training. train_task: dev of the task that lends its training set.
 WORDS = {"weights": ("last", "best"), "scored": ("dev", "test", "none", "train_task")}
+# Forward passes that take as long as to translate with a beam of 4 (on an H200).
+DECODED = 15
 # Settings that came later: the value that means what was done before is in no id.
 LATER = {"average": 1}
 
@@ -80,6 +82,13 @@ class TrainingStep(Step):
     def reads(self, trial: Trial, place: int) -> Iterator[Read]:
         training = Training.parse(trial.get(self.name))
         yield from training.reads(trial.task, trial.languages(place))
+
+    def passes(self, trial: Trial, place: int) -> Iterator[tuple[Read, float, int | None]]:
+        training = Training.parse(trial.get(self.name))
+        epochs = training.settings.get("epochs", 1)
+        decoded = DECODED * (epochs // training.bleu_every) if training.bleu_every else 0
+        for read in self.reads(trial, place):
+            yield read, 3 * epochs if read[2] == "train" else epochs + decoded, None
 
 
 def check(value: Any, more: Sequence[str] = ("first",)) -> Iterator[Problem]:

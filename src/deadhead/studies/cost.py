@@ -1,0 +1,146 @@
+"""How long the work of trials takes: an estimate from the sizes of models and data.
+
+A weight takes two operations for each sub-word of a forward pass, and four more in a backward one.
+Devices are assumed to sustain a share of their peak; the share was measured on one of them.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+from collections.abc import Callable, Iterable, Mapping
+from functools import cache
+from pathlib import Path
+from typing import Any, NamedTuple
+
+from deadhead.errors import DataError, unknown_name
+from deadhead.hub import split as split_name
+from deadhead.papers import combined
+from deadhead.tasks.catalogue import papers_corpus
+
+from .execution.processes import cores, gpus
+from .missing_data import estimated_rows, rows_on_hub
+from .step import Read
+from .steps.data import place_options
+from .trial import Trial
+
+# Rows of corpora by split, and weights of models, for what is not in a folder here.
+ROWS = {**combined("rows"), "rte": {"train": 2_490, "dev": 277}, "parallel": {"train": 30_000}}
+OTHERS = {"bert-base-cased": 108e6, "transformer-small": 13e6, "transformer-mini": 6e5}
+WEIGHTS = {**combined("weights"), **OTHERS}
+USUAL_ROWS, USUAL_WEIGHTS = 10_000, 110e6  # of a corpus or a model nothing is known of
+WORLD_ROWS, WORLD_WEIGHTS = {"train": 2_000, "dev": 300, "test": 300}, 1e6  # the small world
+HELD_OUT = 0.1  # dev and test of an unknown size: the share that deadhead cuts from a corpus
+FORWARD = 2 * 40  # operations per weight and example: some 40 sub-words
+# Operations per second in float32: the peaks as NVIDIA prints them (H100 and H200: SXM).
+PEAKS = {"t4": 8.1e12, "v100": 15.7e12, "a100": 19.5e12, "h100": 67e12, "h200": 67e12}
+# The share of the peak that an H200 sustained with BERT-base in float32: 1,578 examples a second
+# in training with batches of 128, 1,232 with batches of 32, and 4,650 in scoring.
+SUSTAINED = 0.6
+UNKNOWN_GPU = "a100"  # what a GPU that is not in the table counts as
+CORE = 2e10  # operations per second of a CPU core, assumed
+MOST_CORES = 8  # that an estimate counts on
+RULE = "6 operations per weight and sub-word in training and 2 in scoring"
+GPU_FACTS = Path("/proc/driver/nvidia/gpus")  # Linux only
+
+Work = tuple[int, Trial]  # the place of a step, and its trial
+
+
+class Speed(NamedTuple):
+    """The operations per second of a device, and its name for people."""
+
+    rate: float
+    name: str
+
+    def __str__(self) -> str:
+        return f"{self.name} at {self.rate:.2g} a second".replace("e+", "e")
+
+
+def speed(device: str | None = None) -> Speed:
+    """The speed of one GPU of that name, or for None of what this machine has."""
+    name = None if device is None else device.lower()
+    if name in PEAKS:
+        return Speed(SUSTAINED * PEAKS[name], f"one {name}")
+    if name not in (None, "cpu"):
+        raise unknown_name("device with a known speed", device, ["cpu", *PEAKS])
+    cards = gpus(os.environ) if name is None else []
+    if cards:
+        model = _gpu_at_hand()
+        note = "" if model else f" of an unknown model, counted as {UNKNOWN_GPU}"
+        count = f"{len(cards)} {model or 'GPU'}{'s' * (len(cards) != 1)}{note}"
+        return Speed(SUSTAINED * PEAKS[model or UNKNOWN_GPU] * len(cards), count)
+    count = min(cores(), MOST_CORES)
+    return Speed(CORE * count, f"{count} core{'s' * (count != 1)}")
+
+
+def _gpu_at_hand() -> str | None:
+    """The name of this machine's GPU in the table, as the driver reports it without torch."""
+    text = "".join(file.read_text() for file in sorted(GPU_FACTS.glob("*/information"))[:1]).lower()
+    return next((name for name in PEAKS if name in text.replace("-", " ").split()), None)
+
+
+def operations(works: Iterable[Work]) -> float:
+    """The operations of these steps."""
+    rows = cache(_rows)  # for this plan alone: files may change
+    return sum(_operations(place, trial, rows) for place, trial in works)
+
+
+def _operations(place: int, trial: Trial, count: Callable[[Read, str], float]) -> float:
+    where = json.dumps(place_options(trial), sort_keys=True)
+    total = 0.0
+    for read, passes, most in trial.protocol[place].passes(trial, place):
+        rows = _used(trial, read, count(read, where))
+        total += passes * min(rows, most or rows)
+    return FORWARD * weights(trial) * total
+
+
+def _used(trial: Trial, read: Read, rows: float) -> float:
+    """The rows that are read, where a trial trains on some of them."""
+    _, language, split = read
+    if split != "train":
+        return rows
+    parts = trial.data.parts
+    tenths = parts.get(language) if isinstance(parts, Mapping) else parts
+    rows *= (tenths or 10) / 10
+    return min(rows, trial.data.examples or rows)
+
+
+def _rows(read: Read, where: str) -> float:
+    """About how many rows a split has: in its file, else on the hub, else in the papers."""
+    task, language, split = read
+    options = json.loads(where)
+    if options.get("root") == "world":
+        return WORLD_ROWS[split]
+    if rows := _rows_of_file(read, options):
+        return rows
+    source = options.get("source")
+    if split == "train" and (rows := rows_on_hub(task, language, source)):
+        return rows
+    corpus = papers_corpus(task, language) if source is None else None
+    known = {**ROWS.get(task.partition("-")[0], {}), **(corpus.sizes if corpus else {})}
+    if split in known:
+        return known[split]
+    return USUAL_ROWS if split == "train" else HELD_OUT * _rows((task, language, "train"), where)
+
+
+def _rows_of_file(read: Read, options: Mapping[str, Any]) -> float | None:
+    from deadhead.tasks import find_data
+
+    task, language, split = read
+    places = find_data(task, language, [*dict.fromkeys((split, "train"))], **options)
+    place = places[split]
+    if isinstance(place, DataError) or not Path(place).is_file():
+        return None
+    cut = split != "train" and place == places["train"]
+    return estimated_rows(str(place)) * (HELD_OUT if cut else 1)
+
+
+def weights(trial: Trial) -> float:
+    """The weights of a trial's model."""
+    name = str(trial.get("model"))
+    if name.startswith("world/"):
+        return WORLD_WEIGHTS
+    files = list(Path(name).glob("*.safetensors")) if Path(name).is_dir() else []
+    if files:
+        return sum(file.stat().st_size for file in files) / 4
+    return WEIGHTS.get(split_name(name)[0], USUAL_WEIGHTS)

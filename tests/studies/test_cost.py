@@ -1,0 +1,145 @@
+"""The time of a study is estimated for a device, and counts trainings, rankings and scores."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import pytest
+from small_study import WORK
+from typer.testing import CliRunner
+
+from deadhead.cli import app
+from deadhead.errors import UnknownName
+from deadhead.studies import cost, load, plan, run
+
+GPUS = ("t4", "v100", "a100", "h100", "h200")
+
+
+@pytest.fixture(autouse=True)
+def no_data(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.delenv("DEADHEAD_DATA", raising=False)
+    monkeypatch.setattr(cost, "gpus", lambda environ: [])
+
+
+def hours(tmp_path: Path, text: str) -> float:
+    (tmp_path / "r.yaml").write_text(text)
+    return plan(load(tmp_path / "r.yaml")).gpu_hours["h200"]
+
+
+def test_hours_on_a_gpu() -> None:
+    recipe = load("weak-link/table4")
+    here = plan(recipe)
+    assert tuple(here.gpu_hours) == GPUS
+    assert sorted(here.gpu_hours.values(), reverse=True) == list(here.gpu_hours.values())
+    there = plan(recipe, device="H100")
+    assert there.seconds == pytest.approx(3600 * here.gpu_hours["h100"])
+    assert there.seconds < here.seconds
+    assert "rough estimate" in there.basis
+    assert there.basis.endswith("on one h100 at 4e13 a second")
+    # 110 million weights, ten epochs: 28 trainings a task, each three passes, scored after each
+    # epoch and at the end
+    rows = [(392_702, 9_815), (363_846, 40_430), (104_743, 5_463), (67_349, 872)]
+    passes = sum(28 * (30 * train + 11 * dev) for train, dev in rows)
+    assert there.seconds == pytest.approx(passes * 80 * 110e6 / (0.6 * 67e12))
+
+
+def test_the_command(tmp_path: Path) -> None:
+    def say(*words: str) -> str:
+        result = CliRunner().invoke(app, ["plan", *words])
+        assert result.exit_code == 0, result.output
+        return result.stdout
+
+    lines = say("weak-link/table4").splitlines()
+    assert "years" in lines[2]
+    assert lines[3].startswith("  On one GPU, roughly: t4 ")
+    assert all(f" {name} " in lines[3] for name in GPUS)
+    assert "on one a100 at 1.2e13 a second" in say("weak-link/table4", "--device", "a100")
+    stored = json.loads(say("weak-link/table4", "--json"))
+    assert tuple(stored["gpu_hours"]) == GPUS
+    assert "On one GPU" not in say("smoke")  # less than a tenth of an hour anywhere
+
+
+def test_an_unknown_device_is_refused_with_all_names() -> None:
+    with pytest.raises(UnknownName, match=r"no device .* 'h1000'\. Did you mean 'h100'") as got:
+        plan(load("smoke"), device="h1000")
+    assert all(name in str(got.value) for name in ("cpu", *GPUS))
+
+
+@pytest.mark.parametrize(
+    ("model", "name"),
+    [
+        ("NVIDIA H100 80GB HBM3", "2 h100s"),
+        ("Tesla V100-SXM2-32GB", "2 v100s"),
+        ("NVIDIA GeForce RTX 4090", "2 GPUs of an unknown model, counted as a100"),
+    ],
+)
+def test_the_gpu_of_this_machine(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, model: str, name: str
+) -> None:
+    (tmp_path / "0").mkdir()
+    (tmp_path / "0" / "information").write_text(f"Model: \t\t {model}\nIRQ: 1\n")
+    monkeypatch.setattr(cost, "GPU_FACTS", tmp_path)
+    monkeypatch.setattr(cost, "gpus", lambda environ: ["0", "1"])
+    assert cost.speed().name == name
+    assert cost.speed("cpu").name.split()[1].startswith("core")
+
+
+def test_records_of_this_machine_say_nothing_about_another(
+    search_file: Path, tmp_path: Path
+) -> None:
+    recipe = load(search_file)
+    run(recipe, tmp_path / "s", executor="serial", work=WORK)
+    longer = load(search_file, ["seed=[0, 1, 2]"])
+    assert "records" in plan(longer, tmp_path / "s").basis
+    assert "one h200" in plan(longer, tmp_path / "s", device="h200").basis
+
+
+def test_rankings_and_scores_are_counted(tmp_path: Path) -> None:
+    fixed = "fixed: {model: x, task: pos, source: en, targets: [en, de], finetune: {scored: none}}"
+    scored = hours(tmp_path, f"steps: [evaluate]\n{fixed}\n")
+    trained = hours(tmp_path, f"steps: [finetune, evaluate]\n{fixed}\n") - scored
+    both = hours(tmp_path, f"steps: [finetune, rank, evaluate]\n{fixed}\n")
+    # three epochs on 12,543 sentences; the test sets have 2,077 and 977, English dev 2,002
+    assert trained / scored == pytest.approx(9 * 12_543 / (2_077 + 977))
+    assert (both - trained - scored) / scored == pytest.approx(3 * 2_002 / (2_077 + 977))
+    each = hours(tmp_path, f"steps: [finetune, evaluate]\n{fixed}\n".replace("none", "dev"))
+    assert (each - trained - scored) / scored == pytest.approx(3 * 2_002 / (2_077 + 977))
+
+
+def test_rows_are_those_of_the_language(tmp_path: Path) -> None:
+    text = "steps: [finetune, evaluate]\nfixed: {model: x, task: %s, source: %s, splits: train, finetune: {scored: none}, data: {%s}}\n"
+
+    def guess(*words: str) -> float:
+        return hours(tmp_path, text % words)
+
+    assert guess("ner", "ur", "") / guess("ner", "de", "") == pytest.approx(289_741 / 12_705)
+    most = "examples: 2500000"
+    share = guess("wmt14", "en-ru", most) / guess("wmt14", "en-de", most)
+    assert share == pytest.approx(1_486_965 / 2_500_000)
+    assert guess("pos", "en", "parts: 3") == pytest.approx(0.3 * guess("pos", "en", ""))
+
+
+def test_the_last_training_counts_its_own_languages(tmp_path: Path) -> None:
+    text = "steps: [finetune, rank, restart, prune, finetune, evaluate]\nfixed: {model: x, task: pos, source: en, train: [%s], targets: [en], remove: {lowest: 3}, finetune: {scored: none}}\n"
+    more = hours(tmp_path, text % "en, de") - hours(tmp_path, text % "en")
+    one = "steps: [finetune, rank]\nfixed: {model: x, task: pos, source: de, finetune: {scored: none}, rank: {examples: 1}}\n"
+    assert more == pytest.approx(hours(tmp_path, one), rel=0.01)
+
+
+@pytest.mark.parametrize(
+    ("rank", "passes"),
+    [
+        ("method: entropy", 1),
+        ("method: taylor", 3),
+        ("method: lrp, rule: alpha-beta", 25),
+        ("method: ablation", 72),
+        ("method: l0", 15),
+        ("method: shapley, permutations: 10", 720),
+    ],
+)
+def test_a_slow_ranking_counts_more(tmp_path: Path, rank: str, passes: float) -> None:
+    text = "steps: [rank]\nfixed: {model: x, task: pos, source: en, rank: {%s}}\n"
+    assert hours(tmp_path, text % rank) == pytest.approx(
+        passes * hours(tmp_path, text % "method: entropy")
+    )
