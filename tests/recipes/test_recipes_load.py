@@ -26,6 +26,7 @@ ISSUED = {
             "table6",
             "figure1",
             "figure2",
+            "grid",
         )
     ),
     *(
@@ -39,6 +40,7 @@ ISSUED = {
             "table1",
             "recovery",
             "headline",
+            "grid",
         )
     ),
     *(
@@ -76,7 +78,7 @@ def test_loads_at_both_scales(name: str) -> None:
     }  # the same protocol
 
 
-@pytest.mark.parametrize("name", OF_PAPERS)
+@pytest.mark.parametrize("name", [name for name in OF_PAPERS if not name.endswith("/grid")])
 def test_claims_are_known(name: str) -> None:
     claims = load(name).data["claims"]
     assert claims

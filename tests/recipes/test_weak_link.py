@@ -11,6 +11,7 @@ from deadhead.layout import Attention, HeadLayout
 from deadhead.strategies import choose
 from deadhead.studies import load
 from deadhead.studies.trial import Removal
+from deadhead.training import grid
 
 GLUE = ("mnli", "qqp", "qnli", "sst2")
 PERCENT = (10, 20, 30, 40, 50, 60, 70, 80, 90)
@@ -221,3 +222,18 @@ def test_a_layer_of_bert_without_heads_adds_nothing() -> None:
 def test_mini_keeps_every_configuration(name: str) -> None:
     """The small Transformer has 6 + 6 layers of 8 heads too, so strings are the paper's."""
     assert removals(f"weak-link/{name}", "mini") == removals(f"weak-link/{name}")
+
+
+@pytest.mark.parametrize(
+    ("name", "preset", "trials"),
+    [("weak-link/grid", "weak-link-bert", 80), ("mbert-prunability/grid", "mbert-prunability", 48)],
+)
+def test_the_grid_is_that_of_the_paper(name: str, preset: str, trials: int) -> None:
+    recipe = load(name)
+    assert len(recipe.trials) == trials
+    for task in GLUE:
+        settings = [t.get("finetune") for t in recipe.trials if t.get("task") == task]
+        points = [(one["rate"], one["batch"], one["epochs"]) for one in settings]
+        assert points == [(one.rate, one.batch, 10) for one in grid(preset, task)]
+    assert counted(recipe, "remove") == {("none",): trials}
+    assert {trial.get("splits")[0] for trial in recipe.trials} == {"dev"}

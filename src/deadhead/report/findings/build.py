@@ -34,6 +34,7 @@ def findings(study: Study, tables: Sequence[Table] = ()) -> Sentences:
         sentences = search_sentences(study)
     else:
         sentences = removal_sentences(study, tested(tables))
+    sentences = [*(table["best"] for table in tables if "best" in table), *sentences]
     sentences += [*_published(tables), *_alike(study), *measured(study)]
     if len(sentences) < MOST:
         sentences += scored(study)

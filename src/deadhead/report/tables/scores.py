@@ -7,11 +7,12 @@ from dataclasses import dataclass
 from typing import Any, ClassVar
 
 from deadhead.report.labels import capitalized, unit_of
-from deadhead.report.spec import Table, flag, word
+from deadhead.report.spec import Problem, Table, axes, flag, word
 from deadhead.results import Study
 from deadhead.results.cells import CHANCE, parts_of
 from deadhead.tasks.metrics import sign
 
+from .best import mark_best
 from .grid import Entry, Key, Means, entry, measured
 from .printed import changes, with_removal_columns
 from .units import drops_of, scores_of
@@ -27,6 +28,12 @@ class Scores(Table):
 
     change: bool = flag()  # adds the change from the unpruned model in brackets
     remove_as: str = word("percent", "components", default="")  # columns that describe a pruning
+    best: tuple[str, ...] = axes()  # mark the best cell over these axes
+
+    def conflicts(self) -> Iterator[Problem]:
+        for name in self.best:
+            if name not in (*self.rows, *self.columns):
+                yield ("best",), f"expected axes of rows or columns, got {name!r}."
 
     def build(self, study: Study) -> dict[str, Any]:
         means = Means.of(study, self, scores_of(self))
@@ -44,6 +51,10 @@ class Scores(Table):
         unit_words = unit_of(filter(None, self.metrics(study)), ", in ")
         note = f"{capitalized(measured(study, self))}{unit_words}."
         table = means.table(study, self, cell, note)
+        if self.best:
+            mark_best(
+                table, self.best, min(map(sign, filter(None, self.metrics(study))), default=1)
+            )
         return with_removal_columns(table, self.remove_as, study.cells, means.file)
 
     @classmethod

@@ -92,7 +92,8 @@ def _md(cell: Cell, decimals: int) -> str:
     if cell["ours"] is None:
         text = STATES.get(cell["state"], "")
     else:
-        text = f"{cell['ours']:z.2f}{bracketed(cell)}"
+        bold = "**" if cell["mark"] == "best" else ""
+        text = f"{bold}{cell['ours']:z.2f}{bold}{bracketed(cell)}"
         text += "" if cell["spread"] is None else f" ± {cell['spread']:.2f}"
         text += " (partial)" if cell["state"] == "partial" else ""
     return f"{text} {_published(cell, decimals)}".strip() if cell["published"] is not None else text
@@ -135,8 +136,9 @@ def _signs(table: Table) -> Iterator[str]:
             )
         else:
             yield "In brackets: published."
-    if any(cell["mark"] == "better" for cell in cells):
-        yield "Bold: better."
+    for mark in ("better", "best"):
+        if any(cell["mark"] == mark for cell in cells):
+            yield f"Bold: {mark}."
     if any(cell["state"] == "partial" for cell in cells):
         yield "*: some trials are not done."
 
@@ -168,12 +170,12 @@ def _rules(start: int, widths: Sequence[int]) -> Iterator[str]:
 
 
 def _tex(cell: Cell, decimals: int) -> str:
-    """Our number with its spread, bold if better than unpruned; the published one in brackets."""
+    """Our number with its spread, bold if better than unpruned or best; the published one in brackets."""
     if cell["ours"] is None:
         text = {"failed": r"\emph{failed}", "missing": "--"}.get(cell["state"], "")
     else:
         number = f"{cell['ours']:z.2f}"
-        text = rf"\textbf{{{number}}}" if cell["mark"] == "better" else number
+        text = rf"\textbf{{{number}}}" if cell["mark"] in ("better", "best") else number
         text += bracketed(cell)
         text += "" if cell["spread"] is None else rf" {{\scriptsize$\pm${cell['spread']:.2f}}}"
         text += r"\textsuperscript{*}" if cell["state"] == "partial" else ""

@@ -2,7 +2,7 @@
 
 const STATES = { failed: "\u2715 failed", missing: "\u00b7 not run", none: "" };
 const HOW = "Each number is the mean over its trials. Choose a number to see the trials behind it.";
-const MARKS = { better: ["\u25b2", "better"], worse: ["\u25bc", "worse"] };
+const MARKS = { better: ["\u25b2", "better"], worse: ["\u25bc", "worse"], best: ["\u2605", "best"] };
 
 function drawTables(study) {
   const others = (study.tables || []).filter((table) => table.id !== study.lead);
@@ -106,6 +106,7 @@ function tableKey(table, how) {
     has((cell) => isNumber(cell.spread)) && "\u00b1 standard deviation over seeds or draws",
     has((cell) => cell.mark === "better") && "\u25b2 better",
     has((cell) => cell.mark === "worse") && "\u25bc worse",
+    has((cell) => cell.mark === "best") && "\u2605 best",
     has((cell) => cell.state === "partial") && "\u25d0 some trials not done",
     has((cell) => cell.state === "failed") && "\u2715 failed",
     has((cell) => cell.state === "missing") && "\u00b7 not run",
