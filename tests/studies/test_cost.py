@@ -120,6 +120,26 @@ def test_rows_are_those_of_the_language(tmp_path: Path) -> None:
     assert guess("pos", "en", "parts: 3") == pytest.approx(0.3 * guess("pos", "en", ""))
 
 
+def test_rows_are_those_of_the_files(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A corpus without dev lends a tenth of its file; the sides of a translation count once."""
+    (tmp_path / "data" / "ner").mkdir(parents=True)
+    (tmp_path / "data" / "ner" / "ur-train.txt").write_text("a O\n\n" * 500)
+    pairs = tmp_path / "data" / "wmt14" / "en-de"
+    pairs.mkdir(parents=True)
+    for language in ("en", "de"):
+        (pairs / f"train.{language}").write_text("yes\n" * 40)
+    monkeypatch.setenv("DEADHEAD_DATA", str(tmp_path / "data"))
+    text = "steps: [evaluate]\nfixed: {model: x, task: %s, source: %s, splits: %s}\n"
+    train, dev = (hours(tmp_path, text % ("ner", "ur", split)) for split in ("train", "dev"))
+    assert dev == pytest.approx(train / 10)
+    monkeypatch.delenv("DEADHEAD_DATA")
+    assert train / hours(tmp_path, text % ("ner", "ur", "train")) == pytest.approx(500 / 289_741)
+    english = hours(tmp_path, text % ("wmt14", "en-de", "test"))
+    monkeypatch.setenv("DEADHEAD_DATA", str(tmp_path / "data"))
+    pair = hours(tmp_path, text % ("wmt14", "en-de", "train"))
+    assert pair / english == pytest.approx(40 / 3_003)
+
+
 def test_the_last_training_counts_its_own_languages(tmp_path: Path) -> None:
     text = "steps: [finetune, rank, restart, prune, finetune, evaluate]\nfixed: {model: x, task: pos, source: en, train: [%s], targets: [en], remove: {lowest: 3}, finetune: {scored: none}}\n"
     more = hours(tmp_path, text % "en, de") - hours(tmp_path, text % "en")

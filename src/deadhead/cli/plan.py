@@ -76,9 +76,9 @@ def _print_plan(plan: Plan) -> None:
     shared = f", {plan.shared:,} of them shared by several trials" if plan.shared else ""
     typer.echo(f"  {plan.trainings:,} trainings{shared}; {plan.rankings:,} rankings.")
     typer.echo(f"  About {clock(plan.seconds)} and {size_text(plan.bytes)} of disk ({plan.basis}).")
-    hours = {name: f"{number:,.1f} h" for name, number in plan.gpu_hours.items() if number >= 0.1}
-    if hours:
-        listed = ", ".join(f"{name} {text}" for name, text in hours.items())
+    hours = {name: float(f"{number:.2g}") for name, number in plan.gpu_hours.items()}
+    if max(hours.values()) >= 0.1:
+        listed = ", ".join(f"{name} {number:,g} h" for name, number in hours.items())
         typer.echo(f"  On one GPU, roughly: {listed}.")
     for name in plan.from_hub:
         typer.echo(f"  {name} is no folder here: `run` loads it from the Hugging Face hub.")

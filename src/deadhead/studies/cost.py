@@ -13,10 +13,11 @@ from functools import cache
 from pathlib import Path
 from typing import Any, NamedTuple
 
-from deadhead.errors import DataError, unknown_name
+from deadhead.errors import DeadheadError, unknown_name
 from deadhead.hub import split as split_name
 from deadhead.papers import combined
 from deadhead.tasks.catalogue import papers_corpus
+from deadhead.tasks.load import FILES
 
 from .execution.processes import cores, gpus
 from .missing_data import estimated_rows, rows_on_hub
@@ -116,7 +117,7 @@ def _rows(read: Read, where: str) -> float:
     source = options.get("source")
     if split == "train" and (rows := rows_on_hub(task, language, source)):
         return rows
-    corpus = papers_corpus(task, language) if source is None else None
+    corpus = papers_corpus(task, language) if source in (None, FILES) else None
     known = {**ROWS.get(task.partition("-")[0], {}), **(corpus.sizes if corpus else {})}
     if split in known:
         return known[split]
@@ -124,15 +125,27 @@ def _rows(read: Read, where: str) -> float:
 
 
 def _rows_of_file(read: Read, options: Mapping[str, Any]) -> float | None:
-    from deadhead.tasks import find_data
+    """The rows in the files of a split; of a pair, both languages have the same."""
+    from deadhead.tasks import task_of
 
     task, language, split = read
-    places = find_data(task, language, [*dict.fromkeys((split, "train"))], **options)
-    place = places[split]
-    if isinstance(place, DataError) or not Path(place).is_file():
+    files, known = _files(read, options), task_of(task)
+    if not files or (known.train_on and split != "train"):  # one file of XNLI has all languages
         return None
-    cut = split != "train" and place == places["train"]
-    return estimated_rows(str(place)) * (HELD_OUT if cut else 1)
+    cut = split != "train" and files == _files((task, language, "train"), options)
+    share = (HELD_OUT if cut else 1) / (2 if known.traits.language_pair else 1)
+    return sum(map(estimated_rows, files)) * share
+
+
+def _files(read: Read, options: Mapping[str, Any]) -> tuple[str, ...]:
+    """The files of a split; none if it is missing or not in a folder."""
+    from deadhead.tasks import data_files
+
+    try:
+        files = data_files(*read, **options)
+    except DeadheadError:
+        return ()
+    return files if all(Path(file).is_file() for file in files) else ()
 
 
 def weights(trial: Trial) -> float:
