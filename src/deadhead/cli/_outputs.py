@@ -17,30 +17,33 @@ from deadhead.files import cache_folder, is_draft
 from deadhead.files.locks import Claim, claim
 
 checked: dict[Path, list[tuple[str, int]]] = {}  # output of this command -> its files
-claims: list[Claim] = []
+claims: list[list[Claim]] = []  # of the commands that run
 
 
 @contextmanager
 def outputs() -> Iterator[None]:
     """Forget earlier outputs, and give up those of this command at its end."""
     checked.clear()
-    start = len(claims)
+    claims.append([])
     try:
         yield
     finally:
-        while len(claims) > start:
-            claims.pop().give_up()
+        for taken in claims.pop():
+            taken.give_up()
 
 
 def _take(path: Path, option: str) -> None:
+    """Keep other commands from this output."""
+    if not claims:  # called from Python
+        return
     if path in checked:
         raise DeadheadError(f"{option} {path}: another option names it too.", "use another name")
     try:
-        if taken := claim(path, cache_folder() / "outputs"):
-            claims.append(taken)
+        taken = claim(path, cache_folder() / "outputs")
     except BlockingIOError:
         message = f"{option} {path}: another command is writing there now."
         raise DeadheadError(message, "wait until it ends, or use another name") from None
+    claims[-1] += [taken] if taken else []
 
 
 def kept() -> str:
