@@ -134,6 +134,22 @@ def test_an_overwritten_model_is_refused(world: Path) -> None:
         run(recipe_of(world, "seed=[0,1]"), world / "s", executor="serial")
 
 
+TOKENIZERS = "source.spm spiece.model vocab.bpe bpe.codes dict.txt merges.txt qwen.tiktoken "
+TOKENIZERS += "prophetnet.tokenizer vocab.json chat_template.jinja"
+
+
+@pytest.mark.parametrize("name", TOKENIZERS.split())
+def test_every_file_of_a_tokenizer_counts(world: Path, name: str) -> None:
+    prints = []
+    for text in (None, "one", "two"):
+        if text is not None:
+            (world / "model" / name).write_text(text)
+        prints.append(
+            with_inputs(recipe_of(world)).inputs[json.dumps(["model", str(world / "model")])]
+        )
+    assert len(set(prints)) == 3
+
+
 def test_a_file_that_changes_under_a_running_study_stops_it(world: Path) -> None:
     recipe = with_inputs(recipe_of(world))
     write_data(world / "data1", 50)

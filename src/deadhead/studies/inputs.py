@@ -34,6 +34,7 @@ Fingerprints = Mapping[str, str]
 BUNDLED = "world"  # models and data inside the package
 WHERE = ("root", "source", "cut", "deduplicate")  # options of `data` that decide which files
 MODEL_FILES = (".safetensors", ".json", ".txt", ".model", ".jinja")  # weights, config, tokenizer
+MODEL_FILES += (".spm", ".bpe", ".codes", ".tiktoken", ".tokenizer", ".vocab")  # rarer tokenizers
 CHUNK = 1 << 20
 MOST_NAMED = 6  # changed inputs that a message names
 
