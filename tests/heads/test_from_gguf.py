@@ -160,3 +160,13 @@ def test_names():
     assert source("someone/model/a.gguf")["gguf_file"] == "a.gguf"
     assert "gguf_file" not in source("someone/model")
     assert gguf_of("someone/model") is None
+
+
+def test_a_file_of_the_same_name_in_the_current_folder_is_another(
+    original: tuple[LlamaForCausalLM, Path], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    model, folder = original
+    (tmp_path / FILE).write_bytes(b"another file")
+    monkeypatch.chdir(tmp_path)
+    weights = load(folder / FILE).state_dict()
+    assert torch.equal(weights["lm_head.weight"], model.lm_head.weight)

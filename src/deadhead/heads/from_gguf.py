@@ -43,11 +43,16 @@ def name_class(config: Any) -> None:
             config.architectures = [name]
 
 
-def unpacking(file: str) -> dict[str, Any]:
-    """The arguments of `from_pretrained` that read a file as plain floats."""
-    import transformers
+def unpacking(folder: str | Path, file: str, where: dict[str, Any]) -> dict[str, Any]:
+    """The arguments of `from_pretrained` that read a file as plain floats.
 
-    arguments: dict[str, Any] = {"gguf_file": file, "use_safetensors": None}
+    The name of the file alone could also be one in the current folder, which transformers prefers.
+    """
+    import transformers
+    from transformers.utils import cached_file
+
+    path = cached_file(folder, file, **where)
+    arguments: dict[str, Any] = {"gguf_file": path, "use_safetensors": None}
     if hasattr(transformers, "GgufConfig"):  # newer releases can leave the weights packed
         arguments["quantization_config"] = transformers.GgufConfig(dequantize=True)
     return arguments

@@ -147,10 +147,11 @@ def _read(
         )
     cuts_first = saved.is_pruned and not saved.padded
     kwargs = {**kwargs, "use_safetensors": True}  # whatever the caller says
-    if (file := kwargs.get("gguf_file")) is not None:
-        kwargs |= unpacking(file)
     try:
         with quiet():  # `_check_weights` raises what transformers would print
+            if (file := kwargs.get("gguf_file")) is not None:
+                where = {name: kwargs[name] for name in FROM_WHERE[:-1] if name in kwargs}
+                kwargs |= unpacking(saved.folder, file, where)
             model, report = (cutting_class(cls, saved) if cuts_first else cls).from_pretrained(
                 saved.folder,
                 config=config,
