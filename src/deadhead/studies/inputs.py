@@ -33,8 +33,12 @@ Fingerprints = Mapping[str, str]
 
 BUNDLED = "world"  # models and data inside the package
 WHERE = ("root", "source", "cut", "deduplicate")  # options of `data` that decide which files
-MODEL_FILES = (".safetensors", ".json", ".txt", ".model", ".jinja")  # weights, config, tokenizer
-MODEL_FILES += (".spm", ".bpe", ".codes", ".tiktoken", ".tokenizer", ".vocab")  # rarer tokenizers
+# fmt: off
+MODEL_FILES = (  # weights, config, tokenizer
+    ".safetensors", ".json", ".txt", ".model", ".jinja", ".spm", ".bpe", ".codes", ".tiktoken",
+    ".tokenizer", ".vocab",
+)
+# fmt: on
 CHUNK = 1 << 20
 MOST_NAMED = 6  # changed inputs that a message names
 
