@@ -46,7 +46,7 @@ def test_a_file_is_one_text_and_serves_the_split_that_is_read(file: Path) -> Non
     for split in ("train", "dev", "test"):
         data = load_data("lm", split=split, root=file)
         assert (data.lang, data.split, data.files) == ("text", split, (str(file),))
-        assert data.rows == [Row((TEXT.rstrip("\n"),))]
+        assert data.rows == [Row((TEXT,))]
     places = find_data("lm", "text", ["train", "dev"], root=file)
     assert places["train"] == str(file)
     assert "is one file, and serves as train data only" in str(places["dev"])
@@ -57,7 +57,7 @@ def test_a_folder_has_splits(tmp_path: Path) -> None:
     (tmp_path / "valid.txt").write_text("one two\n")
     (tmp_path / "wiki.test.raw").write_text("three\r\nfour")
     (tmp_path / "README.txt").write_text("not data")
-    assert load_data("lm", root=tmp_path).rows == [Row(("one two",))]
+    assert load_data("lm", root=tmp_path).rows == [Row(("one two\n",))]
     assert load_data("lm", split="test", root=tmp_path).rows == [Row(("three\nfour",))]
     with pytest.raises(DataError, match="no train data of lm"):
         load_data("lm", split="train", root=tmp_path)

@@ -29,7 +29,7 @@ DECODERS = {"gpt2": (tiny_decoders.gpt2, False), "llama": (tiny_decoders.llama, 
 @pytest.fixture(scope="module")
 def encoded(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Encoded]:
     folder = tmp_path_factory.mktemp("text")
-    (folder / "text.txt").write_text(tiny_decoders.TEXT * 4)
+    (folder / "text.txt").write_text(tiny_decoders.TEXT * 4 + "one more\n")
     data = load_data("lm", root=folder / "text.txt")
     return {
         name: encode(data, tiny_decoders.tokenizer(bos), max_length=20, cache=folder)

@@ -61,7 +61,7 @@ def read_parallel(
 def read_plain(files: Files, task: Task, notes: Counter[str], **_: Any) -> list[Row]:
     """Read a file as one text, with its line ends."""
     (path,) = files.values()
-    text = "\n".join(line for _, line in lines(path))
+    text = "".join(line for _, line in lines(path, ends=True))
     return [Row((text,))] if text.strip() else []
 
 

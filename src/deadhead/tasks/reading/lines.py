@@ -27,8 +27,11 @@ def bad(path: Path | str, number: int, message: str, hint: str | None = None) ->
     return DataError(f"{path}:{number}: {message}", hint)
 
 
-def lines(path: Path) -> Iterator[tuple[int, str]]:
-    """Yield the lines of a file, numbered from 1, without their ends."""
+def lines(path: Path, *, ends: bool = False) -> Iterator[tuple[int, str]]:
+    """Yield the lines of a file, numbered from 1, without their ends or each with a line feed.
+
+    ends: keep the line feeds; the last line may have none.
+    """
     number = 0
     try:
         with path.open("rb") as file:
@@ -36,7 +39,8 @@ def lines(path: Path) -> Iterator[tuple[int, str]]:
         with gzip.open(path, "rb") if packed else path.open("rb") as file:
             hint = _hint(file.peek(PEEKED)[:PEEKED])
             for number, raw in enumerate(file, 1):
-                yield number, _decode(path, number, raw, hint)
+                end = "\n" if ends and raw.endswith(b"\n") else ""
+                yield number, _decode(path, number, raw, hint) + end
     except (OSError, EOFError, zlib.error) as error:
         if number == 0 and not path.is_file():
             hint = "check the folder given with --data or DEADHEAD_DATA"
