@@ -46,9 +46,9 @@ def test_bench(
     assert all(len(rows[f"seconds {b} x 16"]["spread"]) == 2 for b in (1, 2))
     monkeypatch.setattr("deadhead.heads.verify.bench.bench", lambda *_, **__: result)
     table = run_command(*words).out
-    assert re.search(r"disk +│ [\d.]+ MiB", table)
+    assert re.search(r"disk +│ [\d.]+ KB", table)
     assert re.search(r"time 1 x 16 +│ [\d.]+ ms ± ", table)
-    assert re.search(r"peak memory 2 x 16 +│ 300.0 MiB +│ 400.0 MiB", table)
+    assert re.search(r"peak memory 2 x 16 +│ 315 MB +│ 419 MB", table)
     assert "their ratio: the median over the rounds." in " ".join(table.split())
 
 

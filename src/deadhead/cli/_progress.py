@@ -164,10 +164,10 @@ def _news(say: Callable[[str], None]) -> Watch:
 
 
 def size_text(number: float) -> str:
-    """A number of bytes, such as `12 MB`."""
+    """A number of bytes, such as `12.3 MB`: a megabyte is a million bytes in all commands."""
     for unit in ("B", "KB", "MB", "GB"):
-        if number < 1000:
-            return f"{number:.0f} {unit}"
+        if number < 999.5:  # else three digits would be 1e+03
+            return f"{number:.3g} {unit}"
         number /= 1000
     return f"{number:.1f} TB"
 

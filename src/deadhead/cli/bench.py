@@ -12,7 +12,7 @@ from typer import BadParameter, Option
 from deadhead.hub import located
 
 from . import _options as opt
-from ._progress import plural
+from ._progress import plural, size_text
 
 BATCHES, LENGTHS, NEW_TOKENS = "1,8", "32,128", 32
 
@@ -221,7 +221,7 @@ def _runtime_texts(result: dict[str, Any]) -> tuple[str, list[str], str]:
     """The title of the table of runtimes, the names of its columns, and the note below it."""
     prompts = plural(len(result["prompt_tokens"]), "prompt")
     title = f"{result['machine']}, {plural(result['threads'], 'thread')}, {prompts}"
-    names = ["runtime", "file,\nMiB", "peak\nmemory,\nMiB", "prompt\ntokens/s"]
+    names = ["runtime", "file", "peak\nmemory", "prompt\ntokens/s"]
     note = "Medians of the rounds"
     if len(result["models"]) > 1:
         note += ", in brackets the ratio to the last model in the same runtime"
@@ -235,7 +235,7 @@ def _runtime_texts(result: dict[str, Any]) -> tuple[str, list[str], str]:
 
 def _runtime_cells(row: dict[str, Any], prompts: int) -> list[str]:
     sizes = [row["file_bytes"], row["peak_memory_bytes"]]
-    cells = ["-" if size is None else f"{size / 2**20:.1f}" for size in sizes]
+    cells = ["-" if size is None else size_text(size) for size in sizes]
     for part in ("prompt", "new"):
         speed, ratio = row[f"{part}_tokens_per_second"], row["ratios"][part]
         text = "-" if speed is None else f"{speed:.1f}"
@@ -288,4 +288,4 @@ def _cell(row: dict[str, Any], value: Any, spread: float | None) -> str:
         return f"{value * 1e3:.1f} ms ± {(spread or 0) * 1e3:.1f}"
     if what.startswith("tokens"):
         return f"{value:,.1f}"
-    return f"{value / 2**20:.1f} MiB" if "bytes" in what else f"{value:,}"
+    return size_text(value) if "bytes" in what else f"{value:,}"

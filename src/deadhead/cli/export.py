@@ -13,6 +13,7 @@ from typer import Argument, BadParameter, Option
 
 from ._options import AsJson, Auto, Dtype, Force
 from ._outputs import check_file, check_folder
+from ._progress import size_text
 
 
 def export(
@@ -130,7 +131,7 @@ def _export_onnx(
             for graph in result.graphs
         }
     facts["largest_difference"] = gap
-    lines = [f"{target}: {size / 2**20:.1f} MiB"]
+    lines = [f"{target}: {size_text(size)}"]
     for graph in result.graphs:
         lines.append(
             f"{graph.name} takes {_shortened(graph.inputs)}, gives {_shortened(graph.outputs)}"
@@ -175,7 +176,7 @@ def _gguf_facts(folder: Path, result: Any, text: str) -> tuple[dict[str, Any], l
 
     size, compared = result.file.stat().st_size, result.comparison
     facts = {"gguf": str(result.file), "bytes": size, "architecture": result.architecture}
-    lines = [f"{result.file}: {size / 2**20:.1f} MiB, {text}architecture {result.architecture}"]
+    lines = [f"{result.file}: {size_text(size)}, {text}architecture {result.architecture}"]
     if result.note is not None:
         facts |= {"matrices": result.matrices, "matrices_in_f16": result.in_f16}
         lines.append(result.note)

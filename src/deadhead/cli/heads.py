@@ -13,6 +13,7 @@ from deadhead.errors import DataError, DeadheadError, unknown_name
 from deadhead.progress import counting
 
 from ._options import AsJson, Auto, Dtype, Model, shape_from
+from ._progress import size_text
 
 if TYPE_CHECKING:
     from rich.console import Console
@@ -157,23 +158,19 @@ def _memory(
     from rich.table import Table
 
     console = Console()
-    weights = ", ".join(f"{_gigabytes(size)} in {name}" for name, size in plan.weights.items())
+    weights = ", ".join(f"{size_text(size)} in {name}" for name, size in plan.weights.items())
     console.print(f"weights: {weights}", highlight=False)
     table = Table("work", "peak memory", "times the weights", f"fits on {plan.device} now")
     words = {None: "unknown", True: "[green]yes[/]", False: "[red]no[/]"}
     for work, fits in plan.to_dict()["fits"].items():
         peak = plan.peaks[work]
-        table.add_row(work, _gigabytes(peak), f"{peak / plan.total:.2f}", words[fits])
+        table.add_row(work, size_text(peak), f"{peak / plan.total:.2f}", words[fits])
     console.print(table)
     batch, length = plan.shape
     refit = f"a refit reads {plan.examples:,} examples of {length}"
     console.print(f"Batches of {batch} x {length} tokens; {refit}.", highlight=False)
     if plan.cache_per_token:
         console.print(f"key/value cache: {plan.cache_per_token:,} bytes per token", highlight=False)
-
-
-def _gigabytes(number: int) -> str:
-    return f"{number / 1e9:.3g} GB"
 
 
 def _print_heads(facts: dict[str, Any]) -> None:

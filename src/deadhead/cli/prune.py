@@ -19,6 +19,7 @@ from deadhead.strategies import STRATEGIES, choose
 
 from ._options import AsJson, Auto, Dtype, Force, Form, Model, ModelOut, Seed
 from ._outputs import check_folder
+from ._progress import size_text
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -256,6 +257,6 @@ def _print_pruned(pruned: Pruned, out: Path, dtype: str | None) -> None:
         f"{before:,} -> {after:,} parameters ({change}), in {out}"
     )
     reason = "as in the source" if dtype in (None, "auto") else "as --dtype says"
-    typer.echo(f"weights in {pruned.dtype}, {reason}: {pruned.bytes / 2**20:.1f} MiB")
+    typer.echo(f"weights in {pruned.dtype}, {reason}: {size_text(pruned.bytes)}")
     if pruned.kept_files:
         typer.echo(f"kept from the source: {', '.join(pruned.kept_files)}")

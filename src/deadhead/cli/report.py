@@ -10,6 +10,7 @@ import typer
 from typer import Argument, Option
 
 from ._outputs import check_file
+from ._progress import size_text
 
 
 def report(
@@ -51,7 +52,7 @@ def report(
     page = out or studies[0] / ("report.html" if alone else "comparison.html")
     warn = partial(typer.secho, fg="yellow", err=True)
     write(studies[0] if alone else studies, page, warn)
-    typer.echo(f"{page}: {page.stat().st_size / 1e6:.1f} MB")
+    typer.echo(f"{page}: {size_text(page.stat().st_size)}")
     if figures is None:
         return
     names = [study.resolve().name for study in studies]
