@@ -109,3 +109,17 @@ def test_the_argument_is_a_bar_nothing_or_a_function(pages: list[list[str]], clo
         clock.now += 1
         count(1, 2)
     assert "mine 1/2" in pages[0][0]
+
+
+def test_the_log_of_a_command_has_a_line_for_each_stage(clock: Clock) -> None:
+    """And one now and then in a long stage; a function that is called from Python says nothing."""
+    lines: list[str] = []
+    progress.stage("before")
+    with progress.logged(lines.append):
+        progress.stage("loading model")
+        with counting("taylor") as count:
+            for done in range(1, 5):
+                clock.now += 20
+                count(done, 4)
+    progress.stage("after")
+    assert lines == ["loading model", "taylor 2/4", "taylor 4/4"]

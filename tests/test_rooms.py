@@ -36,7 +36,7 @@ ALLOWED = {
     "device": "errors numerics",
     "forward": "errors",
     # heads and what scores or chooses them
-    "heads": "device errors files forward hub layout numerics",
+    "heads": "device errors files forward hub layout numerics progress",
     "translation": "errors heads",
     "strategies": "errors layout options papers registry",
     "ranking": "errors files layout notebook",
@@ -51,10 +51,10 @@ ALLOWED = {
     "papers": "errors",
     "tasks": "errors files forward papers world",
     "models": "errors forward heads hub tasks",
-    "rank_data": "errors forward models tasks",
+    "rank_data": "errors forward models progress tasks",
     "training": "device errors files forward heads layout models numerics papers progress rankers "
     "tasks",
-    "shrink_saved": "device errors heads models rank_data shrinking tasks training",
+    "shrink_saved": "device errors heads models progress rank_data shrinking tasks training",
     "bench_task": "device errors forward heads models progress tasks training",
     # studies
     "studies.fields": "errors files hub options tasks",

@@ -17,7 +17,7 @@ from deadhead.errors import DeadheadError
 from deadhead.forward import device_of
 from deadhead.heads.verify.bench import machine, make_row, peak_row, run_rows, size_rows
 from deadhead.models import check_labels, encode_for, load_with_tokenizer, outline
-from deadhead.progress import Progress, reported
+from deadhead.progress import Progress, reported, stage
 from deadhead.tasks import Batches, Dataset, Encoded
 from deadhead.tasks.dataset import shuffled
 from deadhead.training.evaluation import evaluate
@@ -62,11 +62,13 @@ def bench_task(
         models = []
         for number, name in enumerate(names):
             show(number, stages, f"scoring {name}")
+            stage(f"scoring {name}")
             models.append(_score(name, sets, place, max_length, how))
         rows = size_rows(names, [loaded.model for loaded in models])
         rows += _score_rows(models, sets)
         for number, size in enumerate(batches):
             show(len(names) + number, stages, f"timing batches of {size}")
+            stage(f"timing batches of {size}")
             rows += _time_rows(models, size, max(batches), repeats=repeats, seed=seed)
         show(stages - 1, stages, "measuring memory")
         precision = str(models[0].model.dtype).removeprefix("torch.")

@@ -1,12 +1,13 @@
 """How far work is: a bar in a terminal, a line under the cell in a notebook, nothing in a log.
 
-`rank`, `finetune`, `evaluate` and the other functions that take long have `progress=True`.
+`rank`, `finetune`, `evaluate` and the other functions that take long have `progress=True`. In a log
+only the command line says something: a line for each stage, and one now and then in a long stage.
 """
 
 from __future__ import annotations
 
 import time
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from html import escape
 from typing import TYPE_CHECKING, Any, Protocol
@@ -17,6 +18,8 @@ if TYPE_CHECKING:
 
 EVERY = 0.25  # seconds between two changes of what is on the screen
 QUICK = 0.5  # seconds; work that ends sooner leaves nothing in a notebook
+LOG_LINE = 30.0  # seconds between two lines of a log about one stage
+_logs: list[Callable[[str], None]] = []  # how to say a line in the log of a command that runs now
 
 
 class Progress(Protocol):
@@ -27,6 +30,22 @@ class Progress(Protocol):
 
 def silent(done: int, total: int, note: str = "") -> None:
     """The progress that nobody watches."""
+
+
+@contextmanager
+def logged(say: Callable[[str], None]) -> Iterator[None]:
+    """Say what begins and how far it is in lines, for a command outside of a terminal."""
+    _logs.append(say)
+    try:
+        yield
+    finally:
+        _logs.pop()
+
+
+def stage(text: str) -> None:
+    """Say in the log of a command what begins now."""
+    if _logs:
+        _logs[-1](text)
 
 
 @contextmanager
@@ -47,8 +66,8 @@ def counting(title: str) -> Iterator[Progress]:
     from rich.console import Console
 
     console = Console(stderr=True)
-    if console.is_jupyter:
-        yield _notebook_counter(title)
+    if console.is_jupyter or _logs:
+        yield _notebook_counter(title) if console.is_jupyter else _log_counter(title)
         return
     with bar(console) as live_bar:
         line = live_bar.add_task(title, total=None)
@@ -106,6 +125,18 @@ class NotebookLine:
             self._display = display(page, display_id=True)
         else:
             self._display.update(page)
+
+
+def _log_counter(title: str) -> Progress:
+    last = time.monotonic()
+
+    def progress(done: int, total: int, note: str = "") -> None:
+        nonlocal last
+        if time.monotonic() - last >= LOG_LINE:
+            last = time.monotonic()
+            stage(f"{title} {note} {done}/{total}".replace("  ", " "))
+
+    return progress
 
 
 def _notebook_counter(title: str) -> Progress:

@@ -8,6 +8,7 @@ from typing import Any
 from deadhead.errors import DataError
 from deadhead.forward import is_encoder_decoder, vocabulary_sizes
 from deadhead.models import check_positions, encode_for, fits_task, labels_for, window_length
+from deadhead.progress import stage
 from deadhead.tasks import Batches, Dataset, Encoded, Task, batches, draw_examples, load_data
 from deadhead.tasks.dataset import shuffled
 from deadhead.tasks.encoding.plain_text import fingerprint, read_texts, text_batches, texts_of
@@ -25,6 +26,7 @@ def sample_rows(
     task: str | Task, languages: list[str], split: str, *, most: int | None, seed: int, **where: Any
 ) -> Dataset:
     """The data of a task, or at most `most` random rows. where: `root` and `source` of load_data"""
+    stage(f"reading the {split} data: {', '.join(languages)}")
     names = languages[0] if len(languages) == 1 else languages
     return draw_examples(load_data(task, names, split, **where), most, seed)
 

@@ -10,6 +10,7 @@ from typing import Any
 
 from deadhead.errors import DataError
 from deadhead.models import encode_for, fitting_tokenizer, load_with_tokenizer
+from deadhead.progress import stage
 from deadhead.rank_data import check_model, rank_batches, sample_rows, sample_texts
 from deadhead.shrinking import (
     TARGETS,
@@ -130,6 +131,7 @@ def shrink_saved(
     report = shrink(model, batches, score=score, **options)
     scores = dict(report.scores)
     if then is not None:
+        stage(f"training: {then}")
         _train(model, whole, tokenizer, batches, data, then, settings or Settings(epochs=1))
         scores |= {} if score is None else {TRAINED[then]: score(model)}
     computed = model.dtype
@@ -139,6 +141,7 @@ def shrink_saved(
     # before the times, which may take minutes: an interrupt there loses nothing
     save(model, out, tokenizer, form=form, note=_note(report, then))
     _set_precision(model, computed)
+    stage("timing both models")
     times = _times(whole, model, batches, report)
     return ShrunkSaved(
         report=report,

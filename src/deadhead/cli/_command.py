@@ -3,11 +3,16 @@
 from __future__ import annotations
 
 import re
+import sys
+from contextlib import nullcontext
+from functools import partial
 from itertools import pairwise
 from typing import Any
 
 import typer
 from typer.core import TyperCommand
+
+from deadhead.progress import logged
 
 from ._signals import ended_by_signals
 
@@ -42,7 +47,9 @@ class Command(TyperCommand):
             raise self._plain(problem, ctx, words) from None
 
     def invoke(self, ctx: Any) -> Any:
-        with ended_by_signals():
+        # a terminal has bars
+        log = nullcontext() if sys.stderr.isatty() else logged(partial(typer.echo, err=True))
+        with ended_by_signals(), log:
             return super().invoke(ctx)
 
     def _plain(self, problem: typer.BadParameter, ctx: Any, args: list[str]) -> Exception:

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 import typer
 
-from deadhead.progress import bar
+from deadhead.progress import LOG_LINE, bar
 from deadhead.training.progress import clock
 
 if TYPE_CHECKING:
@@ -18,8 +18,7 @@ if TYPE_CHECKING:
     from deadhead.studies import Recipe
     from deadhead.training import Epoch, Tick
 
-TRAINING_LINE = 30.0  # seconds between two lines of a log
-STUDY_LINE = 60.0
+STUDY_LINE = 60.0  # seconds between two lines of a log
 
 
 @contextmanager
@@ -36,7 +35,7 @@ def training(epochs: int) -> Iterator[tuple[Callable[[Tick], None], Callable[[Ep
         def update(tick: Tick) -> None:
             nonlocal last
             if not console.is_terminal:
-                if time.monotonic() - last >= TRAINING_LINE:
+                if time.monotonic() - last >= LOG_LINE:
                     last = time.monotonic()
                     console.print(str(tick), markup=False)
                 return

@@ -98,7 +98,7 @@ def _predict(
     name: str, sets: dict[str, Dataset], max_length: int | None, loading: dict[str, Any]
 ) -> dict[str, Predictions]:
     from deadhead.models import encode_for, load_with_tokenizer
-    from deadhead.progress import counting
+    from deadhead.progress import counting, stage
     from deadhead.training.evaluation import check_sets, predict
 
     model, tokenizer = load_with_tokenizer(name, **loading)
@@ -106,6 +106,7 @@ def _predict(
     with counting(name) as progress:
         for language, data in sets.items():
             progress(len(predictions), len(sets), language)
+            stage(f"scoring {name}: {language}")
             encoded = encode_for(model, tokenizer, data, max_length)
             for note, count in {**data.notes, **encoded.notes}.items():
                 typer.echo(f"{name}: {note}: {count:,}", err=True)

@@ -16,6 +16,7 @@ from deadhead.errors import FolderError, GroupError, HeadError, Notice, Unsuppor
 from deadhead.files.model_folder import finish_save
 from deadhead.hub import quiet, source
 from deadhead.layout import Kind
+from deadhead.progress import stage
 
 from .cut import cut
 from .discover import find_every_site, find_sites, layout_of
@@ -97,6 +98,7 @@ def _load_with_report(
     if not Path(folder).is_dir() and "gguf_file" not in where:
         _check_hub(folder, config, where, kwargs.get("variant"))
     saved = read_saved(config, folder)
+    stage(f"loading {folder}")
     if auto is None:
         model, report = _read_saved_class(config, saved, dtype, kwargs)
     else:

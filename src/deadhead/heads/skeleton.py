@@ -7,7 +7,7 @@ from typing import Any
 
 import torch
 
-from deadhead.hub import source
+from deadhead.hub import quiet, source
 
 from .load import cut_saved_heads, cutting_class
 from .model_class import dtype_named, saved_class, task_class
@@ -28,7 +28,7 @@ def skeleton(name: str | Path, *, auto: Any = None, dtype: Any = None) -> tuple[
     if saved.is_pruned and not saved.padded:
         cls = cutting_class(cls, saved)
     precision = stored_dtype(name) if dtype in (None, "auto") else dtype_named(dtype)
-    with torch.device("meta"):
+    with torch.device("meta"), quiet():
         model = cls._from_config(config, dtype=precision or getattr(config, "dtype", None))
     if saved.padded:
         cut_saved_heads(model, saved)

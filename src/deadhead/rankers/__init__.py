@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 from deadhead import options as checker
 from deadhead.errors import DeadheadError, UnknownName, unknown_name
 from deadhead.layout import Head
-from deadhead.progress import Progress, reported, silent
+from deadhead.progress import Progress, reported, silent, stage
 from deadhead.registry import Registry
 
 from .ranker import Ranker, Scores
@@ -98,6 +98,7 @@ def rank(
         _check_corrupt(method, score, options)
     from .run import run
 
+    stage(f"ranking by {method}")
     with reported(progress, method) as count:
         return run(
             model, batches, score, method=method, loss=loss, corrupt=corrupt, seed=seed,

@@ -19,6 +19,7 @@ from deadhead.heads.prune import prune, unfit
 from deadhead.heads.site import Site
 from deadhead.layout import HeadLayout
 from deadhead.progress import Progress, reported
+from deadhead.progress import stage as say_stage
 from deadhead.rankers.label_free import Loss, with_loss
 from deadhead.rankers.loss import examples_of
 from deadhead.rankers.run import frozen
@@ -161,6 +162,7 @@ class _Work:
     def stage(self, name: str) -> Iterator[Progress]:
         """Time a stage; what to call as it proceeds."""
         begin = time.perf_counter()
+        say_stage(f"shrink: {name}")
 
         def progress(done: int, total: int, note: str = "") -> None:
             self.show(done, total, f"{name} {note}".strip())

@@ -33,6 +33,7 @@ from deadhead.models import (
     outline,
     some,
 )
+from deadhead.progress import stage
 from deadhead.tasks import Dataset, Task, draw_examples, find_data, load_data
 from deadhead.tasks.task import TEXT
 
@@ -182,6 +183,7 @@ def load_sets(
     task: str | Task, languages: list[str], where: dict[str, Any], most: int | None, seed: int
 ) -> Sets:
     """Load training and dev data; of each set at most `most` random examples."""
+    stage(f"reading the data: {', '.join(languages)}")
     train = load_data(task, languages[0] if len(languages) == 1 else languages, "train", **where)
     dev, notes = {}, []
     for language in languages:

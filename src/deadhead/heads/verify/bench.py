@@ -27,6 +27,7 @@ from deadhead.heads.load import load
 from deadhead.heads.model_class import AS_SAVED
 from deadhead.heads.skeleton import skeleton
 from deadhead.numerics import is_half, onednn
+from deadhead.progress import stage
 
 from .runtime_worker import peak_bytes as peak_of_process
 from .timing import in_turns
@@ -73,6 +74,7 @@ def bench(
     pair = [load(name, auto=auto, dtype=dtype).eval().to(place) for name in names]
     rows = size_rows(names, pair)
     for b, n in shapes:
+        stage(f"timing {b} x {n}")
         rows += run_rows(f"{b} x {n}", pair, [[inputs(m, b, n)] for m in pair], repeats)
     rows.append(peak_row(names, [shapes[-1]] * 2, (str(place), auto or "", dtype)))
     return {"model": names[0], "against": names[1], **machine(place), "rows": rows}
@@ -99,6 +101,7 @@ def peak_row(
     names: Sequence[str], shapes: Sequence[tuple[int, int]], how: tuple[str, ...]
 ) -> dict[str, Any]:
     """The peak memory of a process that runs one batch; how: device, auto class, precision."""
+    stage("measuring memory")
     peaks = [_peak_of_process(name, *shape, how) for name, shape in zip(names, shapes, strict=True)]
     return make_row("peak memory bytes {} x {}".format(*shapes[0]), peaks)
 

@@ -29,6 +29,7 @@ from deadhead.heads.load import load
 from deadhead.heads.model_class import AS_SAVED
 from deadhead.heads.model_files import tokenizer_of
 from deadhead.heads.skeleton import skeleton
+from deadhead.progress import stage
 
 from . import runtime_worker
 from .bench import disk_bytes
@@ -123,10 +124,12 @@ def compare_runtimes(
         runs = [_Run(kind, model.name) for kind in kinds for model in known]
         files = _Files(Path(place), tokenizer_from, auto, dtype)
         for run in runs:
+            stage(f"preparing {run.label}")
             run.prepare(files)
         for run in runs:
             run.start(stack, setup)
         for turn in range(repeats + WARM_UP):
+            stage(f"round {turn + 1} of {repeats + WARM_UP}")
             for run in runs:
                 run.answer(requests, keep=turn >= WARM_UP)
     if all(run.problem for run in runs):

@@ -18,6 +18,7 @@ from deadhead.files import put
 from deadhead.heads.load import load_complete
 from deadhead.heads.model_class import dtype_named
 from deadhead.heads.model_files import tokenizer_of
+from deadhead.progress import stage
 
 from . import runtime, tokenizer
 from .decoder import Decoder, read
@@ -73,6 +74,7 @@ def exported(
     comparisons: list[runtime.Comparison | None] = []
 
     def fill(draft: Path) -> None:
+        stage(f"writing {target.name}")
         write(draft, contents, metadata, type)
         comparisons.append(_compared(draft, source, type))
 
@@ -168,6 +170,7 @@ def _compared(file: Path, source: _Source, type: str) -> runtime.Comparison | No
     """Compare the answers of llama.cpp with those of the model; None without llama.cpp."""
     if not runtime.is_installed():
         return None
+    stage("comparing it with the model")
     prompts = source.prompts()
     reply = runtime.ask(file, prompts, TEXTS)
     comparison = runtime.compare(source.decoder, prompts, reply["answers"])

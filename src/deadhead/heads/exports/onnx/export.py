@@ -18,6 +18,7 @@ from deadhead.heads.load import load_complete
 from deadhead.heads.model_class import dtype_named
 from deadhead.heads.model_files import copy_files, folder_of, tokenizer_of
 from deadhead.heads.skeleton import skeleton
+from deadhead.progress import stage
 
 from . import genai, is_one_file, one_pass, steps
 from .cached import CACHE, MODEL, cached_graphs
@@ -81,7 +82,9 @@ def exported(
     def fill(files: list[Path]) -> None:
         files[0].touch()  # fails now rather than after the export
         for graph, file in zip(graphs, files, strict=True):
+            stage(f"writing {graph.name}")
             write(graph, file)
+        stage("comparing it with the model")
         for gap in compare(files):
             _check_gap(gap, LIMITS[model.dtype])
             gaps.append(gap)

@@ -1,0 +1,22 @@
+"""What a command says on standard error while it works outside of a terminal."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+from command_line import RunCommand
+
+
+def test_a_line_for_each_stage_in_a_log_and_none_in_a_terminal(
+    bert: Path, tmp_path: Path, run_command: RunCommand, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    done = run_command("prune", bert, "--heads", "encoder.0.1", "--out", tmp_path / "small")
+    assert f"loading {bert}" in done.err.splitlines()
+    text = tmp_path / "text.txt"
+    text.write_text("hello hello\nhello\n", encoding="utf-8")
+    words = ("--loss", "self", "--text", text, "--method", "taylor")
+    done = run_command("rank", bert, *words, "--out", tmp_path / "r.json")
+    assert done.err.splitlines()[-2:] == [f"loading {bert}", "ranking by taylor"]
+    monkeypatch.setattr("sys.stderr.isatty", lambda: True)
+    assert "loading" not in run_command("heads", bert).err
