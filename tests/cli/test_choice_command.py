@@ -53,7 +53,10 @@ def test_evaluate(run_command: RunCommand, model: Path, rows: Path) -> None:
     assert "choice accuracy per byte" in done.out
     assert "bootstrap samples of rows" in done.out
     assert "cut" not in done.err
+    assert "[-]: no interval from fewer than 20 of them" in done.out  # there are four rows
     printed = json.loads(run_command(*words, "--json").out)
+    interval = printed["intervals"][str(model)]["text"]
+    assert (interval["low"], interval["high"]) == (None, None)
     assert [*printed["scores"][str(model)]["text"]] == ["acc", "acc_norm", "acc_bytes"]
     assert printed["examples"] == {"text": 4}
     assert printed["metric"] == "acc"

@@ -101,6 +101,15 @@ def arguments(home: Path, *more: object) -> tuple[object, ...]:
     return (*words, *more)
 
 
+def test_a_model_named_twice_has_two_columns(taggers: Path) -> None:
+    words = (*arguments(taggers)[:1], taggers / "more", *arguments(taggers)[2:], "--json")
+    printed = json.loads(message(*words))
+    name, again = str(taggers / "more"), f"{taggers / 'more'} (2)"
+    assert [*printed["scores"]] == [name, again]
+    assert printed["scores"][name] == printed["scores"][again]
+    assert printed["differences"][again]["en"] == {"value": 0, "low": 0, "high": 0, "p": 1}
+
+
 def test_scores_and_differences_carry_their_uncertainty(taggers: Path) -> None:
     printed = json.loads(message(*arguments(taggers, "--json")))
     less, more = (str(taggers / name) for name in ("less", "more"))
@@ -139,8 +148,8 @@ def test_the_same_seed_draws_the_same(taggers: Path) -> None:
 
 
 def test_fewer_examples_are_less_sure(taggers: Path) -> None:
-    printed = json.loads(message(*arguments(taggers, "--json", "--max-examples", 10)))
-    assert printed["examples"] == {"en": 10, "de": 10}
+    printed = json.loads(message(*arguments(taggers, "--json", "--max-examples", 25)))
+    assert printed["examples"] == {"en": 25, "de": 25}
     whole = json.loads(message(*arguments(taggers, "--json")))
     widths = [
         interval["high"] - interval["low"]

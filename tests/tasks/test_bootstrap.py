@@ -57,6 +57,18 @@ def answers(rows: int, right: int):
     return data, ["yes"] * right + ["no"] * (rows - right)
 
 
+@pytest.mark.parametrize(
+    ("rows", "right", "certain"), [(4, 4, False), (19, 10, False), (20, 10, True), (99, 99, False)]
+)
+def test_few_rows_and_equal_samples_give_no_interval(rows: int, right: int, certain: bool) -> None:
+    data, given = answers(rows, right)
+    result = bootstrap(given, data)
+    assert result.is_certain is certain
+    assert (result.to_dict()["low"] is None) is not certain
+    assert difference(result, result).is_certain is (rows >= 20)
+    assert mean([result, result]).is_certain is certain
+
+
 def test_the_interval_of_a_share_is_that_of_the_textbook() -> None:
     data, message = answers(400, 320)
     result, error = bootstrap(message, data, resamples=4000), math.sqrt(0.8 * 0.2 / 400)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from collections import Counter
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
@@ -57,13 +58,16 @@ def evaluate(
     known = opt.required_task(task, task_file)
     from deadhead.device import device_named
     from deadhead.models import check_labels, outline
+    from deadhead.tasks.bootstrap import FEW
     from deadhead.training.evaluation import intervals
 
     loading = {"device": device_named(device), "auto": auto, "dtype": dtype}
     outlines = [outline(name, auto=auto, dtype=dtype) for name in models]
     sets = opt.data_sets(known, lang, split, most=max_examples, seed=seed, root=data, source=source)
     check_labels(outlines, sets.values())
-    predictions = {name: _predict(name, sets, max_length, loading) for name in models}
+    predictions = {
+        label: _predict(name, sets, max_length, loading) for label, name in _labels(models).items()
+    }
     scores = {
         name: {language: p.score(sets[language]) for language, p in by_set.items()}
         for name, by_set in predictions.items()
@@ -87,11 +91,24 @@ def evaluate(
         f"In brackets: 95 % confidence intervals from {resamples:,} bootstrap samples "
         f"of {UNITS.get(about.traits.label_unit, 'sentences')} (seed {seed})."
     )
+    shown = [i for table in (main, differences) for row in table.values() for i in row.values()]
+    if not all(interval.is_certain for interval in shown):
+        typer.echo(f"[-]: no interval from fewer than {FEW} of them, or where all score the same.")
     if differences:
         typer.echo(
             "p: the probability of such a difference between equally good models "
             "(paired bootstrap, two-sided)."
         )
+
+
+def _labels(models: list[str]) -> dict[str, str]:
+    """Each model by a name of its own: `A` and `A (2)` for one that is given twice."""
+    counts: Counter[str] = Counter()
+    labels = {}
+    for name in models:
+        counts[name] += 1
+        labels[name if counts[name] == 1 else f"{name} ({counts[name]})"] = name
+    return labels
 
 
 def _predict(
@@ -159,7 +176,10 @@ def _print_scores(
     def cell(interval: Interval, plus: str = "") -> str:
         numbers = (interval.value, interval.low, interval.high)
         value, low, high = (points_text(metric, number, plus) for number in numbers)
-        return f"{value} [{low}, {high}]"
+        if not interval.is_certain:
+            return f"{value} [-]"
+        p = "" if interval.p is None else f", p {interval.p:.3f}"
+        return f"{value} [{low}, {high}]{p}"
 
     first, own = next(iter(scores.items()))
     table = Table(f"{METRICS[metric].label}, {split}", "examples", *map(escape, scores))
@@ -171,5 +191,5 @@ def _print_scores(
         table = Table(f"minus {escape(first)}", *map(escape, differences))
         for language in own:
             row = [model[language] for model in differences.values()]
-            table.add_row(language, *(f"{cell(gap, '+')}, p {gap.p:.3f}" for gap in row))
+            table.add_row(language, *(cell(gap, "+") for gap in row))
         Console().print(table)

@@ -24,6 +24,7 @@ from .registry import task_of
 from .task import CHOICE_METRICS, Task
 
 RESAMPLES, LEVEL = 1000, 0.95
+FEW = 20  # rows: percentiles of samples of fewer are too close together to be an interval
 AT_ONCE = 4_000_000  # row numbers drawn at a time
 
 
@@ -88,10 +89,22 @@ class Interval:
     high: float
     p: float | None = None  # for a difference
     draws: np.ndarray = field(default_factory=lambda: np.zeros(0), repr=False, compare=False)
+    rows: int = 0  # that were drawn from; for a mean, of the smallest set
 
-    def to_dict(self) -> dict[str, float]:
+    @property
+    def is_certain(self) -> bool:
+        """Whether the samples say how certain the score is.
+
+        They do not if there are few rows, nor if all of them score the same: four right answers of
+        four do not show that all answers are right.
+        """
+        return self.rows >= FEW and (self.low < self.high or self.p is not None)
+
+    def to_dict(self) -> dict[str, float | None]:
+        """The numbers; None for those that the samples do not give."""
         numbers = {"value": self.value, "low": self.low, "high": self.high}
-        return numbers if self.p is None else {**numbers, "p": self.p}
+        numbers |= {} if self.p is None else {"p": self.p}
+        return {n: v if self.is_certain or n == "value" else None for n, v in numbers.items()}
 
 
 def bootstrap(
@@ -124,7 +137,8 @@ def bootstrap(
         raise DataError(message, "load a split that has rows")
     counts = METRICS[name].counts(*gold_and_predicted(task, predictions, data), data.lang)
     value = METRICS[name].value
-    return _interval(float(value(counts.sum(0))), value(_sums(counts, resamples, seed)), level)
+    draws = value(_sums(counts, resamples, seed))
+    return _interval(float(value(counts.sum(0))), draws, level, rows=len(counts))
 
 
 def _sums(counts: np.ndarray, resamples: int, seed: int) -> np.ndarray:
@@ -140,9 +154,11 @@ def _sums(counts: np.ndarray, resamples: int, seed: int) -> np.ndarray:
     return np.concatenate(sums)
 
 
-def _interval(value: float, draws: np.ndarray, level: float, p: float | None = None) -> Interval:
+def _interval(
+    value: float, draws: np.ndarray, level: float, p: float | None = None, *, rows: int
+) -> Interval:
     low, high = np.quantile(draws, [(1 - level) / 2, (1 + level) / 2])
-    return Interval(value, float(low), float(high), p, draws)
+    return Interval(value, float(low), float(high), p, draws, rows)
 
 
 def difference(first: Interval, other: Interval, *, level: float = LEVEL) -> Interval:
@@ -153,13 +169,15 @@ def difference(first: Interval, other: Interval, *, level: float = LEVEL) -> Int
         raise DataError(f"the two scores were drawn {times}.", hint)
     value, draws = other.value - first.value, other.draws - first.draws
     farther = np.abs(draws - draws.mean()) >= abs(value)
-    return _interval(value, draws, level, (int(farther.sum()) + 1) / (len(draws) + 1))
+    p = (int(farther.sum()) + 1) / (len(draws) + 1)
+    return _interval(value, draws, level, p, rows=min(first.rows, other.rows))
 
 
 def mean(intervals: Sequence[Interval], *, level: float = LEVEL) -> Interval:
     """Return the mean of scores on several sets (languages), each resampled by itself."""
     draws = np.mean([interval.draws for interval in intervals], axis=0)
-    return _interval(float(np.mean([i.value for i in intervals])), draws, level)
+    value, rows = float(np.mean([i.value for i in intervals])), min(i.rows for i in intervals)
+    return _interval(value, draws, level, rows=rows)
 
 
 def side_by_side(
