@@ -52,6 +52,7 @@ def test_a_smaller_tagger(tagger: Path, tmp_path: Path, run_command: RunCommand)
     facts = json.loads(done.out)
     assert facts["sizes"]["heads"] == [40, 20]
     assert facts["sizes"]["neurons"] == [1920, 1440]
+    assert not any("heads alone" in note for note in facts["notes"])
     assert facts["model"] == str(tagger)
     assert (facts["options"]["heads"], facts["options"]["method"]) == ("50%", "auto")
     assert facts["shape"] == [2, 16]
@@ -90,6 +91,7 @@ def test_plain_text_without_labels_then_distilled(
     assert done.code == 0, done.err
     facts = json.loads(done.out)
     assert facts["loss"] == "self"
+    assert any("heads alone save little time" in note for note in facts["notes"])
     assert (facts["trained"], facts["scores"]) == ("distilled", {})
     assert len(discover(load(tmp_path / "s"))) == 30
 

@@ -32,7 +32,7 @@ from .held_out import check_number, check_share, mean_loss, split_examples
 from .latency import Latency, latency, time_models
 from .refitting import RefitPlan, plan_refit
 from .scales import plan_scales
-from .shrunk import Layer, Shrunk, Speed, group_notes
+from .shrunk import Layer, Shrunk, Speed, group_notes, speed_notes
 from .solve import CANDIDATES
 from .target import Amount, check_compensation, check_score, read_targets
 
@@ -300,7 +300,8 @@ class _Work:
                 "compensation none"
             )
         speed = None if whole is None else self._speed(whole, choice)
-        removed = self._removed(choice)
+        sizes = self._sizes(self._removed(choice))
+        notes += speed_notes(self.targets, sizes)
         return Shrunk(
             model=self.model,
             choice=choice,
@@ -308,7 +309,7 @@ class _Work:
             losses=self.losses,
             tried=self.tried,
             scores=self.scores,
-            sizes=self._sizes(removed),
+            sizes=sizes,
             shape=self.costs.shape,
             seconds=self.seconds,
             speed=speed,

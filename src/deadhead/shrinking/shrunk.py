@@ -145,6 +145,17 @@ def choice_to_dict(choice: Choice) -> dict[str, Any]:
     }
 
 
+def speed_notes(targets: Collection[str], sizes: Mapping[str, tuple[int, int]]) -> list[str]:
+    """A note if only heads left a model whose neurons take most of the time."""
+    if set(targets) != {"heads"} or not sizes["neurons"][1]:
+        return []
+    before, after = sizes["macs"]
+    return [
+        f"heads alone save little time (multiply-accumulates: {after / before - 1:+.0%}): for speed, "
+        "add --neurons 50%, or give --macs 50% or --speedup 1.5 instead"
+    ]
+
+
 def group_notes(
     layout: HeadLayout, removed: Collection[Head], budgets: Iterable[Budget] = ()
 ) -> list[str]:
