@@ -11,7 +11,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
-from itertools import pairwise
+from itertools import chain, pairwise
 from operator import index
 from typing import Any, Literal, NamedTuple, get_args
 
@@ -368,19 +368,22 @@ def _checked_numbers(layer: FeedForward, numbers: Iterable[int]) -> tuple[int, .
 
 
 NEURONS_HINT = 'write a dict, for instance {("encoder", 3): [17, 18]}'
-MOST = 2**24  # neurons of a layer in a record: a damaged one may not fill the memory
+MOST_NEURONS = 2**23  # removed neurons of a model: the largest of today has 6.7 million in all
 
 
-def numbers_of(text: str) -> tuple[int, ...]:
-    """Read what `spans` writes; raises ValueError for any other text."""
-    numbers: list[int] = []
+def numbers_of(text: str, most: int = MOST_NEURONS) -> tuple[int, ...]:
+    """Read what `spans` writes; raises ValueError for any other text and for more numbers."""
+    runs, end = [], -1
     for span in text.split(",") if text.strip() else ():
         first, _, last = span.strip().partition("-")
         start, stop = int(first), int(last or first)
-        if not 0 <= start <= stop < MOST:
-            raise ValueError(f"{span!r} is no range of numbers")
-        numbers += range(start, stop + 1)
-    return tuple(numbers)
+        if not end < start <= stop:
+            raise ValueError(f"{span!r} is no range of further numbers")
+        end, most = stop, most - (stop + 1 - start)
+        if most < 0:
+            raise ValueError(f"too many numbers: {span!r} is beyond the last one expected")
+        runs.append(range(start, stop + 1))
+    return tuple(chain.from_iterable(runs))
 
 
 def spans(numbers: Iterable[int]) -> str:

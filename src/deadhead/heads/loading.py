@@ -25,11 +25,10 @@ from deadhead.hub import quiet
 from . import load_pruned
 from .load_pruned import PLAN, AddBias, PickInput, PickRows, Spread
 from .names import COUNTS, KEY_COUNTS, NEURON_COUNTS
-from .saved_config import LATEST, UNPRUNED, restore
+from .saved_config import LATEST, PER_LAYER, UNPRUNED, restore
 from .site import Site
 
 WIDTH = "head_dim"
-PER_LAYER = "per_layer_config"
 LOADER = Path(load_pruned.__file__)
 
 Plan = dict[str, Any]

@@ -15,7 +15,7 @@ from safetensors import SafetensorError
 from deadhead.errors import FolderError, UnsupportedModel
 from deadhead.files.model_folder import TRAINING
 from deadhead.hub import check_name, quiet
-from deadhead.layout import Head, Kind, numbers_of
+from deadhead.layout import MOST_NEURONS, Head, Kind, numbers_of
 
 from . import names
 from .from_gguf import check_file, name_class
@@ -39,13 +39,16 @@ FAULTS = (
 )
 # fmt: on
 LARGEST = 2**48  # number in a config.json; transformers would build until memory ends
+WIDEST = 2**24  # heads or neurons of a layer, or width of a head
+MOST_HEADS = 2**17  # removed heads of a model: the largest of today has a tenth of them
 # The key of a config that names the file of the weights. transformers stops at a name that is no
 # safetensors file, and prints it. Without it, transformers would drop added biases and, with
 # ignore_mismatched_sizes=True, start the smaller matrices from random numbers.
 WEIGHTS = "transformers_weights"
 LATEST = 2  # format of a record: 2 has the next key
 UNPRUNED = "unpruned"  # the sizes of the unpruned model, if the fields of the config are smaller
-SIZES = (*names.COUNTS, *names.KEY_COUNTS, *names.NEURON_COUNTS, "head_dim", "per_layer_config")
+PER_LAYER = "per_layer_config"
+SIZES = (*names.COUNTS, *names.KEY_COUNTS, *names.NEURON_COUNTS, "head_dim", PER_LAYER)
 ANY_BLOCK = "*"  # transformers 4 wrote no block: it pruned models of one block only
 
 T = TypeVar("T")
@@ -159,13 +162,29 @@ def stop_plain_loading(folder: Path, config: Any) -> None:
 def restore(config: Any, sizes: Mapping[str, Any]) -> None:
     """Give a config the sizes of the unpruned model, which `load` builds before it cuts it.
 
-    sizes: such as {"text_config.num_attention_heads": 8}.
+    sizes: such as {"text_config.num_attention_heads": 8}. They come from a file that anybody may
+    have written, so a part must be a config of its own: any other attribute could be a class.
     """
+    from transformers import PreTrainedConfig
+
     for path, value in sizes.items():
         part, _, name = path.rpartition(".")
-        if name not in SIZES or (isinstance(value, int) and abs(value) > LARGEST):
+        owner = vars(config).get(part) if part else config
+        if not isinstance(owner, PreTrainedConfig) or not _is_size(name, value):
             raise ValueError(f"the size {path} of the unpruned model in config.json is damaged")
-        setattr(getattr(config, part) if part else config, name, value)
+        setattr(owner, name, value)
+
+
+def _is_size(name: str, value: Any) -> bool:
+    """Whether a config may have this value for a size; None stands for the default."""
+    if name == PER_LAYER and value is not None:
+        return all(
+            str(layer).isdecimal()
+            and PER_LAYER not in own
+            and all(map(_is_size, own, own.values()))
+            for layer, own in value.items()
+        )
+    return name in SIZES and (value is None or (type(value) is int and 0 < value <= WIDEST))
 
 
 def _check_numbers(file: Path) -> None:
@@ -197,9 +216,9 @@ def read_saved(config: Any, folder: str | Path) -> Saved:
             padded=False,
         )
     version = _parsed(lambda record: record.get("format"), ours, folder, "removed heads")
-    if not isinstance(version, int) or version > LATEST:
+    if type(version) is not int or not 0 < version <= LATEST:
         hint = "pip install --upgrade deadhead"
-        if not isinstance(version, int):
+        if type(version) is not int or version < 1:
             hint = f"config.json was changed after `save`, which writes `format` into {RECORD!r}: "
             hint += "restore that file, or save the model again"
         raise FolderError(f"{folder}: expected a format up to {LATEST}, got {version!r}.", hint)
@@ -221,8 +240,10 @@ def read_saved(config: Any, folder: str | Path) -> Saved:
 
 
 def _heads(listed: Any) -> tuple[Head, ...]:
+    if sum(len(heads) for layers in listed.values() for heads in layers.values()) > MOST_HEADS:
+        raise ValueError(f"more than {MOST_HEADS:,} heads")
     return tuple(
-        Head(block, int(layer), int(index))
+        Head(block, _number(layer), _number(index))
         for block, layers in listed.items()
         for layer, heads in layers.items()
         for index in heads
@@ -230,23 +251,34 @@ def _heads(listed: Any) -> tuple[Head, ...]:
 
 
 def _neurons(listed: Any) -> dict[tuple[str, int], tuple[int, ...]]:
-    return {
-        (str(block), int(layer)): numbers_of(text)
-        for block, layers in listed.items()
-        for layer, text in layers.items()
-    }
+    neurons, room = {}, MOST_NEURONS
+    for block, layers in listed.items():
+        for layer, text in layers.items():
+            numbers = numbers_of(text, room)
+            neurons[block, _number(layer)] = numbers
+            room -= len(numbers)
+    return neurons
 
 
 def _shares(listed: Any) -> dict[tuple[str, int], int]:
     return {
-        (str(block), int(layer)): int(heads)
+        (block, _number(layer)): _number(heads)
         for block, layers in listed.items()
         for layer, heads in layers.items()
     }
 
 
 def _layers(listed: Any) -> dict[str, set[int]]:
-    return {str(block): {int(layer) for layer in layers} for block, layers in listed.items()}
+    return {block: {_number(layer) for layer in layers} for block, layers in listed.items()}
+
+
+def _number(value: Any) -> int:
+    """A number of a record: a layer (a text where it is a key of JSON), a head or a count."""
+    if not (type(value) is int or (isinstance(value, str) and value.isdecimal())):
+        raise TypeError(f"expected a number, got {value!r:.40}")
+    if not 0 <= (number := int(value)) <= WIDEST:
+        raise ValueError(f"got {number}")
+    return number
 
 
 def _parsed(parse: Callable[[Any], T], listed: Any, folder: str | Path, what: str) -> T:
