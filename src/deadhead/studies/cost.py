@@ -56,6 +56,10 @@ class Speed(NamedTuple):
     def __str__(self) -> str:
         return f"{self.name} at {self.rate:.2g} a second".replace("e+", "e")
 
+    def estimate(self, operations: float) -> tuple[float, str]:
+        """The seconds of these operations, and what they are based on."""
+        return operations / self.rate, f"a rough estimate: {RULE}, on {self}"
+
 
 def speed(device: str | None = None) -> Speed:
     """The speed of one GPU of that name, or for None of what this machine has."""

@@ -25,7 +25,7 @@ from .recipe.load import Recipe, with_inputs
 from .resume import resume
 from .status import seconds
 from .step import STEPS
-from .store.records import Scan, scan
+from .store.records import Scan, Summary, scan
 from .store.shared_work import shared_keys
 from .trial import Trial, label
 
@@ -73,10 +73,7 @@ class Plan:
 def plan(
     recipe: Recipe, out: str | Path | None = None, workers: int = 1, device: str | None = None
 ) -> Plan:
-    """Count the work of a recipe, less what the folder already has.
-
-    device: what the time is estimated for: cpu, or one GPU such as h100; by default this machine.
-    """
+    """Count the work of a recipe, less what the folder has; the time is on this machine or device."""
     speed = cost.speed(device)
     folder = None if out is None else Path(out)
     recipe = recipe if recipe.inputs else with_inputs(recipe)
@@ -93,16 +90,13 @@ def plan(
     trials = recipe.trials
     left = [trial for trial in trials if trial.id not in known]
     states = Counter(known[trial.id].state for trial in trials if trial.id in known)
-    works = _works(left, folder)
-    keys = shared_keys(trials)
+    works, keys = _works(left, folder), shared_keys(trials)
     trained = {key: trial for key, (i, trial) in works.items() if trial.protocol[i].trains}
     shared = [trial for key, trial in trained.items() if key in keys]
     missing, read = data_check.missing_data(left), sources(left)
     operations = cost.operations([*works.values(), *_inspections(left)])
-    time, basis = operations / speed.rate, f"a rough estimate: {cost.RULE}, on {speed}"
-    if device is None and (costs := [seconds(r) for r in known.values() if r.state == "done"]):
-        time = len(left) * sum(costs) / len(costs) / workers
-        basis = f"the mean of {len(costs)} records, {workers} at a time"
+    done = [r for r in known.values() if r.state == "done" and device is None]
+    time, basis = _from_records(done, len(left), workers) or speed.estimate(operations)
     return Plan(
         name=recipe.name,
         cells=len(recipe.cells),
@@ -126,6 +120,14 @@ def plan(
         damaged=tuple(stored.damaged),
         **contents(recipe),
     )
+
+
+def _from_records(done: list[Summary], left: int, workers: int) -> tuple[float, str] | None:
+    """The seconds of the trials that are left, and what they are based on; None without records."""
+    if not done:
+        return None
+    mean = sum(map(seconds, done)) / len(done)
+    return left * mean / workers, f"the mean of {len(done)} records, {workers} at a time"
 
 
 def _from_hub(trials: list[Trial]) -> tuple[str, ...]:
