@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import sys
+from contextlib import nullcontext
 from pathlib import Path
 
 import pytest
@@ -20,6 +21,8 @@ from deadhead.shrinking import latency
 @pytest.fixture
 def run_command(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> RunCommand:
     monkeypatch.setenv("COLUMNS", "150")
+    # as in a terminal: most tests are not about the lines of a log
+    monkeypatch.setattr("deadhead.cli._command.logged", lambda say: nullcontext())
     monkeypatch.setattr(latency, "ROUNDS", (3, 3))  # no test reads the times that shrink prints
 
     def run(*words: object) -> Done:

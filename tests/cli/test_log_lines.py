@@ -7,10 +7,13 @@ from pathlib import Path
 import pytest
 from command_line import RunCommand
 
+from deadhead.progress import logged
+
 
 def test_a_line_for_each_stage_in_a_log_and_none_in_a_terminal(
     bert: Path, tmp_path: Path, run_command: RunCommand, monkeypatch: pytest.MonkeyPatch
 ) -> None:
+    monkeypatch.setattr("deadhead.cli._command.logged", logged)
     done = run_command("prune", bert, "--heads", "encoder.0.1", "--out", tmp_path / "small")
     assert f"loading {bert}" in done.err.splitlines()
     text = tmp_path / "text.txt"

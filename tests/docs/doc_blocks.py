@@ -22,6 +22,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
+from unittest import mock
 
 import yaml
 
@@ -192,7 +193,12 @@ def run_command(line: str) -> tuple[int, str]:
     output, before = io.StringIO(), sys.argv
     sys.argv = arguments
     try:
-        with contextlib.redirect_stdout(output), contextlib.redirect_stderr(output):
+        with (
+            contextlib.redirect_stdout(output),
+            contextlib.redirect_stderr(output),
+            # the pages show a terminal, which has no lines of a log
+            mock.patch("deadhead.cli._command.logged", return_value=contextlib.nullcontext()),
+        ):
             main()
         code = 0
     except SystemExit as end:
