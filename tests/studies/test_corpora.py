@@ -9,6 +9,8 @@ from typer.testing import CliRunner
 
 from deadhead.cli import app
 from deadhead.errors import DataError, DeadheadError
+from deadhead.report.tables.notes import about_data
+from deadhead.results import Study
 from deadhead.studies import load, plan, read, run, summaries
 from deadhead.tasks import load_data
 from ud_archive import archive
@@ -171,6 +173,10 @@ def test_a_run_reports_it_and_records_keep_the_corpora(
     for name in summaries(tmp_path / "s"):
         corpora = read(tmp_path / "s", name).details["corpora"]
         assert corpora == dict.fromkeys(("fa/dev", "fa/test", "fa/train"), corpus)
+    study = Study.open(tmp_path / "s")
+    [note] = about_data(study, study.cells)
+    assert note.startswith("Other data than the paper's: pos fa/")
+    assert "pos fa/train: 2 rows (paper: 4,798)" in note
 
 
 def test_exact_refuses_other_data(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -104,7 +104,7 @@ def other_data(every: Iterable[Source], papers: Iterable[str] = ()) -> list[str]
         if corpus is None or not (corpus.paper in papers or source.trial.data.exact):
             continue
         origin, texts = source.origin, other.setdefault(source.task, {})
-        if text := corpus.other_corpus(origin.corpus, origin.release, origin.on_hub):
+        if text := corpus.other_corpus(origin.corpus, origin.release):
             texts.setdefault(text, {})[source.language] = None
         elif (number := _other_rows(source, corpus)) is not None:
             size = f"{number:,} (paper: {corpus.sizes[source.split]:,})"

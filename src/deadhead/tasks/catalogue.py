@@ -50,10 +50,10 @@ class Corpus:
         size = self.sizes.get(split) if is_certain else None
         return size is None or size in (rows, rows + starts)
 
-    def other_corpus(self, name: str, release: str, on_hub: bool) -> str:
+    def other_corpus(self, name: str, release: str) -> str:
         """Say what is read in place of this corpus; nothing if it may be this one.
 
-        release: `2.7`, `2.7, by its folder` or `2.7 or later, by its README`.
+        release: `2.7, by its folder` or `2.7 or later, by its README`; on the hub the revision.
         """
         number = release.partition(",")[0].partition(" ")[0]
         own = f"{self.language}_{self.treebank.partition('-')[2]}".lower()  # on the hub
@@ -63,6 +63,7 @@ class Corpus:
             is_open = "or later" in release and _version(number) < _version(self.release)
             return "" if is_open else f"release {release} where the paper has {self.release}"
         is_named = any(self.name.startswith(start) for start in FOLDERS)
+        on_hub = release and ", by " not in release  # the names of folders are up to the user
         if on_hub and is_named and not self.is_folder(name):
             return f"{name}, which is another corpus than the paper's"
         return ""

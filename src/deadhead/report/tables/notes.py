@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from contextlib import suppress
 from typing import Any
 
 from deadhead.errors import DeadheadError
@@ -11,6 +12,11 @@ from deadhead.results.cells import Cell, as_dict, fixed_of, parts_of
 from deadhead.studies.inputs import differing
 from deadhead.studies.store.records import read_within
 from deadhead.tasks import task_of
+from deadhead.tasks.catalogue import papers_corpus
+from deadhead.tasks.corpus_sizes import STARTS
+
+
+Details = Sequence[tuple[str, Mapping[str, Any]]]  # a task and the details of one of its records
 
 
 def remarks(study: Study, cells: Iterable[Cell], split: str) -> list[str]:
@@ -49,33 +55,51 @@ def _choosing_split(finetune: Mapping[str, Any], task: str) -> str | None:
 
 
 def about_data(study: Study, cells: Sequence[Cell]) -> list[str]:
-    """Notes if records of one table read different files, or less data than the recipe names."""
+    """Notes if records of one table read different files, less data than the recipe names, or
+    other data than the paper."""
     done = [cell for cell in cells if cell.summary is not None and cell.state == "done"]
     notes = []
     inputs = differing([cell.summary.trial for cell in done if cell.summary])
     names = "; ".join(f"{name} in {versions} versions" for name, versions in inputs.items())
     if names:
         notes.append(f"These records do not share their inputs: {names}.")
-    rows = "; ".join(f"{name} {size}" for name, size in _shortfalls(study, done).items())
-    if rows:
+    details = list(_details(study, done))
+    if rows := "; ".join(_shortfalls(details)):
         notes.append(f"Less data than the recipe asks for: {rows} rows.")
+    if other := "; ".join(_other_data(study, details)):
+        notes.append(f"Other data than the paper's: {other}.")
     return notes
 
 
-def _shortfalls(study: Study, cells: Sequence[Cell]) -> dict[str, str]:
-    """Trainings and rankings with fewer rows than the recipe names.
-
-    One record is read for all trials with the same data.
-    """
-    short: dict[str, str] = {}
+def _details(study: Study, cells: Sequence[Cell]) -> Iterator[tuple[str, Mapping[str, Any]]]:
+    """The task and the details of one record for all trials with the same data."""
     by_data = {(str(cell.axes.get("task")), tuple(cell.train)): cell for cell in cells}
     for (task, _), cell in by_data.items():
-        try:
-            missing = as_dict(read_within(study.home, cell.trial).details.get("shortfalls"))
-            short |= {
-                f"{task} {name}": f"{int(size['got']):,} of {int(size['expected']):,}"
-                for name, size in missing.items()
-            }
-        except (DeadheadError, KeyError, TypeError, ValueError):
-            continue
-    return short
+        with suppress(DeadheadError):
+            yield task, read_within(study.home, cell.trial).details
+
+
+def _shortfalls(details: Details) -> dict[str, None]:
+    """Trainings and rankings with fewer rows than the recipe names, each once."""
+    return {
+        f"{task} {name} {size['got']:,} of {size['expected']:,}": None
+        for task, known in details
+        for name, size in as_dict(known.get("shortfalls")).items()
+    }
+
+
+def _other_data(study: Study, details: Details) -> dict[str, None]:
+    """What the records read in place of the corpora of the study's paper, each once."""
+    texts: dict[str, None] = {}
+    for own, known in details:
+        for name, fact in as_dict(known.get("corpora")).items():
+            other, _, pair = name.rpartition(" ")
+            lang, _, split = pair.partition("/")
+            corpus = papers_corpus(other or own, lang)
+            if corpus is None or not study.name.startswith(f"{corpus.paper}/"):
+                continue
+            text = corpus.other_corpus(fact["corpus"], fact["release"])
+            if not text and not corpus.has_rows(split, fact["rows"], fact.get(STARTS, 0)):
+                text = f"{fact['rows']:,} rows (paper: {corpus.sizes[split]:,})"
+            texts |= {f"{other or own} {pair}: {text}": None} if text else {}
+    return texts
