@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import zlib
 from collections import defaultdict
 from collections.abc import Iterable
 from contextlib import suppress
@@ -123,12 +124,12 @@ def _other_rows(source: Source, corpus: Corpus) -> int | None:
     if source.split not in corpus.sizes or source.origin.on_hub:
         return None
     has_header = task_of(source.task).traits.label_unit == "row"
-    if corpus.has_rows(source.split, sum(map(estimated_rows, source.places)) - has_header):
-        return None  # counted without reading them
     task = None if source.task == source.trial.task else source.task
     try:
+        if corpus.has_rows(source.split, sum(map(estimated_rows, source.places)) - has_header):
+            return None  # counted without reading them
         [fact] = corpora(source.trial, [source.language], source.split, task).values()
-    except DeadheadError:
+    except (DeadheadError, OSError, EOFError, zlib.error):
         return None  # a damaged file is reported where it is read
     is_own = corpus.has_rows(source.split, fact["rows"], fact.get(STARTS, 0))
     return None if is_own else fact["rows"]
