@@ -15,7 +15,6 @@ from deadhead.tasks import task_of
 from deadhead.tasks.catalogue import papers_corpus
 from deadhead.tasks.corpus_sizes import STARTS
 
-
 Details = Sequence[tuple[str, Mapping[str, Any]]]  # a task and the details of one of its records
 
 
