@@ -107,8 +107,8 @@ def compare_runtimes(
             got = ", ".join(map(str, values))
             raise DeadheadError(f"`{name}` expects numbers of at least 1, got {got}.")
     kinds = list(dict.fromkeys(Runtime.of(text) for text in runtimes))
-    for name in models:
-        skeleton(name, auto=auto, dtype=dtype)  # or raise an error before any weights are read
+    for model in models:
+        skeleton(model, auto=auto, dtype=dtype)  # or raise an error before any weights are read
     known = [_described(str(name), auto, dtype) for name in models]
     if len({model.generates for model in known}) > 1:
         raise UnsupportedModel("expected models that all generate text, or none of them.")
