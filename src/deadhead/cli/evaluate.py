@@ -62,6 +62,7 @@ def evaluate(
     from deadhead.training.evaluation import intervals
 
     loading = {"device": device_named(device), "auto": auto, "dtype": dtype}
+    opt.languages_from(lang, known)  # a mistake in an option comes before any file is read
     outlines = [outline(name, auto=auto, dtype=dtype) for name in models]
     sets = opt.data_sets(known, lang, split, most=max_examples, seed=seed, root=data, source=source)
     check_labels(outlines, sets.values())

@@ -122,7 +122,7 @@ class Kwon(Chooser):
             return super().allocated(curves, saving, total)
         if not heads or not neurons:
             return in_order_of_cost(curves, saving, total)
-        (of_head,), (of_neuron,) = prices
+        of_head, of_neuron = (price for (price,) in prices if price is not None)
         costs, others = _sums(heads), _sums(neurons)
         missing = total * (1 - ROUNDING) - of_head * np.arange(len(costs))
         needed = np.ceil(missing / of_neuron).clip(0).astype(int)

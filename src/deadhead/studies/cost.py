@@ -72,8 +72,8 @@ def speed(device: str | None = None) -> Speed:
     if cards:
         model = _gpu_at_hand()
         note = "" if model else f" of an unknown model, counted as {UNKNOWN_GPU}"
-        count = f"{len(cards)} {model or 'GPU'}{'s' * (len(cards) != 1)}{note}"
-        return Speed(SUSTAINED * PEAKS[model or UNKNOWN_GPU] * len(cards), count)
+        cards_text = f"{len(cards)} {model or 'GPU'}{'s' * (len(cards) != 1)}{note}"
+        return Speed(SUSTAINED * PEAKS[model or UNKNOWN_GPU] * len(cards), cards_text)
     count = min(cores(), MOST_CORES)
     return Speed(CORE * count, f"{count} core{'s' * (count != 1)}")
 
