@@ -44,7 +44,7 @@ def test_findings_have_the_numbers(tmp_path: Path) -> None:
         in data["findings"][0]
     )
     assert any(
-        "of 3 numbers are within one point of the published ones" in finding
+        "of 2 numbers are within one point of the published ones" in finding
         for finding in data["findings"]
     )
 
