@@ -74,7 +74,8 @@ def _print_plan(plan: Plan) -> None:
     cells = f" for {plan.cells:,} cells" if plan.cells != plan.trials else ""
     typer.echo(f"{plan.name}: {plural(plan.trials, 'trial')}{cells}{done}.")
     shared = f", {plan.shared:,} of them shared by several trials" if plan.shared else ""
-    typer.echo(f"  {plan.trainings:,} trainings{shared}; {plan.rankings:,} rankings.")
+    work = f"{plural(plan.trainings, 'training')}{shared}; {plural(plan.rankings, 'ranking')}"
+    typer.echo(f"  {work}.")
     typer.echo(f"  About {clock(plan.seconds)} and {size_text(plan.bytes)} of disk ({plan.basis}).")
     hours = {name: float(f"{number:.2g}") for name, number in plan.gpu_hours.items()}
     if max(hours.values()) >= 0.1:
