@@ -73,7 +73,7 @@ def test_of_an_archive(archive: str, tmp_path: Path) -> None:
 def test_every_archive_of_searches_is_compared() -> None:
     names = {file.name.removesuffix(".tar.xz") for file in RESULTS.glob("*.tar.xz")}
     searched = {n for n in names if "search:" in (RESULTS / f"{n}.yaml").read_text("utf-8")}
-    # Those that are left: parts of one target's data, and several sources, tested below.
+    # The others, parts of a target's data and several sources, are tested below.
     assert searched - set(ARCHIVES) == {"pos-low-resource", "pos-sources"}
 
 
@@ -117,6 +117,18 @@ def test_of_several_sources(name: str, better: int, n: int, printed: Any, tmp_pa
     assert mean is not None
     assert float(mean[1]) == pytest.approx(fmean(gains), abs=0.0051)
     assert f"{better} of {n} gain" in CLAIMS["C-multi-all"].on(measured([study])).numbers
+
+
+def test_of_parts_of_the_data(tmp_path: Path) -> None:
+    """Each part of a target's data is a case; finding, table and claim count the same ten."""
+    study = Study.open(unpack("pos-low-resource", tmp_path))
+    gains = in_table(study)
+    assert len(gains) == 10
+    (mean,) = re.findall(r"gains ([+-][\d.]+) points on average over 10 cases", findings(study)[1])
+    assert float(mean) == pytest.approx(fmean(gains), abs=0.0051)
+    better = sum(gain > 0 for gain in gains)
+    claim = CLAIMS["C-low"].on(measured([study]))
+    assert f"better in {better} of 10 cases, by {mean} points" in claim.numbers
 
 
 def test_a_search_in_one_language_is_no_pair_but_still_counts(tmp_path: Path) -> None:

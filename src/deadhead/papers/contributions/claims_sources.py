@@ -51,7 +51,7 @@ def ec_is_best(evidence: Evidence, cases: float, task: str) -> Finding:
 
 
 def every_way_gains(evidence: Evidence) -> Finding:
-    """Whether all three ways gain into every target; they share trainings, so a target is a case."""
+    """Whether all three ways gain into every target: one case, since they share trainings."""
     merged = with_all_ways(evidence)
     if len(merged) < 2:
         return missing("multi-source searches by MD, SD and EC, in two cases")
