@@ -155,7 +155,7 @@ def test_gains_against_distance_and_likeness(
         "en to ar": (0.2, 2),
     }
     assert {row["panel"] for row in far} == {
-        "URIEL distance, cross-lingual: rho +1.00, p 0.33, n 3"
+        "URIEL distance, cross-lingual, rho +1.00; p 0.33; n 3"  # one line for each label
     }  # 2 of 6 orders are as clear
     likeness = {row["pair"]: row["x"] for row in rows if row["panel"].startswith("likeness")}
     assert len(likeness) == 12

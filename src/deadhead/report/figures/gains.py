@@ -55,7 +55,7 @@ class Gains(Figure):
                     }
                     panels.setdefault(joined(words, pair.setting, *labels), []).append(row)
         rows = [
-            {**row, "panel": f"{name}: {_correlation(points)}"}
+            {**row, "panel": joined(name, _correlation(points))}
             for name, points in panels.items()
             if len(points) >= FEWEST_PAIRS
             for row in points
@@ -102,9 +102,10 @@ X_AXES: Mapping[str, Callable[[Search, Rankings], float | None]] = {
 
 
 def _correlation(rows: Sequence[Row]) -> str:
+    """One label, without the commas at which the name of a panel begins a new line."""
     rho = spearman([row["x"] for row in rows], [row["y"] for row in rows])
     (row,) = correlation_rows({"": rho})
-    return f"rho {row['rho']:+.2f}, p {row['p']:.2g}, n {row['n']}"
+    return f"rho {row['rho']:+.2f}; p {row['p']:.2g}; n {row['n']}"
 
 
 def _chart(rows: Sequence[Row], title: str) -> Chart:

@@ -80,9 +80,11 @@ def _chosen_on_dev(pairs: Sequence[Search], unit: str) -> list[str]:
     if not gains:
         return []
     seeds = [pair.gain("seeds") for pair in pairs if "seeds" in pair.arms]
-    control = f"; the same number of unpruned seeds gains {fmean(seeds):+.2f}" if seeds else ""
+    control = ""
+    if len(seeds) == len(gains):
+        control = f"; the same number of unpruned seeds gains {fmean(seeds):+.2f}"
     return [
         f"If the test set chooses k, pruning gains {fmean(test for test, _ in gains):+.2f}{unit} "
-        f"on average over {len(gains)} {_cases(pairs)}{control if len(seeds) == len(gains) else ''}. If dev "
-        f"chooses, pruning gains {fmean(dev for _, dev in gains):+.2f}."
+        f"on average over {len(gains)} {_cases(pairs)}{control}. If dev chooses, pruning gains "
+        f"{fmean(dev for _, dev in gains):+.2f}."
     ]
