@@ -34,10 +34,10 @@ from machine import torch_machine
 from transformers import LlamaConfig, LlamaForCausalLM
 
 from deadhead import rank, shrink
-from deadhead.device import computing
 from deadhead.forward import forward
-from deadhead.memory import memory_plan
+from deadhead.numerics import computing
 from deadhead.rankers.run import frozen
+from deadhead.saved.memory import memory_plan
 
 SHAPES = {
     "llama-3-8b": {

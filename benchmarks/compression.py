@@ -63,7 +63,7 @@ def whole_model(folder: Path) -> tuple[Any, list[str]]:
     from transformers import AutoConfig, AutoModelForTokenClassification
 
     from deadhead import discover, load
-    from deadhead.hub import quiet
+    from deadhead.files.hub import quiet
 
     if not (folder / "config.json").is_file():
         hint = "name a folder that save_pretrained wrote"
@@ -103,7 +103,7 @@ def flops(model: Any, length: int) -> int:
     import torch
     from torch.utils.flop_counter import FlopCounterMode
 
-    from deadhead.heads.verify.bench import inputs
+    from deadhead.saved.bench import inputs
 
     eager = copy.deepcopy(model)
     eager.set_attn_implementation("eager")
@@ -122,8 +122,8 @@ def layer_times(
     import torch
     from torch import nn
 
-    from deadhead.device import computing
     from deadhead.heads.discover import find_sites
+    from deadhead.numerics import computing
 
     site = next(site for site in find_sites(models[LIMIT]) if not site.kept)
     path, _, name = site.path.rpartition(".")
@@ -191,8 +191,8 @@ def torch_times(
 ) -> Iterator[dict[str, Any]]:
     import torch
 
-    from deadhead.device import computing
-    from deadhead.heads.verify.bench import inputs
+    from deadhead.numerics import computing
+    from deadhead.saved.bench import inputs
 
     dtype, kinds = torch.float32, ["fp32"]
     if place.type == "cuda":
@@ -241,7 +241,7 @@ def onnx_times(
     import onnxruntime
 
     from deadhead import load
-    from deadhead.heads.verify.bench import inputs
+    from deadhead.saved.bench import inputs
 
     settings = onnxruntime.SessionOptions()
     settings.intra_op_num_threads, settings.inter_op_num_threads = options.threads, 1
@@ -297,7 +297,7 @@ def measure(options: argparse.Namespace) -> Document:
     import torch
 
     from deadhead import discover, prune, save
-    from deadhead.device import device_named
+    from deadhead.numerics import device_named
 
     place = device_named(options.device)
     torch.set_num_threads(options.threads)

@@ -9,9 +9,9 @@ from typing import Any
 from together import train_together
 
 from deadhead import encode, evaluate, finetune, load_data
-from deadhead.models import load_for_task, tokenizer_for
 from deadhead.tasks import batches, concatenate, draw_examples
 from deadhead.training import Settings
+from deadhead.training.models import load_for_task, tokenizer_for
 
 RATE = 2e-4
 SETTINGS: dict[str, dict[str, Any]] = {

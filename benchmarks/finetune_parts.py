@@ -19,7 +19,7 @@ import transformers
 from transformers import BertConfig, BertForSequenceClassification
 
 from deadhead import discover, prune, strategies
-from deadhead.hub import quiet
+from deadhead.files.hub import quiet
 from deadhead.studies.execution.gpu_sharing import sharing
 from deadhead.tasks import Encoded, Row, dataset, encode, load_data
 from deadhead.training import Settings, finetune

@@ -29,9 +29,9 @@ from page import fill, markdown
 from tokenizers import Tokenizer, decoders, models, pre_tokenizers
 
 from deadhead import discover, head_means, load, prune, save
-from deadhead.heads.exports.gguf.export import TEXTS
+from deadhead.exports.gguf.export import TEXTS
 from deadhead.heads.model_files import tokenizer_of
-from deadhead.heads.verify.runtimes import compare_runtimes
+from deadhead.saved.runtimes import compare_runtimes
 
 SIZES = {
     "vocab_size": 512,

@@ -23,8 +23,8 @@ from transformers import LlamaConfig, LlamaForCausalLM
 CODE = """
 import re, sys
 from pathlib import Path
-from deadhead.heads.prune_saved import prune_saved
-from deadhead.heads.prune_shards import prune_by_shards
+from deadhead.saved.prune import prune_saved
+from deadhead.saved.prune_shards import prune_by_shards
 from deadhead.heads.skeleton import skeleton
 way, folder, out = sys.argv[1:]
 heads = lambda layout: [head for head in layout if head.index == 0]

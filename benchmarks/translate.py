@@ -33,8 +33,8 @@ from rich.console import Console
 from rich.table import Table
 
 from deadhead import discover, prune, strategies
-from deadhead.device import computing
 from deadhead.errors import DeadheadError
+from deadhead.numerics import computing
 from deadhead.tasks import MetricValues, encode, load_data, score
 from deadhead.training import History, Settings, finetune, preset
 from deadhead.training.decoding import Decoder, Marks

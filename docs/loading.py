@@ -41,9 +41,9 @@ def measure(model_type: str) -> dict[str, str]:
     """Who loads the folders of a tiny model of this type; empty values if it cannot be pruned."""
     from deadhead.errors import DeadheadError
     from deadhead.heads import discover, prune
-    from deadhead.heads.verify.proof import sample
-    from deadhead.heads.verify.runnable import inputs_for, runnable
-    from deadhead.heads.verify.tiny import NotApplicable
+    from deadhead.verify.proof import sample
+    from deadhead.verify.runnable import inputs_for, runnable
+    from deadhead.verify.tiny import NotApplicable
 
     row = {"model_type": model_type, "even": "", "uneven": ""}
     for column in ("even", "uneven"):
@@ -68,7 +68,7 @@ def loaded_by(model: Any, batch: Any) -> str:
     import torch
 
     from deadhead.heads import load_pruned, save
-    from deadhead.heads.verify.proof import difference, outputs
+    from deadhead.verify.proof import difference, outputs
 
     def equal(again: Any) -> bool:
         with torch.no_grad():
@@ -89,7 +89,7 @@ def loaded_by(model: Any, batch: Any) -> str:
 def main() -> None:
     import transformers
 
-    from deadhead.heads.verify.coverage import model_types
+    from deadhead.verify.coverage import model_types
 
     warnings.simplefilter("ignore")
     file = Path(sys.argv[1])

@@ -26,9 +26,19 @@ from pathlib import Path
 from typing import Any
 
 # --- how numbers are read -----------------------------------------------------------------------
-from deadhead.claims import FAILS, HOLDS, IN_PART, LUCKY, NO, OPEN, UNSHOWN, UNTESTED, sources
-from deadhead.claims import check as verdicts_on
-from deadhead.claims import published as verdicts_on_papers
+from deadhead.papers.claims import (
+    FAILS,
+    HOLDS,
+    IN_PART,
+    LUCKY,
+    NO,
+    OPEN,
+    UNSHOWN,
+    UNTESTED,
+    sources,
+)
+from deadhead.papers.claims import check as verdicts_on
+from deadhead.papers.claims import published as verdicts_on_papers
 from deadhead.report.page.content import content as page_content
 from deadhead.results import Study
 from deadhead.results.frame import rows as frame_rows

@@ -14,14 +14,14 @@ from typing import Any
 import pytest
 
 import deadhead
-from deadhead import install
+from deadhead import version
 from deadhead.cli.rank import PACKAGES, PLOTS
 from deadhead.errors import MissingExtra
 
 SOURCE = Path(deadhead.__file__).parent
 COMPUTED = {
     "cli/rank.py": set(PACKAGES.values()),
-    "heads/exports/onnx/export.py": {"onnxruntime", "onnxscript"},
+    "exports/onnx/export.py": {"onnxruntime", "onnxscript"},
     "heads/from_gguf.py": {"accelerate", "gguf"},
 }  # where the package is no constant
 
@@ -67,7 +67,7 @@ def elsewhere(monkeypatch: pytest.MonkeyPatch) -> Any:
 
     def installed(origin: dict[str, Any] | None) -> None:
         text = None if origin is None else json.dumps(origin)
-        monkeypatch.setattr(install, "checkout", lambda: None)
+        monkeypatch.setattr(version, "checkout", lambda: None)
         monkeypatch.setattr(
             "importlib.metadata.distribution",
             lambda name: SimpleNamespace(read_text=lambda file: text),
@@ -114,15 +114,15 @@ def test_in_a_checkout(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     home = SOURCE.parents[1]
     monkeypatch.setattr("shutil.which", lambda name: str(Path(sys.executable).parent / name))
     monkeypatch.chdir(home)
-    assert install.command("hub") == 'pip install -e ".[hub]"'
+    assert version.install_command("hub") == 'pip install -e ".[hub]"'
     monkeypatch.chdir(tmp_path)
-    assert install.command("hub") == f'pip install -e "{home}[hub]"'
-    assert install.checkout(tmp_path / "site-packages" / "deadhead") is None
+    assert version.install_command("hub") == f'pip install -e "{home}[hub]"'
+    assert version.checkout(tmp_path / "site-packages" / "deadhead") is None
     (tmp_path / "pyproject.toml").write_text('[project]\nname = "other"\n')
-    assert install.checkout(tmp_path / "src" / "deadhead") is None
+    assert version.checkout(tmp_path / "src" / "deadhead") is None
 
 
 def test_pip_of_another_python_is_not_named(monkeypatch: pytest.MonkeyPatch) -> None:
     for there in (None, "/elsewhere/bin/pip"):
         monkeypatch.setattr("shutil.which", lambda name, there=there: there)
-        assert install.command("hub").startswith(f"{sys.executable} -m pip install ")
+        assert version.install_command("hub").startswith(f"{sys.executable} -m pip install ")

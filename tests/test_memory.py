@@ -13,9 +13,9 @@ from transformers import AutoModelForCausalLM, LlamaConfig
 from deadhead import prune, rank, save, shrinking
 from deadhead.cli import main
 from deadhead.errors import DataError, UnsupportedModel
-from deadhead.heads.verify.tiny import tiny
-from deadhead.memory import memory_plan
+from deadhead.saved.memory import memory_plan
 from deadhead.shrinking.streams import MEMORY
+from deadhead.verify.tiny import tiny
 
 BATCH, LENGTH = 2, 96
 
@@ -151,5 +151,5 @@ def test_the_file_cache_counts_as_available(tmp_path, monkeypatch) -> None:
     """Free pages are few after large files were read, though the system gives their pages back."""
     file = tmp_path / "meminfo"
     file.write_text("MemTotal: 24000000 kB\nMemFree: 400000 kB\nMemAvailable: 18000000 kB\n")
-    monkeypatch.setattr("deadhead.memory.MEMINFO", file)
+    monkeypatch.setattr("deadhead.saved.memory.MEMINFO", file)
     assert memory_plan(tiny("llama"), device="cpu").available == 18_000_000 * 1024

@@ -12,18 +12,18 @@ from transformers import AutoTokenizer, GPT2Config, GPT2LMHeadModel
 from deadhead import load, save
 from deadhead.errors import DataError, DeadheadError, UnsupportedModel
 from deadhead.forward import token_limit
-from deadhead.heads.verify.bench import inputs
-from deadhead.heads.verify.tiny import tiny
-from deadhead.models import (
+from deadhead.saved.bench import inputs
+from deadhead.studies import load as load_recipe
+from deadhead.studies import run
+from deadhead.tasks import load_data, task_of
+from deadhead.training.models import (
     fitting_tokenizer,
     label_names,
     load_for_task,
     set_padding,
     tokenizer_for,
 )
-from deadhead.studies import load as load_recipe
-from deadhead.studies import run
-from deadhead.tasks import load_data, task_of
+from deadhead.verify.tiny import tiny
 from deadhead.world import MODELS
 
 ENCODER = MODELS / "encoder"

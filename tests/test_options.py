@@ -9,7 +9,16 @@ from typing import Annotated, Any, Literal
 import pytest
 
 from deadhead.errors import UnknownName
-from deadhead.options import Bound, Checked, Count, OptionError, Share, check, options_of, problems
+from deadhead.registry.options import (
+    Bound,
+    Checked,
+    Count,
+    OptionError,
+    Share,
+    check,
+    options_of,
+    problems,
+)
 
 Numbers = Annotated[Sequence[float], Bound(len, "a list of numbers")]
 

@@ -8,8 +8,8 @@ from types import ModuleType
 import pytest
 import rich.console
 
-from deadhead import progress
-from deadhead.progress import counting, reported, silent
+from deadhead.display import progress
+from deadhead.display.progress import counting, reported, silent
 from deadhead.training.progress import Progress as TrainingProgress
 
 

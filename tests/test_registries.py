@@ -9,11 +9,10 @@ from typing import Any
 import pytest
 from typer.testing import CliRunner
 
-from deadhead import options
 from deadhead.errors import DeadheadError, UnknownName
 from deadhead.measures import MEASURES, Measure, measure
 from deadhead.rankers import METHOD, RANKERS, Ranker, ranker
-from deadhead.registry import Registry
+from deadhead.registry import Registry, options
 from deadhead.shrinking import AUTO, CHOOSERS, Chooser, method_names
 from deadhead.strategies import STRATEGIES, Strategy
 from deadhead.studies import load

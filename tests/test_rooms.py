@@ -1,8 +1,8 @@
 """Imports flow one way: which room may import which, and no circle, lazy imports included.
 
-A room is a top-level module or folder of the package. In `studies` and `report`, which are large,
-every subfolder and every module is a room of its own; all papers together are the room `paper`,
-above their catalogue `papers`. `ALLOWED` names for each room the rooms it may import.
+A room is a top-level module or folder of the package. In `studies`, `report` and `papers`, which
+are large, every subfolder and every module is a room of its own. `ALLOWED` names for each room the
+rooms it may import.
 """
 
 from __future__ import annotations
@@ -18,98 +18,98 @@ import pytest
 import deadhead
 
 SOURCE = Path(deadhead.__file__).parent
-DIVIDED = ("studies", "report")
+DIVIDED = ("studies", "report", "papers")
 
 ALLOWED = {
     # ground
-    "install": "",
     "version": "",
-    "errors": "install",
+    "errors": "version",
+    "display": "",
     "files": "errors",
-    "hub": "errors",
-    "notebook": "",
-    "progress": "",
-    "layout": "errors notebook",
-    "options": "errors",
-    "registry": "errors",
-    "numerics": "errors",
-    "device": "errors numerics",
     "forward": "errors",
-    # heads and what scores or chooses them
-    "heads": "device errors files forward hub layout numerics progress",
+    "layout": "display errors",
+    "numerics": "errors",
+    "registry": "errors",
+    "papers": "",
+    "papers.catalogue": "errors",
+    "recipes": "",
+    # one model, and what scores or chooses its heads
+    "heads": "display errors files forward layout numerics",
+    "exports": "display errors files heads",
+    "verify": "errors forward heads layout numerics",
+    "ranking": "display errors files layout",
+    "strategies": "errors layout papers.catalogue registry",
+    "rankers": "display errors forward heads layout numerics ranking registry version",
+    "effects": "display errors heads layout rankers ranking",
+    "measures": "errors forward heads layout numerics rankers registry",
+    "shrinking": "display errors files forward heads layout numerics rankers registry strategies",
     "translation": "errors heads",
-    "strategies": "errors layout options papers registry",
-    "ranking": "errors files layout notebook",
-    "rankers": "device errors forward heads layout options progress ranking registry version",
-    "effects": "errors heads layout progress rankers ranking",
-    "shrinking": "device errors files forward heads layout numerics progress rankers registry "
-    "strategies",
-    "measures": "device errors forward heads layout options rankers registry",
-    "memory": "errors forward heads rankers shrinking",
-    # data and training
+    # data, training, saved models
     "world": "errors",
-    "papers": "errors",
-    "tasks": "errors files forward papers world",
-    "models": "errors forward heads hub tasks",
-    "rank_data": "errors forward models progress tasks",
-    "training": "device errors files forward heads layout models numerics papers progress rankers "
-    "tasks",
-    "shrink_saved": "device errors heads models progress rank_data shrinking tasks training",
-    "bench_task": "device errors forward heads models progress tasks training",
+    "tasks": "errors files forward papers.catalogue world",
+    "training": "display errors files forward heads layout numerics papers.catalogue rankers tasks",
+    "saved": "display errors exports files forward heads layout numerics rankers "
+    "shrinking tasks training",
     # studies
-    "studies.fields": "errors files hub options tasks",
+    "studies.fields": "errors files registry tasks",
     "studies.step": "registry studies.fields",
     "studies.trial": "strategies studies.fields studies.step",
     "studies.store": "errors files layout studies.step studies.trial training",
-    "studies.inputs": "errors files hub studies.store studies.trial tasks",
-    "studies.recipe": "errors papers strategies studies.fields studies.inputs studies.step "
-    "studies.trial translation",
-    "studies.steps": "errors files heads hub layout measures models options rankers ranking shrinking "
-    "strategies studies.fields studies.step studies.store studies.trial tasks training translation",
+    "studies.inputs": "errors files studies.store studies.trial tasks",
+    "studies.steps": "errors files heads layout measures rankers ranking registry saved "
+    "shrinking strategies studies.fields studies.step studies.store "
+    "studies.trial tasks training translation",
+    "studies.execution": "errors numerics studies.fields studies.inputs studies.steps "
+    "studies.store studies.trial version",
     "studies.missing_data": "errors studies.steps studies.trial tasks",
-    "studies.corpora": "errors studies.missing_data studies.recipe studies.steps studies.trial tasks",
-    "studies.execution": "errors numerics studies.fields studies.inputs studies.steps studies.store "
-    "studies.trial version",
-    "studies.resume": "studies.inputs studies.recipe studies.store",
-    "studies.study": "errors files progress studies.corpora studies.execution studies.missing_data "
-    "studies.recipe studies.resume studies.store studies.trial",
-    "studies.status": "studies.inputs studies.store studies.study",
-    "studies.cost": "errors hub papers studies.execution studies.missing_data studies.step "
-    "studies.steps studies.trial tasks",
-    "studies.plan": "hub numerics studies.corpora studies.cost studies.execution studies.inputs "
-    "studies.missing_data studies.recipe studies.resume studies.status studies.step "
-    "studies.store studies.trial",
-    "studies": "studies.execution studies.plan studies.recipe studies.status studies.step "
-    "studies.store studies.study studies.trial",
-    # what a study shows
-    "results": "errors layout papers ranking studies.store studies.study studies.trial tasks",
-    "claims": "errors papers results strategies tasks",
-    "paper": "claims errors layout results tasks",
-    "recipes": "",
-    "report.labels": "strategies tasks",
-    "report.spec": "errors papers report.labels results strategies studies.fields studies.recipe "
+    "studies.recipe": "errors papers.catalogue strategies studies.fields studies.inputs "
+    "studies.step studies.trial translation",
+    "studies.corpora": "errors studies.missing_data studies.recipe studies.steps studies.trial "
     "tasks",
+    "studies.cost": "errors files papers.catalogue studies.execution studies.missing_data "
+    "studies.step studies.steps studies.trial tasks",
+    "studies.resume": "studies.inputs studies.recipe studies.store",
+    "studies.study": "display errors files studies.corpora studies.execution "
+    "studies.missing_data studies.recipe studies.resume studies.store "
+    "studies.trial",
+    "studies.status": "studies.inputs studies.store studies.study",
+    "studies.plan": "files numerics studies.corpora studies.cost studies.execution "
+    "studies.inputs studies.missing_data studies.recipe studies.resume "
+    "studies.status studies.step studies.store studies.trial",
+    "studies": "studies.execution studies.plan studies.recipe studies.status "
+    "studies.step studies.store studies.study studies.trial",
+    # what a study shows
+    "results": "errors layout papers.catalogue ranking studies.store studies.study "
+    "studies.trial tasks",
+    "papers.claims": "errors papers.catalogue results strategies tasks",
+    "papers.contributions": "errors papers.claims results tasks",
+    "papers.mbert_prunability": "errors layout papers.claims results",
+    "papers.weak_link": "errors papers.claims results",
+    "report": "",
+    "report.labels": "strategies tasks",
     "report.head_values": "errors layout measures report.labels results studies.store",
+    "report.spec": "errors papers.catalogue report.labels results strategies "
+    "studies.fields studies.recipe tasks",
     "report.tables": "errors registry report.labels report.spec results studies.inputs "
     "studies.store tasks translation",
     "report.figures": "errors layout measures registry report.head_values report.labels "
     "report.spec report.tables results strategies studies.fields tasks",
     "report.findings": "layout measures report.head_values report.labels report.tables results "
     "strategies studies.store tasks",
-    "report.page": "claims errors files report.figures report.findings report.head_values "
-    "report.labels report.tables results studies studies.status studies.store studies.study tasks",
+    "report.check": "errors papers.claims registry report.figures report.spec report.tables "
+    "studies studies.fields studies.recipe",
     "report.export": "errors report.figures report.tables results studies.store",
-    "report.check": "claims errors registry report.figures report.spec report.tables studies "
-    "studies.fields studies.recipe",
-    "report": "",
+    "report.page": "errors files papers.claims report.figures report.findings "
+    "report.head_values report.labels report.tables results studies "
+    "studies.status studies.store studies.study tasks",
     # doors
-    "vllm": "errors heads",
-    "deadhead": "effects heads layout rankers ranking shrinking strategies tasks training version",
-    "cli": "bench_task claims device errors files forward heads hub install layout measures memory models progress rank_data rankers "
-    "ranking "
-    "report.check "
-    "report.export report.page report.tables results shrink_saved shrinking strategies studies studies.execution "
-    "studies.plan studies.recipe studies.status studies.store tasks training version",
+    "deadhead": "effects exports heads layout rankers ranking shrinking strategies "
+    "tasks training verify version",
+    "cli": "display errors exports files forward heads layout measures numerics "
+    "papers.claims rankers ranking report.check report.export report.page "
+    "report.tables results saved shrinking strategies studies "
+    "studies.execution studies.plan studies.recipe studies.status "
+    "studies.store tasks training verify version",
     "__main__": "cli",
 }
 # Modules that import by a computed name, and what they load.
@@ -118,7 +118,7 @@ DYNAMIC = {
     "training": "its public names",
     "shrinking": "its public names",
     "registry": "a strategy, ranker, measure or step of its own package",
-    "claims": "the claims of each paper that the catalogue lists",
+    "papers.claims": "the claims of each paper that the catalogue lists",
     "studies.execution.jobs": "the function that runs a trial, which tests replace",
     "cli": "its commands",
 }
@@ -135,8 +135,6 @@ def modules() -> dict[str, Path]:
 
 def room(module: str) -> str:
     first, *rest = module.split(".")
-    if first == "papers" and rest and (SOURCE / "papers" / rest[0]).is_dir():
-        return "paper"
     if first in DIVIDED and rest:
         return f"{first}.{rest[0]}"
     return first or "deadhead"
@@ -254,7 +252,7 @@ def test_there_is_no_room_for_odds_and_ends() -> None:
         "import deadhead; deadhead.Head('encoder', 0, 1), deadhead.HeadLayout, dir(deadhead)",
         "import deadhead; deadhead.strategies",
         "import deadhead.cli",
-        "import deadhead.claims; deadhead.claims.published()",
+        "import deadhead.papers.claims; deadhead.papers.claims.published()",
         "import deadhead.report.page.html, deadhead.report.page.serve, deadhead.report.export",
         *(
             f"import sys; sys.argv = {['deadhead', *words]}\n"

@@ -16,8 +16,8 @@ from attack_processes import compared, small
 from small_study import WORK, stable_records
 from whole_records import changed, places, sealed, whole_study
 
-from deadhead.claims import check
 from deadhead.errors import DeadheadError
+from deadhead.papers.claims import check
 from deadhead.report.page.content import content
 from deadhead.report.page.html import html
 from deadhead.report.page.library import Library

@@ -1,13 +1,13 @@
 """deadhead finds, removes and studies the attention heads a transformer does not need.
 
-Public are the names in `__all__` below, the modules `errors`, `layout` and `memory`, and what these
-packages list in their own `__all__`: `heads`, `effects`, `strategies`, `rankers`, `ranking`,
-`shrinking`, `tasks`, `training`, `measures`, `translation`, `studies`, `results` and `claims`.
+Public are the names in `__all__` below, the modules `errors`, `layout` and `saved.memory`, and what
+these packages list in their own `__all__`: `heads`, `effects`, `strategies`, `rankers`, `ranking`,
+`shrinking`, `verify`, `exports`, `tasks`, `training`, `measures`, `translation`, `studies`,
+`results` and `papers.claims`.
 
 Everything else is internal and may change in any release: the modules inside the packages, and
-`bench_task`, `cli`, `device`, `files`, `forward`, `hub`, `install`, `models`, `notebook`,
-`numerics`, `options`, `papers`, `progress`, `rank_data`, `recipes`, `registry`, `report`,
-`shrink_saved`, `version`, `vllm` and `world`.
+`cli`, `display`, `files`, `forward`, `numerics`, `recipes`, `registry`, `report`, `version` and
+`world`.
 
 The names below are imported when first used, so that `import deadhead` is instant and loads no
 torch.
@@ -23,29 +23,31 @@ from deadhead.version import __version__
 if TYPE_CHECKING:
     from deadhead import strategies
     from deadhead.effects import patch_effects
+    from deadhead.exports import export
     from deadhead.heads.captured import Captured, captured
     from deadhead.heads.discover import discover
-    from deadhead.heads.exports import export
     from deadhead.heads.gates import gated
     from deadhead.heads.load import load
     from deadhead.heads.means import HeadMeans, head_means
     from deadhead.heads.prune import prune
     from deadhead.heads.save import save
-    from deadhead.heads.verify.check_ablation import AblationCheck, check_ablation
     from deadhead.layout import Head, HeadLayout
     from deadhead.rankers import rank
     from deadhead.ranking import Ranking
     from deadhead.shrinking import Shrunk, refit, shrink
     from deadhead.tasks import encode, load_data
     from deadhead.training import evaluate, finetune
+    from deadhead.verify.check_ablation import AblationCheck, check_ablation
 
 _MODULES = {
     "effects": ("patch_effects",),
     "layout": ("Head", "HeadLayout"),
+    "exports": ("export",),
     "heads": (
-        *("AblationCheck", "Captured", "HeadMeans", "captured", "check_ablation", "discover"),
-        *("export", "gated", "head_means", "load", "prune", "save"),
+        *("Captured", "HeadMeans", "captured", "discover", "gated", "head_means", "load"),
+        *("prune", "save"),
     ),
+    "verify": ("AblationCheck", "check_ablation"),
     "rankers": ("rank",),
     "ranking": ("Ranking",),
     "shrinking": ("Shrunk", "refit", "shrink"),

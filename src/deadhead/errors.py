@@ -9,7 +9,7 @@ from __future__ import annotations
 import difflib
 from collections.abc import Iterable
 
-from deadhead.install import command
+from deadhead.version import install_command
 
 MANY = 40  # names; a longer list would not help
 SIMILAR = 5  # names that are listed instead
@@ -59,7 +59,7 @@ class MissingExtra(DeadheadError):
     """An optional dependency is not installed."""
 
     def __init__(self, package: str, extra: str, purpose: str, otherwise: str = ""):
-        hint = command(extra) + (f", or {otherwise}" if otherwise else "")
+        hint = install_command(extra) + (f", or {otherwise}" if otherwise else "")
         super().__init__(f"{purpose} needs the package {package!r}, which is not installed.", hint)
 
 

@@ -15,8 +15,8 @@ from itertools import chain, pairwise
 from operator import index
 from typing import Any, Literal, NamedTuple, get_args
 
+from deadhead.display.notebook import Square, tables
 from deadhead.errors import HeadError
-from deadhead.notebook import Square, tables
 
 Kind = Literal["heads", "neurons"]
 Groups = Literal["whole", "expand"]  # how heads that share a key/value head are removed

@@ -5,7 +5,7 @@ from __future__ import annotations
 from itertools import count, cycle
 from typing import Any
 
-from deadhead.claims.evidence import Evidence
+from deadhead.papers.claims.evidence import Evidence
 from deadhead.results import Score
 from deadhead.tasks import task_of
 

@@ -7,9 +7,9 @@ from typing import Any
 
 from example_scores import BERT, CROSS, FOUR, MBERT, MULTI, XLMR, _ids, fact, facts, glue
 
-from deadhead.claims.evidence import Evidence, Rho
-from deadhead.claims.from_papers import printed
-from deadhead.claims.searches import PAPER_LRP
+from deadhead.papers.claims.evidence import Evidence, Rho
+from deadhead.papers.claims.from_papers import printed
+from deadhead.papers.claims.searches import PAPER_LRP
 from deadhead.results import Arm, Merged, Pick, RankedHeads, Search
 
 

@@ -7,7 +7,7 @@ from typing import Any
 
 from example_scores import BERT, MBERT, XLMR, fact, facts, glue
 
-from deadhead.claims.evidence import Evidence
+from deadhead.papers.claims.evidence import Evidence
 from deadhead.results import Measurement
 
 HUB = {"mbert": MBERT, "xlm-r": XLMR}

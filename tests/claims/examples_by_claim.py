@@ -40,9 +40,9 @@ from examples import (
     xnli,
 )
 
-from deadhead.claims.evidence import Evidence
-from deadhead.claims.from_papers import stated
-from deadhead.claims.searches import PAPER_LRP
+from deadhead.papers.claims.evidence import Evidence
+from deadhead.papers.claims.from_papers import stated
+from deadhead.papers.claims.searches import PAPER_LRP
 
 
 def _weak_link() -> dict[str, tuple[Evidence, Evidence]]:

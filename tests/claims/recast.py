@@ -6,8 +6,8 @@ from collections.abc import Mapping
 from dataclasses import replace
 from typing import Any
 
-from deadhead.claims import all_claims
-from deadhead.claims.evidence import Evidence
+from deadhead.papers.claims import all_claims
+from deadhead.papers.claims.evidence import Evidence
 
 CLAIMS = all_claims()
 

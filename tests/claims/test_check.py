@@ -10,10 +10,10 @@ import pytest
 from typer.testing import CliRunner
 from whole_studies import as_printed
 
-from deadhead.claims import Evidence, all_claims, check, judge, named
-from deadhead.claims.verdict import MOST_TRIALS
 from deadhead.cli import app
 from deadhead.errors import DeadheadError
+from deadhead.papers.claims import Evidence, all_claims, check, judge, named
+from deadhead.papers.claims.verdict import MOST_TRIALS
 from hand_made import study
 
 CLAIMS = all_claims()

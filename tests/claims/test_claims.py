@@ -11,9 +11,9 @@ from example_searches import arm
 from examples import epochs, layers, weights
 from examples_by_claim import CASES
 
-from deadhead.claims import FAILS, HOLDS, OPEN, UNSHOWN, all_claims
-from deadhead.claims.evidence import Evidence
-from deadhead.claims.searches import PAPER_LRP
+from deadhead.papers.claims import FAILS, HOLDS, OPEN, UNSHOWN, all_claims
+from deadhead.papers.claims.evidence import Evidence
+from deadhead.papers.claims.searches import PAPER_LRP
 
 CLAIMS = all_claims()
 

@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 from whole_studies import complete
 
-from deadhead.claims import check, named, relations
+from deadhead.papers.claims import check, named, relations
 from deadhead.studies import built_in, load
 
 OF_PAPERS = [name for name in built_in() if "/" in name]

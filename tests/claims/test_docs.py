@@ -7,8 +7,8 @@ from pathlib import Path
 
 from typer.testing import CliRunner
 
-from deadhead.claims import FAILS, all_claims, published
 from deadhead.cli import app
+from deadhead.papers.claims import FAILS, all_claims, published
 
 CLAIMS = all_claims()
 

@@ -9,8 +9,8 @@ from typing import Any
 
 import pytest
 
-from deadhead.claims import all_claims
-from deadhead.claims.from_study import measured
+from deadhead.papers.claims import all_claims
+from deadhead.papers.claims.from_study import measured
 from deadhead.results import study as open_study
 from deadhead.results.study import TRIES
 from deadhead.studies.store.records import read_within, summaries, write

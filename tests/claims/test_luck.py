@@ -10,9 +10,9 @@ import pytest
 from example_scores import CROSS, MBERT
 from example_searches import OTHERS, arm, controls, merged, rankings, search
 
-from deadhead.claims import FAILS, HOLDS, LUCKY, OPEN, UNSHOWN, all_claims
-from deadhead.claims.evidence import Evidence
-from deadhead.claims.strength import by_luck, lucky_share
+from deadhead.papers.claims import FAILS, HOLDS, LUCKY, OPEN, UNSHOWN, all_claims
+from deadhead.papers.claims.evidence import Evidence
+from deadhead.papers.claims.strength import by_luck, lucky_share
 from deadhead.results import Search
 
 CLAIMS = all_claims()

@@ -10,9 +10,9 @@ from typing import Any
 import pytest
 from whole_studies import as_printed
 
-from deadhead.claims import all_claims
-from deadhead.claims.from_study import measured
-from deadhead.claims.searches import TASKS, single
+from deadhead.papers.claims import all_claims
+from deadhead.papers.claims.from_study import measured
+from deadhead.papers.claims.searches import TASKS, single
 from deadhead.report.findings.build import findings
 from deadhead.report.tables.build import tables
 from deadhead.results import Study

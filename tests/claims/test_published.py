@@ -8,9 +8,19 @@ import re
 import pytest
 from typer.testing import CliRunner
 
-from deadhead.claims import FAILS, HOLDS, IN_PART, LUCKY, NO, OPEN, UNSHOWN, all_claims, published
-from deadhead.claims.from_papers import printed, stated
 from deadhead.cli import app
+from deadhead.papers.claims import (
+    FAILS,
+    HOLDS,
+    IN_PART,
+    LUCKY,
+    NO,
+    OPEN,
+    UNSHOWN,
+    all_claims,
+    published,
+)
+from deadhead.papers.claims.from_papers import printed, stated
 
 CLAIMS = all_claims()
 

@@ -8,8 +8,8 @@ import pytest
 from example_scores import MBERT
 from example_searches import search
 
-from deadhead.claims import UNSHOWN, all_claims, relations
-from deadhead.claims.evidence import Evidence
+from deadhead.papers.claims import UNSHOWN, all_claims, relations
+from deadhead.papers.claims.evidence import Evidence
 from deadhead.results import RankedHeads
 
 CLAIMS = all_claims()

@@ -10,9 +10,9 @@ from example_scores import MBERT, XLMR, fact, facts, glue
 from example_searches import gains, merged, on_tables, strings, triples
 from examples import bleu, embeddings, layers
 
-from deadhead.claims import FAILS, HOLDS, LUCKY, UNSHOWN, all_claims
-from deadhead.claims.evidence import Evidence
-from deadhead.claims.rule import (
+from deadhead.papers.claims import FAILS, HOLDS, LUCKY, UNSHOWN, all_claims
+from deadhead.papers.claims.evidence import Evidence
+from deadhead.papers.claims.rule import (
     above,
     as_stated,
     at_least,
@@ -24,7 +24,7 @@ from deadhead.claims.rule import (
     over_repeats,
     worst,
 )
-from deadhead.claims.verdict import Outcome
+from deadhead.papers.claims.verdict import Outcome
 
 CLAIMS = all_claims()
 

@@ -11,9 +11,9 @@ from examples import layers, xnli
 from examples_by_claim import CASES
 from recast import CLAIMS, MINE, recast
 
-from deadhead.claims import FAILS, HOLDS, OPEN, UNSHOWN, UNTESTED, Verdict
-from deadhead.claims.evidence import Evidence
-from deadhead.claims.subjects import is_bert, is_mbert, is_xlmr, monolingual, multilingual
+from deadhead.papers.claims import FAILS, HOLDS, OPEN, UNSHOWN, UNTESTED, Verdict
+from deadhead.papers.claims.evidence import Evidence
+from deadhead.papers.claims.subjects import is_bert, is_mbert, is_xlmr, monolingual, multilingual
 
 
 @pytest.mark.parametrize(

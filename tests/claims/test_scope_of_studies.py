@@ -12,8 +12,8 @@ from examples import SPOKEN, layers, weights, xnli
 from examples_by_claim import CASES
 from recast import CLAIMS, MINE, recast
 
-from deadhead.claims import FAILS, HOLDS, OPEN, UNSHOWN, UNTESTED, check
-from deadhead.claims.evidence import Evidence
+from deadhead.papers.claims import FAILS, HOLDS, OPEN, UNSHOWN, UNTESTED, check
+from deadhead.papers.claims.evidence import Evidence
 from hand_made import study
 
 

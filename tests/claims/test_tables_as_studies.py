@@ -7,8 +7,17 @@ from pathlib import Path
 import pytest
 from whole_studies import as_printed
 
-from deadhead.claims import FAILS, HOLDS, OPEN, UNTESTED, Verdict, all_claims, judge, published
-from deadhead.claims.from_study import measured
+from deadhead.papers.claims import (
+    FAILS,
+    HOLDS,
+    OPEN,
+    UNTESTED,
+    Verdict,
+    all_claims,
+    judge,
+    published,
+)
+from deadhead.papers.claims.from_study import measured
 
 CLAIMS = all_claims()
 

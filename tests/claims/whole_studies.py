@@ -8,7 +8,7 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
-from deadhead.claims.from_papers import rows
+from deadhead.papers.claims.from_papers import rows
 from deadhead.studies import load
 from deadhead.studies.recipe.expand import Cell
 from deadhead.studies.trial import label

@@ -14,8 +14,8 @@ from tokenizers import models as token_models
 
 from deadhead import cli
 from deadhead.heads import save
-from deadhead.heads.verify.tiny import tiny
 from deadhead.shrinking import latency
+from deadhead.verify.tiny import tiny
 
 
 @pytest.fixture

@@ -25,7 +25,7 @@ def test_bench(
     def peak(name: str, *_: Any) -> int:  # the process itself is tested in tests/heads/test_bench
         return 2**20 * (300 if name == str(tmp_path) else 400)
 
-    monkeypatch.setattr("deadhead.heads.verify.bench._peak_of_process", peak)
+    monkeypatch.setattr("deadhead.saved.bench._peak_of_process", peak)
     result = json.loads(run_command(*words, "--json").out)
     rows = {r["what"]: r for r in result["rows"]}
     assert [r.split()[0] for r in rows] == [
@@ -44,7 +44,7 @@ def test_bench(
         assert rows[what]["ratio"] == rows[what]["model"] / rows[what]["against"]
     assert rows["peak memory bytes 2 x 16"]["ratio"] == 0.75
     assert all(len(rows[f"seconds {b} x 16"]["spread"]) == 2 for b in (1, 2))
-    monkeypatch.setattr("deadhead.heads.verify.bench.bench", lambda *_, **__: result)
+    monkeypatch.setattr("deadhead.saved.bench.bench", lambda *_, **__: result)
     table = run_command(*words).out
     assert re.search(r"disk +│ [\d.]+ KB", table)
     assert re.search(r"time 1 x 16 +│ [\d.]+ ms ± ", table)
@@ -96,7 +96,7 @@ def test_bench_of_runtimes(
         calls.append((*values, options))
         return RUNTIMES
 
-    monkeypatch.setattr("deadhead.heads.verify.runtimes.compare_runtimes", measure)
+    monkeypatch.setattr("deadhead.saved.runtimes.compare_runtimes", measure)
     (tmp_path / "p.txt").write_text("The capital\n\nof France\n")
     words = ["bench", bert, "--against", bert, "--runtimes", "onnx,llama.cpp:q8_0"]
     printed = run_command(*words, "--prompts", tmp_path / "p.txt", "--new-tokens", 8).out
@@ -113,7 +113,7 @@ def test_bench_of_runtimes(
     assert json.loads(run_command(*words, "--json").out) == RUNTIMES
     assert calls[1][2]["prompts"] is None
     alone = {**RUNTIMES, "models": ["runs/half"], "new_tokens": 0}
-    monkeypatch.setattr("deadhead.heads.verify.runtimes.compare_runtimes", lambda *_, **__: alone)
+    monkeypatch.setattr("deadhead.saved.runtimes.compare_runtimes", lambda *_, **__: alone)
     printed = run_command("bench", bert, "--runtimes", "onnx").out
     assert "Medians of the rounds. Peak memory" in " ".join(printed.split())
     assert "Same tokens" not in printed
@@ -169,7 +169,7 @@ def test_options_of_bench(
 def test_export(
     run_command: RunCommand, bert: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    exporting = importlib.import_module("deadhead.heads.exports.onnx.export")
+    exporting = importlib.import_module("deadhead.exports.onnx.export")
     names = dict.fromkeys(["input_ids", "token_type_ids"])
     graph = exporting.Graph("m.onnx", None, names, {}, ("logits",))
 
@@ -201,7 +201,7 @@ def test_export(
 def test_export_of_a_folder(
     run_command: RunCommand, bert: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    exporting = importlib.import_module("deadhead.heads.exports.onnx.export")
+    exporting = importlib.import_module("deadhead.exports.onnx.export")
     names = [f"past_key_values.{layer}.{kind}" for layer in (0, 2) for kind in ("key", "value")]
     graph = exporting.Graph(
         "model.onnx", None, dict.fromkeys(["input_ids", *names]), {}, ("logits",)
@@ -243,7 +243,7 @@ def test_export_as_gguf(
     tmp_path: Path,
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    exporting = importlib.import_module("deadhead.heads.exports.gguf.export")
+    exporting = importlib.import_module("deadhead.exports.gguf.export")
     comparison = exporting.runtime.Comparison(3, 2, 4e-5, 3e-6, 48) if is_installed else None
 
     def written(folder: str, *, gguf: Path, **options: object) -> Any:

@@ -12,9 +12,9 @@ from command_line import RunCommand, clean
 
 import tiny_decoders
 from deadhead import load
-from deadhead.bench_task import _draw, _Loaded
-from deadhead.models import encode_for
+from deadhead.saved.bench_task import _draw, _Loaded
 from deadhead.tasks import load_data
+from deadhead.training.models import encode_for
 from deadhead.world import MODELS
 
 QUICK = ("--repeats", 1, "--device", "cpu")
@@ -29,7 +29,7 @@ def no_processes(monkeypatch: pytest.MonkeyPatch) -> list[tuple[Any, ...]]:
         calls.append(values)
         return 300 * 2**20
 
-    monkeypatch.setattr("deadhead.heads.verify.bench._peak_of_process", peak)
+    monkeypatch.setattr("deadhead.saved.bench._peak_of_process", peak)
     return calls
 
 

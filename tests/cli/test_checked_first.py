@@ -12,8 +12,8 @@ from tokenizers import Tokenizer
 from tokenizers import models as token_models
 
 from deadhead.heads import load, save
-from deadhead.heads.verify.tiny import tiny
 from deadhead.tasks import load_data
+from deadhead.verify.tiny import tiny
 from deadhead.world import MODELS
 
 POS = ("--task", "pos", "--lang", "en", "--data", "world")

@@ -10,7 +10,7 @@ from typer.testing import CliRunner
 
 from deadhead import cli
 from deadhead.cli import COMMANDS, GROUPS, app
-from deadhead.rank_data import LENGTH
+from deadhead.saved.rank_data import LENGTH
 from deadhead.tasks.task import KINDS
 
 ROOT = Path(__file__).parents[2]

@@ -14,8 +14,8 @@ from typer.testing import CliRunner
 
 from deadhead.cli import app, main
 from deadhead.cli.demo import as_rich
-from deadhead.install import command
 from deadhead.studies import load, summaries
+from deadhead.version import install_command
 
 LANGUAGES = ["en", "de", "es", "zh", "hi", "ur", "ar", "tr", "sw"]
 SMALL = [
@@ -80,7 +80,7 @@ def test_without_the_extra_it_ends_before_it_trains(
     assert ended.value.code == 1
     printed = capsys.readouterr()
     assert "a page with figures needs the package 'vl-convert-python'" in printed.err
-    assert command("report") in printed.err
+    assert install_command("report") in printed.err
     assert not list(tmp_path.iterdir())
 
 

@@ -13,10 +13,10 @@ from command_line import RunCommand, clean
 
 import deadhead
 from deadhead import cli
+from deadhead.files.hub import located
 from deadhead.heads import load, prune, save
-from deadhead.heads.verify.tiny import tiny
-from deadhead.hub import located
 from deadhead.measures.patterns import patterns
+from deadhead.verify.tiny import tiny
 from deadhead.world import MODELS
 
 
@@ -224,7 +224,7 @@ def test_the_check_of_a_small_vocabulary(
 def test_a_check_that_fails_ends_with_1(
     run_command: RunCommand, bert: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("deadhead.heads.verify.proof.prune", lambda model, heads, **_: model)
+    monkeypatch.setattr("deadhead.verify.proof.prune", lambda model, heads, **_: model)
     done = run_command("heads", bert, "--check", "--json")
     assert done.code == 1
     assert not any(c["holds"] for c in json.loads(done.out)["check"].values())

@@ -10,8 +10,9 @@ import pytest
 from command_line import RunCommand, clean
 
 import tiny_decoders
-from deadhead import Ranking, discover, load, rank_data
-from deadhead.models import load_with_tokenizer
+from deadhead import Ranking, discover, load
+from deadhead.saved import rank_data
+from deadhead.training.models import load_with_tokenizer
 from deadhead.world import MODELS
 
 LM = ("--task", "lm", "--device", "cpu")

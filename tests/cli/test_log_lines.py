@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 from command_line import RunCommand
 
-from deadhead.progress import logged
+from deadhead.display.progress import logged
 
 
 def test_a_line_for_each_stage_in_a_log_and_none_in_a_terminal(

@@ -12,7 +12,7 @@ from typer.testing import CliRunner, Result
 from deadhead.cli import app
 from deadhead.errors import DeadheadError, UnknownName
 from deadhead.heads import discover, load, save
-from deadhead.heads.verify.tiny import tiny
+from deadhead.verify.tiny import tiny
 
 
 @pytest.fixture(scope="session")
@@ -75,8 +75,8 @@ def test_bench_and_export_hand_them_on(
         arguments.update(options)
         raise DeadheadError("enough")
 
-    monkeypatch.setattr("deadhead.heads.verify.bench.bench", note)
-    monkeypatch.setattr("deadhead.heads.exports.onnx.export.exported", note)
+    monkeypatch.setattr("deadhead.saved.bench.bench", note)
+    monkeypatch.setattr("deadhead.exports.onnx.export.exported", note)
     command, *further = words
     run_command(command, bert, *further, "--auto", "AutoModel", "--dtype", "float16")
     assert options.items() <= arguments.items()

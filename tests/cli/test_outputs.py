@@ -16,9 +16,9 @@ import torch
 
 from deadhead import cli
 from deadhead.cli._outputs import check_file
+from deadhead.exports.onnx.export import Exported, Graph
 from deadhead.heads import save
-from deadhead.heads.exports.onnx.export import Exported, Graph
-from deadhead.heads.verify.tiny import tiny
+from deadhead.verify.tiny import tiny
 
 RunCommand = Callable[..., tuple[int, str]]
 
@@ -126,9 +126,9 @@ WRONG = [
 
 
 LATER = (  # what must not be called before the output is checked
-    "deadhead.heads.prune_saved.load",
-    "deadhead.heads.exports.onnx.export.exported",
-    "deadhead.models.load_with_tokenizer",
+    "deadhead.saved.prune.load",
+    "deadhead.exports.onnx.export.exported",
+    "deadhead.training.models.load_with_tokenizer",
     "deadhead.tasks.load_data",
 )
 
@@ -186,7 +186,7 @@ def test_only_the_output_folder_needs_to_be_writable(
     assert code == 0, err
     read_only(monkeypatch, "full")
     monkeypatch.setattr(
-        "deadhead.heads.prune_saved.load",
+        "deadhead.saved.prune.load",
         lambda *_, **__: pytest.fail("loaded before the folder was checked"),
     )
     code, err = run_command(*PRUNE, "--out", "full", "--force")
@@ -218,7 +218,7 @@ def exported(folder: Path, *, onnx: Path, **_: object) -> Exported:
 def test_a_file_is_overwritten_with_force(
     run_command: RunCommand, here: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("deadhead.heads.exports.onnx.export.exported", exported)
+    monkeypatch.setattr("deadhead.exports.onnx.export.exported", exported)
     assert run_command("export", "model", "--onnx", "old.json", "--force")[0] == 0
     assert (here / "old.json").read_bytes() == b"graph"
 
@@ -227,7 +227,7 @@ def test_a_model_and_a_study_are_not_exported_at_once(
     run_command: RunCommand, here: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     before = everything(here)
-    monkeypatch.setattr("deadhead.heads.exports.onnx.export.exported", exported)
+    monkeypatch.setattr("deadhead.exports.onnx.export.exported", exported)
     code, err = run_command("export", "model", "--onnx", "m.onnx", "--csv", "m.csv")
     assert code == 2
     assert "--onnx is for a model, --csv and --parquet are for a study" in " ".join(
@@ -259,7 +259,7 @@ def test_of_two_commands_for_one_output_the_second_is_refused(
         replies.append(run_command(*prune, "encoder.0.1"))
 
     with monkeypatch.context() as patch:
-        patch.setattr("deadhead.heads.prune_saved.fetch", meanwhile)
+        patch.setattr("deadhead.saved.prune.fetch", meanwhile)
         assert run_command(*prune, "encoder.0.0")[0] == 0
     ((code, message),) = replies
     assert code == 1

@@ -14,7 +14,7 @@ from tokenizers.models import WordLevel
 from tokenizers.pre_tokenizers import WhitespaceSplit
 
 from deadhead.heads import discover, load, save
-from deadhead.heads.verify.tiny import tiny
+from deadhead.verify.tiny import tiny
 
 WAYS = [
     (("--heads", "encoder.0.1,encoder.1.3"), 2),

@@ -33,9 +33,9 @@ def interrupted_at(monkeypatch: pytest.MonkeyPatch) -> Iterator[Any]:
 @pytest.mark.parametrize(
     ("words", "option", "place"),
     [
-        (PRUNE, "--out", "deadhead.heads.prune_saved.load"),
-        (("export",), "--onnx", "deadhead.heads.exports.onnx.export.exported"),
-        (("export",), "--gguf", "deadhead.heads.exports.gguf.export.exported"),
+        (PRUNE, "--out", "deadhead.saved.prune.load"),
+        (("export",), "--onnx", "deadhead.exports.onnx.export.exported"),
+        (("export",), "--gguf", "deadhead.exports.gguf.export.exported"),
     ],
 )
 def test_nothing_was_written(

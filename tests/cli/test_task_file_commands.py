@@ -34,7 +34,7 @@ def test_no_command_asks_for_a_language(
     folder: Path, run_command: RunCommand, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     # the process that measures the peak is tested in tests/heads/test_bench
-    monkeypatch.setattr("deadhead.heads.verify.bench._peak_of_process", lambda *_: 2**20)
+    monkeypatch.setattr("deadhead.saved.bench._peak_of_process", lambda *_: 2**20)
     task, model, out = ("--task-file", folder / "task.yaml"), folder / "model", folder / "small"
     done = run_command("finetune", MODELS / "encoder", *task, *CPU, "--epochs", 1, "--out", model)
     assert done.code == 0, done.err

@@ -130,7 +130,7 @@ def inside_the_package(shared: Path, page: Path) -> dict[str, Any]:
     """Files that the page puts into src/deadhead/ROOM are found there."""
     import deadhead.cli
     import deadhead.measures
-    import deadhead.papers
+    import deadhead.papers.catalogue
     import deadhead.rankers
     import deadhead.report.figures
     import deadhead.report.tables

@@ -26,8 +26,9 @@ def shared(tmp_path_factory: pytest.TempPathFactory) -> Path:
 @pytest.fixture
 def as_it_was() -> Iterator[None]:
     """The tables of the package, which a page on how to add to them adds to, are put back."""
-    from deadhead import cli, measures, papers, rankers, shrinking, strategies
+    from deadhead import cli, measures, rankers, shrinking, strategies
     from deadhead.heads import names as part_names
+    from deadhead.papers import catalogue as papers
     from deadhead.report import figures
     from deadhead.report import tables as report_tables
     from deadhead.studies import STEPS, steps
@@ -70,7 +71,7 @@ def test_page(name: str, shared: Path, tmp_path: Path, monkeypatch: pytest.Monke
     monkeypatch.setenv("XDG_CACHE_HOME", str(shared / "cache"))
     monkeypatch.delenv("DEADHEAD_DATA", raising=False)
     # tested in tests/heads/test_bench.py, and each process would load torch again
-    monkeypatch.setattr("deadhead.heads.verify.bench._peak_of_process", lambda *_: 2**20)
+    monkeypatch.setattr("deadhead.saved.bench._peak_of_process", lambda *_: 2**20)
     monkeypatch.chdir(tmp_path)
     names = {"__name__": "page", **(GIVEN[name](shared, tmp_path) if name in GIVEN else {})}
     for block in blocks(PAGES[name]):

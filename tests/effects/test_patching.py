@@ -16,10 +16,10 @@ from deadhead.forward import forward
 from deadhead.heads import captured, discover, gated, prune
 from deadhead.heads.discover import find_sites
 from deadhead.heads.hooks import attach
-from deadhead.heads.verify.inputs import batch_for
-from deadhead.heads.verify.tiny import tiny
 from deadhead.layout import Head
-from deadhead.options import OptionError
+from deadhead.registry.options import OptionError
+from deadhead.verify.inputs import batch_for
+from deadhead.verify.tiny import tiny
 
 # decoder, grouped heads, encoder, both, time first, one layer's weights used twice
 FAMILIES = ["gpt2", "llama", "bert", "bart", "xlnet", "albert"]

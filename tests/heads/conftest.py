@@ -63,7 +63,8 @@ def encoder(tmp_path_factory: pytest.TempPathFactory, quick_exporter: None) -> E
     from transformers import BertForSequenceClassification
     from word_tokenizer import word_tokenizer
 
-    from deadhead.heads import export, prune, save
+    from deadhead.exports import export
+    from deadhead.heads import prune, save
 
     whole = build_class(BertForSequenceClassification).float()
     place = tmp_path_factory.mktemp("encoder")

@@ -12,7 +12,7 @@ from transformers import BertConfig, BertModel
 
 from deadhead.errors import DeadheadError
 from deadhead.heads import save
-from deadhead.heads.verify.bench import _flops, _peak_of_process, bench, inputs
+from deadhead.saved.bench import _flops, _peak_of_process, bench, inputs
 
 MIB = 2**20
 

@@ -14,9 +14,9 @@ from tiny_models import answers, apart, build, hooks
 
 from deadhead import check_ablation, gated, head_means, prune
 from deadhead.errors import DeadheadError, HeadError
-from deadhead.heads.verify.inputs import batch_for
-from deadhead.heads.verify.tiny import tiny
 from deadhead.layout import Head
+from deadhead.verify.inputs import batch_for
+from deadhead.verify.tiny import tiny
 
 FAMILIES = ["gpt2", "llama", "bert"]
 

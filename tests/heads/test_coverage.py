@@ -11,15 +11,15 @@ import torch
 from tiny_models import build
 
 from deadhead.errors import HeadError
+from deadhead.files.hub import quiet
 from deadhead.heads import discover, load
 from deadhead.heads.means import HeadMeans, head_means
 from deadhead.heads.parts import Part
 from deadhead.heads.site import Site
-from deadhead.heads.verify.coverage import measure, measure_heads, model_types
-from deadhead.heads.verify.inputs import batch_for, prompt_for
-from deadhead.heads.verify.proof import Proof, prove, sample
-from deadhead.heads.verify.tiny import tiny
-from deadhead.hub import quiet
+from deadhead.verify.coverage import measure, measure_heads, model_types
+from deadhead.verify.inputs import batch_for, prompt_for
+from deadhead.verify.proof import Proof, prove, sample
+from deadhead.verify.tiny import tiny
 
 # One or two of each structure: relatives share the code that is tried here, and the coverage command
 # proves every type.
@@ -122,7 +122,7 @@ def test_the_proof_fails_when_gates_do_nothing(monkeypatch: pytest.MonkeyPatch) 
 
 
 def test_the_proof_fails_when_nothing_is_cut(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("deadhead.heads.verify.proof.prune", lambda model, heads, **_: model)
+    monkeypatch.setattr("deadhead.verify.proof.prune", lambda model, heads, **_: model)
     proof = proof_of("gpt2")
     assert not proof.holds
     assert proof.pruned == proof.effect > 0
@@ -134,7 +134,7 @@ def test_the_proof_fails_when_the_means_are_zero(monkeypatch: pytest.MonkeyPatch
         values = {place: torch.zeros_like(value) for place, value in means.values.items()}
         return replace(means, values=values)
 
-    monkeypatch.setattr("deadhead.heads.verify.proof.head_means", zero_means)
+    monkeypatch.setattr("deadhead.verify.proof.head_means", zero_means)
     proof = proof_of("bert", mean_fill=True)
     assert not proof.holds
     assert proof.effect == 0
@@ -164,7 +164,7 @@ def test_the_proof_fails_when_a_folder_gives_back_something_else(
             model.get_input_embeddings().weight.add_(0.01)
         return model
 
-    monkeypatch.setattr("deadhead.heads.verify.proof.load", noisy)
+    monkeypatch.setattr("deadhead.verify.proof.load", noisy)
     proof = proof_of("bert")
     assert proof.reloaded > 0
     assert not proof.holds

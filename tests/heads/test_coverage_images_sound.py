@@ -9,12 +9,12 @@ import torch
 from torch import nn
 
 from deadhead.errors import UnknownArchitecture, UnsupportedModel
+from deadhead.files.hub import quiet
 from deadhead.heads import discover, gated, prune
-from deadhead.heads.verify.coverage import measure_heads
-from deadhead.heads.verify.proof import outputs
-from deadhead.heads.verify.runnable import inputs_for, runnable
-from deadhead.heads.verify.tiny import NotApplicable, tiny
-from deadhead.hub import quiet
+from deadhead.verify.coverage import measure_heads
+from deadhead.verify.proof import outputs
+from deadhead.verify.runnable import inputs_for, runnable
+from deadhead.verify.tiny import NotApplicable, tiny
 
 
 @pytest.mark.parametrize(

@@ -11,15 +11,15 @@ import torch
 from tiny_models import build
 from torch import nn
 
+from deadhead.files.hub import quiet
 from deadhead.heads import discover, load, load_pruned
 from deadhead.heads.means import HeadMeans, head_means
 from deadhead.heads.parts import Part
 from deadhead.heads.prune import prune
-from deadhead.heads.verify.coverage import NO_EFFECT, measure, measure_neurons
-from deadhead.heads.verify.inputs import batch_for, prompt_for
-from deadhead.heads.verify.own_weights import prove_model
-from deadhead.heads.verify.proof import Proof, prove, sample, sample_neurons
-from deadhead.hub import quiet
+from deadhead.verify.coverage import NO_EFFECT, measure, measure_neurons
+from deadhead.verify.inputs import batch_for, prompt_for
+from deadhead.verify.own_weights import prove_model
+from deadhead.verify.proof import Proof, prove, sample, sample_neurons
 
 # Each has other names, another place or another form of the two matrices.
 PROMISED = """
@@ -147,7 +147,7 @@ def test_the_proof_fails_when_only_the_heads_are_cut(monkeypatch: pytest.MonkeyP
     def heads_alone(model: Any, heads: Any, **_: Any) -> Any:
         return prune(model, heads)
 
-    monkeypatch.setattr("deadhead.heads.verify.proof.prune", heads_alone)
+    monkeypatch.setattr("deadhead.verify.proof.prune", heads_alone)
     assert not proof_of("llama", "heads", "neurons").holds
     proof = proof_of("llama")
     assert not proof.holds
@@ -187,7 +187,7 @@ def test_the_proof_fails_when_the_means_are_zero(monkeypatch: pytest.MonkeyPatch
         assert means.neurons is not None
         return replace(means, neurons=zeros(means.neurons))
 
-    monkeypatch.setattr("deadhead.heads.verify.proof.head_means", zero_means)
+    monkeypatch.setattr("deadhead.verify.proof.head_means", zero_means)
     assert proof_of("bert", mean_fill=True).effect == 0
 
 
@@ -201,7 +201,7 @@ def test_the_proof_fails_when_a_folder_gives_back_other_neurons(
             weight.copy_(weight.flip(1))
         return model
 
-    monkeypatch.setattr("deadhead.heads.verify.proof.load", shuffled)
+    monkeypatch.setattr("deadhead.verify.proof.load", shuffled)
     proof = proof_of("bert")
     assert proof.reloaded > 1e-3
     assert not proof.holds
@@ -223,7 +223,7 @@ def test_own_weights_prove_heads_neurons_and_both() -> None:
 
 def test_one_layer_is_proved_once(monkeypatch: pytest.MonkeyPatch) -> None:
     """No layer can be emptied, and the same heads under another name would prove nothing more."""
-    monkeypatch.setattr("deadhead.heads.verify.own_weights.prove", lambda *_, **__: None)
+    monkeypatch.setattr("deadhead.verify.own_weights.prove", lambda *_, **__: None)
     with quiet():
         proofs = prove_model(build("bert", num_hidden_layers=1))
     assert set(proofs) == {"both, uneven"} | {

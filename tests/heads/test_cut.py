@@ -10,7 +10,7 @@ import torch
 from transformers import BigBirdConfig, BigBirdModel
 
 from deadhead.heads import discover, load, prune, save
-from deadhead.heads.verify.tiny import tiny
+from deadhead.verify.tiny import tiny
 
 
 def big_bird() -> Any:

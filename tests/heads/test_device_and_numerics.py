@@ -10,12 +10,21 @@ import torch
 from tiny_models import answers, batch_of, build
 
 from deadhead import rank, save
-from deadhead.device import computing, device_named
 from deadhead.errors import DeadheadError, UnknownName
 from deadhead.heads import discover, gated, prune
-from deadhead.heads.verify.bench import bench
-from deadhead.heads.verify.proof import prove, sample
-from deadhead.numerics import THREADS, KernelsSwitched, computes_half, fixed, onednn, seed, threads
+from deadhead.numerics import (
+    THREADS,
+    KernelsSwitched,
+    computes_half,
+    computing,
+    device_named,
+    fixed,
+    onednn,
+    seed,
+    threads,
+)
+from deadhead.saved.bench import bench
+from deadhead.verify.proof import prove, sample
 
 Switches = Callable[[], int]
 
@@ -83,7 +92,7 @@ def test_whatever_is_done_with_a_model_of_half_precision_leaves_onednn_on(
     switches: Switches, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(
-        "deadhead.heads.verify.bench._peak_of_process", lambda *rest: None
+        "deadhead.saved.bench._peak_of_process", lambda *rest: None
     )  # measured in processes of their own
     model = build("bert").bfloat16()
     heads = ["encoder.0.1", "encoder.1.0"]

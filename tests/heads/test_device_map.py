@@ -12,7 +12,7 @@ from accelerate.utils import infer_auto_device_map
 from deadhead import discover, gated, prune, rank, shrink
 from deadhead.errors import UnsupportedModel
 from deadhead.forward import device_of
-from deadhead.heads.verify.tiny import randomise, tiny
+from deadhead.verify.tiny import randomise, tiny
 
 CLOSED = ["decoder.0.0", "decoder.0.1"]
 

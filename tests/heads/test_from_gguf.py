@@ -12,9 +12,9 @@ import torch
 from transformers import AutoModelForCausalLM, LlamaConfig, LlamaForCausalLM
 
 from deadhead.errors import DeadheadError, FolderError, MissingExtra, UnsupportedModel
+from deadhead.files.hub import gguf_of, source, split
 from deadhead.heads import discover, gated, load, prune, save
 from deadhead.heads.from_gguf import is_marked
-from deadhead.hub import gguf_of, source, split
 
 FILE = "tiny.gguf"
 WORDS = ["<unk>", "<s>", "</s>", *(f"<0x{byte:02X}>" for byte in range(256)), "▁a", "▁b", "a", "b"]

@@ -10,8 +10,8 @@ from tiny_models import answers, apart, build, hooks
 
 from deadhead.errors import HeadError, UnsupportedModel
 from deadhead.heads import gated
-from deadhead.heads.verify.tiny import tiny
 from deadhead.layout import Head
+from deadhead.verify.tiny import tiny
 
 
 @pytest.mark.parametrize("dtype", [torch.float32, torch.int64, torch.bool, torch.float16])

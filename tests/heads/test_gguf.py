@@ -14,13 +14,14 @@ from gguf_by_hand import File, logits
 from gguf_models import CHANGES, FAMILIES, MORE, build, byte_tokenizer
 
 from deadhead.errors import DataError, DeadheadError, FolderError, MissingExtra, UnknownName
-from deadhead.heads import export, load, prune, save
-from deadhead.heads.exports.gguf import runtime
-from deadhead.heads.exports.gguf.decoder import read
-from deadhead.heads.exports.gguf.export import checked, exported
-from deadhead.heads.exports.gguf.file import write
-from deadhead.heads.exports.gguf.plan import plan
-from deadhead.install import command
+from deadhead.exports import export
+from deadhead.exports.gguf import runtime
+from deadhead.exports.gguf.decoder import read
+from deadhead.exports.gguf.export import checked, exported
+from deadhead.exports.gguf.file import write
+from deadhead.exports.gguf.plan import plan
+from deadhead.heads import load, prune, save
+from deadhead.version import install_command
 
 IDS = [(11 * n) % 290 + 3 for n in range(25)]
 
@@ -219,4 +220,4 @@ def test_without_the_extra(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> N
     monkeypatch.setitem(sys.modules, "gguf", None)
     with pytest.raises(MissingExtra) as problem:
         export(tmp_path, gguf=tmp_path / "m.gguf")
-    assert problem.value.hint == command("gguf")
+    assert problem.value.hint == install_command("gguf")

@@ -12,9 +12,10 @@ from gguf_models import MORE, SIZES, build, byte_tokenizer
 from tiny_models import build as build_family
 
 from deadhead.errors import FolderError, UnsupportedModel
-from deadhead.heads import export, prune, save
-from deadhead.heads.exports.gguf.decoder import read
-from deadhead.heads.exports.gguf.plan import plan
+from deadhead.exports import export
+from deadhead.exports.gguf.decoder import read
+from deadhead.exports.gguf.plan import plan
+from deadhead.heads import prune, save
 
 DYNAMIC = {"rope_type": "dynamic", "rope_theta": 10000.0, "factor": 2.0}
 

@@ -9,10 +9,10 @@ import torch
 from gguf_models import build, byte_tokenizer
 
 from deadhead.errors import DeadheadError
+from deadhead.exports.gguf import runtime
+from deadhead.exports.gguf.decoder import logits, read
+from deadhead.exports.gguf.export import checked, exported
 from deadhead.heads import save
-from deadhead.heads.exports.gguf import runtime
-from deadhead.heads.exports.gguf.decoder import logits, read
-from deadhead.heads.exports.gguf.export import checked, exported
 
 
 @pytest.mark.slow

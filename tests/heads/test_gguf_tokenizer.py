@@ -13,12 +13,13 @@ from tokenizers import AddedToken, Regex, Tokenizer, decoders, models, normalize
 from tokenizers.processors import TemplateProcessing
 
 from deadhead.errors import DataError, UnsupportedModel
-from deadhead.heads import export, save
-from deadhead.heads.exports.gguf import runtime
-from deadhead.heads.exports.gguf.decoder import read
-from deadhead.heads.exports.gguf.file import write
-from deadhead.heads.exports.gguf.plan import plan
-from deadhead.heads.exports.gguf.tokenizer import SPLITS, metadata
+from deadhead.exports import export
+from deadhead.exports.gguf import runtime
+from deadhead.exports.gguf.decoder import read
+from deadhead.exports.gguf.file import write
+from deadhead.exports.gguf.plan import plan
+from deadhead.exports.gguf.tokenizer import SPLITS, metadata
+from deadhead.heads import save
 
 TEXTS = (
     "Hello, it's 12345 o'clock!  He'LL  see\n\n the naïve CamelCase.",

@@ -12,9 +12,9 @@ from typer.testing import CliRunner
 
 from deadhead.cli import app
 from deadhead.errors import FolderError
+from deadhead.files.hub import at_commit, source, split
 from deadhead.heads import load, prune, save
 from deadhead.heads.model_files import folder_of
-from deadhead.hub import at_commit, source, split
 from deadhead.studies.fields import MODEL
 from deadhead.studies.inputs import _hub_revision, attached, fingerprints
 from deadhead.studies.steps.models import model_of

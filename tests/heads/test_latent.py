@@ -9,12 +9,12 @@ import pytest
 import torch
 from tiny_models import build
 
+from deadhead.files.hub import quiet
 from deadhead.heads import discover, load, prune, save, sites
 from deadhead.heads.discover import find_sites
-from deadhead.heads.verify.inputs import batch_for, prompt_for
-from deadhead.heads.verify.proof import Proof, prove, sample
-from deadhead.heads.verify.tiny import tiny
-from deadhead.hub import quiet
+from deadhead.verify.inputs import batch_for, prompt_for
+from deadhead.verify.proof import Proof, prove, sample
+from deadhead.verify.tiny import tiny
 
 
 def proof_of(model: Any, *, whole: bool, **options: Any) -> Proof:

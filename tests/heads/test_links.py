@@ -13,7 +13,7 @@ from typer.testing import CliRunner
 from deadhead.cli import app
 from deadhead.errors import FolderError, Notice
 from deadhead.heads import load, save
-from deadhead.heads.prune_shards import prune_by_shards
+from deadhead.saved.prune_shards import prune_by_shards
 from deadhead.world import MODELS
 
 SECRET = "private key"

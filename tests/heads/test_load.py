@@ -17,8 +17,8 @@ from tiny_models import answers, apart, build
 
 from deadhead.errors import FolderError, UnsupportedModel
 from deadhead.heads import discover, load, prune, save
-from deadhead.heads.verify.tiny import tiny
-from deadhead.memory import memory_plan
+from deadhead.saved.memory import memory_plan
+from deadhead.verify.tiny import tiny
 
 
 @pytest.fixture

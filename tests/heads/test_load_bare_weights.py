@@ -15,7 +15,7 @@ from tiny_models import answers, apart, build_class
 
 from deadhead.errors import FolderError, Notice
 from deadhead.heads import load, prune, save
-from deadhead.heads.verify.configs import FURTHER
+from deadhead.verify.configs import FURTHER
 
 CASES = {
     "MPNetForMaskedLM": "MPNetModel",  # all-mpnet-base-v2; its output weights are those of the embeddings

@@ -11,7 +11,7 @@ from transformers import AutoTokenizer
 from deadhead import load, save
 from deadhead.errors import DataError
 from deadhead.heads.save import FolderError
-from deadhead.models import tokenizer_for
+from deadhead.training.models import tokenizer_for
 from deadhead.world import MODELS
 
 

@@ -18,8 +18,9 @@ from tiny_models import build, build_class
 from word_tokenizer import word_tokenizer
 
 from deadhead.errors import DeadheadError, FolderError, MissingExtra, UnsupportedModel
-from deadhead.heads import discover, export, gated, load, prune, save
-from deadhead.install import command
+from deadhead.exports import export
+from deadhead.heads import discover, gated, load, prune, save
+from deadhead.version import install_command
 
 
 def answered(file: Path, batch: dict[str, torch.Tensor]) -> dict[str, torch.Tensor]:
@@ -154,7 +155,7 @@ def test_a_full_disk_is_one_error(
     def full(*_: object, **__: object) -> None:
         raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
 
-    monkeypatch.setattr("deadhead.heads.exports.onnx.export.write", full)
+    monkeypatch.setattr("deadhead.exports.onnx.export.write", full)
     save(build("bert").float(), tmp_path / "model")
     with pytest.raises(FolderError, match=f"{name} cannot be written: No space left on device"):
         export(tmp_path / "model", onnx=tmp_path / name)
@@ -164,7 +165,7 @@ def test_a_full_disk_is_one_error(
 def test_a_folder_with_other_files_is_not_replaced(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    exporting = importlib.import_module("deadhead.heads.exports.onnx.export")
+    exporting = importlib.import_module("deadhead.exports.onnx.export")
     monkeypatch.setattr(exporting, "write", lambda graph, file: file.write_bytes(b"a graph"))
     monkeypatch.setattr(exporting, "_differences", lambda *_: iter([0.0]))
     save(build("bert").float(), tmp_path / "model")
@@ -190,7 +191,7 @@ def test_without_the_extra(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> N
     with pytest.raises(MissingExtra) as error:
         export(tmp_path, onnx=tmp_path / "model.onnx")
     assert "onnxruntime" in error.value.message
-    assert error.value.hint == command("onnx")
+    assert error.value.hint == install_command("onnx")
 
 
 def test_a_folder_is_no_file_and_a_picture_no_text(tmp_path: Path) -> None:

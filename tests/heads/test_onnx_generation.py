@@ -15,8 +15,9 @@ import transformers
 from tiny_models import build
 
 from deadhead.errors import UnsupportedModel
-from deadhead.heads import discover, export, gated, head_means, load, prune, save
-from deadhead.heads.exports.onnx.cached import _Encoder, cached_graphs
+from deadhead.exports import export
+from deadhead.exports.onnx.cached import _Encoder, cached_graphs
+from deadhead.heads import discover, gated, head_means, load, prune, save
 from deadhead.layout import Head
 
 torch.set_num_threads(1)
@@ -270,7 +271,7 @@ def test_genai(case: Case) -> None:
 
 
 def test_int8(case: Case, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    exporting = importlib.import_module("deadhead.heads.exports.onnx.export")
+    exporting = importlib.import_module("deadhead.exports.onnx.export")
 
     def copied(graph: Any, file: Path) -> None:  # rather than traced again
         shutil.copyfile(case.folder / graph.name, file)

@@ -13,7 +13,7 @@ from deadhead.errors import UnsupportedModel
 
 @pytest.mark.slow
 def test_one_file_in_int8(traced_encoder: Any, tmp_path: Path) -> None:
-    exporting = importlib.import_module("deadhead.heads.exports.onnx.export")
+    exporting = importlib.import_module("deadhead.exports.onnx.export")
     result = exporting.exported(traced_encoder.model, onnx=tmp_path / "int8.onnx", int8=True)
     assert result.gap < 1e-5 < result.int8_gap < 0.6  # random weights exaggerate every rounding
     assert result.size == (tmp_path / "int8.onnx").stat().st_size
@@ -25,8 +25,8 @@ def test_weights_in_a_second_file(
     traced_encoder: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """A low limit stands for a model of more than 2 GB; the folder is also quantised."""
-    exporting = importlib.import_module("deadhead.heads.exports.onnx.export")
-    graphs = importlib.import_module("deadhead.heads.exports.onnx.graph")
+    exporting = importlib.import_module("deadhead.exports.onnx.export")
+    graphs = importlib.import_module("deadhead.exports.onnx.graph")
     for module in (exporting, graphs):
         monkeypatch.setattr(module, "LARGEST", 1000)
     with pytest.raises(UnsupportedModel, match="one ONNX file holds at most 2 GB"):

@@ -11,9 +11,10 @@ import torch
 import transformers
 
 from deadhead.errors import UnsupportedModel
-from deadhead.heads import export, load, save
-from deadhead.heads.exports.onnx import one_pass, steps
-from deadhead.heads.exports.onnx.cached import cached_graphs
+from deadhead.exports import export
+from deadhead.exports.onnx import one_pass, steps
+from deadhead.exports.onnx.cached import cached_graphs
+from deadhead.heads import load, save
 
 COMPACT = Path(__file__).parents[1] / "old_folders" / "compact"
 

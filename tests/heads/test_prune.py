@@ -13,10 +13,10 @@ import pytest
 import torch
 from tiny_models import answers, apart, batch_of, build, build_class, hooks, limit, uneven
 
+from deadhead.files.hub import quiet
 from deadhead.heads import discover, gated, load_pruned, prune
-from deadhead.heads.verify.inputs import prompt_for
-from deadhead.hub import quiet
 from deadhead.layout import Head
+from deadhead.verify.inputs import prompt_for
 
 KINDS: dict[str, dict[str, Any]] = {
     "bert": {},

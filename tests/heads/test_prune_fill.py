@@ -15,9 +15,9 @@ from tiny_models import answers, apart, batch_of, build, build_class, hooks, lim
 from deadhead.errors import FolderError, HeadError, UnsupportedModel
 from deadhead.heads import discover, gated, load, prune, save
 from deadhead.heads.means import HeadMeans, head_means
-from deadhead.heads.prune_saved import prune_saved
-from deadhead.heads.verify.proof import sample
 from deadhead.layout import Head, HeadLayout
+from deadhead.saved.prune import prune_saved
+from deadhead.verify.proof import sample
 
 # a bias in every output projection, in none, in a shared layer, and in no module at all
 FAMILIES = ["bert", "gpt2", "llama", "t5", "albert", "marian", "xlnet", "gpt_neox_japanese"]

@@ -15,9 +15,9 @@ from torch import nn
 import deadhead
 from deadhead.errors import DeadheadError, GroupError, HeadError, UnsupportedModel
 from deadhead.heads import discover, gated, prune, save
-from deadhead.heads.verify.tiny import tiny
 from deadhead.layout import Head
 from deadhead.ranking import Ranking
+from deadhead.verify.tiny import tiny
 
 
 @contextmanager

@@ -14,9 +14,9 @@ from transformers import LlamaConfig, LlamaForCausalLM
 
 from deadhead.errors import FolderError, UnsupportedModel
 from deadhead.heads import discover, load, save
-from deadhead.heads.prune_saved import prune_saved
-from deadhead.heads.prune_shards import prune_by_shards
-from deadhead.heads.verify.tiny import randomise, tiny
+from deadhead.saved.prune import prune_saved
+from deadhead.saved.prune_shards import prune_by_shards
+from deadhead.verify.tiny import randomise, tiny
 
 REMOVED = {
     "llama": ["decoder.0.0", "decoder.0.1"],
@@ -78,8 +78,8 @@ def test_twice_and_by_single_heads(tmp_path):
 PEAKS = """
 import re, sys
 from pathlib import Path
-from deadhead.heads.prune_saved import prune_saved
-from deadhead.heads.prune_shards import prune_by_shards
+from deadhead.saved.prune import prune_saved
+from deadhead.saved.prune_shards import prune_by_shards
 
 def memory(field):
     status = Path("/proc/self/status").read_text()

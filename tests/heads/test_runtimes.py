@@ -19,12 +19,12 @@ from transformers import (
 )
 
 from deadhead.errors import DataError, DeadheadError, UnsupportedModel
+from deadhead.exports.gguf import runtime as llama_cpp
+from deadhead.exports.gguf.export import Exported
 from deadhead.heads import prune, save
-from deadhead.heads.exports.gguf import runtime as llama_cpp
-from deadhead.heads.exports.gguf.export import Exported
-from deadhead.heads.verify import bench, runtimes
-from deadhead.heads.verify.runtime_worker import RUNTIMES
-from deadhead.heads.verify.runtimes import TYPES, Runtime, _Run, compare_runtimes
+from deadhead.saved import bench, runtimes
+from deadhead.saved.runtime_worker import RUNTIMES
+from deadhead.saved.runtimes import TYPES, Runtime, _Run, compare_runtimes
 
 TINY = {"hidden_size": 24, "num_hidden_layers": 2, "num_attention_heads": 4, "vocab_size": 40}
 

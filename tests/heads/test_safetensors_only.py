@@ -13,7 +13,7 @@ from tiny_models import build
 
 from deadhead.errors import FolderError, UnsupportedModel
 from deadhead.heads import load
-from deadhead.heads.prune_shards import prune_by_shards
+from deadhead.saved.prune_shards import prune_by_shards
 
 NAME, COMMIT = "someone/pickled", "3" * 40
 OWN = r"expects safetensors of its own folder, got 'w\.bin'"

@@ -15,7 +15,7 @@ from transformers import BertModel, XLNetModel
 
 from deadhead.errors import UnknownName
 from deadhead.heads import discover, gated, load, prune, save
-from deadhead.heads.verify.tiny import tiny
+from deadhead.verify.tiny import tiny
 
 CLASSES = [
     "BertForSequenceClassification",

@@ -18,8 +18,8 @@ from deadhead.heads.discover import find_sites
 from deadhead.heads.output_bias import set_output
 from deadhead.heads.prune import note_in_config
 from deadhead.heads.saved_config import read_config
-from deadhead.heads.verify.proof import sample_neurons
-from deadhead.heads.verify.tiny import tiny
+from deadhead.verify.proof import sample_neurons
+from deadhead.verify.tiny import tiny
 
 CUTS = ("heads", "emptied", "neurons", "filled", "filled neurons", "dropped bias")
 WHOLE = {"ignore_mismatched_sizes": True}  # asks transformers for random numbers where sizes differ

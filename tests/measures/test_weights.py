@@ -22,7 +22,7 @@ from deadhead import prune
 from deadhead.errors import HeadError
 from deadhead.measures import MeasureInputs, measure
 from deadhead.measures.weights import Weights, change, head_weights
-from deadhead.options import OptionError
+from deadhead.registry.options import OptionError
 
 GIVEN = MeasureInputs(lambda split, most: [], lambda split, most: {})
 

@@ -11,10 +11,11 @@ from pathlib import Path
 import pytest
 from typer.testing import CliRunner
 
-from deadhead import papers
-from deadhead.claims import all_claims, luck, named, sources
+import deadhead.papers
 from deadhead.cli import app
 from deadhead.errors import DataError, UnknownName
+from deadhead.papers import catalogue as papers
+from deadhead.papers.claims import all_claims, luck, named, sources
 from deadhead.studies import built_in, load
 
 HOME = Path(papers.__file__).parent
@@ -98,7 +99,7 @@ def test_unknown_papers_and_fields_are_named(
         papers.paper("weak-lnk")
     (tmp_path / "mine").mkdir()
     (tmp_path / "mine" / "paper.yaml").write_text("titel: x\n")
-    monkeypatch.setattr(papers, "__path__", [*papers.__path__, str(tmp_path)])
+    monkeypatch.setattr(deadhead.papers, "__path__", [*deadhead.papers.__path__, str(tmp_path)])
     monkeypatch.setattr(papers, "FOLDERS", [*papers.FOLDERS, "mine"])
     with pytest.raises(DataError, match=r"no field 'titel'. Did you mean 'title'"):
         papers.papers()
@@ -108,4 +109,4 @@ def test_the_catalogue_loads_neither_claims_nor_torch() -> None:
     code = "import sys, deadhead.papers as p; p.papers(), p.recipe_files(); print(*sys.modules)"
     run = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
     loaded = set(run.stdout.split())
-    assert not {"torch", "numpy", "deadhead.claims", "deadhead.studies"} & loaded
+    assert not {"torch", "numpy", "deadhead.papers.claims", "deadhead.studies"} & loaded

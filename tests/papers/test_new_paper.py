@@ -10,8 +10,9 @@ from pathlib import Path
 import pytest
 from typer.testing import CliRunner
 
-from deadhead import papers
+import deadhead.papers
 from deadhead.cli import app
+from deadhead.papers import catalogue as papers
 from deadhead.report.tables.build import tables
 
 PAGE = Path(__file__).parents[2] / "docs" / "extend.md"
@@ -26,7 +27,7 @@ def paper(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
     for name, text in FILES.items():
         (tmp_path / name).parent.mkdir(parents=True, exist_ok=True)
         (tmp_path / name).write_text(text, encoding="utf-8")
-    monkeypatch.setattr(papers, "__path__", [*papers.__path__, str(tmp_path)])
+    monkeypatch.setattr(deadhead.papers, "__path__", [*deadhead.papers.__path__, str(tmp_path)])
     monkeypatch.setattr(papers, "FOLDERS", [*papers.FOLDERS, "small_world"])
     monkeypatch.chdir(tmp_path)
     yield

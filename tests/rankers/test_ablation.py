@@ -11,11 +11,11 @@ from deadhead import patch_effects
 from deadhead.errors import DeadheadError
 from deadhead.heads import captured, discover, gated, head_means, prune
 from deadhead.heads.discover import find_sites
-from deadhead.heads.verify.inputs import batch_for
-from deadhead.heads.verify.tiny import randomise, tiny
 from deadhead.rankers import rank
 from deadhead.rankers.loss import example_losses
 from deadhead.rankers.replay import layer_path, repeated, replaying
+from deadhead.verify.inputs import batch_for
+from deadhead.verify.tiny import randomise, tiny
 
 
 @torch.no_grad()

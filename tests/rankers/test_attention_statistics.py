@@ -8,9 +8,9 @@ from ranker_cases import KINDS
 
 from deadhead.errors import DeadheadError, UnsupportedModel
 from deadhead.heads import discover
-from deadhead.heads.verify.inputs import batch_for
-from deadhead.heads.verify.tiny import tiny
 from deadhead.rankers import rank
+from deadhead.verify.inputs import batch_for
+from deadhead.verify.tiny import tiny
 
 
 def maps(model, batch) -> dict:

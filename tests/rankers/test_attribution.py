@@ -9,12 +9,12 @@ from ranker_cases import KINDS
 from deadhead.errors import DataError, DeadheadError
 from deadhead.heads import captured, discover, gated, head_means
 from deadhead.heads.discover import find_sites
-from deadhead.heads.verify.inputs import batch_for
-from deadhead.heads.verify.tiny import tiny
 from deadhead.rankers import rank
 from deadhead.rankers.fills import fill_of_batches
 from deadhead.rankers.gate_gradients import open_gates
 from deadhead.rankers.loss import CORRUPT, example_losses
+from deadhead.verify.inputs import batch_for
+from deadhead.verify.tiny import tiny
 
 # Gates as numbers are read in float32, which has 1 - STEP exactly. The norms of the causal model
 # compute in float32, so that its step must be larger.

@@ -15,8 +15,8 @@ from transformers import (
 from deadhead import rank, refit
 from deadhead.errors import DataError
 from deadhead.forward import position_rows
-from deadhead.heads.verify.tiny import tiny
 from deadhead.training.inference import _room
+from deadhead.verify.tiny import tiny
 
 
 @pytest.mark.parametrize("kind", ["classify", "tag"])

@@ -17,16 +17,16 @@ from transformers import BertConfig, BertForTokenClassification
 
 from deadhead.errors import UnsupportedModel
 from deadhead.heads import discover, gated, prune
-from deadhead.heads.verify.inputs import batch_for
-from deadhead.heads.verify.tiny import randomise, shrunk, tiny
 from deadhead.layout import Head
-from deadhead.options import OptionError
 from deadhead.rankers import silent
 from deadhead.rankers.loss import forward
 from deadhead.rankers.lrp import alphabeta as rules
 from deadhead.rankers.lrp.flow import flowing
 from deadhead.rankers.lrp.method import LRP
 from deadhead.rankers.lrp.relevance import RULES, AlphaBeta, Epsilon, decision, relevance
+from deadhead.registry.options import OptionError
+from deadhead.verify.inputs import batch_for
+from deadhead.verify.tiny import randomise, shrunk, tiny
 
 FAMILIES = ("roberta", "xlm-roberta", "electra", "marian", "bart", "mbart", "m2m_100", "opt")
 BOTH = pytest.mark.parametrize("rule", ["alpha-beta", "epsilon"])

@@ -10,8 +10,8 @@ import pytest
 import torch
 
 from deadhead import rank
-from deadhead.heads.verify.tiny import randomise, shrunk, tiny
 from deadhead.rankers.loss import IGNORED, example_losses, forward, losses_of
+from deadhead.verify.tiny import randomise, shrunk, tiny
 
 SENTENCES = [[5, 9, 7, 11, 6, 8], [12, 4, 10], [7, 13, 6, 9]]
 METHODS: dict[str, dict[str, Any]] = {

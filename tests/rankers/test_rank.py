@@ -14,11 +14,11 @@ from torch import nn
 
 from deadhead.errors import DataError, DeadheadError, HeadError, UnknownName, UnsupportedModel
 from deadhead.heads import discover
-from deadhead.heads.verify.inputs import batch_for
-from deadhead.heads.verify.tiny import tiny
-from deadhead.options import OptionError
 from deadhead.rankers import RANKERS, rank, ranker
 from deadhead.rankers.run import check_scores
+from deadhead.registry.options import OptionError
+from deadhead.verify.inputs import batch_for
+from deadhead.verify.tiny import tiny
 
 # Options that keep a method quick; a new method needs a line only where its defaults are slow.
 QUICK = {"l0": {"steps": 5}, "shapley": {"permutations": 3}}

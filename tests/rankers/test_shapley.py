@@ -16,14 +16,14 @@ from transformers import BertConfig, BertForSequenceClassification
 
 from deadhead.errors import DeadheadError
 from deadhead.heads import discover, gated, head_means, prune
-from deadhead.heads.verify.inputs import batch_for
-from deadhead.heads.verify.tiny import randomise, shrunk, tiny
 from deadhead.layout import Head, HeadLayout
-from deadhead.options import OptionError
 from deadhead.rankers import silent
 from deadhead.rankers.loss import example_losses
 from deadhead.rankers.set_values import SetValues
 from deadhead.rankers.shapley import Samples, Shapley, orders, walk
+from deadhead.registry.options import OptionError
+from deadhead.verify.inputs import batch_for
+from deadhead.verify.tiny import randomise, shrunk, tiny
 
 FOUR = list(HeadLayout.grid(encoder=(2, 2)))
 NEVER = {

@@ -10,9 +10,9 @@ from torch import nn
 from deadhead import discover, gated, prune, rank
 from deadhead.errors import DeadheadError, UnsupportedModel
 from deadhead.heads.discover import find_sites
-from deadhead.heads.verify.inputs import batch_for
-from deadhead.heads.verify.tiny import tiny
 from deadhead.strategies import choose
+from deadhead.verify.inputs import batch_for
+from deadhead.verify.tiny import tiny
 
 
 @torch.no_grad()

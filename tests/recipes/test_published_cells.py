@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 from paper_recipes import OF_PAPERS, label_of
 
-from deadhead.papers import published_files
+from deadhead.papers.catalogue import published_files
 from deadhead.report.tables.build import tables
 from deadhead.results.cells import setting
 from deadhead.studies import Recipe, load

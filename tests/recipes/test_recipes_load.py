@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 from paper_recipes import OF_PAPERS
 
-from deadhead.claims import named
+from deadhead.papers.claims import named
 from deadhead.report.check import load_recipe as load
 from deadhead.report.labels import metric_words
 from deadhead.studies.recipe.yaml import RecipeError

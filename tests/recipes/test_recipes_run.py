@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 from paper_recipes import OF_PAPERS
 
-from deadhead.claims import check
+from deadhead.papers.claims import check
 from deadhead.report.page.content import content
 from deadhead.studies import Record, Trial, load, read, run, run_trial
 from deadhead.studies.trial import settle

@@ -11,7 +11,7 @@ import pytest
 from browser import Page
 from paper_pages import page_content
 
-from deadhead.papers import recipe_files
+from deadhead.papers.catalogue import recipe_files
 from deadhead.report.check import load_recipe
 
 PRINTED = [name for name in recipe_files() if re.search(r"/(table|figure)\d", name)]

@@ -12,8 +12,8 @@ import pytest
 
 import deadhead
 from deadhead import results
-from deadhead.claims import check
-from deadhead.claims.from_study import finished, measured
+from deadhead.papers.claims import check
+from deadhead.papers.claims.from_study import finished, measured
 from deadhead.report.page.content import content
 from deadhead.results import Score, Study, arms
 from deadhead.results.cells import is_target, one_label, setting

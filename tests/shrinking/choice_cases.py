@@ -9,7 +9,7 @@ from transformers import AutoModelForSequenceClassification, AutoModelForTokenCl
 
 from deadhead.heads.discover import find_every_site
 from deadhead.heads.site import Site
-from deadhead.heads.verify.tiny import randomise, tiny
+from deadhead.verify.tiny import randomise, tiny
 
 Batch = dict[str, torch.Tensor]
 LENGTHS = (9, 6, 4, 7, 8, 5)

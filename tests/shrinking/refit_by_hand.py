@@ -10,9 +10,9 @@ from torch import Tensor
 from torch.nn.functional import linear
 
 from deadhead.heads import discover
-from deadhead.heads.verify.tiny import tiny
 from deadhead.layout import Head
 from deadhead.shrinking.held_out import held_out_numbers
+from deadhead.verify.tiny import tiny
 
 REMOVED = {
     "bert": ["encoder.0.0", "encoder.1.2"],

@@ -12,7 +12,6 @@ from choice_cases import data, duplicate, model_of, silence, singles
 from deadhead.errors import DataError, DeadheadError, UnknownName
 from deadhead.heads.discover import discover
 from deadhead.heads.prune import prune
-from deadhead.heads.verify.tiny import tiny
 from deadhead.layout import Head
 from deadhead.rankers import rank
 from deadhead.shrinking import (
@@ -27,6 +26,7 @@ from deadhead.shrinking import (
 from deadhead.shrinking.choose import choose_by_each
 from deadhead.shrinking.chooser import Evidence
 from deadhead.shrinking.methods import Fisher, FisherTokens, Kwon, Reconstruction
+from deadhead.verify.tiny import tiny
 
 BOTH = tuple(name for name in method_names() if name not in ("gradient", "taylor"))
 DATA = tuple(name for name in CHOOSERS if name != "random")
@@ -112,8 +112,8 @@ def step(curve, number):
 
 def curve_at(model, batch, chooser, kind, layer):
     """The curve of a layer by a method."""
+    from deadhead.display.progress import silent
     from deadhead.heads.discover import find_every_site
-    from deadhead.progress import silent
     from deadhead.shrinking.moments import collect_with_orders
 
     frozen = copy.deepcopy(model).requires_grad_(False)

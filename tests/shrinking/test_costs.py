@@ -13,14 +13,14 @@ from torch.utils.flop_counter import FlopCounterMode
 from transformers import BertModel
 
 from deadhead.errors import DeadheadError
+from deadhead.files.hub import quiet
 from deadhead.forward import forward
 from deadhead.heads import prune
 from deadhead.heads.discover import find_every_site, layout_of
-from deadhead.heads.verify.inputs import batch_for
-from deadhead.heads.verify.tiny import tiny
-from deadhead.hub import quiet
 from deadhead.shrinking.allocate import Place, units_of
 from deadhead.shrinking.costs import Costs, costs, sample, shape_for
+from deadhead.verify.inputs import batch_for
+from deadhead.verify.tiny import tiny
 
 SHAPE = (3, 12)
 FAMILIES = ("bert", "gpt2", "llama", "t5", "bart", "gpt_neox", "modernbert", "vit", "phi3", "olmo2")

@@ -20,8 +20,8 @@ import torch
 from torch import Tensor
 from transformers import BertConfig, BertForSequenceClassification
 
+from deadhead.display.progress import silent
 from deadhead.heads.discover import find_every_site, layout_of
-from deadhead.progress import silent
 from deadhead.shrinking import Choice, Curve, choose, shrink
 from deadhead.shrinking.budgets import budgets_for
 from deadhead.shrinking.costs import costs

@@ -13,7 +13,7 @@ from transformers import BertConfig, BertModel
 
 from deadhead.heads import prune
 from deadhead.heads.discover import find_every_site
-from deadhead.heads.verify.timing import in_turns
+from deadhead.shrinking.timing import in_turns
 from deadhead.shrinking import latency as module
 from deadhead.shrinking.latency import Latency, latency, time_models
 

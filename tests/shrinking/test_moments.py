@@ -6,8 +6,8 @@ import pytest
 import torch
 from choice_cases import data, model_of
 
+from deadhead.display.progress import silent
 from deadhead.heads.discover import find_every_site
-from deadhead.progress import silent
 from deadhead.shrinking import moments
 from deadhead.shrinking.moments import collect_with_orders
 

@@ -8,10 +8,10 @@ import pytest
 import torch
 from choice_cases import LENGTHS, data, model_of, singles
 
+from deadhead.display.progress import silent
 from deadhead.errors import DataError, UnsupportedModel
 from deadhead.heads.discover import discover, find_every_site
 from deadhead.heads.gates import gated
-from deadhead.progress import silent
 from deadhead.rankers.loss import example_losses
 from deadhead.shrinking.statistics import Statistics, collect
 

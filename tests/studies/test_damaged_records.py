@@ -12,8 +12,8 @@ import pytest
 from typer.testing import CliRunner
 from whole_records import CONTENT, changed, places, record_of, sealed, whole_study
 
-from deadhead.claims import check
 from deadhead.cli import app
+from deadhead.papers.claims import check
 from deadhead.report.page.content import content
 from deadhead.report.page.html import html
 from deadhead.report.page.library import Library

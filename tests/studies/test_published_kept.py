@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 from pathlib import Path
 
-from deadhead.papers import published_files
+from deadhead.papers.catalogue import published_files
 from deadhead.studies import load
 from deadhead.studies.store.folder import prepare
 from deadhead.studies.study import _describe

@@ -12,7 +12,6 @@ from transformers import AutoTokenizer
 from deadhead import discover, prune, save, strategies, tasks
 from deadhead import load as load_model
 from deadhead.errors import GroupError
-from deadhead.heads.verify.tiny import tiny
 from deadhead.layout import HeadLayout
 from deadhead.rankers.merge import merge
 from deadhead.ranking import Ranking
@@ -24,6 +23,7 @@ from deadhead.studies.steps.prune import STEP as prune_step
 from deadhead.studies.steps.state import State
 from deadhead.studies.store.folder import StudyError, prepare
 from deadhead.tasks import Dataset, Encoded
+from deadhead.verify.tiny import tiny
 from deadhead.world import MODELS
 
 SMALL = ["data.examples=48", "targets=[en, de]", "finetune.scored=none"]

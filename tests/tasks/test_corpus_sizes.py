@@ -11,7 +11,7 @@ from typer.testing import CliRunner
 
 from deadhead.cli.data import app
 from deadhead.errors import UnknownName
-from deadhead.papers import published_files
+from deadhead.papers.catalogue import published_files
 from deadhead.tasks.corpus_sizes import Size, sizes
 from deadhead.tasks.languages import facts
 from deadhead.tasks.locating.folder import release_of

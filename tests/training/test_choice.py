@@ -14,13 +14,13 @@ from transformers import BertConfig, BertLMHeadModel
 import tiny_decoders
 from deadhead import discover, prune, rank
 from deadhead.errors import DataError
-from deadhead.models import labels_for
 from deadhead.rankers.loss import example_losses
 from deadhead.tasks import Row, batches, dataset, encode
 from deadhead.tasks.predictions import Predictions
 from deadhead.training import Settings, finetune
 from deadhead.training.evaluation import evaluate, predict
 from deadhead.training.inference import option_likelihoods
+from deadhead.training.models import labels_for
 
 ROWS = [
     Row(("Maria bought a", " red car .", " dog", " city ; a house stands there ."), ("0",)),

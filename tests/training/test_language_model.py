@@ -16,12 +16,12 @@ import tiny_decoders
 from deadhead import rank, shrink
 from deadhead.errors import DataError
 from deadhead.forward import token_limit
-from deadhead.models import fits_task, window_length
 from deadhead.rankers.loss import example_losses
 from deadhead.tasks import Encoded, batches, encode, load_data, task_of
 from deadhead.training import Settings, distill, finetune
 from deadhead.training.evaluation import evaluate, predict
 from deadhead.training.history import Epoch, History
+from deadhead.training.models import fits_task, window_length
 
 DECODERS = {"gpt2": (tiny_decoders.gpt2, False), "llama": (tiny_decoders.llama, True)}
 

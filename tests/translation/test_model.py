@@ -13,11 +13,11 @@ from toy_pair import TINY
 
 from deadhead import discover, gated, load, prune, save
 from deadhead.errors import UnknownName
-from deadhead.heads.verify.proof import prove, sample
 from deadhead.tasks import Encoded
 from deadhead.training import Settings, finetune
 from deadhead.training.evaluation import predict
 from deadhead.translation import SIZES, Size, build, size_of
+from deadhead.verify.proof import prove, sample
 
 PROJECTIONS = ("q_proj.bias", "k_proj.bias", "v_proj.bias", "out_proj.bias")
 

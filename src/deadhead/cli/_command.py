@@ -12,7 +12,7 @@ from typing import Any
 import typer
 from typer.core import TyperCommand
 
-from deadhead.progress import logged
+from deadhead.display.progress import logged
 
 from ._signals import ended_by_signals
 

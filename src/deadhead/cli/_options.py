@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 from typer import Argument, BadParameter, Option
 
-from deadhead.hub import located
+from deadhead.files.hub import located
 
 if TYPE_CHECKING:
     from deadhead.tasks import Dataset, Task
@@ -156,7 +156,7 @@ def data_sets(
 
     where: `root` and `source` of load_data
     """
-    from deadhead.rank_data import sample_rows
+    from deadhead.saved.rank_data import sample_rows
 
     return {
         language: sample_rows(task, [language], split, most=most, seed=seed, **where)

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 import typer
 
-from deadhead.progress import LOG_LINE, bar
+from deadhead.display.progress import LOG_LINE, bar
 from deadhead.training.progress import clock
 
 if TYPE_CHECKING:

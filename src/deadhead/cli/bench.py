@@ -9,7 +9,7 @@ from typing import Annotated, Any
 import typer
 from typer import BadParameter, Option
 
-from deadhead.hub import located
+from deadhead.files.hub import located
 
 from . import _options as opt
 from ._progress import plural, size_text
@@ -123,14 +123,14 @@ def bench(
         sets = opt.data_sets(
             known, lang, split, most=max_examples, seed=seed, root=data, source=source
         )
-        from deadhead.bench_task import bench_task
+        from deadhead.saved.bench_task import bench_task
 
         result = bench_task(names, sets, **options)
     elif against is None:
         message = "name the model to compare with, or give --runtimes or --task"
         raise BadParameter(message, param_hint="--against")
     else:
-        from deadhead.heads.verify.bench import bench as measure
+        from deadhead.saved.bench import bench as measure
 
         batches = opt.numbers_from(batch or BATCHES, "--batch")
         options |= {"batches": batches, "lengths": lengths, "device": device}
@@ -168,7 +168,7 @@ def _compare(
     model: str, against: str | None, runtimes: str, *, prompts: Path | None, options: dict[str, Any]
 ) -> dict[str, Any]:
     from deadhead.errors import DataError
-    from deadhead.heads.verify.runtimes import compare_runtimes
+    from deadhead.saved.runtimes import compare_runtimes
 
     texts = None
     if prompts is not None:

@@ -16,7 +16,7 @@ from ._options import AsJson
 if TYPE_CHECKING:
     from rich.table import Table
 
-    from deadhead.claims import Verdict
+    from deadhead.papers.claims import Verdict
 
 COLOURS = {
     "holds": "green",
@@ -64,9 +64,9 @@ def claims(
         deadhead claims --published --paper contributions
     """
     # Longer than most functions: half of it is the list of options and the help.
-    from deadhead.claims import check
-    from deadhead.claims import published as of_papers
-    from deadhead.claims.verdict import markdown
+    from deadhead.papers.claims import check
+    from deadhead.papers.claims import published as of_papers
+    from deadhead.papers.claims.verdict import markdown
     from deadhead.results import Study
     from deadhead.studies.store.records import damage
 
@@ -91,7 +91,7 @@ def _print_verdicts(verdicts: list[Verdict], every: bool) -> None:
     """Tables of the verdicts, those that fail on the papers' own tables first; then counts."""
     from rich.console import Console
 
-    from deadhead.claims import FAILS, IN_PART, LUCKY, NO
+    from deadhead.papers.claims import FAILS, IN_PART, LUCKY, NO
 
     listed = [verdict for verdict in verdicts if every or verdict.judged]
     failed = {how: [v for v in listed if v.follows == how] for how in (NO, IN_PART, LUCKY)}

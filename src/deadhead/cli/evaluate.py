@@ -56,10 +56,10 @@ def evaluate(
     """
     # Longer than most functions: half of it is the list of options and the help.
     known = opt.required_task(task, task_file)
-    from deadhead.device import device_named
-    from deadhead.models import check_labels, outline
+    from deadhead.numerics import device_named
     from deadhead.tasks.bootstrap import FEW
     from deadhead.training.evaluation import intervals
+    from deadhead.training.models import check_labels, outline
 
     loading = {"device": device_named(device), "auto": auto, "dtype": dtype}
     opt.languages_from(lang, known)  # a mistake in an option comes before any file is read
@@ -115,9 +115,9 @@ def _labels(models: list[str]) -> dict[str, str]:
 def _predict(
     name: str, sets: dict[str, Dataset], max_length: int | None, loading: dict[str, Any]
 ) -> dict[str, Predictions]:
-    from deadhead.models import encode_for, load_with_tokenizer
-    from deadhead.progress import counting, stage
+    from deadhead.display.progress import counting, stage
     from deadhead.training.evaluation import check_sets, predict
+    from deadhead.training.models import encode_for, load_with_tokenizer
 
     model, tokenizer = load_with_tokenizer(name, **loading)
     predictions: dict[str, Predictions] = {}

@@ -107,7 +107,7 @@ def export(
 
 
 def _check_onnx(folder: Path, target: Path | None, *, force: bool) -> None:
-    from deadhead.heads.exports.onnx import is_one_file
+    from deadhead.exports.onnx import is_one_file
 
     if target is None or is_one_file(target):
         check_file(target, "--onnx", "model.onnx", force=force)
@@ -118,7 +118,7 @@ def _check_onnx(folder: Path, target: Path | None, *, force: bool) -> None:
 def _export_onnx(
     folder: Path, target: Path, options: dict[str, Any]
 ) -> tuple[dict[str, Any], list[str]]:
-    from deadhead.heads.exports.onnx.export import exported
+    from deadhead.exports.onnx.export import exported
 
     result = exported(folder, onnx=target, **{**options, "dtype": options["dtype"] or "float32"})
     size, gap = result.size, result.gap
@@ -156,7 +156,7 @@ def _shortened(names: Iterable[str]) -> str:
 def _export_gguf(
     folder: Path, file: Path, options: dict[str, Any]
 ) -> tuple[dict[str, Any], list[str]]:
-    from deadhead.heads.exports.gguf.export import exported
+    from deadhead.exports.gguf.export import exported
 
     result = exported(folder, gguf=file, **options)
     return _gguf_facts(folder, result, f"{options['type']}, ")
@@ -165,14 +165,14 @@ def _export_gguf(
 def _check_gguf(
     folder: Path, file: Path, options: dict[str, Any]
 ) -> tuple[dict[str, Any], list[str]]:
-    from deadhead.heads.exports.gguf.export import checked
+    from deadhead.exports.gguf.export import checked
 
     return _gguf_facts(folder, checked(folder, gguf=file, **options), "")
 
 
 def _gguf_facts(folder: Path, result: Any, text: str) -> tuple[dict[str, Any], list[str]]:
     """What is reported about a GGUF file that holds the model."""
-    from deadhead.install import command
+    from deadhead.version import install_command
 
     size, compared = result.file.stat().st_size, result.comparison
     facts = {"gguf": str(result.file), "bytes": size, "architecture": result.architecture}
@@ -185,7 +185,7 @@ def _gguf_facts(folder: Path, result: Any, text: str) -> tuple[dict[str, Any], l
         return facts | {"checked": False}, [
             *lines,
             "not checked: llama.cpp is not installed. "
-            f"To check it: {command('gguf')}, then {again}",
+            f"To check it: {install_command('gguf')}, then {again}",
         ]
     facts |= {
         "checked": True,

@@ -17,8 +17,8 @@ from . import _progress
 from ._outputs import check_folder
 
 if TYPE_CHECKING:
+    from deadhead.saved.finetune import Sets, Start
     from deadhead.training import History, Settings
-    from deadhead.training.saved import Sets, Start
 
 WEIGHTS = ("last", "best")
 
@@ -104,10 +104,10 @@ def finetune(
     known = opt.required_task(task, task_file)
     if weights not in WEIGHTS:
         raise unknown_name("weights to write", weights, WEIGHTS)
-    from deadhead.device import device_named
     from deadhead.heads.model_class import dtype_named
+    from deadhead.numerics import device_named
+    from deadhead.saved.finetune import Listener, Output, Unfinished, finetune_saved, load_sets
     from deadhead.training.lora import RATE, check_installed
-    from deadhead.training.saved import Listener, Output, Unfinished, finetune_saved, load_sets
 
     unfinished = Unfinished(out)
     check_folder(out, "--out", model=model, force=force, resumes=unfinished.begun)
@@ -160,7 +160,7 @@ def _settings(
 
 
 def _facts(start: Start, history: History, sets: Sets, out: Path, weights: str) -> dict[str, Any]:
-    from deadhead.training.saved import trained_examples
+    from deadhead.saved.finetune import trained_examples
 
     counts = [f"{name}: {count}" for name, count in sets.train.notes.items()]
     return {

@@ -9,8 +9,8 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 from typer import BadParameter, Option
 
+from deadhead.display.progress import counting
 from deadhead.errors import DataError, DeadheadError, unknown_name
-from deadhead.progress import counting
 
 from ._options import AsJson, Auto, Dtype, Model, shape_from
 from ._progress import size_text
@@ -113,10 +113,10 @@ def heads(
             raise BadParameter(message, param_hint="--memory")
         _memory(model, on, auto, dtype, device, as_json)
         return
-    from deadhead.device import device_named
     from deadhead.heads import discover, load
     from deadhead.heads.summary import summary
-    from deadhead.heads.verify.own_weights import prove_model
+    from deadhead.numerics import device_named
+    from deadhead.verify.own_weights import prove_model
 
     place = device_named(device) if check or patterns else None  # or raise an error at once
     loaded = load(model, auto=auto, dtype=dtype or "auto")
@@ -146,8 +146,8 @@ def _memory(
     as_json: bool,
 ) -> None:
     """Print how much memory each kind of work will take."""
-    from deadhead.device import device_named
-    from deadhead.memory import memory_plan
+    from deadhead.numerics import device_named
+    from deadhead.saved.memory import memory_plan
 
     shape: Any = {} if on is None else dict(zip(("batch", "length"), shape_from(on), strict=True))
     plan = memory_plan(model, **shape, device=device_named(device), auto=auto, dtype=dtype)
@@ -199,8 +199,8 @@ def _pattern_scores(name: str, model: Any) -> dict[str, dict[str, float]]:
     Without a saved tokenizer, the config names the most important special tokens.
     """
     from deadhead.measures.patterns import patterns
-    from deadhead.models import tokenizer_for
     from deadhead.tasks.encoding.tokenizer import knows_words
+    from deadhead.training.models import tokenizer_for
 
     try:
         tokenizer = tokenizer_for(name)
@@ -300,7 +300,7 @@ def _print_proofs(console: Console, proofs: dict[str, Any]) -> None:
 
 
 def _coverage(types: list[str], as_json: bool) -> None:
-    from deadhead.heads.verify.coverage import coverage, model_types
+    from deadhead.verify.coverage import coverage, model_types
 
     known = model_types()
     for name in types:

@@ -25,9 +25,9 @@ if TYPE_CHECKING:
     from collections.abc import Callable
 
     from deadhead.heads.means import HeadMeans
-    from deadhead.heads.prune_saved import Pruned
     from deadhead.layout import HeadLayout
     from deadhead.ranking import Ranking
+    from deadhead.saved.prune import Pruned
 
 LONGEST = 10**6  # tokens of a line of --text: more than any model reads, so that none is cut
 
@@ -155,8 +155,8 @@ def prune(
             options["scores"] = scored.scores_for(layout)
         return choose(strategy, layout, amount, seed=seed, **options)
 
-    from deadhead.heads.prune_saved import prune_saved
-    from deadhead.heads.prune_shards import prune_by_shards
+    from deadhead.saved.prune import prune_saved
+    from deadhead.saved.prune_shards import prune_by_shards
 
     options: dict[str, Any] = {"groups": groups}
     if not by_shards:
@@ -213,8 +213,8 @@ def _means(fill: str | None, file: Path | None, name: str) -> Callable[[Any], He
     def means_of(model: Any) -> HeadMeans:
         from deadhead.forward import is_encoder_decoder
         from deadhead.heads.means import head_means
-        from deadhead.models import check_positions, check_reads_text, fitting_tokenizer
         from deadhead.tasks.encoding.plain_text import text_batches
+        from deadhead.training.models import check_positions, check_reads_text, fitting_tokenizer
 
         check_reads_text(model)
         if is_encoder_decoder(model):

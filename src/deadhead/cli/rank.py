@@ -111,11 +111,11 @@ def rank(
     if known is None and needs_labels:
         hint = "add --loss self, or --method entropy"
         raise DataError(f"plain text has no labels, which {method} needs.", hint)
-    from deadhead import rank_data
-    from deadhead.device import device_named
     from deadhead.heads import discover
     from deadhead.heads.skeleton import skeleton
-    from deadhead.models import fitting_tokenizer, load_with_tokenizer
+    from deadhead.numerics import device_named
+    from deadhead.saved import rank_data
+    from deadhead.training.models import fitting_tokenizer, load_with_tokenizer
 
     place = device_named(device)
     bare, _ = skeleton(model, auto=auto, dtype=dtype)

@@ -24,7 +24,7 @@ from ._outputs import check_folder
 from ._progress import size_text
 
 if TYPE_CHECKING:
-    from deadhead.shrink_saved import ShrunkSaved
+    from deadhead.saved.shrink import ShrunkSaved
     from deadhead.tasks import Task
     from deadhead.training import Settings
 
@@ -160,8 +160,8 @@ def shrink(
     then = _then(then_finetune, then_distill)
     settings = _settings(then, epochs, rate, seed)
     check_folder(out, "--out", model=model, force=force)
-    from deadhead.device import device_named
-    from deadhead.shrink_saved import Calibration, shrink_saved
+    from deadhead.numerics import device_named
+    from deadhead.saved.shrink import Calibration, shrink_saved
     from deadhead.shrinking.calibration import examples_on
 
     where = device_named(device)

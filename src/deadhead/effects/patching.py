@@ -14,6 +14,7 @@ from typing import Any, Literal
 import torch
 from torch import Tensor, nn
 
+from deadhead.display.progress import Progress, reported
 from deadhead.errors import DataError, HeadError, UnsupportedModel
 from deadhead.heads.call import inputs_of
 from deadhead.heads.captured import Captured, capturing
@@ -22,7 +23,6 @@ from deadhead.heads.hooks import hooked
 from deadhead.heads.rows import inner_padding
 from deadhead.heads.site import Site
 from deadhead.layout import Head, HeadLayout
-from deadhead.progress import Progress, reported
 from deadhead.rankers.fills import fill_with
 from deadhead.rankers.head_copies import Change, columns_of, in_copies, portions, token_budget
 from deadhead.rankers.label_free import PerExample

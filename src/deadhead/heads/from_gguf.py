@@ -13,7 +13,7 @@ import torch
 from torch import nn
 
 from deadhead.errors import FolderError, MissingExtra
-from deadhead.hub import gguf_of, quiet, source
+from deadhead.files.hub import gguf_of, quiet, source
 
 MARKS = ("hf_quantizer", "is_quantized", "quantization_method")
 PLAIN = (torch.float64, torch.float32, torch.float16, torch.bfloat16)

@@ -12,11 +12,11 @@ import torch
 from safetensors import SafetensorError
 from torch import nn
 
+from deadhead.display.progress import stage
 from deadhead.errors import FolderError, GroupError, HeadError, Notice, UnsupportedModel
+from deadhead.files.hub import quiet, source
 from deadhead.files.model_folder import finish_save
-from deadhead.hub import quiet, source
 from deadhead.layout import Kind
-from deadhead.progress import stage
 
 from .cut import cut
 from .discover import find_every_site, find_sites, layout_of

@@ -20,7 +20,7 @@ from typing import Any, NamedTuple
 import torch
 from torch import nn
 
-from deadhead.hub import quiet
+from deadhead.files.hub import quiet
 
 from . import load_pruned
 from .load_pruned import PLAN, AddBias, PickInput, PickRows, Spread

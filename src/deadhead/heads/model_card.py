@@ -13,7 +13,7 @@ from typing import Any
 import yaml
 from torch import nn
 
-from deadhead.hub import split
+from deadhead.files.hub import split
 from deadhead.layout import HeadLayout, spans
 
 from .discover import layout_of

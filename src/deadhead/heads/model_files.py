@@ -16,7 +16,7 @@ from typing import Any
 import torch
 
 from deadhead.errors import FolderError, Notice
-from deadhead.hub import gguf_of, quiet, source, split
+from deadhead.files.hub import gguf_of, quiet, source, split
 
 # Weights of any library, and what a training leaves beside them: a pruned copy has its own.
 # fmt: off

@@ -17,8 +17,8 @@ from typing import Any
 from safetensors import SafetensorError
 
 from deadhead.errors import FolderError, UnsupportedModel, unknown_name
+from deadhead.files.hub import quiet
 from deadhead.files.model_folder import draft_in, swap
-from deadhead.hub import quiet
 
 from .discover import find_every_site
 from .from_gguf import drop_mark

@@ -13,8 +13,8 @@ from huggingface_hub.errors import StrictDataclassError
 from safetensors import SafetensorError
 
 from deadhead.errors import FolderError, UnsupportedModel
+from deadhead.files.hub import check_name, quiet
 from deadhead.files.model_folder import TRAINING
-from deadhead.hub import check_name, quiet
 from deadhead.layout import MOST_NEURONS, Head, Kind, numbers_of
 
 from . import names

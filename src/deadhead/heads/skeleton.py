@@ -7,7 +7,7 @@ from typing import Any
 
 import torch
 
-from deadhead.hub import quiet, source
+from deadhead.files.hub import quiet, source
 
 from .load import cut_saved_heads, cutting_class
 from .model_class import dtype_named, saved_class, task_class

@@ -9,8 +9,8 @@ from __future__ import annotations
 
 from typing import Any
 
-from deadhead import options as checker
 from deadhead.registry import Registry
+from deadhead.registry import options as checker
 
 from .measure import HeadMap, Measure, MeasureInputs
 

@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Annotated, Any, ClassVar, Literal
 
 from deadhead.errors import DataError, MissingExtra, UnsupportedModel
 from deadhead.forward import device_of
-from deadhead.options import Count, whole_from
+from deadhead.registry.options import Count, whole_from
 
 from .measure import Measure, MeasureInputs, Split, Stages, trials_in_words
 
@@ -76,7 +76,7 @@ def vectors(
     import numpy as np
     import torch
 
-    from deadhead.device import computing
+    from deadhead.numerics import computing
 
     if getattr(model.config, "is_encoder_decoder", False):
         raise UnsupportedModel(

@@ -11,7 +11,7 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from typing import Any, ClassVar, Literal
 
-from deadhead.options import Count, Share
+from deadhead.registry.options import Count, Share
 
 from .measure import Measure, MeasureInputs, Split
 

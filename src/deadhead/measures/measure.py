@@ -9,7 +9,7 @@ from statistics import fmean
 from typing import TYPE_CHECKING, Any, ClassVar, Literal
 
 from deadhead.layout import Head
-from deadhead.options import Checked
+from deadhead.registry.options import Checked
 
 if TYPE_CHECKING:
     from torch import Tensor

@@ -18,7 +18,7 @@ from typing import TYPE_CHECKING, Annotated, Any, ClassVar, Literal
 
 from deadhead.errors import DeadheadError, UnsupportedModel
 from deadhead.forward import device_of, forward, vocabulary_sizes
-from deadhead.options import Count, whole_from
+from deadhead.registry.options import Count, whole_from
 
 from .measure import HeadMap, Measure, MeasureInputs, Stages, trials_in_words
 

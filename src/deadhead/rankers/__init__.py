@@ -8,11 +8,11 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping
 from typing import TYPE_CHECKING, Any
 
-from deadhead import options as checker
+from deadhead.display.progress import Progress, reported, silent, stage
 from deadhead.errors import DeadheadError, UnknownName, unknown_name
 from deadhead.layout import Head
-from deadhead.progress import Progress, reported, silent, stage
 from deadhead.registry import Registry
+from deadhead.registry import options as checker
 
 from .ranker import Ranker, Scores
 

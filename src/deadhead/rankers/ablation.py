@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, ClassVar, Literal
 
 from deadhead.layout import HeadLayout
-from deadhead.options import Count
+from deadhead.registry.options import Count
 
 from .ranker import HEADS, Fill, Progress, Ranker, Scores
 

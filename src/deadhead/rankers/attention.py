@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, ClassVar, Literal
 
 from deadhead.layout import HeadLayout
-from deadhead.options import Share
+from deadhead.registry.options import Share
 
 from .ranker import Progress, Ranker, Scores
 

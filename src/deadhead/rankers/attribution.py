@@ -13,9 +13,9 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, ClassVar
 
+from deadhead.display.progress import silent
 from deadhead.errors import DeadheadError
 from deadhead.layout import HeadLayout
-from deadhead.progress import silent
 from deadhead.ranking.compare import spearman
 
 from .ranker import Fill, Progress, Ranker, Scores

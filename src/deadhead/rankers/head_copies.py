@@ -17,7 +17,7 @@ from deadhead.forward import device_of
 from deadhead.heads.hooks import attach
 from deadhead.heads.site import Site
 from deadhead.layout import Head, HeadLayout
-from deadhead.options import Count, OptionError, accepts, expected
+from deadhead.registry.options import Count, OptionError, accepts, expected
 
 from .fills import Fill
 from .loss import attended, examples_of

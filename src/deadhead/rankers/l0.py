@@ -13,7 +13,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Annotated, Literal
 
 from deadhead.layout import HeadLayout
-from deadhead.options import Bound, Count
+from deadhead.registry.options import Bound, Count
 
 from .ranker import Progress, Ranker, Scores
 

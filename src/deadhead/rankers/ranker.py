@@ -10,9 +10,9 @@ from abc import ABC, abstractmethod
 from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any, ClassVar, Literal
 
+from deadhead.display.progress import Progress as Progress
 from deadhead.layout import Head, HeadLayout
-from deadhead.options import Checked
-from deadhead.progress import Progress as Progress
+from deadhead.registry.options import Checked
 
 if TYPE_CHECKING:
     from torch import Tensor, nn

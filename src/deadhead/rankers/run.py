@@ -11,13 +11,13 @@ from typing import Any
 import torch
 from torch import Tensor, nn
 
-from deadhead.device import computing
 from deadhead.errors import DeadheadError, UnsupportedModel
 from deadhead.heads.discover import discover
 from deadhead.heads.gates import gated
 from deadhead.heads.hooks import is_resampled
 from deadhead.heads.layers import checkpointed
 from deadhead.layout import Head, HeadLayout
+from deadhead.numerics import computing
 from deadhead.ranking import Ranking
 from deadhead.version import versions
 

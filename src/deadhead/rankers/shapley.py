@@ -23,7 +23,7 @@ from typing import TYPE_CHECKING, Annotated, Literal
 
 from deadhead.errors import DeadheadError
 from deadhead.layout import Head, HeadLayout
-from deadhead.options import Bound, Count, Share
+from deadhead.registry.options import Bound, Count, Share
 
 from .ranker import HEADS, Fill, Progress, Ranker, Scores
 

@@ -7,9 +7,9 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from deadhead.display.notebook import Square, tables
 from deadhead.errors import MissingExtra
 from deadhead.layout import Head, HeadLayout
-from deadhead.notebook import Square, tables
 
 from .scores import matrix
 

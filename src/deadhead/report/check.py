@@ -36,7 +36,7 @@ def check_display(data: Mapping[str, Any], folder: Path) -> Iterator[Problem]:
     for i, entry in enumerate(data.get("figures") or ()):
         yield from ((("figures", i, *p), text) for p, text in _entry(entry, FIGURES, "", names))
     for i, claim in enumerate(data.get("claims") or ()):
-        from deadhead.claims import named  # reads every paper, so only if a claim is named
+        from deadhead.papers.claims import named  # reads every paper, so only if a claim is named
 
         try:
             named(claim)

@@ -23,7 +23,7 @@ from pathlib import Path
 from typing import Any, ClassVar, TypeVar
 
 from deadhead.errors import unknown_name
-from deadhead.papers import published_files
+from deadhead.papers.catalogue import published_files
 from deadhead.results import Study
 from deadhead.strategies import STRATEGIES
 from deadhead.studies.fields import Problem

@@ -17,7 +17,7 @@ from functools import cached_property
 from pathlib import Path
 from typing import Any
 
-from deadhead.papers import published_files
+from deadhead.papers.catalogue import published_files
 from deadhead.studies.store import folder as study_folder
 from deadhead.studies.store.folder import StudyError
 from deadhead.studies.store.records import Record, Summary, read_within, scan

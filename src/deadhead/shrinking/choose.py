@@ -10,9 +10,9 @@ from dataclasses import dataclass, replace
 from math import sqrt
 from typing import TYPE_CHECKING
 
+from deadhead.display.progress import Progress, reported
 from deadhead.errors import DeadheadError, unknown_name
 from deadhead.layout import Head, Kind
-from deadhead.progress import Progress, reported
 from deadhead.registry import Registry
 
 from .allocate import Budget, Curve, Place, Unit, units_of

@@ -12,8 +12,8 @@ from dataclasses import dataclass
 from itertools import accumulate
 from typing import TYPE_CHECKING, Any, ClassVar, Literal
 
+from deadhead.display.progress import Progress
 from deadhead.layout import Kind
-from deadhead.progress import Progress
 
 from .allocate import Budget, Curve, Place, Unit, allocate, in_order_of_cost
 

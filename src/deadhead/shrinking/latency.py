@@ -26,11 +26,11 @@ import torch
 from torch import nn
 
 from deadhead import files
+from deadhead.display.progress import Progress, silent
 from deadhead.forward import device_of, forward
 from deadhead.heads.cut import cut
 from deadhead.heads.site import Site
-from deadhead.heads.verify.timing import WARM_UP, in_turns
-from deadhead.progress import Progress, silent
+from .timing import WARM_UP, in_turns
 
 from .allocate import Place
 from .costs import Prices, Shape, run_watched, sample, units_left

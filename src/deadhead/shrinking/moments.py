@@ -12,8 +12,8 @@ from typing import Any
 
 from torch import nn
 
+from deadhead.display.progress import Progress
 from deadhead.heads.sites import Site
-from deadhead.progress import Progress
 
 from .allocate import Place
 from .reconstruction import order_of_removal

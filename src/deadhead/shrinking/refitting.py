@@ -22,7 +22,7 @@ from typing import Any, Literal
 import torch
 from torch import Tensor, nn
 
-from deadhead.device import computing
+from deadhead.display.progress import Progress, reported
 from deadhead.errors import DataError, UnsupportedModel, unknown_name
 from deadhead.heads.discover import find_every_site
 from deadhead.heads.hooks import attach, hooked
@@ -31,7 +31,7 @@ from deadhead.heads.output_bias import set_output
 from deadhead.heads.prune import Cut, checked_cuts, note_in_config, prune
 from deadhead.heads.site import Site
 from deadhead.layout import Head, Neurons
-from deadhead.progress import Progress, reported
+from deadhead.numerics import computing
 
 from .calibration import Calibration, Parts
 from .held_out import check_share

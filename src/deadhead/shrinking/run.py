@@ -10,6 +10,8 @@ from typing import Any
 
 from torch import Tensor, nn
 
+from deadhead.display.progress import Progress, reported
+from deadhead.display.progress import stage as say_stage
 from deadhead.errors import UnsupportedModel
 from deadhead.heads.discover import find_every_site, layout_of
 from deadhead.heads.gates import gated
@@ -18,8 +20,6 @@ from deadhead.heads.layers import checkpointed, copy_with_same_weights
 from deadhead.heads.prune import prune, unfit
 from deadhead.heads.site import Site
 from deadhead.layout import HeadLayout
-from deadhead.progress import Progress, reported
-from deadhead.progress import stage as say_stage
 from deadhead.rankers.label_free import Loss, with_loss
 from deadhead.rankers.loss import examples_of
 from deadhead.rankers.run import frozen

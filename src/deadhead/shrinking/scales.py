@@ -17,11 +17,11 @@ from typing import TYPE_CHECKING, Any
 import torch
 from torch import Tensor, nn
 
+from deadhead.display.progress import Progress
 from deadhead.forward import forward
 from deadhead.heads.prune import Cut, checked_cuts
 from deadhead.heads.rows import batch_first
 from deadhead.heads.site import Site
-from deadhead.progress import Progress
 from deadhead.rankers.loss import output_of
 
 from .calibration import Calibration, Parts

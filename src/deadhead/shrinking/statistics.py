@@ -21,6 +21,7 @@ from typing import Any
 import torch
 from torch import Tensor, nn
 
+from deadhead.display.progress import Progress
 from deadhead.errors import DataError, UnsupportedModel
 from deadhead.forward import device_of, forward, on_device
 from deadhead.heads.hooks import attach, hooked
@@ -29,7 +30,6 @@ from deadhead.heads.parts import out_axis
 from deadhead.heads.rows import batch_first, real_rows
 from deadhead.heads.site import Site
 from deadhead.numerics import precise_product
-from deadhead.progress import Progress
 from deadhead.rankers.gate_gradients import open_gates
 from deadhead.rankers.loss import FiniteLoss, examples_of, labelled_tokens
 

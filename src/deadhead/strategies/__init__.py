@@ -25,9 +25,9 @@ from __future__ import annotations
 
 from typing import Any
 
-from deadhead import options as checker
 from deadhead.layout import HeadLayout
 from deadhead.registry import Registry
+from deadhead.registry import options as checker
 
 from .selection import (
     highest,

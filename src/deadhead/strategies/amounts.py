@@ -14,7 +14,7 @@ from typing import Any, Literal
 
 from deadhead.errors import HeadError, unknown_name
 from deadhead.layout import HeadLayout, spans
-from deadhead.papers import combined
+from deadhead.papers.catalogue import combined
 
 from .strategy import Amount, Blocks
 

@@ -14,8 +14,8 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 from deadhead.errors import DeadheadError, unknown_name
-from deadhead.hub import split as split_name
-from deadhead.papers import combined
+from deadhead.files.hub import split as split_name
+from deadhead.papers.catalogue import combined
 from deadhead.tasks.catalogue import papers_corpus
 from deadhead.tasks.load import FILES
 

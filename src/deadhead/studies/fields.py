@@ -1,6 +1,6 @@
 """What a field of a trial is, and the fields that steps share; others are with their steps.
 
-Names are checked against the registries; options are checked by `deadhead.options`.
+Names are checked against the registries; options are checked by `deadhead.registry.options`.
 """
 
 from __future__ import annotations
@@ -12,10 +12,10 @@ from pathlib import Path as File
 from typing import Annotated, Any, Literal
 
 from deadhead.errors import DeadheadError, unknown_name
+from deadhead.files.hub import BUNDLED
+from deadhead.files.hub import split as split_name
 from deadhead.files.model_folder import MARKER
-from deadhead.hub import BUNDLED
-from deadhead.hub import split as split_name
-from deadhead.options import Bound, problems
+from deadhead.registry.options import Bound, problems
 from deadhead.tasks.dataset import SPLITS as SPLIT_NAMES
 from deadhead.tasks.task import SHORTEST_WINDOW
 

@@ -22,8 +22,8 @@ from typing import Any
 
 from deadhead import files
 from deadhead.errors import DeadheadError
+from deadhead.files.hub import COMMIT, split
 from deadhead.files.model_folder import finish_save
-from deadhead.hub import COMMIT, split
 from deadhead.studies.store.folder import StudyError
 
 from .trial import Trial, digest

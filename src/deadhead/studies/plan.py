@@ -13,7 +13,7 @@ from dataclasses import asdict, dataclass, field
 from pathlib import Path
 from typing import Any
 
-from deadhead.hub import located
+from deadhead.files.hub import located
 from deadhead.numerics import threads
 
 from . import cost

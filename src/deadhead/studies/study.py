@@ -16,9 +16,9 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, TypeGuard
 
+from deadhead.display.progress import counting
 from deadhead.errors import unknown_name
 from deadhead.files import Syncer
-from deadhead.progress import counting
 
 from . import missing_data
 from .corpora import check_exact, other_data, papers_of, sources

@@ -12,7 +12,7 @@ from pathlib import Path
 from typing import NamedTuple
 
 from deadhead.errors import unknown_name
-from deadhead.papers import papers
+from deadhead.papers.catalogue import papers
 
 GROUPINGS = ("word_order", "resource", "family")
 # Other codes that corpora use for the same language.

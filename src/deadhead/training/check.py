@@ -10,9 +10,9 @@ import numpy as np
 
 from deadhead.errors import DataError
 from deadhead.forward import IGNORED, embedding_rows, is_causal
-from deadhead.models import NOT_CAUSAL, check_positions
 from deadhead.tasks import Encoded
 
+from .models import NOT_CAUSAL, check_positions
 from .settings import Settings
 
 

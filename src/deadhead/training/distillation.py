@@ -8,10 +8,10 @@ from typing import Any
 import torch
 from torch import Tensor, nn
 
-from deadhead.device import computing
+from deadhead.display.progress import Progress, reported
 from deadhead.errors import DataError, DeadheadError
 from deadhead.forward import forward, on_device
-from deadhead.progress import Progress, reported
+from deadhead.numerics import computing
 from deadhead.rankers.batches import check_batches
 from deadhead.rankers.label_free import distance, output_to_compare, problem_of
 from deadhead.rankers.loss import TARGET, examples_of

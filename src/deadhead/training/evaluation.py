@@ -18,9 +18,9 @@ from typing import Any
 import numpy as np
 
 from deadhead import files
+from deadhead.display.progress import Progress, reported
 from deadhead.errors import DataError
 from deadhead.forward import IGNORED
-from deadhead.progress import Progress, reported
 from deadhead.tasks import Dataset, Encoded, MetricValues, Task
 from deadhead.tasks.bootstrap import Interval, mean, side_by_side
 from deadhead.tasks.predictions import Predictions

@@ -12,7 +12,6 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor
 
-from deadhead.device import computing
 from deadhead.errors import DataError
 from deadhead.forward import (
     IGNORED,
@@ -22,6 +21,7 @@ from deadhead.forward import (
     token_limit,
     vocabulary_sizes,
 )
+from deadhead.numerics import computing
 from deadhead.tasks import Encoded, batches
 from deadhead.tasks.encoding.text_windows import WINDOW_ARRAYS
 from deadhead.tasks.metrics import WINDOW_COUNTS

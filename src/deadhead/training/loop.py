@@ -18,13 +18,12 @@ from typing import Any
 
 import torch
 
-from deadhead.device import computing, device_named
 from deadhead.errors import DataError, DeadheadError
 from deadhead.forward import device_of
 from deadhead.heads import discover, gated
 from deadhead.heads.layers import checkpointed
 from deadhead.layout import Head
-from deadhead.numerics import computes_half, kernels
+from deadhead.numerics import computes_half, computing, device_named, kernels
 from deadhead.tasks import Encoded
 
 from .check import check

@@ -7,7 +7,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any
 
-from deadhead.progress import EVERY, live_line
+from deadhead.display.progress import EVERY, live_line
 
 
 @dataclass(frozen=True, kw_only=True)

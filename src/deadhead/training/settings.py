@@ -15,7 +15,7 @@ from typing import Any
 import numpy as np
 
 from deadhead.errors import DeadheadError, unknown_name
-from deadhead.papers import combined
+from deadhead.papers.catalogue import combined
 
 SCHEDULES = ("linear", "constant", "inverse_sqrt")
 SAMPLERS = ("shuffled", "sequential")

@@ -7,13 +7,14 @@ from functools import partial
 from itertools import product
 from statistics import fmean
 
-from deadhead.claims import rule
-from deadhead.claims.cases import all_pairs
-from deadhead.claims.claim import Claim
-from deadhead.claims.evidence import Evidence
-from deadhead.claims.from_papers import stated
-from deadhead.claims.scope import Scope
-from deadhead.claims.searches import (
+from deadhead.errors import DeadheadError
+from deadhead.papers.claims import rule
+from deadhead.papers.claims.cases import all_pairs
+from deadhead.papers.claims.claim import Claim
+from deadhead.papers.claims.evidence import Evidence
+from deadhead.papers.claims.from_papers import stated
+from deadhead.papers.claims.scope import Scope
+from deadhead.papers.claims.searches import (
     CROSS,
     MULTI,
     PAPER_LRP,
@@ -27,10 +28,9 @@ from deadhead.claims.searches import (
     paired,
     single,
 )
-from deadhead.claims.strength import FEWEST, LEVEL, signs
-from deadhead.claims.subjects import BOTH, MODELS, OF, ON_POS_AND_NER
-from deadhead.claims.verdict import FAILS, UNSHOWN, Finding, Outcome, judged, missing
-from deadhead.errors import DeadheadError
+from deadhead.papers.claims.strength import FEWEST, LEVEL, signs
+from deadhead.papers.claims.subjects import BOTH, MODELS, OF, ON_POS_AND_NER
+from deadhead.papers.claims.verdict import FAILS, UNSHOWN, Finding, Outcome, judged, missing
 from deadhead.results import Search
 from deadhead.tasks.languages import language
 

@@ -13,17 +13,17 @@ from itertools import combinations
 from math import atanh, tanh
 from statistics import fmean
 
-from deadhead.claims import rule
-from deadhead.claims.cases import all_pairs
-from deadhead.claims.claim import Claim
-from deadhead.claims.evidence import Evidence, Rho
-from deadhead.claims.from_papers import PAIRS, printed, stated
-from deadhead.claims.relations import rhos
-from deadhead.claims.scope import Scope
-from deadhead.claims.searches import PAPER_LRP, TASKS, chance, lucky_count, paired
-from deadhead.claims.strength import FEWEST, interval
-from deadhead.claims.subjects import BOTH, MODELS, OF, ON_POS_AND_NER, is_mbert, is_xlmr
-from deadhead.claims.verdict import FAILS, HOLDS, UNSHOWN, Finding, Outcome, judged, missing
+from deadhead.papers.claims import rule
+from deadhead.papers.claims.cases import all_pairs
+from deadhead.papers.claims.claim import Claim
+from deadhead.papers.claims.evidence import Evidence, Rho
+from deadhead.papers.claims.from_papers import PAIRS, printed, stated
+from deadhead.papers.claims.relations import rhos
+from deadhead.papers.claims.scope import Scope
+from deadhead.papers.claims.searches import PAPER_LRP, TASKS, chance, lucky_count, paired
+from deadhead.papers.claims.strength import FEWEST, interval
+from deadhead.papers.claims.subjects import BOTH, MODELS, OF, ON_POS_AND_NER, is_mbert, is_xlmr
+from deadhead.papers.claims.verdict import FAILS, HOLDS, UNSHOWN, Finding, Outcome, judged, missing
 from deadhead.results import RankedHeads, Search
 from deadhead.results.statistics import overlap, spearman
 

@@ -7,15 +7,15 @@ from functools import partial
 from itertools import product
 from statistics import fmean
 
-from deadhead.claims import rule
-from deadhead.claims.cases import all_pairs
-from deadhead.claims.claim import Claim
-from deadhead.claims.evidence import Evidence
-from deadhead.claims.scope import Scope
-from deadhead.claims.searches import CROSS, MULTI, TASKS, noise, of_setting
-from deadhead.claims.strength import signs
-from deadhead.claims.subjects import OF, XLM, Models, is_xlmr
-from deadhead.claims.verdict import Finding, judged, missing
+from deadhead.papers.claims import rule
+from deadhead.papers.claims.cases import all_pairs
+from deadhead.papers.claims.claim import Claim
+from deadhead.papers.claims.evidence import Evidence
+from deadhead.papers.claims.scope import Scope
+from deadhead.papers.claims.searches import CROSS, MULTI, TASKS, noise, of_setting
+from deadhead.papers.claims.strength import signs
+from deadhead.papers.claims.subjects import OF, XLM, Models, is_xlmr
+from deadhead.papers.claims.verdict import Finding, judged, missing
 from deadhead.results import Search
 from deadhead.results.statistics import sign_test
 

@@ -7,16 +7,16 @@ from dataclasses import replace
 from functools import partial
 from statistics import fmean
 
-from deadhead.claims.cases import all_targets
-from deadhead.claims.claim import Claim
-from deadhead.claims.evidence import Evidence
-from deadhead.claims.from_papers import stated
-from deadhead.claims.rule import POINT, count_as_stated, every, most
-from deadhead.claims.scope import Scope
-from deadhead.claims.searches import CROSS, TASKS, single
-from deadhead.claims.strength import LEVEL, by_luck, luck_p, signs
-from deadhead.claims.subjects import OF, ON_POS_AND_NER
-from deadhead.claims.verdict import Finding, judged, missing
+from deadhead.papers.claims.cases import all_targets
+from deadhead.papers.claims.claim import Claim
+from deadhead.papers.claims.evidence import Evidence
+from deadhead.papers.claims.from_papers import stated
+from deadhead.papers.claims.rule import POINT, count_as_stated, every, most
+from deadhead.papers.claims.scope import Scope
+from deadhead.papers.claims.searches import CROSS, TASKS, single
+from deadhead.papers.claims.strength import LEVEL, by_luck, luck_p, signs
+from deadhead.papers.claims.subjects import OF, ON_POS_AND_NER
+from deadhead.papers.claims.verdict import Finding, judged, missing
 from deadhead.results import Merged
 
 MUCH = 2.0  # points: "much higher" is more than this

@@ -7,12 +7,12 @@ from functools import partial
 from statistics import fmean
 from typing import Any
 
-from deadhead.claims import rule
-from deadhead.claims.cases import TENTHS, all_of_glue
-from deadhead.claims.claim import Claim
-from deadhead.claims.evidence import GLUE, Evidence, Mean, means
-from deadhead.claims.from_papers import stated
-from deadhead.claims.layer_sets import (
+from deadhead.papers.claims import rule
+from deadhead.papers.claims.cases import TENTHS, all_of_glue
+from deadhead.papers.claims.claim import Claim
+from deadhead.papers.claims.evidence import GLUE, Evidence, Mean, means
+from deadhead.papers.claims.from_papers import stated
+from deadhead.papers.claims.layer_sets import (
     ALTERNATE,
     BLOCKS,
     Place,
@@ -22,11 +22,11 @@ from deadhead.claims.layer_sets import (
     number_list,
     sets_of_layers,
 )
-from deadhead.claims.losses import find_losses, near, noise, place
-from deadhead.claims.scope import Scope
-from deadhead.claims.strength import signs
-from deadhead.claims.subjects import BESIDE, EITHER, MBERT, ON_GLUE, ON_THE_FOUR, short
-from deadhead.claims.verdict import Finding, from_cells, missing
+from deadhead.papers.claims.losses import find_losses, near, noise, place
+from deadhead.papers.claims.scope import Scope
+from deadhead.papers.claims.strength import signs
+from deadhead.papers.claims.subjects import BESIDE, EITHER, MBERT, ON_GLUE, ON_THE_FOUR, short
+from deadhead.papers.claims.verdict import Finding, from_cells, missing
 from deadhead.results import Score
 
 SAME_AS_BERT = ("qqp", "qnli")  # tasks on which mBERT is said to be level with BERT

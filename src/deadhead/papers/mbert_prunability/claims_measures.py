@@ -6,15 +6,15 @@ from functools import partial
 from itertools import combinations
 from statistics import fmean
 
-from deadhead.claims.cases import all_of_xnli
-from deadhead.claims.claim import Claim
-from deadhead.claims.evidence import Evidence
-from deadhead.claims.from_papers import stated
-from deadhead.claims.rule import above, every, exactly, over_repeats
-from deadhead.claims.scope import Scope
-from deadhead.claims.subjects import MBERT, ON_XNLI, measured_on
-from deadhead.claims.verdict import Finding, judged, missing
 from deadhead.layout import Head
+from deadhead.papers.claims.cases import all_of_xnli
+from deadhead.papers.claims.claim import Claim
+from deadhead.papers.claims.evidence import Evidence
+from deadhead.papers.claims.from_papers import stated
+from deadhead.papers.claims.rule import above, every, exactly, over_repeats
+from deadhead.papers.claims.scope import Scope
+from deadhead.papers.claims.subjects import MBERT, ON_XNLI, measured_on
+from deadhead.papers.claims.verdict import Finding, judged, missing
 from deadhead.results import Measurement, Score
 from deadhead.results.statistics import THIRDS, entropy_change, recovery
 

@@ -7,18 +7,18 @@ from functools import partial
 from statistics import fmean
 from typing import Any
 
-from deadhead.claims import rule
-from deadhead.claims.cases import TENTHS, all_of_glue, all_of_xnli
-from deadhead.claims.claim import Claim
-from deadhead.claims.evidence import Evidence, Mean, means
-from deadhead.claims.from_papers import printed, stated
-from deadhead.claims.layer_sets import BLOCKS, half_means, halves, lead, number_list
-from deadhead.claims.losses import at_random, place, spread_of_draws
-from deadhead.claims.scope import Scope
-from deadhead.claims.strength import signs
-from deadhead.claims.subjects import BESIDE, MBERT, ON_BOTH, ON_GLUE, ON_XNLI
-from deadhead.claims.verdict import Finding, from_cells, missing
 from deadhead.errors import DataError
+from deadhead.papers.claims import rule
+from deadhead.papers.claims.cases import TENTHS, all_of_glue, all_of_xnli
+from deadhead.papers.claims.claim import Claim
+from deadhead.papers.claims.evidence import Evidence, Mean, means
+from deadhead.papers.claims.from_papers import printed, stated
+from deadhead.papers.claims.layer_sets import BLOCKS, half_means, halves, lead, number_list
+from deadhead.papers.claims.losses import at_random, place, spread_of_draws
+from deadhead.papers.claims.scope import Scope
+from deadhead.papers.claims.strength import signs
+from deadhead.papers.claims.subjects import BESIDE, MBERT, ON_BOTH, ON_GLUE, ON_XNLI
+from deadhead.papers.claims.verdict import Finding, from_cells, missing
 from deadhead.results import Score
 from deadhead.results.statistics import Order, drop, group_means, grouped, interpolate, ordered
 

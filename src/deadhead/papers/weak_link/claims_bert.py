@@ -9,13 +9,14 @@ from functools import partial
 from math import factorial, isnan
 from statistics import fmean
 
-from deadhead.claims import rule
-from deadhead.claims.cases import all_of_glue
-from deadhead.claims.claim import Claim
-from deadhead.claims.evidence import GLUE, Evidence, Mean
-from deadhead.claims.from_papers import stated
-from deadhead.claims.layer_sets import halves, sets_of_layers
-from deadhead.claims.losses import (
+from deadhead.errors import DataError
+from deadhead.papers.claims import rule
+from deadhead.papers.claims.cases import all_of_glue
+from deadhead.papers.claims.claim import Claim
+from deadhead.papers.claims.evidence import GLUE, Evidence, Mean
+from deadhead.papers.claims.from_papers import stated
+from deadhead.papers.claims.layer_sets import halves, sets_of_layers
+from deadhead.papers.claims.losses import (
     falls_faster,
     find_losses,
     loss_list,
@@ -24,11 +25,10 @@ from deadhead.claims.losses import (
     place,
     spread_of_draws,
 )
-from deadhead.claims.scope import Scope
-from deadhead.claims.strength import LEVEL, signs
-from deadhead.claims.subjects import BERT, ON_GLUE, ON_QNLI_AND_SST2, measured_on
-from deadhead.claims.verdict import FAILS, Finding, Outcome, from_cells, judged, missing
-from deadhead.errors import DataError
+from deadhead.papers.claims.scope import Scope
+from deadhead.papers.claims.strength import LEVEL, signs
+from deadhead.papers.claims.subjects import BERT, ON_GLUE, ON_QNLI_AND_SST2, measured_on
+from deadhead.papers.claims.verdict import FAILS, Finding, Outcome, from_cells, judged, missing
 from deadhead.results import Measurement, Score
 from deadhead.results.statistics import by_distance, by_layer, evenness, holm
 

@@ -7,12 +7,12 @@ from dataclasses import replace
 from functools import partial
 from itertools import pairwise
 
-from deadhead.claims import rule
-from deadhead.claims.cases import all_of_wmt
-from deadhead.claims.claim import Claim
-from deadhead.claims.evidence import Evidence, Mean, means
-from deadhead.claims.from_papers import printed, stated
-from deadhead.claims.losses import (
+from deadhead.papers.claims import rule
+from deadhead.papers.claims.cases import all_of_wmt
+from deadhead.papers.claims.claim import Claim
+from deadhead.papers.claims.evidence import Evidence, Mean, means
+from deadhead.papers.claims.from_papers import printed, stated
+from deadhead.papers.claims.losses import (
     NEAR,
     at_random,
     falls_faster,
@@ -21,10 +21,18 @@ from deadhead.claims.losses import (
     near,
     spread_of_draws,
 )
-from deadhead.claims.scope import Scope
-from deadhead.claims.strength import SLACK, signs
-from deadhead.claims.subjects import ON_WMT, TRANSLATORS, short
-from deadhead.claims.verdict import FAILS, HOLDS, UNSHOWN, Finding, Outcome, from_cells, missing
+from deadhead.papers.claims.scope import Scope
+from deadhead.papers.claims.strength import SLACK, signs
+from deadhead.papers.claims.subjects import ON_WMT, TRANSLATORS, short
+from deadhead.papers.claims.verdict import (
+    FAILS,
+    HOLDS,
+    UNSHOWN,
+    Finding,
+    Outcome,
+    from_cells,
+    missing,
+)
 
 UP_TO_60 = {25, 35, 50, 55, 60}  # percent, as in table 1
 PER_LAYER = r"per_layer [\d,/;=A-Za-z]+"

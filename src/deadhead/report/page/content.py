@@ -116,7 +116,9 @@ def claims(study: Study) -> list[dict[str, Any]]:
     named = any(part.get("claims") for part in parts_of(study.recipe))
     if len(study.cells) > MOST_JUDGED and not named:
         return []
-    from deadhead.claims import check  # imports many modules, which a large study can do without
+    from deadhead.papers.claims import (
+        check,  # imports many modules, which a large study can do without
+    )
 
     return [verdict.to_dict() for verdict in check(study) if named or verdict.judged]
 

@@ -10,7 +10,7 @@ from collections.abc import Callable, Iterable, Iterator, Mapping
 from pathlib import Path
 from typing import Any
 
-from deadhead.papers import published_files
+from deadhead.papers.catalogue import published_files
 from deadhead.studies.fields import Problem
 from deadhead.studies.step import fields
 

@@ -16,7 +16,7 @@ from math import prod
 from pathlib import Path
 from typing import Any
 
-from deadhead.papers import paper
+from deadhead.papers.catalogue import paper
 from deadhead.studies.fields import as_list, default_language, own_source
 from deadhead.studies.step import STEPS
 from deadhead.studies.trial import Trial, digest, settle

@@ -20,7 +20,7 @@ from pathlib import Path as File
 from typing import Any
 
 from deadhead.errors import unknown_name
-from deadhead.papers import recipe_files
+from deadhead.papers.catalogue import recipe_files
 from deadhead.studies.inputs import Fingerprints, attached, fingerprints
 from deadhead.studies.trial import Trial
 

@@ -35,7 +35,7 @@ class Evaluate(Step):
         yield from ((read, once * (1 + first), None) for read in self.reads(trial, place))
 
     def run(self, state: State, trial: Trial) -> None:
-        from deadhead.heads.verify.bench import peak_bytes
+        from deadhead.saved.bench import peak_bytes
         from deadhead.training.evaluation import evaluate
 
         from . import models

@@ -8,7 +8,7 @@ from typing import Any
 
 from deadhead.errors import unknown_name
 from deadhead.measures import MEASURES, measure
-from deadhead.options import problems
+from deadhead.registry.options import problems
 from deadhead.studies.fields import TARGETS, Field, Problem, options_by_name
 from deadhead.studies.step import Read, Step
 from deadhead.studies.store import shapes

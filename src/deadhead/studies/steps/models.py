@@ -14,9 +14,13 @@ from pathlib import Path
 from typing import Any
 
 from deadhead import tasks
-from deadhead.hub import at_commit, located
+from deadhead.files.hub import at_commit, located
 from deadhead.measures import MeasureInputs
-from deadhead.models import (
+from deadhead.studies.trial import Trial
+from deadhead.tasks import Batches, Dataset, Encoded, task_of
+from deadhead.tasks.encoding.tokenizer import Pieces
+from deadhead.tasks.reading.records import UNSPACED
+from deadhead.training.models import (
     check_positions,
     label_names,
     load_for_task,
@@ -24,10 +28,6 @@ from deadhead.models import (
     tokenizer_for,
     window_options,
 )
-from deadhead.studies.trial import Trial
-from deadhead.tasks import Batches, Dataset, Encoded, task_of
-from deadhead.tasks.encoding.tokenizer import Pieces
-from deadhead.tasks.reading.records import UNSPACED
 
 from .data import Shortfall, corpora, dataset, encode_options, shortfalls
 from .state import State

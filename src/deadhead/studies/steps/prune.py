@@ -8,7 +8,7 @@ from typing import Any
 
 from deadhead.errors import DeadheadError
 from deadhead.layout import GROUPS
-from deadhead.options import problems
+from deadhead.registry.options import problems
 from deadhead.strategies import STRATEGIES, choose
 from deadhead.studies.fields import Field, Problem, check_seed, unknown
 from deadhead.studies.step import Step

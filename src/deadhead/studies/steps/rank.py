@@ -8,9 +8,9 @@ from itertools import product
 from typing import Any
 
 from deadhead.errors import unknown_name
-from deadhead.options import problems
 from deadhead.rankers import RANKERS, rank, ranker
 from deadhead.rankers.merge import MERGES
+from deadhead.registry.options import problems
 from deadhead.studies.fields import SEED, SOURCE, SPLIT_NAMES, Field, Problem, among, is_whole
 from deadhead.studies.step import Read, Step
 from deadhead.studies.store.shapes import are_texts, is_text, maps_heads_to_numbers

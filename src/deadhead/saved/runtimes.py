@@ -21,15 +21,15 @@ from typing import IO, Any, NamedTuple
 
 import torch
 
+from deadhead.display.progress import stage
 from deadhead.errors import DataError, DeadheadError, MissingExtra, UnsupportedModel, unknown_name
-from deadhead.heads.exports.gguf import runtime as llama_cpp
-from deadhead.heads.exports.gguf import worker as llama_cpp_worker
-from deadhead.heads.exports.gguf.file import TYPES as GGUF_TYPES
+from deadhead.exports.gguf import runtime as llama_cpp
+from deadhead.exports.gguf import worker as llama_cpp_worker
+from deadhead.exports.gguf.file import TYPES as GGUF_TYPES
 from deadhead.heads.load import load
 from deadhead.heads.model_class import AS_SAVED
 from deadhead.heads.model_files import tokenizer_of
 from deadhead.heads.skeleton import skeleton
-from deadhead.progress import stage
 
 from . import runtime_worker
 from .bench import disk_bytes
@@ -206,8 +206,8 @@ class _Files:
         self.graphs: dict[tuple[str, str], Any] = {}  # model, type -> what was exported
 
     def onnx(self, model: str, runtime: Runtime) -> Any:
-        from deadhead.heads.exports.onnx import genai
-        from deadhead.heads.exports.onnx.export import exported
+        from deadhead.exports.onnx import genai
+        from deadhead.exports.onnx.export import exported
 
         if runtime.name == "onnx-genai" and find_spec("onnxruntime_genai") is None:
             raise MissingExtra("onnxruntime-genai", "genai", "onnx-genai")
@@ -221,7 +221,7 @@ class _Files:
         return graphs
 
     def gguf(self, model: str, runtime: Runtime) -> Any:
-        from deadhead.heads.exports.gguf.export import exported
+        from deadhead.exports.gguf.export import exported
 
         if not llama_cpp.is_installed():
             raise MissingExtra("xllamacpp", "gguf", "llama.cpp")

@@ -7,6 +7,8 @@ from typing import Any
 
 from deadhead.errors import DeadheadError
 
+__all__ = ["export"]
+
 
 def export(
     folder: str | Path,

@@ -12,4 +12,4 @@ ARCHITECTURE = "DeadheadForCausalLM"  # what a user writes for `architectures`
 def register() -> None:
     from vllm import ModelRegistry
 
-    ModelRegistry.register_model(ARCHITECTURE, f"deadhead.vllm.model:{ARCHITECTURE}")
+    ModelRegistry.register_model(ARCHITECTURE, f"deadhead.exports.vllm.model:{ARCHITECTURE}")

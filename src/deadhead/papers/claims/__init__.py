@@ -19,7 +19,7 @@ from importlib import import_module
 from pathlib import Path
 
 from deadhead.errors import unknown_name
-from deadhead.papers import claim_modules
+from deadhead.papers.catalogue import claim_modules
 from deadhead.results import Study
 from deadhead.results.study import no_garbage_collection
 

@@ -7,7 +7,7 @@ from collections.abc import Iterator, Sequence
 from functools import cache
 from typing import Any
 
-from deadhead.papers import papers, published_files
+from deadhead.papers.catalogue import papers, published_files
 from deadhead.results import Arm, Merged, Pick, Score, Search
 from deadhead.tasks import task_of
 

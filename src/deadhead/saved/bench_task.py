@@ -12,15 +12,16 @@ from typing import Any
 
 import numpy as np
 
-from deadhead.device import computing, device_named
+from deadhead.display.progress import Progress, reported, stage
 from deadhead.errors import DeadheadError
 from deadhead.forward import device_of
-from deadhead.heads.verify.bench import machine, make_row, peak_row, run_rows, size_rows
-from deadhead.models import check_labels, encode_for, load_with_tokenizer, outline
-from deadhead.progress import Progress, reported, stage
+from deadhead.numerics import computing, device_named
 from deadhead.tasks import Batches, Dataset, Encoded
 from deadhead.tasks.dataset import shuffled
 from deadhead.training.evaluation import evaluate
+from deadhead.training.models import check_labels, encode_for, load_with_tokenizer, outline
+
+from .bench import machine, make_row, peak_row, run_rows, size_rows
 
 TIMED = {"cpu": 2048, "cuda": 65536}  # tokens to time, over all sets
 

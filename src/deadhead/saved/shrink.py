@@ -8,10 +8,8 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
+from deadhead.display.progress import stage
 from deadhead.errors import DataError
-from deadhead.models import encode_for, fitting_tokenizer, load_with_tokenizer
-from deadhead.progress import stage
-from deadhead.rank_data import check_model, rank_batches, sample_rows, sample_texts
 from deadhead.shrinking import (
     TARGETS,
     Shrunk,
@@ -23,6 +21,9 @@ from deadhead.shrinking import (
 )
 from deadhead.tasks import Dataset, Encoded, Task, find_data, load_data
 from deadhead.training import Settings
+from deadhead.training.models import encode_for, fitting_tokenizer, load_with_tokenizer
+
+from .rank_data import check_model, rank_batches, sample_rows, sample_texts
 
 TRAINED = {"finetune": "fine-tuned", "distill": "distilled"}
 SECONDS_TO_TIME = 5.0  # both models, roughly: only a target speedup needs an exact ratio
@@ -268,7 +269,7 @@ def _times(whole: Any, model: Any, batches: list[Any], report: Shrunk) -> tuple[
     if report.speed is not None:
         before, after = report.speed.seconds
     else:
-        from deadhead.device import computing
+        from deadhead.numerics import computing
         from deadhead.shrinking.latency import time_models
 
         with computing(whole):

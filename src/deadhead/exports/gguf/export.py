@@ -6,6 +6,7 @@ from itertools import islice
 from pathlib import Path
 from typing import Any, NamedTuple
 
+from deadhead.display.progress import stage
 from deadhead.errors import (
     DataError,
     DeadheadError,
@@ -18,7 +19,6 @@ from deadhead.files import put
 from deadhead.heads.load import load_complete
 from deadhead.heads.model_class import dtype_named
 from deadhead.heads.model_files import tokenizer_of
-from deadhead.progress import stage
 
 from . import runtime, tokenizer
 from .decoder import Decoder, read

@@ -11,6 +11,7 @@ from typing import Any, NamedTuple
 
 import torch
 
+from deadhead.display.progress import stage
 from deadhead.errors import DeadheadError, FolderError, MissingExtra, UnsupportedModel
 from deadhead.files import draft_of, put
 from deadhead.files.export_folder import check_export, put_export
@@ -18,7 +19,6 @@ from deadhead.heads.load import load_complete
 from deadhead.heads.model_class import dtype_named
 from deadhead.heads.model_files import copy_files, folder_of, tokenizer_of
 from deadhead.heads.skeleton import skeleton
-from deadhead.progress import stage
 
 from . import genai, is_one_file, one_pass, steps
 from .cached import CACHE, MODEL, cached_graphs

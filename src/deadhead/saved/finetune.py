@@ -21,10 +21,17 @@ from typing import Any
 import torch
 
 from deadhead import files
+from deadhead.display.progress import stage
 from deadhead.errors import DataError, DeadheadError, FolderError
 from deadhead.files.model_folder import TRAINING
 from deadhead.heads import save
-from deadhead.models import (
+from deadhead.tasks import Dataset, Task, draw_examples, find_data, load_data
+from deadhead.tasks.task import TEXT
+from deadhead.training.checkpoint import writing
+from deadhead.training.history import Epoch, History
+from deadhead.training.loop import finetune
+from deadhead.training.lora import add_adapters, trained_weights
+from deadhead.training.models import (
     encode_for,
     fitting_tokenizer,
     is_unnamed,
@@ -33,16 +40,8 @@ from deadhead.models import (
     outline,
     some,
 )
-from deadhead.progress import stage
-from deadhead.tasks import Dataset, Task, draw_examples, find_data, load_data
-from deadhead.tasks.task import TEXT
-
-from .checkpoint import writing
-from .history import Epoch, History
-from .loop import finetune
-from .lora import add_adapters, trained_weights
-from .progress import Tick
-from .settings import Settings
+from deadhead.training.progress import Tick
+from deadhead.training.settings import Settings
 
 
 class Unfinished:

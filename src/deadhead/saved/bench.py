@@ -19,23 +19,22 @@ from typing import Any
 
 import torch
 
-from deadhead.device import device_named
+from deadhead.display.progress import stage
 from deadhead.errors import DeadheadError
 from deadhead.forward import forward, token_limit
 from deadhead.heads.discover import discover
 from deadhead.heads.load import load
 from deadhead.heads.model_class import AS_SAVED
 from deadhead.heads.skeleton import skeleton
-from deadhead.numerics import is_half, onednn
-from deadhead.progress import stage
+from deadhead.numerics import device_named, is_half, onednn
 
 from .runtime_worker import peak_bytes as peak_of_process
-from .timing import in_turns
+from deadhead.shrinking.timing import in_turns
 
 CHILD = """
 import sys, torch
 from deadhead.heads import load
-from deadhead.heads.verify.bench import inputs, peak_bytes
+from deadhead.saved.bench import inputs, peak_bytes
 device = torch.device(sys.argv[4])
 model = load(sys.argv[1], auto=sys.argv[5] or None, dtype=sys.argv[6]).eval().to(device)
 with torch.no_grad():

@@ -18,8 +18,8 @@ from itertools import product
 from typing import Any
 
 from deadhead.errors import DataError, UnsupportedModel
+from deadhead.files.hub import source
 from deadhead.forward import embedding_rows, is_causal, token_limit
-from deadhead.hub import source
 from deadhead.tasks import Dataset, Encoded, Task, encode
 from deadhead.tasks.encoding.tokenizer import UNREADABLE, Pieces
 

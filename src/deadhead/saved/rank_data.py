@@ -5,13 +5,19 @@ from __future__ import annotations
 from pathlib import Path
 from typing import Any
 
+from deadhead.display.progress import stage
 from deadhead.errors import DataError
 from deadhead.forward import is_encoder_decoder, vocabulary_sizes
-from deadhead.models import check_positions, encode_for, fits_task, labels_for, window_length
-from deadhead.progress import stage
 from deadhead.tasks import Batches, Dataset, Encoded, Task, batches, draw_examples, load_data
 from deadhead.tasks.dataset import shuffled
 from deadhead.tasks.encoding.plain_text import fingerprint, read_texts, text_batches, texts_of
+from deadhead.training.models import (
+    check_positions,
+    encode_for,
+    fits_task,
+    labels_for,
+    window_length,
+)
 
 TOKENS_ON_GPU = 32768  # in one batch
 BATCH = 32  # examples

@@ -21,7 +21,7 @@ WITH_REVISION = re.compile(r"(?P<name>\w[\w.-]*(/[\w.-]+)?)@(?P<revision>.*)", r
 REVISION = re.compile(r"\w[\w./-]*")  # a commit, a branch, a tag, or refs/pr/1
 COMMIT = re.compile(r"[0-9a-f]{40}")
 GGUF = ".gguf"
-WORLD = Path(__file__).parent / "world" / "models"
+WORLD = Path(__file__).parents[1] / "world" / "models"
 BUNDLED = {f"world/{name}": WORLD / name for name in ("encoder", "seq2seq")}
 PATIENCE = 5.0  # seconds to wait for the hub before a similar folder is suggested
 

@@ -18,13 +18,11 @@ from torch import Tensor
 
 from deadhead.errors import FolderError, UnsupportedModel
 from deadhead.files.model_folder import draft_in, finish_save, swap
-from deadhead.layout import Groups, Head, HeadLayout
-
-from .cut import cut
-from .discover import discover, find_every_site
-from .loading import loading_of
-from .model_card import card
-from .model_files import (
+from deadhead.heads.cut import cut
+from deadhead.heads.discover import discover, find_every_site
+from deadhead.heads.loading import loading_of
+from deadhead.heads.model_card import card
+from deadhead.heads.model_files import (
     CARD,
     FLOATS,
     INDEX,
@@ -34,10 +32,12 @@ from .model_files import (
     folder_of,
     read_header,
 )
-from .prune import RECORD, checked_cuts, note_in_config, record
-from .prune_saved import Pruned, report, sizes
-from .saved_config import stop_plain_loading
-from .skeleton import skeleton
+from deadhead.heads.prune import RECORD, checked_cuts, note_in_config, record
+from deadhead.heads.saved_config import stop_plain_loading
+from deadhead.heads.skeleton import skeleton
+from deadhead.layout import Groups, Head, HeadLayout
+
+from .prune import Pruned, report, sizes
 
 Rows = dict[str, tuple[int, Tensor]]  # name of a tensor -> axis, and the rows of it that stay
 CHUNK = 1 << 24  # bytes that are copied at once

@@ -12,7 +12,7 @@ import torch
 from torch import nn
 
 from deadhead.errors import UnsupportedModel
-from deadhead.hub import quiet
+from deadhead.files.hub import quiet
 
 COLOURS = re.compile(r"\x1b\[\d*m")  # in the messages of torch's exporter
 LARGEST = 2**31 - 2**24  # bytes of one file; weights of more go into a file beside it

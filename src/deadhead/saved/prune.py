@@ -7,17 +7,16 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+from deadhead.heads.discover import discover
+from deadhead.heads.from_gguf import gguf_tokenizer
+from deadhead.heads.load import load
+from deadhead.heads.means import HeadMeans
+from deadhead.heads.model_files import fetch, kept_files, source_of, stored_dtype
+from deadhead.heads.prune import prune
+from deadhead.heads.save import check_form, save
+from deadhead.heads.skeleton import skeleton
+from deadhead.heads.summary import cache_bytes
 from deadhead.layout import Groups, Head, HeadLayout
-
-from .discover import discover
-from .from_gguf import gguf_tokenizer
-from .load import load
-from .means import HeadMeans
-from .model_files import fetch, kept_files, source_of, stored_dtype
-from .prune import prune
-from .save import check_form, save
-from .skeleton import skeleton
-from .summary import cache_bytes
 
 
 @dataclass(frozen=True, kw_only=True)
