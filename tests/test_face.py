@@ -43,7 +43,7 @@ def test_every_public_name_can_be_used_and_is_listed() -> None:
 
 def test_every_module_is_documented_as_public_or_internal() -> None:
     """The docstring of the package names each module and folder, once."""
-    named = re.findall(r"`(\w+)`", deadhead.__doc__ or "")
+    named = re.findall(r"`(\w+)[\w.]*`", deadhead.__doc__ or "")
     modules = {path.stem for path in SOURCE.glob("*.py")} | {
         path.name for path in SOURCE.iterdir() if (path / "__init__.py").exists()
     }
@@ -52,7 +52,7 @@ def test_every_module_is_documented_as_public_or_internal() -> None:
 
 def test_the_packages_called_public_say_what_they_export() -> None:
     public = (deadhead.__doc__ or "").partition("Everything else")[0]
-    for name in re.findall(r"`(\w+)`", public):
+    for name in re.findall(r"`([\w.]+)`", public):
         module = importlib.import_module(f"deadhead.{name}") if name != "__all__" else deadhead
         assert module.__doc__
         if hasattr(module, "__path__"):

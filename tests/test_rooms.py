@@ -245,6 +245,11 @@ def test_there_is_no_room_for_odds_and_ends() -> None:
     assert not [f for f in SOURCE.rglob("*.py") if f.stem in ("utils", "helpers", "common", "misc")]
 
 
+def test_few_modules_are_loose_and_no_room_is_a_hall() -> None:
+    assert len(list(SOURCE.glob("*.py"))) <= 6
+    assert len(list((SOURCE / "heads").rglob("*.py"))) <= 35
+
+
 @pytest.mark.parametrize(
     "code",
     [

@@ -26,9 +26,9 @@ def shared(tmp_path_factory: pytest.TempPathFactory) -> Path:
 @pytest.fixture
 def as_it_was() -> Iterator[None]:
     """The tables of the package, which a page on how to add to them adds to, are put back."""
-    from deadhead import cli, measures, rankers, shrinking, strategies
+    from deadhead import cli, measures, papers, rankers, shrinking, strategies
     from deadhead.heads import names as part_names
-    from deadhead.papers import catalogue as papers
+    from deadhead.papers import catalogue
     from deadhead.report import figures
     from deadhead.report import tables as report_tables
     from deadhead.studies import STEPS, steps
@@ -50,12 +50,12 @@ def as_it_was() -> Iterator[None]:
             report_tables.TABLES,
         )
     ]
-    folders = [*papers.FOLDERS]
+    folders = [*catalogue.FOLDERS]
     commands = [*cli.app.registered_commands]
     with few_rows():  # clears the caches too: a page may add a metric, and data keeps its task
         yield
     cli.app.registered_commands[:] = commands
-    part_names.TRIPLES, papers.FOLDERS[:] = triples, folders
+    part_names.TRIPLES, catalogue.FOLDERS[:] = triples, folders
     for room, path in paths:
         room.__path__[:] = path
     for table, before in tables:

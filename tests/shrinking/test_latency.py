@@ -13,9 +13,9 @@ from transformers import BertConfig, BertModel
 
 from deadhead.heads import prune
 from deadhead.heads.discover import find_every_site
-from deadhead.shrinking.timing import in_turns
 from deadhead.shrinking import latency as module
 from deadhead.shrinking.latency import Latency, latency, time_models
+from deadhead.shrinking.timing import in_turns
 
 SHAPE = (2, 6)
 BATCH = {"input_ids": torch.arange(5, 9)[None], "attention_mask": torch.ones(1, 4).long()}

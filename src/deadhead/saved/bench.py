@@ -27,9 +27,9 @@ from deadhead.heads.load import load
 from deadhead.heads.model_class import AS_SAVED
 from deadhead.heads.skeleton import skeleton
 from deadhead.numerics import device_named, is_half, onednn
+from deadhead.shrinking.timing import in_turns
 
 from .runtime_worker import peak_bytes as peak_of_process
-from deadhead.shrinking.timing import in_turns
 
 CHILD = """
 import sys, torch

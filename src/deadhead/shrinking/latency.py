@@ -30,10 +30,10 @@ from deadhead.display.progress import Progress, silent
 from deadhead.forward import device_of, forward
 from deadhead.heads.cut import cut
 from deadhead.heads.site import Site
-from .timing import WARM_UP, in_turns
 
 from .allocate import Place
 from .costs import Prices, Shape, run_watched, sample, units_left
+from .timing import WARM_UP, in_turns
 
 POINTS = 12  # numbers of units that are timed; heads: all of them up to MOST_HEADS
 MOST_HEADS = 16
