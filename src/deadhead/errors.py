@@ -7,12 +7,16 @@ traceback and ends with exit code 1. Any other exception is a bug.
 from __future__ import annotations
 
 import difflib
-from collections.abc import Iterable
+import warnings
+from collections.abc import Callable, Iterable
+from importlib import import_module
+from typing import Any
 
 from deadhead.version import install_command
 
 MANY = 40  # names; a longer list would not help
 SIMILAR = 5  # names that are listed instead
+NEXT = "0.3"  # the release that removes the old names of this one
 
 
 class DeadheadError(Exception):
@@ -65,6 +69,34 @@ class MissingExtra(DeadheadError):
 
 class Notice(UserWarning):
     """Something to know that needs no action; the command line prints it as one line."""
+
+
+class Deprecation(Notice, FutureWarning):
+    """An old name was used; the message has the new one."""
+
+
+def deprecated(old: str, new: str, removed_in: str = NEXT, *, stacklevel: int = 3) -> None:
+    """Warn that `old` is now called `new`; Python shows this once for each line that uses it.
+
+    An old name works for one minor release: renamed in 0.2, it works in every 0.2.x and is an
+    error in 0.3. Call this where the old name is accepted; `stacklevel` 3 is the caller of that
+    function.
+    """
+    text = f"{old} is now {new}; the old name works until deadhead {removed_in}."
+    warnings.warn(Deprecation(text), stacklevel=stacklevel)
+
+
+def moved(module: str, names: dict[str, str]) -> Callable[[str], Any]:
+    """Return a `__getattr__` for `module`: old name -> where it is now, `package.module.name`."""
+
+    def find(name: str) -> Any:
+        if name not in names:
+            raise AttributeError(f"module {module!r} has no attribute {name!r}")
+        deprecated(f"{module}.{name}", names[name])
+        package, _, new = names[name].rpartition(".")
+        return getattr(import_module(package), new)
+
+    return find
 
 
 def unknown_name(kind: str, name: object, known: Iterable[str]) -> UnknownName:
