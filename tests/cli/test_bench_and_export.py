@@ -22,7 +22,7 @@ def test_bench(
     words = ("bench", tmp_path, "--against", bert, "--batch", "1,2", "--length", "16")
     words += ("--repeats", 1, "--device", "cpu")
 
-    def peak(name: str, *_: Any) -> int:  # the process itself is tested in tests/heads/test_bench
+    def peak(name: str, *_: Any) -> int:  # the process itself is tested in tests/saved/test_bench
         return 2**20 * (300 if name == str(tmp_path) else 400)
 
     monkeypatch.setattr("deadhead.saved.bench._peak_of_process", peak)

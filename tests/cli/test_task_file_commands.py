@@ -33,7 +33,7 @@ def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
 def test_no_command_asks_for_a_language(
     folder: Path, run_command: RunCommand, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    # the process that measures the peak is tested in tests/heads/test_bench
+    # the process that measures the peak is tested in tests/saved/test_bench
     monkeypatch.setattr("deadhead.saved.bench._peak_of_process", lambda *_: 2**20)
     task, model, out = ("--task-file", folder / "task.yaml"), folder / "model", folder / "small"
     done = run_command("finetune", MODELS / "encoder", *task, *CPU, "--epochs", 1, "--out", model)

@@ -70,7 +70,7 @@ def test_page(name: str, shared: Path, tmp_path: Path, monkeypatch: pytest.Monke
     monkeypatch.setenv("COLUMNS", "100")
     monkeypatch.setenv("XDG_CACHE_HOME", str(shared / "cache"))
     monkeypatch.delenv("DEADHEAD_DATA", raising=False)
-    # tested in tests/heads/test_bench.py, and each process would load torch again
+    # tested in tests/saved/test_bench.py, and each process would load torch again
     monkeypatch.setattr("deadhead.saved.bench._peak_of_process", lambda *_: 2**20)
     monkeypatch.chdir(tmp_path)
     names = {"__name__": "page", **(GIVEN[name](shared, tmp_path) if name in GIVEN else {})}

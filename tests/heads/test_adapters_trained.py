@@ -9,9 +9,9 @@ from typing import Any
 import pytest
 import torch
 from peft import LoraConfig, PeftModel, get_peft_model
-from tiny_models import answers, apart, batch_of, build, limit
 
 from deadhead.heads import discover, head_means, load, prune, save
+from tiny_models import answers, apart, batch_of, build, limit
 
 # peft suspects a lost shard in an adapter of a layer without heads
 pytestmark = pytest.mark.filterwarnings("ignore:.*invalid shape", "ignore:fan_in_fan_out")

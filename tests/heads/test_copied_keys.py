@@ -10,7 +10,6 @@ from typing import Any
 import pytest
 import torch
 import transformers
-from tiny_models import answers, apart, batch_of, build, hooks
 
 from deadhead.errors import FolderError, GroupError, HeadError, UnknownName, UnsupportedModel
 from deadhead.heads import discover, gated, head_means, load, prune, save
@@ -18,6 +17,7 @@ from deadhead.heads.discover import find_sites
 from deadhead.heads.summary import cache_bytes
 from deadhead.layout import HeadLayout
 from deadhead.measures.weights import head_weights
+from tiny_models import answers, apart, batch_of, build, hooks
 
 EIGHT = {"num_attention_heads": 8, "num_key_value_heads": 2, "head_dim": 4}
 # Heads 0 to 3 read one key/value head, 4 to 7 the other. Layer 0 keeps 1 and 4 of them, layer 1

@@ -4,13 +4,13 @@ from __future__ import annotations
 
 import pytest
 import torch
-from tiny_models import answers, build, build_class, hooks
 from torch import nn
 
 from deadhead import gated, rank, refit, shrink
 from deadhead.errors import NoAttention, UnknownArchitecture, UnsupportedModel
 from deadhead.heads import discover, prune
 from deadhead.layout import Head
+from tiny_models import answers, build, build_class, hooks
 
 BLOCKS = {
     "bert": ("encoder",),

@@ -8,10 +8,10 @@ from typing import Any
 import pytest
 import torch
 from fills_by_hand import changed, read
-from tiny_models import answers, apart, batch_of, build, hooks, limit
 
 from deadhead import Captured, captured, discover, gated, head_means, prune
 from deadhead.heads.fill import derangement
+from tiny_models import answers, apart, batch_of, build, hooks, limit
 
 FAMILIES = ["bert", "gpt2", "llama", "marian", "t5", "bart", "xlnet", "fsmt", "albert"]
 Fills = Callable[[str, int, int, torch.Tensor], torch.Tensor]

@@ -13,12 +13,12 @@ from typing import Any
 import pytest
 import torch
 from test_gates import NOT_COMPILED
-from tiny_models import answers, apart, batch_of, build, hooks
 from torch.nn.attention.flex_attention import flex_attention
 from transformers.integrations.flex_attention import WrappedFlexAttention
 
 from deadhead import captured, discover, gated, head_means
 from deadhead.errors import DataError, UnsupportedModel
+from tiny_models import answers, apart, batch_of, build, hooks
 
 KINDS = ["zero", "means", "means per position", "resample", "captured"]
 SHUT = ["decoder.0.1", "decoder.1.0", "decoder.1.3"]

@@ -6,12 +6,12 @@ from typing import Any
 
 import pytest
 import torch
-from tiny_models import build, hooks
 
 from deadhead import captured, gated, patch_effects, rank
 from deadhead.errors import DataError, UnsupportedModel
 from deadhead.heads.discover import discover
 from deadhead.layout import Head
+from tiny_models import build, hooks
 
 PROMPT = {
     "input_ids": torch.tensor([[5, 6, 7, 8], [8, 9, 4, 3], [11, 2, 5, 9]]),

@@ -7,10 +7,10 @@ from typing import Any
 import numpy as np
 import pytest
 import torch
-from tiny_models import answers, apart, batch_of, build, hooks
 
 from deadhead import captured, gated, head_means
 from deadhead.errors import DataError, DeadheadError, HeadError, UnknownName, UnsupportedModel
+from tiny_models import answers, apart, batch_of, build, hooks
 
 SHUT = ["encoder.0.1", "encoder.1.3"]
 

@@ -10,7 +10,6 @@ import pytest
 import torch
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from tiny_models import answers, apart, batch_of, build, hooks, limit
 from torch.nn.attention.flex_attention import flex_attention
 from transformers import AttentionInterface, AttentionMaskInterface
 from transformers.integrations.flex_attention import WrappedFlexAttention
@@ -18,6 +17,7 @@ from transformers.masking_utils import ALL_MASK_ATTENTION_FUNCTIONS
 
 from deadhead.heads import discover, gated, prune
 from deadhead.layout import Head
+from tiny_models import answers, apart, batch_of, build, hooks, limit
 
 NOT_COMPILED = "torch.compile on current platform is not supported for CPU"  # the words of torch
 SHUT = ["encoder.0.1", "encoder.1.0", "encoder.1.3"]

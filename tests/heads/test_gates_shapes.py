@@ -6,12 +6,12 @@ from typing import Any
 
 import pytest
 import torch
-from tiny_models import answers, apart, build, hooks
 
 from deadhead.errors import HeadError, UnsupportedModel
 from deadhead.heads import gated
 from deadhead.layout import Head
 from deadhead.verify.tiny import tiny
+from tiny_models import answers, apart, build, hooks
 
 
 @pytest.mark.parametrize("dtype", [torch.float32, torch.int64, torch.bool, torch.float16])

@@ -9,11 +9,11 @@ from typing import Any
 
 import pytest
 import torch
-from tiny_models import answers, apart, batch_of, build, hooks, limit
 
 from deadhead import discover, gated, prune, rank
 from deadhead.errors import HeadError, UnsupportedModel
 from deadhead.heads.hooks import is_gated
+from tiny_models import answers, apart, batch_of, build, hooks, limit
 
 
 def in_thread(work: Callable[[], Any]) -> Any:

@@ -7,7 +7,6 @@ from typing import Any
 
 import pytest
 import torch
-from tiny_models import build
 
 from deadhead.files.hub import quiet
 from deadhead.heads import discover, load, prune, save, sites
@@ -15,6 +14,7 @@ from deadhead.heads.discover import find_sites
 from deadhead.verify.inputs import batch_for, prompt_for
 from deadhead.verify.proof import Proof, prove, sample
 from deadhead.verify.tiny import tiny
+from tiny_models import build
 
 
 def proof_of(model: Any, *, whole: bool, **options: Any) -> Proof:

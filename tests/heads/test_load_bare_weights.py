@@ -11,11 +11,11 @@ from typing import Any
 import pytest
 import transformers
 from safetensors.torch import load_file, save_file
-from tiny_models import answers, apart, build_class
 
 from deadhead.errors import FolderError, Notice
 from deadhead.heads import load, prune, save
 from deadhead.verify.configs import FURTHER
+from tiny_models import answers, apart, build_class
 
 CASES = {
     "MPNetForMaskedLM": "MPNetModel",  # all-mpnet-base-v2; its output weights are those of the embeddings

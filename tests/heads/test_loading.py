@@ -11,13 +11,13 @@ from typing import Any
 import pytest
 import torch
 import transformers
-from tiny_models import answers, apart, batch_of, build, build_class, limit, uneven
 from transformers.models.qwen3 import modeling_qwen3
 
 from deadhead.errors import FolderError
 from deadhead.heads import discover, head_means, load, load_pruned, prune, save
 from deadhead.heads.load_pruned import load as load_alone
 from deadhead.heads.model_card import HOW
+from tiny_models import answers, apart, batch_of, build, build_class, limit, uneven
 
 # without deadhead: loads each folder with the file in it, and keeps what the model answers
 ALONE = """

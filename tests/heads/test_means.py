@@ -6,12 +6,12 @@ from typing import Any
 
 import pytest
 import torch
-from tiny_models import answers, apart, batch_of, build, hooks, limit
 
 from deadhead import HeadMeans, discover, gated, head_means, prune
 from deadhead.errors import DataError, HeadError
 from deadhead.forward import forward
 from deadhead.heads.discover import find_sites
+from tiny_models import answers, apart, batch_of, build, hooks, limit
 
 FAMILIES = ["bert", "gpt2", "llama", "marian", "t5", "xlnet", "fsmt", "albert", "longformer"]
 

@@ -9,12 +9,12 @@ from typing import Any
 import pytest
 import transformers
 import yaml
-from tiny_models import answers, apart, build_class
 from tokenizers import Tokenizer
 from tokenizers import models as token_models
 
 from deadhead.heads import load, prune, save
 from deadhead.world import MODELS
+from tiny_models import answers, apart, build_class
 
 FILES = {
     "LICENSE": "All rights kept.",

@@ -8,13 +8,13 @@ from typing import Any
 
 import pytest
 import torch
-from tiny_models import answers, apart, batch_of, build, hooks, limit, uneven
 
 from deadhead.heads import discover, gated, head_means, load, prune, save
 from deadhead.heads.discover import find_neuron_sites
 from deadhead.heads.load_pruned import PickInput
 from deadhead.layout import HeadLayout
 from deadhead.verify.inputs import prompt_for
+from tiny_models import answers, apart, batch_of, build, hooks, limit, uneven
 
 # Each has a form of its own: two matrices beside each other or in two modules, Conv1D, a gate of
 # its own or in the same matrix, shared layers, the batch as the second axis, several blocks.

@@ -7,12 +7,12 @@ from typing import Any
 
 import pytest
 import torch
-from tiny_models import answers, apart, build, hooks
 from torch import nn
 
 from deadhead.errors import HeadError, UnknownArchitecture, UnsupportedModel
 from deadhead.heads import captured, discover, gated, head_means, prune
 from deadhead.heads.discover import find_neuron_sites
+from tiny_models import answers, apart, build, hooks
 
 
 @pytest.mark.parametrize(

@@ -8,11 +8,11 @@ from typing import Any
 
 import pytest
 import torch
-from tiny_models import answers, apart, build
 
 from deadhead.errors import FolderError
 from deadhead.heads import discover, load, prune, save
 from deadhead.layout import numbers_of, spans
+from tiny_models import answers, apart, build
 
 
 def edit(folder: Path, **changes: Any) -> None:

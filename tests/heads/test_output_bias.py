@@ -9,10 +9,10 @@ from typing import Any
 import pytest
 import torch
 import transformers
-from tiny_models import answers, apart, batch_of, build, build_class, limit
 
 from deadhead.errors import FolderError, UnsupportedModel
 from deadhead.heads import discover, gated, load, prune, save
+from tiny_models import answers, apart, batch_of, build, build_class, limit
 
 FAMILIES = ["bert", "xlm-roberta", "gpt2", "deberta", "marian", "albert", "t5", "xlnet", "fsmt"]
 

@@ -11,12 +11,12 @@ from typing import Any
 
 import pytest
 import torch
-from tiny_models import answers, apart, batch_of, build, build_class, hooks, limit, uneven
 
 from deadhead.files.hub import quiet
 from deadhead.heads import discover, gated, load_pruned, prune
 from deadhead.layout import Head
 from deadhead.verify.inputs import prompt_for
+from tiny_models import answers, apart, batch_of, build, build_class, hooks, limit, uneven
 
 KINDS: dict[str, dict[str, Any]] = {
     "bert": {},

@@ -9,10 +9,10 @@ from typing import Any
 import pytest
 import torch
 from peft import LoraConfig, get_peft_model
-from tiny_models import answers, apart, batch_of, build, limit
 
 from deadhead.errors import UnsupportedModel
 from deadhead.heads import discover, gated, load, prune, save
+from tiny_models import answers, apart, batch_of, build, limit
 
 FAMILIES = {
     "bert": ("query", "key", "value", "dense"),

@@ -10,7 +10,6 @@ from typing import Any
 import pytest
 import torch
 import transformers
-from tiny_models import answers, apart, batch_of, build, build_class, hooks, limit, uneven
 
 from deadhead.errors import FolderError, HeadError, UnsupportedModel
 from deadhead.heads import discover, gated, load, prune, save
@@ -18,6 +17,7 @@ from deadhead.heads.means import HeadMeans, head_means
 from deadhead.layout import Head, HeadLayout
 from deadhead.saved.prune import prune_saved
 from deadhead.verify.proof import sample
+from tiny_models import answers, apart, batch_of, build, build_class, hooks, limit, uneven
 
 # a bias in every output projection, in none, in a shared layer, and in no module at all
 FAMILIES = ["bert", "gpt2", "llama", "t5", "albert", "marian", "xlnet", "gpt_neox_japanese"]

@@ -9,7 +9,6 @@ from typing import Any
 
 import pytest
 import torch
-from tiny_models import answers, apart, build, hooks, uneven
 from torch import nn
 
 import deadhead
@@ -18,6 +17,7 @@ from deadhead.heads import discover, gated, prune, save
 from deadhead.layout import Head
 from deadhead.ranking import Ranking
 from deadhead.verify.tiny import tiny
+from tiny_models import answers, apart, build, hooks, uneven
 
 
 @contextmanager

@@ -6,10 +6,10 @@ from typing import Any
 
 import pytest
 import torch
-from tiny_models import batch_of, build, uneven
 from torch import nn
 
 from deadhead.heads import discover, gated, prune
+from tiny_models import batch_of, build, uneven
 
 STILL: dict[str, dict[str, Any]] = {  # no dropout, so that both models see the same
     "bert": {"hidden_dropout_prob": 0.0, "attention_probs_dropout_prob": 0.0},

@@ -9,11 +9,11 @@ from typing import Any
 import pytest
 import torch
 from safetensors.torch import load_file
-from tiny_models import build
 
 from deadhead.errors import FolderError, UnsupportedModel
 from deadhead.heads import load
 from deadhead.saved.prune_shards import prune_by_shards
+from tiny_models import build
 
 NAME, COMMIT = "someone/pickled", "3" * 40
 OWN = r"expects safetensors of its own folder, got 'w\.bin'"

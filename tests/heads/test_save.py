@@ -9,13 +9,13 @@ from typing import Any
 import pytest
 import torch
 import transformers
-from tiny_models import answers, apart, build, build_class, hooks, uneven
 from tokenizers import Tokenizer, models, pre_tokenizers
 from transformers import BertModel, XLNetModel
 
 from deadhead.errors import UnknownName
 from deadhead.heads import discover, gated, load, prune, save
 from deadhead.verify.tiny import tiny
+from tiny_models import answers, apart, build, build_class, hooks, uneven
 
 CLASSES = [
     "BertForSequenceClassification",

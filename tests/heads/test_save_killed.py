@@ -14,7 +14,6 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from tiny_models import answers, apart, build
 
 from deadhead.errors import FolderError
 from deadhead.files.model_folder import MARKER
@@ -22,6 +21,7 @@ from deadhead.heads import load, prune, save
 from deadhead.studies.fields import MODEL
 from deadhead.studies.inputs import fingerprints
 from deadhead.studies.trial import Trial
+from tiny_models import answers, apart, build
 
 OLD, NEW = (
     prune(build("bert"), ["encoder.0.1"]),

@@ -10,7 +10,6 @@ from typing import Any
 import pytest
 import torch
 import transformers
-from tiny_models import answers, apart, batch_of, build, uneven
 
 from deadhead.errors import FolderError
 from deadhead.heads import discover, head_means, load, prune, save
@@ -20,6 +19,7 @@ from deadhead.heads.prune import note_in_config
 from deadhead.heads.saved_config import read_config
 from deadhead.verify.proof import sample_neurons
 from deadhead.verify.tiny import tiny
+from tiny_models import answers, apart, batch_of, build, uneven
 
 CUTS = ("heads", "emptied", "neurons", "filled", "filled neurons", "dropped bias")
 WHOLE = {"ignore_mismatched_sizes": True}  # asks transformers for random numbers where sizes differ

@@ -9,10 +9,10 @@ import pytest
 import sentence_transformers
 import torch
 import transformers
-from tiny_models import build_class, uneven
 
 from deadhead.heads import discover, load, prune, save
 from deadhead.world import MODELS
+from tiny_models import build_class, uneven
 
 TEXTS = ["Maria bought a red car .", "The dog sleeps .", "A house stands there ."]
 

@@ -13,11 +13,11 @@ import pytest
 import torch
 import transformers
 from accelerate.state import AcceleratorState, GradientState, PartialState
-from tiny_models import answers, apart, batch_of, build, build_class, uneven
 from transformers import Trainer, TrainingArguments, pipeline
 
 from deadhead.heads import discover, head_means, load, prune, save
 from deadhead.world import MODELS
+from tiny_models import answers, apart, batch_of, build, build_class, uneven
 
 TEXTS = ["Maria bought a red car .", "The dog sleeps ."]
 # The metrics of the hub are such files; they cannot be loaded offline.

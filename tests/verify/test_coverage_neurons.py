@@ -8,7 +8,6 @@ from typing import Any
 
 import pytest
 import torch
-from tiny_models import build
 from torch import nn
 
 from deadhead.files.hub import quiet
@@ -20,6 +19,7 @@ from deadhead.verify.coverage import NO_EFFECT, measure, measure_neurons
 from deadhead.verify.inputs import batch_for, prompt_for
 from deadhead.verify.own_weights import prove_model
 from deadhead.verify.proof import Proof, prove, sample, sample_neurons
+from tiny_models import build
 
 # Each has other names, another place or another form of the two matrices.
 PROMISED = """

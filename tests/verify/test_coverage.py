@@ -8,7 +8,6 @@ from typing import Any
 
 import pytest
 import torch
-from tiny_models import build
 
 from deadhead.errors import HeadError
 from deadhead.files.hub import quiet
@@ -20,6 +19,7 @@ from deadhead.verify.coverage import measure, measure_heads, model_types
 from deadhead.verify.inputs import batch_for, prompt_for
 from deadhead.verify.proof import Proof, prove, sample
 from deadhead.verify.tiny import tiny
+from tiny_models import build
 
 # One or two of each structure: relatives share the code that is tried here, and the coverage command
 # proves every type.

@@ -14,13 +14,13 @@ from typing import Any
 import pytest
 import torch
 import transformers
-from tiny_models import build, build_class
-from word_tokenizer import word_tokenizer
 
 from deadhead.errors import DeadheadError, FolderError, MissingExtra, UnsupportedModel
 from deadhead.exports import export
 from deadhead.heads import discover, gated, load, prune, save
 from deadhead.version import install_command
+from tiny_models import build, build_class
+from word_tokenizer import word_tokenizer
 
 
 def answered(file: Path, batch: dict[str, torch.Tensor]) -> dict[str, torch.Tensor]:

@@ -7,7 +7,6 @@ import shutil
 from pathlib import Path
 
 import pytest
-from tiny_models import answers, apart, build
 from typer.testing import CliRunner
 
 from deadhead.cli import app
@@ -19,6 +18,7 @@ from deadhead.studies.fields import MODEL
 from deadhead.studies.inputs import _hub_revision, attached, fingerprints
 from deadhead.studies.steps.models import model_of
 from deadhead.studies.trial import Trial
+from tiny_models import answers, apart, build
 
 NAME, FIRST, SECOND = "someone/tiny-model", "1" * 40, "2" * 40
 MODELS = {FIRST: build("bert"), SECOND: prune(build("bert", seed=3), ["encoder.0.1"])}

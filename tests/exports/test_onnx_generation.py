@@ -12,13 +12,13 @@ import onnxruntime
 import pytest
 import torch
 import transformers
-from tiny_models import build
 
 from deadhead.errors import UnsupportedModel
 from deadhead.exports import export
 from deadhead.exports.onnx.cached import _Encoder, cached_graphs
 from deadhead.heads import discover, gated, head_means, load, prune, save
 from deadhead.layout import Head
+from tiny_models import build
 
 torch.set_num_threads(1)
 TOKENS = 10  # that are generated

@@ -7,10 +7,10 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from tiny_models import build
 
 from deadhead.errors import FolderError
 from deadhead.heads import load, save
+from tiny_models import build
 
 
 class Hub:

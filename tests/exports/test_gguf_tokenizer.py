@@ -8,7 +8,6 @@ from typing import Any
 
 import pytest
 import transformers
-from gguf_models import build, byte_tokenizer
 from tokenizers import AddedToken, Regex, Tokenizer, decoders, models, normalizers, pre_tokenizers
 from tokenizers.processors import TemplateProcessing
 
@@ -20,6 +19,7 @@ from deadhead.exports.gguf.file import write
 from deadhead.exports.gguf.plan import plan
 from deadhead.exports.gguf.tokenizer import SPLITS, metadata
 from deadhead.heads import save
+from gguf_models import build, byte_tokenizer
 
 TEXTS = (
     "Hello, it's 12345 o'clock!  He'LL  see\n\n the naïve CamelCase.",

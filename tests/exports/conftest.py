@@ -59,12 +59,12 @@ def quick_exporter() -> Iterator[None]:
 def encoder(tmp_path_factory: pytest.TempPathFactory, quick_exporter: None) -> ExportedEncoder:
     """A layer without heads, whose output bias was dropped, and with fewer neurons; one with fewer heads and no neurons."""
     import torch
-    from tiny_models import build_class
     from transformers import BertForSequenceClassification
-    from word_tokenizer import word_tokenizer
 
     from deadhead.exports import export
     from deadhead.heads import prune, save
+    from tiny_models import build_class
+    from word_tokenizer import word_tokenizer
 
     whole = build_class(BertForSequenceClassification).float()
     place = tmp_path_factory.mktemp("encoder")

@@ -7,7 +7,6 @@ from pathlib import Path
 
 import pytest
 import torch
-from tiny_models import answers, batch_of, build
 
 from deadhead import rank, save
 from deadhead.errors import DeadheadError, UnknownName
@@ -25,6 +24,7 @@ from deadhead.numerics import (
 )
 from deadhead.saved.bench import bench
 from deadhead.verify.proof import prove, sample
+from tiny_models import answers, batch_of, build
 
 Switches = Callable[[], int]
 

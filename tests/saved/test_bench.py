@@ -7,12 +7,12 @@ from pathlib import Path
 
 import pytest
 import torch
-from tiny_models import build
 from transformers import BertConfig, BertModel
 
 from deadhead.errors import DeadheadError
 from deadhead.heads import save
 from deadhead.saved.bench import _flops, _peak_of_process, bench, inputs
+from tiny_models import build
 
 MIB = 2**20
 

@@ -11,7 +11,6 @@ from typing import Any
 import pytest
 import torch
 from gguf_by_hand import File, logits
-from gguf_models import CHANGES, FAMILIES, MORE, build, byte_tokenizer
 
 from deadhead.errors import DataError, DeadheadError, FolderError, MissingExtra, UnknownName
 from deadhead.exports import export
@@ -22,6 +21,7 @@ from deadhead.exports.gguf.file import write
 from deadhead.exports.gguf.plan import plan
 from deadhead.heads import load, prune, save
 from deadhead.version import install_command
+from gguf_models import CHANGES, FAMILIES, MORE, build, byte_tokenizer
 
 IDS = [(11 * n) % 290 + 3 for n in range(25)]
 

@@ -10,13 +10,13 @@ from typing import Any
 import pytest
 import torch
 from hooks_by_hand import at_input, at_output, correct, out, part, zero
-from tiny_models import answers, apart, build, hooks
 
 from deadhead import check_ablation, gated, head_means, prune
 from deadhead.errors import DeadheadError, HeadError
 from deadhead.layout import Head
 from deadhead.verify.inputs import batch_for
 from deadhead.verify.tiny import tiny
+from tiny_models import answers, apart, build, hooks
 
 FAMILIES = ["gpt2", "llama", "bert"]
 

@@ -8,14 +8,14 @@ from typing import Any
 import pytest
 import torch
 import transformers
-from gguf_models import MORE, SIZES, build, byte_tokenizer
-from tiny_models import build as build_family
 
 from deadhead.errors import FolderError, UnsupportedModel
 from deadhead.exports import export
 from deadhead.exports.gguf.decoder import read
 from deadhead.exports.gguf.plan import plan
 from deadhead.heads import prune, save
+from gguf_models import MORE, SIZES, build, byte_tokenizer
+from tiny_models import build as build_family
 
 DYNAMIC = {"rope_type": "dynamic", "rope_theta": 10000.0, "factor": 2.0}
 

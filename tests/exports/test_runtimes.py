@@ -8,7 +8,6 @@ from typing import Any
 
 import pytest
 import torch
-from gguf_models import SIZES, byte_tokenizer
 from transformers import (
     BertConfig,
     BertModel,
@@ -25,6 +24,7 @@ from deadhead.heads import prune, save
 from deadhead.saved import bench, runtimes
 from deadhead.saved.runtime_worker import RUNTIMES
 from deadhead.saved.runtimes import TYPES, Runtime, _Run, compare_runtimes
+from gguf_models import SIZES, byte_tokenizer
 
 TINY = {"hidden_size": 24, "num_hidden_layers": 2, "num_attention_heads": 4, "vocab_size": 40}
 

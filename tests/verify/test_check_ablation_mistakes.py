@@ -10,10 +10,10 @@ from typing import Any
 import pytest
 import torch
 from hooks_by_hand import WIDTH, Change, at_input, at_output, correct, out, part, queries, zero
-from tiny_models import build, hooks
 
 from deadhead import check_ablation
 from deadhead.layout import Head
+from tiny_models import build, hooks
 
 FAMILIES = ["gpt2", "llama", "bert"]
 

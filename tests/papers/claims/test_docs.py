@@ -12,7 +12,7 @@ from deadhead.papers.claims import FAILS, all_claims, published
 
 CLAIMS = all_claims()
 
-PAGE = (Path(__file__).parents[2] / "docs" / "claims.md").read_text(encoding="utf-8")
+PAGE = (Path(__file__).parents[3] / "docs" / "claims.md").read_text(encoding="utf-8")
 
 
 def test_the_table_is_made_from_the_published_numbers() -> None:

@@ -6,13 +6,13 @@ from pathlib import Path
 
 import pytest
 import torch
-from gguf_models import build, byte_tokenizer
 
 from deadhead.errors import DeadheadError
 from deadhead.exports.gguf import runtime
 from deadhead.exports.gguf.decoder import logits, read
 from deadhead.exports.gguf.export import checked, exported
 from deadhead.heads import save
+from gguf_models import build, byte_tokenizer
 
 
 @pytest.mark.slow
