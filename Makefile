@@ -7,7 +7,7 @@ LOCKED := $(PIP) --no-build-isolation --use-pep517 --require-hashes -r
 export HF_HUB_OFFLINE ?= 1
 export TOKENIZERS_PARALLELISM ?= false
 
-.PHONY: setup demo test check docs bench world clean
+.PHONY: setup demo test test-all check docs bench world clean
 
 # everything for development
 setup: .venv/ready
@@ -42,8 +42,15 @@ demo: .venv/ready-for-demo
 
 # Three processes for two cores, since some tests wait for others. Each starts with a third of the tests, so that those
 # of a file share what it sets up, and helps the others at the end.
+PYTEST := $(BIN)/python -m pytest -n 3 --dist worksteal
+
+# every feature at least once
 test: setup
-	$(BIN)/python -m pytest -n 3 --dist worksteal
+	$(PYTEST) -m "not slow and not whole"
+
+# also the exports, runtimes, executors and pages that take long
+test-all: setup
+	$(PYTEST) -m "not whole"
 
 check: setup
 	$(BIN)/ruff check .

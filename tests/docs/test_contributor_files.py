@@ -33,7 +33,7 @@ def test_ci_runs_the_one_command_on_both_processors() -> None:
     assert (ROOT / ".ci" / "run").is_file()
 
 
-@pytest.mark.parametrize("target", ["setup", "check", "test", "docs", "demo"])
+@pytest.mark.parametrize("target", ["setup", "check", "test", "test-all", "docs", "demo"])
 def test_targets_that_the_docs_name_are_in_the_makefile(target: str) -> None:
     assert f"\n{target}: " in (ROOT / "Makefile").read_text(encoding="utf-8")
 
