@@ -93,7 +93,12 @@ class FileName:
 
     @cached_property
     def task(self) -> str | None:
-        return self.folder_task or self.default_task
+        return self.folder_task or self.default_task or ("pos" if self.is_treebank else None)
+
+    @cached_property
+    def is_treebank(self) -> bool:
+        """Whether the name is that of a treebank's file in Universal Dependencies."""
+        return bool(TREEBANK_FILE.match(self.file))
 
     @cached_property
     def known(self) -> Task:
