@@ -145,6 +145,17 @@ def test_parts_of_a_split_are_read_in_the_order_of_their_names(
     assert f"(files read as one split: {len(names)})" in printed.output
 
 
+@pytest.mark.parametrize("folder", ["conll2003", "AQMAR_Arabic_NER_corpus-1.0", "conll2002"])
+def test_a_corpus_of_entities_is_not_read_as_slots(folder: str, tmp_path: Path) -> None:
+    put(tmp_path, {f"{folder}/en.{split}": tagged(2, "B-LOC") for split in ("train", "testa")})
+    assert len(load_data("ner", "en", "train", root=tmp_path)) == 2
+    reason = r"en\.testa \(a corpus of ner, which has no labels of slots\)"
+    with pytest.raises(DataError, match=f"no train data of slots in en .*{reason}"):
+        load_data("slots", "en", "train", root=tmp_path)
+    (tmp_path / folder).rename(tmp_path / "mine")
+    assert len(load_data("slots", "en", "train", root=tmp_path)) == 2
+
+
 def test_two_files_for_one_side_of_a_pair(tmp_path: Path) -> None:
     put(
         tmp_path,

@@ -26,6 +26,8 @@ CORPUS_LANG = {  # the language of corpora whose names do not say it
     "hironsan": "ja", "pucit": "ur", "germeval": "de", "conll2003": "en", "atis": "en",
     "snips": "en",
 }
+OF_SLOTS = {"atis", "snips"}
+OF_NER = {*CORPUS_LANG, "conll2002"} - OF_SLOTS
 OTHER_TASKS = {  # folders of tasks that deadhead does not have
     "pawsx", "paws", "cola", "mrpc", "stsb", "wnli", "ax", "diagnostic", "snli", "anli", "xcopa",
     "copa", "xquad", "squad", "mlqa", "tydiqa", "bucc", "bucc18", "tatoeba", "boolq", "cb",
@@ -165,6 +167,15 @@ class FileName:
         places = [i for i, word in enumerate(self.file_words) if code_of(word) == self.field]
         return ".".join(w for i, w in enumerate(self.file_words) if i not in places[-1:])
 
+    @cached_property
+    def other_task(self) -> str | None:
+        """The task of the corpus that the name says, if it is not the one to be read."""
+        folders = re.sub(r"[-_]", "", "/".join(self.folders).lower())
+        corpora = {"ner": OF_NER, "slots": OF_SLOTS} if self.known.spans else {}
+        found = (task for task, words in corpora.items() if any(word in folders for word in words))
+        task = "pos" if self.is_treebank else next(found, self.known.name)
+        return task if self.known.name in TASKS and self.known.name != task else None
+
     def reason_to_skip(self, has_own_folder: bool) -> str | None:
         """Say why the file is not read, if so.
 
@@ -179,9 +190,8 @@ class FileName:
                     return f"{part} is a folder of another task"
         if self.task is None:
             return "no folder names its task: put it into pos/, ner/ or the like, or give --task"
-        is_other = self.known.name in TASKS and self.known.name != "pos"
-        if self.folder_task is None and is_other and TREEBANK_FILE.match(self.file):
-            return f"a treebank, which has no labels of {self.task}"
+        if self.folder_task is None and (task := self.other_task):
+            return f"a corpus of {task}, which has no labels of {self.task}"
         if self.folder_task is None and has_own_folder:
             return f"outside the folder of {self.task}"
         if self.folder_task is None and not fits(self.path, self.known, bool(self.field)):
