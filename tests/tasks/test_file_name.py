@@ -145,6 +145,25 @@ def test_parts_of_a_split_are_read_in_the_order_of_their_names(
     assert f"(files read as one split: {len(names)})" in printed.output
 
 
+@pytest.mark.parametrize("inside", [False, True])  # of the folder, named as `.`
+def test_the_folder_that_is_named_may_be_the_corpus(
+    inside: bool, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    root = tmp_path / "AQMAR_Arabic_NER_corpus-1.0"
+    put(root, {"Linux.txt": tagged(2, "B-LOC"), "Light.txt": tagged(1, "B-LOC")})
+    if inside:
+        monkeypatch.chdir(root)
+        root = Path()
+    data = load_data("ner", "ar", "train", root=root, cut="given")
+    assert (len(data), data.notes["files read as one split"]) == (3, 2)
+
+
+def test_articles_in_a_folder_of_any_name_are_no_corpus(tmp_path: Path) -> None:
+    put(tmp_path / "mine", {"ar_one.txt": tagged(2), "ar_two.txt": tagged(1)})
+    with pytest.raises(DataError, match="2 files for one split"):
+        load_data("ner", "ar", "train", root=tmp_path / "mine")
+
+
 @pytest.mark.parametrize("folder", ["conll2003", "AQMAR_Arabic_NER_corpus-1.0", "conll2002"])
 def test_a_corpus_of_entities_is_not_read_as_slots(folder: str, tmp_path: Path) -> None:
     put(tmp_path, {f"{folder}/en.{split}": tagged(2, "B-LOC") for split in ("train", "testa")})

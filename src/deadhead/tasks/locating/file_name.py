@@ -127,7 +127,19 @@ class FileName:
     def source(self) -> str:
         """The corpus: the innermost folder that is not a task, a language or a split."""
         others = (p for p in reversed(self.folders) if not (task_name(p) or code_of(p)))
-        return next((part for part in others if not split_of(part)), "")
+        root = self.home if self.split == NO_SPLIT and self.corpus_lang else ""
+        return next((part for part in others if not split_of(part)), root)
+
+    @cached_property
+    def home(self) -> str:
+        """The folders below the root, or else the root itself: it may be a corpus."""
+        return "/".join(self.folders) or self.path.absolute().parent.name
+
+    @cached_property
+    def corpus_lang(self) -> str | None:
+        """The language of the corpus that the folders name."""
+        home = self.home.lower()
+        return next((code for name, code in CORPUS_LANG.items() if name in home), None)
 
     @cached_property
     def variant(self) -> str:
@@ -149,17 +161,15 @@ class FileName:
             return TEXT
         if self.known.traits.language_pair:
             return "" if self.field else "-".join(self.codes[:2])
-        folders = "/".join(self.folders).lower()
-        in_corpus = next((code for name, code in CORPUS_LANG.items() if name in folders), None)
-        if self.split == NO_SPLIT and in_corpus:  # AQMAR's article on the UK is in Arabic
-            return in_corpus
+        if self.split == NO_SPLIT and self.corpus_lang:  # AQMAR's article on the UK is in Arabic
+            return self.corpus_lang
         if self.codes:
             return self.codes[0]
         if self.known.languages == ("en",):  # the files of GLUE do not say it
             return "en"
         file = self.file.lower()
         in_file = next((code for name, code in CORPUS_LANG.items() if name in file), UNKNOWN)
-        return in_corpus or in_file
+        return self.corpus_lang or in_file
 
     @cached_property
     def pair_stem(self) -> str:
