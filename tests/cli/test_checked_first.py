@@ -11,6 +11,7 @@ from command_line import RunCommand, clean
 from tokenizers import Tokenizer
 from tokenizers import models as token_models
 
+import tiny_decoders
 from deadhead.heads import load, save
 from deadhead.tasks import load_data
 from deadhead.verify.tiny import tiny
@@ -19,6 +20,8 @@ from deadhead.world import MODELS
 POS = ("--task", "pos", "--lang", "en", "--data", "world")
 HALF = ("--heads", "50%")
 TEXT = ("--text", "text.txt", "--loss", "self")
+LONG = ("--task", "lm", "--data", "text.txt", "--max-length", "99")
+TOO_LONG = "windows of 99 positions and the model has 64"
 ENCODER, ENCODER_FOLDER = "world/encoder", MODELS / "encoder"
 AUTO = transformers.AutoModelForTokenClassification
 NO_ATTENTION = "has no attention"
@@ -49,6 +52,11 @@ WRONG: list[tuple[tuple[str, ...], str]] = [
     (("bench", "tagger", "--against", ENCODER, "--length", "9,999"), "at most the 128 positions"),
     (("export", "vit", "--onnx", "m.onnx"), "expected a model that reads text (input_ids)"),
     (("export", "mamba", "--gguf", "m.gguf", "--tokenizer-from", "no.gguf"), "got no.gguf"),
+    (("shrink", "decoder", *LONG, *HALF), TOO_LONG),
+    (("rank", "decoder", *LONG), TOO_LONG),
+    (("evaluate", "decoder", *LONG), TOO_LONG),
+    (("bench", "decoder", "--against", "decoder", *LONG), TOO_LONG),
+    (("finetune", "decoder", *LONG), TOO_LONG),
     (("finetune", "no-words", *POS), "the tokenizer of no-words has only"),
 ]
 
@@ -57,6 +65,7 @@ WRONG: list[tuple[tuple[str, ...], str]] = [
 def models(tmp_path_factory: pytest.TempPathFactory) -> Path:
     folder = tmp_path_factory.mktemp("models")
     (folder / "text.txt").write_text("Maria bought a red car .\n", encoding="utf-8")
+    tiny_decoders.saved(folder / "decoder")
     for name in ("mamba", "vit"):
         tiny(name).save_pretrained(folder / name)
     labels = load_data("pos", "en", "dev", root="world").labels

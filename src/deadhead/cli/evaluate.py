@@ -59,13 +59,13 @@ def evaluate(
     from deadhead.numerics import device_named
     from deadhead.tasks.bootstrap import FEW
     from deadhead.training.evaluation import intervals
-    from deadhead.training.models import check_labels, outline
+    from deadhead.training.models import check_data, outline
 
     loading = {"device": device_named(device), "auto": auto, "dtype": dtype}
     opt.languages_from(lang, known)  # a mistake in an option comes before any file is read
     outlines = [outline(name, auto=auto, dtype=dtype) for name in models]
     sets = opt.data_sets(known, lang, split, most=max_examples, seed=seed, root=data, source=source)
-    check_labels(outlines, sets.values())
+    check_data(outlines, sets.values(), max_length)
     predictions = {
         label: _predict(name, sets, max_length, loading) for label, name in _labels(models).items()
     }

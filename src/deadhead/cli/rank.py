@@ -132,16 +132,15 @@ def rank(
     else:
         file = Path(str(text))
         examples, names = rank_data.sample_texts(file, max_examples, seed), {"text": file.name}
-    rank_data.check_model(bare, examples, needs_labels=needs_labels, loss=loss)
+    needs: Any = {"needs_labels": needs_labels, "loss": loss, "max_length": max_length}
+    rank_data.check_model(bare, examples, **needs)
     loaded, tokenizer = load_with_tokenizer(model, place, auto=auto, dtype=dtype)
     batches, facts = rank_data.rank_batches(
         loaded,
         tokenizer,
         examples,
-        needs_labels=needs_labels,
-        loss=loss,
+        **needs,
         size=batch,
-        max_length=max_length,
         in_file_order=rankers.ranker(method, **options).in_file_order,
     )
     facts = {**names, **facts}

@@ -19,7 +19,7 @@ from deadhead.numerics import computing, device_named
 from deadhead.tasks import Batches, Dataset, Encoded
 from deadhead.tasks.dataset import shuffled
 from deadhead.training.evaluation import evaluate
-from deadhead.training.models import check_labels, encode_for, load_with_tokenizer, outline
+from deadhead.training.models import check_data, encode_for, load_with_tokenizer, outline
 
 from .bench import machine, make_row, peak_row, run_rows, size_rows
 
@@ -57,7 +57,7 @@ def bench_task(
             raise DeadheadError(message, "for instance --batch 1,8 --repeats 10")
     place = device_named(device)
     how = {"auto": auto, "dtype": dtype}
-    check_labels([outline(name, **how) for name in names], sets.values())
+    check_data([outline(name, **how) for name in names], sets.values(), max_length)
     stages = len(names) + len(batches) + 1
     with reported(progress, "bench") as show:
         models = []

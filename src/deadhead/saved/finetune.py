@@ -32,6 +32,7 @@ from deadhead.training.history import Epoch, History
 from deadhead.training.loop import finetune
 from deadhead.training.lora import add_adapters, trained_weights
 from deadhead.training.models import (
+    check_windows,
     encode_for,
     fitting_tokenizer,
     is_unnamed,
@@ -238,7 +239,8 @@ def finetune_saved(
     if not sets.dev and out.weights == "best":
         message = f"--weights best needs dev data: {'; '.join(sets.notes)}."
         raise DeadheadError(message, "leave --weights out")
-    outline(name, auto=auto or sets.train.task.traits.model)  # or raise an error at once
+    bare = outline(name, auto=auto or sets.train.task.traits.model)  # or raise an error at once
+    check_windows(bare, sets.train, max_length)
     unfinished = Unfinished(out.folder)
     begin = start(name, sets.train, settings.seed, auto)
     facts = {"the data": sets.train.fingerprint, "the weights of MODEL": begin.digest}

@@ -13,6 +13,7 @@ from deadhead.tasks.dataset import shuffled
 from deadhead.tasks.encoding.plain_text import fingerprint, read_texts, text_batches, texts_of
 from deadhead.training.models import (
     check_positions,
+    check_windows,
     encode_for,
     fits_task,
     labels_for,
@@ -77,11 +78,20 @@ def rank_batches(
     return labelled, _facts(data, labelled)
 
 
-def check_model(model: Any, data: Dataset | Texts, *, needs_labels: bool, loss: str | None) -> None:
+def check_model(
+    model: Any,
+    data: Dataset | Texts,
+    *,
+    needs_labels: bool,
+    loss: str | None,
+    max_length: int | None,
+) -> None:
     """Raise an error if `rank_batches` cannot make batches for the model; it needs no weights."""
     if isinstance(data, list):
         _check_reads_one_text(model)
-    elif not _goes_without_labels(model, data, needs_labels, loss):
+        return
+    check_windows(model, data, max_length)
+    if not _goes_without_labels(model, data, needs_labels, loss):
         _labels(model, data)
 
 

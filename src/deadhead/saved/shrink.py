@@ -176,7 +176,8 @@ def _checked_data(
     check_targets(bare, _targets(options), options.get("on"))
     fitting_tokenizer(bare, name)
     rows = data.rows()
-    check_model(bare, rows, needs_labels=needs_labels, loss=options.get("loss"))
+    loss, length = options.get("loss"), data.max_length
+    check_model(bare, rows, needs_labels=needs_labels, loss=loss, max_length=length)
     return rows, data.score_sets()
 
 

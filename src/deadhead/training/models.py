@@ -125,10 +125,17 @@ def outline(name: str, *, auto: Any = None, dtype: Any = None) -> Any:
     return model
 
 
-def check_labels(models: Iterable[Any], sets: Iterable[Dataset]) -> None:
-    """Raise an error if a model was trained for another task than one of the sets."""
+def check_data(models: Iterable[Any], sets: Iterable[Dataset], max_length: int | None) -> None:
+    """Raise an error if a model was trained for another task than a set, or reads less at once."""
     for model, data in product(models, sets):
         labels_for(model, data)
+        check_windows(model, data, max_length)
+
+
+def check_windows(model: Any, data: Dataset, max_length: int | None) -> None:
+    """Raise an error if windows of plain text, which are always full, are too long for a model."""
+    if max_length is not None and data.task.traits.label_unit == "token":
+        check_positions(model, [max_length], data.split)
 
 
 def load_with_tokenizer(name: str, device: Any, *, auto: Any, dtype: Any) -> tuple[Any, Any]:
