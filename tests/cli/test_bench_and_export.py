@@ -72,8 +72,8 @@ RUNTIMES: dict[str, Any] = {
         {
             "runtime": "llama.cpp q8_0",
             "model": "runs/half",
-            "file_bytes": 3 * 2**20,
-            "peak_memory_bytes": 44 * 2**20,
+            "file_bytes": 3_000_000,
+            "peak_memory_bytes": 44_000_000,
             "prompt_tokens_per_second": 410.26,
             "new_tokens_per_second": 52.0,
             "ratios": {"prompt": 1.5, "new": 1.25},
@@ -104,7 +104,7 @@ def test_bench_of_runtimes(
     assert (models, names) == ([str(bert)] * 2, ["onnx", "llama.cpp:q8_0"])
     assert options["prompts"] == ["The capital", "of France"]
     assert (options["new_tokens"], options["lengths"]) == (8, [32, 128])
-    for text in ("llama.cpp q8_0", "half", "3.0", "410.3", "(1.50 x)", "1 of 2"):
+    for text in ("llama.cpp q8_0", "half", "3 MB", "44 MB", "410.3", "(1.50 x)", "1 of 2"):
         assert text in printed
     assert "onnx, runs/whole: [onnx] is not installed." in printed
     assert "llama.cpp q8_0, runs/half: 5 of 22 matrices are f16" in printed
@@ -128,7 +128,11 @@ def test_eighty_columns_break_no_name_and_no_number(
 ) -> None:
     monkeypatch.setenv("COLUMNS", "80")
     models = ["runs/SmolLM2-135M-shrunk-half", "runs/SmolLM2-135M"]
-    numbers = {"file_bytes": 2**30, "peak_memory_bytes": 2**31, "prompt_tokens_per_second": 1410.26}
+    numbers = {
+        "file_bytes": 1_024_000_000,
+        "peak_memory_bytes": 2_048_000_000,
+        "prompt_tokens_per_second": 1410.26,
+    }
     names = ["transformers", "onnx-genai int8", "llama.cpp q8_0"]
     rows = [
         {**RUNTIMES["rows"][0], **numbers, "runtime": name, "model": model}
@@ -137,7 +141,7 @@ def test_eighty_columns_break_no_name_and_no_number(
     ]
     _print_runtimes({**RUNTIMES, "models": models, "prompt_tokens": [5] * 12, "rows": rows})
     cells = {cell.strip() for cell in re.split("[│┃\n]", capsys.readouterr().out)}
-    texts = {"1024.0", "2048.0", "1410.3", "(1.50 x)", "(1.25 x)", "1 of 12", "tokens/s"}
+    texts = {"1.02 GB", "2.05 GB", "1410.3", "(1.50 x)", "(1.25 x)", "1 of 12", "tokens/s"}
     assert {*names, *(Path(model).name for model in models), *texts} <= cells
 
 
