@@ -87,7 +87,7 @@ ALLOWED = {
     "papers.weak_link": "errors papers.claims results",
     "report": "",
     "report.labels": "strategies tasks",
-    "report.head_values": "errors layout measures report.labels results studies.store",
+    "report.head_values": "errors layout measures report.labels results",
     "report.spec": "errors papers.catalogue report.labels results strategies "
     "studies.fields studies.recipe tasks",
     "report.tables": "errors registry report.labels report.spec results studies.inputs "
@@ -95,7 +95,7 @@ ALLOWED = {
     "report.figures": "errors layout measures registry report.head_values report.labels "
     "report.spec report.tables results strategies studies.fields tasks",
     "report.findings": "layout measures report.head_values report.labels report.tables results "
-    "strategies studies.store tasks",
+    "strategies tasks",
     "report.check": "errors papers.claims registry report.figures report.spec report.tables "
     "studies studies.fields studies.recipe",
     "report.export": "errors report.figures report.tables results studies.store",
@@ -243,6 +243,22 @@ def test_imports_inside_functions_count() -> None:
 
 def test_there_is_no_room_for_odds_and_ends() -> None:
     assert not [f for f in SOURCE.rglob("*.py") if f.stem in ("utils", "helpers", "common", "misc")]
+
+
+def reads_records(code: str) -> bool:
+    return any(
+        isinstance(node, ast.Attribute) and node.attr == "records"
+        for node in ast.walk(ast.parse(code))
+    )
+
+
+def test_only_results_and_studies_read_the_records_of_a_study() -> None:
+    readers = {
+        name for name, path in modules().items() if reads_records(path.read_text(encoding="utf-8"))
+    }
+    assert {name.partition(".")[0] for name in readers} <= {"results", "studies"}
+    assert reads_records("for record in study.records.values(): pass")
+    assert not reads_records("from deadhead.studies.store.records import Record")
 
 
 def test_few_modules_are_loose_and_no_room_is_a_hall() -> None:

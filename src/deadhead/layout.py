@@ -18,6 +18,7 @@ from typing import Any, Literal, NamedTuple, get_args
 from deadhead.display.notebook import Square, tables
 from deadhead.errors import HeadError
 
+BLOCKS = ("encoder", "decoder", "cross", "vision", "audio", "text")  # in the order of layouts
 Kind = Literal["heads", "neurons"]
 Groups = Literal["whole", "expand"]  # how heads that share a key/value head are removed
 GROUPS: tuple[str, ...] = get_args(Groups)

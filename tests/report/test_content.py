@@ -204,9 +204,9 @@ def test_a_large_study_opens_only_some_records(
     monkeypatch.setattr(page_records, "MOST", 3)
     assert len(content(folder)["records"]) == 3
     monkeypatch.setattr("deadhead.results.study.MOST_RECORDS", 5)
-    records = Study.open(folder).records
-    assert len(records) == 5
-    assert {str(record.trial.get("remove")) for record in records.values()} == {
+    opened = Study.open(folder).opened
+    assert len(opened) == 5
+    assert {str(trial.cell.field("remove")) for trial in opened.values()} == {
         "None",
         "{'random': 50}",
     }  # one of each kind first

@@ -10,14 +10,13 @@ from typing import Any
 from torch import nn
 
 from deadhead.errors import NoAttention, UnknownArchitecture, UnsupportedModel
-from deadhead.layout import HeadLayout, Kind
+from deadhead.layout import BLOCKS, HeadLayout, Kind
 
 from . import names
 from .feed_forward import scan_neurons
 from .site import Site, merge_tied
 from .sites import NoHeads, Skip, UnknownNames, scan
 
-ORDER = ("encoder", "decoder", "cross", "vision", "audio", "text")
 EXAMPLES = 4  # attention layers in the message about an unknown architecture
 
 
@@ -95,7 +94,7 @@ def _placed_sites(model: nn.Module) -> tuple[list[Site], dict[str, Skip]]:
     sites = merge_tied(sites)
     for block in {site.block for site in sites}:
         _number([site for site in sites if site.block == block], model)
-    return sorted(sites, key=lambda site: (ORDER.index(site.block), site.layer)), skipped
+    return sorted(sites, key=lambda site: (BLOCKS.index(site.block), site.layer)), skipped
 
 
 def _placed_feed_forwards(
@@ -120,7 +119,7 @@ def _placed_feed_forwards(
         if len({site.layer for site in members}) < len(members):
             for number, site in enumerate(members):  # two in one transformer layer
                 site.layer = number
-    return sorted(sites, key=lambda site: (ORDER.index(site.block), site.layer)), skipped
+    return sorted(sites, key=lambda site: (BLOCKS.index(site.block), site.layer)), skipped
 
 
 def _place_near(site: Site, attentions: list[Site]) -> None:

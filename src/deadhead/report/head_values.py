@@ -1,4 +1,4 @@
-"""The records that the page shows, and what they say about heads: rankings, measures, removals."""
+"""What the opened trials of a study say about heads: rankings, measures, removals."""
 
 from __future__ import annotations
 
@@ -9,17 +9,14 @@ from itertools import chain
 from typing import Any
 
 from deadhead.errors import DeadheadError
-from deadhead.layout import Head
+from deadhead.layout import BLOCKS, Head
 from deadhead.measures import MEASURES, HeadMap, Measure
-from deadhead.results import RankedHeads, Study
-from deadhead.results.cells import Cell, as_dict, matches
-from deadhead.results.records import by_stage, ranking_of
+from deadhead.results import Opened, RankedHeads, Study
+from deadhead.results.cells import Cell, matches
 from deadhead.results.statistics import head_changes
-from deadhead.studies.store.records import Record
 
 from .labels import STAGES, joined
 
-BLOCKS = ("encoder", "decoder", "cross")  # in the order of the page
 RANKING, REMOVED, ENTROPY_CHANGE = "ranking", "removed", "entropy_change"
 LEGENDS = {
     RANKING: "score",
@@ -32,11 +29,9 @@ def layout(study: Study) -> dict[str, list[int]]:
     """Heads of each layer by block, as far as records name them; all layers are taken as equal."""
     names: set[str] = set()
     measures = map_measures()
-    for record in study.records.values():
-        names.update(record.removed)
-        if (ranking := ranking_of(record)) is not None:
-            names.update(ranking.scores)
-        for maps in measured_maps(record, measures).values():
+    for trial in study.opened.values():
+        names.update(trial.removed, trial.ranking.scores if trial.ranking else ())
+        for maps in measured_maps(trial, measures).values():
             names.update(*maps.values())
     sizes: dict[str, tuple[int, int]] = {}
     for name in names:
@@ -54,11 +49,11 @@ def map_measures() -> dict[str, HeadMap]:
 
 
 def measured_maps(
-    record: Record, names: Collection[str]
+    trial: Opened, names: Collection[str]
 ) -> dict[str, dict[str, Mapping[str, float]]]:
-    """The maps with these names that a record has: stage -> name -> head -> value."""
+    """The maps with these names that a trial has: stage -> name -> head -> value."""
     stages: dict[str, dict[str, Mapping[str, float]]] = {}
-    for stage, measured in by_stage(record).items():
+    for stage, measured in trial.measures.items():
         maps = stages.setdefault(stage, {})
         for name in names:
             measure, _, part = name.partition(".")
@@ -69,34 +64,32 @@ def measured_maps(
 
 
 def measured_in(study: Study) -> dict[str, type[Measure]]:
-    """The measures that some record has."""
-    stages = (by_stage(record).values() for record in study.records.values())
-    names = {name for measures in stages for measured in measures for name in measured}
+    """The measures that some trial has."""
+    stages = (measured for trial in study.opened.values() for measured in trial.measures.values())
+    names = set().union(*stages)
     return {name: measure for name, measure in MEASURES.items() if name in names}
 
 
-def ranking_name(study: Study, record: Record, ranking: RankedHeads) -> str:
-    """What distinguishes a ranking from the others of the study."""
-    axes = [axis for axis in ("task", "model", "seed") if axis in study.axes]
-    labels = {axis: str(record.trial.get(axis)) for axis in axes}
-    if "seed" in labels:
-        labels["seed"] = f"seed {labels['seed']}"
-    method = joined(ranking.ranker, ranking.merge, by=" ")
-    return joined(method, ranking.language, *labels.values())
-
-
-def rankings(study: Study) -> dict[str, tuple[str, Mapping[str, float]]]:
-    """The distinct rankings: name -> the trial it is from, and its scores."""
-    distinct: dict[str, tuple[str, Mapping[str, float]]] = {}
-    for trial, record in study.records.items():
-        if (ranking := ranking_of(record)) is not None:
-            name = ranking_name(study, record, ranking)
-            distinct.setdefault(name, (trial, ranking.scores))
+def rankings(study: Study) -> dict[str, RankedHeads]:
+    """The distinct rankings, by name."""
+    distinct: dict[str, RankedHeads] = {}
+    for trial in study.opened.values():
+        if trial.ranking is not None:
+            distinct.setdefault(_ranking_name(study, trial.cell, trial.ranking), trial.ranking)
     return distinct
 
 
+def _ranking_name(study: Study, cell: Cell, ranking: RankedHeads) -> str:
+    """The labels that distinguish a ranking from the others of the study."""
+    labels = {axis: cell.field(axis) for axis in ("task", "model", "seed") if axis in study.axes}
+    if "seed" in labels:
+        labels["seed"] = f"seed {labels['seed']}"
+    method = joined(ranking.ranker, ranking.merge, by=" ")
+    return joined(method, ranking.language, *map(str, labels.values()))
+
+
 def removed_counts(study: Study) -> Counter[str]:
-    return Counter(chain.from_iterable(record.removed for record in study.records.values()))
+    return Counter(chain.from_iterable(trial.removed for trial in study.opened.values()))
 
 
 def shows() -> dict[str, str]:
@@ -104,15 +97,11 @@ def shows() -> dict[str, str]:
     return LEGENDS | {name: measure.legend for name, measure in map_measures().items()}
 
 
-def chosen(study: Study, where: Mapping[str, Any] | None = None) -> Iterator[tuple[Cell, Record]]:
-    """The done records with these labels, each with its cell."""
-    cells = study.by_trial
-    for trial, record in study.records.items():
-        cell = cells.get(trial)
-        if cell is None or record.state != "done":
-            continue
-        if matches(cell, next(iter(cell.languages), ""), where or {}):
-            yield cell, record
+def chosen(study: Study, where: Mapping[str, Any] | None = None) -> Iterator[Opened]:
+    """The done trials with these labels."""
+    for trial in study.opened.values():
+        if trial.done and matches(trial.cell, next(iter(trial.cell.languages), ""), where or {}):
+            yield trial
 
 
 def panel_label(cell: Cell, axis: str) -> str:
@@ -122,26 +111,21 @@ def panel_label(cell: Cell, axis: str) -> str:
 
 
 def head_values(
-    study: Study, cell: Cell, record: Record, show: str, axis: str
+    study: Study, trial: Opened, show: str, axis: str
 ) -> Iterator[tuple[str, Mapping[str, float]]]:
-    """The values of a record's heads, each map of them with the panel it belongs to."""
-    panel = panel_label(cell, axis)
+    """The values of a trial's heads, each map of them with the panel it belongs to."""
+    panel = panel_label(trial.cell, axis)
     if show == RANKING:
-        if (ranking := ranking_of(record)) is not None:
-            yield panel or ranking_name(study, record, ranking), ranking.scores
+        if trial.ranking is not None:
+            name = panel or _ranking_name(study, trial.cell, trial.ranking)
+            yield name, trial.ranking.scores
     elif show == REMOVED:
-        yield panel, dict.fromkeys(record.removed, 1.0)
+        yield panel, dict.fromkeys(trial.removed, 1.0)
     elif show == ENTROPY_CHANGE:
-        if change := head_changes(*entropy_stages(record)):
+        if change := head_changes(*trial.before_and_later("entropy")):
             yield panel, change
     else:
         is_change = map_measures()[show].is_change
-        for stage, maps in measured_maps(record, [show]).items():
+        for stage, maps in measured_maps(trial, [show]).items():
             if maps.get(show) and (not is_change or stage == "after"):
                 yield joined(panel, "" if is_change else STAGES[stage]), maps[show]
-
-
-def entropy_stages(record: Record) -> tuple[dict[str, Any], dict[str, Any]]:
-    """The entropy of heads before training, and after epoch 1 or, if not measured, at the end."""
-    stages = {stage: as_dict(m.get("entropy")) for stage, m in by_stage(record).items()}
-    return stages.get("before", {}), stages.get("first") or stages.get("after") or {}

@@ -9,7 +9,8 @@ frame("my-study")   the records as a data frame
 
 from .frame import frame
 from .model import Arm, Measurement, Merged, Pick, RankedHeads, Score, Search
+from .records import Opened
 from .study import Study, arms
 
-__all__ = ["Arm", "Measurement", "Merged", "Pick", "RankedHeads", "Score", "Search", "Study"]
-__all__ += ["arms", "frame"]
+__all__ = ["Arm", "Measurement", "Merged", "Opened", "Pick", "RankedHeads", "Score", "Search"]
+__all__ += ["Study", "arms", "frame"]

@@ -85,6 +85,10 @@ class Cell:
             return self.setting(language)
         return self.parts(language) if name == "parts" else self.axes.get(name)
 
+    def field(self, name: str) -> Any:
+        """A field of its trial: the label as the recipe writes it, also of what it fixes."""
+        return self.summary.trial.get(name) if self.summary is not None else self.axes.get(name)
+
     def parts(self, language: str) -> Any:
         """Tenths of the language's training set that are trained on; None is all of it."""
         parts = label(_parts(self.summary, language))

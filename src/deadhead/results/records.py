@@ -1,4 +1,4 @@
-"""What only records have, rankings, measures and removed heads, and which records to open for it.
+"""What only records have: rankings, measures, removed heads, losses; and which of them to open.
 
 Scores come from the index. Of a small study all records are opened, of a large one the most useful
 ones: opening 20,000 takes longer than a reader waits.
@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import dataclass
 from typing import Any
 
 from deadhead.studies.store.records import Record
@@ -19,6 +20,41 @@ from .model import Measurement, RankedHeads
 STAGES = ("before", "first", "after")  # when a trial measures
 FAILED = 60  # failed trials among the first records to open
 RANKED_BY = ("model", "task", "source", "rank", "seed")  # what a ranking depends on
+
+
+@dataclass(frozen=True, kw_only=True)
+class Opened:
+    """What the record of a trial adds to its scores."""
+
+    cell: Cell
+    removed: tuple[str, ...]  # heads
+    ranking: RankedHeads | None
+    measures: Mapping[str, Mapping[str, Mapping[str, Any]]]  # by stage and name
+    losses: tuple[float | None, ...]  # after each epoch of the last training
+
+    @property
+    def done(self) -> bool:
+        return self.cell.state == "done"
+
+    def before_and_later(self, name: str) -> tuple[Mapping[str, Any], Mapping[str, Any]]:
+        """A measure before training, and after epoch 1 or, if not measured there, at the end."""
+        stages = {stage: measured.get(name, {}) for stage, measured in self.measures.items()}
+        return stages.get("before", {}), stages.get("first") or stages.get("after") or {}
+
+
+def opened(cell: Cell, record: Record) -> Opened:
+    measures: dict[str, dict[str, Mapping[str, Any]]] = {}
+    for measure in measures_of(record):
+        measures.setdefault(measure.stage, {})[measure.name] = measure.values
+    epochs = record.epochs
+    losses = [e.get("loss") for e in epochs if e.get("step") == epochs[-1].get("step")]
+    return Opened(
+        cell=cell,
+        removed=record.removed,
+        ranking=ranking_of(record),
+        measures=measures,
+        losses=tuple(float(loss) if isinstance(loss, int | float) else None for loss in losses),
+    )
 
 
 def ranking_of(record: Record) -> RankedHeads | None:
@@ -52,14 +88,6 @@ def measures_of(record: Record) -> Iterator[Measurement]:
                     values=values,
                     removed=record.removed,
                 )
-
-
-def by_stage(record: Record) -> dict[str, dict[str, Mapping[str, Any]]]:
-    """The values of all measures: stage -> name -> values."""
-    stages: dict[str, dict[str, Mapping[str, Any]]] = {}
-    for measure in measures_of(record):
-        stages.setdefault(measure.stage, {})[measure.name] = measure.values
-    return stages
 
 
 def _facts(record: Record) -> dict[str, Any]:

@@ -26,7 +26,7 @@ from deadhead.studies.study import described
 from .cells import LANGUAGE, Cell, as_dict, fixed_of, make_cell, parts_of, setting, task_facts
 from .model import Arm, Measurement, Merged, RankedHeads, Score, Search
 from .published import Rows, of_same_setting
-from .records import by_use, measures_of, ranking_of
+from .records import Opened, by_use, measures_of, opened, ranking_of
 from .searches import arms_among, merged_among, pairs_among, searches_among
 
 MOST_RECORDS = 800  # opened for the page
@@ -189,10 +189,25 @@ class Study:
                 records[trial] = record
         return records, unreadable
 
+    @cached_property
+    def opened(self) -> dict[str, Opened]:
+        """What the page shows of records, by id: all of a small study, else the most useful."""
+        cells = self.by_trial
+        return {trial: opened(cells[trial], record) for trial, record in self._chosen[0].items()}
+
     @property
-    def records(self) -> dict[str, Record]:
-        """The records that the page shows, by id: all of a small study, else the most useful."""
-        return self._chosen[0]
+    def versions(self) -> dict[str, str]:
+        """The versions that the opened records were made with."""
+        versions: dict[str, dict[str, None]] = {}
+        for record in self._chosen[0].values():
+            for name, version in record.versions.items():
+                versions.setdefault(name, {})[str(version)] = None
+        return {name: " / ".join(distinct) for name, distinct in versions.items()}
+
+    @property
+    def data(self) -> dict[str, Any]:
+        """The data that the opened records read, by name."""
+        return {n: value for record in self._chosen[0].values() for n, value in record.data.items()}
 
     @property
     def unreadable(self) -> list[str]:
@@ -212,20 +227,20 @@ class Study:
                 score
                 for cell in outside
                 if cell.metric
-                for score in cell.all_scores(self._share(cell), cell.metric)
+                for score in cell.all_scores(self.share(cell), cell.metric)
             )
         )
 
     def all_scores(self) -> list[Score]:
         """Every number of every done trial in all metrics, those of searches included."""
-        each = (cell.all_scores(self._share(cell)) for cell in self.cells)
+        each = (cell.all_scores(self.share(cell)) for cell in self.cells)
         return list(dict.fromkeys(score for scores in each for score in scores))
 
     @cached_property
     def _shares(self) -> dict[tuple[Any, str], float | None]:
         return {}
 
-    def _share(self, cell: Cell) -> float | None:
+    def share(self, cell: Cell) -> float | None:
         """The percentage of heads removed: from the recipe, or counted in one record."""
         if cell.unpruned or cell.summary is None or cell.state != "done":
             return 0.0

@@ -90,12 +90,10 @@ def removal_percents(study: Study, spec: CurveOptions) -> dict[Removal, float]:
         return {}
     percents: dict[Removal, float] = {}
     for cell in cells:
-        record = study.records.get(cell.trial)
-        heads = record.cost.get("heads before") if record is not None else None
         if removal_unit(str(cell.axes.get("strategy"))) == PERCENT.axis:
             percents[_removal(cell)] = float(cell.axes["amount"])
-        elif record is not None and isinstance(heads, int) and heads:
-            percents[_removal(cell)] = round(100 * len(record.removed) / heads, 1)
+        elif (share := study.share(cell)) is not None:
+            percents[_removal(cell)] = round(share, 1)
     return percents if all(_removal(cell) in percents for cell in cells) else {}
 
 

@@ -30,14 +30,13 @@ class Epochs(Figure):
     def draw(self, study: Study) -> Chart | None:
         losses: dict[tuple[str, str, float], list[float]] = {}
         line = "remove" if len(study.labels("remove")) <= MOST_LINES else "strategy"
-        for cell, record in chosen(study, self.where):
-            epochs = record.epochs
-            last = [epoch for epoch in epochs if epoch.get("step") == epochs[-1].get("step")]
-            panel = joined(cell.axes.get("task")) if "task" in study.axes else ""
-            for nth, epoch in enumerate(last, 1):
-                if isinstance(loss := epoch.get("loss"), int | float):
-                    key = (panel, joined(cell.axes.get(line)) or "none", float(nth))
-                    losses.setdefault(key, []).append(float(loss))
+        for trial in chosen(study, self.where):
+            axes = trial.cell.axes
+            panel = joined(axes.get("task")) if "task" in study.axes else ""
+            for nth, loss in enumerate(trial.losses, 1):
+                if loss is not None:
+                    key = (panel, joined(axes.get(line)) or "none", float(nth))
+                    losses.setdefault(key, []).append(loss)
         if len({x for _, _, x in losses}) < 2:
             return None
         rows = [_row(*key, losses[key]) for key in sorted(losses, key=lambda key: key[2])]

@@ -12,7 +12,6 @@ from deadhead.report.head_values import chosen
 from deadhead.report.labels import joined
 from deadhead.report.spec import Chart, Figure
 from deadhead.results import Search, Study
-from deadhead.results.records import ranking_of
 from deadhead.results.statistics import correlation_rows, similarity, spearman
 from deadhead.tasks.distances import distances
 
@@ -66,8 +65,8 @@ class Gains(Figure):
 def _rankings(study: Study) -> dict[tuple[Any, Any], dict[str, Any]]:
     """The rankings of single languages, by model and task."""
     rankings: dict[tuple[Any, Any], dict[str, Any]] = {}
-    for _, record in chosen(study):
-        ranking = ranking_of(record)
+    for trial in chosen(study):
+        ranking = trial.ranking
         if ranking is not None and len(ranking.languages) == 1:
             by_language = rankings.setdefault((ranking.model, ranking.task), {})
             by_language[ranking.language] = ranking.scores

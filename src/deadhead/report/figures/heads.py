@@ -22,7 +22,6 @@ from deadhead.report.head_values import (
 from deadhead.report.labels import joined
 from deadhead.report.spec import Chart, Figure, Suggested, axis, choice
 from deadhead.results import Study
-from deadhead.results.records import ranking_of
 from deadhead.results.statistics import layer_rows
 
 from .charts import Row, curves, distinct, head_maps
@@ -54,8 +53,8 @@ class Heads(Figure):
 
     def draw(self, study: Study) -> Chart | None:
         maps: dict[str, list[Mapping[str, float]]] = {}  # panel -> maps that are averaged
-        for cell, record in chosen(study, self.where):
-            for panel, values in head_values(study, cell, record, self.show, self.panels):
+        for trial in chosen(study, self.where):
+            for panel, values in head_values(study, trial, self.show, self.panels):
                 maps.setdefault(panel, []).append(values)
         every: list[str] = []
         if self.show == REMOVED:
@@ -83,12 +82,12 @@ class Heads(Figure):
 
     @classmethod
     def suggest(cls, study: Study) -> Suggested:
-        if any(ranking_of(record) for record in study.records.values()):
+        if any(trial.ranking for trial in study.opened.values()):
             yield 10, cls(title="Ranking of heads", show=RANKING)
         for name, measure in measured_in(study).items():
             for show, head_map in measure.maps(name).items():
                 yield 30, cls(title=head_map.label, show=show)
-        if any(record.removed for record in study.records.values()):
+        if any(trial.removed for trial in study.opened.values()):
             few = "remove" in study.axes and len(study.labels("remove")) <= MOST_REMOVALS
             title = "Heads removed, share of trials"
             yield 30, cls(title=title, show=REMOVED, panels="remove" if few else "")
@@ -137,8 +136,8 @@ class Layers(Figure):
 
     def draw(self, study: Study) -> Chart | None:
         means: dict[tuple[str, str, int], list[float]] = {}
-        for cell, record in chosen(study, self.where):
-            for line, values in head_values(study, cell, record, self.show, self.lines):
+        for trial in chosen(study, self.where):
+            for line, values in head_values(study, trial, self.show, self.lines):
                 known = {head: value for head, value in values.items() if value is not None}
                 for row in layer_rows(known):
                     key = (row["block"], line, row["layer"])

@@ -10,8 +10,6 @@ from deadhead.report.head_values import chosen, measured_in
 from deadhead.report.labels import STAGES, joined
 from deadhead.report.spec import Chart, Figure, Suggested
 from deadhead.results import Study
-from deadhead.results.cells import as_dict
-from deadhead.results.records import by_stage
 
 from .charts import Row, clouds, distinct
 from .heads import cut_note
@@ -31,9 +29,9 @@ class Points(Figure):
         rows: list[Row] = []
         panels: dict[str, None] = {}
         stages = (
-            (cell, stage, as_dict(measured.get(name)))
-            for cell, record in chosen(study, self.where)
-            for stage, measured in by_stage(record).items()
+            (trial.cell, stage, measured.get(name, {}))
+            for trial in chosen(study, self.where)
+            for stage, measured in trial.measures.items()
             for name in _measures()
         )
         for cell, stage, values in stages:

@@ -10,7 +10,6 @@ from typing import ClassVar
 from deadhead.report.head_values import chosen, panel_label
 from deadhead.report.spec import Chart, Figure, Suggested, axis
 from deadhead.results import Study
-from deadhead.results.records import ranking_of
 from deadhead.results.statistics import ranking_rho
 
 from .charts import distinct, squares
@@ -28,10 +27,10 @@ class Similarity(Figure):
 
     def draw(self, study: Study) -> Chart | None:
         rankings: dict[str, dict[str, Mapping[str, float]]] = {}  # panel -> language -> scores
-        for cell, record in chosen(study, self.where):
-            ranking = ranking_of(record)
+        for trial in chosen(study, self.where):
+            ranking = trial.ranking
             if ranking is not None and len(ranking.languages) == 1:
-                of_panel = rankings.setdefault(panel_label(cell, self.panels), {})
+                of_panel = rankings.setdefault(panel_label(trial.cell, self.panels), {})
                 of_panel.setdefault(ranking.language, ranking.scores)
         panels = [panel for panel, of_panel in rankings.items() if len(of_panel) > 1]
         rows = [
@@ -52,7 +51,7 @@ class Similarity(Figure):
 
     @classmethod
     def suggest(cls, study: Study) -> Suggested:
-        rankings = filter(None, map(ranking_of, study.records.values()))
-        if len({r.language for r in rankings if len(r.languages) == 1}) > 1:
+        rankings = [trial.ranking for trial in study.opened.values()]
+        if len({r.language for r in rankings if r and len(r.languages) == 1}) > 1:
             panels = next((axis for axis in ("task", "model") if axis in study.axes), "")
             yield 20, cls(title="How alike the rankings of languages are", panels=panels)

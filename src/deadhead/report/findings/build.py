@@ -14,7 +14,6 @@ from typing import Any
 from deadhead.report.labels import joined
 from deadhead.report.tables.significance import RATE
 from deadhead.results import Study
-from deadhead.results.records import ranking_of
 from deadhead.results.statistics import ranking_rho
 
 from .measures import collapsed, measured, scored
@@ -94,10 +93,10 @@ def _published(tables: Sequence[Table]) -> Sentences:
 def _alike(study: Study) -> Sentences:
     """How alike the rankings of languages are, for each method by itself."""
     rankings: dict[str, dict[str, Mapping[str, float]]] = {}
-    for record in study.records.values():
-        ranking, trial = ranking_of(record), record.trial
+    for trial in study.opened.values():
+        ranking = trial.ranking
         if ranking is not None and len(ranking.languages) == 1:
-            method = joined(ranking.ranker, trial.get("model"), trial.get("task"))
+            method = joined(ranking.ranker, trial.cell.field("model"), trial.cell.field("task"))
             rankings.setdefault(method, {}).setdefault(ranking.language, ranking.scores)
     rhos: dict[str, dict[tuple[str, str], float]] = {}
     for method, scores in rankings.items():

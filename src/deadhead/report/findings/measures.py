@@ -7,46 +7,43 @@ from statistics import fmean
 
 from deadhead.layout import Head
 from deadhead.measures.measure import trials_in_words
-from deadhead.report.head_values import entropy_stages, measured_in
+from deadhead.report.head_values import measured_in
 from deadhead.report.labels import metric_words, removal_words, split_words
-from deadhead.results import Study
-from deadhead.results.records import by_stage
+from deadhead.results import Opened, Study
 from deadhead.results.statistics import THIRDS, entropy_change, head_changes
-from deadhead.studies.store.records import Record
 
 FEW = 4  # prunings that a sentence names
 
 
 def measured(study: Study) -> list[str]:
     """A sentence of each measure about what the trials measured."""
-    done = [record for record in study.records.values() if record.state == "done"]
-    stages = [by_stage(record) for record in done]
+    done = [trial for trial in study.opened.values() if trial.done]
     sentences = (
         _entropy(done)
         if name == "entropy"
         else measure.finding(
-            [{s: of[name] for s, of in trial.items() if name in of} for trial in stages]
+            [{s: of[name] for s, of in trial.measures.items() if name in of} for trial in done]
         )
         for name, measure in measured_in(study).items()
     )
     return list(filter(None, sentences))
 
 
-def _entropy(records: Sequence[Record]) -> str | None:
+def _entropy(opened: Sequence[Opened]) -> str | None:
     """How far the entropy of heads moves: the mean over all heads hides it, since signs differ."""
     moved: list[float] = []
     by_third: dict[str, list[float]] = {}
     early = trials = 0
-    for record in records:
-        before, later = entropy_stages(record)
+    for trial in opened:
+        before, later = trial.before_and_later("entropy")
         changes = head_changes(before, later)
         if not changes:
             continue
-        layers = 1 + max(Head.parse(name).layer for name in (*before, *record.removed))
+        layers = 1 + max(Head.parse(name).layer for name in (*before, *trial.removed))
         for third, change in entropy_change(before, later, layers=layers).items():
             by_third.setdefault(third, []).append(change)
         moved.append(fmean(changes.values()))
-        early, trials = early + ("first" in by_stage(record)), trials + 1
+        early, trials = early + ("first" in trial.measures), trials + 1
     if not trials:
         return None
     when = "one epoch" if early == trials else "training"

@@ -19,7 +19,7 @@ from deadhead.results.cells import Cell, as_dict, parts_of
 from deadhead.results.study import no_garbage_collection
 from deadhead.studies.status import seconds
 from deadhead.studies.store import folder as study_folder
-from deadhead.studies.store.records import MOST_NAMED, Record, damage
+from deadhead.studies.store.records import MOST_NAMED, damage
 from deadhead.tasks import METRICS
 from deadhead.tasks.metrics import sign
 
@@ -36,7 +36,7 @@ MOST_LANGUAGES = 24  # columns of scores in the list of trials
 def content(folder: str | Path) -> dict[str, Any]:
     """Everything that the page shows of a study, which may still be running."""
     study = Study.open(folder)
-    records, tables, figures = study.records, study_tables(study), study_figures(study)
+    opened, tables, figures = study.opened, study_tables(study), study_figures(study)
     shape = layout(study)
     return {
         "format": FORMAT,
@@ -54,11 +54,11 @@ def content(folder: str | Path) -> dict[str, Any]:
             "stages": STAGES,
         },
         "models": [str(model) for model in study.labels("model") if model is not None],
-        "versions": _versions(records),
-        "data": {name: value for record in records.values() for name, value in record.data.items()},
+        "versions": study.versions,
+        "data": study.data,
         "progress": progress(study),
         "damaged": damaged(study),
-        "opened": {"records": len(records), "of": len(study.recorded)},
+        "opened": {"records": len(opened), "of": len(study.recorded)},
         "findings": findings(study, tables),
         "tables": tables,
         "figures": figures,
@@ -67,7 +67,7 @@ def content(folder: str | Path) -> dict[str, Any]:
         "layout": shape,
         "maps": maps(study),
         "trials": trials(study),
-        "records": full_records(study, records),
+        "records": full_records(study, opened),
         "heads": heads(study, shape),
     }
 
@@ -121,15 +121,6 @@ def claims(study: Study) -> list[dict[str, Any]]:
     )
 
     return [verdict.to_dict() for verdict in check(study) if named or verdict.judged]
-
-
-def _versions(records: Mapping[str, Record]) -> dict[str, str]:
-    """The versions that the records were made with."""
-    versions: dict[str, dict[str, None]] = {}
-    for record in records.values():
-        for name, version in record.versions.items():
-            versions.setdefault(name, {})[str(version)] = None
-    return {name: " / ".join(distinct) for name, distinct in versions.items()}
 
 
 def trials(study: Study) -> dict[str, Any]:

@@ -12,10 +12,9 @@ from typing import Any
 from deadhead.report.figures.heads import all_heads
 from deadhead.report.head_values import map_measures, measured_maps, rankings, removed_counts
 from deadhead.report.labels import STAGES, removal_words
-from deadhead.results import Study
+from deadhead.results import Opened, Study
 from deadhead.results.cells import CHANCE, PRUNING, Cell
 from deadhead.results.statistics import removal_effects
-from deadhead.studies.store.records import Record
 
 MOST_RANKINGS = 48  # maps of one kind
 MOST_MEASURED = 96
@@ -25,8 +24,8 @@ DIGITS = 5
 def maps(study: Study) -> list[dict[str, Any]]:
     """Layer x head maps: rankings, measures, and how often each head was removed."""
     ranked = [
-        _map(f"Ranking: {name}", "ranking", trial, scores)
-        for name, (trial, scores) in list(rankings(study).items())[:MOST_RANKINGS]
+        _map(f"Ranking: {name}", "ranking", ranking.trial, ranking.scores)
+        for name, ranking in list(rankings(study).items())[:MOST_RANKINGS]
     ]
     all_maps = [*ranked, *islice(_measured(study), MOST_MEASURED), *_removed(study)]
     return [{"id": f"map-{i + 1}", **head_map} for i, head_map in enumerate(all_maps)]
@@ -38,17 +37,16 @@ def _map(title: str, what: str, trial: str | None, scores: Mapping[str, Any]) ->
 
 
 def _measured(study: Study) -> Iterator[dict[str, Any]]:
-    cells, measures = study.by_trial, map_measures()
-    for trial, record in study.records.items():
-        for stage, measured in measured_maps(record, measures).items():
+    measures = map_measures()
+    for trial in study.opened.values():
+        for stage, measured in measured_maps(trial, measures).items():
             for name, values in measured.items():
                 if not any(values.values()):
                     continue  # before training no weight has changed
                 words = measures[name]
                 title = words.label if words.is_change else f"{words.label} {STAGES[stage]}"
-                if trial in cells:
-                    title += f": {trial_name(study, cells[trial])}"
-                yield _map(title, name, trial, values)
+                title += f": {trial_name(study, trial.cell)}"
+                yield _map(title, name, trial.cell.trial, values)
 
 
 def trial_name(study: Study, cell: Cell) -> str:
@@ -70,18 +68,22 @@ def _removed(study: Study) -> Iterator[dict[str, Any]]:
     counts = removed_counts(study)
     if not counts:
         return
-    pruned = sum(bool(record.removed) for record in study.records.values())
+    pruned = sum(bool(trial.removed) for trial in study.opened.values())
     yield _map(f"Times removed, in {_count(pruned, 'pruned trial')}", "removed", None, counts)
-    by_label: dict[str, list[Record]] = {}
-    for trial, cell in study.by_trial.items():
-        record = study.records.get(trial)
-        if record is not None and record.removed:
-            by_label.setdefault(str(cell.axes.get("remove")), []).append(record)
+    by_label: dict[str, list[Opened]] = {}
+    for trial in _pruned(study):
+        by_label.setdefault(str(trial.cell.axes.get("remove")), []).append(trial)
     if 1 < len(by_label) <= MOST_RANKINGS // 2:
         for label, of_label in by_label.items():
             title = f"Removed: {removal_words(label)} ({_count(len(of_label), 'trial')})"
-            counts = Counter(head for record in of_label for head in record.removed)
+            counts = Counter(head for trial in of_label for head in trial.removed)
             yield _map(title, "removed", None, counts)
+
+
+def _pruned(study: Study) -> Iterator[Opened]:
+    """The opened trials that removed heads, in the order of the recipe."""
+    opened = (study.opened.get(trial) for trial in study.by_trial)
+    return (trial for trial in opened if trial is not None and trial.removed)
 
 
 def _count(number: int, noun: str) -> str:
@@ -95,7 +97,11 @@ def heads(study: Study, shape: Mapping[str, list[int]]) -> dict[str, dict[str, A
     measures, effects = _means(study), _effects(study, names)
     return {
         head: {
-            "rankings": {n: round(s[head], DIGITS) for n, (_, s) in scored if head in s},
+            "rankings": {
+                n: round(ranking.scores[head], DIGITS)
+                for n, ranking in scored
+                if head in ranking.scores
+            },
             "measures": measures.get(head, {}),
             "removed": removed.get(head, 0),
             "effect": {language: round(v, 3) for language, v in effects[head].items()},
@@ -108,8 +114,8 @@ def _means(study: Study) -> dict[str, dict[str, dict[str, float]]]:
     """Means over all trials: head -> measure -> stage; a change is shown after training only."""
     values: dict[tuple[str, str, str], list[float]] = {}
     measures = map_measures()
-    for record in study.records.values():
-        for stage, measured in measured_maps(record, measures).items():
+    for trial in study.opened.values():
+        for stage, measured in measured_maps(trial, measures).items():
             for name, of_heads in measured.items():
                 if stage == "after" or not measures[name].is_change:
                     for head, value in of_heads.items():
@@ -125,19 +131,18 @@ def _effects(study: Study, heads: list[str]) -> dict[str, dict[str, float]]:
     """What removing a head does to the score in each language, in points."""
     import numpy as np
 
-    groups: dict[Any, list[tuple[Cell, Record]]] = {}
-    for trial, cell in study.by_trial.items():
-        record = study.records.get(trial)
-        if record is not None and record.removed and cell.state == "done":
+    groups: dict[Any, list[Opened]] = {}
+    for trial in _pruned(study):
+        if trial.done:
             # Trials that share their other labels are compared; the arms of a search are a group.
-            peers = cell.without(*PRUNING if "arm" in cell.axes else (), *CHANCE)
-            groups.setdefault(peers, []).append((cell, record))
+            peers = trial.cell.without(*PRUNING if "arm" in trial.cell.axes else (), *CHANCE)
+            groups.setdefault(peers, []).append(trial)
     languages = study.languages
 
-    def matrices(trials: list[tuple[Cell, Record]]) -> tuple[Any, Any]:
-        all_scores = [cell.scores for cell, _ in trials]
+    def matrices(trials: list[Opened]) -> tuple[Any, Any]:
+        all_scores = [trial.cell.scores for trial in trials]
         scores = [[of.get(language, np.nan) for language in languages] for of in all_scores]
-        removed = [{*record.removed} for _, record in trials]
+        removed = [{*trial.removed} for trial in trials]
         return np.array(scores), np.array([[float(h in r) for h in heads] for r in removed])
 
     effects = removal_effects(map(matrices, groups.values()), (len(heads), len(languages)))

@@ -113,12 +113,13 @@ class Library:
 
     def record(self, name: str, trial: str) -> dict[str, Any]:
         """One record in full, as the page shows it."""
-        from .records import full_records
+        from .records import Samples, full_record
 
         known = self.studies()
         if name not in known:
             raise StudyError("got no study.", "add study=NAME")
-        return full_records(Study.open(known[name]), {trial: read(known[name], trial)})[trial]
+        study = Study.open(known[name])
+        return full_record(read(known[name], trial), Samples(study), study.by_trial.get(trial))
 
 
 def as_json(payload: Any) -> bytes:

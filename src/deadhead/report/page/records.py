@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import os
 import time
-from collections.abc import Mapping
+from collections.abc import Iterable
 from functools import cached_property
 from pathlib import Path
 from typing import Any
@@ -128,19 +128,17 @@ def _example(predicted: Any, row: Any, unit: str) -> dict[str, Any]:
     return example | ({"second": texts[1]} if len(texts) > 1 else {})
 
 
-def full_records(study: Study, records: Mapping[str, Record]) -> dict[str, dict[str, Any]]:
-    """The first few hundred of the opened records; failed ones first."""
-    order = sorted(records, key=lambda trial: records[trial].state != "failed")[:MOST]
+def full_records(study: Study, trials: Iterable[str]) -> dict[str, dict[str, Any]]:
+    """The first few hundred of these records; failed ones first."""
+    records = [record for trial in trials if (record := study.record(trial)) is not None]
     samples, cells = Samples(study), study.by_trial
     return {
-        trial: _full(
-            records[trial], samples.of(cells[trial], records[trial]) if trial in cells else []
-        )
-        for trial in order
+        record.trial.id: full_record(record, samples, cells.get(record.trial.id))
+        for record in sorted(records, key=lambda record: record.state != "failed")[:MOST]
     }
 
 
-def _full(record: Record, sample: list[Any]) -> dict[str, Any]:
+def full_record(record: Record, samples: Samples, cell: Cell | None) -> dict[str, Any]:
     metrics = {n: round(value, 5) for n, value in record.metrics.items() if value is not None}
     return {
         "trial": dict(record.trial.content),
@@ -150,7 +148,7 @@ def _full(record: Record, sample: list[Any]) -> dict[str, Any]:
         "cost": dict(record.cost),
         "details": _details(record),
         "error": record.error[-LONGEST_ERROR:] if record.error else None,
-        "sample": sample,
+        "sample": samples.of(cell, record) if cell is not None else [],
     }
 
 
