@@ -1,4 +1,4 @@
-"""llama.cpp answers with the exported file as the model does; slow only because it is another program."""
+"""llama.cpp answers with the exported file as the model does."""
 
 from __future__ import annotations
 
@@ -13,19 +13,22 @@ from deadhead.exports.gguf.decoder import logits, read
 from deadhead.exports.gguf.export import checked, exported
 from deadhead.heads import save
 from gguf_models import build, byte_tokenizer
+from slow import slow_but
 
 
-@pytest.mark.slow
 @pytest.mark.parametrize(
     ("family", "change", "architecture"),
-    [
-        ("llama3", "first-empty", "deci"),
-        ("qwen2", "mean-fill", "deci"),
-        ("mistral", "neurons", "deci"),
-        ("qwen3-tied", "last-empty", "openelm"),
-        ("qwen3-yarn", "uneven", "step35"),
-        ("qwen3", "mean-fill", "laguna"),
-    ],
+    slow_but(
+        "llama3 qwen3",
+        [
+            ("llama3", "first-empty", "deci"),
+            ("qwen2", "mean-fill", "deci"),
+            ("mistral", "neurons", "deci"),
+            ("qwen3-tied", "last-empty", "openelm"),
+            ("qwen3-yarn", "uneven", "step35"),
+            ("qwen3", "mean-fill", "laguna"),
+        ],
+    ),
 )
 def test_llama_cpp_answers_as_the_model(
     family: str, change: str, architecture: str, tmp_path: Path
@@ -39,7 +42,6 @@ def test_llama_cpp_answers_as_the_model(
     assert result.comparison.positions > 20
 
 
-@pytest.mark.slow
 def test_the_comparison_can_fail(tmp_path: Path) -> None:
     """The answers of llama.cpp do not fit another model."""
     save(build("llama", "uneven"), tmp_path / "model", byte_tokenizer())
@@ -52,7 +54,6 @@ def test_the_comparison_can_fail(tmp_path: Path) -> None:
     assert other.share > runtime.LIMITS["q8_0"]
 
 
-@pytest.mark.slow
 def test_a_file_that_llama_cpp_cannot_load(tmp_path: Path) -> None:
     (tmp_path / "m.gguf").write_bytes(b"GGUF" + bytes(100))
     with pytest.raises(DeadheadError, match=r"cannot run m\.gguf"):

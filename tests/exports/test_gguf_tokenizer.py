@@ -20,6 +20,7 @@ from deadhead.exports.gguf.plan import plan
 from deadhead.exports.gguf.tokenizer import SPLITS, metadata
 from deadhead.heads import save
 from gguf_models import build, byte_tokenizer
+from slow import slow_but
 
 TEXTS = (
     "Hello, it's 12345 o'clock!  He'LL  see\n\n the naïve CamelCase.",
@@ -109,8 +110,9 @@ def test_sentencepiece_is_recognised() -> None:
     assert not metadata(sentencepiece(prepends=False), None, 400)["tokenizer.ggml.add_space_prefix"]
 
 
-@pytest.mark.slow
-@pytest.mark.parametrize("name", [*sorted(set(SPLITS.values())), "sentencepiece"])
+@pytest.mark.parametrize(
+    "name", slow_but("gpt-2 sentencepiece", [*sorted(set(SPLITS.values())), "sentencepiece"])
+)
 def test_llama_cpp_reads_the_same_tokens(name: str, tmp_path: Path) -> None:
     tokenizer = sentencepiece() if name == "sentencepiece" else by_name(name)
     model = build("tied")

@@ -49,7 +49,6 @@ def of_ids(rows: int, length: int) -> dict[str, torch.Tensor]:
     return {"input_ids": ids, "attention_mask": torch.ones_like(ids)}
 
 
-@pytest.mark.slow
 def test_the_file_has_the_heads_and_neurons_that_are_left(encoder: Any) -> None:
     """And no output bias that was dropped: the layer without heads adds nothing."""
     batch = of_ids(5, 21)
@@ -106,7 +105,6 @@ def check_pairs(folder: Path, file: Path, *, reads_types: bool) -> None:
             assert ((value - without[name]).abs().max() > 1e-2) == reads_types, name
 
 
-@pytest.mark.slow
 def test_pairs_as_the_tokenizer_makes_them(encoder: Any) -> None:
     check_pairs(encoder.model, encoder.file, reads_types=True)
 

@@ -18,6 +18,7 @@ from deadhead.exports import export
 from deadhead.exports.onnx.cached import _Encoder, cached_graphs
 from deadhead.heads import discover, gated, head_means, load, prune, save
 from deadhead.layout import Head
+from slow import slow_but
 from tiny_models import build
 
 torch.set_num_threads(1)
@@ -133,9 +134,7 @@ def smaller(model: Any) -> Any:
     return prune(model, heads, **lost, groups="expand")
 
 
-@pytest.fixture(
-    scope="module", params=[pytest.param(family, marks=pytest.mark.slow) for family in MODELS]
-)
+@pytest.fixture(scope="module", params=slow_but("gpt2", MODELS))
 def case(
     request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory, quick_exporter: None
 ) -> Case:

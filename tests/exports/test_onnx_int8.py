@@ -11,7 +11,6 @@ import pytest
 from deadhead.errors import UnsupportedModel
 
 
-@pytest.mark.slow
 def test_one_file_in_int8(traced_encoder: Any, tmp_path: Path) -> None:
     exporting = importlib.import_module("deadhead.exports.onnx.export")
     result = exporting.exported(traced_encoder.model, onnx=tmp_path / "int8.onnx", int8=True)
@@ -20,7 +19,6 @@ def test_one_file_in_int8(traced_encoder: Any, tmp_path: Path) -> None:
     assert [path.name for path in tmp_path.iterdir()] == ["int8.onnx"]
 
 
-@pytest.mark.slow
 def test_weights_in_a_second_file(
     traced_encoder: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -67,7 +67,6 @@ def test_runtimes_of_a_decoder(uneven: Path) -> None:
     assert result["prompt_tokens"] == [len(byte_tokenizer()(text)["input_ids"]) for text in texts]
 
 
-@pytest.mark.slow
 def test_an_encoder_reads_and_the_others_say_why_they_cannot(traced_encoder: Any) -> None:
     names = ["onnx", "onnx-genai", "llama.cpp"]
     result = compare_runtimes([traced_encoder.model], names, lengths=[5, 9], repeats=1)

@@ -19,6 +19,7 @@ from deadhead.verify.coverage import measure, measure_heads, model_types
 from deadhead.verify.inputs import batch_for, prompt_for
 from deadhead.verify.proof import Proof, prove, sample
 from deadhead.verify.tiny import tiny
+from slow import slow_but
 from tiny_models import build
 
 # One or two of each structure: relatives share the code that is tried here, and the coverage command
@@ -28,9 +29,10 @@ albert bart bert big_bird biogpt bloom codegen deberta deberta-v2 distilbert esm
 gemma3 gpt2 gpt_bigcode gpt_neo gpt_neox gptj led llama longformer luke mixtral modernbert mpnet
 nomic_bert olmo2 opt phi phi3 prophetnet qwen3 roformer stablelm t5 whisper vit clip xlm xlnet
 """
+FAST = "albert bert bloom deberta falcon fsmt gpt2 gpt_bigcode llama longformer phi3 t5 whisper vit xlnet"
 
 
-@pytest.mark.parametrize("model_type", PROMISED.split())
+@pytest.mark.parametrize("model_type", slow_but(FAST, PROMISED.split()))
 def test_promised(model_type: str) -> None:
     with quiet():
         row = measure_heads(model_type, tiny(model_type))
