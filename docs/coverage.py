@@ -1,4 +1,4 @@
-"""Writes docs/coverage.md from the rows of the coverage command, which takes an hour.
+"""Writes docs/coverage.md and docs/coverage.csv from the coverage command, which takes an hour.
 
 deadhead heads --coverage --json > new.json
 deadhead heads --coverage --json > old.json   (with the oldest supported transformers)
@@ -7,6 +7,8 @@ python docs/coverage.py new.json old.json
 
 from __future__ import annotations
 
+import csv
+import io
 import json
 import re
 import sys
@@ -15,31 +17,51 @@ from pathlib import Path
 from typing import Any
 
 PAGE = Path(__file__).with_suffix(".md")
+TABLE = PAGE.with_suffix(".csv")
+COLUMNS = ("model_type", "heads", "neurons", "why")
 UNPROVED = "not proved: "
 LONGEST = 140  # characters of a reason
-INTRO = """# Coverage
+INTRO = """# Architectures
 
-Made by `deadhead heads --coverage --json` and `docs/coverage.py` with transformers {transformers} and torch {torch}. Of {types}
-model types, **{heads} pass with their heads** and **{neurons} pass with their feed-forward neurons**, {both} of them with both;
-{refused} are refused, {absent} have no attention or no model class of their own. A pass means: on a tiny random model of that
-type, open gates changed nothing, masked = pruned = reloaded with uneven layers and with a layer emptied, and, where the model
-generates text, the same tokens came out with a cache. For neurons this holds for them alone, with nothing or their means in
-their place, and, where heads pass, for both removed together. **{filled} also pass with mean fill**: the same identities with
-the mean output of the removed heads in their place, `gated(..., fill=means)` = `prune(..., fill=means)` = reloaded, where the
-means change the outputs against zeros.
-(A part that the text does not run, such as that for images, is cut and reloaded with every model, but its numbers are not
-compared.) Conditional DETR, DAB-DETR, DETR, Table Transformer, Gemma 3n and three types of PE Audio-Video are built only where timm
-and Pillow are installed. Where heads share key/value heads, {single} also pass with single heads removed (`groups="expand"`).
-By default whole groups are removed (`groups="whole"`; elsewhere such a group is a `kv_group`): see
+Of {types} model types of transformers {transformers} (torch {torch}), **{heads} pass with their heads** and
+**{neurons} pass with their feed-forward neurons**, {both} of them with both. {refused} are refused; {absent} have no
+attention or no model class of their own.
+
+[The table](coverage.csv) has a row for each type that has heads or neurons:
+
+| `heads` | meaning |
+|---|---|
+| `pass` | the proof below holds |
+| `refused` | a gate or a cut is impossible, or the proof fails; `why` gives the reason |
+| `not proved` | no tiny model could be built from the config alone, or its inputs are of a kind that the command does not make. Such a type may work: `deadhead heads MODEL --check` proves it for models that read text |
+| `none` | no heads to remove |
+
+`neurons` is `pass` or empty. Where the heads pass and the neurons do not, `why` is about the neurons.
+
+## What a pass proves
+
+On a tiny random model of the type:
+
+- open gates change nothing;
+- masked = pruned = reloaded, with uneven layers and with an empty layer;
+- a model that generates text gives the same tokens with a cache;
+- for neurons: the same for them alone, with zeros or their means as the fill, and together with heads where those pass.
+
+**{filled} also pass with mean fill**: `gated(..., fill=means)` = `prune(..., fill=means)` = reloaded, where the means change
+the outputs against zeros. Where heads share key/value heads (a `kv_group`), {single} also pass with single heads removed
+(`groups="expand"`); by default whole groups are removed (`groups="whole"`). See
 [heads that share key/value heads](heads.md#heads-that-share-keyvalue-heads).
+
+Parts that do not read text, such as an image encoder beside a language model, are cut and reloaded with the model, but their
+numbers are not compared. Conditional DETR, DAB-DETR, DETR, Table Transformer, Gemma 3n and three types of PE Audio-Video
+are built only where timm and Pillow are installed.
+
+## Older versions
 
 With transformers {old_transformers} and torch {old_torch}, {old_heads} of {old_types} types pass with their heads and
 {old_neurons} with their neurons. {differences}
-"""
-NOT_PROVED = """## Not proved
 
-Here no tiny model could be built from the config alone, or it wants inputs that the command does not make (images with
-grids, boxes, audio of a certain shape). They may well work: `deadhead heads MODEL --check` shows it, for models that read text.
+Made by `deadhead heads --coverage --json` and `docs/coverage.py`.
 """
 
 
@@ -48,15 +70,13 @@ def page(new: dict[str, Any], old: dict[str, Any]) -> str:
     rows = new["rows"]
     heads = [row for row in rows if row["status"] == "pass"]
     neurons = [row for row in rows if row["neurons"] == "pass"]
-    both = [row for row in heads if row in neurons]
     refused = [row for row in rows if row["status"] == "refused"]
-    unproved = [row for row in refused if row["reason"].startswith(UNPROVED)]
     filled = sum(row["mean_fill"] == "pass" for row in heads)
-    intro = INTRO.format(
+    return INTRO.format(
         types=len(rows),
         heads=len(heads),
         neurons=len(neurons),
-        both=len(both),
+        both=sum(row["neurons"] == "pass" for row in heads),
         refused=len(refused),
         absent=len(rows) - len(heads) - len(refused),
         filled=f"All {filled}" if filled == len(heads) else filled,
@@ -70,35 +90,29 @@ def page(new: dict[str, Any], old: dict[str, Any]) -> str:
         old_types=len(old["rows"]),
         differences=_differences(rows, old["rows"]),
     )
-    return "\n".join(
-        (
-            intro,
-            "## Pass with heads and with neurons\n",
-            _names(both),
-            "## Pass with heads alone\n",
-            "| model type | why not with neurons |\n|---|---|",
-            *(
-                f"| {row['model_type']} | {_short(row['neurons'])} |"
-                for row in heads
-                if row not in neurons
-            ),
-            "\n## Pass with neurons alone\n",
-            "They have no heads, or these are refused or not proved, for the reason below.\n",
-            _names(row for row in neurons if row not in heads),
-            "## Heads refused\n",
-            "They have no place for a gate or a cut, or the proof fails, as the reason says.\n",
-            "| model type | why |\n|---|---|",
-            *(
-                f"| {row['model_type']} | {_short(row['reason'])} |"
-                for row in refused
-                if row not in unproved
-            ),
-            f"\n{NOT_PROVED}",
-            "| model type | why |\n|---|---|",
-            *(f"| {row['model_type']} | {_unproved(row['reason'])} |" for row in unproved),
-            "",
-        )
-    )
+
+
+def table(rows: Iterable[dict[str, Any]]) -> str:
+    """The table as CSV: the types that have heads or neurons, sorted by name."""
+    out = io.StringIO()
+    writer = csv.writer(out, lineterminator="\n")
+    writer.writerow(COLUMNS)
+    for row in sorted(rows, key=lambda row: str(row["model_type"])):
+        if row["status"] != "n/a" or row["neurons"] == "pass":
+            writer.writerow((row["model_type"], *_result(row)))
+    return out.getvalue()
+
+
+def _result(row: dict[str, Any]) -> tuple[str, str, str]:
+    """Heads, neurons and why: the last three columns."""
+    neurons = "pass" if row["neurons"] == "pass" else ""
+    if row["status"] == "pass":
+        return "pass", neurons, "" if neurons else _short(row["neurons"])
+    if row["status"] == "n/a":
+        return "none", neurons, ""
+    if row["reason"].startswith(UNPROVED):
+        return "not proved", neurons, _unproved(row["reason"])
+    return "refused", neurons, _short(row["reason"])
 
 
 def _single(rows: Iterable[dict[str, Any]]) -> str:
@@ -112,20 +126,16 @@ def _differences(new: Iterable[dict[str, Any]], old: Iterable[dict[str, Any]]) -
     before = {row["model_type"]: row["status"] for row in old}
     passes = {row["model_type"] for row in new if row["status"] == "pass"}
     only_new = sorted(name for name in passes if before.get(name, "pass") != "pass")
-    known = {row["model_type"] for row in new}
-    lost = sorted(n for n, s in before.items() if s == "pass" and n in known and n not in passes)
+    listed = {row["model_type"] for row in new}
+    only_old = sorted(n for n, s in before.items() if s == "pass" and n in listed - passes)
     sentences = []
     if only_new:
         sentences.append(
             f"Of the types that both have, {', '.join(only_new)} pass with the newer alone."
         )
-    if lost:
-        sentences.append(f"{', '.join(lost)} pass with the older alone.")
+    if only_old:
+        sentences.append(f"{', '.join(only_old)} pass with the older alone.")
     return " ".join(sentences) or "The types that both have pass with both or with neither."
-
-
-def _names(rows: Iterable[dict[str, Any]]) -> str:
-    return ", ".join(row["model_type"] for row in rows) + ".\n"
 
 
 def _short(reason: str) -> str:
@@ -141,20 +151,21 @@ def _short(reason: str) -> str:
     reason = re.sub(
         r", so (no (head|neuron) can|their neurons cannot) be removed alone$", "", reason
     )
-    return reason.replace("|", "\\|").rstrip(".")
+    return reason.rstrip(".")
 
 
 def _unproved(reason: str) -> str:
     """What stopped the proof, in the words of the model's own code, without its further lines."""
     reason = reason.removeprefix(UNPROVED)
     reason = re.sub(r"(\w+Error: )Class validation error for validator '\w+': \w+: ", r"\1", reason)
-    reason = re.split(r"\. |; |<module", reason)[0].replace("|", "\\|").rstrip(". ")
+    reason = re.split(r"\. |; |<module", reason)[0].rstrip(". ")
     return reason if len(reason) <= LONGEST else f"{reason[:LONGEST].rsplit(' ', 1)[0]} ..."
 
 
 def main() -> None:
     new, old = (json.loads(Path(file).read_text()) for file in sys.argv[1:])
     PAGE.write_text(page(new, old))
+    TABLE.write_text(table(new["rows"]))
 
 
 if __name__ == "__main__":

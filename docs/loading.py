@@ -1,4 +1,4 @@
-"""Writes docs/loading.md: who loads a pruned folder of each model type where deadhead is not installed.
+"""Writes docs/loading.md and docs/loading.csv: who loads a pruned folder of each model type where deadhead is not installed.
 
     python docs/loading.py rows.jsonl            # every model type of transformers, and then the page
     python docs/loading.py rows.jsonl llama t5   # only these types, and then the page
@@ -19,11 +19,11 @@ from pathlib import Path
 from typing import Any
 
 PAGE = Path(__file__).with_suffix(".md")
+TABLE = PAGE.with_suffix(".csv")
 INTRO = """# Without deadhead
 
-Made by `docs/loading.py` with transformers {version}, on tiny random models of {count} model types. *Even*: every layer lost the same
-number of heads. *Uneven*: the layers lost different numbers, and the first layer of each block with several attention layers lost all
-of them. Each folder was loaded as the table says and gave the answers of the pruned model.
+A pruned folder can be loaded where deadhead is not installed. [The table](loading.csv) says how, for {count} model types,
+measured on tiny random models with transformers {version}: each folder gave the answers of the pruned model.
 
 | in the table | what loads the folder that `save` wrote |
 |---|---|
@@ -32,8 +32,10 @@ of them. Each folder was loaded as the table says and gave the answers of the pr
 | padded | only a folder of the padded form, with plain `AutoModel` |
 | deadhead | only `deadhead.load` |
 
-| model type | even | uneven |
-|---|---|---|
+`even`: every layer lost the same number of heads. `uneven`: the layers lost different numbers, and the first layer of each
+block with several attention layers lost all of them. [Save and load](heads.md#without-deadhead) explains the forms.
+
+Made by `docs/loading.py`.
 """
 
 
@@ -94,16 +96,17 @@ def main() -> None:
     warnings.simplefilter("ignore")
     file = Path(sys.argv[1])
     rows = [json.loads(line) for line in file.read_text().splitlines()] if file.exists() else []
-    known = {row["model_type"] for row in rows}
+    measured = {row["model_type"] for row in rows}
     for model_type in sys.argv[2:] or model_types():
-        if model_type not in known:
+        if model_type not in measured:
             rows.append(measure(model_type))
-            with file.open("a") as lines:
-                lines.write(json.dumps(rows[-1]) + "\n")
+            with file.open("a") as log:
+                log.write(json.dumps(rows[-1]) + "\n")
     rows = sorted((row for row in rows if row["uneven"]), key=lambda row: str(row["model_type"]))
-    table = "".join(f"| {row['model_type']} | {row['even']} | {row['uneven']} |\n" for row in rows)
+    lines = [",".join((row["model_type"], row["even"], row["uneven"])) for row in rows]
     count = sum(not row["uneven"].startswith("not measured") for row in rows)
-    PAGE.write_text(INTRO.format(version=transformers.__version__, count=count) + table)
+    PAGE.write_text(INTRO.format(version=transformers.__version__, count=count))
+    TABLE.write_text("\n".join(("model_type,even,uneven", *lines)) + "\n")
 
 
 if __name__ == "__main__":

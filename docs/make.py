@@ -1,11 +1,13 @@
-"""Makes the pages that are lists: every command and every built-in recipe. `make docs` runs it, a test runs `pages`.
+"""Makes the lists of docs/: commands, built-in recipes and claims. `make docs` runs it, a test runs `pages`.
 
 python docs/make.py
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+import csv
+import io
+from collections.abc import Iterable, Iterator, Mapping
 from pathlib import Path
 from typing import Any
 
@@ -14,8 +16,13 @@ MADE = "<!-- Made by docs/make.py: change the code it describes, then run `make 
 
 
 def pages() -> dict[str, str]:
-    """Every page that is made, by its path from docs/."""
-    return {"reference/commands.md": commands(), "reference/recipes.md": recipes()}
+    """Every page and table that is made, by its path from docs/."""
+    return {
+        "reference/commands.md": commands(),
+        "reference/recipes.md": recipes(),
+        "reference/recipes.csv": recipe_table(),
+        "claims.csv": claim_table(),
+    }
 
 
 def commands() -> str:
@@ -117,40 +124,28 @@ def _cell(text: str) -> str:
 
 
 def recipes() -> str:
-    """Every built-in recipe: its question, its size, and what its report shows."""
-    from deadhead.studies import built_in
+    """Every built-in recipe: its question and its size."""
+    from deadhead.studies import built_in, load
 
-    return "\n".join(_recipes([*built_in()])) + "\n"
-
-
-def _recipes(names: list[str]) -> Iterator[str]:
-    from deadhead.studies import load
-
-    yield from (
+    lines = [
         "# Recipes",
         "",
         MADE,
         "",
-        "All bundled recipes. `deadhead plan NAME` says what one will take, `deadhead run NAME --out STUDY` runs it, "
-        "`--scale mini` is the same protocol on the [embedded world](../tasks.md), offline, in minutes. *Trials* are distinct "
-        "trainings with their scores. The claims are explained in [claims](../claims.md), data and decisions in "
-        "[the three papers](../papers.md).",
+        "`deadhead plan NAME` says what a recipe takes, `deadhead run NAME --out STUDY` runs it. `--scale mini` runs the "
+        "same protocol on the [small world](../tasks.md#the-small-world), offline, in minutes. *Trials* are distinct "
+        "trainings with their scores. [A table](recipes.csv) also lists the steps, the axes, the tables, the figures and "
+        "the claims of each; [the three papers](../papers.md) explains data and decisions.",
         "",
-        "| recipe | trials | at scale `mini` |",
-        "|---|---:|---:|",
-    )
-    whole = {name: load(name) for name in names}
-    for name, one in whole.items():
-        yield f"| [`{name}`](#{name.replace('/', '')}) | {len(one.trials):,} | {_mini(name)} |"
-    for name, one in whole.items():
-        yield from (
-            "",
-            f"## {name}",
-            "",
-            f"{one.about[:1].upper()}{one.about[1:]}.",
-            "",
-            *_made(one.data),
+        "| recipe | what it asks | trials | mini |",
+        "|---|---|---:|---:|",
+    ]
+    for name in built_in():
+        recipe = load(name)
+        lines.append(
+            f"| `{name}` | {_cell(recipe.about)} | {len(recipe.trials):,} | {_mini(name)} |"
         )
+    return "\n".join(lines) + "\n"
 
 
 def _mini(name: str) -> str:
@@ -163,28 +158,61 @@ def _mini(name: str) -> str:
         return ""
 
 
-def _made(data: Mapping[str, Any]) -> Iterator[str]:
-    if "include" in data:
-        yield f"- includes: {', '.join('`' + one['name'] + '`' for one in data['include'])}"
+def recipe_table() -> str:
+    """CSV with a row for each recipe and each thing that it states."""
+    from deadhead.studies import built_in, load
+
+    rows = [(name, *stated) for name in built_in() for stated in _stated(load(name).data)]
+    return _csv(("recipe", "states", "what"), rows)
+
+
+def _stated(data: Mapping[str, Any]) -> Iterator[tuple[str, str]]:
+    for one in data.get("include") or ():
+        yield "includes", one["name"]
     if "steps" in data:
-        yield f"- steps: {', '.join(data['steps'])}"
+        yield "steps", ", ".join(data["steps"])
         axes = data.get("axes") or {}
-        names = dict.fromkeys(
-            name for grid in (axes if isinstance(axes, list) else [axes]) for name in grid
-        )
-        if names:
-            yield f"- varies: {', '.join('`' + name + '`' for name in names)}"
+        grids = axes if isinstance(axes, list) else [axes]
+        for name in dict.fromkeys(name for grid in grids for name in grid):
+            yield "varies", name
     if data.get("search"):
-        controls = data["search"].get("controls") or []
-        yield f"- searches: the lowest {data['search']['lowest']} heads" + (
-            f", with controls {', '.join(controls)}" if controls else ""
-        )
+        yield "searches", f"the lowest {data['search']['lowest']} heads"
+        for control in data["search"].get("controls") or ():
+            yield "control", control
     for kind in ("tables", "figures"):
         for one in data.get(kind) or ():
-            beside = f", beside the published `{one['published']}`" if one.get("published") else ""
-            yield f"- {kind.removesuffix('s')}: {one['title']}{beside}"
-    if data.get("claims"):
-        yield f"- claims: {', '.join(data['claims'])}"
+            beside = f", beside the published {one['published']}" if one.get("published") else ""
+            yield kind.removesuffix("s"), f"{one['title']}{beside}"
+    for claim in data.get("claims") or ():
+        yield "claim", claim
+
+
+def claim_table() -> str:
+    """CSV with the verdict of every claim on the papers' own tables."""
+    from deadhead.papers.claims import published
+    from deadhead.papers.claims.verdict import COLUMNS
+
+    return _csv(
+        (*COLUMNS[:3], "follows", *COLUMNS[3:]),
+        (
+            (
+                one.id,
+                one.statement,
+                one.verdict,
+                one.follows,
+                "" if one.margin is None else f"{one.margin:+.3g} {one.unit}",
+                one.numbers,
+                one.strength,
+            )
+            for one in published()
+        ),
+    )
+
+
+def _csv(columns: Iterable[str], rows: Iterable[Iterable[str]]) -> str:
+    out = io.StringIO()
+    csv.writer(out, lineterminator="\n").writerows([columns, *rows])
+    return out.getvalue()
 
 
 if __name__ == "__main__":
