@@ -67,7 +67,7 @@ def switches(monkeypatch: pytest.MonkeyPatch) -> Iterator[Callable[[], int]]:
 
 
 def pytest_terminal_summary(terminalreporter: Any) -> None:
-    """Tests that were left out for want of a browser are told, with what to type to get them."""
+    """Name the tests that were skipped without a browser, and what to type to run them."""
     skipped = [
         str(report.longrepr[2])
         for report in terminalreporter.stats.get("skipped", [])

@@ -139,7 +139,7 @@ def test_without_leaves_the_rest_under_their_old_numbers(cut_heads: set[Head]) -
     assert (left == SEQ2SEQ) == (not cut_heads)  # it did something, and only then
 
 
-def test_without_leaves_the_layout_it_was_asked_of_alone() -> None:
+def test_without_does_not_change_its_layout() -> None:
     whole = HeadLayout.grid(encoder=(2, 2))
     left = whole.without([Head("encoder", 0, 0)])
     assert (len(whole), len(left)) == (4, 3)

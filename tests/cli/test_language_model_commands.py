@@ -124,7 +124,7 @@ def test_shrink(
     assert facts["scored"] == json.loads(again.out)["examples"]  # all, whatever --examples says
 
 
-def test_shrink_scores_as_many_windows_as_asked(
+def test_shrink_scores_the_requested_number_of_windows(
     decoder: Path, folder: Path, tmp_path: Path, run_command: RunCommand
 ) -> None:
     few = ("--max-examples", 3, "--max-length", 16)

@@ -79,7 +79,7 @@ def test_an_encoder_reads_and_the_others_say_why_they_cannot(traced_encoder: Any
 
 
 def test_a_file_that_is_no_model(uneven: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """The error tells why a process failed."""
+    """The error says why a process failed."""
 
     def damage(run: Any, files: Any) -> None:
         run.file = files.place / "m.onnx"

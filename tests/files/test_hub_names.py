@@ -1,4 +1,4 @@
-"""A name that means no model: a slip of the pen is told at once, the hub is asked only what it could know, and its log is held back."""
+"""Names of no model: typos are reported at once, the hub gets only names that it may have, and its log is hidden."""
 
 from __future__ import annotations
 
@@ -47,7 +47,9 @@ NO_HUB_NAME = ["/nowhere/taggr", "./taggr", "../here/taggr", "~/taggr", "a/b/tag
 
 
 @pytest.mark.parametrize("name", [*NO_HUB_NAME, Path("/nowhere/taggr")], ids=str)
-def test_what_can_only_be_a_folder_is_not_asked_of_the_hub(name: str | Path, hub: Hub) -> None:
+def test_what_can_only_be_a_folder_is_not_requested_from_the_hub(
+    name: str | Path, hub: Hub
+) -> None:
     with pytest.raises(FolderError) as error:
         load(name)
     assert error.value.message == f"there is no folder {name}."

@@ -49,7 +49,7 @@ def test_a_model_of_this_revision_is_loaded(revision: str, commit: str, cache: P
     assert folder_of(f"{NAME}{revision}") == cache / "snapshots" / commit
 
 
-def test_a_saved_copy_takes_along_what_lies_with_that_revision(cache: Path) -> None:
+def test_a_saved_copy_includes_the_files_of_that_revision(cache: Path) -> None:
     for commit in MODELS:
         (cache / "snapshots" / commit / "LICENSE").write_text(commit)
     small = save(load(f"{NAME}@old"), "small")

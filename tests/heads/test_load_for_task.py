@@ -127,9 +127,7 @@ def test_mistakes(whole: Path, tmp_path: Path) -> None:
         "bert.embeddings.word_embeddings.weight",
     ],
 )
-def test_what_begins_anew_is_no_part_of_a_layer_and_no_embedding(
-    pruned: Path, missing: str
-) -> None:
+def test_new_weights_belong_to_no_layer_and_no_embedding(pruned: Path, missing: str) -> None:
     weights = load_file(pruned / "model.safetensors")
     save_file(
         {name: weight for name, weight in weights.items() if name != missing},
@@ -141,7 +139,7 @@ def test_what_begins_anew_is_no_part_of_a_layer_and_no_embedding(
 
 
 @pytest.mark.parametrize("auto", [BertForMaskedLM, AutoTokenizer])
-def test_what_is_no_auto_class_of_models_is_told(whole: Path, auto: object) -> None:
+def test_only_auto_classes_of_models_are_accepted(whole: Path, auto: object) -> None:
     with pytest.raises(UnsupportedModel, match="expects an auto class") as problem:
         load(whole, auto=auto)
     assert "AutoModelForTokenClassification" in (problem.value.hint or "")

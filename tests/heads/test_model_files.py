@@ -1,4 +1,4 @@
-"""A saved model takes along what lies with its source, weights aside, and its card says what happened to it."""
+"""A saved model includes the other files of its source, and its card says what happened to it."""
 
 from __future__ import annotations
 

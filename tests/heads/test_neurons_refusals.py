@@ -94,7 +94,7 @@ class _Between(nn.Module):
         (nn.LayerNorm(48), "norm"),
         (nn.PReLU(48), "act"),
         (nn.Linear(48, 48), "more"),
-        (nn.LayerNorm(32), "ffn_layernorm"),  # as wide as the model: only its name tells
+        (nn.LayerNorm(32), "ffn_layernorm"),  # as wide as the model: only its name shows
     ],
 )
 def test_weights_between_the_matrices_are_skipped(between: nn.Module, name: str) -> None:

@@ -196,7 +196,7 @@ def test_albert_loses_a_head_from_all_its_layers() -> None:
         prune(model, ["encoder.1.0"])
 
 
-def test_the_budget_is_met_exactly() -> None:
+def test_exactly_the_listed_heads_are_removed() -> None:
     for family in ("bert", "llama", "marian"):
         model = build(family)
         removed, before = uneven(model), len(discover(model))

@@ -182,7 +182,7 @@ def tokenizer() -> Any:
     )
 
 
-def test_the_tokenizer_lies_with_it(tmp_path: Path) -> None:
+def test_the_tokenizer_is_in_the_folder(tmp_path: Path) -> None:
     save(build("bert"), tmp_path, tokenizer())
     again = transformers.AutoTokenizer.from_pretrained(tmp_path)
     assert again("hello there world")["input_ids"] == [1, 0, 2]

@@ -105,7 +105,7 @@ def test_layers_below_are_not_run_again(case):
 
 
 @torch.no_grad()
-def test_replay_repeats_what_was_said(case):
+def test_a_replay_repeats_the_recorded_outputs(case):
     setup = case("classify")
     whole = setup.model(**setup.batch).logits
     with replaying(setup.model, find_sites(setup.model)) as replay:

@@ -93,7 +93,7 @@ def test_dense_rule_is_the_formula() -> None:
         noise(4, seed=2),
         noise(1, 3, 4, seed=3).abs(),
     )
-    arrived[0, 1], arrived[0, :, 2] = 0, 0  # a row and an output that are passed over
+    arrived[0, 1], arrived[0, :, 2] = 0, 0  # a row and an output that are skipped
     expected = by_formula(lambda x: F.linear(x, weight, bias), (x,), arrived)
     torch.testing.assert_close(rules.dense(arrived, x, weight, bias), expected[0])
 

@@ -1,4 +1,4 @@
-"""For the tests of the recipes that come along: what their trials are, in words."""
+"""For the tests of the bundled recipes: what their trials are, in words."""
 
 from __future__ import annotations
 

@@ -89,7 +89,7 @@ def test_a_number_without_a_cell_is_noticed() -> None:
 
 
 @pytest.mark.parametrize(("name", "file"), NUMBERS)
-def test_every_number_stands_in_the_table(name: str, file: str, tmp_path: Path) -> None:
+def test_every_number_is_in_the_table(name: str, file: str, tmp_path: Path) -> None:
     """In a study that has only begun, so before there is any number of ours."""
     recipe = load(name)
     _describe(recipe, prepare(tmp_path / "study"))

@@ -74,7 +74,7 @@ def test_table1() -> None:
 
 
 @pytest.mark.parametrize("draw", [0, 1, 2])
-def test_table1_takes_as_many_heads_from_every_component(draw: int) -> None:
+def test_table1_takes_the_same_number_of_heads_from_every_component(draw: int) -> None:
     for trial in load("weak-link/table1").trials:
         if (removal := Removal.parse(trial.get("remove"))) and trial.get("draw") == draw:
             percent = removal.amount

@@ -188,7 +188,7 @@ def test_a_folder_that_is_no_study(tmp_path: Path) -> None:
         content(tmp_path / "nowhere")
 
 
-def test_a_damaged_record_is_passed_over(tmp_path: Path) -> None:
+def test_a_damaged_record_is_skipped(tmp_path: Path) -> None:
     folder = study(tmp_path, DRAWN, drawn)
     file = sorted((folder / "records").iterdir())[0]
     file.write_text("{")

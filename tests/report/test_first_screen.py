@@ -123,9 +123,7 @@ def test_the_numbers_of_a_square_can_be_read_on_a_phone(
         assert page.run("return document.querySelectorAll('.plot.fit').length") == 0
 
 
-def test_figures_that_nobody_asked_for_wait_until_they_are_opened(
-    page: Page, drawn: Callable[..., str]
-) -> None:
+def test_figures_wait_until_they_are_opened(page: Page, drawn: Callable[..., str]) -> None:
     data: dict[str, Any] = page_content("contributions/table2")
     page.open(drawn(data))
     assert page.run("return document.querySelectorAll('.plot').length") == 0

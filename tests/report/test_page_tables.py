@@ -135,7 +135,7 @@ def test_every_verdict_has_its_own_word_and_colour(page: Page, drawn: Drawn):
     assert "1 on other models or tasks is not tested here" in lead
 
 
-def test_of_very_many_trials_the_page_names_the_first_and_tells_so(page: Page, drawn: Drawn):
+def test_of_very_many_trials_the_page_lists_the_first_and_says_so(page: Page, drawn: Drawn):
     data = made_content()
     data["claims"][0]["records"] = 19_992
     data["tables"][0]["cells"][2][1]["n"] = 221

@@ -93,7 +93,7 @@ def test_table3_of_the_weak_link_paper(tmp_path: Path, scale: str | None) -> Non
     assert table["rows"][-1] == ["82", "12", "9", "5"]
 
 
-def test_a_percentage_that_no_file_tells_is_counted(tmp_path: Path) -> None:
+def test_a_percentage_that_no_file_has_is_counted(tmp_path: Path) -> None:
     """777322/233777/777332 keeps 28 + 29 + 29 = 86 of 144 heads."""
     table = run_of(tmp_path, "per_layer: [777322/233777/777332]")
     assert table["rows"] == [

@@ -236,7 +236,7 @@ def test_the_command_says_what_is_wrong(tmp_path: Path):
     assert "Traceback" not in done.stderr
 
 
-def test_a_reader_keeps_their_place_while_the_study_goes_on(
+def test_the_page_keeps_its_scroll_position_while_the_study_runs(
     page: Page, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ):
     monkeypatch.setattr(library, "PATIENCE", 0.0)

@@ -100,7 +100,7 @@ def test_without_repetitions_nothing_is_marked(tmp_path: Path) -> None:
         )
 
 
-def test_the_best_of_k_is_tested_against_the_best_of_as_many_seeds(tmp_path: Path) -> None:
+def test_the_best_of_k_is_tested_against_the_best_of_k_seeds(tmp_path: Path) -> None:
     """A gain over the one unpruned model is no sign: the best of several gains by luck alone."""
 
     def again(trial: Trial, labels: Mapping[str, Any]) -> Record:

@@ -106,7 +106,7 @@ def test_distances_that_are_not_known() -> None:
     assert correlations["mean"].rho == pytest.approx(-1.5 / math.sqrt(22.5))
 
 
-def test_uriel_distances_have_the_sign_that_is_said() -> None:
+def test_uriel_distances_have_the_documented_sign() -> None:
     """Gains that grow from German to Japanese go with distance, so rho is above 0; with gains
     turned round, below.
     """

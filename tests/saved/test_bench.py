@@ -1,4 +1,4 @@
-"""The memory that `bench` tells is that of each model by itself."""
+"""The memory that `bench` reports is that of each model by itself."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ MIB = 2**20
 
 
 @pytest.mark.skipif(
-    not sys.platform.startswith("linux"), reason="where a process is told its own peak in /proc"
+    not sys.platform.startswith("linux"), reason="where /proc has the peak of each process"
 )
 def test_the_peak_is_not_that_of_the_process_that_asks(tmp_path: Path) -> None:
     save(build("bert").float(), tmp_path)

@@ -121,7 +121,7 @@ def test_other_kinds_of_text_models(kind):
     ("kind", "positions", "most"),
     [("bert", 96, 96), ("roberta", 96, 95), ("bert", 600, 512), ("t5", None, 512)],
 )
-def test_as_many_tokens_as_the_model_has_positions_for(kind, positions, most):
+def test_no_more_tokens_than_the_model_has_positions(kind, positions, most):
     model = tiny(kind, **({} if positions is None else {"max_position_embeddings": positions}))
     assert memory_plan(model).shape == (1, most)
     if positions == 96:

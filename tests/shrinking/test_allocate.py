@@ -87,7 +87,7 @@ def test_a_table_with_steps_is_used_at_its_steps():
     assert allocate(curves, saving, 3.0) == {curves[0].place: 8, curves[1].place: 4}
 
 
-def test_scores_go_by_one_threshold_until_the_budget_is_met():
+def test_scores_go_by_one_threshold_until_the_budget_is_reached():
     curves = [curve(0, [1.0, 4.0, 6.0]), curve(1, [2.0, 3.0, 9.0])]
     saving = {c.place: [0.0, 1.0, 2.0, 3.0] for c in curves}
     assert in_order_of_cost(curves, saving, 4) == {curves[0].place: 2, curves[1].place: 2}

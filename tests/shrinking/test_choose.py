@@ -45,7 +45,7 @@ def chosen(model, batches, method, heads=0, neurons=0, **options):
 
 @pytest.mark.parametrize("method", BOTH)
 @pytest.mark.parametrize("kind", ["tag", "causal"])
-def test_a_choice_has_as_many_units_as_asked_for_and_can_be_pruned(method, kind):
+def test_a_choice_has_the_requested_number_of_units_and_can_be_pruned(method, kind):
     model, batch = model_of(kind), data(kind)
     before = {name: value.clone() for name, value in model.state_dict().items()}
     choice = chosen(model, [batch], method, heads=4, neurons=30)

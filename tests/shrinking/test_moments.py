@@ -37,7 +37,7 @@ def test_passes_change_nothing(monkeypatch, kind):
     torch.testing.assert_close(in_passes.fisher, at_once.fisher)
 
 
-def test_a_pass_has_as_many_layers_as_fit(monkeypatch):
+def test_a_pass_has_the_layers_that_fit(monkeypatch):
     sites = find_every_site(model_of("tag"))
     sizes = [8 * (len(site.kept) * site.width) ** 2 for site in sites]
     assert len(moments._passes(sites)) == 1

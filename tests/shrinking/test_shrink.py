@@ -228,7 +228,7 @@ def test_the_batches_do_not_matter() -> None:
     assert results[0][2] == pytest.approx(results[1][2], abs=1e-6)
 
 
-def test_a_score_is_asked_for_three_times() -> None:
+def test_a_score_is_requested_three_times() -> None:
     probe = data()[0]
 
     def score(model: Any) -> float:
@@ -364,7 +364,7 @@ class Clock:
 
 
 @pytest.mark.parametrize("factor", [1.0, 2.0, 0.8])
-def test_a_speed_up_is_met_even_if_the_table_is_wrong(
+def test_a_speed_up_is_reached_even_if_the_table_is_wrong(
     factor: float, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
 ) -> None:
     monkeypatch.setattr(timing, "in_turns", Clock(factor))

@@ -148,7 +148,7 @@ def test_a_run_like_an_earlier_one_makes_the_same_models(scripts, run):
         curves.read([Path("absent.jsonl.xz")])
 
 
-def test_no_more_models_are_trained_together_than_asked_for(scripts, run, monkeypatch):
+def test_no_more_models_are_trained_together_than_requested(scripts, run, monkeypatch):
     """The control, the whole model, is one of them."""
     counts: list[int] = []
     monkeypatch.setattr(run.task, "train_one_epoch", lambda models, *_: counts.append(len(models)))

@@ -66,7 +66,7 @@ def test_prompts_and_new_tokens_are_timed(script, tmp_path, monkeypatch):
     assert page.read_text().endswith("after")
 
 
-def test_as_many_tokens_are_generated_whatever_the_model_says(script):
+def test_the_same_number_of_tokens_is_generated_for_every_model(script):
     model = llama(positions=64)
     ids = torch.ones(1, 3).long()
     first = script.generating(model)(input_ids=ids)[0, 3]
@@ -74,7 +74,7 @@ def test_as_many_tokens_are_generated_whatever_the_model_says(script):
     assert script.generating(model)(input_ids=ids).shape == (1, 3 + script.NEW)
 
 
-def test_nothing_to_do_is_said(script, monkeypatch, capsys):
+def test_nothing_to_do_is_reported(script, monkeypatch, capsys):
     monkeypatch.setattr(sys, "argv", ["shrink_lm_latency.py"])
     with pytest.raises(SystemExit):
         script.main()

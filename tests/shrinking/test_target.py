@@ -88,7 +88,7 @@ def test_counts_of_shares() -> None:
         ("speedup", "1.5", 0.6676, r"at most about 1\.49 .* got 1\.5\."),
     ],
 )
-def test_what_an_error_expects_can_be_met(
+def test_what_an_error_expects_is_accepted(
     name: str, amount: str, least: float, message: str
 ) -> None:
     """Rounded to the nearest, it would be the same as what it got."""

@@ -121,7 +121,7 @@ def test_odd_and_even_can_be_numbered_from_0() -> None:
     assert layers(BERT, "top 3", first=0) == layers(BERT, "top 3")
 
 
-def test_a_layer_set_is_of_every_block_unless_told_otherwise() -> None:
+def test_a_layer_set_is_of_every_block_by_default() -> None:
     assert Counter(h.block for h in layers(TRANSFORMER, "top 2")) == {
         "encoder": 16,
         "decoder": 16,

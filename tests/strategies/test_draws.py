@@ -252,7 +252,7 @@ def test_groups_are_ranked_by_their_mean() -> None:
 
 
 @given(st.integers(0, 32), seeds, st.booleans())
-def test_a_number_of_grouped_heads_is_met_exactly_or_refused(
+def test_a_number_of_grouped_heads_is_exact_or_refused(
     k: int, seed: int | str, nested: bool
 ) -> None:
     layout = llama()

@@ -147,7 +147,7 @@ def test_masks_are_otherwise_independent_of_each_other() -> None:
     assert 6 < overlap < 8  # of 14 heads, 7 by chance; all 14 were the masks nested
 
 
-def test_a_percentage_is_of_the_heads_left_unless_told_otherwise() -> None:
+def test_a_percentage_is_of_the_remaining_heads_by_default() -> None:
     left = BERT.without(random_percent(BERT, 25))
     again = random_percent(left, 50)
     assert len(again) == 54

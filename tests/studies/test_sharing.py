@@ -106,7 +106,7 @@ def test_it_ends_with_the_last_study_that_uses_it(
     assert daemon_log.read_text().count("start") == daemon_log.read_text().count("quit") == 1
 
 
-def test_it_is_said_once(capsys: pytest.CaptureFixture[str]) -> None:
+def test_it_is_reported_once(capsys: pytest.CaptureFixture[str]) -> None:
     watch = log_lines()
     facts = {
         "before": {"done": 0, "failed": 0},

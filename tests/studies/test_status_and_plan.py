@@ -195,7 +195,7 @@ def test_what_is_for_ray_alone_is_refused_elsewhere(app: typer.Typer, tmp_path: 
     assert not (tmp_path / "s").exists()
 
 
-def test_every_recipe_that_comes_along_is_right() -> None:
+def test_every_bundled_recipe_is_right() -> None:
     from deadhead.studies import built_in
 
     for name in built_in():

@@ -51,7 +51,7 @@ def test_everything_that_matters_is_in_the_address(tokenizers: dict[str, Any]) -
 
 
 @pytest.mark.parametrize("damage", ["short", "gone", "notes", "empty"])
-def test_a_damaged_cache_is_written_anew(
+def test_a_damaged_cache_is_written_again(
     tokenizers: dict[str, Any], tmp_path: Path, damage: str
 ) -> None:
     data = dataset("sst2", "en", "test", [Row(("the fox",), ("positive",))])

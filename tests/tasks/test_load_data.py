@@ -111,7 +111,7 @@ def test_another_corpus_of_the_same_task(root: Path) -> None:
         load_data("pos", "en", "test", root=root, source="UD_C")
 
 
-def test_the_last_tenth_stands_in_for_a_missing_dev_set(root: Path) -> None:
+def test_the_last_tenth_replaces_a_missing_dev_set(root: Path) -> None:
     train, dev, test = (
         load_data("ner", "fa", split, root=root) for split in ("train", "dev", "test")
     )

@@ -1,4 +1,4 @@
-"""A training that is killed goes on to the same numbers, and its folder tells what it holds."""
+"""A killed training resumes with the same numbers, and its folder says what is in it."""
 
 from __future__ import annotations
 
@@ -134,7 +134,7 @@ def test_a_finished_training_is_not_run_again(foxes: Encoded, tmp_path: Path) ->
 
 
 def test_parts_that_memory_needed_stay_when_it_resumes(letters: Encoded, tmp_path: Path) -> None:
-    """With dropout, smaller parts draw other numbers, so a run that goes on with more memory must not take larger ones."""
+    """With dropout, smaller parts draw other numbers, so a run that resumes with more memory must not take larger ones."""
 
     def tight(memory: bool) -> Any:
         model = small_tasks.tagger()

@@ -55,7 +55,7 @@ MARKS = Marks(start=9, ends=(END,))
 
 
 def best_of_all(sentence: int, limit: int) -> tuple[int, ...]:
-    """Every translation tried: of so many tokens at most, the end among them."""
+    """Every translation tried, of at most N tokens, the end included."""
     fake, result = Fake([sentence], 1.5), {}
     for size in range(limit):
         for words in itertools.product(range(1, PIECES), repeat=size):

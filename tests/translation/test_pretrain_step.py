@@ -121,7 +121,7 @@ def test_a_kill_changes_no_number(
 
 
 def test_its_heads_are_ranked(recipe: Any, tmp_path: Path) -> None:
-    """A ranking of the model that was trained, by a trial that goes on from the shared model."""
+    """A ranking of the model that was trained, by a trial that continues from the shared model."""
     changes = [
         "steps=[pretrain, rank, prune, finetune, evaluate]",
         "rank={method: gradient, examples: 8}",
@@ -137,7 +137,7 @@ def test_its_heads_are_ranked(recipe: Any, tmp_path: Path) -> None:
     assert (again.removed, again.metrics) == (first.removed, first.metrics)
 
 
-def test_the_seed_of_a_study_does_not_train_anew(recipe: Any) -> None:
+def test_the_seed_of_a_study_starts_no_second_pretraining(recipe: Any) -> None:
     first, two = (load(recipe.source, [f"seed={seed}", "remove=none"]).trials[0] for seed in (0, 1))
     assert first.keys[0] == two.keys[0]
     assert first.keys[1] != two.keys[1]

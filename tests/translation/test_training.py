@@ -101,7 +101,7 @@ def test_the_end_is_the_mean_of_the_last_epochs(
         ]
 
 
-def test_a_mean_that_was_interrupted_goes_on(
+def test_an_interrupted_mean_resumes(
     model: Any, toy: Callable[..., Encoded], tmp_path: Path
 ) -> None:
     data, settings = toy(40), replace(SHORT, average=3)
@@ -164,7 +164,7 @@ def test_bf16_trains_and_leaves_the_model_whole(model: Any, toy: Callable[..., E
     }
 
 
-def test_a_schedule_begins_anew_with_every_training(
+def test_every_training_starts_its_own_schedule(
     model: Any, toy: Callable[..., Encoded], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     rates: list[float] = []

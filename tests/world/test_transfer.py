@@ -45,7 +45,7 @@ def test_models_fit_the_package(encoder: Path) -> None:
     )
 
 
-def test_the_log_tells_how_well_the_models_do() -> None:
+def test_the_log_reports_how_well_the_models_do() -> None:
     log = json.loads((MODELS / "log.json").read_text())
     for name in ("encoder", "seq2seq"):
         assert log[name]["steps"][-1]["loss"] < log[name]["steps"][0]["loss"] / 3

@@ -77,7 +77,7 @@ def test_a_training_of_one_epoch_says_nothing_about_the_first(tmp_path: Path) ->
         ] == expected
 
 
-def test_trainings_that_failed_are_told_beside_a_verdict(tmp_path: Path) -> None:
+def test_failed_trainings_are_reported_beside_a_verdict(tmp_path: Path) -> None:
     """One label of three for everything; a model that is bad in another way has not failed."""
     cells = [
         {
@@ -305,7 +305,7 @@ def test_a_search_that_two_studies_share_has_the_arms_of_both(tmp_path: Path) ->
         assert len(search.trials) == 3
 
 
-def test_what_is_damaged_or_no_number_is_passed_over(tmp_path: Path) -> None:
+def test_damaged_records_and_values_that_are_no_numbers_are_skipped(tmp_path: Path) -> None:
     fixed = {**FIXED, "task": "mnli", "measure": ["weights"]}
     details = {
         "measures": {

@@ -141,7 +141,7 @@ def at_best(*ks: float, **more: Any) -> Evidence:
     )
 
 
-def test_as_many_heads_as_luck_would_take_are_luck() -> None:
+def test_the_number_of_heads_that_luck_takes_is_luck() -> None:
     wide, narrow = (
         CLAIMS["C-heads-POS"].on(at_best(*ks)) for ks in ((3, 6, 7, 11), (7.4, 7.5, 7.6, 7.5))
     )

@@ -141,7 +141,7 @@ def test_the_verdicts() -> None:
     )  # all on the papers' own models and tasks
 
 
-def test_the_command_tells_apart_how_claims_fail() -> None:
+def test_the_command_shows_how_claims_fail() -> None:
     output = CliRunner().invoke(app, ["claims", "--published"], env={"COLUMNS": "200"}).output
     for title, names in (
         ("Do not follow from the papers' own tables", WRONG),
@@ -194,7 +194,7 @@ def test_stated_numbers_are_found_or_refused() -> None:
         stated("weak-link", "bleu_drop_at_percent")
 
 
-def test_no_statement_tells_another_number_than_the_paper() -> None:
+def test_every_statement_has_the_numbers_of_the_paper() -> None:
     """The numbers written out in statements are those of the text files, where they have them."""
     for name, quantity, where in (
         ("W1", "max_bleu_drop_up_to_percent", {}),

@@ -127,7 +127,7 @@ def test_claims_on_mbert_and_another_encoder(name: str, model: str) -> None:
         assert f"this study has {model} on " in ours.numbers
 
 
-def test_bert_never_stands_in_for_mbert() -> None:
+def test_bert_never_replaces_mbert() -> None:
     for name in ("M1", "M2", "M8"):
         assert CLAIMS[name].on(CASES[name][0]).verdict == HOLDS
         verdict = CLAIMS[name].on(recast(CASES[name][0], {MBERT: BERT}))
@@ -177,7 +177,7 @@ def test_a_study_with_nothing_of_what_a_claim_is_about() -> None:
     assert CLAIMS["M9"].on(Evidence()).verdict == OPEN
 
 
-def test_neither_of_two_models_of_a_paper_stands_in_for_the_other() -> None:
+def test_neither_of_two_models_of_a_paper_replaces_the_other() -> None:
     for name, other in (
         ("C-mean-POS-mbert-cross-lingual", XLMR),
         ("C-mean-POS-xlm-r-cross-lingual", MBERT),

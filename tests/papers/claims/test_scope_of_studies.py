@@ -87,7 +87,7 @@ ON_XNLI = [*(f"M{n}" for n in range(9, 17)), "M20", "M21"]
 
 
 @pytest.mark.parametrize("name", ON_XNLI)
-def test_another_task_across_languages_does_not_test_what_is_said_of_xnli(name: str) -> None:
+def test_another_task_across_languages_does_not_test_a_claim_on_xnli(name: str) -> None:
     holds, fails = CASES[name]
     for case in (holds, fails):
         evidence = recast(case, tasks={"xnli": "pos"})
@@ -125,7 +125,7 @@ def test_two_source_languages_are_judged_one_by_one() -> None:
     assert "; on pos from de, not XNLI: " in other.numbers
 
 
-def test_two_tasks_across_languages_are_told_one_by_one() -> None:
+def test_two_tasks_across_languages_are_reported_one_by_one() -> None:
     holds, fails = (
         recast(case, tasks={"xnli": task})
         for case, task in zip(CASES["M11"], ("pos", "ner"), strict=True)
@@ -166,7 +166,7 @@ def test_what_was_measured_on_another_task_names_it() -> None:
     assert CLAIMS["W15"].on(translated).verdict == OPEN
 
 
-def test_a_translation_model_is_named_and_stands_in_for_no_encoder() -> None:
+def test_a_translation_model_is_named_and_replaces_no_encoder() -> None:
     other = CLAIMS["W2"].on(
         recast(CASES["W2"][0], {BERT: "facebook/some-multilingual"}, {"wmt14": "mine"})
     )
