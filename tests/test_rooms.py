@@ -121,6 +121,7 @@ DYNAMIC = {
     "papers.claims": "the claims of each paper that the catalogue lists",
     "studies.execution.jobs": "the function that runs a trial, which tests replace",
     "cli": "its commands",
+    "errors": "the module that a name moved to",
 }
 
 
