@@ -16,6 +16,7 @@ from deadhead.errors import DeadheadError, HeadError
 from deadhead.layout import Head
 from deadhead.verify.inputs import batch_for
 from deadhead.verify.tiny import tiny
+from slow import slow_but
 from tiny_models import answers, apart, build, hooks
 
 FAMILIES = ["gpt2", "llama", "bert"]
@@ -51,7 +52,7 @@ FORMS = {
 }
 
 
-@pytest.mark.parametrize("family", FAMILIES)
+@pytest.mark.parametrize("family", slow_but("gpt2", FAMILIES))
 @pytest.mark.parametrize("form", FORMS)
 def test_a_correct_ablation_is_equal_in_every_form(form: str, family: str) -> None:
     model = build(family)

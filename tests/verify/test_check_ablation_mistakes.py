@@ -13,6 +13,7 @@ from hooks_by_hand import WIDTH, Change, at_input, at_output, correct, out, part
 
 from deadhead import check_ablation
 from deadhead.layout import Head
+from slow import slow_but
 from tiny_models import build, hooks
 
 FAMILIES = ["gpt2", "llama", "bert"]
@@ -89,7 +90,7 @@ MISTAKES = {
 }
 
 
-@pytest.mark.parametrize("family", FAMILIES)
+@pytest.mark.parametrize("family", slow_but("gpt2", FAMILIES))
 @pytest.mark.parametrize("mistake", MISTAKES)
 def test_each_mistake_gets_its_name(mistake: str, family: str) -> None:
     model = build(family)

@@ -19,6 +19,7 @@ from deadhead.verify.coverage import NO_EFFECT, measure, measure_neurons
 from deadhead.verify.inputs import batch_for, prompt_for
 from deadhead.verify.own_weights import prove_model
 from deadhead.verify.proof import Proof, prove, sample, sample_neurons
+from slow import slow_but
 from tiny_models import build
 
 # Each has other names, another place or another form of the two matrices.
@@ -28,7 +29,9 @@ wav2vec2 xlnet
 """
 
 
-@pytest.mark.parametrize("model_type", PROMISED.split())
+@pytest.mark.parametrize(
+    "model_type", slow_but("bert gpt2 gpt_neox phi3 t5 xlnet", PROMISED.split())
+)
 def test_promised(model_type: str) -> None:
     with quiet():
         assert measure_neurons(build(model_type), with_heads=True) == "pass"
