@@ -5,8 +5,7 @@ from __future__ import annotations
 import gc
 import os
 import sys
-from collections.abc import Callable, Iterator
-from typing import Any
+from collections.abc import Iterator
 
 os.environ["HF_HUB_OFFLINE"] = "1"  # before transformers is first imported
 os.environ["OMP_NUM_THREADS"] = "1"
@@ -35,7 +34,7 @@ def pytest_collection() -> Iterator[None]:
         gc.enable()
 
 
-def pytest_runtest_setup() -> None:
+def pytest_runtest_setup():
     if "torch" in sys.modules:
         torch = sys.modules["torch"]
         torch.set_num_threads(1)
@@ -46,7 +45,7 @@ def pytest_runtest_setup() -> None:
 
 
 @pytest.fixture
-def switches(monkeypatch: pytest.MonkeyPatch) -> Iterator[Callable[[], int]]:
+def switches(monkeypatch):
     """A CPU without bf16 on any CPU: a product of bfloat16 switches oneDNN off for the whole process. Gives how often it did."""
     import torch
 
@@ -54,7 +53,7 @@ def switches(monkeypatch: pytest.MonkeyPatch) -> Iterator[Callable[[], int]]:
 
     linear, count = torch.nn.functional.linear, [0]
 
-    def switching(value: torch.Tensor, *rest: Any) -> torch.Tensor:
+    def switching(value: torch.Tensor, *rest) -> torch.Tensor:
         if value.dtype is torch.bfloat16 and torch.backends.mkldnn.enabled:
             torch.backends.mkldnn.enabled = False
             count[0] += 1
@@ -66,7 +65,7 @@ def switches(monkeypatch: pytest.MonkeyPatch) -> Iterator[Callable[[], int]]:
     computes_half.cache_clear()
 
 
-def pytest_terminal_summary(terminalreporter: Any) -> None:
+def pytest_terminal_summary(terminalreporter):
     """Name the tests that were skipped without a browser, and what to type to run them."""
     skipped = [
         str(report.longrepr[2])

@@ -5,14 +5,13 @@ from __future__ import annotations
 from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import replace
-from typing import Any
 
 import pytest
 
 ROWS = 40  # of each dev and test set
 
 
-def clear_caches() -> None:
+def clear_caches():
     """Forget the data, models and cells that trials and readers of this process share."""
     from deadhead.results import cells
     from deadhead.studies.steps import data, models, training
@@ -30,7 +29,7 @@ def few_rows() -> Iterator[None]:
 
     load = data.load_data
 
-    def first_rows(task: str, lang: str, split: str, **options: Any) -> Any:
+    def first_rows(task: str, lang: str, split: str, **options):
         whole = load(task, lang, split, **options)
         return whole if split == "train" else replace(whole, rows=whole.rows[:ROWS])
 

@@ -72,7 +72,7 @@ CHANGES: dict[str, dict[str, Any]] = {
 
 
 @cache
-def _built(family: str) -> Any:
+def _built(family: str):
     name, settings = (FAMILIES | MORE)[family]
     model_class = getattr(transformers, f"{name}ForCausalLM")
     torch.manual_seed(0)
@@ -84,7 +84,7 @@ def _built(family: str) -> Any:
     return model
 
 
-def build(family: str, change: str = "whole") -> Any:
+def build(family: str, change: str = "whole"):
     """A fresh tiny model, made smaller in one way."""
     model = copy.deepcopy(_built(family))
     fill = None
@@ -94,7 +94,7 @@ def build(family: str, change: str = "whole") -> Any:
 
 
 @cache
-def byte_tokenizer() -> Any:
+def byte_tokenizer():
     """Byte-level BPE that splits text as GPT-2 does, with a chat template."""
     tokenizer = Tokenizer(models.BPE())
     tokenizer.pre_tokenizer = pre_tokenizers.ByteLevel(add_prefix_space=False)

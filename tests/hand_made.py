@@ -25,7 +25,7 @@ def study(
     cells: Iterable[Mapping[str, Any]],
     steps: list[str] = STEPS,
     name: str = "by-hand",
-    **recipe: Any,
+    **recipe,
 ) -> Path:
     """Make a study. A cell has `labels`, and of `fields`, `metrics`, `details`, `removed`,
     `cost`, `state` what it needs.

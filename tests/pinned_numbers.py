@@ -94,7 +94,7 @@ def searches(folder: Path) -> list[Any]:
     return stored
 
 
-def arm_numbers(arm: Any, scale: float) -> dict[str, Any]:
+def arm_numbers(arm, scale: float) -> dict[str, Any]:
     """The stored file has scores as the metric gives them, a share or BLEU."""
     picks = {
         RULES[rule]: [pick.k, pick.score / scale, pick.gain / scale]
@@ -116,7 +116,7 @@ def frame(folder: Path) -> dict[str, Any]:
     return {"rows": len(rows), "columns": sums}
 
 
-def verdict_numbers(verdict: Any) -> dict[str, Any]:
+def verdict_numbers(verdict) -> dict[str, Any]:
     return {
         "verdict": VERDICTS[verdict.verdict],
         "on paper": ON_PAPER[verdict.follows],
@@ -196,7 +196,7 @@ def figure_numbers(figure: Mapping[str, Any]) -> dict[str, Any]:
     }
 
 
-def drawn_rows(spec: Any) -> Iterator[Mapping[str, Any]]:
+def drawn_rows(spec) -> Iterator[Mapping[str, Any]]:
     """The rows of all data in a vega-lite spec."""
     if isinstance(spec, list):
         for part in spec:
@@ -282,11 +282,11 @@ SECTIONS = {
 }
 
 
-def is_number(value: Any) -> bool:
+def is_number(value) -> bool:
     return isinstance(value, int | float) and not isinstance(value, bool)
 
 
-def numbers_in(*sentences: Any) -> list[float]:
+def numbers_in(*sentences) -> list[float]:
     """The numbers of some sentences, sorted: their order may change with the words."""
     text = " ".join(map(str, sentences)).replace("\u2212", "-").replace("+-", " ")
     return sorted(float(number.replace(",", "")) for number in NUMBER.findall(text))
@@ -299,7 +299,7 @@ def unpack(archive: str, folder: Path) -> Path:
     return folder / archive
 
 
-def plain(value: Any, digits: int | None = None) -> Any:
+def plain(value, digits: int | None = None):
     """Plain data as JSON stores it; with `digits`, numbers of so many significant digits."""
     if isinstance(value, Mapping):
         return {str(name): plain(part, digits) for name, part in value.items()}
@@ -324,14 +324,14 @@ def recipe_section(name: str) -> dict[str, Any]:
     }
 
 
-def count(value: Any) -> int:
+def count(value) -> int:
     """How many numbers, ids and verdicts there are in it."""
     if isinstance(value, Mapping):
         return sum(map(count, value.values()))
     return sum(map(count, value)) if isinstance(value, list) else 1
 
 
-def write(folder: Path) -> None:
+def write(folder: Path):
     """Store the numbers of today."""
     os.chdir(folder)  # where no recipe finds data
     os.environ.pop("DEADHEAD_DATA", None)

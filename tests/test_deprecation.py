@@ -13,7 +13,7 @@ from deadhead.errors import Deprecation, deprecated, moved
 from deadhead.version import __version__
 
 
-def shrink(*, macs: str | None = None) -> None:
+def shrink(*, macs: str | None = None):
     """A function with an old name."""
     if macs is not None:
         deprecated("shrink(macs=...)", "shrink(keep_macs=...)")

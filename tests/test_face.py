@@ -14,7 +14,7 @@ SOURCE = Path(deadhead.__file__).parent
 ROAD = "load discover gated prune save rank finetune evaluate load_data encode".split()  # noqa: SIM905
 
 
-def test_the_names_of_the_guides_are_functions_of_the_package() -> None:
+def test_the_names_of_the_guides_are_functions_of_the_package():
     from deadhead import (  # noqa: F401  # noqa: F401
         discover,
         encode,
@@ -32,7 +32,7 @@ def test_the_names_of_the_guides_are_functions_of_the_package() -> None:
         assert callable(getattr(deadhead, name)), name
 
 
-def test_every_public_name_can_be_used_and_is_listed() -> None:
+def test_every_public_name_can_be_used_and_is_listed():
     assert set(ROAD) < set(deadhead.__all__) <= set(dir(deadhead))
     assert len(set(deadhead.__all__)) == len(deadhead.__all__)
     for name in deadhead.__all__:
@@ -41,7 +41,7 @@ def test_every_public_name_can_be_used_and_is_listed() -> None:
         _ = deadhead.heads_of
 
 
-def test_every_module_is_documented_as_public_or_internal() -> None:
+def test_every_module_is_documented_as_public_or_internal():
     """The docstring of the package names each module and folder, once."""
     named = re.findall(r"`(\w+)[\w.]*`", deadhead.__doc__ or "")
     modules = {path.stem for path in SOURCE.glob("*.py")} | {
@@ -50,7 +50,7 @@ def test_every_module_is_documented_as_public_or_internal() -> None:
     assert set(named) - {"__all__"} == modules - {"__init__", "__main__"}
 
 
-def test_the_packages_called_public_say_what_they_export() -> None:
+def test_the_packages_called_public_say_what_they_export():
     public = (deadhead.__doc__ or "").partition("Everything else")[0]
     for name in re.findall(r"`([\w.]+)`", public):
         module = importlib.import_module(f"deadhead.{name}") if name != "__all__" else deadhead
@@ -61,5 +61,5 @@ def test_the_packages_called_public_say_what_they_export() -> None:
             assert all(hasattr(module, item) for item in exported), name
 
 
-def test_types_are_shipped() -> None:
+def test_types_are_shipped():
     assert (SOURCE / "py.typed").exists()

@@ -8,8 +8,6 @@ import shutil
 import threading
 import time
 from contextlib import suppress
-from pathlib import Path
-from typing import Any
 
 import pytest
 from typer.testing import CliRunner
@@ -24,7 +22,7 @@ from deadhead.world import MODELS
 ENCODER = MODELS / "encoder"
 
 
-def test_aliases_in_a_task_file_are_refused_before_they_grow(tmp_path: Path) -> None:
+def test_aliases_in_a_task_file_are_refused_before_they_grow(tmp_path):
     """Nine lines of nine repetitions each stand for 9 ** 9 words."""
     lines = ["a: &a [x, x, x, x, x, x, x, x, x]"]
     lines += [
@@ -42,7 +40,7 @@ def test_aliases_in_a_task_file_are_refused_before_they_grow(tmp_path: Path) -> 
 @pytest.mark.parametrize(
     "name", ["../secret.tsv", "/etc/hostname", "pos/../../secret.tsv", "a\0b", ""]
 )
-def test_a_manifest_names_no_file_outside_its_folder(tmp_path: Path, name: str) -> None:
+def test_a_manifest_names_no_file_outside_its_folder(tmp_path, name):
     (tmp_path / "secret.tsv").write_text("word\tNOUN\n\n")
     root = tmp_path / "data"
     root.mkdir()
@@ -53,7 +51,7 @@ def test_a_manifest_names_no_file_outside_its_folder(tmp_path: Path, name: str) 
 
 
 @pytest.mark.parametrize("form", [["x"], 3, None, {"a": 1}, "", "nul\0"])
-def test_a_manifest_with_an_odd_format(tmp_path: Path, form: Any) -> None:
+def test_a_manifest_with_an_odd_format(tmp_path, form):
     (tmp_path / "x.tsv").write_text("word\tNOUN\n\n")
     manifest = {"tasks": {"pos": {"en": {"test": "x.tsv"}}}, "files": {"x.tsv": {"format": form}}}
     (tmp_path / "manifest.json").write_text(json.dumps(manifest))
@@ -71,7 +69,7 @@ def test_a_manifest_with_an_odd_format(tmp_path: Path, form: Any) -> None:
         "elsewhere.safetensors.bin",
     ],
 )
-def test_an_index_names_only_safetensors_of_its_own_folder(tmp_path: Path, shard: str) -> None:
+def test_an_index_names_only_safetensors_of_its_own_folder(tmp_path, shard):
     folder = tmp_path / "model"
     shutil.copytree(ENCODER, folder)
     (folder / "model.safetensors").rename(tmp_path / "elsewhere.safetensors")
@@ -82,7 +80,7 @@ def test_an_index_names_only_safetensors_of_its_own_folder(tmp_path: Path, shard
 
 
 @pytest.mark.parametrize("text", ["[]", "{", '{"weight_map": 3}', "[" * 5000])
-def test_a_damaged_index_of_weights(tmp_path: Path, text: str) -> None:
+def test_a_damaged_index_of_weights(tmp_path, text):
     folder = tmp_path / "model"
     shutil.copytree(ENCODER, folder)
     (folder / "model.safetensors.index.json").write_text(text)
@@ -90,7 +88,7 @@ def test_a_damaged_index_of_weights(tmp_path: Path, text: str) -> None:
         load(folder)
 
 
-def test_a_ranking_with_a_score_of_400_digits(tmp_path: Path) -> None:
+def test_a_ranking_with_a_score_of_400_digits(tmp_path):
     from deadhead.layout import Attention, HeadLayout
 
     layout = HeadLayout([Attention(block="encoder", layer=0, size=2, kept=(0, 1), width=4)])
@@ -118,7 +116,7 @@ def test_a_ranking_with_a_score_of_400_digits(tmp_path: Path) -> None:
     ],
 )
 @pytest.mark.parametrize("value", [[], {}, -1, 0, "x", None, 10**400, [[]]])
-def test_an_odd_config_gets_one_error_or_loads(tmp_path: Path, field: str, value: Any) -> None:
+def test_an_odd_config_gets_one_error_or_loads(tmp_path, field, value):
     folder = tmp_path / "model"
     shutil.copytree(ENCODER, folder)
     config = json.loads((folder / "config.json").read_text())
@@ -131,9 +129,7 @@ def test_an_odd_config_gets_one_error_or_loads(tmp_path: Path, field: str, value
 @pytest.mark.parametrize(
     "command", [["run", "smoke"], ["prune", str(ENCODER), "--random", "50"], ["plan", "smoke"]]
 )
-def test_an_empty_out_is_not_the_current_folder(
-    command: list[str], arguments: list[str], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_an_empty_out_is_not_the_current_folder(command, arguments, tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
     result = CliRunner().invoke(app, [*command, *arguments])
     assert result.exit_code == 2
@@ -142,7 +138,7 @@ def test_an_empty_out_is_not_the_current_folder(
     assert not [*tmp_path.iterdir()]
 
 
-def test_a_million_trials_are_refused_at_once(tmp_path: Path) -> None:
+def test_a_million_trials_are_refused_at_once(tmp_path):
     recipe = "steps: [finetune, prune, evaluate]\nfixed: {model: world/encoder, task: pos, source: en}\naxes: {seed: %s}\n"
     (tmp_path / "long.yaml").write_text(recipe % "0..999999")
     (tmp_path / "wide.yaml").write_text(recipe % "0..999, draw: 0..999, remove: [{random: 50}]")
@@ -151,7 +147,7 @@ def test_a_million_trials_are_refused_at_once(tmp_path: Path) -> None:
         assert text in str(result.exception)
 
 
-def test_a_request_that_cannot_be_read_is_answered_400(tmp_path: Path) -> None:
+def test_a_request_that_cannot_be_read_is_answered_400(tmp_path):
     from deadhead.report.page.serve import served
     from deadhead.studies import load as recipe
     from deadhead.studies.store.folder import prepare

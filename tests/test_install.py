@@ -54,7 +54,7 @@ def raised() -> list[tuple[str, set[str], str]]:
     return result
 
 
-def test_every_hint_installs_what_is_missing() -> None:
+def test_every_hint_installs_what_is_missing():
     assert len(raised()) >= 10
     for file, packages, extra in raised():
         assert packages <= extras()[extra], f"{file}: the extra {extra} does not install {packages}"
@@ -62,10 +62,10 @@ def test_every_hint_installs_what_is_missing() -> None:
 
 
 @pytest.fixture
-def elsewhere(monkeypatch: pytest.MonkeyPatch) -> Any:
+def elsewhere(monkeypatch):
     """deadhead installed as a package, with this origin on record."""
 
-    def installed(origin: dict[str, Any] | None) -> None:
+    def installed(origin: dict[str, Any] | None):
         text = None if origin is None else json.dumps(origin)
         monkeypatch.setattr(version, "checkout", lambda: None)
         monkeypatch.setattr(
@@ -102,15 +102,13 @@ def elsewhere(monkeypatch: pytest.MonkeyPatch) -> Any:
         ),
     ],
 )
-def test_the_command_fits_how_it_was_installed(
-    elsewhere: Any, origin: dict[str, Any] | None, expected: str
-) -> None:
+def test_the_command_fits_how_it_was_installed(elsewhere, origin, expected):
     elsewhere(origin)
     assert MissingExtra("datasets", "hub", "it").hint == expected
     assert MissingExtra("datasets", "hub", "it", "do without").hint == f"{expected}, or do without"
 
 
-def test_in_a_checkout(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_in_a_checkout(tmp_path, monkeypatch):
     home = SOURCE.parents[1]
     monkeypatch.setattr("shutil.which", lambda name: str(Path(sys.executable).parent / name))
     monkeypatch.chdir(home)
@@ -122,7 +120,7 @@ def test_in_a_checkout(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     assert version.checkout(tmp_path / "src" / "deadhead") is None
 
 
-def test_pip_of_another_python_is_not_named(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_pip_of_another_python_is_not_named(monkeypatch):
     for there in (None, "/elsewhere/bin/pip"):
         monkeypatch.setattr("shutil.which", lambda name, there=there: there)
         assert version.install_command("hub").startswith(f"{sys.executable} -m pip install ")

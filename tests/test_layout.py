@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import copy
 import pickle
-from typing import Any
 
 import pytest
 from hypothesis import given, settings
@@ -28,19 +27,19 @@ heads = st.builds(Head, names, st.integers(0, 200), st.integers(0, 200))
 
 
 @given(heads)
-def test_a_head_is_read_back_from_its_print(head: Head) -> None:
+def test_a_head_is_read_back_from_its_print(head):
     assert Head.parse(str(head)) == head
     assert Head.parse(f"  {head}\n") == head
 
 
 @given(heads, heads)
-def test_heads_are_equal_and_hash_alike_by_value(one: Head, other: Head) -> None:
+def test_heads_are_equal_and_hash_alike_by_value(one, other):
     assert copy.deepcopy(one) == one == pickle.loads(pickle.dumps(one))
     assert hash(copy.deepcopy(one)) == hash(one)
     assert (one == other) == (str(one) == str(other))
 
 
-def test_a_head_prints_as_block_layer_index() -> None:
+def test_a_head_prints_as_block_layer_index():
     assert str(Head("encoder", 3, 7)) == "encoder.3.7"
     assert f"{Head('cross', 0, 11)}" == "cross.0.11"
     assert {Head("encoder", 3, 7): "seen"}[Head.parse("encoder.3.7")] == "seen"
@@ -60,13 +59,13 @@ def test_a_head_prints_as_block_layer_index() -> None:
         "3.7",
     ],
 )
-def test_what_is_no_head_is_refused(text: str) -> None:
+def test_what_is_no_head_is_refused(text):
     with pytest.raises(HeadError, match=r"expected a head, got") as error:
         Head.parse(text)
     assert "encoder.3.7" in (error.value.hint or "")
 
 
-def test_a_layout_lists_its_heads_in_order() -> None:
+def test_a_layout_lists_its_heads_in_order():
     assert len(BERT) == 144 == len(list(BERT))
     assert list(BERT)[:2] == [Head("encoder", 0, 0), Head("encoder", 0, 1)]
     assert list(BERT) == sorted(BERT)
@@ -77,14 +76,14 @@ def test_a_layout_lists_its_heads_in_order() -> None:
     assert repr(BERT) == "HeadLayout(144 heads: encoder 12 x 12)"
 
 
-def test_the_layers_of_a_block_come_from_the_input_up() -> None:
+def test_the_layers_of_a_block_come_from_the_input_up():
     shuffled = HeadLayout(reversed(BERT.attentions))
     assert [a.layer for a in shuffled.of("encoder")] == list(range(12))
     with pytest.raises(HeadError, match="expected a block of the model, got 'decoder'"):
         BERT.of("decoder")
 
 
-def test_check_takes_heads_texts_and_tuples_and_orders_them() -> None:
+def test_check_takes_heads_texts_and_tuples_and_orders_them():
     assert BERT.check(["encoder.5.1", Head("encoder", 0, 3), ("encoder", 2, 2)]) == (
         Head("encoder", 0, 3),
         Head("encoder", 2, 2),
@@ -118,7 +117,7 @@ def test_check_takes_heads_texts_and_tuples_and_orders_them() -> None:
         (Head("encoder", 1, 1), "expected a list of heads, got 'encoder.1.1'", "list"),
     ],
 )
-def test_check_refuses_with_one_clear_error(named: Any, says: str, hint: str) -> None:
+def test_check_refuses_with_one_clear_error(named, says, hint):
     left = BERT.without([Head("encoder", 4, 2)])
     with pytest.raises(HeadError, match=says) as error:
         left.check(named)
@@ -128,7 +127,7 @@ def test_check_refuses_with_one_clear_error(named: Any, says: str, hint: str) ->
 
 
 @given(st.sets(st.sampled_from(list(SEQ2SEQ))))
-def test_without_leaves_the_rest_under_their_old_numbers(cut_heads: set[Head]) -> None:
+def test_without_leaves_the_rest_under_their_old_numbers(cut_heads):
     left = SEQ2SEQ.without(cut_heads)
     assert list(left) == [head for head in SEQ2SEQ if head not in cut_heads]
     assert set(left.removed) == cut_heads
@@ -139,7 +138,7 @@ def test_without_leaves_the_rest_under_their_old_numbers(cut_heads: set[Head]) -
     assert (left == SEQ2SEQ) == (not cut_heads)  # it did something, and only then
 
 
-def test_without_does_not_change_its_layout() -> None:
+def test_without_does_not_change_its_layout():
     whole = HeadLayout.grid(encoder=(2, 2))
     left = whole.without([Head("encoder", 0, 0)])
     assert (len(whole), len(left)) == (4, 3)
@@ -151,13 +150,13 @@ def test_without_does_not_change_its_layout() -> None:
 
 
 @given(st.sets(st.sampled_from(list(SEQ2SEQ))))
-def test_a_layout_survives_being_written_down(cut_heads: set[Head]) -> None:
+def test_a_layout_survives_being_written_down(cut_heads):
     left = SEQ2SEQ.without(cut_heads)
     assert HeadLayout.from_dict(left.to_dict()) == left
     assert hash(HeadLayout.from_dict(left.to_dict())) == hash(left)
 
 
-def test_groups_are_heads_in_a_row() -> None:
+def test_groups_are_heads_in_a_row():
     groups = LLAMA["decoder", 1].groups
     assert [[head.index for head in group] for group in groups] == [[0, 1, 2, 3], [4, 5, 6, 7]]
     left = LLAMA.without(groups[0])
@@ -177,12 +176,12 @@ def test_groups_are_heads_in_a_row() -> None:
         ([0, 2, 4], "0, 2, 4"),
     ],
 )
-def test_spans(numbers: list[int], text: str) -> None:
+def test_spans(numbers, text):
     assert spans(numbers) == text
 
 
 @given(st.sets(st.integers(0, 60)))
-def test_spans_say_every_number_once(numbers: set[int]) -> None:
+def test_spans_say_every_number_once(numbers):
     message: list[int] = []
     for run in filter(None, spans(numbers).split(", ")):
         low, _, high = run.partition("-")

@@ -31,7 +31,7 @@ def locked() -> dict[str, list[str]]:
     return entries
 
 
-def test_every_pin_has_hashes_in_one_lock() -> None:
+def test_every_pin_has_hashes_in_one_lock():
     entries = locked()
     assert {str(Requirement(pin)) for pin in PINS} == set(entries)
     for requirement, hashes in entries.items():
@@ -41,7 +41,7 @@ def test_every_pin_has_hashes_in_one_lock() -> None:
         )
 
 
-def test_every_requirement_of_the_project_is_pinned_within_its_bounds() -> None:
+def test_every_requirement_of_the_project_is_pinned_within_its_bounds():
     project = tomllib.loads((HOME / "pyproject.toml").read_text(encoding="utf-8"))
     extras = project["project"]["optional-dependencies"].values()
     named = [
@@ -58,7 +58,7 @@ def test_every_requirement_of_the_project_is_pinned_within_its_bounds() -> None:
 
 
 @pytest.mark.parametrize("target", [".venv/ready:", ".venv/ready-for-demo:"])
-def test_set_up_checks_the_hashes(target: str) -> None:
+def test_set_up_checks_the_hashes(target):
     makefile = (HOME / "Makefile").read_text(encoding="utf-8")
     recipe = makefile.partition(f"\n{target}")[2].partition("\n\n")[0]
     assert "$(LOCKED) locks/" in recipe

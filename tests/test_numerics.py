@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from pathlib import Path
 
 import pytest
 import torch
@@ -29,7 +28,7 @@ from tiny_models import answers, batch_of, build
 Switches = Callable[[], int]
 
 
-def test_a_count_that_is_none_is_refused(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_count_that_is_none_is_refused(monkeypatch):
     for text in ("0", "two", "-1", "1.5"):
         monkeypatch.setenv(THREADS, text)
         with pytest.raises(DeadheadError, match=f"{THREADS}={text}"):
@@ -39,7 +38,7 @@ def test_a_count_that_is_none_is_refused(monkeypatch: pytest.MonkeyPatch) -> Non
         assert record["threads"] == "1"
 
 
-def test_the_record_says_which_kernels_compute() -> None:
+def test_the_record_says_which_kernels_compute():
     torch.backends.mkldnn.enabled = False
     with fixed() as record:
         assert record["kernels"] == f"{torch.backends.cpu.get_cpu_capability()} with oneDNN"
@@ -47,7 +46,7 @@ def test_the_record_says_which_kernels_compute() -> None:
     assert not torch.backends.mkldnn.enabled
 
 
-def test_kernels_that_were_switched_are_an_error_and_another_error_stays_itself() -> None:
+def test_kernels_that_were_switched_are_an_error_and_another_error_stays_itself():
     with pytest.raises(KernelsSwitched, match="two sets of kernels"), fixed():
         torch.backends.mkldnn.enabled = False
     assert torch.backends.mkldnn.enabled
@@ -56,12 +55,12 @@ def test_kernels_that_were_switched_are_an_error_and_another_error_stays_itself(
     assert torch.backends.mkldnn.enabled
 
 
-def _fails_in_bf16() -> None:
+def _fails_in_bf16():
     torch.backends.mkldnn.enabled = False
     raise ZeroDivisionError
 
 
-def test_half_precision_is_tried_once(switches: Switches) -> None:
+def test_half_precision_is_tried_once(switches):
     torch.backends.mkldnn.enabled = False
     assert [computes_half(), computes_half()] == [False, False]
     assert switches() == 1
@@ -71,9 +70,7 @@ def test_half_precision_is_tried_once(switches: Switches) -> None:
             assert on is torch.backends.mkldnn.enabled is not half
 
 
-def test_models_of_half_precision_compute_without_onednn_where_they_must(
-    switches: Switches,
-) -> None:
+def test_models_of_half_precision_compute_without_onednn_where_they_must(switches):
     model = build("bert").float()
     with computing(model):
         assert torch.backends.mkldnn.enabled
@@ -89,8 +86,8 @@ def test_models_of_half_precision_compute_without_onednn_where_they_must(
 
 
 def test_whatever_is_done_with_a_model_of_half_precision_leaves_onednn_on(
-    switches: Switches, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+    switches, tmp_path, monkeypatch
+):
     monkeypatch.setattr(
         "deadhead.saved.bench._peak_of_process", lambda *rest: None
     )  # measured in processes of their own
@@ -114,7 +111,7 @@ def test_whatever_is_done_with_a_model_of_half_precision_leaves_onednn_on(
     ("name", "meant"),
     [("gpu", "cuda"), ("GPU:0", "cuda"), ("CUDA", "cuda"), ("metal", "mps"), ("CPU", "cpu")],
 )
-def test_a_device_by_another_name(name: str, meant: str, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_device_by_another_name(name, meant, monkeypatch):
     for here in (False, True):
         monkeypatch.setattr("torch.cuda.is_available", lambda here=here: here)
         monkeypatch.setattr("torch.mps.is_available", lambda here=here: here)
@@ -129,7 +126,7 @@ def test_a_device_by_another_name(name: str, meant: str, monkeypatch: pytest.Mon
         device_named("tpu")
 
 
-def test_a_seed_gives_the_numbers_of_torch() -> None:
+def test_a_seed_gives_the_numbers_of_torch():
     seed(3)
     drawn = torch.rand(4)
     torch.manual_seed(3)

@@ -24,7 +24,7 @@ LOGITS = [[0.7681373, 0.4911509, 1.1988415], [0.7900435, 0.4987646, 1.1750691]]
 
 
 @pytest.mark.parametrize("form", FORMS)
-def test_a_saved_model_gives_the_logits_it_gave(form: str) -> None:
+def test_a_saved_model_gives_the_logits_it_gave(form):
     import torch
 
     model = load(FOLDERS / form).eval()
@@ -37,7 +37,7 @@ def test_a_saved_model_gives_the_logits_it_gave(form: str) -> None:
 
 
 @pytest.mark.parametrize("form", FORMS)
-def test_the_removed_heads_matter(form: str, tmp_path: Path) -> None:
+def test_the_removed_heads_matter(form, tmp_path):
     """Without the list of removed heads the folder is another model, or none."""
     folder = shutil.copytree(FOLDERS / form, tmp_path / form)
     config = json.loads((folder / "config.json").read_text(encoding="utf-8"))
@@ -50,7 +50,7 @@ def test_the_removed_heads_matter(form: str, tmp_path: Path) -> None:
         assert len(discover(load(folder))) == 8
 
 
-def test_a_saved_ranking_gives_its_order() -> None:
+def test_a_saved_ranking_gives_its_order():
     ranking = Ranking.load(FOLDERS / "ranking.json")
     assert [str(head) for head in ranking.order] == [
         "encoder.0.0",
@@ -63,7 +63,7 @@ def test_a_saved_ranking_gives_its_order() -> None:
 
 
 @pytest.mark.parametrize("archive", sorted(RESULTS.glob("*.tar.xz")), ids=lambda file: file.name)
-def test_a_study_folder_holds_the_trials_of_its_recipe(archive: Path) -> None:
+def test_a_study_folder_holds_the_trials_of_its_recipe(archive):
     """The recipe of today has the trials whose records were written.
 
     Their ids are those of the records, but for the hashes of model and data, which newer records

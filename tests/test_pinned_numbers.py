@@ -11,12 +11,11 @@ from __future__ import annotations
 import json
 import lzma
 import os
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from functools import cache
 from math import isclose
 from pathlib import Path
 from random import Random
-from typing import Any
 
 import pytest
 
@@ -36,7 +35,7 @@ from pinned_numbers import (
 )
 
 
-def differences(pinned: Any, got: Any, key: str) -> Iterator[str]:
+def differences(pinned, got, key: str) -> Iterator[str]:
     """A line for each number that is not as it was."""
     if isinstance(pinned, dict) and isinstance(got, dict):
         for name in [*pinned, *(name for name in got if name not in pinned)]:
@@ -53,31 +52,31 @@ def differences(pinned: Any, got: Any, key: str) -> Iterator[str]:
         yield f"{key}: pinned {pinned!r}, got {got!r}"
 
 
-def clip(value: Any, name: str | None = None) -> str:
+def clip(value, name: str | None = None) -> str:
     if name is not None:
         return "nothing" if name not in value else clip(value[name])
     return json.dumps(value)[:200]
 
 
-def equal(pinned: Any, got: Any) -> bool:
+def equal(pinned, got) -> bool:
     if is_number(pinned) and is_number(got):
         return isclose(pinned, got, rel_tol=1e-9, abs_tol=1e-12)
     return type(pinned) is type(got) and pinned == got
 
 
-def compare(pinned: Any, got: Any, key: str) -> None:
+def compare(pinned, got, key: str):
     lines = list(differences(pinned, plain(got), key))
     more = f"\n... and {len(lines) - 20} more" if len(lines) > 20 else ""
     assert not lines, f"{len(lines)} pinned numbers differ:\n" + "\n".join(lines[:20]) + more
 
 
 @pytest.fixture(scope="module")
-def pinned() -> Any:
+def pinned():
     return json.loads(lzma.decompress(PINNED.read_bytes()))
 
 
 @pytest.fixture(scope="module")
-def study(tmp_path_factory: pytest.TempPathFactory) -> Callable[[str], Path]:
+def study(tmp_path_factory):
     """The folder of an archive, unpacked when it is first used."""
     home = tmp_path_factory.mktemp("archives")
     return cache(lambda archive: unpack(archive, home))
@@ -85,34 +84,34 @@ def study(tmp_path_factory: pytest.TempPathFactory) -> Callable[[str], Path]:
 
 @pytest.mark.parametrize("section", SECTIONS)
 @pytest.mark.parametrize("archive", ARCHIVES)
-def test_archive(archive: str, section: str, study: Callable[[str], Path], pinned: Any) -> None:
+def test_archive(archive, section, study, pinned):
     key = f"{archive} > {section}"
     compare(pinned["archives"][archive][section], SECTIONS[section](study(archive)), key)
 
 
-def test_verdicts_on_all_archives_together(study: Callable[[str], Path], pinned: Any) -> None:
+def test_verdicts_on_all_archives_together(study, pinned):
     compare(pinned["together"], verdicts(*map(study, ARCHIVES)), "all archives")
 
 
-def test_verdicts_on_the_papers_own_tables(pinned: Any) -> None:
+def test_verdicts_on_the_papers_own_tables(pinned):
     compare(pinned["papers"], papers_verdicts(), "papers")
 
 
 @pytest.mark.parametrize("name", RECIPES)
-def test_recipe(name: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, pinned: Any) -> None:
+def test_recipe(name, tmp_path, monkeypatch, pinned):
     monkeypatch.chdir(tmp_path)
     monkeypatch.delenv("DEADHEAD_DATA", raising=False)
     compare(pinned["recipes"][name], recipe_section(name), name)
 
 
-def test_nothing_pinned_is_left_out(pinned: Any) -> None:
+def test_nothing_pinned_is_left_out(pinned):
     assert len(ARCHIVES) == 16
     assert sorted(pinned["archives"]) == ARCHIVES
     assert sorted(pinned["recipes"]) == sorted(RECIPES)
     assert all(stored.keys() == SECTIONS.keys() for stored in pinned["archives"].values())
 
 
-def test_thousands_of_numbers_are_pinned(pinned: Any) -> None:
+def test_thousands_of_numbers_are_pinned(pinned):
     archives = pinned["archives"].values()
     pages = [archive["page"] for archive in archives]
     tables = [table for page in pages for table in page["tables"]]
@@ -131,7 +130,7 @@ def test_thousands_of_numbers_are_pinned(pinned: Any) -> None:
 
 
 @pytest.mark.parametrize("section", SECTIONS)
-def test_one_changed_number_is_seen(section: str, tmp_path: Path, pinned: Any) -> None:
+def test_one_changed_number_is_seen(section, tmp_path, pinned):
     folder = unpack("ner-search", tmp_path)
     record = sorted((folder / "records").iterdir())[0]
     stored = json.loads(record.read_text(encoding="utf-8"))
@@ -147,12 +146,10 @@ def test_one_changed_number_is_seen(section: str, tmp_path: Path, pinned: Any) -
 
 @pytest.mark.parametrize("seed", [1, 2])
 @pytest.mark.parametrize("section", SECTIONS)
-def test_the_order_of_files_does_not_matter(
-    section: str, seed: int, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, pinned: Any
-) -> None:
+def test_the_order_of_files_does_not_matter(section, seed, tmp_path, monkeypatch, pinned):
     folder, scan = unpack("rankers-cut", tmp_path), os.scandir
 
-    def ordered(path: Any = ".") -> Any:
+    def ordered(path="."):
         if Path(path).name != "records":
             return scan(path)
         names = sorted(scan(path), key=lambda entry: entry.name)
@@ -174,15 +171,15 @@ def test_the_order_of_files_does_not_matter(
         (None, 0, "k: pinned None, got 0"),
     ],
 )
-def test_the_comparison_says_what_differs(one: Any, other: Any, line: str) -> None:
+def test_the_comparison_says_what_differs(one, other, line):
     assert list(differences(one, other, "k")) == [line]
     assert not list(differences(one, one, "k"))
 
 
-def test_rounding_between_machines_is_no_difference() -> None:
+def test_rounding_between_machines_is_no_difference():
     assert not list(differences([0.1 + 0.2, 0], [0.3, 1e-17], "k"))
 
 
-def test_numbers_in_sentences() -> None:
+def test_numbers_in_sentences():
     text = "In 5 of 1,039 pairs F1 is +0.94 (p < 0.001), 95 % interval +-0.46; sst2, 2e-05, -3."
     assert numbers_in(text) == sorted([5, 1039, 0.94, 0.001, 95, 0.46, 2e-05, -3])

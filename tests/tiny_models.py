@@ -21,7 +21,7 @@ torch.set_num_threads(1)
 
 
 @cache
-def _built(family: str, overrides: tuple[tuple[str, Any], ...]) -> Any:
+def _built(family: str, overrides: tuple[tuple[str, Any], ...]):
     with warnings.catch_warnings(), quiet():
         warnings.simplefilter("ignore")
         model = tiny(family, **dict(overrides))
@@ -30,12 +30,12 @@ def _built(family: str, overrides: tuple[tuple[str, Any], ...]) -> Any:
         )  # whose own code overflows in double precision
 
 
-def build(family: str, **overrides: Any) -> Any:
+def build(family: str, **overrides):
     """A fresh tiny model of this family, in evaluation mode, in float64."""
     return copy.deepcopy(_built(family, tuple(sorted(overrides.items()))))
 
 
-def build_class(model_class: Any, **overrides: Any) -> Any:
+def build_class(model_class, **overrides):
     """A tiny model of one particular class, for instance one with a classifier."""
     torch.manual_seed(0)
     model = model_class(shrunk(model_class.config_class, overrides))
@@ -44,12 +44,12 @@ def build_class(model_class: Any, **overrides: Any) -> Any:
 
 
 @torch.no_grad()
-def answers(model: Any, batch: dict[str, Any] | None = None) -> list[torch.Tensor]:
+def answers(model, batch: dict[str, Any] | None = None) -> list[torch.Tensor]:
     with quiet():
         return outputs(model, batch or batch_of(model))
 
 
-def batch_of(model: Any) -> dict[str, Any]:
+def batch_of(model) -> dict[str, Any]:
     """Two examples for the model, the second one padded, in the model's precision."""
     return {
         k: v.to(model.dtype) if v.is_floating_point() else v for k, v in batch_for(model).items()
@@ -61,7 +61,7 @@ def apart(first: list[torch.Tensor], two: list[torch.Tensor]) -> float:
     return max(float((a - b).abs().max()) for a, b in zip(first, two, strict=True))
 
 
-def limit(model: Any) -> float:
+def limit(model) -> float:
     """What rounding may leave between two ways of computing one thing."""
     return 1e-9 if model.dtype == torch.float64 else 1e-4
 

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from typing import Any
-
 import torch
 import transformers
 
@@ -27,7 +25,7 @@ CONFIGS = {
 }  # fmt: skip
 
 
-def reader(family: str) -> Any:
+def reader(family: str):
     torch.manual_seed(0)
     model = transformers.AutoModelForQuestionAnswering.from_config(CONFIGS[family])
     return model.double().eval()

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from typing import Any
-
 import transformers
 from tokenizers import Tokenizer, models
 from tokenizers.normalizers import Lowercase
@@ -13,7 +11,7 @@ from tokenizers.processors import BertProcessing
 WORDS = "the a parcel was sent got lost rivers rise in april er liest niemand"
 
 
-def word_tokenizer() -> Any:
+def word_tokenizer():
     """[CLS] a [SEP] b [SEP], where the second text is of type 1."""
     words = ["[PAD]", "[UNK]", "[CLS]", "[SEP]", *WORDS.split()]
     vocabulary = {word: number for number, word in enumerate(words)}

@@ -17,7 +17,7 @@ def effects(positions: tuple[int | None, ...] = (None,)) -> Effects:
     return Effects(values=values, clean=3.0, corrupt=1.0, into="corrupt", examples=5, layout=LAYOUT)
 
 
-def test_the_frame_is_tidy() -> None:
+def test_the_frame_is_tidy():
     frame = effects().frame()
     assert list(frame.columns) == [
         "head", "block", "layer", "index", "position", "metric", "effect", "normalised",
@@ -28,7 +28,7 @@ def test_the_frame_is_tidy() -> None:
     assert len(effects((0, 3, -1)).frame()) == 12
 
 
-def test_a_head_is_shown_by_its_strongest_position() -> None:
+def test_a_head_is_shown_by_its_strongest_position():
     both = effects((0, 3))
     assert both.by_head() == {head: 0.25 + n / 2 for n, head in enumerate(HEADS)}
     noise = Effects(
@@ -40,7 +40,7 @@ def test_a_head_is_shown_by_its_strongest_position() -> None:
 
 
 @pytest.mark.parametrize("positions", [(None,), (0, 3)])
-def test_heat_maps(positions: tuple[int | None, ...]) -> None:
+def test_heat_maps(positions):
     from rich.console import Console
 
     result = effects(positions)

@@ -27,7 +27,7 @@ FAMILIES = ["gpt2", "llama", "bert", "bart", "xlnet", "albert"]
 Batch = dict[str, Tensor]
 
 
-def difference(outputs: Any, batch: Mapping[str, Any]) -> Tensor:
+def difference(outputs, batch: Mapping[str, Any]) -> Tensor:
     if not hasattr(outputs, "logits"):
         return outputs.last_hidden_state[:, 0, 3]
     return logit_difference(5, 6)(outputs, batch)
@@ -46,7 +46,7 @@ def pair(family: str) -> tuple[Any, Batch, Batch]:
 
 @torch.no_grad()
 def one_run_per_head(
-    model: Any, source: Batch, target: Batch, position: int | None = None
+    model, source: Batch, target: Batch, position: int | None = None
 ) -> dict[tuple[Head, int | None], float]:
     """The usual loop, with hooks of its own."""
     contexts: dict[Any, list[Tensor]] = {}
@@ -68,7 +68,7 @@ def one_run_per_head(
                 both = (slice(None), position)
                 place = (*(both[::-1] if site.time_first else both), features)
 
-            def patch(context: Tensor, calls: Any = calls, place: Any = place) -> Tensor:
+            def patch(context: Tensor, calls=calls, place=place) -> Tensor:
                 patched, other = context.clone(), next(calls)
                 patched[place] = other[place]
                 return patched
@@ -80,12 +80,12 @@ def one_run_per_head(
     return values
 
 
-def assert_same(got: Mapping[Any, float], expected: Mapping[Any, float]) -> None:
+def assert_same(got: Mapping[Any, float], expected: Mapping[Any, float]):
     assert got.keys() == expected.keys()
     assert max(abs(got[place] - expected[place]) for place in expected) < 1e-10
 
 
-def hooks_of(model: Any) -> list[Any]:
+def hooks_of(model) -> list[Any]:
     return [
         (len(m._forward_pre_hooks), len(m._forward_hooks), "forward" in vars(m), m.training)
         for m in model.modules()
@@ -93,7 +93,7 @@ def hooks_of(model: Any) -> list[Any]:
 
 
 @pytest.mark.parametrize("family", FAMILIES)
-def test_equals_one_run_per_head(family: str) -> None:
+def test_equals_one_run_per_head(family):
     model, clean, corrupt = pair(family)
     effects = patch_effects(model, clean, corrupt, difference)
     assert_same(effects.values, one_run_per_head(model, clean, corrupt))
@@ -105,7 +105,7 @@ def test_equals_one_run_per_head(family: str) -> None:
 
 
 @pytest.mark.parametrize("family", ["llama", "bart"])
-def test_equals_gates_filled_from_a_captured_run(family: str) -> None:
+def test_equals_gates_filled_from_a_captured_run(family):
     model, clean, corrupt = pair(family)
     effects = patch_effects(model, clean, corrupt, difference, positions=[1])
     with torch.no_grad():
@@ -119,7 +119,7 @@ def test_equals_gates_filled_from_a_captured_run(family: str) -> None:
 
 
 @pytest.mark.parametrize("family", ["gpt2", "bart", "xlnet"])
-def test_into_the_clean_run_and_at_one_position(family: str) -> None:
+def test_into_the_clean_run_and_at_one_position(family):
     model, clean, corrupt = pair(family)
     effects = patch_effects(model, clean, corrupt, difference, into="clean", positions=[-2])
     assert_same(effects.values, one_run_per_head(model, corrupt, clean, -2))
@@ -130,7 +130,7 @@ def test_into_the_clean_run_and_at_one_position(family: str) -> None:
 
 
 @pytest.mark.parametrize("tokens", [1, 200, 10**6])
-def test_how_many_heads_are_in_a_pass_changes_nothing(tokens: int) -> None:
+def test_how_many_heads_are_in_a_pass_changes_nothing(tokens):
     model, clean, corrupt = pair("bart")
     options: dict[str, Any] = {"positions": "each", "heads": ["cross.1.2", "encoder.0.1"]}
     effects = patch_effects(model, clean, corrupt, difference, tokens=tokens, **options)
@@ -148,7 +148,7 @@ def test_how_many_heads_are_in_a_pass_changes_nothing(tokens: int) -> None:
             assert effects.values[place] == pytest.approx(expected[place], abs=1e-10)
 
 
-def test_the_rows_that_longformer_adds_are_no_positions() -> None:
+def test_the_rows_that_longformer_adds_are_no_positions():
     model, clean, corrupt = pair("longformer")
     length = clean["input_ids"].shape[1]
     assert length % 8
@@ -159,7 +159,7 @@ def test_the_rows_that_longformer_adds_are_no_positions() -> None:
     assert max(map(abs, each.effect.values())) > 1e-3
 
 
-def test_batches_do_not_change_the_effects() -> None:
+def test_batches_do_not_change_the_effects():
     model, clean, corrupt = pair("gpt2")
     together = patch_effects(model, clean, corrupt, difference)
     rows = range(len(clean["input_ids"]))
@@ -173,18 +173,18 @@ def test_batches_do_not_change_the_effects() -> None:
     assert apart.clean == pytest.approx(together.clean)
 
 
-def test_the_metric_sees_its_own_batch() -> None:
+def test_the_metric_sees_its_own_batch():
     """Not the copies: a metric may use what it knows about each example."""
     model, clean, corrupt = pair("gpt2")
     answers = torch.arange(len(clean["input_ids"])) + 4
     labelled = [{**clean, "labels": answers[:, None]}, corrupt]  # the labels of both
     seen = []
 
-    def from_labels(outputs: Any, batch: Mapping[str, Tensor]) -> Tensor:
+    def from_labels(outputs, batch: Mapping[str, Tensor]) -> Tensor:
         seen.append(len(outputs.logits))
         return outputs.logits[:, 2].gather(1, batch["labels"])[:, 0]
 
-    def from_outside(outputs: Any, batch: Mapping[str, Tensor]) -> Tensor:
+    def from_outside(outputs, batch: Mapping[str, Tensor]) -> Tensor:
         return outputs.logits[torch.arange(len(answers)), 2, answers]
 
     first = patch_effects(model, *labelled, from_labels)
@@ -192,7 +192,7 @@ def test_the_metric_sees_its_own_batch() -> None:
     assert set(seen) == {len(answers)}
 
 
-def test_the_same_run_has_no_effect_and_the_whole_layer_restores_the_clean_one() -> None:
+def test_the_same_run_has_no_effect_and_the_whole_layer_restores_the_clean_one():
     model, clean, corrupt = pair("bert")
     same = patch_effects(model, clean, clean, difference)
     assert max(map(abs, same.effect.values())) < 1e-12
@@ -203,7 +203,7 @@ def test_the_same_run_has_no_effect_and_the_whole_layer_restores_the_clean_one()
         assert effects.normalised[place] == pytest.approx(effect / span)
 
 
-def test_pruned_heads_are_not_patched() -> None:
+def test_pruned_heads_are_not_patched():
     model, clean, corrupt = pair("bert")
     cut = ["encoder.0.1", "encoder.1.0"]
     pruned = prune(model, cut)
@@ -212,7 +212,7 @@ def test_pruned_heads_are_not_patched() -> None:
     assert not {str(head) for head, _ in effects.values} & set(cut)
 
 
-def test_the_model_is_left_as_it_was() -> None:
+def test_the_model_is_left_as_it_was():
     model, clean, corrupt = pair("bert")
     model.train()
     before, weights = hooks_of(model), {n: v.clone() for n, v in model.state_dict().items()}
@@ -220,7 +220,7 @@ def test_the_model_is_left_as_it_was() -> None:
         model, clean, corrupt, difference
     )  # without dropout
 
-    def broken(outputs: Any, batch: Any) -> Tensor:
+    def broken(outputs, batch) -> Tensor:
         raise KeyError("broken")
 
     with pytest.raises(KeyError, match="broken"):
@@ -229,14 +229,14 @@ def test_the_model_is_left_as_it_was() -> None:
     assert all(torch.equal(value, weights[name]) for name, value in model.state_dict().items())
 
 
-def changed(batch: Batch, **tensors: Any) -> Batch:
+def changed(batch: Batch, **tensors) -> Batch:
     return {**batch, **tensors}
 
 
-def test_pairs_that_do_not_fit_are_refused() -> None:
+def test_pairs_that_do_not_fit_are_refused():
     model, clean, corrupt = pair("bert")
 
-    def refuses(message: str, first: Any, second: Any) -> None:
+    def refuses(message: str, first, second):
         with pytest.raises(DataError, match=message):
             patch_effects(model, first, second, difference)
 
@@ -271,7 +271,7 @@ def test_pairs_that_do_not_fit_are_refused() -> None:
         ),
     ],
 )
-def test_metrics_that_give_something_else_are_refused(metric: Any, message: str) -> None:
+def test_metrics_that_give_something_else_are_refused(metric, message):
     model, clean, corrupt = pair("bert")
     before = hooks_of(model)
     with pytest.raises(DataError, match=message):
@@ -294,14 +294,14 @@ def test_metrics_that_give_something_else_are_refused(metric: Any, message: str)
         ({"into": "both"}, "`into` expects corrupt or clean, got 'both'"),
     ],
 )
-def test_bad_options_are_refused(options: dict[str, Any], message: str) -> None:
+def test_bad_options_are_refused(options, message):
     model, clean, corrupt = pair("bert")
     assert clean["input_ids"].shape[1] == 12
     with pytest.raises((DataError, HeadError, OptionError), match=message):
         patch_effects(model, clean, corrupt, difference, **options)
 
 
-def test_positions_of_batches_of_other_lengths_are_refused() -> None:
+def test_positions_of_batches_of_other_lengths_are_refused():
     model, clean, corrupt = pair("bert")
     both = [
         [batch, {name: value[:, :-1] for name, value in batch.items()}]
@@ -312,7 +312,7 @@ def test_positions_of_batches_of_other_lengths_are_refused() -> None:
     assert patch_effects(model, *both, difference).examples == 2 * len(clean["input_ids"])
 
 
-def test_logit_difference_counts_real_tokens() -> None:
+def test_logit_difference_counts_real_tokens():
     logits = torch.arange(2 * 4 * 3).reshape(2, 4, 3).float() ** 2
     outputs = type("Outputs", (), {"logits": logits})
     right, left = [[1, 1, 0, 0], [1, 1, 1, 1]], [[0, 0, 1, 1], [1, 1, 1, 1]]
@@ -331,10 +331,10 @@ def test_logit_difference_counts_real_tokens() -> None:
         logit_difference(2, 0)(type("Outputs", (), {}), batch)
     for wrong, message in (([0, 1, 2], "for each of 2 examples"), (3, "from 0 to 2")):
         with pytest.raises(DataError, match=message):
-            logit_difference(2, wrong)(outputs, batch)  # type: ignore[arg-type]
+            logit_difference(2, wrong)(outputs, batch)
 
 
-def test_logit_difference_as_a_loss_takes_one_token_for_all_examples() -> None:
+def test_logit_difference_as_a_loss_takes_one_token_for_all_examples():
     model, clean, _ = pair("gpt2")
     scores = rank(model, [clean], "ablation", loss=logit_difference(5, 6)).scores
     assert len(set(scores.values())) == len(scores)

@@ -5,7 +5,6 @@ from __future__ import annotations
 import copy
 import gc
 import logging
-from collections.abc import Iterator
 from functools import cache
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -22,7 +21,7 @@ class ExportedEncoder(NamedTuple):
 
 
 @pytest.fixture(scope="session")
-def quick_exporter() -> Iterator[None]:
+def quick_exporter():
     """torch translates and lists its library of operators for each graph: here only for the first.
 
     It keeps what each operation gives for each shape, which for two layers costs more than it saves.
@@ -36,7 +35,7 @@ def quick_exporter() -> Iterator[None]:
 
     export = torch.onnx.export
 
-    def quick(*values: Any, **options: Any) -> Any:
+    def quick(*values, **options):
         gc.disable()
         try:
             with pytest.MonkeyPatch.context() as patch:
@@ -56,7 +55,7 @@ def quick_exporter() -> Iterator[None]:
 
 
 @pytest.fixture(scope="session")
-def encoder(tmp_path_factory: pytest.TempPathFactory, quick_exporter: None) -> ExportedEncoder:
+def encoder(tmp_path_factory, quick_exporter):
     """A layer without heads, whose output bias was dropped, and with fewer neurons; one with fewer heads and no neurons."""
     import torch
     from transformers import BertForSequenceClassification
@@ -75,7 +74,7 @@ def encoder(tmp_path_factory: pytest.TempPathFactory, quick_exporter: None) -> E
     programs: list[Any] = []
     write = torch.onnx.export
 
-    def noted(*values: Any, **options: Any) -> Any:
+    def noted(*values, **options):
         programs.append(write(*values, **options))
         return programs[0]
 
@@ -87,7 +86,7 @@ def encoder(tmp_path_factory: pytest.TempPathFactory, quick_exporter: None) -> E
 
 
 @pytest.fixture
-def traced_encoder(encoder: ExportedEncoder, monkeypatch: pytest.MonkeyPatch) -> ExportedEncoder:
+def traced_encoder(encoder, monkeypatch):
     """Exports of the encoder do all but trace it again."""
     import torch
 

@@ -6,7 +6,6 @@ It reads nothing but the file: the four architectures that deadhead writes, in f
 from __future__ import annotations
 
 from pathlib import Path
-from typing import Any
 
 import gguf
 import numpy as np
@@ -27,20 +26,20 @@ class File:
         self.kinds = {t.name: t.tensor_type.name for t in reader.tensors}
         self.used: set[str] = set()
 
-    def get(self, name: str) -> Any:
+    def get(self, name: str):
         self.used.add(name)
         return self.tensors.get(name)
 
-    def linear(self, name: str, x: Any) -> Any:
+    def linear(self, name: str, x):
         bias = self.get(f"{name}.bias")
         return x @ self.get(f"{name}.weight").T + (0 if bias is None else bias)
 
-    def norm(self, name: str, x: Any) -> Any:
+    def norm(self, name: str, x):
         epsilon = self.values["attention.layer_norm_rms_epsilon"]
         return x / np.sqrt((x**2).mean(-1, keepdims=True) + epsilon) * self.get(f"{name}.weight")
 
 
-def logits(file: File, ids: list[int]) -> Any:
+def logits(file: File, ids: list[int]):
     """The logits after each token; also fails if a tensor is missing or not used."""
     x = file.get("token_embd.weight")[ids]
     for layer in range(file.values["block_count"]):
@@ -59,7 +58,7 @@ def logits(file: File, ids: list[int]) -> Any:
     return answer
 
 
-def attention(file: File, layer: int, x: Any) -> Any:
+def attention(file: File, layer: int, x):
     heads = file.values["attention.head_count"][layer]
     keys = file.values["attention.head_count_kv"][layer]
     name, width = f"blk.{layer}.", file.values["attention.key_length"]
@@ -90,7 +89,7 @@ def attention(file: File, layer: int, x: Any) -> Any:
     return file.linear(f"{name}attn_output", context.reshape(len(x), -1))
 
 
-def turned(file: File, x: Any) -> Any:
+def turned(file: File, x):
     """Rotary positions: pairs side by side in deci, half a head apart in the others."""
     width = x.shape[-1]
     dimensions = file.values["rope.dimension_count"] // (2 if file.architecture == "step35" else 1)

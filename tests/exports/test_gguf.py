@@ -27,7 +27,7 @@ IDS = [(11 * n) % 290 + 3 for n in range(25)]
 
 
 @pytest.fixture
-def _no_runtime(monkeypatch: pytest.MonkeyPatch) -> None:
+def _no_runtime(monkeypatch):
     monkeypatch.setattr(runtime, "is_installed", lambda: False)
 
 
@@ -37,11 +37,11 @@ def saved(tmp_path: Path, family: str, change: str = "whole") -> Path:
 
 
 @torch.no_grad()
-def answer(model: Any) -> Any:
+def answer(model):
     return model(input_ids=torch.tensor([IDS])).logits[0].double().numpy()
 
 
-def written(model: Any, path: Path) -> File:
+def written(model, path: Path) -> File:
     """The file of a model in memory, without a tokenizer."""
     contents = plan(read(model), quantised=False)
     write(path, contents, contents.metadata(), "f32")
@@ -50,7 +50,7 @@ def written(model: Any, path: Path) -> File:
 
 @pytest.mark.parametrize("change", CHANGES)
 @pytest.mark.parametrize("family", FAMILIES)
-def test_the_file_holds_the_model(family: str, change: str, tmp_path: Path) -> None:
+def test_the_file_holds_the_model(family, change, tmp_path):
     model = build(family, change)
     file, expected = written(model, tmp_path / "m.gguf"), answer(model)
     architecture = {"qwen3-tied": "openelm", "qwen3": "step35"}.get(family, "deci")
@@ -62,7 +62,7 @@ def test_the_file_holds_the_model(family: str, change: str, tmp_path: Path) -> N
 
 
 @pytest.mark.parametrize("family", MORE)
-def test_biases_and_scaled_positions(family: str, tmp_path: Path) -> None:
+def test_biases_and_scaled_positions(family, tmp_path):
     model = build(family, "uneven")
     file, expected = written(model, tmp_path / "m.gguf"), answer(model)
     assert abs(logits(file, IDS) - expected).max() < 1e-3 * abs(expected).max()
@@ -70,7 +70,7 @@ def test_biases_and_scaled_positions(family: str, tmp_path: Path) -> None:
 
 
 @pytest.mark.usefixtures("_no_runtime")
-def test_types(tmp_path: Path) -> None:
+def test_types(tmp_path):
     """Vectors stay in full; neurons are filled up to whole blocks of q8_0."""
     folder = saved(tmp_path, "llama", "neurons")
     expected, sizes = answer(build("llama", "neurons")), {}
@@ -88,7 +88,7 @@ def test_types(tmp_path: Path) -> None:
 
 
 @pytest.mark.usefixtures("_no_runtime")
-def test_rows_that_are_no_whole_blocks_are_counted(tmp_path: Path) -> None:
+def test_rows_that_are_no_whole_blocks_are_counted(tmp_path):
     model = prune(build("llama"), ["decoder.0.0", "decoder.0.1", "decoder.0.3"])  # 16 numbers left
     folder = save(model, tmp_path / "model", byte_tokenizer())
     result = exported(folder, gguf=tmp_path / "q8_0.gguf", type="q8_0")
@@ -99,14 +99,14 @@ def test_rows_that_are_no_whole_blocks_are_counted(tmp_path: Path) -> None:
 
 
 @pytest.mark.usefixtures("_no_runtime")
-def test_the_file_is_for_llama_cpp_alone(tmp_path: Path) -> None:
+def test_the_file_is_for_llama_cpp_alone(tmp_path):
     file = export(saved(tmp_path, "llama"), gguf=tmp_path / "m.gguf")
     with pytest.raises(FolderError, match="`deadhead export` wrote it, name the folder"):
         load(file)
 
 
 @pytest.mark.usefixtures("_no_runtime")
-def test_the_metadata(tmp_path: Path) -> None:
+def test_the_metadata(tmp_path):
     """Heads per layer, special tokens, chat template; unused rows of the embeddings get a name."""
     folder = saved(tmp_path, "llama", "uneven")
     values = File(export(folder, gguf=tmp_path / "m.gguf")).values
@@ -125,7 +125,7 @@ def test_the_metadata(tmp_path: Path) -> None:
 
 
 @pytest.mark.usefixtures("_no_runtime")
-def test_a_folder_of_transformers_4(tmp_path: Path) -> None:
+def test_a_folder_of_transformers_4(tmp_path):
     """Whatever record of removed heads `load` reads, the file has the heads that are left."""
     folder = saved(tmp_path, "llama", "uneven")
     config = json.loads((folder / "config.json").read_text(encoding="utf-8"))
@@ -137,7 +137,7 @@ def test_a_folder_of_transformers_4(tmp_path: Path) -> None:
 
 
 @pytest.mark.usefixtures("_no_runtime")
-def test_check_names_what_differs(tmp_path: Path) -> None:
+def test_check_names_what_differs(tmp_path):
     folder = saved(tmp_path, "llama", "uneven")
     for type in ("f32", "f16", "q8_0"):
         file = export(folder, gguf=tmp_path / "m.gguf", type=type)
@@ -163,7 +163,7 @@ def test_check_names_what_differs(tmp_path: Path) -> None:
     ("content", "reason"),
     [(None, "No such file or directory"), (b"", "empty file"), (b"12345678", "magic invalid")],
 )
-def test_check_without_a_gguf_file(content: bytes | None, reason: str, tmp_path: Path) -> None:
+def test_check_without_a_gguf_file(content, reason, tmp_path):
     file = tmp_path / "m.gguf"
     if content is not None:
         file.write_bytes(content)
@@ -172,13 +172,13 @@ def test_check_without_a_gguf_file(content: bytes | None, reason: str, tmp_path:
     assert got.value.hint == "name a GGUF file that exists and is complete"
 
 
-def test_a_type_that_does_not_exist(tmp_path: Path) -> None:
+def test_a_type_that_does_not_exist(tmp_path):
     with pytest.raises(UnknownName, match=r"no GGUF type 'q8'. Did you mean 'q8_0'\?"):
         export(tmp_path, gguf=tmp_path / "m.gguf", type="q8")
 
 
 @pytest.mark.usefixtures("_no_runtime")
-def test_a_place_that_cannot_be_written(tmp_path: Path) -> None:
+def test_a_place_that_cannot_be_written(tmp_path):
     folder = saved(tmp_path, "llama")
     (tmp_path / "taken").write_text("a file")
     with pytest.raises(FolderError, match="cannot be written"):
@@ -186,7 +186,7 @@ def test_a_place_that_cannot_be_written(tmp_path: Path) -> None:
 
 
 @pytest.mark.usefixtures("_no_runtime")
-def test_a_full_disk_leaves_nothing(tmp_path: Path) -> None:
+def test_a_full_disk_leaves_nothing(tmp_path):
     """Files of this process may have 100 kB for a moment, and the file needs more."""
     folder, target = saved(tmp_path, "llama"), tmp_path / "out" / "m.gguf"
     before = resource.getrlimit(resource.RLIMIT_FSIZE)
@@ -200,10 +200,8 @@ def test_a_full_disk_leaves_nothing(tmp_path: Path) -> None:
     assert export(folder, gguf=target).stat().st_size > 100_000
 
 
-def test_a_file_that_answers_differently_is_not_kept(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    def ask(file: Path, prompts: Any, texts: Any) -> dict[str, Any]:
+def test_a_file_that_answers_differently_is_not_kept(tmp_path, monkeypatch):
+    def ask(file: Path, prompts, texts) -> dict[str, Any]:
         assert file.exists()
         steps = [{"token": 5, "likeliest": [(5, -20.0), (6, -1.0)]}]
         return {"answers": [steps] * len(prompts), "tokens": []}
@@ -216,7 +214,7 @@ def test_a_file_that_answers_differently_is_not_kept(
     assert list((tmp_path / "out").iterdir()) == []
 
 
-def test_without_the_extra(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_without_the_extra(tmp_path, monkeypatch):
     monkeypatch.setitem(sys.modules, "gguf", None)
     with pytest.raises(MissingExtra) as problem:
         export(tmp_path, gguf=tmp_path / "m.gguf")

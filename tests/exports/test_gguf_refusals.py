@@ -2,9 +2,6 @@
 
 from __future__ import annotations
 
-from pathlib import Path
-from typing import Any
-
 import pytest
 import torch
 import transformers
@@ -20,7 +17,7 @@ from tiny_models import build as build_family
 DYNAMIC = {"rope_type": "dynamic", "rope_theta": 10000.0, "factor": 2.0}
 
 
-def model_of(name: str, **settings: Any) -> Any:
+def model_of(name: str, **settings):
     model_class = getattr(transformers, name)
     torch.manual_seed(0)
     return model_class(model_class.config_class(**{**SIZES, **settings})).eval()
@@ -49,14 +46,14 @@ def model_of(name: str, **settings: Any) -> Any:
         ("BloomForCausalLM", {}, "does not have one set of rotary positions"),
     ],
 )
-def test_models_that_are_refused(name: str, settings: dict[str, Any], reason: str) -> None:
+def test_models_that_are_refused(name, settings, reason):
     with pytest.raises(UnsupportedModel, match=reason) as problem:
         read(model_of(name, **settings))
     assert problem.value.hint
 
 
 @pytest.mark.parametrize("family", ["gpt2", "bert", "t5"])
-def test_other_architectures(family: str) -> None:
+def test_other_architectures(family):
     with pytest.raises(UnsupportedModel, match="GGUF"):
         read(build_family(family))
 
@@ -69,18 +66,14 @@ def test_other_architectures(family: str) -> None:
         ("T5ForConditionalGeneration", {}, False),
     ],
 )
-def test_the_hint_names_a_class_only_if_it_has_its_weights(
-    name: str, settings: dict[str, Any], is_named: bool
-) -> None:
+def test_the_hint_names_a_class_only_if_it_has_its_weights(name, settings, is_named):
     with pytest.raises(UnsupportedModel, match="continues text") as problem:
         read(model_of(name, **settings))
     assert ("--auto AutoModelForCausalLM" in str(problem.value.hint)) == is_named
 
 
 @pytest.mark.parametrize("place", [{"gguf": "m.gguf"}, {"onnx": "m.onnx"}, {"onnx": "folder"}])
-def test_an_output_matrix_of_random_numbers_is_not_written(
-    place: dict[str, str], tmp_path: Path
-) -> None:
+def test_an_output_matrix_of_random_numbers_is_not_written(place, tmp_path):
     model = model_of("LlamaForSequenceClassification", pad_token_id=0)
     folder = save(model, tmp_path / "model", byte_tokenizer())
     target = {kind: tmp_path / "out" / name for kind, name in place.items()}
@@ -89,11 +82,11 @@ def test_an_output_matrix_of_random_numbers_is_not_written(
     assert not (tmp_path / "out").exists()
 
 
-def test_a_window_longer_than_any_text_is_no_window() -> None:
+def test_a_window_longer_than_any_text_is_no_window():
     assert read(model_of("MistralForCausalLM", sliding_window=256)).context == 256
 
 
-def test_the_hint_about_a_window_works() -> None:
+def test_the_hint_about_a_window_works():
     """A config that lists the kinds of its layers needs another change than one that does not."""
     window = {"use_sliding_window": True, "sliding_window": 16, "max_window_layers": 1}
     with pytest.raises(UnsupportedModel, match='null and only "full_attention" as layer_types'):
@@ -107,14 +100,14 @@ def test_the_hint_about_a_window_works() -> None:
         read(model_of("MistralForCausalLM", sliding_window=16))
 
 
-def test_head_norms_with_biases_and_scaled_positions() -> None:
+def test_head_norms_with_biases_and_scaled_positions():
     settings = {**MORE["qwen3-yarn"][1], "attention_bias": True}
     decoder = read(model_of("Qwen3ForCausalLM", **settings))
     with pytest.raises(UnsupportedModel, match="head norms, biases and scaled rotary positions"):
         plan(decoder, quantised=False)
 
 
-def test_numbers_too_large_for_f16(tmp_path: Path) -> None:
+def test_numbers_too_large_for_f16(tmp_path):
     model = build("tied")
     with torch.no_grad():
         model.model.layers[0].mlp.down_proj.weight[3, 4] = 1e5
@@ -124,14 +117,14 @@ def test_numbers_too_large_for_f16(tmp_path: Path) -> None:
     assert list((tmp_path / "out").iterdir()) == []
 
 
-def test_nothing_is_written_before_a_refusal(tmp_path: Path) -> None:
+def test_nothing_is_written_before_a_refusal(tmp_path):
     save(model_of("MistralForCausalLM", sliding_window=16), tmp_path / "model", byte_tokenizer())
     with pytest.raises(UnsupportedModel, match="window"):
         export(tmp_path / "model", gguf=tmp_path / "out" / "m.gguf")
     assert not (tmp_path / "out").exists()
 
 
-def test_copied_key_value_heads() -> None:
+def test_copied_key_value_heads():
     """Heads that lost the key/value head they shared, and got a copy of it."""
     model = build("llama")
     prune(model, ["decoder.0.1", "decoder.2.2"], groups="expand")

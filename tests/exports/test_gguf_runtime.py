@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from pathlib import Path
-
 import pytest
 import torch
 
@@ -30,9 +28,7 @@ from slow import slow_but
         ],
     ),
 )
-def test_llama_cpp_answers_as_the_model(
-    family: str, change: str, architecture: str, tmp_path: Path
-) -> None:
+def test_llama_cpp_answers_as_the_model(family, change, architecture, tmp_path):
     save(build(family, change), tmp_path / "model", byte_tokenizer())
     result = exported(tmp_path / "model", gguf=tmp_path / "m.gguf", type="f32")
     assert result.architecture == architecture
@@ -42,7 +38,7 @@ def test_llama_cpp_answers_as_the_model(
     assert result.comparison.positions > 20
 
 
-def test_the_comparison_can_fail(tmp_path: Path) -> None:
+def test_the_comparison_can_fail(tmp_path):
     """The answers of llama.cpp do not fit another model."""
     save(build("llama", "uneven"), tmp_path / "model", byte_tokenizer())
     file = exported(tmp_path / "model", gguf=tmp_path / "m.gguf", type="q8_0").file
@@ -54,13 +50,13 @@ def test_the_comparison_can_fail(tmp_path: Path) -> None:
     assert other.share > runtime.LIMITS["q8_0"]
 
 
-def test_a_file_that_llama_cpp_cannot_load(tmp_path: Path) -> None:
+def test_a_file_that_llama_cpp_cannot_load(tmp_path):
     (tmp_path / "m.gguf").write_bytes(b"GGUF" + bytes(100))
     with pytest.raises(DeadheadError, match=r"cannot run m\.gguf"):
         runtime.ask(tmp_path / "m.gguf", [[1, 2]])
 
 
-def test_greedy_tokens_and_gaps_are_counted() -> None:
+def test_greedy_tokens_and_gaps_are_counted():
     """An answer made from the model itself is the same; a wrong token and a wrong number are seen."""
     decoder, prompt = read(build("tied")), [5, 9, 30]
     steps, ids = [], list(prompt)

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-from pathlib import Path
 from typing import Any
 
 import pytest
@@ -29,7 +28,7 @@ TEXTS = (
 )
 
 
-def with_splits(*steps: Any, ignore_merges: bool = False, merges: bool = True) -> Any:
+def with_splits(*steps, ignore_merges: bool = False, merges: bool = True):
     """The byte-level tokenizer with other splits and as many merges of letters as it has tokens."""
     alphabet = sorted(pre_tokenizers.ByteLevel.alphabet())
     letters = "etaoinshrdlu"
@@ -45,7 +44,7 @@ def with_splits(*steps: Any, ignore_merges: bool = False, merges: bool = True) -
     )
 
 
-def by_name(name: str) -> Any:
+def by_name(name: str):
     (steps, whole_words) = next(key for key, value in SPLITS.items() if value == name)
     byte_level = pre_tokenizers.ByteLevel(add_prefix_space=False, use_regex="words" in steps)
     parts: list[Any] = [pre_tokenizers.Digits(True)] if "digits" in steps else []
@@ -57,7 +56,7 @@ def by_name(name: str) -> Any:
     return with_splits(*parts, byte_level, ignore_merges=whole_words)
 
 
-def sentencepiece(*, prepends: bool = True) -> Any:
+def sentencepiece(*, prepends: bool = True):
     """BPE over characters with byte tokens, as Llama 2 has it: merges in the order of the results."""
     results = ["he", "▁t", "in", "er", "▁a", "▁the", "ing", "▁in", "there"]
     letters = sorted(set("▁abcdefghijklmnopqrstuvwxyzCHL.,!'"))
@@ -82,7 +81,7 @@ def sentencepiece(*, prepends: bool = True) -> Any:
     )
 
 
-def test_byte_level_bpe_without_merges_is_refused(tmp_path: Path) -> None:
+def test_byte_level_bpe_without_merges_is_refused(tmp_path):
     tokenizer = with_splits(pre_tokenizers.ByteLevel(add_prefix_space=False), merges=False)
     save(build("llama"), tmp_path / "model", tokenizer)
     with pytest.raises(UnsupportedModel, match="without merges"):
@@ -91,13 +90,13 @@ def test_byte_level_bpe_without_merges_is_refused(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("name", sorted(set(SPLITS.values())))
-def test_splits_are_recognised(name: str) -> None:
+def test_splits_are_recognised(name):
     values = metadata(by_name(name), None, 400)
     assert values["tokenizer.ggml.pre"] == name
     assert len(values["tokenizer.ggml.merges"]) == 48
 
 
-def test_sentencepiece_is_recognised() -> None:
+def test_sentencepiece_is_recognised():
     values = metadata(sentencepiece(), None, 400)
     assert values["tokenizer.ggml.model"] == "llama"
     assert (values["tokenizer.ggml.add_space_prefix"], values["tokenizer.ggml.add_bos_token"]) == (
@@ -113,7 +112,7 @@ def test_sentencepiece_is_recognised() -> None:
 @pytest.mark.parametrize(
     "name", slow_but("gpt-2 sentencepiece", [*sorted(set(SPLITS.values())), "sentencepiece"])
 )
-def test_llama_cpp_reads_the_same_tokens(name: str, tmp_path: Path) -> None:
+def test_llama_cpp_reads_the_same_tokens(name, tmp_path):
     tokenizer = sentencepiece() if name == "sentencepiece" else by_name(name)
     model = build("tied")
     contents = plan(read(model), quantised=False)
@@ -123,7 +122,7 @@ def test_llama_cpp_reads_the_same_tokens(name: str, tmp_path: Path) -> None:
     assert tokens == [tokenizer(text)["input_ids"] for text in TEXTS]
 
 
-def test_unknown_splits_are_refused() -> None:
+def test_unknown_splits_are_refused():
     tokenizer = with_splits(
         pre_tokenizers.Split(Regex("[aeiou]+"), "isolated"),
         pre_tokenizers.ByteLevel(add_prefix_space=False, use_regex=False),
@@ -136,7 +135,7 @@ def test_unknown_splits_are_refused() -> None:
 
 
 @pytest.mark.parametrize("kind", ["WordLevel", "lowercase", "prefix", "merges"])
-def test_other_tokenizers_are_refused(kind: str) -> None:
+def test_other_tokenizers_are_refused(kind):
     tokenizer = byte_tokenizer()
     definition = json.loads(tokenizer.backend_tokenizer.to_str())
     if kind == "WordLevel":
@@ -155,18 +154,18 @@ def test_other_tokenizers_are_refused(kind: str) -> None:
         metadata(other, None, 400)
 
 
-def test_a_model_without_a_tokenizer(tmp_path: Path) -> None:
+def test_a_model_without_a_tokenizer(tmp_path):
     save(build("tied"), tmp_path / "model")
     with pytest.raises(UnsupportedModel, match="it has none"):
         export(tmp_path / "model", gguf=tmp_path / "m.gguf")
 
 
-def test_too_many_tokens() -> None:
+def test_too_many_tokens():
     with pytest.raises(DataError, match="the tokenizer has 300 tokens, and the model embeddings"):
         metadata(byte_tokenizer(), None, 200)
 
 
-def test_the_tokenizer_of_another_file(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_the_tokenizer_of_another_file(tmp_path, monkeypatch):
     """All of it is copied, whatever the folder has; it must have as many tokens as the model."""
     import gguf
 
@@ -192,7 +191,7 @@ def test_the_tokenizer_of_another_file(tmp_path: Path, monkeypatch: pytest.Monke
         export(tmp_path / "small", gguf=tmp_path / "n.gguf", tokenizer_from=original)
 
 
-def test_the_tokenizer_of_another_model(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_the_tokenizer_of_another_model(tmp_path, monkeypatch):
     """Equal numbers of tokens are not enough where the folder has a tokenizer to compare with."""
     monkeypatch.setattr(runtime, "is_installed", lambda: False)
     save(build("tied"), tmp_path / "model", byte_tokenizer())
@@ -205,7 +204,7 @@ def test_the_tokenizer_of_another_model(tmp_path: Path, monkeypatch: pytest.Monk
     assert not (tmp_path / "n.gguf").exists()
 
 
-def test_a_word_without_an_embedding(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_word_without_an_embedding(tmp_path, monkeypatch):
     """In the folder's own tokenizer, though the file has as many tokens as the model."""
     monkeypatch.setattr(runtime, "is_installed", lambda: False)
     save(build("tied"), tmp_path / "model", byte_tokenizer())

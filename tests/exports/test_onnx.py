@@ -9,7 +9,6 @@ import os
 import sys
 from pathlib import Path
 from types import SimpleNamespace
-from typing import Any
 
 import pytest
 import torch
@@ -32,13 +31,13 @@ def answered(file: Path, batch: dict[str, torch.Tensor]) -> dict[str, torch.Tens
     return {name: torch.from_numpy(value) for name, value in zip(names, values, strict=True)}
 
 
-def exported(model: Any, folder: Path) -> Path:
+def exported(model, folder: Path) -> Path:
     save(model, folder / "model")
     return export(folder / "model", onnx=folder / "deep" / "model.onnx")
 
 
 @torch.no_grad()
-def gated_logits(model: Any, batch: dict[str, torch.Tensor], **closed: Any) -> torch.Tensor:
+def gated_logits(model, batch: dict[str, torch.Tensor], **closed) -> torch.Tensor:
     with gated(model, **closed):
         logits: torch.Tensor = model(**batch).logits
     return logits
@@ -49,7 +48,7 @@ def of_ids(rows: int, length: int) -> dict[str, torch.Tensor]:
     return {"input_ids": ids, "attention_mask": torch.ones_like(ids)}
 
 
-def test_the_file_has_the_heads_and_neurons_that_are_left(encoder: Any) -> None:
+def test_the_file_has_the_heads_and_neurons_that_are_left(encoder):
     """And no output bias that was dropped: the layer without heads adds nothing."""
     batch = of_ids(5, 21)
     batch["token_type_ids"] = batch["input_ids"] % 2
@@ -65,7 +64,7 @@ def test_the_file_has_the_heads_and_neurons_that_are_left(encoder: Any) -> None:
 
 @pytest.mark.slow
 @pytest.mark.usefixtures("quick_exporter")
-def test_a_file_of_an_encoder_and_a_decoder(tmp_path: Path) -> None:
+def test_a_file_of_an_encoder_and_a_decoder(tmp_path):
     """It also takes the tokens of the decoder, which keeps two heads, both over the encoder."""
     whole = build("marian", encoder_layers=1, decoder_layers=1).float()
     heads = [head for head in discover(whole) if head.block != "cross" or head.index > 1]
@@ -81,7 +80,7 @@ def test_a_file_of_an_encoder_and_a_decoder(tmp_path: Path) -> None:
     assert (answered(file, batch)["logits"] - expected).abs().max() > 1e-2
 
 
-def check_pairs(folder: Path, file: Path, *, reads_types: bool) -> None:
+def check_pairs(folder: Path, file: Path, *, reads_types: bool):
     """Token types are inputs, and count where the model reads them; outputs have the names of transformers."""
     model, tokenizer = load(folder).float().eval(), word_tokenizer()
     pairs = [
@@ -105,13 +104,13 @@ def check_pairs(folder: Path, file: Path, *, reads_types: bool) -> None:
             assert ((value - without[name]).abs().max() > 1e-2) == reads_types, name
 
 
-def test_pairs_as_the_tokenizer_makes_them(encoder: Any) -> None:
+def test_pairs_as_the_tokenizer_makes_them(encoder):
     check_pairs(encoder.model, encoder.file, reads_types=True)
 
 
 @pytest.mark.slow
 @pytest.mark.usefixtures("quick_exporter")
-def test_pairs_of_a_model_without_types(tmp_path: Path) -> None:
+def test_pairs_of_a_model_without_types(tmp_path):
     """It must still take what the tokenizer makes."""
     model = build_class(
         transformers.DebertaV2Model, num_hidden_layers=1, relative_attention=False
@@ -122,19 +121,17 @@ def test_pairs_of_a_model_without_types(tmp_path: Path) -> None:
     check_pairs(tmp_path / "model", file, reads_types=False)
 
 
-def test_a_file_that_answers_differently_is_not_kept(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_file_that_answers_differently_is_not_kept(tmp_path, monkeypatch):
     class Liar:
-        def __init__(self, *_: object, **__: object) -> None: ...
+        def __init__(self, *_, **__): ...
 
-        def run(self, _: object, inputs: dict[str, object]) -> list[object]:
-            return [torch.zeros(*inputs["input_ids"].shape, 99).numpy()]  # type: ignore[attr-defined]
+        def run(self, _, inputs: dict[str, object]) -> list[object]:
+            return [torch.zeros(*inputs["input_ids"].shape, 99).numpy()]
 
     class Program:
         model = SimpleNamespace(graph=SimpleNamespace(inputs=[]))
 
-        def save(self, path: Path, **_: object) -> None:
+        def save(self, path: Path, **_):
             path.write_bytes(b"a graph")
 
     monkeypatch.setattr("onnxruntime.InferenceSession", Liar)
@@ -147,10 +144,8 @@ def test_a_file_that_answers_differently_is_not_kept(
 
 
 @pytest.mark.parametrize("name", ["model.onnx", "folder"])
-def test_a_full_disk_is_one_error(
-    name: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    def full(*_: object, **__: object) -> None:
+def test_a_full_disk_is_one_error(name, tmp_path, monkeypatch):
+    def full(*_, **__):
         raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
 
     monkeypatch.setattr("deadhead.exports.onnx.export.write", full)
@@ -160,9 +155,7 @@ def test_a_full_disk_is_one_error(
     assert [path.name for path in tmp_path.iterdir()] == ["model"]
 
 
-def test_a_folder_with_other_files_is_not_replaced(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_folder_with_other_files_is_not_replaced(tmp_path, monkeypatch):
     exporting = importlib.import_module("deadhead.exports.onnx.export")
     monkeypatch.setattr(exporting, "write", lambda graph, file: file.write_bytes(b"a graph"))
     monkeypatch.setattr(exporting, "_differences", lambda *_: iter([0.0]))
@@ -184,7 +177,7 @@ def test_a_folder_with_other_files_is_not_replaced(
     assert (folder / "results").is_dir()
 
 
-def test_without_the_extra(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_without_the_extra(tmp_path, monkeypatch):
     monkeypatch.setitem(sys.modules, "onnxruntime", None)
     with pytest.raises(MissingExtra) as error:
         export(tmp_path, onnx=tmp_path / "model.onnx")
@@ -192,7 +185,7 @@ def test_without_the_extra(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> N
     assert error.value.hint == install_command("onnx")
 
 
-def test_a_folder_is_no_file_and_a_picture_no_text(tmp_path: Path) -> None:
+def test_a_folder_is_no_file_and_a_picture_no_text(tmp_path):
     (tmp_path / "folder.onnx").mkdir()
     with pytest.raises(UnsupportedModel, match="expected a file, got a folder"):
         export(tmp_path, onnx=tmp_path / "folder.onnx")

@@ -82,7 +82,7 @@ class Case(NamedTuple):
     folder: Path
 
 
-def built(family: str) -> Any:
+def built(family: str):
     name, settings = MODELS[family]
     model_class = getattr(transformers, name)
     torch.manual_seed(0)
@@ -110,7 +110,7 @@ REMOVED: dict[str, dict[tuple[str, int], range | list[int]]] = {
 }
 
 
-def removed(model: Any) -> dict[str, Any]:
+def removed(model) -> dict[str, Any]:
     """What the model loses, and the means in its place, as arguments of `gated`."""
     batch = {"input_ids": torch.arange(3, 93).view(3, 30)}
     if model.config.is_encoder_decoder:
@@ -127,7 +127,7 @@ def removed(model: Any) -> dict[str, Any]:
     }
 
 
-def smaller(model: Any) -> Any:
+def smaller(model):
     """The model with fewer heads and neurons, and means in their place."""
     lost = removed(model)
     heads = lost.pop("closed")
@@ -135,9 +135,7 @@ def smaller(model: Any) -> Any:
 
 
 @pytest.fixture(scope="module", params=slow_but("gpt2", MODELS))
-def case(
-    request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory, quick_exporter: None
-) -> Case:
+def case(request, tmp_path_factory, quick_exporter):
     place = tmp_path_factory.mktemp(request.param)
     save(smaller(built(request.param)), place / "model")
     folder = export(place / "model", onnx=place / "onnx")
@@ -198,13 +196,13 @@ def scores_of(case: Case, rows: list[list[int]]) -> np.ndarray:
     return (translated if is_encoder_decoder else generated)(case.folder, rows)
 
 
-def expected(model: Any, rows: list[list[int]]) -> list[list[int]]:
+def expected(model, rows: list[list[int]]) -> list[list[int]]:
     ids, mask = map(torch.from_numpy, padded(rows))
     answer = model.generate(ids, attention_mask=mask, max_new_tokens=TOKENS, do_sample=False)
     return answer[:, -TOKENS:].tolist()
 
 
-def test_greedy_tokens(case: Case) -> None:
+def test_greedy_tokens(case):
     alone = [scores_of(case, [row])[0].argmax(-1).tolist() for row in PROMPTS]
     assert alone == [expected(case.small, [row])[0] for row in PROMPTS]
     assert alone != [expected(case.whole, [row])[0] for row in PROMPTS]
@@ -212,7 +210,7 @@ def test_greedy_tokens(case: Case) -> None:
     assert scores_of(case, PROMPTS).argmax(-1).tolist() == alone
 
 
-def gated_scores(case: Case, row: list[int], **closed: Any) -> torch.Tensor:
+def gated_scores(case: Case, row: list[int], **closed) -> torch.Tensor:
     """The logits of the first new token, of the whole model with gates."""
     batch = {"input_ids": torch.tensor([row])}
     if case.small.config.is_encoder_decoder:
@@ -222,7 +220,7 @@ def gated_scores(case: Case, row: list[int], **closed: Any) -> torch.Tensor:
     return logits
 
 
-def test_the_graph_has_the_heads_that_are_left_and_means_in_biases(case: Case) -> None:
+def test_the_graph_has_the_heads_that_are_left_and_means_in_biases(case):
     lost, row = removed(case.whole), PROMPTS[1]
     scores = torch.from_numpy(scores_of(case, [row])[0, 0])
     largest = scores.abs().max()
@@ -232,7 +230,7 @@ def test_the_graph_has_the_heads_that_are_left_and_means_in_biases(case: Case) -
         assert (scores - gated_scores(case, row, **lost | other)).abs().max() > 1e-3 * largest
 
 
-def test_each_layer_has_the_cache_it_needs(case: Case) -> None:
+def test_each_layer_has_the_cache_it_needs(case):
     """A layer without heads has none, and the others have as many heads as are left."""
     name = "decoder_model" if case.small.config.is_encoder_decoder else "model"
     session = onnxruntime.InferenceSession(case.folder / f"{name}.onnx")
@@ -252,7 +250,7 @@ def test_each_layer_has_the_cache_it_needs(case: Case) -> None:
     ]
 
 
-def test_genai(case: Case) -> None:
+def test_genai(case):
     if case.small.config.is_encoder_decoder:
         assert not (case.folder / "genai_config.json").exists()
         return
@@ -269,10 +267,10 @@ def test_genai(case: Case) -> None:
         assert [*generator.get_sequence(0)][len(row) :] == expected(case.small, [row])[0]
 
 
-def test_int8(case: Case, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_int8(case, tmp_path, monkeypatch):
     exporting = importlib.import_module("deadhead.exports.onnx.export")
 
-    def copied(graph: Any, file: Path) -> None:  # rather than traced again
+    def copied(graph, file: Path):  # rather than traced again
         shutil.copyfile(case.folder / graph.name, file)
 
     monkeypatch.setattr(exporting, "write", copied)
@@ -290,7 +288,7 @@ def test_int8(case: Case, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> No
     assert [path.name for path in tmp_path.iterdir()] == ["int8"]
 
 
-def test_a_decoder_without_self_attention_keeps_the_length_of_the_past() -> None:
+def test_a_decoder_without_self_attention_keeps_the_length_of_the_past():
     model = built("bart")
     every = [h for a in discover(model).attentions if a.block == "decoder" for h in a.heads]
     _, graph = cached_graphs(prune(model, every))
@@ -300,7 +298,7 @@ def test_a_decoder_without_self_attention_keeps_the_length_of_the_past() -> None
 
 
 @pytest.mark.parametrize("family", ["bart", "t5"])
-def test_an_encoder_runs_without_the_decoder(family: str) -> None:
+def test_an_encoder_runs_without_the_decoder(family):
     """Keys and values of cross-attention are the same as in a run of the whole model."""
     model = smaller(built(family))
     encoder = cached_graphs(model)[0].module
@@ -314,7 +312,7 @@ def test_an_encoder_runs_without_the_decoder(family: str) -> None:
     assert all(torch.equal(*pair) for pair in zip(answer, expected, strict=True))
 
 
-def test_an_encoder_whose_keys_are_laid_out_otherwise_runs_with_the_decoder() -> None:
+def test_an_encoder_whose_keys_are_laid_out_otherwise_runs_with_the_decoder():
     encoder = cached_graphs(build("fsmt").float())[0].module  # length x batch x width
     assert encoder.projections == []
     ids = torch.tensor([[5, 9, 33, 61], [8, 47, 14, 7], [90, 3, 4, 6]])
@@ -324,7 +322,7 @@ def test_an_encoder_whose_keys_are_laid_out_otherwise_runs_with_the_decoder() ->
     assert [tuple(tensor.shape) for tensor in tensors] == shapes
 
 
-def test_other_states_than_keys_are_refused() -> None:
+def test_other_states_than_keys_are_refused():
     config = transformers.MambaConfig(
         vocab_size=99, hidden_size=16, num_hidden_layers=1, state_size=4
     )

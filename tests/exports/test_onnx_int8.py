@@ -4,14 +4,13 @@ from __future__ import annotations
 
 import importlib
 from pathlib import Path
-from typing import Any
 
 import pytest
 
 from deadhead.errors import UnsupportedModel
 
 
-def test_one_file_in_int8(traced_encoder: Any, tmp_path: Path) -> None:
+def test_one_file_in_int8(traced_encoder, tmp_path):
     exporting = importlib.import_module("deadhead.exports.onnx.export")
     result = exporting.exported(traced_encoder.model, onnx=tmp_path / "int8.onnx", int8=True)
     assert result.gap < 1e-5 < result.int8_gap < 0.6  # random weights exaggerate every rounding
@@ -19,9 +18,7 @@ def test_one_file_in_int8(traced_encoder: Any, tmp_path: Path) -> None:
     assert [path.name for path in tmp_path.iterdir()] == ["int8.onnx"]
 
 
-def test_weights_in_a_second_file(
-    traced_encoder: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_weights_in_a_second_file(traced_encoder, tmp_path, monkeypatch):
     """A low limit stands for a model of more than 2 GB; the folder is also quantised."""
     exporting = importlib.import_module("deadhead.exports.onnx.export")
     graphs = importlib.import_module("deadhead.exports.onnx.graph")
@@ -32,7 +29,7 @@ def test_weights_in_a_second_file(
     sizes = []
     quantise = exporting._quantise
 
-    def noted(file: Path, *, large: bool) -> None:
+    def noted(file: Path, *, large: bool):
         sizes.append(file.with_name("model.onnx.data").stat().st_size)
         quantise(file, large=large)
 

@@ -22,18 +22,18 @@ COMPACT = Path(__file__).parents[1] / "old_folders" / "compact"
 class Echo:
     """Answers as the module of a graph does, and notes the lengths that it is asked."""
 
-    def __init__(self, graph: Any):
+    def __init__(self, graph):
         self.graph = graph
         self.lengths: list[int] = []
 
-    def run(self, _: Any, inputs: dict[str, Any]) -> list[Any]:
+    def run(self, _, inputs: dict[str, Any]) -> list[Any]:
         self.lengths.append(inputs["input_ids"].shape[1])
         with torch.no_grad():
             answer = self.graph.module(*(torch.from_numpy(value) for value in inputs.values()))
         return [value.numpy() for value in answer]
 
 
-def gpt2(positions: int) -> Any:
+def gpt2(positions: int):
     config = transformers.GPT2Config(
         vocab_size=60,
         n_embd=8,
@@ -45,7 +45,7 @@ def gpt2(positions: int) -> Any:
     return transformers.GPT2LMHeadModel(config).eval()
 
 
-def test_a_pass_over_eight_positions() -> None:
+def test_a_pass_over_eight_positions():
     model = load(COMPACT).eval()
     assert model.config.max_position_embeddings == 8
     graph = one_pass.one_pass_graph(model, None, "model.onnx")
@@ -57,7 +57,7 @@ def test_a_pass_over_eight_positions() -> None:
 
 
 @pytest.mark.parametrize("positions", [9, 10, 64])
-def test_a_decoder_with_few_positions(positions: int) -> None:
+def test_a_decoder_with_few_positions(positions):
     model = gpt2(positions)
     (graph,) = cached_graphs(model)
     with torch.no_grad():
@@ -69,7 +69,7 @@ def test_a_decoder_with_few_positions(positions: int) -> None:
 
 @pytest.mark.slow
 @pytest.mark.usefixtures("quick_exporter")
-def test_a_file_of_a_decoder_with_eight_positions(tmp_path: Path) -> None:
+def test_a_file_of_a_decoder_with_eight_positions(tmp_path):
     """Too few for a cache: one file of one pass needs fewer, as the hint for a folder says."""
     model = gpt2(8)
     save(model, tmp_path / "decoder")
@@ -84,7 +84,7 @@ def test_a_file_of_a_decoder_with_eight_positions(tmp_path: Path) -> None:
         assert (torch.from_numpy(logits) - expected).abs().max() < 1e-4 * expected.abs().max()
 
 
-def test_too_few_positions_are_one_error(tmp_path: Path) -> None:
+def test_too_few_positions_are_one_error(tmp_path):
     save(gpt2(8), tmp_path / "decoder")
     with pytest.raises(UnsupportedModel, match=r"at least 9 positions .*, got 8\.\n") as problem:
         export(tmp_path / "decoder", onnx=tmp_path / "folder")

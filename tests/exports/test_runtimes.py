@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
 
@@ -29,11 +28,11 @@ from gguf_models import SIZES, byte_tokenizer
 TINY = {"hidden_size": 24, "num_hidden_layers": 2, "num_attention_heads": 4, "vocab_size": 40}
 
 
-def test_a_class_runs_each_runtime() -> None:
+def test_a_class_runs_each_runtime():
     assert tuple(RUNTIMES) == tuple(TYPES)
 
 
-def decoder() -> Any:
+def decoder():
     """Two layers are enough to have another number of heads in each."""
     torch.manual_seed(0)
     model = LlamaForCausalLM(LlamaConfig(**{**SIZES, "num_hidden_layers": 2})).eval()
@@ -45,14 +44,14 @@ def decoder() -> Any:
 
 
 @pytest.fixture(scope="module")
-def uneven(tmp_path_factory: pytest.TempPathFactory) -> Path:
+def uneven(tmp_path_factory):
     model = prune(decoder(), ["decoder.0.1", "decoder.0.3", "decoder.1.2", "decoder.1.3"])
     return save(model, tmp_path_factory.mktemp("uneven"), byte_tokenizer())
 
 
 @pytest.mark.slow
 @pytest.mark.usefixtures("quick_exporter")
-def test_runtimes_of_a_decoder(uneven: Path) -> None:
+def test_runtimes_of_a_decoder(uneven):
     names = ["transformers", "onnx", "onnx-genai", "llama.cpp:f32"]
     texts = ["Maria bought a red car", "The dog"]
     result = compare_runtimes([uneven], names, prompts=texts, new_tokens=6, repeats=2)
@@ -67,7 +66,7 @@ def test_runtimes_of_a_decoder(uneven: Path) -> None:
     assert result["prompt_tokens"] == [len(byte_tokenizer()(text)["input_ids"]) for text in texts]
 
 
-def test_an_encoder_reads_and_the_others_say_why_they_cannot(traced_encoder: Any) -> None:
+def test_an_encoder_reads_and_the_others_say_why_they_cannot(traced_encoder):
     names = ["onnx", "onnx-genai", "llama.cpp"]
     result = compare_runtimes([traced_encoder.model], names, lengths=[5, 9], repeats=1)
     onnx, genai, llama_cpp = result["rows"]
@@ -78,10 +77,10 @@ def test_an_encoder_reads_and_the_others_say_why_they_cannot(traced_encoder: Any
     assert llama_cpp["problem"]
 
 
-def test_a_file_that_is_no_model(uneven: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_file_that_is_no_model(uneven, monkeypatch):
     """The error says why a process failed."""
 
-    def damage(run: Any, files: Any) -> None:
+    def damage(run, files):
         run.file = files.place / "m.onnx"
         run.file.write_bytes(b"nothing")
 
@@ -90,13 +89,13 @@ def test_a_file_that_is_no_model(uneven: Path, monkeypatch: pytest.MonkeyPatch) 
         compare_runtimes([uneven], ["onnx"], lengths=[4], repeats=1)
 
 
-def test_a_runtime_that_is_not_installed(uneven: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_runtime_that_is_not_installed(uneven, monkeypatch):
     monkeypatch.setattr(llama_cpp, "is_installed", lambda: False)
     with pytest.raises(DeadheadError, match=r"no runtime can run .*'xllamacpp'.*\[gguf\]"):
         compare_runtimes([uneven], ["llama.cpp"])
 
 
-def test_genai_is_not_installed(uneven: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_genai_is_not_installed(uneven, monkeypatch):
     monkeypatch.setattr(runtimes, "find_spec", lambda _: None)
     with pytest.raises(DeadheadError, match=r"no runtime can run .*'onnxruntime-genai'.*\[genai\]"):
         compare_runtimes([uneven], ["onnx-genai"])
@@ -107,7 +106,7 @@ def answers(prompt: float, new: float, tokens: list[int]) -> list[dict[str, Any]
     return [{"count": 10, **facts}, {"count": 30, **facts}]
 
 
-def test_speeds_are_medians_and_ratios_are_of_the_same_round() -> None:
+def test_speeds_are_medians_and_ratios_are_of_the_same_round():
     """The second round is three times as slow for both models, which no ratio shows."""
     runs = [_Run(Runtime.of("transformers"), name) for name in ("small", "whole")]
     runs.append(_Run(Runtime.of("onnx"), "small"))
@@ -123,7 +122,7 @@ def test_speeds_are_medians_and_ratios_are_of_the_same_round() -> None:
     assert (small["same_tokens"], onnx["same_tokens"]) == (None, 1)
 
 
-def test_a_row_says_which_matrices_are_not_quantised(tmp_path: Path) -> None:
+def test_a_row_says_which_matrices_are_not_quantised(tmp_path):
     file = tmp_path / "m.gguf"
     file.write_bytes(b"GGUF")
     run = _Run(Runtime.of("llama.cpp:q8_0"), "small")
@@ -131,7 +130,7 @@ def test_a_row_says_which_matrices_are_not_quantised(tmp_path: Path) -> None:
     notes = []
     for in_f16 in (0, 5):
         written = Exported(file, "llama", None, 22, in_f16)
-        run.prepare(SimpleNamespace(gguf=lambda *_, written=written: written))  # type: ignore
+        run.prepare(SimpleNamespace(gguf=lambda *_, written=written: written))
         notes.append(run.row([run], "small")["note"])
     assert notes == [None, written.note]
     assert "5 of 22 matrices are f16" in notes[1]
@@ -145,12 +144,12 @@ def test_a_row_says_which_matrices_are_not_quantised(tmp_path: Path) -> None:
         ("transformers:f16", "no runtime 'transformers:f16'"),
     ],
 )
-def test_unknown_runtimes(runtime: str, message: str) -> None:
+def test_unknown_runtimes(runtime, message):
     with pytest.raises(DeadheadError, match=message):
         compare_runtimes(["a"], [runtime])
 
 
-def test_runtimes_are_named_with_their_type() -> None:
+def test_runtimes_are_named_with_their_type():
     labels = [Runtime.of(text).label for text in ("onnx", " llama.cpp", "llama.cpp:q8_0")]
     assert labels == ["onnx", "llama.cpp f16", "llama.cpp q8_0"]
 
@@ -165,12 +164,12 @@ def test_runtimes_are_named_with_their_type() -> None:
         ({"prompts": []}, "got none.\n  Hint: write a prompt on each line"),
     ],
 )
-def test_refused_numbers_and_prompts(options: dict[str, Any], message: str, uneven: Path) -> None:
+def test_refused_numbers_and_prompts(options, message, uneven):
     with pytest.raises(DeadheadError, match=message):
         compare_runtimes([uneven], ["transformers"], **options)
 
 
-def test_refused_models(tmp_path: Path, uneven: Path) -> None:
+def test_refused_models(tmp_path, uneven):
     save(BertModel(BertConfig(**TINY, intermediate_size=48)), tmp_path / "bert")
     with pytest.raises(DataError, match="has no tokenizer"):
         compare_runtimes([tmp_path / "bert"], ["transformers"], prompts=["a text"])
@@ -182,7 +181,7 @@ def test_refused_models(tmp_path: Path, uneven: Path) -> None:
         compare_runtimes([tmp_path / "t5"], ["transformers"])
 
 
-def test_bench_of_decoders(uneven: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_bench_of_decoders(uneven, tmp_path, monkeypatch):
     """Without runtimes too: two decoders beside each other."""
     monkeypatch.setattr(bench, "_peak_of_process", lambda *_: 4)  # tested with encoders
     save(decoder(), tmp_path)
@@ -193,7 +192,7 @@ def test_bench_of_decoders(uneven: Path, tmp_path: Path, monkeypatch: pytest.Mon
     assert rows["seconds 1 x 8"]["model"] > 0
 
 
-def test_the_random_prompts_are_the_same_for_all_models() -> None:
+def test_the_random_prompts_are_the_same_for_all_models():
     models = [runtimes._Model(str(n), True, words, 64, [2]) for n, words in enumerate((40, 20))]
     requests = runtimes._requests(models, None, (5, 9), 3)
     assert [len(request["prompt"]) for request in requests] == [5, 9]

@@ -43,29 +43,29 @@ OPTIONS = {"initializer_range": 0.3, "bos_token_id": 0, "eos_token_id": 1}
 NEURONS = {("decoder", 0): range(33), ("decoder", 2): [5]}
 
 
-def llama(keys: int = 4, **options: Any) -> Any:
+def llama(keys: int = 4, **options):
     torch.manual_seed(0)
     config = LlamaConfig(**SIZES, num_key_value_heads=keys, **OPTIONS, **options)
     return LlamaForCausalLM(config).eval()
 
 
-def qwen2() -> Any:
+def qwen2():
     torch.manual_seed(1)
     sizes = SIZES | {"hidden_size": 256}  # it has no head_dim of its own
     return Qwen2ForCausalLM(Qwen2Config(**sizes, num_key_value_heads=8, **OPTIONS)).eval()
 
 
-def qwen3() -> Any:
+def qwen3():
     torch.manual_seed(2)
     return Qwen3ForCausalLM(Qwen3Config(**SIZES, num_key_value_heads=2, **OPTIONS)).eval()
 
 
-def olmo2() -> Any:
+def olmo2():
     sizes = {k: n for k, n in SIZES.items() if k != "head_dim"} | {"hidden_size": 256}
     return Olmo2ForCausalLM(Olmo2Config(**sizes, num_key_value_heads=8, pad_token_id=0, **OPTIONS))
 
 
-def filled() -> Any:
+def filled():
     """Llama with the mean outputs of what was removed, in biases that the class does not have."""
     model = llama(tie_word_embeddings=True)
     batches = [{"input_ids": torch.tensor([PROMPTS[1]])}]
@@ -87,7 +87,7 @@ CASES: Mapping[str, Any] = {
 }
 
 
-def serving(folder: Path, **options: Any) -> Any:
+def serving(folder: Path, **options):
     return vllm.LLM(
         model=str(folder),
         hf_overrides={"architectures": [ARCHITECTURE]},
@@ -106,7 +106,7 @@ def served(folder: Path) -> list[list[int]]:
     return [list(answer.outputs[0].token_ids) for answer in answers]
 
 
-def generated(model: Any) -> Iterator[list[int]]:
+def generated(model) -> Iterator[list[int]]:
     options = {"do_sample": False, "max_new_tokens": STEPS, "eos_token_id": None}
     for prompt in PROMPTS:
         answer = model.generate(torch.tensor([prompt]), pad_token_id=0, **options)
@@ -127,7 +127,7 @@ class Case(NamedTuple):
 
 
 @pytest.fixture(scope="module")
-def cases(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Case]:
+def cases(tmp_path_factory):
     """All models, before vLLM starts: it changes the classes of transformers in its process."""
     made = {}
     for name, make in {**CASES, **REFUSED}.items():
@@ -138,25 +138,23 @@ def cases(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Case]:
 
 
 @pytest.mark.parametrize("case", CASES)
-def test_tokens_are_those_of_transformers(case: str, cases: dict[str, Case]) -> None:
+def test_tokens_are_those_of_transformers(case, cases):
     assert served(cases[case].folder) == cases[case].expected
 
 
-def test_the_tokens_of_the_whole_model_are_others(cases: dict[str, Case]) -> None:
+def test_the_tokens_of_the_whole_model_are_others(cases):
     """Else the comparison could not fail."""
     names = [name for name in CASES if name.startswith("llama") and name != "llama, whole"]
     assert all(cases[name].expected != cases["llama, whole"].expected for name in names)
 
 
 @pytest.mark.parametrize("problem", REFUSED)
-def test_what_needs_more_than_sizes_is_refused(problem: str, cases: dict[str, Case]) -> None:
+def test_what_needs_more_than_sizes_is_refused(problem, cases):
     with pytest.raises(UnsupportedModel, match=rf'{problem}.*\n.*form="padded"'):
         serving(cases[problem].folder)
 
 
-def test_several_devices_are_refused(
-    cases: dict[str, Case], capfd: Any, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_several_devices_are_refused(cases, capfd, monkeypatch):
     """vLLM starts a process for each, so the error is in what they print."""
     monkeypatch.setenv("VLLM_CPU_OMP_THREADS_BIND", "0|0")
     with pytest.raises(Exception, match="failed"):

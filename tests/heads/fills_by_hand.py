@@ -15,7 +15,7 @@ Change = Callable[[str, int, int, torch.Tensor], torch.Tensor]
 
 
 @contextmanager
-def changed(model: Any, change: Change) -> Iterator[None]:
+def changed(model, change: Change) -> Iterator[None]:
     """Pass what each output projection reads through `change`, heads and their width apart."""
     undo: list[Callable[[], None]] = []
     for site in find_sites(model):
@@ -23,7 +23,7 @@ def changed(model: Any, change: Change) -> Iterator[None]:
         core: Any = site.core
 
         def apply(
-            read: torch.Tensor, site: Any = site, uses: list[int] = uses
+            read: torch.Tensor, site=site, uses: list[int] = uses
         ) -> torch.Tensor:  # heads side by side
             swap = type(site.core).__module__.endswith(("modeling_fsmt", "modeling_xlnet"))
             rows = read.transpose(0, 1) if swap else read
@@ -40,14 +40,7 @@ def changed(model: Any, change: Change) -> Iterator[None]:
         else:
             original = core.post_attention
 
-            def wrapped(
-                h: Any,
-                read: Any,
-                *args: Any,
-                original: Any = original,
-                apply: Any = apply,
-                **k: Any,
-            ) -> Any:
+            def wrapped(h, read, *args, original=original, apply=apply, **k):
                 return original(h, apply(read.flatten(-2)).view_as(read), *args, **k)
 
             core.post_attention = wrapped
@@ -59,7 +52,7 @@ def changed(model: Any, change: Change) -> Iterator[None]:
             step()
 
 
-def read(model: Any, run: Callable[[], Any]) -> dict[tuple[str, int], list[torch.Tensor]]:
+def read(model, run: Callable[[], Any]) -> dict[tuple[str, int], list[torch.Tensor]]:
     """What each output projection read in this run, once for each call of a layer."""
     kept: dict[tuple[str, int], list[torch.Tensor]] = {}
 

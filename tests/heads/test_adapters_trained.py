@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import copy
-from pathlib import Path
 from typing import Any
 
 import pytest
@@ -24,7 +23,7 @@ PROJECTIONS = {
 }
 
 
-def pruned(family: str) -> Any:
+def pruned(family: str):
     """A model that lost heads and neurons unevenly, a layer without heads, and means in its biases."""
     model = build(family, **({"num_hidden_layers": 3} if family == "llama" else {}))
     layout = discover(model, neurons=True)
@@ -36,13 +35,13 @@ def pruned(family: str) -> Any:
     return prune(model, heads, neurons=neurons, fill=means)
 
 
-def with_adapters(model: Any, family: str) -> Any:
+def with_adapters(model, family: str):
     torch.manual_seed(0)
     config = LoraConfig(r=2, lora_alpha=8, target_modules=PROJECTIONS[family])
     return get_peft_model(model, config)
 
 
-def train(model: Any, batch: dict[str, Any]) -> list[float]:
+def train(model, batch: dict[str, Any]) -> list[float]:
     """The loss against random targets, of each step."""
     model.train()
     trained = [p for p in model.parameters() if p.requires_grad]
@@ -63,7 +62,7 @@ def train(model: Any, batch: dict[str, Any]) -> list[float]:
 
 
 @pytest.mark.parametrize("family", PROJECTIONS)
-def test_adapters_train_and_come_back_with_the_pruned_model(family: str, tmp_path: Path) -> None:
+def test_adapters_train_and_come_back_with_the_pruned_model(family, tmp_path):
     model = pruned(family)
     batch, near = batch_of(model), limit(model)
     batch.pop("labels", None)
@@ -101,9 +100,7 @@ def test_adapters_train_and_come_back_with_the_pruned_model(family: str, tmp_pat
 
 
 @pytest.mark.parametrize("family", PROJECTIONS)
-def test_an_adapter_of_the_whole_model_does_not_fit_a_pruned_one(
-    family: str, tmp_path: Path
-) -> None:
+def test_an_adapter_of_the_whole_model_does_not_fit_a_pruned_one(family, tmp_path):
     whole = build(family, **({"num_hidden_layers": 3} if family == "llama" else {}))
     with_adapters(copy.deepcopy(whole), family).save_pretrained(tmp_path / "adapter")
     PeftModel.from_pretrained(whole, tmp_path / "adapter")  # it fits what it was trained on

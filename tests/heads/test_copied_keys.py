@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import copy
 import json
-from pathlib import Path
 from typing import Any
 
 import pytest
@@ -37,18 +36,18 @@ KINDS: dict[str, tuple[str, dict[str, Any]]] = {
 }
 
 
-def grouped(kind: str = "llama") -> Any:
+def grouped(kind: str = "llama"):
     family, sizes = KINDS[kind]
     return build(family, **sizes)
 
 
-def closed(model: Any, heads: list[str], **how: Any) -> list[torch.Tensor]:
+def closed(model, heads: list[str], **how) -> list[torch.Tensor]:
     with gated(model, closed=heads, **how):
         return answers(model)
 
 
 @pytest.mark.parametrize("kind", KINDS)
-def test_masked_is_pruned_is_reloaded(kind: str, tmp_path: Path) -> None:
+def test_masked_is_pruned_is_reloaded(kind, tmp_path):
     model = grouped(kind)
     whole, masked = answers(model), closed(model, REMOVED)
     assert apart(whole, masked) > 0.01
@@ -64,7 +63,7 @@ def test_masked_is_pruned_is_reloaded(kind: str, tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("kind", ["llama", "qwen3, norms of each head", "phi3, fused"])
-def test_generation_with_a_cache(kind: str) -> None:
+def test_generation_with_a_cache(kind):
     model = grouped(kind)
     prompt = {"input_ids": batch_of(model)["input_ids"][:1], "max_new_tokens": 8}
     how = {"do_sample": False, "use_cache": True, "pad_token_id": 0}
@@ -74,7 +73,7 @@ def test_generation_with_a_cache(kind: str) -> None:
     assert torch.equal(prune(model, REMOVED, groups="expand").generate(**prompt, **how), tokens)
 
 
-def test_the_groups_are_even_with_the_fewest_copies() -> None:
+def test_the_groups_are_even_with_the_fewest_copies():
     model = prune(grouped(), REMOVED, groups="expand")
     first, second = find_sites(model)
     assert first.keys_of(first.kept) == (0, 1, 1, 1, 1)  # 1 and 4 heads: each has its own
@@ -88,7 +87,7 @@ def test_the_groups_are_even_with_the_fewest_copies() -> None:
     assert not torch.equal(key, copies[0])
 
 
-def test_even_groups_need_no_copies() -> None:
+def test_even_groups_need_no_copies():
     even = ["decoder.0.1", "decoder.0.6"]
     model, other = prune(grouped(), even, groups="expand"), prune(grouped(), even)
     assert discover(model) == discover(other)
@@ -96,7 +95,7 @@ def test_even_groups_need_no_copies() -> None:
     assert "heads_per_key_value_head" not in model.config.deadhead
 
 
-def test_the_mean_of_removed_heads_fills_their_place(tmp_path: Path) -> None:
+def test_the_mean_of_removed_heads_fills_their_place(tmp_path):
     model = grouped()
     means = head_means(model, [batch_of(model)])
     masked = closed(model, REMOVED, fill=means)
@@ -106,13 +105,13 @@ def test_the_mean_of_removed_heads_fills_their_place(tmp_path: Path) -> None:
     assert apart(answers(load(save(model, tmp_path))), masked) < 1e-9
 
 
-def gradients(model: Any) -> dict[str, torch.Tensor]:
+def gradients(model) -> dict[str, torch.Tensor]:
     batch = batch_of(model)
     model(**batch, labels=batch["input_ids"]).loss.backward()
     return {name: p.grad for name, p in model.named_parameters() if p.grad is not None}
 
 
-def test_the_gradients_of_copies_add_up_to_that_of_the_original() -> None:
+def test_the_gradients_of_copies_add_up_to_that_of_the_original():
     masked, pruned = grouped(), prune(grouped(), REMOVED, groups="expand")
     with gated(masked, closed=REMOVED):
         expected = gradients(masked)
@@ -127,7 +126,7 @@ def test_the_gradients_of_copies_add_up_to_that_of_the_original() -> None:
     torch.testing.assert_close(got[embeddings], expected[embeddings])
 
 
-def test_trained_copies_are_followed_when_more_heads_go(tmp_path: Path) -> None:
+def test_trained_copies_are_followed_when_more_heads_go(tmp_path):
     model = prune(grouped(), REMOVED, groups="expand")
     with torch.no_grad():
         for site in find_sites(model):
@@ -153,7 +152,7 @@ def test_trained_copies_are_followed_when_more_heads_go(tmp_path: Path) -> None:
     assert len(discover(model)) == 5
 
 
-def test_whole_groups_of_copies_go_as_any_others() -> None:
+def test_whole_groups_of_copies_go_as_any_others():
     model = prune(grouped(), REMOVED, groups="expand")
     layout = discover(model)
     assert [len(a.groups) for a in layout.attentions] == [5, 3]
@@ -163,7 +162,7 @@ def test_whole_groups_of_copies_go_as_any_others() -> None:
     assert apart(answers(prune(model, group)), masked) < 1e-9
 
 
-def test_the_weights_of_heads_are_those_of_their_copies() -> None:
+def test_the_weights_of_heads_are_those_of_their_copies():
     model = grouped()
     before = head_weights(model)
     after = head_weights(prune(model, REMOVED, groups="expand"))
@@ -173,8 +172,8 @@ def test_the_weights_of_heads_are_those_of_their_copies() -> None:
 
 
 @pytest.mark.parametrize("kind", ["llama", "phi3, fused", "qwen2, biases"])
-def test_the_bytes_of_the_cache_are_counted(kind: str) -> None:
-    def cached(model: Any) -> int:
+def test_the_bytes_of_the_cache_are_counted(kind):
+    def cached(model) -> int:
         tokens = torch.arange(3, 10)[None]
         layers = model(input_ids=tokens, use_cache=True).past_key_values.layers
         return sum(layer.keys.nbytes + layer.values.nbytes for layer in layers) // 7
@@ -187,7 +186,7 @@ def test_the_bytes_of_the_cache_are_counted(kind: str) -> None:
     assert cache_bytes(build("bert")) == 0
 
 
-def test_a_refusal_names_both_ways_out_and_changes_nothing() -> None:
+def test_a_refusal_names_both_ways_out_and_changes_nothing():
     model = grouped()
     before, state = hooks(model), copy.deepcopy(model.state_dict())
     with pytest.raises(GroupError) as problem:
@@ -199,13 +198,13 @@ def test_a_refusal_names_both_ways_out_and_changes_nothing() -> None:
     with pytest.raises(HeadError, match="twice"):
         prune(model, ["decoder.0.0", "decoder.0.0"], groups="expand")
     with pytest.raises(UnknownName, match="expant"):
-        prune(model, REMOVED, groups="expant")  # type: ignore[arg-type]
+        prune(model, REMOVED, groups="expant")
     assert hooks(model) == before
     assert all(torch.equal(value, state[name]) for name, value in model.state_dict().items())
 
 
 @pytest.mark.parametrize("share", [0, 3, "x", [1]])
-def test_a_damaged_record_of_copies(share: Any, tmp_path: Path) -> None:
+def test_a_damaged_record_of_copies(share, tmp_path):
     save(prune(grouped(), REMOVED, groups="expand"), tmp_path)
     file = tmp_path / "config.json"
     config = json.loads(file.read_text())
@@ -216,7 +215,7 @@ def test_a_damaged_record_of_copies(share: Any, tmp_path: Path) -> None:
         load(tmp_path)
 
 
-def test_trainer_folders_of_save_pretrained_load(tmp_path: Path) -> None:
+def test_trainer_folders_of_save_pretrained_load(tmp_path):
     model = prune(grouped(), REMOVED, groups="expand")
     model.save_pretrained(tmp_path)
     assert apart(answers(load(tmp_path)), answers(model)) < 1e-9

@@ -2,9 +2,6 @@
 
 from __future__ import annotations
 
-from pathlib import Path
-from typing import Any
-
 import pytest
 import torch
 from transformers import BigBirdConfig, BigBirdModel
@@ -13,7 +10,7 @@ from deadhead.heads import discover, load, prune, save
 from deadhead.verify.tiny import tiny
 
 
-def big_bird() -> Any:
+def big_bird():
     torch.manual_seed(0)
     config = BigBirdConfig(
         hidden_size=32, num_hidden_layers=2, num_attention_heads=4, intermediate_size=48, vocab_size=99, block_size=4,
@@ -23,7 +20,7 @@ def big_bird() -> Any:
 
 
 @torch.no_grad()
-def test_big_bird_keeps_its_numbers_when_it_turns_to_full_attention(tmp_path: Path) -> None:
+def test_big_bird_keeps_its_numbers_when_it_turns_to_full_attention(tmp_path):
     model = big_bird()
     prune(model, ["encoder.0.1"])
     ids = torch.randint(3, 90, (2, 7))
@@ -39,7 +36,7 @@ def test_big_bird_keeps_its_numbers_when_it_turns_to_full_attention(tmp_path: Pa
 
 @torch.no_grad()
 @pytest.mark.parametrize("family", ["bert", "gpt2", "llama"])
-def test_attentions_keep_their_place_beside_an_emptied_layer(family: str) -> None:
+def test_attentions_keep_their_place_beside_an_emptied_layer(family):
     model = tiny(family)
     model.set_attn_implementation("eager")
     prune(model, {0: range(4)})

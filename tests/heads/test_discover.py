@@ -26,7 +26,7 @@ BLOCKS = {
 
 
 @pytest.mark.parametrize("family", BLOCKS)
-def test_blocks_and_counts(family: str) -> None:
+def test_blocks_and_counts(family):
     layout = discover(build(family))
     assert layout.blocks == BLOCKS[family]
     assert [(layout.layers(b), layout.size(b)) for b in layout.blocks] == [(2, 4)] * len(
@@ -39,7 +39,7 @@ def test_blocks_and_counts(family: str) -> None:
     )
 
 
-def test_counts_follow_the_sizes_of_the_model() -> None:
+def test_counts_follow_the_sizes_of_the_model():
     layout = discover(build("bert", num_hidden_layers=3, num_attention_heads=2))
     assert (layout.layers("encoder"), layout.size("encoder"), layout["encoder", 0].width) == (
         3,
@@ -48,7 +48,7 @@ def test_counts_follow_the_sizes_of_the_model() -> None:
     )
 
 
-def test_a_head_is_printed_and_hashed() -> None:
+def test_a_head_is_printed_and_hashed():
     layout = discover(build("bert"))
     assert [str(h) for h in layout][:5] == [
         "encoder.0.0",
@@ -61,7 +61,7 @@ def test_a_head_is_printed_and_hashed() -> None:
     assert repr(layout) == "HeadLayout(8 heads: encoder 2 x 4)"
 
 
-def test_a_bert_that_reads_left_to_right_is_a_decoder_and_may_have_cross_attention() -> None:
+def test_a_bert_that_reads_left_to_right_is_a_decoder_and_may_have_cross_attention():
     from transformers import BertLMHeadModel
 
     layout = discover(build_class(BertLMHeadModel, is_decoder=True, add_cross_attention=True))
@@ -70,25 +70,25 @@ def test_a_bert_that_reads_left_to_right_is_a_decoder_and_may_have_cross_attenti
 
 
 @pytest.mark.parametrize(("keys", "group"), [(4, 1), (2, 2), (1, 1)])
-def test_key_value_groups(keys: int, group: int) -> None:
+def test_key_value_groups(keys, group):
     layout = discover(build("llama", num_key_value_heads=keys))
     assert {a.group for a in layout.attentions} == {group}
     assert [len(g) for g in layout["decoder", 0].groups] == [group] * (4 // group)
 
 
-def test_albert_shares_its_layers() -> None:
+def test_albert_shares_its_layers():
     layout = discover(build("albert", num_hidden_layers=5))
     assert len(layout) == 4
     assert layout["encoder", 0].shared_by == 5
     assert {a.shared_by for a in discover(build("bert")).attentions} == {1}
 
 
-def test_albert_in_two_groups() -> None:
+def test_albert_in_two_groups():
     layout = discover(build("albert", num_hidden_layers=4, num_hidden_groups=2))
     assert [(a.layer, a.shared_by) for a in layout.attentions] == [(0, 2), (1, 2)]
 
 
-def test_counts_after_pruning_come_from_the_weights() -> None:
+def test_counts_after_pruning_come_from_the_weights():
     model = build("marian")
     prune(
         model,
@@ -105,7 +105,7 @@ def test_counts_after_pruning_come_from_the_weights() -> None:
 
 
 @pytest.mark.parametrize("family", ["bert", "gpt2", "t5", "xlnet"])
-def test_looking_changes_nothing(family: str) -> None:
+def test_looking_changes_nothing(family):
     model = build(family)
     before, state, hooks_before, config = (
         answers(model),
@@ -120,9 +120,9 @@ def test_looking_changes_nothing(family: str) -> None:
     assert all(map(torch.equal, before, answers(model)))
 
 
-def test_what_cannot_be_gated_is_skipped_with_the_reason() -> None:
+def test_what_cannot_be_gated_is_skipped_with_the_reason():
     class Both(nn.Module):
-        def __init__(self) -> None:
+        def __init__(self):
             super().__init__()
             self.bert, self.torch_attention = build("bert"), nn.MultiheadAttention(8, 2)
 
@@ -134,12 +134,12 @@ def test_what_cannot_be_gated_is_skipped_with_the_reason() -> None:
 
 
 class StrangeAttention(nn.Module):
-    def __init__(self) -> None:
+    def __init__(self):
         super().__init__()
         self.ask, self.look, self.tell, self.answer = (nn.Linear(8, 8) for _ in range(4))
 
 
-def test_an_unknown_architecture_says_what_was_found_and_how_to_add_it() -> None:
+def test_an_unknown_architecture_says_what_was_found_and_how_to_add_it():
     model = nn.Module()
     model.layer = StrangeAttention()
     with pytest.raises(UnknownArchitecture) as error:
@@ -148,7 +148,7 @@ def test_an_unknown_architecture_says_what_was_found_and_how_to_add_it() -> None
     assert "names.py" in str(error.value.hint)
 
 
-def test_a_known_attention_of_a_refused_kind_says_why() -> None:
+def test_a_known_attention_of_a_refused_kind_says_why():
     with pytest.raises(
         UnknownArchitecture, match="ConvBertSelfAttention: expected 2 heads of width 8"
     ):
@@ -156,7 +156,7 @@ def test_a_known_attention_of_a_refused_kind_says_why() -> None:
 
 
 @pytest.mark.parametrize("family", ["mamba", "mamba2"])
-def test_a_model_of_states_has_no_heads(family: str) -> None:
+def test_a_model_of_states_has_no_heads(family):
     with pytest.raises(
         NoAttention,
         match=r"has no attention heads:\n.*MambaMixer|Mamba2Mixer is not softmax attention",
@@ -165,7 +165,7 @@ def test_a_model_of_states_has_no_heads(family: str) -> None:
     assert error.value.hint == "name a model that has softmax attention"
 
 
-def test_attention_that_mixes_heads_is_refused_for_what_it_is() -> None:
+def test_attention_that_mixes_heads_is_refused_for_what_it_is():
     with pytest.raises(
         UnknownArchitecture, match=r"BitNetAttention\.attn_sub_norm seems to work on all heads"
     ) as error:
@@ -175,7 +175,7 @@ def test_attention_that_mixes_heads_is_refused_for_what_it_is() -> None:
     assert "queries, keys and values of their own" in str(error.value.hint)
 
 
-def test_a_model_without_attention_says_so() -> None:
+def test_a_model_without_attention_says_so():
     with pytest.raises(NoAttention, match="has no attention"):
         discover(nn.Sequential(nn.Linear(2, 2)))
 

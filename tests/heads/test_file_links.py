@@ -20,7 +20,7 @@ SECRET = "private key"
 
 
 @pytest.fixture
-def folder(tmp_path: Path) -> Path:
+def folder(tmp_path):
     """A model with links to a private folder and to private files."""
     keys = tmp_path / "home" / ".ssh"
     keys.mkdir(parents=True)
@@ -36,14 +36,14 @@ def folder(tmp_path: Path) -> Path:
     return model
 
 
-def check_copy(out: Path) -> None:
+def check_copy(out: Path):
     texts = {path: path.read_bytes() for path in out.rglob("*") if path.is_file()}
     assert SECRET.encode() not in b"".join(texts.values())
     assert (out / "LICENSE").read_text() == (out / "modules" / "own.json").read_text() == "{}"
     assert not any(path.is_symlink() for path in texts)
 
 
-def test_a_copy_has_nothing_from_outside(folder: Path, tmp_path: Path) -> None:
+def test_a_copy_has_nothing_from_outside(folder, tmp_path):
     with pytest.warns(Notice, match=r"not copied.*: keys, modules/below, notes\.txt\."):
         check_copy(save(load(folder), tmp_path / "saved"))
     with pytest.warns(Notice, match="not copied"):
@@ -58,14 +58,14 @@ def test_a_copy_has_nothing_from_outside(folder: Path, tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     "name", ["vocab.txt", "chat_template.jinja", "generation_config.json", "tokenizer.json"]
 )
-def test_text_that_is_saved_again_must_be_of_the_folder(folder: Path, name: str) -> None:
+def test_text_that_is_saved_again_must_be_of_the_folder(folder, name):
     (folder / name).unlink(missing_ok=True)
     (folder / name).symlink_to("../home/.ssh/id")
     with pytest.raises(FolderError, match=rf"{name} is a link out of its folder(.|\n)*copy"):
         load(folder)
 
 
-def test_weights_may_be_links_since_only_tensors_are_read(tmp_path: Path) -> None:
+def test_weights_may_be_links_since_only_tensors_are_read(tmp_path):
     model = Path(shutil.copytree(MODELS / "encoder", tmp_path / "model"))
     (model / "model.safetensors").rename(tmp_path / "elsewhere.safetensors")
     (model / "model.safetensors").symlink_to(tmp_path / "elsewhere.safetensors")
@@ -74,7 +74,7 @@ def test_weights_may_be_links_since_only_tensors_are_read(tmp_path: Path) -> Non
     assert (saved / "tokenizer.json").is_file()
 
 
-def test_a_snapshot_of_the_hub_has_links_to_its_blobs(folder: Path, tmp_path: Path) -> None:
+def test_a_snapshot_of_the_hub_has_links_to_its_blobs(folder, tmp_path):
     cached = tmp_path / "hub" / "models--someone--model"
     snapshot = cached / "snapshots" / ("4" * 40)
     (snapshot / "1_Pooling").mkdir(parents=True)

@@ -17,7 +17,7 @@ FAMILIES = ["bert", "gpt2", "llama", "marian", "t5", "bart", "xlnet", "fsmt", "a
 Fills = Callable[[str, int, int, torch.Tensor], torch.Tensor]
 
 
-def some_heads(model: Any) -> list[Any]:
+def some_heads(model) -> list[Any]:
     """The first and the last head of each layer."""
     return [head for a in discover(model).attentions for head in (a.heads[0], a.heads[-1])]
 
@@ -30,7 +30,7 @@ def masks(batch: dict[str, Any], block: str) -> torch.Tensor:
     return batch["attention_mask"].bool()
 
 
-def blended(model: Any, batch: Any, gates: dict[Any, Any], fill: Fills, at: Any = None) -> Any:
+def blended(model, batch, gates: dict[Any, Any], fill: Fills, at=None):
     """gate * head + (1 - gate) * fill, head by head, by hand."""
 
     def change(block: str, layer: int, use: int, rows: torch.Tensor) -> torch.Tensor:
@@ -48,7 +48,7 @@ def blended(model: Any, batch: Any, gates: dict[Any, Any], fill: Fills, at: Any 
         return answers(model, batch)
 
 
-def resampled(batch: Any, seed: int) -> Fills:
+def resampled(batch, seed: int) -> Fills:
     """Each real token from the donor's real token of the same number, with loops."""
 
     def fill(block: str, layer: int, use: int, rows: torch.Tensor) -> torch.Tensor:
@@ -68,7 +68,7 @@ def other_batch(batch: dict[str, Any]) -> dict[str, Any]:
     return {n: v.roll(1, 1) if n.endswith("ids") else v for n, v in batch.items()}
 
 
-def cases(model: Any, batch: Any, kind: str) -> tuple[Any, Fills]:
+def cases(model, batch, kind: str) -> tuple[Any, Fills]:
     """A fill for `gated`, and the same by hand."""
     if kind == "zero":
         return "zero", lambda block, layer, use, rows: torch.zeros_like(rows)
@@ -92,7 +92,7 @@ def cases(model: Any, batch: Any, kind: str) -> tuple[Any, Fills]:
     return means, by_number
 
 
-def quiet_fsmt(model: Any) -> Any:
+def quiet_fsmt(model):
     """FSMT's own code overflows in double precision without a cache."""
     return build("fsmt").float() if model.config.model_type == "fsmt" else model
 
@@ -102,7 +102,7 @@ KINDS = ["zero", "means", "means per position", "resample", "captured"]
 
 @pytest.mark.parametrize("kind", KINDS)
 @pytest.mark.parametrize("family", FAMILIES)
-def test_a_fill_is_the_blend_by_hand(family: str, kind: str) -> None:
+def test_a_fill_is_the_blend_by_hand(family, kind):
     model = build(family)
     batch, whole, before = batch_of(model), answers(model), hooks(model)
     fill, by_hand = cases(model, batch, kind)
@@ -131,7 +131,7 @@ def test_a_fill_is_the_blend_by_hand(family: str, kind: str) -> None:
 
 @pytest.mark.parametrize("kind", KINDS)
 @pytest.mark.parametrize("family", ["gpt2", "marian", "xlnet"])
-def test_soft_gates_and_gates_of_each_example(family: str, kind: str) -> None:
+def test_soft_gates_and_gates_of_each_example(family, kind):
     model = build(family)
     layout, batch = discover(model), batch_of(model)
     fill, by_hand = cases(model, batch, kind)
@@ -152,7 +152,7 @@ def test_soft_gates_and_gates_of_each_example(family: str, kind: str) -> None:
 
 
 @pytest.mark.parametrize("kind", KINDS[1:])
-def test_open_gates_leave_the_model_alone(kind: str) -> None:
+def test_open_gates_leave_the_model_alone(kind):
     model = build("bert")
     batch, whole = batch_of(model), answers(model)
     with gated(model, torch.ones(2, 4), fill=cases(model, batch, kind)[0]):
@@ -161,7 +161,7 @@ def test_open_gates_leave_the_model_alone(kind: str) -> None:
 
 @pytest.mark.parametrize("kind", KINDS)
 @pytest.mark.parametrize("kernel", ["eager", "sdpa"])
-def test_every_kernel(kernel: str, kind: str) -> None:
+def test_every_kernel(kernel, kind):
     model = build("llama")
     model.set_attn_implementation(kernel)
     batch = batch_of(model)
@@ -177,7 +177,7 @@ def test_every_kernel(kernel: str, kind: str) -> None:
 
 
 @pytest.mark.parametrize("family", ["gpt2", "llama", "xlnet"])
-def test_padding_on_the_left(family: str) -> None:
+def test_padding_on_the_left(family):
     """Real tokens are counted, not columns; the result is that of the same padding by hand."""
     model = build(family)
     batch = {name: value.clone() for name, value in batch_of(model).items()}
@@ -194,7 +194,7 @@ def test_padding_on_the_left(family: str) -> None:
         assert (filled[0] - answers(model, batch)[0])[real].abs().max() > 1e-3
 
 
-def test_a_pruned_and_a_grouped_model() -> None:
+def test_a_pruned_and_a_grouped_model():
     model = build("llama", num_key_value_heads=2)
     batch = batch_of(model)
     means = head_means(model, [batch])
@@ -210,7 +210,7 @@ def test_a_pruned_and_a_grouped_model() -> None:
             assert rows.shape[-1] == 8 * len(discover(model)[place].kept)
         gates = {head: 0.0 for head in discover(model) if head.index == 3}
 
-        def by_hand(block: str, layer: int, use: int, rows: Any, values: Any = values) -> Any:
+        def by_hand(block: str, layer: int, use: int, rows, values=values):
             value = values[block, layer]
             value = value[use].view_as(rows) if isinstance(value, list) else value.expand_as(rows)
             return value.to(rows)
@@ -224,7 +224,7 @@ def test_a_pruned_and_a_grouped_model() -> None:
     assert apart(filled, blended(model, batch, gates, resampled(batch, 5))) < 1e-6
 
 
-def test_patching_every_head_gives_the_clean_run() -> None:
+def test_patching_every_head_gives_the_clean_run():
     model = build("gpt2")
     batch = batch_of(model)
     embedded = {"inputs_embeds": torch.randn(2, 12, 32).double()}
@@ -245,7 +245,7 @@ def test_patching_every_head_gives_the_clean_run() -> None:
     assert not part.values["decoder", 1][0].requires_grad
 
 
-def test_a_shared_layer_is_captured_once_for_each_use() -> None:
+def test_a_shared_layer_is_captured_once_for_each_use():
     model = build("albert")
     with captured(model) as clean:
         answers(model)
@@ -257,14 +257,14 @@ def test_a_shared_layer_is_captured_once_for_each_use() -> None:
 
 @pytest.mark.parametrize("seed", range(4))
 @pytest.mark.parametrize("count", [2, 3, 7])
-def test_the_permutation_has_no_fixed_point(count: int, seed: int) -> None:
+def test_the_permutation_has_no_fixed_point(count, seed):
     donors = derangement(count, seed)
     assert sorted(donors) == list(range(count))
     assert all(donor != example for example, donor in enumerate(donors))
     assert derangement(count, seed) == donors
 
 
-def test_the_seed_chooses_the_donors() -> None:
+def test_the_seed_chooses_the_donors():
     assert len({tuple(derangement(7, seed)) for seed in range(20)}) > 15
     model = build("gpt2")
     batch = {"input_ids": torch.randint(3, 90, (5, 6), generator=torch.Generator().manual_seed(0))}
@@ -276,7 +276,7 @@ def test_the_seed_chooses_the_donors() -> None:
     assert apart(results[0], results[2]) > 1e-3
 
 
-def test_resampling_never_reads_padding() -> None:
+def test_resampling_never_reads_padding():
     model = build("bert")
     batch = batch_of(model)
     other = {**batch, "input_ids": batch["input_ids"].clone()}
@@ -288,7 +288,7 @@ def test_resampling_never_reads_padding() -> None:
     assert torch.equal(results[0], results[1])
 
 
-def test_nested_blocks_fill_one_after_the_other() -> None:
+def test_nested_blocks_fill_one_after_the_other():
     model = build("bert")
     batch = batch_of(model)
     heads = some_heads(model)
@@ -310,7 +310,7 @@ def test_nested_blocks_fill_one_after_the_other() -> None:
     assert not zeros.values["encoder", 0][0][..., :8].any()
 
 
-def test_blocks_of_xlnet_nest_in_the_same_order() -> None:
+def test_blocks_of_xlnet_nest_in_the_same_order():
     model = build("xlnet")
     batch = batch_of(model)
     heads, before = some_heads(model), hooks(model)

@@ -25,7 +25,7 @@ SHUT = ["decoder.0.1", "decoder.1.0", "decoder.1.3"]
 POSITIONS: list[Any] = [None, [1, -2]]
 
 
-def fill_of(model: Any, kind: str, batch: Any = None) -> Any:
+def fill_of(model, kind: str, batch=None):
     batch = batch_of(model) if batch is None else batch
     if kind == "captured":
         with captured(model) as clean:
@@ -36,18 +36,18 @@ def fill_of(model: Any, kind: str, batch: Any = None) -> Any:
     return kind
 
 
-def filled(model: Any, fill: Any, batch: Any = None, **options: Any) -> list[torch.Tensor]:
+def filled(model, fill, batch=None, **options) -> list[torch.Tensor]:
     with gated(model, closed=SHUT, fill=fill, **options):
         return answers(model, batch)
 
 
 @pytest.mark.parametrize("kind", KINDS)
-def test_the_gradient_of_a_gate_is_the_finite_difference(kind: str) -> None:
+def test_the_gradient_of_a_gate_is_the_finite_difference(kind):
     model = build("gpt2")
     batch, fill = batch_of(model), fill_of(model, kind)
     gates = torch.full((2, 4), 0.7, dtype=torch.float64, requires_grad=True)
 
-    def loss(positions: Any) -> torch.Tensor:
+    def loss(positions) -> torch.Tensor:
         with gated(model, gates, fill=fill, positions=positions):
             return model(**batch).logits.tanh().square().mean()
 
@@ -67,7 +67,7 @@ def test_the_gradient_of_a_gate_is_the_finite_difference(kind: str) -> None:
             assert float(gates.grad[place]) == pytest.approx(slope, abs=1e-8)
 
 
-def test_gradients_reach_the_values_of_a_fill() -> None:
+def test_gradients_reach_the_values_of_a_fill():
     """Means that are learned, and a run that is attributed to."""
     model = build("gpt2")
     batch = batch_of(model)
@@ -90,7 +90,7 @@ def test_gradients_reach_the_values_of_a_fill() -> None:
 
 
 @pytest.mark.parametrize("kind", KINDS)
-def test_gradient_checkpointing(kind: str) -> None:
+def test_gradient_checkpointing(kind):
     gradients = []
     for checkpointed in (False, True):
         model = build("gpt2", resid_pdrop=0.0, attn_pdrop=0.0, embd_pdrop=0.0)
@@ -108,7 +108,7 @@ def test_gradient_checkpointing(kind: str) -> None:
     assert apart(gradients[0], [p.grad for p in model.parameters() if p.grad is not None]) > 1e-3
 
 
-def test_layers_that_share_weights_lose_their_order_under_checkpointing() -> None:
+def test_layers_that_share_weights_lose_their_order_under_checkpointing():
     model = build("albert")
     with captured(model) as clean:
         answers(model)
@@ -121,7 +121,7 @@ def test_layers_that_share_weights_lose_their_order_under_checkpointing() -> Non
 
 
 @pytest.mark.parametrize("kind", KINDS)
-def test_autocast_keeps_the_lower_precision(kind: str) -> None:
+def test_autocast_keeps_the_lower_precision(kind):
     model = build("gpt2").float()
     fill = fill_of(model, kind)
     high = filled(model, fill, positions=[1, -2])
@@ -137,7 +137,7 @@ def test_autocast_keeps_the_lower_precision(kind: str) -> None:
 
 
 @pytest.mark.slow
-def test_compiled_models() -> None:
+def test_compiled_models():
     """All kinds of fills nested, since each compilation takes seconds."""
     model = build("gpt2", n_layer=1)
     batch, whole = batch_of(model), answers(model)
@@ -165,7 +165,7 @@ def test_compiled_models() -> None:
 
 @pytest.mark.slow
 @pytest.mark.parametrize("compiled", [False, True])
-def test_flex_attention(compiled: bool, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_flex_attention(compiled, monkeypatch):
     """All kinds of fills nested, since each call of it takes a second."""
     model = build("llama", head_dim=16, num_hidden_layers=1).float()
     fills = {kind: fill_of(model, kind) for kind in ("means", "resample", "captured")}
@@ -195,7 +195,7 @@ def test_flex_attention(compiled: bool, monkeypatch: pytest.MonkeyPatch) -> None
     assert apart(result, whole) > 0.01
 
 
-def generate(model: Any, prompt: dict[str, Any], **options: Any) -> torch.Tensor:
+def generate(model, prompt: dict[str, Any], **options) -> torch.Tensor:
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")
         text: torch.Tensor = model.generate(
@@ -211,7 +211,7 @@ def generate(model: Any, prompt: dict[str, Any], **options: Any) -> torch.Tensor
 
 @pytest.mark.parametrize("kind", KINDS[:4])
 @pytest.mark.parametrize("family", ["gpt2", "llama", "marian"])
-def test_generation_with_a_cache_is_that_without(family: str, kind: str) -> None:
+def test_generation_with_a_cache_is_that_without(family, kind):
     model = build(family)
     long = {
         "input_ids": torch.arange(3, 45).view(2, 21),
@@ -231,7 +231,7 @@ def test_generation_with_a_cache_is_that_without(family: str, kind: str) -> None
     assert not torch.equal(text, free)
 
 
-def test_generation_after_padding_counts_real_tokens() -> None:
+def test_generation_after_padding_counts_real_tokens():
     """Means per position, with a cache, for prompts of different lengths padded on the left."""
     model = build("gpt2")
     long = {"input_ids": torch.arange(3, 45).view(2, 21)}
@@ -246,7 +246,7 @@ def test_generation_after_padding_counts_real_tokens() -> None:
     assert together[1, 4:].tolist() == alone[0, 2:].tolist()
 
 
-def test_a_step_of_generation_has_no_whole_sequence() -> None:
+def test_a_step_of_generation_has_no_whole_sequence():
     model = build("gpt2")
     batch = {"input_ids": torch.tensor([[5, 6, 7], [8, 9, 4]])}
     before = hooks(model)
@@ -281,7 +281,7 @@ def test_a_step_of_generation_has_no_whole_sequence() -> None:
 
 @pytest.mark.parametrize("kind", KINDS[1:])
 @pytest.mark.parametrize("family", ["gpt2", "xlnet"])
-def test_a_copy_made_inside_is_not_gated(family: str, kind: str) -> None:
+def test_a_copy_made_inside_is_not_gated(family, kind):
     model = build(family)
     whole, fill = answers(model), fill_of(model, kind)
     with gated(model, closed=list(discover(model))[:3], fill=fill, positions=[1, 3]):
@@ -295,7 +295,7 @@ def test_a_copy_made_inside_is_not_gated(family: str, kind: str) -> None:
     assert apart(answers(copied), whole) == 0
 
 
-def replica_of(model: torch.nn.Module) -> Any:
+def replica_of(model: torch.nn.Module):
     """A copy as nn.DataParallel makes it for a GPU: modules of its own, hooks of the model."""
     copies = {module: module._replicate_for_data_parallel() for module in model.modules()}
     for module, twin in copies.items():
@@ -307,7 +307,7 @@ def replica_of(model: torch.nn.Module) -> Any:
     return copies[model]
 
 
-def test_replicas_know_their_own_part_of_the_batch() -> None:
+def test_replicas_know_their_own_part_of_the_batch():
     model = build("gpt2")
     draw = torch.Generator().manual_seed(1)
     ids = torch.randint(3, 90, (4, 9), generator=draw)
@@ -321,7 +321,7 @@ def test_replicas_know_their_own_part_of_the_batch() -> None:
         with gated(model, closed=SHUT, fill=fill, positions=[1, -6]):
             replicas, results = [replica_of(model) for _ in parts], {}
 
-            def work(number: int, replicas: Any = replicas, results: Any = results) -> None:
+            def work(number: int, replicas=replicas, results=results):
                 start.wait()
                 results[number] = answers(replicas[number], parts[number])
 
@@ -339,7 +339,7 @@ def test_replicas_know_their_own_part_of_the_batch() -> None:
         answers(replica_of(model), parts[0])
 
 
-def test_a_part_of_the_model_called_by_itself() -> None:
+def test_a_part_of_the_model_called_by_itself():
     """Its masks are unknown, so what needs them is refused; means need none."""
     model = build("gpt2")
     batch, whole = batch_of(model), answers(model)
@@ -354,7 +354,7 @@ def test_a_part_of_the_model_called_by_itself() -> None:
         assert apart(answers(model, batch), whole) > 1e-3
 
 
-def test_inputs_by_position_and_without_a_mask() -> None:
+def test_inputs_by_position_and_without_a_mask():
     model = build("bert")
     batch = batch_of(model)
     heads = list(discover(model))[:3]

@@ -19,7 +19,7 @@ PROMPT = {
 }
 
 
-def generate(model: Any, prompt: dict[str, Any] = PROMPT, **options: Any) -> torch.Tensor:
+def generate(model, prompt: dict[str, Any] = PROMPT, **options) -> torch.Tensor:
     options = {"max_new_tokens": 4, "eos_token_id": None, "pad_token_id": 0, **options}
     text: torch.Tensor = model.generate(**prompt, **options)
     return text
@@ -31,7 +31,7 @@ def generate(model: Any, prompt: dict[str, Any] = PROMPT, **options: Any) -> tor
     [{"num_beams": 2}, {"num_return_sequences": 2, "do_sample": True}],
     ids=["beams", "samples"],
 )
-def test_resample_refuses_several_rows_of_an_example(family: str, options: Any) -> None:
+def test_resample_refuses_several_rows_of_an_example(family, options):
     model, free = build(family), generate(build(family))
     before = hooks(model)
     heads = [head for head in discover(model) if head.block == "decoder"]
@@ -49,7 +49,7 @@ def test_resample_refuses_several_rows_of_an_example(family: str, options: Any) 
         assert not torch.equal(generate(model), free)
 
 
-def test_the_same_newest_token_is_no_copy() -> None:
+def test_the_same_newest_token_is_no_copy():
     """Every example continues with the same token, which the cache makes the whole input."""
     model = build("gpt2")
     with torch.no_grad():
@@ -59,13 +59,13 @@ def test_the_same_newest_token_is_no_copy() -> None:
     assert text[:, 4:].unique().numel() == 1
 
 
-def test_what_copies_the_batch_refuses_to_resample() -> None:
+def test_what_copies_the_batch_refuses_to_resample():
     model = build("bert")
     clean = {**PROMPT, "labels": PROMPT["input_ids"]}
     corrupt = {**clean, "input_ids": clean["input_ids"] + 20}
     before = hooks(model)
 
-    def metric(outputs: Any, batch: Any) -> torch.Tensor:
+    def metric(outputs, batch) -> torch.Tensor:
         return outputs.logits[:, 0, 3]
 
     with gated(model, closed=["encoder.0.1"], fill="resample"):
@@ -79,7 +79,7 @@ def test_what_copies_the_batch_refuses_to_resample() -> None:
     assert hooks(model) == before
 
 
-def test_the_encoder_is_patched_in_generation_with_a_cache() -> None:
+def test_the_encoder_is_patched_in_generation_with_a_cache():
     """Generation runs the encoder once, so a run and positions fit it."""
     model = build("marian")
     other = {**PROMPT, "input_ids": PROMPT["input_ids"] + 20}
@@ -105,7 +105,7 @@ def test_the_encoder_is_patched_in_generation_with_a_cache() -> None:
         )
 
 
-def test_a_number_as_a_gate_is_exact_in_double_precision() -> None:
+def test_a_number_as_a_gate_is_exact_in_double_precision():
     model = build("bert").double()
     head = Head("encoder", 0, 1)
     tensor = torch.ones(2, 4, dtype=torch.float64)

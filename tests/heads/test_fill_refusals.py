@@ -15,19 +15,19 @@ from tiny_models import answers, apart, batch_of, build, hooks
 SHUT = ["encoder.0.1", "encoder.1.3"]
 
 
-def means_of(family: str, **options: Any) -> Any:
+def means_of(family: str, **options):
     model = build(family, **options)
     return head_means(model, [batch_of(model)])
 
 
-def run_of(family: str, batch: Any = None, heads: Any = None, **options: Any) -> Any:
+def run_of(family: str, batch=None, heads=None, **options):
     model = build(family, **options)
     with captured(model, heads) as run:
         answers(model, batch)
     return run
 
 
-def empty_run() -> Any:
+def empty_run():
     with captured(build("bert")) as run:
         pass
     return run
@@ -79,9 +79,7 @@ FILLS: list[tuple[str, Any, type, str]] = [
 @pytest.mark.parametrize(
     ("fill", "kind", "message"), [f[1:] for f in FILLS], ids=[f[0] for f in FILLS]
 )
-def test_a_fill_that_does_not_fit_is_refused_before_anything_runs(
-    fill: Any, kind: type, message: str
-) -> None:
+def test_a_fill_that_does_not_fit_is_refused_before_anything_runs(fill, kind, message):
     model = build("bert")
     before, whole = hooks(model), answers(model)
     with pytest.raises(DeadheadError) as error, gated(model, closed=SHUT, fill=fill()):
@@ -142,7 +140,7 @@ RUNS: list[tuple[str, Any, Any, str]] = [
 @pytest.mark.parametrize(
     ("fill", "batch", "message"), [r[1:] for r in RUNS], ids=[r[0] for r in RUNS]
 )
-def test_inputs_that_a_fill_does_not_fit_are_refused(fill: Any, batch: Any, message: str) -> None:
+def test_inputs_that_a_fill_does_not_fit_are_refused(fill, batch, message):
     model = build("bert")
     before, whole = hooks(model), answers(model)
     with pytest.raises(DataError) as error, gated(model, closed=SHUT, fill=fill()):
@@ -153,7 +151,7 @@ def test_inputs_that_a_fill_does_not_fit_are_refused(fill: Any, batch: Any, mess
     assert apart(whole, answers(model)) == 0
 
 
-def test_means_of_fewer_positions_are_refused() -> None:
+def test_means_of_fewer_positions_are_refused():
     model = build("bert")
     short = head_means(model, [{"input_ids": BATCH["input_ids"][:, :9]}], per_position=True)
     with (
@@ -165,7 +163,7 @@ def test_means_of_fewer_positions_are_refused() -> None:
         answers(model, {**BATCH, "attention_mask": torch.tensor([[0] * 3 + [1] * 9] * 2)})
 
 
-def test_a_layer_that_ran_more_often_is_refused() -> None:
+def test_a_layer_that_ran_more_often_is_refused():
     model = build("albert")
     with captured(model) as run:
         answers(model)
@@ -197,7 +195,7 @@ SAME: list[tuple[str, Any]] = [
 
 
 @pytest.mark.parametrize("positions", [s[1] for s in SAME], ids=[s[0] for s in SAME])
-def test_positions_can_be_written_in_many_ways(positions: Any) -> None:
+def test_positions_can_be_written_in_many_ways(positions):
     model = build("bert")
     with gated(model, closed=SHUT, positions=[1, 9]):
         expected = answers(model, BATCH)
@@ -208,7 +206,7 @@ def test_positions_can_be_written_in_many_ways(positions: Any) -> None:
     assert apart(answers(model, BATCH), expected) > 1e-3
 
 
-def test_each_example_at_its_own_positions() -> None:
+def test_each_example_at_its_own_positions():
     model = build("bert")
     with gated(model, closed=SHUT, positions=[[1, 2], []]):
         result = answers(model, BATCH)[0]
@@ -242,7 +240,7 @@ POSITIONS: list[tuple[str, Any, str]] = [
 @pytest.mark.parametrize(
     ("positions", "message"), [p[1:] for p in POSITIONS], ids=[p[0] for p in POSITIONS]
 )
-def test_positions_that_do_not_fit_are_refused(positions: Any, message: str) -> None:
+def test_positions_that_do_not_fit_are_refused(positions, message):
     model = build("bert")
     before, whole = hooks(model), answers(model)
     with pytest.raises(DataError) as error, gated(model, closed=SHUT, positions=positions):
@@ -253,7 +251,7 @@ def test_positions_that_do_not_fit_are_refused(positions: Any, message: str) -> 
     assert apart(whole, answers(model)) == 0
 
 
-def test_several_blocks_have_positions_of_their_own() -> None:
+def test_several_blocks_have_positions_of_their_own():
     model = build("marian")
     both = ["encoder.0.1", "decoder.1.2"]
     with (
@@ -272,7 +270,7 @@ def test_several_blocks_have_positions_of_their_own() -> None:
     assert apart(expected, everywhere) > 1e-3
 
 
-def test_longformer_has_the_positions_of_its_inputs() -> None:
+def test_longformer_has_the_positions_of_its_inputs():
     """It works on 16 rows for 12 tokens."""
     model = build("longformer")
     with gated(model, closed=SHUT, positions=[-1]):
@@ -287,15 +285,15 @@ def test_longformer_has_the_positions_of_its_inputs() -> None:
 class Flat(torch.nn.Module):
     """A model that runs all examples as one sequence, as some do with images."""
 
-    def __init__(self) -> None:
+    def __init__(self):
         super().__init__()
         self.inner = build("bert")
 
-    def forward(self, input_ids: torch.Tensor) -> Any:
+    def forward(self, input_ids: torch.Tensor):
         return self.inner(input_ids=input_ids.view(1, -1))
 
 
-def test_rows_that_are_not_the_tokens_are_refused() -> None:
+def test_rows_that_are_not_the_tokens_are_refused():
     """Canine works on a row for every four characters between its first and its last layer."""
     model = build("canine").float()  # its own code overflows in double precision
     batch, heads = {"input_ids": BATCH["input_ids"]}, ["encoder.1.0"]
@@ -313,7 +311,7 @@ def test_rows_that_are_not_the_tokens_are_refused() -> None:
 
 
 @pytest.mark.parametrize("options", [{"fill": "resample"}, {"positions": [0]}])
-def test_rows_without_examples_are_refused(options: Any) -> None:
+def test_rows_without_examples_are_refused(options):
     model = Flat()
     with (
         pytest.raises(UnsupportedModel, match="its examples cannot be separated"),
@@ -326,7 +324,7 @@ def test_rows_without_examples_are_refused(options: Any) -> None:
 
 
 @pytest.mark.parametrize("options", [{"fill": "resample"}, {"positions": [1]}])
-def test_a_dropped_bias_needs_heads_that_are_closed_with_zero(options: Any) -> None:
+def test_a_dropped_bias_needs_heads_that_are_closed_with_zero(options):
     model = build("bert")
     with (
         pytest.raises(HeadError, match="drop_output_bias expects heads that are closed everywhere"),

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import copy
 import json
-from pathlib import Path
 
 import gguf
 import pytest
@@ -45,7 +44,7 @@ def interleaved(name: str, weight: torch.Tensor, config: LlamaConfig) -> torch.T
 
 
 @pytest.fixture(scope="module")
-def original(tmp_path_factory) -> tuple[LlamaForCausalLM, Path]:
+def original(tmp_path_factory):
     """A tiny Llama, and a folder with it as a GGUF file."""
     config = LlamaConfig(
         num_hidden_layers=2, num_attention_heads=4, num_key_value_heads=2, hidden_size=32,
@@ -162,9 +161,7 @@ def test_names():
     assert gguf_of("someone/model") is None
 
 
-def test_a_file_of_the_same_name_in_the_current_folder_is_another(
-    original: tuple[LlamaForCausalLM, Path], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_file_of_the_same_name_in_the_current_folder_is_another(original, tmp_path, monkeypatch):
     model, folder = original
     (tmp_path / FILE).write_bytes(b"another file")
     monkeypatch.chdir(tmp_path)

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import platform
 import warnings
-from typing import Any
 
 import pytest
 import torch
@@ -24,7 +23,7 @@ SHUT = ["encoder.0.1", "encoder.1.0", "encoder.1.3"]
 
 
 @torch.no_grad()
-def zeroed_by_hand(model: Any, heads: list[str]) -> list[torch.Tensor]:
+def zeroed_by_hand(model, heads: list[str]) -> list[torch.Tensor]:
     """The formula of a closed head, without deadhead: its columns of BERT's output projection are zero."""
     for head in map(Head.parse, heads):
         model.get_submodule(f"bert.encoder.layer.{head.layer}.attention.output.dense").weight[
@@ -33,13 +32,13 @@ def zeroed_by_hand(model: Any, heads: list[str]) -> list[torch.Tensor]:
     return answers(model)
 
 
-def masked(model: Any, heads: Any = SHUT) -> list[torch.Tensor]:
+def masked(model, heads=SHUT) -> list[torch.Tensor]:
     with gated(model, closed=heads):
         return answers(model)
 
 
 @pytest.mark.parametrize("kernel", ["eager", "sdpa"])
-def test_a_closed_gate_is_a_zeroed_slice_of_the_output_projection(kernel: str) -> None:
+def test_a_closed_gate_is_a_zeroed_slice_of_the_output_projection(kernel):
     model = build("bert")
     model.set_attn_implementation(kernel)
     whole, shut = answers(model), masked(model)
@@ -47,13 +46,11 @@ def test_a_closed_gate_is_a_zeroed_slice_of_the_output_projection(kernel: str) -
     assert apart(whole, shut) > 0.1
 
 
-def test_any_kernel_that_is_registered() -> None:
+def test_any_kernel_that_is_registered():
     """Flash attention comes as a package of its own, for GPUs alone; a kernel of ours stands in its place."""
     called: list[str] = []
 
-    def kernel(
-        module: Any, query: Any, key: Any, value: Any, mask: Any, **kwargs: Any
-    ) -> tuple[torch.Tensor, None]:
+    def kernel(module, query, key, value, mask, **kwargs) -> tuple[torch.Tensor, None]:
         called.append(type(module).__name__)
         return torch.nn.functional.scaled_dot_product_attention(query, key, value, mask).transpose(
             1, 2
@@ -72,7 +69,7 @@ def test_any_kernel_that_is_registered() -> None:
 
 @pytest.mark.slow
 @pytest.mark.parametrize("compiled", [False, True])
-def test_flex_attention_too(compiled: bool, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_flex_attention_too(compiled, monkeypatch):
     """transformers compiles it. torch compiles it for some CPUs only, so that everywhere it is tried uncompiled as well."""
     model = build(
         "llama", head_dim=16
@@ -96,7 +93,7 @@ def test_flex_attention_too(compiled: bool, monkeypatch: pytest.MonkeyPatch) -> 
 
 
 @pytest.mark.parametrize("family", ["bert", "gpt2", "marian", "xlnet", "deberta"])
-def test_open_gates_change_nothing_and_closed_ones_do(family: str) -> None:
+def test_open_gates_change_nothing_and_closed_ones_do(family):
     model = build(family)
     layout, whole = discover(model), answers(model)
     ones = {b: torch.ones(layout.layers(b), layout.size(b)) for b in layout.blocks}
@@ -109,7 +106,7 @@ def test_open_gates_change_nothing_and_closed_ones_do(family: str) -> None:
     assert apart(whole, answers(model)) == 0
 
 
-def test_no_head_of_a_block_closed_leaves_the_output_bias_alone() -> None:
+def test_no_head_of_a_block_closed_leaves_the_output_bias_alone():
     model = build("bert")
     attention = model.get_submodule("bert.encoder.layer.0.attention")
     seen: list[torch.Tensor] = []
@@ -118,7 +115,7 @@ def test_no_head_of_a_block_closed_leaves_the_output_bias_alone() -> None:
     assert torch.equal(seen[0], attention.output.dense.bias.expand_as(seen[0]))
 
 
-def test_train_mode_draws_the_same_dropout() -> None:
+def test_train_mode_draws_the_same_dropout():
     model = build("bert").train()
     shut = masked(model)
     assert apart(shut, masked(model)) == 0  # seeded
@@ -126,7 +123,7 @@ def test_train_mode_draws_the_same_dropout() -> None:
     assert apart(shut, zeroed_by_hand(model.eval(), SHUT)) > 1e-2  # dropout was on
 
 
-def test_autocast_keeps_the_lower_precision() -> None:
+def test_autocast_keeps_the_lower_precision():
     model = build("bert").float()
     seen: list[torch.dtype] = []
     with gated(model, closed=SHUT), torch.autocast("cpu", torch.bfloat16):
@@ -140,7 +137,7 @@ def test_autocast_keeps_the_lower_precision() -> None:
 
 
 @pytest.mark.parametrize("reentrant", [False, True])
-def test_gradient_checkpointing_runs_the_gates_again(reentrant: bool) -> None:
+def test_gradient_checkpointing_runs_the_gates_again(reentrant):
     gradients = []
     for checkpointed in (False, True):
         model = build("bert", hidden_dropout_prob=0.0, attention_probs_dropout_prob=0.0).train()
@@ -157,7 +154,7 @@ def test_gradient_checkpointing_runs_the_gates_again(reentrant: bool) -> None:
 
 
 @pytest.mark.slow
-def test_compiled_before_or_after() -> None:
+def test_compiled_before_or_after():
     model, backend = build("bert", num_hidden_layers=1), "eager"
     closed = ["encoder.0.1", "encoder.0.3"]
     whole, shut, other = answers(model), masked(model, closed), masked(model, closed[:1])
@@ -176,7 +173,7 @@ def test_compiled_before_or_after() -> None:
 
 
 @pytest.mark.parametrize("family", ["bert", "xlnet", "marian"])
-def test_nothing_is_left_behind_also_after_an_exception(family: str) -> None:
+def test_nothing_is_left_behind_also_after_an_exception(family):
     model = build(family)
     layout, whole, hooks_before = discover(model), answers(model), hooks(model)
     with gated(model, closed=list(layout)[:2]):
@@ -195,7 +192,7 @@ def test_nothing_is_left_behind_also_after_an_exception(family: str) -> None:
     assert apart(whole, answers(model)) == 0
 
 
-def test_nested_gates_multiply() -> None:
+def test_nested_gates_multiply():
     model = build("bert")
     half = torch.full((2, 4), 0.5)
     with gated(model, half), gated(model, half):
@@ -208,7 +205,7 @@ def test_nested_gates_multiply() -> None:
         assert apart(masked(build("bert")), answers(model)) == 0
 
 
-def test_gates_and_closed_heads_together() -> None:
+def test_gates_and_closed_heads_together():
     model = build("bert")
     soft = torch.linspace(0.1, 2.0, 8).view(2, 4)
     both = soft.clone()
@@ -223,7 +220,7 @@ def test_gates_and_closed_heads_together() -> None:
 
 @settings(max_examples=15)
 @given(st.lists(st.floats(-3, 3, width=16), min_size=8, max_size=8))
-def test_soft_gates_scale_the_output_projection(values: list[float]) -> None:
+def test_soft_gates_scale_the_output_projection(values):
     model = build("bert")
     gates = torch.tensor(values, dtype=torch.float64).view(2, 4)
     with gated(model, gates):
@@ -256,7 +253,7 @@ FAMILIES = [
 
 
 @pytest.mark.parametrize("family", FAMILIES)
-def test_each_example_its_own_gates(family: str) -> None:
+def test_each_example_its_own_gates(family):
     """A batch with a row of gates each answers as the examples do one by one; FSMT and XLNet run time first."""
     model = build(family)
     layout, batch = discover(model), batch_of(model)
@@ -276,7 +273,7 @@ def test_each_example_its_own_gates(family: str) -> None:
 
 
 @pytest.mark.parametrize("family", ["bert", "gpt2", "marian", "xlnet", "fsmt"])
-def test_the_gradient_of_a_gate_is_the_finite_difference(family: str) -> None:
+def test_the_gradient_of_a_gate_is_the_finite_difference(family):
     model = build(family)
     layout, batch = discover(model), batch_of(model)
     gates = {
@@ -309,7 +306,7 @@ def test_the_gradient_of_a_gate_is_the_finite_difference(family: str) -> None:
     assert moved > 1e-4
 
 
-def test_gates_of_heads_get_gradients_of_their_own() -> None:
+def test_gates_of_heads_get_gradients_of_their_own():
     model = build("bert")
     gate = torch.tensor(1.0, dtype=torch.float64, requires_grad=True)
     with gated(model, {Head("encoder", 1, 2): gate}):
@@ -318,7 +315,7 @@ def test_gates_of_heads_get_gradients_of_their_own() -> None:
     assert abs(float(gate.grad)) > 1e-6
 
 
-def test_a_pruned_model_takes_the_gates_of_the_model_it_was() -> None:
+def test_a_pruned_model_takes_the_gates_of_the_model_it_was():
     model = build("bert")
     soft = torch.linspace(0.1, 2.0, 8).view(2, 4)
     with gated(model, soft, closed=SHUT):
@@ -329,7 +326,7 @@ def test_a_pruned_model_takes_the_gates_of_the_model_it_was() -> None:
     assert apart(expected, answers(model)) > 1e-2
 
 
-def test_generation_runs_under_gates() -> None:
+def test_generation_runs_under_gates():
     model = build("gpt2")
     prompt = torch.tensor([[5, 6, 7]])
     with warnings.catch_warnings():

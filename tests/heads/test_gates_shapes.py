@@ -15,7 +15,7 @@ from tiny_models import answers, apart, build, hooks
 
 
 @pytest.mark.parametrize("dtype", [torch.float32, torch.int64, torch.bool, torch.float16])
-def test_the_head_mask_of_transformers_4(dtype: torch.dtype) -> None:
+def test_the_head_mask_of_transformers_4(dtype):
     model = build("bert")
     mask = torch.ones(2, 4, dtype=dtype)
     mask[0, 2] = mask[1, 1] = 0
@@ -26,7 +26,7 @@ def test_the_head_mask_of_transformers_4(dtype: torch.dtype) -> None:
     assert apart(expected, answers(model)) > 0.1
 
 
-def test_one_mask_per_block_for_an_encoder_decoder() -> None:
+def test_one_mask_per_block_for_an_encoder_decoder():
     model = build("marian")
     masks = {b: torch.ones(2, 4) for b in ("encoder", "decoder", "cross")}
     masks["cross"][1, 3] = masks["decoder"][0, 0] = 0
@@ -54,7 +54,7 @@ WRONG: list[tuple[str, Any, str]] = [
 
 
 @pytest.mark.parametrize(("gates", "text"), [w[1:] for w in WRONG], ids=[w[0] for w in WRONG])
-def test_gates_of_a_wrong_shape_are_refused(gates: Any, text: str) -> None:
+def test_gates_of_a_wrong_shape_are_refused(gates, text):
     model = build("bert")
     hooks_before = hooks(model)
     with pytest.raises(HeadError) as error, gated(model, gates):
@@ -74,12 +74,12 @@ def test_gates_of_a_wrong_shape_are_refused(gates: Any, text: str) -> None:
         "encoder.0.0",
     ],
 )
-def test_closed_heads_that_do_not_fit_are_refused(heads: Any) -> None:
+def test_closed_heads_that_do_not_fit_are_refused(heads):
     with pytest.raises(HeadError), gated(build("bert"), closed=heads):
         pass
 
 
-def test_one_tensor_does_not_say_which_block_it_means() -> None:
+def test_one_tensor_does_not_say_which_block_it_means():
     with (
         pytest.raises(HeadError, match="attention in encoder, decoder, cross"),
         gated(build("marian"), torch.ones(2, 4)),
@@ -87,7 +87,7 @@ def test_one_tensor_does_not_say_which_block_it_means() -> None:
         pass
 
 
-def test_a_batch_of_gates_must_fit_the_batch() -> None:
+def test_a_batch_of_gates_must_fit_the_batch():
     model = build("bert")
     hooks_before = hooks(model)
     with (
@@ -99,7 +99,7 @@ def test_a_batch_of_gates_must_fit_the_batch() -> None:
 
 
 @pytest.mark.parametrize("name", ["head_mask", "decoder_head_mask", "cross_attn_head_mask"])
-def test_a_head_mask_given_to_a_gated_model_is_refused(name: str) -> None:
+def test_a_head_mask_given_to_a_gated_model_is_refused(name):
     """transformers 5 swallows the argument and ignores it; so the answer would be silently wrong."""
     model = build("bert" if name == "head_mask" else "marian")
     batch = {"input_ids": torch.ones(1, 3, dtype=torch.long)}
@@ -113,7 +113,7 @@ def test_a_head_mask_given_to_a_gated_model_is_refused(name: str) -> None:
         )
 
 
-def test_numbers_of_heads_by_name_and_the_hint_names_a_block_of_the_model() -> None:
+def test_numbers_of_heads_by_name_and_the_hint_names_a_block_of_the_model():
     model = build("gpt2")
     with gated(model, {Head("decoder", 0, 1): 0.5}):
         expected = answers(model)
@@ -126,7 +126,7 @@ def test_numbers_of_heads_by_name_and_the_hint_names_a_block_of_the_model() -> N
 
 
 @pytest.mark.parametrize("value", [torch.rand(4), torch.tensor([0.0]), "0.5", None])
-def test_a_head_has_one_number(value: Any) -> None:
+def test_a_head_has_one_number(value):
     model = tiny("bert")
     with (
         pytest.raises(HeadError, match=r"the gate of encoder\.0\.1 expects one number"),

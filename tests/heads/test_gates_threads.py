@@ -16,11 +16,11 @@ from deadhead.heads.hooks import is_gated
 from tiny_models import answers, apart, batch_of, build, hooks, limit
 
 
-def in_thread(work: Callable[[], Any]) -> Any:
+def in_thread(work: Callable[[], Any]):
     """What the work returns or raises in a thread of its own."""
     box: list[Any] = []
 
-    def target() -> None:
+    def target():
         try:
             box.append(work())
         except Exception as problem:
@@ -32,13 +32,13 @@ def in_thread(work: Callable[[], Any]) -> Any:
     return box[0]
 
 
-def closing(model: Any, number: int) -> list[torch.Tensor]:
+def closing(model, number: int) -> list[torch.Tensor]:
     with gated(model, closed=[list(discover(model))[number]]):
         return answers(model)
 
 
 @pytest.mark.parametrize("family", ["bert", "xlnet"])
-def test_a_second_thread_is_refused_while_the_first_has_gates(family: str) -> None:
+def test_a_second_thread_is_refused_while_the_first_has_gates(family):
     model = build(family)
     before, alone = hooks(model), closing(model, 1)
     with gated(model, closed=[next(iter(discover(model)))]):
@@ -50,7 +50,7 @@ def test_a_second_thread_is_refused_while_the_first_has_gates(family: str) -> No
     assert hooks(model) == before
 
 
-def test_many_threads_get_right_numbers_or_an_error() -> None:
+def test_many_threads_get_right_numbers_or_an_error():
     model = build("bert")
     heads = list(discover(model))
     right = [closing(model, i) for i in range(len(heads))]
@@ -58,7 +58,7 @@ def test_many_threads_get_right_numbers_or_an_error() -> None:
     refused: list[str] = []
     start = threading.Barrier(4)
 
-    def work(first: int) -> None:
+    def work(first: int):
         start.wait()
         for turn in range(20):
             number = (first + turn) % len(heads)
@@ -80,7 +80,7 @@ def test_many_threads_get_right_numbers_or_an_error() -> None:
     assert not is_gated(model)
 
 
-def test_a_copy_for_each_thread_works() -> None:
+def test_a_copy_for_each_thread_works():
     model = build("bert")
     with gated(model, closed=[next(iter(discover(model)))]):
         own = copy.deepcopy(model)
@@ -89,7 +89,7 @@ def test_a_copy_for_each_thread_works() -> None:
 
 @pytest.mark.parametrize("family", ["bert", "gpt2", "t5", "xlnet"])
 @pytest.mark.parametrize("drop", [False, True])
-def test_a_deepcopy_of_a_gated_model_is_not_gated(family: str, drop: bool) -> None:
+def test_a_deepcopy_of_a_gated_model_is_not_gated(family, drop):
     model = build(family)
     whole, layout = answers(model), discover(model)
     closed = list(layout.attentions[0].heads)
@@ -107,7 +107,7 @@ def test_a_deepcopy_of_a_gated_model_is_not_gated(family: str, drop: bool) -> No
     assert len(discover(pruned)) == len(layout) - 1
 
 
-def test_gates_of_each_example_name_the_way_under_beam_search() -> None:
+def test_gates_of_each_example_name_the_way_under_beam_search():
     model = build("gpt2").float()
     layout = discover(model)
     gates = torch.ones(2, layout.layers("decoder"), layout.size("decoder"))
@@ -135,7 +135,7 @@ class _Parallel(torch.nn.Module):
         self.module = module
 
 
-def test_a_wrapped_model_is_refused_before_anything_is_cut() -> None:
+def test_a_wrapped_model_is_refused_before_anything_is_cut():
     model = build("bert")
     before = answers(model)
     wrapped = type("DistributedDataParallel", (_Parallel,), {})(model)
@@ -144,7 +144,7 @@ def test_a_wrapped_model_is_refused_before_anything_is_cut() -> None:
     assert apart(answers(model), before) == 0
 
 
-def test_the_real_wrapper_is_refused_too(tmp_path: Any) -> None:
+def test_the_real_wrapper_is_refused_too(tmp_path):
     from torch import distributed
 
     distributed.init_process_group(
@@ -158,7 +158,7 @@ def test_the_real_wrapper_is_refused_too(tmp_path: Any) -> None:
         distributed.destroy_process_group()
 
 
-def test_pruned_under_inference_mode_can_be_ranked() -> None:
+def test_pruned_under_inference_mode_can_be_ranked():
     model = build("bert")
     batch = {**batch_of(model)}
     batch["labels"] = batch["input_ids"].clone()
@@ -169,7 +169,7 @@ def test_pruned_under_inference_mode_can_be_ranked() -> None:
     assert ours == theirs
 
 
-def test_weights_loaded_under_inference_mode_get_one_clear_error() -> None:
+def test_weights_loaded_under_inference_mode_get_one_clear_error():
     with torch.inference_mode():
         model = build("bert").float()
     batch = {**batch_of(model)}

@@ -2,9 +2,6 @@
 
 from __future__ import annotations
 
-from pathlib import Path
-from typing import Any
-
 import pytest
 import torch
 
@@ -17,14 +14,14 @@ from deadhead.verify.tiny import tiny
 from tiny_models import build
 
 
-def proof_of(model: Any, *, whole: bool, **options: Any) -> Proof:
+def proof_of(model, *, whole: bool, **options) -> Proof:
     with quiet():
         heads = sample(discover(model), whole)
         return prove(model, batch_for(model), heads, generate=prompt_for(model), **options)
 
 
 @pytest.mark.parametrize("rank", [16, None])
-def test_latent_attention_loses_the_rows_of_its_heads(rank: int | None) -> None:
+def test_latent_attention_loses_the_rows_of_its_heads(rank):
     """rank: of the queries, which may be compressed too."""
     model = build("deepseek_v3", q_lora_rank=rank)
     core = model.model.layers[0].self_attn
@@ -44,18 +41,16 @@ def test_latent_attention_loses_the_rows_of_its_heads(rank: int | None) -> None:
 
 
 @pytest.mark.parametrize("whole", [False, True])
-def test_the_proof_holds_for_latent_attention(whole: bool) -> None:
+def test_the_proof_holds_for_latent_attention(whole):
     proof = proof_of(build("deepseek_v3"), whole=whole, mean_fill=whole)
     assert proof.holds
     assert proof.generated is True
 
 
-def test_the_proof_fails_if_the_rows_of_keys_and_values_are_mistaken(
-    monkeypatch: pytest.MonkeyPatch,
-) -> None:
+def test_the_proof_fails_if_the_rows_of_keys_and_values_are_mistaken(monkeypatch):
     rows = sites._projection_rows
 
-    def shifted(site: Any, role: str, module: Any) -> dict[str, torch.Tensor]:
+    def shifted(site, role: str, module) -> dict[str, torch.Tensor]:
         right = rows(site, role, module)
         return {name: row.roll(1, 0) for name, row in right.items()} if role == "kv" else right
 
@@ -63,7 +58,7 @@ def test_the_proof_fails_if_the_rows_of_keys_and_values_are_mistaken(
     assert not proof_of(build("deepseek_v3"), whole=False).holds
 
 
-def test_a_layer_without_heads_still_chooses_tokens_for_later_layers() -> None:
+def test_a_layer_without_heads_still_chooses_tokens_for_later_layers():
     with quiet():
         model = tiny("glm_moe_dsa", indexer_types=["full", "shared"])
     first, second = (layer.self_attn for layer in model.model.layers)
@@ -73,9 +68,7 @@ def test_a_layer_without_heads_still_chooses_tokens_for_later_layers() -> None:
 
 
 @pytest.mark.parametrize("rank", [16, None])
-def test_a_layer_without_heads_is_padded_to_its_old_shapes(
-    rank: int | None, tmp_path: Path
-) -> None:
+def test_a_layer_without_heads_is_padded_to_its_old_shapes(rank, tmp_path):
     model = build("deepseek_v3", q_lora_rank=rank)
     shapes = {name: value.shape for name, value in model.state_dict().items()}
     prune(model, [f"decoder.1.{head}" for head in range(4)])
@@ -88,7 +81,7 @@ def test_a_layer_without_heads_is_padded_to_its_old_shapes(
     load(tmp_path / "padded")
 
 
-def test_keys_that_later_layers_read_stay_whole() -> None:
+def test_keys_that_later_layers_read_stay_whole():
     model = build("gemma4_text")
     cores = [site.core for site in find_sites(model)]
     assert [hasattr(core, "k_proj") for core in cores] == [True, True, False, False]
@@ -101,7 +94,7 @@ def test_keys_that_later_layers_read_stay_whole() -> None:
     assert 0 < cores[2].q_proj.weight.shape[0] < cores[2].q_proj.weight.shape[1]
 
 
-def test_values_that_a_part_reads_for_all_heads_stay_whole() -> None:
+def test_values_that_a_part_reads_for_all_heads_stay_whole():
     model = build("doge")
     core = model.model.layers[0].self_attn
     shape = core.v_proj.weight.shape
@@ -110,7 +103,7 @@ def test_values_that_a_part_reads_for_all_heads_stay_whole() -> None:
     assert (core.v_proj.weight.shape, core.q_proj.weight.shape[0]) == (shape, 16)
 
 
-def test_neurons_that_are_judged_against_each_other_are_refused() -> None:
+def test_neurons_that_are_judged_against_each_other_are_refused():
     layout = discover(build("gemma3n_text"), neurons=True)
     reasons = [why for why in layout.skipped.values() if "keeps the highest" in why]
     assert len(reasons) == 2

@@ -22,26 +22,26 @@ from tiny_models import answers, apart, build
 
 
 @pytest.fixture
-def folder(tmp_path: Path) -> Path:
+def folder(tmp_path):
     return save(
         prune(build("bert"), ["encoder.0.1", "encoder.1.0", "encoder.1.2"]), tmp_path / "model"
     )
 
 
-def edit(folder: Path, change: Callable[[dict[str, Any]], Any]) -> None:
+def edit(folder: Path, change: Callable[[dict[str, Any]], Any]):
     path = folder / "config.json"
     config = json.loads(path.read_text())
     change(config)
     path.write_text(json.dumps(config))
 
 
-def weights(folder: Path, change: Callable[[dict[str, torch.Tensor]], Any]) -> None:
+def weights(folder: Path, change: Callable[[dict[str, torch.Tensor]], Any]):
     tensors = load_file(folder / "model.safetensors")
     change(tensors)
     save_file(tensors, folder / "model.safetensors", metadata={"format": "pt"})
 
 
-def shorten(path: Path, share: float) -> None:
+def shorten(path: Path, share: float):
     path.write_bytes(path.read_bytes()[: int(path.stat().st_size * share)])
 
 
@@ -132,9 +132,7 @@ DAMAGE: dict[str, tuple[Callable[[Path], Any], str]] = {
     ("number", "hint"),
     [(3, "pip install --upgrade deadhead"), (None, "config.json was changed"), ("2", "restore")],
 )
-def test_only_a_newer_format_needs_a_newer_deadhead(
-    number: object, hint: str, folder: Path
-) -> None:
+def test_only_a_newer_format_needs_a_newer_deadhead(number, hint, folder):
     edit(folder, lambda c: c["deadhead"].update(format=number))
     with pytest.raises(FolderError) as error:
         load(folder)
@@ -144,7 +142,7 @@ def test_only_a_newer_format_needs_a_newer_deadhead(
 
 
 @pytest.mark.parametrize("name", DAMAGE)
-def test_a_damaged_folder_is_refused(name: str, folder: Path) -> None:
+def test_a_damaged_folder_is_refused(name, folder):
     damage, text = DAMAGE[name]
     load(folder)  # as saved it loads
     damage(folder)
@@ -154,12 +152,12 @@ def test_a_damaged_folder_is_refused(name: str, folder: Path) -> None:
     assert error.value.hint
 
 
-def test_no_such_folder(tmp_path: Path) -> None:
+def test_no_such_folder(tmp_path):
     with pytest.raises(FolderError, match="there is no folder"):
         load(tmp_path / "nowhere")
 
 
-def test_a_padded_folder_whose_heads_grew_back(tmp_path: Path) -> None:
+def test_a_padded_folder_whose_heads_grew_back(tmp_path):
     save(prune(build("bert"), ["encoder.1.2"]), tmp_path, form="padded")
     name = "bert.encoder.layer.1.attention.output.dense.weight"
     weights(tmp_path, lambda t: t[name][:, 16:24].add_(0.1))
@@ -171,7 +169,7 @@ def test_a_padded_folder_whose_heads_grew_back(tmp_path: Path) -> None:
     assert len(discover(load(tmp_path))) == 8
 
 
-def test_a_padded_list_that_splits_a_group(tmp_path: Path) -> None:
+def test_a_padded_list_that_splits_a_group(tmp_path):
     save(prune(build("llama"), ["decoder.0.2", "decoder.0.3"]), tmp_path, form="padded")
     load(tmp_path)
     edit(tmp_path, lambda c: c["deadhead"]["removed"]["decoder"].update({"0": [2]}))
@@ -180,9 +178,7 @@ def test_a_padded_list_that_splits_a_group(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("step", ["weights", "full disk", "tokenizer", "moving", "moving the last"])
-def test_a_failed_save_loses_nothing(
-    step: str, folder: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_failed_save_loses_nothing(step, folder, monkeypatch):
     before = {f.name: f.read_bytes() for f in folder.iterdir()}
     model = prune(build("bert", seed=3), ["encoder.0.0"])
     config, expected = model.config.to_dict(), answers(model)
@@ -200,7 +196,7 @@ def test_a_failed_save_loses_nothing(
     else:
         moved, real = [0], os.replace
 
-        def replace(source: Any, target: Any) -> None:
+        def replace(source, target):
             moved[0] += 1
             if moved[0] == (2 if step == "moving" else 2 * len(before)):
                 raise full
@@ -219,14 +215,14 @@ def test_a_failed_save_loses_nothing(
     assert apart(expected, answers(load(folder).eval())) == 0
 
 
-def _failing(problem: Exception) -> Any:
-    def fail(*_: Any, **__: Any) -> None:
+def _failing(problem: Exception):
+    def fail(*_, **__):
         raise problem
 
     return fail
 
 
-def test_a_place_that_cannot_be_written(tmp_path: Path) -> None:
+def test_a_place_that_cannot_be_written(tmp_path):
     (tmp_path / "file").write_text("mine")
     with pytest.raises(FolderError, match="expected a folder, got the file"):
         save(build("bert"), tmp_path / "file")
@@ -235,19 +231,19 @@ def test_a_place_that_cannot_be_written(tmp_path: Path) -> None:
     assert (tmp_path / "file").read_text() == "mine"
 
 
-def test_what_is_no_transformers_model(tmp_path: Path) -> None:
+def test_what_is_no_transformers_model(tmp_path):
     with pytest.raises(UnsupportedModel, match="expected a transformers model"):
         save(torch.nn.Linear(2, 2), tmp_path / "out")
     assert not (tmp_path / "out").exists()
 
 
-def test_an_interrupted_training_is_named_as_such(tmp_path: Path) -> None:
+def test_an_interrupted_training_is_named_as_such(tmp_path):
     (tmp_path / ".training").mkdir()
     with pytest.raises(FolderError, match="was interrupted: repeat the `deadhead finetune`"):
         load(tmp_path)
 
 
-def test_a_folder_of_onnx_files_is_named_as_such(folder: Path) -> None:
+def test_a_folder_of_onnx_files_is_named_as_such(folder):
     (folder / "model.onnx").write_bytes(b"graph")
     assert load(folder) is not None  # there are weights beside it
     (folder / "model.safetensors").unlink()
@@ -255,7 +251,7 @@ def test_a_folder_of_onnx_files_is_named_as_such(folder: Path) -> None:
         load(folder)
 
 
-def test_a_pickle_is_not_opened(tmp_path: Path) -> None:
+def test_a_pickle_is_not_opened(tmp_path):
     model = build("bert")
     save(model, tmp_path / "model")
     torch.save(model.state_dict(), tmp_path / "model" / "pytorch_model.bin")
@@ -266,7 +262,7 @@ def test_a_pickle_is_not_opened(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("work", [load, memory_plan])
-def test_a_quantised_model_is_refused(folder: Path, work: Any) -> None:
+def test_a_quantised_model_is_refused(folder, work):
     edit(folder, lambda config: config.update(quantization_config={"quant_method": "gptq"}))
     with pytest.raises(UnsupportedModel, match=r"expected plain .*, got a quantised model \(gptq"):
         work(folder)
@@ -276,7 +272,7 @@ def test_a_quantised_model_is_refused(folder: Path, work: Any) -> None:
     ("field", "value"),
     [("model_type", ["bert"]), ("num_hidden_layers", "two"), ("num_attention_heads", 0), ("architectures", {"a": 1}), ("architectures", ["BertConfig"]), ("deadhead", 5)],
 )  # fmt: skip
-def test_a_damaged_config_is_one_clear_error(tmp_path: Path, field: str, value: Any) -> None:
+def test_a_damaged_config_is_one_clear_error(tmp_path, field, value):
     import json
 
     save(copy.deepcopy(tiny("bert")), tmp_path)

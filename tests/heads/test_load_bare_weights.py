@@ -25,7 +25,7 @@ CASES = {
 
 
 @pytest.fixture(params=CASES)
-def named(request: pytest.FixtureRequest, tmp_path: Path) -> tuple[str, Path, Any]:
+def named(request, tmp_path):
     """The class that config.json names, the folder, and the model that its weights are."""
     model = build_class(
         getattr(transformers, CASES[request.param]),
@@ -39,21 +39,19 @@ def named(request: pytest.FixtureRequest, tmp_path: Path) -> tuple[str, Path, An
     return request.param, tmp_path / "model", model
 
 
-def edit(folder: Path, change: Callable[[dict[str, Any]], Any]) -> None:
+def edit(folder: Path, change: Callable[[dict[str, Any]], Any]):
     config = json.loads((folder / "config.json").read_text())
     change(config)
     (folder / "config.json").write_text(json.dumps(config))
 
 
-def weights(folder: Path, change: Callable[[dict[str, Any]], Any]) -> None:
+def weights(folder: Path, change: Callable[[dict[str, Any]], Any]):
     tensors = load_file(folder / "model.safetensors")
     change(tensors)
     save_file(tensors, folder / "model.safetensors", metadata={"format": "pt"})
 
 
-def test_the_class_that_fits_the_weights_is_loaded(
-    named: tuple[str, Path, Any], tmp_path: Path
-) -> None:
+def test_the_class_that_fits_the_weights_is_loaded(named, tmp_path):
     claimed, folder, model = named
     with pytest.warns(
         Notice,
@@ -69,7 +67,7 @@ def test_the_class_that_fits_the_weights_is_loaded(
         assert apart(answers(load(small).eval()), answers(loaded)) == 0
 
 
-def test_damage_is_still_refused(named: tuple[str, Path, Any]) -> None:
+def test_damage_is_still_refused(named):
     _, folder, _ = named
     missing = next(
         name
@@ -81,7 +79,7 @@ def test_damage_is_still_refused(named: tuple[str, Path, Any]) -> None:
         load(folder)
 
 
-def test_half_a_task_layer_is_damage(tmp_path: Path) -> None:
+def test_half_a_task_layer_is_damage(tmp_path):
     build_class(transformers.BertForTokenClassification).save_pretrained(tmp_path)
     weights(tmp_path, lambda tensors: tensors.pop("classifier.weight"))
     with pytest.raises(FolderError, match=r"classifier\.weight is missing"):

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from pathlib import Path
-
 import pytest
 import torch
 from safetensors.torch import load_file, save_file
@@ -30,7 +28,7 @@ NAMES = {0: "NOUN", 1: "VERB", 2: "ADJ"}
 
 
 @pytest.fixture(scope="module")
-def whole(tmp_path_factory: pytest.TempPathFactory) -> Path:
+def whole(tmp_path_factory):
     torch.manual_seed(0)
     size = {
         "hidden_size": 32,
@@ -47,11 +45,11 @@ def whole(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 
 @pytest.fixture(params=["compact", "padded"])
-def pruned(whole: Path, tmp_path: Path, request: pytest.FixtureRequest) -> Path:
+def pruned(whole, tmp_path, request):
     return save(prune(load(whole), GONE), tmp_path / "pruned", form=request.param)
 
 
-def test_what_is_left_of_the_encoder_is_kept(pruned: Path, whole: Path) -> None:
+def test_what_is_left_of_the_encoder_is_kept(pruned, whole):
     tagger, ids = (
         load(pruned, auto=AutoModelForTokenClassification, id2label=NAMES),
         torch.arange(20).reshape(2, 10),
@@ -69,7 +67,7 @@ def test_what_is_left_of_the_encoder_is_kept(pruned: Path, whole: Path) -> None:
         assert tagger(ids).logits.shape == (2, 10, 3)
 
 
-def test_it_can_be_saved_and_loaded_as_what_it_is(pruned: Path, tmp_path: Path) -> None:
+def test_it_can_be_saved_and_loaded_as_what_it_is(pruned, tmp_path):
     tagger, ids = (
         load(pruned, auto=AutoModelForTokenClassification, id2label=NAMES).eval(),
         torch.arange(20).reshape(2, 10),
@@ -83,20 +81,18 @@ def test_it_can_be_saved_and_loaded_as_what_it_is(pruned: Path, tmp_path: Path) 
 @pytest.mark.parametrize(
     "auto", [AutoModelForTokenClassification, AutoModelForSequenceClassification]
 )
-def test_of_a_whole_folder_it_is_what_transformers_makes_with_the_same_seed(
-    whole: Path, auto: type
-) -> None:
+def test_of_a_whole_folder_it_is_what_transformers_makes_with_the_same_seed(whole, auto):
     torch.manual_seed(7)
     ours = load(whole, auto=auto, id2label=NAMES)
     torch.manual_seed(7)
-    theirs = auto.from_pretrained(whole, id2label=NAMES)  # type: ignore[attr-defined]
+    theirs = auto.from_pretrained(whole, id2label=NAMES)
     assert ours.state_dict().keys() == theirs.state_dict().keys()
     assert all(
         torch.equal(ours.state_dict()[name], weight) for name, weight in theirs.state_dict().items()
     )
 
 
-def test_mistakes(whole: Path, tmp_path: Path) -> None:
+def test_mistakes(whole, tmp_path):
     with pytest.raises(FolderError, match="is a bert, for which there is no AutoModelForSeq2SeqLM"):
         load(whole, auto=AutoModelForSeq2SeqLM)
     broken = save(load(whole), tmp_path / "broken")
@@ -127,7 +123,7 @@ def test_mistakes(whole: Path, tmp_path: Path) -> None:
         "bert.embeddings.word_embeddings.weight",
     ],
 )
-def test_new_weights_belong_to_no_layer_and_no_embedding(pruned: Path, missing: str) -> None:
+def test_new_weights_belong_to_no_layer_and_no_embedding(pruned, missing):
     weights = load_file(pruned / "model.safetensors")
     save_file(
         {name: weight for name, weight in weights.items() if name != missing},
@@ -139,13 +135,13 @@ def test_new_weights_belong_to_no_layer_and_no_embedding(pruned: Path, missing: 
 
 
 @pytest.mark.parametrize("auto", [BertForMaskedLM, AutoTokenizer])
-def test_only_auto_classes_of_models_are_accepted(whole: Path, auto: object) -> None:
+def test_only_auto_classes_of_models_are_accepted(whole, auto):
     with pytest.raises(UnsupportedModel, match="expects an auto class") as problem:
         load(whole, auto=auto)
     assert "AutoModelForTokenClassification" in (problem.value.hint or "")
 
 
-def test_classes_and_precisions_by_their_names(whole: Path) -> None:
+def test_classes_and_precisions_by_their_names(whole):
     tagger = load(whole, auto="AutoModelForTokenClassification", dtype="bfloat16")
     assert type(tagger).__name__ == "BertForTokenClassification"
     assert {p.dtype for p in tagger.parameters()} == {torch.bfloat16}
@@ -159,7 +155,7 @@ def test_classes_and_precisions_by_their_names(whole: Path) -> None:
             load(whole, dtype=wrong)
 
 
-def test_a_complete_model_has_no_random_weights(pruned: Path) -> None:
+def test_a_complete_model_has_no_random_weights(pruned):
     with pytest.raises(FolderError, match=r"no weights for .* of BertForSequenceClassification"):
         load_complete(pruned, auto="AutoModelForSequenceClassification")
     with pytest.warns(Notice, match="pooled output is of random numbers"):

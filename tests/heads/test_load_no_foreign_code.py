@@ -16,7 +16,7 @@ from deadhead.world import MODELS
 
 
 @pytest.fixture
-def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+def folder(tmp_path, monkeypatch):
     """A model with a module beside it, and a user who says yes to everything."""
     monkeypatch.setattr("builtins.input", lambda *_: "y")
     built = save(
@@ -28,11 +28,11 @@ def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     return built
 
 
-def changed(file: Path, **fields: object) -> None:
+def changed(file: Path, **fields):
     file.write_text(json.dumps({**json.loads(file.read_text()), **fields}))
 
 
-def test_of_a_config(folder: Path, tmp_path: Path) -> None:
+def test_of_a_config(folder, tmp_path):
     changed(
         folder / "config.json",
         model_type="own",
@@ -43,7 +43,7 @@ def test_of_a_config(folder: Path, tmp_path: Path) -> None:
     assert not (tmp_path / "ran").exists()
 
 
-def test_of_a_tokenizer(folder: Path, tmp_path: Path) -> None:
+def test_of_a_tokenizer(folder, tmp_path):
     changed(folder / "config.json", model_type="own")
     changed(
         folder / "tokenizer_config.json",
@@ -55,7 +55,7 @@ def test_of_a_tokenizer(folder: Path, tmp_path: Path) -> None:
     assert not (tmp_path / "ran").exists()
 
 
-def test_a_damaged_tokenizer_is_reported(folder: Path) -> None:
+def test_a_damaged_tokenizer_is_reported(folder):
     for name, text in (
         ("tokenizer_config.json", '{"tokenizer_class": 5}'),
         ("tokenizer.json", '{"a": 1}'),

@@ -38,7 +38,7 @@ assert not [name for name in sys.modules if name.startswith("deadhead.")]
 """
 
 
-def emptied(family: str, **options: Any) -> Any:
+def emptied(family: str, **options):
     """A model that lost all heads of its first layer, some of the others, and neurons."""
     model = build(family)
     layout = discover(model, neurons=True)
@@ -53,7 +53,7 @@ def emptied(family: str, **options: Any) -> Any:
     return prune(model, heads, neurons=neurons, **options)
 
 
-def halved(family: str) -> Any:
+def halved(family: str):
     """A model that lost the same number of heads and neurons in every layer."""
     model = build(family)
     layout = discover(model, neurons=True)
@@ -67,7 +67,7 @@ def config_of(folder: Path) -> dict[str, Any]:
     return stored
 
 
-def test_a_folder_loads_where_deadhead_cannot_be_imported(tmp_path: Path) -> None:
+def test_a_folder_loads_where_deadhead_cannot_be_imported(tmp_path):
     """Conv1D, a fused projection, layers at their old width, biases that the class does not have."""
     expected = {}
     for family, fill in (("bert", False), ("gpt2", False), ("t5", True), ("llama", True)):
@@ -92,7 +92,7 @@ def test_a_folder_loads_where_deadhead_cannot_be_imported(tmp_path: Path) -> Non
 
 
 @pytest.mark.parametrize("family", ["xlnet", "bart", "olmo2", "deberta", "vit", "albert"])
-def test_the_loader_builds_what_deadhead_loads(family: str, tmp_path: Path) -> None:
+def test_the_loader_builds_what_deadhead_loads(family, tmp_path):
     model = emptied(family) if family != "albert" else prune(build(family), ["encoder.0.1"])
     save(model, tmp_path)
     alone, ours = load_alone(tmp_path).eval(), load(tmp_path).eval()
@@ -104,7 +104,7 @@ def test_the_loader_builds_what_deadhead_loads(family: str, tmp_path: Path) -> N
     assert apart(answers(alone), answers(build(family))) > 1e-3
 
 
-def test_the_loader_keeps_the_tokens_of_generation(tmp_path: Path) -> None:
+def test_the_loader_keeps_the_tokens_of_generation(tmp_path):
     model = emptied("llama")
     save(model, tmp_path)
     ids = torch.arange(3, 9).view(1, -1)
@@ -114,7 +114,7 @@ def test_the_loader_keeps_the_tokens_of_generation(tmp_path: Path) -> None:
     )
 
 
-def test_the_loader_refuses_weights_that_do_not_fit(tmp_path: Path) -> None:
+def test_the_loader_refuses_weights_that_do_not_fit(tmp_path):
     save(emptied("bert"), tmp_path)
     file = tmp_path / load_pruned.PLAN
     plan = json.loads(file.read_text())
@@ -125,7 +125,7 @@ def test_the_loader_refuses_weights_that_do_not_fit(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("family", ["llama", "qwen3"])
-def test_even_layers_load_with_plain_transformers(family: str, tmp_path: Path) -> None:
+def test_even_layers_load_with_plain_transformers(family, tmp_path):
     model = halved(family)
     before = model.config.to_dict()
     save(model, tmp_path)
@@ -143,7 +143,7 @@ def test_even_layers_load_with_plain_transformers(family: str, tmp_path: Path) -
     assert apart(answers(ours), answers(model)) == 0
 
 
-def test_uneven_layers_of_most_classes_leave_the_config_alone(tmp_path: Path) -> None:
+def test_uneven_layers_of_most_classes_leave_the_config_alone(tmp_path):
     """transformers 5.22 raises an error for `per_layer_config` with heads in Llama's code."""
     model: Any = prune(build("llama"), ["decoder.0.0", "decoder.0.1"])
     save(model, tmp_path)
@@ -154,11 +154,11 @@ def test_uneven_layers_of_most_classes_leave_the_config_alone(tmp_path: Path) ->
 
 
 def test_uneven_layers_load_plainly_where_the_class_reads_the_config_of_each_layer(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+    tmp_path, monkeypatch
+):
     build_layer = modeling_qwen3.Qwen3DecoderLayer.__init__
 
-    def per_layer(self: Any, config: Any, layer_idx: int) -> None:
+    def per_layer(self, config, layer_idx: int):
         build_layer(self, config.per_layer_config[layer_idx], layer_idx)
 
     monkeypatch.setattr(modeling_qwen3.Qwen3DecoderLayer, "__init__", per_layer)
@@ -177,7 +177,7 @@ def test_uneven_layers_load_plainly_where_the_class_reads_the_config_of_each_lay
     assert apart(answers(ours), answers(model)) == 0
 
 
-def test_a_width_that_the_rotary_frequencies_do_not_have_is_not_written(tmp_path: Path) -> None:
+def test_a_width_that_the_rotary_frequencies_do_not_have_is_not_written(tmp_path):
     """Plain transformers would read every weight and build other frequencies."""
     model = build("mistral4").float()  # its experts cannot compute in double precision
     heads = [head for a in discover(model).attentions for head in a.heads[: a.size // 2]]
@@ -188,7 +188,7 @@ def test_a_width_that_the_rotary_frequencies_do_not_have_is_not_written(tmp_path
     assert apart(answers(model), answers(load_alone(tmp_path).eval())) < limit(model)
 
 
-def test_sizes_that_only_look_right_are_not_written(tmp_path: Path) -> None:
+def test_sizes_that_only_look_right_are_not_written(tmp_path):
     """BERT computes the width of a head from the number of heads: the config would be wrong."""
     model = halved("bert")
     save(model, tmp_path)
@@ -197,7 +197,7 @@ def test_sizes_that_only_look_right_are_not_written(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("sizes", [{"vocab_size": 5}, {"num_attention_heads": 2**60}, 7])
-def test_a_damaged_list_of_sizes_is_refused(sizes: Any, tmp_path: Path) -> None:
+def test_a_damaged_list_of_sizes_is_refused(sizes, tmp_path):
     save(halved("llama"), tmp_path)
     stored = config_of(tmp_path)
     stored["deadhead"]["unpruned"] = sizes
@@ -206,7 +206,7 @@ def test_a_damaged_list_of_sizes_is_refused(sizes: Any, tmp_path: Path) -> None:
         load(tmp_path)
 
 
-def test_a_saved_model_leaves_no_loader_of_another(tmp_path: Path) -> None:
+def test_a_saved_model_leaves_no_loader_of_another(tmp_path):
     save(emptied("bert"), tmp_path / "first")
     again = load(tmp_path / "first")
     save(again, tmp_path / "padded", form="padded")

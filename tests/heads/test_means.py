@@ -16,19 +16,19 @@ from tiny_models import answers, apart, batch_of, build, hooks, limit
 FAMILIES = ["bert", "gpt2", "llama", "marian", "t5", "xlnet", "fsmt", "albert", "longformer"]
 
 
-def exact(family: str) -> Any:
+def exact(family: str):
     """A model in double precision, except where its own code overflows there."""
     return build(family).float() if family == "fsmt" else build(family)
 
 
-def read_by_hand(model: Any, batch: dict[str, Any]) -> dict[tuple[str, int], list[torch.Tensor]]:
+def read_by_hand(model, batch: dict[str, Any]) -> dict[tuple[str, int], list[torch.Tensor]]:
     """What each output projection reads, batch x tokens x heads * width, once for each call."""
     read: dict[tuple[str, int], list[torch.Tensor]] = {}
     undo = []
     for site in find_sites(model):
         calls = read.setdefault((site.block, site.layer), [])
 
-        def keep(_: Any, args: Any, calls: Any = calls, swap: bool = site.time_first) -> None:
+        def keep(_, args, calls=calls, swap: bool = site.time_first):
             calls.append(args[0].transpose(0, 1) if swap else args[0])
 
         assert site.out is not None
@@ -41,7 +41,7 @@ def read_by_hand(model: Any, batch: dict[str, Any]) -> dict[tuple[str, int], lis
 
 
 @pytest.mark.parametrize("family", [name for name in FAMILIES if name != "xlnet"])
-def test_a_mean_is_over_the_real_tokens_of_all_batches(family: str) -> None:
+def test_a_mean_is_over_the_real_tokens_of_all_batches(family):
     model = exact(family)
     first = batch_of(model)
     second = {name: value[:1, :6] for name, value in first.items()}
@@ -69,7 +69,7 @@ def test_a_mean_is_over_the_real_tokens_of_all_batches(family: str) -> None:
 
 
 @pytest.mark.parametrize("family", FAMILIES)
-def test_neither_padding_nor_its_side_nor_the_batching_changes_a_mean(family: str) -> None:
+def test_neither_padding_nor_its_side_nor_the_batching_changes_a_mean(family):
     model = exact(family)
     batch = batch_of(model)
     if "decoder_input_ids" in batch:
@@ -89,7 +89,7 @@ def test_neither_padding_nor_its_side_nor_the_batching_changes_a_mean(family: st
 
 
 @pytest.mark.parametrize("family", ["llama", "xlnet"])  # positions relative to each other
-def test_left_padding_is_left_out_too(family: str) -> None:
+def test_left_padding_is_left_out_too(family):
     model = build(family)
     right = batch_of(model)
     left = {name: value.clone() for name, value in right.items()}
@@ -105,7 +105,7 @@ def test_left_padding_is_left_out_too(family: str) -> None:
             assert (value - expected.values[place]).abs().max() < 1e-6  # rotary angles
 
 
-def test_means_per_position() -> None:
+def test_means_per_position():
     model = build("gpt2")
     batch = batch_of(model)
     short = {name: value[:, :5] for name, value in batch.items()}
@@ -121,7 +121,7 @@ def test_means_per_position() -> None:
     assert (value[3] - value[4]).abs().max() > 1e-2
 
 
-def test_labels_say_what_the_decoder_reads() -> None:
+def test_labels_say_what_the_decoder_reads():
     model = build("marian")
     batch = batch_of(model)
     del batch["decoder_input_ids"]
@@ -130,7 +130,7 @@ def test_labels_say_what_the_decoder_reads() -> None:
     assert head_means(model, [batch]).tokens == {"encoder": 21, "decoder": 10, "cross": 10}
 
 
-def test_a_pruned_model_has_the_means_of_its_heads() -> None:
+def test_a_pruned_model_has_the_means_of_its_heads():
     model = build("bert")
     before = head_means(model, [batch_of(model)])
     prune(model, ["encoder.0.1", *(f"encoder.1.{i}" for i in range(4))])
@@ -145,7 +145,7 @@ def test_a_pruned_model_has_the_means_of_its_heads() -> None:
         means.check(discover(build("bert")))
 
 
-def test_the_model_stays_as_it_was() -> None:
+def test_the_model_stays_as_it_was():
     model = build("bert").train()
     model.bert.encoder.layer[0].eval()
     modes, before = [m.training for m in model.modules()], hooks(model)
@@ -159,7 +159,7 @@ def test_the_model_stays_as_it_was() -> None:
     assert not any(value.requires_grad for value in means.values.values())
 
 
-def test_half_precision_is_summed_in_double_precision() -> None:
+def test_half_precision_is_summed_in_double_precision():
     model = build("bert")
     expected = head_means(model, [batch_of(model)])
     means = head_means(model.bfloat16(), [batch_of(model)])
@@ -168,7 +168,7 @@ def test_half_precision_is_summed_in_double_precision() -> None:
         assert (value - expected.values[place]).abs().max() < 0.1
 
 
-def test_means_inside_gates_are_those_of_the_gated_model() -> None:
+def test_means_inside_gates_are_those_of_the_gated_model():
     model = build("bert")
     with gated(model, closed=["encoder.0.1"]):
         means = head_means(model, [batch_of(model)])
@@ -176,7 +176,7 @@ def test_means_inside_gates_are_those_of_the_gated_model() -> None:
     assert means.values["encoder", 0][0].any()
 
 
-def test_what_cannot_be_averaged_is_refused() -> None:
+def test_what_cannot_be_averaged_is_refused():
     model = build("bert")
     batch, before, whole = batch_of(model), hooks(model), answers(model)
     empty = {**batch, "attention_mask": torch.zeros_like(batch["attention_mask"])}
@@ -220,7 +220,7 @@ def test_what_cannot_be_averaged_is_refused() -> None:
         (lambda: build("bert", num_attention_heads=2, hidden_size=16), "none of 2-3"),
     ],
 )
-def test_means_of_another_model_are_refused(other: Any, message: str) -> None:
+def test_means_of_another_model_are_refused(other, message):
     foreign = other()
     means = head_means(foreign, [batch_of(foreign)])
     with pytest.raises(HeadError, match=message) as error:
@@ -228,7 +228,7 @@ def test_means_of_another_model_are_refused(other: Any, message: str) -> None:
     assert "head_means(model, batches)" in str(error.value.hint)
 
 
-def test_a_part_that_no_batch_has_run_has_no_means() -> None:
+def test_a_part_that_no_batch_has_run_has_no_means():
     means = HeadMeans(values={}, kept={("encoder", 0): (0,)}, tokens={})
     attention = discover(build("bert")).attentions[0]
     with pytest.raises(HeadError, match="encoder layer 0 has no means"):

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 from pathlib import Path
-from typing import Any
 
 import pytest
 import transformers
@@ -30,13 +29,13 @@ NOT_TAKEN = ("pytorch_model.bin", "model.onnx", "onnx/config.json", "optimizer.p
              "pytorch_model.bin.index.json", "openvino/model.xml")  # fmt: skip
 
 
-def put(folder: Path, name: str, text: str) -> None:
+def put(folder: Path, name: str, text: str):
     (folder / name).parent.mkdir(parents=True, exist_ok=True)
     (folder / name).write_text(text, encoding="utf-8")
 
 
 @pytest.fixture
-def source(tmp_path: Path) -> Path:
+def source(tmp_path):
     model = build_class(transformers.BertModel).float()
     model.save_pretrained(tmp_path / "mini lm")
     for name, text in FILES.items():
@@ -54,14 +53,14 @@ def files(folder: Path) -> set[str]:
     return {str(path.relative_to(folder)) for path in folder.rglob("*") if path.is_file()}
 
 
-def words() -> Any:
+def words():
     return transformers.PreTrainedTokenizerFast(
         tokenizer_object=Tokenizer(token_models.WordLevel({"hi": 0}, unk_token="hi"))
     )
 
 
 @pytest.mark.parametrize("form", ["compact", "padded"])
-def test_everything_but_weights_is_taken_along(form: str, source: Path, tmp_path: Path) -> None:
+def test_everything_but_weights_is_taken_along(form, source, tmp_path):
     small = save(prune(load(source), ["encoder.0.1"]), tmp_path / "small", form=form)
     loader = LOADER if form == "compact" else set()
     assert files(small) == {*FILES, "config.json", "model.safetensors", *loader}
@@ -71,7 +70,7 @@ def test_everything_but_weights_is_taken_along(form: str, source: Path, tmp_path
             assert (small / name).read_text(encoding="utf-8") == text
 
 
-def test_a_copy_inside_of_its_source_takes_along_no_other_copy(source: Path) -> None:
+def test_a_copy_inside_of_its_source_takes_along_no_other_copy(source):
     model = prune(load(source), ["encoder.0.1"])
     put(source, "small/notes.txt", "mine")
     for folder in (source / "small", source / "other"):
@@ -85,9 +84,7 @@ def test_a_copy_inside_of_its_source_takes_along_no_other_copy(source: Path) -> 
         assert not (folder / folder.name).exists()
 
 
-def test_also_of_what_transformers_loaded_and_from_another_directory(
-    source: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_also_of_what_transformers_loaded_and_from_another_directory(source, tmp_path, monkeypatch):
     unpruned = transformers.AutoModel.from_pretrained(source)
     assert "modules.json" in files(save(prune(unpruned, ["encoder.0.1"]), tmp_path / "unpruned"))
     monkeypatch.chdir(tmp_path)
@@ -98,9 +95,7 @@ def test_also_of_what_transformers_loaded_and_from_another_directory(
     assert "_name_or_path" not in json.loads(Path("small/config.json").read_text())
 
 
-def test_of_a_model_in_the_cache_of_the_hub(
-    source: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_of_a_model_in_the_cache_of_the_hub(source, tmp_path, monkeypatch):
     home, commit = tmp_path / "hub" / "models--someone--minilm", "a" * 40
     (home / "snapshots").mkdir(parents=True)
     source.rename(home / "snapshots" / commit)
@@ -116,16 +111,14 @@ def test_of_a_model_in_the_cache_of_the_hub(
     assert yaml.safe_load(card.split("---")[1])["base_model"] == "someone/minilm"
 
 
-def test_a_tokenizer_that_is_given_replaces_that_of_the_source(
-    source: Path, tmp_path: Path
-) -> None:
+def test_a_tokenizer_that_is_given_replaces_that_of_the_source(source, tmp_path):
     small = save(load(source), tmp_path / "small", words())
     assert "hi" in (small / "tokenizer.json").read_text()
     assert not (small / "vocab.txt").exists()
     assert (small / "LICENSE").exists()
 
 
-def test_the_card(source: Path, tmp_path: Path) -> None:
+def test_the_card(source, tmp_path):
     card = (
         save(prune(load(source), ["encoder.0.1", "encoder.1.3"]), tmp_path / "small") / "README.md"
     )
@@ -149,7 +142,7 @@ def test_the_card(source: Path, tmp_path: Path) -> None:
     assert str(tmp_path) not in text + again
 
 
-def test_a_card_does_not_tell_of_heads_that_were_not_removed(source: Path, tmp_path: Path) -> None:
+def test_a_card_does_not_tell_of_heads_that_were_not_removed(source, tmp_path):
     text = (
         save(load(source, auto="AutoModelForTokenClassification"), tmp_path / "out") / "README.md"
     ).read_text()
@@ -170,14 +163,14 @@ def test_a_card_does_not_tell_of_heads_that_were_not_removed(source: Path, tmp_p
         "---\nlicense: mit\n",
     ],
 )
-def test_an_odd_card_of_the_source(card: str, source: Path, tmp_path: Path) -> None:
+def test_an_odd_card_of_the_source(card, source, tmp_path):
     put(source, "README.md", card)
     text = (save(load(source), tmp_path / "out") / "README.md").read_text()
     assert yaml.safe_load(text.split("---")[1])["tags"] == ["deadhead"]
     assert card.strip() in text
 
 
-def test_saving_into_the_source_keeps_what_is_there(source: Path) -> None:
+def test_saving_into_the_source_keeps_what_is_there(source):
     before = files(source)
     model = prune(load(source), ["encoder.0.1"])
     save(model, source)
@@ -186,7 +179,7 @@ def test_saving_into_the_source_keeps_what_is_there(source: Path) -> None:
     assert apart(answers(load(source).eval()), answers(model)) == 0
 
 
-def test_the_card_of_a_whole_model_says_how_it_loads_and_what_happened(tmp_path: Path) -> None:
+def test_the_card_of_a_whole_model_says_how_it_loads_and_what_happened(tmp_path):
     save(
         load(MODELS / "encoder"), tmp_path / "whole", note="Fine-tuned with deadhead on pos in en."
     )

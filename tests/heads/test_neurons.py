@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import copy
-from pathlib import Path
 from typing import Any
 
 import pytest
@@ -52,9 +51,7 @@ def some_neurons(layout: HeadLayout, *, empty: bool = True) -> dict[tuple[str, i
 
 
 @pytest.mark.parametrize(("family", "overrides"), FAMILIES, ids=IDS)
-def test_masked_is_pruned_is_reloaded_is_padded(
-    family: str, overrides: dict[str, Any], tmp_path: Path
-) -> None:
+def test_masked_is_pruned_is_reloaded_is_padded(family, overrides, tmp_path):
     model = build(family, **overrides)
     layout = discover(model, neurons=True)
     neurons = some_neurons(layout)
@@ -80,7 +77,7 @@ def test_masked_is_pruned_is_reloaded_is_padded(
 
 
 @pytest.mark.parametrize("family", ["bert", "llama", "t5", "gpt2", "phi3"])
-def test_heads_and_neurons_together(family: str, tmp_path: Path) -> None:
+def test_heads_and_neurons_together(family, tmp_path):
     model = build(family)
     heads, neurons = uneven(model), some_neurons(discover(model, neurons=True))
     whole = answers(model)
@@ -106,7 +103,7 @@ def test_heads_and_neurons_together(family: str, tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("family", ["llama", "phi3", "gpt2"])
-def test_pruning_twice_keeps_the_numbers(family: str) -> None:
+def test_pruning_twice_keeps_the_numbers(family):
     model = build(family)
     place = ("decoder", 1)
     once = prune(copy.deepcopy(model), neurons={place: [0, 5, 17, 18, 30]})
@@ -119,7 +116,7 @@ def test_pruning_twice_keeps_the_numbers(family: str) -> None:
     assert model.config.deadhead["removed_neurons"] == {"decoder": {"1": "0, 5, 17-18, 30"}}
 
 
-def test_a_layer_without_neurons_adds_its_output_bias() -> None:
+def test_a_layer_without_neurons_adds_its_output_bias():
     for family in ("bert", "gpt2", "llama"):
         model = build(family)
         layer = discover(model, neurons=True).feed_forwards[0]
@@ -130,7 +127,7 @@ def test_a_layer_without_neurons_adds_its_output_bias() -> None:
             getattr(p.module, n).numel() == 0 for p in site.parts.values() for n, _ in p.tensors
         )
         seen: list[torch.Tensor] = []
-        handle = site.out.register_forward_hook(lambda *call, seen=seen: seen.append(call[2]))  # type: ignore[union-attr]
+        handle = site.out.register_forward_hook(lambda *call, seen=seen: seen.append(call[2]))
         answers(model)
         handle.remove()
         bias = getattr(site.out, "bias", None)
@@ -139,7 +136,7 @@ def test_a_layer_without_neurons_adds_its_output_bias() -> None:
 
 
 @pytest.mark.parametrize("family", ["bert", "llama", "t5"])
-def test_means_fill_neurons_in_gates_and_in_the_bias(family: str, tmp_path: Path) -> None:
+def test_means_fill_neurons_in_gates_and_in_the_bias(family, tmp_path):
     model = build(family)
     neurons = some_neurons(discover(model, neurons=True))
     heads = uneven(model)
@@ -166,11 +163,11 @@ def test_means_fill_neurons_in_gates_and_in_the_bias(family: str, tmp_path: Path
         assert apart(masked, answers(plain)) < limit(model)
 
 
-def test_the_mean_of_a_neuron_is_that_of_real_tokens() -> None:
+def test_the_mean_of_a_neuron_is_that_of_real_tokens():
     model = build("bert")
     seen: list[torch.Tensor] = []
     site = find_neuron_sites(model)[1]
-    handle = site.out.register_forward_pre_hook(lambda _, args: seen.append(args[0]))  # type: ignore[union-attr]
+    handle = site.out.register_forward_pre_hook(lambda _, args: seen.append(args[0]))
     batch = batch_of(model)
     answers(model, batch)
     handle.remove()
@@ -182,7 +179,7 @@ def test_the_mean_of_a_neuron_is_that_of_real_tokens() -> None:
 
 
 @pytest.mark.parametrize("family", ["gpt2", "modernbert"])
-def test_gradients_of_neuron_gates_are_finite_differences(family: str) -> None:
+def test_gradients_of_neuron_gates_are_finite_differences(family):
     model = build(family)
     layer = discover(model, neurons=True).feed_forwards[1]
     place, batch = (layer.block, layer.layer), batch_of(model)
@@ -206,7 +203,7 @@ def test_gradients_of_neuron_gates_are_finite_differences(family: str) -> None:
         assert abs(gradient[number] - slope) < 1e-6 * abs(slope) + 1e-9
 
 
-def test_gates_of_each_example_and_of_a_pruned_model() -> None:
+def test_gates_of_each_example_and_of_a_pruned_model():
     model = build("llama")
     place = ("decoder", 0)
     gates = torch.rand(2, 48, generator=torch.Generator().manual_seed(0), dtype=torch.float64)
@@ -224,7 +221,7 @@ def test_gates_of_each_example_and_of_a_pruned_model() -> None:
     assert apart(closed, both) > 1e-3
 
 
-def test_positions_and_other_examples_fill_neurons_too() -> None:
+def test_positions_and_other_examples_fill_neurons_too():
     model = build("llama")
     batch = batch_of(model)
     batch["attention_mask"] = torch.ones_like(batch["attention_mask"])
@@ -247,7 +244,7 @@ def test_positions_and_other_examples_fill_neurons_too() -> None:
 class _SplitsByConfig(torch.nn.Module):
     """A feed-forward layer whose code needs the number of neurons from the config."""
 
-    def __init__(self, old: Any, config: Any):
+    def __init__(self, old, config):
         super().__init__()
         self.gate_up_proj, self.down_proj, self.config = old.gate_up_proj, old.down_proj, config
 
@@ -257,7 +254,7 @@ class _SplitsByConfig(torch.nn.Module):
         return self.down_proj(torch.nn.functional.silu(gate) * up)
 
 
-def test_code_that_needs_the_old_number_of_neurons_is_spread() -> None:
+def test_code_that_needs_the_old_number_of_neurons_is_spread():
     model = build("phi3")
     plain = answers(model)
     for layer in model.model.layers:
@@ -269,7 +266,7 @@ def test_code_that_needs_the_old_number_of_neurons_is_spread() -> None:
     prune(model, neurons=neurons)
     sites = find_neuron_sites(model)
     assert all(
-        any(isinstance(hook, PickInput) for hook in site.out._forward_pre_hooks.values())  # type: ignore[union-attr]
+        any(isinstance(hook, PickInput) for hook in site.out._forward_pre_hooks.values())
         for site in sites
     )
     assert apart(masked, plain) > 0.1
@@ -281,7 +278,7 @@ def test_code_that_needs_the_old_number_of_neurons_is_spread() -> None:
     assert apart(gated_again, answers(model)) < limit(model)
 
 
-def test_an_adapter_around_the_matrices_keeps_the_numbers() -> None:
+def test_an_adapter_around_the_matrices_keeps_the_numbers():
     from peft import LoraConfig, get_peft_model
 
     model = prune(build("llama"), neurons={("decoder", 0): [2, 3]})

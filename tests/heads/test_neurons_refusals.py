@@ -26,9 +26,7 @@ from tiny_models import answers, apart, build, hooks
         ("fnet", {"encoder": [0, 1]}),  # without heads
     ],
 )
-def test_layers_have_the_names_of_their_attention(
-    family: str, expected: dict[str, list[int]]
-) -> None:
+def test_layers_have_the_names_of_their_attention(family, expected):
     layout = discover(build(family), neurons=True)
     layers: dict[str, list[int]] = {}
     for layer in layout.feed_forwards:
@@ -37,7 +35,7 @@ def test_layers_have_the_names_of_their_attention(
     assert all(layer.kept == tuple(range(layer.size)) for layer in layout.feed_forwards)
 
 
-def test_neurons_are_counted_only_on_request() -> None:
+def test_neurons_are_counted_only_on_request():
     model = build("bert")
     assert discover(model).feed_forwards == ()
     assert discover(model, neurons=True).attentions == discover(model).attentions
@@ -45,12 +43,12 @@ def test_neurons_are_counted_only_on_request() -> None:
     assert "96 neurons" in repr(discover(model, neurons=True))
 
 
-def test_shared_layers_count_as_one() -> None:
+def test_shared_layers_count_as_one():
     (layer,) = discover(build("albert", num_hidden_layers=5), neurons=True).feed_forwards
     assert (layer.shared_by, layer.size) == (5, 48)
 
 
-def test_experts_are_skipped_and_dense_layers_work() -> None:
+def test_experts_are_skipped_and_dense_layers_work():
     model = build("jamba")
     layout = discover(model, neurons=True)
     assert [(f.block, f.layer) for f in layout.feed_forwards] == [("decoder", 0)]
@@ -63,7 +61,7 @@ def test_experts_are_skipped_and_dense_layers_work() -> None:
     assert discover(model, neurons=True).feed_forwards[0].removed == (0,)
 
 
-def test_a_model_of_experts_alone_says_so_and_keeps_its_heads() -> None:
+def test_a_model_of_experts_alone_says_so_and_keeps_its_heads():
     model = build("mixtral")
     assert discover(model, neurons=True).feed_forwards == ()
     assert len(discover(model, neurons=True)) == len(discover(model)) > 0
@@ -79,7 +77,7 @@ def test_a_model_of_experts_alone_says_so_and_keeps_its_heads() -> None:
 class _Between(nn.Module):
     """A feed-forward layer with something between its two matrices."""
 
-    def __init__(self, old: Any, between: nn.Module, name: str):
+    def __init__(self, old, between: nn.Module, name: str):
         super().__init__()
         self.up_proj, self.down_proj, self.name = old.up_proj, old.down_proj, name
         setattr(self, name, between)
@@ -97,15 +95,15 @@ class _Between(nn.Module):
         (nn.LayerNorm(32), "ffn_layernorm"),  # as wide as the model: only its name shows
     ],
 )
-def test_weights_between_the_matrices_are_skipped(between: nn.Module, name: str) -> None:
-    model = build("llama", intermediate_size=between.weight.shape[0])  # type: ignore[index]
+def test_weights_between_the_matrices_are_skipped(between, name):
+    model = build("llama", intermediate_size=between.weight.shape[0])
     model.model.layers[0].mlp = _Between(model.model.layers[0].mlp, between.double(), name)
     layout = discover(model, neurons=True)
     assert [f.layer for f in layout.feed_forwards] == [1]
     assert f"{name}.weight seems to work on all neurons" in layout.skipped["model.layers.0.mlp"]
 
 
-def test_an_activation_of_one_number_is_fine_and_widths_must_fit() -> None:
+def test_an_activation_of_one_number_is_fine_and_widths_must_fit():
     model = build("llama")
     first, second = model.model.layers
     first.mlp = _Between(first.mlp, nn.PReLU().double(), "act")
@@ -131,7 +129,7 @@ def test_an_activation_of_one_number_is_fine_and_widths_must_fit() -> None:
         ([("encoder", 0)], "expected neurons by layer"),
     ],
 )
-def test_neurons_that_are_not_there(neurons: Any, words: str) -> None:
+def test_neurons_that_are_not_there(neurons, words):
     model = build("bert")
     before, clean = answers(model), hooks(model)
     for call in (prune, lambda *args, **named: gated(*args, **named).__enter__()):
@@ -142,14 +140,14 @@ def test_neurons_that_are_not_there(neurons: Any, words: str) -> None:
     assert apart(before, answers(model)) == 0
 
 
-def test_a_neuron_is_removed_once() -> None:
+def test_a_neuron_is_removed_once():
     model = prune(build("bert"), neurons={("encoder", 0): [4]})
     with pytest.raises(HeadError, match="expected neurons that are left, got 4"):
         prune(model, neurons={("encoder", 0): [4, 5]})
 
 
 @pytest.mark.parametrize("gates", [torch.ones(3), torch.ones(1, 1, 48), [1.0] * 48])
-def test_gates_of_the_wrong_shape(gates: Any) -> None:
+def test_gates_of_the_wrong_shape(gates):
     model = build("bert")
     with (
         pytest.raises(HeadError, match="neuron_gates of encoder layer 0 expect a tensor of 48"),
@@ -158,12 +156,12 @@ def test_gates_of_the_wrong_shape(gates: Any) -> None:
         pass
 
 
-def _raise_if_gated(model: Any, clean: dict[str, Any]) -> None:
+def _raise_if_gated(model, clean: dict[str, Any]):
     assert hooks(model) != clean
     raise ValueError("no tensor")
 
 
-def test_an_error_in_the_block_removes_the_gates() -> None:
+def test_an_error_in_the_block_removes_the_gates():
     model = build("bert")
     before, clean = answers(model), hooks(model)
     with pytest.raises(ValueError, match="no tensor"), gated(model, neurons={("encoder", 0): [1]}):
@@ -172,7 +170,7 @@ def test_an_error_in_the_block_removes_the_gates() -> None:
     assert apart(before, answers(model)) == 0
 
 
-def test_fills_that_have_no_neurons() -> None:
+def test_fills_that_have_no_neurons():
     model = build("bert")
     batch, neurons = {"input_ids": torch.full((1, 4), 5)}, {("encoder", 0): [1]}
     means = head_means(model, [batch])
@@ -192,7 +190,7 @@ def test_fills_that_have_no_neurons() -> None:
         pass
 
 
-def test_matrices_that_two_layers_share_are_refused() -> None:
+def test_matrices_that_two_layers_share_are_refused():
     model = build("llama")
     model.model.layers[1].mlp.down_proj.weight = model.model.layers[0].mlp.down_proj.weight
     state = copy.deepcopy(model.state_dict())
@@ -201,7 +199,7 @@ def test_matrices_that_two_layers_share_are_refused() -> None:
     assert all(torch.equal(value, model.state_dict()[name]) for name, value in state.items())
 
 
-def test_pruning_needs_what_it_removes() -> None:
+def test_pruning_needs_what_it_removes():
     with pytest.raises(UnknownArchitecture):
         prune(build("fnet"), ["encoder.0.0"])
     with pytest.raises(UnknownArchitecture):

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 from pathlib import Path
-from typing import Any
 
 import pytest
 import torch
@@ -15,7 +14,7 @@ from deadhead.layout import numbers_of, spans
 from tiny_models import answers, apart, build
 
 
-def edit(folder: Path, **changes: Any) -> None:
+def edit(folder: Path, **changes):
     """Change keys of the record in a config."""
     file = folder / "config.json"
     config = json.loads(file.read_text())
@@ -23,7 +22,7 @@ def edit(folder: Path, **changes: Any) -> None:
     file.write_text(json.dumps(config))
 
 
-def test_the_record_has_one_line_for_a_layer_and_old_folders_have_none(tmp_path: Path) -> None:
+def test_the_record_has_one_line_for_a_layer_and_old_folders_have_none(tmp_path):
     model = build("bert")
     save(prune(model, ["encoder.0.1"]), tmp_path / "heads")
     record = json.loads((tmp_path / "heads" / "config.json").read_text())["deadhead"]
@@ -36,13 +35,13 @@ def test_the_record_has_one_line_for_a_layer_and_old_folders_have_none(tmp_path:
     assert load(tmp_path / "both").config.deadhead == model.config.deadhead
 
 
-def test_save_pretrained_writes_the_record_too(tmp_path: Path) -> None:
+def test_save_pretrained_writes_the_record_too(tmp_path):
     model = prune(build("llama"), neurons={("decoder", 0): range(40)})
     model.save_pretrained(tmp_path)
     assert apart(answers(model), answers(load(tmp_path).eval())) == 0
 
 
-def test_spans_are_read_back() -> None:
+def test_spans_are_read_back():
     for numbers in ((), (0,), (1, 2, 3, 7, 9, 10)):
         assert numbers_of(spans(numbers)) == numbers
     for text in ("x", "3-1", "-4", "0-99999999999", "1,,2"):
@@ -60,14 +59,14 @@ def test_spans_are_read_back() -> None:
         ({"encoder": {"0": "0-4"}}, "expected weights that fit"),
     ],
 )
-def test_a_record_that_does_not_fit(listed: Any, words: str, tmp_path: Path) -> None:
+def test_a_record_that_does_not_fit(listed, words, tmp_path):
     save(prune(build("bert"), neurons={("encoder", 0): [0, 1]}), tmp_path)
     edit(tmp_path, removed_neurons=listed)
     with pytest.raises(FolderError, match=words):
         load(tmp_path)
 
 
-def test_padded_neurons_that_were_trained_are_not_lost(tmp_path: Path) -> None:
+def test_padded_neurons_that_were_trained_are_not_lost(tmp_path):
     model = prune(build("bert"), neurons={("encoder", 1): [3, 11]})
     save(model, tmp_path / "padded", form="padded")
     plain = type(model).from_pretrained(tmp_path / "padded")
@@ -78,7 +77,7 @@ def test_padded_neurons_that_were_trained_are_not_lost(tmp_path: Path) -> None:
         load(tmp_path / "trained")
 
 
-def test_the_card_says_how_many_neurons_were_removed(tmp_path: Path) -> None:
+def test_the_card_says_how_many_neurons_were_removed(tmp_path):
     save(prune(build("bert"), neurons={("encoder", 1): range(8)}), tmp_path)
     card = (tmp_path / "README.md").read_text()
     assert "8 feed-forward neurons were removed" in card
@@ -88,7 +87,7 @@ def test_the_card_says_how_many_neurons_were_removed(tmp_path: Path) -> None:
     assert "Plain `from_pretrained` refuses these shapes." in card
 
 
-def test_half_precision_keeps_what_the_architecture_keeps_in_single(tmp_path: Path) -> None:
+def test_half_precision_keeps_what_the_architecture_keeps_in_single(tmp_path):
     model = build("t5").float()
     save(model, tmp_path / "whole")
     save(prune(model, neurons={("encoder", 0): range(30)}), tmp_path / "pruned")

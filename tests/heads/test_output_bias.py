@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-from pathlib import Path
 from typing import Any
 
 import pytest
@@ -17,7 +16,7 @@ from tiny_models import answers, apart, batch_of, build, build_class, limit
 FAMILIES = ["bert", "xlm-roberta", "gpt2", "deberta", "marian", "albert", "t5", "xlnet", "fsmt"]
 
 
-def emptied(model: Any) -> list[Any]:
+def emptied(model) -> list[Any]:
     """All heads of each block's first layer, and one head of every other."""
     layout = discover(model)
     firsts = [h for b in layout.blocks if layout.layers(b) > 1 for h in layout.of(b)[0].heads]
@@ -27,7 +26,7 @@ def emptied(model: Any) -> list[Any]:
 
 
 @pytest.mark.parametrize("family", FAMILIES)
-def test_closed_is_cut_out(family: str) -> None:
+def test_closed_is_cut_out(family):
     model, kept = build(family), build(family)
     removed = emptied(model)
     with gated(model, closed=removed, drop_output_bias=True):
@@ -42,7 +41,7 @@ def test_closed_is_cut_out(family: str) -> None:
     assert (apart(masked, with_bias) > 1e-3) == has_bias
 
 
-def test_attention_adds_exactly_nothing() -> None:
+def test_attention_adds_exactly_nothing():
     """What follows a layer of BERT without heads reads the norm of what the layer read: the layer before, when it is normed."""
     model = build("bert")
     layer = model.base_model.encoder.layer[0].attention
@@ -57,7 +56,7 @@ def test_attention_adds_exactly_nothing() -> None:
     assert torch.equal(seen[1], layer.output.LayerNorm(seen[0]))
 
 
-def test_gates_of_examples_and_numbers_empty_a_layer_too() -> None:
+def test_gates_of_examples_and_numbers_empty_a_layer_too():
     model = build("bert")
     layout = discover(model)
     removed = layout.of("encoder")[0].heads
@@ -80,7 +79,7 @@ def test_gates_of_examples_and_numbers_empty_a_layer_too() -> None:
 @pytest.mark.parametrize(
     "name", ["BertForSequenceClassification", "MarianMTModel", "GPT2LMHeadModel"]
 )
-def test_saved_and_loaded(name: str, form: str, tmp_path: Path) -> None:
+def test_saved_and_loaded(name, form, tmp_path):
     model = build_class(getattr(transformers, name), num_labels=3, pad_token_id=0)
     prune(model, emptied(model), drop_output_bias=True)
     expected = answers(model)
@@ -103,7 +102,7 @@ def test_saved_and_loaded(name: str, form: str, tmp_path: Path) -> None:
     assert apart(expected, answers(load(tmp_path / "twice").eval())) == 0
 
 
-def test_training_leaves_it_dropped() -> None:
+def test_training_leaves_it_dropped():
     model = build("bert")
     prune(model, discover(model).of("encoder")[0].heads, drop_output_bias=True)
     bias = model.base_model.encoder.layer[0].attention.output.dense.bias
@@ -120,7 +119,7 @@ def test_training_leaves_it_dropped() -> None:
     assert apart(before, answers(model)) > 1e-3
 
 
-def test_a_bias_that_grew_back_is_refused(tmp_path: Path) -> None:
+def test_a_bias_that_grew_back_is_refused(tmp_path):
     model = build_class(transformers.BertModel)
     prune(model, discover(model).of("encoder")[0].heads, drop_output_bias=True)
     save(model, tmp_path, form="padded")
@@ -136,7 +135,7 @@ def test_a_bias_that_grew_back_is_refused(tmp_path: Path) -> None:
         load(tmp_path)
 
 
-def test_a_bias_outside_of_the_layer_is_refused() -> None:
+def test_a_bias_outside_of_the_layer_is_refused():
     model = build("gpt_neox_japanese")
     if all(getattr(m, "dense_bias", None) is None for m in model.modules()):
         pytest.fail("the architecture changed: choose another that adds its output bias outside")

@@ -55,7 +55,7 @@ KINDS: dict[str, dict[str, Any]] = {
 }
 
 
-def built(kind: str, **more: Any) -> Any:
+def built(kind: str, **more):
     model = build(kind.split()[0], **KINDS.get(kind, {}), **more)
     if hasattr(model, "set_experts_implementation"):
         model.set_experts_implementation(
@@ -64,13 +64,13 @@ def built(kind: str, **more: Any) -> Any:
     return model
 
 
-def closed(model: Any, heads: Any) -> list[torch.Tensor]:
+def closed(model, heads) -> list[torch.Tensor]:
     with gated(model, closed=heads):
         return answers(model)
 
 
 @pytest.mark.parametrize("kind", KINDS)
-def test_masked_is_pruned_with_uneven_counts(kind: str) -> None:
+def test_masked_is_pruned_with_uneven_counts(kind):
     model = built(kind)
     cut_heads, whole, size = (
         uneven(model),
@@ -88,7 +88,7 @@ def test_masked_is_pruned_with_uneven_counts(kind: str) -> None:
 
 
 @pytest.mark.parametrize("kind", KINDS)
-def test_masked_is_pruned_with_layers_emptied(kind: str) -> None:
+def test_masked_is_pruned_with_layers_emptied(kind):
     """Every layer of every block but the last is emptied; where there is one layer only, all but one group goes."""
     model = built(kind)
     layout, whole = discover(model), answers(model)
@@ -102,7 +102,7 @@ def test_masked_is_pruned_with_layers_emptied(kind: str) -> None:
 
 
 @pytest.mark.parametrize("kind", KINDS)
-def test_pruned_twice_is_pruned_once(kind: str) -> None:
+def test_pruned_twice_is_pruned_once(kind):
     model, other = built(kind), built(kind)
     layout = discover(model)
     firsts = [h for a in layout.attentions if len(a.groups) > 1 for h in a.groups[0]]
@@ -123,7 +123,7 @@ def test_pruned_twice_is_pruned_once(kind: str) -> None:
 
 
 @pytest.mark.parametrize("kind", ["bert", "gpt2", "deberta", "t5", "codegen", "xlnet", "olmo2"])
-def test_a_layer_thinned_first_and_emptied_later(kind: str) -> None:
+def test_a_layer_thinned_first_and_emptied_later(kind):
     model = built(kind)
     layout = discover(model)
     first = layout.attentions[0]
@@ -134,7 +134,7 @@ def test_a_layer_thinned_first_and_emptied_later(kind: str) -> None:
     assert discover(model).attentions[0].kept == ()
 
 
-def test_equally_many_of_each_group_may_go() -> None:
+def test_equally_many_of_each_group_may_go():
     model = build("llama", num_key_value_heads=2)
     cut_heads = ["decoder.0.0", "decoder.0.3", "decoder.1.1", "decoder.1.2"]
     whole, masked = answers(model), closed(model, cut_heads)
@@ -144,7 +144,7 @@ def test_equally_many_of_each_group_may_go() -> None:
     assert model.get_submodule("model.layers.0.self_attn.k_proj").weight.shape == (16, 32)
 
 
-def test_the_dict_of_transformers_4() -> None:
+def test_the_dict_of_transformers_4():
     first, other = build("bert"), build("bert")
     prune(first, {0: [1, 2], 1: [0]})
     prune(other, ["encoder.0.1", Head("encoder", 0, 2), "encoder.1.0"])
@@ -152,7 +152,7 @@ def test_the_dict_of_transformers_4() -> None:
     assert len(discover(first)) == 5
 
 
-def test_an_emptied_layer_computes_no_queries_keys_or_values() -> None:
+def test_an_emptied_layer_computes_no_queries_keys_or_values():
     model = build("bert")
     prune(model, {0: [0, 1, 2, 3]})
     attention = model.bert.encoder.layer[0].attention
@@ -188,7 +188,7 @@ SPEAKERS = [
 ]
 
 
-def generated(model: Any, **how: Any) -> torch.Tensor:
+def generated(model, **how) -> torch.Tensor:
     prompt = {
         k: v.to(model.dtype) if isinstance(v, torch.Tensor) and v.is_floating_point() else v
         for k, v in (prompt_for(model) or {}).items()
@@ -201,7 +201,7 @@ def generated(model: Any, **how: Any) -> torch.Tensor:
 
 @pytest.mark.parametrize("beams", [1, 3])
 @pytest.mark.parametrize("kind", SPEAKERS)
-def test_generation_with_cache(kind: str, beams: int) -> None:
+def test_generation_with_cache(kind, beams):
     """Layer 0 of every block (so also of the cross attention) is emptied, the rest is thinned."""
     model = built(kind)
     layout, free = discover(model), generated(model, num_beams=beams)
@@ -217,7 +217,7 @@ def test_generation_with_cache(kind: str, beams: int) -> None:
 
 
 @pytest.mark.parametrize("emptied", [0, 1])
-def test_the_cache_of_a_bert_decoder_with_cross_attention(emptied: int) -> None:
+def test_the_cache_of_a_bert_decoder_with_cross_attention(emptied):
     from transformers import BertLMHeadModel
 
     model = build_class(BertLMHeadModel, is_decoder=True, add_cross_attention=True)
@@ -246,7 +246,7 @@ def test_the_cache_of_a_bert_decoder_with_cross_attention(emptied: int) -> None:
 
 
 @torch.no_grad()
-def cached(model: Any) -> torch.Tensor:
+def cached(model) -> torch.Tensor:
     """The logits of the last words, read with the first ones in the cache; the second example is padded on the left."""
     ids, mask = torch.arange(5, 21).view(2, 8), torch.ones(2, 8, dtype=torch.long)
     mask[1, :2] = 0
@@ -255,9 +255,7 @@ def cached(model: Any) -> torch.Tensor:
 
 
 @pytest.mark.parametrize("kind", ["llama", "gpt2"])
-def test_an_emptied_first_layer_keeps_time_for_the_others(
-    kind: str, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_an_emptied_first_layer_keeps_time_for_the_others(kind, monkeypatch):
     """Later steps ask the first layer how long the past is."""
     model, forgetful = built(kind), built(kind)
     cut_heads = [f"decoder.0.{i}" for i in range(4)]
@@ -276,7 +274,7 @@ def test_an_emptied_first_layer_keeps_time_for_the_others(
         assert (cached(forgetful) - expected).abs().max() > 1e-2
 
 
-def test_a_static_cache_works_with_an_emptied_layer() -> None:
+def test_a_static_cache_works_with_an_emptied_layer():
     model = build("llama")
     prune(model, [f"decoder.0.{i}" for i in range(4)])
     assert torch.equal(
@@ -286,7 +284,7 @@ def test_a_static_cache_works_with_an_emptied_layer() -> None:
 
 @pytest.mark.parametrize("kernel", ["eager", "sdpa"])
 @pytest.mark.parametrize("kind", ["bert", "gpt2", "llama", "marian"])
-def test_the_kernel_may_be_changed_after_pruning(kind: str, kernel: str) -> None:
+def test_the_kernel_may_be_changed_after_pruning(kind, kernel):
     model = built(kind)
     layout = discover(model)
     cut_heads = [*layout.attentions[0].heads, *layout.attentions[1].groups[0]]
@@ -299,7 +297,7 @@ def test_the_kernel_may_be_changed_after_pruning(kind: str, kernel: str) -> None
 
 
 @pytest.mark.parametrize("kind", ["bert", "gpt2", "t5", "deberta", "xlnet", "olmo2"])
-def test_copies_pickles_and_state_dicts(kind: str) -> None:
+def test_copies_pickles_and_state_dicts(kind):
     """Layer 0 emptied and the next one thinned: a copy, a pickle and a state dict say the same, and stand alone."""
     model = built(kind)
     layout = discover(model)
@@ -322,7 +320,7 @@ def test_copies_pickles_and_state_dicts(kind: str) -> None:
 
 
 @pytest.mark.parametrize("kind", ["bert", "t5", "deberta"])
-def test_precision_and_device_may_be_changed(kind: str) -> None:
+def test_precision_and_device_may_be_changed(kind):
     model = built(kind)
     prune(model, uneven(model))
     expected = answers(model)
@@ -335,7 +333,7 @@ def test_precision_and_device_may_be_changed(kind: str) -> None:
 
 
 @pytest.mark.slow
-def test_a_pruned_model_can_be_compiled() -> None:
+def test_a_pruned_model_can_be_compiled():
     model = build("bert")
     compiled, batch = torch.compile(model, backend="aot_eager"), batch_of(model)
     answers(compiled, batch)  # compiled before it is cut
@@ -343,7 +341,7 @@ def test_a_pruned_model_can_be_compiled() -> None:
     assert apart(answers(model), answers(compiled, batch)) < 1e-9
 
 
-def test_a_config_may_be_shared() -> None:
+def test_a_config_may_be_shared():
     from transformers import BertConfig, BertModel
 
     config = BertConfig(
@@ -368,7 +366,7 @@ def test_a_config_may_be_shared() -> None:
     assert len(discover(other)) == 8
 
 
-def test_removing_nothing_changes_nothing() -> None:
+def test_removing_nothing_changes_nothing():
     model = build("bert")
     config, hooks_before, whole = model.config, hooks(model), answers(model)
     assert prune(model, []) is model
@@ -377,7 +375,7 @@ def test_removing_nothing_changes_nothing() -> None:
     assert apart(whole, answers(model)) == 0
 
 
-def test_a_state_dict_holds_tensors_and_nothing_else() -> None:
+def test_a_state_dict_holds_tensors_and_nothing_else():
     model = prune(build("bert"), ["encoder.0.1"])
     stream = io.BytesIO()
     torch.save(model.state_dict(), stream)
@@ -385,7 +383,7 @@ def test_a_state_dict_holds_tensors_and_nothing_else() -> None:
     assert set(torch.load(stream, weights_only=True)) == set(build("bert").state_dict())
 
 
-def test_a_bias_table_that_happens_to_be_as_large_as_a_head_is_wide() -> None:
+def test_a_bias_table_that_happens_to_be_as_large_as_a_head_is_wide():
     """umT5: 4 buckets x 2 heads left = 8 numbers, the width of a head; it is still a table over heads."""
     model = build("umt5", relative_attention_num_buckets=4)
     cut_heads = ["encoder.0.0", "encoder.0.1", "encoder.0.3"]

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import copy
 import warnings
-from typing import Any
 
 import pytest
 import torch
@@ -25,13 +24,13 @@ CASES = [
 IDS = [f"{family} {' '.join(names)}" for family, names in CASES]
 
 
-def small(family: str) -> Any:
+def small(family: str):
     return build(
         family, **({"num_hidden_layers": 3} if family == "llama" else {})
     )  # which has but two groups of heads a layer
 
 
-def cut_heads(model: Any) -> list[str]:
+def cut_heads(model) -> list[str]:
     """Uneven, with the first layer of each block emptied."""
     layout = discover(model)
     heads = [h for block in layout.blocks for h in layout.of(block)[0].heads]
@@ -41,12 +40,12 @@ def cut_heads(model: Any) -> list[str]:
     ]
 
 
-def some(model: Any) -> list[str]:
+def some(model) -> list[str]:
     layout = discover(model)
     return [str(h) for block in layout.blocks for h in layout.of(block)[-1].groups[-1]]
 
 
-def adapted(model: Any, names: tuple[str, ...]) -> Any:
+def adapted(model, names: tuple[str, ...]):
     with warnings.catch_warnings():
         warnings.simplefilter(
             "ignore"
@@ -61,13 +60,13 @@ def adapted(model: Any, names: tuple[str, ...]) -> Any:
     return wrapped.eval()
 
 
-def heads_of(model: Any) -> list[tuple[object, ...]]:
+def heads_of(model) -> list[tuple[object, ...]]:
     return [
         (a.block, a.layer, a.size, a.kept, a.width, a.group) for a in discover(model).attentions
     ]
 
 
-def test_a_head_of_a_pruned_model_keeps_its_number() -> None:
+def test_a_head_of_a_pruned_model_keeps_its_number():
     model = prune(build("bert"), ["encoder.0.0"])
     batch = batch_of(model)
     with gated(model, closed=["encoder.0.1"]):
@@ -81,7 +80,7 @@ def test_a_head_of_a_pruned_model_keeps_its_number() -> None:
 
 
 @pytest.mark.parametrize(("family", "names"), CASES, ids=IDS)
-def test_adapters_on_a_pruned_model(family: str, names: tuple[str, ...]) -> None:
+def test_adapters_on_a_pruned_model(family, names):
     model = small(family)
     prune(model, cut_heads(model))
     before, batch, unpruned, near = heads_of(model), batch_of(model), answers(model), limit(model)
@@ -102,7 +101,7 @@ def test_adapters_on_a_pruned_model(family: str, names: tuple[str, ...]) -> None
 
 
 @pytest.mark.parametrize("family", FAMILIES)
-def test_adapters_and_then_pruning(family: str) -> None:
+def test_adapters_and_then_pruning(family):
     model = small(family)
     batch, near = batch_of(model), limit(model)
     wrapped = adapted(model, FAMILIES[family])
@@ -115,7 +114,7 @@ def test_adapters_and_then_pruning(family: str) -> None:
     assert apart(answers(prune(model, cut_heads(model)), batch), expected) < near
 
 
-def test_a_merged_model_is_saved_and_loaded(tmp_path: Any) -> None:
+def test_a_merged_model_is_saved_and_loaded(tmp_path):
     model = build("t5")
     prune(model, cut_heads(model))
     merged = adapted(model, FAMILIES["t5"]).merge_and_unload()

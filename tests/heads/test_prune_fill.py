@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import copy
 import json
-from pathlib import Path
 from typing import Any
 
 import pytest
@@ -23,20 +22,20 @@ from tiny_models import answers, apart, batch_of, build, build_class, hooks, lim
 FAMILIES = ["bert", "gpt2", "llama", "t5", "albert", "marian", "xlnet", "gpt_neox_japanese"]
 
 
-def means_of(model: Any) -> HeadMeans:
+def means_of(model) -> HeadMeans:
     return head_means(model, [batch_of(model)])
 
 
-def masked(model: Any, heads: Any, fill: Any, batch: Any = None) -> list[torch.Tensor]:
+def masked(model, heads, fill, batch=None) -> list[torch.Tensor]:
     with gated(model, closed=heads, fill=fill):
         return answers(model, batch)
 
 
-def state(model: Any) -> dict[str, torch.Tensor]:
+def state(model) -> dict[str, torch.Tensor]:
     return {name: value.clone() for name, value in model.state_dict().items()}
 
 
-def biases(model: Any) -> set[str]:
+def biases(model) -> set[str]:
     return {name for name, _ in model.named_parameters() if name.endswith("bias")}
 
 
@@ -47,7 +46,7 @@ def last_head(layout: HeadLayout) -> list[Head]:
 
 
 @pytest.mark.parametrize("family", FAMILIES)
-def test_masked_is_pruned_is_reloaded_twice(family: str, tmp_path: Path) -> None:
+def test_masked_is_pruned_is_reloaded_twice(family, tmp_path):
     model = build(family)
     for number in (1, 2):
         layout = discover(model)
@@ -67,7 +66,7 @@ def test_masked_is_pruned_is_reloaded_twice(family: str, tmp_path: Path) -> None
         assert biases(again) == biases(model)
 
 
-def test_the_bias_gains_the_mean_contribution() -> None:
+def test_the_bias_gains_the_mean_contribution():
     model, before = build("bert"), build("bert").bert.encoder.layer[1].attention.output.dense
     values = torch.randn(4, 8, generator=torch.Generator().manual_seed(0)).double()
     means = means_of(model)
@@ -83,7 +82,7 @@ def test_the_bias_gains_the_mean_contribution() -> None:
 
 
 @pytest.mark.parametrize("dtype", [torch.bfloat16, torch.float16])
-def test_half_precision_is_rounded_once(dtype: torch.dtype) -> None:
+def test_half_precision_is_rounded_once(dtype):
     model = build("llama")
     means = means_of(model)
     model, exact = copy.deepcopy(model).to(dtype), copy.deepcopy(model).to(dtype).double()
@@ -94,7 +93,7 @@ def test_half_precision_is_rounded_once(dtype: torch.dtype) -> None:
     assert torch.equal(bias, exact.model.layers[0].self_attn.o_proj.bias.to(dtype))
 
 
-def test_an_added_bias_trains_and_a_frozen_model_stays_frozen() -> None:
+def test_an_added_bias_trains_and_a_frozen_model_stays_frozen():
     model, frozen = build("llama"), build("llama").requires_grad_(False)
     means = means_of(model)
     heads = ["decoder.0.0", "decoder.0.1"]
@@ -110,7 +109,7 @@ def test_an_added_bias_trains_and_a_frozen_model_stays_frozen() -> None:
     assert model.model.layers[1].self_attn.o_proj.bias is None
 
 
-def test_a_bias_that_the_config_says_is_absent_trains_once_it_is_filled(tmp_path: Path) -> None:
+def test_a_bias_that_the_config_says_is_absent_trains_once_it_is_filled(tmp_path):
     model = build_class(transformers.MarianMTModel, pad_token_id=0, projection_bias=False)
     for name, parameter in model.named_parameters():
         if "attn" in name and name.endswith("bias"):
@@ -127,7 +126,7 @@ def test_a_bias_that_the_config_says_is_absent_trains_once_it_is_filled(tmp_path
     assert torch.equal(again.get_parameter(filled), model.get_parameter(filled))
 
 
-def test_a_filled_layer_can_drop_its_bias_later(tmp_path: Path) -> None:
+def test_a_filled_layer_can_drop_its_bias_later(tmp_path):
     model = build("t5")
     prune(model, ["encoder.0.0", "encoder.0.1"], fill=means_of(model))
     rest = discover(model).of("encoder")[0].heads
@@ -144,7 +143,7 @@ def test_a_filled_layer_can_drop_its_bias_later(tmp_path: Path) -> None:
         prune(xlnet, discover(xlnet).of("encoder")[0].heads, drop_output_bias=True)
 
 
-def test_a_copy_of_xlnet_has_a_bias_of_its_own() -> None:
+def test_a_copy_of_xlnet_has_a_bias_of_its_own():
     model = build("xlnet")
     prune(model, ["encoder.0.0"], fill=means_of(model))
     expected, twin = answers(model), copy.deepcopy(model)
@@ -156,11 +155,11 @@ def test_a_copy_of_xlnet_has_a_bias_of_its_own() -> None:
     assert twin.transformer.layer[0].rel_attn.o_bias.grad.abs().max() > 0
 
 
-def per_position(model: Any) -> HeadMeans:
+def per_position(model) -> HeadMeans:
     return head_means(model, [batch_of(model)], per_position=True)
 
 
-def without_a_head(model: Any) -> HeadMeans:
+def without_a_head(model) -> HeadMeans:
     model = copy.deepcopy(model)
     return means_of(prune(model, ["encoder.0.3"]))
 
@@ -175,7 +174,7 @@ REFUSED: dict[str, tuple[Any, str]] = {
 
 
 @pytest.mark.parametrize("case", REFUSED)
-def test_a_wrong_fill_is_refused_and_changes_nothing(case: str) -> None:
+def test_a_wrong_fill_is_refused_and_changes_nothing(case):
     model = build("bert")
     make, message = REFUSED[case]
     fill, before, attributes = make(model), state(model), hooks(model)
@@ -186,14 +185,14 @@ def test_a_wrong_fill_is_refused_and_changes_nothing(case: str) -> None:
     assert not hasattr(model.config, "deadhead")
 
 
-def test_a_fill_and_a_dropped_bias_exclude_each_other() -> None:
+def test_a_fill_and_a_dropped_bias_exclude_each_other():
     model = build("bert")
     with pytest.raises(HeadError, match="`fill` or `drop_output_bias`, got both"):
         prune(model, ["encoder.0.3"], fill=means_of(model), drop_output_bias=True)
     assert len(discover(model)) == 8
 
 
-def test_a_shared_output_bias_is_refused() -> None:
+def test_a_shared_output_bias_is_refused():
     model = build("bert")
     layers = model.bert.encoder.layer
     layers[0].attention.output.dense.bias = layers[1].attention.output.dense.bias
@@ -207,7 +206,7 @@ def test_a_shared_output_bias_is_refused() -> None:
 @pytest.mark.parametrize(
     ("name", "switch"), [("BertForSequenceClassification", None), ("LlamaForCausalLM", True)]
 )
-def test_the_padded_form_loads_everywhere(name: str, switch: bool | None, tmp_path: Path) -> None:
+def test_the_padded_form_loads_everywhere(name, switch, tmp_path):
     cls = getattr(transformers, name)
     model = build_class(cls, pad_token_id=0)
     prune(model, uneven(model), fill=means_of(model))
@@ -224,7 +223,7 @@ def test_the_padded_form_loads_everywhere(name: str, switch: bool | None, tmp_pa
     assert apart(expected, answers(load(tmp_path / "compact").eval())) < 1e-9
 
 
-def test_the_padded_form_is_refused_if_the_architecture_has_no_such_bias(tmp_path: Path) -> None:
+def test_the_padded_form_is_refused_if_the_architecture_has_no_such_bias(tmp_path):
     model = build("t5")
     prune(model, ["encoder.0.0"], fill=means_of(model))
     with pytest.raises(UnsupportedModel, match="padded form expects an architecture whose output"):
@@ -232,7 +231,7 @@ def test_the_padded_form_is_refused_if_the_architecture_has_no_such_bias(tmp_pat
     assert not (tmp_path / "out").exists()
 
 
-def test_a_folder_of_save_pretrained_and_its_card(tmp_path: Path) -> None:
+def test_a_folder_of_save_pretrained_and_its_card(tmp_path):
     model = build("llama")
     prune(model, ["decoder.1.0", "decoder.1.1"], fill=means_of(model))
     model.save_pretrained(tmp_path / "trainer")
@@ -253,7 +252,7 @@ def test_a_folder_of_save_pretrained_and_its_card(tmp_path: Path) -> None:
         load(tmp_path / "ours")
 
 
-def test_prune_saved_takes_means_of_the_loaded_model(tmp_path: Path) -> None:
+def test_prune_saved_takes_means_of_the_loaded_model(tmp_path):
     model = build("llama")
     save(model, tmp_path / "whole")
     heads = [Head("decoder", 0, 2), Head("decoder", 0, 3)]

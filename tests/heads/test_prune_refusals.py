@@ -21,7 +21,7 @@ from tiny_models import answers, apart, build, hooks, uneven
 
 
 @contextmanager
-def refused(model: Any, kind: type[DeadheadError], text: str) -> Iterator[None]:
+def refused(model, kind: type[DeadheadError], text: str) -> Iterator[None]:
     """The error has its words and its hint; weights, hooks, config and answers are those of before."""
     real = not any(p.is_meta or not p.is_floating_point() for p in model.parameters())
     state, hooks_before, config = dict(model.state_dict()), hooks(model), model.config.to_dict()
@@ -57,13 +57,13 @@ WRONG: list[tuple[Any, str]] = [
 
 
 @pytest.mark.parametrize(("heads", "text"), WRONG, ids=[text for _, text in WRONG])
-def test_heads_that_are_not_there(heads: Any, text: str) -> None:
+def test_heads_that_are_not_there(heads, text):
     model = build("bert")
     with refused(model, HeadError, text):
         prune(model, heads)
 
 
-def test_a_head_already_gone() -> None:
+def test_a_head_already_gone():
     model = prune(build("bert"), ["encoder.0.1"])
     with refused(model, HeadError, "removed before"):
         prune(model, ["encoder.0.1"])
@@ -71,13 +71,13 @@ def test_a_head_already_gone() -> None:
     assert discover(model)["encoder", 0].kept == (0, 3)
 
 
-def test_a_dict_does_not_name_a_block() -> None:
+def test_a_dict_does_not_name_a_block():
     model = build("marian")
     with refused(model, HeadError, "expected heads with a block (encoder, decoder, cross)"):
         prune(model, {0: [1]})
 
 
-def test_every_head_of_every_layer() -> None:
+def test_every_head_of_every_layer():
     model = build("bert")
     with refused(model, HeadError, "every head of every layer"):
         prune(model, list(discover(model)))
@@ -87,7 +87,7 @@ def test_every_head_of_every_layer() -> None:
     assert len(discover(model)) == 1
 
 
-def test_a_key_value_group_is_not_split() -> None:
+def test_a_key_value_group_is_not_split():
     model = build("llama", num_key_value_heads=2)
     with refused(model, GroupError, "heads 0-1 read one key/value head"):
         prune(model, ["decoder.0.2", "decoder.0.3", "decoder.1.0"])
@@ -96,7 +96,7 @@ def test_a_key_value_group_is_not_split() -> None:
     assert len(discover(whole)) == 7
 
 
-def test_a_quantised_model() -> None:
+def test_a_quantised_model():
     model = build("bert")
     dense = model.bert.encoder.layer[1].attention.self.query
     dense.weight = nn.Parameter(
@@ -106,7 +106,7 @@ def test_a_quantised_model() -> None:
         prune(model, ["encoder.0.1"])
 
 
-def test_a_model_quantised_beyond_recognition() -> None:
+def test_a_model_quantised_beyond_recognition():
     """Some quantisers replace every linear layer; the message is still about that, not about the architecture."""
     model = build("bert")
     model.hf_quantizer = object()
@@ -116,7 +116,7 @@ def test_a_model_quantised_beyond_recognition() -> None:
         prune(model, ["encoder.0.1"])
 
 
-def test_a_model_on_the_meta_device() -> None:
+def test_a_model_on_the_meta_device():
     model = build("bert").to("meta")
     assert len(discover(model)) == 8  # looking is fine
     with refused(model, UnsupportedModel, "meta device"):
@@ -146,7 +146,7 @@ class Adapted(nn.Module):
         return self.base_layer(x) + self.lora_B(self.lora_A(x))
 
 
-def test_a_model_with_adapters_is_gated_but_not_cut(tmp_path: Any) -> None:
+def test_a_model_with_adapters_is_gated_but_not_cut(tmp_path):
     model = build("bert")
     for layer in model.bert.encoder.layer:
         layer.attention.self.query = Adapted(layer.attention.self.query)
@@ -162,7 +162,7 @@ def test_a_model_with_adapters_is_gated_but_not_cut(tmp_path: Any) -> None:
 
 
 @pytest.mark.parametrize("how", ["one parameter", "one module"])
-def test_projections_tied_to_another_layer(how: str) -> None:
+def test_projections_tied_to_another_layer(how):
     model = build("bert")
     first, second = (layer.attention.self for layer in model.bert.encoder.layer)
     if how == "one module":
@@ -174,7 +174,7 @@ def test_projections_tied_to_another_layer(how: str) -> None:
             prune(model, [Head("encoder", layer, 1)])
 
 
-def test_an_untied_layer_of_a_tied_model_may_still_be_cut() -> None:
+def test_an_untied_layer_of_a_tied_model_may_still_be_cut():
     model = build("bert", num_hidden_layers=3)
     layers = [layer.attention.self for layer in model.bert.encoder.layer]
     layers[1].key = layers[0].key
@@ -184,7 +184,7 @@ def test_an_untied_layer_of_a_tied_model_may_still_be_cut() -> None:
     assert apart(masked, answers(model)) < 1e-9
 
 
-def test_albert_loses_a_head_from_all_its_layers() -> None:
+def test_albert_loses_a_head_from_all_its_layers():
     model = build("albert", num_hidden_layers=4)
     whole = answers(model)
     with gated(model, closed=["encoder.0.2"]):
@@ -196,14 +196,14 @@ def test_albert_loses_a_head_from_all_its_layers() -> None:
         prune(model, ["encoder.1.0"])
 
 
-def test_exactly_the_listed_heads_are_removed() -> None:
+def test_exactly_the_listed_heads_are_removed():
     for family in ("bert", "llama", "marian"):
         model = build(family)
         removed, before = uneven(model), len(discover(model))
         assert len(discover(prune(model, removed))) == before - len(removed)
 
 
-def test_the_error_about_a_split_group_names_a_call_that_works() -> None:
+def test_the_error_about_a_split_group_names_a_call_that_works():
     model = build("llama")
     layout = discover(model)
     ranking = Ranking(
@@ -241,21 +241,21 @@ def test_the_error_about_a_split_group_names_a_call_that_works() -> None:
         "encoder.0.1",
     ],
 )
-def test_only_heads_are_heads(heads: Any) -> None:
+def test_only_heads_are_heads(heads):
     model = tiny("bert")
     with pytest.raises(HeadError):
         prune(model, heads)
     assert len(discover(model)) == 8
 
 
-def test_whole_numbers_of_torch_and_numpy_are_numbers() -> None:
+def test_whole_numbers_of_torch_and_numpy_are_numbers():
     import numpy as np
 
-    model = prune(tiny("bert"), {np.int64(0): torch.tensor([1, 2])})  # type: ignore[dict-item]
+    model = prune(tiny("bert"), {np.int64(0): torch.tensor([1, 2])})
     assert discover(model)["encoder", 0].kept == (0, 3)
 
 
-def test_no_pruning_under_gates() -> None:
+def test_no_pruning_under_gates():
     model = tiny("bert")
     with (
         gated(model, closed=["encoder.0.0"]),

@@ -42,7 +42,7 @@ def trained(model: nn.Module, steps: int = 4) -> list[float]:
 
 @pytest.mark.parametrize("emptied", [False, True], ids=["uneven", "layer 0 emptied"])
 @pytest.mark.parametrize("family", STILL)
-def test_pruned_and_masked_learn_alike(family: str, emptied: bool) -> None:
+def test_pruned_and_masked_learn_alike(family, emptied):
     masked, pruned = build(family, **STILL[family]), build(family, **STILL[family])
     layout = discover(masked)
     removed = (
@@ -57,7 +57,7 @@ def test_pruned_and_masked_learn_alike(family: str, emptied: bool) -> None:
 
 
 @pytest.mark.parametrize("family", STILL)
-def test_what_is_left_are_parameters_that_get_gradients(family: str) -> None:
+def test_what_is_left_are_parameters_that_get_gradients(family):
     model = build(family, **STILL[family])
     whole = {n for n, p in model.named_parameters() if p.requires_grad}
     layout = discover(model)
@@ -79,7 +79,7 @@ def test_what_is_left_are_parameters_that_get_gradients(family: str) -> None:
     assert len(error) >= 4
 
 
-def test_frozen_weights_stay_frozen() -> None:
+def test_frozen_weights_stay_frozen():
     model = build("bert")
     for name, parameter in model.named_parameters():
         parameter.requires_grad = "layer.1" in name
@@ -89,12 +89,12 @@ def test_frozen_weights_stay_frozen() -> None:
     assert set(frozen.values()) == {True, False}
 
 
-def test_checkpointed_training_of_a_pruned_model() -> None:
+def test_checkpointed_training_of_a_pruned_model():
     """The layer without heads is run again in the backward pass, too."""
     losses = []
     for checkpointed in (False, True):
         model = prune(build("bert", **STILL["bert"]), {0: [0, 1, 2, 3], 1: [2]})
         if checkpointed:
-            model.gradient_checkpointing_enable({"use_reentrant": False})  # type: ignore[operator]
+            model.gradient_checkpointing_enable({"use_reentrant": False})
         losses.append(trained(model))
     assert losses[0] == pytest.approx(losses[1], rel=1e-9)

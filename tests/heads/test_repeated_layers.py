@@ -37,7 +37,7 @@ class Counted:
         site = find_every_site(model)[0]
         self.hook = site.out.register_forward_hook(self)
 
-    def __call__(self, *_: object) -> None:
+    def __call__(self, *_):
         self.runs += 1
         self.repeated += is_repeated()
 

@@ -20,7 +20,7 @@ OWN = r"expects safetensors of its own folder, got 'w\.bin'"
 
 
 @pytest.fixture(autouse=True)
-def unpickled(monkeypatch: pytest.MonkeyPatch) -> Any:
+def unpickled(monkeypatch):
     """No test may read a pickle."""
     calls: list[Any] = []
     real = torch.load
@@ -29,7 +29,7 @@ def unpickled(monkeypatch: pytest.MonkeyPatch) -> Any:
     assert not calls
 
 
-def pickled(folder: Path, index: str = "model.safetensors.index.json", **config: Any) -> Path:
+def pickled(folder: Path, index: str = "model.safetensors.index.json", **config) -> Path:
     """A model whose index names a file that torch unpickles."""
     build("bert").save_pretrained(folder)
     weights = load_file(folder / "model.safetensors")
@@ -46,7 +46,7 @@ def pickled(folder: Path, index: str = "model.safetensors.index.json", **config:
 
 
 @pytest.fixture
-def snapshot(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+def snapshot(tmp_path, monkeypatch):
     """A folder for a hub model in the cache of the hub."""
     home = tmp_path / "hub" / f"models--{NAME.replace('/', '--')}"
     (home / "refs").mkdir(parents=True)
@@ -57,7 +57,7 @@ def snapshot(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     return home / "snapshots" / COMMIT
 
 
-def test_an_index_that_names_a_pickle(tmp_path: Path) -> None:
+def test_an_index_that_names_a_pickle(tmp_path):
     folder = pickled(tmp_path / "model")
     with pytest.raises(FolderError, match=OWN):
         load(folder)
@@ -72,7 +72,7 @@ def test_an_index_that_names_a_pickle(tmp_path: Path) -> None:
         load(hidden)
 
 
-def test_an_index_of_a_hub_model(snapshot: Path, tmp_path: Path) -> None:
+def test_an_index_of_a_hub_model(snapshot, tmp_path):
     pickled(snapshot)
     with pytest.raises(FolderError, match=OWN):
         load(NAME)
@@ -80,7 +80,7 @@ def test_an_index_of_a_hub_model(snapshot: Path, tmp_path: Path) -> None:
         prune_by_shards(NAME, tmp_path / "out", lambda layout: ["encoder.0.0"])
 
 
-def test_an_adapter_of_a_hub_model(snapshot: Path) -> None:
+def test_an_adapter_of_a_hub_model(snapshot):
     pytest.importorskip("peft")
     build("bert").save_pretrained(snapshot)
     adapter = {"peft_type": "LORA", "r": 2, "target_modules": ["query"]}
@@ -91,7 +91,7 @@ def test_an_adapter_of_a_hub_model(snapshot: Path) -> None:
         load(NAME)
 
 
-def test_the_caller_cannot_ask_for_a_pickle(tmp_path: Path) -> None:
+def test_the_caller_cannot_ask_for_a_pickle(tmp_path):
     build("bert").save_pretrained(tmp_path)
     weights = load_file(tmp_path / "model.safetensors")
     (tmp_path / "model.safetensors").unlink()
@@ -100,7 +100,7 @@ def test_the_caller_cannot_ask_for_a_pickle(tmp_path: Path) -> None:
         load(tmp_path, use_safetensors=False)
 
 
-def test_a_class_that_reads_a_pickle_beside_its_weights(tmp_path: Path) -> None:
+def test_a_class_that_reads_a_pickle_beside_its_weights(tmp_path):
     build("bert").save_pretrained(tmp_path)
     name = "Qwen2_5OmniForConditionalGeneration"
     stored = json.loads((tmp_path / "config.json").read_text())

@@ -3,8 +3,6 @@
 from __future__ import annotations
 
 import json
-from pathlib import Path
-from typing import Any
 
 import pytest
 import torch
@@ -33,7 +31,7 @@ CLASSES = [
 ]
 
 
-def pruned(name: str) -> Any:
+def pruned(name: str):
     """A model of this class, its first layer emptied and the others thinned."""
     model = build_class(getattr(transformers, name), num_labels=3, pad_token_id=0)
     first = discover(model).attentions[0]
@@ -41,7 +39,7 @@ def pruned(name: str) -> Any:
 
 
 @pytest.mark.parametrize("name", CLASSES)
-def test_saved_and_loaded(name: str, tmp_path: Path) -> None:
+def test_saved_and_loaded(name, tmp_path):
     model = pruned(name)
     expected, hooks_before, config = answers(model), hooks(model), model.config.to_dict()
     assert save(model, tmp_path / "out") == tmp_path / "out"
@@ -63,7 +61,7 @@ def test_saved_and_loaded(name: str, tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("name", CLASSES)
-def test_the_padded_form_loads_without_deadhead(name: str, tmp_path: Path) -> None:
+def test_the_padded_form_loads_without_deadhead(name, tmp_path):
     model = pruned(name)
     expected = answers(model)
     save(model, tmp_path, form="padded")
@@ -91,7 +89,7 @@ def test_the_padded_form_loads_without_deadhead(name: str, tmp_path: Path) -> No
         "longformer",
     ],
 )
-def test_the_padded_form_of_other_kinds(family: str, tmp_path: Path) -> None:
+def test_the_padded_form_of_other_kinds(family, tmp_path):
     model = build(family).float()
     prune(model, uneven(model))
     expected = answers(model)
@@ -103,7 +101,7 @@ def test_the_padded_form_of_other_kinds(family: str, tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("form", ["compact", "padded"])
-def test_a_loaded_model_can_be_saved_by_others(form: str, tmp_path: Path) -> None:
+def test_a_loaded_model_can_be_saved_by_others(form, tmp_path):
     """The Trainer calls `save_pretrained`, on models of either form, also after a second cut."""
     model = pruned("BertForSequenceClassification")
     save(model, tmp_path / "first", form=form)
@@ -118,7 +116,7 @@ def test_a_loaded_model_can_be_saved_by_others(form: str, tmp_path: Path) -> Non
     assert len(discover(load(tmp_path / "third"))) == len(left) - 1
 
 
-def test_a_pruned_model_saved_by_save_pretrained_alone(tmp_path: Path) -> None:
+def test_a_pruned_model_saved_by_save_pretrained_alone(tmp_path):
     model = pruned("T5ForConditionalGeneration")
     model.save_pretrained(tmp_path)
     again = load(tmp_path).eval()
@@ -126,7 +124,7 @@ def test_a_pruned_model_saved_by_save_pretrained_alone(tmp_path: Path) -> None:
     assert discover(again) == discover(model)
 
 
-def test_a_folder_nobody_pruned(tmp_path: Path) -> None:
+def test_a_folder_nobody_pruned(tmp_path):
     model = build("bert")
     model.save_pretrained(tmp_path)
     again = load(tmp_path).eval()
@@ -136,7 +134,7 @@ def test_a_folder_nobody_pruned(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("dtype", [torch.bfloat16, torch.float16, torch.float32])
-def test_the_saved_precision(dtype: torch.dtype, tmp_path: Path) -> None:
+def test_the_saved_precision(dtype, tmp_path):
     model = pruned("BertModel").to(dtype)
     save(model, tmp_path)
     again = load(tmp_path)
@@ -145,7 +143,7 @@ def test_the_saved_precision(dtype: torch.dtype, tmp_path: Path) -> None:
     assert load(tmp_path, dtype=torch.float64).dtype == torch.float64
 
 
-def test_sharded_weights_and_no_old_shard_left(tmp_path: Path) -> None:
+def test_sharded_weights_and_no_old_shard_left(tmp_path):
     model = pruned("BertForSequenceClassification")
     save(model, tmp_path, max_shard_size="20KB")
     shards = list(tmp_path.glob("model-*.safetensors"))
@@ -156,7 +154,7 @@ def test_sharded_weights_and_no_old_shard_left(tmp_path: Path) -> None:
     assert apart(answers(model), answers(load(tmp_path).eval())) == 0
 
 
-def test_saving_over_another_model_replaces_the_card_it_made_and_no_other(tmp_path: Path) -> None:
+def test_saving_over_another_model_replaces_the_card_it_made_and_no_other(tmp_path):
     save(prune(build("bert"), ["encoder.0.1"]), tmp_path)
     save(prune(build("bert"), ["encoder.1.2"]), tmp_path)
     assert "| encoder | 1 | 2 | 3 of 4 |" in (tmp_path / "README.md").read_text()
@@ -166,7 +164,7 @@ def test_saving_over_another_model_replaces_the_card_it_made_and_no_other(tmp_pa
     assert not list(tmp_path.glob(".draft*"))
 
 
-def test_the_kernel_and_other_arguments_go_through(tmp_path: Path) -> None:
+def test_the_kernel_and_other_arguments_go_through(tmp_path):
     model = pruned("BertModel")
     save(model, tmp_path)
     eager = load(tmp_path, attn_implementation="eager").eval()
@@ -174,7 +172,7 @@ def test_the_kernel_and_other_arguments_go_through(tmp_path: Path) -> None:
     assert apart(answers(model), answers(eager)) < 1e-9
 
 
-def tokenizer() -> Any:
+def tokenizer():
     built = Tokenizer(models.WordLevel({"[UNK]": 0, "hello": 1, "world": 2}, unk_token="[UNK]"))
     built.pre_tokenizer = pre_tokenizers.Whitespace()
     return transformers.PreTrainedTokenizerFast(
@@ -182,13 +180,13 @@ def tokenizer() -> Any:
     )
 
 
-def test_the_tokenizer_is_in_the_folder(tmp_path: Path) -> None:
+def test_the_tokenizer_is_in_the_folder(tmp_path):
     save(build("bert"), tmp_path, tokenizer())
     again = transformers.AutoTokenizer.from_pretrained(tmp_path)
     assert again("hello there world")["input_ids"] == [1, 0, 2]
 
 
-def test_the_card_says_what_was_removed_and_how_to_load(tmp_path: Path) -> None:
+def test_the_card_says_what_was_removed_and_how_to_load(tmp_path):
     model = build("marian")
     model.config._name_or_path = str(tmp_path)
     prune(model, ["encoder.0.1", "encoder.0.2", "encoder.0.3", "cross.1.0"])
@@ -207,20 +205,20 @@ def test_the_card_says_what_was_removed_and_how_to_load(tmp_path: Path) -> None:
     assert "AutoModel.from_pretrained" in text
 
 
-def test_a_machine_path_that_is_gone_is_still_no_name(tmp_path: Path) -> None:
+def test_a_machine_path_that_is_gone_is_still_no_name(tmp_path):
     model = build("bert")
     model.config._name_or_path = "/home/somebody/models/mine"
     save(model, tmp_path)
     assert "somebody" not in (tmp_path / "README.md").read_text()
 
 
-def test_an_unknown_form(tmp_path: Path) -> None:
+def test_an_unknown_form(tmp_path):
     with pytest.raises(UnknownName, match="Did you mean 'padded'"):
         save(build("bert"), tmp_path, form="paded")
 
 
 @pytest.mark.parametrize("family", ["bert", "gpt2", "distilbert", "xlm", "albert"])
-def test_a_folder_of_transformers_4(family: str, tmp_path: Path) -> None:
+def test_a_folder_of_transformers_4(family, tmp_path):
     """transformers 4 wrote small weights and `pruned_heads`; plain transformers 5 cannot load that."""
     model = tiny(family)
     removed = {0: [1]} if family == "albert" else {0: [1], 1: [0, 3]}
@@ -240,7 +238,7 @@ def test_a_folder_of_transformers_4(family: str, tmp_path: Path) -> None:
     assert discover(load(tmp_path / "again")) == discover(model)
 
 
-def test_gates_work_on_what_was_loaded(tmp_path: Path) -> None:
+def test_gates_work_on_what_was_loaded(tmp_path):
     model = pruned("GPT2LMHeadModel")
     save(model, tmp_path)
     again = load(tmp_path).eval()
@@ -250,7 +248,7 @@ def test_gates_work_on_what_was_loaded(tmp_path: Path) -> None:
         assert apart(answers(model), answers(load(tmp_path).eval())) > 1e-4
 
 
-def test_a_wrapped_model_remembers(tmp_path: Path) -> None:
+def test_a_wrapped_model_remembers(tmp_path):
     model = tiny("bert")
     prune(torch.nn.DataParallel(model), ["encoder.0.1"])
     model.save_pretrained(tmp_path)
@@ -258,7 +256,7 @@ def test_a_wrapped_model_remembers(tmp_path: Path) -> None:
 
 
 @torch.no_grad()
-def test_xlnet_comes_back_in_half_precision(tmp_path: Path) -> None:
+def test_xlnet_comes_back_in_half_precision(tmp_path):
     model = XLNetModel(tiny("xlnet").config).to(torch.bfloat16).eval()
     ids = torch.randint(3, 90, (2, 6))
     save(model, tmp_path)
@@ -267,6 +265,6 @@ def test_xlnet_comes_back_in_half_precision(tmp_path: Path) -> None:
     assert torch.equal(again(ids).last_hidden_state, model(ids).last_hidden_state)
 
 
-def test_a_subfolder_is_read_whole(tmp_path: Path) -> None:
+def test_a_subfolder_is_read_whole(tmp_path):
     save(prune(BertModel(tiny("bert").config), ["encoder.0.1"]), tmp_path / "inner")
     assert len(discover(load(tmp_path, subfolder="inner"))) == 7

@@ -11,7 +11,6 @@ import sys
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
 from pathlib import Path
-from typing import Any
 
 import pytest
 
@@ -43,10 +42,10 @@ class Killed(BaseException):
 class Tokenizer:
     """Writes a file and a folder, as tokenizers with several chat templates do."""
 
-    def __init__(self, text: str) -> None:
+    def __init__(self, text: str):
         self.text = text
 
-    def save_pretrained(self, folder: Path) -> None:
+    def save_pretrained(self, folder: Path):
         (folder / "templates").mkdir()
         (folder / "templates" / "chat.jinja").write_text(self.text)
         (folder / "vocab.txt").write_text(self.text)
@@ -68,7 +67,7 @@ def cut_at(step: int, call: str, problem: BaseException) -> Iterator[None]:
     """Raise the error in place of the n-th call of this function of `os`."""
     calls, real = [0], getattr(os, call)
 
-    def counted(*args: Any, **kwargs: Any) -> Any:
+    def counted(*args, **kwargs):
         calls[0] += 1
         if calls[0] == step:
             raise problem
@@ -90,7 +89,7 @@ def check_whole(folder: Path, old: dict[str, bytes], new: dict[str, bytes]) -> s
 
 
 @pytest.fixture(autouse=True)
-def no_waiting_for_the_disk(monkeypatch: pytest.MonkeyPatch) -> None:
+def no_waiting_for_the_disk(monkeypatch):
     monkeypatch.setattr(os, "fsync", lambda handle: None)
 
 
@@ -104,9 +103,7 @@ def no_waiting_for_the_disk(monkeypatch: pytest.MonkeyPatch) -> None:
         ("mkdir", "50GB", "50GB"),
     ],
 )
-def test_a_kill_at_any_step_leaves_one_model_whole(
-    call: str, before: str, after: str, tmp_path: Path
-) -> None:
+def test_a_kill_at_any_step_leaves_one_model_whole(call, before, after, tmp_path):
     start = write_old(tmp_path / "start", before)
     old = content(start)
     new = content(
@@ -137,7 +134,7 @@ def test_a_kill_at_any_step_leaves_one_model_whole(
 
 
 @pytest.mark.parametrize("second", range(1, 5))
-def test_finishing_may_be_killed_too(second: int, tmp_path: Path) -> None:
+def test_finishing_may_be_killed_too(second, tmp_path):
     folder = write_old(tmp_path / "model")
     interrupt(folder)
     with pytest.raises(Killed), cut_at(second, "replace", Killed()):
@@ -146,14 +143,14 @@ def test_finishing_may_be_killed_too(second: int, tmp_path: Path) -> None:
     assert not [name for name in os.listdir(folder) if name.startswith(".")]
 
 
-def interrupt(folder: Path) -> None:
+def interrupt(folder: Path):
     """Kill a save over a folder when its old files are out of the way and no new one is in place."""
     with pytest.raises(Killed), cut_at(2 + len(content(folder)) - len(MINE), "replace", Killed()):
         save(NEW, folder, Tokenizer("new"))
     assert not (folder / "config.json").exists()
 
 
-def test_the_next_save_and_a_study_finish_it(tmp_path: Path) -> None:
+def test_the_next_save_and_a_study_finish_it(tmp_path):
     saved = write_old(tmp_path / "saved")
     interrupt(saved)
     save(OLD, saved, Tokenizer("old"))
@@ -169,7 +166,7 @@ def test_the_next_save_and_a_study_finish_it(tmp_path: Path) -> None:
     assert fingerprints([trial]) == now
 
 
-def test_a_draft_of_a_killed_save_is_removed_by_the_next(tmp_path: Path) -> None:
+def test_a_draft_of_a_killed_save_is_removed_by_the_next(tmp_path):
     folder = write_old(tmp_path / "model")
     (folder / ".draft-abandon1").mkdir()
     (folder / ".draft-abandon1" / "model.safetensors").write_bytes(b"half")
@@ -182,7 +179,7 @@ def test_a_draft_of_a_killed_save_is_removed_by_the_next(tmp_path: Path) -> None
     assert [name for name in os.listdir(folder) if name.startswith(".")] == [".draft-mine.txt"]
 
 
-def test_where_the_folder_may_not_be_written_the_error_says_what_to_do(tmp_path: Path) -> None:
+def test_where_the_folder_may_not_be_written_the_error_says_what_to_do(tmp_path):
     folder = write_old(tmp_path / "model")
     interrupt(folder)
     message = r"an interrupted save.*Permission denied(.|\n)*copy it with its hidden files"
@@ -194,7 +191,7 @@ def test_where_the_folder_may_not_be_written_the_error_says_what_to_do(tmp_path:
     assert apart(answers(NEW), answers(load(folder).eval())) == 0
 
 
-def test_a_real_kill(tmp_path: Path) -> None:
+def test_a_real_kill(tmp_path):
     start, new = write_old(tmp_path / "start"), save(NEW, tmp_path / "new", Tokenizer("new"))
     finished = {**content(start), **content(new)}
     for step in (1, 4, 8):
@@ -238,7 +235,7 @@ with draft_in(folder) as draft:
         "x",
     ],
 )
-def test_a_forged_marker_is_refused(marker: Any, tmp_path: Path) -> None:
+def test_a_forged_marker_is_refused(marker, tmp_path):
     folder, outside = write_old(tmp_path / "model"), tmp_path / "outside"
     outside.mkdir()
     (outside / "model.safetensors").write_bytes(b"not theirs")
@@ -250,7 +247,7 @@ def test_a_forged_marker_is_refused(marker: Any, tmp_path: Path) -> None:
     assert content(tmp_path) == before
 
 
-def test_links_are_not_followed(tmp_path: Path) -> None:
+def test_links_are_not_followed(tmp_path):
     outside = tmp_path / "outside"
     outside.mkdir()
     (outside / "notes.txt").write_bytes(b"not theirs")
@@ -287,7 +284,7 @@ def test_links_are_not_followed(tmp_path: Path) -> None:
     assert content(outside) == before
 
 
-def test_a_folder_in_the_place_of_a_file_is_refused_before_anything_moves(tmp_path: Path) -> None:
+def test_a_folder_in_the_place_of_a_file_is_refused_before_anything_moves(tmp_path):
     folder = write_old(tmp_path / "model")
     (folder / "config.json").unlink()
     (folder / "config.json").mkdir()

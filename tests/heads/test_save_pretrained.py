@@ -5,7 +5,6 @@ from __future__ import annotations
 import json
 import shutil
 from pathlib import Path
-from typing import Any
 
 import pytest
 import torch
@@ -25,7 +24,7 @@ CUTS = ("heads", "emptied", "neurons", "filled", "filled neurons", "dropped bias
 WHOLE = {"ignore_mismatched_sizes": True}  # asks transformers for random numbers where sizes differ
 
 
-def cut(family: str, name: str) -> Any:
+def cut(family: str, name: str):
     """A tiny model of this family, pruned in one of the ways above."""
     model = build(family)
     first = discover(model).attentions[0].heads
@@ -39,7 +38,7 @@ def cut(family: str, name: str) -> Any:
     return prune(model, heads, drop_output_bias=name == "dropped bias")
 
 
-def with_biases(model: Any) -> Any:
+def with_biases(model):
     """The model with a bias in each output projection of attention, and every head."""
     sites = find_sites(model)
     for site in sites:
@@ -50,14 +49,14 @@ def with_biases(model: Any) -> Any:
     return model
 
 
-def plain(model: Any, folder: Path, **options: Any) -> Any:
+def plain(model, folder: Path, **options):
     """The same class, loaded without deadhead."""
     return type(model).from_pretrained(folder, dtype=torch.float64, **options).eval()
 
 
 @pytest.mark.parametrize("name", CUTS)
 @pytest.mark.parametrize("family", ["bert", "llama", "gpt2", "t5"])
-def test_equal_through_load_and_never_wrong_without(family: str, name: str, tmp_path: Path) -> None:
+def test_equal_through_load_and_never_wrong_without(family, name, tmp_path):
     model = cut(family, name)
     expected = answers(model)
     assert apart(expected, answers(build(family))) > 1e-3
@@ -74,9 +73,7 @@ def test_equal_through_load_and_never_wrong_without(family: str, name: str, tmp_
 
 @pytest.mark.parametrize("options", [{}, WHOLE, {"num_hidden_layers": 1}], ids=str)
 @pytest.mark.parametrize("name", ["emptied", "filled"])
-def test_plain_transformers_refuses_what_save_wrote(
-    name: str, options: dict[str, Any], tmp_path: Path
-) -> None:
+def test_plain_transformers_refuses_what_save_wrote(name, options, tmp_path):
     """With the reason, whatever it is asked to ignore or to leave out."""
     model = cut("llama", name)
     save(model, tmp_path)
@@ -85,7 +82,7 @@ def test_plain_transformers_refuses_what_save_wrote(
     assert apart(answers(model), answers(load(tmp_path).eval())) == 0
 
 
-def test_plain_transformers_reads_what_is_not_pruned_and_the_padded_form(tmp_path: Path) -> None:
+def test_plain_transformers_reads_what_is_not_pruned_and_the_padded_form(tmp_path):
     whole, pruned = build("llama"), cut("llama", "emptied")
     save(whole, tmp_path / "whole")
     save(pruned, tmp_path / "padded", form="padded")
@@ -97,7 +94,7 @@ def test_plain_transformers_reads_what_is_not_pruned_and_the_padded_form(tmp_pat
 
 
 @pytest.mark.parametrize("family", ["llama", "t5"])
-def test_added_biases_alone(family: str, tmp_path: Path) -> None:
+def test_added_biases_alone(family, tmp_path):
     """All sizes fit the class, which has no such biases: transformers would drop them."""
     model = with_biases(build(family))
     expected = answers(model)
@@ -113,7 +110,7 @@ def test_added_biases_alone(family: str, tmp_path: Path) -> None:
                 plain(model, tmp_path / folder, **options)
 
 
-def test_biases_that_the_class_has_itself(tmp_path: Path) -> None:
+def test_biases_that_the_class_has_itself(tmp_path):
     """Every size and every name fits, so plain transformers reads them."""
     model = with_biases(build("bert"))
     assert apart(answers(model), answers(build("bert"))) > 1e-2
@@ -121,7 +118,7 @@ def test_biases_that_the_class_has_itself(tmp_path: Path) -> None:
     assert apart(answers(model), answers(plain(model, tmp_path))) == 0
 
 
-def test_fusions_of_the_user_stay(tmp_path: Path) -> None:
+def test_fusions_of_the_user_stay(tmp_path):
     """The key that stops plain loading has a use of its own."""
     model = build("llama")
     model.config.fusion_config = {"patch_embeddings": False}
@@ -132,7 +129,7 @@ def test_fusions_of_the_user_stay(tmp_path: Path) -> None:
     assert config.fusion_config == {"patch_embeddings": False}
 
 
-def test_a_part_of_an_encoder_decoder(tmp_path: Path) -> None:
+def test_a_part_of_an_encoder_decoder(tmp_path):
     """An encoder that lost nothing is equal by itself; one with added biases is not handed out."""
     model = build("t5")
     prune(model, discover(model).attentions[-1].heads[:1])
@@ -151,7 +148,7 @@ def test_a_part_of_an_encoder_decoder(tmp_path: Path) -> None:
             part.from_pretrained(tmp_path / folder)
 
 
-def test_a_model_that_names_its_own_file_of_weights(tmp_path: Path) -> None:
+def test_a_model_that_names_its_own_file_of_weights(tmp_path):
     """The key that stops plain loading has a use of its own, which `load` respects."""
     model = build("bert")
     model.save_pretrained(tmp_path)
@@ -167,13 +164,13 @@ def test_a_model_that_names_its_own_file_of_weights(tmp_path: Path) -> None:
         load(tmp_path)
 
 
-def test_what_push_to_hub_uploads(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_what_push_to_hub_uploads(tmp_path, monkeypatch):
     class Hub:
-        def create_repo(self, name: str, **_: Any) -> Any:
+        def create_repo(self, name: str, **_):
             return type("Repository", (), {"repo_id": name})
 
     class Card:
-        def save(self, file: str) -> None:
+        def save(self, file: str):
             Path(file).write_text("# A model")
 
     model = cut("bert", "heads")
@@ -189,7 +186,7 @@ def test_what_push_to_hub_uploads(tmp_path: Path, monkeypatch: pytest.MonkeyPatc
         plain(model, tmp_path / "hub")
 
 
-def test_weights_that_a_family_fuses_on_disk(tmp_path: Path) -> None:
+def test_weights_that_a_family_fuses_on_disk(tmp_path):
     """`save_pretrained` undoes what transformers did to the names and shapes of the weights."""
     model = tiny("mixtral")
     prune(model, uneven(model))

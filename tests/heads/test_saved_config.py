@@ -5,7 +5,6 @@ from __future__ import annotations
 import json
 import shutil
 from pathlib import Path
-from typing import Any
 
 import pytest
 import transformers
@@ -20,19 +19,17 @@ RECORD = {"format": 2, "removed": {}}
 
 
 @pytest.fixture
-def folder(tmp_path: Path) -> Path:
+def folder(tmp_path):
     return Path(shutil.copytree(MODELS / "encoder", tmp_path / "model"))
 
 
-def change(folder: Path, **fields: Any) -> None:
+def change(folder: Path, **fields):
     file = folder / "config.json"
     file.write_text(json.dumps({**json.loads(file.read_text()), **fields}))
 
 
 @pytest.mark.parametrize("part", ["__class__", "__init__", "_auto_class", "id2label", "no_part"])
-def test_a_size_of_the_unpruned_model_changes_nothing_but_its_config(
-    folder: Path, part: str
-) -> None:
+def test_a_size_of_the_unpruned_model_changes_nothing_but_its_config(folder, part):
     change(folder, deadhead={**RECORD, "unpruned": {f"{part}.head_dim": 5}})
     with pytest.raises(FolderError, match=r"unpruned model in config.json is damaged"):
         load(folder)
@@ -40,7 +37,7 @@ def test_a_size_of_the_unpruned_model_changes_nothing_but_its_config(
 
 
 @pytest.mark.parametrize("value", ["8", 8.0, True, -8, 0, 2**30, [8], {"a": 8}])
-def test_a_size_of_the_unpruned_model_is_a_number(folder: Path, value: Any) -> None:
+def test_a_size_of_the_unpruned_model_is_a_number(folder, value):
     change(folder, deadhead={**RECORD, "unpruned": {"num_attention_heads": value}})
     with pytest.raises(FolderError, match=r"unpruned model in config.json is damaged"):
         load(folder)
@@ -49,16 +46,14 @@ def test_a_size_of_the_unpruned_model_is_a_number(folder: Path, value: Any) -> N
 @pytest.mark.parametrize(
     "removed", [{"encoder": {"0": [1.7]}}, {"encoder": {"0": [True]}}, {"encoder": {"-1": [0]}}]
 )
-def test_a_removed_head_is_a_number(folder: Path, removed: Any) -> None:
+def test_a_removed_head_is_a_number(folder, removed):
     change(folder, deadhead={**RECORD, "removed": removed})
     with pytest.raises(FolderError, match=r"list of removed heads in config.json is damaged"):
         load(folder)
 
 
 @pytest.mark.parametrize("record", [RECORD, None])
-def test_too_many_removed_heads_are_never_listed(
-    folder: Path, record: Any, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_too_many_removed_heads_are_never_listed(folder, record, monkeypatch):
     listed = {"0": [0] * (saved_config.MOST_HEADS + 1)}
     if record is None:
         change(folder, pruned_heads=listed)  # as transformers 4 wrote it
@@ -72,19 +67,19 @@ def test_too_many_removed_heads_are_never_listed(
 @pytest.mark.parametrize(
     "text", ["0-900000,0-900000", "5,4", "3,3", "0-99999999999999", "0-5000000,6000000-9999999"]
 )
-def test_ranges_ascend_and_are_not_more_than_a_model_has(text: str) -> None:
+def test_ranges_ascend_and_are_not_more_than_a_model_has(text):
     with pytest.raises(ValueError, match=r"range of further numbers|too many numbers"):
         numbers_of(text)
 
 
-def test_layers_share_the_bound_on_removed_neurons(folder: Path) -> None:
+def test_layers_share_the_bound_on_removed_neurons(folder):
     layers = dict.fromkeys(map(str, range(4)), "0-3000000")
     change(folder, deadhead={**RECORD, "removed_neurons": {"encoder": layers}})
     with pytest.raises(FolderError, match=r"list of removed neurons in config.json is damaged"):
         load(folder)
 
 
-def test_a_good_record_is_still_read(folder: Path) -> None:
+def test_a_good_record_is_still_read(folder):
     change(folder, pruned_heads={"0": [1, 2]})
     saved = saved_config.read_saved(saved_config.read_config(folder, {}), folder)
     assert [head[1:] for head in saved.removed] == [(0, 1), (0, 2)]

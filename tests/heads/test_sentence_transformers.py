@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import Any
 
 import pytest
 import sentence_transformers
@@ -17,7 +16,7 @@ from tiny_models import build_class, uneven
 TEXTS = ["Maria bought a red car .", "The dog sleeps .", "A house stands there ."]
 
 
-def embeddings(encoder: Any) -> torch.Tensor:
+def embeddings(encoder) -> torch.Tensor:
     result: torch.Tensor = encoder.encode(
         TEXTS, convert_to_tensor=True, show_progress_bar=False, device="cpu"
     )
@@ -25,7 +24,7 @@ def embeddings(encoder: Any) -> torch.Tensor:
 
 
 @pytest.fixture
-def folder(tmp_path: Path) -> Path:
+def folder(tmp_path):
     """A whole encoder that averages its tokens and normalises, as SentenceTransformer saves it."""
     tokenizer = transformers.AutoTokenizer.from_pretrained(MODELS / "encoder")
     size = {"vocab_size": len(tokenizer), "pad_token_id": 0}
@@ -40,11 +39,11 @@ def folder(tmp_path: Path) -> Path:
     return tmp_path / "whole"
 
 
-def opened(folder: Path) -> Any:
+def opened(folder: Path):
     return sentence_transformers.SentenceTransformer(str(folder), device="cpu")
 
 
-def test_saved_and_loaded_with_equal_embeddings(folder: Path, tmp_path: Path) -> None:
+def test_saved_and_loaded_with_equal_embeddings(folder, tmp_path):
     encoder = opened(folder)
     whole = embeddings(encoder)
     prune(encoder[0].model, uneven(encoder[0].model))
@@ -63,9 +62,7 @@ def test_saved_and_loaded_with_equal_embeddings(folder: Path, tmp_path: Path) ->
     )
 
 
-def test_the_compact_form_goes_into_the_encoder_of_the_whole_model(
-    folder: Path, tmp_path: Path
-) -> None:
+def test_the_compact_form_goes_into_the_encoder_of_the_whole_model(folder, tmp_path):
     encoder = opened(folder)
     prune(encoder[0].model, uneven(encoder[0].model))
     expected = embeddings(encoder)
@@ -77,9 +74,7 @@ def test_the_compact_form_goes_into_the_encoder_of_the_whole_model(
         opened(tmp_path / "small")
 
 
-def test_what_sentence_transformers_saves_is_refused_by_it_and_read_by_load(
-    folder: Path, tmp_path: Path
-) -> None:
+def test_what_sentence_transformers_saves_is_refused_by_it_and_read_by_load(folder, tmp_path):
     encoder = opened(folder)
     prune(encoder[0].model, uneven(encoder[0].model))
     expected = embeddings(encoder)

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import copy
-from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
@@ -39,14 +38,14 @@ class Share(evaluate.Metric):
 
 
 @pytest.fixture(autouse=True)
-def fresh_state() -> Iterator[None]:
+def fresh_state():
     """accelerate, and Trainer with it, keeps its state in classes, for the whole process."""
     yield
     for state in (AcceleratorState, GradientState, PartialState):
         state._reset_state()
 
 
-def pruned(name: str) -> Any:
+def pruned(name: str):
     """A tiny model, its heads thinned, with the mean output of the removed ones in a bias."""
     options = {"num_labels": 3, "pad_token_id": 0}
     model = build_class(getattr(transformers, name), **options)
@@ -61,7 +60,7 @@ def rows(name: str) -> list[dict[str, Any]]:
     return [{"input_ids": row, "labels": i % 3} for i, row in enumerate(drawn)]
 
 
-def trainer(model: Any, folder: Path, steps: int, name: str) -> Trainer:
+def trainer(model, folder: Path, steps: int, name: str) -> Trainer:
     settings = TrainingArguments(
         output_dir=str(folder),
         max_steps=steps,
@@ -78,7 +77,7 @@ def trainer(model: Any, folder: Path, steps: int, name: str) -> Trainer:
 
 
 @pytest.mark.parametrize("name", ["BertForSequenceClassification", "LlamaForCausalLM"])
-def test_trainer_trains_resumes_and_saves(name: str, tmp_path: Path) -> None:
+def test_trainer_trains_resumes_and_saves(name, tmp_path):
     model = pruned(name)
     layout, start = discover(model), answers(model)
     training = trainer(model, tmp_path / "runs", 4, name)
@@ -103,7 +102,7 @@ def test_trainer_trains_resumes_and_saves(name: str, tmp_path: Path) -> None:
         )
 
 
-def test_accelerate_saves_and_restores_its_state(tmp_path: Path) -> None:
+def test_accelerate_saves_and_restores_its_state(tmp_path):
     accelerator = accelerate.Accelerator(cpu=True)
     model = pruned("LlamaForCausalLM")
     optimizer = torch.optim.SGD(model.parameters(), lr=0.05, momentum=0.9)
@@ -127,7 +126,7 @@ def test_accelerate_saves_and_restores_its_state(tmp_path: Path) -> None:
     assert apart(answers(prepared), answers(load(tmp_path / "model").eval())) == 0
 
 
-def test_pipeline_takes_the_model_or_a_padded_folder(tmp_path: Path) -> None:
+def test_pipeline_takes_the_model_or_a_padded_folder(tmp_path):
     tokenizer = transformers.AutoTokenizer.from_pretrained(MODELS / "encoder")
     size = {"vocab_size": len(tokenizer), "num_labels": 3, "pad_token_id": 0}
     model = build_class(transformers.BertForSequenceClassification, **size)
@@ -136,7 +135,7 @@ def test_pipeline_takes_the_model_or_a_padded_folder(tmp_path: Path) -> None:
     save(model, tmp_path / "small", tokenizer)
     save(model, tmp_path / "anywhere", tokenizer, form="padded")
 
-    def scores(model: Any, **options: Any) -> torch.Tensor:
+    def scores(model, **options) -> torch.Tensor:
         classify = pipeline("text-classification", model, top_k=None, device="cpu", **options)
         ordered = (sorted(row, key=lambda s: s["label"]) for row in classify(TEXTS))
         return torch.tensor([[s["score"] for s in row] for row in ordered])
@@ -155,7 +154,7 @@ def test_pipeline_takes_the_model_or_a_padded_folder(tmp_path: Path) -> None:
         scores(str(tmp_path / "small"))
 
 
-def test_pipeline_generates_with_a_pruned_decoder() -> None:
+def test_pipeline_generates_with_a_pruned_decoder():
     tokenizer = transformers.AutoTokenizer.from_pretrained(MODELS / "encoder")
     model = build_class(transformers.LlamaForCausalLM, vocab_size=len(tokenizer))
     prune(model, uneven(model))
@@ -169,7 +168,7 @@ def test_pipeline_generates_with_a_pruned_decoder() -> None:
 
 
 @pytest.mark.parametrize("family", ["bert", "llama"])
-def test_torch_export(family: str) -> None:
+def test_torch_export(family):
     model = build(family, use_cache=False) if family == "llama" else build(family)
     whole = answers(model)
     first = discover(model).attentions[0].heads  # a layer without heads, too
@@ -184,7 +183,7 @@ def test_torch_export(family: str) -> None:
     assert apart(whole, answers(model)) > 1e-3
 
 
-def test_torch_save_of_a_model_and_of_its_weights(tmp_path: Path) -> None:
+def test_torch_save_of_a_model_and_of_its_weights(tmp_path):
     """The weights alone are read without running code; a pickled model needs trust, as any does."""
     model = pruned("LlamaForCausalLM")
     torch.save(model, tmp_path / "model.pt")
@@ -206,7 +205,7 @@ def test_torch_save_of_a_model_and_of_its_weights(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("convert", ["half", "bfloat16", "double"])
-def test_precisions_keep_the_added_biases(convert: str, tmp_path: Path) -> None:
+def test_precisions_keep_the_added_biases(convert, tmp_path):
     model = pruned("LlamaForCausalLM").float()
     layout = discover(model)
     getattr(model, convert)()
@@ -219,14 +218,14 @@ def test_precisions_keep_the_added_biases(convert: str, tmp_path: Path) -> None:
     assert all(torch.equal(v, again.state_dict()[k]) for k, v in model.state_dict().items())
 
 
-def test_a_metric_scores_a_pruned_model(tmp_path: Path) -> None:
+def test_a_metric_scores_a_pruned_model(tmp_path):
     place = tmp_path / "share"
     place.mkdir()
     (place / "share.py").write_text(METRIC)
     metric = evaluate.load(str(place), cache_dir=str(tmp_path / "cache"))
     model, examples = pruned("BertForSequenceClassification"), rows("Bert")
 
-    def score(output: Any) -> dict[str, float]:
+    def score(output) -> dict[str, float]:
         return metric.compute(
             predictions=output.predictions.argmax(-1), references=output.label_ids
         )

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import builtins
-from typing import Any
 
 import numpy as np
 import pytest
@@ -17,7 +16,7 @@ from deadhead.world import MODELS
 SENTENCES = ["Maria bought a red car in Berlin .", "The dog sleeps .", "Maria sees the dog ."]
 
 
-def test_by_hand() -> None:
+def test_by_hand():
     """Two languages, two sentences each, on a line: 0, 2 and 8, 10; the centres are 1 and 9.
 
     Silhouette (b - a) / max(a, b), with a to the other of its own, b the mean to the other language:
@@ -34,7 +33,7 @@ def test_by_hand() -> None:
     assert silhouette({"en": clouds["en"]}) is None  # one language is apart from nothing
 
 
-def test_one_map_for_all_and_the_same_again() -> None:
+def test_one_map_for_all_and_the_same_again():
     rng = np.random.default_rng(0)
     clouds = {"en": rng.normal(0, 1, (20, 8)), "de": rng.normal(30, 1, (20, 8))}
     description = described(clouds)
@@ -49,7 +48,7 @@ def test_one_map_for_all_and_the_same_again() -> None:
 
 
 @pytest.fixture(scope="module")
-def encoder() -> tuple[Any, Any]:
+def encoder():
     from transformers import AutoTokenizer
 
     from deadhead import load
@@ -58,7 +57,7 @@ def encoder() -> tuple[Any, Any]:
 
 
 @torch.no_grad()
-def test_vectors_are_those_of_the_first_token_alone_or_in_a_batch(encoder: tuple[Any, Any]) -> None:
+def test_vectors_are_those_of_the_first_token_alone_or_in_a_batch(encoder):
     model, tokenizer = encoder
     model.train()
     clouds = vectors(model, tokenizer, SENTENCES, size=2)
@@ -70,7 +69,7 @@ def test_vectors_are_those_of_the_first_token_alone_or_in_a_batch(encoder: tuple
     assert np.abs(clouds[0] - clouds[1]).max() > 1e-2
 
 
-def test_as_a_measure(encoder: tuple[Any, Any]) -> None:
+def test_as_a_measure(encoder):
     inputs = MeasureInputs(
         lambda split, most: [],
         lambda split, most: {"en": SENTENCES[:most], "de": SENTENCES[:most]},
@@ -82,7 +81,7 @@ def test_as_a_measure(encoder: tuple[Any, Any]) -> None:
     assert description["centroids"]["distances"][0][1] == pytest.approx(0, abs=1e-6)
 
 
-def test_what_has_no_first_token_or_no_sentences(encoder: tuple[Any, Any]) -> None:
+def test_what_has_no_first_token_or_no_sentences(encoder):
     from transformers import MarianConfig, MarianMTModel
 
     config = MarianConfig(
@@ -102,10 +101,10 @@ def test_what_has_no_first_token_or_no_sentences(encoder: tuple[Any, Any]) -> No
         on_map(np.zeros((3, 2)))
 
 
-def test_without_scikit_learn(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_without_scikit_learn(monkeypatch):
     real = builtins.__import__
 
-    def without(name: str, *args: Any, **kwargs: Any) -> Any:
+    def without(name: str, *args, **kwargs):
         if name.startswith("sklearn"):
             raise ImportError(name)
         return real(name, *args, **kwargs)

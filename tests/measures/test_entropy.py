@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import math
-from typing import Any
 
 import pytest
 import torch
@@ -18,7 +17,7 @@ from deadhead.registry.options import OptionError
 LENGTHS = (6, 3, 2)  # of three sentences, padded to 6
 
 
-def bert() -> Any:
+def bert():
     torch.manual_seed(0)
     config = BertConfig(
         vocab_size=30,
@@ -41,7 +40,7 @@ def batch() -> dict[str, torch.Tensor]:
     }
 
 
-def test_evenly_spread_attention_has_the_logarithm_of_the_length() -> None:
+def test_evenly_spread_attention_has_the_logarithm_of_the_length():
     """Without queries every key is as good: ln 6, ln 3 and ln 2, weighted by 6, 3 and 2 queries."""
     model = bert()
     for layer in model.bert.encoder.layer:
@@ -57,9 +56,7 @@ def test_evenly_spread_attention_has_the_logarithm_of_the_length() -> None:
     )
 
 
-def test_a_head_keeps_its_entropy_when_its_gate_is_closed_and_its_name_when_others_are_cut() -> (
-    None
-):
+def test_a_head_keeps_its_entropy_when_its_gate_is_closed_and_its_name_when_others_are_cut():
     model, data = bert(), batch()
     whole = entropy(model, [data])
     with gated(model, closed=["encoder.2.1"]):
@@ -78,7 +75,7 @@ def test_a_head_keeps_its_entropy_when_its_gate_is_closed_and_its_name_when_othe
     )  # the twin: another head would have been seen
 
 
-def test_encoder_decoders() -> None:
+def test_encoder_decoders():
     torch.manual_seed(0)
     config = MarianConfig(
         vocab_size=30, d_model=16, encoder_layers=2, decoder_layers=1, encoder_attention_heads=4, decoder_attention_heads=4,
@@ -94,7 +91,7 @@ def test_encoder_decoders() -> None:
     assert all(0 < result[f"decoder.0.{head}"] <= causal + 1e-6 for head in range(4))
 
 
-def test_as_a_measure() -> None:
+def test_as_a_measure():
     requests = []
 
     def batches(split: str, most: int) -> list[dict[str, torch.Tensor]]:
@@ -113,12 +110,12 @@ def test_as_a_measure() -> None:
 @pytest.mark.parametrize(
     "wrong", [{"sentences": 0}, {"sentences": True}, {"smoothing": 1}, {"smoothing": "much"}]
 )
-def test_wrong_options(wrong: dict[str, Any]) -> None:
+def test_wrong_options(wrong):
     with pytest.raises(OptionError, match=r"of entropy expects a .*number from"):
         measure("entropy", **wrong)
 
 
-def test_wrong_names() -> None:
+def test_wrong_names():
     with pytest.raises(UnknownName, match="Did you mean 'entropy'"):
         measure("entrpy")
     with pytest.raises(UnknownName, match="Did you mean 'sentences'"):

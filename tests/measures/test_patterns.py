@@ -26,7 +26,7 @@ SHARP = 60.0
 
 
 @torch.no_grad()
-def planted() -> Any:
+def planted():
     """Layer 0: heads for the previous token (0), the first (1), the same token (2). Layer 1:
     head 2 finds the place whose token before, which head 0 wrote there, is the present token."""
     size = HEADS * WIDTH
@@ -66,9 +66,7 @@ def columns(role: str, head: int, offset: int) -> slice:
     return slice(start, start + PLACES)
 
 
-def reads(
-    attention: Any, head: int, role: str, part: slice, matrix: torch.Tensor, *, offset: int = 0
-) -> None:
+def reads(attention, head: int, role: str, part: slice, matrix: torch.Tensor, *, offset: int = 0):
     attention.c_attn.weight[part, columns(role, head, offset)] = matrix
 
 
@@ -81,7 +79,7 @@ PLANTED = {
 
 
 @pytest.mark.parametrize("score", KEYS)
-def test_a_head_that_is_built_to_read_a_place_has_its_score(score: str) -> None:
+def test_a_head_that_is_built_to_read_a_place_has_its_score(score):
     scores = patterns(planted(), sequences=2, length=15)[score]
     assert highest(scores, 1) == [PLANTED[score]]
     assert scores[PLANTED[score]] > 0.95
@@ -90,7 +88,7 @@ def test_a_head_that_is_built_to_read_a_place_has_its_score(score: str) -> None:
     assert max(others.values()) < 0.3  # heads that read all places evenly read the first ones most
 
 
-def test_induction_needs_the_head_that_writes_the_previous_token() -> None:
+def test_induction_needs_the_head_that_writes_the_previous_token():
     model = planted()
     with torch.no_grad():
         model.transformer.h[0].attn.c_proj.weight.zero_()
@@ -113,7 +111,7 @@ def by_hand(attention: torch.Tensor, ids: torch.Tensor, random: set[int]) -> dic
     return {score: torch.stack(values).mean(0) for score, values in sums.items()}
 
 
-def with_inputs(model: Any, **options: Any) -> tuple[Any, list[dict[str, Any]]]:
+def with_inputs(model, **options) -> tuple[Any, list[dict[str, Any]]]:
     """The scores, and the inputs of the model's forward passes."""
     calls: list[dict[str, Any]] = []
     hook = model.register_forward_pre_hook(
@@ -126,7 +124,7 @@ def with_inputs(model: Any, **options: Any) -> tuple[Any, list[dict[str, Any]]]:
 
 
 @pytest.mark.parametrize("family", ["gpt2", "llama", "bert", "t5", "marian", "deberta-v2"])
-def test_scores_are_those_of_the_maps_that_the_model_returns(family: str) -> None:
+def test_scores_are_those_of_the_maps_that_the_model_returns(family):
     model = tiny(family, **({} if family == "deberta-v2" else {"attn_implementation": "sdpa"}))
     kernel = model.config._attn_implementation
     scores, (inputs,) = with_inputs(model, **SMALL)
@@ -152,7 +150,7 @@ def test_scores_are_those_of_the_maps_that_the_model_returns(family: str) -> Non
                 assert got == pytest.approx(values.tolist(), abs=1e-6)
 
 
-def test_removed_heads_are_left_out_and_the_others_keep_their_names() -> None:
+def test_removed_heads_are_left_out_and_the_others_keep_their_names():
     model = tiny("llama")
     before = patterns(model, **SMALL)
     prune(model, ["decoder.1.0", "decoder.1.1"])
@@ -162,18 +160,18 @@ def test_removed_heads_are_left_out_and_the_others_keep_their_names() -> None:
         assert after[score] == pytest.approx({h: before[score][h] for h in after[score]}, rel=1e-4)
 
 
-def test_layers_that_share_weights_are_averaged_over_their_uses() -> None:
+def test_layers_that_share_weights_are_averaged_over_their_uses():
     assert len(patterns(tiny("albert"), **SMALL)["induction"]) == 4
 
 
-def state(model: Any) -> Iterator[Any]:
+def state(model) -> Iterator[Any]:
     for path, module in model.named_modules():
         yield path, module.training, len(module._forward_hooks), len(module._forward_pre_hooks)
     yield model.config._attn_implementation, torch.random.get_rng_state().tolist()
     yield from ((p.requires_grad, p.sum().item()) for p in model.parameters())
 
 
-def test_the_model_is_left_as_it_was_also_after_an_error(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_the_model_is_left_as_it_was_also_after_an_error(monkeypatch):
     model = tiny("gpt2").train()
     before = list(state(model))
     patterns(model, **SMALL)
@@ -186,7 +184,7 @@ def test_the_model_is_left_as_it_was_also_after_an_error(monkeypatch: pytest.Mon
         (UnsupportedModel("not this one.", "another"), "^not this one"),
     ):
 
-        def broken(*args: Any, problem: Exception = problem, **kwargs: Any) -> Any:
+        def broken(*args, problem: Exception = problem, **kwargs):
             raise problem
 
         monkeypatch.setattr(model.lm_head, "forward", broken)
@@ -195,7 +193,7 @@ def test_the_model_is_left_as_it_was_also_after_an_error(monkeypatch: pytest.Mon
         assert list(state(model)) == before
 
 
-def test_the_seed_decides() -> None:
+def test_the_seed_decides():
     model = tiny("gpt2")
     assert patterns(model, **SMALL, seed=1) == patterns(model, **SMALL, seed=1)
     assert patterns(model, **SMALL, seed=1) != patterns(model, **SMALL, seed=2)
@@ -211,7 +209,7 @@ class FewTokens:
         return 30
 
 
-def test_special_tokens_are_at_the_ends_and_nowhere_else() -> None:
+def test_special_tokens_are_at_the_ends_and_nowhere_else():
     _, (inputs,) = with_inputs(tiny("bert"), sequences=4, length=50, tokenizer=FewTokens())
     ids = inputs["input_ids"]
     assert ids.shape == (4, 1 + 2 * 10 + 1)  # no more than 10 tokens are not special
@@ -224,7 +222,7 @@ def test_special_tokens_are_at_the_ends_and_nowhere_else() -> None:
     assert {*inputs["input_ids"][:, 1:].flatten().tolist()} == {0, *range(3, 99)}
 
 
-def test_a_short_model_gets_short_sequences_and_a_shorter_one_is_refused() -> None:
+def test_a_short_model_gets_short_sequences_and_a_shorter_one_is_refused():
     for places in (14, 15):
         _, (inputs,) = with_inputs(tiny("gpt2", max_position_embeddings=places), sequences=1)
         assert inputs["input_ids"].shape == (1, 1 + 2 * ((places - 1) // 2))
@@ -237,13 +235,13 @@ def test_a_short_model_gets_short_sequences_and_a_shorter_one_is_refused() -> No
     assert inputs["input_ids"].shape == (1, 14)
 
 
-def test_models_of_images_are_refused() -> None:
+def test_models_of_images_are_refused():
     model = ViTModel(shrunk(ViTModel.config_class))
     with pytest.raises(UnsupportedModel, match="expects a model of text, got ViTModel"):
         patterns(model)
 
 
-def test_as_a_measure() -> None:
+def test_as_a_measure():
     model = tiny("gpt2")
     inputs = MeasureInputs(lambda split, most: [], lambda split, most: {})
     assert measure("patterns", **SMALL)(model, inputs) == patterns(model, **SMALL)
@@ -260,7 +258,7 @@ def test_as_a_measure() -> None:
 
 
 @pytest.mark.parametrize("wrong", [{"length": 3}, {"sequences": 0}, {"seed": -1}])
-def test_wrong_options(wrong: dict[str, Any]) -> None:
+def test_wrong_options(wrong):
     with pytest.raises(OptionError, match=r"of patterns expects a whole number from"):
         measure("patterns", **wrong)
     with pytest.raises(DeadheadError, match="expects a whole number from"):

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import copy
-from typing import Any
 
 import pytest
 import torch
@@ -28,7 +27,7 @@ GIVEN = MeasureInputs(lambda split, most: [], lambda split, most: {})
 
 
 @pytest.fixture
-def bert() -> Any:
+def bert():
     torch.manual_seed(0)
     config = BertConfig(
         vocab_size=20,
@@ -41,7 +40,7 @@ def bert() -> Any:
 
 
 @torch.no_grad()
-def test_by_hand(bert: Any) -> None:
+def test_by_hand(bert):
     """Head 2 of layer 1 owns rows 4 and 5. Its queries move by 3 in one of 16 entries, its keys by -1 in all, its values not."""
     began = head_weights(bert)
     attention = bert.encoder.layer[1].attention.self
@@ -58,7 +57,7 @@ def test_by_hand(bert: Any) -> None:
 
 
 @torch.no_grad()
-def test_magnitudes_and_relative(bert: Any) -> None:
+def test_magnitudes_and_relative(bert):
     for name in ("query", "key", "value"):
         getattr(bert.encoder.layer[0].attention.self, name).weight[:2] = 2.0
     began = head_weights(bert)
@@ -73,7 +72,7 @@ def test_magnitudes_and_relative(bert: Any) -> None:
 
 
 @torch.no_grad()
-def test_heads_keep_their_names_when_others_are_cut(bert: Any) -> None:
+def test_heads_keep_their_names_when_others_are_cut(bert):
     began = head_weights(bert)
     prune(bert, ["encoder.0.0", "encoder.0.2", *(f"encoder.1.{i}" for i in range(4))])
     result = change(began, head_weights(bert))
@@ -86,7 +85,7 @@ def test_heads_keep_their_names_when_others_are_cut(bert: Any) -> None:
 
 
 @torch.no_grad()
-def test_fused_grouped_and_bare_projections() -> None:
+def test_fused_grouped_and_bare_projections():
     torch.manual_seed(0)
     fused = GPT2Model(GPT2Config(vocab_size=20, n_embd=8, n_layer=1, n_head=4)).eval()
     began = head_weights(fused)
@@ -129,7 +128,7 @@ def heads(count: int) -> list[str]:
     return [f"decoder.0.{i}" for i in range(count)]
 
 
-def test_as_a_measure(bert: Any) -> None:
+def test_as_a_measure(bert):
     assert set(measure("weights")(bert, GIVEN).values()) == {0.0}  # nothing was trained
     moved = copy.deepcopy(bert)
     with torch.no_grad():
@@ -142,7 +141,7 @@ def test_as_a_measure(bert: Any) -> None:
     )  # weights are born small
 
 
-def test_what_cannot_be_compared_is_reported(bert: Any) -> None:
+def test_what_cannot_be_compared_is_reported(bert):
     whole = head_weights(bert)
     with pytest.raises(OptionError, match="`relative` of weights expects true or false, got 'yes'"):
         measure("weights", relative="yes")

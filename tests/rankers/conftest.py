@@ -3,13 +3,12 @@
 from __future__ import annotations
 
 import copy
-from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any
 
 import pytest
 import torch
-from ranker_cases import KINDS, Batch, Case, make_case
+from ranker_cases import KINDS, Batch, make_case
 from transformers import BertConfig, BertForSequenceClassification
 
 from deadhead.heads.discover import discover, find_sites
@@ -18,12 +17,12 @@ from deadhead.layout import Head
 
 
 @pytest.fixture(scope="session")
-def cases() -> dict[str, Case]:
+def cases():
     return {kind: make_case(kind) for kind in KINDS}
 
 
 @pytest.fixture
-def case(cases: dict[str, Case]) -> Callable[[str], Case]:
+def case(cases):
     """A fresh copy of the case of a kind."""
     return lambda kind: copy.deepcopy(cases[kind])
 
@@ -43,7 +42,7 @@ class Planted:
 
 
 @pytest.fixture(scope="session")
-def planted_once() -> Planted:
+def planted_once():
     """Find the one token of the sentence that names its class: the first position can only do so by attention.
 
     The essential head learns it alone; then the others join in, but for the useless ones, whose output
@@ -58,7 +57,7 @@ def planted_once() -> Planted:
 
 
 @pytest.fixture
-def planted(planted_once: Planted) -> Planted:
+def planted(planted_once):
     return copy.deepcopy(planted_once)
 
 
@@ -95,12 +94,12 @@ def _planted() -> Planted:
 
 
 @torch.no_grad()
-def _plant(model: Any) -> None:
+def _plant(model):
     for site in find_sites(model):
         for head in USELESS:
             if head.layer == site.layer:
                 span = slice(head.index * site.width, (head.index + 1) * site.width)
-                site.out.weight[:, span] = 0  # type: ignore[index, union-attr]
+                site.out.weight[:, span] = 0
                 for name in ("query", "key"):
                     getattr(site.core, name).weight[span] = 0
                     getattr(site.core, name).bias[span] = 0

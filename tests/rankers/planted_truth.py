@@ -96,7 +96,7 @@ def _trained() -> tuple[Any, float]:
     return model.eval().requires_grad_(False), accuracy
 
 
-def planted() -> Any:
+def planted():
     """The model, ready for a ranker. Handle with care: it is shared."""
     model, accuracy = _trained()
     assert accuracy > 0.95, f"the planted model did not learn its task: {accuracy}"
@@ -107,7 +107,7 @@ def batches() -> list[dict[str, torch.Tensor]]:
     return [sentences(16, 1000 + i) for i in range(4)]
 
 
-def assert_truth(scores: Any) -> None:
+def assert_truth(scores):
     """The essential head comes first and the useless ones last."""
     order = sorted(scores, key=scores.__getitem__)
     assert order[-1] == ESSENTIAL

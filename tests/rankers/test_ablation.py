@@ -29,7 +29,7 @@ def the_long_way(model, batches, fill="zero") -> dict:
     return result
 
 
-def assert_same(result, expected) -> None:
+def assert_same(result, expected):
     assert max(abs(result[head] - expected[head]) for head in expected) < 1e-10
     assert max(map(abs, expected.values())) > 1e-3
     assert len(set(expected.values())) == len(expected)

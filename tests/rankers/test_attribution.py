@@ -35,7 +35,7 @@ def differences(model, batches, fills, step=2**-13) -> dict:
     return slopes
 
 
-def assert_same(scores, expected, tolerance) -> None:
+def assert_same(scores, expected, tolerance):
     assert max(abs(scores[head] - expected[head]) for head in expected) < tolerance
     assert max(map(abs, expected.values())) > 10 * tolerance
     assert len(set(expected.values())) > len(expected) / 2

@@ -258,12 +258,12 @@ def test_open_gates_leave_no_hook_behind_also_after_an_error(case):
     setup = case("classify")
     counts = []
 
-    def count() -> None:
+    def count():
         counts.append(
             [len(m._forward_pre_hooks) + len(m._forward_hooks) for m in setup.model.modules()]
         )
 
-    def fail() -> None:
+    def fail():
         with open_gates(setup.model):
             count()
             raise RuntimeError("stop")

@@ -30,7 +30,7 @@ def scored(ranker: L0, model: torch.nn.Module | None = None, seed: int = 0) -> S
 
 
 @given(st.floats(-4, 4))
-def test_chance_open_is_how_often_a_gate_is_open(log_a: float) -> None:
+def test_chance_open_is_how_often_a_gate_is_open(log_a):
     uniform = (torch.arange(20001) + 0.5) / 20001
     gates = sampled(torch.tensor(log_a), uniform)
     assert float((gates > 0).double().mean()) == pytest.approx(
@@ -40,7 +40,7 @@ def test_chance_open_is_how_often_a_gate_is_open(log_a: float) -> None:
     assert float(gates.max()) <= 1
 
 
-def test_the_settled_gate_is_shut_and_wholly_open_where_the_paper_says() -> None:
+def test_the_settled_gate_is_shut_and_wholly_open_where_the_paper_says():
     edge = math.log(11)  # 2.398
     gates = settled_gate(
         torch.tensor([-edge - 1e-3, -edge + 1e-3, 0.0, edge - 1e-3, edge + 1e-3, 2.5])
@@ -52,7 +52,7 @@ def test_the_settled_gate_is_shut_and_wholly_open_where_the_paper_says() -> None
     assert gates[4] == gates[5] == 1
 
 
-def test_the_two_scalings_differ_by_the_number_of_layers() -> None:
+def test_the_two_scalings_differ_by_the_number_of_layers():
     model = tiny("marian").requires_grad_(False)  # 2 layers in each of 3 blocks
     batch = batch_for(model)
     data = [{**batch, "labels": batch["decoder_input_ids"].clone()}]
@@ -66,7 +66,7 @@ def test_the_two_scalings_differ_by_the_number_of_layers() -> None:
 
 
 @pytest.mark.parametrize("train_weights", [False, True])
-def test_the_model_is_left_as_it_was(train_weights: bool) -> None:
+def test_the_model_is_left_as_it_was(train_weights):
     model = copy.deepcopy(planted())
     before = copy.deepcopy(model.state_dict())
     hooks = sum(len(m._forward_pre_hooks) for m in model.modules())
@@ -77,25 +77,25 @@ def test_the_model_is_left_as_it_was(train_weights: bool) -> None:
     assert sum(len(m._forward_pre_hooks) for m in model.modules()) == hooks
 
 
-def test_training_the_weights_changes_the_outcome() -> None:
+def test_training_the_weights_changes_the_outcome():
     plain, trained = scored(L0(**QUICK)), scored(L0(train_weights=True, weight_rate=1e-2, **QUICK))
     assert plain != trained
 
 
-def test_a_seed_decides_all() -> None:
+def test_a_seed_decides_all():
     for options in ({}, {"train_weights": True}):
         assert scored(L0(**QUICK, **options)) == scored(L0(**QUICK, **options))
         assert scored(L0(**QUICK, **options)) != scored(L0(**QUICK, **options), seed=1)
 
 
-def test_a_sweep_is_the_mean_of_its_runs() -> None:
+def test_a_sweep_is_the_mean_of_its_runs():
     low, high, both = (scored(L0(steps=12, penalty=penalty)) for penalty in (0.1, 2.0, [0.1, 2.0]))
     assert both == pytest.approx({head: (low[head] + high[head]) / 2 for head in low})
     assert both.details["runs"] == low.details["runs"] + high.details["runs"]
     assert low != high
 
 
-def test_planted_truth_is_found_and_the_mask_keeps_the_score() -> None:
+def test_planted_truth_is_found_and_the_mask_keeps_the_score():
     notes: list[str] = []
     model = planted()
     ranker = L0(penalty=(0.05, 0.4), steps=120)
@@ -117,7 +117,7 @@ def test_planted_truth_is_found_and_the_mask_keeps_the_score() -> None:
     assert scores.details["runs"][1]["open"] < mild["open"]
 
 
-def test_closed_and_removed_heads_get_no_score_and_no_penalty() -> None:
+def test_closed_and_removed_heads_get_no_score_and_no_penalty():
     removed_heads = [Head("encoder", 0, 3), Head("encoder", 1, 0)]
     model, ranker = planted(), L0(**QUICK)
     left = discover(model).without(removed_heads)
@@ -142,8 +142,8 @@ def test_closed_and_removed_heads_get_no_score_and_no_penalty() -> None:
         ({"penalty": []}, r"`penalty` of l0 .* a list of numbers from 0, got \[\]"),
     ],
 )
-def test_bad_options_are_refused(options: dict[str, object], words: str) -> None:
+def test_bad_options_are_refused(options, words):
     with pytest.raises(OptionError, match=words):
-        L0(**options)  # type: ignore[arg-type]
+        L0(**options)
     with pytest.raises(OptionError, match="Did you mean 'layers'"):
         L0(scaling="layer")

@@ -25,7 +25,7 @@ METHODS = ("taylor", "gradient", "ablation", "shapley", "l0")
 
 
 @pytest.fixture(scope="module")
-def embedder() -> Any:
+def embedder():
     """An embedding model: no labels, no logits, and a head whose output weights are 0."""
     torch.manual_seed(0)
     sizes = {
@@ -46,7 +46,7 @@ def embedder() -> Any:
 
 
 @pytest.fixture(scope="module")
-def texts() -> list[dict[str, torch.Tensor]]:
+def texts():
     draw = torch.Generator().manual_seed(1)
     lengths = torch.tensor([9, 4, 7, 6])
     batches = []
@@ -62,7 +62,7 @@ def texts() -> list[dict[str, torch.Tensor]]:
 
 
 @pytest.mark.parametrize("method", METHODS)
-def test_a_head_that_does_nothing_comes_last(method: str, embedder: Any, texts: Any) -> None:
+def test_a_head_that_does_nothing_comes_last(method, embedder, texts):
     ranking = rank(embedder, texts, method, loss="self", **QUICK.get(method, {}))
     assert ranking.lowest(1) == (USELESS,)
     assert ranking[ranking.lowest(2)[1]] > ranking[USELESS]
@@ -74,9 +74,7 @@ def test_a_head_that_does_nothing_comes_last(method: str, embedder: Any, texts: 
 
 
 @pytest.mark.parametrize("method", ["entropy", "confidence"])
-def test_statistics_of_attention_need_neither_labels_nor_logits(
-    method: str, embedder: Any, texts: Any
-) -> None:
+def test_statistics_of_attention_need_neither_labels_nor_logits(method, embedder, texts):
     ranking = rank(embedder, texts, method)
     assert len(ranking) == 8
     before = embedder.config._attn_implementation
@@ -93,12 +91,12 @@ def test_statistics_of_attention_need_neither_labels_nor_logits(
         assert ranking[Head("encoder", 0, index)] == pytest.approx(expected, abs=1e-5)
 
 
-def hidden(model: Any, batch: Any, gates: dict[Head, float]) -> torch.Tensor:
+def hidden(model, batch, gates: dict[Head, float]) -> torch.Tensor:
     with gated(model, gates):
         return model(**batch).last_hidden_state * batch["attention_mask"][..., None]
 
 
-def test_ablation_measures_the_distance_itself(embedder: Any, texts: Any) -> None:
+def test_ablation_measures_the_distance_itself(embedder, texts):
     scores = rank(embedder, texts, "ablation", loss="self").scores
     for head in discover(embedder):
         each = []
@@ -109,7 +107,7 @@ def test_ablation_measures_the_distance_itself(embedder: Any, texts: Any) -> Non
         assert scores[head] == pytest.approx(float(torch.cat(each).mean()), rel=1e-6, abs=1e-12)
 
 
-def moved(model: Any, batch: Any, head: Head) -> torch.Tensor:
+def moved(model, batch, head: Head) -> torch.Tensor:
     """How far the output of each example moves as the gate of a head does, as a share of its size; by finite differences."""
     step = 1e-4
     slope = (hidden(model, batch, {head: 1 + step}) - hidden(model, batch, {head: 1 - step})) / (
@@ -118,9 +116,7 @@ def moved(model: Any, batch: Any, head: Head) -> torch.Tensor:
     return slope.flatten(1).norm(dim=1) / hidden(model, batch, {}).flatten(1).norm(dim=1)
 
 
-def test_gradients_estimate_how_far_the_output_moves(
-    embedder: Any, texts: Any, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_gradients_estimate_how_far_the_output_moves(embedder, texts, monkeypatch):
     monkeypatch.setattr(label_free, "DRAWS", 300)
     raw = rank(embedder, texts, "gradient", loss="self").raw
     assert raw is not None
@@ -136,7 +132,7 @@ def test_gradients_estimate_how_far_the_output_moves(
         )  # a mean of 2,400 draws: five standard errors
 
 
-def test_the_gradient_of_the_distance_itself_is_nothing(embedder: Any, texts: Any) -> None:
+def test_the_gradient_of_the_distance_itself_is_nothing(embedder, texts):
     gates = torch.ones(2, 4, dtype=torch.float64, requires_grad=True)
     (batch,) = label_free.with_loss(embedder, texts[:1], "self", False, 0)
     with gated(embedder, gates):
@@ -145,7 +141,7 @@ def test_the_gradient_of_the_distance_itself_is_nothing(embedder: Any, texts: An
     assert gates.grad.abs().max() < 1e-12
 
 
-def test_logits_are_compared_as_predictions(case: Any) -> None:
+def test_logits_are_compared_as_predictions(case):
     setup = case("classify")
     batch = {name: value for name, value in setup.batch.items() if name != "labels"}
     scores = rank(setup.model, [batch], "ablation", loss="self").scores
@@ -159,9 +155,7 @@ def test_logits_are_compared_as_predictions(case: Any) -> None:
             )
 
 
-def test_probes_of_logits_are_fisher_information(
-    case: Any, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_probes_of_logits_are_fisher_information(case, monkeypatch):
     monkeypatch.setattr(label_free, "DRAWS", 400)
     setup = case("classify")
     batch = {name: value for name, value in setup.batch.items() if name != "labels"}
@@ -186,11 +180,11 @@ def test_probes_of_logits_are_fisher_information(
 
 
 @pytest.mark.parametrize("method", ["taylor", "gradient", "ablation", "shapley"])
-def test_a_loss_of_ones_own_is_taken_as_it_is(method: str, case: Any) -> None:
+def test_a_loss_of_ones_own_is_taken_as_it_is(method, case):
     setup = case("classify")
     options = {"shapley": {"measure": "loss", "permutations": 3}}.get(method, {})
 
-    def entropy_of_labels(outputs: Any, batch: Any) -> torch.Tensor:
+    def entropy_of_labels(outputs, batch) -> torch.Tensor:
         return torch.nn.functional.cross_entropy(outputs.logits, batch["labels"], reduction="none")
 
     mine = rank(setup.model, [setup.batch], method, loss=entropy_of_labels, **options)
@@ -199,7 +193,7 @@ def test_a_loss_of_ones_own_is_taken_as_it_is(method: str, case: Any) -> None:
     assert mine.scores == pytest.approx(dict(expected.scores), rel=1e-9)
 
 
-def test_mistakes(embedder: Any, texts: Any, case: Any) -> None:
+def test_mistakes(embedder, texts, case):
     with pytest.raises(DataError, match=r'(?s)batch 0 has no labels.*loss="self"'):
         rank(embedder, texts)
     with pytest.raises(UnsupportedModel, match=r'(?s)without logits.*loss="self"'):
@@ -207,7 +201,7 @@ def test_mistakes(embedder: Any, texts: Any, case: Any) -> None:
     with pytest.raises(UnknownName, match="Did you mean 'self'"):
         rank(embedder, texts, loss="slef")
     with pytest.raises(DeadheadError, match="loss is int"):
-        rank(embedder, texts, loss=3)  # type: ignore[arg-type]
+        rank(embedder, texts, loss=3)
     with pytest.raises(DeadheadError, match="entropy reads the inputs alone"):
         rank(embedder, texts, "entropy", loss="self")
     with pytest.raises(DeadheadError, match="lrp explains the logit"):
@@ -237,7 +231,7 @@ def test_what_is_no_seed(embedder, texts, seed):
 
 
 @pytest.mark.parametrize("method", ["ablation", "gradient", "taylor"])
-def test_one_number_is_compared_by_its_square(method: str, embedder: Any, texts: Any) -> None:
+def test_one_number_is_compared_by_its_square(method, embedder, texts):
     """The divergence of a distribution over one class would be 0 for every head."""
     config = BertConfig(**{**embedder.config.to_dict(), "num_labels": 1})
     torch.manual_seed(2)
@@ -257,9 +251,7 @@ def test_one_number_is_compared_by_its_square(method: str, embedder: Any, texts:
 
 
 @pytest.mark.parametrize("labels", [1, 3])
-def test_labels_of_which_several_hold_are_compared_one_by_one(
-    labels: int, embedder: Any, texts: Any
-) -> None:
+def test_labels_of_which_several_hold_are_compared_one_by_one(labels, embedder, texts):
     sizes = {"num_labels": labels, "problem_type": "multi_label_classification"}
     torch.manual_seed(2)
     model = BertForSequenceClassification(BertConfig(**{**embedder.config.to_dict(), **sizes}))
@@ -283,7 +275,7 @@ def cross_entropy(logits: torch.Tensor, chances: torch.Tensor) -> torch.Tensor:
 
 
 @pytest.mark.parametrize("problem", ["multi_label_classification", "regression", None])
-def test_directions_are_those_of_the_problem(problem: str | None) -> None:
+def test_directions_are_those_of_the_problem(problem):
     """The mean product of two slopes is the curvature of the distance between the predictions."""
     logits = torch.tensor([[-1.0, 0.5, 2.0]]).double().repeat(4000, 1).requires_grad_()
     outputs, seeds = SimpleNamespace(logits=logits), torch.arange(4000)
@@ -305,7 +297,7 @@ def test_directions_are_those_of_the_problem(problem: str | None) -> None:
     )
 
 
-def test_directions_do_not_depend_on_how_examples_are_batched(embedder: Any, texts: Any) -> None:
+def test_directions_do_not_depend_on_how_examples_are_batched(embedder, texts):
     whole = {name: torch.cat([batch[name] for batch in texts]) for name in texts[0]}
     ways = ([whole], texts, [{n: v[i : i + 1] for n, v in whole.items()} for i in range(8)])
     scores = [rank(embedder, way, "gradient", loss="self").scores for way in ways]

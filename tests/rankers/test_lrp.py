@@ -86,7 +86,7 @@ def noise(*shape: int, seed: int = 0) -> Tensor:
     return torch.randn(*shape, dtype=torch.float64, generator=torch.Generator().manual_seed(seed))
 
 
-def test_dense_rule_is_the_formula() -> None:
+def test_dense_rule_is_the_formula():
     x, weight, bias, arrived = (
         noise(1, 3, 6),
         noise(4, 6, seed=1),
@@ -98,7 +98,7 @@ def test_dense_rule_is_the_formula() -> None:
     torch.testing.assert_close(rules.dense(arrived, x, weight, bias), expected[0])
 
 
-def test_layer_norm_rule_is_the_formula(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_layer_norm_rule_is_the_formula(monkeypatch):
     x, weight, bias, arrived = (
         noise(1, 5, 6),
         noise(6, seed=1),
@@ -111,7 +111,7 @@ def test_layer_norm_rule_is_the_formula(monkeypatch: pytest.MonkeyPatch) -> None
     torch.testing.assert_close(rules.layer_norm(arrived, x, weight, bias, 1e-5), expected[0])
 
 
-def test_residual_rule_is_the_formula() -> None:
+def test_residual_rule_is_the_formula():
     x, y, arrived = noise(1, 3, 4), noise(1, 3, 4, seed=1), noise(1, 3, 4, seed=2).abs()
     for result, expected in zip(
         rules.added(arrived, x, y), by_formula(torch.add, (x, y), arrived), strict=True
@@ -120,7 +120,7 @@ def test_residual_rule_is_the_formula() -> None:
 
 
 @pytest.mark.parametrize("constant", [False, True])
-def test_attention_rule_is_the_formula(constant: bool) -> None:
+def test_attention_rule_is_the_formula(constant):
     q, k, v, arrived = (
         noise(1, 1, 3, 4),
         noise(1, 1, 5, 4, seed=1),
@@ -145,11 +145,11 @@ def test_attention_rule_is_the_formula(constant: bool) -> None:
     assert all(bool((part == 0).all()) for part in result[: 3 - len(inputs)])
 
 
-def arriving(model: nn.Module, batch: dict[str, Tensor], rule: Any) -> tuple[Tensor, float]:
+def arriving(model: nn.Module, batch: dict[str, Tensor], rule) -> tuple[Tensor, float]:
     """Relevance of each sentence summed over everything it was embedded with, and the logits it came from."""
     seen: list[Tensor] = []
 
-    def keep(module: nn.Module, args: Any, output: Tensor) -> Tensor:
+    def keep(module: nn.Module, args, output: Tensor) -> Tensor:
         seen.append(output.detach().expand(2, *output.shape[-2:]).clone().requires_grad_())
         return seen[-1]
 
@@ -166,14 +166,12 @@ def arriving(model: nn.Module, batch: dict[str, Tensor], rule: Any) -> tuple[Ten
         for x, g in zip(seen, gradients, strict=True)
         if g is not None
     )
-    return total, float(start.detach())  # type: ignore[return-value]
+    return total, float(start.detach())
 
 
 @pytest.mark.parametrize("constant", [False, True])
 @pytest.mark.parametrize("family", ["tagger", "marian"])
-def test_alpha_beta_conserves_relevance(
-    family: str, constant: bool, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_alpha_beta_conserves_relevance(family, constant, monkeypatch):
     model, batch = tagger() if family == "tagger" else ready(family)
     total, _ = arriving(model, batch, AlphaBeta(constant))
     torch.testing.assert_close(total, (batch["labels"] != -100).sum(1).double(), rtol=1e-9, atol=0)
@@ -184,7 +182,7 @@ def test_alpha_beta_conserves_relevance(
     assert float((leaking / total).max()) < 0.999
 
 
-def without_bias(model: Any) -> Any:
+def without_bias(model):
     """Biases swallow relevance under the epsilon rule: there is none to hand on."""
     for name, parameter in model.named_parameters():
         if name.endswith("bias"):
@@ -193,7 +191,7 @@ def without_bias(model: Any) -> Any:
 
 
 @pytest.mark.parametrize("family", ["tagger", "marian", "roberta"])
-def test_epsilon_conserves_relevance(family: str, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_epsilon_conserves_relevance(family, monkeypatch):
     model, batch = tagger() if family == "tagger" else ready(family)
     model = without_bias(model)
     total, start = arriving(model, batch, Epsilon(constant_attention=True))
@@ -206,7 +204,7 @@ def test_epsilon_conserves_relevance(family: str, monkeypatch: pytest.MonkeyPatc
     ) != pytest.approx(start, rel=1e-2)
 
 
-def test_attention_products_give_half_to_each_factor() -> None:
+def test_attention_products_give_half_to_each_factor():
     """AttnLRP through one attention: as if q and k were given a quarter and v half of their gradients."""
     q, k, v = (noise(1, 2, 3, 4, seed=i).requires_grad_() for i in range(3))
     plain = torch.autograd.grad(((q @ k.transpose(-2, -1)).softmax(-1) @ v).pow(2).sum(), (q, k, v))
@@ -220,7 +218,7 @@ def test_attention_products_give_half_to_each_factor() -> None:
     assert float((to_v * v).sum().detach()) == pytest.approx(float(output.sum().detach()) / 2)
 
 
-def test_epsilon_bends_norm_and_activation_as_if_parts_were_detached() -> None:
+def test_epsilon_bends_norm_and_activation_as_if_parts_were_detached():
     x, weight, bias, arrived = (
         noise(2, 3, 6).requires_grad_(),
         noise(6, seed=1),
@@ -245,7 +243,7 @@ def test_epsilon_bends_norm_and_activation_as_if_parts_were_detached() -> None:
 
 @BOTH
 @pytest.mark.parametrize("family", FAMILIES)
-def test_rules_leave_the_output_alone_and_no_trace(family: str, rule: str) -> None:
+def test_rules_leave_the_output_alone_and_no_trace(family, rule):
     model, batch = ready(family)
     plain = forward(model, batch).logits
     before = {
@@ -268,7 +266,7 @@ def test_rules_leave_the_output_alone_and_no_trace(family: str, rule: str) -> No
     ("family", "reason"),
     [("llama", "pow"), ("gpt2", "addmm"), ("xlnet", "its own form of attention"), ("t5", "pow")],
 )
-def test_others_are_refused_by_name(family: str, reason: str) -> None:
+def test_others_are_refused_by_name(family, reason):
     model, batch = ready(family)
     with pytest.raises(
         UnsupportedModel, match=f"'{family}' does: .*{reason}.*Supported are .*BERT.*Marian"
@@ -278,7 +276,7 @@ def test_others_are_refused_by_name(family: str, reason: str) -> None:
 
 
 @BOTH
-def test_company_and_padding_do_not_matter(rule: str) -> None:
+def test_company_and_padding_do_not_matter(rule):
     model, batch = tagger()
     chosen, layout = RULES[rule](), discover(model)
     with relevance(model, layout, chosen) as relevance_of:
@@ -292,7 +290,7 @@ def test_company_and_padding_do_not_matter(rule: str) -> None:
 
 
 @BOTH
-def test_a_closed_head_is_as_good_as_removed(rule: str) -> None:
+def test_a_closed_head_is_as_good_as_removed(rule):
     model, batch = tagger()
     removed = [Head("encoder", 0, 1), Head("encoder", 1, 0), Head("encoder", 1, 3)]
     left = discover(model).without(removed)
@@ -305,11 +303,11 @@ def test_a_closed_head_is_as_good_as_removed(rule: str) -> None:
     assert set(closed) == set(left) == set(pruned)
     assert closed.raw == pytest.approx(pruned.raw, abs=1e-9)
     assert whole.raw is not None
-    assert max(abs(whole.raw[h] - pruned.raw[h]) for h in left) > 1e-3  # type: ignore[index]
+    assert max(abs(whole.raw[h] - pruned.raw[h]) for h in left) > 1e-3
 
 
 @BOTH
-def test_shares_of_a_layer_sum_to_one_and_repeat(rule: str) -> None:
+def test_shares_of_a_layer_sum_to_one_and_repeat(rule):
     model, batch = ready("marian")
     layout = discover(model)
     first, second = (
@@ -321,7 +319,7 @@ def test_shares_of_a_layer_sum_to_one_and_repeat(rule: str) -> None:
         assert sum(first.raw[head] for head in attention.heads) == pytest.approx(1)
 
 
-def test_gold_and_predicted_differ() -> None:
+def test_gold_and_predicted_differ():
     model, batch = tagger()
     layout = discover(model)
     predicted, gold = (
@@ -338,7 +336,7 @@ def test_gold_and_predicted_differ() -> None:
     )
 
 
-def test_unknown_options_are_refused() -> None:
+def test_unknown_options_are_refused():
     with pytest.raises(OptionError, match="Did you mean 'alpha-beta'"):
         LRP(rule="alpha_beta")
     with pytest.raises(OptionError, match="Did you mean 'gold'"):
@@ -347,7 +345,7 @@ def test_unknown_options_are_refused() -> None:
 
 @BOTH
 @pytest.mark.parametrize("constant", [False, True])
-def test_planted_truth_is_found(rule: str, constant: bool) -> None:
+def test_planted_truth_is_found(rule, constant):
     model = planted()
     scores = LRP(rule=rule, constant_attention=constant)(
         model, discover(model), planted_truth.batches(), seed=0, progress=silent

@@ -28,7 +28,7 @@ FAMILIES = ("gpt2", "llama", "opt", "bloom")
 
 
 @cache
-def build(family: str) -> Any:
+def build(family: str):
     return tiny(family).double()
 
 
@@ -52,7 +52,7 @@ def alone() -> list[dict[str, torch.Tensor]]:
 
 
 @pytest.mark.parametrize("family", FAMILIES)
-def test_losses_are_those_without_padding(family: str) -> None:
+def test_losses_are_those_without_padding(family):
     model = build(family)
     with torch.no_grad():
         expected = torch.cat([example_losses(model, batch) for batch in alone()])
@@ -67,7 +67,7 @@ def test_losses_are_those_without_padding(family: str) -> None:
 
 @pytest.mark.parametrize("family", FAMILIES)
 @pytest.mark.parametrize("method", METHODS)
-def test_every_method_ranks_the_same(family: str, method: str) -> None:
+def test_every_method_ranks_the_same(family, method):
     model = build(family)
     left, right, none = (
         rank(copy.deepcopy(model), batches, method, **METHODS[method]).scores
@@ -79,7 +79,7 @@ def test_every_method_ranks_the_same(family: str, method: str) -> None:
     assert len({round(score, 9) for score in left.values()}) > 1  # the twin: heads do differ
 
 
-def test_a_decoder_that_classifies_reads_the_same_sentence() -> None:
+def test_a_decoder_that_classifies_reads_the_same_sentence():
     from transformers import GPT2ForSequenceClassification
 
     model: Any = GPT2ForSequenceClassification(
@@ -96,14 +96,14 @@ def test_a_decoder_that_classifies_reads_the_same_sentence() -> None:
 
 
 @pytest.mark.parametrize("method", ["gradient", "lrp"])
-def test_encoders_too(method: str) -> None:
+def test_encoders_too(method):
     """BERT counts positions from the left, padding or not."""
     model = build("bert")
     left, right = (rank(model, [padded(side)], method).scores for side in ("left", "right"))
     assert left == pytest.approx(right, rel=1e-7, abs=1e-10)
 
 
-def test_an_encoder_decoder_keeps_its_labels_in_place() -> None:
+def test_an_encoder_decoder_keeps_its_labels_in_place():
     model = build("marian")
     labels = torch.tensor([[5, 6, IGNORED], [7, 8, 9], [4, IGNORED, IGNORED]])
     left, right = (
@@ -113,7 +113,7 @@ def test_an_encoder_decoder_keeps_its_labels_in_place() -> None:
     assert left == pytest.approx(right, rel=1e-7, abs=1e-10)
 
 
-def test_positions_that_are_given_are_kept() -> None:
+def test_positions_that_are_given_are_kept():
     model = build("gpt2")
     batch = padded("left")
     batch["position_ids"] = torch.zeros_like(batch["input_ids"])

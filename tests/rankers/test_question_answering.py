@@ -32,7 +32,7 @@ METHODS: dict[str, dict[str, Any]] = {
 
 
 @cache
-def build(family: str) -> Any:
+def build(family: str):
     return reader(family).requires_grad_(False)
 
 
@@ -50,7 +50,7 @@ def alone() -> list[dict[str, Tensor]]:
     return [padded([row]) for row in TEXTS]
 
 
-def by_hand(model: Any, head: Head) -> list[float]:
+def by_hand(model, head: Head) -> list[float]:
     """The distance of each text, which is run without padding."""
     values = []
     for batch in alone():
@@ -67,7 +67,7 @@ def by_hand(model: Any, head: Head) -> list[float]:
 
 
 @pytest.mark.parametrize("family", CONFIGS)
-def test_the_distance_is_that_of_starts_plus_that_of_ends(family: str) -> None:
+def test_the_distance_is_that_of_starts_plus_that_of_ends(family):
     model = build(family)
     (batch,) = with_loss(model, [padded()], "self", False, 0)
     with torch.no_grad():
@@ -79,7 +79,7 @@ def test_the_distance_is_that_of_starts_plus_that_of_ends(family: str) -> None:
             assert values.min() > 1e-9
 
 
-def test_padding_would_change_the_distance_if_it_counted() -> None:
+def test_padding_would_change_the_distance_if_it_counted():
     model, head = build("bert"), Head("encoder", 0, 1)
     batch = padded()
     with torch.no_grad():
@@ -95,7 +95,7 @@ def test_padding_would_change_the_distance_if_it_counted() -> None:
 
 @pytest.mark.parametrize("family", ["bert", "gpt2"])
 @pytest.mark.parametrize("method", METHODS)
-def test_batched_is_one_by_one_on_either_padding_side(method: str, family: str) -> None:
+def test_batched_is_one_by_one_on_either_padding_side(method, family):
     model, ways = build(family), ([padded()], [padded(side="left")], alone())
     first, left, single = (
         rank(model, way, method, loss="self", progress=False, **METHODS[method]).scores
@@ -107,7 +107,7 @@ def test_batched_is_one_by_one_on_either_padding_side(method: str, family: str) 
         assert single == pytest.approx(first, rel=1e-7, abs=1e-12)
 
 
-def test_the_gradient_at_a_gate_is_a_finite_difference() -> None:
+def test_the_gradient_at_a_gate_is_a_finite_difference():
     model, step = build("bert"), 1e-6
     (batch,) = with_loss(model, [padded()], "self", False, 0)
     gates = torch.full((2, 4), 0.6, dtype=torch.float64, requires_grad=True)
@@ -126,7 +126,7 @@ def test_the_gradient_at_a_gate_is_a_finite_difference() -> None:
         assert abs(float(slope)) > 1e-6
 
 
-def test_probes_measure_the_curvature_of_the_distance() -> None:
+def test_probes_measure_the_curvature_of_the_distance():
     draws = 20000
     draw = torch.Generator().manual_seed(3)
     logits = torch.randn(2, 1, 4, generator=draw).double()
@@ -152,7 +152,7 @@ def test_probes_measure_the_curvature_of_the_distance() -> None:
     assert float(distance(near, whole)) == pytest.approx(curved, rel=0.05)
 
 
-def test_half_precision_is_compared_in_float32() -> None:
+def test_half_precision_is_compared_in_float32():
     model = copy.deepcopy(build("bert")).bfloat16()
     (batch,) = with_loss(model, [padded()], "self", False, 0)
     with torch.no_grad(), gated(model, closed=[Head("encoder", 0, 1)]):
@@ -162,7 +162,7 @@ def test_half_precision_is_compared_in_float32() -> None:
     assert losses.min() > 0
 
 
-def test_patches_of_an_image_behind_the_tokens_are_no_padding() -> None:
+def test_patches_of_an_image_behind_the_tokens_are_no_padding():
     """LayoutLMv3 gives them logits, too."""
     logits = torch.randn(2, 2, 7, generator=torch.Generator().manual_seed(4)).double()
     mask = torch.tensor([[1, 1, 1, 1, 1], [1, 1, 0, 0, 0]])
@@ -177,7 +177,7 @@ def test_patches_of_an_image_behind_the_tokens_are_no_padding() -> None:
     assert float(distance(outputs, batch)[1]) == pytest.approx(float(expected), rel=1e-9)
 
 
-def test_weights_that_are_nan_are_reported() -> None:
+def test_weights_that_are_nan_are_reported():
     model = copy.deepcopy(build("bert"))
     model.qa_outputs.weight[0, 0] = torch.nan
     for method in ("taylor", "ablation"):
@@ -185,7 +185,7 @@ def test_weights_that_are_nan_are_reported() -> None:
             rank(model, [padded()], method, loss="self", progress=False)
 
 
-def test_labels_are_refused_with_what_to_use_instead() -> None:
+def test_labels_are_refused_with_what_to_use_instead():
     model, batch = build("bert"), padded()
     places = {name: torch.zeros(4, dtype=torch.long) for name in ("start_positions", "labels")}
     batch["start_positions"] = places["start_positions"]
@@ -216,7 +216,7 @@ def beams() -> dict[str, tuple[Any, str]]:
 
 
 @pytest.mark.parametrize("name", ["xlnet", "xlm", "dpr"])
-def test_other_outputs_are_refused(name: str) -> None:
+def test_other_outputs_are_refused(name):
     model, named = beams()[name]
     model.eval()
     problem = rf'returns {named}.*loss="self" \(--loss self\) compares logits, start_logits'
@@ -228,7 +228,7 @@ def test_other_outputs_are_refused(name: str) -> None:
         distill(copy.deepcopy(model), model, [padded()], progress=False)
 
 
-def test_several_questions_in_one_text_are_refused() -> None:
+def test_several_questions_in_one_text_are_refused():
     spans = {
         name: torch.zeros(2, 3, 4) for name in SPANS
     }  # Splinter: examples x questions x tokens

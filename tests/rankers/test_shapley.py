@@ -45,12 +45,12 @@ class Game:
         self.value = dict(zip(sets, itertools.cycle(numbers), strict=False))
         self.asked: list[frozenset[Head]] = []
 
-    def __call__(self, sets: Any) -> list[float]:
+    def __call__(self, sets) -> list[float]:
         self.asked += sets
         return [self.value[s] for s in sets]
 
 
-def by_definition(value: Any, heads: list[Head]) -> dict[Head, float]:
+def by_definition(value, heads: list[Head]) -> dict[Head, float]:
     """The weighted sum over all sets without the head, `value` being that of the set of closed heads."""
     n, result = len(heads), {}
     for head in heads:
@@ -67,7 +67,7 @@ def by_definition(value: Any, heads: list[Head]) -> dict[Head, float]:
 
 
 @given(games)
-def test_all_orders_give_the_shapley_values(numbers: list[float]) -> None:
+def test_all_orders_give_the_shapley_values(numbers):
     game = Game(numbers)
     result = walk(
         Shapley(permutations=24, **NEVER),
@@ -81,9 +81,7 @@ def test_all_orders_give_the_shapley_values(numbers: list[float]) -> None:
 
 
 @given(games, st.integers(1, 5), st.integers(0, 9))
-def test_values_sum_to_what_all_heads_are_worth(
-    numbers: list[float], permutations: int, seed: int
-) -> None:
+def test_values_sum_to_what_all_heads_are_worth(numbers, permutations, seed):
     game = Game(numbers)
     result = walk(
         Shapley(permutations=permutations, **NEVER), FOUR, game, orders(FOUR, seed), silent
@@ -92,7 +90,7 @@ def test_values_sum_to_what_all_heads_are_worth(
     assert sum(s.mean for s in result.samples.values()) == pytest.approx(whole - none, abs=1e-9)
 
 
-def test_truncated_walks_sum_to_something_else() -> None:
+def test_truncated_walks_sum_to_something_else():
     square = Game([])
     square.value = {
         s: float(len(s) ** 2)
@@ -114,7 +112,7 @@ def test_truncated_walks_sum_to_something_else() -> None:
 
 
 def one_by_one(
-    options: Shapley, heads: list[Head], value: Any, endless: Any
+    options: Shapley, heads: list[Head], value, endless
 ) -> tuple[dict[Head, list[float]], set[Head]]:
     """The walk as the pseudocode has it: one evaluation after the other."""
     samples: dict[Head, list[float]] = {head: [] for head in heads}
@@ -149,7 +147,7 @@ def one_by_one(
 
 @settings(max_examples=30, deadline=None)
 @given(games, st.integers(0, 99))
-def test_a_walk_evaluated_at_once_is_the_walk_of_the_paper(numbers: list[float], seed: int) -> None:
+def test_a_walk_evaluated_at_once_is_the_walk_of_the_paper(numbers, seed):
     heads = list(HeadLayout.grid(encoder=(2, 3)))
     game = Game(numbers, heads)
     options = Shapley(permutations=60, limit=25, tolerance=0.4)
@@ -164,7 +162,7 @@ def test_a_walk_evaluated_at_once_is_the_walk_of_the_paper(numbers: list[float],
     assert result.settled == closed
 
 
-def test_settled_heads_are_not_evaluated_again() -> None:
+def test_settled_heads_are_not_evaluated_again():
     always, never = Game([0.5]), Game([0.5])
     walk(Shapley(permutations=50, truncation=0, limit=5), FOUR, always, orders(FOUR, 0), silent)
     walk(Shapley(permutations=50, **NEVER), FOUR, never, orders(FOUR, 0), silent)
@@ -172,7 +170,7 @@ def test_settled_heads_are_not_evaluated_again() -> None:
     assert len(never.asked) == 1 + 50 * 4
 
 
-def test_the_bound_is_empirical_bernstein() -> None:
+def test_the_bound_is_empirical_bernstein():
     marginals = [0.1, -0.2, 0.3, 0.0, 0.15]
     result = Samples()
     for marginal in marginals:
@@ -200,7 +198,7 @@ def small() -> tuple[Any, list[dict[str, torch.Tensor]]]:
     return model, [batch, {name: value[:1] for name, value in batch.items()}]
 
 
-def test_a_model_by_brute_force() -> None:
+def test_a_model_by_brute_force():
     model, data = small()
     layout = discover(model)
 
@@ -229,7 +227,7 @@ def test_a_model_by_brute_force() -> None:
     assert scores.details["full"] == pytest.approx(value(frozenset()))
 
 
-def correct_tokens(model: Any, batch: dict[str, torch.Tensor]) -> tuple[int, int]:
+def correct_tokens(model, batch: dict[str, torch.Tensor]) -> tuple[int, int]:
     shifted = model.config.model_type == "opt"
     logits = model(**{k: v for k, v in batch.items() if k != "labels"}).logits
     logits, labels = (
@@ -239,7 +237,7 @@ def correct_tokens(model: Any, batch: dict[str, torch.Tensor]) -> tuple[int, int
 
 
 @pytest.mark.parametrize("family", ["marian", "opt"])
-def test_many_sets_in_one_pass_are_worth_what_each_is_alone(family: str) -> None:
+def test_many_sets_in_one_pass_are_worth_what_each_is_alone(family):
     model = tiny(family).double().requires_grad_(False)
     batch = batch_for(model)
     labels_ = (
@@ -280,7 +278,7 @@ def test_many_sets_in_one_pass_are_worth_what_each_is_alone(family: str) -> None
 
 
 @pytest.mark.parametrize("measure", ["accuracy", "loss"])
-def test_closed_heads_can_be_filled_with_their_means(case: Any, measure: str) -> None:
+def test_closed_heads_can_be_filled_with_their_means(case, measure):
     setup = case("tag")
     data, layout = [setup.batch, *setup.singles()[:2]], discover(setup.model)
     means = head_means(setup.model, data)
@@ -301,7 +299,7 @@ def test_closed_heads_can_be_filled_with_their_means(case: Any, measure: str) ->
     assert filled != zero
 
 
-def test_every_head_gets_a_sample_even_beyond_the_budget() -> None:
+def test_every_head_gets_a_sample_even_beyond_the_budget():
     heads = list(HeadLayout.grid(encoder=(3, 4)))
     result = walk(
         Shapley(permutations=1),
@@ -316,7 +314,7 @@ def test_every_head_gets_a_sample_even_beyond_the_budget() -> None:
 
 
 @pytest.mark.parametrize("measure", ["accuracy", "loss"])
-def test_planted_truth_is_found(measure: str) -> None:
+def test_planted_truth_is_found(measure):
     model, notes = planted(), []
     scores = Shapley(permutations=30, measure=measure)(
         model,
@@ -331,7 +329,7 @@ def test_planted_truth_is_found(measure: str) -> None:
     assert scores.details["permutations"] == 30
 
 
-def test_a_seed_decides_all() -> None:
+def test_a_seed_decides_all():
     model = planted()
     first, second, other = (
         Shapley(permutations=4, measure="loss")(
@@ -343,7 +341,7 @@ def test_a_seed_decides_all() -> None:
     assert first != other
 
 
-def test_closed_and_removed_heads_get_no_score_and_do_not_disturb() -> None:
+def test_closed_and_removed_heads_get_no_score_and_do_not_disturb():
     removed_heads = [Head("encoder", 0, 3), Head("encoder", 1, 0)]
     model, ranker = planted(), Shapley(permutations=4, measure="loss")
     left = discover(model).without(removed_heads)
@@ -357,7 +355,7 @@ def test_closed_and_removed_heads_get_no_score_and_do_not_disturb() -> None:
     assert max(abs(whole[h] - closed[h]) for h in left) > 1e-3
 
 
-def test_bad_options_are_refused() -> None:
+def test_bad_options_are_refused():
     with pytest.raises(OptionError, match="Did you mean 'accuracy'"):
         Shapley(measure="acuracy")
     with pytest.raises(OptionError, match="a whole number from 1, got 0"):

@@ -22,7 +22,7 @@ def turned(before: torch.Tensor, after: torch.Tensor, mask: torch.Tensor) -> flo
     return float((1 - cosine)[mask.bool()].mean())
 
 
-def test_before_a_norm_as_in_llama() -> None:
+def test_before_a_norm_as_in_llama():
     case = make_case("causal")
     seen: dict[int, list[torch.Tensor]] = {}
     for number, layer in enumerate(case.model.model.layers):
@@ -43,7 +43,7 @@ def test_before_a_norm_as_in_llama() -> None:
         assert abs(value - with_padding) > 1e-6
 
 
-def test_after_a_norm_as_in_bert() -> None:
+def test_after_a_norm_as_in_bert():
     case = make_case("classify")
     seen: list[list[torch.Tensor]] = []
     for layer in case.model.bert.encoder.layer:
@@ -62,7 +62,7 @@ def test_after_a_norm_as_in_bert() -> None:
 
 
 @pytest.mark.parametrize("family", ["gemma2", "marian", "gptj", "t5", "xlnet", "granite"])
-def test_a_layer_that_adds_nothing_has_score_0(family: str) -> None:
+def test_a_layer_that_adds_nothing_has_score_0(family):
     """Also behind a norm or a factor, beside a feed-forward layer, and in every block."""
     model = tiny(family).double().eval()
     batch = {k: v.double() if v.is_floating_point() else v for k, v in batch_for(model).items()}
@@ -84,7 +84,7 @@ def test_a_layer_that_adds_nothing_has_score_0(family: str) -> None:
     assert not any(m._forward_hooks for m in model.modules())
 
 
-def test_the_lowest_layers_go_whole() -> None:
+def test_the_lowest_layers_go_whole():
     case = make_case("seq2seq")
     layout = discover(case.model)
     ranking = rank(case.model, [case.batch], "similarity", progress=False)
@@ -98,7 +98,7 @@ def test_the_lowest_layers_go_whole() -> None:
     assert torch.allclose(case.model(**case.batch).logits, masked, atol=1e-9)
 
 
-def test_what_it_refuses() -> None:
+def test_what_it_refuses():
     case = make_case("tag")
     with pytest.raises(DeadheadError, match="similarity reads the inputs alone"):
         rank(case.model, [case.batch], "similarity", loss="self")
@@ -109,7 +109,7 @@ def test_what_it_refuses() -> None:
 
 
 class SelfAttention(nn.Module):
-    def __init__(self) -> None:
+    def __init__(self):
         super().__init__()
         self.num_heads, self.head_dim = 4, 8
         self.q_proj, self.k_proj, self.v_proj, self.o_proj = (nn.Linear(32, 32) for _ in range(4))
@@ -124,7 +124,7 @@ class SelfAttention(nn.Module):
 class Alone(nn.Module):
     """A model whose attention is added to nothing."""
 
-    def __init__(self) -> None:
+    def __init__(self):
         super().__init__()
         self.embeddings, self.attention = nn.Embedding(99, 32), SelfAttention()
 

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import sys
-from pathlib import Path
 
 import pytest
 import torch
@@ -20,7 +19,7 @@ MIB = 2**20
 @pytest.mark.skipif(
     not sys.platform.startswith("linux"), reason="where /proc has the peak of each process"
 )
-def test_the_peak_is_not_that_of_the_process_that_asks(tmp_path: Path) -> None:
+def test_the_peak_is_not_that_of_the_process_that_asks(tmp_path):
     save(build("bert").float(), tmp_path)
     ballast = torch.ones(
         1200 * MIB // 4
@@ -32,12 +31,12 @@ def test_the_peak_is_not_that_of_the_process_that_asks(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("device", ["foo", "meta"])
-def test_bench_on_a_device_that_is_none(device: str) -> None:
+def test_bench_on_a_device_that_is_none(device):
     with pytest.raises(DeadheadError, match="no device"):
         bench("a", "b", device=device)
 
 
-def test_arithmetic_of_the_attention_is_counted() -> None:
+def test_arithmetic_of_the_attention_is_counted():
     """Counted by hand: two products of length x length x width in each layer, beside what the weights do."""
     config = BertConfig(
         hidden_size=24,

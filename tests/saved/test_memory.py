@@ -23,7 +23,7 @@ BATCH, LENGTH = 2, 96
 class Peak(TorchDispatchMode):
     """The most bytes that tensors made inside of the block took at a time, without weights."""
 
-    def __init__(self, model) -> None:
+    def __init__(self, model):
         super().__init__()
         self.weights = {p.untyped_storage()._cdata for p in model.parameters()}
         self.now = self.most = 0
@@ -36,12 +36,12 @@ class Peak(TorchDispatchMode):
                 self.add(tensor.untyped_storage())
         return result
 
-    def add(self, storage) -> None:
+    def add(self, storage):
         key, size = storage._cdata, storage.nbytes()
         if key in self.alive or key in self.weights:  # views of weights are no new memory
             return
 
-        def drop(_: object) -> None:
+        def drop(_):
             self.now -= size
             del self.alive[key]
 
@@ -147,7 +147,7 @@ def test_the_command(tmp_path, capsys, monkeypatch):
     assert "Batches of 1 x 128 tokens" in printed  # its positions
 
 
-def test_the_file_cache_counts_as_available(tmp_path, monkeypatch) -> None:
+def test_the_file_cache_counts_as_available(tmp_path, monkeypatch):
     """Free pages are few after large files were read, though the system gives their pages back."""
     file = tmp_path / "meminfo"
     file.write_text("MemTotal: 24000000 kB\nMemFree: 400000 kB\nMemAvailable: 18000000 kB\n")

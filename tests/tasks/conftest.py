@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import sys
 from pathlib import Path
-from typing import Any
 
 import pytest
 from hypothesis import HealthCheck, settings
@@ -107,11 +106,11 @@ KINDS = {"wordpiece": wordpiece, "bytelevel": bytelevel, "unigram": unigram}
 
 
 @pytest.fixture(scope="session")
-def tokenizers() -> dict[str, Any]:
+def tokenizers():
     return {name: make() for name, make in KINDS.items()}
 
 
 @pytest.fixture(autouse=True)
-def _own_cache(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def _own_cache(tmp_path, monkeypatch):
     monkeypatch.setenv("DEADHEAD_CACHE", str(tmp_path / "cache"))
     monkeypatch.delenv("DEADHEAD_DATA", raising=False)

@@ -13,7 +13,7 @@ Notes = Counter[str]
 
 
 def read(
-    tmp_path: Path, form: str, text: str | bytes, task: str | Task, **options: object
+    tmp_path: Path, form: str, text: str | bytes, task: str | Task, **options
 ) -> tuple[list[Row], Notes]:
     path = tmp_path / "file.txt"
     path.write_bytes(text.encode() if isinstance(text, str) else text)

@@ -16,12 +16,12 @@ from ud_archive import OWN, archive
 
 
 @pytest.fixture(scope="module")
-def root(tmp_path_factory: pytest.TempPathFactory) -> Path:
+def root(tmp_path_factory):
     return archive(tmp_path_factory.mktemp("ud"))
 
 
 @pytest.mark.parametrize("lang", OWN)
-def test_the_papers_treebank_is_read(lang: str, root: Path) -> None:
+def test_the_papers_treebank_is_read(lang, root):
     for split, place in find_data("pos", lang, ["train", "dev", "test"], root=root).items():
         assert isinstance(place, str), place
         assert Path(place).parent.name == OWN[lang]
@@ -31,35 +31,35 @@ def test_the_papers_treebank_is_read(lang: str, root: Path) -> None:
     assert (corpus.treebank, corpus.release) == (OWN[lang], "2.7")
 
 
-def test_another_treebank_is_read_by_its_name(root: Path) -> None:
+def test_another_treebank_is_read_by_its_name(root):
     data = load_data("pos", "en", "test", root=root, source="UD_English-GUM")
     assert data.rows[0].texts == ("en_gum-ud-test",)
 
 
-def test_a_language_without_a_paper_is_not_chosen_for(root: Path) -> None:
+def test_a_language_without_a_paper_is_not_chosen_for(root):
     with pytest.raises(DataError, match="pos in fr is here more than once") as seen:
         load_data("pos", "fr", "test", root=root)
     assert "--source UD_French-GSD" in (seen.value.hint or "")
 
 
 @pytest.mark.parametrize("lang", ["el", "grc", "lzh", "gsw", "qhe"])
-def test_a_language_is_the_code_of_the_file(lang: str, root: Path) -> None:
+def test_a_language_is_the_code_of_the_file(lang, root):
     rows = load_data("pos", lang, "test", root=root).rows
     assert rows[0].texts[0].startswith(f"{lang}_")
 
 
 @pytest.mark.parametrize("task", ["ner", "slots", "sst2"])
-def test_it_has_no_data_of_other_tasks(task: str, root: Path) -> None:
+def test_it_has_no_data_of_other_tasks(task, root):
     with pytest.raises(DataError, match=f"no test data of {task}"):
         load_data(task, "en", "test", root=root, source="files")
 
 
-def test_the_hub_has_what_the_folder_has_not(root: Path) -> None:
+def test_the_hub_has_what_the_folder_has_not(root):
     place = find_data("pos", "he", ["test"], root=root, source="ud-2.17")["test"]
     assert place == "hub:commul/universal_dependencies@2.17:he_htb:test"
 
 
-def test_a_check_says_which_treebank_is_the_default(root: Path) -> None:
+def test_a_check_says_which_treebank_is_the_default(root):
     lines = CliRunner().invoke(app, ["check", str(root), "--task", "pos"]).stdout.splitlines()
     [ewt] = [line for line in lines if "UD_English-EWT" in line and " test " in line]
     [gum] = [line for line in lines if "UD_English-GUM" in line and " test " in line]
@@ -67,14 +67,14 @@ def test_a_check_says_which_treebank_is_the_default(root: Path) -> None:
     assert "only with source: UD_English-GUM" in gum
 
 
-def test_a_check_needs_no_name_of_the_task(root: Path) -> None:
+def test_a_check_needs_no_name_of_the_task(root):
     lines = CliRunner().invoke(app, ["check", str(root)]).stdout.splitlines()
     named = CliRunner().invoke(app, ["check", str(root), "--task", "pos"]).stdout.splitlines()
     assert "UD_English-EWT" in "\n".join(lines)
     assert lines == named
 
 
-def test_a_split_in_four_files_is_one_split(root: Path) -> None:
+def test_a_split_in_four_files_is_one_split(root):
     data = load_data("pos", "de", "train", root=root, source="UD_German-HDT")
     assert (len(data), len(data.files)) == (8, 4)
     assert data.rows[2].texts == ("de_hdt-ud-train-a-2",)

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import os
 import threading
-from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -20,9 +19,7 @@ def window(encoded: Encoded, i: int) -> list[int]:
     return encoded.arrays["ids"][encoded.starts[i] : encoded.starts[i + 1]].tolist()
 
 
-def test_it_is_tokenised_once_and_mapped(
-    tokenizers: dict[str, Any], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_it_is_tokenised_once_and_mapped(tokenizers, tmp_path, monkeypatch):
     data = dataset("sst2", "en", "test", [Row((f"the fox {i}",), ("positive",)) for i in range(9)])
     first = encode(data, tokenizers["wordpiece"], cache=tmp_path)
     monkeypatch.setattr(Pieces, "texts", lambda *_: pytest.fail("tokenised again"))
@@ -37,7 +34,7 @@ def test_it_is_tokenised_once_and_mapped(
         encode(data, tokenizers["wordpiece"], cache=tmp_path, max_length=64)
 
 
-def test_everything_that_matters_is_in_the_address(tokenizers: dict[str, Any]) -> None:
+def test_everything_that_matters_is_in_the_address(tokenizers):
     first = dataset("sst2", "en", "test", [Row(("a",), ("positive",))])
     other = dataset("sst2", "en", "test", [Row(("b",), ("positive",))])
     built = [
@@ -51,9 +48,7 @@ def test_everything_that_matters_is_in_the_address(tokenizers: dict[str, Any]) -
 
 
 @pytest.mark.parametrize("damage", ["short", "gone", "notes", "empty"])
-def test_a_damaged_cache_is_written_again(
-    tokenizers: dict[str, Any], tmp_path: Path, damage: str
-) -> None:
+def test_a_damaged_cache_is_written_again(tokenizers, tmp_path, damage):
     data = dataset("sst2", "en", "test", [Row(("the fox",), ("positive",))])
     good = encode(data, tokenizers["wordpiece"], cache=tmp_path)
     expected, folder = window(good, 0), tmp_path / "encoded" / good.fingerprint
@@ -65,9 +60,7 @@ def test_a_damaged_cache_is_written_again(
     assert window(encode(data, tokenizers["wordpiece"], cache=tmp_path), 0) == expected
 
 
-def test_zeroed_content_of_the_right_size_is_not_accepted(
-    tokenizers: dict[str, Any], tmp_path: Path
-) -> None:
+def test_zeroed_content_of_the_right_size_is_not_accepted(tokenizers, tmp_path):
     data = dataset("sst2", "en", "test", [Row(("the fox",), ("positive",))])
     good = encode(data, tokenizers["wordpiece"], cache=tmp_path)
     expected, path = window(good, 0), tmp_path / "encoded" / good.fingerprint / "labels.npy"
@@ -78,15 +71,15 @@ def test_zeroed_content_of_the_right_size_is_not_accepted(
     assert window(encode(data, tokenizers["wordpiece"], cache=tmp_path), 0) == expected
 
 
-def test_many_writers_at_once_all_get_the_arrays(tmp_path: Path) -> None:
+def test_many_writers_at_once_all_get_the_arrays(tmp_path):
     """Also while somebody damages the folder again and again."""
     wrong: list[Any] = []
     start = threading.Barrier(4)
 
-    def write(notes: dict[str, int]) -> Any:
+    def write(notes: dict[str, int]):
         yield {"a": np.arange(50, dtype=np.int32)}
 
-    def work(number: int) -> None:
+    def work(number: int):
         start.wait()
         for turn in range(40):
             try:
@@ -109,8 +102,8 @@ def test_many_writers_at_once_all_get_the_arrays(tmp_path: Path) -> None:
     assert os.listdir(tmp_path) == ["x"]
 
 
-def test_whoever_is_killed_leaves_nothing_behind(tmp_path: Path) -> None:
-    def write(notes: dict[str, int]) -> Any:
+def test_whoever_is_killed_leaves_nothing_behind(tmp_path):
+    def write(notes: dict[str, int]):
         yield {"a": np.arange(3, dtype=np.int32)}
         raise KeyboardInterrupt
 
@@ -119,12 +112,12 @@ def test_whoever_is_killed_leaves_nothing_behind(tmp_path: Path) -> None:
     assert os.listdir(tmp_path) == []
 
 
-def test_two_writers_may_race(tmp_path: Path) -> None:
-    def slow(notes: dict[str, int]) -> Any:
+def test_two_writers_may_race(tmp_path):
+    def slow(notes: dict[str, int]):
         stored(tmp_path / "x", quick)  # another one is quicker
         yield {"a": np.arange(3, dtype=np.int32)}
 
-    def quick(notes: dict[str, int]) -> Any:
+    def quick(notes: dict[str, int]):
         notes["told"] = 1
         yield {"a": np.arange(2, dtype=np.int32)}
         yield {"a": np.arange(2, 3, dtype=np.int32)}

@@ -2,9 +2,6 @@
 
 from __future__ import annotations
 
-from pathlib import Path
-from typing import Any
-
 import numpy as np
 import pytest
 import torch
@@ -18,7 +15,7 @@ from predicted_rows import collect
 
 
 @pytest.fixture(scope="module")
-def encoded(tokenizers: dict[str, Any], tmp_path_factory: pytest.TempPathFactory) -> Encoded:
+def encoded(tokenizers, tmp_path_factory):
     rows = [
         Row(tuple(["the", "fox", "x"] * (1 + i * 7 % 11)), ("DET", "NOUN", "X") * (1 + i * 7 % 11))
         for i in range(100)
@@ -42,7 +39,7 @@ options = st.fixed_dictionaries(
 
 
 @given(options)
-def test_every_window_comes_once(encoded: Encoded, choice: dict[str, Any]) -> None:
+def test_every_window_comes_once(encoded, choice):
     built = batches(encoded, **choice)
     assert sorted(np.concatenate(built.numbers).tolist()) == list(range(len(encoded)))
     assert 0 <= built.padding < 1
@@ -56,7 +53,7 @@ def test_every_window_comes_once(encoded: Encoded, choice: dict[str, Any]) -> No
             )
 
 
-def test_file_order_and_seeded_order(encoded: Encoded) -> None:
+def test_file_order_and_seeded_order(encoded):
     plain = batches(encoded, size=10, sort=False)
     assert np.concatenate(plain.numbers).tolist() == list(range(len(encoded)))
     first, same, other = (batches(encoded, size=10, seed=seed) for seed in (1, 1, 2))
@@ -64,7 +61,7 @@ def test_file_order_and_seeded_order(encoded: Encoded) -> None:
     assert not all(np.array_equal(a, b) for a, b in zip(first.numbers, other.numbers, strict=True))
 
 
-def test_the_order_is_pinned() -> None:
+def test_the_order_is_pinned():
     lengths = np.asarray([3 + i * 7 % 11 for i in range(100)], np.int32)
     data = dataset("sst2", "en", "test", [])
     arrays = {"lengths": lengths}
@@ -75,7 +72,7 @@ def test_the_order_is_pinned() -> None:
     assert batches(encoding, size=5).numbers[0].tolist() == [0, 11, 22, 33, 44]
 
 
-def test_sorting_saves_padding_and_waste_is_what_it_says(encoded: Encoded) -> None:
+def test_sorting_saves_padding_and_waste_is_what_it_says(encoded):
     sorted_, plain = (
         batches(encoded, size=10, seed=0),
         batches(encoded, size=10, seed=0, sort=False),
@@ -85,7 +82,7 @@ def test_sorting_saves_padding_and_waste_is_what_it_says(encoded: Encoded) -> No
     assert plain.padding == pytest.approx(1 - masks.float().mean().item())
 
 
-def test_a_batch_is_ready_for_a_model(encoded: Encoded) -> None:
+def test_a_batch_is_ready_for_a_model(encoded):
     built = batches(encoded, size=3, sort=False, device="cpu")
     batch = built[1]
     assert set(batch) == {"input_ids", "attention_mask", "token_type_ids", "labels"}
@@ -100,7 +97,7 @@ def test_a_batch_is_ready_for_a_model(encoded: Encoded) -> None:
     assert torch.equal(next(iter(built[2:4]))["input_ids"], built[2]["input_ids"])
 
 
-def test_a_model_takes_them(encoded: Encoded) -> None:
+def test_a_model_takes_them(encoded):
     from transformers import BertConfig, BertForTokenClassification
 
     config = BertConfig(
@@ -120,9 +117,7 @@ def test_a_model_takes_them(encoded: Encoded) -> None:
 
 
 @given(options)
-def test_what_comes_back_is_in_the_order_of_the_rows(
-    encoded: Encoded, choice: dict[str, Any]
-) -> None:
+def test_what_comes_back_is_in_the_order_of_the_rows(encoded, choice):
     built = batches(encoded, **choice)
     printed = [batch["labels"].clamp(min=0).numpy() for batch in built]
     predictions = collect(built, printed)
@@ -131,7 +126,7 @@ def test_what_comes_back_is_in_the_order_of_the_rows(
     assert score("pos", collect(built, printed), encoded.data)["micro_f1"] < 1.0
 
 
-def test_split_sentences_come_back_whole(tokenizers: dict[str, Any], tmp_path: Path) -> None:
+def test_split_sentences_come_back_whole(tokenizers, tmp_path):
     data = dataset("pos", "en", "test", [Row(("the", "fox", "x") * 20, ("DET", "NOUN", "X") * 20)])
     for long, expected in (("split", 1.0), ("cut", None)):
         encoding = encode(data, tokenizers["wordpiece"], max_length=16, long=long, cache=tmp_path)
@@ -141,7 +136,7 @@ def test_split_sentences_come_back_whole(tokenizers: dict[str, Any], tmp_path: P
         assert (score("pos", result, data)["micro_f1"] == 1.0) == (expected == 1.0)
 
 
-def test_classes_and_texts_come_back(tokenizers: dict[str, Any], tmp_path: Path) -> None:
+def test_classes_and_texts_come_back(tokenizers, tmp_path):
     rows = [Row(("the fox " * (9 - i),), ("positive" if i % 3 else "negative",)) for i in range(9)]
     data = dataset("sst2", "en", "test", rows)
     built = batches(encode(data, tokenizers["bytelevel"], cache=tmp_path), size=4, seed=5)
@@ -160,6 +155,6 @@ def test_classes_and_texts_come_back(tokenizers: dict[str, Any], tmp_path: Path)
     assert (translations[0]["labels"] == -100).any() or translations[0]["labels"].shape[0] == 2
 
 
-def test_nothing_fits_into_nothing(encoded: Encoded) -> None:
+def test_nothing_fits_into_nothing(encoded):
     with pytest.raises(DataError, match="`size` and `tokens` expect 1 or more, got 0"):
         batches(encoded, size=0)

@@ -39,7 +39,7 @@ def tagged(seed: int, rows: int = 40):
 
 
 @pytest.mark.parametrize("metric", SLOTS.metrics)
-def test_each_draw_is_the_metric_of_the_rows_drawn(metric: str) -> None:
+def test_each_draw_is_the_metric_of_the_rows_drawn(metric):
     data, message = tagged(1)
     result = bootstrap(message, data, metric=metric, resamples=20, seed=7)
     assert result.value == score(SLOTS, message, data)[metric]
@@ -60,7 +60,7 @@ def answers(rows: int, right: int):
 @pytest.mark.parametrize(
     ("rows", "right", "certain"), [(4, 4, False), (19, 10, False), (20, 10, True), (99, 99, False)]
 )
-def test_few_rows_and_equal_samples_give_no_interval(rows: int, right: int, certain: bool) -> None:
+def test_few_rows_and_equal_samples_give_no_interval(rows, right, certain):
     data, given = answers(rows, right)
     result = bootstrap(given, data)
     assert result.is_certain is certain
@@ -69,14 +69,14 @@ def test_few_rows_and_equal_samples_give_no_interval(rows: int, right: int, cert
     assert mean([result, result]).is_certain is certain
 
 
-def test_the_interval_of_a_share_is_that_of_the_textbook() -> None:
+def test_the_interval_of_a_share_is_that_of_the_textbook():
     data, message = answers(400, 320)
     result, error = bootstrap(message, data, resamples=4000), math.sqrt(0.8 * 0.2 / 400)
     assert result.low == pytest.approx(0.8 - 1.96 * error, abs=0.1 * error * 1.96)
     assert result.high == pytest.approx(0.8 + 1.96 * error, abs=0.1 * error * 1.96)
 
 
-def test_the_interval_holds_the_truth_about_as_often_as_it_says() -> None:
+def test_the_interval_holds_the_truth_about_as_often_as_it_says():
     draw, stored = random.Random(0), 0
     for _ in range(200):
         data, message = answers(100, sum(draw.random() < 0.7 for _ in range(100)))
@@ -85,7 +85,7 @@ def test_the_interval_holds_the_truth_about_as_often_as_it_says() -> None:
     assert 0.88 <= stored / 200 <= 0.99
 
 
-def test_what_is_hard_for_both_cancels_out() -> None:
+def test_what_is_hard_for_both_cancels_out():
     data, message = answers(200, 140)
     better = list(message)
     better[140:146] = ["yes"] * 6  # right wherever the first is, and six times more
@@ -102,7 +102,7 @@ def test_what_is_hard_for_both_cancels_out() -> None:
     assert (same.value, same.low, same.high, same.p) == (0, 0, 0, 1)
 
 
-def test_luck_is_called_luck() -> None:
+def test_luck_is_called_luck():
     draw, called = random.Random(1), 0
     for _ in range(200):
         data, _ = answers(100, 0)
@@ -112,7 +112,7 @@ def test_luck_is_called_luck() -> None:
     assert called / 200 < 0.1
 
 
-def test_bleu_agrees_with_the_paired_bootstrap_of_sacrebleu() -> None:
+def test_bleu_agrees_with_the_paired_bootstrap_of_sacrebleu():
     draw = random.Random(3)
     words = [f"w{i}" for i in range(30)]
     gold = [[draw.choice(words) for _ in range(draw.randint(4, 15))] for _ in range(60)]
@@ -147,7 +147,7 @@ def test_bleu_agrees_with_the_paired_bootstrap_of_sacrebleu() -> None:
     assert b.p_value < result.p < 0.05
 
 
-def test_several_languages_and_models() -> None:
+def test_several_languages_and_models():
     sets = [tagged(seed) for seed in (1, 2)]
     models = {
         name: {
@@ -166,7 +166,7 @@ def test_several_languages_and_models() -> None:
     assert models["whole"]["0"] != bootstrap(sets[0][1], sets[0][0], seed=1)
 
 
-def test_bad_input() -> None:
+def test_bad_input():
     data, message = answers(10, 5)
     with pytest.raises(UnknownName, match="metric of mine"):
         bootstrap(message, data, metric="bleu")

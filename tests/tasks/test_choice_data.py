@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 from pathlib import Path
-from typing import Any
 
 import numpy as np
 import pytest
@@ -25,16 +24,16 @@ ROWS = [
     {"context": "The dog ", "options": ["sleeps .", "is open ."], "answer": 1},
     {"context": "The café is", "options": [" 北京", " open .", " red", " a car"], "answer": 3},
 ]
-DATA = [Row((r["context"], *r["options"]), (str(r["answer"]),)) for r in ROWS]  # type: ignore[misc]
+DATA = [Row((r["context"], *r["options"]), (str(r["answer"]),)) for r in ROWS]
 
 
-def write(path: Path, *rows: Any) -> Path:
+def write(path: Path, *rows) -> Path:
     path.parent.mkdir(parents=True, exist_ok=True)
     path.write_text("".join(json.dumps(row) + "\n" for row in rows), encoding="utf-8")
     return path
 
 
-def test_one_file_or_a_folder(tmp_path: Path) -> None:
+def test_one_file_or_a_folder(tmp_path):
     file = write(tmp_path / "rows.jsonl", *ROWS)
     data = load_data("choice", split="test", root=file)
     assert data.rows == DATA
@@ -47,7 +46,7 @@ def test_one_file_or_a_folder(tmp_path: Path) -> None:
     assert [isinstance(place, str) for place in places.values()] == [True, False, True]
 
 
-def test_a_task_file_names_the_fields(tmp_path: Path) -> None:
+def test_a_task_file_names_the_fields(tmp_path):
     rows = [{"ctx": r["context"], "endings": r["options"], "gold": r["answer"]} for r in ROWS]
     write(tmp_path / "endings.jsonl", *rows)
     task = tmp_path / "task.yaml"
@@ -61,7 +60,7 @@ def test_a_task_file_names_the_fields(tmp_path: Path) -> None:
     ]
 
 
-def test_a_row_without_a_blank_is_counted(tmp_path: Path) -> None:
+def test_a_row_without_a_blank_is_counted(tmp_path):
     row = {"context": "Answer:", "options": ["yes", "no"], "answer": 0}
     data = load_data("choice", split="dev", root=write(tmp_path / "rows.jsonl", row, *ROWS))
     assert data.notes == {"rows without a blank between context and option": 1}
@@ -86,7 +85,7 @@ def test_a_row_without_a_blank_is_counted(tmp_path: Path) -> None:
         ({"answer": True}, "`answer` expects the number of an option, 0 to 1, got True."),
     ],
 )
-def test_bad_rows(change: dict[str, Any], message: str, tmp_path: Path) -> None:
+def test_bad_rows(change, message, tmp_path):
     row = {"context": "Is it?", "options": [" yes", " no"], "answer": 0, **change}
     file = write(tmp_path / "rows.jsonl", ROWS[0], row)
     with pytest.raises(DataError) as problem:
@@ -107,7 +106,7 @@ def test_bad_rows(change: dict[str, Any], message: str, tmp_path: Path) -> None:
         (b"1\n", "not a JSON object."),
     ],
 )
-def test_bad_files(content: bytes, message: str, tmp_path: Path) -> None:
+def test_bad_files(content, message, tmp_path):
     (tmp_path / "rows.jsonl").write_bytes(content)
     with pytest.raises(DataError) as problem:
         load_data("choice", split="test", root=tmp_path / "rows.jsonl")
@@ -115,7 +114,7 @@ def test_bad_files(content: bytes, message: str, tmp_path: Path) -> None:
     assert problem.value.hint
 
 
-def test_a_file_of_any_name_is_read_as_json_lines(tmp_path: Path) -> None:
+def test_a_file_of_any_name_is_read_as_json_lines(tmp_path):
     file = write(tmp_path / "rows.txt", *ROWS)
     assert len(load_data("choice", split="test", root=file)) == len(ROWS)
     (tmp_path / "plain.txt").write_text("Maria bought a red car .\n")
@@ -123,7 +122,7 @@ def test_a_file_of_any_name_is_read_as_json_lines(tmp_path: Path) -> None:
         load_data("choice", split="test", root=tmp_path / "plain.txt")
 
 
-def test_no_file_and_a_language(tmp_path: Path) -> None:
+def test_no_file_and_a_language(tmp_path):
     with pytest.raises(DeadheadError, match="there is no such"):
         load_data("choice", split="test", root=tmp_path / "nowhere.jsonl")
     file = write(tmp_path / "rows.jsonl", *ROWS)
@@ -132,7 +131,7 @@ def test_no_file_and_a_language(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("bos", [False, True])
-def test_windows_are_those_of_the_harness(bos: bool) -> None:
+def test_windows_are_those_of_the_harness(bos):
     """By hand, as lm-evaluation-harness writes it: blanks move to the option, then one text is cut."""
     cut = tokenizer(bos)
     encoded = encode(dataset("choice", "text", "test", DATA), cut)
@@ -158,7 +157,7 @@ def test_windows_are_those_of_the_harness(bos: bool) -> None:
     assert sorted(shuffled) == [0, 4, 8]
 
 
-def test_an_empty_context_begins_with_a_special_token() -> None:
+def test_an_empty_context_begins_with_a_special_token():
     data = dataset("choice", "text", "test", [Row(("", "The dog", "A car"), ("0",))])
     for bos in (False, True):
         cut = tokenizer(bos)
@@ -171,7 +170,7 @@ def test_an_empty_context_begins_with_a_special_token() -> None:
         encode(data, PreTrainedTokenizerFast(tokenizer_object=built, unk_token="[UNK]"))
 
 
-def test_a_long_context_is_cut_on_the_left_and_counted() -> None:
+def test_a_long_context_is_cut_on_the_left_and_counted():
     long = Row(("The dog sleeps . " * 9 + "Maria bought", " a red car .", " a"), ("0",))
     data = dataset("choice", "text", "test", [*DATA, long])
     cut = tokenizer()
@@ -187,7 +186,7 @@ def test_a_long_context_is_cut_on_the_left_and_counted() -> None:
     assert len(encode(dataset("choice", "text", "test", [long]), cut, max_length=size + 1)) == 2
 
 
-def test_a_hint_about_a_long_option_suggests_no_more_than_the_positions() -> None:
+def test_a_hint_about_a_long_option_suggests_no_more_than_the_positions():
     cut, option = tokenizer(), " a red car ."
     size = len(cut.encode(option))
     data = dataset("choice", "text", "test", [Row(("Maria bought", option, " a"), ("0",))])
@@ -205,7 +204,7 @@ def test_a_hint_about_a_long_option_suggests_no_more_than_the_positions() -> Non
     assert hint(size - 1, size) == few.format(size - 2, size)  # shorter windows than it can read
 
 
-def test_an_option_that_becomes_part_of_the_context() -> None:
+def test_an_option_that_becomes_part_of_the_context():
     built = Tokenizer(models.WordLevel({"ab": 0, "a": 1, "[UNK]": 2}, unk_token="[UNK]"))
     built.pre_tokenizer = pre_tokenizers.Whitespace()
     cut = PreTrainedTokenizerFast(tokenizer_object=built, unk_token="[UNK]", eos_token="[UNK]")
@@ -214,7 +213,7 @@ def test_an_option_that_becomes_part_of_the_context() -> None:
     assert problem.value.hint == "begin the options with a blank"
 
 
-def test_the_metrics_compare_three_choices() -> None:
+def test_the_metrics_compare_three_choices():
     data = dataset("choice", "text", "test", DATA)
     values = score("choice", [["0", "1", "0"], ["1", "1", "0"], ["0", "3", "0"]], data)
     assert values == {

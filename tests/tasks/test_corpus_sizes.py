@@ -32,7 +32,7 @@ def slot_rows(size: int, types: int) -> str:
 
 
 @pytest.fixture
-def root(tmp_path: Path) -> Path:
+def root(tmp_path):
     start, word = "-DOCSTART- -X- -X- O\n\n", "EU NNP B-NP B-ORG\n\n"
     return put(
         tmp_path,
@@ -56,7 +56,7 @@ def of(rows: list[Size], task: str, lang: str) -> dict[str, int | None]:
     return {row.split: row.difference for row in rows if (row.task, row.language) == (task, lang)}
 
 
-def test_ours_beside_the_papers(root: Path) -> None:
+def test_ours_beside_the_papers(root):
     rows = list(sizes(root, "contributions"))
     assert of(rows, "ner", "ja") == {"train": 0, "dev": 0, "test": 0}  # the first 80 % of the file
     assert of(rows, "ner", "zh") == {"train": None, "dev": None, "test": None}
@@ -76,7 +76,7 @@ def test_ours_beside_the_papers(root: Path) -> None:
     assert of(rows, "pos", "ja") == {"train": None, "dev": 0, "test": 1}
 
 
-def test_the_note_on_a_number_is_printed_where_it_differs(tmp_path: Path) -> None:
+def test_the_note_on_a_number_is_printed_where_it_differs(tmp_path):
     put(
         tmp_path,
         {"ner/conll2003/eng.train": "EU\tB-ORG\n\n" * 5, "ner/conll2003/eng.testa": "EU\tB-ORG\n"},
@@ -88,7 +88,7 @@ def test_the_note_on_a_number_is_printed_where_it_differs(tmp_path: Path) -> Non
     )
 
 
-def test_the_command_marks_what_differs(root: Path) -> None:
+def test_the_command_marks_what_differs(root):
     printed = CliRunner().invoke(
         app, ["check", str(root), "--paper", "contributions", "--task", "slots"]
     )
@@ -110,12 +110,12 @@ def test_the_command_marks_what_differs(root: Path) -> None:
     assert [row["difference"] for row in rows if row["language"] == "hi"] == [1, -1, -159, None]
 
 
-def test_an_unknown_paper_is_named(root: Path) -> None:
+def test_an_unknown_paper_is_named(root):
     with pytest.raises(UnknownName, match="contributions, mbert-prunability"):
         list(sizes(root, "contribution"))
 
 
-def test_table_1_is_what_the_sizes_are_compared_with(tmp_path: Path) -> None:
+def test_table_1_is_what_the_sizes_are_compared_with(tmp_path):
     with published_files()["contributions/table1.csv"].open(encoding="utf-8") as file:
         table = {(row["task"], row["target"]): int(row["value"]) for row in csv.DictReader(file)}
     ours = {
@@ -147,11 +147,11 @@ def test_table_1_is_what_the_sizes_are_compared_with(tmp_path: Path) -> None:
         ({"UD_X/x.conllu": ""}, ""),
     ],
 )  # fmt: skip
-def test_the_release_of_a_treebank(tmp_path: Path, files: dict[str, str], release: str) -> None:
+def test_the_release_of_a_treebank(tmp_path, files, release):
     put(tmp_path, files)
     assert release_of(tmp_path / next(iter(files))) == release
 
 
-def test_a_check_names_the_release(tmp_path: Path) -> None:
+def test_a_check_names_the_release(tmp_path):
     put(tmp_path, {"ud-treebanks-v2.7/pos/UD_German-GSD/de_gsd-ud-test.conllu": SENTENCE})
     assert "(UD 2.7, by its folder)" in CliRunner().invoke(app, ["check", str(tmp_path)]).stdout

@@ -64,7 +64,7 @@ def damaged(raw: bytes, changes: list[tuple[float, int, bytes]]) -> bytes:
     return raw
 
 
-def rows_or_error(path: Path, form: str, task: object) -> tuple[list[Row], Counter[str]] | None:
+def rows_or_error(path: Path, form: str, task) -> tuple[list[Row], Counter[str]] | None:
     notes: Counter[str] = Counter()
     try:
         return reader_of(form)({"": path}, task, notes), notes
@@ -76,7 +76,7 @@ def rows_or_error(path: Path, form: str, task: object) -> tuple[list[Row], Count
 
 
 @pytest.mark.parametrize(("form", "task"), FORMS)
-def test_whole_files_are_read(tmp_path: Path, form: str, task: object) -> None:
+def test_whole_files_are_read(tmp_path, form, task):
     path = tmp_path / "f"
     path.write_bytes(WHOLE[form].encode())
     result = rows_or_error(path, form, task)
@@ -86,9 +86,7 @@ def test_whole_files_are_read(tmp_path: Path, form: str, task: object) -> None:
 
 @pytest.mark.parametrize(("form", "task"), FORMS)
 @given(edits, st.booleans())
-def test_damage_gives_rows_or_one_error(
-    tmp_path: Path, form: str, task: object, changes: list[tuple[float, int, bytes]], packed: bool
-) -> None:
+def test_damage_gives_rows_or_one_error(tmp_path, form, task, changes, packed):
     path, raw = tmp_path / "f", damaged(WHOLE[form].encode(), changes)
     path.write_bytes(gzip.compress(raw, 1) if packed else raw)
     result = rows_or_error(path, form, task)
@@ -96,7 +94,7 @@ def test_damage_gives_rows_or_one_error(
         check_nothing_lost(raw, form, *result)
 
 
-def check_nothing_lost(raw: bytes, form: str, rows: list[Row], notes: Counter[str]) -> None:
+def check_nothing_lost(raw: bytes, form: str, rows: list[Row], notes: Counter[str]):
     """Every line of the file is a word, a comment, a blank or counted."""
     text = raw.removeprefix(b"\xef\xbb\xbf").decode()
     body = [line.rstrip("\r") for line in text.split("\n")]
@@ -125,14 +123,14 @@ def check_nothing_lost(raw: bytes, form: str, rows: list[Row], notes: Counter[st
     raw=st.binary(max_size=200)
     | st.text(max_size=200).map(lambda text: text.encode("utf-8", "surrogatepass"))
 )
-def test_any_bytes_at_all(tmp_path: Path, form: str, task: object, raw: bytes) -> None:
+def test_any_bytes_at_all(tmp_path, form, task, raw):
     path = tmp_path / "f"
     path.write_bytes(raw)
     rows_or_error(path, form, task)
 
 
 @given(cut=st.integers(0, 200))
-def test_a_gzip_that_breaks_off(tmp_path: Path, cut: int) -> None:
+def test_a_gzip_that_breaks_off(tmp_path, cut):
     packed = gzip.compress(WHOLE["columns"].encode() * 50)
     path = tmp_path / "f"
     path.write_bytes(packed[: max(2, len(packed) - cut)])
@@ -140,7 +138,7 @@ def test_a_gzip_that_breaks_off(tmp_path: Path, cut: int) -> None:
     assert (result is not None) == (cut == 0)
 
 
-def test_deep_json_is_an_error_not_a_crash(tmp_path: Path) -> None:
+def test_deep_json_is_an_error_not_a_crash(tmp_path):
     path = tmp_path / "f"
     path.write_bytes(b"[" * 1_000_000)
     assert rows_or_error(path, "jsonl", SST2) is None
@@ -155,8 +153,8 @@ def test_deep_json_is_an_error_not_a_crash(tmp_path: Path) -> None:
     ],
 )
 def test_a_number_of_thousands_of_digits_is_an_error_with_its_line(
-    tmp_path: Path, form: str, task: object, text: str, printed: str
-) -> None:
+    tmp_path, form, task, text, printed
+):
     path = tmp_path / "f"
     path.write_text(text)
     with pytest.raises(DataError, match=printed):
@@ -164,7 +162,7 @@ def test_a_number_of_thousands_of_digits_is_an_error_with_its_line(
     assert rows_or_error(path, form, task) is None
 
 
-def test_a_megabyte_line_is_read(tmp_path: Path) -> None:
+def test_a_megabyte_line_is_read(tmp_path):
     path = tmp_path / "f"
     word = "x" * 1_000_000
     path.write_text(f"{word}\tO\n")
@@ -176,7 +174,7 @@ def test_a_megabyte_line_is_read(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("side", ["short", "long"])
-def test_line_parallel_files_of_different_length(tmp_path: Path, side: str) -> None:
+def test_line_parallel_files_of_different_length(tmp_path, side):
     (tmp_path / "en").write_text("a\n" * (2 if side == "short" else 4))
     (tmp_path / "de").write_text("b\n" * 3)
     expected = "en:3" if side == "short" else "de:4"

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from typing import Any
-
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
@@ -13,7 +11,7 @@ from deadhead.tasks import Row, concatenate, dataset, distinct, first_parts, loa
 from deadhead.tasks.dataset import shuffled
 
 
-def words(data: Any) -> list[str]:
+def words(data) -> list[str]:
     return [row.texts[0] for row in data.rows]
 
 
@@ -23,9 +21,7 @@ rows = st.lists(st.integers(0, 9), max_size=40).map(
 
 
 @given(rows, rows)
-def test_distinct_keeps_each_row_once_and_counts_the_rest(
-    mine: list[Row], theirs: list[Row]
-) -> None:
+def test_distinct_keeps_each_row_once_and_counts_the_rest(mine, theirs):
     data, other = dataset("sst2", "en", "train", mine), dataset("sst2", "en", "test", theirs)
     left = distinct(data, other)
     assert len(set(left.rows)) == len(left)
@@ -34,7 +30,7 @@ def test_distinct_keeps_each_row_once_and_counts_the_rest(
 
 
 @given(st.integers(0, 57), st.integers(0, 5))
-def test_ten_parts_are_nested_and_whole(size: int, seed: int) -> None:
+def test_ten_parts_are_nested_and_whole(size, seed):
     data = dataset("sst2", "en", "train", [Row((f"t{i}",), ("positive",)) for i in range(size)])
     before: set[str] = set()
     for parts in range(1, 11):
@@ -46,17 +42,17 @@ def test_ten_parts_are_nested_and_whole(size: int, seed: int) -> None:
     assert before == set(words(data))
 
 
-def test_the_order_is_pinned() -> None:
+def test_the_order_is_pinned():
     assert shuffled(10, "parts/42") == [3, 6, 4, 0, 1, 5, 2, 7, 9, 8]
     assert shuffled(10, "parts/43") != shuffled(10, "parts/42")
 
 
-def test_data_of_different_kinds_does_not_mix() -> None:
+def test_data_of_different_kinds_does_not_mix():
     with pytest.raises(DataError, match="different kinds"):
         concatenate([dataset("sst2", "en", "test", []), dataset("pos", "en", "test", [])])
 
 
-def test_the_fingerprint_is_pinned() -> None:
+def test_the_fingerprint_is_pinned():
     """It is kept with results, so it must not change from version to version."""
     assert (
         dataset("sst2", "en", "test", [Row(("Größe 北京",), ("positive",))]).fingerprint
@@ -68,9 +64,7 @@ def test_the_fingerprint_is_pinned() -> None:
     st.lists(st.lists(st.text(max_size=3), min_size=1, max_size=3), max_size=3),
     st.lists(st.lists(st.text(max_size=3), min_size=1, max_size=3), max_size=3),
 )
-def test_different_rows_have_different_fingerprints(
-    left: list[list[str]], other: list[list[str]]
-) -> None:
+def test_different_rows_have_different_fingerprints(left, other):
     first, second = (
         dataset("slots", "en", "test", [Row(tuple(w), ("O",) * len(w)) for w in part])
         for part in (left, other)
@@ -78,7 +72,7 @@ def test_different_rows_have_different_fingerprints(
     assert (first.fingerprint == second.fingerprint) == (left == other)
 
 
-def test_no_parts_at_all() -> None:
+def test_no_parts_at_all():
     data = load_data("pos", "en", "dev", root="world")
     with pytest.raises(DataError, match="`parts` expects 1 to 10, got 0"):
         first_parts(data, 0)

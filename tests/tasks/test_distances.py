@@ -6,7 +6,6 @@ import itertools
 import subprocess
 import sys
 from importlib import metadata
-from pathlib import Path
 
 import numpy as np
 import pytest
@@ -26,7 +25,7 @@ NAMES = ("syntactic", "phonological", "inventory", "featural", "genetic")
 
 
 @pytest.mark.parametrize("database", DATABASES)
-def test_distances(database: str) -> None:
+def test_distances(database):
     near, far = distances("en", "de", database=database), distances("en", "ja", database=database)
     assert tuple(near) == DISTANCES
     assert all(0 <= value <= 1 for value in (*near.values(), *far.values()))
@@ -36,12 +35,12 @@ def test_distances(database: str) -> None:
 
 
 @pytest.mark.parametrize("pair", LANG2VEC)
-def test_uriel_is_the_cosine_distance_of_the_knn_vectors(pair: tuple[str, str]) -> None:
+def test_uriel_is_the_cosine_distance_of_the_knn_vectors(pair):
     result = distances(*pair, NAMES)
     assert list(result.values()) == pytest.approx(LANG2VEC[pair], abs=1e-4)
 
 
-def test_uriel_knows_every_pair_and_uriel_plus_does_not() -> None:
+def test_uriel_knows_every_pair_and_uriel_plus_does_not():
     """The 24 pairs of the paper: from English, Chinese and Arabic to the eight others."""
     codes = paper_languages("contributions")
     pairs = [pair for pair in itertools.product(("en", "zh", "ar"), codes) if pair[0] != pair[1]]
@@ -52,13 +51,13 @@ def test_uriel_knows_every_pair_and_uriel_plus_does_not() -> None:
     assert unknown == {"phonological"}
 
 
-def test_the_geographic_distance_is_that_on_the_globe() -> None:
+def test_the_geographic_distance_is_that_on_the_globe():
     """London to Tokyo is about 9,560 km of the 20,015 km half way round; London to Amsterdam 360 km."""
     assert distances("en", "ja")["geographic"] == pytest.approx(9560 / 20015, abs=0.03)
     assert distances("en", "nl")["geographic"] == pytest.approx(360 / 20015, abs=0.01)
 
 
-def test_unknown_names_are_refused() -> None:
+def test_unknown_names_are_refused():
     with pytest.raises(UnknownName, match="uriel, uriel\\+"):
         distances("en", "de", database="wals")
     with pytest.raises(UnknownName, match="syntactic"):
@@ -70,9 +69,7 @@ def not_installed(name: str) -> metadata.Distribution:
 
 
 @pytest.mark.parametrize(("database", "package"), [("uriel", "lang2vec"), ("uriel+", "urielplus")])
-def test_without_its_package_the_install_line_is_given(
-    database: str, package: str, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_without_its_package_the_install_line_is_given(database, package, monkeypatch):
     kept = (_uriel, _uriel_plus, _urielplus, _vectors)
     for cached in kept:
         cached.cache_clear()
@@ -84,13 +81,13 @@ def test_without_its_package_the_install_line_is_given(
         cached.cache_clear()
 
 
-def test_lang2vec_s_own_module_is_not_needed() -> None:
+def test_lang2vec_s_own_module_is_not_needed():
     """It imports pkg_resources, which new setuptools do not have."""
     distances("en", "de")
     assert "lang2vec.lang2vec" not in sys.modules
 
 
-def test_lang2vec_s_own_script_does_not_hide_its_package(tmp_path: Path) -> None:
+def test_lang2vec_s_own_script_does_not_hide_its_package(tmp_path):
     """pip puts lang2vec.py beside the command `deadhead`, whose folder Python searches first."""
     (tmp_path / "lang2vec.py").write_text("", encoding="utf-8")
     command = tmp_path / "command.py"

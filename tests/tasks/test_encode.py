@@ -3,8 +3,6 @@
 from __future__ import annotations
 
 from itertools import pairwise
-from pathlib import Path
-from typing import Any
 
 import numpy as np
 import pytest
@@ -57,9 +55,7 @@ def words(encoded: Encoded, i: int) -> list[int]:
 
 @pytest.mark.parametrize("kind", KINDS)
 @given(st.lists(st.tuples(text, text), min_size=1, max_size=4))
-def test_pairs_are_exactly_what_the_tokenizer_writes(
-    tokenizers: dict[str, Any], tmp_path: Path, kind: str, pairs: list[tuple[str, str]]
-) -> None:
+def test_pairs_are_exactly_what_the_tokenizer_writes(tokenizers, tmp_path, kind, pairs):
     tokenizer = tokenizers[kind]
     encoded = encode(
         dataset("mnli", "en", "test", [Row(pair, ("neutral",)) for pair in pairs]),
@@ -80,9 +76,7 @@ def test_pairs_are_exactly_what_the_tokenizer_writes(
 
 
 @given(st.integers(0, 30), st.integers(0, 30), st.integers(6, 24))
-def test_long_pairs_are_cut_as_the_tokenizer_cuts_them(
-    tokenizers: dict[str, Any], tmp_path: Path, a: int, b: int, size: int
-) -> None:
+def test_long_pairs_are_cut_as_the_tokenizer_cuts_them(tokenizers, tmp_path, a, b, size):
     tokenizer, pair = tokenizers["wordpiece"], (" ".join("x" * a), " ".join("!" * b))
     encoded = encode(
         dataset("mnli", "en", "test", [Row(pair, ("neutral",))]),
@@ -105,14 +99,7 @@ def test_long_pairs_are_cut_as_the_tokenizer_cuts_them(
     st.integers(6, 14),
     st.sampled_from(["first", "all"]),
 )
-def test_no_word_is_lost(
-    tokenizers: dict[str, Any],
-    tmp_path: Path,
-    kind: str,
-    sentences: list[list[str]],
-    size: int,
-    align: str,
-) -> None:
+def test_no_word_is_lost(tokenizers, tmp_path, kind, sentences, size, align):
     rows = [
         Row(tuple(s), tuple("NOUN" if i % 2 else "VERB" for i in range(len(s)))) for s in sentences
     ]
@@ -146,9 +133,7 @@ def test_no_word_is_lost(
 
 @pytest.mark.parametrize("kind", ["wordpiece", "unigram"])
 @given(st.lists(st.sampled_from(SAMPLES), min_size=1, max_size=9))
-def test_words_are_cut_as_the_tokenizer_cuts_split_words(
-    tokenizers: dict[str, Any], kind: str, sentence: list[str]
-) -> None:
+def test_words_are_cut_as_the_tokenizer_cuts_split_words(tokenizers, kind, sentence):
     expected = tokenizers[kind](sentence, is_split_into_words=True, add_special_tokens=False)[
         "input_ids"
     ]
@@ -160,9 +145,7 @@ def test_words_are_cut_as_the_tokenizer_cuts_split_words(
 @given(
     st.lists(st.sampled_from(["the", "quick", "Männern", "北京", "lazy"]), min_size=1, max_size=9)
 )
-def test_byte_level_words_are_those_of_the_running_text(
-    tokenizers: dict[str, Any], sentence: list[str]
-) -> None:
+def test_byte_level_words_are_those_of_the_running_text(tokenizers, sentence):
     tokenizer = tokenizers["bytelevel"]
     result = Pieces(tokenizer).words([sentence])[0]
     assert [piece for first in result for piece in first] == tokenizer(
@@ -170,7 +153,7 @@ def test_byte_level_words_are_those_of_the_running_text(
     )["input_ids"]
 
 
-def test_right_to_left_and_cjk_stay_in_reading_order(tokenizers: dict[str, Any]) -> None:
+def test_right_to_left_and_cjk_stay_in_reading_order(tokenizers):
     data = dataset(
         "pos",
         "he",
@@ -186,7 +169,7 @@ def test_right_to_left_and_cjk_stay_in_reading_order(tokenizers: dict[str, Any])
         assert [w for w in words(encoded, 1) if w >= 0] == [0, 1, 2]
 
 
-def test_windows_end_between_words(tokenizers: dict[str, Any]) -> None:
+def test_windows_end_between_words(tokenizers):
     data = dataset("pos", "en", "test", [Row(("the", "quick", "x", "the", "quick"), ("NOUN",) * 5)])
     whole = encode(data, tokenizers["wordpiece"])
     split = encode(data, tokenizers["wordpiece"], max_length=5)
@@ -203,7 +186,7 @@ def test_windows_end_between_words(tokenizers: dict[str, Any]) -> None:
     }
 
 
-def test_odd_words_are_kept_and_counted(tokenizers: dict[str, Any]) -> None:
+def test_odd_words_are_kept_and_counted(tokenizers):
     data = dataset("pos", "en", "test", [Row(("\u200b", "", "x" * 3000), ("X", "X", "NOUN"))])
     encoded = encode(data, tokenizers["wordpiece"], max_length=16)
     assert [w for i in range(len(encoded)) for w in words(encoded, i) if w >= 0] == [0, 1, 2]
@@ -217,14 +200,14 @@ def test_odd_words_are_kept_and_counted(tokenizers: dict[str, Any]) -> None:
     assert len(window(longer, 0)) == 16
 
 
-def test_labels_of_the_model_decide(tokenizers: dict[str, Any]) -> None:
+def test_labels_of_the_model_decide(tokenizers):
     data = dataset("slots", "tr", "test", [Row(("a", "b"), ("O", "B-new"))])
     encoded = encode(data, tokenizers["wordpiece"], labels=("B-city", "O"))
     assert [label for label in labels(encoded, 0) if label != IGNORED] == [1]
     assert encoded.notes["labels the model does not know"] == 1
 
 
-def test_translation_pairs(tokenizers: dict[str, Any]) -> None:
+def test_translation_pairs(tokenizers):
     tokenizer = tokenizers["unigram"]
     data = dataset(
         "parallel", "en-de", "test", [Row(("the dog", "eine Gruppe")), Row(("x " * 40, "y"))]
@@ -237,9 +220,7 @@ def test_translation_pairs(tokenizers: dict[str, Any]) -> None:
     assert encoded.notes == {"source texts cut": 1}
 
 
-def test_the_padding_side_of_the_tokenizer_does_not_matter(
-    tokenizers: dict[str, Any], tmp_path: Path
-) -> None:
+def test_the_padding_side_of_the_tokenizer_does_not_matter(tokenizers, tmp_path):
     """Training and scoring pad on the right themselves, whatever a decoder's tokenizer is set to."""
     import copy
 
@@ -258,7 +239,7 @@ def test_the_padding_side_of_the_tokenizer_does_not_matter(
     assert batch["left"]["attention_mask"][:, 0].all()
 
 
-def test_truncation_left_on_in_the_tokenizer_does_not_matter(tokenizers: dict[str, Any]) -> None:
+def test_truncation_left_on_in_the_tokenizer_does_not_matter(tokenizers):
     tokenizer = tokenizers["wordpiece"]
     tokenizer.backend_tokenizer.enable_truncation(4)
     try:
@@ -270,7 +251,7 @@ def test_truncation_left_on_in_the_tokenizer_does_not_matter(tokenizers: dict[st
         tokenizer.backend_tokenizer.no_truncation()
 
 
-def test_mistakes_are_named(tokenizers: dict[str, Any]) -> None:
+def test_mistakes_are_named(tokenizers):
     data = dataset("sst2", "en", "test", [Row(("a",), ("positive",))])
     with pytest.raises(DataError, match="`max_length` expects"):
         encode(data, tokenizers["wordpiece"], max_length=3)
@@ -285,7 +266,7 @@ def test_mistakes_are_named(tokenizers: dict[str, Any]) -> None:
 # --- the cache ----------------------------------------------------------------------------------
 
 
-def test_remembered_words_change_nothing(tokenizers: dict[str, Any], tmp_path: Path) -> None:
+def test_remembered_words_change_nothing(tokenizers, tmp_path):
     for kind, tokenizer in tokenizers.items():
         pieces = Pieces(tokenizer)
         for text in ("the trees grow", "the houses fall"):
@@ -298,9 +279,7 @@ def test_remembered_words_change_nothing(tokenizers: dict[str, Any], tmp_path: P
             assert np.array_equal(alone.arrays["ids"], together.arrays["ids"])
 
 
-def test_stretches_join_without_a_seam(
-    tokenizers: dict[str, Any], monkeypatch: pytest.MonkeyPatch, tmp_path: Path
-) -> None:
+def test_stretches_join_without_a_seam(tokenizers, monkeypatch, tmp_path):
     import sys
 
     data = dataset(

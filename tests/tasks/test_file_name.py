@@ -32,7 +32,7 @@ def put(root: Path, files: dict[str, str]) -> Path:
 
 @pytest.mark.parametrize("dev", ["eval", "development", "devel", "dev", "valid"])
 @pytest.mark.parametrize("packed", ["", ".gz"])
-def test_other_words_for_dev_do_not_hide_train(tmp_path: Path, dev: str, packed: str) -> None:
+def test_other_words_for_dev_do_not_hide_train(tmp_path, dev, packed):
     sizes = {"train": 7, dev: 3, "test": 2}
     put(tmp_path, {f"slots/es/{name}-es.txt{packed}": tagged(size) for name, size in sizes.items()})
     assert [
@@ -41,7 +41,7 @@ def test_other_words_for_dev_do_not_hide_train(tmp_path: Path, dev: str, packed:
     assert sorted(row.split for row in check_folder(tmp_path)) == ["dev", "test", "train"]
 
 
-def test_facebook_slot_files_are_read_by_what_is_in_them(tmp_path: Path) -> None:
+def test_facebook_slot_files_are_read_by_what_is_in_them(tmp_path):
     rows = "# text: hola\n1\tpon\talarm/set\tNoLabel\n2\thoy\talarm/set\tB-datetime\n\n"
     put(tmp_path, {"slots/es/train-es.conllu": rows * 3, "slots/es/eval-es.conllu": rows})
     data = load_data("slots", "es", "train", root=tmp_path)
@@ -52,7 +52,7 @@ def test_facebook_slot_files_are_read_by_what_is_in_them(tmp_path: Path) -> None
     )
 
 
-def test_facebook_slot_tables(tmp_path: Path) -> None:
+def test_facebook_slot_tables(tmp_path):
     places = [(0, 6), (7, 2), (10, 5), (16, 4), (21, 2), (24, 3), (27, 1), (29, 4)]
     words = ["remind", "me", "about", "trip", "to", "d.c", ".", "next"]
     tokens = {
@@ -101,9 +101,7 @@ def test_facebook_slot_tables(tmp_path: Path) -> None:
         ("slots/fb/es-train2013.txt", "slots/fb/es-train2014.txt"),
     ],
 )
-def test_two_files_for_one_split_are_an_error_that_names_both(
-    tmp_path: Path, one: str, other: str
-) -> None:
+def test_two_files_for_one_split_are_an_error_that_names_both(tmp_path, one, other):
     put(tmp_path, {one: tagged(2), other: tagged(3), "slots/fr/train-fr.txt": tagged(4)})
     split = "dev" if "dev" in one else "train"
     with pytest.raises(DataError) as error:
@@ -131,9 +129,7 @@ def test_two_files_for_one_split_are_an_error_that_names_both(
         ("ner/mine/ar-train-00000-of-00002.txt", "ner/mine/ar-train-00001-of-00002.txt"),
     ],
 )
-def test_parts_of_a_split_are_read_in_the_order_of_their_names(
-    tmp_path: Path, names: tuple[str, ...]
-) -> None:
+def test_parts_of_a_split_are_read_in_the_order_of_their_names(tmp_path, names):
     put(tmp_path, {name: f"{Path(name).name}\tO\n\n" * 10 for name in names})
     data = load_data("ner", "ar", "train", root=tmp_path, cut="given")
     assert [row.texts[0] for row in data.rows[::10]] == sorted(Path(name).name for name in names)
@@ -146,9 +142,7 @@ def test_parts_of_a_split_are_read_in_the_order_of_their_names(
 
 
 @pytest.mark.parametrize("inside", [False, True])  # of the folder, named as `.`
-def test_the_folder_that_is_named_may_be_the_corpus(
-    inside: bool, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_the_folder_that_is_named_may_be_the_corpus(inside, tmp_path, monkeypatch):
     root = tmp_path / "AQMAR_Arabic_NER_corpus-1.0"
     put(root, {"Linux.txt": tagged(2, "B-LOC"), "Light.txt": tagged(1, "B-LOC")})
     if inside:
@@ -158,14 +152,14 @@ def test_the_folder_that_is_named_may_be_the_corpus(
     assert (len(data), data.notes["files read as one split"]) == (3, 2)
 
 
-def test_articles_in_a_folder_of_any_name_are_no_corpus(tmp_path: Path) -> None:
+def test_articles_in_a_folder_of_any_name_are_no_corpus(tmp_path):
     put(tmp_path / "mine", {"ar_one.txt": tagged(2), "ar_two.txt": tagged(1)})
     with pytest.raises(DataError, match="2 files for one split"):
         load_data("ner", "ar", "train", root=tmp_path / "mine")
 
 
 @pytest.mark.parametrize("folder", ["conll2003", "AQMAR_Arabic_NER_corpus-1.0", "conll2002"])
-def test_a_corpus_of_entities_is_not_read_as_slots(folder: str, tmp_path: Path) -> None:
+def test_a_corpus_of_entities_is_not_read_as_slots(folder, tmp_path):
     put(tmp_path, {f"{folder}/en.{split}": tagged(2, "B-LOC") for split in ("train", "testa")})
     assert len(load_data("ner", "en", "train", root=tmp_path)) == 2
     reason = r"en\.testa \(a corpus of ner, which has no labels of slots\)"
@@ -175,7 +169,7 @@ def test_a_corpus_of_entities_is_not_read_as_slots(folder: str, tmp_path: Path) 
     assert len(load_data("slots", "en", "train", root=tmp_path)) == 2
 
 
-def test_two_files_for_one_side_of_a_pair(tmp_path: Path) -> None:
+def test_two_files_for_one_side_of_a_pair(tmp_path):
     put(
         tmp_path,
         {
@@ -187,7 +181,7 @@ def test_two_files_for_one_side_of_a_pair(tmp_path: Path) -> None:
         load_data("slots-atis", "en", "train", root=tmp_path)
 
 
-def test_two_test_sets_of_a_translation(tmp_path: Path) -> None:
+def test_two_test_sets_of_a_translation(tmp_path):
     put(
         tmp_path,
         {
@@ -202,7 +196,7 @@ def test_two_test_sets_of_a_translation(tmp_path: Path) -> None:
         load_data("parallel", "en-de", "test", root=tmp_path)
 
 
-def test_several_pairs_in_one_folder(tmp_path: Path) -> None:
+def test_several_pairs_in_one_folder(tmp_path):
     put(
         tmp_path,
         {
@@ -228,7 +222,7 @@ def test_several_pairs_in_one_folder(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     "other", ["pawsx/de/test_2k.tsv", "paws-x/de-dev.tsv", "reviews/de-test.tsv"]
 )
-def test_a_folder_of_another_task_never_blocks(tmp_path: Path, treebank: str, other: str) -> None:
+def test_a_folder_of_another_task_never_blocks(tmp_path, treebank, other):
     put(
         tmp_path,
         {f"{treebank}/de_gsd-ud-{split}.conllu": CONLLU for split in ("dev", "test")}
@@ -241,13 +235,13 @@ def test_a_folder_of_another_task_never_blocks(tmp_path: Path, treebank: str, ot
     assert "2 splits read, 2 sentences; 0 cannot be read; 1 file skipped." in printed.stdout
 
 
-def test_pairs_of_another_task_are_not_taken_for_entailment(tmp_path: Path) -> None:
+def test_pairs_of_another_task_are_not_taken_for_entailment(tmp_path):
     put(tmp_path, {"pawsx/de-test.tsv": PAWSX})
     place = find_data("xnli", "de", ["test"], root=tmp_path)["test"]
     assert isinstance(place, DataError) or place.startswith("hub:")
 
 
-def test_a_check_of_one_task_leaves_the_others_alone(tmp_path: Path) -> None:
+def test_a_check_of_one_task_leaves_the_others_alone(tmp_path):
     put(tmp_path, {"pos/de-test.conllu": CONLLU, "ner/de-test.txt": tagged(2, "B-LOC")})
     rows = list(check_folder(tmp_path, "ner"))
     assert [(row.task, row.error) for row in rows if not row.skipped] == [("ner", None)]
@@ -256,7 +250,7 @@ def test_a_check_of_one_task_leaves_the_others_alone(tmp_path: Path) -> None:
     ]
 
 
-def test_what_is_skipped_is_named_where_data_is_missing(tmp_path: Path) -> None:
+def test_what_is_skipped_is_named_where_data_is_missing(tmp_path):
     put(tmp_path, {"de/test.tsv": PAWSX})
     with pytest.raises(
         DataError,
@@ -270,7 +264,7 @@ def test_what_is_skipped_is_named_where_data_is_missing(tmp_path: Path) -> None:
         list(check_folder(tmp_path))
 
 
-def test_a_file_without_a_split_is_a_corpus_only_alone(tmp_path: Path) -> None:
+def test_a_file_without_a_split_is_a_corpus_only_alone(tmp_path):
     put(tmp_path, {"slots/xSID/de.valid.txt": tagged(1), "slots/xSID/de.projected.txt": tagged(9)})
     assert isinstance(find_data("slots", "de", ["train"], root=tmp_path)["train"], DataError)
     assert [row.source for row in check_folder(tmp_path) if row.skipped] == [
@@ -284,7 +278,7 @@ def test_a_file_without_a_split_is_a_corpus_only_alone(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("folder", ["ner/IOB2Corpus", "ner/iob2corpus-ja", "IOB2Corpus"])
-def test_iob2corpus_is_ja_wikipedia(tmp_path: Path, folder: str) -> None:
+def test_iob2corpus_is_ja_wikipedia(tmp_path, folder):
     put(
         tmp_path,
         {
@@ -306,7 +300,7 @@ def test_iob2corpus_is_ja_wikipedia(tmp_path: Path, folder: str) -> None:
         load_data("ner", "ja", "train", root=tmp_path, source="hironsam")
 
 
-def test_iob2corpus_with_a_manifest(tmp_path: Path) -> None:
+def test_iob2corpus_with_a_manifest(tmp_path):
     files = {
         "train": "ner/iob2corpus-ja/ja.wikipedia.conll.gz",
         "all": "ner/iob2corpus-ja/hironsan.txt",
@@ -332,7 +326,7 @@ def test_iob2corpus_with_a_manifest(tmp_path: Path) -> None:
     }  # which of the two is read, and how to read the other
 
 
-def test_utterances_and_labels_with_a_language_in_their_names(tmp_path: Path) -> None:
+def test_utterances_and_labels_with_a_language_in_their_names(tmp_path):
     put(
         tmp_path,
         {
@@ -343,7 +337,7 @@ def test_utterances_and_labels_with_a_language_in_their_names(tmp_path: Path) ->
     assert load_data("slots", "en", "train", root=tmp_path).rows[0].labels == ("O", "B-city")
 
 
-def test_glue_as_it_is_given_out(tmp_path: Path) -> None:
+def test_glue_as_it_is_given_out(tmp_path):
     head = "index\tsentence1\tsentence2\tgold_label\n"
     put(
         tmp_path,

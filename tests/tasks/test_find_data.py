@@ -15,7 +15,7 @@ from deadhead.world import LANGUAGES
 
 
 @pytest.fixture
-def root(tmp_path: Path) -> Path:
+def root(tmp_path):
     files = {
         "pos/en/train.conllu": "1\ta\ta\tNOUN\t_\t_\t0\troot\t_\t_\n\n" * 20,
         "pos/en/test.conllu": "1\tb\tb\tNOUN\t_\t_\t0\troot\t_\t_\n\n",
@@ -41,9 +41,7 @@ def is_there(task: str, lang: str, split: str, root: Path, cut: str) -> bool:
 
 
 @pytest.mark.parametrize("cut", ["auto", "given", "pooled"])
-def test_places_are_what_can_be_loaded(
-    root: Path, cut: str, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_places_are_what_can_be_loaded(root, cut, monkeypatch):
     monkeypatch.setitem(sys.modules, "datasets", None)  # the folder alone
     requested = {
         "pos": ("en", "de", "zh"),
@@ -63,7 +61,7 @@ def test_places_are_what_can_be_loaded(
     assert seen == {True, False}
 
 
-def test_errors_are_those_of_loading(root: Path) -> None:
+def test_errors_are_those_of_loading(root):
     with pytest.raises(DataError) as message:
         load_data("pos", "de", "train", root=root)
     result = find_data("pos", "de", ["train"], root=root)["train"]
@@ -71,7 +69,7 @@ def test_errors_are_those_of_loading(root: Path) -> None:
     assert "no train data of pos in de" in str(result)
 
 
-def test_a_listed_file_that_is_missing(root: Path) -> None:
+def test_a_listed_file_that_is_missing(root):
     (root / "manifest.json").write_text(
         '{"tasks": {"pos": {"en": {"test": "pos/en/gone.conllu"}}}, "files": {"pos/en/gone.conllu": {"format": "conllu"}}}'
     )
@@ -80,7 +78,7 @@ def test_a_listed_file_that_is_missing(root: Path) -> None:
     assert "gone.conllu: there is no such file" in str(result)
 
 
-def test_the_small_world() -> None:
+def test_the_small_world():
     for task in WORLD_TASKS:
         pairs = (
             ["en-de", "de-en", "en-en", "en-xx", "en"] if task == "parallel" else [*LANGUAGES, "fr"]

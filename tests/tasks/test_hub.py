@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import sys
 from collections.abc import Callable
-from pathlib import Path
 from typing import Any
 
 import datasets
@@ -36,7 +35,7 @@ PINNED = "bcdcba79d07bc864c1c254ccfcedcce55bcc9a8c"
 
 
 @pytest.fixture
-def put(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Put:
+def put(tmp_path, monkeypatch):
     """Write a split of a repository: parquet, and the card that lists configurations and splits, as on the hub."""
     monkeypatch.chdir(tmp_path)
     monkeypatch.setattr(datasets.config, "HF_DATASETS_CACHE", tmp_path / "cache")
@@ -45,7 +44,7 @@ def put(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Put:
 
     def write(
         repository: str, config: str, split: str, features: Features, rows: list[dict[str, Any]]
-    ) -> None:
+    ):
         file = tmp_path / repository / config / f"{split}-00000-of-00001.parquet"
         file.parent.mkdir(parents=True, exist_ok=True)
         datasets.Dataset.from_list(rows, features=features).to_parquet(file)
@@ -63,7 +62,7 @@ def put(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Put:
     return write
 
 
-def test_the_pinned_revision_is_requested(put: Put, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_the_pinned_revision_is_requested(put, monkeypatch):
     put("nyu-mll/glue", "sst2", "train", SENTENCE, [{"sentence": "fine", "label": 1, "idx": 0}])
     requested: list[Any] = []
     real = datasets.load_dataset
@@ -76,14 +75,14 @@ def test_the_pinned_revision_is_requested(put: Put, monkeypatch: pytest.MonkeyPa
     assert requested == [PINNED]
 
 
-def test_every_set_is_pinned() -> None:
+def test_every_set_is_pinned():
     sets = [hub for task in TASKS.values() for hub in task.hub]
     commits = [hub.revision for hub in sets if hub.name != "ud-*"]
     assert all(len(commit) == 40 and int(commit, 16) for commit in commits)
     assert [hub.revision for hub in sets if hub.name == "ud-*"] == ["2.17"]
 
 
-def test_classification_by_number(put: Put) -> None:
+def test_classification_by_number(put):
     features = Features({**PAIR, "label": NLI, "idx": Value("int32")})
     put(
         "nyu-mll/glue",
@@ -95,7 +94,7 @@ def test_classification_by_number(put: Put) -> None:
     assert load_data("mnli", "en", "dev").rows == [Row(("a", "b"), ("contradiction",))]
 
 
-def test_xnli_by_language(put: Put) -> None:
+def test_xnli_by_language(put):
     for lang in ("de", "sw"):
         put(
             "facebook/xnli",
@@ -107,7 +106,7 @@ def test_xnli_by_language(put: Put) -> None:
     assert load_data("xnli", "sw", "test").rows == [Row(("sw", "b"), ("entailment",))]
 
 
-def test_translation(put: Put) -> None:
+def test_translation(put):
     features = Features({"translation": Translation(languages=["de", "en"])})
     put(
         "wmt/wmt14",
@@ -130,7 +129,7 @@ def ner(names: list[str]) -> Features:
     )
 
 
-def test_conll2003_in_english_is_the_papers_own(put: Put) -> None:
+def test_conll2003_in_english_is_the_papers_own(put):
     tags = [*PER, "B-MISC", "I-MISC"]
     features = Features({"id": Value("string"), "tokens": List(Value("string")), "pos_tags": List(ClassLabel(names=["NN", "VB"])),
                          "chunk_tags": List(ClassLabel(names=["O", "B-NP"])), "ner_tags": List(ClassLabel(names=tags))})  # fmt: skip
@@ -152,7 +151,7 @@ def test_conll2003_in_english_is_the_papers_own(put: Put) -> None:
         load_data("ner", "de", "dev")
 
 
-def test_a_blank_token_of_wikiann_is_kept_and_counted(put: Put, tmp_path: Path) -> None:
+def test_a_blank_token_of_wikiann_is_kept_and_counted(put, tmp_path):
     rows = [{"tokens": ["Jan", " ", "S"], "ner_tags": [1, 2, 2], "langs": ["nl"] * 3}]
     put("unimelb-nlp/wikiann", "nl", "test", ner(PER), rows)
     data = load_data("ner", "nl", "test", source="wikiann")
@@ -166,7 +165,7 @@ def test_a_blank_token_of_wikiann_is_kept_and_counted(put: Put, tmp_path: Path) 
     )
 
 
-def test_universal_dependencies_by_release(put: Put) -> None:
+def test_universal_dependencies_by_release(put):
     names = ["NOUN", "PUNCT", "ADP", "NUM", "SYM", "SCONJ", "ADJ", "PART", "DET", "CCONJ", "PROPN", "PRON", "X", "_", "ADV", "INTJ", "VERB", "AUX"]  # fmt: skip
     features = Features({"sent_id": Value("string"), "tokens": List(Value("string")), "upos": List(ClassLabel(names=names)),
                          "mwt": List({"id": Value("string"), "form": Value("string")})})  # fmt: skip
@@ -191,9 +190,7 @@ def test_universal_dependencies_by_release(put: Put) -> None:
 
 @pytest.mark.parametrize(("task", "source"), [("pos", "ud-2.17"), ("ner", "wikiann")])
 @pytest.mark.parametrize("folder", [True, False])
-def test_other_data_than_the_papers_is_used_only_by_name(
-    put: Put, tmp_path: Path, folder: bool, task: str, source: str
-) -> None:
+def test_other_data_than_the_papers_is_used_only_by_name(put, tmp_path, folder, task, source):
     root = tmp_path if folder else None
     with pytest.raises(
         DataError,
@@ -205,19 +202,19 @@ def test_other_data_than_the_papers_is_used_only_by_name(
 
 
 @pytest.mark.parametrize("source", ["ud-new", "ud-", "wikiannn"])
-def test_an_unknown_source_names_no_set(put: Put, source: str) -> None:
+def test_an_unknown_source_names_no_set(put, source):
     with pytest.raises(DataError, match="no test data of pos in nl"):
         load_data("pos", "nl", "test", source=source)
 
 
-def test_a_set_of_one_language_is_not_handed_out_as_another(put: Put) -> None:
+def test_a_set_of_one_language_is_not_handed_out_as_another(put):
     put("nyu-mll/glue", "sst2", "train", SENTENCE, [{"sentence": "fine", "label": 1, "idx": 0}])
     with pytest.raises(DataError, match="the hub has sst2 in en only; got 'de'"):
         load_data("sst2", "de", "train")
     assert len(load_data("sst2", "en", "train")) == 1
 
 
-def test_withheld_labels_are_refused_with_their_place(put: Put) -> None:
+def test_withheld_labels_are_refused_with_their_place(put):
     put("nyu-mll/glue", "sst2", "test", SENTENCE, [{"sentence": "a", "label": -1, "idx": 0}])
     with pytest.raises(
         DataError, match=r"row 1: -1 is not a label of sst2 \(the label is withheld\)"
@@ -225,7 +222,7 @@ def test_withheld_labels_are_refused_with_their_place(put: Put) -> None:
         load_data("sst2", "en", "test")
 
 
-def test_offline_says_what_to_do(put: Put) -> None:
+def test_offline_says_what_to_do(put):
     with pytest.raises(
         DataError,
         match=rf"could not be downloaded from nyu-mll/glue at {PINNED} on the hub: .*\n  Hint: put SST-2/.*DEADHEAD_DATA",
@@ -233,7 +230,7 @@ def test_offline_says_what_to_do(put: Put) -> None:
         load_data("sst2", "en", "train")
 
 
-def test_the_folder_comes_first(put: Put, tmp_path: Path) -> None:
+def test_the_folder_comes_first(put, tmp_path):
     put(
         "nyu-mll/glue",
         "sst2",
@@ -248,7 +245,7 @@ def test_the_folder_comes_first(put: Put, tmp_path: Path) -> None:
     assert load_data("sst2", "en", "train", root=root).rows[0].texts == ("from the folder",)
 
 
-def test_without_datasets_the_install_line_is_printed(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_without_datasets_the_install_line_is_printed(monkeypatch):
     monkeypatch.setitem(sys.modules, "datasets", None)
     with pytest.raises(
         MissingExtra,
@@ -257,12 +254,12 @@ def test_without_datasets_the_install_line_is_printed(monkeypatch: pytest.Monkey
         load_data("sst2", "en", "train")
 
 
-def test_every_task_says_what_to_put_into_a_folder() -> None:
+def test_every_task_says_what_to_put_into_a_folder():
     assert all(
         place_of(task, lang) != "the files" for task in TASKS.values() for lang in task.languages
     )
 
 
-def test_a_task_without_hub_asks_for_a_folder() -> None:
+def test_a_task_without_hub_asks_for_a_folder():
     with pytest.raises(DataError, match="no train data of slots in en without a folder"):
         load_data("slots", "en", "train")

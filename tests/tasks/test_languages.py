@@ -9,7 +9,7 @@ from deadhead.tasks import TASKS, group, language, languages, paper_languages
 from deadhead.tasks.languages import code_of, facts
 
 
-def test_word_order_and_resources_are_those_of_the_mbert_paper() -> None:
+def test_word_order_and_resources_are_those_of_the_mbert_paper():
     assert group("word_order", "mbert-prunability") == {
         "SVO": ("en", "es", "de", "vi", "zh"),
         "SOV": ("hi", "el", "ur"),
@@ -23,7 +23,7 @@ def test_word_order_and_resources_are_those_of_the_mbert_paper() -> None:
     }
 
 
-def test_families_are_those_of_the_contributions_paper() -> None:
+def test_families_are_those_of_the_contributions_paper():
     assert group("family", "contributions") == {
         "IE, Germanic": ("en", "de", "nl"),
         "Afro-Asiatic, Semitic": ("ar", "he"),
@@ -34,14 +34,14 @@ def test_families_are_those_of_the_contributions_paper() -> None:
     }
 
 
-def test_the_papers_languages_are_in_the_tasks() -> None:
+def test_the_papers_languages_are_in_the_tasks():
     assert paper_languages("mbert-prunability") == TASKS["xnli"].languages[:11]
     assert set(paper_languages("contributions", "UD_")) == set(TASKS["pos"].languages)
     assert set(paper_languages("contributions", "MultiATIS")) == set(TASKS["slots"].languages)
     assert len(facts()) - sum(not row["paper"] for row in facts()) == 38
 
 
-def test_a_language_has_many_names() -> None:
+def test_a_language_has_many_names():
     assert language("German") == language("de") == language("deu")
     assert language("ar") == ("ar", "arb", "Arabic", "VSO", "medium", "Afro-Asiatic, Semitic")
     assert code_of("zho") == "zh"
@@ -54,5 +54,5 @@ def test_a_language_has_many_names() -> None:
         paper_languages("other")
 
 
-def test_languages_are_listed() -> None:
+def test_languages_are_listed():
     assert {"en", "sw", "kk"} <= set(languages.languages())

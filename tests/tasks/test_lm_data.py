@@ -3,9 +3,6 @@
 from __future__ import annotations
 
 import gzip
-from collections.abc import Callable
-from pathlib import Path
-from typing import Any
 
 import numpy as np
 import pytest
@@ -32,17 +29,17 @@ TEXT = tiny_decoders.TEXT * 3
 
 
 @pytest.fixture
-def file(tmp_path: Path) -> Path:
+def file(tmp_path):
     (tmp_path / "text.txt").write_text(TEXT)
     return tmp_path / "text.txt"
 
 
 @pytest.fixture(autouse=True)
-def no_other_data(monkeypatch: pytest.MonkeyPatch) -> None:
+def no_other_data(monkeypatch):
     monkeypatch.delenv("DEADHEAD_DATA", raising=False)
 
 
-def test_a_file_is_one_text_and_serves_the_split_that_is_read(file: Path) -> None:
+def test_a_file_is_one_text_and_serves_the_split_that_is_read(file):
     for split in ("train", "dev", "test"):
         data = load_data("lm", split=split, root=file)
         assert (data.lang, data.split, data.files) == ("text", split, (str(file),))
@@ -53,7 +50,7 @@ def test_a_file_is_one_text_and_serves_the_split_that_is_read(file: Path) -> Non
     assert isinstance(find_data("lm", "text", ["dev"], root=file, beside="train")["dev"], DataError)
 
 
-def test_a_folder_has_splits(tmp_path: Path) -> None:
+def test_a_folder_has_splits(tmp_path):
     (tmp_path / "valid.txt").write_text("one two\n")
     (tmp_path / "wiki.test.raw").write_text("three\r\nfour")
     (tmp_path / "README.txt").write_text("not data")
@@ -65,7 +62,7 @@ def test_a_folder_has_splits(tmp_path: Path) -> None:
     assert (line.task, line.language, line.error) == ("lm", "text", None)
 
 
-def test_a_jsonl_file_has_a_text_on_each_line(tmp_path: Path) -> None:
+def test_a_jsonl_file_has_a_text_on_each_line(tmp_path):
     (tmp_path / "texts.jsonl").write_text('{"text": "a house"}\n{"text": "a dog"}\n')
     data = load_data("lm", root=tmp_path / "texts.jsonl")
     assert data.rows == [Row(("a house",)), Row(("a dog",))]
@@ -73,7 +70,7 @@ def test_a_jsonl_file_has_a_text_on_each_line(tmp_path: Path) -> None:
 
 @pytest.mark.parametrize("bos", [False, True])
 @pytest.mark.parametrize("length", [7, 16, 100])
-def test_windows_cover_the_text_once(bos: bool, length: int, file: Path, tmp_path: Path) -> None:
+def test_windows_cover_the_text_once(bos, length, file, tmp_path):
     tokenizer = tiny_decoders.tokenizer(bos)
     data = load_data("lm", root=file)
     encoded = encode(data, tokenizer, max_length=length, cache=tmp_path)
@@ -102,7 +99,7 @@ def _begins(windows: list[np.ndarray], bos: bool) -> list[int]:
     return [sum(sizes[:i]) for i in range(len(sizes))]
 
 
-def _bytes(tokenizer: Any, text: str, ids: list[int], tokens: int) -> int:
+def _bytes(tokenizer, text: str, ids: list[int], tokens: int) -> int:
     """The bytes of the first tokens, up to the end of a character."""
     names = tokenizer.convert_ids_to_tokens(ids[:tokens])
     size = sum(map(len, names))  # a letter of byte-level BPE is a byte
@@ -110,7 +107,7 @@ def _bytes(tokenizer: Any, text: str, ids: list[int], tokens: int) -> int:
     return int(min(end for end in ends if end >= size))
 
 
-def test_words_and_bytes_by_hand(tmp_path: Path) -> None:
+def test_words_and_bytes_by_hand(tmp_path):
     (tmp_path / "text.txt").write_text("ab  cd\nef")
     tokenizer = tiny_decoders.tokenizer()
     plain = load_data("lm", root=tmp_path / "text.txt")
@@ -122,7 +119,7 @@ def test_words_and_bytes_by_hand(tmp_path: Path) -> None:
     assert [*encoded.arrays["word_counts"]] == [1, 1]
 
 
-def test_a_character_in_two_tokens_belongs_to_the_first(tmp_path: Path) -> None:
+def test_a_character_in_two_tokens_belongs_to_the_first(tmp_path):
     (tmp_path / "text.txt").write_text("é")
     encoded = encode(
         load_data("lm", root=tmp_path / "text.txt"), _byte_tokens(), max_length=2, cache=tmp_path
@@ -131,7 +128,7 @@ def test_a_character_in_two_tokens_belongs_to_the_first(tmp_path: Path) -> None:
     assert [*encoded.arrays["byte_counts"]] == [0]
 
 
-def _byte_tokens() -> Any:
+def _byte_tokens():
     from tokenizers import Tokenizer, models, pre_tokenizers
     from transformers import PreTrainedTokenizerFast
 
@@ -141,9 +138,7 @@ def _byte_tokens() -> Any:
     return PreTrainedTokenizerFast(tokenizer_object=bare)
 
 
-def test_a_tokenizer_without_ends_counts_what_it_decodes(
-    file: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_tokenizer_without_ends_counts_what_it_decodes(file, tmp_path, monkeypatch):
     data, tokenizer = load_data("lm", root=file), tiny_decoders.tokenizer(bos=True)
     fast = encode(data, tokenizer, max_length=50, cache=tmp_path / "fast")
     with_ends = Pieces.with_ends
@@ -154,7 +149,7 @@ def test_a_tokenizer_without_ends_counts_what_it_decodes(
     assert set(gap.tolist()) <= {0, 1}  # the rest of a word at the start of a window
 
 
-def test_a_last_token_alone_is_left_out_and_counted(tmp_path: Path) -> None:
+def test_a_last_token_alone_is_left_out_and_counted(tmp_path):
     (tmp_path / "text.txt").write_text("ab  cd\nefg")  # 9 tokens
     encoded = encode(
         load_data("lm", root=tmp_path / "text.txt"),
@@ -166,7 +161,7 @@ def test_a_last_token_alone_is_left_out_and_counted(tmp_path: Path) -> None:
     assert encoded.notes == {"last tokens left out, which are alone in a window": 1}
 
 
-def test_examples_are_windows_drawn_at_random(file: Path, tmp_path: Path) -> None:
+def test_examples_are_windows_drawn_at_random(file, tmp_path):
     data, tokenizer = load_data("lm", root=file), tiny_decoders.tokenizer()
     every = encode(data, tokenizer, max_length=8, cache=tmp_path)
     some = draw_examples(data, 3, seed=1)
@@ -182,7 +177,7 @@ def test_examples_are_windows_drawn_at_random(file: Path, tmp_path: Path) -> Non
     )
 
 
-def test_a_batch_has_the_text_as_labels(file: Path, tmp_path: Path) -> None:
+def test_a_batch_has_the_text_as_labels(file, tmp_path):
     tokenizer = tiny_decoders.tokenizer()
     encoded = encode(load_data("lm", root=file), tokenizer, max_length=16, cache=tmp_path)
     assert tokenizer.pad_token is None
@@ -196,7 +191,7 @@ def test_a_batch_has_the_text_as_labels(file: Path, tmp_path: Path) -> None:
     assert (batch["labels"][:, 0] == IGNORED).all()
 
 
-def test_metrics_by_hand(file: Path) -> None:
+def test_metrics_by_hand(file):
     data = load_data("lm", root=file)
     windows = [(2.0, 4, 1, 2, 8), (4.0, 8, 2, 4, 12)]  # loss, tokens, right, words, bytes
     values = score("lm", windows, data)
@@ -210,7 +205,7 @@ def test_metrics_by_hand(file: Path) -> None:
     )
 
 
-def test_predictions_are_stored(file: Path, tmp_path: Path) -> None:
+def test_predictions_are_stored(file, tmp_path):
     data = load_data("lm", root=file)
     windows = np.array([(2.0, 4, 1, 2, 8), (4.5, 8, 2, 4, 12)])
     about = {"task": "lm", "kind": "lm", "lang": "text", "split": "dev", "labels": ()}
@@ -241,14 +236,14 @@ def test_predictions_are_stored(file: Path, tmp_path: Path) -> None:
         (gzip.compress(b"caf\xe9", mtime=0), "not UTF-8", "iconv -f latin1 -t utf-8"),
     ],
 )
-def test_a_file_that_is_no_text(content: bytes, message: str, hint: str, tmp_path: Path) -> None:
+def test_a_file_that_is_no_text(content, message, hint, tmp_path):
     (tmp_path / "text.txt").write_bytes(content)
     with pytest.raises(DataError, match=message) as problem:
         load_data("lm", root=tmp_path / "text.txt")
     assert hint in str(problem.value.hint)
 
 
-def test_a_text_of_one_token(tmp_path: Path) -> None:
+def test_a_text_of_one_token(tmp_path):
     (tmp_path / "text.txt").write_text("a")
     data = load_data("lm", root=tmp_path / "text.txt")
     with pytest.raises(DataError, match="fewer than two tokens"):
@@ -259,7 +254,7 @@ def test_a_text_of_one_token(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("bos", [False, True])
-def test_a_text_shorter_than_a_window(bos: bool, tmp_path: Path) -> None:
+def test_a_text_shorter_than_a_window(bos, tmp_path):
     """No text fills a window: a short last one after full ones is no mistake, this is."""
     (tmp_path / "texts.jsonl").write_text('{"text": "abcd"}\n{"text": "ab"}\n')
     data, tokenizer = load_data("lm", root=tmp_path / "texts.jsonl"), tiny_decoders.tokenizer(bos)
@@ -280,9 +275,7 @@ def test_a_text_shorter_than_a_window(bos: bool, tmp_path: Path) -> None:
         (None, "give a longer text, or shorter windows: --max-length 5 "),
     ],
 )
-def test_a_hint_suggests_no_more_than_the_positions(
-    positions: int | None, hint: str, tmp_path: Path
-) -> None:
+def test_a_hint_suggests_no_more_than_the_positions(positions, hint, tmp_path):
     (tmp_path / "text.txt").write_text("abcde")
     data, tokenizer = load_data("lm", root=tmp_path / "text.txt"), tiny_decoders.tokenizer()
     with pytest.raises(DataError, match="one window of 8 tokens, got 5 tokens") as problem:
@@ -293,7 +286,7 @@ def test_a_hint_suggests_no_more_than_the_positions(
     assert max(encoded.arrays["lengths"]) == length
 
 
-def test_options_that_make_no_sense_for_a_text(file: Path) -> None:
+def test_options_that_make_no_sense_for_a_text(file):
     with pytest.raises(DataError, match="data of lm has no language; got 'en'"):
         load_data("lm", "en", "dev", root=file)
     for option in ({"parts": 3}, {"deduplicate": True}, {"cut": "pooled"}):
@@ -305,14 +298,14 @@ def test_options_that_make_no_sense_for_a_text(file: Path) -> None:
         encode(load_data("lm", root=file), tiny_decoders.tokenizer(), max_length=1)
 
 
-def test_the_small_world_is_a_text_too() -> None:
+def test_the_small_world_is_a_text_too():
     data = load_data("lm", root="world")
     lines = data.rows[0].texts[0].split("\n")
     words = [" ".join(row.texts) for row in load_data("pos", "en", "dev", root="world").rows]
     assert lines == words
 
 
-def test_wikitext_from_the_hub(put: Callable[..., None]) -> None:  # noqa: F811
+def test_wikitext_from_the_hub(put):  # noqa: F811
     features = Features({"text": Value("string")})
     rows = [{"text": text} for text in ("", " = Robert = \n", "", " Robert is an actor . \n")]
     for name in ("wikitext-2-raw-v1", "wikitext-103-raw-v1"):
@@ -326,7 +319,7 @@ def test_wikitext_from_the_hub(put: Callable[..., None]) -> None:  # noqa: F811
     assert "103" in dev.files[0]
 
 
-def test_a_folder_without_the_split_is_not_replaced_by_the_hub(tmp_path: Path) -> None:
+def test_a_folder_without_the_split_is_not_replaced_by_the_hub(tmp_path):
     (tmp_path / "book.txt").write_text("a text of my own\n")
     with pytest.raises(DataError, match="no dev data of lm in ") as error:
         load_data("lm", split="dev", root=tmp_path)

@@ -7,7 +7,6 @@ import json
 import subprocess
 import sys
 from pathlib import Path
-from typing import Any
 
 import pytest
 
@@ -28,12 +27,12 @@ def put(root: Path, files: dict[str, str]) -> Path:
     return root
 
 
-def words(data: Any) -> list[str]:
+def words(data) -> list[str]:
     return [row.texts[0] for row in data.rows]
 
 
 @pytest.fixture
-def root(tmp_path: Path) -> Path:
+def root(tmp_path):
     nli = "p{0}\th{0}\tneutral\n"
     files = {
         "pos/UD_A/en-train.tsv": sentences(0, 20),
@@ -85,7 +84,7 @@ def root(tmp_path: Path) -> Path:
     return tmp_path
 
 
-def test_splits_as_given(root: Path) -> None:
+def test_splits_as_given(root):
     data = load_data("pos", "en", "dev", root=root)
     assert (data.lang, data.split, len(data), data.labels[0], data.used_labels) == (
         "en",
@@ -98,20 +97,18 @@ def test_splits_as_given(root: Path) -> None:
     assert words(data) == [f"w{i}" for i in range(20, 25)]
 
 
-def test_the_folder_may_come_from_the_environment(
-    root: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_the_folder_may_come_from_the_environment(root, monkeypatch):
     monkeypatch.setenv("DEADHEAD_DATA", str(root))
     assert len(load_data("pos", "en", "test")) == 5
 
 
-def test_another_corpus_of_the_same_task(root: Path) -> None:
+def test_another_corpus_of_the_same_task(root):
     assert words(load_data("pos", "en", "test", root=root, source="UD_B")) == ["w90", "w91", "w92"]
     with pytest.raises(UnknownName, match="UD_A, UD_B"):
         load_data("pos", "en", "test", root=root, source="UD_C")
 
 
-def test_the_last_tenth_replaces_a_missing_dev_set(root: Path) -> None:
+def test_the_last_tenth_replaces_a_missing_dev_set(root):
     train, dev, test = (
         load_data("ner", "fa", split, root=root) for split in ("train", "dev", "test")
     )
@@ -123,13 +120,13 @@ def test_the_last_tenth_replaces_a_missing_dev_set(root: Path) -> None:
         load_data("ner", "fa", "dev", root=root, cut="given")
 
 
-def test_a_corpus_without_splits_is_cut_in_file_order(root: Path) -> None:
+def test_a_corpus_without_splits_is_cut_in_file_order(root):
     parts = [load_data("ner", "ja", split, root=root) for split in ("train", "dev", "test")]
     assert [len(part) for part in parts] == [800, 100, 100]
     assert [w for part in parts for w in words(part)] == [f"w{i}" for i in range(1000)]
 
 
-def test_pooled_takes_all_files_of_the_corpus(root: Path) -> None:
+def test_pooled_takes_all_files_of_the_corpus(root):
     parts = [
         load_data("ner", "fa", split, root=root, cut="pooled") for split in ("train", "dev", "test")
     ]
@@ -137,19 +134,19 @@ def test_pooled_takes_all_files_of_the_corpus(root: Path) -> None:
     assert parts[0].labels == load_data("ner", "fa", "train", root=root).labels
 
 
-def test_entity_types_are_merged_by_default(root: Path) -> None:
+def test_entity_types_are_merged_by_default(root):
     assert load_data("ner", "fa", "test", root=root).used_labels == ("B-LOC",)
     raw = load_data("ner", "fa", "test", root=root, merge=False)
     assert raw.labels == raw.used_labels == ("B-loc",)
 
 
-def test_a_task_of_one_corpus(root: Path) -> None:
+def test_a_task_of_one_corpus(root):
     data = load_data("slots-atis", "en", "train", root=root, cut="given")
     assert data.rows == [Row(("to", "boston"), ("O", "B-city"))]
     assert data.labels == ("O", "B-city")
 
 
-def test_single_languages_make_a_pair(root: Path) -> None:
+def test_single_languages_make_a_pair(root):
     assert load_data("parallel-nt", "en-de", "test", root=root).rows == [
         Row(("a", "x")),
         Row(("b", "y")),
@@ -161,13 +158,13 @@ def test_single_languages_make_a_pair(root: Path) -> None:
     assert [f.language for f in check_folder(root) if f.task == "parallel-nt"] == ["en-de", "en-ru"]
 
 
-def test_xnli_trains_on_mnli(root: Path) -> None:
+def test_xnli_trains_on_mnli(root):
     assert (
         len(load_data("xnli", "en", "train", root=root)) == 3
     )  # whole: only tagged corpora are cut
 
 
-def test_several_languages_in_fixed_order(root: Path) -> None:
+def test_several_languages_in_fixed_order(root):
     both = load_data("ner", ["ja", "fa"], "test", root=root)
     first, other = (load_data("ner", lang, "test", root=root) for lang in ("ja", "fa"))
     assert list(both.rows) == [*first.rows, *other.rows]
@@ -175,7 +172,7 @@ def test_several_languages_in_fixed_order(root: Path) -> None:
     assert both.fingerprint != concatenate([other, first]).fingerprint
 
 
-def test_unknown_names_are_named(root: Path) -> None:
+def test_unknown_names_are_named(root):
     with pytest.raises(UnknownName, match="Did you mean 'pos'"):
         load_data("poss", "en", "test", root=root)
     with pytest.raises(UnknownName, match="Did you mean 'test'"):
@@ -186,7 +183,7 @@ def test_unknown_names_are_named(root: Path) -> None:
         load_data("pos", "en", "test", root=root / "nowhere")
 
 
-def test_an_empty_file_is_an_error_with_its_place(root: Path) -> None:
+def test_an_empty_file_is_an_error_with_its_place(root):
     (root / "pos/UD_A/en-test.tsv").write_text("\n")
     with pytest.raises(DataError, match=r"en-test\.tsv:1: no sentence"):
         load_data("pos", "en", "test", root=root)
@@ -201,7 +198,7 @@ def test_an_empty_file_is_an_error_with_its_place(root: Path) -> None:
         '{"tasks": {"pos": {"en": {"test": "f"}}}, "files": {}}',
     ],
 )
-def test_a_damaged_manifest_is_an_error(root: Path, text: str) -> None:
+def test_a_damaged_manifest_is_an_error(root, text):
     (root / "manifest.json").write_text(text)
     with pytest.raises(DataError, match=r"manifest\.json: not a manifest"):
         load_data("pos", "en", "test", root=root)
@@ -210,7 +207,7 @@ def test_a_damaged_manifest_is_an_error(root: Path, text: str) -> None:
 # --- folders that only have names ---------------------------------------------------------------
 
 
-def test_names_say_what_files_are(tmp_path: Path) -> None:
+def test_names_say_what_files_are(tmp_path):
     conllu = "1\tHi\t_\tINTJ\t_\t_\t_\t_\t_\t_\n"
     put(
         tmp_path,
@@ -249,7 +246,7 @@ def test_names_say_what_files_are(tmp_path: Path) -> None:
     ]
 
 
-def test_several_corpora_are_not_chosen_between(tmp_path: Path) -> None:
+def test_several_corpora_are_not_chosen_between(tmp_path):
     put(
         tmp_path, {"ner/wikiann/fr/test": "fr:Jan\tB-PER\n", "ner/mine/fr-test.txt": "Piet B-PER\n"}
     )
@@ -258,7 +255,7 @@ def test_several_corpora_are_not_chosen_between(tmp_path: Path) -> None:
     assert words(load_data("ner", "fr", "test", root=tmp_path, source="wikiann")) == ["Jan"]
 
 
-def test_the_papers_own_corpus_is_the_default(tmp_path: Path) -> None:
+def test_the_papers_own_corpus_is_the_default(tmp_path):
     put(
         tmp_path,
         {"ner/wikiann/nl/test": "nl:Jan\tB-PER\n", "ner/conll2002/ned.testb": "Piet N B-PER\n"},
@@ -267,7 +264,7 @@ def test_the_papers_own_corpus_is_the_default(tmp_path: Path) -> None:
     assert words(load_data("ner", "nl", "test", root=tmp_path, source="wikiann")) == ["Jan"]
 
 
-def test_corpora_that_do_not_name_language_or_split(tmp_path: Path) -> None:
+def test_corpora_that_do_not_name_language_or_split(tmp_path):
     folds = {
         f"ner/ArmanPersoNER/{part}_fold{k}.txt": sentences(10 * k, 10 * k + 10, "B-pers")
         for part in ("train", "test")
@@ -295,7 +292,7 @@ def test_corpora_that_do_not_name_language_or_split(tmp_path: Path) -> None:
     )  # every file is seen
 
 
-def test_glue_and_xnli_as_they_are_given_out(tmp_path: Path) -> None:
+def test_glue_and_xnli_as_they_are_given_out(tmp_path):
     head = "language\tgold_label\tsentence1\tsentence2\n"
     put(
         tmp_path,
@@ -315,7 +312,7 @@ def test_glue_and_xnli_as_they_are_given_out(tmp_path: Path) -> None:
         load_data("xnli", "sw", "dev", root=tmp_path)
 
 
-def test_a_folder_of_one_task(tmp_path: Path) -> None:
+def test_a_folder_of_one_task(tmp_path):
     put(tmp_path, {"en/test.txt": "Jan\tB-PER\n"})
     assert len(load_data("ner", "en", "test", root=tmp_path)) == 1
 
@@ -323,7 +320,7 @@ def test_a_folder_of_one_task(tmp_path: Path) -> None:
 # --- datasets out of datasets -------------------------------------------------------------------
 
 
-def test_deduplicate_takes_test_rows_out_of_train(root: Path) -> None:
+def test_deduplicate_takes_test_rows_out_of_train(root):
     (root / "pos/UD_A/en-train.tsv").write_text(
         sentences(24, 28) + sentences(0, 2) + sentences(0, 1)
     )
@@ -332,7 +329,7 @@ def test_deduplicate_takes_test_rows_out_of_train(root: Path) -> None:
     assert left.notes == {"repeated rows dropped": 1, "rows of other splits dropped": 4}
 
 
-def test_parts_through_load_data(root: Path) -> None:
+def test_parts_through_load_data(root):
     part = load_data("pos", "en", "train", root=root, parts=3)
     assert len(part) == 6
     assert part.notes == {"rows outside the first 3 of 10 parts": 14}
@@ -346,7 +343,7 @@ def test_parts_through_load_data(root: Path) -> None:
 # --- fingerprints -------------------------------------------------------------------------------
 
 
-def test_packing_does_not_change_the_fingerprint(root: Path) -> None:
+def test_packing_does_not_change_the_fingerprint(root):
     before = load_data("pos", "en", "test", root=root).fingerprint
     path = root / "pos/UD_A/en-test.tsv"
     path.write_bytes(gzip.compress(b"\xef\xbb\xbf" + path.read_bytes().replace(b"\n", b"\r\n")))
@@ -355,7 +352,7 @@ def test_packing_does_not_change_the_fingerprint(root: Path) -> None:
     assert load_data("pos", "en", "test", root=root).fingerprint != before
 
 
-def test_reading_checking_and_scoring_need_no_torch(root: Path) -> None:
+def test_reading_checking_and_scoring_need_no_torch(root):
     code = (
         "import sys; from deadhead.tasks import *; "
         f"d = load_data('pos', 'en', 'test', root={str(root)!r}); list(check_folder({str(root)!r})); "
@@ -377,7 +374,7 @@ def test_reading_checking_and_scoring_need_no_torch(root: Path) -> None:
 
 
 @pytest.mark.parametrize("lang", ["en", "en-", "-de"])
-def test_a_translation_needs_a_pair(lang: str) -> None:
+def test_a_translation_needs_a_pair(lang):
     with pytest.raises(DataError, match=r"parallel is a translation.*\n.*such as en-de"):
         load_data("parallel", lang, "dev", root="world")
     assert len(load_data("parallel", "en-de", "dev", root="world"))

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-from pathlib import Path
 
 import pytest
 
@@ -12,12 +11,12 @@ from deadhead.tasks import load_data
 
 
 @pytest.fixture(autouse=True)
-def _no_folder(monkeypatch: pytest.MonkeyPatch) -> None:
+def _no_folder(monkeypatch):
     monkeypatch.delenv("DEADHEAD_DATA", raising=False)
 
 
 @pytest.fixture
-def folder(tmp_path: Path) -> Path:
+def folder(tmp_path):
     """Parts of speech in two languages, and names twice in one."""
     for name in (
         "pos/en-dev.txt",
@@ -31,7 +30,7 @@ def folder(tmp_path: Path) -> Path:
 
 
 @pytest.mark.parametrize("lang", ["xx", "EN", "nl"])
-def test_the_languages_of_the_folder_are_named(lang: str, folder: Path) -> None:
+def test_the_languages_of_the_folder_are_named(lang, folder):
     with pytest.raises(DataError) as seen:
         load_data("pos", lang, "dev", root=folder)
     assert (
@@ -41,7 +40,7 @@ def test_the_languages_of_the_folder_are_named(lang: str, folder: Path) -> None:
 
 @pytest.mark.parametrize("lang", ["xx", "EN"])
 @pytest.mark.parametrize("task", ["pos", "xnli"])
-def test_without_a_folder_the_languages_of_the_task_are_named(task: str, lang: str) -> None:
+def test_without_a_folder_the_languages_of_the_task_are_named(task, lang):
     with pytest.raises(DataError) as seen:
         load_data(task, lang, "dev")
     assert seen.value.message.startswith(
@@ -51,13 +50,13 @@ def test_without_a_folder_the_languages_of_the_task_are_named(task: str, lang: s
     assert "with --data DIR, or set DEADHEAD_DATA, which is not set" in (seen.value.hint or "")
 
 
-def test_a_language_of_the_task_is_not_answered_with_the_list(folder: Path) -> None:
+def test_a_language_of_the_task_is_not_answered_with_the_list(folder):
     with pytest.raises(DataError) as seen:
         load_data("pos", "de", "dev")
     assert seen.value.message == "no dev data of pos in de without a folder of data."
 
 
-def test_corpora_of_a_language_are_named_by_their_folders(folder: Path) -> None:
+def test_corpora_of_a_language_are_named_by_their_folders(folder):
     with pytest.raises(DataError) as seen:
         load_data("ner", "en", "dev", root=folder)
     assert seen.value.message == "ner in en is here more than once: another, mine."
@@ -79,7 +78,7 @@ def test_corpora_of_a_language_are_named_by_their_folders(folder: Path) -> None:
         ("en-dev.txt", "in manifest.json, under `tasks`"),
     ],
 )
-def test_a_manifest_without_a_default(file: str, printed: str, tmp_path: Path) -> None:
+def test_a_manifest_without_a_default(file, printed, tmp_path):
     (tmp_path / file).parent.mkdir(exist_ok=True)
     (tmp_path / file).write_text("Jan\tO\n\n")
     about = {"task": "ner", "language": "en", "split": "dev", "format": "columns"}

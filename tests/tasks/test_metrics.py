@@ -35,7 +35,7 @@ BIO = ["O", "B-PER", "I-PER", "B-LOC", "I-LOC", "E-PER", "S-LOC", "B-a-b", "I-a-
 
 @example(([["ADJ", "ADJ"], ["X", "ADJ"]], [["ADJ", "ADP"], ["X", "ADJ"]]))
 @given(pairs(BIO) | pairs(list(UPOS)) | pairs(["SYM", "SCONJ", "CCONJ", "X", "O"]))
-def test_spans_agree_with_seqeval(pair: Pair) -> None:
+def test_spans_agree_with_seqeval(pair):
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")
         assert list(spans(pair[0][0])) == get_entities(pair[0][0])
@@ -50,7 +50,7 @@ def test_spans_agree_with_seqeval(pair: Pair) -> None:
 
 
 @given(pairs(["a", "b", "c", "d"]))
-def test_accuracy_and_macro_f1_agree_with_scikit_learn(pair: Pair) -> None:
+def test_accuracy_and_macro_f1_agree_with_scikit_learn(pair):
     gold, predicted = ([label for row in side for label in row] for side in pair)
     assert METRICS["accuracy"](*pair) == pytest.approx(
         sklearn.accuracy_score(gold, predicted), abs=1e-12
@@ -69,7 +69,7 @@ texts = st.lists(
 
 
 @given(st.lists(st.tuples(texts, texts), min_size=1, max_size=5))
-def test_bleu_is_sacrebleu(both: list[tuple[str, str]]) -> None:
+def test_bleu_is_sacrebleu(both):
     gold, predicted = [g for g, _ in both], [p for _, p in both]
     data = dataset("parallel", "en-de", "test", [Row(("source", g)) for g in gold])
     ways = {
@@ -84,7 +84,7 @@ def test_bleu_is_sacrebleu(both: list[tuple[str, str]]) -> None:
     assert score("parallel", predicted, data) == expected
 
 
-def test_the_three_ways_of_bleu_differ() -> None:
+def test_the_three_ways_of_bleu_differ():
     data = dataset(
         "parallel", "en-de", "test", [Row(("source", "Er sah «das Haus» und einen Hund ."))]
     )
@@ -93,20 +93,20 @@ def test_the_three_ways_of_bleu_differ() -> None:
     assert "tok:intl" in result.signature
 
 
-def test_bleu_by_hand() -> None:
+def test_bleu_by_hand():
     text = [["the cat sat on the mat ."]]
     assert METRICS["bleu"](text, text) == pytest.approx(100)
     assert METRICS["bleu"](text, [["a dog"]]) < 10
 
 
-def test_the_bleu_signature_says_how() -> None:
+def test_the_bleu_signature_says_how():
     assert "case:mixed" in bleu_signature("en-de")
     assert "tok:intl" in bleu_signature("en-de")
     assert "tok:zh" in bleu_signature("en-zh")
     assert "version:" in bleu_signature()
 
 
-def test_by_hand() -> None:
+def test_by_hand():
     gold = [["B-PER", "I-PER", "O", "B-LOC"]]
     assert METRICS["span_f1"](gold, gold) == 1.0
     assert (
@@ -119,7 +119,7 @@ def test_by_hand() -> None:
     )
 
 
-def test_the_quirks_of_prefix_free_chunks() -> None:
+def test_the_quirks_of_prefix_free_chunks():
     assert list(spans(["NOUN", "NOUN", "VERB"])) == [
         ("OUN", 0, 1),
         ("ERB", 2, 2),
@@ -130,7 +130,7 @@ def test_the_quirks_of_prefix_free_chunks() -> None:
     )  # types differ in the first letter only
 
 
-def test_score_gives_all_metrics_of_the_task() -> None:
+def test_score_gives_all_metrics_of_the_task():
     data = dataset("pos", "en", "test", [Row(("a", "b"), ("NOUN", "VERB"))])
     assert score("pos", [["NOUN", "NOUN"]], data) == {
         "micro_f1": 0.5,
@@ -141,7 +141,7 @@ def test_score_gives_all_metrics_of_the_task() -> None:
     assert score("sst2", ["positive", "positive"], pair)["accuracy"] == 0.5
 
 
-def test_predictions_must_fit() -> None:
+def test_predictions_must_fit():
     data = dataset("pos", "en", "test", [Row(("a", "b"), ("NOUN", "VERB"))])
     with pytest.raises(DataError, match="expected 1 predictions, one for each row, got 0"):
         score("pos", [], data)
@@ -149,7 +149,7 @@ def test_predictions_must_fit() -> None:
         score("pos", [["NOUN"]], data)
 
 
-def test_every_task_names_known_metrics() -> None:
+def test_every_task_names_known_metrics():
     from deadhead.tasks import KINDS, TASKS
 
     for task in TASKS.values():
@@ -160,7 +160,7 @@ def test_every_task_names_known_metrics() -> None:
 LOWER = {"perplexity", "word_perplexity", "byte_perplexity"}
 
 
-def test_the_metric_alone_decides_about_points() -> None:
+def test_the_metric_alone_decides_about_points():
     assert {name for name, metric in METRICS.items() if metric.scale == 1} == {
         "bleu",
         "bleu_13a",
@@ -182,21 +182,21 @@ def test_the_metric_alone_decides_about_points() -> None:
     assert points("span_f1", 0.383) == pytest.approx(38.3)
 
 
-def test_the_signature_is_that_of_the_first_metric() -> None:
+def test_the_signature_is_that_of_the_first_metric():
     data = dataset("parallel", "en-de", "test", [Row(("source", "Er sah das Haus ."))])
     task = Task(name="mine", kind="translate", metrics=("bleu_13a", "bleu"), languages=("en-de",))
     assert "tok:13a" in score(task, ["Er sah das Haus ."], data).signature
 
 
 @given(pairs([tag for tag in BIO if tag != "I"]))
-def test_counts_of_spans_stay_with_their_rows(pair: Pair) -> None:
+def test_counts_of_spans_stay_with_their_rows(pair):
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")
         expected = [[len(get_entities(tags)) for tags in side] for side in pair]
     assert METRICS["span_f1"].counts(*pair, "")[:, 1:].T.tolist() == expected
 
 
-def test_points_as_text() -> None:
+def test_points_as_text():
     assert points_text("accuracy", 0.12345) == "12.35"
     assert points_text("accuracy", 0.01, "+") == "+1.00"
     assert points_text("perplexity", 999_999.0) == "999999.00"

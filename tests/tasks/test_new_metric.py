@@ -35,7 +35,7 @@ def complete_rows(gold: Labels, predicted: Labels, lang: str) -> np.ndarray:
 
 
 @pytest.fixture
-def complete(monkeypatch: pytest.MonkeyPatch) -> None:
+def complete(monkeypatch):
     metric = Metric(
         counts=complete_rows,
         value=lambda sums: sums[..., 0] / sums[..., 1],
@@ -46,7 +46,7 @@ def complete(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setitem(METRICS, "complete", metric)
 
 
-def output_of(*words: object) -> str:
+def output_of(*words) -> str:
     result = CliRunner(env={"COLUMNS": "150"}).invoke(app, [str(word) for word in words])
     assert result.exit_code == 0, result.output
     return result.stdout
@@ -68,7 +68,7 @@ def page_of(folder: Path, task: Path, lang: str, metric: str, value: float) -> d
     return content(by_hand.study(folder, STUDY.format(task=task, lang=lang), outcome))
 
 
-def test_a_new_metric_has_its_label_and_scale_everywhere(complete: None, tmp_path: Path) -> None:
+def test_a_new_metric_has_its_label_and_scale_everywhere(complete, tmp_path):
     assert points("complete", 0.5) == 5.0
     rows = small_tasks.tag(tmp_path / "cache", n=20).data.rows
     pairs = ("".join(f"{w}\t{t}\n" for w, t in zip(*row, strict=True)) for row in rows)
@@ -97,7 +97,7 @@ def test_a_new_metric_has_its_label_and_scale_everywhere(complete: None, tmp_pat
     assert "25.0" not in str(table["cells"])
 
 
-def test_a_study_led_by_another_bleu_is_in_points(tmp_path: Path) -> None:
+def test_a_study_led_by_another_bleu_is_in_points(tmp_path):
     task = task_file(
         tmp_path, "kind: translate\nmetrics: [bleu_13a, bleu]\nfiles: {dev: dev.en|dev.de}\n"
     )

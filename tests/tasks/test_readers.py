@@ -29,7 +29,7 @@ CONLLU = """# sent_id = 1
 """
 
 
-def test_conllu_takes_syntactic_words_only(tmp_path: Path) -> None:
+def test_conllu_takes_syntactic_words_only(tmp_path):
     rows, notes = read(tmp_path, "conllu", CONLLU, "pos")
     assert rows[0] == Row(
         ("vamos", "nos", "a", "el", "mar"), ("VERB", "PRON", "ADP", "DET", "NOUN")
@@ -48,9 +48,7 @@ def test_conllu_takes_syntactic_words_only(tmp_path: Path) -> None:
         (("4\tel\tel\t", "4\tel\t"), 9, "9 columns"),
     ],
 )
-def test_conllu_names_the_line(
-    tmp_path: Path, spoil: tuple[str, str], line: int, words: str
-) -> None:
+def test_conllu_names_the_line(tmp_path, spoil, line, words):
     assert spoil[0] in CONLLU
     with pytest.raises(DataError, match=rf"file\.txt:{line}: .*{words}"):
         read(tmp_path, "conllu", CONLLU.replace(spoil[0], spoil[1], 1), "pos")
@@ -73,7 +71,7 @@ TWO_ROWS = [Row(("Der", "Hund"), ("DET", "NOUN")), Row(("Er", "bellt"), ("PRON",
     ],
     ids=["plain", "crlf", "bom", "gzip", "no end", "more blanks", "blanks for tabs"],
 )
-def test_two_columns_however_packed(tmp_path: Path, raw: bytes) -> None:
+def test_two_columns_however_packed(tmp_path, raw):
     assert read(tmp_path, "tsv2", raw, "pos") == (TWO_ROWS, {})
 
 
@@ -89,7 +87,7 @@ Blackburn NNP I-NP I-PER
 """
 
 
-def test_conll2003_is_iob1_with_document_starts(tmp_path: Path) -> None:
+def test_conll2003_is_iob1_with_document_starts(tmp_path):
     rows, notes = read(tmp_path, "columns", CONLL2003, "ner")
     assert rows == [
         Row(("EU", "rejects", "German", "call"), ("B-ORG", "O", "B-MISC", "O")),
@@ -100,7 +98,7 @@ def test_conll2003_is_iob1_with_document_starts(tmp_path: Path) -> None:
     assert kept == [Row(("-DOCSTART-",), ("O",)), *rows]
 
 
-def test_conll2002_has_no_blank_line_after_a_document_start(tmp_path: Path) -> None:
+def test_conll2002_has_no_blank_line_after_a_document_start(tmp_path):
     text = "-DOCSTART- -DOCSTART- O\nDe Art O\ntekst N O\n-DOCSTART- -DOCSTART- O\nJan N B-PER\n"
     rows, notes = read(tmp_path, "columns", text, "ner")
     assert [row.texts for row in rows] == [("De", "tekst"), ("Jan",)]
@@ -172,35 +170,33 @@ def test_conll2002_has_no_blank_line_after_a_document_start(tmp_path: Path) -> N
         "hebrew",
     ],
 )
-def test_ner_corpora(
-    tmp_path: Path, form: str, text: str, words: tuple[str, ...], tags: tuple[str, ...]
-) -> None:
+def test_ner_corpora(tmp_path, form, text, words, tags):
     rows, _ = read(tmp_path, form, text, "ner")
     assert rows == [Row(words, tags)]
 
 
-def test_columns_in_any_order(tmp_path: Path) -> None:
+def test_columns_in_any_order(tmp_path):
     rows, _ = read(tmp_path, "columns", "B-PER\tx\tJan\nO\tx\tloopt\n", "ner", word=2, tag=0)
     assert rows == [Row(("Jan", "loopt"), ("B-PER", "O"))]
 
 
-def test_a_malformed_tag_is_named(tmp_path: Path) -> None:
+def test_a_malformed_tag_is_named(tmp_path):
     with pytest.raises(DataError, match=r"file\.txt:2: 'PRE' is not a tag"):
         read(tmp_path, "columns", "a\tB-PER\nb\tPRE\n", "ner")
 
 
-def test_blank_words_are_kept_and_counted(tmp_path: Path) -> None:
+def test_blank_words_are_kept_and_counted(tmp_path):
     rows, notes = read(tmp_path, "columns", "a\tO\n \tO\n\tO\n", "ner")
     assert rows == [Row(("a", " ", ""), ("O", "O", "O"))]
     assert notes == {"words that are blank": 2}
 
 
-def test_a_no_break_space_does_not_cut_a_word(tmp_path: Path) -> None:
+def test_a_no_break_space_does_not_cut_a_word(tmp_path):
     rows, _ = read(tmp_path, "columns", "10\u00a0000 O\n", "ner")
     assert rows == [Row(("10\u00a0000",), ("O",))]
 
 
-def test_xsid(tmp_path: Path) -> None:
+def test_xsid(tmp_path):
     text = "# text = wake me\n# intent = alarm\n1\twake\talarm\tO\n2\tme\talarm\tB-who\n\n# id\n1\tx\talarm\tOdd\n"
     rows, notes = read(tmp_path, "xsid-conll", text, "slots")
     assert rows == [Row(("wake", "me"), ("O", "B-who")), Row(("x",), ("O",))]
@@ -213,7 +209,7 @@ def _files(tmp_path: Path, **texts: str) -> dict[str, Path]:
     return {name.replace("_", "."): tmp_path / name for name in texts}
 
 
-def test_slot_lines(tmp_path: Path) -> None:
+def test_slot_lines(tmp_path):
     notes: Notes = Counter()
     files = _files(
         tmp_path, seq_in="to boston\n\nfly\n", seq_out="O B-city\n\nO\n", label="a\nb\nc\n"
@@ -225,7 +221,7 @@ def test_slot_lines(tmp_path: Path) -> None:
     assert reader_of("lines-text")(xsid, TASKS["slots"], notes) == rows[:1]
 
 
-def test_slot_lines_that_do_not_match_are_named(tmp_path: Path) -> None:
+def test_slot_lines_that_do_not_match_are_named(tmp_path):
     files = _files(tmp_path, seq_in="to boston\nfly\n", seq_out="O B-city\nO O\n")
     with pytest.raises(DataError, match=r"seq_out:2: 2 tags for the 1 words"):
         reader_of("lines-seq.in")(files, TASKS["slots"], Counter())
@@ -234,7 +230,7 @@ def test_slot_lines_that_do_not_match_are_named(tmp_path: Path) -> None:
         reader_of("lines-seq.in")(files, TASKS["slots"], Counter())
 
 
-def test_parallel_lines_in_either_direction(tmp_path: Path) -> None:
+def test_parallel_lines_in_either_direction(tmp_path):
     files = _files(tmp_path, en="a\n\nc\n", de="x\ny\nz\n")
     notes: Notes = Counter()
     rows = reader_of("lines")(files, TASKS["parallel"], notes, lang="en-de")
@@ -243,7 +239,7 @@ def test_parallel_lines_in_either_direction(tmp_path: Path) -> None:
     assert reader_of("lines")(files, TASKS["parallel"], notes, lang="de-en")[0] == Row(("x", "a"))
 
 
-def test_multiatis_and_massive(tmp_path: Path) -> None:
+def test_multiatis_and_massive(tmp_path):
     atis = "id\tutterance\tslot_labels\tintent\n1\tvuelos a boston\tO O B-city\tflight\n"
     assert read(tmp_path, "tsv", atis, "slots")[0] == [
         Row(("vuelos", "a", "boston"), ("O", "O", "B-city"))
@@ -272,7 +268,7 @@ def test_multiatis_and_massive(tmp_path: Path) -> None:
         read(tmp_path, "jsonl", json.dumps({"annot_utt": "at [time : nine"}), "slots")
 
 
-def test_a_row_of_no_split_is_refused(tmp_path: Path) -> None:
+def test_a_row_of_no_split_is_refused(tmp_path):
     lines = [
         {"partition": "validation", "annot_utt": "stop"},
         {"partition": "train", "annot_utt": "go"},
@@ -292,7 +288,7 @@ def test_a_row_of_no_split_is_refused(tmp_path: Path) -> None:
             )
 
 
-def test_tags_in_tables_are_checked_and_repairs_counted(tmp_path: Path) -> None:
+def test_tags_in_tables_are_checked_and_repairs_counted(tmp_path):
     for task in ("slots", "ner"):
         with pytest.raises(DataError, match=rf":1: 'city' is not a tag of {task}"):
             read(tmp_path, "tsv", "to boston\tO city\n", task)
@@ -303,7 +299,7 @@ def test_tags_in_tables_are_checked_and_repairs_counted(tmp_path: Path) -> None:
         read(tmp_path, "tsv", "dog\tnoun\n", "pos")
 
 
-def test_rows_of_other_languages(tmp_path: Path) -> None:
+def test_rows_of_other_languages(tmp_path):
     """In a file of all languages each takes its own; what no language is known for is kept and told."""
     text = "language\tpremise\thypothesis\tlabel\nen\ta\tb\tneutral\nde\tc\td\tneutral\nGerman\te\tf\tneutral\nqq\tg\th\tneutral\n"
     rows, notes = read(tmp_path, "tsv", text, "xnli", lang="de")
@@ -311,7 +307,7 @@ def test_rows_of_other_languages(tmp_path: Path) -> None:
     assert notes == {"rows of an unknown language kept": 1}
 
 
-def test_translation_records(tmp_path: Path) -> None:
+def test_translation_records(tmp_path):
     text = (
         json.dumps({"translation": {"en": "a", "de": "x"}})
         + "\n"
@@ -323,12 +319,12 @@ def test_translation_records(tmp_path: Path) -> None:
     assert read(tmp_path, "tsv", "a\tx\n", "parallel", lang="en-de")[0] == rows
 
 
-def test_half_a_surrogate_is_refused(tmp_path: Path) -> None:
+def test_half_a_surrogate_is_refused(tmp_path):
     with pytest.raises(DataError, match=r":1: half of a surrogate"):
         read(tmp_path, "jsonl", r'{"sentence": "\ud800", "label": 1}', "sst2")
 
 
-def test_an_unknown_format_names_the_known() -> None:
+def test_an_unknown_format_names_the_known():
     with pytest.raises(UnknownName, match="Did you mean 'conllu'"):
         reader_of("conlu")
     assert "conllu" in FORMATS

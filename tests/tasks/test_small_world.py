@@ -19,7 +19,7 @@ from deadhead.tasks import load_data, score
         ("parallel", "en-de"),
     ],
 )
-def test_the_small_world_is_loaded_like_other_data(task: str, lang: str) -> None:
+def test_the_small_world_is_loaded_like_other_data(task, lang):
     train, test = (load_data(task, lang, split, root="world") for split in ("train", "test"))
     assert len(train) > len(test) > 0
     assert set(test.used_labels) <= set(train.labels)
@@ -31,9 +31,7 @@ def test_the_small_world_is_loaded_like_other_data(task: str, lang: str) -> None
     assert len(load_data(task, lang, "train", root="world", parts=5)) == round(len(train) / 2)
 
 
-def test_a_folder_called_world_goes_first(
-    tmp_path_factory: pytest.TempPathFactory, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_folder_called_world_goes_first(tmp_path_factory, monkeypatch):
     folder = tmp_path_factory.mktemp("here")
     (folder / "world" / "pos").mkdir(parents=True)
     rows = "".join(f"w{i}\tNOUN\n\n" for i in range(3))
@@ -42,7 +40,7 @@ def test_a_folder_called_world_goes_first(
     assert len(load_data("pos", "en", "test", root="world")) == 3
 
 
-def test_what_the_small_world_does_not_have_is_named() -> None:
+def test_what_the_small_world_does_not_have_is_named():
     with pytest.raises(UnknownName, match="no task of the small world 'qqp'"):
         load_data("qqp", "en", "train", root="world")
     with pytest.raises(UnknownName, match="no language of the small world 'ja'"):

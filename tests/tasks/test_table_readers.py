@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-from pathlib import Path
 
 import pytest
 from read_text import read
@@ -33,24 +32,24 @@ PAIR = Row(("A man, so to speak.", 'He said "no".'), ("neutral",))
     ],
     ids=["tsv", "tsv with header", "csv", "jsonl by number", "jsonl by name"],
 )
-def test_tables(tmp_path: Path, form: str, text: str) -> None:
+def test_tables(tmp_path, form, text):
     assert read(tmp_path, form, text, "mnli") == ([PAIR], {})
 
 
-def test_rows_without_agreement_are_counted(tmp_path: Path) -> None:
+def test_rows_without_agreement_are_counted(tmp_path):
     rows, notes = read(tmp_path, "tsv", "a\tb\tneutral\nc\td\t-\ne\tf\tcontradictory\n", "mnli")
     assert [row.labels for row in rows] == [("neutral",), ("contradiction",)]
     assert notes == {"dropped: no label": 1}
 
 
-def test_withheld_labels_are_refused(tmp_path: Path) -> None:
+def test_withheld_labels_are_refused(tmp_path):
     with pytest.raises(
         DataError, match=r":1: '-1' is not a label of sst2 \(the label is withheld\)"
     ):
         read(tmp_path, "tsv", "fine film\t-1\n", "sst2")
 
 
-def test_malformed_lines_can_be_dropped_and_are_counted(tmp_path: Path) -> None:
+def test_malformed_lines_can_be_dropped_and_are_counted(tmp_path):
     text = "a\tb\tneutral\nbroken\nc\td\tneutral\n"
     with pytest.raises(DataError, match=r":2: 1 column where 3"):
         read(tmp_path, "tsv", text, "mnli")
@@ -70,7 +69,7 @@ def test_malformed_lines_can_be_dropped_and_are_counted(tmp_path: Path) -> None:
         ("tsv", "fine\t1\nbroken;\n", "correct or remove the line"),
     ],
 )
-def test_a_file_of_another_format(tmp_path: Path, form: str, text: str, hint: str) -> None:
+def test_a_file_of_another_format(tmp_path, form, text, hint):
     with pytest.raises(DataError, match=r":[12]: 1 column where 2 were expected\.") as seen:
         read(tmp_path, form, text, "sst2")
     assert hint in str(seen.value.hint)

@@ -50,14 +50,14 @@ def write(length: int, result: list[Span], scheme: str) -> list[str]:
 
 
 @given(sentences(), st.sampled_from(["IOB1", "IOB2", "BIOES", "BILOU"]))
-def test_every_scheme_gives_the_same_bio(sentence: tuple[int, list[Span]], scheme: str) -> None:
+def test_every_scheme_gives_the_same_bio(sentence, scheme):
     length, result = sentence
     bio, _ = to_bio(write(length, result, scheme))
     assert list(bio) == write(length, result, "IOB2")
     assert list(spans(bio)) == result
 
 
-def test_the_schemes_do_differ() -> None:
+def test_the_schemes_do_differ():
     assert (
         len(
             {
@@ -69,11 +69,11 @@ def test_the_schemes_do_differ() -> None:
     )
 
 
-def test_neighbours_that_become_one_type_stay_two() -> None:
+def test_neighbours_that_become_one_type_stay_two():
     assert to_bio(["B-GPE", "I-LOC", "I-LOC"], NER_TYPES) == (("B-LOC", "B-LOC", "I-LOC"), 1)
 
 
-def test_types_not_in_the_table_are_misc() -> None:
+def test_types_not_in_the_table_are_misc():
     assert to_bio(["B-event", "I-event", "O", "B-pers"], NER_TYPES)[0] == (
         "B-MISC",
         "I-MISC",
@@ -83,7 +83,7 @@ def test_types_not_in_the_table_are_misc() -> None:
     assert set(NER_TYPES.values()) == {"PER", "ORG", "LOC"}
 
 
-def test_tags_without_prefixes_are_runs_and_other_is_outside() -> None:
+def test_tags_without_prefixes_are_runs_and_other_is_outside():
     tags = ["Person", "Person", "Other", "Location", "Person"]
     assert has_no_prefixes(tags)
     assert to_bio(tags, NER_TYPES, unprefixed=True)[0] == ("B-PER", "I-PER", "O", "B-LOC", "B-PER")
@@ -91,7 +91,7 @@ def test_tags_without_prefixes_are_runs_and_other_is_outside() -> None:
     assert not has_no_prefixes(["O", "O"])
 
 
-def test_hebrew_news_writes_an_underscore() -> None:
+def test_hebrew_news_writes_an_underscore():
     assert split_tag("I_PERS") == ("I", "PERS")
     assert to_bio(["I_PERS", "I_PERS", "O", "I_MISC__AFF"], NER_TYPES)[0] == (
         "B-PER",
@@ -101,7 +101,7 @@ def test_hebrew_news_writes_an_underscore() -> None:
     )
 
 
-def test_label_sets() -> None:
+def test_label_sets():
     assert len(UPOS) == 17
     assert BIO_ENTITIES[:3] == ("O", "B-PER", "I-PER")
     assert len(BIO_ENTITIES) == 9

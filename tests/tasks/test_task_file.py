@@ -3,13 +3,12 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
 import pytest
 
-from deadhead.errors import DataError, DeadheadError, UnknownName
+from deadhead.errors import DataError, UnknownName
 from deadhead.tasks import Row, load_data, read_task_file, score
 from deadhead.tasks.load import data_files
 
@@ -24,7 +23,7 @@ files: {train: train.tsv, test: "{lang}/test.tsv"}
 """
 
 
-def test_classification(tmp_path: Path) -> None:
+def test_classification(tmp_path):
     (tmp_path / "task.yaml").write_text(REVIEWS)
     (tmp_path / "de").mkdir()
     (tmp_path / "de/test.tsv").write_text("review\tstars\nprima\tgood\nmies\t0\n")
@@ -33,7 +32,7 @@ def test_classification(tmp_path: Path) -> None:
     assert score(data.task, ["good", "good"], data) == {"accuracy": 0.5}
 
 
-def test_a_language_that_the_file_does_not_list_is_refused(tmp_path: Path) -> None:
+def test_a_language_that_the_file_does_not_list_is_refused(tmp_path):
     """Without {lang} in its paths, each language would read the same file."""
     (tmp_path / "task.yaml").write_text(REVIEWS.replace("{lang}/", "") + "languages: [en, de]\n")
     (tmp_path / "test.tsv").write_text("review\tstars\nprima\tgood\n")
@@ -45,7 +44,7 @@ def test_a_language_that_the_file_does_not_list_is_refused(tmp_path: Path) -> No
 
 
 @pytest.mark.parametrize(("line", "name"), [("", "text"), ("languages: [en]\n", "en")])
-def test_paths_without_a_language_need_none(tmp_path: Path, line: str, name: str) -> None:
+def test_paths_without_a_language_need_none(tmp_path, line, name):
     (tmp_path / "{lang}").mkdir()  # braces of the folder are no place for a language
     file = tmp_path / "{lang}" / "task.yaml"
     file.write_text(REVIEWS.replace("{lang}/", "") + line)
@@ -54,19 +53,19 @@ def test_paths_without_a_language_need_none(tmp_path: Path, line: str, name: str
     assert load_data(str(file), "en", "test").lang == "en"  # one that is named still is
 
 
-def test_paths_with_a_language_need_one(tmp_path: Path) -> None:
+def test_paths_with_a_language_need_one(tmp_path):
     (tmp_path / "task.yaml").write_text(REVIEWS)
     with pytest.raises(DataError, match=r"needs a language: the paths in .* contain {lang}"):
         load_data(str(tmp_path / "task.yaml"), split="test")
 
 
-def test_words_with_the_prefix_of_a_language_that_nobody_named(tmp_path: Path) -> None:
+def test_words_with_the_prefix_of_a_language_that_nobody_named(tmp_path):
     (tmp_path / "own.yaml").write_text("kind: tag\nfiles: {test: x.txt}\n")
     (tmp_path / "x.txt").write_text("de:Jan\tB-PER\nde:geht\tO\n")
     assert load_data(str(tmp_path / "own.yaml"), split="test").rows[0].texts == ("Jan", "geht")
 
 
-def test_tagging_with_columns(tmp_path: Path) -> None:
+def test_tagging_with_columns(tmp_path):
     (tmp_path / "t.yml").write_text(
         "kind: tag\nmerge: true\nformat: columns\ncolumns: {word: 1, tag: 0}\nfiles: {test: x.txt}\n"
     )
@@ -76,7 +75,7 @@ def test_tagging_with_columns(tmp_path: Path) -> None:
     assert data.rows == [Row(("Jan", "loopt"), ("B-PER", "O"))]
 
 
-def test_tags_without_spans(tmp_path: Path) -> None:
+def test_tags_without_spans(tmp_path):
     """Labels without prefixes say it; without any labels, the error says what to add."""
     (tmp_path / "x.txt").write_text("Dogs\tNOUN\nbark\tVERB\n\n")
     file, lines = tmp_path / "own.yaml", "kind: tag\nformat: columns\nfiles: {test: x.txt}\n"
@@ -93,7 +92,7 @@ def test_tags_without_spans(tmp_path: Path) -> None:
     assert "add `metrics: [micro_f1]`" in str(error.value.hint)
 
 
-def test_translation_of_two_files(tmp_path: Path) -> None:
+def test_translation_of_two_files(tmp_path):
     (tmp_path / "t.yaml").write_text("kind: translate\nfiles: {test: a.en|a.de}\n")
     (tmp_path / "a.en").write_text("one\n")
     (tmp_path / "a.de").write_text("eins\n")
@@ -153,15 +152,13 @@ def test_translation_of_two_files(tmp_path: Path) -> None:
         ("a: [\n", DataError, r":2: not YAML"),
     ],
 )
-def test_mistakes_are_named(
-    tmp_path: Path, text: str, error: type[DeadheadError], words: str
-) -> None:
+def test_mistakes_are_named(tmp_path, text, error, words):
     (tmp_path / "task.yaml").write_text(text)
     with pytest.raises(error, match=words):
         read_task_file(tmp_path / "task.yaml")
 
 
-def test_a_folder_with_braces_in_its_name(tmp_path: Path) -> None:
+def test_a_folder_with_braces_in_its_name(tmp_path):
     folder = tmp_path / "{odd}"
     folder.mkdir()
     (folder / "task.yaml").write_text(REVIEWS)
@@ -172,7 +169,7 @@ def test_a_folder_with_braces_in_its_name(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("old", "new"), [("texts: [review]", "texts: [revue]"), ("label: stars", "label: star")]
 )
-def test_a_header_with_a_misnamed_column_is_no_row(tmp_path: Path, old: str, new: str) -> None:
+def test_a_header_with_a_misnamed_column_is_no_row(tmp_path, old, new):
     """Where any word is a label, the names of the columns would be the first row."""
     assert old in REVIEWS
     (tmp_path / "task.yaml").write_text(
@@ -186,7 +183,7 @@ def test_a_header_with_a_misnamed_column_is_no_row(tmp_path: Path, old: str, new
         load_data(str(tmp_path / "task.yaml"), "en", "train")
 
 
-def test_two_columns_of_one_name(tmp_path: Path) -> None:
+def test_two_columns_of_one_name(tmp_path):
     (tmp_path / "task.yaml").write_text(REVIEWS)
     (tmp_path / "train.tsv").write_text("review\treview\tstars\na\tb\tgood\n")
     with pytest.raises(DataError, match=r"train.tsv:1: 2 columns are named 'review'"):
@@ -197,14 +194,14 @@ def test_two_columns_of_one_name(tmp_path: Path) -> None:
     assert load_data(str(tmp_path / "task.yaml"), "de", "train").rows == [Row(("c",), ("good",))]
 
 
-def test_blank_texts_are_counted(tmp_path: Path) -> None:
+def test_blank_texts_are_counted(tmp_path):
     (tmp_path / "task.yaml").write_text(REVIEWS)
     (tmp_path / "train.tsv").write_text("review\tstars\n \tgood\nfine\tgood\n\tbad\n")
     data = load_data(str(tmp_path / "task.yaml"), "de", "train")
     assert (len(data), data.notes) == (3, {"rows with a text that is blank": 2})
 
 
-def test_a_missing_task_file_is_named(tmp_path: Path) -> None:
+def test_a_missing_task_file_is_named(tmp_path):
     with pytest.raises(DataError, match="no such task file"):
         read_task_file(tmp_path / "none.yaml")
 
@@ -225,9 +222,7 @@ def test_a_missing_task_file_is_named(tmp_path: Path) -> None:
     ],
 )
 @pytest.mark.parametrize("find", [load_data, data_files])
-def test_data_that_is_not_there(
-    tmp_path: Path, find: Callable[..., Any], split: str, message: str, hint: str
-) -> None:
+def test_data_that_is_not_there(tmp_path, find, split, message, hint):
     """The folder of other data has no part in it."""
     (tmp_path / "task.yaml").write_text(REVIEWS)
     other = tmp_path / "other"
@@ -238,9 +233,7 @@ def test_data_that_is_not_there(
     assert seen.value.hint == hint.format(tmp_path / "task.yaml")
 
 
-def test_the_example_of_the_page(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_the_example_of_the_page(tmp_path, monkeypatch, capsys):
     page = (Path(__file__).parents[2] / "docs" / "tasks.md").read_text(encoding="utf-8")
     (yaml,) = re.findall(r"```yaml[^\n]*\n(.*?)```", page, re.DOTALL)
     (rows,) = re.findall(r"```[^\n]*\n(review\t.*?)```", page, re.DOTALL)

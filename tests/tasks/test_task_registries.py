@@ -22,7 +22,7 @@ PAGE = (Path(__file__).parents[2] / "docs" / "tasks.md").read_text(encoding="utf
 
 
 @pytest.mark.parametrize("name", TASKS)
-def test_a_task_names_a_kind_and_fitting_metrics(name: str) -> None:
+def test_a_task_names_a_kind_and_fitting_metrics(name):
     task = TASKS[name]
     assert (task.name, task_of(name)) == (name, task)
     assert "-" not in name  # a dash names a corpus of the task
@@ -34,21 +34,21 @@ def test_a_task_names_a_kind_and_fitting_metrics(name: str) -> None:
 
 
 @pytest.mark.parametrize("name", KINDS)
-def test_a_kind_has_metrics_and_a_way_to_read_and_encode(name: str) -> None:
+def test_a_kind_has_metrics_and_a_way_to_read_and_encode(name):
     kind = KINDS[name]
     assert {METRICS[metric].compares for metric in kind.metrics} <= set(kind.compares)
     assert kind.label_unit in records.ROW_OF
     assert any(task.kind == name for task in TASKS.values())
 
 
-def test_the_units_of_labels_are_the_same_everywhere() -> None:
+def test_the_units_of_labels_are_the_same_everywhere():
     units = {kind.label_unit for kind in KINDS.values()}
     assert units == set(records.ROW_OF)
     assert units - {"option"} == set(ROW_OF)  # the small world has no multiple choice
 
 
 @pytest.mark.parametrize("name", METRICS)
-def test_a_metric_can_be_printed_and_is_used(name: str) -> None:
+def test_a_metric_can_be_printed_and_is_used(name):
     metric = METRICS[name]
     assert metric.label == metric.label.strip() != ""
     assert metric.scale > 0
@@ -64,27 +64,27 @@ def test_a_metric_can_be_printed_and_is_used(name: str) -> None:
     assert metric(gold, gold) * metric.scale == pytest.approx(best)
 
 
-def test_every_task_says_where_to_get_its_files() -> None:
+def test_every_task_says_where_to_get_its_files():
     file = resources.files("deadhead.tasks.locating") / "places.csv"
     places = {row["task"] for row in csv.DictReader(file.read_text("utf-8").splitlines())}
     assert places <= set(TASKS)
     assert set(TASKS) - places <= {"parallel"}
 
 
-def test_the_small_world_has_no_other_tasks() -> None:
+def test_the_small_world_has_no_other_tasks():
     assert set(WORLD_TASKS) <= set(TASKS)
     assert set(WORLD_TASKS.values()) == set(OF_THE_WORLD)
     assert not OTHER_TASKS & set(TASKS)
 
 
-def test_every_format_has_a_reader_that_refuses_a_missing_file(tmp_path: Path) -> None:
+def test_every_format_has_a_reader_that_refuses_a_missing_file(tmp_path):
     for name, read in FORMATS.items():
         assert callable(read), name
     assert set(SPLIT_NAMES.values()) == set(SPLITS)
     assert Row(("a",)).labels == ()
 
 
-def test_the_page_lists_every_task_and_metric() -> None:
+def test_the_page_lists_every_task_and_metric():
     rows = [line for line in PAGE.splitlines() if line.startswith("| `")]
     named = {name for row in rows for name in re.findall(r"`([a-z0-9_]+)`", row)}
     assert set(TASKS) <= named

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from pathlib import Path
-
 import pytest
 from transformers import (
     AutoTokenizer,
@@ -11,7 +9,6 @@ from transformers import (
     DebertaV2Config,
     GPT2Config,
     MBartConfig,
-    PreTrainedConfig,
     RobertaConfig,
     T5Config,
 )
@@ -22,7 +19,7 @@ from deadhead.tasks.encoding.tokenizer import knows_words
 from deadhead.world import MODELS
 
 
-def test_the_empty_tokenizer_that_transformers_builds_is_refused(tmp_path: Path) -> None:
+def test_the_empty_tokenizer_that_transformers_builds_is_refused(tmp_path):
     """Transformers gives a model without a tokenizer one that knows special tokens alone: every word would be the same."""
     BertConfig().save_pretrained(tmp_path)
     made_up = AutoTokenizer.from_pretrained(tmp_path)
@@ -36,12 +33,12 @@ def test_the_empty_tokenizer_that_transformers_builds_is_refused(tmp_path: Path)
     [T5Config(), MBartConfig(), DebertaV2Config(), RobertaConfig(), GPT2Config()],
     ids=lambda c: c.model_type,
 )
-def test_so_is_one_of_another_kind(config: PreTrainedConfig, tmp_path: Path) -> None:
+def test_so_is_one_of_another_kind(config, tmp_path):
     config.save_pretrained(tmp_path)
     assert not knows_words(AutoTokenizer.from_pretrained(tmp_path))
 
 
-def test_the_embedded_models_know_words() -> None:
+def test_the_embedded_models_know_words():
     assert all(
         knows_words(AutoTokenizer.from_pretrained(MODELS / name)) for name in ("encoder", "seq2seq")
     )

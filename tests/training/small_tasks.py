@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import random
 from pathlib import Path
-from typing import Any
 
 import torch
 from tokenizers import Tokenizer, models, pre_tokenizers, processors
@@ -38,7 +37,7 @@ CLASSIFYING = Task(
 TRANSLATING = Task(name="small", kind="translate", metrics=("bleu",), languages=("en-en",))
 
 
-def tokenizer() -> Any:
+def tokenizer():
     built = Tokenizer(
         models.WordLevel({word: i for i, word in enumerate([*SPECIAL, *WORDS])}, "[UNK]")
     )
@@ -65,7 +64,7 @@ def sentences(n: int, seed: int) -> list[list[str]]:
     return [[draw.choice(WORDS) for _ in range(draw.randint(2, 14))] for _ in range(n)]
 
 
-def classify(cache: Path | str, n: int = 40, seed: int = 0, **options: Any) -> Encoded:
+def classify(cache: Path | str, n: int = 40, seed: int = 0, **options) -> Encoded:
     """Is there a fox?"""
     rows = [
         Row((" ".join(words),), ("yes" if "fox" in words else "no",))
@@ -74,7 +73,7 @@ def classify(cache: Path | str, n: int = 40, seed: int = 0, **options: Any) -> E
     return encode(dataset(CLASSIFYING, "en", "train", rows), tokenizer(), cache=cache, **options)
 
 
-def tag(cache: Path | str, n: int = 40, seed: int = 0, **options: Any) -> Encoded:
+def tag(cache: Path | str, n: int = 40, seed: int = 0, **options) -> Encoded:
     """The tag of a word depends on its first letter."""
     rows = [
         Row(tuple(words), tuple("ABC"[ord(w[0]) % 3] for w in words))
@@ -90,12 +89,12 @@ def translate(cache: Path | str, n: int = 40, seed: int = 0) -> Encoded:
 
 
 def bert(
-    kind: Any = BertForSequenceClassification,
+    kind=BertForSequenceClassification,
     dropout: float = 0.1,
     attention_dropout: float | None = None,
     labels: int = 3,
-    **more: Any,
-) -> Any:
+    **more,
+):
     torch.manual_seed(0)
     config = BertConfig(
         hidden_size=32,
@@ -113,11 +112,11 @@ def bert(
     return kind(config)
 
 
-def tagger(**options: Any) -> Any:
+def tagger(**options):
     return bert(BertForTokenClassification, **options)
 
 
-def marian(dropout: float = 0.0) -> Any:
+def marian(dropout: float = 0.0):
     torch.manual_seed(0)
     config = MarianConfig(
         vocab_size=16,

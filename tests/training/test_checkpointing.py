@@ -2,28 +2,25 @@
 
 from __future__ import annotations
 
-from typing import Any
-
 import pytest
 import small_tasks
 import torch
 
-from deadhead.tasks import Encoded
 from deadhead.training import Settings, Tick, finetune
 
 
-def test_checkpointing_gives_the_same_numbers(letters: Encoded) -> None:
+def test_checkpointing_gives_the_same_numbers(letters):
     """Each layer runs twice, and is as before afterwards, also where the training is stopped."""
     models = [small_tasks.tagger(dropout=0.0).double() for _ in range(3)]
     runs = [0, 0, 0]
     for place, model in enumerate(models):
 
-        def count(*_: Any, place: int = place) -> None:
+        def count(*_, place: int = place):
             runs[place] += 1
 
         model.bert.encoder.layer[0].attention.register_forward_pre_hook(count)
 
-    def stop(tick: Tick) -> None:
+    def stop(tick: Tick):
         raise KeyboardInterrupt
 
     settings = Settings(batch=8, rate=3e-3, epochs=1)

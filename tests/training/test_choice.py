@@ -3,8 +3,6 @@
 from __future__ import annotations
 
 import json
-from pathlib import Path
-from typing import Any
 
 import numpy as np
 import pytest
@@ -32,11 +30,11 @@ ROWS = [
 MODELS = {"gpt2": tiny_decoders.gpt2, "llama": tiny_decoders.llama}
 
 
-def data() -> Any:
+def data():
     return dataset("choice", "text", "test", ROWS)
 
 
-def by_hand(model: Any, cut: Any, context: str, option: str) -> float:
+def by_hand(model, cut, context: str, option: str) -> float:
     """The log-likelihood of an option, one text at a time, without padding."""
     head = [] if context or cut.encode("a")[0] == cut.bos_token_id else [cut.bos_token_id]
     whole = [*head, *cut.encode(context + option)]
@@ -49,7 +47,7 @@ def by_hand(model: Any, cut: Any, context: str, option: str) -> float:
 
 @pytest.mark.parametrize("family", MODELS)
 @pytest.mark.parametrize("bos", [False, True])
-def test_likelihoods_are_those_of_single_texts(family: str, bos: bool) -> None:
+def test_likelihoods_are_those_of_single_texts(family, bos):
     model, cut = MODELS[family](), tiny_decoders.tokenizer(bos)
     assert cut.pad_token_id is None
     expected = [by_hand(model, cut, r.texts[0], o) for r in ROWS for o in r.texts[1:]]
@@ -62,7 +60,7 @@ def test_likelihoods_are_those_of_single_texts(family: str, bos: bool) -> None:
 
 
 @pytest.mark.parametrize("family", MODELS)
-def test_the_three_choices(family: str) -> None:
+def test_the_three_choices(family):
     model, cut = MODELS[family](), tiny_decoders.tokenizer()
     encoded = encode(data(), cut)
     sums, begin, chosen = option_likelihoods(model, encoded), 0, []
@@ -85,7 +83,7 @@ def test_the_three_choices(family: str) -> None:
         assert scores[name] == pytest.approx(np.mean(right))
 
 
-def test_predictions_are_stored(tmp_path: Path) -> None:
+def test_predictions_are_stored(tmp_path):
     model, encoded = tiny_decoders.gpt2(), encode(data(), tiny_decoders.tokenizer())
     predictions = predict(model, encoded)
     again = Predictions.load(predictions.save(tmp_path / "rows.npz"))
@@ -94,7 +92,7 @@ def test_predictions_are_stored(tmp_path: Path) -> None:
     assert again.bootstrap(data(), resamples=20).value == again.score(data())["acc"]
 
 
-def test_the_loss_is_that_of_the_right_option() -> None:
+def test_the_loss_is_that_of_the_right_option():
     """The mean over its tokens, for each row; padding on the left gives the same."""
     model, cut = tiny_decoders.llama(), tiny_decoders.tokenizer()
     encoded = encode(data(), cut)
@@ -121,7 +119,7 @@ def test_the_loss_is_that_of_the_right_option() -> None:
     assert np.ptp([*ranking.scores.values()]) > 0.01
 
 
-def test_training_makes_the_right_options_likelier() -> None:
+def test_training_makes_the_right_options_likelier():
     model, cut = tiny_decoders.gpt2(), tiny_decoders.tokenizer()
     prune(model, ["decoder.0.1"])
     encoded = encode(data(), cut)
@@ -135,7 +133,7 @@ def test_training_makes_the_right_options_likelier() -> None:
     assert not np.allclose(before, option_likelihoods(model, encoded))
 
 
-def test_models_that_do_not_fit() -> None:
+def test_models_that_do_not_fit():
     torch.manual_seed(0)
     size = {"hidden_size": 16, "num_hidden_layers": 1, "num_attention_heads": 2}
     encoder = BertLMHeadModel(BertConfig(vocab_size=300, intermediate_size=16, **size))
@@ -159,7 +157,7 @@ axes:
 """
 
 
-def test_a_study(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_study(tmp_path, monkeypatch):
     from deadhead.report.page.content import content
     from deadhead.studies import load as load_recipe
     from deadhead.studies import run

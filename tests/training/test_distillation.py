@@ -31,7 +31,7 @@ def data(labels: bool = False) -> list[dict[str, torch.Tensor]]:
     return [{name: value[i : i + 8] for name, value in batch.items()} for i in (0, 8, 16)]
 
 
-def test_it_brings_the_outputs_nearer() -> None:
+def test_it_brings_the_outputs_nearer():
     small, whole = models()
     before = {name: tensor.clone() for name, tensor in whole.state_dict().items()}
     losses = distill(small, whole, data(), Settings(epochs=6, rate=3e-3), progress=False)
@@ -41,7 +41,7 @@ def test_it_brings_the_outputs_nearer() -> None:
     assert all(torch.equal(before[name], tensor) for name, tensor in whole.state_dict().items())
 
 
-def test_labels_change_nothing() -> None:
+def test_labels_change_nothing():
     results = []
     for labels in (False, True):
         small, whole = models()
@@ -49,7 +49,7 @@ def test_labels_change_nothing() -> None:
     assert results[0] == results[1]
 
 
-def test_the_mode_comes_back_after_an_error() -> None:
+def test_the_mode_comes_back_after_an_error():
     small, whole = models()
     ids = torch.full((2, 3), 9)
     batch = {"input_ids": ids, "token_type_ids": ids}  # no such type

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 import warnings
-from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -21,11 +20,11 @@ from predicted_rows import collect
 
 
 @pytest.fixture(scope="module")
-def cache(tmp_path_factory: pytest.TempPathFactory) -> Path:
+def cache(tmp_path_factory):
     return tmp_path_factory.mktemp("cache")
 
 
-def by_hand(model: Any, encoded: Encoded) -> list[Any]:
+def by_hand(model, encoded: Encoded) -> list[Any]:
     """One window at a time."""
     built = batches(encoded, size=1)
     model.eval()
@@ -34,7 +33,7 @@ def by_hand(model: Any, encoded: Encoded) -> list[Any]:
 
 
 @pytest.mark.parametrize("tokens", [None, 30, 1])
-def test_predictions_are_those_of_each_window_alone(tokens: int | None, cache: Path) -> None:
+def test_predictions_are_those_of_each_window_alone(tokens, cache):
     for model, data in (
         (small_tasks.bert(), small_tasks.classify(cache)),
         (small_tasks.tagger(), small_tasks.tag(cache, max_length=8)),
@@ -45,22 +44,20 @@ def test_predictions_are_those_of_each_window_alone(tokens: int | None, cache: P
     assert data.notes["sentences split"] > 3  # windows were put together again
 
 
-def test_predict_leaves_the_model_as_it_was(cache: Path) -> None:
+def test_predict_leaves_the_model_as_it_was(cache):
     model = small_tasks.tagger().train()
     predict(model, small_tasks.tag(cache))
     assert model.training
     assert all(p.grad is None and not p.is_inference() for p in model.parameters())
 
 
-def test_words_cut_off_get_the_first_label(cache: Path) -> None:
+def test_words_cut_off_get_the_first_label(cache):
     data = small_tasks.tag(cache, max_length=6, long="cut")
     assert data.notes["words cut off"] > 3
     assert predict(small_tasks.tagger(), data).named() == by_hand(small_tasks.tagger(), data)
 
 
-def test_many_languages_with_one_model_and_again_from_what_was_kept(
-    cache: Path, tmp_path: Path
-) -> None:
+def test_many_languages_with_one_model_and_again_from_what_was_kept(cache, tmp_path):
     model = small_tasks.tagger()
     train = small_tasks.tag(cache, n=60)
     finetune(model, train, Settings(batch=8, rate=1e-2, epochs=4), progress=False)
@@ -79,7 +76,7 @@ def test_many_languages_with_one_model_and_again_from_what_was_kept(
         kept["de"].score(sets["ar"].data)
 
 
-def test_kept_predictions_are_small_and_whole(cache: Path, tmp_path: Path) -> None:
+def test_kept_predictions_are_small_and_whole(cache, tmp_path):
     data = small_tasks.tag(cache, n=400)
     built = predict(small_tasks.tagger(), data)
     path = built.save(tmp_path / "deep" / "en.npz")
@@ -97,12 +94,12 @@ def test_kept_predictions_are_small_and_whole(cache: Path, tmp_path: Path) -> No
         Predictions.load(path)
 
 
-def test_out_of_memory_halves_the_batch(cache: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_out_of_memory_halves_the_batch(cache, monkeypatch):
     model, data = small_tasks.tagger(), small_tasks.tag(cache)
     expected = predict(model, data)
     forward, seen = model.bert.encoder.forward, []
 
-    def tight(hidden: torch.Tensor, *args: Any, **kwargs: Any) -> Any:
+    def tight(hidden: torch.Tensor, *args, **kwargs):
         seen.append(len(hidden))
         if len(hidden) > 6:
             raise torch.OutOfMemoryError("CUDA out of memory.")
@@ -114,7 +111,7 @@ def test_out_of_memory_halves_the_batch(cache: Path, monkeypatch: pytest.MonkeyP
     assert max(seen[3:]) == 5
 
 
-def test_unknown_labels_count_as_wrong_and_are_reported(cache: Path) -> None:
+def test_unknown_labels_count_as_wrong_and_are_reported(cache):
     rows = [Row(("the", "fox"), ("A", "Z")), Row(("dog",), ("A",))]
     data = dataset(
         small_tasks.Task(name="small", kind="tag", metrics=("accuracy",), languages=("en",)),
@@ -133,9 +130,7 @@ def test_unknown_labels_count_as_wrong_and_are_reported(cache: Path) -> None:
         evaluate(small_tasks.tagger(), {"en": small_tasks.tag(cache)})
 
 
-def test_bad_input_is_refused_before_anything_is_run(
-    cache: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_bad_input_is_refused_before_anything_is_run(cache, monkeypatch):
     model, data = small_tasks.tagger(), small_tasks.tag(cache)
     monkeypatch.setattr(model, "forward", None)
     with pytest.raises(DataError, match="nothing to score"):
@@ -152,16 +147,14 @@ def test_bad_input_is_refused_before_anything_is_run(
             beams=0,
         )
     with pytest.raises(DataError, match="the en data is a Dataset, not sub-words"):
-        evaluate(model, {"en": data.data})  # type: ignore[dict-item]
+        evaluate(model, {"en": data.data})
     (cache / "taken").write_text("")
     with pytest.raises(FolderError, match="taken cannot be written"):
         evaluate(model, {"en": data}, folder=cache / "taken")
 
 
 @pytest.mark.parametrize("beams", [1, 4])
-def test_translations_are_those_of_each_sentence_alone(
-    beams: int, cache: Path, tmp_path: Path
-) -> None:
+def test_translations_are_those_of_each_sentence_alone(beams, cache, tmp_path):
     model, data, tokenizer = (
         small_tasks.marian(),
         small_tasks.translate(cache),

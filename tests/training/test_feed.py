@@ -14,7 +14,7 @@ from deadhead.training.update import loss_sum
 
 
 @pytest.mark.parametrize("kind", ["foxes", "letters", "pairs"])
-def test_picked_batches_are_the_batches(kind: str, request: pytest.FixtureRequest) -> None:
+def test_picked_batches_are_the_batches(kind, request):
     encoded = request.getfixturevalue(kind)
     feed, built = Feed(encoded, "cpu"), batches(encoded, size=7, seed=1)
     for numbers, expected in zip(built.numbers, built, strict=True):
@@ -27,9 +27,7 @@ def test_picked_batches_are_the_batches(kind: str, request: pytest.FixtureReques
 
 
 @pytest.mark.parametrize("kind", ["foxes", "letters"])
-def test_filler_and_wider_shapes_leave_the_loss_alone(
-    kind: str, request: pytest.FixtureRequest
-) -> None:
+def test_filler_and_wider_shapes_leave_the_loss_alone(kind, request):
     encoded = request.getfixturevalue(kind)
     model = (small_tasks.bert() if kind == "foxes" else small_tasks.tagger()).double().eval()
     feed, numbers = Feed(encoded, "cpu"), np.array([3, 1, 20])
@@ -46,7 +44,7 @@ def test_filler_and_wider_shapes_leave_the_loss_alone(
     assert abs(float((other - simple).detach())) > 0.1  # the same rows with their labels do count
 
 
-def test_shapes_are_few() -> None:
+def test_shapes_are_few():
     assert {rounded(n) for n in range(1, 513)} == set(WIDTHS)
     assert all(rounded(n) >= n for n in range(1, 2000))
     assert rounded(513) == 1024

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import copy
-from typing import Any
 
 import numpy as np
 import pytest
@@ -19,11 +18,11 @@ from deadhead.training import Settings, SettingsError, Tick, finetune
 FAST = Settings(batch=8, rate=3e-3, epochs=3)
 
 
-def trained(model: Any, data: Encoded, settings: Settings = FAST, **options: Any) -> Any:
+def trained(model, data: Encoded, settings: Settings = FAST, **options):
     return finetune(model, data, settings, progress=False, **options)
 
 
-def weights(model: Any) -> torch.Tensor:
+def weights(model) -> torch.Tensor:
     return torch.cat([p.detach().flatten() for p in model.parameters()])
 
 
@@ -31,7 +30,7 @@ def weights(model: Any) -> torch.Tensor:
     ("data", "build"),
     [("foxes", small_tasks.bert), ("letters", small_tasks.tagger), ("pairs", small_tasks.marian)],
 )
-def test_same_seed_same_bits(data: str, build: Any, request: pytest.FixtureRequest) -> None:
+def test_same_seed_same_bits(data, build, request):
     encoded = request.getfixturevalue(data)
     left, two, other = build(dropout=0.1), build(dropout=0.1), build(dropout=0.1)
     first, second = trained(left, encoded), trained(two, encoded)
@@ -42,7 +41,7 @@ def test_same_seed_same_bits(data: str, build: Any, request: pytest.FixtureReque
     assert np.mean(first.losses[-5:]) < np.mean(first.losses[:5])  # and it learns
 
 
-def test_numbers_of_a_plain_loop(letters: Encoded) -> None:
+def test_numbers_of_a_plain_loop(letters):
     """Against the model's own loss, torch's AdamW, its clipping and a schedule by hand."""
     settings = Settings(batch=8, rate=1e-2, epochs=2, decay=0.1, clip=0.5, warmup=0.2)
     ours, theirs = (
@@ -76,7 +75,7 @@ def test_numbers_of_a_plain_loop(letters: Encoded) -> None:
 HEADS = [Head("encoder", 0, 1), Head("encoder", 0, 2), *(Head("encoder", 1, i) for i in range(4))]
 
 
-def test_masked_trains_as_pruned(foxes: Encoded) -> None:
+def test_masked_trains_as_pruned(foxes):
     """With dropout where shapes agree; without it inside the attention, where fewer heads draw fewer numbers."""
     whole = small_tasks.bert(attention_dropout=0.0).double()
     masked, cut = copy.deepcopy(whole), prune(copy.deepcopy(whole), HEADS)
@@ -99,9 +98,7 @@ def test_masked_trains_as_pruned(foxes: Encoded) -> None:
     [("foxes", small_tasks.bert), ("letters", small_tasks.tagger), ("pairs", small_tasks.marian)],
 )
 @pytest.mark.parametrize("parts", [2, 3, 50])
-def test_parts_train_as_the_whole(
-    data: str, build: Any, parts: int, request: pytest.FixtureRequest
-) -> None:
+def test_parts_train_as_the_whole(data, build, parts, request):
     encoded = request.getfixturevalue(data)
     settings = Settings(batch=8, rate=3e-3, epochs=2, smoothing=0.1)
     whole = trained(build(dropout=0.0).double(), encoded, settings)
@@ -117,15 +114,13 @@ def test_parts_train_as_the_whole(
     assert np.abs(np.array(bare.losses) - whole.losses).max() > 1e-3  # smoothing did something
 
 
-def test_out_of_memory_halves_and_changes_nothing(
-    letters: Encoded, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_out_of_memory_halves_and_changes_nothing(letters, monkeypatch):
     simple = trained(small_tasks.tagger(dropout=0.0).double(), letters)
     model = small_tasks.tagger(dropout=0.0).double()
     seen: list[int] = []
     forward = model.bert.encoder.forward
 
-    def tight(hidden: torch.Tensor, *args: Any, **kwargs: Any) -> Any:
+    def tight(hidden: torch.Tensor, *args, **kwargs):
         seen.append(len(hidden))
         if len(hidden) > 3:
             raise torch.OutOfMemoryError("CUDA out of memory. Tried to allocate 2.00 GiB")
@@ -142,9 +137,7 @@ def test_out_of_memory_halves_and_changes_nothing(
     )
 
 
-def test_out_of_memory_at_one_window_fails_with_a_record(
-    letters: Encoded, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_out_of_memory_at_one_window_fails_with_a_record(letters, monkeypatch):
     model = small_tasks.tagger()
     monkeypatch.setattr(model.bert.encoder, "forward", _never)
     history = trained(model, letters)
@@ -157,17 +150,15 @@ def test_out_of_memory_at_one_window_fails_with_a_record(
         trained(model, letters)
 
 
-def _never(*_: Any, **__: Any) -> Any:
+def _never(*_, **__):
     raise torch.OutOfMemoryError("CUDA out of memory.")
 
 
-def _broken(*_: Any, **__: Any) -> Any:
+def _broken(*_, **__):
     raise RuntimeError("something else")
 
 
-def test_nan_stops_with_a_record_and_keeps_the_weights(
-    foxes: Encoded, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_nan_stops_with_a_record_and_keeps_the_weights(foxes, monkeypatch):
     model = small_tasks.bert()
     calls = {"n": 0}
     forward = model.classifier.forward
@@ -189,18 +180,16 @@ class Broken(torch.autograd.Function):
     """Passes its input on, and a gradient that is no number back."""
 
     @staticmethod
-    def forward(ctx: Any, x: torch.Tensor) -> torch.Tensor:
+    def forward(ctx, x: torch.Tensor) -> torch.Tensor:
         return x.clone()
 
     @staticmethod
-    def backward(ctx: Any, gradient: torch.Tensor) -> torch.Tensor:
+    def backward(ctx, gradient: torch.Tensor) -> torch.Tensor:
         return gradient * float("nan")
 
 
 @pytest.mark.parametrize("clip", [1.0, None])
-def test_a_gradient_of_nan_stops_though_the_loss_is_a_number(
-    clip: float | None, foxes: Encoded, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_gradient_of_nan_stops_though_the_loss_is_a_number(clip, foxes, monkeypatch):
     model = small_tasks.bert()
     begun, forward = weights(model), model.classifier.forward
     monkeypatch.setattr(model.classifier, "forward", lambda x: Broken.apply(forward(x)))
@@ -210,7 +199,7 @@ def test_a_gradient_of_nan_stops_though_the_loss_is_a_number(
     assert torch.equal(weights(model), begun)
 
 
-def test_divergence_of_a_training_of_few_updates(foxes: Encoded) -> None:
+def test_divergence_of_a_training_of_few_updates(foxes):
     history = trained(
         small_tasks.bert(), foxes, Settings(batch=16, rate=1000.0, epochs=2, warmup=0, clip=None)
     )
@@ -221,7 +210,7 @@ def test_divergence_of_a_training_of_few_updates(foxes: Encoded) -> None:
     )
 
 
-def test_divergence_stops_with_a_record(foxes: Encoded) -> None:
+def test_divergence_stops_with_a_record(foxes):
     history = trained(
         small_tasks.bert(), foxes, Settings(batch=8, rate=30.0, epochs=20, warmup=0, clip=None)
     )
@@ -233,7 +222,7 @@ def test_divergence_stops_with_a_record(foxes: Encoded) -> None:
     )
 
 
-def test_bf16_follows_float32(letters: Encoded) -> None:
+def test_bf16_follows_float32(letters):
     model = small_tasks.tagger(dropout=0.0)
     model.bert.embeddings.word_embeddings.weight.requires_grad_(False)
     frozen = model.bert.embeddings.word_embeddings.weight.clone()
@@ -249,15 +238,15 @@ def test_bf16_follows_float32(letters: Encoded) -> None:
     assert torch.equal(model.bert.embeddings.word_embeddings.weight, frozen)
 
 
-def test_half_precision_weights_are_trained_in_full(letters: Encoded) -> None:
+def test_half_precision_weights_are_trained_in_full(letters):
     model = small_tasks.tagger().bfloat16()
     history = trained(model, letters)
     assert {p.dtype for p in model.parameters()} == {torch.float32}
     assert any("half precision" in note for note in history.notes)
 
 
-def test_scoring_changes_nothing(foxes: Encoded) -> None:
-    def noisy(model: Any) -> dict[str, float]:
+def test_scoring_changes_nothing(foxes):
+    def noisy(model) -> dict[str, float]:
         assert not model.training
         return {"luck": float(torch.rand(()))}
 
@@ -278,11 +267,11 @@ def test_scoring_changes_nothing(foxes: Encoded) -> None:
     )  # the numbers of the caller go on as if nothing had been
 
 
-def test_best_last_and_first_weights(foxes: Encoded) -> None:
+def test_best_last_and_first_weights(foxes):
     scores = iter([0.5, 0.9, 0.7])
     seen: list[torch.Tensor] = []
 
-    def score(model: Any) -> float:
+    def score(model) -> float:
         seen.append(weights(model))
         return next(scores)
 
@@ -295,7 +284,7 @@ def test_best_last_and_first_weights(foxes: Encoded) -> None:
     assert not torch.equal(seen[0], seen[1])
 
 
-def test_early_stop(foxes: Encoded) -> None:
+def test_early_stop(foxes):
     scores = iter([0.5, 0.6, 0.6, 0.4, 0.9])
     history = trained(
         small_tasks.bert(),
@@ -307,14 +296,12 @@ def test_early_stop(foxes: Encoded) -> None:
     assert "stopped early" in history.reason
 
 
-def test_patience_needs_a_score(foxes: Encoded) -> None:
+def test_patience_needs_a_score(foxes):
     with pytest.raises(SettingsError, match="patience is 2, but nothing is scored"):
         trained(small_tasks.bert(), foxes, Settings(patience=2))
 
 
-def test_early_stop_holds_when_it_is_killed_right_after(
-    foxes: Encoded, tmp_path: Any, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_early_stop_holds_when_it_is_killed_right_after(foxes, tmp_path, monkeypatch):
     scores = iter([0.5, 0.4, 0.9, 0.9, 0.9])
     settings = Settings(batch=8, epochs=5, patience=1)
     with monkeypatch.context() as patch:
@@ -329,12 +316,12 @@ def test_early_stop_holds_when_it_is_killed_right_after(
     assert (len(history.epochs), history.best, history.state) == (2, 1, "done")
 
 
-def test_a_score_of_nan_is_no_best(foxes: Encoded) -> None:
+def test_a_score_of_nan_is_no_best(foxes):
     scores = iter([float("nan"), 0.4, 0.3])
     assert trained(small_tasks.bert(), foxes, score=lambda _: next(scores)).best == 2
 
 
-def test_dev_is_scored_by_the_task(letters: Encoded) -> None:
+def test_dev_is_scored_by_the_task(letters):
     history = trained(
         small_tasks.tagger(), letters, Settings(batch=8, rate=1e-2, epochs=6), dev=letters
     )
@@ -343,9 +330,7 @@ def test_dev_is_scored_by_the_task(letters: Encoded) -> None:
     assert set(history.epochs[0].scores) == {"accuracy", "macro_f1"}
 
 
-def test_sequential_is_the_order_of_the_file(
-    foxes: Encoded, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_sequential_is_the_order_of_the_file(foxes, monkeypatch):
     model, seen = small_tasks.bert(), []
     forward = model.forward
     monkeypatch.setattr(
@@ -359,7 +344,7 @@ def test_sequential_is_the_order_of_the_file(
     ]
 
 
-def test_token_budget(pairs: Encoded, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_token_budget(pairs, monkeypatch):
     model, seen = small_tasks.marian(), []
     forward = model.model.forward
     monkeypatch.setattr(
@@ -378,9 +363,7 @@ def test_token_budget(pairs: Encoded, monkeypatch: pytest.MonkeyPatch) -> None:
     ]
 
 
-def test_progress_is_called_after_every_update(
-    foxes: Encoded, capfd: pytest.CaptureFixture[str]
-) -> None:
+def test_progress_is_called_after_every_update(foxes, capfd):
     ticks: list[Tick] = []
     finetune(small_tasks.bert(), foxes, FAST, progress=ticks.append)
     assert [(t.epoch, t.update) for t in ticks] == [(e, u) for e in (1, 2, 3) for u in range(1, 6)]

@@ -35,7 +35,7 @@ class Recorded:
 
     replays = 0
 
-    def replay(self) -> None:
+    def replay(self):
         Recorded.replays += 1
         self.work()
 
@@ -45,25 +45,25 @@ class OnCpu(Graphs):
 
     limit = 10**9  # rows that may be captured at a time
 
-    def _capture(self, shapes: Any) -> Any:
+    def _capture(self, shapes):
         self.updater.forget()
         if any(shape.rows > self.limit for shape in shapes):
             raise torch.OutOfMemoryError("CUDA out of memory.")
         built = Recorded()
-        built.work = lambda: self._update(shapes)  # type: ignore[attr-defined]
+        built.work = lambda: self._update(shapes)
         return built
 
 
 class Stream:
-    def __init__(self, *_: Any):
+    def __init__(self, *_):
         pass
 
-    def wait_stream(self, _: Any) -> None:
+    def wait_stream(self, _):
         pass
 
 
 @pytest.fixture
-def _fake_cuda(monkeypatch: pytest.MonkeyPatch) -> None:
+def _fake_cuda(monkeypatch):
     monkeypatch.setattr(torch.cuda, "Stream", Stream)
     monkeypatch.setattr(torch.cuda, "stream", lambda _: nullcontext())
     monkeypatch.setattr(torch.cuda, "current_stream", Stream)
@@ -78,7 +78,7 @@ def _fake_cuda(monkeypatch: pytest.MonkeyPatch) -> None:
     Recorded.replays = 0
 
 
-def both(build: Any, data: Encoded, settings: Settings, **options: Any) -> tuple[Any, Any]:
+def both(build, data: Encoded, settings: Settings, **options) -> tuple[Any, Any]:
     captured = finetune(build(), data, settings, progress=False, **options)
     return captured, finetune(build(), data, settings, progress=False, name="stepwise", **options)
 
@@ -89,9 +89,7 @@ def both(build: Any, data: Encoded, settings: Settings, **options: Any) -> tuple
     [("foxes", small_tasks.bert), ("letters", small_tasks.tagger), ("pairs", small_tasks.marian)],
 )
 @pytest.mark.parametrize("accumulate", [1, 3])
-def test_replayed_updates_are_the_updates(
-    data: str, build: Any, accumulate: int, request: pytest.FixtureRequest
-) -> None:
+def test_replayed_updates_are_the_updates(data, build, accumulate, request):
     encoded = request.getfixturevalue(data)
     settings = Settings(**{**SETTINGS.to_dict(), "accumulate": accumulate})
     captured, simple = both(lambda: build(dropout=0.0).double(), encoded, settings)
@@ -102,9 +100,7 @@ def test_replayed_updates_are_the_updates(
 
 
 @pytest.mark.usefixtures("_fake_cuda")
-def test_memory_that_runs_out_while_capturing_halves_the_parts(
-    letters: Encoded, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_memory_that_runs_out_while_capturing_halves_the_parts(letters, monkeypatch):
     monkeypatch.setattr(OnCpu, "limit", 5)
     captured, simple = both(lambda: small_tasks.tagger(dropout=0.0).double(), letters, SETTINGS)
     np.testing.assert_allclose(captured.losses, simple.losses, rtol=1e-5)
@@ -113,9 +109,7 @@ def test_memory_that_runs_out_while_capturing_halves_the_parts(
 
 
 @pytest.mark.usefixtures("_fake_cuda")
-def test_what_cannot_be_captured_is_run_one_by_one(
-    letters: Encoded, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_what_cannot_be_captured_is_run_one_by_one(letters, monkeypatch):
     monkeypatch.setattr(OnCpu, "_capture", _refuses)
     captured, simple = both(lambda: small_tasks.tagger(dropout=0.0).double(), letters, SETTINGS)
     np.testing.assert_allclose(captured.losses, simple.losses, rtol=1e-5)
@@ -126,7 +120,7 @@ def test_what_cannot_be_captured_is_run_one_by_one(
     assert Recorded.replays == 0
 
 
-def _refuses(*_: Any) -> Any:
+def _refuses(*_):
     raise RuntimeError("operation not permitted when stream is capturing\nmore")
 
 
@@ -140,7 +134,7 @@ FAMILIES = {
 
 @pytest.mark.parametrize("family", READY_MASKS)
 @pytest.mark.parametrize("attention", ["sdpa", "eager"])
-def test_ready_masks_hide_what_masks_hide(family: str, attention: str, letters: Encoded) -> None:
+def test_ready_masks_hide_what_masks_hide(family, attention, letters):
     if family == "bert":
         model = small_tasks.tagger()
     else:
@@ -183,9 +177,7 @@ def test_ready_masks_hide_what_masks_hide(family: str, attention: str, letters: 
 @pytest.mark.skipif(not CUDA, reason="needs a GPU")
 @pytest.mark.parametrize("precision", ["float32", "bf16"])
 @pytest.mark.parametrize("heads", [(), ("encoder.0.1", "encoder.1.3")])
-def test_on_a_gpu_graphs_give_the_losses_of_single_steps(
-    precision: str, heads: tuple[str, ...], letters: Encoded
-) -> None:
+def test_on_a_gpu_graphs_give_the_losses_of_single_steps(precision, heads, letters):
     settings = Settings(**{**SETTINGS.to_dict(), "precision": precision, "epochs": 6})
     for options in ({"masked": heads}, {}):
         models = [
@@ -200,9 +192,7 @@ def test_on_a_gpu_graphs_give_the_losses_of_single_steps(
         np.testing.assert_allclose(captured.losses, simple.losses, rtol=0.05)
 
 
-def test_nothing_of_cuda_is_touched_elsewhere(
-    letters: Encoded, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_nothing_of_cuda_is_touched_elsewhere(letters, monkeypatch):
     monkeypatch.setattr(graphs.Graphs, "__init__", _refuses)
     assert (
         finetune(small_tasks.tagger(), letters, SETTINGS, device="cpu", progress=False).state

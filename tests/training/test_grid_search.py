@@ -2,17 +2,14 @@
 
 from __future__ import annotations
 
-from typing import Any
-
 import pytest
 import small_tasks
 
 from deadhead.errors import DataError
-from deadhead.tasks import Encoded
 from deadhead.training import Settings, SettingsError, finetune, grid, search
 
 
-def test_search_puts_the_best_first_and_runs_nothing_twice(letters: Encoded, tmp_path: Any) -> None:
+def test_search_puts_the_best_first_and_runs_nothing_twice(letters, tmp_path):
     points = grid(Settings(epochs=4), rate=(1e-5, 1e-2), batch=(8, 40))
     actual = search(
         small_tasks.tagger, letters, points, dev=letters, folder=tmp_path, progress=False
@@ -27,7 +24,7 @@ def test_search_puts_the_best_first_and_runs_nothing_twice(letters: Encoded, tmp
     )  # every point from the same start
     assert next(h for h in actual if h.settings == points[2]).losses == alone.losses
 
-    def never(_: Any) -> None:
+    def never(_):
         raise AssertionError("it was trained again")
 
     again = search(
@@ -37,14 +34,14 @@ def test_search_puts_the_best_first_and_runs_nothing_twice(letters: Encoded, tmp
     assert sorted(f.name for f in tmp_path.iterdir())[0] == "batch=40,rate=0.01"
 
 
-def test_search_puts_scores_of_nan_behind_all_others(foxes: Encoded) -> None:
+def test_search_puts_scores_of_nan_behind_all_others(foxes):
     scores = iter([0.5, float("nan"), 0.9, 0.7])
     points = grid(Settings(epochs=1, batch=40), rate=(1e-5, 1e-4, 1e-3, 1e-2))
     actual = search(small_tasks.bert, foxes, points, score=lambda _: next(scores), progress=False)
     assert [history.settings.rate for history in actual] == [1e-3, 1e-2, 1e-5, 1e-4]
 
 
-def test_search_needs_something_to_compare(letters: Encoded) -> None:
+def test_search_needs_something_to_compare(letters):
     with pytest.raises(DataError, match="a score to compare by"):
         search(small_tasks.tagger, letters, [Settings()])
     with pytest.raises(SettingsError, match="no point"):

@@ -4,8 +4,6 @@ from __future__ import annotations
 
 import copy
 import math
-from pathlib import Path
-from typing import Any
 
 import numpy as np
 import pytest
@@ -27,7 +25,7 @@ DECODERS = {"gpt2": (tiny_decoders.gpt2, False), "llama": (tiny_decoders.llama, 
 
 
 @pytest.fixture(scope="module")
-def encoded(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Encoded]:
+def encoded(tmp_path_factory):
     folder = tmp_path_factory.mktemp("text")
     (folder / "text.txt").write_text(tiny_decoders.TEXT * 4 + "one more\n")
     data = load_data("lm", root=folder / "text.txt")
@@ -37,7 +35,7 @@ def encoded(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Encoded]:
     }
 
 
-def _by_hand(model: Any, encoded: Encoded) -> tuple[float, int, int]:
+def _by_hand(model, encoded: Encoded) -> tuple[float, int, int]:
     """The loss, the tokens and the right ones, a window at a time, without padding or mask."""
     loss, tokens, right = 0.0, 0, 0
     for number in range(len(encoded)):
@@ -54,9 +52,7 @@ def _by_hand(model: Any, encoded: Encoded) -> tuple[float, int, int]:
 
 
 @pytest.mark.parametrize("name", DECODERS)
-def test_perplexities_are_those_by_hand_in_any_batches(
-    name: str, encoded: dict[str, Encoded]
-) -> None:
+def test_perplexities_are_those_by_hand_in_any_batches(name, encoded):
     model, data = DECODERS[name][0](), encoded[name]
     loss, tokens, right = _by_hand(model, data)
     text = data.data.rows[0].texts[0]
@@ -77,9 +73,7 @@ def test_perplexities_are_those_by_hand_in_any_batches(
 
 
 @pytest.mark.parametrize("name", DECODERS)
-def test_the_loss_of_a_batch_is_that_of_the_model_over_real_tokens(
-    name: str, encoded: dict[str, Encoded]
-) -> None:
+def test_the_loss_of_a_batch_is_that_of_the_model_over_real_tokens(name, encoded):
     model, data = DECODERS[name][0](), encoded[name]
     loss, tokens, _ = _by_hand(model, data)
     (batch,) = batches(data, size=1000)
@@ -90,9 +84,7 @@ def test_the_loss_of_a_batch_is_that_of_the_model_over_real_tokens(
 
 
 @pytest.mark.parametrize("name", DECODERS)
-def test_left_and_right_padding_give_the_same_numbers(
-    name: str, encoded: dict[str, Encoded]
-) -> None:
+def test_left_and_right_padding_give_the_same_numbers(name, encoded):
     model, data = DECODERS[name][0](), encoded[name]
     (right,) = batches(data, size=1000)
     lengths = right["attention_mask"].sum(1).tolist()
@@ -118,7 +110,7 @@ def test_left_and_right_padding_give_the_same_numbers(
     assert reports[0].losses["cut"] != reports[0].losses["whole"]
 
 
-def test_training_lowers_the_perplexity(encoded: dict[str, Encoded]) -> None:
+def test_training_lowers_the_perplexity(encoded):
     model, data = tiny_decoders.gpt2().float(), encoded["gpt2"]
     before = evaluate(model, {"text": data}, progress=False)["text"]
     settings = Settings(epochs=3, rate=0.01, batch=4)
@@ -131,7 +123,7 @@ def test_training_lowers_the_perplexity(encoded: dict[str, Encoded]) -> None:
     )
 
 
-def test_the_first_update_has_the_causal_loss(encoded: dict[str, Encoded]) -> None:
+def test_the_first_update_has_the_causal_loss(encoded):
     model, data = tiny_decoders.llama().float(), encoded["llama"]
     loss, tokens, _ = _by_hand(model, data)
     history = finetune(
@@ -140,7 +132,7 @@ def test_the_first_update_has_the_causal_loss(encoded: dict[str, Encoded]) -> No
     assert history.losses[0] == pytest.approx(loss / tokens, rel=1e-5)
 
 
-def test_the_best_epoch_has_the_lowest_perplexity() -> None:
+def test_the_best_epoch_has_the_lowest_perplexity():
     history = History(settings=Settings())
     for number, value in enumerate((40.0, 30.0, 35.0, float("nan")), 1):
         epoch = Epoch(number=number, loss=1.0, updates=1, examples=1, scores={"perplexity": value})
@@ -154,7 +146,7 @@ def test_the_best_epoch_has_the_lowest_perplexity() -> None:
     assert other.best == 1
 
 
-def test_distilling_with_its_batches(encoded: dict[str, Encoded]) -> None:
+def test_distilling_with_its_batches(encoded):
     model, data = tiny_decoders.gpt2().float(), encoded["gpt2"]
     small = copy.deepcopy(model)
     listed = [*batches(data, size=4)]
@@ -163,13 +155,13 @@ def test_distilling_with_its_batches(encoded: dict[str, Encoded]) -> None:
     assert losses[1] < losses[0]
 
 
-def _bert(cls: type, **options: Any) -> Any:
+def _bert(cls: type, **options):
     size = {"hidden_size": 16, "num_hidden_layers": 1, "num_attention_heads": 2}
     config = BertConfig(vocab_size=300, intermediate_size=16, **size, **options)
     return cls(config)
 
 
-def test_only_a_model_that_reads_no_later_token_fits(encoded: dict[str, Encoded]) -> None:
+def test_only_a_model_that_reads_no_later_token_fits(encoded):
     task, data = task_of("lm"), encoded["gpt2"]
     for model in (_bert(BertForMaskedLM), _bert(BertLMHeadModel), tiny_decoders.gpt2().transformer):
         assert not fits_task(model, task)
@@ -182,7 +174,7 @@ def test_only_a_model_that_reads_no_later_token_fits(encoded: dict[str, Encoded]
     assert values["perplexity"] == pytest.approx(math.exp(loss / tokens), rel=1e-10)
 
 
-def test_what_does_not_fit_the_model(encoded: dict[str, Encoded]) -> None:
+def test_what_does_not_fit_the_model(encoded):
     data = encoded["gpt2"]
     with pytest.raises(DataError, match="windows of 20 positions and the model has 16"):
         evaluate(tiny_decoders.gpt2(positions=16), {"text": data}, progress=False)
@@ -192,7 +184,7 @@ def test_what_does_not_fit_the_model(encoded: dict[str, Encoded]) -> None:
         finetune(tiny_decoders.llama(vocabulary=50), data, progress=False)
 
 
-def test_the_default_window_fits_the_model(tmp_path: Path) -> None:
+def test_the_default_window_fits_the_model(tmp_path):
     task = task_of("lm")
     assert token_limit(tiny_decoders.llama(48)) == 48
     assert window_length(tiny_decoders.gpt2(48), task, None) == 48
@@ -201,7 +193,7 @@ def test_the_default_window_fits_the_model(tmp_path: Path) -> None:
     assert window_length(tiny_decoders.gpt2(48), task_of("pos"), None) == 256
 
 
-def test_the_model_is_left_as_it_was(encoded: dict[str, Encoded]) -> None:
+def test_the_model_is_left_as_it_was(encoded):
     model = tiny_decoders.gpt2().train()
     weights = {name: tensor.clone() for name, tensor in model.state_dict().items()}
     predict(model, encoded["gpt2"])

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-from pathlib import Path
 
 import pytest
 import torch
@@ -53,7 +52,7 @@ files: {train: "{lang}-train.tsv", dev: "{lang}-dev.tsv"}
 
 
 @pytest.fixture(scope="module")
-def decoder(tmp_path_factory: pytest.TempPathFactory) -> Path:
+def decoder(tmp_path_factory):
     """A GPT-2 that does not know its pad token."""
     tokenizer = AutoTokenizer.from_pretrained(ENCODER)
     size = {"n_layer": 1, "n_head": 2, "n_embd": 8, "n_positions": 64}
@@ -64,7 +63,7 @@ def decoder(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 
 @pytest.fixture
-def reviews(tmp_path: Path) -> Path:
+def reviews(tmp_path):
     """A task of sentences with different lengths, so that batches have padding."""
     rows = ["Maria bought a red car .\tgood", "The dog sleeps .\tbad", "A house .\tgood"]
     text = "\n".join(["review\tstars", *rows * 8]) + "\n"
@@ -75,9 +74,7 @@ def reviews(tmp_path: Path) -> Path:
 
 
 @pytest.mark.parametrize("kind", ["classify", "tag"])
-def test_a_study_of_a_decoder_without_a_pad_token(
-    kind: str, decoder: Path, reviews: Path, tmp_path: Path
-) -> None:
+def test_a_study_of_a_decoder_without_a_pad_token(kind, decoder, reviews, tmp_path):
     task, root = (reviews, "") if kind == "classify" else ("pos", "root: world, ")
     recipe = tmp_path / "recipe.yaml"
     recipe.write_text(RECIPE.format(model=decoder, task=task, root=root))
@@ -87,19 +84,19 @@ def test_a_study_of_a_decoder_without_a_pad_token(
     assert (result.done, result.total, errors) == (2, 2, [None, None])
 
 
-def test_the_pad_token_is_that_of_the_tokenizer_and_only_set_if_missing(decoder: Path) -> None:
+def test_the_pad_token_is_that_of_the_tokenizer_and_only_set_if_missing(decoder):
     tokenizer = tokenizer_for(str(decoder))
     model = load(decoder)
     set_padding(model, lambda: tokenizer)
     assert model.config.pad_token_id == tokenizer.pad_token_id
 
-    def never() -> None:
+    def never():
         raise AssertionError("the tokenizer is not needed")
 
     set_padding(model, never)
 
 
-def test_a_new_classifier_has_the_labels_and_depends_on_the_seed(decoder: Path) -> None:
+def test_a_new_classifier_has_the_labels_and_depends_on_the_seed(decoder):
     data = load_data("pos", "en", "dev", root="world")
     same, again, other = (
         load_for_task(str(decoder), task_of("pos"), data.labels, seed=seed) for seed in (1, 1, 2)
@@ -110,7 +107,7 @@ def test_a_new_classifier_has_the_labels_and_depends_on_the_seed(decoder: Path) 
     assert not weights[0].equal(weights[2])
 
 
-def test_a_tokenizer_with_far_fewer_tokens_than_the_model_knows(decoder: Path) -> None:
+def test_a_tokenizer_with_far_fewer_tokens_than_the_model_knows(decoder):
     model, tokens = load(decoder), len(tokenizer_for(str(decoder)))
     rounded = (tokens + 1024) // 8 * 8
     odd = tokens + 128 - (tokens % 8 == 0)  # not a multiple of 8: nobody rounded it up
@@ -123,7 +120,7 @@ def test_a_tokenizer_with_far_fewer_tokens_than_the_model_knows(decoder: Path) -
             fitting_tokenizer(model, str(decoder))
 
 
-def test_a_folder_without_a_tokenizer(tmp_path: Path) -> None:
+def test_a_folder_without_a_tokenizer(tmp_path):
     with pytest.raises(DataError, match="has no readable tokenizer"):
         tokenizer_for(str(tmp_path))
 
@@ -132,10 +129,8 @@ def test_a_folder_without_a_tokenizer(tmp_path: Path) -> None:
     ("problem", "reason"),
     [("one of: \n(1) this\n(2) that", "one of: (1) this (2) that"), ("a\nb", "a"), ("", "OSError")],
 )
-def test_why_a_tokenizer_cannot_be_read(
-    monkeypatch: pytest.MonkeyPatch, tmp_path: Path, problem: str, reason: str
-) -> None:
-    def fail(**_: object) -> None:
+def test_why_a_tokenizer_cannot_be_read(monkeypatch, tmp_path, problem, reason):
+    def fail(**_):
         raise OSError(problem)
 
     monkeypatch.setattr("transformers.AutoTokenizer.from_pretrained", fail)
@@ -147,7 +142,7 @@ def test_why_a_tokenizer_cannot_be_read(
 @pytest.mark.parametrize(
     ("family", "main"), [("vit", "pixel_values"), ("whisper", "input_features")]
 )
-def test_a_model_that_reads_no_text(family: str, main: str, tmp_path: Path) -> None:
+def test_a_model_that_reads_no_text(family, main, tmp_path):
     with pytest.raises(UnsupportedModel, match=f"a model of text, got .*: its input is {main}"):
         fitting_tokenizer(tiny(family), str(tmp_path))
 
@@ -156,7 +151,7 @@ def test_a_model_that_reads_no_text(family: str, main: str, tmp_path: Path) -> N
     ("family", "unused"),
     [("bert", 0), ("roberta", 2), ("xlm-roberta", 2), ("mpnet", 2), ("longformer", 2), ("luke", 2)],
 )
-def test_the_limit_of_a_model_is_what_it_can_read(family: str, unused: int) -> None:
+def test_the_limit_of_a_model_is_what_it_can_read(family, unused):
     model = tiny(family, max_position_embeddings=24, pad_token_id=1).eval()
     limit = token_limit(model)
     assert limit == 24 - unused

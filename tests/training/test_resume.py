@@ -16,7 +16,6 @@ import torch
 
 from deadhead import prune
 from deadhead.errors import FolderError
-from deadhead.tasks import Encoded
 from deadhead.training import Settings, finetune
 
 SETTINGS = Settings(batch=8, rate=3e-3, epochs=4)
@@ -36,13 +35,11 @@ finetune(small_tasks.tagger(), data, SETTINGS, dev=data, folder=sys.argv[2], kee
 """
 
 
-def weights(model: Any) -> torch.Tensor:
+def weights(model) -> torch.Tensor:
     return torch.cat([p.detach().flatten() for p in model.parameters()])
 
 
-def test_killed_within_an_epoch_it_resumes_to_the_same_numbers(
-    letters: Encoded, cache: Path, tmp_path: Path
-) -> None:
+def test_killed_within_an_epoch_it_resumes_to_the_same_numbers(letters, cache, tmp_path):
     whole = small_tasks.tagger()
     reference = finetune(whole, letters, SETTINGS, dev=letters, keep_first=True, progress=False)
     run = subprocess.run(
@@ -83,7 +80,7 @@ def test_killed_within_an_epoch_it_resumes_to_the_same_numbers(
     ]
 
 
-def test_kernels_that_were_switched_off_before_change_no_number(letters: Encoded) -> None:
+def test_kernels_that_were_switched_off_before_change_no_number(letters):
     """As a computation in bfloat16 does, for the whole process, on a CPU that cannot do it."""
     models = [small_tasks.tagger(), small_tasks.tagger()]
     first = finetune(models[0], letters, SETTINGS, dev=letters, progress=False)
@@ -99,8 +96,8 @@ def test_kernels_that_were_switched_off_before_change_no_number(letters: Encoded
     )
 
 
-def test_a_training_resumed_with_other_kernels_is_noted(foxes: Encoded, tmp_path: Path) -> None:
-    def stop(tick: Any) -> None:
+def test_a_training_resumed_with_other_kernels_is_noted(foxes, tmp_path):
+    def stop(tick):
         if tick.epoch == 3:
             raise KeyboardInterrupt
 
@@ -122,7 +119,7 @@ def test_a_training_resumed_with_other_kernels_is_noted(foxes: Encoded, tmp_path
         assert not output or output[0].startswith("epochs 1 to 2 used NEON with oneDNN")
 
 
-def test_a_finished_training_is_not_run_again(foxes: Encoded, tmp_path: Path) -> None:
+def test_a_finished_training_is_not_run_again(foxes, tmp_path):
     model = small_tasks.bert()
     first = finetune(model, foxes, SETTINGS, folder=tmp_path, progress=False)
     again = small_tasks.bert()
@@ -133,14 +130,14 @@ def test_a_finished_training_is_not_run_again(foxes: Encoded, tmp_path: Path) ->
     assert not torch.equal(weights(model), weights(small_tasks.bert()))
 
 
-def test_parts_that_memory_needed_stay_when_it_resumes(letters: Encoded, tmp_path: Path) -> None:
+def test_parts_that_memory_needed_stay_when_it_resumes(letters, tmp_path):
     """With dropout, smaller parts draw other numbers, so a run that resumes with more memory must not take larger ones."""
 
-    def tight(memory: bool) -> Any:
+    def tight(memory: bool):
         model = small_tasks.tagger()
         forward = model.bert.encoder.forward
 
-        def run(hidden: torch.Tensor, *args: Any, **kwargs: Any) -> Any:
+        def run(hidden: torch.Tensor, *args, **kwargs):
             if model.training and len(hidden) > 4 and not memory:
                 raise torch.OutOfMemoryError("CUDA out of memory.")
             return forward(hidden, *args, **kwargs)
@@ -148,7 +145,7 @@ def test_parts_that_memory_needed_stay_when_it_resumes(letters: Encoded, tmp_pat
         model.bert.encoder.forward = run
         return model
 
-    def stop(tick: Any) -> None:
+    def stop(tick):
         if (tick.epoch, tick.update) == (3, 3):
             raise KeyboardInterrupt
 
@@ -160,13 +157,11 @@ def test_parts_that_memory_needed_stay_when_it_resumes(letters: Encoded, tmp_pat
     assert again.notes == reference.notes != []
 
 
-def _fails(_: Any) -> None:
+def _fails(_):
     raise AssertionError("it was trained again")
 
 
-def test_the_folder_of_another_training_is_refused(
-    foxes: Encoded, cache: Path, tmp_path: Path
-) -> None:
+def test_the_folder_of_another_training_is_refused(foxes, cache, tmp_path):
     finetune(small_tasks.bert(), foxes, SETTINGS, folder=tmp_path, progress=False)
     for data, settings, options in (
         (foxes, Settings(**{**SETTINGS.to_dict(), "seed": 1}), {}),
@@ -177,7 +172,7 @@ def test_the_folder_of_another_training_is_refused(
             finetune(small_tasks.bert(), data, settings, folder=tmp_path, progress=False, **options)
 
 
-def _stop(tick: Any) -> None:
+def _stop(tick):
     if tick.epoch == 2:
         raise KeyboardInterrupt
 
@@ -193,9 +188,7 @@ STATE = (
 
 @pytest.mark.parametrize("length", ["0", "half", "one byte short"])
 @pytest.mark.parametrize("file", STATE)
-def test_a_damaged_state_is_set_aside_and_the_training_starts_again(
-    foxes: Encoded, tmp_path: Path, file: str, length: str
-) -> None:
+def test_a_damaged_state_is_set_aside_and_the_training_starts_again(foxes, tmp_path, file, length):
     """As a power cut or a disk may leave it: nobody has to clean up, and the numbers are those of an undisturbed training."""
     settings = Settings(batch=8, rate=3e-3, epochs=2)
     whole = small_tasks.bert()
@@ -215,7 +208,7 @@ def test_a_damaged_state_is_set_aside_and_the_training_starts_again(
 
 
 @pytest.mark.parametrize("file", ["history.json", "last.safetensors", "best.safetensors"])
-def test_a_damaged_result_is_trained_again(foxes: Encoded, tmp_path: Path, file: str) -> None:
+def test_a_damaged_result_is_trained_again(foxes, tmp_path, file):
     model = small_tasks.bert()
     first = finetune(model, foxes, SETTINGS, dev=foxes, folder=tmp_path, progress=False)
     cut(tmp_path / file, "one byte short")
@@ -230,12 +223,12 @@ def test_a_damaged_result_is_trained_again(foxes: Encoded, tmp_path: Path, file:
     )  # now it is whole
 
 
-def cut(file: Path, length: str) -> None:
+def cut(file: Path, length: str):
     size = file.stat().st_size
     os.truncate(file, {"0": 0, "half": size // 2, "one byte short": size - 1}[length])
 
 
-def test_the_folder_of_a_model_cut_differently_is_refused(foxes: Encoded, tmp_path: Path) -> None:
+def test_the_folder_of_a_model_cut_differently_is_refused(foxes, tmp_path):
     """The same number of heads gone from the same layer: the same shapes, another model."""
     first, other = (prune(small_tasks.bert(), [head]) for head in ("encoder.0.1", "encoder.0.2"))
     assert [p.shape for p in first.parameters()] == [p.shape for p in other.parameters()]
@@ -247,7 +240,7 @@ def test_the_folder_of_a_model_cut_differently_is_refused(foxes: Encoded, tmp_pa
     assert torch.equal(weights(again), weights(first))
 
 
-def test_a_failure_is_on_record(foxes: Encoded, tmp_path: Path) -> None:
+def test_a_failure_is_on_record(foxes, tmp_path):
     settings = Settings(batch=8, rate=30.0, epochs=20, warmup=0, clip=None)
     history = finetune(small_tasks.bert(), foxes, settings, folder=tmp_path, progress=False)
     stored = json.loads((tmp_path / "history.json").read_text())
@@ -261,7 +254,7 @@ def test_a_failure_is_on_record(foxes: Encoded, tmp_path: Path) -> None:
     assert ticks  # called again, it is tried again
 
 
-def test_weights_that_were_not_kept(foxes: Encoded) -> None:
+def test_weights_that_were_not_kept(foxes):
     history = finetune(small_tasks.bert(), foxes, Settings(epochs=1), progress=False)
     with pytest.raises(FolderError, match="keep_first=True"):
         history.restore(small_tasks.bert(), "first")

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 import re
-from typing import Any
 
 import numpy as np
 import pytest
@@ -20,7 +19,7 @@ from deadhead.training import GRIDS, PRESETS, Settings, SettingsError, grid, pre
     warmup=st.one_of(st.floats(0, 0.99), st.integers(1, 400)),
     schedule=st.sampled_from(["linear", "constant", "inverse_sqrt"]),
 )
-def test_rates_rise_then_do_not(total: int, warmup: float, schedule: str) -> None:
+def test_rates_rise_then_do_not(total, warmup, schedule):
     settings = Settings(rate=2.0, warmup=warmup, schedule=schedule)
     rates, warm = settings.rates(total), settings.warmup_updates(total)
     assert len(rates) == total
@@ -32,7 +31,7 @@ def test_rates_rise_then_do_not(total: int, warmup: float, schedule: str) -> Non
         assert rates[max(0, warm - 1)] == pytest.approx(2.0)
 
 
-def test_linear_reaches_the_published_points() -> None:
+def test_linear_reaches_the_published_points():
     rates = Settings(rate=1.0, warmup=0.1, schedule="linear").rates(100)
     assert rates[0] == pytest.approx(0.1)
     assert rates[9] == rates[10] == pytest.approx(1.0)
@@ -40,7 +39,7 @@ def test_linear_reaches_the_published_points() -> None:
     assert rates[99] == pytest.approx(1 / 90)
 
 
-def test_transformer_schedule_is_the_papers_formula() -> None:
+def test_transformer_schedule_is_the_papers_formula():
     settings = preset("weak-link-transformer-en-ru")
     rates = settings.rates(40_000)
     for step in (1, 500, 16_000, 16_001, 40_000):
@@ -48,7 +47,7 @@ def test_transformer_schedule_is_the_papers_formula() -> None:
         assert rates[step - 1] == pytest.approx(published, rel=1e-12)
 
 
-def test_presets_are_those_of_the_papers() -> None:
+def test_presets_are_those_of_the_papers():
     assert {
         task: preset("weak-link-bert", task).rate for task in ("sst2", "qqp", "mnli", "qnli")
     } == {"sst2": 2e-5, "qqp": 5e-5, "mnli": 3e-5, "qnli": 5e-5}
@@ -82,7 +81,7 @@ def test_presets_are_those_of_the_papers() -> None:
     assert preset("contributions", epochs=1) == Settings.from_dict({**other.to_dict(), "epochs": 1})
 
 
-def test_grids_are_those_of_the_papers() -> None:
+def test_grids_are_those_of_the_papers():
     built = grid("weak-link-bert", "qqp")
     assert len(built) == 4 * 5
     assert {(s.rate, s.batch) for s in built} == {
@@ -95,7 +94,7 @@ def test_grids_are_those_of_the_papers() -> None:
         grid("contributions")
 
 
-def test_settings_go_through_json() -> None:
+def test_settings_go_through_json():
     for settings in PRESETS.values():
         assert Settings.from_dict(json.loads(json.dumps(settings.to_dict()))) == settings
 
@@ -128,15 +127,15 @@ def test_settings_go_through_json() -> None:
         ({"by_length": "no"}, "`by_length` expects True or False, got 'no'"),
     ],
 )
-def test_impossible_settings_are_refused(wrong: dict[str, Any], message: str) -> None:
+def test_impossible_settings_are_refused(wrong, message):
     with pytest.raises(SettingsError, match=re.escape(message)) as caught:
         Settings(**wrong)
     assert caught.value.hint
 
 
-def test_whole_numbers_may_be_written_with_a_point() -> None:
+def test_whole_numbers_may_be_written_with_a_point():
     """As a spreadsheet or JSON of another language has them."""
-    built = Settings(batch=8.0, epochs=2.0, accumulate=2.0, tokens=60.0)  # type: ignore[arg-type]
+    built = Settings(batch=8.0, epochs=2.0, accumulate=2.0, tokens=60.0)
     assert built == Settings(batch=8, epochs=2, accumulate=2, tokens=60)
     assert all(
         isinstance(n, int) for n in (built.batch, built.epochs, built.accumulate, built.tokens)
@@ -144,7 +143,7 @@ def test_whole_numbers_may_be_written_with_a_point() -> None:
     assert built.patience is None
 
 
-def test_misspelt_names_are_guessed() -> None:
+def test_misspelt_names_are_guessed():
     with pytest.raises(UnknownName, match="inverse_sqrt"):
         Settings(schedule="inverse-sqrt")
     with pytest.raises(UnknownName, match="Did you mean 'contributions'"):

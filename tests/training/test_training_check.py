@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import dataclasses
-from typing import Any
 
 import pytest
 import small_tasks
@@ -16,17 +15,15 @@ from deadhead.training import Settings, SettingsError, finetune
 FAST = Settings(batch=8, rate=3e-3, epochs=3)
 
 
-def trained(model: Any, data: Encoded, settings: Settings = FAST, **options: Any) -> Any:
+def trained(model, data: Encoded, settings: Settings = FAST, **options):
     return finetune(model, data, settings, progress=False, **options)
 
 
-def weights(model: Any) -> torch.Tensor:
+def weights(model) -> torch.Tensor:
     return torch.cat([p.detach().flatten() for p in model.parameters()])
 
 
-def test_bad_input_is_refused_before_training(
-    foxes: Encoded, letters: Encoded, pairs: Encoded, cache: Any, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_bad_input_is_refused_before_training(foxes, letters, pairs, cache, monkeypatch):
     monkeypatch.setattr("deadhead.training.loop.Run", None)  # nothing starts
     for model, data, printed in (
         (small_tasks.bert(labels=2), foxes, "the model has 2 labels and the training data has 3"),
@@ -71,10 +68,10 @@ def test_bad_input_is_refused_before_training(
     with pytest.raises(DataError, match="the training data is a Dataset, not sub-words"):
         trained(small_tasks.bert(), foxes.data)
     with pytest.raises(SettingsError, match="`settings` expects Settings, got a dict"):
-        trained(small_tasks.bert(), foxes, {"epochs": 1})  # type: ignore[arg-type]
+        trained(small_tasks.bert(), foxes, {"epochs": 1})
 
 
-def test_a_score_that_is_no_number_is_refused(foxes: Encoded) -> None:
+def test_a_score_that_is_no_number_is_refused(foxes):
     for actual in (None, "x", {"f1": None}):
         with pytest.raises(DataError, match="`score` expects a number"):
             trained(
@@ -82,7 +79,7 @@ def test_a_score_that_is_no_number_is_refused(foxes: Encoded) -> None:
             )
 
 
-def test_unusual_input_is_handled_and_noted(foxes: Encoded, cache: Any) -> None:
+def test_unusual_input_is_handled_and_noted(foxes, cache):
     history = trained(small_tasks.bert(), foxes, Settings(batch=500, epochs=2))
     assert [e.updates for e in history.epochs] == [1, 1]
     assert (

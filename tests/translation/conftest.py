@@ -3,9 +3,6 @@
 from __future__ import annotations
 
 import copy
-from collections.abc import Callable
-from pathlib import Path
-from typing import Any
 
 import pytest
 from toy_pair import TASK, TINY, TRAINING, pairs
@@ -16,17 +13,17 @@ from deadhead.translation import build, vocabulary
 
 
 @pytest.fixture(scope="session")
-def cache(tmp_path_factory: pytest.TempPathFactory) -> Path:
+def cache(tmp_path_factory):
     return tmp_path_factory.mktemp("cache")
 
 
 @pytest.fixture(scope="session")
-def tokenizer() -> Any:
+def tokenizer():
     return vocabulary((text for pair in pairs(200, 0) for text in pair), 320)
 
 
 @pytest.fixture(scope="session")
-def toy(tokenizer: Any, cache: Path) -> Callable[..., Encoded]:
+def toy(tokenizer, cache):
     def built(n: int = 60, seed: int = 0) -> Encoded:
         return encode(
             dataset(TASK, "en-xx", "train", [Row(pair) for pair in pairs(n, seed)]),
@@ -38,7 +35,7 @@ def toy(tokenizer: Any, cache: Path) -> Callable[..., Encoded]:
 
 
 @pytest.fixture(scope="session")
-def trained(tokenizer: Any, toy: Callable[..., Encoded]) -> Any:
+def trained(tokenizer, toy):
     """Trained enough for translations that differ from each other; take a copy before changing it."""
     model = build(TINY, tokenizer)
     history = finetune(model, toy(160), TRAINING, progress=False)
@@ -47,5 +44,5 @@ def trained(tokenizer: Any, toy: Callable[..., Encoded]) -> Any:
 
 
 @pytest.fixture
-def model(trained: Any) -> Any:
+def model(trained):
     return copy.deepcopy(trained)

@@ -5,14 +5,13 @@ from __future__ import annotations
 import hashlib
 import itertools
 import math
-from collections.abc import Callable, Sequence
-from typing import Any
+from collections.abc import Sequence
 
 import pytest
 import torch
 from torch import Tensor
 
-from deadhead.tasks import Encoded, batches
+from deadhead.tasks import batches
 from deadhead.training import decoding
 from deadhead.training.decoding import FURTHER, BeamSearch, Marks, decode, greedy, norm
 from deadhead.training.evaluation import predict
@@ -20,7 +19,7 @@ from deadhead.training.evaluation import predict
 PIECES, END = 4, 0
 
 
-def beam(decoder: Any, marks: Marks, limits: Tensor, beams: int) -> Tensor:
+def beam(decoder, marks: Marks, limits: Tensor, beams: int) -> Tensor:
     return BeamSearch(decoder, marks, limits, beams).run()
 
 
@@ -45,7 +44,7 @@ class Fake:
         built[END] -= self.patience
         return built
 
-    def pick(self, rows: Tensor, sources: bool) -> None:
+    def pick(self, rows: Tensor, sources: bool):
         before = [prefix[0] for prefix in self.prefixes]
         self.prefixes = [self.prefixes[i] for i in rows.tolist()]
         assert sources or before == [prefix[0] for prefix in self.prefixes]
@@ -67,7 +66,7 @@ def best_of_all(sentence: int, limit: int) -> tuple[int, ...]:
     return max(result, key=result.__getitem__)
 
 
-def test_beam_finds_what_trying_everything_finds() -> None:
+def test_beam_finds_what_trying_everything_finds():
     sentences, limits = list(range(12)), torch.tensor([1, 2, 3, 4, 5, 5, 5, 5, 5, 5, 5, 5])
     result = beam(Fake(sentences, 1.5), MARKS, limits, 90)
     expected = [best_of_all(n, int(limit)) for n, limit in zip(sentences, limits, strict=True)]
@@ -87,7 +86,7 @@ def words(row: Tensor) -> tuple[int, ...]:
 @pytest.mark.parametrize(
     "search", [greedy, lambda decoder, marks, limits: beam(decoder, marks, limits, 3)]
 )
-def test_alone_or_among_others(search: Any) -> None:
+def test_alone_or_among_others(search):
     sentences, limits = list(range(20)), torch.arange(20) % 7 + 12
     fake = Fake(sentences, patience=2.0)
     together = [words(row) for row in search(fake, MARKS, limits)]
@@ -98,25 +97,25 @@ def test_alone_or_among_others(search: Any) -> None:
 
 
 @pytest.mark.parametrize("beams", [1, 3])
-def test_every_sentence_ends_at_its_own_limit(beams: int) -> None:
+def test_every_sentence_ends_at_its_own_limit(beams):
     limits = torch.tensor([3, 9, 6])
     fake = Fake([0, 1, 2], patience=50.0)
-    result = greedy(fake, MARKS, limits) if beams == 1 else beam(fake, MARKS, limits, beams)  # type: ignore[arg-type]
+    result = greedy(fake, MARKS, limits) if beams == 1 else beam(fake, MARKS, limits, beams)
     assert [len(words(row)) for row in result] == [2, 8, 5]  # and the end
 
 
-def test_what_may_not_come_and_what_must() -> None:
-    plain = greedy(Fake(range(8)), MARKS, torch.full((8,), 6))  # type: ignore[arg-type]
+def test_what_may_not_come_and_what_must():
+    plain = greedy(Fake(range(8)), MARKS, torch.full((8,), 6))
     assert (plain == 2).any()
     for result in (
-        greedy(Fake(range(8)), Marks(9, (END,), banned=(2,), first=3), torch.full((8,), 6)),  # type: ignore[arg-type]
+        greedy(Fake(range(8)), Marks(9, (END,), banned=(2,), first=3), torch.full((8,), 6)),
         beam(Fake(range(8)), Marks(9, (END,), banned=(2,), first=3), torch.full((8,), 6), 3),
     ):
         assert not (result == 2).any()
         assert (result[:, 0] == 3).all()
 
 
-def test_greedy_is_that_of_transformers(model: Any, toy: Callable[..., Encoded]) -> None:
+def test_greedy_is_that_of_transformers(model, toy):
     batch = batches(toy(16, seed=3))[0]
     marks = Marks.of(model)
     assert marks == Marks(start=1, ends=(1,))
@@ -134,9 +133,7 @@ def test_greedy_is_that_of_transformers(model: Any, toy: Callable[..., Encoded])
     )  # others went on beyond their limit
 
 
-def test_beam_finds_no_worse_than_transformers(
-    model: Any, toy: Callable[..., Encoded], monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_beam_finds_no_worse_than_transformers(model, toy, monkeypatch):
     """Theirs lets a translation end only where that is among the best four, ours among the best eight."""
     monkeypatch.setattr(decoding, "PENALTY", 0.0)  # their norm of length is another one
     batch, marks = batches(toy(16, seed=3))[0], Marks.of(model)
@@ -154,7 +151,7 @@ def test_beam_finds_no_worse_than_transformers(
 
 
 @torch.no_grad()
-def likelihood(model: Any, arguments: dict[str, Tensor], tokens: Tensor) -> Tensor:
+def likelihood(model, arguments: dict[str, Tensor], tokens: Tensor) -> Tensor:
     """Of each translation up to its end, all of it given at once."""
     ended = (tokens == 1).cumsum(1)
     counts = (ended - (tokens == 1).long()) == 0
@@ -173,9 +170,7 @@ def words_of(row: Tensor) -> list[int]:
 
 
 @pytest.mark.parametrize("beams", [1, 4])
-def test_translations_do_not_depend_on_the_batch(
-    beams: int, model: Any, tokenizer: Any, toy: Callable[..., Encoded]
-) -> None:
+def test_translations_do_not_depend_on_the_batch(beams, model, tokenizer, toy):
     data = toy(30, seed=7)
     together = predict(model, data, tokenizer=tokenizer, beams=beams).texts
     assert together == predict(model, data, tokenizer=tokenizer, beams=beams, tokens=1).texts
@@ -184,9 +179,7 @@ def test_translations_do_not_depend_on_the_batch(
     assert longest <= int(data.arrays["lengths"].max()) + FURTHER
 
 
-def test_what_only_transformers_does_is_left_to_it(
-    model: Any, tokenizer: Any, toy: Callable[..., Encoded], monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_what_only_transformers_does_is_left_to_it(model, tokenizer, toy, monkeypatch):
     data = toy(8, seed=7)
     before = predict(model, data, tokenizer=tokenizer).texts
     model.generation_config.no_repeat_ngram_size = 1
@@ -202,7 +195,7 @@ def test_what_only_transformers_does_is_left_to_it(
     assert set(result.banned) == {5, 7}
 
 
-def test_the_norm_of_length_is_the_papers() -> None:
+def test_the_norm_of_length_is_the_papers():
     assert norm(1) == 1
     assert norm(13) == pytest.approx(3**0.6)
     assert float(norm(torch.tensor([13]))[0]) == pytest.approx(math.pow(3, 0.6))

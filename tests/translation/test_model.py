@@ -3,8 +3,6 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable
-from pathlib import Path
 from typing import Any
 
 import pytest
@@ -13,7 +11,6 @@ from toy_pair import TINY
 
 from deadhead import discover, gated, load, prune, save
 from deadhead.errors import UnknownName
-from deadhead.tasks import Encoded
 from deadhead.training import Settings, finetune
 from deadhead.training.evaluation import predict
 from deadhead.translation import SIZES, Size, build, size_of
@@ -22,11 +19,11 @@ from deadhead.verify.proof import prove, sample
 PROJECTIONS = ("q_proj.bias", "k_proj.bias", "v_proj.bias", "out_proj.bias")
 
 
-def projections(model: Any) -> dict[str, Any]:
+def projections(model) -> dict[str, Any]:
     return {name: p for name, p in model.named_parameters() if name.endswith(PROJECTIONS)}
 
 
-def test_the_sizes_are_those_of_the_paper(tokenizer: Any) -> None:
+def test_the_sizes_are_those_of_the_paper(tokenizer):
     assert SIZES["transformer-base"] == Size(layers=6, heads=8, width=512, inner=2048, dropout=0.1)
     model = build("transformer-mini", tokenizer)
     assert {block: discover(model).layers(block) for block in discover(model).blocks} == {
@@ -39,7 +36,7 @@ def test_the_sizes_are_those_of_the_paper(tokenizer: Any) -> None:
         size_of("transformer-bas")
 
 
-def test_parameters_are_those_of_a_transformer_without_projection_biases(tokenizer: Any) -> None:
+def test_parameters_are_those_of_a_transformer_without_projection_biases(tokenizer):
     size = Size(layers=3, heads=2, width=16, inner=40)
     model = build(size, tokenizer)
     d, f, n = size.width, size.inner, size.layers
@@ -56,9 +53,7 @@ def test_parameters_are_those_of_a_transformer_without_projection_biases(tokeniz
     assert all(not p.requires_grad and not p.any() for p in stored.values())
 
 
-def test_norms_come_first_and_positions_are_sinusoids(
-    model: Any, toy: Callable[..., Encoded]
-) -> None:
+def test_norms_come_first_and_positions_are_sinusoids(model, toy):
     """One encoder layer by hand."""
     layer = model.model.encoder.layers[0]
     x = torch.randn(1, 5, TINY.width)
@@ -74,13 +69,13 @@ def test_norms_come_first_and_positions_are_sinusoids(
         assert table[position, half + i] == pytest.approx(math.cos(angle), abs=1e-5)
 
 
-def test_a_layer_without_heads_passes_its_input_on(model: Any) -> None:
+def test_a_layer_without_heads_passes_its_input_on(model):
     prune(model, [f"encoder.0.{i}" for i in range(TINY.heads)])
     x = torch.randn(2, 5, TINY.width)
     assert torch.equal(model.model.encoder.layers[0].self_attn(x)[0], torch.zeros_like(x))
 
 
-def test_weights_depend_on_the_seed_alone(tokenizer: Any) -> None:
+def test_weights_depend_on_the_seed_alone(tokenizer):
     torch.manual_seed(1)
     before = torch.get_rng_state()
     first = build(TINY, tokenizer, seed=3)
@@ -91,9 +86,7 @@ def test_weights_depend_on_the_seed_alone(tokenizer: Any) -> None:
     assert not torch.equal(first.model.shared.weight, other.model.shared.weight)
 
 
-def test_biases_stay_zero_through_training_cutting_and_loading(
-    model: Any, tokenizer: Any, toy: Callable[..., Encoded], tmp_path: Path
-) -> None:
+def test_biases_stay_zero_through_training_cutting_and_loading(model, tokenizer, toy, tmp_path):
     prune(model, ["encoder.0.1", "cross.1.2"])
     save(model, tmp_path / "m", tokenizer)
     again = load(tmp_path / "m")
@@ -106,7 +99,7 @@ def test_biases_stay_zero_through_training_cutting_and_loading(
 
 
 @pytest.mark.parametrize("whole", [False, True])
-def test_masked_is_pruned_is_reloaded(whole: bool, model: Any, toy: Callable[..., Encoded]) -> None:
+def test_masked_is_pruned_is_reloaded(whole, model, toy):
     from deadhead.tasks import batches
 
     batch = batches(toy(6))[0]
@@ -129,16 +122,11 @@ def test_masked_is_pruned_is_reloaded(whole: bool, model: Any, toy: Callable[...
     ],
 )
 def test_masked_pruned_and_reloaded_give_equal_translations(
-    heads: list[str],
-    beams: int,
-    model: Any,
-    tokenizer: Any,
-    toy: Callable[..., Encoded],
-    tmp_path: Path,
-) -> None:
+    heads, beams, model, tokenizer, toy, tmp_path
+):
     data = toy(24, seed=5)
 
-    def printed(model: Any) -> tuple[str, ...]:
+    def printed(model) -> tuple[str, ...]:
         return predict(model, data, tokenizer=tokenizer, beams=beams).texts
 
     whole = printed(model)

@@ -2,9 +2,6 @@
 
 from __future__ import annotations
 
-from pathlib import Path
-from typing import Any
-
 import pytest
 from toy_pair import TINY, pairs
 
@@ -31,7 +28,7 @@ axes:
 
 
 @pytest.fixture(scope="module")
-def recipe(tmp_path_factory: pytest.TempPathFactory) -> Any:
+def recipe(tmp_path_factory):
     folder = tmp_path_factory.mktemp("toy")
     for split, n in (("train", 40), ("dev", 8), ("test", 8)):
         for side, lang in enumerate(("en", "de")):
@@ -43,21 +40,21 @@ def recipe(tmp_path_factory: pytest.TempPathFactory) -> Any:
     (folder / "recipe.yaml").write_text(RECIPE.format(task=folder / "toy.yaml"))
     with pytest.MonkeyPatch.context() as patch:
         patch.setenv("DEADHEAD_CACHE", str(folder / "cache"))
-        patch.setitem(SIZES, "transformer-tiny", TINY)  # type: ignore[arg-type]
+        patch.setitem(SIZES, "transformer-tiny", TINY)
         yield with_inputs(
             load(folder / "recipe.yaml")
         )  # as `run` does, so that ids are those of its records
 
 
 @pytest.fixture(scope="module")
-def study(recipe: Any, tmp_path_factory: pytest.TempPathFactory) -> Path:
+def study(recipe, tmp_path_factory):
     folder = tmp_path_factory.mktemp("study") / "s"
     result = run(recipe, folder, executor="serial")
     assert (result.done, result.total) == (2, 2)
     return folder
 
 
-def test_one_training_from_scratch_serves_all(recipe: Any, study: Path) -> None:
+def test_one_training_from_scratch_serves_all(recipe, study):
     from transformers import AutoTokenizer
 
     full, cut = (read(study, trial.id) for trial in recipe.trials)
@@ -84,7 +81,7 @@ def test_one_training_from_scratch_serves_all(recipe: Any, study: Path) -> None:
     assert plan(recipe).trainings == 3
 
 
-def test_shared_or_alone_the_numbers_are_the_same(recipe: Any, study: Path) -> None:
+def test_shared_or_alone_the_numbers_are_the_same(recipe, study):
     trial = recipe.trials[1]
     alone, stored = run_trial(trial), read(study, trial.id)
     assert alone.error is None
@@ -96,13 +93,11 @@ def test_shared_or_alone_the_numbers_are_the_same(recipe: Any, study: Path) -> N
 @pytest.mark.parametrize(
     "at", ["epoch 2/3", "epoch 2/2"]
 )  # in the pretraining, and in the training after it
-def test_a_kill_changes_no_number(
-    at: str, recipe: Any, study: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_kill_changes_no_number(at, recipe, study, tmp_path, monkeypatch):
     monkeypatch.setattr(state, "EVERY", 0.0)
     trial, message = recipe.trials[0], []
 
-    def killed(text: str) -> None:
+    def killed(text: str):
         if text.startswith(at):
             raise KeyboardInterrupt
 
@@ -120,7 +115,7 @@ def test_a_kill_changes_no_number(
     )  # it went on, and did not begin again
 
 
-def test_its_heads_are_ranked(recipe: Any, tmp_path: Path) -> None:
+def test_its_heads_are_ranked(recipe, tmp_path):
     """A ranking of the model that was trained, by a trial that continues from the shared model."""
     changes = [
         "steps=[pretrain, rank, prune, finetune, evaluate]",
@@ -137,7 +132,7 @@ def test_its_heads_are_ranked(recipe: Any, tmp_path: Path) -> None:
     assert (again.removed, again.metrics) == (first.removed, first.metrics)
 
 
-def test_the_seed_of_a_study_starts_no_second_pretraining(recipe: Any) -> None:
+def test_the_seed_of_a_study_starts_no_second_pretraining(recipe):
     first, two = (load(recipe.source, [f"seed={seed}", "remove=none"]).trials[0] for seed in (0, 1))
     assert first.keys[0] == two.keys[0]
     assert first.keys[1] != two.keys[1]
@@ -145,7 +140,7 @@ def test_the_seed_of_a_study_starts_no_second_pretraining(recipe: Any) -> None:
     assert other.keys[0] != first.keys[0]
 
 
-def test_without_settings_it_is_the_papers_training(recipe: Any) -> None:
+def test_without_settings_it_is_the_papers_training(recipe):
     trial = load(
         recipe.source, ["pretrain={}", "task=wmt14", "source=en-ru", "remove=none"]
     ).trials[0]
@@ -171,6 +166,6 @@ def test_without_settings_it_is_the_papers_training(recipe: Any) -> None:
         ("pretrain.first=true", "no setting of training 'first'"),
     ],
 )
-def test_what_cannot_be_is_refused(change: str, message: str, recipe: Any) -> None:
+def test_what_cannot_be_is_refused(change, message, recipe):
     with pytest.raises(RecipeError, match=message):
         load(recipe.source, [change])

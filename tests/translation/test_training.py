@@ -3,10 +3,7 @@
 from __future__ import annotations
 
 import copy
-from collections.abc import Callable
 from dataclasses import replace
-from pathlib import Path
-from typing import Any
 
 import numpy as np
 import pytest
@@ -15,7 +12,7 @@ import torch.nn.functional as F
 from toy_pair import TRAINING
 
 from deadhead.errors import DataError
-from deadhead.tasks import Encoded, batches
+from deadhead.tasks import batches
 from deadhead.training import Settings, finetune, preset
 from deadhead.training.checkpoint import mean
 from deadhead.training.feed import Feed
@@ -24,11 +21,11 @@ from deadhead.training.update import Updater
 SHORT = replace(TRAINING, epochs=4, tokens=300)
 
 
-def weights(model: Any) -> torch.Tensor:
+def weights(model) -> torch.Tensor:
     return torch.cat([p.detach().flatten() for p in model.parameters()])
 
 
-def test_a_batch_keeps_within_its_tokens(toy: Callable[..., Encoded]) -> None:
+def test_a_batch_keeps_within_its_tokens(toy):
     data, budget = toy(120), 200
     lengths = np.maximum(data.arrays["lengths"], data.arrays["label_lengths"])
     assert (lengths > data.arrays["lengths"]).any()  # some are longer in the other language
@@ -43,7 +40,7 @@ def test_a_batch_keeps_within_its_tokens(toy: Callable[..., Encoded]) -> None:
     )  # the twin: by the source alone it is not kept
 
 
-def test_ten_parts_are_one_batch(model: Any, toy: Callable[..., Encoded]) -> None:
+def test_ten_parts_are_one_batch(model, toy):
     """The same loss and the same gradient; a mean over the parts' own means is another."""
     data = toy(33)
     feed, numbers = Feed(data, "cpu"), np.arange(33)
@@ -73,12 +70,10 @@ def test_ten_parts_are_one_batch(model: Any, toy: Callable[..., Encoded]) -> Non
 
 
 @pytest.mark.parametrize("kept", [False, True])
-def test_the_end_is_the_mean_of_the_last_epochs(
-    kept: bool, model: Any, toy: Callable[..., Encoded], tmp_path: Path
-) -> None:
+def test_the_end_is_the_mean_of_the_last_epochs(kept, model, toy, tmp_path):
     seen: list[dict[str, torch.Tensor]] = []
 
-    def watch(model: Any) -> float:
+    def watch(model) -> float:
         seen.append({name: p.detach().clone() for name, p in model.named_parameters()})
         return 0.0
 
@@ -101,14 +96,12 @@ def test_the_end_is_the_mean_of_the_last_epochs(
         ]
 
 
-def test_an_interrupted_mean_resumes(
-    model: Any, toy: Callable[..., Encoded], tmp_path: Path
-) -> None:
+def test_an_interrupted_mean_resumes(model, toy, tmp_path):
     data, settings = toy(40), replace(SHORT, average=3)
     undisturbed, start = copy.deepcopy(model), copy.deepcopy(model)
     expected = finetune(undisturbed, data, settings, progress=False)
 
-    def stop(tick: Any) -> None:
+    def stop(tick):
         if (tick.epoch, tick.update) == (4, 1):
             raise KeyboardInterrupt
 
@@ -124,16 +117,14 @@ def test_an_interrupted_mean_resumes(
     assert torch.equal(weights(start), weights(undisturbed))
 
 
-def test_a_mean_over_more_epochs_than_there_are(model: Any, toy: Callable[..., Encoded]) -> None:
+def test_a_mean_over_more_epochs_than_there_are(model, toy):
     first, two = copy.deepcopy(model), copy.deepcopy(model)
     finetune(first, toy(20), replace(SHORT, epochs=2, average=2), progress=False)
     finetune(two, toy(20), replace(SHORT, epochs=2, average=9), progress=False)
     assert torch.equal(weights(first), weights(two))
 
 
-def test_dev_scores_are_the_likelihood_and_now_and_then_bleu(
-    model: Any, tokenizer: Any, toy: Callable[..., Encoded]
-) -> None:
+def test_dev_scores_are_the_likelihood_and_now_and_then_bleu(model, tokenizer, toy):
     dev = toy(12, seed=9)
     history = finetune(
         model, toy(20), SHORT, dev=dev, tokenizer=tokenizer, bleu_every=2, progress=False
@@ -153,7 +144,7 @@ def test_dev_scores_are_the_likelihood_and_now_and_then_bleu(
         finetune(model, toy(20), SHORT, dev=dev, bleu_every=2, progress=False)
 
 
-def test_bf16_trains_and_leaves_the_model_whole(model: Any, toy: Callable[..., Encoded]) -> None:
+def test_bf16_trains_and_leaves_the_model_whole(model, toy):
     before = model.model.encoder.embed_positions.weights.clone()
     history = finetune(model, toy(40), replace(SHORT, precision="bf16"), progress=False)
     assert history.state == "done"
@@ -164,14 +155,12 @@ def test_bf16_trains_and_leaves_the_model_whole(model: Any, toy: Callable[..., E
     }
 
 
-def test_every_training_starts_its_own_schedule(
-    model: Any, toy: Callable[..., Encoded], monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_every_training_starts_its_own_schedule(model, toy, monkeypatch):
     rates: list[float] = []
     counts: list[float] = []
     apply = Updater.apply
 
-    def watched(self: Updater, loss: torch.Tensor, rate: Any) -> None:
+    def watched(self: Updater, loss: torch.Tensor, rate):
         rates.append(float(rate))
         counts.append(float(self.count))
         apply(self, loss, rate)

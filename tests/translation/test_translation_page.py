@@ -5,8 +5,6 @@ from __future__ import annotations
 import re
 from pathlib import Path
 
-import pytest
-
 from deadhead import load
 from deadhead.studies import load as load_recipe
 
@@ -17,7 +15,7 @@ def block(language: str) -> str:
     return re.findall(rf"```{language}\n(.*?)```", PAGE.read_text(encoding="utf-8"), re.DOTALL)[0]
 
 
-def test_the_example_runs(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_the_example_runs(tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
     monkeypatch.setenv("DEADHEAD_CACHE", str(tmp_path / "cache"))
     code = (
@@ -37,7 +35,7 @@ def test_the_example_runs(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> No
     assert len(load(tmp_path / "smaller").config.deadhead["removed"]) == 3  # blocks
 
 
-def test_the_recipe_is_right(tmp_path: Path) -> None:
+def test_the_recipe_is_right(tmp_path):
     (tmp_path / "recipe.yaml").write_text(block("yaml"), encoding="utf-8")
     recipe = load_recipe(tmp_path / "recipe.yaml")
     assert len(recipe.trials) == 1 + 3 * 3

@@ -6,7 +6,6 @@ import os
 import subprocess
 import sys
 from pathlib import Path
-from typing import Any
 
 import pytest
 from hypothesis import given
@@ -20,7 +19,7 @@ TEXTS = [text for pair in pairs(200, 0) for text in pair]
 
 
 @pytest.fixture(scope="module")
-def built() -> Any:
+def built():
     return vocabulary(TEXTS, 320)
 
 
@@ -29,13 +28,13 @@ def built() -> Any:
         lambda text: "</s>" not in text and "<pad>" not in text
     )
 )
-def test_any_text_comes_back(built: Any, text: str) -> None:
+def test_any_text_comes_back(built, text):
     ids = built(text)["input_ids"]
     assert ids[-1] == built.eos_token_id
     assert built.decode(ids, skip_special_tokens=True) == text.removeprefix(" ")
 
 
-def test_both_languages_share_it(built: Any) -> None:
+def test_both_languages_share_it(built):
     assert (built.pad_token_id, built.eos_token_id, len(built)) == (0, 1, 320)
     assert (
         len(built("cat")["input_ids"]) == len(built(text_target="Hund")["input_ids"]) == 2
@@ -43,7 +42,7 @@ def test_both_languages_share_it(built: Any) -> None:
     assert len(built("zebra")["input_ids"]) > 3
 
 
-def test_the_same_texts_give_the_same_vocabulary(built: Any) -> None:
+def test_the_same_texts_give_the_same_vocabulary(built):
     code = "from toy_pair import pairs\nfrom deadhead.translation import vocabulary\n"
     code += "print(vocabulary([text for pair in pairs(200, 0) for text in pair], 320).backend_tokenizer.to_str())"
     env = {
@@ -61,7 +60,7 @@ def test_the_same_texts_give_the_same_vocabulary(built: Any) -> None:
     )
 
 
-def test_it_is_saved_as_any_other(built: Any, tmp_path: Path) -> None:
+def test_it_is_saved_as_any_other(built, tmp_path):
     from transformers import AutoTokenizer
 
     built.save_pretrained(tmp_path)
@@ -71,7 +70,7 @@ def test_it_is_saved_as_any_other(built: Any, tmp_path: Path) -> None:
     assert (again.pad_token_id, again.eos_token_id) == (0, 1)
 
 
-def test_its_size_is_a_limit() -> None:
+def test_its_size_is_a_limit():
     assert len(vocabulary(["a bc def"], 5000)) == 258  # nothing comes twice
     with pytest.raises(DataError, match="no room for words"):
         vocabulary(TEXTS, 200)

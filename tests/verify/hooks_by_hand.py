@@ -14,7 +14,7 @@ WIDTH = 8  # of a head of the tiny models
 Change = Callable[[torch.Tensor, Head], Any]
 
 
-def attention(model: Any, layer: int) -> Any:
+def attention(model, layer: int):
     if hasattr(model, "transformer"):
         return model.transformer.h[layer].attn
     if hasattr(model, "bert"):
@@ -22,12 +22,12 @@ def attention(model: Any, layer: int) -> Any:
     return model.model.layers[layer].self_attn
 
 
-def out(model: Any, layer: int) -> Any:
+def out(model, layer: int):
     core = attention(model, layer)
     return getattr(core, "c_proj", None) or getattr(core, "o_proj", None) or core.output.dense
 
 
-def queries(model: Any, layer: int) -> Any:
+def queries(model, layer: int):
     core = attention(model, layer)
     return getattr(core, "c_attn", None) or getattr(core, "q_proj", None) or core.self.query
 
@@ -36,10 +36,10 @@ def part(head: Head, width: int = WIDTH) -> slice:
     return slice(head.index * width, (head.index + 1) * width)
 
 
-def at_input(change: Change, model: Any, heads: tuple[Head, ...]) -> list[Any]:
+def at_input(change: Change, model, heads: tuple[Head, ...]) -> list[Any]:
     """The handles of hooks that change what the output projection reads."""
 
-    def hook(head: Head, module: Any, args: Any) -> Any:
+    def hook(head: Head, module, args):
         changed = args[0].clone()
         answer = change(changed, head)
         return (changed if answer is None else answer,)
@@ -47,8 +47,8 @@ def at_input(change: Change, model: Any, heads: tuple[Head, ...]) -> list[Any]:
     return [out(model, head.layer).register_forward_pre_hook(partial(hook, head)) for head in heads]
 
 
-def at_output(module: Any, change: Change, model: Any, heads: tuple[Head, ...]) -> list[Any]:
-    def hook(head: Head, projection: Any, args: Any, output: Any) -> Any:
+def at_output(module, change: Change, model, heads: tuple[Head, ...]) -> list[Any]:
+    def hook(head: Head, projection, args, output):
         changed = output.clone()
         change(changed, head)
         return changed
@@ -56,7 +56,7 @@ def at_output(module: Any, change: Change, model: Any, heads: tuple[Head, ...]) 
     return [module(model, head.layer).register_forward_hook(partial(hook, head)) for head in heads]
 
 
-def zero(x: torch.Tensor, head: Head) -> None:
+def zero(x: torch.Tensor, head: Head):
     x[..., part(head)] = 0
 
 

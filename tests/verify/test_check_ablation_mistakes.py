@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 import torch
-from hooks_by_hand import WIDTH, Change, at_input, at_output, correct, out, part, queries, zero
+from hooks_by_hand import WIDTH, at_input, at_output, correct, out, part, queries, zero
 
 from deadhead import check_ablation
 from deadhead.layout import Head
@@ -20,7 +20,7 @@ FAMILIES = ["gpt2", "llama", "bert"]
 
 
 @contextmanager
-def head_mask(model: Any, heads: tuple[Head, ...]) -> Iterator[None]:
+def head_mask(model, heads: tuple[Head, ...]) -> Iterator[None]:
     """As in transformers 4: transformers 5 ignores the argument."""
     mask = torch.ones(2, 4)
     for head in heads:
@@ -33,12 +33,12 @@ def head_mask(model: Any, heads: tuple[Head, ...]) -> Iterator[None]:
         del model.forward
 
 
-def late_binding(model: Any, heads: tuple[Head, ...]) -> list[Any]:
+def late_binding(model, heads: tuple[Head, ...]) -> list[Any]:
     """All hooks see the last head of the loop."""
     handles = []
     for head in heads:
 
-        def hook(module: Any, args: Any) -> Any:
+        def hook(module, args):
             changed = args[0].clone()
             changed[..., part(head)] = 0  # noqa: B023
             return (changed,) if module is out(model, head.layer) else None  # noqa: B023
@@ -47,31 +47,31 @@ def late_binding(model: Any, heads: tuple[Head, ...]) -> list[Any]:
     return handles
 
 
-def wrong_axes(x: torch.Tensor, head: Head) -> None:
+def wrong_axes(x: torch.Tensor, head: Head):
     x.view(x.shape[0], 4, x.shape[1], WIDTH)[:, head.index] = 0
 
 
-def interleaved(x: torch.Tensor, head: Head) -> None:
+def interleaved(x: torch.Tensor, head: Head):
     x.view(*x.shape[:2], WIDTH, 4)[..., head.index] = 0
 
 
-def mean(x: torch.Tensor, head: Head) -> None:
+def mean(x: torch.Tensor, head: Head):
     x[..., part(head)] = x[..., part(head)].mean((0, 1))
 
 
-def last(x: torch.Tensor, head: Head) -> None:
+def last(x: torch.Tensor, head: Head):
     x[:, -1, part(head)] = 0
 
 
-def first_example(x: torch.Tensor, head: Head) -> None:
+def first_example(x: torch.Tensor, head: Head):
     x[0, :, part(head)] = 0
 
 
-def one_based(x: torch.Tensor, head: Head) -> None:
+def one_based(x: torch.Tensor, head: Head):
     x[..., part(head._replace(index=head.index - 1))] = 0
 
 
-def other_layer(model: Any, heads: tuple[Head, ...]) -> list[Any]:
+def other_layer(model, heads: tuple[Head, ...]) -> list[Any]:
     return correct(model, tuple(head._replace(layer=1 - head.layer) for head in heads))
 
 
@@ -92,7 +92,7 @@ MISTAKES = {
 
 @pytest.mark.parametrize("family", slow_but("gpt2", FAMILIES))
 @pytest.mark.parametrize("mistake", MISTAKES)
-def test_each_mistake_gets_its_name(mistake: str, family: str) -> None:
+def test_each_mistake_gets_its_name(mistake, family):
     model = build(family)
     state = hooks(model)
     block = "encoder" if family == "bert" else "decoder"
@@ -105,14 +105,14 @@ def test_each_mistake_gets_its_name(mistake: str, family: str) -> None:
     assert hooks(model) == state
 
 
-def test_all_of_a_layer_also_with_its_bias() -> None:
+def test_all_of_a_layer_also_with_its_bias():
     result = check_ablation(
         build("gpt2"), partial(at_output, out, lambda x, head: x.zero_()), ["decoder.0.1"]
     )
     assert [(p.name, "its bias too" in p.words) for p in result.problems] == [("whole_layer", True)]
 
 
-def test_heads_of_another_layer_and_one_of_several_heads() -> None:
+def test_heads_of_another_layer_and_one_of_several_heads():
     result = check_ablation(build("gpt2"), other_layer, ["decoder.0.1"])
     assert [p.words for p in result.problems] == ["removes the heads of another layer"]
     result = check_ablation(build("gpt2"), late_binding, ["decoder.0.1", "decoder.0.2"])
@@ -123,14 +123,14 @@ def test_heads_of_another_layer_and_one_of_several_heads() -> None:
 # -- widths and groups
 
 
-def test_a_width_that_is_not_hidden_size_by_heads() -> None:
+def test_a_width_that_is_not_hidden_size_by_heads():
     """Heads of width 16 beside a hidden size of 32 and 4 heads."""
     model, heads = build("llama", head_dim=16), ["decoder.0.1", "decoder.1.1"]
 
-    def narrow(x: torch.Tensor, head: Head) -> None:
+    def narrow(x: torch.Tensor, head: Head):
         x[..., part(head, 32 // 4)] = 0
 
-    def wide(x: torch.Tensor, head: Head) -> None:
+    def wide(x: torch.Tensor, head: Head):
         x[..., part(head, 16)] = 0
 
     assert check_ablation(model, partial(at_input, wide), heads).ok
@@ -140,15 +140,15 @@ def test_a_width_that_is_not_hidden_size_by_heads() -> None:
     assert [problem.name for problem in result.problems] == ["output_side"]
 
 
-def values(model: Any, layer: int) -> Any:
+def values(model, layer: int):
     return model.model.layers[layer].self_attn.v_proj
 
 
-def own_values(x: torch.Tensor, head: Head) -> None:
+def own_values(x: torch.Tensor, head: Head):
     x[..., part(head._replace(index=head.index // 2))] = 0
 
 
-def pairs(x: torch.Tensor, head: Head) -> None:
+def pairs(x: torch.Tensor, head: Head):
     x[..., part(head, 2 * WIDTH)] = 0
 
 
@@ -160,7 +160,7 @@ def pairs(x: torch.Tensor, head: Head) -> None:
         (partial(at_input, pairs), "key_value_head"),
     ],
 )
-def test_heads_that_share_keys_and_values(function: Any, name: str) -> None:
+def test_heads_that_share_keys_and_values(function, name):
     model = build("llama")  # 4 heads, 2 key/value heads
     result = check_ablation(model, function, ["decoder.0.1", "decoder.1.1"])
     assert [problem.name for problem in result.problems] == [name]
@@ -169,7 +169,7 @@ def test_heads_that_share_keys_and_values(function: Any, name: str) -> None:
 # -- the cache
 
 
-def long_only(x: torch.Tensor, head: Head) -> None:
+def long_only(x: torch.Tensor, head: Head):
     if x.shape[1] > 1:
         zero(x, head)
 
@@ -180,7 +180,7 @@ def fixed_length(x: torch.Tensor, head: Head) -> torch.Tensor:
     return x * mask[:, :] if x.shape[1] == 12 else x.view(-1, 12, 4 * WIDTH) * mask
 
 
-def twice(x: torch.Tensor, head: Head) -> None:
+def twice(x: torch.Tensor, head: Head):
     if x.shape[1] > 1:
         zero(x, head)
     else:
@@ -196,7 +196,7 @@ def twice(x: torch.Tensor, head: Head) -> None:
         (twice, "differs in generation with a cache alone"),
     ],
 )
-def test_a_hook_that_misses_the_cache(change: Change, words: str, family: str) -> None:
+def test_a_hook_that_misses_the_cache(change, words, family):
     model = build(family)
     result = check_ablation(model, partial(at_input, change), ["decoder.0.1", "decoder.1.3"])
     assert {problem.name for problem in result.problems} == {"missed_cache"}

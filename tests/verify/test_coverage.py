@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import copy
 from dataclasses import replace
-from typing import Any
 
 import pytest
 import torch
@@ -33,7 +32,7 @@ FAST = "albert bert bloom deberta falcon fsmt gpt2 gpt_bigcode llama longformer 
 
 
 @pytest.mark.parametrize("model_type", slow_but(FAST, PROMISED.split()))
-def test_promised(model_type: str) -> None:
+def test_promised(model_type):
     with quiet():
         row = measure_heads(model_type, tiny(model_type))
     assert (row.status, row.mean_fill) == ("pass", "pass"), row
@@ -42,13 +41,13 @@ def test_promised(model_type: str) -> None:
 
 
 @pytest.mark.parametrize(("model_type", "status"), [("jamba", "pass"), ("mamba", "n/a")])
-def test_layers_of_states(model_type: str, status: str) -> None:
+def test_layers_of_states(model_type, status):
     """Beside attention they are left alone; by themselves they have no heads."""
     with quiet():
         assert measure(model_type).status == status
 
 
-def test_what_is_no_attention_or_cannot_be_proved_says_why() -> None:
+def test_what_is_no_attention_or_cannot_be_proved_says_why():
     with quiet():
         refused, elsewhere = measure("convbert"), measure("resnet")
     assert (refused.status, elsewhere.status) == ("refused", "n/a")
@@ -71,7 +70,7 @@ def proof_of(
         )
 
 
-def test_the_proof_holds_and_touches_nothing() -> None:
+def test_the_proof_holds_and_touches_nothing():
     model = build("gpt2")
     before = copy.deepcopy(model.state_dict())
     with quiet():
@@ -86,7 +85,7 @@ def test_the_proof_holds_and_touches_nothing() -> None:
     assert len(discover(model)) == 8
 
 
-def test_a_sample_is_uneven_and_empties_a_layer() -> None:
+def test_a_sample_is_uneven_and_empties_a_layer():
     layout = discover(build("bert"))
     uneven, whole = sample(layout, False), sample(layout, True)
     counts = [sum(h.layer == layer for h in uneven) for layer in (0, 1)]
@@ -104,11 +103,11 @@ def wrong_keys(part: Part, heads: tuple[int, ...], keys: tuple[int, ...]) -> tor
 PRESENT = Part.present
 
 
-def keep_the_gate_open(gate: Any, context: torch.Tensor) -> torch.Tensor:
+def keep_the_gate_open(gate, context: torch.Tensor) -> torch.Tensor:
     return context
 
 
-def test_the_proof_fails_when_keys_are_cut_wrongly(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_the_proof_fails_when_keys_are_cut_wrongly(monkeypatch):
     assert proof_of("bert").holds
     monkeypatch.setattr(Part, "present", wrong_keys)
     proof = proof_of("bert")
@@ -116,22 +115,22 @@ def test_the_proof_fails_when_keys_are_cut_wrongly(monkeypatch: pytest.MonkeyPat
     assert proof.pruned > 1e-3
 
 
-def test_the_proof_fails_when_gates_do_nothing(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_the_proof_fails_when_gates_do_nothing(monkeypatch):
     monkeypatch.setattr("deadhead.heads.gates._Gate.__call__", keep_the_gate_open)
     proof = proof_of("bert")
     assert not proof.holds
     assert proof.effect == 0
 
 
-def test_the_proof_fails_when_nothing_is_cut(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_the_proof_fails_when_nothing_is_cut(monkeypatch):
     monkeypatch.setattr("deadhead.verify.proof.prune", lambda model, heads, **_: model)
     proof = proof_of("gpt2")
     assert not proof.holds
     assert proof.pruned == proof.effect > 0
 
 
-def test_the_proof_fails_when_the_means_are_zero(monkeypatch: pytest.MonkeyPatch) -> None:
-    def zero_means(model: Any, batches: Any, *, neurons: bool) -> HeadMeans:
+def test_the_proof_fails_when_the_means_are_zero(monkeypatch):
+    def zero_means(model, batches, *, neurons: bool) -> HeadMeans:
         means = head_means(model, batches, neurons=neurons)
         values = {place: torch.zeros_like(value) for place, value in means.values.items()}
         return replace(means, values=values)
@@ -142,12 +141,12 @@ def test_the_proof_fails_when_the_means_are_zero(monkeypatch: pytest.MonkeyPatch
     assert proof.effect == 0
 
 
-def test_the_proof_fails_when_a_gate_is_left_behind(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_the_proof_fails_when_a_gate_is_left_behind(monkeypatch):
     from deadhead.heads import gates
 
     attach = gates.attach
 
-    def sticky(site: Site, change: Any) -> Any:
+    def sticky(site: Site, change):
         attach(site, lambda context: context * 1.001)  # never taken out again
         return attach(site, change)
 
@@ -157,10 +156,8 @@ def test_the_proof_fails_when_a_gate_is_left_behind(monkeypatch: pytest.MonkeyPa
     assert not proof.holds
 
 
-def test_the_proof_fails_when_a_folder_gives_back_something_else(
-    monkeypatch: pytest.MonkeyPatch,
-) -> None:
-    def noisy(folder: str) -> Any:
+def test_the_proof_fails_when_a_folder_gives_back_something_else(monkeypatch):
+    def noisy(folder: str):
         model = load(folder)
         with torch.no_grad():
             model.get_input_embeddings().weight.add_(0.01)
@@ -172,7 +169,7 @@ def test_the_proof_fails_when_a_folder_gives_back_something_else(
     assert not proof.holds
 
 
-def test_the_proof_names_heads_that_are_there() -> None:
+def test_the_proof_names_heads_that_are_there():
     from deadhead.layout import Head
 
     model = build("bert")

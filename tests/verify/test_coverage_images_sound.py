@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from typing import Any
-
 import pytest
 import torch
 from torch import nn
@@ -28,7 +26,7 @@ from deadhead.verify.tiny import NotApplicable, tiny
         "gemma4_vision",  # linear modules inside of others
     ],
 )
-def test_images_and_sound(model_type: str) -> None:
+def test_images_and_sound(model_type):
     with quiet():
         try:
             model = runnable(model_type)
@@ -38,19 +36,19 @@ def test_images_and_sound(model_type: str) -> None:
     assert (row.status, row.mean_fill) == ("pass", "pass"), row
 
 
-def test_a_config_that_no_list_of_names_fits_is_divided() -> None:
+def test_a_config_that_no_list_of_names_fits_is_divided():
     with quiet():
         model = runnable("swinv2")
         layout = discover(model)
     assert len({attention.size for attention in layout.attentions}) > 1  # stages with more heads
 
 
-def test_what_no_batch_can_have_is_named() -> None:
+def test_what_no_batch_can_have_is_named():
     with quiet(), pytest.raises(UnsupportedModel, match="reads inference_session"):
         inputs_for(tiny("sam2_video"))
 
 
-def test_the_projection_of_relative_positions_is_cut_with_its_heads() -> None:
+def test_the_projection_of_relative_positions_is_cut_with_its_heads():
     with quiet():
         model = tiny("wav2vec2-conformer").double()
         batch, _ = inputs_for(model)
@@ -62,7 +60,7 @@ def test_the_projection_of_relative_positions_is_cut_with_its_heads() -> None:
             closed = outputs(model, batch)
     prune(model, removed)
     (core,) = (m for path, m in model.named_modules() if path == "encoder.layers.0.self_attn")
-    assert core.linear_pos.weight.shape == (16, 32)  # type: ignore[union-attr]
+    assert core.linear_pos.weight.shape == (16, 32)
     with torch.no_grad():
         cut = outputs(model, batch)
     assert all(torch.allclose(a, b) for a, b in zip(closed, cut, strict=True))
@@ -72,7 +70,7 @@ def test_the_projection_of_relative_positions_is_cut_with_its_heads() -> None:
 class TalkingHeads(nn.Module):
     """Attention whose heads are mixed by a matrix."""
 
-    def __init__(self, *shape: int) -> None:
+    def __init__(self, *shape: int):
         super().__init__()
         self.num_heads, self.head_dim = 4, 8
         self.q_proj, self.k_proj, self.v_proj, self.o_proj = (nn.Linear(32, 32) for _ in range(4))
@@ -80,11 +78,11 @@ class TalkingHeads(nn.Module):
 
 
 @pytest.mark.parametrize("shape", [(1, 9, 8), (49, 4), (1, 4, 1, 1), (4, 8)])
-def test_a_table_for_each_head_keeps_heads_apart(shape: Any) -> None:
+def test_a_table_for_each_head_keeps_heads_apart(shape):
     assert len(discover(nn.Sequential(TalkingHeads(*shape)))) == 4
 
 
 @pytest.mark.parametrize("shape", [(4, 4), (32,), (32, 32), (4, 49)])
-def test_a_matrix_between_heads_is_refused(shape: Any) -> None:
+def test_a_matrix_between_heads_is_refused(shape):
     with pytest.raises(UnknownArchitecture, match=r"table seems to work on all heads at once"):
         discover(nn.Sequential(TalkingHeads(*shape)))

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import importlib
 from dataclasses import replace
-from typing import Any
 
 import pytest
 import torch
@@ -32,19 +31,19 @@ wav2vec2 xlnet
 @pytest.mark.parametrize(
     "model_type", slow_but("bert gpt2 gpt_neox phi3 t5 xlnet", PROMISED.split())
 )
-def test_promised(model_type: str) -> None:
+def test_promised(model_type):
     with quiet():
         assert measure_neurons(build(model_type), with_heads=True) == "pass"
 
 
-def test_a_row_of_the_table_has_heads_and_neurons() -> None:
+def test_a_row_of_the_table_has_heads_and_neurons():
     with quiet():
         row, refused = measure("gpt2"), measure("convbert")
     assert (row.status, row.mean_fill, row.neurons) == ("pass", "pass", "pass")
     assert (refused.status, refused.neurons) == ("refused", "pass")  # its heads alone are refused
 
 
-def test_experts_say_why_they_do_not_pass() -> None:
+def test_experts_say_why_they_do_not_pass():
     with quiet():
         alone, beside = measure_neurons(build("mixtral"), with_heads=True), build("exaone_moe")
         layout = discover(beside, neurons=True)
@@ -56,7 +55,7 @@ def test_experts_say_why_they_do_not_pass() -> None:
     assert "share" not in alone
 
 
-def test_layers_that_the_inputs_do_not_run_are_not_proved() -> None:
+def test_layers_that_the_inputs_do_not_run_are_not_proved():
     """Here the text passes experts, and only the part for images has other layers."""
     with quiet():
         reason = measure_neurons(build("aria"), with_heads=True)
@@ -64,7 +63,7 @@ def test_layers_that_the_inputs_do_not_run_are_not_proved() -> None:
     assert "mixture of experts" in reason
 
 
-def test_projectors_between_two_models_have_no_neurons() -> None:
+def test_projectors_between_two_models_have_no_neurons():
     with quiet():
         layout = discover(build("qwen3_vl"), neurons=True)
     paths = [layer.path for layer in layout.feed_forwards]
@@ -75,9 +74,9 @@ def test_projectors_between_two_models_have_no_neurons() -> None:
     assert places == [(attention.block, attention.layer) for attention in layout.attentions]
 
 
-def test_layers_of_a_bare_list_are_layers() -> None:
+def test_layers_of_a_bare_list_are_layers():
     class Layer(nn.Module):
-        def __init__(self) -> None:
+        def __init__(self):
             super().__init__()
             self.attention = build("bert").bert.encoder.layer[0].attention
             self.fc1, self.fc2 = nn.Linear(32, 48), nn.Linear(48, 32)
@@ -87,7 +86,7 @@ def test_layers_of_a_bare_list_are_layers() -> None:
     assert [layer.layer for layer in layout.feed_forwards] == [0, 1]
 
 
-def test_a_sample_is_uneven_and_empties_a_layer() -> None:
+def test_a_sample_is_uneven_and_empties_a_layer():
     layout = discover(build("t5"), neurons=True)
     uneven, emptied = sample_neurons(layout, False), sample_neurons(layout, True)
     for block in ("encoder", "decoder"):
@@ -112,7 +111,7 @@ def proof_of(family: str, *units: str, whole: bool = False, mean_fill: bool = Fa
         )
 
 
-def test_the_proof_counts_heads_and_neurons() -> None:
+def test_the_proof_counts_heads_and_neurons():
     neurons, both = proof_of("gpt2"), proof_of("gpt2", "heads", "neurons")
     assert neurons.holds
     assert both.holds
@@ -122,14 +121,12 @@ def test_the_proof_counts_heads_and_neurons() -> None:
 
 
 @pytest.mark.parametrize(("family", "roles"), [("llama", {"gate"}), ("phi3", {"up"})])
-def test_the_proof_fails_when_the_first_matrix_is_cut_wrongly(
-    family: str, roles: set[str], monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_the_proof_fails_when_the_first_matrix_is_cut_wrongly(family, roles, monkeypatch):
     """As many rows as there should be, but the first ones instead of the right ones."""
     present = Part.present
     assert proof_of(family).holds
 
-    def wrong(part: Part, *left: Any) -> torch.Tensor:
+    def wrong(part: Part, *left) -> torch.Tensor:
         right = present(part, *left)
         return torch.arange(len(right)) if set(part.rows) == roles else right
 
@@ -139,15 +136,15 @@ def test_the_proof_fails_when_the_first_matrix_is_cut_wrongly(
     assert proof.pruned > 1e-3
 
 
-def test_the_proof_fails_when_gates_of_neurons_do_nothing(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_the_proof_fails_when_gates_of_neurons_do_nothing(monkeypatch):
     monkeypatch.setattr("deadhead.heads.gates._Gate.__call__", lambda gate, context: context)
     proof = proof_of("bert")
     assert not proof.holds
     assert proof.effect == 0
 
 
-def test_the_proof_fails_when_only_the_heads_are_cut(monkeypatch: pytest.MonkeyPatch) -> None:
-    def heads_alone(model: Any, heads: Any, **_: Any) -> Any:
+def test_the_proof_fails_when_only_the_heads_are_cut(monkeypatch):
+    def heads_alone(model, heads, **_):
         return prune(model, heads)
 
     monkeypatch.setattr("deadhead.verify.proof.prune", heads_alone)
@@ -158,9 +155,7 @@ def test_the_proof_fails_when_only_the_heads_are_cut(monkeypatch: pytest.MonkeyP
 
 
 @pytest.mark.parametrize("unit", ["heads", "neurons"])
-def test_the_proof_fails_when_the_output_bias_of_an_emptied_layer_is_lost(
-    unit: str, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_the_proof_fails_when_the_output_bias_of_an_emptied_layer_is_lost(unit, monkeypatch):
     assert proof_of("gpt2", unit, whole=True).holds
     monkeypatch.setattr(
         load_pruned, "bias_alone", lambda out, x: x.new_zeros(*x.shape[:-1], len(out.bias))
@@ -169,9 +164,7 @@ def test_the_proof_fails_when_the_output_bias_of_an_emptied_layer_is_lost(
 
 
 @pytest.mark.parametrize("unit", ["heads", "neurons"])
-def test_the_proof_fails_when_the_means_are_lost(
-    unit: str, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_the_proof_fails_when_the_means_are_lost(unit, monkeypatch):
     assert proof_of("llama", unit, mean_fill=True).holds
     module = importlib.import_module("deadhead.heads.prune")
     monkeypatch.setattr(module, "fill_bias", lambda site, kept, means: None)
@@ -181,11 +174,11 @@ def test_the_proof_fails_when_the_means_are_lost(
     assert proof_of("llama", unit).holds
 
 
-def test_the_proof_fails_when_the_means_are_zero(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_the_proof_fails_when_the_means_are_zero(monkeypatch):
     def zeros(means: HeadMeans) -> HeadMeans:
         return replace(means, values={k: torch.zeros_like(v) for k, v in means.values.items()})
 
-    def zero_means(model: Any, batches: Any, *, neurons: bool) -> HeadMeans:
+    def zero_means(model, batches, *, neurons: bool) -> HeadMeans:
         means = head_means(model, batches, neurons=neurons)
         assert means.neurons is not None
         return replace(means, neurons=zeros(means.neurons))
@@ -194,10 +187,8 @@ def test_the_proof_fails_when_the_means_are_zero(monkeypatch: pytest.MonkeyPatch
     assert proof_of("bert", mean_fill=True).effect == 0
 
 
-def test_the_proof_fails_when_a_folder_gives_back_other_neurons(
-    monkeypatch: pytest.MonkeyPatch,
-) -> None:
-    def shuffled(folder: str) -> Any:
+def test_the_proof_fails_when_a_folder_gives_back_other_neurons(monkeypatch):
+    def shuffled(folder: str):
         model = load(folder)
         with torch.no_grad():
             weight = model.bert.encoder.layer[1].output.dense.weight
@@ -210,7 +201,7 @@ def test_the_proof_fails_when_a_folder_gives_back_other_neurons(
     assert not proof.holds
 
 
-def test_own_weights_prove_heads_neurons_and_both() -> None:
+def test_own_weights_prove_heads_neurons_and_both():
     with quiet():
         proofs, heads_alone = prove_model(build("bert")), prove_model(build("mixtral"))
         neurons_alone = prove_model(build("convbert"))
@@ -224,7 +215,7 @@ def test_own_weights_prove_heads_neurons_and_both() -> None:
     assert {name.split(",")[0] for name in neurons_alone} == {"neurons"}
 
 
-def test_one_layer_is_proved_once(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_one_layer_is_proved_once(monkeypatch):
     """No layer can be emptied, and the same heads under another name would prove nothing more."""
     monkeypatch.setattr("deadhead.verify.own_weights.prove", lambda *_, **__: None)
     with quiet():

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-from pathlib import Path
 
 import build
 import exercises
@@ -18,7 +17,7 @@ from deadhead.world import LANGUAGES, MODELS, rows
 
 
 @pytest.fixture(scope="module")
-def learnt() -> tuple[object, pretrain.Sentences, exercises.Pairs]:
+def learnt():
     tokenizer = pretrain.train_tokenizer(corpus(300))
     return tokenizer, *exercises.training_data(tokenizer, 300)
 
@@ -34,9 +33,7 @@ def batches_of(
     )
 
 
-def test_tokenizer_knows_every_language(
-    learnt: tuple[object, pretrain.Sentences, exercises.Pairs],
-) -> None:
+def test_tokenizer_knows_every_language(learnt):
     tokenizer = pretrain.wrapped(learnt[0], "encoder")
     for lang in LANGUAGES:
         for words, _ in rows("pos", lang, "train")[:50]:
@@ -51,9 +48,7 @@ def test_tokenizer_knows_every_language(
     assert ids[-1] == pretrain.SEP
 
 
-def test_batches_are_the_same_each_time(
-    learnt: tuple[object, pretrain.Sentences, exercises.Pairs],
-) -> None:
+def test_batches_are_the_same_each_time(learnt):
     for name in ("encoder", "seq2seq"):
         first, again, other = (next(batches_of(name, learnt, seed)) for seed in (0, 0, 1))
         assert all(torch.equal(first[part], again[part]) for part in first)
@@ -64,9 +59,7 @@ def test_batches_are_the_same_each_time(
 
 @torch.no_grad()
 @pytest.mark.parametrize("name", ["encoder", "seq2seq"])
-def test_saved_small_and_loaded_equal(
-    learnt: tuple[object, pretrain.Sentences, exercises.Pairs], name: str, tmp_path: Path
-) -> None:
+def test_saved_small_and_loaded_equal(learnt, name, tmp_path):
     torch.manual_seed(0)
     encoder = name == "encoder"
     model = pretrain.new_encoder() if encoder else pretrain.new_seq2seq()
@@ -85,9 +78,7 @@ def test_saved_small_and_loaded_equal(
     assert json.loads((tmp_path / "config.json").read_text())["dtype"] == "float32"
 
 
-def test_training_learns(
-    learnt: tuple[object, pretrain.Sentences, exercises.Pairs], monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_training_learns(learnt, monkeypatch):
     torch.manual_seed(0)
     monkeypatch.setattr(pretrain, "BATCH", 8)
     lines: list[str] = []
@@ -103,7 +94,7 @@ def test_training_learns(
     assert lines[-1].startswith("step 12/12")
 
 
-def test_both_models_share_the_packages_tokenizer() -> None:
+def test_both_models_share_the_packages_tokenizer():
     kept = build._tokenizer()
     for name in ("encoder", "seq2seq"):
         assert json.loads(pretrain.wrapped(kept, name).backend_tokenizer.to_str()) == json.loads(
@@ -111,9 +102,7 @@ def test_both_models_share_the_packages_tokenizer() -> None:
         )
 
 
-def test_building_one_model_leaves_what_is_known_of_the_other(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_building_one_model_leaves_what_is_known_of_the_other(tmp_path, monkeypatch):
     monkeypatch.setattr(pretrain, "SENTENCES", 60)
     monkeypatch.setattr(pretrain, "BATCH", 2)
     monkeypatch.setattr(

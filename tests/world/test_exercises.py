@@ -9,18 +9,18 @@ import exercises
 import numpy as np
 import pytest
 from corpus import corpus, neighbours
-from pretrain import CLS, MASK, PAD, SEP, SPECIAL, VOCABULARY, Sentence, Sentences
+from pretrain import CLS, MASK, PAD, SEP, SPECIAL, VOCABULARY, Sentence
 
 from deadhead.world import LANGUAGES, tokens
 from deadhead.world.facts import facts, pairs, split_of
 
 
 @pytest.fixture(scope="module")
-def learnt() -> tuple[Sentences, exercises.Pairs]:
+def learnt():
     return exercises.training_data(build._tokenizer(), 200)
 
 
-def test_neighbours_are_no_test_sentences_and_have_no_order() -> None:
+def test_neighbours_are_no_test_sentences_and_have_no_order():
     result = neighbours(corpus(500))
     tested = {first for split in ("dev", "test") for pair in pairs()[split] for first in pair[:2]}
     tested |= {
@@ -44,7 +44,7 @@ def test_neighbours_are_no_test_sentences_and_have_no_order() -> None:
     assert 0.7 < both[0] / both[1] < 1.4  # either sentence of two may be the denied one
 
 
-def test_only_what_is_chosen_is_masked() -> None:
+def test_only_what_is_chosen_is_masked():
     rng = np.random.default_rng(0)
     ids = rng.integers(0, VOCABULARY, (40, 50))
     untouched, nothing = exercises.masked(ids, np.zeros((40, 1)), rng)
@@ -57,7 +57,7 @@ def test_only_what_is_chosen_is_masked() -> None:
     assert 0.75 < (arguments == MASK)[words].mean() < 0.85
 
 
-def test_concepts_are_where_they_are_written(learnt: tuple[Sentences, exercises.Pairs]) -> None:
+def test_concepts_are_where_they_are_written(learnt):
     tokenizer = build._tokenizer()
     for fact, sentences in zip(corpus(5), exercises.encoded(tokenizer, corpus(5)), strict=True):
         for lang, sentence in zip(LANGUAGES, sentences, strict=True):
@@ -73,7 +73,7 @@ def test_concepts_are_where_they_are_written(learnt: tuple[Sentences, exercises.
                 assert "".join(piece.removeprefix("##") for piece in pieces) == form
 
 
-def test_counterparts_are_pieces_of_translations(learnt: tuple[Sentences, exercises.Pairs]) -> None:
+def test_counterparts_are_pieces_of_translations(learnt):
     en, tr = learnt[0][0][0], learnt[0][0][LANGUAGES.index("tr")]
     result = [exercises.counterparts(en, tr, Random(seed)) for seed in range(30)]
     assert any(result)
@@ -83,7 +83,7 @@ def test_counterparts_are_pieces_of_translations(learnt: tuple[Sentences, exerci
             assert token in tr.ids[slice(*tr.concepts[concept])]
 
 
-def test_words_are_switched_in_place() -> None:
+def test_words_are_switched_in_place():
     first, other = (
         Sentence([10, 11, 12, 13], {"a": (0, 2), "b": (3, 4), "c": (2, 3)}),
         Sentence([20, 21, 22], {"b": (0, 1), "a": (2, 3)}),
@@ -92,14 +92,14 @@ def test_words_are_switched_in_place() -> None:
     assert result == {(10, 11, 12, 13), (22, 12, 13), (10, 11, 12, 20), (22, 12, 20)}
 
 
-def test_what_only_one_has() -> None:
+def test_what_only_one_has():
     first, other = Sentence([7, 9, 5, 5], {}), Sentence([5, 8], {})
     assert exercises.only(first, other) == [7, 9]
     assert exercises.only(other, first) == [8]
     assert exercises.only(first, first) == [exercises.NONE]
 
 
-def test_the_difference_is_answered_at_the_marks(learnt: tuple[Sentences, exercises.Pairs]) -> None:
+def test_the_difference_is_answered_at_the_marks(learnt):
     unswitched, named = 0, set()
     for seed, (first, other) in enumerate(learnt[1]):
         row = exercises.compared((first, other), Random(seed))
@@ -121,7 +121,7 @@ def test_the_difference_is_answered_at_the_marks(learnt: tuple[Sentences, exerci
     assert len(named) > 100
 
 
-def test_all_four_exercises_are_set(learnt: tuple[Sentences, exercises.Pairs]) -> None:
+def test_all_four_exercises_are_set(learnt):
     batch = {
         name: tensor.numpy()
         for name, tensor in next(

@@ -28,7 +28,7 @@ def digest() -> str:
     return hashlib.sha256(json.dumps(every, ensure_ascii=False).encode()).hexdigest()
 
 
-def test_same_in_another_process_with_other_hashes() -> None:
+def test_same_in_another_process_with_other_hashes():
     code = f"import sys; sys.path[:0] = {sys.path!r}; from test_rows import digest; print(digest())"
     built = subprocess.run(
         [sys.executable, "-c", code],
@@ -42,7 +42,7 @@ def test_same_in_another_process_with_other_hashes() -> None:
 
 
 @pytest.mark.parametrize("lang", LANGUAGES)
-def test_tagging_rows_fit(lang: str) -> None:
+def test_tagging_rows_fit(lang):
     for task in ("pos", "ner", "slots"):
         for words, tags in rows(task, lang, "train"):
             assert len(words) == len(tags) > 2
@@ -53,7 +53,7 @@ def test_tagging_rows_fit(lang: str) -> None:
 
 
 @pytest.mark.parametrize("lang", LANGUAGES)
-def test_entities_are_the_same_in_every_language(lang: str) -> None:
+def test_entities_are_the_same_in_every_language(lang):
     def spans(code: str) -> list[Counter[str]]:
         return [
             Counter(tag for tag in tags if tag.startswith("B-"))
@@ -65,7 +65,7 @@ def test_entities_are_the_same_in_every_language(lang: str) -> None:
 
 
 @pytest.mark.parametrize("lang", LANGUAGES)
-def test_slots_are_the_same_in_every_language(lang: str) -> None:
+def test_slots_are_the_same_in_every_language(lang):
     def spans(code: str) -> list[list[str]]:
         return [
             sorted(tag for tag in tags if tag.startswith("B-"))
@@ -77,7 +77,7 @@ def test_slots_are_the_same_in_every_language(lang: str) -> None:
 
 
 @pytest.mark.parametrize("lang", LANGUAGES)
-def test_thousands_of_distinct_sentences_and_no_leak(lang: str) -> None:
+def test_thousands_of_distinct_sentences_and_no_leak(lang):
     by_split = {
         split: {
             source
@@ -90,7 +90,7 @@ def test_thousands_of_distinct_sentences_and_no_leak(lang: str) -> None:
     assert not by_split["dev"] & by_split["test"]
 
 
-def test_combinations_are_held_out_but_words_are_known() -> None:
+def test_combinations_are_held_out_but_words_are_known():
     for kind in ("statement", "review", "request"):
         seen = {split: {combination(first) for first in facts(kind)[split]} for split in SPLITS}
         assert not seen["train"] & seen["test"]
@@ -103,7 +103,7 @@ def test_combinations_are_held_out_but_words_are_known() -> None:
         assert sum(word in known for word in tested) / len(tested) > 0.98
 
 
-def test_labels_are_balanced() -> None:
+def test_labels_are_balanced():
     for split in SPLITS:
         labels = Counter(label for _, _, label in rows("nli", "en", split))
         assert set(labels) == set(LABELS)
@@ -113,7 +113,7 @@ def test_labels_are_balanced() -> None:
         assert min(opinions.values()) > 0.3 * sum(opinions.values())
 
 
-def test_neither_half_of_a_pair_gives_the_label_away() -> None:
+def test_neither_half_of_a_pair_gives_the_label_away():
     """The best guess from "is it negated?" alone is far from certain, for premise and hypothesis alike."""
     for side in (0, 1):
         table: dict[bool, Counter[str]] = {True: Counter(), False: Counter()}
@@ -125,7 +125,7 @@ def test_neither_half_of_a_pair_gives_the_label_away() -> None:
         assert best < 0.7
 
 
-def test_what_follows_from_what() -> None:
+def test_what_follows_from_what():
     bought = fact(
         "transitive",
         "past",
@@ -149,7 +149,7 @@ def test_what_follows_from_what() -> None:
             assert ("neg" in premise.features) == ("neg" in hypothesis.features)
 
 
-def test_not_turns_an_opinion_around() -> None:
+def test_not_turns_an_opinion_around():
     assert sentiment(fact("review", "", S=Phrase("def", "film"), A="good")) == "positive"
     assert sentiment(fact("review", "neg", S=Phrase("def", "film"), A="good")) == "negative"
     assert sentiment(fact("review", "neg", S=Phrase("def", "film"), A="boring")) == "positive"
@@ -157,12 +157,12 @@ def test_not_turns_an_opinion_around() -> None:
     assert not set(opinions["positive"]) & set(opinions["negative"])
 
 
-def test_rows_are_the_callers_own() -> None:
+def test_rows_are_the_callers_own():
     rows("pos", "en", "dev")[0][0].clear()
     assert rows("pos", "en", "dev")[0][0]
 
 
-def test_translations_line_up() -> None:
+def test_translations_line_up():
     there, back = rows("translation", "en-tr", "test"), rows("translation", "tr-en", "test")
     assert [(b, a) for a, b in there] == list(back)
 
@@ -176,11 +176,11 @@ def test_translations_line_up() -> None:
         ("translation", "en-dee", "test", "'en-de'"),
     ],
 )
-def test_a_wrong_name_is_refused(task: str, lang: str, split: str, guess: str) -> None:
+def test_a_wrong_name_is_refused(task, lang, split, guess):
     with pytest.raises(UnknownName, match=guess):
         rows(task, lang, split)
 
 
-def test_rows_need_no_torch() -> None:
+def test_rows_need_no_torch():
     code = f"import sys; sys.path[:0] = {sys.path!r}; from deadhead.world import rows; rows('pos', 'ar', 'dev'); sys.exit('torch' in sys.modules)"
     assert subprocess.run([sys.executable, "-c", code], check=False).returncode == 0

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-from pathlib import Path
 
 import build
 import pytest
@@ -25,7 +24,7 @@ FEW = {
 
 
 @pytest.fixture(scope="module")
-def encoder() -> Path:
+def encoder():
     for name in ("encoder", "seq2seq"):
         if not (MODELS / name / "model.safetensors").is_file():
             pytest.fail(
@@ -34,7 +33,7 @@ def encoder() -> Path:
     return MODELS / "encoder"
 
 
-def test_models_fit_the_package(encoder: Path) -> None:
+def test_models_fit_the_package(encoder):
     assert (
         sum(
             file.stat().st_size
@@ -45,7 +44,7 @@ def test_models_fit_the_package(encoder: Path) -> None:
     )
 
 
-def test_the_log_reports_how_well_the_models_do() -> None:
+def test_the_log_reports_how_well_the_models_do():
     log = json.loads((MODELS / "log.json").read_text())
     for name in ("encoder", "seq2seq"):
         assert log[name]["steps"][-1]["loss"] < log[name]["steps"][0]["loss"] / 3
@@ -62,7 +61,7 @@ def test_the_log_reports_how_well_the_models_do() -> None:
 
 @pytest.mark.slow
 @pytest.mark.parametrize("task", TASKS)
-def test_zero_shot_transfer_from_english(task: str, encoder: Path) -> None:
+def test_zero_shot_transfer_from_english(task, encoder):
     examples, mean, worst = FEW[task]
     result = transfer(task, encoder, "cpu", examples=examples)
     others = {lang: result[lang] for lang in OTHERS}
@@ -74,7 +73,7 @@ def test_zero_shot_transfer_from_english(task: str, encoder: Path) -> None:
 
 @pytest.mark.slow
 @pytest.mark.parametrize("task", ["pos", "nli"])
-def test_it_is_the_pre_training_that_transfers(task: str, encoder: Path, tmp_path: Path) -> None:
+def test_it_is_the_pre_training_that_transfers(task, encoder, tmp_path):
     """The same encoder with chance weights, taught in the same way, is below the bounds that the pre-trained one must pass."""
     torch.manual_seed(0)
     AutoModelForMaskedLM.from_config(AutoConfig.from_pretrained(encoder)).save_pretrained(tmp_path)
@@ -83,7 +82,7 @@ def test_it_is_the_pre_training_that_transfers(task: str, encoder: Path, tmp_pat
     assert sum(result[lang] for lang in OTHERS) / len(OTHERS) < FEW[task][1] - 0.1, result
 
 
-def test_slots_are_whole() -> None:
+def test_slots_are_whole():
     assert slots(["O", "B-city", "I-city", "B-city", "O", "B-date"]) == {
         ("city", 1, 3),
         ("city", 3, 4),
