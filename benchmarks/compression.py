@@ -3,7 +3,7 @@
     python benchmarks/compression.py MODEL [--json RESULTS.json]                 torch, ONNX, int8
     python benchmarks/compression.py MODEL --device cuda [--json RESULTS.json]   torch in bf16
     python benchmarks/compression.py --from RESULTS.json ... [--study STUDY] [--figure FILE.svg]
-                                                             [--page FILE.md]
+                                                   [--page FILE.md] [--appendix FOLDER]
 
 The first two measure, on the CPU and on a GPU (with and without CUDA graphs): each pruning is cut
 with deadhead, saved in compact form, exported to ONNX if the extra `onnx` is installed, and timed.
@@ -361,7 +361,8 @@ def arguments() -> argparse.Namespace:
     add("--from", dest="results", type=Path, nargs="+", help=results)
     add("--study", type=Path, help="add the scores of this study")
     add("--figure", type=Path, help="draw the figure: .svg or .png")
-    add("--page", type=Path, help="write the tables into this page, between its marks")
+    add("--page", type=Path, help="write the main table into this page, between its marks")
+    add("--appendix", type=Path, help="write the other tables to CSV files in this folder")
     options = parser.parse_args()
     if (options.model is None) == (options.results is None):
         parser.error("name either the folder of a model, to measure it, or --from FILES")
@@ -386,6 +387,8 @@ def main() -> None:
             draw(options.figure, documents, scores)
         if options.page:
             report.fill_page(options.page, documents, scores)
+        if options.appendix:
+            report.write_appendix(options.appendix, documents)
     except (DeadheadError, OSError, json.JSONDecodeError) as problem:
         sys.exit(f"{type(problem).__name__}: {problem}")
 

@@ -7,7 +7,7 @@ from pathlib import Path
 from statistics import fmean, median, stdev
 from typing import Any
 
-from page import fill, markdown
+from page import fill, markdown, write_csv
 from rich.console import Console
 from rich.table import Table
 
@@ -219,16 +219,23 @@ def print_tables(documents: Sequence[Document], scores: Scores) -> None:
 
 
 def fill_page(page: Path, documents: Sequence[Document], scores: Scores) -> None:
-    """Put the tables between the marks of a page, and leave the rest as it is."""
-    parts = [heads_share(documents[0]), markdown(*share_table(documents[0]))]
-    parts += [f"Speed-ups at {MAIN}:", markdown(*main_table(documents, scores))]
-    for document in documents:
-        machine, _, versions = document["machine"].partition("; ")
-        parts += [f"### On {machine}", f"{versions}. Speed-up (bound):"]
-        for where, titles, rows in shape_tables(document):
-            parts += [f"**{where}**; {noise(document, where)}:", markdown(titles, rows)]
-        if rows := empty_rows(document):
-            parts += ["The attention of one layer, torch in float32:", markdown(EMPTY_TITLES, rows)]
-    if files := file_table(documents[0]):
-        parts += ["### Files", markdown(*files)]
+    """Put the main table between the marks of a page, and leave the rest as it is."""
+    parts = [heads_share(documents[0]), markdown(*main_table(documents, scores))]
     fill(page, "compression.py", parts)
+
+
+def write_appendix(folder: Path, documents: Sequence[Document]) -> None:
+    """Write the other tables to CSV files, those of all machines in one file."""
+    shapes, empty = [], []
+    for document in documents:
+        machine = document["machine"]
+        for where, titles, rows in shape_tables(document):
+            labels = {"machine": machine, "where": where, "noise": noise(document, where)}
+            shapes.append((labels, markdown(titles, rows)))
+        if rows := empty_rows(document):
+            empty.append(({"machine": machine}, markdown(EMPTY_TITLES, rows)))
+    write_csv(folder / "compression-shapes.csv", shapes)
+    write_csv(folder / "compression-empty-layers.csv", empty)
+    write_csv(folder / "compression-bounds.csv", [({}, markdown(*share_table(documents[0])))])
+    if files := file_table(documents[0]):
+        write_csv(folder / "compression-files.csv", [({}, markdown(*files))])

@@ -6,7 +6,8 @@
 Runs each command of docs/results/language-model.md in a process of its own, and keeps what it
 printed, the numbers of the page, and its seconds: those on the clock, start-up included, and those
 of all processors, which do not depend on what else runs. The texts are cut to about `--windows`
-windows of 256 tokens each. `--page` alone writes what `--json` has into the blocks of the page.
+windows of 256 tokens each. `--page` alone writes what `--json` has into the transcript and into
+the blocks of the page that begin with a command.
 """
 
 from __future__ import annotations
@@ -27,6 +28,7 @@ from machine import loaded_cores, versions
 from shrink_lm import cleaned
 
 PAGE = Path(__file__).parents[1] / "docs/results/language-model.md"
+TRANSCRIPT = PAGE.parent / "appendix" / "language-model.txt"
 BORDERS, MOST_LINES = "┏┡└┌├", 16  # how lines without words begin; lines of a block of the page
 LENGTH, CHARACTERS = 256, 4.4  # tokens of a window; characters of a token, roughly
 LM = f"--task lm --data text --max-length {LENGTH}"
@@ -93,14 +95,13 @@ def block(row: dict[str, Any]) -> str:
 
 
 def write_page(results: dict[str, Any]) -> None:
-    """Put the results into the blocks of the page that begin with their commands."""
+    """Write all results to the transcript, and some into blocks of the page."""
     text = PAGE.read_text(encoding="utf-8")
     for row in results["rows"]:
         start = re.escape(f"```text\n{row['command']}\n")
-        text, count = re.subn(
-            rf"{start}.*?^```$", lambda _, r=row: block(r), text, flags=re.M | re.S
-        )
-        assert count == 1, f"expected one block of {row['command']!r} in {PAGE}, got {count}"
+        text = re.sub(rf"{start}.*?^```$", lambda _, r=row: block(r), text, flags=re.M | re.S)
+    shown = [block(row).removeprefix("```text\n").removesuffix("```") for row in results["rows"]]
+    TRANSCRIPT.write_text("\n".join(shown), encoding="utf-8")
     facts = f"about {results['windows']} windows of {LENGTH} tokens; {results['machine']}"
     text = re.sub(r"(?<=<!-- facts -->).*?(?=<!-- end -->)", lambda _: facts, text, flags=re.S)
     PAGE.write_text(text, encoding="utf-8")

@@ -1,7 +1,8 @@
-"""Tables of a benchmark in a page of the documentation."""
+"""Tables of a benchmark, in a page of the documentation or in a CSV file of its appendix."""
 
 from __future__ import annotations
 
+import csv
 from collections.abc import Sequence
 from pathlib import Path
 
@@ -15,8 +16,29 @@ def markdown(titles: Sequence[str], rows: Sequence[Sequence[str]]) -> str:
     return "\n".join(f"| {' | '.join(line)} |" for line in lines)
 
 
+def cells(text: str) -> list[list[str]]:
+    """Return the titles and the rows of the one Markdown table in the text."""
+    lines = [line[2:-2].split(" | ") for line in text.splitlines() if line.startswith("| ")]
+    return [lines[0], *lines[2:]]
+
+
+def write_csv(file: Path, tables: Sequence[tuple[dict[str, str], str]]) -> None:
+    """Write Markdown tables below each other, with columns for the labels of each table."""
+    rows = []
+    for labels, text in tables:
+        titles, *lines = cells(text)
+        rows += [{**labels, **dict(zip(titles, line, strict=True))} for line in lines]
+    names = list(dict.fromkeys(name for row in rows for name in row))
+    with file.open("w", encoding="utf-8", newline="") as stream:
+        writer = csv.DictWriter(stream, names, lineterminator="\n")
+        writer.writeheader()
+        writer.writerows(rows)
+
+
 def fill(page: Path, script: str, parts: Sequence[str]) -> None:
-    """Put the parts between the marks that name the script, and leave the rest of the page."""
+    """Put the parts between the marks of the script; write the table alone to a .csv file."""
+    if page.suffix == ".csv":
+        return write_csv(page, [({}, "\n".join(parts))])
     start = f"<!-- made by benchmarks/{script} -->"
     try:
         before, _, rest = page.read_text(encoding="utf-8").partition(start)
@@ -28,3 +50,4 @@ def fill(page: Path, script: str, parts: Sequence[str]) -> None:
         raise DeadheadError(f"{page} has no place for the tables.", hint)
     text = "\n\n".join([start, *parts, END])
     page.write_text(f"{before}{text}{rest.partition(END)[2]}", encoding="utf-8")
+    return None

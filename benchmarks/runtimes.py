@@ -2,8 +2,8 @@
 
     python benchmarks/runtimes.py [--real FOLDER --name NAME [--tokenizer-from FILE.gguf]]
                                   [--only NAME ...] [--runtimes NAMES] [--tokens 48] [--repeats 5]
-                                  [--json RESULTS.json] [--page FILE.md]
-    python benchmarks/runtimes.py --from RESULTS.json [--page FILE.md]
+                                  [--json RESULTS.json] [--page FILE.md] [--appendix FOLDER]
+    python benchmarks/runtimes.py --from RESULTS.json [--page FILE.md] [--appendix FOLDER]
 
 Every model is written and run whole (the control) and pruned in four ways. Per runtime: the prompts
 after which it generates the same greedy tokens as transformers, the largest difference from the
@@ -18,14 +18,14 @@ import argparse
 import json
 import sys
 import tempfile
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import Any
 
 import torch
 import transformers
 from machine import loaded_cores, versions
-from page import fill, markdown
+from page import fill, markdown, write_csv
 from tokenizers import Tokenizer, decoders, models, pre_tokenizers
 
 from deadhead import discover, head_means, load, prune, save
@@ -189,31 +189,50 @@ def cost_text(row: dict[str, Any]) -> str:
     return f"{row['file_bytes'] / 1e6:.1f}, {speed}"
 
 
-def tables(facts: dict[str, Any]) -> list[str]:
-    """Two tables and the reasons of failures, as Markdown."""
-    cells: dict[tuple[str, str], dict[str, Any]] = {}
+def tables(facts: dict[str, Any]) -> dict[str, str]:
+    """Return the tables as Markdown: of all models together, then each of them by its own."""
+    by_model: dict[tuple[str, str], dict[str, Any]] = {}
     for row in facts["rows"]:  # of a real model, the whole one is in every comparison
-        cells.setdefault((row["model"], row["runtime"]), {}).setdefault(row["change"], row)
+        by_model.setdefault((row["model"], row["runtime"]), {}).setdefault(row["change"], row)
     same, costs = [], []
-    for (model, runtime), rows in cells.items():
+    together: dict[str, list[list[dict[str, Any]]]] = {}
+    for (model, runtime), rows in by_model.items():
         parts = [rows[change] for change in CHANGES]
         if runtime != "transformers":
             same.append([model, runtime, *(same_text(row, facts["prompts"]) for row in parts)])
+            together.setdefault(runtime, []).append(parts)
         costs.append([model, runtime, *(cost_text(row) for row in parts)])
-    reasons = [
-        f"- {row['model']}, {row['change']}, {row['runtime']}: {row['problem']}"
-        for row in facts["rows"]
-        if row["problem"]
+    summary = [
+        [runtime, *(summary_text(rows, facts["prompts"]) for rows in zip(*models, strict=True))]
+        for runtime, models in together.items()
     ]
     titles = ["model", "runtime", *CHANGES]
-    return [
+    return {
+        "summary": markdown(titles[1:], summary),
+        "same-tokens": markdown(titles, same),
+        "costs": markdown(titles, costs),
+    }
+
+
+def summary_text(rows: Sequence[dict[str, Any]], prompts: int) -> str:
+    """Of how many prompts a runtime generates the tokens of the models that it runs."""
+    run = [row for row in rows if not row["problem"]]
+    return f"{sum(row['same_tokens'] for row in run)} of {prompts * len(run)}"
+
+
+def machine_text(facts: dict[str, Any]) -> str:
+    return (
         f"{facts['machine']}. {facts['versions']}. One thread, {facts['prompts']} prompts, "
-        f"{facts['tokens']} new tokens after each, {facts['rounds']} rounds.",
-        "Prompts with the same greedy tokens as in transformers, and the largest difference:",
-        markdown(titles, same),
-        "Megabytes, and new tokens per second; pruned: how many times as fast as the whole model:",
-        markdown(titles, costs),
-        *(["Not run:", "\n".join(reasons)] if reasons else []),
+        f"{facts['tokens']} new tokens after each, {facts['rounds']} rounds."
+    )
+
+
+def reasons(facts: dict[str, Any]) -> list[str]:
+    """Say why a runtime did not run a model."""
+    return [
+        f"- Not run: {row['model']}, {row['change']}, {row['runtime']}: {row['problem']}"
+        for row in facts["rows"]
+        if row["problem"]
     ]
 
 
@@ -227,7 +246,8 @@ def main() -> None:
     parser.add_argument("--tokens", type=int, default=48)
     parser.add_argument("--repeats", type=int, default=5)
     parser.add_argument("--json", type=Path, help="write the measurements to this file")
-    parser.add_argument("--page", type=Path, help="write the tables into this page")
+    parser.add_argument("--page", type=Path, help="write the summary into this page")
+    parser.add_argument("--appendix", type=Path, help="write the other tables as CSV files here")
     results = "print what --json wrote, instead of measuring"
     parser.add_argument("--from", dest="results", type=Path, help=results)
     arguments = parser.parse_args()
@@ -235,10 +255,14 @@ def main() -> None:
         facts = json.loads(arguments.results.read_text(encoding="utf-8"))
     else:
         facts = measure(arguments)
-    parts = tables(facts)
-    print("\n\n".join(parts))
+    made = tables(facts)
+    print("\n\n".join([machine_text(facts), *made.values(), *reasons(facts)]))
     if arguments.page:
+        parts = [machine_text(facts), made["summary"], *reasons(facts)]
         fill(arguments.page, "runtimes.py", parts)
+    if arguments.appendix:
+        for name in ("same-tokens", "costs"):
+            write_csv(arguments.appendix / f"runtimes-{name}.csv", [({}, made[name])])
 
 
 if __name__ == "__main__":

@@ -1,12 +1,14 @@
 """Tables and figures of what `shrink_curves.py` measured. Loads no torch.
 
-    python benchmarks/shrink_curves_report.py FILES [--page PAGE] [--figures FOLDER]
+    python benchmarks/shrink_curves_report.py FILES [--page PAGE] [--appendix FOLDER]
+                                              [--figures FOLDER]
 
 FILES are .jsonl or .jsonl.xz. Every number is a change in points against the whole model of the
 same seed, or a difference of two of them; ± is half of the 95 % interval of the mean over seeds
 (Student's t). Other numbers of seeds than five are in brackets, and two have no interval.
 `shrink_curves_rows.py` says which seeds a mean over tasks has.
-With --page, the tables are put between the marks of a page; else they are printed.
+With --page, tables are put between the marks of a page; with --appendix, all are written to CSV
+files; else they are printed.
 """
 
 from __future__ import annotations
@@ -19,6 +21,7 @@ from statistics import fmean, median
 from typing import Any
 
 from page import END, fill, markdown
+from shrink_curves_appendix import write_appendix
 from shrink_curves_rows import (
     ALL,
     COMPENSATED,
@@ -49,6 +52,7 @@ from shrink_curves_rows import (
 from deadhead.errors import DeadheadError
 
 POINT = 1.0  # a loss that a user may accept
+SMALL_SHARE = 25  # in %; the short table begins above it
 SCRIPT = "shrink_curves_report.py: {}"  # what the marks of a page name, with the name of a table
 AFTER_EPOCH = f"refit{EPOCH}"
 CONTROL = ("heads", "none", 0, WHOLE + EPOCH)  # the whole model after the same epoch
@@ -78,6 +82,24 @@ def answer_table(table: Changes, measure: str) -> str:
             if any(pooled):
                 rows.append([units, f"{share} %", *map(text, pooled)])
     return markdown(["removed", "share", *map(", ".join, ANSWER)], rows)
+
+
+def short_answer_table(table: Changes) -> str:
+    """Return the losses from one half on, beside those of a cut alone and of random units."""
+    ways = {
+        "auto, refit": (ENGLISH, "auto", "refit"),
+        "transfer": (TRANSFER, "auto", "refit"),
+        "fisher, cut": (ENGLISH, "fisher", "cut"),
+        "random, refit": (ENGLISH, "random", "refit"),
+    }
+    rows = []
+    for units in UNITS:
+        for share in sorted(measured(table, "share", units=units, choice="auto")):
+            cells = [Cell("", m, units, choice, share, then) for m, choice, then in ways.values()]
+            pooled = [over_tasks(table, cell, averaged(table, cell.measure)) for cell in cells]
+            if share > SMALL_SHARE and pooled[0]:
+                rows.append([units, f"{share} %", *map(text, pooled)])
+    return markdown(["removed", "share", *ways], rows)
 
 
 def epoch_table(table: Changes) -> str:
@@ -120,8 +142,8 @@ def choice_table(table: Changes) -> str:
                 for c in cells
             ]
             if any(ahead):
-                rows.append([measure, choice, *map(text, ahead)])
-    return markdown(["auto ahead of", "", *(f"{share} %" for share in shares)], rows)
+                rows.append([choice, measure, *map(text, ahead)])
+    return markdown(["auto ahead of", "points of", *(f"{share} %" for share in shares)], rows)
 
 
 def control_table(table: Changes) -> str:
@@ -164,7 +186,7 @@ def task_table(table: Changes, units: str, share: int) -> str:
                 values = [table.get(cell, {}) for cell in cells]
                 rows.append([choice, treatment, *map(text, values)])
     titles = [TASKS[task] + ("" if m == ENGLISH else f", {m}") for task, m in columns]
-    return markdown([f"{share} % of {units}, chosen by", "then", *titles], rows)
+    return markdown(["units chosen by", "then", *titles], rows)
 
 
 def how_much_table(table: Changes) -> str:
@@ -201,11 +223,15 @@ def _largest(table: Changes, task: str, shares: Sequence[int], where: Mapping[st
     return f"{largest} %" if largest else f"< {min(known)} %" if known else ""
 
 
-def paired_table(rows: Sequence[Row]) -> str:
-    """Refit minus retrained, for the same heads and the same seeds."""
+def paired_table(rows: Sequence[Row], only: Sequence[tuple[str, str]] = ()) -> str:
+    """Refit minus retrained, for the same heads and the same seeds.
+
+    only: these tasks with their measures, instead of all and the seconds.
+    """
     table = changes(rows)
     means = {m: averaged(table, m) for m in (ENGLISH, TRANSFER)}
     columns = [(task, m) for m, tasks in means.items() if tasks for task in [*tasks, ALL]]
+    columns = [column for column in columns if not only or column in only]
     lines = []
     for choice in measured(table, "choice", treatment=RETRAINED):
         for share in sorted(measured(table, "share", treatment=RETRAINED, choice=choice)):
@@ -216,12 +242,12 @@ def paired_table(rows: Sequence[Row]) -> str:
                 trained = over_tasks(table, one._replace(treatment=RETRAINED), tasks)
                 differences = minus(over_tasks(table, one, tasks), trained)
                 better = sum(value > 0 for value in differences.values())
-                note = f", {better} of {len(differences)} up" if differences else ""
+                note = f", {better} of {len(differences)} up" if differences and not only else ""
                 cells.append(text(differences) + note)
-            cells += _seconds(rows, choice, share)
-            lines.append(cells)
+            lines.append([*cells, *([] if only else _seconds(rows, choice, share))])
     titles = [TASKS.get(t, t) + ("" if m == ENGLISH else f", {m}") for t, m in columns]
-    return markdown(["heads chosen by", "removed", *titles, "refit, s", "retrained, s"], lines)
+    seconds = [] if only else ["refit, s", "retrained, s"]
+    return markdown(["heads chosen by", "removed", *titles, *seconds], lines)
 
 
 def _seconds(rows: Sequence[Row], choice: str, share: int) -> list[str]:
@@ -236,15 +262,17 @@ def _seconds(rows: Sequence[Row], choice: str, share: int) -> list[str]:
     return [f"{median(values[run] for run in both):.1f}" for values in seconds.values()]
 
 
-def ranking_table(table: Changes, measure: str = ENGLISH) -> str:
+def ranking_table(
+    table: Changes, measure: str = ENGLISH, tasks: Sequence[str] | None = None
+) -> str:
     """How much better the lowest-ranked heads are to remove than others, with and without training.
 
-    The last column is the question: is this more without training than with it?
+    The last column but one is the question: is this more without training than with it?
     """
     rows = []
     without, trained = "cut", RETRAINED
     for share in sorted(measured(table, "share", treatment=RETRAINED, choice=LOWEST)):
-        for task in [*tasks_of(table, measure), ALL]:
+        for task in tasks or [*tasks_of(table, measure), ALL]:
             for other in ("random", HIGHEST):
                 gaps = {
                     treatment: gap(table, task, measure, share, treatment, other)
@@ -275,13 +303,18 @@ def blocks(rows: Sequence[Row]) -> dict[str, Callable[[], str]]:
     table = changes(rows)
     functions: dict[str, Callable[[], str]] = {
         "how much": lambda: how_much_table(table),
+        "short answer": lambda: short_answer_table(table),
         "answer, English": lambda: answer_table(table, ENGLISH),
         "answer, transfer": lambda: answer_table(table, TRANSFER),
         "one epoch": lambda: epoch_table(table),
         "choices": lambda: choice_table(table),
         "control": lambda: control_table(table),
         "refit or train": lambda: paired_table(rows),
+        "refit or train, means": lambda: paired_table(
+            rows, [(ALL, ENGLISH), (ALL, TRANSFER), ("pos", TRANSFER)]
+        ),
         "ranking": lambda: ranking_table(table),
+        "ranking, means": lambda: ranking_table(table, ENGLISH, [ALL]),
         "ranking, transfer": lambda: ranking_table(table, TRANSFER),
         "numbers": lambda: numbers(rows),
     }
@@ -329,6 +362,7 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__.split("\n")[0])
     parser.add_argument("files", nargs="+", type=Path)
     parser.add_argument("--page", type=Path)
+    parser.add_argument("--appendix", type=Path, help="a folder for CSV files")
     parser.add_argument("--figures", type=Path, help="a folder")
     arguments = parser.parse_args()
     rows = read(arguments.files)
@@ -338,9 +372,11 @@ def main() -> None:
 
         for file in draw(arguments.figures, with_auto(rows)):
             print(file)
+    if arguments.appendix:
+        print(*write_appendix(arguments.appendix, tables), sep="\n")
     if arguments.page:
         fill_page(arguments.page, tables)
-    elif not arguments.figures:
+    elif not (arguments.figures or arguments.appendix):
         for name, make in tables.items():
             print(f"\n## {name}\n\n{make()}")
 

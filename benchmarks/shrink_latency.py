@@ -2,7 +2,7 @@
 
     python benchmarks/shrink_latency.py ROWS.jsonl.xz --model MODEL [--task pos] [--seed 0]
                                         [--device cuda] [--dtype bfloat16] [--json FILE]
-    python benchmarks/shrink_latency.py --from RESULTS.json [RESULTS.json ...] --page PAGE.md
+    python benchmarks/shrink_latency.py --from RESULTS.json [RESULTS.json ...] --page TABLE.csv
 
 Heads are those that `shrink` removed by default in that task and seed, read from the rows; of
 neurons, which the rows do not name, each layer loses the same share. Weights do not matter for
@@ -149,7 +149,9 @@ def add_options(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--rounds", type=int, default=15)
     parser.add_argument("--json", type=Path)
     parser.add_argument("--from", dest="results", type=Path, nargs="+", help="measured before")
-    parser.add_argument("--page", type=Path, help="write the table of --from into this page")
+    parser.add_argument(
+        "--page", type=Path, help="write the table of --from into this page, or to this .csv file"
+    )
 
 
 def main() -> None:

@@ -3,7 +3,7 @@
     python benchmarks/shrink_lm_curves.py --model FOLDER --calibration test.txt --text valid.txt
                                           --draw 0,1 --out FOLDER [--gguf NAME] [--device cuda]
                                           [--parts heads,neurons,both] [--shares 25,50]
-    python benchmarks/shrink_lm_curves.py --table FILES [--page PAGE.md] [--figure FILE.svg]
+    python benchmarks/shrink_lm_curves.py --table FILES [--page TABLE.csv] [--figure FILE.svg]
 
 As `shrink_curves.py`, with a draw of calibration text in place of a fine-tuning: each method
 chooses its units once, and every row is a copy of the model without them, cut or refitted. Heads
@@ -161,7 +161,9 @@ def _text(values: list[float]) -> str:
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__.split("\n")[0])
     parser.add_argument("--table", nargs="+", type=Path, help="print what earlier runs wrote")
-    parser.add_argument("--page", type=Path, help="write the table into this page instead")
+    parser.add_argument(
+        "--page", type=Path, help="write the table into this page, or to this .csv file"
+    )
     parser.add_argument("--figure", type=Path, help="write a figure to this file, too")
     parser.add_argument("--model")
     parser.add_argument("--gguf", help="the name of a GGUF file in the folder")

@@ -2,7 +2,7 @@
 
     python benchmarks/shrink_lm_latency.py --model FOLDER [--gguf NAME] [--device cuda]
                                            [--dtype bfloat16] [--json FILE]
-    python benchmarks/shrink_lm_latency.py --from RESULTS.json [RESULTS.json ...] --page PAGE.md
+    python benchmarks/shrink_lm_latency.py --from RESULTS.json [RESULTS.json ...] --page TABLE.csv
 
 As `shrink_latency.py`, for a prompt that is read at once, and for tokens that are generated one by
 one with a cache. Units are drawn at random, heads by whole key/value groups. Weights do not matter

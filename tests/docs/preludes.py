@@ -181,7 +181,7 @@ GIVEN: dict[str, Callable[[Path, Path], dict[str, Any]]] = {
     "heads.md": big_model,
     "ranking.md": with_tagger,
     "tasks.md": with_tokenizer,
-    "results/contributions.md": with_records(
+    "results/appendix/contributions.py": with_records(
         "pos-search",
         "pos-search-more",
         "pos-search-seeds",
@@ -191,11 +191,11 @@ GIVEN: dict[str, Callable[[Path, Path], dict[str, Any]]] = {
         "pos-sources",
         "pos-low-resource",
     ),
-    "results/prunability.md": with_records(
+    "results/appendix/prunability.py": with_records(
         "pos-prunability", "nli", "nli-rates", "nli-layers", "sst2", "sst2-slow"
     ),
-    "results/rankers.md": with_records("rankers", "rankers-cut"),
-    "results/weak-link.md": with_records(
+    "results/appendix/rankers.py": with_records("rankers", "rankers-cut"),
+    "results/appendix/weak-link.py": with_records(
         "sst2", "sst2-slow", "sst2-rates", "sst2-layers", "pos-prunability", "multi30k"
     ),
     "claims.md": with_studies("table4", "table5", "table6", "my-study"),
