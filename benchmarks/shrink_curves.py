@@ -9,7 +9,7 @@ One run is one task and one seed: the model is fine-tuned once, each method choo
 and every row is a copy of this model without them. So all rows of a choice and share lose the same
 units, whatever is done about the loss:
 
-    cut, mean, refit        the compensations of `shrink`, without any training
+    cut, mean, refit        the repairs of `shrink`, without any training
     ..., one epoch          the same, then one epoch of training
     retrained               as in the papers: the pretrained model is cut, then fine-tuned
 
@@ -39,10 +39,10 @@ from encoder_tasks import Task
 from machine import now
 from shrink_curves_plan import METHODS, PARTS, SHARES, Part, chosen_parts, narrowed, parts_like
 from shrink_curves_rows import (
-    COMPENSATED,
     EPOCH,
     HIGHEST,
     LOWEST,
+    REPAIRED,
     RETRAINED,
     WHOLE,
     Key,
@@ -58,9 +58,9 @@ from deadhead.heads.discover import find_every_site, layout_of
 from deadhead.layout import HeadLayout, Kind
 from deadhead.rankers.run import frozen
 from deadhead.shrinking import Choice, read_targets, removal
+from deadhead.shrinking.candidates import CANDIDATES
 from deadhead.shrinking.choose import choose_by_each
 from deadhead.shrinking.held_out import mean_loss, split_examples
-from deadhead.shrinking.run import CANDIDATES_OF
 from deadhead.shrinking.target import count_of
 
 OTHERS = {  # languages that are scored and neither learnt nor calibrated on
@@ -74,7 +74,7 @@ KINDS: dict[str, tuple[Kind, ...]] = {
     "neurons": ("neurons",),
     "both": ("heads", "neurons"),
 }
-OPTIONS = dict(zip(COMPENSATED, ("none", "mean", "refit"), strict=True))  # those of `shrink`
+CANDIDATES_OF = dict(zip(REPAIRED, ((), ("mean",), CANDIDATES), strict=True))
 HELD_OUT = 0.125  # the default of `shrink`
 TASKS = ("pos", "ner", "slots", "sst2", "xnli")
 Untrained = tuple[Key, Any, float]  # a model before its epoch, and the seconds that it took
@@ -137,17 +137,11 @@ class Run:
         """
         units, choice, share = place
         removed = self.choices.of(units, share, choice)
-        for name, compensation in OPTIONS.items():
+        for name, candidates in CANDIDATES_OF.items():
             if not {name, name + EPOCH} & treatments:
                 continue
             model, begin = copy.deepcopy(self.whole), now(self.arguments.device)
-            refit(
-                model,
-                self.long_fit,
-                **removed,
-                candidates=CANDIDATES_OF[compensation],
-                progress=False,
-            )
+            refit(model, self.long_fit, **removed, candidates=candidates, progress=False)
             seconds = now(self.arguments.device) - begin
             if name in treatments:
                 yield self.row((*place, name), model, seconds)

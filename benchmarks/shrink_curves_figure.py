@@ -9,11 +9,11 @@ from typing import Any
 
 from shrink_curves_rows import (
     ALL,
-    COMPENSATED,
     ENGLISH,
     EPOCH,
     HIGHEST,
     LOWEST,
+    REPAIRED,
     RETRAINED,
     TASKS,
     TRANSFER,
@@ -86,7 +86,7 @@ def curve_chart(table: Changes, units: str, measure: str) -> Chart | None:
     points = [
         {**point, "task": task, "panel": treatment}
         for task in tasks_of(table, measure)
-        for treatment in COMPENSATED
+        for treatment in REPAIRED
         for choice in SHOWN
         for point in line(table, Cell(task, measure, units, choice, 0, treatment), choice)
     ]

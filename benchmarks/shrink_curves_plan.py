@@ -6,7 +6,7 @@ import argparse
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 
-from shrink_curves_rows import COMPENSATED, EPOCH, HIGHEST, LOWEST, RETRAINED, WHOLE, Row
+from shrink_curves_rows import EPOCH, HIGHEST, LOWEST, REPAIRED, RETRAINED, WHOLE, Row
 
 from deadhead.errors import DeadheadError, unknown_name
 
@@ -38,8 +38,8 @@ PARTS = {  # in the order in which they are worth their time
         Part("heads", ("random", LOWEST, HIGHEST), SOME, (RETRAINED,)),
         Part("heads", ("reconstruction",), (75, 90), (RETRAINED,)),
     ),
-    "neurons": (Part("neurons", METHODS["neurons"], SHARES, (*COMPENSATED,)),),
-    "both": (Part("both", METHODS["both"], SHARES, (*COMPENSATED,)),),
+    "neurons": (Part("neurons", METHODS["neurons"], SHARES, (*REPAIRED,)),),
+    "both": (Part("both", METHODS["both"], SHARES, (*REPAIRED,)),),
     "mean": (Part("heads", METHODS["heads"], SHARES, ("mean",)),),
     "epoch": tuple(Part(u, METHODS[u], SHARES, (f"refit{EPOCH}",)) for u in METHODS),
 }

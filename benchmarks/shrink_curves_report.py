@@ -24,11 +24,11 @@ from page import END, fill, markdown
 from shrink_curves_appendix import write_appendix
 from shrink_curves_rows import (
     ALL,
-    COMPENSATED,
     ENGLISH,
     EPOCH,
     HIGHEST,
     LOWEST,
+    REPAIRED,
     RETRAINED,
     TASKS,
     TRANSFER,
@@ -65,7 +65,7 @@ ANSWER = (  # what `shrink` does; the same without a half of it, or with trainin
     ("random", AFTER_EPOCH),
 )
 HOW_MUCH = {  # a choice that has the most seeds with each treatment
-    "auto": COMPENSATED,
+    "auto": REPAIRED,
     "fisher": (AFTER_EPOCH,),
     LOWEST: (RETRAINED,),
     "random": TREATMENTS,

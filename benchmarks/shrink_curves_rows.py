@@ -32,9 +32,9 @@ AVERAGED = ("pos", "ner", "slots", "sst2")
 ALL = "all"  # the mean of these tasks
 ENGLISH, TRANSFER = "English", "transfer"
 UNITS = ("heads", "neurons", "both")
-COMPENSATED = ("cut", "mean", "refit")  # without any training
+REPAIRED = ("cut", "mean", "refit")  # without any training
 TRAINED = (f"cut{EPOCH}", f"refit{EPOCH}", RETRAINED)
-TREATMENTS = (*COMPENSATED, *TRAINED)
+TREATMENTS = (*REPAIRED, *TRAINED)
 SEEDS = 5  # of most cells; others name their number
 Row = dict[str, Any]
 Key = tuple[str, str, int, str]  # units, choice, share, treatment
@@ -112,7 +112,7 @@ def with_auto(rows: Sequence[Row]) -> list[Row]:
         if losses.keys() == {*AUTO}:
             best = min(losses, key=losses.__getitem__)
             # of trained rows not every method has one, so their mean would be of chosen seeds
-            own = (row for row in group[best] if row["treatment"] in COMPENSATED)
+            own = (row for row in group[best] if row["treatment"] in REPAIRED)
             kept += [{**row, "choice": "auto"} for row in own]
     return [*rows, *kept]
 

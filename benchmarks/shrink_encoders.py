@@ -42,11 +42,11 @@ WHOLE = "whole"  # the variant that is not shrunk
 # name of a variant -> arguments of shrink
 RIVALS: dict[str, dict[str, Any]] = {
     "deadhead": {},
-    "deadhead, all refitted": {"compensation": "refit-all"},
-    "deadhead, cut only": {"compensation": "none"},
+    "deadhead, all refitted": {"repair": "refit-all"},
+    "deadhead, cut only": {"repair": "none"},
     "random, same refit": {"method": "random"},
-    "Kwon et al.": {"method": "kwon", "compensation": "scales"},
-    "FLAP": {"method": "flap", "compensation": "mean"},
+    "Kwon et al.": {"method": "kwon", "repair": "scales"},
+    "FLAP": {"method": "flap", "repair": "mean"},
 }
 METHODS: dict[str, dict[str, Any]] = {
     "reconstruction": {"method": "reconstruction"},

@@ -26,7 +26,7 @@ import torch
 from page import fill, markdown
 from shrink_curves import Choices, Run
 from shrink_curves_plan import METHODS, SHARES, Part, chosen_parts
-from shrink_curves_rows import COMPENSATED, EPOCH, Key, Rows, key_of, read
+from shrink_curves_rows import EPOCH, REPAIRED, Key, Rows, key_of, read
 from shrink_lm import WINDOW, cleaned, load_model, perplexity, windows
 from shrink_lm_figure import write_figure
 from torch import Tensor
@@ -44,10 +44,10 @@ BATCH = 4  # windows of calibration text, with gradients
 LONG_BATCH = 64  # without them, and without logits: a refit stops before these
 TRAIN_BATCH = 16
 TRAINED = f"refit{EPOCH}"
-TREATMENTS = (*COMPENSATED, TRAINED)
+TREATMENTS = (*REPAIRED, TRAINED)
 DRAWS = 5  # of most cells; others name their number
 PARTS: dict[str, tuple[Part, ...]] = {
-    units: (Part(units, METHODS[units], SHARES, COMPENSATED),) for units in METHODS
+    units: (Part(units, METHODS[units], SHARES, REPAIRED),) for units in METHODS
 }
 PARTS["epoch"] = tuple(Part(units, METHODS[units], SHARES, (TRAINED,)) for units in METHODS)
 

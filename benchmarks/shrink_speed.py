@@ -44,7 +44,7 @@ def measure(options: argparse.Namespace, speedup: float) -> dict[str, Any]:
     batches = [{"input_ids": ids, "attention_mask": torch.ones_like(ids)}]
     batch, length = map(int, options.on.split("x"))
     report = shrink(
-        model, batches, speedup=speedup, on=(batch, length), method="random", compensation="none",
+        model, batches, speedup=speedup, on=(batch, length), method="random", repair="none",
         loss="self", progress=False,
     )  # fmt: skip
     assert report.speed is not None

@@ -65,6 +65,11 @@ def _leaves(group: Any, prefix: str) -> Iterator[tuple[str, Any]]:
             yield whole, one
 
 
+def _shown(one: Any) -> list[Any]:
+    """The parameters of a command, without its old names."""
+    return [param for param in one.params if not getattr(param, "hidden", False)]
+
+
 def _command(name: str, one: Any) -> Iterator[str]:
     text, _, examples = one.help.partition("Example")
     yield from (
@@ -77,7 +82,7 @@ def _command(name: str, one: Any) -> Iterator[str]:
         "| | |",
         "|---|---|",
     )
-    for param in one.params:
+    for param in _shown(one):
         yield f"| `{_named(param)}` | {_cell(' '.join((param.help or '', _default(param))).strip())} |"
     lines = [line.strip() for line in examples.partition(":")[2].splitlines() if line.strip()]
     if lines:
@@ -91,7 +96,7 @@ def _argument(param: Any) -> str:
 
 
 def _usage(one: Any) -> Iterator[str]:
-    for param in one.params:
+    for param in _shown(one):
         if param.param_type_name == "argument":
             yield _argument(param)
         elif param.required:

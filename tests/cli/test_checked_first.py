@@ -27,7 +27,7 @@ AUTO = transformers.AutoModelForTokenClassification
 NO_ATTENTION = "has no attention"
 WRONG: list[tuple[tuple[str, ...], str]] = [
     (("shrink", ENCODER, *POS, *HALF, "--method", "no"), "no method of choosing 'no'"),
-    (("shrink", ENCODER, *POS, *HALF, "--compensation", "no"), "no compensation 'no'"),
+    (("shrink", ENCODER, *POS, *HALF, "--repair", "no"), "no repair 'no'"),
     (("shrink", ENCODER, *POS, *HALF, "--form", "no"), "no form 'no'"),
     (("shrink", ENCODER, *POS, *HALF, "--dtype", "no"), "no dtype for the weights"),
     (("shrink", ENCODER, *POS, *HALF, "--auto", "no"), "no auto class for models 'no'"),

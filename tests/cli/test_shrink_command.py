@@ -77,6 +77,7 @@ def test_the_table(tagger: Path, tmp_path: Path, run_command: RunCommand) -> Non
         assert text in done.out
     assert "heads by random and neurons by random" in done.out
     assert "written to" in done.out
+    assert done.err.count("--compensation is now --repair") == 1
 
 
 def test_plain_text_without_labels_then_distilled(
@@ -112,7 +113,6 @@ def test_then_finetuned(tagger: Path, tmp_path: Path, run_command: RunCommand) -
         ((*DATA, "--heads", "50%", "--macs", "50%"), "got heads and macs"),
         ((*DATA, "--heads", "50%", "--on", "32"), "expects examples x tokens"),
         ((*DATA, "--heads", "50%", "--method", "luck"), "no method of choosing 'luck'"),
-        ((*DATA, "--heads", "50%", "--compensation", "no"), "no compensation 'no'"),
         ((*DATA, "--heads", "50%", "--epochs", "2"), "goes with --then-finetune"),
         ((*DATA, "--heads", "50%", "--then-finetune", "--then-distill"), "or --then-distill"),
         (("--heads", "50%"), "give --task NAME"),

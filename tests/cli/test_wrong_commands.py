@@ -124,7 +124,7 @@ def test_a_loss_that_rounds_to_nothing_has_no_sign(
     folder: Path, run_command: RunCommand, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.chdir(folder)
-    monkeypatch.setattr("deadhead.shrinking.run.mean_loss", lambda *_: -1e-9)
+    monkeypatch.setattr("deadhead.shrinking.stages.calibration.mean_loss", lambda *_: -1e-9)
     done = run_command(
         "shrink", "bert", *TEXT, "--heads", 1, "--on", "2x8", "--out", tmp_path / "s"
     )

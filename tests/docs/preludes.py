@@ -134,7 +134,7 @@ def inside_the_package(shared: Path, page: Path) -> dict[str, Any]:
     import deadhead.rankers
     import deadhead.report.figures
     import deadhead.report.tables
-    import deadhead.shrinking
+    import deadhead.shrinking.repairs
     import deadhead.strategies
     import deadhead.studies.steps
 
@@ -146,6 +146,7 @@ def inside_the_package(shared: Path, page: Path) -> dict[str, Any]:
         deadhead.report.figures,
         deadhead.report.tables,
         deadhead.shrinking,
+        deadhead.shrinking.repairs,
         deadhead.strategies,
         deadhead.studies.steps,
     )

@@ -67,7 +67,7 @@ def test_a_model_with_hooks_of_accelerate_is_cut_and_shrunk(model):
     spread = dispatch_model(whole, dict(device_map), main_device="cpu", force_hooks=True)
     assert hasattr(spread, "_hf_hook")  # or it is an ordinary model
     for small in (model, spread):
-        shrink(small, batches(), heads=0.25, compensation="mean", progress=False)
+        shrink(small, batches(), heads=0.25, repair="mean", progress=False)
     assert discover(spread) == discover(model)
     assert len(discover(spread).removed) > 0
     with torch.no_grad():

@@ -13,7 +13,7 @@ from deadhead.errors import DeadheadError, UnknownName
 from deadhead.measures import MEASURES, Measure, measure
 from deadhead.rankers import METHOD, RANKERS, Ranker, ranker
 from deadhead.registry import Registry, options
-from deadhead.shrinking import AUTO, CHOOSERS, Chooser, method_names
+from deadhead.shrinking import AUTO, CHOOSERS, REPAIRS, Chooser, Repair, method_names
 from deadhead.strategies import STRATEGIES, Strategy
 from deadhead.studies import load
 
@@ -32,7 +32,7 @@ def refusal(*changes: str) -> str:
     return error.value.message
 
 
-@pytest.mark.parametrize("registry", [RANKERS, STRATEGIES, MEASURES, CHOOSERS])
+@pytest.mark.parametrize("registry", [RANKERS, STRATEGIES, MEASURES, CHOOSERS, REPAIRS])
 def test_a_registry_knows_its_parts(registry: Registry[Any]) -> None:
     assert len(dict(registry)) == len(registry) > 2
     with pytest.raises(UnknownName, match="Known: "):
@@ -92,11 +92,20 @@ def test_methods_of_choosing_state_their_facts() -> None:
         assert CHOOSERS[name].predicts
 
 
+def test_repairs_state_their_facts() -> None:
+    assert ", ".join(REPAIRS) in help_of("shrink")
+    for repair in REPAIRS.values():
+        assert isinstance(repair, Repair)
+        assert repair.help
+        assert not repair.help.endswith(".")
+        assert repair.compare_by is None or REPAIRS[repair.compare_by].compare_by is None
+
+
 def test_facts_are_read_without_torch() -> None:
     code = (
         "import sys; from deadhead.rankers import RANKERS; from deadhead.measures import MEASURES; "
-        "from deadhead.strategies import STRATEGIES; from deadhead.shrinking import CHOOSERS; "
-        "[dict(table) for table in (RANKERS, MEASURES, STRATEGIES, CHOOSERS)]; "
+        "from deadhead.strategies import STRATEGIES; from deadhead.shrinking import CHOOSERS, REPAIRS; "
+        "[dict(t) for t in (RANKERS, MEASURES, STRATEGIES, CHOOSERS, REPAIRS)]; "
         "print(sorted({'torch', 'transformers'} & set(sys.modules)))"
     )
     run = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)

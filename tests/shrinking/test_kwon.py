@@ -22,7 +22,8 @@ from transformers import BertConfig, BertForSequenceClassification
 
 from deadhead.display.progress import silent
 from deadhead.heads.discover import find_every_site, layout_of
-from deadhead.shrinking import Choice, Curve, choose, shrink
+from deadhead.layout import Kind
+from deadhead.shrinking import REPAIRS, Choice, Curve, choose, shrink
 from deadhead.shrinking.budgets import budgets_for
 from deadhead.shrinking.costs import costs
 from deadhead.shrinking.methods import Kwon
@@ -87,8 +88,11 @@ def chosen(model: BertForSequenceClassification) -> Choice:
     """The choice at half of the MACs."""
     sites = find_every_site(model)
     layers = costs(model, sites, batches()[0], (1, TOKENS))
-    kinds, half = ("heads", "neurons"), {"macs": Fraction(1, 2)}
-    budgets = budgets_for(half, kinds, layout_of(sites), layers, None, "scales")  # type: ignore[arg-type]
+    kinds: tuple[Kind, ...] = ("heads", "neurons")
+    half = {"macs": Fraction(1, 2)}
+    budgets = budgets_for(
+        half, kinds=kinds, layout=layout_of(sites), costs=layers, repair=REPAIRS["scales"]
+    )
     return choose(model, batches(), "kwon", budgets=budgets, progress=False)
 
 
@@ -155,7 +159,7 @@ def test_a_scale_that_is_too_large_ends_the_search(
 
 def test_shrink_uses_both(model: BertForSequenceClassification) -> None:
     report = shrink(
-        model, batches(), macs=0.5, on=(1, TOKENS), method="kwon", compensation="scales",
+        model, batches(), macs=0.5, on=(1, TOKENS), method="kwon", repair="scales",
         progress=False,
     )  # fmt: skip
     scaled = [(row.kind, row.layer) for row in report.layers if row.candidate == "scales"]

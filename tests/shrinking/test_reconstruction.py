@@ -56,7 +56,7 @@ def test_rounds_find_nearly_what_one_by_one_finds(monkeypatch):
     moment = x.T @ x / len(x)
     order, errors = order_of_removal(moment, weight, 1)
     monkeypatch.setattr(reconstruction, "ROUNDS", 10**6)
-    monkeypatch.setattr(reconstruction, "CANDIDATES", 10**6)
+    monkeypatch.setattr(reconstruction, "COMPARED", 10**6)
     exact_order, exact = order_of_removal(moment, weight, 1)
     assert errors[95] < 1.02 * exact[95]
     assert len(set(order[:96]) & set(exact_order[:96])) > 85

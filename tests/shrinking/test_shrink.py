@@ -23,8 +23,9 @@ from transformers import (
 from deadhead.errors import DataError, DeadheadError, UnknownArchitecture, UnknownName
 from deadhead.heads import discover, gated, load, prune, save
 from deadhead.heads.discover import find_every_site
+from deadhead.shrinking import REPAIRS, refit, shrink
 from deadhead.shrinking import latency as timing
-from deadhead.shrinking import refit, shrink
+from deadhead.shrinking.candidates import CANDIDATES
 from deadhead.shrinking.costs import costs
 from deadhead.shrinking.held_out import mean_loss, split_examples
 
@@ -140,7 +141,7 @@ def test_a_head_stays_where_neurons_could_take_its_place(method: str) -> None:
         for site in find_every_site(model, "heads"):
             if site.kind == "heads":
                 site.out.weight.mul_(1e-3)  # type: ignore[union-attr, operator]
-    report = shrink(model, data(), macs=0.2, method=method, compensation="none", **QUIET)
+    report = shrink(model, data(), macs=0.2, method=method, repair="none", **QUIET)
     before, after = report.sizes["macs"]
     assert after <= 0.2 * before
     assert report.sizes["heads"][1] >= 1
@@ -167,38 +168,37 @@ def test_it_says_that_whole_groups_of_heads_leave() -> None:
     assert notes("bert", heads=0.2) == []
 
 
-@pytest.mark.parametrize("compensation", ["none", "mean", "scales", "refit", "refit-all"])
+@pytest.mark.parametrize("repair", REPAIRS)
 @pytest.mark.parametrize("family", ["bert", "llama"])  # with biases, and without
-def test_a_share_of_the_parameters_remains(family: str, compensation: str) -> None:
+def test_a_share_of_the_parameters_remains(family: str, repair: str) -> None:
     model = build(family)
     before = sum(p.numel() for p in model.parameters())
-    shrink(model, data(family), parameters="60%", compensation=compensation, **QUIET)
+    shrink(model, data(family), parameters="60%", repair=repair, **QUIET)
     assert 0.55 < sum(p.numel() for p in model.parameters()) / before <= 0.6
 
 
-def test_without_compensation_it_is_pruning() -> None:
+def test_without_repair_it_is_pruning() -> None:
     model, pruned = build(), build()
-    report = shrink(model, data(), heads=0.5, compensation="none", **QUIET)
+    report = shrink(model, data(), heads=0.5, repair="none", **QUIET)
     prune(pruned, report.choice.heads)
     weights = zip(model.state_dict().items(), pruned.state_dict().items(), strict=True)
     assert all(a[0] == b[0] and torch.equal(a[1], b[1]) for a, b in weights)
     assert report.losses["cut"] == pytest.approx(report.losses["refitted"], abs=1e-9)
 
 
-@pytest.mark.parametrize("compensation", ["mean", "scales", "refit", "refit-all"])
-def test_compensations_without_labels(compensation: str) -> None:
+@pytest.mark.parametrize("repair", [name for name in REPAIRS if name != "none"])
+def test_repairs_without_labels(repair: str) -> None:
     unlabelled = [{k: v for k, v in batch.items() if k != "labels"} for batch in data()]
     model = build()
-    options = {"compensation": compensation, "loss": "self", "neurons": 0.5}
+    options = {"repair": repair, "loss": "self", "neurons": 0.5}
     report = shrink(model, unlabelled, **options, **QUIET)
     assert report.losses["whole"] == pytest.approx(0, abs=1e-12)
     assert 0 < report.losses["refitted"] != report.losses["cut"] > 0
-    is_refit = compensation.startswith("refit")
+    is_refit = repair.startswith("refit")
     assert not is_refit or report.losses["refitted"] < report.losses["cut"]
     assert any(row.errors is not None and row.errors[1] < row.errors[0] for row in report.layers)
     names = {row.candidate.split()[0] for row in report.layers}
-    assert names <= {"nothing", *({"mean", "scales", "refit", "weighted"} if is_refit else
-                                  {compensation})}  # fmt: skip
+    assert names <= {"nothing", *(CANDIDATES if is_refit else [repair])}
     assert report.loss == "self"
 
 
@@ -206,7 +206,7 @@ def test_all_projections_are_refitted() -> None:
     """Methods are compared as without it; only the better choice is refitted in every layer."""
     few, every, by_hand = build(), build(), build()
     plain = shrink(few, data(), heads=2, **QUIET)
-    report = shrink(every, data(), heads=2, compensation="refit-all", **QUIET)
+    report = shrink(every, data(), heads=2, repair="refit-all", **QUIET)
     assert (report.tried, report.choice.heads) == (plain.tried, plain.choice.heads)
     assert len(plain.layers) < len(report.layers) == len(find_every_site(every)) + 1
     whole = [row for row in report.layers if row.left == row.before and row.kind != "outputs"]
@@ -281,7 +281,7 @@ REFUSED: list[tuple[str, Any, dict[str, Any], Callable[[Any], None]]] = [
     ("expected a target", data(), {}, _untouched),
     ("(?s)no labels.*--loss self., flap or random, which", UNLABELLED, {"heads": 0.5}, _untouched),
     (
-        "(?s)expects at least .* tokens.*--compensation scales",
+        "(?s)expects at least .* tokens.*--repair scales",
         FEW,
         {"heads": 0.5, "method": "random"},
         _untouched,
@@ -298,7 +298,7 @@ REFUSED: list[tuple[str, Any, dict[str, Any], Callable[[Any], None]]] = [
         {"heads": 4, "score": 3},
         _untouched,
     ),
-    ("no compensation 'prayer'", data(), {"heads": 4, "compensation": "prayer"}, _untouched),
+    ("no repair 'prayer'", data(), {"heads": 4, "repair": "prayer"}, _untouched),
     ("no method of choosing 'luck'", data(), {"heads": 4, "method": "luck"}, _untouched),
     ("`on` expects at most", data(), {"heads": 4, "on": (1, 9999)}, _untouched),
     ("not a finite number", data(), {"heads": 4}, _nan),
@@ -370,7 +370,7 @@ def test_a_speed_up_is_reached_even_if_the_table_is_wrong(
     monkeypatch.setattr(timing, "in_turns", Clock(factor))
     monkeypatch.setenv("DEADHEAD_CACHE", str(tmp_path))
     model = build()
-    report = shrink(model, data(), speedup=1.5, compensation="none", **QUIET)
+    report = shrink(model, data(), speedup=1.5, repair="none", **QUIET)
     assert report.speed is not None
     assert report.speed.target == 1.5
     assert 1.5 * 0.99 < report.speed.measured < 1.5 * 1.1

@@ -55,7 +55,7 @@ def test_rows_are_those_of_shrink(scripts, run):
     rows = {scripts.curves.key_of(row): row for row in run.rows([part], set())}
     assert len(rows) == 5
     whole = rows["heads", "none", 0, "whole"]
-    model, report = by_hand(run, method="fisher", compensation="none")
+    model, report = by_hand(run, method="fisher", repair="none")
     cut = rows["heads", "fisher", 50, "cut"]
     assert cut["points"] == pytest.approx(run.task.points(model), abs=1e-3)
     assert cut["loss"] == pytest.approx(report.losses["refitted"], rel=1e-4)

@@ -48,7 +48,7 @@ def test_shrunk_saved_and_loaded_again(family: str, tmp_path: Path) -> None:
 def test_masked_is_pruned_is_reloaded(family: str, tmp_path: Path) -> None:
     model, data = reader(family), batches()
     small = copy.deepcopy(model)
-    report = shrink(small, data, heads=0.5, loss="self", compensation="none", progress=False)
+    report = shrink(small, data, heads=0.5, loss="self", repair="none", progress=False)
     heads = report.choice.heads
     with gated(model, closed=heads):
         masked = answers(model, data[0])

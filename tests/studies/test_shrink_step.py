@@ -11,11 +11,12 @@ from deadhead.layout import Head
 from deadhead.shrinking import CHOOSERS
 from deadhead.studies import load, plan, read, run
 from deadhead.studies.recipe.yaml import RecipeError
+from deadhead.studies.steps.shrink import Shrinking
 from deadhead.studies.store.records import Record
 
 SMALL = ["data.examples=64", "targets=[en]", "finetune.epochs=1"]
 ARMS = (
-    "shrink=[none, {heads: 0.5}, {heads: 0.5, compensation: none}, "
+    "shrink=[none, {heads: 0.5}, {heads: 0.5, repair: none}, "
     "{heads: 0.5, method: random, seed: 3}, {heads: 0.5, neurons: 0.25}]"
 )
 
@@ -74,7 +75,9 @@ def test_the_plan_shares_the_training() -> None:
         ("{heads: 0.5, macs: 0.5}", "got heads and macs"),
         ("{method: fisher}", "expected a target, got none"),
         ("{heads: 0.5, method: fsher}", "Did you mean 'fisher'"),
+        ("{heads: 0.5, repair: hope}", "no repair 'hope'"),
         ("{heads: 0.5, compensation: hope}", "no compensation 'hope'"),
+        ("{heads: 0.5, repair: none, compensation: none}", "the old name of `repair`"),
         ("{heads: 0.5, spit: dev}", "Did you mean 'split'"),
         ("{heads: 0.5, split: all}", "no split 'all'"),
         ("{heads: 0.5, examples: 0}", "expected a whole number from 1"),
@@ -92,6 +95,14 @@ def test_mistakes_are_found_before_anything_runs(value: str, message: str) -> No
 def test_every_method_can_be_in_a_recipe(method: str) -> None:
     (trial,) = load("shrink", [*SMALL, f"shrink={{heads: 0.5, method: {method}}}"]).trials
     assert trial.get("shrink") == {"heads": 0.5, "method": method}
+
+
+def test_the_word_of_older_recipes_means_the_same() -> None:
+    """It stays in the content of a trial, and so in its id."""
+    changes = [*SMALL, "shrink={heads: 0.5, compensation: mean}"]
+    (trial,) = load("shrink", changes).trials
+    assert trial.get("shrink") == {"heads": 0.5, "compensation": "mean"}
+    assert Shrinking.parse(trial.get("shrink")).options == {"heads": 0.5, "repair": "mean"}
 
 
 def test_ids_of_other_recipes_stay() -> None:

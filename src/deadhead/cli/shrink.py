@@ -10,14 +10,8 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 from typer import BadParameter, Option
 
-from deadhead.shrinking import (
-    COMPENSATIONS,
-    check_compensation,
-    check_method,
-    kinds_of,
-    method_names,
-    read_targets,
-)
+from deadhead.errors import deprecated
+from deadhead.shrinking import REPAIRS, check_method, kinds_of, method_names, read_targets
 
 from . import _options as opt
 from ._outputs import check_folder
@@ -67,9 +61,10 @@ def shrink(
         ),
     ] = None,
     method: Annotated[str, Option(help=f"How to choose: {', '.join(method_names())}.")] = "auto",
-    compensation: Annotated[
-        str, Option(help=f"What the rest makes up for: {', '.join(COMPENSATIONS)}.")
+    repair: Annotated[
+        str, Option(help=f"How to repair the layers after the cut: {', '.join(REPAIRS)}.")
     ] = "refit",
+    compensation: Annotated[str | None, Option(hidden=True)] = None,
     loss: Annotated[
         str | None,
         Option(
@@ -125,7 +120,7 @@ def shrink(
     force: opt.Force = False,
     as_json: opt.AsJson = False,
 ) -> None:
-    """Make a model smaller without training: remove heads and neurons, and refit the rest.
+    """Make a model smaller without training: remove heads and neurons, and repair the rest.
 
     Give one target, or --heads and --neurons together. The scores before and after are those of
     the dev data of the task (its test data where there is none): all of it, whatever --examples
@@ -150,11 +145,14 @@ def shrink(
     options: dict[str, Any] = {"heads": heads, "neurons": neurons, "macs": macs}
     options |= {"parameters": parameters, "speedup": speedup}
     check_method(method, kinds_of(read_targets(options)), loss)
-    check_compensation(compensation)
+    if compensation is not None:
+        deprecated("--compensation", "--repair")
+        repair = compensation
+    REPAIRS[repair]  # or raise that there is none
     options |= {
         "on": None if on is None else opt.shape_from(on),
         "method": method,
-        "compensation": compensation,
+        "repair": repair,
     }
     options |= {"loss": loss, "seed": seed, "checkpointing": checkpointing}
     then = _then(then_finetune, then_distill)

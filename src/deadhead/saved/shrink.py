@@ -11,9 +11,9 @@ from typing import Any
 from deadhead.display.progress import stage
 from deadhead.errors import DataError
 from deadhead.shrinking import (
+    REPAIRS,
     TARGETS,
     Shrunk,
-    check_compensation,
     check_method,
     kinds_of,
     read_targets,
@@ -184,7 +184,7 @@ def _checked_data(
 def _check(data: Calibration, options: Mapping[str, Any], then: str | None) -> bool:
     """Raise an error for what needs no model; whether labels are needed."""
     targets = _targets(options)
-    check_compensation(options.get("compensation", "refit"))
+    REPAIRS[options.get("repair", "refit")]  # or raise that there is none
     method, loss = options.get("method", "auto"), options.get("loss")
     needs_labels = check_method(method, kinds_of(targets), loss)
     if data.task is None and needs_labels:

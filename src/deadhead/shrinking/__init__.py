@@ -1,4 +1,4 @@
-"""Make a model smaller without training: choose heads and neurons, remove them, refit the rest.
+"""Make a model smaller without training: choose heads and neurons, remove them, repair the rest.
 
 Importing this package loads no torch, so that the help can list the methods: `shrink` and `refit`
 are imported when they are first used.
@@ -9,11 +9,14 @@ from __future__ import annotations
 from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
+from deadhead.errors import moved
+
 from .allocate import Budget, Curve, Place, allocate, removal, units_of
 from .choose import AUTO, CHOOSERS, Choice, check_method, choose, method_names
 from .chooser import Chooser
+from .repairs import REPAIRS, Repair
 from .shrunk import Shrunk
-from .target import COMPENSATIONS, TARGETS, check_compensation, kinds_of, read_targets
+from .target import TARGETS, kinds_of, read_targets
 
 if TYPE_CHECKING:
     from .refitting import RefitReport, refit
@@ -21,9 +24,20 @@ if TYPE_CHECKING:
 
 _MODULE_OF = {"RefitReport": "refitting", "refit": "refitting", "shrink": "run"}
 
-__all__ = ["AUTO", "CHOOSERS", "COMPENSATIONS", "TARGETS", "Budget", "Choice", "Chooser"]
-__all__ += ["Curve", "Place", "RefitReport", "Shrunk", "allocate", "check_compensation"]
-__all__ += [
+__all__ = [
+    "AUTO",
+    "CHOOSERS",
+    "REPAIRS",
+    "TARGETS",
+    "Budget",
+    "Choice",
+    "Chooser",
+    "Curve",
+    "Place",
+    "RefitReport",
+    "Repair",
+    "Shrunk",
+    "allocate",
     "check_method",
     "choose",
     "kinds_of",
@@ -35,8 +49,10 @@ __all__ += [
     "units_of",
 ]
 
+_old_name = moved(__name__, {"COMPENSATIONS": f"{__name__}.REPAIRS"})
+
 
 def __getattr__(name: str) -> Any:
     if name in _MODULE_OF:
         return getattr(import_module(f".{_MODULE_OF[name]}", __name__), name)
-    raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+    return _old_name(name)

@@ -15,6 +15,7 @@ from deadhead.layout import HeadLayout, Kind
 from .allocate import Budget, Place, removal
 from .costs import Costs, Prices, Shape, shape_for
 from .latency import Latency
+from .repairs import Repair
 from .target import KINDS, Amount, count_of, kinds_of
 
 
@@ -45,13 +46,14 @@ def _units(layout: HeadLayout, name: Kind, amount: Amount) -> Budget:
 
 def budgets_for(
     targets: Mapping[str, Amount],
+    *,
     kinds: Collection[Kind],
     layout: HeadLayout,
     costs: Costs,
-    table: Latency | None,
-    compensation: str,
+    table: Latency | None = None,
+    repair: Repair,
 ) -> list[Budget]:
-    """A budget for each target; units of these kinds may leave. table: for a target `speedup`."""
+    """A budget for each target; units of these kinds may go. table: for a target `speedup`."""
     budgets = []
     for name, amount in targets.items():
         if name in KINDS:
@@ -66,18 +68,18 @@ def budgets_for(
         }
         budget = Budget(saving=saving, total=(1 - share) * whole, whole=whole, name=name)
         if name == "parameters":
-            budget = _with_new_biases(budget, costs.new_biases, compensation)
+            budget = _with_new_biases(budget, costs.new_biases, repair)
         budgets.append(budget)
         least = share + (budget.total - most(budget)) / whole
         check_reach(name, amount, least, costs.shape)
     return budgets
 
 
-def _with_new_biases(budget: Budget, biases: Mapping[Place, int], compensation: str) -> Budget:
-    """The budget that also saves the biases that a refit adds to projections without one."""
-    if compensation in ("none", "scales"):
+def _with_new_biases(budget: Budget, biases: Mapping[Place, int], repair: Repair) -> Budget:
+    """The budget that also saves the biases that a repair adds to projections without one."""
+    if repair.new_biases == "none":
         return budget
-    if compensation == "refit-all":
+    if repair.new_biases == "every":
         return replace(budget, total=budget.total + sum(biases.values()))
     saving = {
         place: [table[0], *(saved - biases[place] for saved in table[1:])]

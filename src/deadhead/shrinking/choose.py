@@ -63,6 +63,11 @@ class Choice:
     method: dict[Kind, str]
     teacher: Choice | None = None
 
+    @property
+    def name(self) -> str:
+        """The methods that chose, as one text."""
+        return " and ".join(dict.fromkeys(self.method.values()))
+
 
 def method_names() -> tuple[str, ...]:
     """What `method` accepts: "auto" and the names of CHOOSERS."""

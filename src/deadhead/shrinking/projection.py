@@ -18,6 +18,7 @@ from deadhead.heads.prune import Cut
 from deadhead.heads.rows import batch_first
 
 from .calibration import Parts
+from .candidates import CANDIDATES
 from .solve import NOTHING, Change, Sums, best, candidates, error
 from .streams import Call, is_close
 
@@ -73,11 +74,13 @@ class Projection:
         self.bias = None if self.old_bias is None else self.old_bias.to(self.precision)
         sizes, device = (len(self.columns), len(self.old)), self.old.device
         # the sums of products take most of the time, and a bias alone does not need them
-        changes_weights = self.names != ("mean",)
+        chosen = [CANDIDATES[name] for name in self.names]
+        changes_weights = any(kind.unknowns != "bias" for kind in chosen)
         self.fit, self.weighted, self.held_out = (
             Sums.zeros(*sizes, device, products=changes_weights) for _ in range(3)
         )
-        self.adds_fit = not {"mean", "scales", "refit"}.isdisjoint(self.names)
+        self.adds_fit = not all(kind.relative for kind in chosen)
+        self.adds_weighted = any(kind.relative for kind in chosen)
         self.tokens = self.held_out_tokens = 0
 
     def explains(self, call: Call) -> bool:
@@ -96,7 +99,7 @@ class Projection:
             x, e, t, weights = _chosen(parts[0], inputs, errors, squared)
             if self.adds_fit:
                 self.fit.add(x, e, t, weights)
-            if "weighted" in self.names:
+            if self.adds_weighted:
                 self.weighted.add(x, e, t, _relative(weights, t))
             self.tokens += len(parts[0])
             x, e, t, weights = _chosen(parts[1], inputs, errors, squared)
@@ -167,8 +170,8 @@ def _relative(weights: Tensor, squared_targets: Tensor) -> Tensor:
 
 def columns_of(cut: Cut) -> Tensor:
     """The inputs of a projection that stay."""
-    width, place = cut.site.width, {unit: n for n, unit in enumerate(cut.site.kept)}
-    first = torch.tensor([place[unit] * width for unit in cut.left], dtype=torch.long)
+    width, position = cut.site.width, {unit: n for n, unit in enumerate(cut.site.kept)}
+    first = torch.tensor([position[unit] * width for unit in cut.left], dtype=torch.long)
     return (first[:, None] + torch.arange(width)).flatten()
 
 

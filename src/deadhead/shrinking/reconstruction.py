@@ -12,7 +12,7 @@ from torch import Tensor
 
 RIDGE = 1e-2  # relative to the mean diagonal of H
 ROUNDS = 48  # in which the neurons of a layer leave
-CANDIDATES = 2  # in a round, for each neuron that leaves
+COMPARED = 2  # neurons of a round that are compared for each that is removed
 COMPACT = 0.75  # the share of columns left at which the others are dropped from memory
 
 Order = tuple[list[int], list[float]]  # units as they leave, and the error after each
@@ -45,7 +45,7 @@ def order_of_removal(moment: Tensor, weight: Tensor, width: int) -> Order:
             chosen = costs.argmin()[None]
             errors += costs[chosen].tolist()
         else:
-            count = min(CANDIDATES * at_once, total - len(order))
+            count = min(COMPARED * at_once, total - len(order))
             near = costs.sort(stable=True).indices[:count]
             products = rows[near] @ rows[near].T
             steps, more = _one_by_one(inverse[near][:, near], products, min(at_once, count))

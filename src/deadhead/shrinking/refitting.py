@@ -34,16 +34,16 @@ from deadhead.layout import Head, Neurons
 from deadhead.numerics import computing
 
 from .calibration import Calibration, Parts
+from .candidates import CANDIDATES, check_candidates
 from .held_out import check_share
 from .projection import Projection, Solution, columns_of
-from .solve import CANDIDATES, NOTHING, check_candidates
+from .solve import NOTHING
 from .streams import Streams
 from .task_layer import solve_task_layer
 
 Target = Literal["residual", "output"]
 TARGETS: tuple[Target, ...] = ("residual", "output")
 HELD_OUT = 0.125  # share of the examples
-WEIGHTED = "weighted"  # a candidate
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -316,8 +316,9 @@ class Solver:
         One that loses nothing has a single family of them, since the sums of a second would take
         much of the time. In layers that lose something, this family wins 97 times of 100.
         """
-        only = cut.left == cut.site.kept and WEIGHTED in self.names
-        return (WEIGHTED,) if only else self.names
+        if cut.left != cut.site.kept:
+            return self.names
+        return tuple(name for name in self.names if CANDIDATES[name].relative) or self.names
 
     def _without_residual(self, site: Site, number: int) -> Target:
         """The target of a projection whose output meets something else than an addition."""
@@ -349,13 +350,14 @@ class Solver:
         tokens, held_out = projection.tokens, projection.held_out_tokens
         # the largest layer of the block, so that it is known after the first one
         sizes = [len(c.left) * c.site.width for c in order if c.site.block == site.block]
-        needed = 1 + (max(sizes) if {"refit", "weighted"} & {*self.names} else 0)
+        solves_weights = any(CANDIDATES[name].unknowns == "inputs" for name in self.names)
+        needed = 1 + (max(sizes) if solves_weights else 0)
         if tokens < needed or not held_out:
             raise DataError(
                 f"a refit of the {site.block} expects at least {needed} tokens, and 1 in the "
                 f"held-out examples, got {tokens} and {held_out}.",
                 'give more calibration data, or write candidates=("mean", "scales"); in shrink, '
-                'compensation="scales" or --compensation scales',
+                'repair="scales" or --repair scales',
             )
 
 

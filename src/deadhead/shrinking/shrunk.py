@@ -41,8 +41,8 @@ class Layer:
     layer: int
     before: int  # heads, neurons or outputs
     left: int
-    candidate: str  # what compensates for the units that left
-    errors: tuple[float, float] | None  # cut, compensated: its output on held-out tokens
+    candidate: str  # what repairs the layer
+    errors: tuple[float, float] | None  # cut, repaired: its output on held-out tokens
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -108,12 +108,12 @@ class Shrunk:
         }
 
     def _repr_html_(self) -> str:
-        """For a notebook: the main facts, and what each layer has left."""
+        """For a notebook: the main facts, and what remains of each layer."""
         facts = "".join(
             f"<tr><th style='text-align:left'>{escape(name)}</th><td>{escape(value)}</td></tr>"
             for name, value in self.summary().items()
         )
-        names = ("layer", "left", "compensation", "error when cut", "compensated")
+        names = ("layer", "remaining", "repair", "error when cut", "repaired")
         head = "".join(f"<th>{name}</th>" for name in names)
         rows = "".join(f"<tr>{_cells(layer)}</tr>" for layer in self.layers)
         return f"<table>{facts}</table><table><tr>{head}</tr>{rows}</table>"

@@ -15,11 +15,11 @@ from functools import partial
 import torch
 from torch import Tensor
 
-from deadhead.errors import unknown_name
 from deadhead.numerics import precise_product
 
+from .candidates import CANDIDATES
+
 NOTHING = "nothing"
-CANDIDATES = ("mean", "scales", "refit", "weighted")
 RIDGES = (1e-3, 1e-2, 0.1, 1.0)  # relative to the mean square of an input about its mean
 SOLVED = 3  # reasons to stop below it mean that LSMR has a solution
 TIE = 1e-12  # relative to the squared target: a smaller gain is rounding
@@ -109,36 +109,25 @@ def error(sums: Sums, change: Change) -> Tensor:
     return sums.squared_error - 2 * linear + square + of_bias + 2 * (sums.inputs @ weight) @ bias
 
 
-def check_candidates(names: Iterable[str]) -> tuple[str, ...]:
-    """The names of candidates in their own order; raises an error for an unknown one."""
-    chosen = (names,) if isinstance(names, str) else tuple(names)
-    for name in chosen:
-        if name not in CANDIDATES:
-            raise unknown_name("candidate", name, CANDIDATES)
-    return tuple(name for name in CANDIDATES if name in chosen)
-
-
 def candidates(
-    names: Iterable[str], fit: Sums, weighted: Sums | None, weight: Tensor, width: int
+    names: Iterable[str], fit: Sums, weighted: Sums, weight: Tensor, width: int
 ) -> Iterator[Change]:
-    """The changes to try, in order of how much they change.
+    """Solve the changes to try: first those of the bias alone.
 
     weight: the old weights of the kept inputs, inputs x outputs; `width` inputs belong to a unit.
-    weighted: the sums in which every token has its own weight, for the candidate of that name.
+    A layer without inputs has a bias alone, whatever the candidate.
     """
+    chosen = [(name, CANDIDATES[name]) for name in names]
     bias_only = torch.zeros_like(weight)
-    if "mean" in names:
-        yield Change("mean", bias_only, _bias(fit, bias_only))
-    if "weighted" in names and weighted is not None:
-        yield Change("weighted mean", bias_only, _bias(weighted, bias_only))
-    if not len(weight):  # a layer without units has a bias alone, whatever it is called
-        if "mean" not in names and not {"scales", "refit"}.isdisjoint(names):
-            yield Change("mean", bias_only, _bias(fit, bias_only))
-        return
-    if "scales" in names:
-        yield scales(fit, weight, width)
-    for name, sums in (("refit", fit), ("weighted", weighted)):
-        if name in names and sums is not None:
+    for relative, name, sums in ((False, "mean", fit), (True, "weighted mean", weighted)):
+        same = [kind for _, kind in chosen if kind.relative == relative]
+        if any(kind.has_mean or not len(weight) for kind in same):
+            yield Change(name, bias_only, _bias(sums, bias_only))
+    for name, kind in chosen if len(weight) else ():
+        sums = weighted if kind.relative else fit
+        if kind.unknowns == "units":
+            yield scales(sums, weight, width)
+        elif kind.unknowns == "inputs":
             yield from refits(name, sums)
 
 

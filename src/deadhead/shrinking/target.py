@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from fractions import Fraction
 from typing import Any
 
-from deadhead.errors import DeadheadError, unknown_name
+from deadhead.errors import DeadheadError
 from deadhead.layout import Kind
 from deadhead.strategies.amounts import count as count_of_share
 from deadhead.strategies.amounts import exact_number
@@ -15,7 +15,6 @@ from deadhead.strategies.amounts import exact_number
 # parameters that remains; how many times as fast.
 TARGETS = ("heads", "neurons", "macs", "parameters", "speedup")
 KINDS: tuple[Kind, ...] = ("heads", "neurons")
-COMPENSATIONS = ("none", "mean", "scales", "refit", "refit-all")
 EXAMPLES = {
     "heads": "0.5, 50% or 12",
     "neurons": "0.5, 50% or 1024",
@@ -54,11 +53,6 @@ def read_targets(values: Mapping[str, Any]) -> dict[str, Amount]:
 def kinds_of(targets: Mapping[str, Amount]) -> tuple[Kind, ...]:
     """The kinds of units that may leave: those that are named, or both."""
     return tuple(kind for kind in KINDS if kind in targets) or KINDS
-
-
-def check_compensation(name: object) -> None:
-    if name not in COMPENSATIONS:
-        raise unknown_name("compensation", name, COMPENSATIONS)
 
 
 def check_score(score: object) -> None:

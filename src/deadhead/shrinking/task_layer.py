@@ -21,11 +21,12 @@ from deadhead.heads.site import Site
 from deadhead.rankers.label_free import kind_of_logits, logit_distance, problem_of
 
 from .calibration import Calibration, Parts
+from .candidates import CANDIDATES
 from .projection import Projection, Solution
 from .solve import NOTHING, TIE, Change, candidates
 from .streams import TASK_LAYER, Call, Streams
 
-NAMES = ("mean", "refit", "weighted")  # candidates to try
+NAMES = tuple(name for name, kind in CANDIDATES.items() if kind.unknowns != "units")
 MOST_CLASSES = 1024  # more outputs are words, whose weights are too many to fit
 
 

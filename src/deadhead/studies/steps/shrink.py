@@ -1,4 +1,4 @@
-"""The step `shrink`: remove heads and neurons without training, and refit the rest."""
+"""The step `shrink`: remove heads and neurons without training, and repair the rest."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from itertools import product
 from typing import Any
 
 from deadhead.errors import DeadheadError, unknown_name
-from deadhead.shrinking import COMPENSATIONS, check_method, kinds_of, method_names, read_targets
+from deadhead.shrinking import REPAIRS, check_method, kinds_of, method_names, read_targets
 from deadhead.studies.fields import (
     SEED,
     SOURCE,
@@ -27,9 +27,10 @@ from deadhead.studies.trial import Trial
 from .state import State, throttled
 
 TARGETS = ("heads", "neurons", "macs", "parameters")  # no speed-up: it depends on the machine
-FUNCTION = ("on", "method", "compensation", "loss", "held_out", "seed")  # options of `shrink`
+FUNCTION = ("on", "method", "repair", "loss", "held_out", "seed")  # options of `shrink`
+OLD = "compensation"  # the name of `repair` in recipes of 0.1: it is in the ids of their trials
 DATA = ("split", "examples", "batch")  # about the calibration data
-WORDS = {"compensation": COMPENSATIONS, "loss": ("self",), "split": SPLIT_NAMES}
+WORDS = {"repair": REPAIRS, OLD: REPAIRS, "loss": ("self",), "split": SPLIT_NAMES}
 EXAMPLE = "none, or a target and options such as {heads: 0.5, method: fisher}"
 EXAMPLES = 2000
 # What a record keeps from the report; the seconds are in the costs.
@@ -46,7 +47,10 @@ def _check(value: Any) -> Iterator[Problem]:
         message = "a study has no target speedup, which depends on the machine; use macs."
         yield ("speedup",), message
         return
-    yield from unknown(value, (*TARGETS, *FUNCTION, *DATA), (), "option of shrink")
+    names = [name for name in value if name != OLD]
+    yield from unknown(names, (*TARGETS, *FUNCTION, *DATA), (), "option of shrink")
+    if OLD in value and "repair" in value:
+        yield (OLD,), "`compensation` is the old name of `repair`: give one of them."
     wrong = False
     for name, words in {"method": method_names(), **WORDS}.items():
         if name in value and not among(value[name], words):
@@ -92,7 +96,10 @@ class Shrinking:
     @classmethod
     def parse(cls, value: Mapping[str, Any]) -> Shrinking:
         data = {name: item for name, item in value.items() if name in DATA}
-        return cls(options={n: v for n, v in value.items() if n not in DATA}, **data)
+        options = {n: v for n, v in value.items() if n not in DATA}
+        if OLD in options:
+            options["repair"] = options.pop(OLD)
+        return cls(options=options, **data)
 
 
 def _is_report(value: Any) -> bool:
@@ -109,7 +116,7 @@ def _is_report(value: Any) -> bool:
 
 class Shrink(Step):
     name = "shrink"
-    about = "remove heads and neurons without training, and refit the rest"
+    about = "remove heads and neurons without training, and repair the rest"
     fields = (SOURCE, SHRINK, SEED)
     needs = ("shrink",)
     details = (("shrink", _is_report),)
