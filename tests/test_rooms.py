@@ -8,6 +8,7 @@ rooms it may import.
 from __future__ import annotations
 
 import ast
+import re
 import subprocess
 import sys
 from collections.abc import Iterator, Mapping
@@ -16,6 +17,7 @@ from pathlib import Path
 import pytest
 
 import deadhead
+from deadhead.strategies import STRATEGIES
 
 SOURCE = Path(deadhead.__file__).parent
 DIVIDED = ("studies", "report", "papers")
@@ -79,7 +81,7 @@ ALLOWED = {
     "studies": "studies.execution studies.plan studies.recipe studies.status "
     "studies.step studies.store studies.study studies.trial",
     # what a study shows
-    "results": "errors layout papers.catalogue ranking studies.store studies.study "
+    "results": "errors layout papers.catalogue ranking strategies studies.store studies.study "
     "studies.trial tasks",
     "papers.claims": "errors papers.catalogue results strategies tasks",
     "papers.contributions": "errors papers.claims results tasks",
@@ -91,7 +93,7 @@ ALLOWED = {
     "report.spec": "errors papers.catalogue report.labels results strategies "
     "studies.fields studies.recipe tasks",
     "report.tables": "errors registry report.labels report.spec results studies.inputs "
-    "studies.store tasks translation",
+    "studies.trial tasks translation",
     "report.figures": "errors layout measures registry report.head_values report.labels "
     "report.spec report.tables results strategies studies.fields tasks",
     "report.findings": "layout measures report.head_values report.labels report.tables results "
@@ -114,6 +116,7 @@ ALLOWED = {
 }
 # Modules that import by a computed name, and what they load.
 DYNAMIC = {
+    "errors": "what has a new name",
     "": "the public names of the package",
     "training": "its public names",
     "shrinking": "its public names",
@@ -260,6 +263,50 @@ def test_only_results_and_studies_read_the_records_of_a_study() -> None:
     assert {name.partition(".")[0] for name in readers} <= {"results", "studies"}
     assert reads_records("for record in study.records.values(): pass")
     assert not reads_records("from deadhead.studies.store.records import Record")
+
+
+# Words that belong together, and the modules that may list them: the first owns the list.
+OWNERS = {
+    ("seeds", "random", "highest"): ("studies.trial",),
+    ("encoder", "decoder", "cross"): ("layout", "papers.weak_link.claims_translation"),
+    ("first", "after"): ("results.records", "report.labels"),  # stages; labels has their words
+}
+
+
+def listed(code: str) -> Iterator[set[object]]:
+    """The constants of each list, tuple or set, and of the keys of each dict."""
+    for node in ast.walk(ast.parse(code)):
+        if isinstance(node, ast.List | ast.Tuple | ast.Set | ast.Dict):
+            parts = node.keys if isinstance(node, ast.Dict) else node.elts
+            yield {part.value for part in parts if isinstance(part, ast.Constant)}
+
+
+@pytest.mark.parametrize("words", OWNERS)
+def test_each_list_of_words_has_one_owner(words: tuple[str, ...]) -> None:
+    copies = {
+        name
+        for name, path in modules().items()
+        if any({*words} <= each for each in listed(path.read_text(encoding="utf-8")))
+    }
+    assert copies == {*OWNERS[words]}
+
+
+def test_a_second_list_is_found() -> None:
+    assert list(listed("ARMS = ('full', 'seeds')")) == [{"full", "seeds"}]
+    assert list(listed("WORDS = {'full': 1, **more}")) == [{"full"}]
+
+
+def test_no_module_lists_the_removals_of_nothing() -> None:
+    """`Amount.zero_is_nothing` says it; a list of labels such as `random 0` would be a copy."""
+    label = re.compile(rf"({'|'.join(STRATEGIES)}) 0")
+    copies = {
+        name
+        for name, path in modules().items()
+        for words in listed(path.read_text(encoding="utf-8"))
+        if any(isinstance(word, str) and label.fullmatch(word) for word in words)
+    }
+    assert not copies
+    assert label.fullmatch("random_layers 0")
 
 
 def test_few_modules_are_loose_and_no_room_is_a_hall() -> None:

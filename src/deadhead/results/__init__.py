@@ -8,9 +8,11 @@ frame("my-study")   the records as a data frame
 """
 
 from .frame import frame
+from .means import Mean
 from .model import Arm, Measurement, Merged, Pick, RankedHeads, Score, Search
 from .records import Opened
+from .removals import Removal
 from .study import Study, arms
 
-__all__ = ["Arm", "Measurement", "Merged", "Opened", "Pick", "RankedHeads", "Score", "Search"]
-__all__ += ["Study", "arms", "frame"]
+__all__ = ["Arm", "Mean", "Measurement", "Merged", "Opened", "Pick", "RankedHeads", "Removal"]
+__all__ += ["Score", "Search", "Study", "arms", "frame"]

@@ -13,6 +13,7 @@ from functools import cache, cached_property
 from typing import Any, NamedTuple
 
 from deadhead.errors import DeadheadError
+from deadhead.strategies import STRATEGIES
 from deadhead.studies.store.records import Summary
 from deadhead.studies.trial import Removal, label
 from deadhead.tasks import points, task_of
@@ -303,6 +304,13 @@ def one_label(metrics: Mapping[str, float], train: Iterable[str], split: str, me
         if labels <= 1.5 or abs(labels - round(labels)) >= 1e-6:
             return False
     return bool(names)
+
+
+def removes_nothing(text: str) -> bool:
+    """Whether a removal, written as a label (`random 0`), takes no head."""
+    name, _, rest = text.partition(" ")
+    counts = name in STRATEGIES and STRATEGIES[name].amount.zero_is_nothing
+    return counts and rest.partition(" ")[0] == "0"
 
 
 def plain_text(value: Any) -> str:

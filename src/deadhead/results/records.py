@@ -18,6 +18,7 @@ from .cells import Cell, as_dict, task_facts
 from .model import Measurement, RankedHeads
 
 STAGES = ("before", "first", "after")  # when a trial measures
+LATER = STAGES[1:]  # after epoch 1 or, if it did not measure there, at the end
 FAILED = 60  # failed trials among the first records to open
 RANKED_BY = ("model", "task", "source", "rank", "seed")  # what a ranking depends on
 
@@ -37,9 +38,10 @@ class Opened:
         return self.cell.state == "done"
 
     def before_and_later(self, name: str) -> tuple[Mapping[str, Any], Mapping[str, Any]]:
-        """A measure before training, and after epoch 1 or, if not measured there, at the end."""
-        stages = {stage: measured.get(name, {}) for stage, measured in self.measures.items()}
-        return stages.get("before", {}), stages.get("first") or stages.get("after") or {}
+        """A measure before training, and the first one after it."""
+        stages = {stage: of[name] for stage, of in self.measures.items() if name in of}
+        later = (stages[stage] for stage in LATER if stage in stages)
+        return stages.get("before", {}), next(later, {})
 
 
 def opened(cell: Cell, record: Record) -> Opened:

@@ -16,13 +16,14 @@ from statistics import fmean
 from typing import Any, NamedTuple
 
 from deadhead.studies.store.records import Summary
-from deadhead.studies.trial import label
+from deadhead.studies.trial import CONTROLS, label
 from deadhead.tasks import points
 from deadhead.tasks.metrics import sign
 
 from .cells import Cell, is_target, rank_label
 from .model import Arm, Merged, Pick, Search
 
+ARMS = ("full", "lowest", *CONTROLS)
 OF_AN_ARM = ("arm", "k", "remove", "draw")  # labels in which the trials of one search differ
 WAYS = {"gradient merge=md": "MD", "gradient merge=sd": "SD"}  # to merge rankings
 Group = tuple[tuple[str, Any], ...]  # the labels of a search

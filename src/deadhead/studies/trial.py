@@ -234,6 +234,9 @@ def _canonical(value: Any) -> Any:
     return value
 
 
+CONTROLS = ("seeds", "random", "highest")  # of a search, beside its lowest-k arm
+
+
 @dataclass(frozen=True)
 class Removal:
     """A strategy that removes something."""

@@ -8,7 +8,7 @@ from statistics import fmean
 import pytest
 
 from deadhead.papers.catalogue import published_files
-from deadhead.studies.recipe.expand import CONTROLS
+from deadhead.studies.trial import CONTROLS
 from deadhead.tasks import task_of
 from deadhead.tasks.languages import languages
 

@@ -6,13 +6,12 @@ paper's own tables and anybody's study.
 
 from __future__ import annotations
 
-from collections.abc import Iterable
-from dataclasses import dataclass, field, fields
+from dataclasses import dataclass, fields
 from functools import cached_property
-from statistics import fmean
-from typing import Any
 
 from deadhead.results import Measurement, Merged, RankedHeads, Score, Search
+from deadhead.results.means import Mean as Mean
+from deadhead.results.means import means as means
 from deadhead.results.searches import pairs_among
 
 GLUE = ("mnli", "qqp", "qnli", "sst2")
@@ -57,27 +56,3 @@ class Evidence:
         names = [part.name for part in fields(self) if part.name != "printed"]
         both = {name: getattr(self, name) + getattr(other, name) for name in names}
         return Evidence(**both, printed=self.printed and other.printed)
-
-
-@dataclass(frozen=True)
-class Mean:
-    """The mean of the scores that only repeat one another."""
-
-    scores: tuple[Score, ...] = field(repr=False)
-
-    @cached_property
-    def value(self) -> float:
-        return fmean(self.repeats)
-
-    @property
-    def repeats(self) -> list[float]:
-        return [score.value for score in self.scores]
-
-
-def means(scores: Iterable[Score], *axes: str) -> dict[Any, Mean]:
-    """The means by what these axes say; by a single axis the key is its value."""
-    groups: dict[Any, list[Score]] = {}
-    for score in scores:
-        key = tuple(getattr(score, axis) for axis in axes)
-        groups.setdefault(key if len(axes) > 1 else key[0], []).append(score)
-    return {key: Mean(tuple(group)) for key, group in groups.items()}

@@ -16,6 +16,7 @@ from deadhead.papers.claims.scope import Scope
 from deadhead.papers.claims.subjects import MBERT, ON_XNLI, measured_on
 from deadhead.papers.claims.verdict import Finding, judged, missing
 from deadhead.results import Measurement, Score
+from deadhead.results.records import LATER
 from deadhead.results.statistics import THIRDS, entropy_change, recovery
 
 CLOSE = {"en", "es", "de", "vi"}  # languages said to overlap after one epoch
@@ -28,7 +29,6 @@ NO_FIRST = (
     "XNLI scores after the first epoch (finetune: {first: true}) and after further ones, "
     "of pruned models"
 )
-EARLY = ("first", "after")  # the stage after one epoch; if it was not kept, the last
 
 
 def recovered(evidence: Evidence) -> tuple[dict[tuple[str, str], float], list[Score]]:
@@ -90,7 +90,7 @@ def stages(evidence: Evidence, name: str) -> list[tuple[Measurement, Measurement
         if measure.name == name and measure.remove != "none":
             runs.setdefault(measure.trial, {})[measure.stage] = measure
     pairs = [
-        (by_stage["before"], next((by_stage[stage] for stage in EARLY if stage in by_stage), None))
+        (by_stage["before"], next((by_stage[stage] for stage in LATER if stage in by_stage), None))
         for by_stage in runs.values()
         if "before" in by_stage
     ]

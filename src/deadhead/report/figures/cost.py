@@ -8,9 +8,9 @@ from typing import ClassVar
 
 from deadhead.report.labels import joined, score_words, strategy_words, unit_of
 from deadhead.report.spec import Chart, Figure, Scored, Suggested
-from deadhead.report.tables.units import group_cells, scores_of
 from deadhead.results import Study
 from deadhead.results.cells import matches
+from deadhead.results.means import group_cells
 
 from .charts import Row, distinct, trade
 
@@ -46,7 +46,7 @@ class Cost(Scored, Figure):
 
     def _trials(self, study: Study) -> Removals:
         """The mean score and the millions of parameters of each trial of a removal."""
-        scores_in = scores_of(self)
+        scores_in = self.values(study)
         removals: dict[tuple[str, str, str], dict[str, tuple[float, float]]] = {}
         done = [cell for cell in study.cells if cell.state == "done"]
         panel_axes = [axis for axis in ("task", "model") if axis in study.axes]

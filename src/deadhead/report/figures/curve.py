@@ -8,13 +8,13 @@ from typing import Any, ClassVar
 
 from deadhead.report.labels import removal_unit
 from deadhead.report.spec import Chart, Suggested
-from deadhead.report.tables.units import group_cells
 from deadhead.results import Study
 from deadhead.results.cells import CHANCE
+from deadhead.results.means import group_cells
 
 from .charts import has_published
 from .curve_chart import curve_chart
-from .curve_units import CurveOptions, class_of, gather_curve, place, removal_percents
+from .curve_means import CurveOptions, class_of, gather_curve, place, removal_percents
 from .search_curve import best_curve, panel_of, search_curve
 
 MOST_LINES = 8
@@ -35,10 +35,10 @@ class Curve(CurveOptions):
         percents = removal_percents(study, spec)
         if percents:
             spec = replace(spec, x="percent")
-        units = gather_curve(study, spec, percents)
-        if not any(unit.scores for unit in units.values()):
+        means = gather_curve(study, spec, percents)
+        if not any(mean.values for mean in means.values()):
             return None
-        return curve_chart(study, spec, units)
+        return curve_chart(study, spec, means)
 
     def _with_one_unit(self, study: Study) -> Curve:
         """Percent and layers cannot share an axis: show the removals counted like the first.

@@ -9,13 +9,12 @@ from typing import Any
 from deadhead.report.labels import removal_unit, score_words, unit_of
 from deadhead.report.spec import Chart
 from deadhead.report.tables.published import Published
-from deadhead.report.tables.units import Unit
-from deadhead.results import Study
+from deadhead.results import Mean, Study
 from deadhead.results.statistics import deviation
 from deadhead.strategies.amounts import PERCENT
 
 from .charts import Row, curves
-from .curve_units import CurveOptions, Units, class_of
+from .curve_means import CurveOptions, Points, class_of
 
 X_WORDS = {
     "percent": PERCENT.axis,
@@ -24,15 +23,15 @@ X_WORDS = {
     "data.target_parts": "tenths of the target's training set",
 }
 LEGENDS = {"word_order": "word order", "strategy": "removed", "remove": "removed"}
-PublishedPoint = Callable[[Any, Any, Unit], float | None]
+PublishedPoint = Callable[[Any, Any, Mean], float | None]
 
 
 def curve_chart(
-    study: Study, spec: CurveOptions, units: Units, line_names: Mapping[str, str] | None = None
+    study: Study, spec: CurveOptions, points: Points, line_names: Mapping[str, str] | None = None
 ) -> Chart:
     """The chart of gathered values; `line_names` are names of lines in words."""
-    numbers = all(isinstance(x, float) for _, _, x in units)
-    rows = list(_rows(study, spec, units, line_names or {}))
+    numbers = all(isinstance(x, float) for _, _, x in points)
+    rows = list(_rows(study, spec, points, line_names or {}))
     if numbers:
         rows.sort(key=lambda row: row["x"])
     lines = in_order(study, spec.lines, [row["line"] for row in rows])
@@ -46,7 +45,7 @@ def curve_chart(
         x=_x_words(study, spec),
         y="relative drop, %" if spec.value == "drop" else score_axis(study, spec),
         numbers=numbers,
-        order=list(dict.fromkeys(str(x) for _, _, x in units)),
+        order=list(dict.fromkeys(str(x) for _, _, x in points)),
         lines=lines,
         panels=panels_in_order(study, spec, rows),
         line=LEGENDS.get(legend, legend),
@@ -81,23 +80,23 @@ def score_axis(study: Study, spec: CurveOptions) -> str:
 
 
 def _rows(
-    study: Study, spec: CurveOptions, units: Units, line_names: Mapping[str, str]
+    study: Study, spec: CurveOptions, points: Points, line_names: Mapping[str, str]
 ) -> Iterator[Row]:
     published_point = _published(study, spec)
-    for (panel, line, x), unit in units.items():
-        numbers = unit.numbers()
-        published = published_point(panel, line, unit) if published_point else None
+    for (panel, line, x), mean in points.items():
+        numbers = mean.repeats
+        published = published_point(panel, line, mean) if published_point else None
         if not numbers and published is None:
             continue
         row: Row = {"x": x, "line": line_names.get(str(line), str(line)), "panel": str(panel)}
         row |= {"n": len(numbers), "y": round(fmean(numbers), 3) if numbers else None}
         if len(numbers) > 1:
-            mean, sd = fmean(numbers), deviation(numbers)
-            row |= {"low": round(mean - sd, 3), "high": round(mean + sd, 3)}
+            middle, sd = fmean(numbers), deviation(numbers)
+            row |= {"low": round(middle - sd, 3), "high": round(middle + sd, 3)}
         if published is not None:
             row["published"] = round(published, 3)
         if spec.x == "percent":
-            removals = len({cell.axes.get("remove") for cell in unit.cells.values()})
+            removals = len({cell.axes.get("remove") for cell in mean.cells.values()})
             row |= {"removals": removals} if removals > 1 else {}
         yield row
 
@@ -113,8 +112,8 @@ def _published(study: Study, spec: CurveOptions) -> PublishedPoint | None:
     if "remove" not in published.axes and spec.x in ("remove", "amount"):
         return None
 
-    def point(panel: Any, line: Any, unit: Unit) -> float | None:
-        known, labels = unit.known(), dict(spec.where)
+    def point(panel: Any, line: Any, mean: Mean) -> float | None:
+        known, labels = mean.shared_labels(), dict(spec.where)
         if "remove" not in known:
             return None
         if spec.lines:
@@ -122,6 +121,6 @@ def _published(study: Study, spec: CurveOptions) -> PublishedPoint | None:
         parts = str(panel).split(", ")
         if len(parts) == len(spec.panels):
             labels |= dict(zip(spec.panels, parts, strict=True))
-        return published.value({**labels, "remove": known["remove"]}, unit)
+        return published.value({**labels, "remove": known["remove"]}, mean)
 
     return point

@@ -8,7 +8,6 @@ from statistics import fmean
 from typing import ClassVar
 
 from deadhead.report.spec import Chart, Figure, Scored, word
-from deadhead.report.tables.units import scores_of
 from deadhead.results import Study
 from deadhead.results.cells import matches
 from deadhead.results.statistics import (
@@ -20,7 +19,7 @@ from deadhead.results.statistics import (
 from deadhead.tasks.metrics import sign
 
 from .charts import curves
-from .curve_units import GROUPS, place
+from .curve_means import GROUPS, place
 
 ENDS = ("top", "bottom")
 # end ("" for unpruned) -> layers removed -> trial -> score
@@ -67,7 +66,7 @@ class Ends(Scored, Figure):
         )
 
     def _scores(self, study: Study) -> dict[str, Scores]:
-        scores_in = scores_of(self)
+        scores_in = self.values(study)
         scores: dict[str, Scores] = {}
         for cell in study.cells:
             end, k = place(cell)

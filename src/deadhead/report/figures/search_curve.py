@@ -9,14 +9,14 @@ from typing import Any
 
 from deadhead.report.labels import joined
 from deadhead.report.spec import Chart
-from deadhead.report.tables.pairs import ARMS, best, pair_label, placer, searches
-from deadhead.report.tables.units import Unit, gains_of, scores_of
-from deadhead.results import Study
+from deadhead.report.tables.pairs import best, pair_label, placer, searches
+from deadhead.results import Mean, Study
 from deadhead.results.cells import PRUNING, Cell
+from deadhead.results.searches import ARMS
 
 from .charts import Row, curves
 from .curve_chart import curve_chart, panels_in_order, score_axis
-from .curve_units import ALL_PARTS, PARTS, CurveOptions, Units
+from .curve_means import ALL_PARTS, PARTS, CurveOptions, Points
 
 ARM_WORDS = {
     "full": "unpruned",
@@ -29,25 +29,25 @@ LINES = ("lowest", "random", "highest", "unpruned", SEEDS)
 
 def search_curve(study: Study, spec: CurveOptions) -> Chart | None:
     """Score or gain against k, a line for each arm; unpruned seeds, which have no k, are a band."""
-    value = gains_of(study, spec) if spec.value == "gain" else scores_of(spec)
+    value = spec.values(study, spec.value)
     places = placer(
         lambda cell, language: panel_of(cell, language, spec.panels), spec.where, spec.panels
     )
-    units: Units = {}
+    points: Points = {}
     for cell in study.cells:
         arm, k = str(cell.axes.get("arm")), float(cell.axes.get("k") or 0)
         search = cell.without(*PRUNING)
         scores = dict(zip(cell.languages, value(cell, None, None), strict=True))
         for language, panel in places(cell):
             if (score := scores[language]) is not None:
-                unit = units.get((panel, arm, k))
-                if unit is None:
-                    unit = units[panel, arm, k] = Unit()
+                mean = points.get((panel, arm, k))
+                if mean is None:
+                    mean = points[panel, arm, k] = Mean()
                 over = tuple([cell.axis(axis, language) for axis in spec.mean_over])
-                unit.put(over or search, cell.trial, language, score)
-    if not units:
+                mean.put(over or search, cell.trial, language, score)
+    if not points:
         return None
-    rows = sorted(_rows(units), key=lambda row: row["x"])
+    rows = sorted(_rows(points), key=lambda row: row["x"])
     lines = {row["line"] for row in rows}
     return curves(
         rows,
@@ -77,36 +77,39 @@ def panel_of(cell: Cell, language: str, axes: tuple[str, ...]) -> str:
     return joined(*labels.values())
 
 
-def _rows(units: Units) -> Iterator[Row]:
-    for (panel, arm, k), unit in units.items():
+def _rows(points: Points) -> Iterator[Row]:
+    for (panel, arm, k), mean in points.items():
         if arm == "seeds":
             continue
-        numbers = unit.numbers()
+        numbers = mean.repeats
         point = {"y": round(fmean(numbers), 3), "panel": panel, "n": len(numbers)}
         if arm == "full":  # every line of the panel starts at the unpruned model
-            arms = {other for place, other, _ in units if place == panel} - {"seeds", "full"}
+            arms = {other for its_panel, other, _ in points if its_panel == panel} - {
+                "seeds",
+                "full",
+            }
             yield from ({"x": 0.0, "line": other, **point} for other in sorted(arms))
         else:
             yield {"x": k, "line": arm, **point}
-    most = max(k for _, _, k in units)
-    for panel, by_search in _unpruned(units).items():
+    most = max(k for _, _, k in points)
+    for panel, by_search in _unpruned(points).items():
         # From the worst to the best unpruned trial of a search, averaged over searches: differences
         # between searches are not luck.
         repeated = [scores for scores in by_search.values() if len(scores) > 1]
         if repeated:
-            low, mean, high = (fmean(map(of, repeated)) for of in (min, fmean, max))
-            band: Row = {"y": round(mean, 3), "low": round(low, 3), "high": round(high, 3)}
+            low, middle, high = (fmean(map(of, repeated)) for of in (min, fmean, max))
+            band: Row = {"y": round(middle, 3), "low": round(low, 3), "high": round(high, 3)}
             band |= {"line": SEEDS, "panel": panel, "n": sum(map(len, repeated))}
             yield from ({"x": x, **band} for x in (0.0, most))
 
 
-def _unpruned(units: Units) -> dict[Any, dict[Any, list[float]]]:
+def _unpruned(points: Points) -> dict[Any, dict[Any, list[float]]]:
     """The scores of the unpruned trials of each search, by panel."""
     panels: dict[Any, dict[Any, list[float]]] = {}
-    for (panel, arm, _), unit in units.items():
+    for (panel, arm, _), mean in points.items():
         if arm not in ("seeds", "full"):
             continue
-        for search, scores in unit.by_repeat().items():
+        for search, scores in mean.by_repetition().items():
             by_trial: dict[str, list[float]] = {}
             for (trial, _), score in scores.items():
                 by_trial.setdefault(trial, []).append(score)
@@ -117,7 +120,7 @@ def _unpruned(units: Units) -> dict[Any, dict[Any, list[float]]]:
 
 def best_curve(study: Study, spec: CurveOptions) -> Chart | None:
     """Arms over another axis, such as the size of the training set: the best of each arm."""
-    units: Units = {}
+    points: Points = {}
     for pair in searches(study, spec.where):
         x = pair.parts if spec.x in PARTS else pair_label(pair, spec.x)
         if x is None and spec.x in PARTS:
@@ -126,6 +129,6 @@ def best_curve(study: Study, spec: CurveOptions) -> Chart | None:
         panel = joined(*(pair_label(pair, axis) for axis in spec.panels))
         for arm in ARMS:
             if (score := best(arm)(pair)) is not None:
-                unit = units.setdefault((panel, arm, x), Unit())
-                unit.put(pair.group, arm, pair.target, score)
-    return curve_chart(study, replace(spec, lines=""), units, ARM_WORDS) if units else None
+                mean = points.setdefault((panel, arm, x), Mean())
+                mean.put(pair.group, arm, pair.target, score)
+    return curve_chart(study, replace(spec, lines=""), points, ARM_WORDS) if points else None

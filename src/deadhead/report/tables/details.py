@@ -11,20 +11,20 @@ from statistics import fmean
 from typing import Any
 
 from deadhead.report.labels import joined, removal_words
+from deadhead.results import Mean
 
 from .published import ROUND
-from .units import Unit
 
 MOST_NUMBERS = 100  # that a cell lists
 IN_REMOVE = ("strategy", "amount")  # labels that `remove` contains
 Number = list[Any]  # the number, what it repeats, and its parts as [trial, language, score]
 
 
-def numbers_behind(unit: Unit) -> list[Number]:
+def numbers_behind(mean: Mean) -> list[Number]:
     """What the page lists for a cell; the first ones if there are very many."""
-    repetitions = unit.repetitions()[:MOST_NUMBERS]
+    repetitions = mean.repetitions()[:MOST_NUMBERS]
     sources = dict.fromkeys(source for _, scores in repetitions for source in scores)
-    cells = {trial: unit.cells[trial].names for trial, _ in sources if trial in unit.cells}
+    cells = {trial: mean.cells[trial].names for trial, _ in sources if trial in mean.cells}
     axes = dict.fromkeys(axis for names in cells.values() for axis in names)
     varied = [a for a in axes if len({names.get(a) for names in cells.values()}) > 1]
     named = ["seed", *(axis for axis in varied if axis not in ("seed", *IN_REMOVE))]
@@ -34,7 +34,7 @@ def numbers_behind(unit: Unit) -> list[Number]:
         parts = []
         for key, score in scores.items():
             known = [(*key, score)] if key[0] in cells else []
-            for trial, language, value in unit.parts[key]() if key in unit.parts else known:
+            for trial, language, value in mean.parts[key]() if key in mean.parts else known:
                 rounded = None if value is None else round(value, ROUND)
                 parts.append([trial, language if mixed else "", rounded])
         words = _words(repeat, [cells[trial] for trial, _ in scores if trial in cells], named)

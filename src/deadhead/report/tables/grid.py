@@ -3,26 +3,25 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from itertools import islice
 from statistics import fmean
 from typing import Any
 
 from deadhead.report.labels import measured_words
 from deadhead.report.spec import Table
-from deadhead.results import Study
-from deadhead.results.cells import PRUNING, matches
+from deadhead.results import Mean, Study
+from deadhead.results.cells import PRUNING
+from deadhead.results.means import Key, ValuesOf, gathered
 from deadhead.results.statistics import deviation
 
 from .details import numbers_behind
 from .notes import remarks
 from .published import ROUND, Published, decimals
 from .significance import UNPRUNED, compared, mark_cells
-from .units import Unit, Value, group_cells, repeats
 
 MOST_TRIALS = 100  # ids that a cell of a table lists
-Key = tuple[Any, ...]  # labels on the axes of a table: of its rows, then of its columns
-Units = dict[Key, Unit]
+Keyed = dict[Key, Mean]  # by the labels of rows, then of columns
 Entry = dict[str, Any]  # one cell of a table, as plain data
 
 
@@ -58,43 +57,25 @@ class Layout:
         return tuple(label for axis, label in labels if axis not in PRUNING)
 
 
-def gather(study: Study, layout: Layout, value: Value) -> Units:
-    """The cells of a study by their labels on the axes of the layout."""
-    units: Units = {}
-    for cells in group_cells(study.cells, (*layout.axes, *layout.where)):
-        first = cells[0]
-        for variant in first.variants(layout.axes):
-            rows = [value(cell, variant.get("metric"), variant.get("split")) for cell in cells]
-            for language, scores in zip(first.languages, zip(*rows, strict=True), strict=True):
-                if matches(first, language, layout.where):
-                    key = tuple(
-                        variant[axis] if axis in variant else first.axis(axis, language)
-                        for axis in layout.axes
-                    )
-                    repetitions = repeats(cells, language, layout.mean_over)
-                    units.setdefault(key, Unit()).add(cells, language, repetitions, scores)
-    return units
-
-
 @dataclass(frozen=True, kw_only=True)
 class Means:
-    """The units of a table of means, beside the unpruned model and the published numbers."""
+    """The means of a table, beside the unpruned model and the published numbers."""
 
     layout: Layout
-    units: Units
+    by_key: Keyed
     base: Mapping[Key, list[float]]  # numbers of the unpruned model
     file: Sequence[Mapping[str, str]]  # published rows
     published: Published
 
     @classmethod
-    def of(cls, study: Study, table: Table, value: Value) -> Means:
+    def of(cls, study: Study, table: Table, kind: str) -> Means:
         layout = Layout.of(table, ("remove",), ("language",))
-        file = table.published_rows(study)
-        units = gather(study, layout, value)
+        file, values = table.published_rows(study), table.values(study, kind)
+        by_key = gathered(study.cells, layout.axes, values, layout.where, layout.mean_over)
         return cls(
             layout=layout,
-            units=units,
-            base=_unpruned(study, layout, units, value),
+            by_key=by_key,
+            base=_unpruned(study, layout, by_key, values),
             file=file,
             published=Published(file, tuple(dict.fromkeys((*layout.axes, *layout.where)))),
         )
@@ -107,17 +88,17 @@ class Means:
     def unpruned(self, key: Key) -> list[float]:
         return self.base.get(self.layout.without_pruning(key), [])
 
-    def published_drop(self, labels: Mapping[str, Any], unit: Unit | None) -> float | None:
+    def published_drop(self, labels: Mapping[str, Any], mean: Mean | None) -> float | None:
         """The published score relative to the published unpruned score."""
-        score = self.published.value(labels, unit)
+        score = self.published.value(labels, mean)
         has_base = "remove" in self.published.axes
-        full = self.published.value({**labels, "remove": "none"}, unit) if has_base else None
+        full = self.published.value({**labels, "remove": "none"}, mean) if has_base else None
         return None if score is None or not full else 100 * (full - score) / full
 
     def table(self, study: Study, table: Table, cell: Any, about: str) -> dict[str, Any]:
         """The whole table: `cell(key)` gives its cells, `about` says what its numbers are."""
-        rows, columns = keys_in_order(study, self.layout, self.units)
-        cells = [cell for unit in self.units.values() for cell in unit.cells.values()]
+        rows, columns = keys_in_order(study, self.layout, self.by_key)
+        cells = [cell for mean in self.by_key.values() for cell in mean.cells.values()]
         sentences = [about + self._means(), *remarks(study, cells, table.split)]
         return grid(
             title=table.heading(study),
@@ -131,11 +112,11 @@ class Means:
 
     def _means(self) -> str:
         """What the numbers are means over."""
-        text, units = "", self.units.values()
-        if max((len(set(unit.repeats)) for unit in units), default=0) > 1:
+        text, means = "", self.by_key.values()
+        if max((len(set(mean.repetition_of)) for mean in means), default=0) > 1:
             over = " and ".join(self.layout.mean_over) or "trials"
             text += f" Means over {over}, with the standard deviation."
-        groups = [g for unit in units if not unit.is_simple for g in unit.by_repeat().values()]
+        groups = [g for mean in means if not mean.is_simple for g in mean.by_repetition().values()]
         most = max((len({language for _, language in group}) for group in groups), default=0)
         return text + (f" Each a mean over {most} languages." if most > 1 else "")
 
@@ -171,39 +152,41 @@ def grid(
 
 
 def entry(
-    unit: Unit | None,
+    mean: Mean | None,
     published: float | None,
     base: Sequence[float] = (),
     lower_is_better: bool = False,
 ) -> Entry:
     """One cell of a table; whether it is marked is decided over the whole table, by `grid`."""
-    numbers = unit.numbers() if unit else []
-    against = base if unit and not unit.unpruned else ()
+    numbers = mean.repeats if mean else []
+    against = base if mean and not mean.unpruned else ()
     return {
         "ours": round(fmean(numbers), ROUND) if numbers else None,
         "spread": round(deviation(numbers), ROUND) if len(numbers) > 1 else None,
         "n": len(numbers),
         "published": None if published is None else round(published, ROUND),
-        "state": unit.state() if unit else "none",
+        "state": mean.state() if mean else "none",
         "mark": None,
         **compared(numbers, against, lower_is_better),
-        "numbers": numbers_behind(unit) if unit else [],
-        "trials": list(islice(unit.cells, MOST_TRIALS)) if unit else [],
-        "records": len(unit.cells) if unit else 0,
+        "numbers": numbers_behind(mean) if mean else [],
+        "trials": list(islice(mean.cells, MOST_TRIALS)) if mean else [],
+        "records": len(mean.cells) if mean else 0,
     }
 
 
-def _unpruned(study: Study, layout: Layout, units: Units, value: Value) -> dict[Key, list[float]]:
-    """The numbers of the unpruned cells, by the labels that pruning leaves alone."""
-    if not any(unit.unpruned and unit.scores for unit in units.values()):
+def _unpruned(
+    study: Study, layout: Layout, by_key: Keyed, values: ValuesOf
+) -> dict[Key, list[float]]:
+    """The numbers of the unpruned cells, by the labels that pruning does not change."""
+    if not any(mean.unpruned and mean.values for mean in by_key.values()):
         # `where` may exclude the unpruned cells
-        cells = tuple(cell for cell in study.cells if cell.unpruned)
-        wider = replace(layout, where=layout.unpruned_where)
-        units = gather(replace(study, cells=cells), wider, value)
+        cells = [cell for cell in study.cells if cell.unpruned]
+        where = layout.unpruned_where
+        by_key = gathered(cells, layout.axes, values, where, layout.mean_over)
     base: dict[Key, list[float]] = {}
-    for key, unit in units.items():
-        if unit.unpruned:
-            base.setdefault(layout.without_pruning(key), unit.numbers())
+    for key, mean in by_key.items():
+        if mean.unpruned:
+            base.setdefault(layout.without_pruning(key), mean.repeats)
     return base
 
 

@@ -7,13 +7,13 @@ from dataclasses import dataclass, replace
 from typing import Any, ClassVar
 
 from deadhead.report.spec import Table
-from deadhead.results import Search, Study
+from deadhead.results import Mean, Search, Study
 from deadhead.results.cells import Cell, matches
+from deadhead.results.means import Key
 
-from .grid import Key, Layout, Units
+from .grid import Keyed, Layout
 from .pairs import best, pair_label, search_grid, searches, targets
 from .published import Published
-from .units import Unit
 
 METHODS = ("FL", "MD", "SD", "EC")
 OF_SOURCES = ("source", "train", "rank.merge", "targets")  # labels in which the methods differ
@@ -34,16 +34,16 @@ class MultiSource(Table):
         layout = Layout.of(self, ("language",), ("task",) if len(study.labels("task")) > 1 else ())
         if "arm" not in layout.axes:
             layout = replace(layout, columns=(*layout.columns, "arm"))
-        units = _scores(study, layout)
-        _add_cells(units, study, layout)
+        means = _scores(study, layout)
+        _add_cells(means, study, layout)
         published = Published(self.published_rows(study), layout.axes)
         table = search_grid(
-            study, self, layout, units, theirs=published.value, order={"arm": list(METHODS)}
+            study, self, layout, means, theirs=published.value, order={"arm": list(METHODS)}
         )
         return {**table, "note": f"{NOTE} {table['note']}"}
 
 
-def _scores(study: Study, layout: Layout) -> Units:
+def _scores(study: Study, layout: Layout) -> Keyed:
     """The score of every method; EC is the best of all sources."""
     highest: dict[tuple[Key, frozenset[Any], str, str], float] = {}
     for pair in searches(study, layout.where):
@@ -54,14 +54,14 @@ def _scores(study: Study, layout: Layout) -> Units:
             key = tuple(method if a == "arm" else pair_label(pair, a) for a in layout.axes)
             place = (key, shared, method, pair.target)
             highest[place] = max(score, highest.get(place, score))
-    units: Units = {}
+    means: Keyed = {}
     for (key, shared, method, target), score in highest.items():
-        units.setdefault(key, Unit(full=method == "FL")).put(shared, method, target, score)
-    return units
+        means.setdefault(key, Mean(full=method == "FL")).put(shared, method, target, score)
+    return means
 
 
-def _add_cells(units: Units, study: Study, layout: Layout) -> None:
-    """Add the trials of every unit, those still to run too."""
+def _add_cells(means: Keyed, study: Study, layout: Layout) -> None:
+    """Add the trials of every mean, those still to run too."""
     for cell in study.cells:
         for language in targets(cell):
             if cell.setting(language) != "cross-lingual":
@@ -71,8 +71,8 @@ def _add_cells(units: Units, study: Study, layout: Layout) -> None:
                 key = tuple(
                     method if axis == "arm" else cell.axis(axis, language) for axis in layout.axes
                 )
-                unit = units.setdefault(key, Unit(full=method == "FL"))
-                unit.cells[cell.trial] = cell
+                mean = means.setdefault(key, Mean(full=method == "FL"))
+                mean.cells[cell.trial] = cell
 
 
 def _method_of(cell: Cell) -> str:

@@ -1,4 +1,4 @@
-"""What tables and figures show of searches, and how their numbers get into the units of a table.
+"""What tables and figures show of searches, and how their numbers get into its means.
 
 A search is a pair: from the languages it learns to one that it is scored in.
 """
@@ -12,20 +12,19 @@ from typing import Any
 
 from deadhead.report.labels import capitalized, measured_words, unit_of
 from deadhead.report.spec import Table
-from deadhead.results import Search, Study
+from deadhead.results import Mean, Search, Study
 from deadhead.results.cells import LANGUAGE, PRUNING, Cell, is_target, matches, plain_text
+from deadhead.results.means import BY_LANGUAGE, Key, Part
 from deadhead.tasks.metrics import sign
 
-from .grid import Key, Layout, Units, entry, grid, keys_in_order
+from .grid import Keyed, Layout, entry, grid, keys_in_order
 from .notes import about_data
-from .published import mean, number
+from .published import average, number
 from .significance import SEEDS
-from .units import BY_LANGUAGE, Part, Unit
 
-ARMS = ("full", "lowest", "seeds", "random", "highest")
 Statistic = Callable[[Search], float | None]
-Filler = Callable[[Sequence[str], Statistic, bool], Units]
-PublishedOf = Callable[[Mapping[str, Any], Unit | None], float | None]
+Filler = Callable[[Sequence[str], Statistic, bool], Keyed]
+PublishedOf = Callable[[Mapping[str, Any], Mean | None], float | None]
 UNTESTED = (
     "No cell is coloured: the best of k gains a little even if pruning does nothing, and this "
     "study has no unpruned seeds to test against."
@@ -106,9 +105,9 @@ def placer(
 
 
 def filler(study: Study, layout: Layout, pairs: Sequence[Search]) -> Filler:
-    """A function that puts a statistic of the pairs, and the trials it needs, into units.
+    """A function that puts a statistic of the pairs, and the trials it needs, into means.
 
-    Where a trial or a pair belongs is the same for every statistic, and is worked out once.
+    The keys of a trial or a pair are the same for every statistic, and are worked out once.
     """
     places = placer(
         lambda cell, language: tuple(cell.axis(axis, language) for axis in layout.axes),
@@ -118,27 +117,27 @@ def filler(study: Study, layout: Layout, pairs: Sequence[Search]) -> Filler:
     expected = [(str(c.axes["arm"]), places(c), c) for c in study.cells if "arm" in c.axes]
     keys = [(pair, tuple(pair_label(pair, axis) for axis in layout.axes)) for pair in pairs]
 
-    def fill(arms: Sequence[str], statistic: Statistic, full: bool) -> Units:
-        units: Units = {}
+    def fill(arms: Sequence[str], statistic: Statistic, full: bool) -> Keyed:
+        means: Keyed = {}
 
-        def unit_at(key: Key) -> Unit:
-            if key not in units:
-                units[key] = Unit(full=full)
-            return units[key]
+        def mean_at(key: Key) -> Mean:
+            if key not in means:
+                means[key] = Mean(full=full)
+            return means[key]
 
-        cells_at: dict[int, list[dict[str, Cell]]] = {}  # the cells of the units of a place
+        cells_at: dict[int, list[dict[str, Cell]]] = {}  # the cells of the means of some keys
         for arm, its_places, cell in expected:
             if arm in arms:
                 if id(its_places) not in cells_at:
-                    cells_at[id(its_places)] = [unit_at(key).cells for _, key in its_places]
+                    cells_at[id(its_places)] = [mean_at(key).cells for _, key in its_places]
                 for cells in cells_at[id(its_places)]:
                     cells[cell.trial] = cell
         for pair, key in keys:
             if (value := statistic(pair)) is not None:
-                unit, group = unit_at(key), str(pair.group)
-                unit.put(pair.group, group, pair.target, value)
-                unit.parts[group, pair.target] = partial(_trials, pair, arms)
-        return units
+                mean, group = mean_at(key), str(pair.group)
+                mean.put(pair.group, group, pair.target, value)
+                mean.parts[group, pair.target] = partial(_trials, pair, arms)
+        return means
 
     return fill
 
@@ -161,30 +160,30 @@ def search_grid(
     study: Study,
     table: Table,
     layout: Layout,
-    units: Units,
+    means: Keyed,
     *,
     theirs: PublishedOf,
     order: Mapping[str, list[Any]] | None = None,
-    bases: Mapping[Key, Unit] | None = None,
+    bases: Mapping[Key, Mean] | None = None,
 ) -> dict[str, Any]:
     """A table of searches; `theirs` finds published numbers, cells are tested against `bases`."""
     file = table.published_rows(study)
-    rows, columns = keys_in_order(study, layout, units, order)
+    rows, columns = keys_in_order(study, layout, means, order)
 
     def cell(key: Key) -> dict[str, Any]:
-        unit, base = units.get(key), (bases or {}).get(key)
+        mean, base = means.get(key), (bases or {}).get(key)
         labels = dict(zip(layout.axes, key, strict=True))
         is_gain = str(labels.get("statistic", "")).startswith("gain")
         return entry(
-            unit,
-            theirs(labels, unit) if file else None,
-            base.numbers() if base else (),
-            lower_is_better=not is_gain and unit is not None and sign(unit.metric) < 0,
+            mean,
+            theirs(labels, mean) if file else None,
+            base.repeats if base else (),
+            lower_is_better=not is_gain and mean is not None and sign(mean.metric) < 0,
         )
 
     table_data = grid(
         title=table.heading(study).replace("{k}", str(_most(study))),
-        note=_note(study, columns, units, study.published_difference(table.published)),
+        note=_note(study, columns, means, study.published_difference(table.published)),
         layout=layout,
         rows=rows,
         columns=columns,
@@ -200,7 +199,7 @@ def _most(study: Study) -> int:
     return max((cell.axes.get("k") or 0 for cell in study.cells), default=0)
 
 
-def _note(study: Study, columns: Sequence[Key], units: Units, published: str) -> str:
+def _note(study: Study, columns: Sequence[Key], means: Keyed, published: str) -> str:
     metrics = dict.fromkeys(cell.metric for cell in study.cells if cell.metric)
     sentences = [
         f"{capitalized(measured_words(metrics, ('test',)))}{unit_of(metrics, ', in ')}. Up to "
@@ -213,11 +212,11 @@ def _note(study: Study, columns: Sequence[Key], units: Units, published: str) ->
             "Stop rule: heads are removed one by one until the score falls for the first time, "
             "and the best k up to there counts."
         )
-    cells = {cell.trial: cell for unit in units.values() for cell in unit.cells.values()}
+    cells = {cell.trial: cell for mean in means.values() for cell in mean.cells.values()}
     return " ".join(filter(None, [*sentences, *about_data(study, list(cells.values())), published]))
 
 
 def printed_score(rows: Iterable[Mapping[str, str]], column: str = "value") -> float | None:
     """The mean of published scores; rows that hold only a difference are left out."""
     scores = [row for row in rows if column == "delta" or number(row, "delta") != number(row)]
-    return mean([value for row in scores if (value := number(row, column)) is not None])
+    return average([value for row in scores if (value := number(row, column)) is not None])

@@ -14,7 +14,7 @@ from typing import Any
 from deadhead.results.cells import Cell
 from deadhead.translation import SIZES
 
-from .published import ROUND, Row, mean, number
+from .published import ROUND, Row, average, number
 
 PERCENT = "% pruned"
 # Encoder-self, encoder-decoder (cross) and decoder-self attention, in the paper's order.
@@ -30,7 +30,7 @@ def changes(
     numbers: Sequence[float], base: Sequence[float], rows: Iterable[Row]
 ) -> dict[str, float | None]:
     """The brackets of a pruned cell: our change from unpruned, and what the paper prints."""
-    printed = mean([value for row in rows if (value := number(row, "delta")) is not None])
+    printed = average([value for row in rows if (value := number(row, "delta")) is not None])
     return {
         "change": round(fmean(numbers) - fmean(base), ROUND) if numbers and base else None,
         "published_change": None if printed is None else round(printed, ROUND),

@@ -8,14 +8,12 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from deadhead.results.cells import LANGUAGE, plain_text
-
-from .units import Unit
+from deadhead.results import Mean
+from deadhead.results.cells import LANGUAGE, plain_text, removes_nothing
 
 Row = Mapping[str, str]
 ROUND = 4  # decimals of points that are kept
 NOT_AXES = ("value", "delta", "note", "tried")
-NOTHING = ("", "random 0", "lowest 0", "highest 0", "random_k 0")  # removals of no head
 
 
 def number(row: Row, column: str = "value") -> float | None:
@@ -45,14 +43,14 @@ class Published:
             key = tuple(_text(axis, row[self.columns[axis]]) for axis in self.axes)
             self._rows.setdefault(key, []).append(row)
 
-    def of(self, labels: Mapping[str, Any], unit: Unit | None = None) -> list[Row]:
-        """The rows of a cell; if several, those that agree with the labels of its unit."""
+    def of(self, labels: Mapping[str, Any], mean: Mean | None = None) -> list[Row]:
+        """The rows of a cell; if several, those that agree with the labels of its mean."""
         if not self.axes:
             return []
         rows = self._rows.get(tuple(_text(axis, labels.get(axis)) for axis in self.axes), [])
         if len(rows) < 2:
             return list(rows)
-        for axis, value in (unit.known() if unit else {}).items():
+        for axis, value in (mean.shared_labels() if mean else {}).items():
             column = _column(axis, self.other_columns)
             if column is not None:
                 rows = [r for r in rows if _text(axis, r[column]) == _text(axis, value)] or rows
@@ -61,12 +59,12 @@ class Published:
                 return []  # nobody published a mean over models or tasks
         return rows
 
-    def value(self, labels: Mapping[str, Any], unit: Unit | None = None) -> float | None:
+    def value(self, labels: Mapping[str, Any], mean: Mean | None = None) -> float | None:
         """The number of a cell, the mean if it has several rows."""
-        return mean([v for row in self.of(labels, unit) if (v := number(row)) is not None])
+        return average([v for row in self.of(labels, mean) if (v := number(row)) is not None])
 
 
-def mean(values: Sequence[float]) -> float | None:
+def average(values: Sequence[float]) -> float | None:
     return sum(values) / len(values) if values else None
 
 
@@ -80,5 +78,5 @@ def _text(axis: str, value: Any) -> str:
     """A label in one spelling: removing nothing is `none`, languages joined by + have no order."""
     text = plain_text("" if value is None else value)
     if axis == "remove":
-        return "none" if text in NOTHING else text
+        return "none" if not text or removes_nothing(text) else text
     return "+".join(sorted(text.split("+"))) if axis in ("source", "train") else text

@@ -10,12 +10,12 @@ from deadhead.report.labels import capitalized, unit_of
 from deadhead.report.spec import Problem, Table, axes, flag, word
 from deadhead.results import Study
 from deadhead.results.cells import CHANCE, parts_of
+from deadhead.results.means import Key
 from deadhead.tasks.metrics import sign
 
 from .best import mark_best
-from .grid import Entry, Key, Means, entry, measured
+from .grid import Entry, Means, entry, measured
 from .printed import changes, with_removal_columns
-from .units import drops_of, scores_of
 
 NOT_ROWS = (*CHANCE, "strategy", "amount", "targets", "splits")
 
@@ -36,16 +36,16 @@ class Scores(Table):
                 yield ("best",), f"expected axes of rows or columns, got {name!r}."
 
     def build(self, study: Study) -> dict[str, Any]:
-        means = Means.of(study, self, scores_of(self))
+        means = Means.of(study, self, "score")
 
         def cell(key: Key) -> Entry:
-            unit, labels, unpruned = means.units.get(key), means.labels(key), means.unpruned(key)
-            published = means.published.value(labels, unit) if means.file else None
-            metric = labels.get("metric") or self.metric or (unit.metric if unit else "")
-            entry_data = entry(unit, published, unpruned, lower_is_better=sign(str(metric)) < 0)
-            if self.change and unit is not None:
-                rows = means.published.of(labels, unit) if means.file else []
-                entry_data |= changes([] if unit.unpruned else unit.numbers(), unpruned, rows)
+            mean, labels, unpruned = means.by_key.get(key), means.labels(key), means.unpruned(key)
+            published = means.published.value(labels, mean) if means.file else None
+            metric = labels.get("metric") or self.metric or (mean.metric if mean else "")
+            entry_data = entry(mean, published, unpruned, lower_is_better=sign(str(metric)) < 0)
+            if self.change and mean is not None:
+                rows = means.published.of(labels, mean) if means.file else []
+                entry_data |= changes([] if mean.unpruned else mean.repeats, unpruned, rows)
             return entry_data
 
         unit_words = unit_of(filter(None, self.metrics(study)), ", in ")
@@ -78,12 +78,12 @@ class Drop(Table):
     default_title: ClassVar[str] = "Scores"
 
     def build(self, study: Study) -> dict[str, Any]:
-        means = Means.of(study, self, drops_of(study, self))
+        means = Means.of(study, self, "drop")
 
         def cell(key: Key) -> Entry:
-            unit = means.units.get(key)
-            published = means.published_drop(means.labels(key), unit) if means.file else None
-            return entry(unit, published, means.unpruned(key), lower_is_better=True)
+            mean = means.by_key.get(key)
+            published = means.published_drop(means.labels(key), mean) if means.file else None
+            return entry(mean, published, means.unpruned(key), lower_is_better=True)
 
         what = measured(study, self)
         about = f"Relative drop of {what} against the unpruned model, in %."

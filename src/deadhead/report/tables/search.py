@@ -11,16 +11,16 @@ from dataclasses import dataclass, replace
 from typing import Any, ClassVar
 
 from deadhead.report.spec import Table
-from deadhead.results import Search, Study
+from deadhead.results import Mean, Search, Study
 from deadhead.results.cells import CHANCE, LANGUAGE, PRUNING
+from deadhead.results.searches import ARMS
+from deadhead.studies.trial import CONTROLS
 
-from .grid import Layout, Units
-from .pairs import ARMS, Statistic, best, filler, picked, printed_score, search_grid, searches
+from .grid import Keyed, Layout
+from .pairs import Statistic, best, filler, picked, printed_score, search_grid, searches
 from .published import Published
-from .units import Unit
 
 NOT_ROWS = (*PRUNING, *CHANCE, *LANGUAGE, "setting", "targets", "train", "splits")
-CONTROLS = ("seeds", "random", "highest")
 LOWEST = ("full", "lowest")
 
 # The columns: what is shown of each pair, and the arms it needs.
@@ -66,22 +66,22 @@ class SearchTable(Table):
     ) -> dict[str, Any]:
         columns = _columns(study, pairs)
         fill = filler(study, layout, pairs)
-        units: Units = {}
-        bases: Units = {}
+        means: Keyed = {}
+        bases: Keyed = {}
         for column in columns:
             statistic, arms = STATISTICS[column]
             filled = fill(arms, statistic, column == "unpruned")
-            units |= {(*key, column): unit for key, unit in filled.items()}
+            means |= {(*key, column): mean for key, mean in filled.items()}
             if column in LUCK:
                 luck = fill(("full", "seeds"), LUCK[column], True)
-                bases |= {(*key, column): unit for key, unit in luck.items()}
+                bases |= {(*key, column): mean for key, mean in luck.items()}
         published = Published(self.published_rows(study), (*layout.axes, "arm"))
         return search_grid(
             study,
             self,
             replace(layout, columns=(*layout.columns, "statistic")),
-            units,
-            theirs=lambda labels, unit: _published(published, labels, unit),
+            means,
+            theirs=lambda labels, mean: _published(published, labels, mean),
             order={"statistic": columns},
             bases=bases,
         )
@@ -91,23 +91,23 @@ class SearchTable(Table):
         at = layout.axes.index("arm")
         others = tuple(axis for axis in layout.axes if axis != "arm")
         fill = filler(study, replace(layout, rows=others, columns=()), pairs)
-        units: Units = {}
+        means: Keyed = {}
         for arm in ARMS:
             if any(cell.axes.get("arm") == arm for cell in study.cells):
                 filled = fill(("full", arm), best(arm), arm == "full")
-                units |= {(*key[:at], arm, *key[at:]): unit for key, unit in filled.items()}
-        seeds = {key: (*key[:at], "seeds", *key[at + 1 :]) for key in units}
+                means |= {(*key[:at], arm, *key[at:]): mean for key, mean in filled.items()}
+        seeds = {key: (*key[:at], "seeds", *key[at + 1 :]) for key in means}
         published = Published(self.published_rows(study), layout.axes)
         return search_grid(
             study,
             self,
             layout,
-            units,
-            theirs=lambda labels, unit: printed_score(published.of(labels, unit)),
+            means,
+            theirs=lambda labels, mean: printed_score(published.of(labels, mean)),
             bases={
-                key: units[luck]
+                key: means[luck]
                 for key, luck in seeds.items()
-                if key[at] not in ("full", "seeds") and luck in units
+                if key[at] not in ("full", "seeds") and luck in means
             },
         )
 
@@ -129,11 +129,11 @@ def _columns(study: Study, pairs: Sequence[Search]) -> list[str]:
     return columns or ["unpruned", "best of k", "gain", *controls]
 
 
-def _published(published: Published, labels: Mapping[str, Any], unit: Unit | None) -> float | None:
+def _published(published: Published, labels: Mapping[str, Any], mean: Mean | None) -> float | None:
     """The published number for a statistic; a gain is worked out from two published scores."""
 
     def of(arm: str, column: str = "value") -> float | None:
-        return printed_score(published.of({**labels, "arm": arm}, unit), column)
+        return printed_score(published.of({**labels, "arm": arm}, mean), column)
 
     full, lowest, statistic = of("full"), of("lowest"), labels["statistic"]
     if statistic.startswith("gain of "):

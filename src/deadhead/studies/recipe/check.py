@@ -22,9 +22,10 @@ from deadhead.studies.fields import (
     unknown,
 )
 from deadhead.studies.step import STEPS, Step, fields
+from deadhead.studies.trial import CONTROLS
 
 from .display import DisplayCheck, display_problems
-from .expand import CONTROLS, grids, is_range, values
+from .expand import grids, is_range, values
 from .yaml import Document, Path, RecipeError
 
 DISPLAY = ("about", "tables", "figures", "claims")  # for the report; they change no trial

@@ -25,7 +25,6 @@ from .yaml import RecipeError
 
 MOST = 200_000  # cells; more is a typo, and would take minutes and gigabytes to write down
 RANGE = re.compile(r"(\d+)\.\.(\d+)")
-CONTROLS = ("seeds", "random", "highest")
 # Fields that are fixed in one recipe and may differ in another that is included beside it.
 APART = ("model", "task", "source", "train", "targets", "splits", "seed")
 

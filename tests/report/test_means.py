@@ -1,4 +1,4 @@
-"""Cells that are alike are placed together, and that changes nothing: each of them placed by itself gives the same units."""
+"""Cells that are alike are placed together, and that changes nothing: each of them placed by itself gives the same means."""
 
 from __future__ import annotations
 
@@ -10,14 +10,14 @@ import pytest
 from by_hand import study
 
 from deadhead.report.figures.curve import Curve
-from deadhead.report.figures.curve_units import gather_curve
+from deadhead.report.figures.curve_means import gather_curve
 from deadhead.report.spec import read
-from deadhead.report.tables.grid import Layout, gather
+from deadhead.report.tables.grid import Layout
 from deadhead.report.tables.pairs import placer, targets
 from deadhead.report.tables.scores import Scores
-from deadhead.report.tables.units import Unit, drops_of, scores_of
-from deadhead.results import Study
+from deadhead.results import Mean, Study
 from deadhead.results.cells import Cell, matches
+from deadhead.results.means import gathered
 from deadhead.studies.store.records import Record
 from deadhead.studies.trial import Trial
 
@@ -71,23 +71,23 @@ def whole(tmp_path_factory: pytest.TempPathFactory) -> Study:
     return Study.open(study(tmp_path_factory.mktemp("gathered"), RECIPE, outcome))
 
 
-def counted(units: Mapping[Any, Unit]) -> dict[Any, Any]:
+def counted(means: Mapping[Any, Mean]) -> dict[Any, Any]:
     return {
-        key: (unit.by_repeat(), sorted(unit.numbers()), {*unit.cells}, unit.state(), unit.lacking)
-        for key, unit in units.items()
+        key: (mean.by_repetition(), sorted(mean.repeats), {*mean.cells}, mean.state(), mean.lacking)
+        for key, mean in means.items()
     }
 
 
-def one_by_one(whole: Study, gather: Any) -> dict[Any, Unit]:
-    """The units of studies of a single cell each, put together."""
-    results: dict[Any, Unit] = {}
+def one_by_one(whole: Study, gather: Any) -> dict[Any, Mean]:
+    """The means of studies of a single cell each, put together."""
+    results: dict[Any, Mean] = {}
     for cell in whole.cells:
-        for key, unit in gather(replace(whole, cells=(cell,))).items():
-            records = results.setdefault(key, Unit())
-            for name in ("scores", "trials", "languages", "repeats"):
-                getattr(records, name).extend(getattr(unit, name))
-            records.cells |= unit.cells
-            records.lacking += unit.lacking
+        for key, mean in gather(replace(whole, cells=(cell,))).items():
+            records = results.setdefault(key, Mean())
+            for name in ("values", "trials", "languages", "repetition_of"):
+                getattr(records, name).extend(getattr(mean, name))
+            records.cells |= mean.cells
+            records.lacking += mean.lacking
     return results
 
 
@@ -102,11 +102,14 @@ def test_a_table_gathers_cells_together_as_it_would_one_by_one(
     whole: Study, axes: str, where: dict[str, Any], over: tuple[str, ...]
 ) -> None:
     layout = Layout(("remove",), (axes,) if axes != "remove" else (), where, over)
-    for value in (scores_of(Scores()), scores_of(Scores(split="dev")), drops_of(whole, Scores())):
-        together = gather(whole, layout, value)
-        assert counted(together) == counted(
-            one_by_one(whole, lambda part, value=value: gather(part, layout, value))
-        )
+    for table, kind in ((Scores(), "score"), (Scores(split="dev"), "score"), (Scores(), "drop")):
+        values = table.values(whole, kind)
+
+        def gather(part: Study, values: Any = values) -> dict[Any, Mean]:
+            return gathered(part.cells, layout.axes, values, where, over)
+
+        together = gather(whole)
+        assert counted(together) == counted(one_by_one(whole, gather))
         assert len(together) > 1
 
 

@@ -11,17 +11,9 @@ from typing import Any
 
 from deadhead.report.labels import joined, removal_unit
 from deadhead.report.spec import Figure, Scored, axes, axis, word
-from deadhead.report.tables.units import (
-    BY_LANGUAGE,
-    Unit,
-    Value,
-    drops_of,
-    group_cells,
-    repeats,
-    scores_of,
-)
-from deadhead.results import Study
+from deadhead.results import Mean, Study
 from deadhead.results.cells import Cell, matches
+from deadhead.results.means import BY_LANGUAGE, ValuesOf, group_cells, repetitions
 from deadhead.strategies.amounts import PERCENT
 from deadhead.studies.fields import Problem
 from deadhead.tasks.languages import code_of, languages
@@ -30,9 +22,9 @@ GROUPS = ("word_order", "resource", "family")  # classes of languages
 REMOVALS = ("remove", "amount", "percent")  # values of x that stand for what is removed
 PARTS = ("parts", "data.parts", "data.target_parts")
 ALL_PARTS = 10.0  # of a training set
-Units = dict[tuple[Any, Any, Any], Unit]  # by panel, line and x
+Points = dict[tuple[Any, Any, Any], Mean]  # by panel, line and x
 Removal = tuple[Any, Any]  # a model and what is removed from it
-Start = tuple[Sequence[Cell], str, Sequence[Any], Sequence[float | None]]  # as Unit.add takes it
+Start = tuple[Sequence[Cell], str, Sequence[Any], Sequence[float | None]]  # as Mean.add takes it
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -101,12 +93,12 @@ def _removal(cell: Cell) -> Removal:
     return cell.axes.get("model"), cell.axes.get("remove")
 
 
-def gather_curve(study: Study, spec: CurveOptions, percents: Mapping[Removal, float]) -> Units:
+def gather_curve(study: Study, spec: CurveOptions, percents: Mapping[Removal, float]) -> Points:
     """The values of a figure; every line of removals starts at the unpruned model."""
-    value = drops_of(study, spec) if spec.value == "drop" else scores_of(spec)
+    value = spec.values(study, spec.value)
     separate = bool(BY_LANGUAGE & {spec.x, spec.lines, *spec.panels, *spec.mean_over, *spec.where})
     axes = (spec.x, spec.lines, *spec.panels, *spec.where, "remove", "strategy", "amount")
-    units: Units = {}
+    points: Points = {}
     starts: list[tuple[str, Start]] = []
     for cells in group_cells(study.cells, (*axes, "model") if percents else axes):
         first = cells[0]
@@ -114,19 +106,19 @@ def gather_curve(study: Study, spec: CurveOptions, percents: Mapping[Removal, fl
             panel = joined(
                 *(first.axis(name, language) for name in spec.panels), group if spec.lines else ""
             )
-            repetitions = repeats(cells, language, spec.mean_over)
+            labels = repetitions(cells, language, spec.mean_over)
             if percents:
-                repetitions = [(first.axes.get("remove"), repeat) for repeat in repetitions]
+                labels = [(first.axes.get("remove"), label) for label in labels]
             group_is_line = bool(group) and not spec.lines
             removal_is_line = spec.lines_are_removals and not group_is_line
             if spec.by_removal and first.unpruned and removal_is_line:
-                starts.append((panel, (cells, language, repetitions, scores)))
+                starts.append((panel, (cells, language, labels, scores)))
                 continue
             line = group if group_is_line else _line(first, spec, language)
             x = _x(first, spec, language, percents)
-            units.setdefault((panel, line, x), Unit()).add(cells, language, repetitions, scores)
-    _add_starts(units, starts)
-    return units
+            points.setdefault((panel, line, x), Mean()).add(cells, language, labels, scores)
+    _add_starts(points, starts)
+    return points
 
 
 def _line(cell: Cell, spec: CurveOptions, language: str) -> str:
@@ -149,7 +141,7 @@ def _x(
 
 
 def _values(
-    cells: Sequence[Cell], spec: CurveOptions, value: Value, separate: bool
+    cells: Sequence[Cell], spec: CurveOptions, value: ValuesOf, separate: bool
 ) -> Iterator[tuple[str, str, Sequence[float | None]]]:
     """Languages of cells that are alike, each with its class and the value of every cell.
 
@@ -166,7 +158,7 @@ def _values(
             yield language, group, scores
 
 
-def _scores(cell: Cell, value: Value, group: str, separate: bool) -> Sequence[float | None]:
+def _scores(cell: Cell, value: ValuesOf, group: str, separate: bool) -> Sequence[float | None]:
     """The values of a cell, one for each of `_members`: of a language, or the mean of a class."""
     values = value(cell, None, None)
     if separate and not group:
@@ -204,13 +196,13 @@ def class_of(language: str, group: str) -> str:
     return str(getattr(languages()[code], group, "")) if code else ""
 
 
-def _add_starts(units: Units, starts: Sequence[tuple[str, Start]]) -> None:
+def _add_starts(points: Points, starts: Sequence[tuple[str, Start]]) -> None:
     """Start every line of a panel at the unpruned model; a single point is not a line."""
-    points: dict[Any, dict[str, int]] = {}
-    for panel, line, _ in units:
-        lines = points.setdefault(panel, {})
+    counts: dict[Any, dict[str, int]] = {}
+    for panel, line, _ in points:
+        lines = counts.setdefault(panel, {})
         lines[line] = lines.get(line, 0) + 1
     for panel, start in starts:
-        lines = points.get(panel, {})
+        lines = counts.get(panel, {})
         for line in [line for line, n in lines.items() if n > 1] or lines or [""]:
-            units.setdefault((panel, line, 0.0), Unit()).add(*start)
+            points.setdefault((panel, line, 0.0), Mean()).add(*start)

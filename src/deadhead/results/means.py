@@ -1,0 +1,252 @@
+"""The scores that a cell of a table, a point of a curve, a finding or a claim shows as one number.
+
+A `Score` is one number; a `Mean` is the scores that repeat one another. The values of a cell in
+each of its languages are its scores, what pruning loses (`drop`), or what it gains (`gain`).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass, field
+from functools import cache
+from statistics import fmean
+from typing import Any
+
+from deadhead.tasks.metrics import sign
+
+from .cells import LANGUAGE, PRUNING, Cell, matches
+from .model import Score
+
+Values = Sequence[float | None]  # one for each language of a cell
+# From a cell, a metric and a split (None: the usual ones) to its values.
+ValuesOf = Callable[[Cell, str | None, str | None], Values]
+Part = tuple[str, str, float | None]  # a trial, a language and the score in it
+Key = tuple[Any, ...]  # labels on the axes of a table
+BY_LANGUAGE = {*LANGUAGE, "setting", "parts"}  # axes in which languages of one cell may differ
+Labels = frozenset[tuple[str, Any]]
+CONTEXT = ("model", "task", "source", "train", "remove")  # labels that identify published numbers
+
+
+@dataclass(kw_only=True)
+class Mean:
+    """Scores, each with its trial, its language and what it repeats, and the cells behind them.
+
+    The lists have one entry for each score: very many scores fit into little memory this way.
+    """
+
+    values: list[float] = field(default_factory=list)
+    trials: list[str] = field(default_factory=list)
+    languages: list[str] = field(default_factory=list)
+    repetition_of: list[Any] = field(default_factory=list)  # equal entries are averaged first
+    cells: dict[str, Cell] = field(default_factory=dict)  # by trial
+    lacking: int = 0  # done trials without this score
+    # Where a score comes from that does not belong to a single trial.
+    parts: dict[tuple[str, str], Callable[[], list[Part]]] = field(default_factory=dict)
+    full: bool | None = None  # is this the unpruned model? None: its cells say
+    scores: Sequence[Score] = ()  # with all their labels, where these matter
+
+    def put(self, repetition: Any, trial: str, language: str, value: float) -> None:
+        """Add a single score."""
+        self.values.append(value)
+        self.trials.append(trial)
+        self.languages.append(language)
+        self.repetition_of.append(repetition)
+
+    def add(
+        self, cells: Sequence[Cell], language: str, repetitions: Sequence[Any], values: Values
+    ) -> None:
+        """Add the scores of some cells in a language; None where there is none."""
+        trials = [cell.trial for cell in cells]
+        self.cells.update(zip(trials, cells, strict=True))
+        if None not in values:
+            self.values += values  # type: ignore[arg-type]
+            self.trials += trials
+            self.languages += [language] * len(trials)
+            self.repetition_of += repetitions
+            return
+        for cell, repetition, value in zip(cells, repetitions, values, strict=True):
+            if value is not None:
+                self.put(repetition, cell.trial, language, value)
+            elif cell.state == "done":
+                self.lacking += 1
+
+    @property
+    def value(self) -> float:
+        return fmean(self.repeats)
+
+    @property
+    def repeats(self) -> list[float]:
+        """One number for each repetition; trials that several repetitions share count once."""
+        if self.is_simple and (self.scores or len(set(self.trials)) == len(self.trials)):
+            return self.values
+        return [
+            fmean(values.values()) if len(values) > 1 else next(iter(values.values()))
+            for _, values in self.repetitions()
+        ]
+
+    def repetitions(self) -> list[tuple[Any, dict[tuple[str, str], float]]]:
+        """The scores behind each of `repeats`, in the same order, by trial and language."""
+        distinct = {
+            tuple(values): (label, values) for label, values in self.by_repetition().items()
+        }
+        return list(distinct.values())
+
+    def by_repetition(self) -> dict[Any, dict[tuple[str, str], float]]:
+        """Scores by repetition, then by trial and language."""
+        groups: dict[Any, dict[tuple[str, str], float]] = {}
+        rows = zip(self.repetition_of, self.trials, self.languages, self.values, strict=True)
+        for label, trial, language, value in rows:
+            groups.setdefault(label, {})[trial, language] = value
+        return groups
+
+    @property
+    def is_simple(self) -> bool:
+        """Is every score its own repetition? True for most means, and for the largest ones."""
+        return len(set(self.repetition_of)) == len(self.repetition_of)
+
+    @property
+    def unpruned(self) -> bool:
+        if self.full is not None:
+            return self.full
+        return all(cell.unpruned for cell in self.cells.values())
+
+    @property
+    def metric(self) -> str:
+        """The main metric of its cells, of which tables have one kind in a cell."""
+        return next((cell.metric for cell in self.cells.values()), "")
+
+    def state(self) -> str:
+        """One of done, partial, failed, missing, none."""
+        states = {cell.state for cell in self.cells.values()}
+        if self.values:
+            return "done" if states == {"done"} and not self.lacking else "partial"
+        return "missing" if "left" in states else "failed" if "failed" in states else "none"
+
+    def shared_labels(self) -> dict[str, Any]:
+        """The labels that all its cells share, of those that identify published numbers."""
+        labels = {name: {cell.axes.get(name) for cell in self.cells.values()} for name in CONTEXT}
+        return {name: next(iter(values)) for name, values in labels.items() if len(values) == 1}
+
+
+def means(scores: Iterable[Score], *axes: str) -> dict[Any, Mean]:
+    """The means by what these axes say; by a single axis the key is its value."""
+    groups: dict[Any, list[Score]] = {}
+    for score in scores:
+        key = tuple(getattr(score, axis) for axis in axes)
+        groups.setdefault(key if len(axes) > 1 else key[0], []).append(score)
+    return {key: _mean(group) for key, group in groups.items()}
+
+
+def _mean(scores: Sequence[Score]) -> Mean:
+    """Each score is a repetition of its own."""
+    mean = Mean(scores=tuple(scores))
+    for nth, score in enumerate(scores):
+        mean.put(nth, score.trial, score.target, score.value)
+    return mean
+
+
+def gathered(
+    cells: Iterable[Cell],
+    axes: Sequence[str],
+    values: ValuesOf,
+    where: Mapping[str, Any],
+    mean_over: Sequence[str],
+) -> dict[Key, Mean]:
+    """The means of cells by their labels on the axes."""
+    gathered_means: dict[Key, Mean] = {}
+    for group in group_cells(cells, (*axes, *where)):
+        first = group[0]
+        for variant in first.variants(axes):
+            rows = [values(cell, variant.get("metric"), variant.get("split")) for cell in group]
+            for language, column in zip(first.languages, zip(*rows, strict=True), strict=True):
+                if matches(first, language, where):
+                    key = tuple(
+                        variant[axis] if axis in variant else first.axis(axis, language)
+                        for axis in axes
+                    )
+                    labels = repetitions(group, language, mean_over)
+                    gathered_means.setdefault(key, Mean()).add(group, language, labels, column)
+    return gathered_means
+
+
+def group_cells(cells: Iterable[Cell], axes: Iterable[str]) -> Iterable[list[Cell]]:
+    """Groups of cells with the same languages and the same labels on these axes.
+
+    The position of a cell in a table is then worked out once for the group.
+    """
+    names = {*axes}
+    simple = [name for name in names if name not in BY_LANGUAGE]
+    by_setting, by_parts = "setting" in names, "parts" in names
+    by_variant = bool({"split", "metric"} & names)
+    groups: dict[Any, list[Cell]] = {}
+    for cell in cells:
+        key: tuple[Any, ...] = (cell.languages, *map(cell.axes.get, simple))
+        if by_setting:
+            key += (cell.train,)
+        if by_parts:
+            key += tuple(cell.parts(language) for language in cell.languages)
+        if by_variant:
+            key += tuple(tuple(variant.items()) for variant in cell.variants(names))
+        groups.setdefault(key, []).append(cell)
+    return groups.values()
+
+
+def repetitions(cells: Sequence[Cell], language: str, mean_over: Sequence[str]) -> list[Any]:
+    """What the scores of cells in a language repeat; each its own if the mean is over trials.
+
+    Seeds are the repetitions of what is not drawn, even if its cells name draws, and of cells that
+    have no label on any of these axes.
+    """
+    if not mean_over:
+        return [cell.trial for cell in cells]
+    drawn = any(cell.summary is not None and "draw" in cell.summary.trial for cell in cells)
+    if "draw" in mean_over and not drawn:
+        mean_over = tuple(dict.fromkeys("seed" if axis == "draw" else axis for axis in mean_over))
+    labels = (tuple([cell.axis(name, language) for name in mean_over]) for cell in cells)
+    return [
+        label if label.count(None) < len(label) else ("seed", cell.axes.get("seed"))
+        for cell, label in zip(cells, labels, strict=True)
+    ]
+
+
+def values_by(
+    cells: Iterable[Cell], kind: str = "score", metric: str | None = None, split: str | None = None
+) -> ValuesOf:
+    """What is shown of a cell in each of its languages: a `score`, a `drop` or a `gain`.
+
+    A drop is in percent of the unpruned score with the same other labels, the mean over seeds. A
+    gain is in points above the unpruned model of the same search. Where lower scores are better, a
+    rise is a drop.
+    """
+
+    def scores(cell: Cell, its_metric: str | None, its_split: str | None) -> Values:
+        one, other = its_metric or metric, its_split or split
+        return cell.row(one, other) if one or other else cell.main_row
+
+    if kind == "score":
+        return scores
+    apart = PRUNING if kind == "gain" else (*PRUNING, "seed")
+    unpruned: dict[Labels, list[Cell]] = {}
+    for cell in cells:
+        if cell.axes.get("arm") == "full" if kind == "gain" else cell.unpruned:
+            unpruned.setdefault(cell.without(*apart), []).append(cell)
+
+    @cache
+    def starts(labels: Labels, metric: str | None, split: str | None) -> dict[str, float]:
+        # language -> trial -> score: several cells may belong to one trial
+        by_language: dict[str, dict[str, float]] = {}
+        for cell in unpruned.get(labels, ()):
+            for language, score in zip(cell.languages, scores(cell, metric, split), strict=True):
+                if score is not None:
+                    by_language.setdefault(language, {})[cell.trial] = score
+        return {language: fmean(trials.values()) for language, trials in by_language.items()}
+
+    def changes(cell: Cell, its_metric: str | None, its_split: str | None) -> Values:
+        start_in = starts(cell.without(*apart), its_metric, its_split).get
+        up = sign(its_metric or metric or cell.metric)
+        both = zip(map(start_in, cell.languages), scores(cell, its_metric, its_split), strict=True)
+        if kind == "gain":
+            return [None if a is None or b is None else up * (b - a) for a, b in both]
+        return [None if not a or b is None else 100 * up * (a - b) / a for a, b in both]
+
+    return changes
