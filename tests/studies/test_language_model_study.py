@@ -9,10 +9,10 @@ import pytest
 
 import tiny_decoders
 from deadhead.errors import DataError, DeadheadError
-from deadhead.report.findings.removals import removals_of
 from deadhead.report.page.content import content
 from deadhead.report.tables.build import tables
 from deadhead.results import Study
+from deadhead.results.removals import removals_of
 from deadhead.results.searches import picks
 from deadhead.studies import load, run
 
@@ -74,7 +74,7 @@ def test_a_rise_of_the_perplexity_is_a_loss(study: Path) -> None:
         assert value != unpruned
         assert loss == pytest.approx(100 * (value - unpruned) / unpruned, rel=1e-3)
     assert "lower is better" in scores["note"]
-    removals = removals_of(Study.open(study))
+    removals = removals_of(Study.open(study).cells)
     assert [removal.loss > 0 for removal in removals] == [value > unpruned for value in pruned]
 
 

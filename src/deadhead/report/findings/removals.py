@@ -3,60 +3,23 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
 from math import isnan
-from statistics import fmean
-from typing import Any
 
 from deadhead.report.labels import metric_words, unit_of
 from deadhead.report.tables.significance import RATE
-from deadhead.report.tables.units import group_cells
-from deadhead.results import Study
-from deadhead.results.cells import CHANCE, PRUNING, Cell
+from deadhead.results import Removal, Study
+from deadhead.results.cells import Cell
+from deadhead.results.removals import removals_of
 from deadhead.results.statistics import deviation, two_means
 from deadhead.strategies import STRATEGIES
 from deadhead.tasks.metrics import sign
 
-Scores = Mapping[str, float]  # by language
 SMALL = 1.0  # points that count as little
-
-
-@dataclass(frozen=True, kw_only=True)
-class Removal:
-    """One removal over all it was tried on, beside the unpruned model on the same."""
-
-    cell: Cell  # one of its cells
-    scores: tuple[float, ...]  # one for each repetition: the mean over languages and tasks
-    on: frozenset[Any]  # what it was scored on: labels and languages
-    full: float | None = None  # None if the study has no unpruned model
-    fulls: tuple[float, ...] = ()  # one for each seed; empty if seeds were not scored on the same
-    by_language: Mapping[str, float] = field(default_factory=dict)  # gain over unpruned
-    by_task: Mapping[str, float] = field(default_factory=dict)
-
-    @property
-    def tasks(self) -> int:
-        return len({dict(labels).get("task") for labels, _ in self.on})
-
-    @property
-    def score(self) -> float:
-        return fmean(self.scores)
-
-    @property
-    def loss(self) -> float:
-        up = sign(self.cell.metric)
-        return 0.0 if self.full is None else up * (self.full - self.score)
-
-    @property
-    def words(self) -> str:
-        axes = self.cell.axes
-        if axes.get("strategy") not in STRATEGIES:
-            return f"the heads of {axes.get('remove')}"
-        return STRATEGIES[str(axes.get("strategy"))].in_words(axes.get("amount"))
 
 
 def removal_sentences(study: Study, tests: list[str]) -> list[str]:
     """Sentences about the removals of a study; `tests` says which cells of a table differ."""
-    removals = removals_of(study)
+    removals = removals_of(study.cells)
     return [
         *_least_and_most(study, removals),
         *_best_and_worst(study, removals),
@@ -66,94 +29,34 @@ def removal_sentences(study: Study, tests: list[str]) -> list[str]:
     ]
 
 
-def removals_of(study: Study) -> list[Removal]:
-    """Every removal of the recipe, beside the unpruned model, in the recipe's order."""
-    unpruned: dict[Any, list[Scores]] = {}
-    repetitions: dict[str, dict[Any, dict[Any, Scores]]] = {}  # label -> repetition -> labels
-    first: dict[str, Cell] = {}
-    done = [cell for cell in study.cells if cell.state == "done"]
-    axes = set[str]().union(*(cell.axes for cell in done)).difference(CHANCE)
-    for group in group_cells(done, axes):
-        cells = [*{cell.trial: cell for cell in group}.values()]  # several draws may be one trial
-        labels = cells[0].without(*PRUNING, "seed")
-        if cells[0].unpruned:
-            unpruned.setdefault(labels, []).extend(cell.scores for cell in cells)
-            continue
-        label = str(cells[0].axes.get("remove"))
-        first.setdefault(label, cells[0])
-        for cell in cells:
-            repetition = cell.axes.get("seed"), cell.axes.get("draw")
-            by_repetition = repetitions.setdefault(label, {})
-            by_repetition.setdefault(repetition, {})[labels] = cell.scores
-    removals = [
-        _removal(first[label], list(by_repetition.values()), unpruned)
-        for label, by_repetition in repetitions.items()
-    ]
-    return [removal for removal in removals if removal is not None]
-
-
-def _removal(
-    cell: Cell, scores: Sequence[Mapping[Any, Scores]], seeds: Mapping[Any, Sequence[Scores]]
-) -> Removal | None:
-    """Means over what every repetition and the unpruned model were scored on."""
-    unpruned = {labels: _mean(of_seeds) for labels, of_seeds in seeds.items()}
-    sides = [*scores, *([unpruned] if unpruned else [])]
-    shared = [
-        (labels, language)
-        for labels in set(sides[0]).intersection(*sides)
-        for language in set(sides[0][labels]).intersection(*(side[labels] for side in sides))
-    ]
-    if not shared:
-        return None
-    means = tuple(fmean([side[labels][name] for labels, name in shared]) for side in scores)
-    if not unpruned:
-        return Removal(cell=cell, scores=means, on=frozenset(shared))
-    by_language: dict[str, list[float]] = {}
-    by_task: dict[str, list[float]] = {}
-    for labels, language in shared:
-        gain = fmean([side[labels][language] for side in scores]) - unpruned[labels][language]
-        by_language.setdefault(language, []).append(gain)
-        by_task.setdefault(str(dict(labels).get("task")), []).append(gain)
-    counts = {len(seeds[labels]) for labels, _ in shared}
-    return Removal(
-        cell=cell,
-        scores=means,
-        on=frozenset(shared),
-        full=fmean(unpruned[labels][language] for labels, language in shared),
-        fulls=tuple(
-            fmean(seeds[labels][seed][language] for labels, language in shared)
-            for seed in range(counts.pop() if len(counts) == 1 else 0)
-        ),
-        by_language={name: fmean(gains) for name, gains in by_language.items()},
-        by_task={name: fmean(gains) for name, gains in by_task.items()},
-    )
-
-
-def _mean(seeds: Sequence[Scores]) -> Scores:
-    """The mean over seeds in each language that all of them were scored in."""
-    shared = set(seeds[0]).intersection(*seeds)
-    return {language: fmean(scores[language] for scores in seeds) for language in shared}
+def _words(removal: Removal) -> str:
+    """The removed heads, behind "without"."""
+    strategy, amount = (removal.cell.axes.get(name) for name in ("strategy", "amount"))
+    if strategy not in STRATEGIES:
+        return f"the heads of {removal.cell.axes.get('remove')}"
+    return STRATEGIES[str(strategy)].in_words(amount)
 
 
 def _comparable(removals: Sequence[Removal]) -> list[Removal]:
     """The largest group that was scored on the same: means over other tasks are other numbers."""
-    groups: dict[frozenset[Any], list[Removal]] = {}
+    groups: dict[frozenset[object], list[Removal]] = {}
     for removal in removals:
-        groups.setdefault(removal.on, []).append(removal)
+        groups.setdefault(frozenset(removal.on), []).append(removal)
     return max(groups.values(), key=lambda group: (len(group), len(group[0].on)))
 
 
 def _least_and_most(study: Study, removals: Sequence[Removal]) -> list[str]:
     """The largest removal that costs little (or the one that costs least), and the worst."""
-    if not removals or removals[0].full is None:
+    if not removals or removals[0].unpruned is None:
         return []
     comparable = _comparable(removals)
     best = _least(comparable)
+    assert best.unpruned is not None  # as of the first
     one_metric = best.tasks == 1 or len(study.metrics) == 1
     text = (
-        f"Without {best.words}, the mean "
-        f"{metric_words(best.cell.metric) if one_metric else 'score'} is {best.score:.1f}, "
-        f"against {best.full:.1f} unpruned {_evidence(study, best)}"
+        f"Without {_words(best)}, the mean "
+        f"{metric_words(best.cell.metric) if one_metric else 'score'} is {best.pruned.value:.1f}, "
+        f"against {best.unpruned.value:.1f} unpruned {_evidence(study, best)}"
     )
     gains = best.by_language
     if len(gains) > 1:
@@ -161,7 +64,7 @@ def _least_and_most(study: Study, removals: Sequence[Removal]) -> list[str]:
         text += f"; languages change by {gains[low]:+.1f} ({low}) to {gains[high]:+.1f} ({high})"
     worst = max(comparable, key=lambda removal: removal.loss)
     if worst is not best and worst.loss > max(SMALL, best.loss):
-        return [f"{text}. Without {worst.words}, it is {worst.score:.1f}."]
+        return [f"{text}. Without {_words(worst)}, it is {worst.pruned.value:.1f}."]
     return [f"{text}."]
 
 
@@ -192,13 +95,14 @@ def _evidence(study: Study, removal: Removal) -> str:
     over = [f"{languages} languages"] if languages > 1 else []
     over += [f"{removal.tasks} tasks"] if removal.tasks > 1 else []
     text = f" over {' and '.join(over)}" if over else ""
-    if len(removal.scores) == 1:
+    repeats = removal.pruned.repeats
+    if len(repeats) == 1:
         return f"(one trial{text})"
     drawn = "draw" in removal.cell.axes and len(study.labels("draw")) > 1
-    p = two_means(removal.scores, removal.fulls)
+    p = two_means(repeats, removal.seeds)
     test = "" if isnan(p) else f", t-test {p_words(p)}"
-    count = f"{len(removal.scores)} {'masks' if drawn else 'repetitions'}"
-    return f"({count}{text}, sd {deviation(removal.scores):.1f}{test})"
+    count = f"{len(repeats)} {'masks' if drawn else 'repetitions'}"
+    return f"({count}{text}, sd {deviation(repeats):.1f}{test})"
 
 
 def p_words(p: float) -> str:
@@ -207,17 +111,17 @@ def p_words(p: float) -> str:
 
 def _best_and_worst(study: Study, removals: Sequence[Removal]) -> list[str]:
     """The removals with the highest and the lowest mean, if there is no unpruned model."""
-    if len(removals) < 2 or removals[0].full is not None:
+    if len(removals) < 2 or removals[0].unpruned is not None:
         return []
     comparable = _comparable(removals)
     up = sign(comparable[0].cell.metric)
     ends = ("highest", "lowest")[::up]
-    best = max(comparable, key=lambda removal: up * removal.score)
-    worst = min(comparable, key=lambda removal: up * removal.score)
+    best = max(comparable, key=lambda removal: up * removal.pruned.value)
+    worst = min(comparable, key=lambda removal: up * removal.pruned.value)
     return [
-        f"Of {len(comparable)} removals, without {best.words} the mean is {ends[0]}, "
-        f"{best.score:.1f} {_evidence(study, best)}, and without {worst.words} {ends[1]}, "
-        f"{worst.score:.1f}; the study has no unpruned model to compare with."
+        f"Of {len(comparable)} removals, without {_words(best)} the mean is {ends[0]}, "
+        f"{best.pruned.value:.1f} {_evidence(study, best)}, and without {_words(worst)} {ends[1]}, "
+        f"{worst.pruned.value:.1f}; the study has no unpruned model to compare with."
     ]
 
 
@@ -230,13 +134,14 @@ def _choice_matters(removals: Sequence[Removal]) -> list[str]:
         other = by.get(("random_k", amount)) or by.get(("highest", amount))
         if other is None:
             continue
-        difference, p = lowest.score - other.score, two_means(lowest.scores, other.scores)
-        if lowest.scores == other.scores:
-            return [f"Without {lowest.words} every score is as without {other.words}."]
+        ours, theirs = lowest.pruned.repeats, other.pruned.repeats
+        difference, p = lowest.pruned.value - other.pruned.value, two_means(ours, theirs)
+        if ours == theirs:
+            return [f"Without {_words(lowest)} every score is as without {_words(other)}."]
         text = (
             f"The mean is {abs(difference):.1f}{unit_of([lowest.cell.metric])} "
             f"{'higher' if difference >= 0 else 'lower'} "
-            f"without {lowest.words} than without {other.words}"
+            f"without {_words(lowest)} than without {_words(other)}"
         )
         if sign(lowest.cell.metric) < 0:
             text += f", and lower is better ({metric_words(lowest.cell.metric)})"
@@ -255,7 +160,7 @@ def _extremes(removals: Sequence[Removal]) -> list[str]:
         worst = max(mixed, key=lambda removal: removal.loss, default=None)
         if worst is None or (who == "Languages" and worst is _least(_comparable(removals))):
             continue  # the first sentence has this range already
-        what = f"without {worst.words}"
+        what = f"without {_words(worst)}"
         sentences += extremes(getattr(worst, gains_of), what, who, unit_of([worst.cell.metric]))
     return sentences
 

@@ -3,14 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from contextlib import suppress
 from typing import Any
 
 from deadhead.errors import DeadheadError
 from deadhead.results import Study
 from deadhead.results.cells import Cell, as_dict, fixed_of, parts_of
 from deadhead.studies.inputs import differing
-from deadhead.studies.store.records import read_within
 from deadhead.tasks import task_of
 from deadhead.tasks.catalogue import papers_corpus
 from deadhead.tasks.corpus_sizes import STARTS
@@ -74,8 +72,8 @@ def _details(study: Study, cells: Sequence[Cell]) -> Iterator[tuple[str, Mapping
     """The task and the details of one record for all trials with the same data."""
     by_data = {(str(cell.axes.get("task")), tuple(cell.train)): cell for cell in cells}
     for (task, _), cell in by_data.items():
-        with suppress(DeadheadError):
-            yield task, read_within(study.home, cell.trial).details
+        if (record := study.record(cell.trial)) is not None:
+            yield task, record.details
 
 
 def _shortfalls(details: Details) -> dict[str, None]:
