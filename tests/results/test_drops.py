@@ -9,9 +9,7 @@ from deadhead.results.statistics import (
     LayerDifference,
     bottom_minus_top,
     drop,
-    drop_rows,
     group_means,
-    group_rows,
     grouped,
     interpolate,
     layer_difference_rows,
@@ -107,25 +105,3 @@ def test_recovery_by_hand() -> None:
         recovery([1], [1, 2])
     with pytest.raises(DataError):
         recovery([], [])
-
-
-def test_rows_for_figures() -> None:
-    curves = {"en": {0: 80, 50: [76, 72]}, "de": {0: 50, 50: 45}, "ar": {0: 40, 50: 30}}
-    rows = drop_rows(curves)
-    assert rows[0] == {"line": "en", "amount": 0, "score": 80, "drop": 0}
-    assert rows[1] == {
-        "line": "en",
-        "amount": 50,
-        "score": 74,
-        "drop": pytest.approx(7.5),
-    }  # 100 * 6 / 80
-    at_50 = {row["group"]: row for row in group_rows(curves) if row["amount"] == 50}
-    assert at_50["SVO"] == {
-        "group": "SVO",
-        "amount": 50,
-        "drop": pytest.approx((7.5 + 10) / 2),
-        "languages": 2,
-    }
-    assert at_50["VSO"]["drop"] == pytest.approx(25)
-    with pytest.raises(DataError, match="unpruned model"):
-        drop_rows({"en": {50: 1}})

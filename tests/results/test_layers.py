@@ -12,10 +12,8 @@ from deadhead.results.statistics import (
     by_layer,
     entropy_change,
     evenness,
-    head_rows,
     layer_means,
     layer_rows,
-    points_rows,
     third_of_layers,
 )
 
@@ -28,7 +26,6 @@ def test_layer_means_by_hand() -> None:
     values = {"encoder.0.0": 1.0, "encoder.0.7": 3.0, "encoder.2.1": 4.0, "cross.0.0": 9.0}
     assert layer_means(values) == {("encoder", 0): 2.0, ("encoder", 2): 4.0, ("cross", 0): 9.0}
     assert layer_rows(values)[0] == {"block": "encoder", "layer": 0, "value": 2.0}
-    assert head_rows(values)[1] == {"block": "encoder", "layer": 0, "index": 7, "value": 3.0}
 
 
 def test_the_ten_percent_test() -> None:
@@ -93,14 +90,3 @@ def test_entropy_change_by_hand() -> None:
     )
     # in a model of 12 layers these are the bottom (0, 1, 3) and the middle (5)
     assert entropy_change(before, after, layers=12) == pytest.approx({"bottom": 0.3, "middle": 0.7})
-
-
-def test_points() -> None:
-    stages = {
-        "before": {"embeddings": {"points": {"en": [[1, 2]], "de": [[3, 4]]}}},
-        "after": {"entropy": {}},
-    }
-    assert points_rows(stages) == [
-        {"stage": "before", "language": "en", "x": 1, "y": 2},
-        {"stage": "before", "language": "de", "x": 3, "y": 4},
-    ]

@@ -13,7 +13,6 @@ from deadhead.results.statistics import (
     correlation_rows,
     ranking_rho,
     similarity,
-    similarity_rows,
     with_distance,
     with_similarity,
 )
@@ -45,15 +44,6 @@ def test_similarity_looks_at_heads_both_have() -> None:
     assert similarity({"one": part, "other": EN})["one", "other"].n == 5
     with pytest.raises(DataError, match="2 heads in common"):
         similarity({"one": {name: EN[name] for name in NAMES[:2]}, "other": EN})
-
-
-def test_similarity_rows_are_a_square() -> None:
-    rows = similarity_rows({"en": EN, "de": DE, "zh": ZH})
-    assert len(rows) == 9
-    at = {(row["one"], row["other"]): row for row in rows}
-    assert at["de", "de"]["rho"] == 1
-    assert at["de", "en"]["rho"] == at["en", "de"]["rho"] == pytest.approx(1 - 4 / 35)
-    assert at["en", "zh"]["p_holm"] == pytest.approx(3 * 2 / 720)  # the smallest of three p-values
 
 
 def test_ranking_rho() -> None:

@@ -15,9 +15,7 @@ from .drops import (
     LayerDifference,
     bottom_minus_top,
     drop,
-    drop_rows,
     group_means,
-    group_rows,
     grouped,
     interpolate,
     layer_difference_rows,
@@ -43,29 +41,20 @@ from .layers import (
     entropy_change,
     evenness,
     head_changes,
-    head_rows,
     layer_means,
     layer_rows,
-    points_rows,
     removal_effects,
     third_of_layers,
 )
 from .order import Order, ordered
-from .similarity import (
-    correlation_rows,
-    ranking_rho,
-    similarity,
-    similarity_rows,
-    with_distance,
-    with_similarity,
-)
+from .similarity import correlation_rows, ranking_rho, similarity, with_distance, with_similarity
 
 __all__ = ["Correlation", "Evenness", "Excess", "GainCounts", "LayerDifference", "Order"]
 __all__ += ["Overlap", "SeedComparison", "benjamini_hochberg", "beyond_luck", "bottom_minus_top"]
 __all__ += ["by_distance", "by_layer", "compare_with_seeds", "correlation_rows", "deviation"]
-__all__ += ["drop", "drop_rows", "entropy_change", "evenness", "expected_best", "family_means"]
-__all__ += ["group_means", "group_rows", "grouped", "head_rows", "holm", "improved", "interpolate"]
+__all__ += ["drop", "entropy_change", "evenness", "expected_best", "family_means"]
+__all__ += ["group_means", "grouped", "holm", "improved", "interpolate"]
 __all__ += ["layer_difference_rows", "layer_means", "layer_rows", "ordered", "overlap"]
-__all__ += ["points_rows", "ranking_rho", "recovery", "recovery_rows", "removal_effects", "rho"]
-__all__ += ["sign_test", "similarity", "similarity_rows", "spearman", "spread", "third_of_layers"]
+__all__ += ["ranking_rho", "recovery", "recovery_rows", "removal_effects", "rho"]
+__all__ += ["sign_test", "similarity", "spearman", "spread", "third_of_layers"]
 __all__ += ["THIRDS", "head_changes", "two_means", "with_distance", "with_similarity"]

@@ -136,39 +136,6 @@ def recovery(first: Sequence[float], final: Sequence[float]) -> float:
     return float(np.mean([early / late for early, late in zip(first, final, strict=True)]))
 
 
-def drop_rows(curves: Mapping[str, Mapping[float, Scores]]) -> list[dict[str, Any]]:
-    """For a figure of lines over the amount pruned; the value at 0 is the unpruned model.
-
-    curves: scores by line (a task, a language) and amount.
-    """
-    rows = []
-    for line, curve in curves.items():
-        if 0 not in curve:
-            raise DataError(
-                f"{line} has no score of the unpruned model.",
-                "give the scores of each line with 0 for nothing pruned",
-            )
-        rows += [
-            {"line": line, "amount": x, "score": float(np.mean(y)), "drop": drop(curve[0], y)}
-            for x, y in sorted(curve.items())
-        ]
-    return rows
-
-
-def group_rows(
-    curves: Mapping[str, Mapping[float, Scores]], by: Groups = "word_order", paper: str = PAPER
-) -> list[dict[str, Any]]:
-    """For a figure with a line for each group of languages: the mean drop at each amount."""
-    at: dict[float, dict[str, float]] = {}
-    for row in drop_rows(curves):
-        at.setdefault(row["amount"], {})[row["line"]] = row["drop"]
-    return [
-        {"group": name, "amount": amount, "drop": float(np.mean(values)), "languages": len(values)}
-        for amount, drops in sorted(at.items())
-        for name, values in grouped(drops, by, paper).items()
-    ]
-
-
 def layer_difference_rows(differences: Mapping[str, LayerDifference]) -> list[dict[str, Any]]:
     """For a figure of bottom minus top, with a line for each language or group."""
     return [

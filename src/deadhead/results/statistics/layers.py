@@ -125,25 +125,10 @@ def entropy_change(
     return {third: float(np.mean(values)) for third, values in changes.items() if values}
 
 
-def head_rows(values: Mapping[str, float]) -> list[dict[str, Any]]:
-    """For a map of layers and heads."""
-    return [{**Head.parse(name)._asdict(), "value": value} for name, value in values.items()]
-
-
 def layer_rows(values: Mapping[str, float]) -> list[dict[str, Any]]:
     """For a line over layers."""
     means = layer_means(values).items()
     return [{"block": block, "layer": layer, "value": value} for (block, layer), value in means]
-
-
-def points_rows(stages: Mapping[str, Mapping[str, Any]]) -> list[dict[str, Any]]:
-    """For a map of sentences, from a record's {stage: {"embeddings": {"points": ...}}}."""
-    return [
-        {"stage": stage, "language": language, "x": x, "y": y}
-        for stage, measures in stages.items()
-        for language, points in (measures.get("embeddings") or {}).get("points", {}).items()
-        for x, y in points
-    ]
 
 
 def removal_effects(

@@ -88,21 +88,6 @@ def with_similarity(gains: Sequence[Gain], rankings: Mapping[str, Scores]) -> Co
     return spearman(similarities, [value for _, _, value in ranked])
 
 
-def similarity_rows(rankings: Mapping[str, Scores]) -> list[dict[str, Any]]:
-    """For a heat map of languages with languages: both halves, and 1 on the diagonal."""
-    correlations = similarity(rankings)
-    ps = holm([correlation.p for correlation in correlations.values()])
-    corrected = dict(zip(correlations, ps, strict=True))
-    rows = []
-    for one, other in itertools.product(rankings, rankings):
-        key = (one, other) if (one, other) in correlations else (other, one)
-        same = Correlation(1.0, 0.0, len(rankings[one]), "exact")
-        correlation = correlations.get(key, same)
-        row = {"one": one, "other": other, "rho": correlation.rho, "p": correlation.p}
-        rows.append({**row, "p_holm": corrected.get(key, 0.0), "heads": correlation.n})
-    return rows
-
-
 def correlation_rows(correlations: Mapping[str, Correlation]) -> list[dict[str, Any]]:
     """For a table of correlations, with p-values corrected for their number."""
     corrected = holm([correlation.p for correlation in correlations.values()])
