@@ -267,7 +267,7 @@ def test_only_results_and_studies_read_the_records_of_a_study() -> None:
 
 # Words that belong together, and the modules that may list them: the first owns the list.
 OWNERS = {
-    ("seeds", "random", "highest"): ("studies.trial",),
+    ("seeds", "random", "highest"): ("studies.trial", "papers.claims.luck"),  # luck has their words
     ("encoder", "decoder", "cross"): ("layout", "papers.weak_link.claims_translation"),
     ("first", "after"): ("results.records", "report.labels"),  # stages; labels has their words
 }

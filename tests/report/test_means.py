@@ -13,10 +13,10 @@ from deadhead.report.figures.curve import Curve
 from deadhead.report.figures.curve_means import gather_curve
 from deadhead.report.spec import read
 from deadhead.report.tables.grid import Layout
-from deadhead.report.tables.pairs import placer, targets
+from deadhead.report.tables.pairs import by_target
 from deadhead.report.tables.scores import Scores
 from deadhead.results import Mean, Study
-from deadhead.results.cells import Cell, matches
+from deadhead.results.cells import is_target, matches
 from deadhead.results.means import gathered
 from deadhead.studies.store.records import Record
 from deadhead.studies.trial import Trial
@@ -122,23 +122,20 @@ def test_a_table_gathers_cells_together_as_it_would_one_by_one(
 def test_trials_of_searches_are_placed_as_each_would_be_by_itself(
     searches: Study, axes: tuple[str, ...], where: dict[str, Any]
 ) -> None:
-    def key(cell: Cell, language: str) -> Any:
-        return tuple(cell.axis(name, language) for name in axes)
-
-    place = placer(key, where, axes)
-    together = [place(cell) for cell in searches.cells]
-    assert together == [
-        [
-            (language, key(cell, language))
-            for language in targets(cell)
-            if matches(cell, language, where)
-        ]
-        for cell in searches.cells
-    ]
-    assert (
-        1 < len({id(places) for places in together}) < len(searches.cells)
-    )  # counted once for those that are alike
-    assert any(together)
+    groups = list(by_target(searches.cells, axes, where))
+    for group, languages in groups:
+        for cell in group:
+            source, train = str(cell.axes["source"]), "+".join(cell.train)
+            assert languages == [
+                language
+                for language in cell.languages
+                if is_target(source, train, language) and matches(cell, language, where)
+            ]
+            labels = {tuple(cell.axis(name, language) for name in axes) for language in languages}
+            assert labels == {tuple(group[0].axis(a, name) for a in axes) for name in languages}
+    assert sum(len(group) for group, _ in groups) == len(searches.cells)
+    assert 1 < len(groups) < len(searches.cells)
+    assert any(languages for _, languages in groups)
 
 
 @pytest.mark.parametrize(

@@ -9,7 +9,7 @@ from typing import Any
 
 from deadhead.report.labels import joined
 from deadhead.report.spec import Chart
-from deadhead.report.tables.pairs import best, pair_label, placer, searches
+from deadhead.report.tables.pairs import best, by_target, pair_label, searches
 from deadhead.results import Mean, Study
 from deadhead.results.cells import PRUNING, Cell
 from deadhead.results.searches import ARMS
@@ -30,32 +30,30 @@ LINES = ("lowest", "random", "highest", "unpruned", SEEDS)
 def search_curve(study: Study, spec: CurveOptions) -> Chart | None:
     """Score or gain against k, a line for each arm; unpruned seeds, which have no k, are a band."""
     value = spec.values(study, spec.value)
-    places = placer(
-        lambda cell, language: panel_of(cell, language, spec.panels), spec.where, spec.panels
-    )
     points: Points = {}
-    for cell in study.cells:
-        arm, k = str(cell.axes.get("arm")), float(cell.axes.get("k") or 0)
-        search = cell.without(*PRUNING)
-        scores = dict(zip(cell.languages, value(cell, None, None), strict=True))
-        for language, panel in places(cell):
-            if (score := scores[language]) is not None:
-                mean = points.get((panel, arm, k))
-                if mean is None:
-                    mean = points[panel, arm, k] = Mean()
-                over = tuple([cell.axis(axis, language) for axis in spec.mean_over])
-                mean.put(over or search, cell.trial, language, score)
+    for group, languages in by_target(study.cells, (*spec.panels, "k"), spec.where):
+        first = group[0]
+        arm, k = str(first.axes.get("arm")), float(first.axes.get("k") or 0)
+        rows = zip(*(value(cell, None, None) for cell in group), strict=True)
+        scores_in = dict(zip(first.languages, rows, strict=True))
+        for language in languages:
+            panel = panel_of(first, language, spec.panels)
+            for cell, score in zip(group, scores_in[language], strict=True):
+                if score is not None:
+                    over = tuple([cell.axis(axis, language) for axis in spec.mean_over])
+                    mean = points.setdefault((panel, arm, k), Mean())
+                    mean.put(over or cell.without(*PRUNING), cell.trial, language, score)
     if not points:
         return None
-    rows = sorted(_rows(points), key=lambda row: row["x"])
-    lines = {row["line"] for row in rows}
+    drawn = sorted(_rows(points), key=lambda row: row["x"])
+    lines = {row["line"] for row in drawn}
     return curves(
-        rows,
+        drawn,
         spec.heading(study),
         x="heads removed (k)",
         y=f"gain in {score_axis(study, spec)}" if spec.value == "gain" else score_axis(study, spec),
         lines=[line for line in LINES if line in lines],
-        panels=panels_in_order(study, spec, rows),
+        panels=panels_in_order(study, spec, drawn),
         line="arm",
         band=("worst seed", "best seed"),
         grey=(SEEDS,),
@@ -130,5 +128,5 @@ def best_curve(study: Study, spec: CurveOptions) -> Chart | None:
         for arm in ARMS:
             if (score := best(arm)(pair)) is not None:
                 mean = points.setdefault((panel, arm, x), Mean())
-                mean.put(pair.group, arm, pair.target, score)
+                mean.put(pair.group, str(pair.group), pair.target, score)
     return curve_chart(study, replace(spec, lines=""), points, ARM_WORDS) if points else None

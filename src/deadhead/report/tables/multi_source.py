@@ -8,11 +8,11 @@ from typing import Any, ClassVar
 
 from deadhead.report.spec import Table
 from deadhead.results import Mean, Search, Study
-from deadhead.results.cells import Cell, matches
+from deadhead.results.cells import Cell
 from deadhead.results.means import Key
 
 from .grid import Keyed, Layout
-from .pairs import best, pair_label, search_grid, searches, targets
+from .pairs import best, by_target, pair_label, search_grid, searches
 from .published import Published
 
 METHODS = ("FL", "MD", "SD", "EC")
@@ -62,17 +62,16 @@ def _scores(study: Study, layout: Layout) -> Keyed:
 
 def _add_cells(means: Keyed, study: Study, layout: Layout) -> None:
     """Add the trials of every mean, those still to run too."""
-    for cell in study.cells:
-        for language in targets(cell):
-            if cell.setting(language) != "cross-lingual":
-                continue
-            if matches(cell, language, layout.unpruned_where):
-                method = _method_of(cell)
+    axes = (*layout.axes, "rank.merge")
+    for group, languages in by_target(study.cells, axes, layout.unpruned_where):
+        first, method = group[0], _method_of(group[0])
+        for language in languages:
+            if first.setting(language) == "cross-lingual":
                 key = tuple(
-                    method if axis == "arm" else cell.axis(axis, language) for axis in layout.axes
+                    method if axis == "arm" else first.axis(axis, language) for axis in layout.axes
                 )
                 mean = means.setdefault(key, Mean(full=method == "FL"))
-                mean.cells[cell.trial] = cell
+                mean.cells.update((cell.trial, cell) for cell in group)
 
 
 def _method_of(cell: Cell) -> str:

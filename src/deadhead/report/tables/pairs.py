@@ -5,6 +5,7 @@ A search is a pair: from the languages it learns to one that it is scored in.
 
 from __future__ import annotations
 
+from collections import defaultdict
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from functools import partial
 from itertools import repeat
@@ -14,7 +15,7 @@ from deadhead.report.labels import capitalized, measured_words, unit_of
 from deadhead.report.spec import Table
 from deadhead.results import Mean, Search, Study
 from deadhead.results.cells import LANGUAGE, PRUNING, Cell, is_target, matches, plain_text
-from deadhead.results.means import BY_LANGUAGE, Key, Part
+from deadhead.results.means import Key, Part, group_cells
 from deadhead.tasks.metrics import sign
 
 from .grid import Keyed, Layout, entry, grid, keys_in_order
@@ -62,10 +63,15 @@ def searches(study: Study, where: Mapping[str, Any]) -> list[Search]:
     ]
 
 
-def targets(cell: Cell) -> Iterator[str]:
-    """The languages a search is for, out of those it is scored in."""
-    source, train = str(cell.axes.get("source", "")), "+".join(cell.train)
-    return (language for language in cell.languages if is_target(source, train, language))
+def by_target(
+    cells: Iterable[Cell], axes: Iterable[str], where: Mapping[str, Any]
+) -> Iterator[tuple[list[Cell], list[str]]]:
+    """Cells of searches that share their labels on these axes, and the languages searched for."""
+    for group in group_cells(cells, (*axes, *where, "arm", "source", "setting")):
+        first = group[0]
+        source, train = str(first.axes.get("source", "")), "+".join(first.train)
+        targets = (name for name in first.languages if is_target(source, train, name))
+        yield group, [language for language in targets if matches(first, language, where)]
 
 
 def pair_label(pair: Search, axis: str) -> Any:
@@ -76,68 +82,33 @@ def pair_label(pair: Search, axis: str) -> Any:
     return group[axis] if axis in group else getattr(pair, axis, None)
 
 
-def placer(
-    place: Callable[[Cell, str], Any], where: Mapping[str, Any], axes: Iterable[str]
-) -> Callable[[Cell], list[tuple[str, Any]]]:
-    """A function from a cell of a search to its target languages in `where`, each with its place.
-
-    The place depends on these axes only. It is worked out once for all cells with the same labels,
-    and they get the same list object.
-    """
-    named = [axis for axis in dict.fromkeys((*axes, *where)) if axis not in BY_LANGUAGE]
-    by_parts = "parts" in (*axes, *where)
-    known: dict[Any, list[tuple[str, Any]]] = {}
-
-    def places(cell: Cell) -> list[tuple[str, Any]]:
-        get = cell.axes.get
-        key = (cell.languages, cell.train, get("source"), *map(get, named))
-        if by_parts:
-            key += tuple(cell.parts(language) for language in cell.languages)
-        if key not in known:
-            known[key] = [
-                (language, place(cell, language))
-                for language in targets(cell)
-                if matches(cell, language, where)
-            ]
-        return known[key]
-
-    return places
-
-
 def filler(study: Study, layout: Layout, pairs: Sequence[Search]) -> Filler:
     """A function that puts a statistic of the pairs, and the trials it needs, into means.
 
     The keys of a trial or a pair are the same for every statistic, and are worked out once.
     """
-    places = placer(
-        lambda cell, language: tuple(cell.axis(axis, language) for axis in layout.axes),
-        layout.unpruned_where,
-        layout.axes,
-    )
-    expected = [(str(c.axes["arm"]), places(c), c) for c in study.cells if "arm" in c.axes]
+    searched = (cell for cell in study.cells if "arm" in cell.axes)
+    expected = [
+        (
+            str(group[0].axes["arm"]),
+            [tuple(group[0].axis(axis, name) for axis in layout.axes) for name in languages],
+            {cell.trial: cell for cell in group},
+        )
+        for group, languages in by_target(searched, layout.axes, layout.unpruned_where)
+    ]
     keys = [(pair, tuple(pair_label(pair, axis) for axis in layout.axes)) for pair in pairs]
 
     def fill(arms: Sequence[str], statistic: Statistic, full: bool) -> Keyed:
-        means: Keyed = {}
-
-        def mean_at(key: Key) -> Mean:
-            if key not in means:
-                means[key] = Mean(full=full)
-            return means[key]
-
-        cells_at: dict[int, list[dict[str, Cell]]] = {}  # the cells of the means of some keys
-        for arm, its_places, cell in expected:
-            if arm in arms:
-                if id(its_places) not in cells_at:
-                    cells_at[id(its_places)] = [mean_at(key).cells for _, key in its_places]
-                for cells in cells_at[id(its_places)]:
-                    cells[cell.trial] = cell
+        means: Keyed = defaultdict(lambda: Mean(full=full))
+        for arm, its_keys, cells in expected:
+            for key in its_keys if arm in arms else ():
+                means[key].cells.update(cells)
         for pair, key in keys:
             if (value := statistic(pair)) is not None:
-                mean, group = mean_at(key), str(pair.group)
-                mean.put(pair.group, group, pair.target, value)
-                mean.parts[group, pair.target] = partial(_trials, pair, arms)
-        return means
+                group = str(pair.group)
+                means[key].put(pair.group, group, pair.target, value)
+                means[key].parts[group, pair.target] = partial(_trials, pair, arms)
+        return dict(means)
 
     return fill
 
