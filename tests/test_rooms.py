@@ -116,7 +116,6 @@ ALLOWED = {
 }
 # Modules that import by a computed name, and what they load.
 DYNAMIC = {
-    "errors": "what has a new name",
     "": "the public names of the package",
     "training": "its public names",
     "shrinking": "its public names",

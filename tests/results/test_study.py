@@ -51,7 +51,8 @@ def test_claims_and_report_read_the_same_scores(archive: str, tmp_path: Path) ->
 
 def test_each_result_and_statistic_is_defined_once() -> None:
     statistics = {"Correlation", "Overlap", "spearman", "overlap", "deviation", "removal_effects"}
-    names = {*results.__all__, *statistics, "points", "task_facts", "ranking_of", "measures_of"}
+    statistics |= {"entropy_change", "means"}
+    names = {*results.__all__, *statistics, "points", "task_info", "ranking_of", "measures_of"}
     defined = Counter(
         node.name
         for file in Path(deadhead.__file__).parent.rglob("*.py")

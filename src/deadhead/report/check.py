@@ -29,7 +29,7 @@ def load_recipe(
 
 
 def check_display(data: Mapping[str, Any], folder: Path) -> Iterator[Problem]:
-    """Yield what is wrong with the tables, figures and claims of a recipe, each with its place."""
+    """Yield what is wrong with the tables, figures and claims of a recipe, each with its path."""
     names = Names(axes_of(data), folder)
     for i, entry in enumerate(data.get("tables") or ()):
         yield from ((("tables", i, *p), text) for p, text in _entry(entry, TABLES, USUAL, names))

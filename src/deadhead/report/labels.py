@@ -70,10 +70,10 @@ def measured_words(metrics: Iterable[str], splits: Iterable[str]) -> str:
     """The metric and the split of a table, and what the metric means if that is not obvious."""
     metrics = list(dict.fromkeys(metrics))
     names = " / ".join(dict.fromkeys(map(metric_words, metrics))) or "score"
-    known = {name: METRICS[name].meaning for name in metrics if name in METRICS}
+    meaning_of = {name: METRICS[name].meaning for name in metrics if name in METRICS}
     meanings = [
         meaning if len(metrics) == 1 else f"{metric_words(name)}: {meaning}"
-        for name, meaning in known.items()
+        for name, meaning in meaning_of.items()
         if meaning
     ]
     text = f"{names} on {' / '.join(map(split_words, dict.fromkeys(splits)))}"

@@ -140,8 +140,8 @@ def _check_published(value: Any, names: Names | None) -> Iterator[Problem]:
     if not isinstance(value, str):
         yield (), f"expected the name of a CSV file, got {value!r}."
     elif names is not None and published(value, names.folder) is None:
-        known = unknown_name("table of a built-in recipe", value, published_files()).message
-        more = f", and {known}" if "/" in value else "."
+        unknown_table = unknown_name("table of a built-in recipe", value, published_files()).message
+        more = f", and {unknown_table}" if "/" in value else "."
         yield (), f"there is no file {value} beside the recipe{more}"
 
 

@@ -29,7 +29,7 @@ UNCHANGED = frozenset((str, int, float))  # types of labels that stay as they ar
 LABELLED = ("model", "task", "source", "train", "seed", "remove")  # fixed fields in tables
 
 
-class TaskFacts(NamedTuple):
+class TaskInfo(NamedTuple):
     """The name of a task without the corpus, its kind, and the one metric that tables show."""
 
     name: str
@@ -38,13 +38,13 @@ class TaskFacts(NamedTuple):
 
 
 @cache
-def task_facts(task: str) -> TaskFacts:
-    """The facts of a task by its name in a recipe; kind and metric are empty if it is unknown."""
+def task_info(task: str) -> TaskInfo:
+    """The name, kind and metric of a task of a recipe; the last two are empty if it is unknown."""
     try:
-        known = task_of(task)
+        described = task_of(task)
     except (DeadheadError, OSError):  # its task file may be missing
-        return TaskFacts(task)
-    return TaskFacts(known.name, known.kind, known.metric)
+        return TaskInfo(task)
+    return TaskInfo(described.name, described.kind, described.metric)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -68,7 +68,7 @@ class Cell:
 
     @property
     def metric(self) -> str:
-        return task_facts(str(self.axes.get("task"))).metric
+        return task_info(str(self.axes.get("task"))).metric
 
     @property
     def names(self) -> Mapping[str, Any]:
@@ -143,11 +143,11 @@ class Cell:
         metrics = self.summary.metrics if self.summary else {}
         return one_label(metrics, self.train, split, self.metric)
 
-    def facts(self, target: str) -> dict[str, Any]:
+    def common(self, target: str) -> dict[str, Any]:
         """What scores and searches in one language share."""
         trial = self.summary.trial if self.summary else {}
         dataset, train = str(trial.get("task", self.axes.get("task"))), "+".join(self.train)
-        task, parts = task_facts(dataset), _parts(self.summary, target)
+        task, parts = task_info(dataset), _parts(self.summary, target)
         return {
             "model": str(trial.get("model", self.axes.get("model"))),
             "task": task.name,
@@ -165,7 +165,7 @@ class Cell:
         if self.summary is None or self.summary.state != "done":
             return
         trial = self.summary.trial
-        own = {
+        fixed = {
             "trial": self.trial,
             "remove": str(self.axes.get("remove", "none")),
             "amount": self.axes.get("amount", 0),
@@ -176,19 +176,19 @@ class Cell:
             "rank": rank_label(trial),
             "share": share,
         }
-        facts: dict[str, dict[str, Any]] = {}
+        common: dict[str, dict[str, Any]] = {}
         one_label: dict[str, bool] = {}
         end = f"/{metric}" if metric else ""
         for name, value in self.summary.metrics.items():
             if name.count("/") != 2 or value is None or not name.endswith(end):
                 continue
             target, split, measured = name.split("/")
-            if target not in facts:
-                facts[target] = own | self.facts(target)
+            if target not in common:
+                common[target] = fixed | self.common(target)
             if (name := split.partition("@")[0]) not in one_label:
                 one_label[name] = self.one_label(name)
             yield Score(
-                **facts[target],
+                **common[target],
                 split=split,
                 metric=measured,
                 value=points(measured, value),
@@ -203,8 +203,8 @@ def make_cell(
     fields = {**(summary.trial if summary is not None else {}), **fixed, **labels}
     remove = fields.get("remove")
     removed = NOTHING if remove is None or remove == "none" else _removal(repr(remove))
-    known = {**{name: fields[name] for name in LABELLED if name in fields}, **labels}
-    axes = {n: v if type(v) in UNCHANGED else label(v) for n, v in known.items()}
+    shown = {**{name: fields[name] for name in LABELLED if name in fields}, **labels}
+    axes = {n: v if type(v) in UNCHANGED else label(v) for n, v in shown.items()}
     if "remove" in fields:
         axes |= removed
     train = as_tuple(fields.get("train", fields.get("source")))

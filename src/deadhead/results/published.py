@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any
 
-from .cells import APART, Cell, plain_text, task_facts
+from .cells import APART, Cell, plain_text, task_info
 
 Rows = list[dict[str, str]]
 MOST_NAMED = 3  # labels of an axis in a sentence
@@ -16,9 +16,9 @@ def of_same_setting(cells: Sequence[Cell], rows: Rows) -> tuple[Rows, str]:
 
     Searches are the same only if they remove the same number of heads: a column `tried` has it.
     """
-    known = {axis: {_label(axis, cell.axes.get(axis)) for cell in cells} for axis in APART}
+    labels_of = {axis: {_label(axis, cell.axes.get(axis)) for cell in cells} for axis in APART}
     heads = {"tried": {str(max((cell.axes.get("k") or 0 for cell in cells), default=0))}}
-    ours = {axis: labels - {""} for axis, labels in (known | heads).items()}
+    ours = {axis: labels - {""} for axis, labels in (labels_of | heads).items()}
     # Papers name a model without its owner or folder.
     short = {name.rstrip("/").rpartition("/")[2] for name in ours["model"]}
     accepted = {**ours, "model": ours["model"] | short}
@@ -45,7 +45,7 @@ def _label(axis: str, value: Any) -> str:
     """A label in one spelling: tasks without the corpus, languages without their order."""
     text = plain_text("" if value is None else value)
     if axis == "task":
-        return task_facts(text).name
+        return task_info(text).name
     return "+".join(sorted(text.split("+"))) if axis == "source" else text
 
 

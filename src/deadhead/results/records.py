@@ -14,7 +14,7 @@ from typing import Any
 from deadhead.studies.store.records import Record
 from deadhead.studies.trial import label
 
-from .cells import Cell, as_dict, task_facts
+from .cells import Cell, as_dict, task_info
 from .model import Measurement, RankedHeads
 
 STAGES = ("before", "first", "after")  # when a trial measures
@@ -62,12 +62,12 @@ def opened(cell: Cell, record: Record) -> Opened:
 def ranking_of(record: Record) -> RankedHeads | None:
     """The ranking that a trial made or used; None where there is none."""
     ranking, rank = as_dict(record.details.get("ranking")), as_dict(record.trial.get("rank"))
-    scores = _known(ranking.get("scores"))
+    scores = _numbers(ranking.get("scores"))
     if not scores:
         return None
     method, rule = str(ranking.get("method", "")), rank.get("rule")
     return RankedHeads(
-        **_facts(record),
+        **_common(record),
         languages=tuple(map(str, ranking.get("languages") or ())),
         method=f"{method} rule={rule}" if rule else method,
         scores=scores,
@@ -77,13 +77,13 @@ def ranking_of(record: Record) -> RankedHeads | None:
 
 def measures_of(record: Record) -> Iterator[Measurement]:
     """What was measured at each stage; heads whose value was not a number are left out."""
-    stages, facts = as_dict(record.details.get("measures")), _facts(record)
+    stages, common = as_dict(record.details.get("measures")), _common(record)
     remove = str(label(record.trial.get("remove", "none")))
     for stage in STAGES:
         for name, stored in as_dict(stages.get(stage)).items():
-            if values := _known(stored):
+            if values := _numbers(stored):
                 yield Measurement(
-                    **facts,
+                    **common,
                     remove=remove,
                     name=name,
                     stage=stage,
@@ -92,9 +92,9 @@ def measures_of(record: Record) -> Iterator[Measurement]:
                 )
 
 
-def _facts(record: Record) -> dict[str, Any]:
+def _common(record: Record) -> dict[str, Any]:
     trial = record.trial
-    task = task_facts(str(trial.get("task")))
+    task = task_info(str(trial.get("task")))
     return {
         "trial": trial.id,
         "model": str(trial.get("model")),
@@ -103,10 +103,10 @@ def _facts(record: Record) -> dict[str, Any]:
     }
 
 
-def _known(stored: Any) -> dict[str, Any]:
+def _numbers(stored: Any) -> dict[str, Any]:
     """The stored values without those that were not a number, which are null in a record."""
     return {
-        name: _known(value) if isinstance(value, dict) else value
+        name: _numbers(value) if isinstance(value, dict) else value
         for name, value in as_dict(stored).items()
         if value is not None
     }

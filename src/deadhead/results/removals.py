@@ -17,7 +17,7 @@ Scored = Mapping[Labels, list[Cell]]
 
 
 @dataclass(frozen=True, kw_only=True)
-class Removal:
+class Compared:
     """The mean without some heads beside the unpruned one, over what both were scored on."""
 
     cell: Cell  # one of its cells
@@ -55,7 +55,7 @@ def _means(gains: Iterable[tuple[str, float]]) -> dict[str, float]:
     return {name: fmean(values) for name, values in groups.items()}
 
 
-def removals_of(cells: Iterable[Cell]) -> list[Removal]:
+def removals_of(cells: Iterable[Cell]) -> list[Compared]:
     """Every removal of the recipe, beside the unpruned model, in the recipe's order."""
     unpruned: dict[Labels, list[Cell]] = {}
     pruned: dict[str, dict[Any, dict[Labels, list[Cell]]]] = {}  # label -> repetition -> labels
@@ -74,7 +74,7 @@ def removals_of(cells: Iterable[Cell]) -> list[Removal]:
     return [removal for removal in removals if removal is not None]
 
 
-def _removal(pruned: Mapping[Any, Scored], unpruned: Scored) -> Removal | None:
+def _removal(pruned: Mapping[Any, Scored], unpruned: Scored) -> Compared | None:
     """Means over what every repetition and the unpruned model were scored on."""
     sides = [*pruned.values(), *([unpruned] if unpruned else [])]
     shared = [labels for labels in sides[0] if all(labels in side for side in sides)]
@@ -100,7 +100,7 @@ def _removal(pruned: Mapping[Any, Scored], unpruned: Scored) -> Removal | None:
             mean = fmean(scores[trial][language] for _, trial in cells)
             gains[labels, language] = mean - fmean(starts)
     counts = {len(unpruned.get(labels, ())) for labels, _ in on}
-    return Removal(
+    return Compared(
         cell=next(iter(sides[0].values()))[0],
         on=tuple(on),
         pruned=without,

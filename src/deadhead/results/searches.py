@@ -120,8 +120,8 @@ def _arm(full: Cell, language: str, labels: dict[str, Any], scale: float, tried:
     sources = trial.get("source", trial.get("train", ()))
     source = sources if isinstance(sources, str) else next(iter(sources), "")
     test, dev, source_dev = (
-        _scores(done, f"{place}/{metric}")
-        for place in (f"{language}/test", f"{language}/dev", f"{source}/dev")
+        _scores(done, f"{split}/{metric}")
+        for split in (f"{language}/test", f"{language}/dev", f"{source}/dev")
     )
     score = full.summary.metrics.get(f"{language}/test/{metric}")
     base = float("nan") if score is None else score
@@ -150,7 +150,7 @@ def searches_among(cells: Sequence[Cell]) -> Iterator[Search]:
     summaries = {cell.trial: cell.summary for cell in cells if cell.summary is not None}
     for full, by_language in arms_among(cells, in_points=True):
         for language, arms in by_language.items():
-            common = full.facts(language)
+            common = full.common(language)
             target = is_target(common["source"], common["train"], language)
             if not target or not arms or not isfinite(arms[0].full):
                 continue

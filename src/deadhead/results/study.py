@@ -23,7 +23,7 @@ from deadhead.studies.store.folder import StudyError
 from deadhead.studies.store.records import Record, Summary, read_within, scan
 from deadhead.studies.study import described
 
-from .cells import LANGUAGE, Cell, as_dict, fixed_of, make_cell, parts_of, setting, task_facts
+from .cells import LANGUAGE, Cell, as_dict, fixed_of, make_cell, parts_of, setting, task_info
 from .model import Arm, Measurement, Merged, RankedHeads, Score, Search
 from .published import Rows, of_same_setting
 from .records import Opened, by_use, measures_of, opened, ranking_of
@@ -134,8 +134,8 @@ class Study:
         if name in ("split", "metric"):
             return (variant[name] for cell in self.cells for variant in cell.variants([name]))
         if name == "setting":
-            places = dict.fromkeys((cell.train, cell.languages) for cell in self.cells)
-            return (setting("+".join(train), code) for train, codes in places for code in codes)
+            pairs = dict.fromkeys((cell.train, cell.languages) for cell in self.cells)
+            return (setting("+".join(train), code) for train, codes in pairs for code in codes)
         if name == "parts":
             return (cell.parts(language) for cell in self.cells for language in cell.languages)
         return [cell.axes.get(name) for cell in self.cells]
@@ -143,7 +143,7 @@ class Study:
     @cached_property
     def metrics(self) -> tuple[str, ...]:
         """The main metric of each of its tasks."""
-        return tuple(dict.fromkeys(task_facts(str(task)).metric for task in self.labels("task")))
+        return tuple(dict.fromkeys(task_info(str(task)).metric for task in self.labels("task")))
 
     @cached_property
     def splits(self) -> tuple[str, ...]:
@@ -281,7 +281,7 @@ class Study:
         for summary in self._done:
             trial = summary.trial
             rank, source, task = (trial.get(name) for name in ("rank", "source", "task"))
-            name = task_facts(str(task)).name
+            name = task_info(str(task)).name
             key = (str(trial.get("model")), name, str(source), str(rank))
             if not rank or not source or key in rankings or tries[key] == TRIES:
                 continue

@@ -168,8 +168,8 @@ def _separate(
     if len(panels) > 1:
         bands = ("low", "high")
         return [{k: v for k, v in row.items() if k not in bands} for row in values], panels, []
-    known = [row for row in values if row.get("y") is not None]
-    behind = [{name: row[name] for name in ("x", "y", "line")} for row in known]
+    drawn = [row for row in values if row.get("y") is not None]
+    behind = [{name: row[name] for name in ("x", "y", "line")} for row in drawn]
     return [{**row, "panel": row["line"]} for row in values], lines, behind
 
 
@@ -204,7 +204,7 @@ def squares(
 ) -> Chart:
     """A square for every pair, with its number in it. Rows: a, b, value, panel."""
     side = (34 if len(order) <= 12 else NUMBER) * len(order)
-    places = {
+    positions = {
         "x": field("a", "N", "", sort=list(order), axis={"labelAngle": 0, "labelOverlap": True}),
         "y": field("b", "N", "", sort=list(order), axis={"labelOverlap": True}),
     }
@@ -215,8 +215,8 @@ def squares(
     tips = [tip("a", "N", "one"), tip("b", "N", "other"), tip("value", "Q", legend, ".3f")]
     number = {"text": field("value", "Q", format=".2f"), "color": ink}
     layers = [
-        {"mark": "rect", "encoding": {**places, "color": colour, "tooltip": tips}},
-        {"mark": {"type": "text", "fontSize": 10}, "encoding": {**places, **number}},
+        {"mark": "rect", "encoding": {**positions, "color": colour, "tooltip": tips}},
+        {"mark": {"type": "text", "fontSize": 10}, "encoding": {**positions, **number}},
     ]
     chart: Chart = {"layer": layers, "width": side, "height": side}
     chart = facets(chart, panels, 2) if len(panels) > 1 else chart
@@ -246,7 +246,7 @@ def trade(
 
     Rows: y, cost, front, group, panel, label, n.
     """
-    places = {
+    positions = {
         "x": field("cost", "Q", cost, scale={"zero": False}),
         "y": field("y", "Q", y, scale={"zero": False}),
     }
@@ -259,10 +259,10 @@ def trade(
     ]
     colour = field("group", "N", "removed by", scale=categories(groups))
     layers = [
-        {"mark": dash, "encoding": places, "transform": [{"filter": "datum.front"}]},
+        {"mark": dash, "encoding": positions, "transform": [{"filter": "datum.front"}]},
         {
             "mark": {"type": "point", "filled": True, "size": 60, "opacity": 0.85},
-            "encoding": {**places, "color": colour, "tooltip": tips},
+            "encoding": {**positions, "color": colour, "tooltip": tips},
         },
     ]
     return whole(panelled({"layer": layers}, panels, 280, "y"), values, title)

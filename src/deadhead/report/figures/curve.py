@@ -14,7 +14,7 @@ from deadhead.results.means import group_cells
 
 from .charts import has_published
 from .curve_chart import curve_chart
-from .curve_means import CurveOptions, class_of, gather_curve, place, removal_percents
+from .curve_means import CurveOptions, class_of, gather_curve, position, removal_percents
 from .search_curve import best_curve, panel_of, search_curve
 
 MOST_LINES = 8
@@ -102,19 +102,19 @@ def _panels(study: Study, names: tuple[str, ...]) -> set[str]:
 def _by_removal(study: Study) -> Iterator[Curve]:
     """A curve for each unit of removals: percent, heads and layers cannot share an axis."""
     lines, panel = _lines_and_panel(study)
-    places: dict[str, dict[str, set[Any]]] = {}  # unit -> strategy -> (line, x) of its removals
+    by_unit: dict[str, dict[str, set[Any]]] = {}  # unit -> strategy -> (line, x) of its removals
     for cell, *_ in group_cells(study.cells, ("remove", "strategy", "amount")):
         if not cell.unpruned:
             strategy = str(cell.axes.get("strategy"))
-            by_strategy = places.setdefault(removal_unit(strategy), {})
-            by_strategy.setdefault(strategy, set()).add(place(cell))
+            by_strategy = by_unit.setdefault(removal_unit(strategy), {})
+            by_strategy.setdefault(strategy, set()).add(position(cell))
     orders = {class_of(language, "word_order") for language in study.languages} - {""}
     ordered = len(orders) > 1 and len(study.languages) > 3
-    for unit, by_strategy in places.items():
+    for unit, by_strategy in by_unit.items():
         all_places = set().union(*by_strategy.values())
         if len({x for _, x in all_places}) < 2:
             continue
-        where = {"strategy": list(by_strategy)} if len(places) > 1 else {}
+        where = {"strategy": list(by_strategy)} if len(by_unit) > 1 else {}
         curve = Curve(title=f"Score by {unit}", x="remove", where=where)
         if len({line for line, _ in all_places}) < 2:
             yield replace(curve, lines=lines, panels=_names(panel))

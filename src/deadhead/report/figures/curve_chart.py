@@ -60,8 +60,8 @@ def panels_in_order(study: Study, spec: CurveOptions, rows: Sequence[Row]) -> li
 def in_order(study: Study, axis: str, labels: list[str]) -> list[str]:
     """Labels in the order of the recipe."""
     order = [str(label) for label in study.labels(axis)] if axis else []
-    places = {label: i for i, label in enumerate(order)}
-    return sorted(dict.fromkeys(labels), key=lambda label: places.get(label, len(order)))
+    positions = {label: i for i, label in enumerate(order)}
+    return sorted(dict.fromkeys(labels), key=lambda label: positions.get(label, len(order)))
 
 
 def _x_words(study: Study, spec: CurveOptions) -> str:
@@ -113,14 +113,14 @@ def _published(study: Study, spec: CurveOptions) -> PublishedPoint | None:
         return None
 
     def point(panel: Any, line: Any, mean: Mean) -> float | None:
-        known, labels = mean.shared_labels(), dict(spec.where)
-        if "remove" not in known:
+        shared, labels = mean.shared_labels(), dict(spec.where)
+        if "remove" not in shared:
             return None
         if spec.lines:
             labels[spec.lines] = line
         parts = str(panel).split(", ")
         if len(parts) == len(spec.panels):
             labels |= dict(zip(spec.panels, parts, strict=True))
-        return published.value({**labels, "remove": known["remove"]}, mean)
+        return published.value({**labels, "remove": shared["remove"]}, mean)
 
     return point

@@ -51,16 +51,16 @@ class CurveOptions(Scored, Figure):
         return self.lines in ("", "remove", "strategy")
 
 
-def place(cell: Cell) -> tuple[str, float | str]:
+def position(cell: Cell) -> tuple[str, float | str]:
     """The line of a removal, and how far along it; a removal that has no number keeps its label."""
     if cell.unpruned:
         return "", 0.0
     axes = cell.axes
-    return _place(str(axes.get("strategy", "")), axes.get("amount"), str(axes.get("remove")))
+    return _position(str(axes.get("strategy", "")), axes.get("amount"), str(axes.get("remove")))
 
 
 @cache
-def _place(strategy: str, amount: Any, label: str) -> tuple[str, float | str]:
+def _position(strategy: str, amount: Any, label: str) -> tuple[str, float | str]:
     if isinstance(amount, int | float) and not isinstance(amount, bool):
         return strategy, float(amount)
     words, numbers = re.findall(r"[a-z]+", str(amount)), re.findall(r"\d+", str(amount))
@@ -124,14 +124,14 @@ def gather_curve(study: Study, spec: CurveOptions, percents: Mapping[Removal, fl
 def _line(cell: Cell, spec: CurveOptions, language: str) -> str:
     if not spec.lines_are_removals:
         return joined(cell.axis(spec.lines, language))
-    return place(cell)[0] if spec.by_removal else str(cell.axes.get("remove", ""))
+    return position(cell)[0] if spec.by_removal else str(cell.axes.get("remove", ""))
 
 
 def _x(
     cell: Cell, spec: CurveOptions, language: str, percents: Mapping[Removal, float]
 ) -> float | str:
     if spec.by_removal:
-        _, x = place(cell)
+        _, x = position(cell)
         return x if cell.unpruned else percents.get(_removal(cell), x)
     value = cell.axis(spec.x, language)
     if value is None and spec.x in PARTS:
@@ -177,17 +177,17 @@ def _scores(cell: Cell, value: ValuesOf, group: str, separate: bool) -> Sequence
 @cache
 def _members(names: tuple[str, ...], group: str, separate: bool) -> tuple[tuple[str, str], ...]:
     """Each language with its class if languages are separate, else each class once."""
-    known = _classes(names, group)
+    members = _classes(names, group)
     if separate:
-        return known
-    return tuple((names[0], name) for name in dict.fromkeys(name for _, name in known))
+        return members
+    return tuple((names[0], name) for name in dict.fromkeys(name for _, name in members))
 
 
 @cache
 def _classes(names: tuple[str, ...], group: str) -> tuple[tuple[str, str], ...]:
     """Languages with their class; languages whose class is unknown are left out."""
-    known = [(language, class_of(language, group) if group else "") for language in names]
-    return tuple((language, name) for language, name in known if name or not group)
+    members = [(language, class_of(language, group) if group else "") for language in names]
+    return tuple((language, name) for language, name in members if name or not group)
 
 
 def class_of(language: str, group: str) -> str:

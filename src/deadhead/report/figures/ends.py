@@ -19,7 +19,7 @@ from deadhead.results.statistics import (
 from deadhead.tasks.metrics import sign
 
 from .charts import curves
-from .curve_means import GROUPS, place
+from .curve_means import GROUPS, position
 
 ENDS = ("top", "bottom")
 # end ("" for unpruned) -> layers removed -> trial -> score
@@ -69,7 +69,7 @@ class Ends(Scored, Figure):
         scores_in = self.values(study)
         scores: dict[str, Scores] = {}
         for cell in study.cells:
-            end, k = place(cell)
+            end, k = position(cell)
             if end not in ("", *ENDS) or not isinstance(k, float):
                 continue
             for language, value in zip(cell.languages, scores_in(cell, None, None), strict=True):
@@ -95,7 +95,7 @@ def _class_means(
     """The mean of each class of languages at every number of layers."""
     by_class: dict[str, dict[float, float]] = {}
     for k in sorted({k for both in differences.values() for k in both.by_k}):
-        known = {language: both.by_k[k] for language, both in differences.items() if k in both.by_k}
-        for name, value in group_means(known, group).items():
+        drops = {language: both.by_k[k] for language, both in differences.items() if k in both.by_k}
+        for name, value in group_means(drops, group).items():
             by_class.setdefault(name, {})[k] = value
     return {name: LayerDifference(by_k, fmean(by_k.values())) for name, by_k in by_class.items()}

@@ -114,8 +114,8 @@ def _rows(panel: str, maps: list[Mapping[str, float]], every: list[str]) -> Iter
     """
     for name in every or sorted({head for values in maps for head in values}, key=Head.parse):
         head = Head.parse(name)
-        known = [values.get(name, 0.0 if every else None) for values in maps]
-        values = [value for value in known if value is not None]
+        of_maps = [values.get(name, 0.0 if every else None) for values in maps]
+        values = [value for value in of_maps if value is not None]
         if values:
             row = {"block": head.block, "layer": head.layer, "index": head.index, "head": name}
             yield {**row, "value": round(fmean(values), 6), "panel": panel}
@@ -138,8 +138,8 @@ class Layers(Figure):
         means: dict[tuple[str, str, int], list[float]] = {}
         for trial in chosen(study, self.where):
             for line, values in head_values(study, trial, self.show, self.lines):
-                known = {head: value for head, value in values.items() if value is not None}
-                for row in layer_rows(known):
+                numbers = {head: value for head, value in values.items() if value is not None}
+                for row in layer_rows(numbers):
                     key = (row["block"], line, row["layer"])
                     means.setdefault(key, []).append(row["value"])
         rows: list[Row] = [

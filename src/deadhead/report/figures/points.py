@@ -44,8 +44,8 @@ class Points(Figure):
             panels[panel] = None
             for language, of_language in points.items() if len(panels) <= MOST_PANELS else ():
                 step = max(1, -(-len(of_language) // MOST_POINTS))
-                place = {"group": language, "panel": panel}
-                rows += [{"x": x, "y": y, **place} for x, y in of_language[::step]]
+                labels = {"group": language, "panel": panel}
+                rows += [{"x": x, "y": y, **labels} for x, y in of_language[::step]]
         if not rows:
             return None
         return clouds(

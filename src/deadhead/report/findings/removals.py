@@ -7,7 +7,7 @@ from math import isnan
 
 from deadhead.report.labels import metric_words, unit_of
 from deadhead.report.tables.significance import RATE
-from deadhead.results import Removal, Study
+from deadhead.results import Compared, Study
 from deadhead.results.cells import Cell
 from deadhead.results.removals import removals_of
 from deadhead.results.statistics import deviation, two_means
@@ -29,7 +29,7 @@ def removal_sentences(study: Study, tests: list[str]) -> list[str]:
     ]
 
 
-def _words(removal: Removal) -> str:
+def _words(removal: Compared) -> str:
     """The removed heads, behind "without"."""
     strategy, amount = (removal.cell.axes.get(name) for name in ("strategy", "amount"))
     if strategy not in STRATEGIES:
@@ -37,15 +37,15 @@ def _words(removal: Removal) -> str:
     return STRATEGIES[str(strategy)].in_words(amount)
 
 
-def _comparable(removals: Sequence[Removal]) -> list[Removal]:
+def _comparable(removals: Sequence[Compared]) -> list[Compared]:
     """The largest group that was scored on the same: means over other tasks are other numbers."""
-    groups: dict[frozenset[object], list[Removal]] = {}
+    groups: dict[frozenset[object], list[Compared]] = {}
     for removal in removals:
         groups.setdefault(frozenset(removal.on), []).append(removal)
     return max(groups.values(), key=lambda group: (len(group), len(group[0].on)))
 
 
-def _least_and_most(study: Study, removals: Sequence[Removal]) -> list[str]:
+def _least_and_most(study: Study, removals: Sequence[Compared]) -> list[str]:
     """The largest removal that costs little (or the one that costs least), and the worst."""
     if not removals or removals[0].unpruned is None:
         return []
@@ -68,7 +68,7 @@ def _least_and_most(study: Study, removals: Sequence[Removal]) -> list[str]:
     return [f"{text}."]
 
 
-def _least(removals: Sequence[Removal]) -> Removal:
+def _least(removals: Sequence[Compared]) -> Compared:
     """The largest removal that costs little, else the one that costs least."""
     little = [removal for removal in removals if removal.loss <= SMALL]
     if little:
@@ -89,7 +89,7 @@ def _ends(gains: Mapping[str, float]) -> tuple[str, str]:
     return min(gains, key=lambda name: gains[name]), max(gains, key=lambda name: gains[name])
 
 
-def _evidence(study: Study, removal: Removal) -> str:
+def _evidence(study: Study, removal: Compared) -> str:
     """The evidence for a number: repetitions, languages, tasks, spread and test."""
     languages = len({language for _, language in removal.on})
     over = [f"{languages} languages"] if languages > 1 else []
@@ -109,7 +109,7 @@ def p_words(p: float) -> str:
     return "p < 0.001" if p < 0.001 else f"p = {p:.2g}"
 
 
-def _best_and_worst(study: Study, removals: Sequence[Removal]) -> list[str]:
+def _best_and_worst(study: Study, removals: Sequence[Compared]) -> list[str]:
     """The removals with the highest and the lowest mean, if there is no unpruned model."""
     if len(removals) < 2 or removals[0].unpruned is not None:
         return []
@@ -125,7 +125,7 @@ def _best_and_worst(study: Study, removals: Sequence[Removal]) -> list[str]:
     ]
 
 
-def _choice_matters(removals: Sequence[Removal]) -> list[str]:
+def _choice_matters(removals: Sequence[Compared]) -> list[str]:
     """Lowest-ranked heads against the same number of random ones."""
     by = {(r.cell.axes.get("strategy"), r.cell.axes.get("amount")): r for r in removals}
     amounts = [a for strategy, a in by if strategy == "lowest" and isinstance(a, int | float)]
@@ -152,7 +152,7 @@ def _choice_matters(removals: Sequence[Removal]) -> list[str]:
     return []
 
 
-def _extremes(removals: Sequence[Removal]) -> list[str]:
+def _extremes(removals: Sequence[Compared]) -> list[str]:
     """Languages and tasks that lose most and least by the removal that costs most."""
     sentences: list[str] = []
     for who, gains_of in (("Languages", "by_language"), ("Tasks", "by_task")):

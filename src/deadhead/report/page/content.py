@@ -80,11 +80,11 @@ def opening(
     What the paper prints opens the page. If no title says so, it is the first curve of the recipe,
     else its first figure, else its first table.
     """
-    own = [figure for figure in figures if not figure["extra"]]
-    printed = [display for display in (*tables, *own) if PRINTED.match(display["title"])]
-    curves = [figure for figure in own if figure["kind"] == "curve"]
-    first = next(iter((*printed, *curves, *own, *tables)), {"id": ""})
-    figures_first = first in printed and first in own
+    named = [figure for figure in figures if not figure["extra"]]
+    printed = [display for display in (*tables, *named) if PRINTED.match(display["title"])]
+    curves = [figure for figure in named if figure["kind"] == "curve"]
+    first = next(iter((*printed, *curves, *named, *tables)), {"id": ""})
+    figures_first = first in printed and first in named
     order = ["figures", "tables"] if figures_first else ["tables", "figures"]
     return {"lead": first["id"], "order": order}
 
@@ -140,13 +140,13 @@ def _row(
     names = cell.names
     main_row, labels = cell.main_row, [(axis, names.get(axis)) for axis in axes]
     by_language = main_row if cell.languages == languages else map(cell.scores.get, languages)
-    known = [score for score in main_row if score is not None]
+    scored = [score for score in main_row if score is not None]
     cost = cell.summary.cost if cell.summary else {}
     return [
         cell.trial,
         cell.state,
         *[words.get(label, label) if axis == "remove" else label for axis, label in labels],
-        round(fmean(known), 2) if known else None,
+        round(fmean(scored), 2) if scored else None,
         *[None if score is None else round(score, 2) for score in by_language],
         round(seconds(cell.summary), 1) if cell.summary else None,
         cost.get("parameters after", cost.get("parameters")),

@@ -1,4 +1,4 @@
-"""What the page shows of single heads: maps of values, and all facts of each head."""
+"""What the page shows of single heads: maps of values, and all numbers of each head."""
 
 from __future__ import annotations
 

@@ -64,8 +64,8 @@ class Samples:
         except DeadheadError:
             return []
         data = self._dataset(record, language, cell.split)
-        known = data is not None and data.fingerprint == predictions.fingerprint
-        rows = data.rows if data is not None and known else None
+        same = data is not None and data.fingerprint == predictions.fingerprint
+        rows = data.rows if data is not None and same else None
         unit = KINDS[predictions.kind].label_unit
         if unit == "token":  # counts of windows, which say nothing one by one
             return []

@@ -63,7 +63,7 @@ def _shorten(tables: Iterable[Mapping[str, Any]]) -> None:
                 del number[PARTS][max(1, each // len(cell["numbers"])) :]
 
 
-def display_id(noun: str, place: int, title: str) -> str:
+def display_id(noun: str, index: int, title: str) -> str:
     """A name for the page and for files, made from a title with any characters."""
     words = re.sub(r"[^a-z0-9]+", "-", title.lower()).strip("-")[:40]
-    return f"{noun}-{place + 1}" + (f"-{words}" if words else "")
+    return f"{noun}-{index + 1}" + (f"-{words}" if words else "")

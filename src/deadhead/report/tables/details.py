@@ -33,8 +33,8 @@ def numbers_behind(mean: Mean) -> list[Number]:
     for repeat, scores in repetitions:
         parts = []
         for key, score in scores.items():
-            known = [(*key, score)] if key[0] in cells else []
-            for trial, language, value in mean.parts[key]() if key in mean.parts else known:
+            itself = [(*key, score)] if key[0] in cells else []
+            for trial, language, value in mean.parts[key]() if key in mean.parts else itself:
                 rounded = None if value is None else round(value, ROUND)
                 parts.append([trial, language if mixed else "", rounded])
         words = _words(repeat, [cells[trial] for trial, _ in scores if trial in cells], named)

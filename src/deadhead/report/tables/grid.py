@@ -197,11 +197,11 @@ def keys_in_order(
 
     def sort(axes: Sequence[str], start: int) -> list[Key]:
         labels = [(order or {}).get(axis) or study.labels(axis) for axis in axes]
-        places = [{label: i for i, label in enumerate(of_axis)} for of_axis in labels]
+        positions = [{label: i for i, label in enumerate(of_axis)} for of_axis in labels]
         distinct = dict.fromkeys(key[start : start + len(axes)] for key in keys)
         return sorted(
             distinct,
-            key=lambda key: [p.get(label, 0) for p, label in zip(places, key, strict=True)],
+            key=lambda key: [p.get(label, 0) for p, label in zip(positions, key, strict=True)],
         )
 
     return sort(layout.rows, 0), sort(layout.columns, len(layout.rows))

@@ -52,8 +52,8 @@ def _scores(study: Study, layout: Layout) -> Keyed:
         shared = frozenset((axis, label) for axis, label in pair.group if axis not in OF_SOURCES)
         for method, score in _methods(pair):
             key = tuple(method if a == "arm" else pair_label(pair, a) for a in layout.axes)
-            place = (key, shared, method, pair.target)
-            highest[place] = max(score, highest.get(place, score))
+            case = (key, shared, method, pair.target)
+            highest[case] = max(score, highest.get(case, score))
     means: Keyed = {}
     for (key, shared, method, target), score in highest.items():
         means.setdefault(key, Mean(full=method == "FL")).put(shared, method, target, score)

@@ -80,23 +80,23 @@ def _shortfalls(details: Details) -> dict[str, None]:
     """Trainings and rankings with fewer rows than the recipe names, each once."""
     return {
         f"{task} {name} {size['got']:,} of {size['expected']:,}": None
-        for task, known in details
-        for name, size in as_dict(known.get("shortfalls")).items()
+        for task, described in details
+        for name, size in as_dict(described.get("shortfalls")).items()
     }
 
 
 def _other_data(study: Study, details: Details) -> dict[str, None]:
     """What the records read in place of the corpora of the study's paper, each once."""
     texts: dict[str, None] = {}
-    for own, known in details:
-        for name, fact in as_dict(known.get("corpora")).items():
+    for task, described in details:
+        for name, read in as_dict(described.get("corpora")).items():
             other, _, pair = name.rpartition(" ")
             lang, _, split = pair.partition("/")
-            corpus = papers_corpus(other or own, lang)
+            corpus = papers_corpus(other or task, lang)
             if corpus is None or not study.name.startswith(f"{corpus.paper}/"):
                 continue
-            text = corpus.other_corpus(fact["corpus"], fact["release"])
-            if not text and not corpus.has_rows(split, fact["rows"], fact.get(STARTS, 0)):
-                text = f"{fact['rows']:,} rows (paper: {corpus.sizes[split]:,})"
-            texts |= {f"{other or own} {pair}: {text}": None} if text else {}
+            text = corpus.other_corpus(read["corpus"], read["release"])
+            if not text and not corpus.has_rows(split, read["rows"], read.get(STARTS, 0)):
+                text = f"{read['rows']:,} rows (paper: {corpus.sizes[split]:,})"
+            texts |= {f"{other or task} {pair}: {text}": None} if text else {}
     return texts

@@ -46,19 +46,17 @@ def with_removal_columns(
     """
     if not remove_as or "remove" not in table["row_names"]:
         return table
-    place = table["row_names"].index("remove")
+    at = table["row_names"].index("remove")
     names = [PERCENT] if remove_as == "percent" else [PERCENT, *COMPONENTS]
-    labels = {str(row[place]) for row in table["rows"]}
+    labels = {str(row[at]) for row in table["rows"]}
     columns = _descriptions(labels, len(names) - 1, cells, file)
     if columns is None:
         return table
     return {
         **table,
         "note": table["note"] if remove_as == "percent" else f"{KEY} {table['note']}",
-        "row_names": [*table["row_names"][:place], *names, *table["row_names"][place + 1 :]],
-        "rows": [
-            [*row[:place], *columns[str(row[place])], *row[place + 1 :]] for row in table["rows"]
-        ],
+        "row_names": [*table["row_names"][:at], *names, *table["row_names"][at + 1 :]],
+        "rows": [[*row[:at], *columns[str(row[at])], *row[at + 1 :]] for row in table["rows"]],
     }
 
 

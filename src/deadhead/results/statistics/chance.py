@@ -31,8 +31,8 @@ def holm(ps: Sequence[float]) -> list[float]:
     """
     tested = sorted((p, i) for i, p in enumerate(ps) if not math.isnan(p))
     corrected, largest = [math.nan] * len(ps), 0.0
-    for place, (p, i) in enumerate(tested):
-        largest = max(largest, min(1.0, (len(tested) - place) * p))
+    for position, (p, i) in enumerate(tested):
+        largest = max(largest, min(1.0, (len(tested) - position) * p))
         corrected[i] = largest
     return corrected
 
@@ -47,8 +47,8 @@ def benjamini_hochberg(ps: Sequence[float]) -> list[float]:
     """
     tested = sorted((p, i) for i, p in enumerate(ps) if not math.isnan(p))
     corrected, least = [math.nan] * len(ps), 1.0
-    for place, (p, i) in reversed(list(enumerate(tested, 1))):
-        least = min(least, p * len(tested) / place)
+    for position, (p, i) in reversed(list(enumerate(tested, 1))):
+        least = min(least, p * len(tested) / position)
         corrected[i] = least
     return corrected
 

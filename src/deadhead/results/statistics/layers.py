@@ -146,8 +146,8 @@ def removal_effects(
     sums, weights = np.zeros(shape), np.zeros(shape)
     for scores, removed in groups:
         for i, column in enumerate(scores.T):
-            known = ~np.isnan(column)
-            values, cut = column[known], removed[known]
+            scored = ~np.isnan(column)
+            values, cut = column[scored], removed[scored]
             number, kept = cut.sum(axis=0), len(values) - cut.sum(axis=0)
             both = (number > 0) & (kept > 0)  # else all trials share the head
             number, kept = number.clip(1), kept.clip(1)
