@@ -40,61 +40,49 @@ def test_labels_that_are_no_classes_do_not_matter_where_none_are_read(case, meth
     assert 'loss="self"' in str(error.value.hint)
 
 
-def both_refuse(setup, batch, words):
+REFUSED = {  # what is wrong with a batch, from the right one, and the words of the error
+    "a list": (lambda b: {"input_ids": b["input_ids"].tolist()}, "of batch 1 is list, not a tens"),
+    "an array": (lambda b: {"input_ids": b["input_ids"].numpy()}, "of batch 1 is ndarray, not a"),
+    "no tokens": (
+        lambda b: {name: b[name][:, :0] for name in ("input_ids", "attention_mask")},
+        r"batch 1 is empty: its input_ids has shape \(4, 0",
+    ),
+    **{
+        f"fewer {name}": (
+            lambda b, name=name: {name: b[name][:3]},
+            rf"batch 1 has input_ids of shape \(4, 12\), but {name} of shape \(3",
+        )
+        for name in ("labels", "attention_mask")
+    },
+    "a short mask": (
+        lambda b: {"attention_mask": b["attention_mask"][:, :9]},
+        r"but attention_mask of shape \(4, 9\)",
+    ),
+    "tokens below 0": (
+        lambda b: {"input_ids": b["input_ids"] - 50},
+        "batch 1 has token -50 and the model knows 99",
+    ),
+    "too long": (
+        lambda b: {name: v.repeat(1, 11) for name, v in b.items() if v.dim() == 2},
+        "batch 1 has 132 tokens, but the model has 128 positions",
+    ),
+    "no inputs": (
+        lambda b: {"input_ids": None},
+        "batch 1 has no inputs; it has: attention_mask, labels",
+    ),
+}
+
+
+@pytest.mark.parametrize("problem", REFUSED)
+def test_batches_that_are_refused(case, problem):
     """Whether labels are read or not, the error is the same."""
+    setup, (change, words) = case("classify"), REFUSED[problem]
+    changed = {**setup.batch, **change(setup.batch)}
+    batches = [setup.batch, {name: v for name, v in changed.items() if v is not None}]
     with pytest.raises(DataError, match=words):
-        rank(setup.model, [setup.batch, batch], progress=False)
+        rank(setup.model, batches, progress=False)
     with pytest.raises(DataError, match=words):
-        refit(setup.model, [setup.batch, batch], ["encoder.0.1"], progress=False)
-
-
-def test_inputs_that_are_no_tensors(case):
-    setup = case("classify")
-    ids = setup.batch["input_ids"]
-    both_refuse(setup, {**setup.batch, "input_ids": ids.tolist()}, "of batch 1 is list, not a tens")
-    both_refuse(setup, {**setup.batch, "input_ids": ids.numpy()}, "of batch 1 is ndarray, not a")
-
-
-def test_no_inputs(case):
-    setup = case("classify")
-    bare = {name: value for name, value in setup.batch.items() if name != "input_ids"}
-    both_refuse(setup, bare, "batch 1 has no inputs; it has: attention_mask, labels")
-
-
-def test_no_tokens(case):
-    setup = case("classify")
-    tokens = {name: setup.batch[name][:, :0] for name in ("input_ids", "attention_mask")}
-    both_refuse(
-        setup, {**setup.batch, **tokens}, r"batch 1 is empty: its input_ids has shape \(4, 0"
-    )
-
-
-@pytest.mark.parametrize("name", ["labels", "attention_mask"])
-def test_other_examples_than_those_of_the_inputs(case, name):
-    setup = case("classify")
-    words = rf"batch 1 has input_ids of shape \(4, 12\), but {name} of shape \(3"
-    both_refuse(setup, {**setup.batch, name: setup.batch[name][:3]}, words)
-
-
-def test_a_mask_of_other_tokens(case):
-    setup = case("classify")
-    wrong = {**setup.batch, "attention_mask": setup.batch["attention_mask"][:, :9]}
-    both_refuse(setup, wrong, r"but attention_mask of shape \(4, 9\)")
-
-
-def test_tokens_below_0(case):
-    setup = case("classify")
-    wrong = {**setup.batch, "input_ids": setup.batch["input_ids"] - 50}
-    both_refuse(setup, wrong, "batch 1 has token -50 and the model knows 99")
-
-
-def test_more_tokens_than_positions(case):
-    setup = case("classify")
-    long = {
-        name: value.repeat(1, 11) if value.dim() == 2 else value
-        for name, value in setup.batch.items()
-    }
-    both_refuse(setup, long, "batch 1 has 132 tokens, but the model has 128 positions")
+        refit(setup.model, batches, ["encoder.0.1"], progress=False)
 
 
 def test_only_a_learnt_table_of_positions_ends():
