@@ -10,7 +10,7 @@ folder. All have float64 weights: in float32, rounding alone moves a log-likelih
 since the two put the options into different batches. The process ends with 1 if a log-likelihood
 differs by more than 1e-4 or an accuracy at all.
 
-tests/tasks/test_lm_eval.py runs it on the small models.
+test_against_lm_eval.py runs it on the small models.
 """
 
 from __future__ import annotations

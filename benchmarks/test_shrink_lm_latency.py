@@ -13,7 +13,7 @@ import torch
 from deadhead import discover
 from tiny_decoders import llama, tokenizer
 
-BENCHMARKS = Path(__file__).parents[2] / "benchmarks"
+BENCHMARKS = Path(__file__).parent
 
 
 @pytest.fixture(scope="module")

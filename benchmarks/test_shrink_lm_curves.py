@@ -14,7 +14,7 @@ import pytest
 
 from tiny_decoders import TEXT, llama, tokenizer
 
-BENCHMARKS = Path(__file__).parents[2] / "benchmarks"
+BENCHMARKS = Path(__file__).parent
 PLACES = [("none", "whole"), ("random", "cut"), ("random", "mean"), ("random", "refit")]
 TRAINED = [("none", "whole, one epoch"), ("random", "refit, one epoch")]
 

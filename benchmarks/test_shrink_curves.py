@@ -17,7 +17,7 @@ from deadhead import shrink
 from deadhead.errors import DeadheadError
 from deadhead.world import MODELS
 
-BENCHMARKS = Path(__file__).parents[2] / "benchmarks"
+BENCHMARKS = Path(__file__).parent
 
 
 @pytest.fixture(scope="module")

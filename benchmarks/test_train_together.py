@@ -21,7 +21,7 @@ from deadhead.training.models import load_for_task, tokenizer_for
 from deadhead.training.update import Updater
 from deadhead.world import MODELS
 
-BENCHMARKS = Path(__file__).parents[2] / "benchmarks"
+BENCHMARKS = Path(__file__).parent
 REMOVED: list[dict[str, Any]] = [
     {},
     {"heads": ["encoder.0.3", *(f"encoder.1.{head}" for head in range(8))]},  # all of a layer

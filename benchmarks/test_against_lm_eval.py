@@ -10,7 +10,7 @@ from lm_eval.api.registry import get_model
 
 from deadhead import save
 
-BENCHMARKS = Path(__file__).parents[2] / "benchmarks"
+BENCHMARKS = Path(__file__).parent
 
 
 @pytest.fixture(scope="module")
@@ -18,6 +18,11 @@ def against():
     with pytest.MonkeyPatch.context() as patch:
         patch.syspath_prepend(BENCHMARKS)
         yield importlib.import_module("against_lm_eval")
+
+
+@pytest.fixture(autouse=True)
+def _own_cache(tmp_path, monkeypatch):
+    monkeypatch.setenv("DEADHEAD_CACHE", str(tmp_path / "cache"))
 
 
 @pytest.mark.parametrize("family", ["GPT-2", "Llama"])
