@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import argparse
 import copy
+import csv
 import importlib
 import json
 from pathlib import Path
@@ -234,6 +235,25 @@ def test_tables_fill_a_page(scripts, tmp_path):
     assert all(tables[name]() in once for name in names)
     with pytest.raises(DeadheadError, match="no place"):
         report.fill_page(file, tables)
+
+
+def test_tables_are_written_as_csv(scripts, tmp_path):
+    """Tables of one kind are below each other, with what tells them apart in columns."""
+    tables = scripts.report.blocks(made_rows())
+    files = {file.stem: file for file in scripts.report.write_appendix(tmp_path, tables)}
+    rows = list(csv.DictReader(files["shrink-curves-by-share"].open(encoding="utf-8")))
+    assert {row["tasks"] for row in rows} == {"mean", "POS", "SST-2"}
+    assert {row["points of"] for row in rows} == {"English", "transfer"}
+    (row,) = (
+        row
+        for row in rows
+        if [row[name] for name in ("points of", "tasks", "units chosen by", "then")]
+        == ["English", "mean", "random", "cut"]
+    )
+    assert row["50 %"] == "-5.00 ± 2.48 (3)"
+    assert len(rows) == sum(
+        make().count("\n| ") - 2 for name, make in tables.items() if "by share" in name
+    )
 
 
 def trained_rows() -> list[dict]:
