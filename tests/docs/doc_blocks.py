@@ -14,6 +14,7 @@ from __future__ import annotations
 
 import ast
 import contextlib
+import importlib.util
 import io
 import re
 import shlex
@@ -35,6 +36,16 @@ NOT_RUN = (
     "python -m venv ",
     "source ",
 )  # commands that a page may have and no test can run
+
+
+def script(name: str) -> Any:
+    """Return docs/NAME.py as a module: the scripts of docs/ are no package."""
+    spec = importlib.util.spec_from_file_location(f"docs_{name}", ROOT / "docs" / f"{name}.py")
+    assert spec is not None
+    assert spec.loader is not None
+    module = importlib.util.module_from_spec(spec)
+    spec.loader.exec_module(module)
+    return module
 
 
 @dataclass(frozen=True)

@@ -3,12 +3,11 @@
 from __future__ import annotations
 
 import csv
-import importlib.util
 import re
 from typing import Any
 
 import pytest
-from doc_blocks import ROOT
+from doc_blocks import ROOT, script
 
 from deadhead.layout import GROUPS
 
@@ -48,21 +47,16 @@ ROWS = [
 
 
 @pytest.fixture(scope="module")
-def script() -> Any:
-    spec = importlib.util.spec_from_file_location("coverage_page", ROOT / "docs" / "coverage.py")
-    assert spec is not None
-    assert spec.loader is not None
-    module = importlib.util.module_from_spec(spec)
-    spec.loader.exec_module(module)
-    return module
+def page_script() -> Any:
+    return script("coverage")
 
 
-def test_the_page_counts_and_the_table_lists_with_short_reasons(script: Any) -> None:
+def test_the_page_counts_and_the_table_lists_with_short_reasons(page_script: Any) -> None:
     rows = [{"mean_fill": "pass" if r["status"] == "pass" else "", **r} for r in ROWS]
     rows[0]["single_heads"] = "pass"
     older = [{**r, "status": "refused"} if r["model_type"] == "mixtral" else r for r in rows]
     new = {"transformers": "5.22", "torch": "2.13+cpu", "rows": rows}
-    page = script.page(new, {"transformers": "5.17", "torch": "2.11", "rows": older[:-1]})
+    page = page_script.page(new, {"transformers": "5.17", "torch": "2.11", "rows": older[:-1]})
     page = " ".join(page.split())
     assert "Of 6 model types of transformers 5.22 (torch 2.13), **2 pass with their heads**" in page
     assert (
@@ -72,7 +66,7 @@ def test_the_page_counts_and_the_table_lists_with_short_reasons(script: Any) -> 
     assert "(a `kv_group`), all 1 types also pass" in page
     assert "With transformers 5.17 and torch 2.11, 1 of 5 types pass with their heads and 2" in page
     assert "Of the types that both have, mixtral pass with the newer alone." in page
-    header, *lines = csv.reader(script.table(rows).splitlines())
+    header, *lines = csv.reader(page_script.table(rows).splitlines())
     assert header == ["model_type", "heads", "neurons", "why"]
     assert lines == [
         ["bert", "pass", "pass", ""],
@@ -92,15 +86,15 @@ def test_both_ways_to_remove_grouped_heads_are_named(page: str) -> None:
     assert all(f'groups="{way}"' in sections[0] for way in GROUPS)
 
 
-def test_the_counts_of_the_page_are_those_of_the_table(script: Any) -> None:
-    with script.TABLE.open(encoding="utf-8") as file:
+def test_the_counts_of_the_page_are_those_of_the_table(page_script: Any) -> None:
+    with page_script.TABLE.open(encoding="utf-8") as file:
         rows = list(csv.DictReader(file))
     assert [row["model_type"] for row in rows] == sorted({row["model_type"] for row in rows})
     heads = [row for row in rows if row["heads"] == "pass"]
     neurons = [row for row in rows if row["neurons"] == "pass"]
     refused = [row for row in rows if row["heads"] in ("refused", "not proved")]
     both = [row for row in heads if row in neurons]
-    start = " ".join(script.PAGE.read_text(encoding="utf-8").split("\n## ")[0].split())
+    start = " ".join(page_script.PAGE.read_text(encoding="utf-8").split("\n## ")[0].split())
     assert [*map(int, re.findall(r"\*\*(\d+) pass with their", start))] == [
         len(heads),
         len(neurons),

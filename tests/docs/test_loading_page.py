@@ -3,31 +3,25 @@
 from __future__ import annotations
 
 import csv
-import importlib.util
 import re
 from typing import Any
 
 import pytest
-from doc_blocks import ROOT
+from doc_blocks import script
 
 # one or more of each kind of row in the table
 TYPES = ("llama", "bert", "gpt2", "qwen3", "t5", "zamba2", "sew")
 
 
 @pytest.fixture(scope="module")
-def script() -> Any:
-    spec = importlib.util.spec_from_file_location("loading_page", ROOT / "docs" / "loading.py")
-    assert spec is not None
-    assert spec.loader is not None
-    module = importlib.util.module_from_spec(spec)
-    spec.loader.exec_module(module)
-    return module
+def page_script() -> Any:
+    return script("loading")
 
 
 @pytest.fixture(scope="module")
-def rows(script: Any) -> dict[str, tuple[str, str]]:
+def rows(page_script: Any) -> dict[str, tuple[str, str]]:
     """model type -> (even, uneven), as in the table."""
-    with script.TABLE.open(encoding="utf-8") as file:
+    with page_script.TABLE.open(encoding="utf-8") as file:
         table = list(csv.DictReader(file))
     assert len(table) > 400
     return {row["model_type"]: (row["even"], row["uneven"]) for row in table}
@@ -35,9 +29,9 @@ def rows(script: Any) -> dict[str, tuple[str, str]]:
 
 @pytest.mark.parametrize("model_type", TYPES)
 def test_a_row_is_what_is_measured(
-    script: Any, rows: dict[str, tuple[str, str]], model_type: str
+    page_script: Any, rows: dict[str, tuple[str, str]], model_type: str
 ) -> None:
-    row = script.measure(model_type)
+    row = page_script.measure(model_type)
     assert (row["even"], row["uneven"]) == rows[model_type]
 
 
@@ -46,7 +40,7 @@ def test_each_kind_of_row_is_measured(rows: dict[str, tuple[str, str]]) -> None:
     assert {rows[model_type] for model_type in TYPES} == kinds
 
 
-def test_the_page_counts_the_rows(script: Any, rows: dict[str, tuple[str, str]]) -> None:
+def test_the_page_counts_the_rows(page_script: Any, rows: dict[str, tuple[str, str]]) -> None:
     measured = [row for row in rows.values() if not row[1].startswith("not measured")]
-    text = re.sub(r"transformers [\d.]+:", "transformers X:", script.PAGE.read_text("utf-8"))
-    assert text == script.INTRO.format(version="X", count=len(measured))
+    text = re.sub(r"transformers [\d.]+:", "transformers X:", page_script.PAGE.read_text("utf-8"))
+    assert text == page_script.INTRO.format(version="X", count=len(measured))

@@ -2,11 +2,10 @@
 
 from __future__ import annotations
 
-import importlib.util
 from functools import cache
 
 import pytest
-from doc_blocks import ROOT
+from doc_blocks import ROOT, script
 
 LISTS = ("reference/commands.md", "reference/recipes.md", "reference/recipes.csv", "claims.csv")
 
@@ -14,12 +13,7 @@ LISTS = ("reference/commands.md", "reference/recipes.md", "reference/recipes.csv
 @cache
 def pages() -> dict[str, str]:
     """Every list, generated once."""
-    spec = importlib.util.spec_from_file_location("make_docs", ROOT / "docs" / "make.py")
-    assert spec is not None
-    assert spec.loader is not None
-    module = importlib.util.module_from_spec(spec)
-    spec.loader.exec_module(module)
-    return module.pages()
+    return script("make").pages()
 
 
 def test_every_list_is_compared() -> None:
