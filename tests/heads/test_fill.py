@@ -11,6 +11,7 @@ from fills_by_hand import changed, read
 
 from deadhead import Captured, captured, discover, gated, head_means, prune
 from deadhead.heads.fill import derangement
+from slow import slow_but
 from tiny_models import answers, apart, batch_of, build, hooks, limit
 
 FAMILIES = ["bert", "gpt2", "llama", "marian", "t5", "bart", "xlnet", "fsmt", "albert"]
@@ -101,7 +102,7 @@ KINDS = ["zero", "means", "means per position", "resample", "captured"]
 
 
 @pytest.mark.parametrize("kind", KINDS)
-@pytest.mark.parametrize("family", FAMILIES)
+@pytest.mark.parametrize("family", slow_but("bert llama t5 xlnet", FAMILIES))
 def test_a_fill_is_the_blend_by_hand(family, kind):
     model = build(family)
     batch, whole, before = batch_of(model), answers(model), hooks(model)

@@ -67,6 +67,7 @@ def config_of(folder: Path) -> dict[str, Any]:
     return stored
 
 
+@pytest.mark.slow
 def test_a_folder_loads_where_deadhead_cannot_be_imported(tmp_path):
     """Conv1D, a fused projection, layers at their old width, biases that the class does not have."""
     expected = {}

@@ -13,6 +13,7 @@ from deadhead.heads.discover import find_neuron_sites
 from deadhead.heads.load_pruned import PickInput
 from deadhead.layout import HeadLayout
 from deadhead.verify.inputs import prompt_for
+from slow import slow_but
 from tiny_models import answers, apart, batch_of, build, hooks, limit, uneven
 
 # Each has a form of its own: two matrices beside each other or in two modules, Conv1D, a gate of
@@ -50,7 +51,9 @@ def some_neurons(layout: HeadLayout, *, empty: bool = True) -> dict[tuple[str, i
     return chosen
 
 
-@pytest.mark.parametrize(("family", "overrides"), FAMILIES, ids=IDS)
+@pytest.mark.parametrize(
+    ("family", "overrides"), slow_but("bert gpt2 llama phi3 t5 xlnet", FAMILIES), ids=IDS
+)
 def test_masked_is_pruned_is_reloaded_is_padded(family, overrides, tmp_path):
     model = build(family, **overrides)
     layout = discover(model, neurons=True)

@@ -96,11 +96,11 @@ def no_waiting_for_the_disk(monkeypatch):
 @pytest.mark.parametrize(
     ("call", "before", "after"),
     [
-        ("replace", "50GB", "50GB"),
-        ("replace", SMALL, "50GB"),
         ("replace", "50GB", SMALL),
+        pytest.param("replace", "50GB", "50GB", marks=pytest.mark.slow),
+        pytest.param("replace", SMALL, "50GB", marks=pytest.mark.slow),
         ("unlink", SMALL, "50GB"),
-        ("mkdir", "50GB", "50GB"),
+        pytest.param("mkdir", "50GB", "50GB", marks=pytest.mark.slow),
     ],
 )
 def test_a_kill_at_any_step_leaves_one_model_whole(call, before, after, tmp_path):

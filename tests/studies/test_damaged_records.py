@@ -76,7 +76,10 @@ def file(study: tuple[Recipe, Path]) -> Iterator[Path]:
     os.utime(path, ns=(stat.st_atime_ns, stat.st_mtime_ns))
 
 
-PLACES = list(places(json.loads(record_of(Trial(CONTENT)).to_json())))
+PLACES = [
+    pytest.param(path, marks=pytest.mark.slow if number % 8 else (), id=".".join(map(str, path)))
+    for number, path in enumerate(places(json.loads(record_of(Trial(CONTENT)).to_json())))
+]
 FREE = (
     ("details", "data notes"),
     ("details", "best epoch"),
@@ -84,7 +87,7 @@ FREE = (
 ACCEPTED = 3  # values of a place that are as deadhead writes them and go through every reader, to save time
 
 
-@pytest.mark.parametrize("path", PLACES, ids=lambda path: ".".join(map(str, path)))
+@pytest.mark.parametrize("path", PLACES)
 def test_a_field_of_the_wrong_type_stops_no_reader(
     study: tuple[Recipe, Path], file: Path, path: tuple[Any, ...]
 ) -> None:

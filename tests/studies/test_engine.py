@@ -89,6 +89,7 @@ def loses(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, *draws: int) -> Path:
     return file
 
 
+@pytest.mark.slow
 def test_a_gpu_that_gave_up_once_is_tried_again_in_a_new_process(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -115,7 +116,9 @@ def test_a_trial_that_loses_the_gpu_twice_has_failed_and_spoils_no_other(
     assert error == "the GPU gave up: CUDA error: CUDA-capable device(s) is/are busy or unavailable"
 
 
-@pytest.mark.parametrize(("executor", "failed"), [("local", 1), ("serial", 0)])
+@pytest.mark.parametrize(
+    ("executor", "failed"), [pytest.param("local", 1, marks=pytest.mark.slow), ("serial", 0)]
+)
 def test_a_missing_gpu_stops_the_study(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, executor: str, failed: int
 ) -> None:
