@@ -67,8 +67,7 @@ def test_any_kernel_that_is_registered():
     assert called
 
 
-@pytest.mark.slow
-@pytest.mark.parametrize("compiled", [False, True])
+@pytest.mark.parametrize("compiled", [False, pytest.param(True, marks=pytest.mark.slow)])
 def test_flex_attention_too(compiled, monkeypatch):
     """transformers compiles it. torch compiles it for some CPUs only, so that everywhere it is tried uncompiled as well."""
     model = build(

@@ -336,7 +336,6 @@ def test_precision_and_device_may_be_changed(kind):
     assert {p.dtype for p in model.parameters()} == {torch.bfloat16}
 
 
-@pytest.mark.slow
 def test_a_pruned_model_can_be_compiled():
     model = build("bert")
     compiled, batch = torch.compile(model, backend="aot_eager"), batch_of(model)

@@ -21,8 +21,6 @@ from deadhead.studies.execution import ray_health as clusters
 from deadhead.studies.execution import watchdog
 from deadhead.studies.store.folder import ClusterLost
 
-pytestmark = pytest.mark.slow
-
 
 @pytest.fixture
 def search_file(search_file: Path) -> Path:
@@ -54,6 +52,7 @@ def cluster(short: None) -> Any:
     machines.shutdown()
 
 
+@pytest.mark.slow
 def test_a_node_dies_and_then_the_last_one(
     search_file: Path, tmp_path: Path, cluster: Any, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -127,6 +126,7 @@ def quick(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(watchdog, "STARTS", 2.0)
 
 
+@pytest.mark.slow
 def test_processes_of_trials_die_and_are_stopped(
     search_file: Path, tmp_path: Path, short: None, quick: None
 ) -> None:
@@ -138,6 +138,7 @@ def test_processes_of_trials_die_and_are_stopped(
     assert stable_records(tmp_path / "s") == undisturbed(search_file, tmp_path / "here")
 
 
+@pytest.mark.slow
 def test_an_idle_process_is_stopped_and_the_next_trial_runs_in_another(
     search_file: Path, tmp_path: Path, short: None, quick: None
 ) -> None:
@@ -159,6 +160,7 @@ def test_an_idle_process_is_stopped_and_the_next_trial_runs_in_another(
 
 
 @linux
+@pytest.mark.slow
 @pytest.mark.parametrize("name", ["raylet/raylet", "gcs_server"])
 def test_a_cluster_that_is_gone_stops_the_study(
     search_file: Path, tmp_path: Path, short: None, monkeypatch: pytest.MonkeyPatch, name: str
