@@ -29,10 +29,11 @@ from pathlib import Path
 from typing import Any
 
 from encoder_tasks import Task
+from flap import Flap
 from machine import now, write_rows
 
 from deadhead import discover, prune, rank, strategies
-from deadhead.shrinking import Shrunk, shrink
+from deadhead.shrinking import CHOOSERS, Shrunk, shrink
 from deadhead.shrinking.latency import time_models
 
 OTHERS = ("de", "fr", "ru", "tr", "zh")  # for POS, without any training in them
@@ -104,6 +105,7 @@ def _variants(arguments: argparse.Namespace) -> Iterator[tuple[str, dict[str, An
 
 
 def variants_of(arguments: argparse.Namespace) -> dict[str, dict[str, Any]]:
+    CHOOSERS["flap"] = Flap
     return {**RIVALS, **METHODS} if arguments.each_method else RIVALS
 
 

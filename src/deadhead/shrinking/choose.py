@@ -32,9 +32,7 @@ CHOOSERS: Registry[type[Chooser]] = Registry(
     {
         "reconstruction": "methods:Reconstruction",
         "fisher": "methods:Fisher",
-        "fisher_tokens": "methods:FisherTokens",
         "kwon": "methods:Kwon",
-        "flap": "methods:Flap",
         "gradient": "scores:Gradient",
         "taylor": "scores:Taylor",
         "random": "scores:Random",

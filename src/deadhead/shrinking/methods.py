@@ -1,10 +1,9 @@
-"""Methods that predict the rise of the loss from statistics of the whole model, and FLAP."""
+"""Methods that predict the rise of the loss from statistics of the full model."""
 
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
 from itertools import accumulate, pairwise
-from typing import ClassVar, Literal
 
 import numpy as np
 
@@ -40,15 +39,6 @@ class Reconstruction(Chooser):
         return curves
 
 
-class FisherTokens(Chooser):
-    """Half the sum over tokens of the squared gate gradient at each token."""
-
-    help = "the diagonal of the Fisher matrix, from the gradient at each token"
-
-    def curves(self, evidence: Evidence, kind: Kind) -> list[Curve]:
-        return _by_diagonal(evidence, kind)
-
-
 class Fisher(Chooser):
     """The set of heads that costs least together by the whole Fisher matrix of their gates."""
 
@@ -56,7 +46,7 @@ class Fisher(Chooser):
 
     def curves(self, evidence: Evidence, kind: Kind) -> list[Curve]:
         if kind == "neurons":
-            return _by_diagonal(evidence, kind)
+            return by_diagonal(evidence, kind)
         places = evidence.of(kind)
         numbers = [(place, unit) for place, units in places.items() for unit in units]
         order, sums = greedy(evidence.statistics.matrix(places))
@@ -144,30 +134,7 @@ class Kwon(Chooser):
         return better, cost
 
 
-class Flap(Chooser):
-    """FLAP (An et al. 2024): how much a unit's output fluctuates, compared with its layer."""
-
-    help = "FLAP: the variance of what a unit gives times its squared weights, by layer"
-    reads: ClassVar[Literal["labels or a loss", "inputs", "nothing"]] = "inputs"
-    predicts = False
-
-    def curves(self, evidence: Evidence, kind: Kind) -> list[Curve]:
-        scores = {}
-        for place in evidence.of(kind):
-            facts = evidence.statistics.places[place]
-            fluctuation = facts.variance() * facts.weight.to(facts.squares).square().sum(0)
-            spread = fluctuation.std().clamp(min=1e-300) if len(fluctuation) > 1 else 1.0
-            standard = (fluctuation - fluctuation.mean()) / spread
-            scores[place] = standard.unflatten(0, (-1, facts.width)).mean(1).tolist()
-        # below 0 for units under the mean of their layer, and the sums of a curve never fall
-        least = min(min(values) for values in scores.values())
-        return [
-            curve_of(place, evidence.places[place], [value - least for value in values])
-            for place, values in scores.items()
-        ]
-
-
-def _by_diagonal(evidence: Evidence, kind: Kind) -> list[Curve]:
+def by_diagonal(evidence: Evidence, kind: Kind) -> list[Curve]:
     """The curves of units that each cost half their own squared gate gradients at tokens."""
     curves = []
     for place, units in evidence.of(kind).items():

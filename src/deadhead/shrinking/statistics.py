@@ -63,11 +63,6 @@ class LayerStatistics:
     by_token: Tensor
     by_batch: Tensor | None = None
 
-    def variance(self) -> Tensor:
-        """Of each column, over all rows."""
-        mean = self.columns / self.rows
-        return (self.squares / self.rows - mean.square()).clamp(min=0)
-
 
 @dataclass(kw_only=True)
 class Statistics:
