@@ -42,6 +42,15 @@ class Diagonal(Fisher):
         return by_diagonal(evidence, kind)
 
 
+@pytest.fixture
+def flap(monkeypatch):
+    """The method of the benchmarks that reads inputs alone."""
+    monkeypatch.syspath_prepend(BENCHMARKS)
+    CHOOSERS["flap"] = import_module("flap").Flap
+    yield "flap"
+    del CHOOSERS["flap"]
+
+
 def counted(model, heads=0, neurons=0) -> list[Budget]:
     layout = discover(model, neurons=True)
     budgets = [removal(layout, "heads", heads)] if heads else []
@@ -227,7 +236,7 @@ def test_groups_of_a_grouped_query_model_go_whole():
         prune(copy.deepcopy(model), choice.heads)
 
 
-def test_without_labels_a_loss_or_inputs_suffice(monkeypatch):
+def test_without_labels_a_loss_or_inputs_suffice(flap):
     model, batch = model_of("classify"), data("classify")
     silence(model, "heads", 1, 2)
     plain = {name: value for name, value in batch.items() if name != "labels"}
@@ -239,10 +248,8 @@ def test_without_labels_a_loss_or_inputs_suffice(monkeypatch):
             chosen(model, [plain], method, heads=1)
         assert 'loss="self"' in (error.value.hint or "")
         assert check_method(method, ["heads"])
-    monkeypatch.syspath_prepend(BENCHMARKS)
-    monkeypatch.setitem(CHOOSERS, "flap", import_module("flap").Flap)
-    assert chosen(model, [plain], "flap", heads=1).heads == (Head("encoder", 1, 2),)
-    assert not check_method("flap", ["heads"])
+    assert chosen(model, [plain], flap, heads=1).heads == (Head("encoder", 1, 2),)
+    assert not check_method(flap, ["heads"])
     assert chosen(model, [], "random", heads=1).heads
 
 

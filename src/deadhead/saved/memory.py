@@ -1,4 +1,4 @@
-"""How much memory the work with a model will take, known before any weight is loaded.
+"""Plan the memory that the work with a model takes, before any weight is loaded.
 
 The model is built on the device "meta", which has shapes and no numbers. A run of it there shows
 what a backward pass would keep; the rest follows from the shapes of the weights. Bytes for the
@@ -172,7 +172,7 @@ def _refit_bytes(weight: Tensor) -> int:
 
 
 def _kept_bytes(model: Any, batch: int, length: int) -> tuple[int, int]:
-    """What the backward pass of a batch keeps of its forward pass, and what the logits add."""
+    """Count the bytes that the backward pass keeps of the forward pass, and those of the logits."""
     kept: dict[int, tuple[Any, int]] = {}  # the storages, held so that their ids stay theirs
     own = {tensor.untyped_storage()._cdata for tensor in _tensors(model)}
 
@@ -222,7 +222,7 @@ def _loss_bytes(logits: Tensor) -> int:
 
 
 class _Attention(torch.autograd.Function):
-    """What a fused kernel keeps: queries, keys, values, output and a number for each query."""
+    """A fused kernel, which keeps queries, keys, values, output and a number for each query."""
 
     @staticmethod
     def forward(ctx: Any, query: Tensor, key: Tensor, value: Tensor) -> Tensor:
@@ -237,7 +237,7 @@ class _Attention(torch.autograd.Function):
 
 
 class _WithoutNumbers(TorchFunctionMode):
-    """What a run without numbers needs.
+    """Answers to what a run without numbers would ask.
 
     The device "meta" has no fused attention, and would count the attention of all pairs. A model
     that asks whether all tokens are real, or of one text, gets the answer yes.

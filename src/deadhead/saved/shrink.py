@@ -55,7 +55,7 @@ class Calibration:
     def score_sets(self) -> dict[str, Dataset]:
         """For each language its dev data, or test data where there is none or it is calibrated on.
 
-        Languages without either are left out.
+        Languages without either are skipped.
         """
         sets: dict[str, Dataset] = {}
         if self.task is None:
@@ -73,7 +73,7 @@ class Calibration:
 
 @dataclass(frozen=True, kw_only=True)
 class ShrunkSaved:
-    """What `shrink_saved` did, for people and for JSON."""
+    """The result of `shrink_saved`, for people and for JSON."""
 
     report: Shrunk
     metric: str | None  # the main metric of the task
@@ -182,7 +182,7 @@ def _checked_data(
 
 
 def _check(data: Calibration, options: Mapping[str, Any], then: str | None) -> bool:
-    """Raise an error for what needs no model; whether labels are needed."""
+    """Refuse what is wrong whatever the model; return whether labels are needed."""
     targets = _targets(options)
     REPAIRS[options.get("repair", "refit")]  # or raise that there is none
     method, loss = options.get("method", "auto"), options.get("loss")
@@ -217,7 +217,7 @@ def _batches(
 
 
 def _examples(encoded: Encoded) -> int:
-    """How many examples a set has: a plain text is one row of many windows."""
+    """Count the examples of a set: a plain text is one row of many windows."""
     return len(encoded if encoded.data.task.traits.label_unit == "token" else encoded.data)
 
 

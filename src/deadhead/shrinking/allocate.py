@@ -1,4 +1,4 @@
-"""How many units each layer loses under a budget. Plain data: neither torch nor a model.
+"""Divide a budget over layers: how many units each loses. Needs neither torch nor a model.
 
 A unit is what goes as a whole: a head, the heads that share a key/value head, or a neuron. A place
 is a layer's heads or its neurons. Each place has a curve, the predicted rise of the loss after its
@@ -46,7 +46,7 @@ class Curve:
 
 @dataclass(frozen=True, kw_only=True)
 class Budget:
-    """How much a choice must save, and what each place saves.
+    """The amount that a choice must save, and what each layer saves.
 
     saving: for each place that may lose units, what it saves after 0, 1, 2, ... of them are gone.
     total: what all of these places must save together.
@@ -61,7 +61,7 @@ class Budget:
 
     @property
     def most(self) -> float:
-        """What all of these places save at most."""
+        """The most that these layers can save together."""
         return sum(max(table, default=0.0) for table in self.saving.values())
 
     @property
@@ -81,7 +81,7 @@ class Budget:
 
 
 def units_of(layout: HeadLayout) -> dict[Place, tuple[Unit, ...]]:
-    """The units that are left at each place of a model."""
+    """The units of each layer of a model."""
     places: dict[Place, tuple[Unit, ...]] = {
         ("heads", a.block, a.layer): tuple(tuple(h.index for h in group) for group in a.groups)
         for a in layout.attentions
@@ -105,7 +105,7 @@ def removal(layout: HeadLayout, kind: Kind, count: int) -> Budget:
 def allocate(
     curves: Sequence[Curve], saving: Mapping[Place, Sequence[float]], total: float
 ) -> dict[Place, int]:
-    """How many units each place loses, at the lowest sum of costs that saves the total.
+    """Count the units that each layer loses, at the lowest sum of costs that saves the total.
 
     Exact as long as no place has more than EXACT units and no more than STATES sums of costs
     compete, which holds for budgets that count heads. Beyond that, only numbers near the solution
@@ -126,7 +126,7 @@ def allocate(
 def in_order_of_cost(
     curves: Sequence[Curve], saving: Mapping[Place, Sequence[float]], total: float
 ) -> dict[Place, int]:
-    """How many units each place loses when units go by their own cost alone, until it suffices.
+    """Count the units that each layer loses if the cheapest of all layers go until it suffices.
 
     For methods whose costs are scores and no rises of the loss: one threshold for all layers.
     """

@@ -1,4 +1,4 @@
-"""What must be saved for each target, from what the layers cost."""
+"""The budget of each target, from the costs of the layers."""
 
 from __future__ import annotations
 
@@ -89,7 +89,7 @@ def _with_new_biases(budget: Budget, biases: Mapping[Place, int], repair: Repair
 
 
 def _prices(name: str, costs: Costs, table: Latency | None) -> tuple[Prices, float]:
-    """What each layer costs, and the whole that shares are of."""
+    """Return the cost of each layer, and the total that shares are of."""
     if name == "macs":
         return costs.macs, costs.of(costs.macs)
     if name == "parameters":
@@ -123,8 +123,8 @@ def check_reach(name: str, amount: Amount, least: float, shape: Shape) -> None:
         smallest = ceil(1000 * least) / 1000
         enough = min(0.99, (1 + least) / 2)
         raise DeadheadError(
-            f"`{name}` expects at least {smallest:.3f}, which is left when all heads but one and "
-            f"all neurons that can be removed are gone, got {float(amount):g}.",
+            f"`{name}` expects at least {smallest:.3f}, which remains with one head and "
+            f"without all neurons that can be removed, got {float(amount):g}.",
             f"give a larger share, such as {name}={enough:.2f} or --{name} {enough:.0%}",
         )
 

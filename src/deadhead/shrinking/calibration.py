@@ -22,7 +22,7 @@ EXAMPLES, EXAMPLES_ON_GPU = 1000, 4000  # that are drawn from data by default
 
 
 def examples_on(device: torch.device) -> int:
-    """How many examples to shrink with if nobody says; a minute or two of work."""
+    """Return the number of examples to shrink with by default; a minute or two of work."""
     return EXAMPLES_ON_GPU if device.type == "cuda" else EXAMPLES
 
 

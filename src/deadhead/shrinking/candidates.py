@@ -1,4 +1,4 @@
-"""What a refit tries in each layer. Needs no torch."""
+"""The candidates that a refit tries in each layer. Needs no torch."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Which units go: a method predicts what each costs, the budget decides how many go where.
+"""Choose units: a method predicts the cost of each, a budget decides how many each layer loses.
 
 `CHOOSERS` has the class of every method. Nothing here changes the model.
 """
@@ -68,7 +68,7 @@ class Choice:
 
 
 def method_names() -> tuple[str, ...]:
-    """What `method` accepts: "auto" and the names of CHOOSERS."""
+    """Return what `method` accepts: "auto" and the names of CHOOSERS."""
     return "auto", *CHOOSERS
 
 
@@ -190,7 +190,7 @@ def _sites_and_units(
 def _statistics(
     evidence: Evidence, sites: Sequence[Site], by_method: Iterable[Mapping[Kind, Chooser]]
 ) -> Statistics | None:
-    """What the methods need to know of the whole model, in one pass over the data."""
+    """Collect the statistics that the methods need, in one pass over the data."""
     users = [
         (kind, chooser)
         for choosers in by_method
@@ -307,7 +307,7 @@ def _choice(
 def _teacher(
     choosers: Mapping[Kind, Chooser], curves: Mapping[Place, Curve], budgets: Sequence[Budget]
 ) -> Choice:
-    """What leaves when the square root of the share is kept, by the curves alone."""
+    """Choose so that the square root of the share remains, by the curves alone."""
     removed: dict[Place, tuple[Unit, ...]] = {}
     cost = 0.0
     for budget in budgets:

@@ -1,4 +1,4 @@
-"""What every method of choosing units is: its facts, its curves, and how it improves a choice.
+"""The base of every method of choosing units: its facts, its curves, and how it improves a choice.
 
 A subclass needs no torch to be imported, so that the help can list methods; it imports torch in
 its calls.
@@ -25,7 +25,7 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, kw_only=True)
 class Evidence:
-    """What a method may look at."""
+    """The data and statistics that a method may read."""
 
     model: nn.Module
     places: Mapping[Place, tuple[Unit, ...]]  # the units that may go
@@ -68,7 +68,7 @@ class Chooser(ABC):
     def allocated(
         self, curves: Sequence[Curve], saving: Mapping[Place, Sequence[float]], total: float
     ) -> dict[Place, int]:
-        """How many units each place loses so that the total is saved."""
+        """Count the units that each layer loses so that the total is saved."""
         return (allocate if self.predicts else in_order_of_cost)(curves, saving, total)
 
     def improved(

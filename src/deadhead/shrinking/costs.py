@@ -1,7 +1,7 @@
-"""What the layers of a model cost: multiply-accumulates and parameters for each number of units.
+"""The costs of the layers of a model: multiply-accumulates and parameters for each number of units.
 
-A unit is what leaves together: a feed-forward neuron, or a head with all heads that share its keys
-and values. One run of the model counts the rows that every matrix reads; the rest follows from the
+A unit is removed as one: a feed-forward neuron, or a head with all heads that share its keys and
+values. One run of the model counts the rows that every matrix reads; the rest follows from the
 shapes of the weights. Attention counts as computed over all pairs of positions.
 """
 
@@ -68,7 +68,7 @@ def costs(model: nn.Module, sites: Iterable[Site], batch: Mapping[str, Any], on:
 
 
 def units_left(site: Site) -> int:
-    """How many units a layer has: neurons, heads, or groups of heads with the same keys."""
+    """Count the units of a layer: neurons, heads, or groups of heads with the same keys."""
     return len(site.groups)
 
 
@@ -124,7 +124,7 @@ def sample(model: nn.Module, batch: Mapping[str, Any], shape: Shape) -> dict[str
 
 
 def _row(name: str, row: Tensor, length: int | None) -> Tensor:
-    """What one example, or its options, have for this many tokens, without padding; None: own."""
+    """Resize one example, or its options, to this many tokens, unpadded; None: keep its size."""
     numbers = row.dim() == 2 and not row.is_floating_point()  # one for every token
     if length is not None and (numbers or name.endswith(PER_TOKEN)):
         first = row.shape[1]
@@ -157,7 +157,7 @@ def run_watched(
 
 
 def _rows(model: nn.Module, sites: Sequence[Site], feed: Mapping[str, Any]) -> dict[int, list[int]]:
-    """How many rows each part reads in a run, by the id of its module; one entry per call."""
+    """Count the rows that each part reads in a run, by the id of its module; one entry per call."""
     calls: dict[int, list[int]] = {}
 
     def count(first: Part, _: nn.Module, args: tuple[Any, ...], kwargs: dict[str, Any]) -> None:
@@ -206,7 +206,7 @@ def _cost(site: Site, units: int, rows: Mapping[int, list[int]] | None) -> int:
 def _numbers(
     part: Part, heads: tuple[int, ...], keys: tuple[int, ...], *, matrices: bool = False
 ) -> int:
-    """How many numbers a part has left with these heads and keys; or only its matrices."""
+    """Count the numbers of a part that keeps these heads and keys; or only of its matrices."""
     present = len(part.present(heads, keys))
     tensors = ((getattr(part.module, name), axis) for name, axis in part.tensors)
     return sum(

@@ -1,4 +1,4 @@
-"""How long the layers of a model take on this machine, with each number of units left.
+"""Times of the layers of a model on this machine, with each number of units that can remain.
 
 Layers of the same shape are timed once: copies of the smallest module that holds the layer are cut
 to some numbers of units and run in turns with the uncut one, on the inputs that the module gets in
@@ -107,7 +107,7 @@ def time_models(
 
 
 def _shape(model: nn.Module, site: Site) -> str:
-    """What layers must have in common to be timed once, as text."""
+    """Describe a layer as text; layers with the same text are timed once."""
     module = type(model.get_submodule(_home(model, site))).__name__
     tensors = [
         f"{role}.{name}{tuple(getattr(part.module, name).shape)}"
@@ -288,7 +288,7 @@ def _seconds_of(call: Any, device: torch.device) -> list[float]:
 
 
 def _rounds(seconds: float, limit: float = SECONDS) -> int:
-    """How many rounds of this length to time."""
+    """Return the number of rounds of this length to time."""
     return int(min(max(limit / max(seconds, 1e-6), ROUNDS[0]), ROUNDS[1]))
 
 

@@ -148,13 +148,13 @@ def _is_of_heads(chosen: Chosen) -> bool:
 
 
 def _sums(curves: Iterable[Curve]) -> np.ndarray:
-    """What the 0, 1, 2, ... cheapest units of these places cost."""
+    """Add up the costs of the 0, 1, 2, ... cheapest units of these layers."""
     steps = np.concatenate([np.diff((0.0, *curve.costs)) for curve in curves])
     return np.append(0.0, np.sort(steps).cumsum())
 
 
 def _price(table: Sequence[float]) -> float | None:
-    """What each unit saves, where all units of a place save the same."""
+    """Return what each unit saves, where all units of a layer save the same."""
     if len(table) < 2:
         return None
     price = table[-1] / (len(table) - 1)
@@ -163,7 +163,7 @@ def _price(table: Sequence[float]) -> float | None:
 
 
 def _flags(evidence: Evidence, chosen: Chosen) -> np.ndarray:
-    """Which units of the chosen places go, in the order of the places."""
+    """Mark the units that are removed, in the order of the layers."""
     return np.array(
         [unit in units for place, units in chosen.items() for unit in evidence.places[place]]
     )

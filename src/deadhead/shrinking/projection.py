@@ -129,7 +129,7 @@ class Projection:
         return self.solution_by(change, (before, after))
 
     def solution_by(self, change: Change, errors: tuple[float, float]) -> Solution:
-        """What this change makes of the projection."""
+        """Apply a change to the projection."""
         weight, bias = self.weight.T.to(change.weight) + change.weight, self.bias
         if change.name != NOTHING:
             bias = change.bias if bias is None else change.bias + bias.to(change.bias)
@@ -145,7 +145,7 @@ class Projection:
         return self._solution("scales", weight.T, self.bias, errors)
 
     def output(self, inputs: Tensor, change: Change) -> Tensor:
-        """What the projection would give with this change, in the precision of the change."""
+        """Compute the output with this change, in the precision of the change."""
         weight = self.weight.T.to(change.weight) + change.weight
         bias = change.bias if self.bias is None else change.bias + self.bias.to(change.bias)
         return inputs.to(weight) @ weight + bias

@@ -1,4 +1,4 @@
-"""The order in which units leave a layer at the lowest error that the best refit would leave.
+"""Remove the units of a layer one by one, each time the one whose loss a refit repairs best.
 
 The output projection W reads x with the second moment H. Without the unit u, the best weights of
 the others give back all of the output but an error of trace(W_u ((H^-1)_uu)^-1 W_u^T), the optimal
@@ -11,21 +11,21 @@ import torch
 from torch import Tensor
 
 RIDGE = 1e-2  # relative to the mean diagonal of H
-ROUNDS = 48  # in which the neurons of a layer leave
+ROUNDS = 48  # in which the neurons of a layer are removed
 COMPARED = 2  # neurons of a round that are compared for each that is removed
-COMPACT = 0.75  # the share of columns left at which the others are dropped from memory
+COMPACT = 0.75  # the share of remaining columns at which the others are dropped from memory
 
 Order = tuple[list[int], list[float]]  # units as they leave, and the error after each
 
 
 def order_of_removal(moment: Tensor, weight: Tensor, width: int) -> Order:
-    """The numbers of the units as they leave, and the mean squared error after each.
+    """Return the numbers of the units as they are removed, and the mean squared error after each.
 
     moment: columns x columns. weight: outputs x columns. width: columns of a unit.
 
-    Each time the cheapest unit leaves. Single columns are thousands, so they leave in rounds: of
-    the cheapest candidates at the start of a round, some leave one by one, and only these
-    candidates learn at once what that changes for them. The errors are exact for the order.
+    Each time the cheapest unit is removed. Single columns are thousands, so they are removed in
+    rounds: of the cheapest candidates at the start of a round, some are removed one by one, and
+    only the costs of these candidates are updated at once. The errors are exact for the order.
     """
     ridge = (RIDGE * moment.diagonal().mean()).clamp(min=1e-30)
     damped = moment.clone()
@@ -66,7 +66,7 @@ def order_of_removal(moment: Tensor, weight: Tensor, width: int) -> Order:
 
 
 def _costs(inverse: Tensor, rows: Tensor, width: int) -> Tensor:
-    """The error that the removal of each unit alone would leave."""
+    """The error without each unit, after the best refit."""
     if width == 1:
         return rows.square().sum(1) / inverse.diagonal()
     units = len(inverse) // width

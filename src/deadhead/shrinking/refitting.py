@@ -1,9 +1,9 @@
-"""Refit the output projections that lose inputs by least squares, so that the rest makes up for it.
+"""Refit the output projections that lose inputs by least squares.
 
 Layer by layer from the input upwards, the small model (with the layers before cut and refitted)
-reads the calibration data, and its projection learns to give what the whole model's gave. With the
-target "residual" it also corrects the error that is in the residual stream already: its target is
-the whole model's stream behind the layer minus the small model's stream before it.
+reads the calibration data, and its projection learns to give what that of the full model gave. With
+the target "residual" it also corrects the error that is in the residual stream already: its target
+is the stream of the full model behind the layer minus that of the small model before it.
 
 Each layer has several candidates, from no change to a full refit, and keeps the best by its error
 on held-out examples. A task layer, which gives the logits of classes, is refitted last. Nothing of
@@ -48,7 +48,7 @@ HELD_OUT = 0.125  # share of the examples
 
 @dataclass(frozen=True, kw_only=True)
 class LayerRefit:
-    """What became of one output projection.
+    """The result for one output projection.
 
     The errors are those of its output on the held-out tokens: the mean over tokens of the squared
     error relative to the squared target, after the cut alone and as the layer is now. For the task
@@ -153,7 +153,7 @@ def planned(
     changed: Sequence[Cut],
     progress: bool | Progress,
 ) -> RefitPlan:
-    """What a solver makes of the changed ones of these cuts."""
+    """Solve the changed ones of these cuts."""
     begin = time.monotonic()
     with (
         torch.inference_mode(False),
@@ -178,7 +178,7 @@ def planned(
 
 @dataclass
 class RefitPlan:
-    """What a refit will change."""
+    """The changes that a refit will make."""
 
     model: nn.Module
     cuts: Sequence[Cut]

@@ -1,4 +1,4 @@
-"""The scales of Kwon et al. 2022: after the cut, one factor for each head and neuron that is left.
+"""The scales of Kwon et al. 2022: after the cut, one factor for each remaining head and neuron.
 
 Layer by layer, least squares find the factors with which the small model gives the residual stream
 of its teacher again: of the model that loses less, if the choice names one, else of the whole
@@ -95,7 +95,7 @@ class _Scales(Solver):
         return solution
 
     def _parts(self, number: int, batch: Mapping[str, Any], site: Site, context: Tensor) -> Parts:
-        """Of the last neurons, only the rows that the logits of an example depend on."""
+        """Keep only the rows of the last neurons that the logits of an example depend on."""
         fitted, held_out = super()._parts(number, batch, site, context)
         if site is self.last and site.kind == "neurons":
             fitted = fitted[self._is_read(batch, site)[fitted]]

@@ -12,10 +12,10 @@ SMALL = 1e-12  # relative to the largest cost of a unit: a smaller gain is round
 
 
 def cheapest_set(matrix: np.ndarray, prices: np.ndarray, total: float) -> np.ndarray:
-    """Which units to remove so that their prices add up to the total, as booleans.
+    """Find the units to remove so that their prices add up to the total, as booleans.
 
     It minimises the sum of the matrix over pairs of removed units. The search is greedy; then it
-    leaves units out and swaps pairs until neither helps. For a diagonal matrix and equal prices the
+    drops units and swaps pairs until neither helps. For a diagonal matrix and equal prices the
     result is the best there is.
     """
     removed = np.zeros(len(matrix), dtype=bool)

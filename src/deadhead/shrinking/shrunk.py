@@ -1,4 +1,4 @@
-"""What `shrink` reports: what left the model, what that cost, and what it saved."""
+"""The report of `shrink`: the removed units, their cost, and what the model saves."""
 
 from __future__ import annotations
 
@@ -146,12 +146,13 @@ def choice_to_dict(choice: Choice) -> dict[str, Any]:
 
 
 def speed_notes(targets: Collection[str], sizes: Mapping[str, tuple[int, int]]) -> list[str]:
-    """A note if only heads left a model whose neurons take most of the time."""
+    """Note that only heads were removed from a model whose neurons take most of the time."""
     if set(targets) != {"heads"} or not sizes["neurons"][1]:
         return []
     before, after = sizes["macs"]
     return [
-        f"heads alone save little time (multiply-accumulates: {after / before - 1:+.0%}): for speed, "
+        "heads alone save little time "
+        f"(multiply-accumulates: {after / before - 1:+.0%}): for speed, "
         "add --neurons 50%, or give --macs 50% or --speedup 1.5 instead"
     ]
 
@@ -159,7 +160,7 @@ def speed_notes(targets: Collection[str], sizes: Mapping[str, tuple[int, int]]) 
 def group_notes(
     layout: HeadLayout, removed: Collection[Head], budgets: Iterable[Budget] = ()
 ) -> list[str]:
-    """A note if heads left that share key/value heads, and if more left for it than asked for."""
+    """Note that heads of shared key/value heads were removed, and if more than requested."""
     size = max((len(group) for a in layout.attentions for group in a.groups), default=1)
     if not removed or size == 1:
         return []

@@ -1,7 +1,7 @@
 """Least squares for an output projection, from sums over tokens alone: pure tensor algebra.
 
-A projection that keeps some of its inputs X should give the target T again. What its old weights
-leave over is the error E = T - X W - b. All candidates are changes (D, c) that lessen
+A projection that keeps some of its inputs X should give the target T again. With its old weights,
+the error is E = T - X W - b. All candidates are changes (D, c) that lessen
 |E - X D - c|^2, so the old weights are where a ridge pulls to, and no change is the zero. The sums
 of X, E, X'X, X'E and |E|^2 give each solution and, for other tokens, its error in closed form.
 """
@@ -91,7 +91,7 @@ class Sums:
 
 @dataclass(frozen=True)
 class Change:
-    """What to add to the weights (inputs x outputs) and to the bias of a projection."""
+    """Numbers to add to the weights (inputs x outputs) and to the bias of a projection."""
 
     name: str
     weight: Tensor

@@ -1,4 +1,4 @@
-"""What the methods must know of each layer, collected in one pass over the calibration data.
+"""Statistics of each layer for the methods of choosing, from one pass over the calibration data.
 
 The forward pass gives what the output projection of each layer reads, the backward pass, of
 activations alone, the gradient of the loss at every gate. Only sums are kept, so memory does not
@@ -66,7 +66,7 @@ class LayerStatistics:
 
 @dataclass(kw_only=True)
 class Statistics:
-    """What one pass over the data has collected.
+    """Sums from one pass over the data.
 
     fisher: the sum over examples of the products of the gate gradients of all heads, in the order
         of `places`; units of heads that share a key/value head count as one.

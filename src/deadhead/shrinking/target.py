@@ -1,4 +1,4 @@
-"""How small or fast a model shall become: `heads=0.75`, `macs="50%"`. Loads no torch."""
+"""Targets, the size or speed to reach: `heads=0.75`, `macs="50%"`. Loads no torch."""
 
 from __future__ import annotations
 
@@ -51,7 +51,7 @@ def read_targets(values: Mapping[str, Any]) -> dict[str, Amount]:
 
 
 def kinds_of(targets: Mapping[str, Amount]) -> tuple[Kind, ...]:
-    """The kinds of units that may leave: those that are named, or both."""
+    """The kinds of units that may be removed: those that are named, or both."""
     return tuple(kind for kind in KINDS if kind in targets) or KINDS
 
 
@@ -62,7 +62,7 @@ def check_score(score: object) -> None:
 
 
 def count_of(name: str, amount: Amount, total: int, most: int) -> int:
-    """How many of `total` heads or neurons an amount removes; most: how many may leave."""
+    """Return how many of `total` heads or neurons an amount removes; most: the limit."""
     number = amount if isinstance(amount, int) else count_of_share(100 * amount, total)
     if number > most:
         hint = f"the model has {total:,}; give a smaller number, or a share such as 0.5"

@@ -1,4 +1,4 @@
-"""How the layers are repaired after the cut: `REPAIRS` has a `Repair` for each name."""
+"""Repairs of the layers after the cut: `REPAIRS` has a `Repair` for each name."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What `shrink` must know of a repair. Needs no torch, so that the help can list repairs."""
+"""The descriptor of a repair. Needs no torch, so that the help can list repairs."""
 
 from __future__ import annotations
 

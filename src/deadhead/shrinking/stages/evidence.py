@@ -16,7 +16,7 @@ from .stopwatch import Stopwatch
 
 @dataclass(frozen=True, kw_only=True)
 class Evidence:
-    """What is measured of the full model before anything is chosen."""
+    """Measurements of the full model before anything is chosen."""
 
     table: Latency | None  # for a target `speedup`
     budgets: Sequence[Budget]
