@@ -208,8 +208,8 @@ def test_the_check(family: str, run_command: RunCommand, request: pytest.Fixture
     ("family", "sizes"),
     [
         ("llama", {"vocab_size": 18}),
-        ("bart", {"vocab_size": 18}),
-        ("fsmt", {"src_vocab_size": 40, "tgt_vocab_size": 18}),
+        pytest.param("bart", {"vocab_size": 18}, marks=pytest.mark.slow),
+        pytest.param("fsmt", {"src_vocab_size": 40, "tgt_vocab_size": 18}, marks=pytest.mark.slow),
     ],
 )
 def test_the_check_of_a_small_vocabulary(

@@ -116,6 +116,7 @@ def moved(model, batch, head: Head) -> torch.Tensor:
     return slope.flatten(1).norm(dim=1) / hidden(model, batch, {}).flatten(1).norm(dim=1)
 
 
+@pytest.mark.slow
 def test_gradients_estimate_how_far_the_output_moves(embedder, texts, monkeypatch):
     monkeypatch.setattr(label_free, "DRAWS", 300)
     raw = rank(embedder, texts, "gradient", loss="self").raw
@@ -155,6 +156,7 @@ def test_logits_are_compared_as_predictions(case):
             )
 
 
+@pytest.mark.slow
 def test_probes_of_logits_are_fisher_information(case, monkeypatch):
     monkeypatch.setattr(label_free, "DRAWS", 400)
     setup = case("classify")

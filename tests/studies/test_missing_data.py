@@ -19,11 +19,14 @@ from deadhead.studies.steps.models import home
 SMALL = ["data.examples=16", "targets=[en, tr]", "splits=[dev, test]"]
 
 
+SLOW = pytest.mark.slow
+
+
 @pytest.mark.parametrize(
     "changes",
     [
-        ["remove={lowest: 2}"],
-        ["remove=none", "train=[de, en]", "finetune.scored=none"],
+        pytest.param(["remove={lowest: 2}"], marks=SLOW),
+        pytest.param(["remove=none", "train=[de, en]", "finetune.scored=none"], marks=SLOW),
         ["remove={lowest: 2}", "rank={split: train, examples: 8}", "finetune.scored=test"],
         [
             "steps=[rank_each, restart, prune, finetune, evaluate]",
@@ -31,17 +34,23 @@ SMALL = ["data.examples=16", "targets=[en, tr]", "splits=[dev, test]"]
             "remove={lowest: 3}",
             "rank={examples: 8}",
         ],
-        [
-            "task=xnli",
-            "finetune={weights: best, scored: train_task}",
-            "remove=none",
-            "splits=[test]",
-        ],
-        [
-            "steps=[finetune, measure, evaluate]",
-            "measure=[{entropy: {sentences: 8}}, weights]",
-            "axes={seed: [0]}",
-        ],
+        pytest.param(
+            [
+                "task=xnli",
+                "finetune={weights: best, scored: train_task}",
+                "remove=none",
+                "splits=[test]",
+            ],
+            marks=SLOW,
+        ),
+        pytest.param(
+            [
+                "steps=[finetune, measure, evaluate]",
+                "measure=[{entropy: {sentences: 8}}, weights]",
+                "axes={seed: [0]}",
+            ],
+            marks=SLOW,
+        ),
     ],
 )
 def test_the_data_checked_is_the_data_read(changes: list[str]) -> None:

@@ -129,7 +129,14 @@ def metrics(folder: Path) -> dict[str, Any]:
     }
 
 
-@pytest.mark.parametrize("length", [*LENGTHS, "noise", "cut, and no list of files"])
+@pytest.mark.parametrize(
+    "length",
+    [
+        *(pytest.param(n, marks=pytest.mark.slow) for n in LENGTHS),
+        "noise",
+        pytest.param("cut, and no list of files", marks=pytest.mark.slow),
+    ],
+)
 def test_a_damaged_model_is_trained_again(trained: Path, tmp_path: Path, length: str) -> None:
     """The trials that start from it do not fail; nobody has to delete anything."""
     folder = tmp_path / "s"
