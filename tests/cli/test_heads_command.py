@@ -238,6 +238,7 @@ def test_a_model_that_is_not_there(run_command: RunCommand) -> None:
     assert clean(done)
 
 
+@pytest.mark.slow
 def test_coverage(run_command: RunCommand) -> None:
     done = run_command("heads", "--coverage", "--only", "bert, convbert,resnet", "--json")
     assert done.code == 0

@@ -157,6 +157,7 @@ def test_batches_of_texts_are_those_of_the_tokenizer() -> None:
     )
 
 
+@pytest.mark.slow
 def test_question_answering_from_text_to_a_small_model(
     tmp_path: Path, run_command: RunCommand
 ) -> None:

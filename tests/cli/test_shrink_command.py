@@ -97,6 +97,7 @@ def test_plain_text_without_labels_then_distilled(
     assert len(discover(load(tmp_path / "s"))) == 30
 
 
+@pytest.mark.slow
 def test_then_finetuned(tagger: Path, tmp_path: Path, run_command: RunCommand) -> None:
     options = ("--heads", "75%", "--then-finetune", "--rate", "1e-3")
     done = run_command("shrink", tagger, *DATA, *SMALL, *options, "--out", tmp_path / "s", "--json")

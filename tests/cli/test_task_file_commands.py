@@ -30,6 +30,7 @@ def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return folder
 
 
+@pytest.mark.slow
 def test_no_command_asks_for_a_language(
     folder: Path, run_command: RunCommand, monkeypatch: pytest.MonkeyPatch
 ) -> None:

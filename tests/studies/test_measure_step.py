@@ -93,6 +93,7 @@ def test_epoch_one_scores_are_those_that_training_itself_saw() -> None:
     assert record.metrics["en/dev/micro_f1"] == pytest.approx(record.epochs[1]["micro_f1"])
 
 
+@pytest.mark.slow
 def test_shared_training_brings_its_first_epoch_and_its_beginning_along(tmp_path: Path) -> None:
     """Two trials that differ in the splits they score share one training, and have the numbers of a trial alone."""
     changes = [*SMALL, *FIRST[:2], STEPS, "measure=[weights]", "remove=none"]
