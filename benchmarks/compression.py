@@ -69,7 +69,7 @@ def whole_model(folder: Path) -> tuple[Any, list[str]]:
         hint = "name a folder that save_pretrained wrote"
         raise DeadheadError(f"{folder} is no model: it has no config.json.", hint)
     if AutoConfig.from_pretrained(folder).is_encoder_decoder:
-        hint = "use deadhead bench, or benchmarks/translate.py"
+        hint = "use deadhead bench-task, or benchmarks/translate.py"
         raise DeadheadError(f"expected an encoder, got an encoder-decoder in {folder}.", hint)
     torch.manual_seed(0)
     if not [*folder.glob("*.safetensors"), *folder.glob("*.bin")]:

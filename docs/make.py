@@ -35,6 +35,8 @@ def commands() -> str:
 
 
 def _commands(app: Any) -> Iterator[str]:
+    from deadhead.errors import NEXT
+
     found = dict(_leaves(app, "deadhead"))
     yield from (
         "# Commands",
@@ -43,7 +45,8 @@ def _commands(app: Any) -> Iterator[str]:
         "",
         "The help text of every command. Exit codes: 0 success; 1 failure, with a message that says "
         "what is wrong and what to do; 2 wrong usage. Results go to standard output, progress and "
-        "errors to standard error. `--json` prints one JSON document.",
+        "errors to standard error. `--json` prints one JSON document. Old names of options work until deadhead "
+        f"{NEXT}, with a note that says the new name.",
         "",
         "| command | what it does |",
         "|---|---|",
@@ -66,7 +69,7 @@ def _leaves(group: Any, prefix: str) -> Iterator[tuple[str, Any]]:
 
 
 def _shown(one: Any) -> list[Any]:
-    """The parameters of a command, without its old names."""
+    """The parameters of a command, without rare options and old names."""
     return [param for param in one.params if not getattr(param, "hidden", False)]
 
 
@@ -82,11 +85,19 @@ def _command(name: str, one: Any) -> Iterator[str]:
         "| | |",
         "|---|---|",
     )
-    for param in _shown(one):
-        yield f"| `{_named(param)}` | {_cell(' '.join((param.help or '', _default(param))).strip())} |"
+    yield from map(_row, _shown(one))
+    rare = [param for param in one.params if param.name in one.rare]
+    if rare:
+        yield from ("", "Rarely needed, and shown by `--help-all`:", "", "| | |", "|---|---|")
+        yield from map(_row, rare)
     lines = [line.strip() for line in examples.partition(":")[2].splitlines() if line.strip()]
     if lines:
         yield from ("", "```text", *lines, "```")
+
+
+def _row(param: Any) -> str:
+    text = " ".join((param.help or "", _default(param))).strip()
+    return f"| `{_named(param)}` | {_cell(text)} |"
 
 
 def _argument(param: Any) -> str:

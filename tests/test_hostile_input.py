@@ -127,7 +127,8 @@ def test_an_odd_config_gets_one_error_or_loads(tmp_path, field, value):
 
 @pytest.mark.parametrize("arguments", [["--out", ""], ["--out="]])
 @pytest.mark.parametrize(
-    "command", [["run", "smoke"], ["prune", str(ENCODER), "--random", "50"], ["plan", "smoke"]]
+    "command",
+    [["run", "smoke"], ["prune", str(ENCODER), "--remove-random", "50"], ["plan", "smoke"]],
 )
 def test_an_empty_out_is_not_the_current_folder(command, arguments, tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)

@@ -108,7 +108,7 @@ ALLOWED = {
     "deadhead": "effects exports heads layout rankers ranking shrinking strategies "
     "tasks training verify version",
     "cli": "display errors exports files forward heads layout measures numerics "
-    "papers.claims rankers ranking report.check report.export report.page "
+    "papers.catalogue papers.claims rankers ranking report.check report.export report.page "
     "report.tables results saved shrinking strategies studies "
     "studies.execution studies.plan studies.recipe studies.status "
     "studies.store tasks training verify version",

@@ -1,4 +1,4 @@
-"""`deadhead bench` and `deadhead export`: what they print, and what they refuse."""
+"""The commands `bench`, `bench-runtimes` and `export`: what they print, what they refuse."""
 
 from __future__ import annotations
 
@@ -12,14 +12,14 @@ from typing import Any
 import pytest
 from command_line import RunCommand
 
-from deadhead.cli.bench import _print_runtimes
+from deadhead.cli.bench_runtimes import _print_runtimes
 
 
 def test_bench(
     run_command: RunCommand, bert: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    run_command("prune", bert, "--random", 50, "--out", tmp_path)
-    words = ("bench", tmp_path, "--against", bert, "--batch", "1,2", "--length", "16")
+    run_command("prune", bert, "--remove-random", 50, "--out", tmp_path)
+    words = ("bench", tmp_path, "--against", bert, "--batch-sizes", "1,2", "--lengths", "16")
     words += ("--repeats", 1, "--device", "cpu")
 
     def peak(name: str, *_: Any) -> int:  # the process itself is tested in tests/saved/test_bench
@@ -53,7 +53,7 @@ def test_bench(
 
 
 @pytest.mark.parametrize(
-    ("option", "value"), [("--batch", "0"), ("--length", "4096"), ("--repeats", "0")]
+    ("option", "value"), [("--batch-sizes", "0"), ("--lengths", "4096"), ("--repeats", "0")]
 )
 def test_bench_refuses(option: str, value: str, run_command: RunCommand, bert: Path) -> None:
     done = run_command("bench", bert, "--against", bert, option, value)
@@ -98,7 +98,7 @@ def test_bench_of_runtimes(
 
     monkeypatch.setattr("deadhead.saved.runtimes.compare_runtimes", measure)
     (tmp_path / "p.txt").write_text("The capital\n\nof France\n")
-    words = ["bench", bert, "--against", bert, "--runtimes", "onnx,llama.cpp:q8_0"]
+    words = ["bench-runtimes", bert, "--against", bert, "--runtimes", "onnx,llama.cpp:q8_0"]
     printed = run_command(*words, "--prompts", tmp_path / "p.txt", "--new-tokens", 8).out
     models, names, options = calls[0]
     assert (models, names) == ([str(bert)] * 2, ["onnx", "llama.cpp:q8_0"])
@@ -114,7 +114,7 @@ def test_bench_of_runtimes(
     assert calls[1][2]["prompts"] is None
     alone = {**RUNTIMES, "models": ["runs/half"], "new_tokens": 0}
     monkeypatch.setattr("deadhead.saved.runtimes.compare_runtimes", lambda *_, **__: alone)
-    printed = run_command("bench", bert, "--runtimes", "onnx").out
+    printed = run_command("bench-runtimes", bert, "--runtimes", "onnx").out
     assert "Medians of the rounds. Peak memory" in " ".join(printed.split())
     assert "Same tokens" not in printed
     assert "half: x86_64 CPU" in printed  # one model: it needs no place in each row
@@ -148,24 +148,22 @@ def test_eighty_columns_break_no_name_and_no_number(
 @pytest.mark.parametrize(
     ("words", "message"),
     [
-        ((), "name the model to compare with, or give --runtimes or --task"),
-        (("--against", "x", "--new-tokens", 4), "goes with --runtimes"),
-        (("--runtimes", "onnx", "--new-tokens", 0), "`--new-tokens` expects at least 1, got '0'"),
-        (("--against", "x", "--prompts", "p.txt"), "goes with --runtimes"),
-        (("--against", "x", "--tokenizer-from", "whole.gguf"), "goes with --runtimes"),
-        (("--runtimes", "onnx", "--batch", "4"), "prompt by prompt on the CPU"),
-        (("--runtimes", "onnx", "--device", "cuda"), "prompt by prompt on the CPU"),
-        (("--runtimes", "onnx", "--task", "lm"), "give a task or --runtimes"),
-        (("--task", "lm", "--length", "8"), "limit them with --max-length"),
-        (("--against", "x", "--data", "text.txt"), "goes with --task or --task-file"),
-        (("--against", "x", "--max-length", 8), "goes with --task or --task-file"),
-        (("--task", "pos"), "name at least one language"),
+        (("bench",), "Missing option '--against'"),
+        (("bench-runtimes",), "Missing option '--runtimes'"),
+        (("bench-task",), "give --task NAME or --task FILE.yaml"),
+        (("bench-task", "--task", "pos"), "name at least one language"),
+        (
+            ("bench-runtimes", "--runtimes", "onnx", "--new-tokens", 0),
+            "`--new-tokens` expects at least 1, got '0'",
+        ),
+        (("bench", "--against", "x", "--prompts", "p.txt"), "No such option: --prompts"),
     ],
 )
 def test_options_of_bench(
     words: tuple[object, ...], message: str, run_command: RunCommand, bert: Path
 ) -> None:
-    done = run_command("bench", bert, *words)
+    command, *options = words
+    done = run_command(command, bert, *options)
     assert done.code != 0
     assert message in " ".join(done.err.replace("│", " ").split())
 
@@ -283,7 +281,6 @@ def test_export_as_gguf(
         (("--gguf", "m.gguf", "--onnx", "m.onnx"), "--onnx and --gguf are two commands"),
         (("--onnx", "m.onnx", "--type", "f16"), "--type is for a GGUF file"),
         (("--onnx", "m.onnx", "--tokenizer-from", "o.gguf"), "--tokenizer-from is for a GGUF"),
-        (("--gguf", "m.gguf", "--csv", "m.csv"), "--gguf is for a model"),
         (("--gguf", "m.gguf", "--int8"), "--int8 is for ONNX"),
     ],
 )

@@ -1,4 +1,4 @@
-"""`deadhead bench --task`: the costs and the score on the data of a task, of each kind."""
+"""`deadhead bench-task`: the costs and the score on the data of a task, of each kind."""
 
 from __future__ import annotations
 
@@ -48,9 +48,9 @@ def test_two_language_models(
     decoder: Path, text: Path, run_command: RunCommand, no_processes: list[tuple[Any, ...]]
 ) -> None:
     half = text.parent / "half"
-    run_command("prune", decoder, "--random", 50, "--out", half)
+    run_command("prune", decoder, "--remove-random", 50, "--out", half)
     data = ("--task", "lm", "--data", text, "--max-length", 16, "--max-examples", 30)
-    words = ("bench", half, "--against", decoder, *data, "--batch", "2,4", *QUICK)
+    words = ("bench-task", half, "--against", decoder, *data, "--batch-sizes", "2,4", *QUICK)
     done = run_command(*words, "--json")
     assert done.code == 0, done.err
     result = json.loads(done.out)
@@ -74,7 +74,7 @@ def test_two_language_models(
 
 def test_one_model_has_no_ratios(decoder: Path, text: Path, run_command: RunCommand) -> None:
     data = ("--task", "lm", "--data", text, "--max-examples", 3)
-    done = run_command("bench", decoder, *data, "--batch", 2, *QUICK)
+    done = run_command("bench-task", decoder, *data, "--batch-sizes", 2, *QUICK)
     assert done.code == 0, done.err
     assert re.search(r"perplexity text dev +│ [\d.]+ +│\n", done.out)
     assert re.search(r"peak memory 2 x 64 +│ 315 MB +│\n", done.out)
@@ -85,10 +85,19 @@ def test_one_model_has_no_ratios(decoder: Path, text: Path, run_command: RunComm
 def test_other_kinds_of_tasks(decoder: Path, tmp_path: Path, run_command: RunCommand) -> None:
     row = {"context": "The dog", "options": [" sleeps .", " is open ."], "answer": 0}
     (tmp_path / "rows.jsonl").write_text(f"{json.dumps(row)}\n" * 3)
-    choice = ("bench", decoder, "--task", "choice", "--data", tmp_path / "rows.jsonl")
-    pairs = ("bench", "world/seq2seq", "--task", "parallel", "--lang", "en-de", "--data", "world")
+    choice = ("bench-task", decoder, "--task", "choice", "--data", tmp_path / "rows.jsonl")
+    pairs = (
+        "bench-task",
+        "world/seq2seq",
+        "--task",
+        "parallel",
+        "--lang",
+        "en-de",
+        "--data",
+        "world",
+    )
     for words, name in ((choice, "acc text dev"), (pairs, "bleu en-de dev")):
-        done = run_command(*words, "--max-examples", 2, "--batch", 2, *QUICK, "--json")
+        done = run_command(*words, "--max-examples", 2, "--batch-sizes", 2, *QUICK, "--json")
         assert done.code == 0, done.err
         rows = {row["what"]: row for row in json.loads(done.out)["rows"]}
         assert rows[name]["examples"] == 2
@@ -98,11 +107,11 @@ def test_other_kinds_of_tasks(decoder: Path, tmp_path: Path, run_command: RunCom
 def test_mistakes_have_one_clear_error(decoder: Path, text: Path, run_command: RunCommand) -> None:
     commands = {
         "does not fit lm": (MODELS / "encoder",),
-        "`batch` expects numbers of at least 1, got 0": (decoder, "--batch", 0),
+        "`batch` expects numbers of at least 1, got 0": (decoder, "--batch-sizes", 0),
         "`repeats` expects numbers of at least 1, got 0": (decoder, "--repeats", 0),
     }
     for message, (model, *options) in commands.items():
-        done = run_command("bench", model, "--task", "lm", "--data", text, *options)
+        done = run_command("bench-task", model, "--task", "lm", "--data", text, *options)
         assert done.code == 1
         assert clean(done)
         assert message in " ".join(done.err.split()), (message, done.err)

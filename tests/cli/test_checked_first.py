@@ -18,11 +18,12 @@ from deadhead.verify.tiny import tiny
 from deadhead.world import MODELS
 
 POS = ("--task", "pos", "--lang", "en", "--data", "world")
-HALF = ("--heads", "50%")
+HALF = ("--remove-heads", "50%")
 TEXT = ("--text", "text.txt", "--loss", "self")
 LONG = ("--task", "lm", "--data", "text.txt", "--max-length", "99")
 TOO_LONG = "windows of 99 positions and the model has 64"
 ENCODER, ENCODER_FOLDER = "world/encoder", MODELS / "encoder"
+READ_ONLY = ("evaluate", "bench", "bench-task", "bench-runtimes", "export")
 AUTO = transformers.AutoModelForTokenClassification
 NO_ATTENTION = "has no attention"
 WRONG: list[tuple[tuple[str, ...], str]] = [
@@ -30,32 +31,41 @@ WRONG: list[tuple[tuple[str, ...], str]] = [
     (("shrink", ENCODER, *POS, *HALF, "--repair", "no"), "no repair 'no'"),
     (("shrink", ENCODER, *POS, *HALF, "--form", "no"), "no form 'no'"),
     (("shrink", ENCODER, *POS, *HALF, "--dtype", "no"), "no dtype for the weights"),
-    (("shrink", ENCODER, *POS, *HALF, "--auto", "no"), "no auto class for models 'no'"),
+    (("shrink", ENCODER, *POS, *HALF, "--auto-class", "no"), "no auto class for models 'no'"),
     (("shrink", ENCODER, *POS, *HALF, "--on", "4x4096"), "expects at most the 128 positions"),
-    (("shrink", ENCODER, *POS, "--heads", "9999"), "`heads` expects at most 39 heads, got 9,999"),
+    (
+        ("shrink", ENCODER, *POS, "--remove-heads", "9999"),
+        "`heads` expects at most 39 heads, got 9,999",
+    ),
     (("shrink", ENCODER, *POS, *HALF), "BertForMaskedLM does not fit pos"),
     (("shrink", "mamba", *TEXT, *HALF), NO_ATTENTION),
     (("rank", ENCODER, *POS, "--method", "no"), "no ranking method 'no'"),
-    (("rank", ENCODER, *POS, "--method", "shapley", "--checkpointing"), "has no checkpointing"),
+    (
+        ("rank", ENCODER, *POS, "--method", "shapley", "--gradient-checkpointing"),
+        "has no checkpointing",
+    ),
     (("rank", ENCODER, *POS, "--dtype", "no"), "no dtype for the weights"),
     (("rank", ENCODER, *POS), "BertForMaskedLM does not fit pos"),
     (("rank", "mamba", *TEXT), NO_ATTENTION),
-    (("prune", ENCODER, "--heads", "encoder.0.99"), "expected one of the 8 heads"),
-    (("prune", ENCODER, "--heads", "encoder.0.1", "--form", "no"), "no form 'no'"),
-    (("prune", ENCODER, "--random", "10", "--per", "no"), "`per` of random expects model"),
-    (("prune", ENCODER, "--heads", "encoder.0.1", "--dtype", "no"), "no dtype for the weights"),
+    (("prune", ENCODER, "--remove-heads", "encoder.0.99"), "expected one of the 8 heads"),
+    (("prune", ENCODER, "--remove-heads", "encoder.0.1", "--form", "no"), "no form 'no'"),
+    (("prune", ENCODER, "--remove-random", "10", "--per", "no"), "`per` of random expects model"),
+    (
+        ("prune", ENCODER, "--remove-heads", "encoder.0.1", "--dtype", "no"),
+        "no dtype for the weights",
+    ),
     (("evaluate", "tagger", "nomodel", *POS), "expected a model that can be loaded, got nomodel"),
     (("evaluate", "tagger", ENCODER, *POS), "BertForMaskedLM does not fit pos"),
     (("bench", "tagger", "--against", "nomodel"), "got nomodel"),
-    (("bench", "tagger", "--against", "nomodel", *POS), "got nomodel"),
-    (("bench", "tagger", "--against", "nomodel", "--runtimes", "onnx"), "got nomodel"),
-    (("bench", "tagger", "--against", ENCODER, "--length", "9,999"), "at most the 128 positions"),
+    (("bench-task", "tagger", "--against", "nomodel", *POS), "got nomodel"),
+    (("bench-runtimes", "tagger", "--against", "nomodel", "--runtimes", "onnx"), "got nomodel"),
+    (("bench", "tagger", "--against", ENCODER, "--lengths", "9,999"), "at most the 128 positions"),
     (("export", "vit", "--onnx", "m.onnx"), "expected a model that reads text (input_ids)"),
     (("export", "mamba", "--gguf", "m.gguf", "--tokenizer-from", "no.gguf"), "got no.gguf"),
     (("shrink", "decoder", *LONG, *HALF), TOO_LONG),
     (("rank", "decoder", *LONG), TOO_LONG),
     (("evaluate", "decoder", *LONG), TOO_LONG),
-    (("bench", "decoder", "--against", "decoder", *LONG), TOO_LONG),
+    (("bench-task", "decoder", "--against", "decoder", *LONG), TOO_LONG),
     (("finetune", "decoder", *LONG), TOO_LONG),
     (("finetune", "no-words", *POS), "the tokenizer of no-words has only"),
 ]
@@ -91,7 +101,7 @@ def test_a_mistake_costs_no_time_to_read_weights(
 
     monkeypatch.chdir(models)
     monkeypatch.setattr(transformers.PreTrainedModel, "from_pretrained", too_late)
-    out = ("--out", tmp_path / "out") if words[0] not in ("evaluate", "bench", "export") else ()
+    out = ("--out", tmp_path / "out") if words[0] not in READ_ONLY else ()
     done = run_command(*words, *out)
     assert done.code == 1
     assert message in " ".join(done.err.split())

@@ -79,7 +79,7 @@ def test_rank_and_prune(run_command: RunCommand, model: Path, rows: Path, tmp_pa
 
 def test_shrink(run_command: RunCommand, model: Path, folder: Path, tmp_path: Path) -> None:
     out = tmp_path / "small"
-    words = ("--task", "choice", "--data", folder, "--heads", 2, "--device", "cpu", "--json")
+    words = ("--task", "choice", "--data", folder, "--remove-heads", 2, "--device", "cpu", "--json")
     done = run_command("shrink", model, *words, "--out", out)
     assert done.code == 0, done.err
     printed = json.loads(done.out)

@@ -19,7 +19,7 @@ REFERENCE = (ROOT / "docs" / "reference" / "commands.md").read_text(encoding="ut
 
 def test_the_table_the_files_and_the_reference_list_the_same_commands() -> None:
     names = [*COMMANDS, *GROUPS]
-    files = {file.stem for file in Path(cli.__file__).parent.glob("[!_]*.py")}
+    files = {file.stem.replace("_", "-") for file in Path(cli.__file__).parent.glob("[!_]*.py")}
     assert files == set(names)
     assert [*get_command(app).commands] == names  # type: ignore[attr-defined]
     headings = [
@@ -58,13 +58,16 @@ def test_help_has_the_lengths_that_the_code_takes_by_default(name: str) -> None:
             ["finetune", "m", "--epochs", "banana"],
             "`--epochs` expects a whole number, got 'banana'",
         ),
-        (["finetune", "m", "--rate", "fast"], "`--rate` expects a number, got 'fast'"),
+        (
+            ["finetune", "m", "--learning-rate", "fast"],
+            "`--learning-rate` expects a number, got 'fast'",
+        ),
         (["prune", "m", "--seed", "1.5"], "`--seed` expects a whole number, got '1.5'"),
         (["finetune", "m", "--epochs=0"], "`--epochs` expects at least 1, got '0'"),
         (["serve", "s", "--port", "70000"], "`--port` expects at most 65535, got '70000'"),
         (["serve", "s", "--port", "http"], "`--port` expects a whole number, got 'http'"),
         (
-            ["bench", "a", "--against", "b", "--batch", "x"],
+            ["bench", "a", "--against", "b", "--batch-sizes", "x"],
             "expects whole numbers such as 1,8, got 'x'",
         ),
         (["run", "smoke", "--out", ""], "expected a value, got an empty one"),

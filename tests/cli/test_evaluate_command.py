@@ -91,7 +91,7 @@ def arguments(home: Path, *more: object) -> tuple[object, ...]:
         "evaluate",
         home / "less",
         home / "more",
-        "--task-file",
+        "--task",
         home / "letters.yaml",
         "--lang",
         "en,de",

@@ -44,7 +44,7 @@ def learn(reviews: Path, out: Path, *more: object, lang: str = "en", model: Path
     words = (
         "finetune",
         model,
-        "--task-file",
+        "--task",
         reviews,
         "--lang",
         lang,
@@ -54,11 +54,11 @@ def learn(reviews: Path, out: Path, *more: object, lang: str = "en", model: Path
         "cpu",
         "--epochs",
         3,
-        "--rate",
+        "--learning-rate",
         1e-3,
     )
     result = CliRunner().invoke(
-        app, [str(word) for word in (*words, "--batch", 4, "--seed", 3, *more)]
+        app, [str(word) for word in (*words, "--batch-size", 4, "--seed", 3, *more)]
     )
     if result.exception is not None and not isinstance(result.exception, SystemExit):
         raise result.exception

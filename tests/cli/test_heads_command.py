@@ -74,12 +74,21 @@ WRONG_USAGE = [
     ("no-such-command",),
     ("prune", "somewhere"),
     ("prune", "somewhere", "--out", "there"),
-    ("prune", "somewhere", "--out", "there", "--heads", "encoder.0.0", "--random", "50"),
-    ("prune", "somewhere", "--out", "there", "--random", "half"),
-    ("prune", "somewhere", "--out", "there", "--random", "50", "--fill", "mean"),
-    ("prune", "somewhere", "--out", "there", "--random", "50", "--text", "text.txt"),
+    (
+        "prune",
+        "somewhere",
+        "--out",
+        "there",
+        "--remove-heads",
+        "encoder.0.0",
+        "--remove-random",
+        "50",
+    ),
+    ("prune", "somewhere", "--out", "there", "--remove-random", "half"),
+    ("prune", "somewhere", "--out", "there", "--remove-random", "50", "--fill", "mean"),
+    ("prune", "somewhere", "--out", "there", "--remove-random", "50", "--text", "text.txt"),
     ("bench", "somewhere"),
-    ("bench", "somewhere", "--against", "elsewhere", "--batch", "few"),
+    ("bench", "somewhere", "--against", "elsewhere", "--batch-sizes", "few"),
     ("export", "somewhere"),
 ]
 
@@ -166,7 +175,7 @@ def test_patterns_of_a_folder_without_a_tokenizer(
 
 
 def test_heads_of_a_pruned_model(run_command: RunCommand, bert: Path, tmp_path: Path) -> None:
-    run_command("prune", bert, "--heads", "encoder.0.1,encoder.0.2", "--out", tmp_path)
+    run_command("prune", bert, "--remove-heads", "encoder.0.1,encoder.0.2", "--out", tmp_path)
     assert "● · · ●" in run_command("heads", tmp_path).out
     assert json.loads(run_command("heads", tmp_path, "--json").out)["removed"] == [
         "encoder.0.1",
@@ -180,7 +189,7 @@ def test_heads_that_share_weights_are_explained(
     printed = run_command("heads", llama).out
     assert "Every 2 consecutive heads share one key/value head" in printed
     assert "copied" not in printed
-    expand = ["--heads", "decoder.0.1", "--groups", "expand", "--out", tmp_path / "single"]
+    expand = ["--remove-heads", "decoder.0.1", "--groups", "expand", "--out", tmp_path / "single"]
     assert run_command("prune", llama, *expand).code == 0
     printed = run_command("heads", tmp_path / "single").out
     assert "Key/value heads were copied in layer 0, where fewer" in printed

@@ -105,7 +105,7 @@ def test_shrink(
     then: str, decoder: Path, folder: Path, tmp_path: Path, run_command: RunCommand
 ) -> None:
     out = tmp_path / "small"
-    options = ("--heads", "50%", "--examples", 20, "--max-length", 16, "--on", "2x16")
+    options = ("--remove-heads", "50%", "--examples", 20, "--max-length", 16, "--on", "2x16")
     training = (then, "--rate", "0.01") if then == "--then-finetune" else (then,)
     done = run_command(
         "shrink", decoder, *LM, "--data", folder, *options, *training, "--out", out, "--json"
@@ -128,7 +128,7 @@ def test_shrink_scores_the_requested_number_of_windows(
     decoder: Path, folder: Path, tmp_path: Path, run_command: RunCommand
 ) -> None:
     few = ("--max-examples", 3, "--max-length", 16)
-    options = ("--heads", 2, "--examples", 12, "--on", "2x16", "--out", tmp_path / "small")
+    options = ("--remove-heads", 2, "--examples", 12, "--on", "2x16", "--out", tmp_path / "small")
     done = run_command("shrink", decoder, *LM, "--data", folder, *options, *few)
     assert done.code == 0, done.err
     assert "; 3 of text dev scored; " in done.out
@@ -139,7 +139,18 @@ def test_shrink_scores_the_requested_number_of_windows(
 
 def test_shrink_with_one_file(decoder: Path, text: Path, run_command: RunCommand) -> None:
     out = text.parent / "small"
-    options = ("--heads", 2, "--examples", 12, "--max-length", 16, "--on", "2x16", "--out", out)
+    options = (
+        "--remove-heads",
+        2,
+        "--examples",
+        12,
+        "--max-length",
+        16,
+        "--on",
+        "2x16",
+        "--out",
+        out,
+    )
     done = run_command("shrink", decoder, *LM, "--data", text, *options)
     assert done.code == 0, done.err
     assert "held-out loss" in done.out
@@ -185,7 +196,7 @@ OPTIONS = {
     "rank": ("--out", "scores.json"),
     "evaluate": (),
     "finetune": ("--out", "trained"),
-    "shrink": ("--heads", 2, "--out", "smaller"),
+    "shrink": ("--remove-heads", 2, "--out", "smaller"),
     "bench": (),
 }
 

@@ -14,7 +14,7 @@ def test_a_line_for_each_stage_in_a_log_and_none_in_a_terminal(
     bert: Path, tmp_path: Path, run_command: RunCommand, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr("deadhead.cli._command.logged", logged)
-    done = run_command("prune", bert, "--heads", "encoder.0.1", "--out", tmp_path / "small")
+    done = run_command("prune", bert, "--remove-heads", "encoder.0.1", "--out", tmp_path / "small")
     assert f"loading {bert}" in done.err.splitlines()
     text = tmp_path / "text.txt"
     text.write_text("hello hello\nhello\n", encoding="utf-8")

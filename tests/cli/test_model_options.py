@@ -1,4 +1,4 @@
-"""`--auto`, `--dtype` and `--device` of the commands that load a model."""
+"""`--auto-class`, `--dtype` and `--device` of the commands that load a model."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ def test_heads(bert: Path) -> None:
     done = run_command(
         "heads",
         bert,
-        "--auto",
+        "--auto-class",
         "AutoModelForTokenClassification",
         "--check",
         "--dtype",
@@ -44,14 +44,14 @@ def test_heads(bert: Path) -> None:
 
 def test_prune(bert: Path, tmp_path: Path) -> None:
     words = (
-        "--auto",
+        "--auto-class",
         "AutoModelForSequenceClassification",
         "--dtype",
         "bfloat16",
         "--out",
         tmp_path / "out",
     )
-    done = run_command("prune", bert, "--heads", "encoder.0.1", *words)
+    done = run_command("prune", bert, "--remove-heads", "encoder.0.1", *words)
     assert done.exit_code == 0, done.exception
     model = load(tmp_path / "out")
     assert type(model).__name__ == "BertForSequenceClassification"
@@ -78,14 +78,14 @@ def test_bench_and_export_hand_them_on(
     monkeypatch.setattr("deadhead.saved.bench.bench", note)
     monkeypatch.setattr("deadhead.exports.onnx.export.exported", note)
     command, *further = words
-    run_command(command, bert, *further, "--auto", "AutoModel", "--dtype", "float16")
+    run_command(command, bert, *further, "--auto-class", "AutoModel", "--dtype", "float16")
     assert options.items() <= arguments.items()
 
 
 @pytest.mark.parametrize(
     ("option", "value", "near"),
     [
-        ("--auto", "AutoModelForTokenClassifier", "TokenClassification"),
+        ("--auto-class", "AutoModelForTokenClassifier", "TokenClassification"),
         ("--dtype", "bf16", "bfloat16"),
     ],
 )
@@ -97,7 +97,7 @@ def test_a_wrong_name(option: str, value: str, near: str, bert: Path) -> None:
 
 
 @pytest.mark.parametrize(
-    "words", [("heads", "MODEL", "--device", "cpu"), ("heads", "--coverage", "--dtype", "float32"), ("export", "DIR", "--csv", "x.csv", "--auto", "AutoModel")]
+    "words", [("heads", "MODEL", "--device", "cpu"), ("heads", "--coverage", "--dtype", "float32"), ("export-study", "DIR", "--csv", "x.csv", "--auto-class", "AutoModel")]
 )  # fmt: skip
 def test_where_they_have_no_use(words: tuple[str, ...]) -> None:
     assert run_command(*words).exit_code == 2

@@ -57,7 +57,7 @@ def everything(folder: Path) -> dict[str, bytes]:
 
 
 RANK = ("rank", "model", "--task", "pos", "--lang", "en", "--data", "world")
-PRUNE = ("prune", "model", "--heads", "encoder.0.1")
+PRUNE = ("prune", "model", "--remove-heads", "encoder.0.1")
 WRONG = [
     (
         (*RANK, "--out", "full"),
@@ -110,9 +110,9 @@ WRONG = [
     ),
     (("export", "model", "--onnx", "model", "--force"), "--onnx model is MODEL itself"),
     (("export", "model", "--onnx", "old.json"), "--onnx old.json: the file already exists."),
-    (("export", "study", "--csv", "old.json"), "--csv old.json: the file already exists."),
+    (("export-study", "study", "--csv", "old.json"), "--csv old.json: the file already exists."),
     (
-        ("export", "study", "--csv", "s.csv", "--parquet", "nodir/s.parquet"),
+        ("export-study", "study", "--csv", "s.csv", "--parquet", "nodir/s.parquet"),
         "--parquet nodir/s.parquet: there is no folder nodir.",
     ),
     (
@@ -223,19 +223,6 @@ def test_a_file_is_overwritten_with_force(
     assert (here / "old.json").read_bytes() == b"graph"
 
 
-def test_a_model_and_a_study_are_not_exported_at_once(
-    run_command: RunCommand, here: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    before = everything(here)
-    monkeypatch.setattr("deadhead.exports.onnx.export.exported", exported)
-    code, err = run_command("export", "model", "--onnx", "m.onnx", "--csv", "m.csv")
-    assert code == 2
-    assert "--onnx is for a model, --csv and --parquet are for a study" in " ".join(
-        err.replace("│", " ").split()
-    )
-    assert everything(here) == before
-
-
 def test_no_tokenizer_is_invented_for_a_model_without_one(
     run_command: RunCommand, here: Path
 ) -> None:
@@ -252,7 +239,7 @@ def test_of_two_commands_for_one_output_the_second_is_refused(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     monkeypatch.setenv("DEADHEAD_CACHE", str(tmp_path / "cache"))
-    prune = ("prune", bert, "--out", tmp_path / "small", *options, "--heads")
+    prune = ("prune", bert, "--out", tmp_path / "small", *options, "--remove-heads")
     replies: list[tuple[int, str]] = []
 
     def meanwhile(name: str) -> None:
@@ -274,13 +261,13 @@ def test_a_folder_with_the_draft_of_a_killed_command_is_empty(
     run_command: RunCommand, bert: Path, tmp_path: Path
 ) -> None:
     (tmp_path / "small" / ".draft-killed").mkdir(parents=True)
-    prune = ("prune", bert, "--heads", "encoder.0.0", "--out", tmp_path / "small")
+    prune = ("prune", bert, "--remove-heads", "encoder.0.0", "--out", tmp_path / "small")
     assert run_command(*prune)[0] == 0
     assert not [path for path in (tmp_path / "small").iterdir() if path.name[0] == "."]
 
 
 def test_one_file_for_two_options_is_refused(run_command: RunCommand, tmp_path: Path) -> None:
     same = tmp_path / "table"
-    code, message = run_command("export", tmp_path, "--csv", same, "--parquet", same)
+    code, message = run_command("export-study", tmp_path, "--csv", same, "--parquet", same)
     assert code == 1
     assert "another option names it too" in message

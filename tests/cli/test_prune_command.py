@@ -17,11 +17,11 @@ from deadhead.heads import discover, load, save
 from deadhead.verify.tiny import tiny
 
 WAYS = [
-    (("--heads", "encoder.0.1,encoder.1.3"), 2),
-    (("--random", "50", "--seed", "3"), 4),
-    (("--random", "50", "--per", "layer"), 4),
-    (("--layers", "top 1"), 4),
-    (("--keep", "13"), 4),
+    (("--remove-heads", "encoder.0.1,encoder.1.3"), 2),
+    (("--remove-random", "50", "--seed", "3"), 4),
+    (("--remove-random", "50", "--per", "layer"), 4),
+    (("--remove-layers", "top 1"), 4),
+    (("--keep-per-layer", "13"), 4),
 ]
 
 
@@ -52,7 +52,7 @@ def test_prune_drops_the_bias_of_emptied_layers_with_a_flag(
             run_command(
                 "prune",
                 bert,
-                "--layers",
+                "--remove-layers",
                 "bottom 1",
                 "--form",
                 form,
@@ -75,7 +75,7 @@ def test_the_same_seed_the_same_heads(run_command: RunCommand, bert: Path, tmp_p
             run_command(
                 "prune",
                 bert,
-                "--random",
+                "--remove-random",
                 50,
                 "--seed",
                 seed,
@@ -128,7 +128,14 @@ def test_a_ranking_of_another_model_is_refused(
         scores={h: float(i) for i, h in enumerate(layout)}, layout=layout, method="by hand"
     ).save(tmp_path / "r.json")
     done = run_command(
-        "prune", bert, "--lowest", 2, "--ranking", tmp_path / "r.json", "--out", tmp_path / "out"
+        "prune",
+        bert,
+        "--remove-lowest",
+        2,
+        "--ranking",
+        tmp_path / "r.json",
+        "--out",
+        tmp_path / "out",
     )
     assert (done.code, done.out) == (1, "")
     assert (
@@ -150,7 +157,7 @@ def test_a_ranking_serves_the_pruned_model_too(
     for model, out in ((bert, tmp_path / "once"), (tmp_path / "once", tmp_path / "twice")):
         assert (
             run_command(
-                "prune", model, "--lowest", 2, "--ranking", tmp_path / "r.json", "--out", out
+                "prune", model, "--remove-lowest", 2, "--ranking", tmp_path / "r.json", "--out", out
             ).code
             == 0
         )
@@ -159,7 +166,7 @@ def test_a_ranking_serves_the_pruned_model_too(
 
 def test_prune_prints_what_it_did(run_command: RunCommand, bert: Path, tmp_path: Path) -> None:
     done = run_command(
-        "prune", bert, "--heads", "encoder.0.1", "--out", tmp_path, "--form", "padded"
+        "prune", bert, "--remove-heads", "encoder.0.1", "--out", tmp_path, "--form", "padded"
     )
     assert done.out.startswith("1 of 8 heads removed, ")
     assert str(tmp_path) in done.out
@@ -178,7 +185,7 @@ def test_a_text_beyond_the_positions_of_the_model_is_refused(
     room = load(bert).config.max_position_embeddings
     text, out = tmp_path / "long.txt", tmp_path / "out"
     text.write_text("hello " * (room + 9))
-    how = ("--heads", "encoder.0.1", "--fill", "mean", "--text", text)
+    how = ("--remove-heads", "encoder.0.1", "--fill", "mean", "--text", text)
     done = run_command("prune", folder, *how, "--out", out)
     assert done.code != 0
     assert clean(done)
@@ -191,7 +198,7 @@ def test_a_text_beyond_the_positions_of_the_model_is_refused(
 def test_prune_fills_with_the_means_of_a_text(
     run_command: RunCommand, bert: Path, tmp_path: Path
 ) -> None:
-    text, heads = tmp_path / "text.txt", ("--heads", "encoder.0.1,encoder.1.2")
+    text, heads = tmp_path / "text.txt", ("--remove-heads", "encoder.0.1,encoder.1.2")
     text.write_text("hello\nhello hello hello world\n")
     for out, flags in (("plain", ()), ("filled", ("--fill", "mean", "--text", text))):
         done = run_command("prune", bert, *heads, *flags, "--out", tmp_path / out)
@@ -211,7 +218,7 @@ def test_means_of_a_text_need_a_model_that_reads_text(
 ) -> None:
     save(tiny("whisper"), tmp_path / "sound")
     (tmp_path / "text.txt").write_text("hello\n")
-    flags = ("--heads", "encoder.0.1", "--fill", "mean", "--text", tmp_path / "text.txt")
+    flags = ("--remove-heads", "encoder.0.1", "--fill", "mean", "--text", tmp_path / "text.txt")
     done = run_command("prune", tmp_path / "sound", *flags, "--out", tmp_path / "out")
     assert done.code == 1
     assert "its input is input_features" in done.err
@@ -220,32 +227,35 @@ def test_means_of_a_text_need_a_model_that_reads_text(
 
 REFUSED = [
     (
-        ("--heads", "encoder.0.1", "--fill", "median", "--text", "nowhere.txt"),
+        ("--remove-heads", "encoder.0.1", "--fill", "median", "--text", "nowhere.txt"),
         "UnknownName: no fill 'median'.",
     ),
-    (("--heads", "encoder.0.1", "--fill", "mean", "--text", "nowhere.txt"), "there is no file"),
     (
-        ("--heads", "encoder.9.9"),
+        ("--remove-heads", "encoder.0.1", "--fill", "mean", "--text", "nowhere.txt"),
+        "there is no file",
+    ),
+    (
+        ("--remove-heads", "encoder.9.9"),
         "HeadError: head encoder.9.9: expected a layer of encoder, got 9.",
     ),
     (
-        ("--heads", "encoder.0.1,encoder.0.1"),
+        ("--remove-heads", "encoder.0.1,encoder.0.1"),
         "HeadError: expected each head once, got encoder.0.1 twice.",
     ),
-    (("--heads", "encoder.0.1,"), "HeadError: expected a head, got ''."),
+    (("--remove-heads", "encoder.0.1,"), "HeadError: expected a head, got ''."),
     (
-        ("--layers", "0-1"),
+        ("--remove-layers", "0-1"),
         "HeadError: expected some heads to remove, got every head of every layer.",
     ),
-    (("--lowest", "2"), "HeadError: --lowest needs a ranking."),
-    (("--lowest", "2", "--ranking", "nowhere.json"), ""),
-    (("--random", "101"), ""),
+    (("--remove-lowest", "2"), "HeadError: --remove-lowest needs a ranking."),
+    (("--remove-lowest", "2", "--ranking", "nowhere.json"), ""),
+    (("--remove-random", "101"), ""),
     (
-        ("--random", "50", "--per", "page"),
+        ("--remove-random", "50", "--per", "page"),
         "OptionError: `per` of random expects model, block or layer, got 'page'.",
     ),
     (
-        ("--heads", "encoder.0.1", "--form", "paded"),
+        ("--remove-heads", "encoder.0.1", "--form", "paded"),
         "UnknownName: no form 'paded'. Did you mean 'padded'?",
     ),
 ]
@@ -264,7 +274,7 @@ def test_prune_refuses_with_1_and_writes_nothing(
 
 
 def test_prune_does_not_split_a_group(run_command: RunCommand, llama: Path, tmp_path: Path) -> None:
-    done = run_command("prune", llama, "--heads", "decoder.0.1", "--out", tmp_path / "out")
+    done = run_command("prune", llama, "--remove-heads", "decoder.0.1", "--out", tmp_path / "out")
     assert done.code == 1
     assert "GroupError" in done.err
     assert "Hint: remove whole groups" in done.err
@@ -286,7 +296,9 @@ def test_prune_prints_what_it_kept(
         json.dumps({**config, "dtype": claimed, "architectures": ["BertForTokenClassification"]})
     )
     (tmp_path / "model" / "LICENSE").write_text("kept")
-    done = run_command("prune", tmp_path / "model", "--random", 50, "--out", tmp_path / "out")
+    done = run_command(
+        "prune", tmp_path / "model", "--remove-random", 50, "--out", tmp_path / "out"
+    )
     assert (done.code, len(done.err.splitlines())) == (0, 1)
     assert done.err.startswith(
         f"note: config.json of {tmp_path / 'model'} names BertForTokenClassification, but the weights are those of"
@@ -300,7 +312,7 @@ def test_prune_prints_what_it_kept(
     words = (
         "prune",
         tmp_path / "model",
-        "--random",
+        "--remove-random",
         50,
         "--out",
         tmp_path / "other",
@@ -314,7 +326,7 @@ def test_prune_prints_what_it_kept(
 
 
 def test_single_heads_of_a_group(run_command: RunCommand, llama: Path, tmp_path: Path) -> None:
-    words = ("prune", llama, "--heads", "decoder.0.1", "--out", tmp_path / "single")
+    words = ("prune", llama, "--remove-heads", "decoder.0.1", "--out", tmp_path / "single")
     refused = run_command(*words)
     assert refused.code == 1
     assert "heads 0-1 read one key/value head" in refused.err
@@ -324,7 +336,7 @@ def test_single_heads_of_a_group(run_command: RunCommand, llama: Path, tmp_path:
     assert "1 of 8 heads removed" in done.out
     assert "key/value cache: 256 -> 320 bytes for each token (+25.0%)" in done.out
     assert len(discover(load(tmp_path / "single"))) == 7
-    drawn = ("prune", llama, "--random-k", 3, "--out", tmp_path / "three")
+    drawn = ("prune", llama, "--remove-random-k", 3, "--out", tmp_path / "three")
     assert "cannot remove exactly 3 heads" in run_command(*drawn).err
     facts = json.loads(run_command(*drawn, "--groups", "expand", "--json").out)
     assert (len(facts["removed"]), facts["group"]) == (3, 2)
@@ -332,7 +344,7 @@ def test_single_heads_of_a_group(run_command: RunCommand, llama: Path, tmp_path:
 
 
 def test_whole_groups_are_the_default(run_command: RunCommand, llama: Path, tmp_path: Path) -> None:
-    done = run_command("prune", llama, "--random", 50, "--out", tmp_path / "half")
+    done = run_command("prune", llama, "--remove-random", 50, "--out", tmp_path / "half")
     assert "up to 2 heads share a key/value head: whole groups of them were" in done.out
     assert "--groups expand" in done.out
     groups = [group for a in discover(load(llama)).attentions for group in a.groups]

@@ -260,7 +260,7 @@ def test_mistakes_cost_no_time(place, tmp_path):
     with pytest.raises(DeadheadError, match="there is no device 'cuda:99' here"):
         ask(place, tmp_path / "r.json", "--device", "cuda:99", model="nowhere")
     for wrong in (
-        ["rank", "m", "--task", "ner", "--lang", "en", "--out", "r.json", "--batch", "0"],
+        ["rank", "m", "--task", "ner", "--lang", "en", "--out", "r.json", "--batch-size", "0"],
         ["compare", "a", "b", "--heads", "0"],
     ):
         assert CliRunner().invoke(app(), wrong).exit_code == 2
@@ -339,12 +339,12 @@ def test_a_task_file(place, tmp_path):
         f"name: mine\nkind: tag\nmerge: true\nfiles: {{dev: '{place}/data/ner/{{lang}}-dev.iob2'}}\n"
     )
     words = ["--lang", "en", "--device", "cpu", "--out", tmp_path / "r.json"]
-    run("rank", place / "tagger", "--task-file", tmp_path / "mine.yaml", *words)
+    run("rank", place / "tagger", "--task", tmp_path / "mine.yaml", *words)
     assert Ranking.load(tmp_path / "r.json").data["task"] == "mine"
-    for both in ([], ["--task", "ner", "--task-file", "mine.yaml"], ["--task", "mine.yaml"]):
+    for both in ([], ["--task", "ner", "--task", "mine.yaml"], ["--task", "mine.yaml"]):
         result = CliRunner().invoke(app(), ["rank", "any", *map(str, words), *both])
         assert result.exit_code == 2
-        assert "--task NAME or --task-file FILE" in " ".join(result.output.split())
+        assert "--task NAME or --task FILE" in " ".join(result.output.split())
 
 
 def test_python_dash_m():

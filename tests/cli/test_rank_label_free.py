@@ -176,11 +176,14 @@ def test_question_answering_from_text_to_a_small_model(
         assert done.code == 0, done.err
         assert len(set(Ranking.load(ranking).scores.values())) == 40
     batch = tokenizer("Who sleeps ?", "The dog sleeps .", return_tensors="pt")
-    for number, more in enumerate(((), ("--then-distill", "--rate", "1e-4"))):
-        out = tmp_path / f"small{number}"
-        done = run_command("shrink", model, "--heads", "50%", *plain, *more, "--out", out)
-        assert done.code == 0, done.err
-        assert "held-out loss (self)" in done.out
+    small = tmp_path / "small"
+    done = run_command("shrink", model, "--remove-heads", "50%", *plain, "--out", small)
+    assert done.code == 0, done.err
+    assert "held-out loss (self)" in done.out
+    train = ("--text", text, "--teacher", model, "--learning-rate", "1e-4", "--device", "cpu")
+    done = run_command("finetune", small, *train, "--epochs", 1, "--out", tmp_path / "trained")
+    assert done.code == 0, done.err
+    for out in (small, tmp_path / "trained"):
         small = load(out)
         assert type(small) is type(whole)
         assert len(discover(small)) == 20
@@ -207,7 +210,7 @@ def test_question_answering_with_a_decoder_that_reads_the_same_text(
         assert len(Ranking.load(ranking).scores) == 12
     out = tmp_path / "small"
     plain = ("--text", text, "--loss", "self", "--device", "cpu", "--out", out)
-    done = run_command("shrink", model, "--heads", "50%", *plain)
+    done = run_command("shrink", model, "--remove-heads", "50%", *plain)
     assert done.code == 0, done.err
     assert len(discover(load(out))) == 6
     save(BartModel(BartConfig(vocab_size=len(tokenizer), **sizes)), tmp_path / "two", tokenizer)
@@ -227,17 +230,22 @@ def test_a_model_without_logits_gets_commands_to_type(
     whole = XLNetForQuestionAnswering(XLNetConfig(vocab_size=len(tokenizer), **sizes))
     save(whole, model, tokenizer)
     plain = ("--text", text, "--loss", "self", "--device", "cpu")
-    for words in (("rank", model, "--out", ranking), ("shrink", model, "--heads", 2, "--out", "s")):
+    for words in (
+        ("rank", model, "--out", ranking),
+        ("shrink", model, "--remove-heads", 2, "--out", "s"),
+    ):
         done = run_command(*words, *plain)
         assert done.code == 1
         assert "XLNetForQuestionAnswering returns start_top_log_probs" in done.err
         _, _, hint = done.err.partition("Hint: ")
-        assert "deadhead rank MODEL --auto AutoModel --loss self --text FILE --out FILE" in hint
-        assert "deadhead prune MODEL --lowest N --ranking FILE --out DIR" in hint
+        assert (
+            "deadhead rank MODEL --auto-class AutoModel --loss self --text FILE --out FILE" in hint
+        )
+        assert "deadhead prune MODEL --remove-lowest N --ranking FILE --out DIR" in hint
     out = tmp_path / "smaller"
-    done = run_command("rank", model, "--auto", "AutoModel", *plain, "--out", ranking)
+    done = run_command("rank", model, "--auto-class", "AutoModel", *plain, "--out", ranking)
     assert done.code == 0, done.err
-    done = run_command("prune", model, "--lowest", 3, "--ranking", ranking, "--out", out)
+    done = run_command("prune", model, "--remove-lowest", 3, "--ranking", ranking, "--out", out)
     assert done.code == 0, done.err
     smaller = load(out)
     assert type(smaller) is type(whole)  # with its output

@@ -40,9 +40,9 @@ def test_a_smaller_tagger(tagger: Path, tmp_path: Path, run_command: RunCommand)
         tagger,
         *DATA,
         *SMALL,
-        "--heads",
+        "--remove-heads",
         "50%",
-        "--neurons",
+        "--remove-neurons",
         "25%",
         "--out",
         out,
@@ -70,7 +70,7 @@ def test_a_smaller_tagger(tagger: Path, tmp_path: Path, run_command: RunCommand)
 
 
 def test_the_table(tagger: Path, tmp_path: Path, run_command: RunCommand) -> None:
-    options = ("--macs", "60%", "--method", "random", "--compensation", "mean", "--seed", 3)
+    options = ("--keep-macs", "60%", "--method", "random", "--compensation", "mean", "--seed", 3)
     done = run_command("shrink", tagger, *DATA, *SMALL, *options, "--out", tmp_path / "s")
     assert done.code == 0, done.err
     for text in ("micro_f1 en dev", "held-out loss", "multiply-accumulates", "ms for 2 x 16"):
@@ -86,7 +86,7 @@ def test_plain_text_without_labels_then_distilled(
     text = tmp_path / "text.txt"
     rows = load_data("pos", "en", "dev", root="world").rows[:60]
     text.write_text("\n".join(" ".join(row.texts) for row in rows), encoding="utf-8")
-    options = ("--loss", "self", "--heads", 10, "--then-distill", "--rate", "1e-4")
+    options = ("--loss", "self", "--remove-heads", 10, "--then-distill", "--rate", "1e-4")
     words = ("shrink", tagger, "--text", text, "--device", "cpu", "--on", "2x16")
     done = run_command(*words, *options, "--out", tmp_path / "s", "--json")
     assert done.code == 0, done.err
@@ -99,7 +99,7 @@ def test_plain_text_without_labels_then_distilled(
 
 @pytest.mark.slow
 def test_then_finetuned(tagger: Path, tmp_path: Path, run_command: RunCommand) -> None:
-    options = ("--heads", "75%", "--then-finetune", "--rate", "1e-3")
+    options = ("--heads", "75%", "--then-finetune", "--rate", "1e-3")  # old names
     done = run_command("shrink", tagger, *DATA, *SMALL, *options, "--out", tmp_path / "s", "--json")
     assert done.code == 0, done.err
     scores = json.loads(done.out)["scores"]
@@ -110,16 +110,22 @@ def test_then_finetuned(tagger: Path, tmp_path: Path, run_command: RunCommand) -
     ("words", "message"),
     [
         ((*DATA,), "expected a target, got none"),
-        ((*DATA, "--heads", "most"), "`heads` expects a share of the heads"),
-        ((*DATA, "--heads", "50%", "--macs", "50%"), "got heads and macs"),
-        ((*DATA, "--heads", "50%", "--on", "32"), "expects examples x tokens"),
-        ((*DATA, "--heads", "50%", "--method", "luck"), "no method of choosing 'luck'"),
-        ((*DATA, "--heads", "50%", "--epochs", "2"), "goes with --then-finetune"),
-        ((*DATA, "--heads", "50%", "--then-finetune", "--then-distill"), "or --then-distill"),
-        (("--heads", "50%"), "give --task NAME"),
-        ((*DATA, "--heads", "50%", "--text", "README.md"), "--text FILE instead of a task"),
-        ((*DATA, "--parameters", "1%", *SMALL), "`parameters` expects at least"),
-        (("--text", "README.md", "--heads", 4, "--max-examples", 9), "--examples N reads N texts"),
+        ((*DATA, "--remove-heads", "most"), "`heads` expects a share of the heads"),
+        ((*DATA, "--remove-heads", "50%", "--keep-macs", "50%"), "got heads and macs"),
+        ((*DATA, "--remove-heads", "50%", "--on", "32"), "expects examples x tokens"),
+        ((*DATA, "--remove-heads", "50%", "--method", "luck"), "no method of choosing 'luck'"),
+        ((*DATA, "--remove-heads", "50%", "--epochs", "2"), "shrink first, then deadhead finetune"),
+        (
+            (*DATA, "--remove-heads", "50%", "--then-finetune", "--then-distill"),
+            "or --then-distill",
+        ),
+        (("--remove-heads", "50%"), "give --task NAME"),
+        ((*DATA, "--remove-heads", "50%", "--text", "README.md"), "--text FILE instead of a task"),
+        ((*DATA, "--keep-parameters", "1%", *SMALL), "`parameters` expects at least"),
+        (
+            ("--text", "README.md", "--remove-heads", 4, "--score-examples", 9),
+            "--examples N reads N texts",
+        ),
     ],
 )
 def test_mistakes(
@@ -137,7 +143,9 @@ def test_text_needs_a_loss_without_labels(
 ) -> None:
     text = tmp_path / "text.txt"
     text.write_text("Maria bought a red car .\n", encoding="utf-8")
-    done = run_command("shrink", tagger, "--text", text, "--heads", 4, "--out", tmp_path / "s")
+    done = run_command(
+        "shrink", tagger, "--text", text, "--remove-heads", 4, "--out", tmp_path / "s"
+    )
     assert done.code == 1
     assert "--loss self" in done.err
 
@@ -150,7 +158,7 @@ def test_an_interrupt_while_it_times_loses_nothing(
 
     monkeypatch.setattr("deadhead.shrinking.latency.time_models", interrupt)
     out = tmp_path / "smaller"
-    done = run_command("shrink", tagger, *DATA, *SMALL, "--heads", "50%", "--out", out)
+    done = run_command("shrink", tagger, *DATA, *SMALL, "--remove-heads", "50%", "--out", out)
     assert (done.code, done.err.splitlines()[-1]) == (130, f"interrupted: {out} is complete.")
     model = load(out)
     assert len(discover(model)) == 20

@@ -11,7 +11,7 @@ from typing import Any
 import pytest
 from command_line import Done, RunCommand
 
-PRUNE = ("prune", "--heads", "encoder.0.1")
+PRUNE = ("prune", "--remove-heads", "encoder.0.1")
 
 
 @pytest.fixture

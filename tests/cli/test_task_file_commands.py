@@ -36,7 +36,7 @@ def test_no_command_asks_for_a_language(
 ) -> None:
     # the process that measures the peak is tested in tests/saved/test_bench
     monkeypatch.setattr("deadhead.saved.bench._peak_of_process", lambda *_: 2**20)
-    task, model, out = ("--task-file", folder / "task.yaml"), folder / "model", folder / "small"
+    task, model, out = ("--task", folder / "task.yaml"), folder / "model", folder / "small"
     done = run_command("finetune", MODELS / "encoder", *task, *CPU, "--epochs", 1, "--out", model)
     assert done.code == 0, done.err
     assert "Fine-tuned with deadhead on moods: 40 examples" in (model / "README.md").read_text()
@@ -44,12 +44,12 @@ def test_no_command_asks_for_a_language(
     assert json.loads(done.out)["examples"] == {"text": 40}
     done = run_command("rank", model, *task, *CPU, "--out", folder / "ranking.json")
     assert done.code == 0, done.err
-    few = ("--heads", 10, "--examples", 40, "--on", "2x16")
+    few = ("--remove-heads", 10, "--examples", 40, "--on", "2x16")
     done = run_command("shrink", model, *task, *CPU, *few, "--out", out)
     assert done.code == 0, done.err
     assert "accuracy text dev" in done.out
     assert len(discover(load(out))) == 30
-    done = run_command("bench", out, *task, *CPU, "--batch", 1, "--repeats", 1, "--json")
+    done = run_command("bench-task", out, *task, *CPU, "--batch-sizes", 1, "--repeats", 1, "--json")
     assert done.code == 0, done.err
     assert run_command("data", "check", *task).code == 0
 
@@ -66,15 +66,15 @@ def test_no_command_asks_for_a_language(
         ("kind: classify", "kind: translate", "such as --lang en-de: a translation has a source"),
     ],
 )
-@pytest.mark.parametrize("command", ["rank", "evaluate", "finetune", "shrink", "bench"])
+@pytest.mark.parametrize("command", ["rank", "evaluate", "finetune", "shrink", "bench-task"])
 def test_where_a_language_is_needed_the_error_says_why(
     tmp_path: Path, run_command: RunCommand, command: str, old: str, new: str, message: str
 ) -> None:
     file = tmp_path / "own.yaml"
     file.write_text(TASK.replace(old, new))
-    more = () if command in ("evaluate", "bench") else ("--out", tmp_path / "out")
-    more += ("--heads", 2) if command == "shrink" else ()
-    done = run_command(command, MODELS / "encoder", "--task-file", file, *CPU, *more)
+    more = () if command in ("evaluate", "bench-task") else ("--out", tmp_path / "out")
+    more += ("--remove-heads", 2) if command == "shrink" else ()
+    done = run_command(command, MODELS / "encoder", "--task", file, *CPU, *more)
     assert done.code == 2
     assert clean(done)
     words = "".join(done.err.replace("│", " ").split())  # a long path is broken
@@ -82,10 +82,10 @@ def test_where_a_language_is_needed_the_error_says_why(
 
 
 def test_errors_name_the_file_that_was_typed(folder: Path, run_command: RunCommand) -> None:
-    task = ("--task-file", folder / "task.yaml")
+    task = ("--task", folder / "task.yaml")
     done = run_command("evaluate", MODELS / "encoder", *task, *CPU)
     assert done.code == 1
     assert f"does not fit moods ({folder / 'task.yaml'})" in done.err
-    assert f"deadhead finetune MODEL --task-file {folder / 'task.yaml'} --out DIR" in done.err
+    assert f"deadhead finetune MODEL --task {folder / 'task.yaml'} --out DIR" in done.err
     done = run_command("evaluate", MODELS / "encoder", *task, *CPU, "--split", "test")
     assert f"{folder / 'task.yaml'} names no test data" in done.err

@@ -184,7 +184,7 @@ def test_a_pruned_model_learns_what_it_learns_in_python(reviews: Path, tmp_path:
         output_of(
             "evaluate",
             tmp_path / "out",
-            "--task-file",
+            "--task",
             reviews,
             "--lang",
             "en",
@@ -286,6 +286,4 @@ def test_a_decoder_that_has_no_padding_learns_and_is_scored(reviews: Path, tmp_p
     start = save(model, tmp_path / "start", tokenizer)
     learn(start, reviews, tmp_path / "out")
     assert load(tmp_path / "out").config.pad_token_id == tokenizer.pad_token_id
-    output_of(
-        "evaluate", tmp_path / "out", "--task-file", reviews, "--lang", "en", "--device", "cpu"
-    )
+    output_of("evaluate", tmp_path / "out", "--task", reviews, "--lang", "en", "--device", "cpu")

@@ -46,14 +46,14 @@ def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
     ("words", "message", "hint"),
     [
         (
-            ("shrink", "bert", *TEXT, "--heads", 2, "--on", "4x500", "--out", "o"),
+            ("shrink", "bert", *TEXT, "--remove-heads", 2, "--on", "4x500", "--out", "o"),
             "at most the 64 positions of this model, got 500 tokens",
             "--on 4x64",
         ),
         (
-            ("shrink", "bert", *TEXT, "--macs", "0.5%", "--out", "o"),
+            ("shrink", "bert", *TEXT, "--keep-macs", "0.5%", "--out", "o"),
             "`macs` expects at least",
-            " or --macs 5",
+            " or --keep-macs 5",
         ),
         (
             ("shrink", "bert", *TEXT, "--speedup", 900, "--on", "2x64", "--out", "o"),
@@ -61,7 +61,7 @@ def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
             "--on 8x64",  # not more tokens, for which it has no positions
         ),
         (
-            ("shrink", "bert", "--task-file", "empty", "--heads", 2, "--out", "o"),
+            ("shrink", "bert", "--task", "empty", "--remove-heads", 2, "--out", "o"),
             "empty: a folder is no task file",
             "name a YAML file",
         ),
@@ -71,19 +71,19 @@ def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
             "give a UTF-8 file",
         ),
         (
-            ("prune", "bert", "--lowest", 1, "--ranking", "empty", "--out", "o"),
+            ("prune", "bert", "--remove-lowest", 1, "--ranking", "empty", "--out", "o"),
             "empty is a folder, not the file of a ranking",
             "deadhead rank MODEL",
         ),
         (
-            ("prune", "gpt2", "--heads", "encoder.0.1", "--out", "o"),
+            ("prune", "gpt2", "--remove-heads", "encoder.0.1", "--out", "o"),
             "expected a block of the model, got 'encoder'",
             "the model has: decoder",
         ),
         (
-            ("bench", "gpt2", "--against", "gpt2", "--batch", 0),
+            ("bench", "gpt2", "--against", "gpt2", "--batch-sizes", 0),
             "`batch` expects numbers of at least 1, got 0",
-            "--batch 1,8",
+            "--batch-sizes 1,8",
         ),
     ],
 )
@@ -126,7 +126,7 @@ def test_a_loss_that_rounds_to_nothing_has_no_sign(
     monkeypatch.chdir(folder)
     monkeypatch.setattr("deadhead.shrinking.stages.calibration.mean_loss", lambda *_: -1e-9)
     done = run_command(
-        "shrink", "bert", *TEXT, "--heads", 1, "--on", "2x8", "--out", tmp_path / "s"
+        "shrink", "bert", *TEXT, "--remove-heads", 1, "--on", "2x8", "--out", tmp_path / "s"
     )
     assert done.code == 0, done.err
     assert "0.0000" in done.out

@@ -49,7 +49,14 @@ def test_a_copy_has_nothing_from_outside(folder, tmp_path):
     with pytest.warns(Notice, match="not copied"):
         prune_by_shards(str(folder), tmp_path / "shards", lambda layout: ["encoder.0.0"])
     check_copy(tmp_path / "shards")
-    words = ["prune", str(folder), "--heads", "encoder.0.0", "--out", str(tmp_path / "pruned")]
+    words = [
+        "prune",
+        str(folder),
+        "--remove-heads",
+        "encoder.0.0",
+        "--out",
+        str(tmp_path / "pruned"),
+    ]
     with warnings.catch_warnings(action="ignore"):
         assert CliRunner().invoke(app, words).exit_code == 0
     check_copy(tmp_path / "pruned")

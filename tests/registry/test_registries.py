@@ -9,6 +9,7 @@ from typing import Any
 import pytest
 from typer.testing import CliRunner
 
+from deadhead.cli._names import strategy_flag
 from deadhead.errors import DeadheadError, UnknownName
 from deadhead.measures import MEASURES, Measure, measure
 from deadhead.rankers import METHOD, RANKERS, Ranker, ranker
@@ -23,7 +24,7 @@ HELP = {"COLUMNS": "400", "NO_COLOR": "1", "TERM": "dumb"}
 def help_of(command: str) -> str:
     from deadhead.cli import app
 
-    return CliRunner().invoke(app, [command, "--help"], env=HELP).output
+    return CliRunner().invoke(app, [command, "--help-all"], env=HELP).output
 
 
 def refusal(*changes: str) -> str:
@@ -58,7 +59,7 @@ def test_strategies_agree_in_python_help_and_recipes() -> None:
     prune = help_of("prune")
     for name, strategy in STRATEGIES.items():
         assert isinstance(strategy, Strategy)
-        assert f"--{strategy.flag or name.replace('_', '-')} " in prune
+        assert f"{strategy_flag(name)} " in prune
         assert strategy.help in prune
         assert list(options.options_of(strategy.select))[:3] == ["seed", "scores", "blocks"]
         assert f"axes.remove.{name}: " in refusal(f"remove={{{name}: banana}}")

@@ -70,7 +70,7 @@ def test_ranking_takes_what_is_planned(checkpointing):
         rank(
             model, [{"input_ids": ids, "labels": ids}], progress=False, checkpointing=checkpointing
         )
-    planned = plan.peaks["rank --checkpointing" if checkpointing else "rank"]
+    planned = plan.peaks["rank --gradient-checkpointing" if checkpointing else "rank"]
     assert planned == pytest.approx(plan.total + peak.most, rel=0.15)
     assert peak.most > plan.total / 4  # or the weights alone decide
     assert all(not p.is_meta for p in model.parameters())

@@ -10,7 +10,7 @@ import pytest
 from deadhead.errors import DeadheadError
 from deadhead.shrinking import read_targets
 from deadhead.shrinking.budgets import check_reach
-from deadhead.shrinking.target import count_of
+from deadhead.shrinking.target import TYPED, count_of
 
 
 @pytest.mark.parametrize(
@@ -61,7 +61,7 @@ def test_what_is_no_amount(name: str, value: Any) -> None:
     with pytest.raises(DeadheadError, match=f"`{name}` expects .*, got ") as caught:
         read_targets({name: value})
     assert f"{name}=" in str(caught.value.hint)
-    assert f"--{name} " in str(caught.value.hint)
+    assert TYPED[name] in str(caught.value.hint)
 
 
 def test_one_target_or_heads_and_neurons() -> None:

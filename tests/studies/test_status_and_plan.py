@@ -155,7 +155,7 @@ def test_commands(app: typer.Typer, study: Path, search_file: Path, tmp_path: Pa
         == TOTAL // 2
     )
     assert "the study is not running" in say("stop", study)
-    assert f"{TOTAL} rows" in say("export", study, "--csv", tmp_path / "x.csv")
+    assert f"{TOTAL} rows" in say("export-study", study, "--csv", tmp_path / "x.csv")
     assert "smoke" in say("recipes")
     assert f"{TOTAL} of {TOTAL} done" in say(
         "run", search_file, "--out", study, "--executor", "serial"

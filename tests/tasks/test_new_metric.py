@@ -80,7 +80,7 @@ def test_a_new_metric_has_its_label_and_scale_everywhere(complete, tmp_path):
     names = dict(enumerate("ABC"))
     model = small_tasks.tagger(id2label=names, label2id={name: i for i, name in names.items()})
     save(model, tmp_path / "model", small_tasks.tokenizer())
-    words = ["evaluate", tmp_path / "model", "--task-file", task, "--lang", "en", "--device", "cpu"]
+    words = ["evaluate", tmp_path / "model", "--task", task, "--lang", "en", "--device", "cpu"]
     value = json.loads(output_of(*words, "--json"))["intervals"][str(tmp_path / "model")]["en"][
         "value"
     ]

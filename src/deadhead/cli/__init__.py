@@ -21,21 +21,22 @@ from typer import Option
 from deadhead.errors import DeadheadError, Notice
 from deadhead.version import __version__
 
-from ._command import Command
+from ._command import Command, Commands
 
 MODELS, STUDIES = "Commands", "Studies"  # panels of the help
 COMMANDS = {  # name -> panel, in the order of the help
     **dict.fromkeys(
         ("heads", "finetune", "rank", "compare", "prune", "shrink", "evaluate"), MODELS
     ),
-    **dict.fromkeys(("bench", "export"), MODELS),
+    **dict.fromkeys(("bench", "bench-task", "bench-runtimes", "export"), MODELS),
     **dict.fromkeys(("demo", "run", "plan", "recipes", "status", "stop", "clean"), STUDIES),
-    **dict.fromkeys(("claims", "report", "serve"), STUDIES),
+    **dict.fromkeys(("claims", "report", "export-study", "serve"), STUDIES),
 }
 GROUPS = ("data",)  # files with more than one command
 
 app = typer.Typer(
     name="deadhead",
+    cls=Commands,
     help="Find, remove and study the attention heads a transformer does not need.",
     no_args_is_help=True,
     pretty_exceptions_enable=False,
@@ -44,9 +45,10 @@ app = typer.Typer(
 
 
 def add_command(name: str, panel: str = MODELS) -> None:
-    """Add the function `name` of the file `name` to the command line."""
-    function = getattr(import_module(f".{name}", __name__), name)
-    app.command(cls=Command, rich_help_panel=panel)(function)
+    """Add the function `name` of the file `name` to the command line, with `_` for `-`."""
+    module = name.replace("-", "_")
+    function = getattr(import_module(f".{module}", __name__), module)
+    app.command(name, cls=Command, rich_help_panel=panel)(function)
 
 
 for name, panel in COMMANDS.items():

@@ -1,4 +1,4 @@
-"""What every command does: no empty values, plain messages for wrong ones, and a quiet end."""
+"""What every command does: group options, refuse empty values, accept old names, end quietly."""
 
 from __future__ import annotations
 
@@ -10,10 +10,12 @@ from itertools import pairwise
 from typing import Any
 
 import typer
-from typer.core import TyperCommand
+from typer.core import TyperCommand, TyperGroup
 
 from deadhead.display.progress import logged
+from deadhead.errors import deprecated
 
+from ._names import HOW, OLD, OUTPUT, PANEL_OF, PANELS, RARE, SPLIT
 from ._signals import ended_by_signals
 
 EXPECTED = {  # words in a message of typer or click -> what the option expects
@@ -28,10 +30,44 @@ UsageError: Any = typer.BadParameter.__mro__[1]  # typer does not export it
 class Command(TyperCommand):
     """A command that refuses `--out ""`, which an unset variable in a script leaves behind.
 
-    An empty path would be the current folder.
+    An empty path would be the current folder. `--help` groups the options and leaves out rare
+    ones, which `--help-all` shows.
     """
 
+    def __init__(self, *args: Any, **options: Any) -> None:
+        super().__init__(*args, **options)
+        for param in self._options():
+            _group(param)
+            param.hidden = param.hidden or param.name in self.rare
+        names = [param.opts[0] for param in self._options() if param.name in self.rare]
+        if names:
+            self.epilog = f"Rarely needed, and described by --help-all: {', '.join(names)}."
+
+    @property
+    def rare(self) -> tuple[str, ...]:
+        return RARE.get(str(self.name), ())
+
+    def _options(self) -> list[Any]:
+        return [param for param in self.params if param.param_type_name == "option"]
+
+    def get_params(self, ctx: Any) -> list[Any]:
+        order = [None, *PANELS]  # arguments are in no panel
+        params = super().get_params(ctx)
+        return sorted(
+            params, key=lambda param: order.index(getattr(param, "rich_help_panel", None))
+        )
+
+    def get_help_option(self, ctx: Any) -> Any:
+        option = super().get_help_option(ctx)
+        if option is not None:
+            _group(option, OUTPUT)
+        return option
+
     def parse_args(self, ctx: Any, args: list[str]) -> list[str]:
+        if "--help-all" in args:
+            self._show_rare()
+            args = ["--help"]
+        args = self._with_new_names(ctx, args)
         words = [*args]  # parsing empties args
         for place, arg in enumerate(args):
             name, equals, value = arg.partition("=")
@@ -45,6 +81,28 @@ class Command(TyperCommand):
             return super().parse_args(ctx, args)
         except typer.BadParameter as problem:
             raise self._plain(problem, ctx, words) from None
+
+    def _show_rare(self) -> None:
+        for param in self._options():
+            if param.name in self.rare:
+                param.hidden = False
+        self.epilog = None
+
+    def _with_new_names(self, ctx: Any, args: list[str]) -> list[str]:
+        """The arguments with options that have a new name under that name."""
+        names = {**OLD[""], **OLD.get(str(self.name), {})}
+        options = {name for param in self.params for name in param.opts}
+        changed = []
+        for arg in args:
+            old, equals, value = arg.partition("=")
+            new = names.get(old)
+            if new is not None and new in options and old not in options:
+                deprecated(old, new)
+                if any(a.partition("=")[0] == new for a in args):
+                    raise typer.BadParameter(f"the same as {new}: give one", ctx, param_hint=old)
+                arg = new + equals + value
+            changed.append(arg)
+        return changed
 
     def invoke(self, ctx: Any) -> Any:
         # a terminal has bars
@@ -63,3 +121,24 @@ class Command(TyperCommand):
                 text = expected.format(**match.groupdict())
                 return UsageError(f"`{option}` expects {text}, got {values[-1]!r}", ctx)
         return problem
+
+
+class Commands(TyperGroup):
+    """The commands, also under the names they had before they were split."""
+
+    def resolve_command(self, ctx: Any, args: list[str]) -> Any:
+        name, *words = args
+        options = {word.partition("=")[0] for word in words}
+        for option, new in SPLIT.get(name, {}).items():
+            if option in options:
+                deprecated(f"deadhead {name} {option}", f"deadhead {new}")
+                args = [new, *words]
+                break
+        return super().resolve_command(ctx, args)
+
+
+def _group(option: Any, panel: str | None = None) -> None:
+    """Put an option in its panel of the help, and show no type for a flag."""
+    option.rich_help_panel = panel or PANEL_OF.get(option.opts[0], HOW)
+    if option.is_flag:
+        option.metavar = ""

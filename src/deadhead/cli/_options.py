@@ -36,8 +36,9 @@ ModelOut = Annotated[Path, Option(metavar="DIR", help="The folder to write the m
 Auto = Annotated[
     str | None,
     Option(
+        "--auto-class",
         metavar="CLASS",
-        help="The transformers class that loads the model, such as "
+        help="Load the model with this class of transformers, such as "
         "AutoModelForTokenClassification; by default the class it was saved with.",
     ),
 ]
@@ -51,47 +52,58 @@ Dtype = Annotated[str | None, Option(metavar="TYPE", help=DTYPE)]
 Checkpointing = Annotated[
     bool,
     Option(
-        "--checkpointing",
-        help="Compute activations again in the backward pass instead of keeping them: less memory.",
+        "--gradient-checkpointing",
+        help="Save memory: compute activations again in the backward pass instead of keeping them.",
     ),
 ]
 Device = Annotated[str | None, Option(help="cpu or cuda; by default cuda if there is a GPU.")]
 
 # Data
-TaskName = Annotated[str | None, Option(metavar="NAME", help="The task, such as pos.")]
-TaskFile = Annotated[
-    Path | None, Option(metavar="FILE", help="A YAML file with your own task, instead of --task.")
+TaskName = Annotated[
+    str | None,
+    Option(
+        metavar="NAME|FILE", help="The task, such as pos, or a YAML file that describes your own."
+    ),
 ]
 Languages = Annotated[
     str | None,
     Option(
-        help="Languages of the data, comma-separated: en,de; lm, choice and a task file without "
-        "{lang} in its paths need none."
+        help="The languages of the data, comma-separated: en,de. The tasks lm and choice, and a "
+        "task file without {lang} in its paths, need none."
     ),
 ]
-Split = Annotated[str, Option(help="The split: train, dev or test.")]
+Split = Annotated[str, Option(help="The split of the data to use: train, dev or test.")]
 Data = Annotated[
     Path | None,
     Option(
         metavar="DIR",
-        help="The data folder, or world (bundled data); for lm and choice also a file. "
-        "By default DEADHEAD_DATA, else the hub.",
+        help="The data folder, or world for the bundled data; for lm and choice also a file. By "
+        "default the folder that DEADHEAD_DATA names, else the Hugging Face hub.",
     ),
 ]
 LINES = "blank lines are skipped, and texts are cut at --max-length sub-words, by default 256."
-CORPUS = "A corpus other than the default one, such as wikiann or ud-2.17."
+CORPUS = "Use another corpus than the default one of the task, such as wikiann or ud-2.17."
 Corpus = Annotated[str | None, Option(metavar="CORPUS", help=CORPUS)]
 Length = Annotated[
     int | None,
     Option(
         min=4,
-        help="The largest number of sub-words per window; by default 256. For lm it is 512 and "
-        "for choice 2048, or what the model has positions for if that is fewer.",
+        help="Cut texts at this number of sub-words; by default 256. For lm it is 512 and for "
+        "choice 2048, or what the model has positions for if that is fewer.",
     ),
 ]
 EXAMPLES = "Use N random examples of each data set; by default all of them."
 BATCH = "Examples per batch; by default 32, for lm and choice fewer, on a GPU as many as fit."
-Batch = Annotated[int | None, Option(min=1, help=BATCH)]
+Batch = Annotated[int | None, Option("--batch-size", metavar="N", min=1, help=BATCH)]
+BatchSizes = Annotated[str, Option(metavar="NUMBERS", help="Batch sizes, comma-separated.")]
+Lengths = Annotated[
+    str, Option(metavar="NUMBERS", help="Lengths of random inputs in tokens, comma-separated.")
+]
+Repeats = Annotated[int, Option(metavar="N", help="Time this many rounds.")]
+Against = Annotated[
+    str | None,
+    Option(metavar="MODEL", help="Measure this model too, and compare.", callback=located),
+]
 MaxExamples = Annotated[int | None, Option(metavar="N", min=1, help=EXAMPLES)]
 
 # Studies
@@ -117,19 +129,20 @@ Workers = Annotated[
 ]
 
 
-def task_from(name: str | None, file: Path | None) -> str | Task | None:
-    """The task that --task or --task-file names, if any."""
-    if name is not None and (file is not None or name.endswith((".yaml", ".yml"))):
-        raise BadParameter("give --task NAME or --task-file FILE", param_hint="--task")
-    from deadhead.tasks import read_task_file
+def task_from(name: str | None) -> str | Task | None:
+    """The task that --task names, or the one that its YAML file describes."""
+    from deadhead.tasks import TASKS, read_task_file
 
-    return name if file is None else read_task_file(file)
+    if name is None or name in TASKS:
+        return name
+    is_file = name.endswith((".yaml", ".yml")) or Path(name).is_file()
+    return read_task_file(Path(name)) if is_file else name
 
 
-def required_task(name: str | None, file: Path | None) -> str | Task:
-    task = task_from(name, file)
+def required_task(name: str | None) -> str | Task:
+    task = task_from(name)
     if task is None:
-        raise BadParameter("give --task NAME or --task-file FILE", param_hint="--task")
+        raise BadParameter("give --task NAME or --task FILE.yaml", param_hint="--task")
     return task
 
 

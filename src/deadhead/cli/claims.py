@@ -10,6 +10,7 @@ import typer
 from typer import Argument, Option
 
 from deadhead.errors import DeadheadError
+from deadhead.papers.catalogue import names
 
 from ._options import AsJson
 
@@ -18,18 +19,12 @@ if TYPE_CHECKING:
 
     from deadhead.papers.claims import Verdict
 
-COLOURS = {
-    "holds": "green",
-    "compatible, not shown": "yellow",
-    "does not hold": "red",
-    "not tested here": "bright_blue",
-    "not enough data": "bright_black",
-}
-ON_PAPER = {  # how a claim fails on the papers' own tables
-    "does not follow": "Do not follow from the papers' own tables",
-    "follows in part": "Follow in part",
-    "no more than luck": "No more than luck would give",
-}
+COLOURS = ("green", "yellow", "red", "bright_blue", "bright_black")  # in the order of VERDICTS
+ON_PAPER = (  # how a claim fails on the papers' own tables: NO, IN_PART, LUCKY
+    "Do not follow from the papers' own tables",
+    "Follow in part",
+    "No more than luck would give",
+)
 COLUMNS = {"claim": 3, "verdict, margin": 3, "statement": 6, "numbers, certainty": 8}  # widths
 
 
@@ -43,10 +38,12 @@ def claims(
     ] = False,
     paper: Annotated[
         str | None,
-        Option(metavar="NAME", help="Only weak-link, mbert-prunability, contributions or luck."),
+        Option(
+            metavar="NAME", help=f"Only the claims of this paper: {', '.join(names())}; or luck."
+        ),
     ] = None,
     every: Annotated[
-        bool, Option("--all", help="Also list claims that are not tested or lack data.")
+        bool, Option("--all", help="Also list the claims that are not tested or lack data.")
     ] = False,
     as_markdown: Annotated[
         bool, Option("--markdown", help="Print a Markdown table of all claims.")
@@ -91,20 +88,23 @@ def _print_verdicts(verdicts: list[Verdict], every: bool) -> None:
     """Tables of the verdicts, those that fail on the papers' own tables first; then counts."""
     from rich.console import Console
 
-    from deadhead.papers.claims import FAILS, IN_PART, LUCKY, NO
+    from deadhead.papers.claims import FAILS, IN_PART, LUCKY, NO, VERDICTS
 
     listed = [verdict for verdict in verdicts if every or verdict.judged]
-    failed = {how: [v for v in listed if v.follows == how] for how in (NO, IN_PART, LUCKY)}
-    for how, group in failed.items():
+    failed = {
+        title: [verdict for verdict in listed if verdict.follows == how]
+        for how, title in zip((NO, IN_PART, LUCKY), ON_PAPER, strict=True)
+    }
+    for title, group in failed.items():
         if group:
-            Console().print(_table(group, f"{ON_PAPER[how]}: {len(group)}"))
+            Console().print(_table(group, f"{title}: {len(group)}"))
     others = [verdict for verdict in listed if not verdict.follows]
     if others:
         Console().print(_table(others, "The others" if any(failed.values()) else None))
-    counts = [f"{name} {sum(v.verdict == name for v in verdicts)}" for name in COLOURS]
+    counts = [f"{name} {sum(v.verdict == name for v in verdicts)}" for name in VERDICTS]
     more = "" if len(listed) == len(verdicts) else " --all lists the rest, with what is missing."
     typer.echo(f"Claims: {len(verdicts)}; {', '.join(counts)}.{more}")
-    for how, group in failed.items():
+    for title, group in failed.items():
         refuted = [verdict.id for verdict in group if verdict.verdict == FAILS]
         some = ""
         if 0 < len(refuted) < len(group):
@@ -112,20 +112,23 @@ def _print_verdicts(verdicts: list[Verdict], every: bool) -> None:
             some = f"; of these {len(refuted)} {verb} not hold: {', '.join(refuted)}"
         if group:
             names = ", ".join(verdict.id for verdict in group)
-            typer.echo(f"{ON_PAPER[how]} ({len(group)}): {names}{some}")
+            typer.echo(f"{title} ({len(group)}): {names}{some}")
 
 
 def _table(verdicts: list[Verdict], title: str | None) -> Table:
     from rich.table import Table
     from rich.text import Text
 
+    from deadhead.papers.claims import VERDICTS
+
+    colours = dict(zip(VERDICTS, COLOURS, strict=True))
     table = Table(show_lines=True, title=title, title_justify="left")
     for name, width in COLUMNS.items():
         table.add_column(name, ratio=width, overflow="fold")
     for row in verdicts:
         margin = "" if row.margin is None else f"\n{row.margin:+.3g} {row.unit}"
         follows = f", {row.follows}" if row.follows else ""
-        verdict = Text.assemble((row.verdict, COLOURS[row.verdict]), follows, margin)
+        verdict = Text.assemble((row.verdict, colours[row.verdict]), follows, margin)
         strength = ("\n" if row.strength else "", (row.strength, "dim"))
         table.add_row(row.id, verdict, Text(row.statement), Text.assemble(row.numbers, *strength))
     return table

@@ -11,7 +11,7 @@ import typer
 from typer import Argument, BadParameter, Option
 
 from ._command import Command
-from ._options import AsJson, TaskFile, task_from
+from ._options import AsJson, task_from
 from ._progress import plural
 
 if TYPE_CHECKING:
@@ -33,32 +33,38 @@ def check(
             envvar="DEADHEAD_DATA",
             show_envvar=False,
             help="A data folder; by default DEADHEAD_DATA. A manifest.json or the file names "
-            "say what each file contains. Not needed with --task-file, which names its files.",
+            "say what each file contains. A YAML file given as --task names its own files.",
         ),
     ] = None,
     task: Annotated[
-        str | None, Option(metavar="NAME", help="The task, if the folder does not name it.")
+        str | None,
+        Option(
+            metavar="NAME|FILE",
+            help="The task, if the folder does not name it, or a YAML file that describes your "
+            "own.",
+        ),
     ] = None,
-    task_file: TaskFile = None,
     malformed: Annotated[
         str | None,
         Option(
-            metavar="error|drop", help="For unreadable lines of tables: stop, or skip and count."
+            metavar="error|drop",
+            help="What to do with a line of a table that cannot be read: stop with an error, or "
+            "drop and count it.",
         ),
     ] = None,
     paper: Annotated[
         str | None,
         Option(
-            metavar="NAME",
-            help="Compare sizes with those of a paper: contributions or mbert-prunability.",
+            metavar="NAME", help="Compare the sizes with those of a paper, such as contributions."
         ),
     ] = None,
     as_json: AsJson = False,
 ) -> None:
     """Read all data in DIR or of a task file, and summarize it. Exit code 1 if a line is broken."""
     # Longer than most functions: half of it is the list of options.
-    if folder is None and task_file is not None and paper is None:
-        folder = task_file.parent
+    chosen = task if paper is not None else task_from(task)
+    if folder is None and chosen is not None and not isinstance(chosen, str):
+        folder = Path(str(task)).parent
     if folder is None:
         raise BadParameter("name a data folder, or set DEADHEAD_DATA", param_hint="DIR")
     if malformed not in (None, "error", "drop"):
@@ -70,7 +76,7 @@ def check(
     from deadhead.tasks.check_folder import check_folder
 
     rows: list[Finding] = []
-    for finding in check_folder(folder, task_from(task, task_file), malformed):
+    for finding in check_folder(folder, chosen, malformed):
         rows.append(finding)
         if not as_json:
             typer.echo(_finding_line(finding), err=finding.error is not None)

@@ -24,14 +24,18 @@ def evaluate(
     models: opt.Models,
     lang: opt.Languages = None,
     task: opt.TaskName = None,
-    task_file: opt.TaskFile = None,
     split: opt.Split = "dev",
     data: opt.Data = None,
     source: opt.Corpus = None,
     max_examples: opt.MaxExamples = None,
     max_length: opt.Length = None,
     resamples: Annotated[
-        int, Option(metavar="N", min=1, help="Bootstrap samples for the confidence intervals.")
+        int,
+        Option(
+            metavar="N",
+            min=1,
+            help="Draw this many bootstrap samples for the confidence intervals.",
+        ),
     ] = 1000,
     seed: opt.Seed = 0,
     auto: opt.Auto = None,
@@ -55,7 +59,7 @@ def evaluate(
         deadhead evaluate ./SmolLM2-135M smaller --task choice --data rows.jsonl
     """
     # Longer than most functions: half of it is the list of options and the help.
-    known = opt.required_task(task, task_file)
+    known = opt.required_task(task)
     from deadhead.numerics import device_named
     from deadhead.tasks.bootstrap import FEW
     from deadhead.training.evaluation import intervals

@@ -1,4 +1,4 @@
-"""`deadhead export`: write a model for another runtime, or the records of a study as a table."""
+"""`deadhead export`: write a model for another runtime."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from ._progress import size_text
 
 
 def export(
-    folder: Annotated[Path, Argument(metavar="DIR", help="A model, or a study folder.")],
+    folder: Annotated[Path, Argument(metavar="DIR", help="The folder of a model.")],
     onnx: Annotated[
         Path | None,
         Option(
@@ -26,34 +26,35 @@ def export(
             "also generates text.",
         ),
     ] = None,
-    int8: Annotated[bool, Option("--int8", help="Of ONNX: weights in int8.")] = False,
+    int8: Annotated[bool, Option("--int8", help="With --onnx: store the weights in int8.")] = False,
     gguf: Annotated[
         Path | None, Option(metavar="FILE", help="Write the model as GGUF, for llama.cpp.")
     ] = None,
     type: Annotated[
-        str | None, Option(metavar="TYPE", help="Of a GGUF file: f32, f16 (default) or q8_0.")
+        str | None,
+        Option(
+            metavar="TYPE",
+            help="With --gguf: the type of the weights, f32, f16 (the default) or q8_0.",
+        ),
     ] = None,
     tokenizer_from: Annotated[
         Path | None,
         Option(
-            metavar="FILE", help="Take the tokenizer from this GGUF file of the original model."
+            metavar="FILE",
+            help="With --gguf or --check: take the tokenizer from this GGUF file of the original "
+            "model.",
         ),
     ] = None,
     check: Annotated[
-        Path | None, Option(metavar="FILE", help="Compare this GGUF file with the model.")
-    ] = None,
-    csv: Annotated[
-        Path | None, Option(metavar="FILE", help="Write the records of a study as CSV.")
-    ] = None,
-    parquet: Annotated[
-        Path | None, Option(metavar="FILE", help="Write the records of a study as Parquet.")
+        Path | None,
+        Option(metavar="FILE", help="Write nothing; compare this GGUF file with the model."),
     ] = None,
     auto: Auto = None,
     dtype: Dtype = None,
     force: Force = False,
     as_json: AsJson = False,
 ) -> None:
-    """Write a model as ONNX or GGUF, or the records of a study as one table.
+    """Write a model as ONNX or GGUF.
 
     The file is run with onnxruntime or llama.cpp and compared with the model before you get it.
 
@@ -64,24 +65,13 @@ def export(
         deadhead export half --onnx half-onnx --int8
 
         deadhead export half --gguf half.gguf --type q8_0
-
-        deadhead export my-study --csv my-study.csv
     """
     kinds = {"--onnx": onnx, "--gguf": gguf, "--check": check}
     named = [name for name, file in kinds.items() if file is not None]
-    tables = csv is not None or parquet is not None
-    if not named and not tables:
-        raise BadParameter(
-            "give --onnx, --gguf or --check FILE for a model, --csv or --parquet FILE for a study"
-        )
-    if named and tables:
-        raise BadParameter(
-            f"{named[0]} is for a model, --csv and --parquet are for a study: choose one"
-        )
+    if not named:
+        raise BadParameter("give --onnx, --gguf or --check FILE")
     if len(named) > 1:
         raise BadParameter(f"{named[0]} and {named[1]} are two commands: choose one")
-    if tables and (auto is not None or dtype is not None):
-        raise BadParameter("--auto and --dtype are for a model: use them with --onnx or --gguf")
     if type is not None and gguf is None:
         raise BadParameter("--type is for a GGUF file: use it with --gguf")
     if tokenizer_from is not None and gguf is None and check is None:
@@ -90,18 +80,15 @@ def export(
         raise BadParameter("--int8 is for ONNX: use it with --onnx")
     _check_onnx(folder, onnx, force=force)
     check_file(gguf, "--gguf", "model.gguf", force=force)
-    check_file(csv, "--csv", "study.csv", force=force)
-    check_file(parquet, "--parquet", "study.parquet", force=force)
     options = {"auto": auto, "dtype": dtype}
     if onnx is not None:
         facts, lines = _export_onnx(folder, onnx, {**options, "int8": int8})
     elif gguf is not None:
         options["type"] = type or "f16"
         facts, lines = _export_gguf(folder, gguf, {**options, "tokenizer_from": tokenizer_from})
-    elif check is not None:
-        facts, lines = _check_gguf(folder, check, {**options, "tokenizer_from": tokenizer_from})
     else:
-        facts, lines = _export_study(folder, csv, parquet)
+        assert check is not None
+        facts, lines = _check_gguf(folder, check, {**options, "tokenizer_from": tokenizer_from})
     facts = {"from": str(folder), **facts}
     typer.echo(json.dumps(facts, indent=1) if as_json else "\n".join(lines))
 
@@ -199,21 +186,3 @@ def _gguf_facts(folder: Path, result: Any, text: str) -> tuple[dict[str, Any], l
         f"{compared.prompts} prompts, log-probabilities differ by at most {compared.gap:.0e} at "
         f"{compared.positions} positions",
     ]
-
-
-def _export_study(
-    folder: Path, csv: Path | None, parquet: Path | None
-) -> tuple[dict[str, Any], list[str]]:
-    from deadhead.results.frame import write_csv, write_parquet
-    from deadhead.studies.store.records import damage, scan
-
-    facts: dict[str, Any] = {}
-    lines = []
-    for name, file, write in (("csv", csv, write_csv), ("parquet", parquet, write_parquet)):
-        if file is not None:
-            rows = write(folder, file)
-            facts |= {name: str(file), "rows": rows}
-            lines.append(f"{rows} rows written to {file}")
-    if text := damage(scan(folder).damaged):
-        typer.secho(text, fg="yellow", err=True)
-    return facts, lines

@@ -8,9 +8,10 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
-from typer import Option
+from typer import BadParameter, Option
 
 from deadhead.errors import unknown_name
+from deadhead.files.hub import located
 
 from . import _options as opt
 from . import _progress
@@ -20,23 +21,37 @@ if TYPE_CHECKING:
     from deadhead.saved.finetune import Sets, Start
     from deadhead.training import History, Settings
 
-WEIGHTS = ("last", "best")
-
 
 def finetune(
     model: opt.Model,
     out: opt.ModelOut,
     lang: opt.Languages = None,
     task: opt.TaskName = None,
-    task_file: opt.TaskFile = None,
+    teacher: Annotated[
+        str | None,
+        Option(
+            metavar="MODEL",
+            help="Learn the outputs of this model instead of labels, for instance of the model "
+            "before pruning.",
+            callback=located,
+        ),
+    ] = None,
+    text: Annotated[
+        Path | None,
+        Option(
+            metavar="FILE",
+            help="With --teacher, plain text instead of a task: one text per line; " + opt.LINES,
+        ),
+    ] = None,
     epochs: Annotated[
         int | None, Option(metavar="N", min=1, help="Passes over the data; by default 3.")
     ] = None,
     rate: Annotated[
-        float | None, Option(help="The highest learning rate; by default 3e-5.")
+        float | None, Option("--learning-rate", help="The highest learning rate; by default 3e-5.")
     ] = None,
     batch: Annotated[
-        int | None, Option(metavar="N", min=1, help="Examples per update; by default 32.")
+        int | None,
+        Option("--batch-size", metavar="N", min=1, help="Examples per update; by default 32."),
     ] = None,
     lora: Annotated[
         int | None,
@@ -44,7 +59,7 @@ def finetune(
             metavar="RANK",
             min=1,
             help="Train LoRA adapters of this rank beside the frozen weights, and merge them into "
-            "the saved model; --rate is then 2e-4 by default.",
+            "the saved model; --learning-rate is then 2e-4 by default.",
         ),
     ] = None,
     preset: Annotated[
@@ -60,7 +75,7 @@ def finetune(
     seed: Annotated[
         int | None,
         Option(
-            help="The seed of the new classifier, the order of the data and dropout; "
+            help="The random seed of the new classifier, the order of the data and dropout; "
             "by default 0, or that of the preset."
         ),
     ] = None,
@@ -85,34 +100,57 @@ def finetune(
     force: opt.Force = False,
     as_json: opt.AsJson = False,
 ) -> None:
-    """Train a model on a task. A model that already knows the labels keeps its classifier.
+    """Train a model on a task, or on the outputs of a teacher. It keeps a classifier that fits.
 
     After every epoch it scores the dev data and saves its state in DIR/.training. To resume an
-    interrupted training, repeat the command.
+    interrupted training, repeat the command. With --teacher it does neither.
 
     Examples:
 
-        deadhead finetune bert-base-multilingual-cased --task pos --lang en --rate 5e-5 --out tagger
+        deadhead finetune bert-base-multilingual-cased --task pos --lang en --out tagger
 
-        deadhead prune bert-base-multilingual-cased --lowest 36 --ranking en.json --out start
+        deadhead prune bert-base-multilingual-cased --remove-lowest 36 --ranking en.json --out start
 
-        deadhead finetune start --task pos --lang en --rate 5e-5 --out smaller
+        deadhead finetune start --task pos --lang en --learning-rate 5e-5 --out smaller
 
         deadhead finetune start --task pos --lang en --lora 8 --out smaller
+
+        deadhead finetune start --task pos --lang en --teacher tagger --out smaller
     """
     # Longer than most functions: half of it is the list of options.
-    known = opt.required_task(task, task_file)
-    if weights not in WEIGHTS:
-        raise unknown_name("weights to write", weights, WEIGHTS)
     from deadhead.heads.model_class import dtype_named
     from deadhead.numerics import device_named
+    from deadhead.training.history import SAVED
+
+    if weights not in SAVED:
+        raise unknown_name("weights to write", weights, SAVED)
+    flags = {"epochs": epochs, "rate": rate, "batch": batch, "seed": seed}
+    options = opt.options_from(option)
+    if teacher is not None:
+        _check_distillation(preset, lora, weights, checkpointing, options)
+        check_folder(out, "--out", model=model, force=force)
+        rows = _rows(task, lang, text, data, source, max_examples, seed or 0)
+        _distill(
+            model,
+            teacher,
+            rows,
+            _settings(None, None, options, flags),
+            out,
+            as_json=as_json,
+            auto=auto,
+            device=device_named(device),
+            max_length=max_length,
+            dtype=None if dtype in (None, "auto") else dtype_named(dtype),
+        )
+        return
+    if text is not None:
+        raise BadParameter("goes with --teacher: plain text has no labels", param_hint="--text")
+    known = opt.required_task(task)
     from deadhead.saved.finetune import Listener, Output, Unfinished, finetune_saved, load_sets
     from deadhead.training.lora import RATE, check_installed
 
     unfinished = Unfinished(out)
     check_folder(out, "--out", model=model, force=force, resumes=unfinished.begun)
-    flags = {"epochs": epochs, "rate": rate, "batch": batch, "seed": seed}
-    options = opt.options_from(option)
     if lora is not None:
         check_installed()
         if preset is None and "rate" not in options:
@@ -120,7 +158,7 @@ def finetune(
     settings = _settings(preset, task, options, flags)
     place = device_named(device)
     precision = None if dtype in (None, "auto") else dtype_named(dtype)
-    command: dict[str, Any] = {"MODEL": model, "--task": task or str(task_file), "--lang": lang}
+    command: dict[str, Any] = {"MODEL": model, "--task": task, "--lang": lang}
     command |= {**settings.to_dict(), "--max-examples": max_examples, "--max-length": max_length}
     command |= {"--auto": auto, "--dtype": dtype, "--weights": weights, "--lora": lora}
     unfinished.check(command, force=force)
@@ -146,6 +184,63 @@ def finetune(
     typer.echo(json.dumps(facts, indent=1) if as_json else "\n".join(_lines(facts, start, sets)))
 
 
+def _check_distillation(
+    preset: str | None, lora: int | None, weights: str, checkpointing: bool, options: dict[str, Any]
+) -> None:
+    """Refuse what a training on the outputs of a teacher cannot do."""
+    from deadhead.saved.distill import USED
+
+    refused = {"--preset": preset, "--lora": lora, "--gradient-checkpointing": checkpointing}
+    refused |= {"--weights": weights == "best"}
+    for name, value in refused.items():
+        if value:
+            raise BadParameter("does not go with --teacher: leave it out", param_hint=name)
+    for name in options:
+        if name not in USED:
+            raise unknown_name("setting of a training with --teacher", name, USED)
+
+
+def _rows(
+    task: str | None,
+    lang: str | None,
+    text: Path | None,
+    data: Path | None,
+    source: str | None,
+    most: int | None,
+    seed: int,
+) -> Any:
+    """The training data of the task, or the texts of a file."""
+    from deadhead.saved import rank_data
+
+    if text is not None:
+        if task is not None or lang is not None:
+            raise BadParameter("give --text FILE alone, or --task and --lang", param_hint="--text")
+        return rank_data.sample_texts(text, most, seed)
+    known = opt.required_task(task)
+    languages = opt.languages_from(lang, known)
+    where = {"root": data, "source": source}
+    return rank_data.sample_rows(known, languages, "train", most=most, seed=seed, **where)
+
+
+def _distill(
+    model: str, teacher: str, rows: Any, settings: Settings, out: Path, *, as_json: bool, **how: Any
+) -> None:
+    from deadhead.saved.distill import distill_saved
+
+    result = distill_saved(model, teacher, rows, settings, out, **how)
+    facts: dict[str, Any] = {"out": str(out), "teacher": teacher, "settings": settings.to_dict()}
+    facts |= {"losses": result.losses, "dtype": result.dtype, **result.facts}
+    if as_json:
+        typer.echo(json.dumps(facts, indent=1))
+        return
+    losses = ", ".join(f"{loss:.4f}" for loss in result.losses)
+    epochs = _progress.plural(len(result.losses), "epoch")
+    typer.echo(f"{result.facts['examples']:,} examples, {epochs}, in {out}")
+    typer.echo(f"mean distance to the outputs of {teacher}: {losses}")
+    for note, count in result.facts["notes"].items():
+        typer.echo(f"{note}: {count:,}")
+
+
 def _settings(
     preset: str | None, task: str | None, options: dict[str, Any], flags: dict[str, Any]
 ) -> Settings:
@@ -153,7 +248,7 @@ def _settings(
 
     flags = {name: value for name, value in flags.items() if value is not None}
     for name in flags.keys() & options.keys():
-        raise typer.BadParameter(f"{name} is given twice", param_hint="--option")
+        raise BadParameter(f"{name} is given twice", param_hint="--option")
     if preset is None:
         return training.Settings.from_dict(flags | options)
     return training.preset(preset, task, **flags, **options)

@@ -94,7 +94,7 @@ def heads(
         if model or gguf or check or neurons or patterns or memory or auto or dtype or device:
             message = (
                 "builds its own models: leave out MODEL, --gguf, --check, --neurons, --patterns, "
-                "--memory, --auto, --dtype and --device"
+                "--memory, --auto-class, --dtype and --device"
             )
             raise BadParameter(message, param_hint="--coverage")
         _coverage([name.strip() for name in only.split(",") if name.strip()], as_json)

@@ -17,6 +17,7 @@ from deadhead.errors import DataError, HeadError, unknown_name
 from deadhead.layout import GROUPS
 from deadhead.strategies import STRATEGIES, choose
 
+from ._names import strategy_flag
 from ._options import AsJson, Auto, Dtype, Force, Form, Model, ModelOut, Seed
 from ._outputs import check_folder
 from ._progress import size_text
@@ -32,13 +33,8 @@ if TYPE_CHECKING:
 LONGEST = 10**6  # tokens of a line of --text: more than any model reads, so that none is cut
 
 
-def flags() -> dict[str, str]:
-    """The flag of each strategy: `--random`, `--keep`."""
-    return {name: f"--{s.flag or name.replace('_', '-')}" for name, s in STRATEGIES.items()}
-
-
 class WithStrategyFlags:
-    """A command whose `**amounts` come from flags, one for each strategy in the table."""
+    """A command whose `**amounts` come from flags, one for each strategy in the registry."""
 
     def __init__(self, command: Callable[..., None]):
         update_wrapper(self, command)
@@ -51,31 +47,52 @@ class WithStrategyFlags:
     def __signature__(self) -> Signature:
         signature = inspect.signature(self.command, eval_str=True)
         fixed = [p for p in signature.parameters.values() if p.kind is not Parameter.VAR_KEYWORD]
-        place = 1 + [p.name for p in fixed].index("heads")
-        every = [*fixed[:place], *map(_parameter, flags()), *fixed[place:]]
+        end = 1 + [p.name for p in fixed].index("remove_heads")
+        every = [*fixed[:end], *map(_parameter, STRATEGIES), *fixed[end:]]
         return signature.replace(parameters=every)
 
 
 def _parameter(name: str) -> Parameter:
     strategy = STRATEGIES[name]
-    option = Option(flags()[name], metavar=strategy.amount.metavar, help=strategy.help)
-    kind = Annotated[strategy.amount.typed | None, option]  # type: ignore[name-defined]
+    amount = strategy.amount
+    option = Option(
+        strategy_flag(name),
+        metavar=amount.metavar,
+        help=strategy.help,
+        parser=_percentage if amount.typed is float else None,
+    )
+    kind = Annotated[amount.typed | None, option]  # type: ignore[name-defined]
     return Parameter(name, Parameter.POSITIONAL_OR_KEYWORD, default=None, annotation=kind)
+
+
+def _percentage(text: str) -> float:
+    try:
+        return float(str(text).removesuffix("%"))
+    except ValueError:
+        raise BadParameter(f"expects a percentage such as 50%, got {text!r}") from None
 
 
 @WithStrategyFlags
 def prune(
     model: Model,
     out: ModelOut,
-    heads: Annotated[
+    remove_heads: Annotated[
         str,
-        Option(metavar="LIST", help="Remove these heads, comma-separated: encoder.3.7,encoder.4.0"),
+        Option(
+            metavar="LIST", help="Remove these heads, comma-separated: encoder.3.7,encoder.4.0."
+        ),
     ] = "",
     per: Annotated[
         str,
-        Option(help="With --random: the percentage of the model, of each block or of each layer."),
+        Option(
+            metavar="model|block|layer",
+            help="With --remove-random: take the percentage of the model, of each block or of "
+            "each layer.",
+        ),
     ] = "model",
-    ranking: Annotated[Path | None, Option(help="A ranking written by `deadhead rank`.")] = None,
+    ranking: Annotated[
+        Path | None, Option(metavar="FILE", help="The ranking, written by `deadhead rank`.")
+    ] = None,
     seed: Seed = 0,
     auto: Auto = None,
     dtype: Dtype = None,
@@ -124,24 +141,24 @@ def prune(
 
     Examples:
 
-        deadhead prune bert-base-cased --heads encoder.3.7,encoder.4.0 --out small
+        deadhead prune bert-base-cased --remove-heads encoder.3.7,encoder.4.0 --out small
 
-        deadhead prune ./my-model --random 50 --seed 1 --out half
+        deadhead prune ./my-model --remove-random 50% --seed 1 --out half
 
-        deadhead prune ./my-model --lowest 12 --ranking ranking.json --out better
+        deadhead prune ./my-model --remove-lowest 12 --ranking ranking.json --out better
 
-        deadhead prune ./my-model --random 50 --fill mean --text sentences.txt --out filled
+        deadhead prune ./my-model --remove-random 50% --fill mean --text sentences.txt --out filled
 
-        deadhead prune ./my-llama --lowest 12 --ranking ranking.json --groups expand --out single
+        deadhead prune ./my-llama --remove-lowest 12 --ranking r.json --groups expand --out single
 
-        deadhead prune ./my-llama --lowest 12 --ranking ranking.json --by-shards --out less-memory
+        deadhead prune ./my-llama --remove-lowest 12 --ranking r.json --by-shards --out small
     """
     # Longer than most functions: half of it is the list of options and the help.
-    strategy, amount = _choice(heads, amounts)
+    strategy, amount = _choice(remove_heads, amounts)
     if groups not in GROUPS:
         raise unknown_name("value of --groups", groups, GROUPS)
     if by_shards and (auto or dtype or fill or drop_output_bias or form != "compact"):
-        message = "leave out --auto, --dtype, --fill, --drop-output-bias and --form"
+        message = "leave out --auto-class, --dtype, --fill, --drop-output-bias and --form"
         raise BadParameter(message, param_hint="--by-shards")
     means = _means(fill, text, model)
     check_folder(out, "--out", model=model, force=force)
@@ -149,7 +166,7 @@ def prune(
 
     def choose_heads(layout: HeadLayout) -> Any:
         if not strategy:
-            return heads.split(",")
+            return remove_heads.split(",")
         options: dict[str, Any] = {"per": per} if strategy == "random" else {}
         if scored is not None:
             options["scores"] = scored.scores_for(layout)
@@ -178,8 +195,8 @@ def _choice(heads: str, amounts: dict[str, Any]) -> tuple[str, Any]:
     chosen = {name: value for name, value in amounts.items() if value not in ("", None)}
     number = len(chosen) + bool(heads)
     if number != 1:
-        known = ", ".join(["--heads", *flags().values()])
-        raise BadParameter(f"give exactly one of {known} (got {number or 'none'})")
+        names = ", ".join(["--remove-heads", *map(strategy_flag, STRATEGIES)])
+        raise BadParameter(f"give exactly one of {names} (got {number or 'none'})")
     for strategy, amount in chosen.items():
         STRATEGIES[strategy].check_amount(strategy, amount)
         return strategy, amount
@@ -191,7 +208,7 @@ def _ranking(strategy: str, file: Path | None, model: str) -> Ranking | None:
         return None
     if file is None:
         hint = f"deadhead rank {model} ... --out ranking.json, then add --ranking ranking.json"
-        raise HeadError(f"{flags()[strategy]} needs a ranking.", hint)
+        raise HeadError(f"{strategy_flag(strategy)} needs a ranking.", hint)
     from deadhead.ranking import Ranking
 
     return Ranking.load(file)

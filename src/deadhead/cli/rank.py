@@ -29,10 +29,9 @@ PACKAGES = {"altair": "altair", "vl_convert": "vl-convert-python"}
 
 def rank(
     model: opt.Model,
-    out: Annotated[Path, Option(metavar="FILE", help="The JSON file to write.")],
+    out: Annotated[Path, Option(metavar="FILE", help="The JSON file to write the ranking to.")],
     lang: opt.Languages = None,
     task: opt.TaskName = None,
-    task_file: opt.TaskFile = None,
     text: Annotated[
         Path | None,
         Option(
@@ -54,8 +53,8 @@ def rank(
         str | None,
         Option(
             metavar="zero|mean",
-            help="Replace the output of a closed head by zero or its mean; "
-            "for ablation, attribution and shapley.",
+            help="Replace the output of a head that is switched off by zero, or by its mean; for "
+            "the methods ablation, attribution and shapley.",
         ),
     ] = None,
     option: Annotated[
@@ -98,7 +97,7 @@ def rank(
     """
     # Longer than most functions: half of it is the list of options. All of them are checked first,
     # since a mistake should not cost the time to load a model.
-    known = _task(task, task_file, lang, text)
+    known = _task(task, lang, text)
     options = opt.options_from(option)
     if fill is not None:
         if "fill" in options:
@@ -160,21 +159,19 @@ def rank(
         _print_ranking(ranking, out)
 
 
-def _task(
-    task: str | None, task_file: Path | None, lang: str | None, text: Path | None
-) -> str | Task | None:
+def _task(task: str | None, lang: str | None, text: Path | None) -> str | Task | None:
     """The task, or None for plain text; an error for both and for neither."""
     if text is not None:
-        if task is not None or task_file is not None or lang is not None:
+        if task is not None or lang is not None:
             raise BadParameter("give --text FILE alone, or --task and --lang", param_hint="--text")
         return None
-    if task is None and task_file is None:
+    if task is None:
         message = (
-            "give --task NAME or --task-file FILE, or --text FILE to rank without labels "
+            "give --task NAME or --task FILE.yaml, or --text FILE to rank without labels "
             "(--loss self)"
         )
         raise BadParameter(message, param_hint="--task")
-    known = opt.required_task(task, task_file)
+    known = opt.required_task(task)
     opt.languages_from(lang, known)
     return known
 

@@ -17,6 +17,8 @@ from . import _options as opt
 from ._outputs import check_folder
 from ._progress import size_text
 
+LATER = "Of a training afterwards: use deadhead finetune."
+
 if TYPE_CHECKING:
     from deadhead.saved.shrink import ShrunkSaved
     from deadhead.tasks import Task
@@ -28,27 +30,26 @@ def shrink(
     out: opt.ModelOut,
     lang: opt.Languages = None,
     task: opt.TaskName = None,
-    task_file: opt.TaskFile = None,
     text: Annotated[
         Path | None,
         Option(
             metavar="FILE",
-            help="Plain text instead of a task, or for --then-distill: one text per line, or two "
-            "separated by a tab; " + opt.LINES,
+            help="Plain text instead of a task: one text per line, or two separated by a tab; "
+            + opt.LINES,
         ),
     ] = None,
-    heads: Annotated[
+    remove_heads: Annotated[
         str | None, Option(metavar="SHARE|N", help="Remove this share or number of heads: 75%.")
     ] = None,
-    neurons: Annotated[
+    remove_neurons: Annotated[
         str | None, Option(metavar="SHARE|N", help="Remove this share or number of neurons: 50%.")
     ] = None,
-    macs: Annotated[
+    keep_macs: Annotated[
         str | None,
-        Option(metavar="SHARE", help="Leave this share of the layers' multiply-accumulates: 50%."),
+        Option(metavar="SHARE", help="Keep this share of the layers' multiply-accumulates: 50%."),
     ] = None,
-    parameters: Annotated[
-        str | None, Option(metavar="SHARE", help="Leave this share of all parameters: 70%.")
+    keep_parameters: Annotated[
+        str | None, Option(metavar="SHARE", help="Keep this share of all parameters: 70%.")
     ] = None,
     speedup: Annotated[
         float | None, Option(metavar="X", help="Run this many times as fast on this machine: 1.5.")
@@ -57,14 +58,15 @@ def shrink(
         str | None,
         Option(
             metavar="BATCHxLENGTH",
-            help="Inputs for --macs, --speedup and the times; by default 32x128.",
+            help="The shape of the inputs to time, and to count --keep-macs on; by default 32x128.",
         ),
     ] = None,
-    method: Annotated[str, Option(help=f"How to choose: {', '.join(method_names())}.")] = "auto",
+    method: Annotated[
+        str, Option(help=f"How to choose what goes: {', '.join(method_names())}.")
+    ] = "auto",
     repair: Annotated[
         str, Option(help=f"How to repair the layers after the cut: {', '.join(REPAIRS)}.")
     ] = "refit",
-    compensation: Annotated[str | None, Option(hidden=True)] = None,
     loss: Annotated[
         str | None,
         Option(
@@ -77,12 +79,14 @@ def shrink(
         Option(
             metavar="N",
             min=3,
-            help="Random examples to choose and refit with; by default 4,000 on a GPU and 1,000 "
-            "elsewhere, which takes a minute or two.",
+            help="Read this many random examples to choose and to repair; by default 4,000 on a "
+            "GPU and 1,000 elsewhere, which takes a minute or two.",
         ),
     ] = None,
-    split: Annotated[str, Option(help="The split they are from: train, dev or test.")] = "train",
-    max_examples: Annotated[
+    split: Annotated[
+        str, Option(help="The split of the data to choose and repair with: train, dev or test.")
+    ] = "train",
+    score_examples: Annotated[
         int | None,
         Option(
             metavar="N",
@@ -90,23 +94,10 @@ def shrink(
             help="Score N random examples of each data set; by default all of them.",
         ),
     ] = None,
-    then_finetune: Annotated[
-        bool, Option("--then-finetune", help="Fine-tune afterwards, on the training data.")
-    ] = False,
-    then_distill: Annotated[
-        bool,
-        Option(
-            "--then-distill",
-            help="Train on the outputs of MODEL afterwards, without labels: on --text, or else on "
-            "the same examples.",
-        ),
-    ] = False,
-    epochs: Annotated[
-        int | None, Option(metavar="N", min=1, help="Of that training; by default 1.")
-    ] = None,
-    rate: Annotated[
-        float | None, Option(help="Its highest learning rate; by default 3e-5.")
-    ] = None,
+    then_finetune: Annotated[bool, Option("--then-finetune", hidden=True, help=LATER)] = False,
+    then_distill: Annotated[bool, Option("--then-distill", hidden=True, help=LATER)] = False,
+    epochs: Annotated[int | None, Option(min=1, hidden=True, help=LATER)] = None,
+    learning_rate: Annotated[float | None, Option(hidden=True, help=LATER)] = None,
     data: opt.Data = None,
     source: opt.Corpus = None,
     batch: opt.Batch = None,
@@ -122,32 +113,29 @@ def shrink(
 ) -> None:
     """Make a model smaller without training: remove heads and neurons, and repair the rest.
 
-    Give one target, or --heads and --neurons together. The scores before and after are those of
-    the dev data of the task (its test data where there is none): all of it, whatever --examples
-    says, or --max-examples of it.
+    Give one target, or --remove-heads and --remove-neurons together. The scores before and after
+    are those of the dev data of the task, or of its test data where there is none. To train the
+    smaller model afterwards: deadhead finetune.
 
     Examples:
 
-        deadhead shrink ./pos-en --task pos --lang en --heads 75% --out smaller
+        deadhead shrink ./pos-en --task pos --lang en --remove-heads 75% --out smaller
 
         deadhead shrink ./pos-en --task pos --lang en --speedup 1.5 --on 32x128 --out faster
 
-        deadhead shrink ./pos-en --task pos --lang en --macs 50% --then-finetune --out half
+        deadhead shrink ./pos-en --task pos --lang en --keep-macs 50% --out half
 
-        deadhead shrink ./all-MiniLM-L6-v2 --text sentences.txt --loss self --heads 50% --out small
+        deadhead shrink ./all-MiniLM-L6-v2 --text texts.txt --loss self --remove-heads 50% --out small
     """
     # Longer than most functions: half of it is the list of options. All of them are checked first,
     # since a mistake should not cost the time to load a model.
-    known = _task(task, task_file, lang, text, then_distill)
-    if known is None and max_examples is not None:
+    chosen = _task(task, lang, text, then_distill)
+    if chosen is None and score_examples is not None:
         message = "counts scored examples of a task; --examples N reads N texts of --text"
-        raise BadParameter(message, param_hint="--max-examples")
-    options: dict[str, Any] = {"heads": heads, "neurons": neurons, "macs": macs}
-    options |= {"parameters": parameters, "speedup": speedup}
+        raise BadParameter(message, param_hint="--score-examples")
+    options: dict[str, Any] = {"heads": remove_heads, "neurons": remove_neurons}
+    options |= {"macs": keep_macs, "parameters": keep_parameters, "speedup": speedup}
     check_method(method, kinds_of(read_targets(options)), loss)
-    if compensation is not None:
-        deprecated("--compensation", "--repair")
-        repair = compensation
     REPAIRS[repair]  # or raise that there is none
     options |= {
         "on": None if on is None else opt.shape_from(on),
@@ -156,7 +144,7 @@ def shrink(
     }
     options |= {"loss": loss, "seed": seed, "checkpointing": checkpointing}
     then = _then(then_finetune, then_distill)
-    settings = _settings(then, epochs, rate, seed)
+    settings = _settings(then, out, epochs, learning_rate, seed)
     check_folder(out, "--out", model=model, force=force)
     from deadhead.numerics import device_named
     from deadhead.saved.shrink import Calibration, shrink_saved
@@ -164,12 +152,12 @@ def shrink(
 
     where = device_named(device)
     calibration = Calibration(
-        task=known,
-        languages=[] if known is None else opt.languages_from(lang, known),
+        task=chosen,
+        languages=[] if chosen is None else opt.languages_from(lang, chosen),
         text=text,
         split=split,
         examples=examples_on(where) if examples is None else examples,
-        scored=max_examples,
+        scored=score_examples,
         where={"root": data, "source": source},
         batch=batch,
         max_length=max_length,
@@ -196,18 +184,17 @@ def shrink(
 
 
 def _task(
-    task: str | None, task_file: Path | None, lang: str | None, text: Path | None, distils: bool
+    task: str | None, lang: str | None, text: Path | None, distils: bool
 ) -> str | Task | None:
     """The task, or None for plain text alone."""
-    if task is None and task_file is None:
-        if text is None:
-            message = "give --task NAME or --task-file FILE, or --text FILE with --loss self"
-            raise BadParameter(message, param_hint="--task")
+    if task is None and text is not None:
         return None
+    if task is None:
+        message = "give --task NAME or --task FILE.yaml, or --text FILE with --loss self"
+        raise BadParameter(message, param_hint="--task")
     if text is not None and not distils:
-        message = "give --text FILE instead of a task, or with --then-distill"
-        raise BadParameter(message, param_hint="--text")
-    return opt.required_task(task, task_file)
+        raise BadParameter("give --text FILE instead of a task", param_hint="--text")
+    return opt.required_task(task)
 
 
 def _then(finetune: bool, distill: bool) -> str | None:
@@ -217,14 +204,17 @@ def _then(finetune: bool, distill: bool) -> str | None:
 
 
 def _settings(
-    then: str | None, epochs: int | None, rate: float | None, seed: int
+    then: str | None, out: Path, epochs: int | None, rate: float | None, seed: int
 ) -> Settings | None:
+    """The settings of a training afterwards, which is a command of its own now."""
     if then is None:
-        for name, value in (("--epochs", epochs), ("--rate", rate)):
+        for name, value in (("--epochs", epochs), ("--learning-rate", rate)):
             if value is not None:
-                message = "goes with --then-finetune or --then-distill"
+                message = "is for a training: shrink first, then deadhead finetune"
                 raise BadParameter(message, param_hint=name)
         return None
+    teacher = " --teacher MODEL" if then == "distill" else ""
+    deprecated(f"shrink --then-{then}", f"a second command, deadhead finetune {out}{teacher}")
     from deadhead.training import Settings
 
     settings = Settings(epochs=epochs or 1, seed=seed)

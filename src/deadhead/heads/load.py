@@ -79,7 +79,7 @@ def load_complete(
     if not all("pooler" in key.split(".") for key in missing):
         raise FolderError(
             f"{text}, which would be random numbers.",
-            "leave out --auto, or train the model as that class first",
+            "leave out --auto-class, or train the model as that class first",
         )
     warnings.warn(Notice(f"{text}: its pooled output is of random numbers."), stacklevel=3)
     return model

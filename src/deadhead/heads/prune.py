@@ -239,8 +239,8 @@ def refuse_uneven_groups(site: Site, kept: tuple[int, ...]) -> None:
         "remove whole groups, or copy key/value heads where groups become uneven. The lowest K of "
         "a ranking, by whole groups: prune(model, deadhead.strategies.choose("
         '"lowest", discover(model), K, scores=ranking.scores)), '
-        "or: deadhead prune MODEL --lowest K --ranking FILE --out DIR. Any heads, with copies: "
-        'prune(model, heads, groups="expand"), or: deadhead prune MODEL ... --groups expand',
+        "or: deadhead prune MODEL --remove-lowest K --ranking FILE --out DIR. Any heads, with "
+        'copies: prune(model, heads, groups="expand"), or: deadhead prune MODEL ... --groups expand',
     )
 
 

@@ -49,6 +49,11 @@ class Paper:
         return {f"{self.name}/{file.name}": file for file in files}
 
 
+def names() -> list[str]:
+    """The names of all papers, without reading their files."""
+    return [folder.replace("_", "-") for folder in FOLDERS]
+
+
 def papers() -> dict[str, Paper]:
     """All papers by name."""
     return {paper.name: paper for paper in map(_read, map(_folder, FOLDERS))}

@@ -104,9 +104,9 @@ def _without_outputs(model: nn.Module) -> str:
     if not below or isinstance(model, below):
         return f"{own}; no command can do this with this model"
     return (
-        "rank the layers below its output: deadhead rank MODEL --auto AutoModel --loss self "
-        "--text FILE --out FILE, then deadhead prune MODEL --lowest N --ranking FILE --out DIR; "
-        + own
+        "rank the layers below its output: deadhead rank MODEL --auto-class AutoModel --loss self "
+        "--text FILE --out FILE, then deadhead prune MODEL --remove-lowest N --ranking FILE "
+        "--out DIR; " + own
     )
 
 

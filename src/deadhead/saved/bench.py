@@ -62,7 +62,9 @@ def bench(
         if not values or min(values) < 1:
             got = ", ".join(map(str, values))
             message = f"`{name}` expects numbers of at least 1, got {got}."
-            raise DeadheadError(message, "for instance --batch 1,8 --length 32,128 --repeats 10")
+            raise DeadheadError(
+                message, "for instance --batch-sizes 1,8 --lengths 32,128 --repeats 10"
+            )
     place = device_named(device)
     names = (str(model), str(against))
     shapes = [(b, n) for b in batches for n in lengths]

@@ -54,7 +54,7 @@ def bench_task(
         if not numbers or min(numbers) < 1:
             wrong = ", ".join(map(str, numbers))
             message = f"`{name}` expects numbers of at least 1, got {wrong}."
-            raise DeadheadError(message, "for instance --batch 1,8 --repeats 10")
+            raise DeadheadError(message, "for instance --batch-sizes 1,8 --repeats 10")
     place = device_named(device)
     how = {"auto": auto, "dtype": dtype}
     check_data([outline(name, **how) for name in names], sets.values(), max_length)

@@ -277,7 +277,7 @@ def finetune_saved(
         )
     if history.state != "done":
         unfinished.give_up()
-        raise DeadheadError(f"the training failed: {history.reason}", "try a lower --rate")
+        raise DeadheadError(f"the training failed: {history.reason}", "try a lower --learning-rate")
     if out.weights == "best":
         history.restore(begin.model, "best")
     if adapters is not None:

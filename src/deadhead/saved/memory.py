@@ -148,7 +148,7 @@ def _peaks(model: Any, batch: int, length: int, examples: int) -> dict[str, int]
     largest = max(tensors)
     peaks = {
         "rank": total + kept + logits,
-        "rank --checkpointing": total + again + logits,
+        "rank --gradient-checkpointing": total + again + logits,
         "shrink: choose heads": total + kept + logits + choice,
         "shrink: refit": total + stored + solving + 2 * solutions + logits,
         "prune": total + largest,

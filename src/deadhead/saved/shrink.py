@@ -191,7 +191,7 @@ def _check(data: Calibration, options: Mapping[str, Any], then: str | None) -> b
         hint = "add --loss self"
         raise DataError("plain text has no labels, which the choice needs.", hint)
     if data.task is None and then == "finetune":
-        hint = "name a task with --task, or use --then-distill"
+        hint = "name a task with --task, or add --loss self"
         raise DataError("plain text has no labels to train on.", hint)
     return needs_labels
 
@@ -262,7 +262,7 @@ def _train(
     rows = load_data(data.task, names, "train", **data.where)
     history = finetune(model, encode_for(model, tokenizer, rows, data.max_length), settings)
     if history.state != "done":
-        raise DataError(f"the training failed: {history.reason}", "try a lower --rate")
+        raise DataError(f"the training failed: {history.reason}", "try a lower --learning-rate")
 
 
 def _times(whole: Any, model: Any, batches: list[Any], report: Shrunk) -> tuple[float, float]:

@@ -16,7 +16,7 @@ from .allocate import Budget, Place, removal
 from .costs import Costs, Prices, Shape, shape_for
 from .latency import Latency
 from .repairs import Repair
-from .target import KINDS, Amount, count_of, kinds_of
+from .target import KINDS, TYPED, Amount, count_of, kinds_of
 
 
 def check_targets(
@@ -121,11 +121,11 @@ def check_reach(name: str, amount: Amount, least: float, shape: Shape) -> None:
         )
     if name != "speedup" and amount < least:
         smallest = ceil(1000 * least) / 1000
-        enough = min(0.99, (1 + least) / 2)
+        enough, option = min(0.99, (1 + least) / 2), TYPED[name].split()[0]
         raise DeadheadError(
             f"`{name}` expects at least {smallest:.3f}, which remains with one head and "
             f"without all neurons that can be removed, got {float(amount):g}.",
-            f"give a larger share, such as {name}={enough:.2f} or --{name} {enough:.0%}",
+            f"give a larger share, such as {name}={enough:.2f} or {option} {enough:.0%}",
         )
 
 

@@ -153,7 +153,7 @@ def speed_notes(targets: Collection[str], sizes: Mapping[str, tuple[int, int]]) 
     return [
         "heads alone save little time "
         f"(multiply-accumulates: {after / before - 1:+.0%}): for speed, "
-        "add --neurons 50%, or give --macs 50% or --speedup 1.5 instead"
+        "add --remove-neurons 50%, or give --keep-macs 50% or --speedup 1.5 instead"
     ]
 
 

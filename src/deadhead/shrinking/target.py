@@ -22,7 +22,13 @@ EXAMPLES = {
     "parameters": "0.7 or 70%",
     "speedup": "1.5",
 }
-TYPED = {"heads": "50%", "neurons": "50%", "macs": "50%", "parameters": "70%", "speedup": "1.5"}
+TYPED = {  # as options of `deadhead shrink`
+    "heads": "--remove-heads 50%",
+    "neurons": "--remove-neurons 50%",
+    "macs": "--keep-macs 50%",
+    "parameters": "--keep-parameters 70%",
+    "speedup": "--speedup 1.5",
+}
 MEANING = {
     "heads": "a share of the heads between 0 and 1, or a whole number of them, to remove",
     "neurons": "a share of the neurons between 0 and 1, or a whole number of them, to remove",
@@ -39,7 +45,7 @@ def read_targets(values: Mapping[str, Any]) -> dict[str, Amount]:
     targets = {name: _read(name, value) for name, value in values.items() if value is not None}
     examples = ", ".join(f"{name}={EXAMPLES[name].split()[0].strip(',')}" for name in TARGETS)
     if not targets:
-        typed = ", ".join(f"--{name} {TYPED[name]}" for name in TARGETS)
+        typed = ", ".join(TYPED[name] for name in TARGETS)
         hint = f"give one of {examples}; on the command line one of {typed}"
         raise DeadheadError("expected a target, got none.", hint)
     if len(targets) > 1 and set(targets) != {"heads", "neurons"}:
@@ -97,5 +103,5 @@ def _read(name: str, value: Any) -> Amount:
 
 
 def _wrong(name: str, value: object) -> DeadheadError:
-    hint = f"for instance {name}={EXAMPLES[name]}; on the command line --{name} {TYPED[name]}"
+    hint = f"for instance {name}={EXAMPLES[name]}; on the command line {TYPED[name]}"
     return DeadheadError(f"`{name}` expects {MEANING[name]}, got {value!r}.", hint)

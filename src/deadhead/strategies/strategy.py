@@ -37,7 +37,7 @@ class Strategy:
     sentence: str  # in findings, behind "without": "{amount} heads at random"
     sentence_of_one: str = ""  # the same for the amount 1
     short: str = ""  # in tables, before the amount; the name by default
-    flag: str = ""  # of `deadhead prune`; the name by default
+    flag: str = ""  # of `deadhead prune`; by default `remove-` and the name
     draws: bool = False  # chooses at random, so that the seed of the draw matters
     even: bool = False  # draws from all layers alike: the amount names none of them
     nested: bool = False  # a larger amount contains the smaller: its draws are not independent

@@ -118,7 +118,7 @@ def _parse(path: Path) -> Any:
                 raise DataError(f"{place}: *{event.anchor} repeats an anchor.", "write it out")
         return yaml.load(text, yaml.BaseLoader)  # all texts: `no` is a label, not False
     except OSError as error:
-        hint = "name a YAML file with --task-file"
+        hint = "name a YAML file with --task"
         reason = "a folder is no task file" if path.is_dir() else "there is no such task file"
         raise DataError(f"{path}: {reason}.", hint) from error
     except (yaml.YAMLError, ValueError, RecursionError) as error:

@@ -22,7 +22,8 @@ from .settings import Settings
 if TYPE_CHECKING:
     from torch import Tensor
 
-KEPT = ("first", "best", "last")
+SAVED = ("last", "best")  # epochs whose weights a model can be saved with
+KEPT = ("first", *SAVED)
 WINDOW = 100  # updates over which a loss is averaged before it counts as diverging
 
 

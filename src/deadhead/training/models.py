@@ -29,7 +29,7 @@ SOME = 128  # the same, of models that were not rounded: DeBERTa-v3 has 99
 OUTSIDE = "O"  # every tagger of spans has this label, so it does not identify a task
 NOT_CAUSAL = (
     "name a decoder such as GPT-2 or Llama; if it was saved without its output layer, "
-    "add --auto AutoModelForCausalLM"
+    "add --auto-class AutoModelForCausalLM"
 )
 RENAME = "name the task the model was fine-tuned on, or set id2label in its config.json"
 
@@ -241,7 +241,7 @@ def labels_for(model: Any, data: Dataset) -> tuple[str, ...] | None:
 
 def _named(task: Task) -> str:
     """The options that name a task and, where it needs one, a language."""
-    name = f"--task-file {task.file}" if task.file else f"--task {task.name}"
+    name = f"--task {task.file}" if task.file else f"--task {task.name}"
     needs_none = task.default_language is not None
     return name if needs_none else f"{name} --lang {task.example_language}"
 

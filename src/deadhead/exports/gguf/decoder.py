@@ -119,7 +119,9 @@ def _refuse_other_models(model: Any) -> None:
     if head is None or model.config.is_encoder_decoder or model.main_input_name != "input_ids":
         hint = "name such a model"
         if model.config.tie_word_embeddings and not model.config.is_encoder_decoder:
-            hint += ", or load it as one: --auto AutoModelForCausalLM"  # it has the output matrix
+            hint += (
+                ", or load it as one: --auto-class AutoModelForCausalLM"  # it has the output matrix
+            )
         raise UnsupportedModel(
             f"GGUF expects a language model that continues text, got {name}.", hint
         )

@@ -18,11 +18,12 @@ from deadhead.studies.step import Read, Step, is_inspected
 from deadhead.studies.store.folder import refuse_links
 from deadhead.studies.trial import Trial
 from deadhead.tasks.dataset import SPLITS
+from deadhead.training.history import SAVED
 
 from .state import State, throttled
 
 # Options besides the settings of training. train_task: dev of the task that lends its training set.
-WORDS = {"weights": ("last", "best"), "scored": ("dev", "test", "none", "train_task")}
+WORDS = {"weights": SAVED, "scored": ("dev", "test", "none", "train_task")}
 # Forward passes that take as long as to translate with a beam of 4 (on an H200).
 DECODED = 15
 # Settings that came later: the value that means what was done before is in no id.

@@ -1,0 +1,75 @@
+"""How options are grouped in the help, which are rare, and which old names still work.
+
+An option that is in no panel here is in the panel How.
+"""
+
+from __future__ import annotations
+
+from deadhead.strategies import STRATEGIES
+
+REMOVE, DATA, HOW, OUTPUT, MODEL = "What to remove", "Data", "How", "Output", "Model"
+
+
+def strategy_flag(name: str) -> str:
+    """Return the option of `deadhead prune` for a strategy, such as `--remove-lowest`."""
+    return f"--{STRATEGIES[name].flag or f'remove-{name}'.replace('_', '-')}"
+
+
+PANELS = {
+    REMOVE: "remove-heads remove-neurons keep-macs keep-parameters speedup on ranking groups",
+    DATA: "lang task text split data source max-examples max-length examples score-examples "
+    "prompts malformed paper published",
+    HOW: "",
+    OUTPUT: "out form force json plot figures csv parquet onnx gguf int8 type markdown all",
+    MODEL: "auto-class dtype device against tokenizer-from teacher preset",
+}
+PANEL_OF = {f"--{name}": panel for panel, names in PANELS.items() for name in names.split()}
+PANEL_OF |= {strategy_flag(name): REMOVE for name in STRATEGIES}
+
+LOADING = ("auto", "dtype")
+RARE = {  # command -> parameters that only --help-all shows
+    "prune": (*LOADING, "per", "drop_output_bias", "random_k", "per_layer", "per_block"),
+    "shrink": (
+        *LOADING,
+        "batch",
+        "checkpointing",
+        "form",
+        "max_length",
+        "score_examples",
+        "source",
+        "split",
+    ),
+    "rank": (*LOADING, "source", "checkpointing"),
+    "finetune": (*LOADING, "source", "max_length", "checkpointing"),
+}
+
+BENCH = {"--batch": "--batch-sizes", "--length": "--lengths"}
+OLD = {  # command, or "" for all -> old name of an option -> the new one
+    "": {
+        "--auto": "--auto-class",
+        "--batch": "--batch-size",
+        "--checkpointing": "--gradient-checkpointing",
+        "--rate": "--learning-rate",
+        "--task-file": "--task",
+    },
+    "shrink": {
+        "--heads": "--remove-heads",
+        "--compensation": "--repair",
+        "--neurons": "--remove-neurons",
+        "--macs": "--keep-macs",
+        "--parameters": "--keep-parameters",
+        "--max-examples": "--score-examples",
+    },
+    "prune": {
+        "--heads": "--remove-heads",
+        "--keep": "--keep-per-layer",
+        **{f"--{name.replace('_', '-')}": strategy_flag(name) for name in STRATEGIES},
+    },
+    "bench": BENCH,
+    "bench-task": BENCH,
+    "bench-runtimes": BENCH,
+}
+SPLIT = {  # command -> option that was another command -> that command
+    "bench": {"--runtimes": "bench-runtimes", "--task": "bench-task", "--task-file": "bench-task"},
+    "export": {"--csv": "export-study", "--parquet": "export-study"},
+}
