@@ -20,6 +20,7 @@ from deadhead.errors import HeadError
 
 BLOCKS = ("encoder", "decoder", "cross", "vision", "audio", "text")  # in the order of layouts
 Kind = Literal["heads", "neurons"]
+SiteKey = tuple[Kind, str, int]  # "heads" or "neurons", block, layer
 Groups = Literal["whole", "expand"]  # how heads that share a key/value head are removed
 GROUPS: tuple[str, ...] = get_args(Groups)
 Neurons = Mapping[tuple[str, int], Iterable[int]]  # (block, layer) -> numbers, counted from 0

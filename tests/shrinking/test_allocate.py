@@ -10,9 +10,9 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from deadhead.errors import DeadheadError
-from deadhead.layout import HeadLayout
+from deadhead.layout import HeadLayout, SiteKey
 from deadhead.shrinking import Budget, Curve, allocate, removal, units_of
-from deadhead.shrinking.allocate import Place, in_order_of_cost
+from deadhead.shrinking.allocate import in_order_of_cost
 
 
 def curve(layer: int, steps: list[float], kind: str = "heads") -> Curve:
@@ -21,7 +21,7 @@ def curve(layer: int, steps: list[float], kind: str = "heads") -> Curve:
     return Curve(kind=kind, block="encoder", layer=layer, units=units, costs=costs)
 
 
-def totals(curves: list[Curve], saving: dict[Place, list[float]], counts: dict[Place, int]):
+def totals(curves: list[Curve], saving: dict[SiteKey, list[float]], counts: dict[SiteKey, int]):
     cost = sum((0.0, *c.costs)[counts[c.place]] for c in curves)
     return cost, sum(saving[c.place][counts[c.place]] for c in curves)
 

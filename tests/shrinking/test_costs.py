@@ -17,7 +17,8 @@ from deadhead.files.hub import quiet
 from deadhead.forward import forward
 from deadhead.heads import prune
 from deadhead.heads.discover import find_every_site, layout_of
-from deadhead.shrinking.allocate import Place, units_of
+from deadhead.layout import SiteKey
+from deadhead.shrinking.allocate import units_of
 from deadhead.shrinking.costs import Costs, costs, sample, shape_for
 from deadhead.verify.inputs import batch_for
 from deadhead.verify.tiny import tiny
@@ -42,7 +43,7 @@ def build(family: str) -> tuple[Any, dict[str, Any], Costs]:
         return model, batch, costs(model, find_every_site(model), batch, SHAPE)
 
 
-def without(model: Any, place: Place, count: int) -> Any:
+def without(model: Any, place: SiteKey, count: int) -> Any:
     """A copy of the model whose place lost its last units."""
     units = units_of(layout_of(find_every_site(model)))[place][-count:]
     kind, block, layer = place

@@ -8,7 +8,7 @@ from dataclasses import dataclass, field
 import torch
 from torch import nn
 
-from deadhead.layout import Attention, FeedForward, Kind, by_key_head
+from deadhead.layout import Attention, FeedForward, Kind, SiteKey, by_key_head
 
 from .parts import Part
 
@@ -53,7 +53,7 @@ class Site:
         return tuple(use.out for use in self.uses if use.out is not None)
 
     @property
-    def place(self) -> tuple[Kind, str, int]:
+    def place(self) -> SiteKey:
         return self.kind, self.block, self.layer
 
     @property

@@ -25,13 +25,11 @@ from deadhead.heads.hooks import attach
 from deadhead.heads.layers import is_repeated
 from deadhead.heads.rows import batch_first
 from deadhead.heads.site import Site
-from deadhead.layout import Head, HeadLayout, Kind
+from deadhead.layout import Head, HeadLayout, SiteKey
 
 from .fills import Fill, zero
 from .loss import IGNORED, LOSS, SEEDS, FiniteLoss, attended, example_losses, examples_of
 from .ranker import Progress
-
-Place = tuple[Kind, str, int]  # "heads" or "neurons", block, layer
 
 NO_INFLUENCE = (
     "the gradient of the loss is 0 at every one of them: the loss does not depend on attention"
@@ -48,8 +46,8 @@ def accumulated(
     """The absolute gate gradients summed over all units, and the numbers of examples and tokens."""
     device = device_of(model)
     precise = torch.float32 if device.type == "mps" else torch.float64
-    sums: dict[Place, Tensor] = {}
-    running: dict[Place, Tensor] = {}
+    sums: dict[SiteKey, Tensor] = {}
+    running: dict[SiteKey, Tensor] = {}
     finite = FiniteLoss()
     with open_gates(model, per_token=unit == "per_token") as gates:
         for number, batch in enumerate(batches):
@@ -82,7 +80,7 @@ def estimated_rises(
     """
     device = device_of(model)
     precise = torch.float32 if device.type == "mps" else torch.float64
-    rises: list[dict[Place, Tensor]] = []
+    rises: list[dict[SiteKey, Tensor]] = []
     finite = FiniteLoss()
     with open_gates(model) as gates:
         for number, batch in enumerate(batches):
@@ -126,7 +124,9 @@ def products(
     return total.cpu() / sum(map(examples_of, batches))
 
 
-def _by_head(gates: OpenGates, sums: dict[Place, Tensor], layout: HeadLayout) -> dict[Head, float]:
+def _by_head(
+    gates: OpenGates, sums: dict[SiteKey, Tensor], layout: HeadLayout
+) -> dict[Head, float]:
     """The numbers of layers as numbers of heads; 0 for heads whose layer was not run."""
     by_head = {
         Head(*place[1:], index): value
@@ -151,12 +151,12 @@ class OpenGates:
     """Open gates at layers of a model, created during the forward pass; `begin` each batch."""
 
     def __init__(self, sites: Iterable[Site], per_token: bool):
-        self.kept: dict[Place, tuple[int, ...]] = {s.place: s.kept for s in sites if s.kept}
-        self.gates: dict[Place, Tensor] = {}
+        self.kept: dict[SiteKey, tuple[int, ...]] = {s.place: s.kept for s in sites if s.kept}
+        self.gates: dict[SiteKey, Tensor] = {}
         self.per_token, self.examples, self.options = per_token, 0, 1
         self.lengths: Collection[int] = ()
         self.fill: Fill = zero
-        self.calls: Counter[Place] = Counter()
+        self.calls: Counter[SiteKey] = Counter()
 
     def begin(self, examples: int, lengths: Collection[int] = (), options: int = 1) -> None:
         """lengths: how many positions an example may have, for layers that flatten a batch.
@@ -173,7 +173,7 @@ class OpenGates:
         batch: Mapping[str, Tensor],
         finite: FiniteLoss,
         weights: Tensor | None = None,
-    ) -> dict[Place, Tensor]:
+    ) -> dict[SiteKey, Tensor]:
         """d loss / d gate for each layer reached: examples x (positions x) heads or neurons.
 
         weights: a factor for the loss of each example.

@@ -111,7 +111,6 @@ def shrink_saved(
             whole model, without labels) afterwards, with these settings.
         dtype: precision to write; by default that of the stored weights.
     """
-    from deadhead.heads import save
     from deadhead.heads.layers import copy_with_same_weights
     from deadhead.heads.model_files import fetch, stored_dtype
     from deadhead.heads.save import check_form
@@ -135,13 +134,9 @@ def shrink_saved(
         stage(f"training: {then}")
         _train(model, whole, tokenizer, batches, data, then, settings or Settings(epochs=1))
         scores |= {} if score is None else {TRAINED[then]: score(model)}
-    computed = model.dtype
-    _set_precision(model, stored)
-    written = str(model.dtype).removeprefix("torch.")
     fetch(name)
     # before the times, which may take minutes: an interrupt there loses nothing
-    save(model, out, tokenizer, form=form, note=_note(report, then))
-    _set_precision(model, computed)
+    written = _write(model, out, tokenizer, form, _note(report, then), stored)
     stage("timing both models")
     times = _times(whole, model, batches, report)
     return ShrunkSaved(
@@ -278,6 +273,18 @@ def _times(whole: Any, model: Any, batches: list[Any], report: Shrunk) -> tuple[
                 [whole.eval(), model.eval()], batches[0], report.shape, limit=SECONDS_TO_TIME
             )
     return 1e3 * before, 1e3 * after
+
+
+def _write(model: Any, out: Path, tokenizer: Any, form: str, note: str, dtype: Any) -> str:
+    """Save in this precision, and return its name; the model keeps its own."""
+    from deadhead.heads import save
+
+    computed = model.dtype
+    _set_precision(model, dtype)
+    save(model, out, tokenizer, form=form, note=note)
+    written = str(model.dtype).removeprefix("torch.")
+    _set_precision(model, computed)
+    return written
 
 
 def _set_precision(model: Any, dtype: Any) -> None:

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 
 from deadhead.errors import moved
 
-from .allocate import Budget, Curve, Place, allocate, removal, units_of
+from .allocate import Budget, Curve, allocate, removal, units_of
 from .choose import AUTO, CHOOSERS, Choice, check_method, choose, method_names
 from .chooser import Chooser
 from .repairs import REPAIRS, Repair
@@ -33,7 +33,6 @@ __all__ = [
     "Choice",
     "Chooser",
     "Curve",
-    "Place",
     "RefitReport",
     "Repair",
     "Shrunk",
@@ -49,7 +48,9 @@ __all__ = [
     "units_of",
 ]
 
-_old_name = moved(__name__, {"COMPENSATIONS": f"{__name__}.REPAIRS"})
+_old_name = moved(
+    __name__, {"COMPENSATIONS": f"{__name__}.REPAIRS", "Place": "deadhead.layout.SiteKey"}
+)
 
 
 def __getattr__(name: str) -> Any:

@@ -1,8 +1,8 @@
 """Divide a budget over layers: how many units each loses. Needs neither torch nor a model.
 
-A unit is what goes as a whole: a head, the heads that share a key/value head, or a neuron. A place
-is a layer's heads or its neurons. Each place has a curve, the predicted rise of the loss after its
-first, second, ... unit is gone, and a table of what that saves. `allocate` finds the numbers of
+A unit is removed as one: a head, the heads that share a key/value head, or a neuron. A layer here
+is its heads or its neurons, with a `SiteKey`. It has a curve, the predicted rise of the loss after
+its first, second, ... unit is gone, and a table of what that saves. `allocate` finds the numbers of
 units with the lowest sum of rises that save enough.
 """
 
@@ -15,20 +15,19 @@ from itertools import accumulate
 import numpy as np
 
 from deadhead.errors import DeadheadError
-from deadhead.layout import HeadLayout, Kind
+from deadhead.layout import HeadLayout, Kind, SiteKey
 
-Place = tuple[Kind, str, int]  # "heads" or "neurons", block, layer
 Unit = tuple[int, ...]  # the numbers of the heads, or of the neuron, that go together
 
-EXACT = 64  # units of a place up to which every number of them is considered
+EXACT = 64  # units of a layer up to which every number of them is considered
 NEAR = 16  # numbers of units on both sides of the continuous solution, where there are more
-STATES = 2000  # sums of costs that are kept after each place; below that the result is exact
+STATES = 2000  # sums of costs that are kept after each layer; below that the result is exact
 ROUNDING = 1e-9  # of a budget: what sums of floating-point numbers may lack
 
 
 @dataclass(frozen=True, kw_only=True)
 class Curve:
-    """The units of a place in the order in which they would go.
+    """The units of a layer in the order in which they would go.
 
     costs: the predicted rise of the loss after each of them is gone too; it never falls.
     """
@@ -40,7 +39,7 @@ class Curve:
     costs: tuple[float, ...]
 
     @property
-    def place(self) -> Place:
+    def place(self) -> SiteKey:
         return self.kind, self.block, self.layer
 
 
@@ -48,13 +47,13 @@ class Curve:
 class Budget:
     """The amount that a choice must save, and what each layer saves.
 
-    saving: for each place that may lose units, what it saves after 0, 1, 2, ... of them are gone.
-    total: what all of these places must save together.
+    saving: for each layer that may lose units, what it saves after 0, 1, 2, ... of them are gone.
+    total: what all of these layers must save together.
     whole: what there is before anything goes, for messages.
     name: what is counted, such as "heads" or "parameters".
     """
 
-    saving: Mapping[Place, Sequence[float]]
+    saving: Mapping[SiteKey, Sequence[float]]
     total: float
     whole: float
     name: str
@@ -80,9 +79,9 @@ class Budget:
             )
 
 
-def units_of(layout: HeadLayout) -> dict[Place, tuple[Unit, ...]]:
+def units_of(layout: HeadLayout) -> dict[SiteKey, tuple[Unit, ...]]:
     """The units of each layer of a model."""
-    places: dict[Place, tuple[Unit, ...]] = {
+    places: dict[SiteKey, tuple[Unit, ...]] = {
         ("heads", a.block, a.layer): tuple(tuple(h.index for h in group) for group in a.groups)
         for a in layout.attentions
     }
@@ -103,8 +102,8 @@ def removal(layout: HeadLayout, kind: Kind, count: int) -> Budget:
 
 
 def allocate(
-    curves: Sequence[Curve], saving: Mapping[Place, Sequence[float]], total: float
-) -> dict[Place, int]:
+    curves: Sequence[Curve], saving: Mapping[SiteKey, Sequence[float]], total: float
+) -> dict[SiteKey, int]:
     """Count the units that each layer loses, at the lowest sum of costs that saves the total.
 
     Exact as long as no place has more than EXACT units and no more than STATES sums of costs
@@ -124,8 +123,8 @@ def allocate(
 
 
 def in_order_of_cost(
-    curves: Sequence[Curve], saving: Mapping[Place, Sequence[float]], total: float
-) -> dict[Place, int]:
+    curves: Sequence[Curve], saving: Mapping[SiteKey, Sequence[float]], total: float
+) -> dict[SiteKey, int]:
     """Count the units that each layer loses if the cheapest of all layers go until it suffices.
 
     For methods whose costs are scores and no rises of the loss: one threshold for all layers.
@@ -151,7 +150,7 @@ Arrays = list[np.ndarray]
 def _cheapest(costs: Arrays, tables: Arrays, options: Arrays, total: float) -> list[int]:
     """The numbers of units with the lowest cost that save the total.
 
-    Place by place, it keeps the sums that no other sum beats in both cost and saving.
+    SiteKey by place, it keeps the sums that no other sum beats in both cost and saving.
     """
     ahead = [float(t[o].max()) for t, o in zip(tables, options, strict=True)]
     cost, saved = np.zeros(1), np.zeros(1)
@@ -176,9 +175,9 @@ def _cheapest(costs: Arrays, tables: Arrays, options: Arrays, total: float) -> l
 
 
 def _near_the_continuous_solution(costs: Arrays, tables: Arrays, total: float) -> Arrays:
-    """For each place the numbers of units worth considering.
+    """For each layer the numbers of units worth considering.
 
-    At a price for what is saved, each place has a best number of its own. Bisection finds the
+    At a price for what is saved, each layer has a best number of its own. Bisection finds the
     price at which these save just enough.
     """
 

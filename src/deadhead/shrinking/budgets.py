@@ -10,9 +10,9 @@ from torch import nn
 
 from deadhead.errors import DeadheadError
 from deadhead.heads.discover import find_every_site, layout_of
-from deadhead.layout import HeadLayout, Kind
+from deadhead.layout import HeadLayout, Kind, SiteKey
 
-from .allocate import Budget, Place, removal
+from .allocate import Budget, removal
 from .costs import Costs, Prices, Shape, shape_for
 from .latency import Latency
 from .repairs import Repair
@@ -75,7 +75,7 @@ def budgets_for(
     return budgets
 
 
-def _with_new_biases(budget: Budget, biases: Mapping[Place, int], repair: Repair) -> Budget:
+def _with_new_biases(budget: Budget, biases: Mapping[SiteKey, int], repair: Repair) -> Budget:
     """The budget that also saves the biases that a repair adds to projections without one."""
     if repair.new_biases == "none":
         return budget

@@ -12,10 +12,10 @@ from typing import TYPE_CHECKING
 
 from deadhead.display.progress import Progress, reported
 from deadhead.errors import DeadheadError, unknown_name
-from deadhead.layout import Head, Kind
+from deadhead.layout import Head, Kind, SiteKey
 from deadhead.registry import Registry
 
-from .allocate import Budget, Curve, Place, Unit, units_of
+from .allocate import Budget, Curve, Unit, units_of
 from .chooser import Chooser, Evidence
 
 if TYPE_CHECKING:
@@ -179,7 +179,7 @@ def choose_by_each(
 
 def _sites_and_units(
     model: nn.Module, kinds: Collection[Kind]
-) -> tuple[dict[Place, Site], dict[Place, tuple[Unit, ...]]]:
+) -> tuple[dict[SiteKey, Site], dict[SiteKey, tuple[Unit, ...]]]:
     """The layers of these kinds by place, and the units they have left."""
     from deadhead.heads.discover import find_every_site, layout_of
 
@@ -232,7 +232,7 @@ def _choosers(method: str, kinds: Iterable[Kind]) -> dict[Kind, Chooser]:
     return {kind: CHOOSERS[name]() for kind in kinds}
 
 
-def _places_of(budgets: Sequence[Budget]) -> list[Place]:
+def _places_of(budgets: Sequence[Budget]) -> list[SiteKey]:
     places = [place for budget in budgets for place in budget.saving]
     if not places:
         raise DeadheadError("there is no budget, or it names no layer.", "give heads= or neurons=")
@@ -245,7 +245,7 @@ def _places_of(budgets: Sequence[Budget]) -> list[Place]:
     return places
 
 
-def _check_places(budgets: Sequence[Budget], units: Mapping[Place, tuple[Unit, ...]]) -> None:
+def _check_places(budgets: Sequence[Budget], units: Mapping[SiteKey, tuple[Unit, ...]]) -> None:
     """Raise an error unless the budgets fit the model and can be met."""
     for budget in budgets:
         for place, table in budget.saving.items():
@@ -263,7 +263,7 @@ def _check_places(budgets: Sequence[Budget], units: Mapping[Place, tuple[Unit, .
 def _chosen(
     choosers: Mapping[Kind, Chooser],
     evidence: Evidence,
-    curves: Mapping[Place, Curve],
+    curves: Mapping[SiteKey, Curve],
     budgets: Sequence[Budget],
     has_others: bool,
 ) -> Choice:
@@ -282,7 +282,7 @@ def _chosen(
 
 
 def _choice(
-    choosers: Mapping[Kind, Chooser], removed: Mapping[Place, tuple[Unit, ...]], predicted: float
+    choosers: Mapping[Kind, Chooser], removed: Mapping[SiteKey, tuple[Unit, ...]], predicted: float
 ) -> Choice:
     neurons = {
         (block, layer): tuple(sorted(number for unit in units for number in unit))
@@ -305,10 +305,10 @@ def _choice(
 
 
 def _teacher(
-    choosers: Mapping[Kind, Chooser], curves: Mapping[Place, Curve], budgets: Sequence[Budget]
+    choosers: Mapping[Kind, Chooser], curves: Mapping[SiteKey, Curve], budgets: Sequence[Budget]
 ) -> Choice:
     """Choose so that the square root of the share remains, by the curves alone."""
-    removed: dict[Place, tuple[Unit, ...]] = {}
+    removed: dict[SiteKey, tuple[Unit, ...]] = {}
     cost = 0.0
     for budget in budgets:
         own = [curves[place] for place in budget.saving]
@@ -322,12 +322,12 @@ def _teacher(
 def _removed(
     choosers: Mapping[Kind, Chooser],
     evidence: Evidence,
-    curves: Mapping[Place, Curve],
+    curves: Mapping[SiteKey, Curve],
     budgets: Sequence[Budget],
-    spared: Place | None = None,
-) -> tuple[dict[Place, tuple[Unit, ...]], float]:
-    """The units to remove, and what that costs. spared: a place that keeps at least one unit."""
-    removed: dict[Place, tuple[Unit, ...]] = {}
+    spared: SiteKey | None = None,
+) -> tuple[dict[SiteKey, tuple[Unit, ...]], float]:
+    """The units to remove, and what that costs. spared: a layer that keeps at least one unit."""
+    removed: dict[SiteKey, tuple[Unit, ...]] = {}
     total = 0.0
     for budget in budgets:
         own = [_without_last(curves[p]) if p == spared else curves[p] for p in budget.saving]
@@ -344,12 +344,12 @@ def _removed(
     return removed, total
 
 
-def _is_every_head(evidence: Evidence, removed: Mapping[Place, tuple[Unit, ...]]) -> bool:
+def _is_every_head(evidence: Evidence, removed: Mapping[SiteKey, tuple[Unit, ...]]) -> bool:
     heads = evidence.of("heads")
     return bool(heads) and all(len(removed.get(p, ())) == len(heads[p]) for p in heads)
 
 
-def _places_to_spare(evidence: Evidence, budgets: Sequence[Budget]) -> list[Place]:
+def _places_to_spare(evidence: Evidence, budgets: Sequence[Budget]) -> list[SiteKey]:
     """The layers that can keep one head, or group of heads, while the budgets are met."""
     places = [
         place

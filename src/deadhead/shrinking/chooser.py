@@ -13,9 +13,9 @@ from itertools import accumulate
 from typing import TYPE_CHECKING, Any, ClassVar, Literal
 
 from deadhead.display.progress import Progress
-from deadhead.layout import Kind
+from deadhead.layout import Kind, SiteKey
 
-from .allocate import Budget, Curve, Place, Unit, allocate, in_order_of_cost
+from .allocate import Budget, Curve, Unit, allocate, in_order_of_cost
 
 if TYPE_CHECKING:
     from torch import Tensor, nn
@@ -28,14 +28,14 @@ class Evidence:
     """The data and statistics that a method may read."""
 
     model: nn.Module
-    places: Mapping[Place, tuple[Unit, ...]]  # the units that may go
+    places: Mapping[SiteKey, tuple[Unit, ...]]  # the units that may go
     batches: Sequence[Mapping[str, Tensor]]
     loss: Loss | str | None
     seed: int
     progress: Progress
     statistics: Any = None  # from one pass over the data: statistics.py; None if not used
 
-    def of(self, kind: Kind) -> dict[Place, tuple[Unit, ...]]:
+    def of(self, kind: Kind) -> dict[SiteKey, tuple[Unit, ...]]:
         """The places of a kind, with their units."""
         return {place: units for place, units in self.places.items() if place[0] == kind}
 
@@ -63,17 +63,17 @@ class Chooser(ABC):
 
     @abstractmethod
     def curves(self, evidence: Evidence, kind: Kind) -> list[Curve]:
-        """A curve for each place of a kind."""
+        """A curve for each layer of a kind."""
 
     def allocated(
-        self, curves: Sequence[Curve], saving: Mapping[Place, Sequence[float]], total: float
-    ) -> dict[Place, int]:
+        self, curves: Sequence[Curve], saving: Mapping[SiteKey, Sequence[float]], total: float
+    ) -> dict[SiteKey, int]:
         """Count the units that each layer loses so that the total is saved."""
         return (allocate if self.predicts else in_order_of_cost)(curves, saving, total)
 
     def improved(
-        self, evidence: Evidence, chosen: dict[Place, tuple[Unit, ...]], budget: Budget
-    ) -> tuple[dict[Place, tuple[Unit, ...]], float | None]:
+        self, evidence: Evidence, chosen: dict[SiteKey, tuple[Unit, ...]], budget: Budget
+    ) -> tuple[dict[SiteKey, tuple[Unit, ...]], float | None]:
         """A better choice of places of one kind, and its cost if it is not the sum of the curves.
 
         It saves no less than the budget asks for.
@@ -81,8 +81,8 @@ class Chooser(ABC):
         return chosen, None
 
 
-def curve_of(place: Place, units: Sequence[Unit], costs: Sequence[float]) -> Curve:
-    """The curve of a place whose units each have a cost of their own."""
+def curve_of(place: SiteKey, units: Sequence[Unit], costs: Sequence[float]) -> Curve:
+    """The curve of a layer whose units each have a cost of their own."""
     order = sorted(range(len(units)), key=lambda number: (costs[number], units[number]))
     kind, block, layer = place
     return Curve(

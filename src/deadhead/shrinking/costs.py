@@ -20,11 +20,10 @@ from deadhead.forward import forward, is_encoder_decoder, on_device, options_of,
 from deadhead.heads.cut import computed_heads
 from deadhead.heads.parts import Part, outputs_of
 from deadhead.heads.site import Site
-
-from .allocate import Place
+from deadhead.layout import SiteKey
 
 Shape = tuple[int, int]  # examples, tokens of each
-Prices = dict[Place, Sequence[float]]  # entry k: the cost of a place with k units left
+Prices = dict[SiteKey, Sequence[float]]  # entry k: the cost of a layer with k units left
 
 DEFAULT_SHAPE = (32, 128)
 PER_TOKEN = ("inputs_embeds", "bbox")  # names of inputs with several numbers for every token
@@ -36,12 +35,14 @@ class Costs:
 
     macs: Prices  # for one run on `shape`
     parameters: Prices
-    new_biases: Mapping[Place, int]  # numbers in the bias that a refit adds to an output projection
+    new_biases: Mapping[
+        SiteKey, int
+    ]  # numbers in the bias that a refit adds to an output projection
     model_parameters: int  # in the whole model, embeddings included
     shape: Shape
 
-    def of(self, prices: Prices, removed: Mapping[Place, int] | None = None) -> float:
-        """The sum over all layers after this many units of each place are removed."""
+    def of(self, prices: Prices, removed: Mapping[SiteKey, int] | None = None) -> float:
+        """The sum over all layers after this many units of each layer are removed."""
         left = {place: len(table) - 1 for place, table in prices.items()}
         for place, count in (removed or {}).items():
             left[place] -= count

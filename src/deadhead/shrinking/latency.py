@@ -30,8 +30,8 @@ from deadhead.display.progress import Progress, silent
 from deadhead.forward import device_of, forward
 from deadhead.heads.cut import cut
 from deadhead.heads.site import Site
+from deadhead.layout import SiteKey
 
-from .allocate import Place
 from .costs import Prices, Shape, run_watched, sample, units_left
 from .timing import WARM_UP, in_turns
 
@@ -51,8 +51,8 @@ class Latency:
     whole: float  # seconds
     layers: Prices
 
-    def after(self, removed: Mapping[Place, int]) -> float:
-        """The predicted seconds of a run once each place has lost this many units."""
+    def after(self, removed: Mapping[SiteKey, int]) -> float:
+        """The predicted seconds of a run once each layer has lost this many units."""
         saved = 0.0
         for place, count in removed.items():
             table = self.layers[place]

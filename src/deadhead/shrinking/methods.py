@@ -7,14 +7,14 @@ from itertools import accumulate, pairwise
 
 import numpy as np
 
-from deadhead.layout import Kind
+from deadhead.layout import Kind, SiteKey
 from deadhead.rankers.fisher import greedy
 
-from .allocate import ROUNDING, Budget, Curve, Place, Unit, in_order_of_cost
+from .allocate import ROUNDING, Budget, Curve, Unit, in_order_of_cost
 from .chooser import Chooser, Evidence, curve_of
 from .search import cheapest_set, rearranged, swapped
 
-Chosen = dict[Place, tuple[Unit, ...]]
+Chosen = dict[SiteKey, tuple[Unit, ...]]
 
 
 class Reconstruction(Chooser):
@@ -51,7 +51,7 @@ class Fisher(Chooser):
         numbers = [(place, unit) for place, units in places.items() for unit in units]
         order, sums = greedy(evidence.statistics.matrix(places))
         steps = [(after - before) / 2 for before, after in pairwise((0.0, *sums))]
-        leaving: dict[Place, list[tuple[Unit, float]]] = {place: [] for place in places}
+        leaving: dict[SiteKey, list[tuple[Unit, float]]] = {place: [] for place in places}
         for number, step in zip(order, steps, strict=True):
             place, unit = numbers[number]
             leaving[place].append((unit, max(step, 0.0)))
@@ -99,8 +99,8 @@ class Kwon(Chooser):
         ]
 
     def allocated(
-        self, curves: Sequence[Curve], saving: Mapping[Place, Sequence[float]], total: float
-    ) -> dict[Place, int]:
+        self, curves: Sequence[Curve], saving: Mapping[SiteKey, Sequence[float]], total: float
+    ) -> dict[SiteKey, int]:
         """The authors' search, where all units of a kind save the same.
 
         For each number of heads, the cheapest of all layers leave, and the cheapest neurons that
@@ -169,7 +169,7 @@ def _flags(evidence: Evidence, chosen: Chosen) -> np.ndarray:
     )
 
 
-def _by_place(evidence: Evidence, places: Iterable[Place], removed: np.ndarray) -> Chosen:
+def _by_place(evidence: Evidence, places: Iterable[SiteKey], removed: np.ndarray) -> Chosen:
     """The opposite of `_flags`."""
     flags = iter(removed.tolist())
     return {

@@ -14,8 +14,8 @@ from torch import nn
 
 from deadhead.display.progress import Progress
 from deadhead.heads.sites import Site
+from deadhead.layout import SiteKey
 
-from .allocate import Place
 from .reconstruction import order_of_removal
 from .statistics import Statistics, collect
 
@@ -73,7 +73,7 @@ def _passes(sites: Sequence[Site]) -> list[list[Site]]:
     return passes
 
 
-def _add_order(to: Statistics, statistics: Statistics, place: Place) -> None:
+def _add_order(to: Statistics, statistics: Statistics, place: SiteKey) -> None:
     facts = statistics.places[place]
     assert facts.moment is not None  # this pass was for it
     moment, facts.moment = facts.moment.div_(statistics.examples), None

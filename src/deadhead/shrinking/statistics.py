@@ -29,11 +29,12 @@ from deadhead.heads.layers import is_repeated
 from deadhead.heads.parts import out_axis
 from deadhead.heads.rows import batch_first, real_rows
 from deadhead.heads.site import Site
+from deadhead.layout import SiteKey
 from deadhead.numerics import precise_product
 from deadhead.rankers.gate_gradients import open_gates
 from deadhead.rankers.loss import FiniteLoss, examples_of, labelled_tokens
 
-from .allocate import Place, Unit
+from .allocate import Unit
 from .reconstruction import Order
 
 BATCH = 32  # examples of a batch whose mean loss Kwon et al. take the gradient of
@@ -72,14 +73,14 @@ class Statistics:
         of `places`; units of heads that share a key/value head count as one.
     """
 
-    places: dict[Place, LayerStatistics]
+    places: dict[SiteKey, LayerStatistics]
     fisher: Tensor
     examples: int = 0
-    columns: dict[Place, slice] = field(default_factory=dict)  # the rows of each place in fisher
-    orders: dict[Place, Order] = field(default_factory=dict)  # by reconstruction: moments.py
+    columns: dict[SiteKey, slice] = field(default_factory=dict)  # the rows of each layer in fisher
+    orders: dict[SiteKey, Order] = field(default_factory=dict)  # by reconstruction: moments.py
 
-    def matrix(self, places: Collection[Place]) -> Any:
-        """The Fisher matrix of the heads of these places, in their order, as a numpy array."""
+    def matrix(self, places: Collection[SiteKey]) -> Any:
+        """The Fisher matrix of the heads of these layers, in their order, as a numpy array."""
         numbers = [n for place in places for n in range(*self.columns[place].indices(1 << 30))]
         return (self.fisher[numbers][:, numbers] / self.examples).double().cpu().numpy()
 
@@ -89,7 +90,7 @@ def collect(
     sites: Sequence[Site],
     batches: Sequence[Mapping[str, Any]],
     *,
-    moments: Collection[Place] = (),
+    moments: Collection[SiteKey] = (),
     gradients: bool = True,
     by_batch: bool = False,
     progress: Progress,
@@ -131,10 +132,10 @@ def collect(
 class _Reader:
     """Adds up what each layer reads, and the gradients at its gates and its output."""
 
-    def __init__(self, model: nn.Module, sites: Sequence[Site], moments: Collection[Place]):
+    def __init__(self, model: nn.Module, sites: Sequence[Site], moments: Collection[SiteKey]):
         self.model = model
         self.batch: Mapping[str, Any] = {}
-        self.rows: dict[Place, Tensor] = {}  # what a projection that runs now reads
+        self.rows: dict[SiteKey, Tensor] = {}  # what a projection that runs now reads
         self.tokens: Tensor | None = None  # labelled ones of each batch of BATCH examples
         device = device_of(model)
         self.precise = torch.float32 if device.type == "mps" else torch.float64
@@ -148,7 +149,7 @@ class _Reader:
         fisher = torch.zeros(end, end, dtype=self.precise, device=device)
         self.statistics = Statistics(places=places, fisher=fisher, columns=columns)
 
-    def _empty(self, site: Site, moments: Collection[Place]) -> LayerStatistics:
+    def _empty(self, site: Site, moments: Collection[SiteKey]) -> LayerStatistics:
         if site.out is None and site.place in moments:
             raise UnsupportedModel(
                 f"{type(site.core).__name__} has no module as output projection, whose gradient "
@@ -237,7 +238,7 @@ class _Reader:
                 assert layer.by_batch is not None
                 layer.by_batch *= factors[:, None].to(layer.by_batch.device)
 
-    def add_gradients(self, gradients: Mapping[Place, Tensor], roots: Tensor) -> None:
+    def add_gradients(self, gradients: Mapping[SiteKey, Tensor], roots: Tensor) -> None:
         """Add the gate gradients of a batch: examples x positions x heads or neurons.
 
         roots: of the numbers of labelled tokens, by which the gradients are multiplied.

@@ -13,11 +13,11 @@ from deadhead.heads.discover import find_every_site, layout_of
 from deadhead.heads.hooks import is_gated
 from deadhead.heads.prune import unfit
 from deadhead.heads.site import Site
-from deadhead.layout import HeadLayout, Kind
+from deadhead.layout import HeadLayout, Kind, SiteKey
 from deadhead.rankers.label_free import Loss, with_loss
 from deadhead.rankers.loss import examples_of
 from deadhead.rankers.run import frozen
-from deadhead.shrinking.allocate import Place, units_of
+from deadhead.shrinking.allocate import units_of
 from deadhead.shrinking.budgets import check_targets
 from deadhead.shrinking.choose import Choice, check_method, checked_batches
 from deadhead.shrinking.costs import Costs, Shape, costs
@@ -65,7 +65,7 @@ class Calibration:
     held_out: Sequence[Batch]  # losses are measured on them
     loss: Loss | str | None  # "self" where there are no labels to measure by
 
-    def removed_by(self, choice: Choice) -> dict[Place, int]:
+    def removed_by(self, choice: Choice) -> dict[SiteKey, int]:
         """Count the units that each layer loses."""
         after = units_of(self.layout.without(choice.heads, choice.neurons))
         return {

@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 
 from deadhead.heads.gates import gated
-from deadhead.shrinking.allocate import Place
+from deadhead.layout import SiteKey
 from deadhead.shrinking.choose import Choice
 
 from .calibration import Calibration, Measurement
@@ -20,7 +20,7 @@ class CutModel:
     """The model without the units of a choice; they are still in it."""
 
     choice: Choice
-    removed: Mapping[Place, int]  # units that each layer loses
+    removed: Mapping[SiteKey, int]  # units that each layer loses
     speed: float | None  # predicted; None without a table of times
 
     def measure(self, calibration: Calibration, watch: Stopwatch) -> Measurement:

@@ -5,8 +5,9 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
+from deadhead.layout import SiteKey
 from deadhead.rankers.run import frozen
-from deadhead.shrinking.allocate import Budget, Place
+from deadhead.shrinking.allocate import Budget
 from deadhead.shrinking.budgets import budgets_for
 from deadhead.shrinking.latency import Latency, latency
 
@@ -22,7 +23,7 @@ class Evidence:
     budgets: Sequence[Budget]
     full: Measurement
 
-    def speed_without(self, removed: Mapping[Place, int], factor: float = 1.0) -> float:
+    def speed_without(self, removed: Mapping[SiteKey, int], factor: float = 1.0) -> float:
         """Predict how many times as fast the model will be; factor: what corrects the table."""
         assert self.table is not None
         saved = 1 - self.table.after(removed) / self.table.whole

@@ -8,11 +8,10 @@ from typing import Any
 from torch import nn
 
 from deadhead.heads.discover import find_every_site, layout_of
-from deadhead.layout import HeadLayout
+from deadhead.layout import HeadLayout, SiteKey
 from deadhead.rankers.label_free import Loss
 from deadhead.rankers.loss import examples_of
 from deadhead.rankers.run import frozen
-from deadhead.shrinking.allocate import Place
 from deadhead.shrinking.latency import time_models
 from deadhead.shrinking.refitting import RefitPlan
 from deadhead.shrinking.shrunk import STAGES, Layer, Shrunk, Speed, group_notes, speed_notes
@@ -81,7 +80,7 @@ def _speed(calibration: Calibration, cut: CutModel, full: nn.Module, watch: Stop
     )
 
 
-def _sizes(calibration: Calibration, removed: Mapping[Place, int]) -> dict[str, tuple[int, int]]:
+def _sizes(calibration: Calibration, removed: Mapping[SiteKey, int]) -> dict[str, tuple[int, int]]:
     model, costs, before = calibration.model, calibration.costs, calibration.layout
     after = layout_of(find_every_site(model))
     return {
