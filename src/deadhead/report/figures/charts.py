@@ -8,9 +8,11 @@ can distinguish these.
 from __future__ import annotations
 
 from collections.abc import Sequence
+from statistics import fmean
 from typing import Any
 
 from deadhead.report.spec import Chart
+from deadhead.results.statistics import deviation
 
 SCHEMA = "https://vega.github.io/schema/vega-lite/v6.json"
 COLOURS = ["#0072B2", "#E69F00", "#009E73", "#D55E00", "#CC79A7", "#56B4E9"]
@@ -54,6 +56,15 @@ def categories(labels: Labels, grey: Labels = ()) -> Chart:
 def distinct(rows: Sequence[Row], name: str) -> list[Any]:
     """The values of a column, each once, in the order of the rows."""
     return list(dict.fromkeys(row[name] for row in rows))
+
+
+def point(values: Sequence[float], digits: int = 3) -> Row:
+    """The mean of values as y, how many there are, and a band of one standard deviation."""
+    row: Row = {"n": len(values), "y": round(fmean(values), digits) if values else None}
+    if len(values) > 1:
+        mean, sd = fmean(values), deviation(values)
+        row |= {"low": round(mean - sd, digits), "high": round(mean + sd, digits)}
+    return row
 
 
 def whole(chart: Chart, values: Sequence[Row], title: str) -> Chart:

@@ -3,17 +3,15 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from statistics import fmean
 from typing import Any
 
 from deadhead.report.labels import removal_unit, score_words, unit_of
 from deadhead.report.spec import Chart
 from deadhead.report.tables.published import Published
 from deadhead.results import Mean, Study
-from deadhead.results.statistics import deviation
 from deadhead.strategies.amounts import PERCENT
 
-from .charts import Row, curves
+from .charts import Row, curves, point
 from .curve_means import CurveOptions, Points, class_of
 
 X_WORDS = {
@@ -89,10 +87,7 @@ def _rows(
         if not numbers and published is None:
             continue
         row: Row = {"x": x, "line": line_names.get(str(line), str(line)), "panel": str(panel)}
-        row |= {"n": len(numbers), "y": round(fmean(numbers), 3) if numbers else None}
-        if len(numbers) > 1:
-            middle, sd = fmean(numbers), deviation(numbers)
-            row |= {"low": round(middle - sd, 3), "high": round(middle + sd, 3)}
+        row |= point(numbers)
         if published is not None:
             row["published"] = round(published, 3)
         if spec.x == "percent":
@@ -112,7 +107,7 @@ def _published(study: Study, spec: CurveOptions) -> PublishedPoint | None:
     if "remove" not in published.axes and spec.x in ("remove", "amount"):
         return None
 
-    def point(panel: Any, line: Any, mean: Mean) -> float | None:
+    def published_at(panel: Any, line: Any, mean: Mean) -> float | None:
         shared, labels = mean.shared_labels(), dict(spec.where)
         if "remove" not in shared:
             return None
@@ -123,4 +118,4 @@ def _published(study: Study, spec: CurveOptions) -> PublishedPoint | None:
             labels |= dict(zip(spec.panels, parts, strict=True))
         return published.value({**labels, "remove": shared["remove"]}, mean)
 
-    return point
+    return published_at

@@ -9,9 +9,8 @@ from deadhead.report.head_values import chosen
 from deadhead.report.labels import joined
 from deadhead.report.spec import Chart, Figure, Suggested
 from deadhead.results import Study
-from deadhead.results.statistics import deviation
 
-from .charts import Row, curves
+from .charts import curves, point
 
 MOST_LINES = 8
 
@@ -39,7 +38,10 @@ class Epochs(Figure):
                     losses.setdefault(key, []).append(loss)
         if len({x for _, _, x in losses}) < 2:
             return None
-        rows = [_row(*key, losses[key]) for key in sorted(losses, key=lambda key: key[2])]
+        rows = [
+            {"x": x, "line": name, "panel": panel} | point(losses[panel, name, x], 4)
+            for panel, name, x in sorted(losses, key=lambda key: key[2])
+        ]
         return curves(
             rows, self.heading(study), x="epoch", y="training loss", line="removed", form=".3f"
         )
@@ -47,12 +49,3 @@ class Epochs(Figure):
     @classmethod
     def suggest(cls, study: Study) -> Suggested:
         yield 60, cls()
-
-
-def _row(panel: str, line: str, x: float, losses: list[float]) -> Row:
-    mean = sum(losses) / len(losses)
-    row: Row = {"x": x, "line": line, "panel": panel, "n": len(losses), "y": round(mean, 4)}
-    if len(losses) > 1:
-        sd = deviation(losses)
-        row |= {"low": round(mean - sd, 4), "high": round(mean + sd, 4)}
-    return row

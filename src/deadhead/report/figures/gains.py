@@ -11,6 +11,7 @@ from deadhead.errors import DeadheadError
 from deadhead.report.head_values import chosen
 from deadhead.report.labels import joined
 from deadhead.report.spec import Chart, Figure
+from deadhead.report.tables.pairs import selected
 from deadhead.results import Search, Study
 from deadhead.results.statistics import correlation_rows, similarity, spearman
 from deadhead.tasks.distances import distances
@@ -39,9 +40,7 @@ class Gains(Figure):
         panels: dict[str, list[Row]] = {}
         varied = [a for a in ("task", "model") if len({getattr(p, a) for p in study.pairs}) > 1]
         for words, x_of in X_AXES.items():
-            for pair in study.pairs:
-                if not _matches(pair, self.where):
-                    continue
+            for pair in selected(study.pairs, self.where):
                 x = x_of(pair, rankings.get((pair.model, pair.task), {}))
                 if x is not None and isfinite(x):
                     labels = (getattr(pair, axis) for axis in varied)
@@ -71,13 +70,6 @@ def _rankings(study: Study) -> dict[tuple[Any, Any], dict[str, Any]]:
             by_language = rankings.setdefault((ranking.model, ranking.task), {})
             by_language[ranking.language] = ranking.scores
     return rankings
-
-
-def _matches(pair: Search, where: Mapping[str, Any]) -> bool:
-    return all(
-        getattr(pair, axis, None) in (values if isinstance(values, list) else [values])
-        for axis, values in where.items()
-    )
 
 
 def _distance(pair: Search, rankings: Rankings) -> float | None:

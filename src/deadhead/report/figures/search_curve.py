@@ -9,7 +9,7 @@ from typing import Any
 
 from deadhead.report.labels import joined
 from deadhead.report.spec import Chart
-from deadhead.report.tables.pairs import best, by_target, pair_label, searches
+from deadhead.report.tables.pairs import best, by_target, pair_label, selected
 from deadhead.results import Mean, Study
 from deadhead.results.cells import PRUNING, Cell
 from deadhead.results.searches import ARMS
@@ -119,7 +119,7 @@ def _unpruned(points: Points) -> dict[Any, dict[Any, list[float]]]:
 def best_curve(study: Study, spec: CurveOptions) -> Chart | None:
     """Arms over another axis, such as the size of the training set: the best of each arm."""
     points: Points = {}
-    for pair in searches(study, spec.where):
+    for pair in selected(study.searches, spec.where):
         x = pair.parts if spec.x in PARTS else pair_label(pair, spec.x)
         if x is None and spec.x in PARTS:
             x = ALL_PARTS

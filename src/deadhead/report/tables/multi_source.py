@@ -12,7 +12,7 @@ from deadhead.results.cells import Cell
 from deadhead.results.means import Key
 
 from .grid import Keyed, Layout
-from .pairs import best, by_target, pair_label, search_grid, searches
+from .pairs import best, by_target, pair_label, search_grid, selected
 from .published import Published
 
 METHODS = ("FL", "MD", "SD", "EC")
@@ -46,7 +46,7 @@ class MultiSource(Table):
 def _scores(study: Study, layout: Layout) -> Keyed:
     """The score of every method; EC is the best of all sources."""
     highest: dict[tuple[Key, frozenset[Any], str, str], float] = {}
-    for pair in searches(study, layout.where):
+    for pair in selected(study.searches, layout.where):
         if pair.setting != "cross-lingual":
             continue
         shared = frozenset((axis, label) for axis, label in pair.group if axis not in OF_SOURCES)
@@ -56,7 +56,7 @@ def _scores(study: Study, layout: Layout) -> Keyed:
             highest[case] = max(score, highest.get(case, score))
     means: Keyed = {}
     for (key, shared, method, target), score in highest.items():
-        means.setdefault(key, Mean(full=method == "FL")).put(shared, method, target, score)
+        means.setdefault(key, Mean(full=method == "FL")).put(shared, str(shared), target, score)
     return means
 
 

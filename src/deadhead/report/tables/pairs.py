@@ -49,8 +49,8 @@ def best(arm: str) -> Statistic:
     return picked(arm, "test", "score")
 
 
-def searches(study: Study, where: Mapping[str, Any]) -> list[Search]:
-    """The pairs of a study with these labels."""
+def selected(searches: Iterable[Search], where: Mapping[str, Any]) -> list[Search]:
+    """The searches with these labels."""
     allowed = {
         axis: {plain_text(value) for value in (values if isinstance(values, list) else [values])}
         for axis, values in where.items()
@@ -58,7 +58,7 @@ def searches(study: Study, where: Mapping[str, Any]) -> list[Search]:
     }
     return [
         pair
-        for pair in study.searches
+        for pair in searches
         if all(plain_text(pair_label(pair, axis)) in values for axis, values in allowed.items())
     ]
 

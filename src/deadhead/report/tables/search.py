@@ -17,7 +17,7 @@ from deadhead.results.searches import ARMS
 from deadhead.studies.trial import CONTROLS
 
 from .grid import Keyed, Layout
-from .pairs import Statistic, best, filler, picked, printed_score, search_grid, searches
+from .pairs import Statistic, best, filler, picked, printed_score, search_grid, selected
 from .published import Published
 
 NOT_ROWS = (*PRUNING, *CHANCE, *LANGUAGE, "setting", "targets", "train", "splits")
@@ -56,7 +56,7 @@ class SearchTable(Table):
         varied = [axis for axis in study.axes if axis not in NOT_ROWS]
         setting = ["setting"] if len(study.labels("setting")) > 1 else []
         layout = Layout.of(self, [*varied, *setting, "language"], ())
-        pairs = searches(study, layout.where)
+        pairs = selected(study.searches, layout.where)
         if "arm" in layout.axes:
             return self._by_arm(study, layout, pairs)
         return self._by_statistic(study, layout, pairs)
