@@ -6,7 +6,6 @@ import json
 import shutil
 import time
 from pathlib import Path
-from typing import Any
 
 HOW = "no browser: apt-get install chromium chromium-driver, and pip install selenium"
 CHROMIUM = (
@@ -26,7 +25,7 @@ def missing() -> bool:
     return CHROMIUM is None or DRIVER is None
 
 
-def start(profile: Path, size: tuple[int, int] = (1360, 900)) -> Any:
+def start(profile: Path, size: tuple[int, int] = (1360, 900)):
     """A Chromium that keeps what the page says on its console."""
     from selenium import webdriver
     from selenium.webdriver.chrome.options import Options
@@ -57,7 +56,7 @@ def as_printed(value: float | None, digits: int = 1) -> str:
 class Page:
     """A page in the browser, asked through its document."""
 
-    def __init__(self, driver: Any):
+    def __init__(self, driver):
         self.driver = driver
 
     def open(self, address: str) -> Page:
@@ -73,17 +72,17 @@ class Page:
         )
         return self
 
-    def run(self, script: str, *arguments: Any) -> Any:
+    def run(self, script: str, *arguments):
         return self.driver.execute_script(script, *arguments)
 
-    def until(self, script: str, *arguments: Any, seconds: float = 20) -> Any:
+    def until(self, script: str, *arguments, seconds: float = 20):
         end = time.monotonic() + seconds
         while not (results := self.run(script, *arguments)):
             assert time.monotonic() < end, f"never came true: {script}"
             time.sleep(0.05)
         return results
 
-    def find(self, selector: str) -> Any:
+    def find(self, selector: str):
         return self.driver.find_element("css selector", selector)
 
     def texts(self, selector: str) -> list[str]:
@@ -92,27 +91,27 @@ class Page:
             selector,
         )
 
-    def press(self, *keys: str) -> None:
+    def press(self, *keys: str):
         from selenium.webdriver.common.action_chains import ActionChains
 
         ActionChains(self.driver).send_keys(*keys).perform()
 
-    def click(self, selector: str) -> None:
+    def click(self, selector: str):
         self._brought_into_sight(selector).click()
 
-    def point_at(self, selector: str, *, scroll: bool = True) -> None:
+    def point_at(self, selector: str, *, scroll: bool = True):
         from selenium.webdriver.common.action_chains import ActionChains
 
         node = self._brought_into_sight(selector) if scroll else self.find(selector)
         ActionChains(self.driver).move_to_element(node).perform()
 
-    def _brought_into_sight(self, selector: str) -> Any:
+    def _brought_into_sight(self, selector: str):
         node = self.find(selector)
         self.run("arguments[0].scrollIntoView({block: 'center'})", node)
         self.settle()
         return node
 
-    def settle(self) -> None:
+    def settle(self):
         """Wait until the page has been painted, and what it does on scrolling is done."""
         self.driver.execute_async_script(
             "requestAnimationFrame(() => requestAnimationFrame(() => setTimeout(arguments[0])))"

@@ -80,6 +80,11 @@ def study(
     return home
 
 
+def done(trial: Trial, metrics: Mapping[str, float], **fields) -> Record:
+    """The record of a trial that removed nothing."""
+    return Record(trial=trial, state="done", removed=(), metrics=metrics, **fields)
+
+
 def drawn(trial: Trial, labels: Mapping[str, Any]) -> Record:
     """The record of a trial of DRAWN."""
     remove = trial.get("remove")

@@ -17,7 +17,7 @@ from deadhead.studies.store.records import Record
 from deadhead.studies.trial import Trial
 
 
-def only(folder: Path, spec: str, recipe: str = DRAWN, outcome: Any = drawn) -> dict[str, Any]:
+def only(folder: Path, spec: str, recipe: str = DRAWN, outcome=drawn) -> dict[str, Any]:
     """The one figure a recipe asks for; drawn too, so that a broken specification shows."""
     (figure,) = figures(study(folder, recipe + f"figures: [{spec}]\n", outcome))
     valid(figure["spec"])

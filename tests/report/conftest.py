@@ -3,9 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Callable, Iterator
 from pathlib import Path
-from typing import Any
 
 import pytest
 from browser import HOW, Page, missing, start
@@ -15,7 +13,7 @@ from deadhead.report.page.html import html
 
 
 @pytest.fixture(scope="session")
-def chromium(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Any]:
+def chromium(tmp_path_factory):
     if missing():
         pytest.skip(HOW)
     driver = start(tmp_path_factory.mktemp("profile"))
@@ -24,16 +22,16 @@ def chromium(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Any]:
 
 
 @pytest.fixture
-def page(chromium: Any) -> Page:
+def page(chromium):
     return Page(chromium)
 
 
 @pytest.fixture(scope="session")
-def drawn(tmp_path_factory: pytest.TempPathFactory) -> Callable[..., str]:
+def drawn(tmp_path_factory):
     """Write a page of contents, or of the one made by hand; its address."""
     place, kept = tmp_path_factory.mktemp("pages"), {}
 
-    def write(*contents: dict[str, Any]) -> str:
+    def write(*contents):
         key = json.dumps(contents, sort_keys=True)
         if key not in kept:
             kept[key] = Path(place / f"{len(kept)}.html")

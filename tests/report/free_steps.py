@@ -29,22 +29,22 @@ def number(*parts: object) -> float:
     return int(digest([str(part) for part in parts])[:8], 16) / 2**32
 
 
-def finetune(state: State, trial: Trial) -> None:
+def finetune(state: State, trial: Trial):
     state.epochs += [
         {"step": state.at, "number": n, "loss": number(trial.content, n) / n} for n in (1, 2, 3)
     ]
 
 
-def rank(state: State, trial: Trial) -> None:
+def rank(state: State, trial: Trial):
     scores = {head: number(head, trial.get("seed")) for head in HEADS}
     state.details["ranking"] = {"method": "gradient", "languages": ["en"], "scores": scores}
 
 
-def restart(state: State, trial: Trial) -> None:
+def restart(state: State, trial: Trial):
     state.epochs.clear()
 
 
-def prune(state: State, trial: Trial) -> None:
+def prune(state: State, trial: Trial):
     strategy, amount = next(iter(trial.get("remove").items()))
     if strategy == "highest" and trial.get("seed") == 1:
         raise ValueError("no heads today")
@@ -52,7 +52,7 @@ def prune(state: State, trial: Trial) -> None:
     state.removed = order[:amount] if strategy == "lowest" else order[-amount:]
 
 
-def evaluate(state: State, trial: Trial) -> None:
+def evaluate(state: State, trial: Trial):
     for language in trial.get("targets"):
         for split in trial.get("splits"):
             state.metrics[f"{language}/{split}/accuracy"] = round(

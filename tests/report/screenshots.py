@@ -8,7 +8,6 @@ from __future__ import annotations
 import sys
 import tempfile
 from pathlib import Path
-from typing import Any
 
 from browser import HOW, Page, missing, start
 
@@ -18,7 +17,7 @@ IMAGES = Path(__file__).parents[2] / "docs" / "images"
 SIZE = (1360, 1040)
 
 
-def main(study: Path, folder: Path) -> None:
+def main(study: Path, folder: Path):
     if missing():
         sys.exit(HOW)
     folder.mkdir(parents=True, exist_ok=True)
@@ -33,7 +32,7 @@ def main(study: Path, folder: Path) -> None:
             driver.quit()
 
 
-def take(page: Page, address: str, folder: Path) -> None:
+def take(page: Page, address: str, folder: Path):
     page.open(address)
     _keep(page, folder / "page.png")
     page.run("document.getElementById('heads').scrollIntoView()")
@@ -54,7 +53,7 @@ def take(page: Page, address: str, folder: Path) -> None:
     _keep(page, folder / "page-dark.png")
 
 
-def _telling(page: Page) -> Any:
+def _telling(page: Page):
     """A trial that removed some heads and whose predictions can be read."""
     script = """
         const { records } = JSON.parse(document.getElementById('content').textContent).studies[0];
@@ -63,7 +62,7 @@ def _telling(page: Page) -> Any:
     return page.run(script)
 
 
-def _keep(page: Page, file: Path) -> None:
+def _keep(page: Page, file: Path):
     page.settle()
     page.driver.get_screenshot_as_file(str(file))
     print(f"{file}: {file.stat().st_size // 1000} KB")

@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from by_hand import HEADS, study
+from by_hand import HEADS, done, study
 from test_figures import valid, values
 
 from deadhead.report.figures import gains
@@ -38,17 +38,11 @@ def layered(trial: Trial, labels: Mapping[str, Any]) -> Record:
     }
     moved = {head: 1.0 + at if head.startswith("encoder.0") else 3.0 for head in HEADS}
     moved["encoder.1.0"] = 7.0  # so the mean of layer 1 is (7 + 3 x 3) / 4
-    return Record(
-        trial=trial,
-        state="done",
-        removed=(),
-        metrics=metrics,
-        details={"measures": {"after": {"weights": moved}}},
-    )
+    return done(trial, metrics, details={"measures": {"after": {"weights": moved}}})
 
 
 def drawn_rows(
-    folder: Path, figure: str, recipe: str = LAYERS, outcome: Any = layered
+    folder: Path, figure: str, recipe: str = LAYERS, outcome=layered
 ) -> list[dict[str, Any]]:
     (charts,) = figures(study(folder, recipe + f"figures: [{figure}]\n", outcome))
     valid(charts["spec"])
@@ -56,7 +50,7 @@ def drawn_rows(
     return values(charts)
 
 
-def test_top_against_bottom_by_class(tmp_path: Path) -> None:
+def test_top_against_bottom_by_class(tmp_path):
     """en loses 5 and 10 % without top 1 and 2, 10 and 20 without bottom: d 5 and 10; de 10 and 20, so SVO 7.5 and 15; ar -10 and -20."""
     rows = drawn_rows(tmp_path, "{kind: ends, group: word_order}")
     assert {(row["line"], row["x"]): row["y"] for row in rows} == {
@@ -67,7 +61,7 @@ def test_top_against_bottom_by_class(tmp_path: Path) -> None:
     }
 
 
-def test_top_against_bottom_by_language(tmp_path: Path) -> None:
+def test_top_against_bottom_by_language(tmp_path):
     rows = drawn_rows(tmp_path, "{kind: ends, where: {language: [en, de]}}")
     assert {(row["line"], row["x"]): row["y"] for row in rows} == {
         ("en", 1): 5,
@@ -77,7 +71,7 @@ def test_top_against_bottom_by_language(tmp_path: Path) -> None:
     }
 
 
-def test_recovery_is_of_the_pruned_trials(tmp_path: Path) -> None:
+def test_recovery_is_of_the_pruned_trials(tmp_path):
     rows = {row["language"]: row for row in drawn_rows(tmp_path, "{kind: recovery}")}
     assert {language: row["share"] for language, row in rows.items()} == {
         "en": 90,
@@ -88,7 +82,7 @@ def test_recovery_is_of_the_pruned_trials(tmp_path: Path) -> None:
     assert rows["en"]["final"] == pytest.approx(100 * (0.76 + 0.72 + 0.72 + 0.64) / 4)
 
 
-def test_means_of_layers(tmp_path: Path) -> None:
+def test_means_of_layers(tmp_path):
     rows = drawn_rows(
         tmp_path,
         "{kind: layers, show: weights, lines: remove, where: {remove: [layers top 1, layers bottom 1]}}",
@@ -138,9 +132,7 @@ def searched(trial: Trial, labels: Mapping[str, Any]) -> Record:
 SEARCH_LANGUAGES = ("en", "de", "zh", "ar")
 
 
-def test_gains_against_distance_and_likeness(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_gains_against_distance_and_likeness(tmp_path, monkeypatch):
     apart = {"de": 0.1, "zh": 0.3, "ar": 0.2}
     monkeypatch.setattr(
         gains,
@@ -165,16 +157,10 @@ def test_gains_against_distance_and_likeness(
     assert {rho for pair, rho in likeness.items() if "zh" not in pair} == {1}
 
 
-def test_nothing_to_draw(tmp_path: Path) -> None:
+def test_nothing_to_draw(tmp_path):
     """A study without layers, a first epoch, weights or searches has none of them."""
     recipe = "steps: [prune, finetune, evaluate]\nfixed: {model: a/m, task: mnli, source: en, splits: dev}\naxes: {remove: {random: [0, 50]}}\n"
     kinds = "figures: [{kind: ends}, {kind: recovery}, {kind: layers}, {kind: gains}]\n"
     assert not figures(
-        study(
-            tmp_path,
-            recipe + kinds,
-            lambda trial, _: Record(
-                trial=trial, state="done", removed=(), metrics={"en/dev/accuracy": 0.5}
-            ),
-        )
+        study(tmp_path, recipe + kinds, lambda trial, _: done(trial, {"en/dev/accuracy": 0.5}))
     )

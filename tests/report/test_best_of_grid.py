@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from pathlib import Path
 from typing import Any
 
 import pytest
@@ -39,7 +38,7 @@ def accuracy(trial: Trial, labels: Mapping[str, Any]) -> Record:
     return Record(trial=trial, state="done", metrics={"en/dev/accuracy": score})
 
 
-def test_the_best_cell_of_each_task(tmp_path: Path) -> None:
+def test_the_best_cell_of_each_task(tmp_path):
     page = content(study(tmp_path, GRID, accuracy, {}))
     (table,) = page["tables"]
     marked = [
@@ -62,8 +61,8 @@ def test_the_best_cell_of_each_task(tmp_path: Path) -> None:
     assert "Bold: best." in latex
 
 
-def test_a_trial_that_is_missing_is_not_the_best(tmp_path: Path) -> None:
-    def one(trial: Trial, labels: Mapping[str, Any]) -> Record | None:
+def test_a_trial_that_is_missing_is_not_the_best(tmp_path):
+    def one(trial, labels):
         return accuracy(trial, labels) if trial.get("finetune")["batch"] == 8 else None
 
     page = content(study(tmp_path, GRID, one, {}))
@@ -71,7 +70,7 @@ def test_a_trial_that_is_missing_is_not_the_best(tmp_path: Path) -> None:
     assert "sst2 92.00 with rate 5e-05 and batch 8." in page["findings"][0]
 
 
-def test_the_axes_are_those_of_the_table(tmp_path: Path) -> None:
+def test_the_axes_are_those_of_the_table(tmp_path):
     (tmp_path / "r.yaml").write_text(GRID.replace("best: [finetune.rate", "best: [model"))
     with pytest.raises(RecipeError, match=r"best: expected axes of rows or columns, got 'model'"):
         load_recipe(tmp_path / "r.yaml")

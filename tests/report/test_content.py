@@ -10,7 +10,7 @@ from typing import Any
 
 import numpy as np
 import pytest
-from by_hand import DRAWN, HEADS, SEARCH, drawn, searched, study
+from by_hand import DRAWN, HEADS, SEARCH, done, drawn, searched, study
 
 from deadhead.report.page import records as page_records
 from deadhead.report.page.content import content
@@ -42,7 +42,7 @@ PARTS |= {"words", "opened", "damaged", "layout", "maps", "trials", "records", "
 PARTS |= {"lead", "order"}
 
 
-def test_all_parts_as_plain_data(tmp_path: Path) -> None:
+def test_all_parts_as_plain_data(tmp_path):
     data = content(study(tmp_path, DRAWN, drawn))
     assert data.keys() == PARTS
     assert json.loads(json.dumps(data, allow_nan=False)) == data  # no tuple, no NaN, no numpy
@@ -59,17 +59,15 @@ def test_all_parts_as_plain_data(tmp_path: Path) -> None:
     assert data["progress"] == {"total": 8, "done": 8, "failed": 0, "left": 0, "running": 0}
 
 
-def test_a_study_is_read_once_for_the_whole_page(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    read: list[Path] = []
+def test_a_study_is_read_once_for_the_whole_page(tmp_path, monkeypatch):
+    read = []
     monkeypatch.setattr("deadhead.results.study.scan", lambda home: read.append(home) or scan(home))
     data = content(study(tmp_path, SEARCH + "claims: [L-seeds]\n", searched))
     assert data["claims"]
     assert len(read) == 1
 
 
-def test_the_list_of_trials_has_each_once(tmp_path: Path) -> None:
+def test_the_list_of_trials_has_each_once(tmp_path):
     data = content(study(tmp_path, DRAWN, drawn))
     trials = [
         dict(zip(data["trials"]["fields"], row, strict=True)) for row in data["trials"]["rows"]
@@ -92,7 +90,7 @@ def test_the_list_of_trials_has_each_once(tmp_path: Path) -> None:
     assert data["records"][pruned["id"]]["metrics"]["en/dev/accuracy"] == 0.72
 
 
-def test_heads_know_what_happened_when_they_went(tmp_path: Path) -> None:
+def test_heads_know_what_happened_when_they_went(tmp_path):
     data = content(study(tmp_path, DRAWN, drawn))
     assert data["layout"] == {"encoder": [4, 4]}
     assert data["heads"].keys() == set(HEADS)
@@ -112,7 +110,7 @@ def test_heads_know_what_happened_when_they_went(tmp_path: Path) -> None:
     assert whole["scores"] == {HEADS[i]: count for i, count in enumerate((2, 4, 6, 6, 4, 2))}
 
 
-def test_rankings_are_maps_and_scores_of_heads(tmp_path: Path) -> None:
+def test_rankings_are_maps_and_scores_of_heads(tmp_path):
     data = content(study(tmp_path, SEARCH, searched))
     (ranking,) = [head_map for head_map in data["maps"] if head_map["what"] == "ranking"]
     assert ranking["title"] == "Ranking: gradient, en"
@@ -121,8 +119,8 @@ def test_rankings_are_maps_and_scores_of_heads(tmp_path: Path) -> None:
     assert "scores" not in data["records"][ranking["trial"]]["details"]["ranking"]  # once is enough
 
 
-def test_measures_are_maps(tmp_path: Path) -> None:
-    def measured(trial: Trial, labels: Mapping[str, Any]) -> Record:
+def test_measures_are_maps(tmp_path):
+    def measured(trial, labels):
         after = {"entropy": {HEADS[1]: 2.0}, "weights": {HEADS[1]: 0.001}}
         stages = {"before": {"entropy": dict.fromkeys(HEADS, 1.5)}, "after": after}
         return replace(drawn(trial, labels), details={"measures": stages})
@@ -134,8 +132,8 @@ def test_measures_are_maps(tmp_path: Path) -> None:
     assert {"entropy", "weights"} <= {head_map["what"] for head_map in data["maps"]}
 
 
-def test_a_measure_of_several_maps_has_each_of_them(tmp_path: Path) -> None:
-    def measured(trial: Trial, labels: Mapping[str, Any]) -> Record:
+def test_a_measure_of_several_maps_has_each_of_them(tmp_path):
+    def measured(trial, labels):
         scores = {"induction": {HEADS[1]: 0.75, HEADS[2]: None}, "first_token": {HEADS[1]: 0.5}}
         return replace(drawn(trial, labels), details={"measures": {"after": {"patterns": scores}}})
 
@@ -154,8 +152,8 @@ def test_a_measure_of_several_maps_has_each_of_them(tmp_path: Path) -> None:
     assert "Attention to the token after the earlier copy" in figures
 
 
-def test_failed_trials_show_their_error(tmp_path: Path) -> None:
-    def failing(trial: Trial, labels: Mapping[str, Any]) -> Record:
+def test_failed_trials_show_their_error(tmp_path):
+    def failing(trial, labels):
         return (
             Record(trial=trial, state="failed", error="Traceback\nValueError: <b>boom</b>")
             if trial.get("draw") == 1
@@ -169,7 +167,7 @@ def test_failed_trials_show_their_error(tmp_path: Path) -> None:
     assert data["findings"][0].startswith("So far, with 6 of 8 trials done: ")
 
 
-def test_a_study_in_which_nothing_is_done(tmp_path: Path) -> None:
+def test_a_study_in_which_nothing_is_done(tmp_path):
     data = content(study(tmp_path, DRAWN, lambda trial, labels: None))
     assert (data["findings"], data["figures"], data["maps"], data["records"], data["heads"]) == (
         [],
@@ -181,14 +179,14 @@ def test_a_study_in_which_nothing_is_done(tmp_path: Path) -> None:
     assert data["progress"]["left"] == 8
 
 
-def test_a_folder_that_is_no_study(tmp_path: Path) -> None:
+def test_a_folder_that_is_no_study(tmp_path):
     with pytest.raises(StudyError, match="is not a study"):
         content(tmp_path)
     with pytest.raises(StudyError, match="no study at"):
         content(tmp_path / "nowhere")
 
 
-def test_a_damaged_record_is_skipped(tmp_path: Path) -> None:
+def test_a_damaged_record_is_skipped(tmp_path):
     folder = study(tmp_path, DRAWN, drawn)
     file = sorted((folder / "records").iterdir())[0]
     file.write_text("{")
@@ -197,9 +195,7 @@ def test_a_damaged_record_is_skipped(tmp_path: Path) -> None:
     assert file.stem not in data["records"]
 
 
-def test_a_large_study_opens_only_some_records(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_large_study_opens_only_some_records(tmp_path, monkeypatch):
     folder = study(tmp_path, DRAWN, drawn)
     monkeypatch.setattr(page_records, "MOST", 3)
     assert len(content(folder)["records"]) == 3
@@ -224,7 +220,7 @@ def sampled(
     folder: Path,
     task: str,
     lang: str,
-    predict: Any,
+    predict,
     texts: tuple[str, ...] = (),
     fingerprint: str | None = None,
 ) -> dict[str, Any]:
@@ -234,9 +230,7 @@ def sampled(
 
     def outcome(trial: Trial, labels: Mapping[str, Any]) -> Record:
         kept.append(trial.id)
-        return Record(
-            trial=trial, state="done", removed=(), metrics={f"{lang}/test/{data.task.metric}": 0.5}
-        )
+        return done(trial, {f"{lang}/test/{data.task.metric}": 0.5})
 
     home = study(folder, SAMPLED.replace("TASK", task).replace("LANG", lang), outcome)
     numbers = np.array([] if texts else predict(data), dtype=int)
@@ -257,8 +251,8 @@ def sampled(
     return dict(content(home)["records"][kept[0]])
 
 
-def test_samples_show_errors_word_by_word(tmp_path: Path) -> None:
-    def wrong_first(data: Any) -> list[int]:
+def test_samples_show_errors_word_by_word(tmp_path):
+    def wrong_first(data):
         right = [data.labels.index(label) for row in data.rows for label in row.labels]
         return [(right[0] + 1) % len(data.labels), *right[1:]]
 
@@ -273,7 +267,7 @@ def test_samples_show_errors_word_by_word(tmp_path: Path) -> None:
     assert [example["errors"] for example in sample[1:]] == [0] * (len(sample) - 1)
 
 
-def test_samples_of_other_data_show_only_labels(tmp_path: Path) -> None:
+def test_samples_of_other_data_show_only_labels(tmp_path):
     sample = sampled(
         tmp_path,
         "pos",
@@ -288,7 +282,7 @@ def test_samples_of_other_data_show_only_labels(tmp_path: Path) -> None:
     )
 
 
-def test_samples_are_not_read_through_a_link(tmp_path: Path) -> None:
+def test_samples_are_not_read_through_a_link(tmp_path):
     sampled(
         tmp_path / "theirs",
         "pos",
@@ -303,12 +297,12 @@ def test_samples_are_not_read_through_a_link(tmp_path: Path) -> None:
     assert not _sample_of_the_one_record(tmp_path / "theirs")
 
 
-def _sample_of_the_one_record(folder: Path) -> Any:
+def _sample_of_the_one_record(folder: Path):
     (record,) = content(next(folder.rglob("study.json")).parent)["records"].values()
     return record.get("sample")
 
 
-def test_samples_of_pairs_of_texts(tmp_path: Path) -> None:
+def test_samples_of_pairs_of_texts(tmp_path):
     data = load_data("xnli", "de", "test", root="world")
     sample = sampled(tmp_path, "xnli", "de", lambda data: [0] * len(data.rows))["sample"]
     by_text = {(row.texts[0], row.texts[1]): row.labels[0] for row in data.rows}

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from pathlib import Path
 from typing import Any
 
 import pytest
@@ -42,9 +41,7 @@ def measured(trial: Trial, labels: Mapping[str, Any]) -> Record:
         (13, ["Removed (the first 12 of 13)", "Points (the first 6 of 13)"], [12, 6]),
     ],
 )
-def test_the_title_counts_panels_that_are_not_drawn(
-    shares: int, titles: list[str], drawn: list[int], tmp_path: Path
-) -> None:
+def test_the_title_counts_panels_that_are_not_drawn(shares, titles, drawn, tmp_path):
     recipe = SHARES.replace("SHARES", ", ".join(str(5 + i) for i in range(shares)))
     charts = figures(study(tmp_path, recipe, measured))
     assert (

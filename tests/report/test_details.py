@@ -9,7 +9,7 @@ from statistics import fmean
 from typing import Any
 
 import pytest
-from by_hand import DRAWN, SEARCH, drawn, searched, study
+from by_hand import DRAWN, SEARCH, done, drawn, searched, study
 
 from deadhead.report.tables.build import tables
 from deadhead.studies.store.records import Record
@@ -36,7 +36,7 @@ def in_languages(trial: Trial, labels: Mapping[str, Any]) -> Record:
         "zh/test/micro_f1": CHINESE[seed] - less,
         "zh/dev/micro_f1": 0.5,
     }
-    return Record(trial=trial, state="done", removed=(), metrics=metrics, cost={})
+    return done(trial, metrics, cost={})
 
 
 def whole(table: Mapping[str, Any]) -> list[tuple[list[Any], list[Any], dict[str, Any]]]:
@@ -47,7 +47,7 @@ def whole(table: Mapping[str, Any]) -> list[tuple[list[Any], list[Any], dict[str
     ]
 
 
-def test_a_cell_lists_its_own_language_with_seeds(tmp_path: Path) -> None:
+def test_a_cell_lists_its_own_language_with_seeds(tmp_path):
     scores, means, drops = tables(study(tmp_path, LANGUAGES, in_languages))
     listed = scores["cells"][0][scores["columns"].index(["zh"])]["numbers"]
     assert [(value, text) for value, text, _ in listed] == [
@@ -72,7 +72,7 @@ def test_a_cell_lists_its_own_language_with_seeds(tmp_path: Path) -> None:
             )
 
 
-def test_a_mean_over_languages_lists_each_of_them(tmp_path: Path) -> None:
+def test_a_mean_over_languages_lists_each_of_them(tmp_path):
     wide = LANGUAGES.replace("columns: setting", "columns: task")
     table = tables(study(tmp_path, wide, in_languages))[1]
     (value, text, parts), *_ = table["cells"][0][0]["numbers"]
@@ -80,7 +80,7 @@ def test_a_mean_over_languages_lists_each_of_them(tmp_path: Path) -> None:
     assert [part[1:] for part in parts] == [["en", 99.0], ["zh", 70.84]]
 
 
-def test_draws_are_distinguished(tmp_path: Path) -> None:
+def test_draws_are_distinguished(tmp_path):
     scores = tables(study(tmp_path, DRAWN, drawn))[0]
     assert [text for _, text, _ in scores["cells"][1][0]["numbers"]] == [
         "seed 0, draw 0",
@@ -99,14 +99,14 @@ tables: [{title: Scores, rows: remove, columns: language, mean_over: draw}]
 """
 
 
-def test_an_unpruned_trial_has_no_draw(tmp_path: Path) -> None:
+def test_an_unpruned_trial_has_no_draw(tmp_path):
     (table,) = tables(study(tmp_path, SEEDS_AND_DRAWS, in_languages))
     unpruned, drawn = ([text for _, text, _ in row[0]["numbers"]] for row in table["cells"])
     assert unpruned == ["seed 0", "seed 1", "seed 2"]
     assert drawn == ["seed 0, draw 0", "seed 0, draw 1", "seed 0, draw 2"]
 
 
-def test_searches_list_gains_and_the_trials_they_were_chosen_from(tmp_path: Path) -> None:
+def test_searches_list_gains_and_the_trials_they_were_chosen_from(tmp_path):
     (table,) = tables(study(tmp_path, SEARCH, searched))
     names = [column[-1] for column in table["columns"]]
     german = table["cells"][[row[-1] for row in table["rows"]].index("de")]
@@ -123,7 +123,7 @@ def test_searches_list_gains_and_the_trials_they_were_chosen_from(tmp_path: Path
 
 
 @pytest.mark.parametrize("archive", ARCHIVES, ids=lambda path: path.name)
-def test_every_cell_is_the_mean_of_what_it_lists(archive: Path, tmp_path: Path) -> None:
+def test_every_cell_is_the_mean_of_what_it_lists(archive, tmp_path):
     with tarfile.open(archive) as packed:
         packed.extractall(tmp_path, filter="data")
     for home in tmp_path.iterdir():

@@ -3,12 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from pathlib import Path
 from statistics import stdev
 from typing import Any
 
 import pytest
-from by_hand import study
+from by_hand import done, study
 
 from deadhead.report.page.content import content
 from deadhead.studies.store.records import Record
@@ -41,20 +40,15 @@ def outcome(trial: Trial, labels: Mapping[str, Any]) -> Record:
         "random": 0.6 if seed else 0.7,
         "layers": 0.56 if remove.get("layers") == "top 1" else 0.49,
     }
-    return Record(
-        trial=trial,
-        state="done",
-        removed=(),
-        metrics={"en/dev/accuracy": next((pruned[name] for name in remove), SEEDS[seed])},
-    )
+    return done(trial, {"en/dev/accuracy": next((pruned[name] for name in remove), SEEDS[seed])})
 
 
 @pytest.fixture
-def data(tmp_path: Path) -> dict[str, Any]:
+def data(tmp_path):
     return content(study(tmp_path, RECIPE, outcome))
 
 
-def test_in_tables(data: Mapping[str, Any]) -> None:
+def test_in_tables(data):
     scores, strategies = (
         {row[0]: cells[0] for row, cells in zip(table["rows"], table["cells"], strict=True)}
         for table in data["tables"]
@@ -69,22 +63,22 @@ def test_in_tables(data: Mapping[str, Any]) -> None:
     assert (scores["layers top 1"]["n"], scores["layers top 1"]["spread"]) == (1, None)
 
 
-def test_in_curves_and_their_bands(data: Mapping[str, Any]) -> None:
+def test_in_curves_and_their_bands(data):
     (start,) = (row for row in data["figures"][0]["spec"]["data"]["values"] if row["x"] == 0)
     assert (start["y"], start["n"]) == (pytest.approx(70), 3)
     assert start["high"] - start["y"] == pytest.approx(stdev(UNPRUNED), abs=1e-3)
 
 
-def test_in_what_bottom_and_top_layers_cost(data: Mapping[str, Any]) -> None:
+def test_in_what_bottom_and_top_layers_cost(data):
     (row,) = data["figures"][1]["spec"]["data"]["values"]
     assert row["y"] == pytest.approx(100 * (0.56 - 0.49) / 0.7)  # of 70, not of 80
 
 
-def test_in_findings(data: Mapping[str, Any]) -> None:
+def test_in_findings(data):
     assert "mean accuracy is 66.0, against 70.0 unpruned (5 masks, sd 5.5" in data["findings"][0]
 
 
-def test_draws_of_what_is_not_drawn_are_no_masks(tmp_path: Path) -> None:
+def test_draws_of_what_is_not_drawn_are_no_masks(tmp_path):
     recipe = RECIPE.replace("none, {random: 50}", "none")
     assert (
         "is 56.0, against 70.0 unpruned (one trial)"
@@ -92,7 +86,7 @@ def test_draws_of_what_is_not_drawn_are_no_masks(tmp_path: Path) -> None:
     )
 
 
-def test_seeds_of_several_parts_of_a_recipe_weigh_the_same(tmp_path: Path) -> None:
+def test_seeds_of_several_parts_of_a_recipe_weigh_the_same(tmp_path):
     """Two seeds in every draw and a third beside them: nothing is drawn, so there are three repetitions and not two."""
     axes = "axes:\n  - {remove: [none, {random: 50}], draw: [0, 1], seed: [0, 1]}\n  - {remove: [none], seed: [2]}\n"
     recipe = f"{RECIPE[: RECIPE.index('axes:')]}{axes}{RECIPE[RECIPE.index('tables:') :]}"

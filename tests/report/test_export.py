@@ -11,7 +11,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from by_hand import DRAWN, SEARCH, drawn, searched, study
+from by_hand import DRAWN, SEARCH, done, drawn, searched, study
 from typer.testing import CliRunner
 
 from deadhead.cli import app
@@ -26,7 +26,7 @@ from deadhead.studies.trial import Trial
 HOSTILE = r"50% \of_{heads} & <b>more</b> | a*b #1 ~ ^ $x$ [y](z)"
 
 
-def test_every_figure_and_table_is_written(tmp_path: Path) -> None:
+def test_every_figure_and_table_is_written(tmp_path):
     folder = study(tmp_path, DRAWN, drawn)
     files = export(folder, tmp_path / "out" / "deep")
     assert sorted(tmp_path.glob("out/deep/*")) == sorted(files)
@@ -42,7 +42,7 @@ def test_every_figure_and_table_is_written(tmp_path: Path) -> None:
     assert stems[".csv"] == stems[".md"] == stems[".tex"] == {"table-1-scores", "table-2-drops"}
 
 
-def test_csv_has_every_number(tmp_path: Path) -> None:
+def test_csv_has_every_number(tmp_path):
     scores, _ = tables(study(tmp_path, DRAWN, drawn))
     rows = {
         (row["remove"], row["task"]): row for row in csv.DictReader(io.StringIO(to_csv(scores)))
@@ -63,7 +63,7 @@ def test_csv_has_every_number(tmp_path: Path) -> None:
     )
 
 
-def test_csv_is_no_formula(tmp_path: Path) -> None:
+def test_csv_is_no_formula(tmp_path):
     table = {**tables(study(tmp_path, DRAWN, drawn))[0], "rows": [["=cmd()"], ["-x"]]}
     assert [row["remove"] for row in csv.DictReader(io.StringIO(to_csv(table)))][::2] == [
         "'=cmd()",
@@ -71,7 +71,7 @@ def test_csv_is_no_formula(tmp_path: Path) -> None:
     ]
 
 
-def test_latex_by_hand(tmp_path: Path) -> None:
+def test_latex_by_hand(tmp_path):
     text = to_latex(tables(study(tmp_path, DRAWN, drawn))[0])
     assert r"remove & mnli & sst2 \\" in text
     assert r"none & 80.00 {\scriptsize(83.69)} & 90.00 \\" in text
@@ -83,7 +83,7 @@ def test_latex_by_hand(tmp_path: Path) -> None:
         assert text.count(rule) == 1
 
 
-def test_published_numbers_have_the_decimals_they_were_printed_with(tmp_path: Path) -> None:
+def test_published_numbers_have_the_decimals_they_were_printed_with(tmp_path):
     numbers = "task,remove,value\nmnli,none,83.7\nmnli,random 50,82\n"
     scores = tables(study(tmp_path, DRAWN, drawn, {"numbers.csv": numbers}))[0]
     assert scores["decimals"] == 1
@@ -91,13 +91,13 @@ def test_published_numbers_have_the_decimals_they_were_printed_with(tmp_path: Pa
     assert r"none & 80.00 {\scriptsize(83.7)} & 90.00 \\" in to_latex(scores)
 
 
-def test_decimals_are_limited(tmp_path: Path) -> None:
+def test_decimals_are_limited(tmp_path):
     """A file may come from anybody, and a browser prints no number with hundreds of decimals."""
     numbers = f"task,remove,value\nmnli,none,83.{'7' * 300}\nmnli,random 50,a word. Or several\n"
     assert tables(study(tmp_path, DRAWN, drawn, {"numbers.csv": numbers}))[0]["decimals"] == 4
 
 
-def test_latex_with_labels_over_several_columns(tmp_path: Path) -> None:
+def test_latex_with_labels_over_several_columns(tmp_path):
     recipe = SEARCH + "tables: [{title: Search, kind: search, rows: source, columns: target}]\n"
     text = to_latex(tables(study(tmp_path, recipe, searched))[0])
     assert r" & \multicolumn{10}{c}{en} & \multicolumn{10}{c}{de} \\" in text
@@ -108,7 +108,7 @@ def test_latex_with_labels_over_several_columns(tmp_path: Path) -> None:
     form(text)
 
 
-def form(text: str) -> None:
+def form(text: str):
     """What LaTeX asks of a text: brackets and environments closed in order, no special sign left bare."""
     depth = 0
     for sign in re.sub(r"\\[{}\\%&#$_]", "", text):
@@ -127,15 +127,11 @@ def form(text: str) -> None:
 
 
 def hostile(trial: Trial, labels: Mapping[str, Any]) -> Record | None:
-    return (
-        Record(trial=trial, state="done", removed=(), metrics={"en/dev/accuracy": 0.5})
-        if trial.get("seed")
-        else None
-    )
+    return done(trial, {"en/dev/accuracy": 0.5}) if trial.get("seed") else None
 
 
 @pytest.fixture
-def odd_names(tmp_path: Path) -> list[dict[str, Any]]:
+def odd_names(tmp_path):
     recipe = f"""\
 steps: [finetune, evaluate]
 fixed: {{task: mnli, source: en, splits: dev}}
@@ -145,7 +141,7 @@ tables: [{{title: '{HOSTILE}', rows: model, columns: seed}}]
     return tables(study(tmp_path, recipe, hostile))
 
 
-def test_latex_escapes_what_it_would_take_for_commands(odd_names: list[dict[str, Any]]) -> None:
+def test_latex_escapes_what_it_would_take_for_commands(odd_names):
     text = to_latex(odd_names[0])
     form(text)
     assert r"50\% \textbackslash{}of\_\{heads\} \& \textless{}b\textgreater{}more" in text
@@ -159,7 +155,7 @@ def test_latex_escapes_what_it_would_take_for_commands(odd_names: list[dict[str,
     assert "plain & -- & 50.00" in text  # not run, done
 
 
-def test_markdown_escapes_what_it_would_take_for_markup(odd_names: list[dict[str, Any]]) -> None:
+def test_markdown_escapes_what_it_would_take_for_markup(odd_names):
     lines = to_markdown(odd_names[0]).splitlines()
     assert lines[0] == r"### 50% \\of\_{heads} &amp; \<b\>more\</b\> \| a\*b \#1 ~ ^ \$x\$ \[y\](z)"
     rows = [line for line in lines if line.startswith("|")]
@@ -167,22 +163,20 @@ def test_markdown_escapes_what_it_would_take_for_markup(odd_names: list[dict[str
     assert rows[3] == "| plain | not run | 50.00 |"
 
 
-def test_markdown_by_hand(tmp_path: Path) -> None:
+def test_markdown_by_hand(tmp_path):
     assert "| random 50 % | 72.00 ± 2.00 (82.00) | 90.00 ± 2.00 |" in to_markdown(
         tables(study(tmp_path, DRAWN, drawn))[0]
     )
 
 
-def test_without_the_extra_there_is_one_line_to_type(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_without_the_extra_there_is_one_line_to_type(tmp_path, monkeypatch):
     folder = study(tmp_path, DRAWN, drawn)
     monkeypatch.setitem(sys.modules, "vl_convert", None)
     with pytest.raises(MissingExtra, match=r'pip install .*\[report\]"'):
         export(folder, tmp_path / "out")
 
 
-def test_a_place_that_cannot_be_written_to(tmp_path: Path) -> None:
+def test_a_place_that_cannot_be_written_to(tmp_path):
     folder = study(tmp_path, DRAWN, drawn)
     (tmp_path / "file").write_text("x")
     with pytest.raises(StudyError, match="cannot write to the folder"):
@@ -195,13 +189,13 @@ def run(*arguments: str | Path) -> tuple[str, BaseException | None]:
 
 
 @pytest.fixture
-def no_pictures(monkeypatch: pytest.MonkeyPatch) -> None:
+def no_pictures(monkeypatch):
     """Drawing is tested once, above; here it would only take its time."""
     monkeypatch.setattr("deadhead.report.export._drawers", lambda: {"svg": lambda spec: "<svg>"})
 
 
 @pytest.mark.usefixtures("no_pictures")
-def test_the_command_writes_the_page_and_the_files(tmp_path: Path) -> None:
+def test_the_command_writes_the_page_and_the_files(tmp_path):
     folder = study(tmp_path, DRAWN, drawn)
     output, problem = run(folder, "--figures", tmp_path / "figures")
     assert problem is None
@@ -214,7 +208,7 @@ def test_the_command_writes_the_page_and_the_files(tmp_path: Path) -> None:
 
 
 @pytest.mark.usefixtures("no_pictures")
-def test_the_command_takes_several_studies(tmp_path: Path) -> None:
+def test_the_command_takes_several_studies(tmp_path):
     for name in ("one", "two"):
         (tmp_path / name).mkdir()
     first = study(tmp_path / "one", DRAWN, drawn)
@@ -229,7 +223,7 @@ def test_the_command_takes_several_studies(tmp_path: Path) -> None:
     assert {file.name for file in (tmp_path / "twice").iterdir()} == {"study-1", "study-2"}
 
 
-def test_a_comparison_leaves_the_pages_of_its_studies_alone(tmp_path: Path) -> None:
+def test_a_comparison_leaves_the_pages_of_its_studies_alone(tmp_path):
     for name in ("one", "two"):
         (tmp_path / name).mkdir()
     first, second = study(tmp_path / "one", DRAWN, drawn), study(tmp_path / "two", SEARCH, searched)
@@ -243,13 +237,13 @@ def test_a_comparison_leaves_the_pages_of_its_studies_alone(tmp_path: Path) -> N
     assert not (second / "comparison.html").exists()
 
 
-def test_the_command_and_a_folder_that_is_no_study(tmp_path: Path) -> None:
+def test_the_command_and_a_folder_that_is_no_study(tmp_path):
     _, problem = run(tmp_path)
     assert isinstance(problem, DeadheadError)
     assert not (tmp_path / "report.html").exists()
 
 
-def test_a_number_that_rounds_to_zero_has_no_sign(tmp_path: Path) -> None:
+def test_a_number_that_rounds_to_zero_has_no_sign(tmp_path):
     (table, *_) = tables(study(tmp_path, DRAWN, drawn))
     table["cells"][0][0] |= {"ours": -0.001, "change": -0.001, "published_change": None}
     for text in (to_markdown(table), to_latex(table)):

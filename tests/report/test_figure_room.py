@@ -2,10 +2,6 @@
 
 from __future__ import annotations
 
-from pathlib import Path
-
-from browser import Page
-
 from deadhead.report.export import PRINT, _drawers
 from deadhead.report.figures.charts import curves
 
@@ -22,7 +18,7 @@ return [...document.querySelectorAll("svg text")].filter((text) => {
 """
 
 
-def test_no_label_is_clipped_in_a_wide_font(page: Page, tmp_path: Path) -> None:
+def test_no_label_is_clipped_in_a_wide_font(page, tmp_path):
     values = [
         {"x": x, "y": y, "line": line, "panel": ""} for line in LINES for y, x in enumerate(PLACES)
     ]

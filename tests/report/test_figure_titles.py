@@ -34,7 +34,7 @@ def ends(picture: str) -> list[float]:
 
 
 @pytest.mark.parametrize("figure", FIGURES, ids=lambda figure: figure.stem)
-def test_a_title_fits_into_its_figure(figure: Path) -> None:
+def test_a_title_fits_into_its_figure(figure):
     picture = figure.read_text(encoding="utf-8")
     width = float(re.findall(rf'width="{NUMBER}"', picture)[0])
     assert ends(picture)

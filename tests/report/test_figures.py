@@ -2,21 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
 from dataclasses import replace
-from pathlib import Path
 from statistics import stdev
-from typing import Any
 
 import pytest
-from by_hand import DRAWN, HEADS, SEARCH, drawn, searched
+from by_hand import DRAWN, HEADS, SEARCH, done, drawn, searched
 from charts_by_hand import LAYERS, layers, measured, only, valid, values
 
-from deadhead.studies.store.records import Record
-from deadhead.studies.trial import Trial
 
-
-def test_a_curve_has_means_bands_and_published_points(tmp_path: Path) -> None:
+def test_a_curve_has_means_bands_and_published_points(tmp_path):
     figure = only(tmp_path, "{title: Curve, kind: curve, x: remove, lines: task, mean_over: draw}")
     rows = {(row["line"], row["x"]): row for row in values(figure)}
     assert rows["mnli", 0]["y"] == 80
@@ -30,7 +24,7 @@ def test_a_curve_has_means_bands_and_published_points(tmp_path: Path) -> None:
     assert (figure["title"], figure["kind"], figure["id"]) == ("Curve", "curve", "figure-1-curve")
 
 
-def test_a_curve_speaks_of_published_points_where_it_has_some(tmp_path: Path) -> None:
+def test_a_curve_speaks_of_published_points_where_it_has_some(tmp_path):
     (tmp_path / "bare").mkdir()
     spec, recipe = (
         "{title: Curve, kind: curve, x: remove, lines: task, mean_over: draw}",
@@ -43,7 +37,7 @@ def test_a_curve_speaks_of_published_points_where_it_has_some(tmp_path: Path) ->
     )
 
 
-def test_a_curve_of_drops_in_panels(tmp_path: Path) -> None:
+def test_a_curve_of_drops_in_panels(tmp_path):
     figure = only(
         tmp_path,
         "{title: Drop, kind: curve, x: amount, panels: task, value: drop, mean_over: draw}",
@@ -53,7 +47,7 @@ def test_a_curve_of_drops_in_panels(tmp_path: Path) -> None:
     assert figure["spec"]["facet"]["sort"] == ["mnli", "sst2"]
 
 
-def test_layers_are_lines_over_their_number(tmp_path: Path) -> None:
+def test_layers_are_lines_over_their_number(tmp_path):
     spec = "{title: Layers, kind: curve, x: amount, lines: strategy, where: {language: en}}"
     rows = {
         (row["line"], row["x"]): row["y"] for row in values(only(tmp_path, spec, LAYERS, layers))
@@ -72,7 +66,7 @@ def test_layers_are_lines_over_their_number(tmp_path: Path) -> None:
     )  # there is no half layer
 
 
-def test_languages_are_grouped_by_what_is_known_of_them(tmp_path: Path) -> None:
+def test_languages_are_grouped_by_what_is_known_of_them(tmp_path):
     spec = "{title: Groups, kind: curve, x: amount, group: word_order, value: score, where: {remove: [none, layers top 1, layers top 2]}}"
     rows = {
         (row["line"], row["x"]): row["y"] for row in values(only(tmp_path, spec, LAYERS, layers))
@@ -83,14 +77,14 @@ def test_languages_are_grouped_by_what_is_known_of_them(tmp_path: Path) -> None:
     assert {line for line, _ in rows} == {"SVO", "SOV", "Agglutinative"}
 
 
-def test_groups_are_panels_where_lines_are_something_else(tmp_path: Path) -> None:
+def test_groups_are_panels_where_lines_are_something_else(tmp_path):
     spec = "{title: Groups, kind: curve, x: amount, lines: strategy, group: resource, value: drop}"
     rows = values(only(tmp_path, spec, LAYERS, layers))
     assert {row["panel"] for row in rows} == {"high", "medium", "low"}
     assert {row["line"] for row in rows} == {"top", "bottom", "top + bottom"}
 
 
-def test_a_search_is_compared_with_a_band_of_seeds(tmp_path: Path) -> None:
+def test_a_search_is_compared_with_a_band_of_seeds(tmp_path):
     rows = values(
         only(tmp_path, "{title: Search, kind: curve, x: k, panels: language}", SEARCH, searched)
     )
@@ -106,7 +100,7 @@ def test_a_search_is_compared_with_a_band_of_seeds(tmp_path: Path) -> None:
     assert ("seeds", 1.0) not in english
 
 
-def test_a_gain_is_over_the_unpruned_model_of_the_same_search(tmp_path: Path) -> None:
+def test_a_gain_is_over_the_unpruned_model_of_the_same_search(tmp_path):
     spec = only(
         tmp_path,
         "{title: Search, kind: curve, x: k, panels: language, value: gain}",
@@ -127,14 +121,9 @@ axes: [{remove: [none, {random: [10, 20]}]}, {remove: {layers: [top 1, top 2]}}]
 """
 
 
-def test_percent_and_layers_share_no_axis(tmp_path: Path) -> None:
-    def results(trial: Trial, labels: Mapping[str, Any]) -> Record:
-        return Record(
-            trial=trial,
-            state="done",
-            removed=(),
-            metrics={f"{lang}/dev/accuracy": 0.5 for lang in ("en", "de", "hi", "tr")},
-        )
+def test_percent_and_layers_share_no_axis(tmp_path):
+    def results(trial, labels):
+        return done(trial, {f"{lang}/dev/accuracy": 0.5 for lang in ("en", "de", "hi", "tr")})
 
     for entry in ("group: word_order", "lines: task", "group: resource, value: drop"):
         spec = only(
@@ -153,19 +142,17 @@ def test_percent_and_layers_share_no_axis(tmp_path: Path) -> None:
 PARTS = """\
 steps: [finetune, rank, restart, prune, finetune, evaluate]
 fixed: {model: a/model, task: pos, source: en, splits: [dev, test]}
-axes: {train: [[en, de]], data.target_parts: [1, 9]}
+axes: {train: [[en, de]], data.target_parts: [1, 9], seed: [0, 1]}
 search: {lowest: 1..2}
 """
 
 
-def test_a_learning_curve_has_the_unpruned_and_the_best_pruned(tmp_path: Path) -> None:
-    def learnt(trial: Trial, labels: Mapping[str, Any]) -> Record:
-        score = 0.05 * labels["data.target_parts"] + 0.02 * labels["k"]
-        return Record(
-            trial=trial,
-            state="done",
-            removed=(),
-            metrics={
+def test_a_learning_curve_has_the_means_of_unpruned_and_best_pruned(tmp_path):
+    def learnt(trial, labels):
+        score = 0.05 * labels["data.target_parts"] + 0.02 * labels["k"] + 0.01 * labels["seed"]
+        return done(
+            trial,
+            {
                 f"{lang}/{split}/micro_f1": score
                 for lang in ("en", "de")
                 for split in ("dev", "test")
@@ -181,14 +168,15 @@ def test_a_learning_curve_has_the_unpruned_and_the_best_pruned(tmp_path: Path) -
         )
     )
     assert {(row["panel"], row["line"], row["x"]): row["y"] for row in rows} == {
-        ("de", "unpruned", 1.0): 5,
-        ("de", "lowest, best of k", 1.0): 9,
-        ("de", "unpruned", 9.0): 45,
-        ("de", "lowest, best of k", 9.0): 49,
+        ("de", "unpruned", 1.0): 5.5,
+        ("de", "lowest, best of k", 1.0): 9.5,
+        ("de", "unpruned", 9.0): 45.5,
+        ("de", "lowest, best of k", 9.0): 49.5,
     }
+    assert {row["n"] for row in rows} == {2}  # both seeds count, though they share their target
 
 
-def test_maps_of_heads(tmp_path: Path) -> None:
+def test_maps_of_heads(tmp_path):
     removed = values(
         only(tmp_path, "{title: Removed, kind: heads, show: removed, where: {task: mnli}}")
     )
@@ -205,10 +193,10 @@ def test_maps_of_heads(tmp_path: Path) -> None:
     }
 
 
-def test_the_change_of_entropy_is_that_of_one_epoch(tmp_path: Path) -> None:
+def test_the_change_of_entropy_is_that_of_one_epoch(tmp_path):
     """Its size, for heads that are left; of the whole training where nothing was measured after epoch 1."""
 
-    def epochs(trial: Trial, labels: Mapping[str, Any]) -> Record:
+    def epochs(trial, labels):
         stages = {
             "before": {"entropy": {HEADS[0]: 2.0, HEADS[1]: 1.0, HEADS[2]: 3.0}},
             "after": {"entropy": {HEADS[0]: 0.5, HEADS[1]: 1.0}},

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import re
 from collections.abc import Mapping
-from pathlib import Path
 from statistics import fmean
 from typing import Any
 
@@ -47,7 +46,7 @@ def outcome(trial: Trial, labels: Mapping[str, Any]) -> Record:
     )
 
 
-def test_findings_are_the_numbers_of_the_table(tmp_path: Path) -> None:
+def test_findings_are_the_numbers_of_the_table(tmp_path):
     data = content(study(tmp_path, RECIPE, outcome))
     (table,) = data["tables"]
     rows = {
@@ -79,14 +78,14 @@ def test_findings_are_the_numbers_of_the_table(tmp_path: Path) -> None:
     assert re.search(r"t-test p = 0\.\d+: (no difference is shown|a difference)", third)
 
 
-def test_rankings_of_several_methods_are_not_mixed(tmp_path: Path) -> None:
+def test_rankings_of_several_methods_are_not_mixed(tmp_path):
     recipe = """\
 steps: [finetune, rank]
 fixed: {model: a/model, task: pos}
 axes: {source: [en, de], rank.method: [gradient, lrp]}
 """
 
-    def ranked(trial: Trial, labels: Mapping[str, Any]) -> Record:
+    def ranked(trial, labels):
         method, language = trial.get("rank")["method"], trial.get("source")
         turned = language == "de" and method == "lrp"
         scores = {head: float(-at if turned else at) for at, head in enumerate(HEADS)}

@@ -3,9 +3,8 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from contextlib import contextmanager
-from typing import Any
 
 import pytest
 from browser import Page
@@ -27,14 +26,14 @@ SCREENS = {1400: 900, 390: 844}
 
 
 @pytest.mark.parametrize("name", PRINTED)
-def test_a_recipe_says_which_of_its_displays_the_paper_prints(name: str) -> None:
+def test_a_recipe_says_which_of_its_displays_the_paper_prints(name):
     kind, number = re.findall(r"(table|figure)(\d)", name)[0]
     displays = load_recipe(name).data[f"{kind}s"]
     assert displays[0]["title"].startswith(f"{kind.capitalize()} {number}")
 
 
 @pytest.mark.parametrize("name", PAGES)
-def test_what_the_paper_prints_opens_the_page(name: str) -> None:
+def test_what_the_paper_prints_opens_the_page(name):
     data = page_content(name)
     (lead,) = (one for one in (*data["tables"], *data["figures"]) if one["id"] == data["lead"])
     assert lead["title"] == PAGES[name]
@@ -43,7 +42,7 @@ def test_what_the_paper_prints_opens_the_page(name: str) -> None:
 
 
 @pytest.mark.parametrize("name", ["contributions/table2", "weak-link/table2"])
-def test_no_figure_has_dozens_of_panels(name: str) -> None:
+def test_no_figure_has_dozens_of_panels(name):
     figures = page_content(name)["figures"]
     panels = [len({row["panel"] for row in one["spec"]["data"]["values"]}) for one in figures]
     assert figures
@@ -51,7 +50,7 @@ def test_no_figure_has_dozens_of_panels(name: str) -> None:
     assert [one["extra"] for one in figures] == [name == "contributions/table2"] * len(figures)
 
 
-def test_a_map_of_three_blocks_names_its_panels_in_two_lines() -> None:
+def test_a_map_of_three_blocks_names_its_panels_in_two_lines():
     (figure,) = page_content("weak-link/table2")["figures"]
     assert figure["title"] == "Heads removed (the first 4 of 10)"
     facet = figure["spec"]["facet"]
@@ -63,7 +62,7 @@ def test_a_map_of_three_blocks_names_its_panels_in_two_lines() -> None:
     assert figure["spec"]["columns"] == 3  # a row for each removal
 
 
-def test_similar_rankings_are_dark_as_in_print() -> None:
+def test_similar_rankings_are_dark_as_in_print():
     figure = page_content("contributions/figure1")["figures"][0]
     colour = figure["spec"]["spec"]["layer"][0]["encoding"]["color"]
     assert colour["scale"] == {"scheme": "cividis", "domain": [-1, 1], "reverse": True}
@@ -86,9 +85,7 @@ def box(page: Page, selector: str) -> dict[str, float]:
 
 @pytest.mark.parametrize("width", SCREENS)
 @pytest.mark.parametrize("name", PAGES)
-def test_findings_come_right_after_it(
-    page: Page, drawn: Callable[..., str], name: str, width: int
-) -> None:
+def test_findings_come_right_after_it(page, drawn, name, width):
     with screen(page, width):
         page.open(drawn(page_content(name)))
         card, findings = box(page, ".hero > .card"), box(page, ".findings")
@@ -113,9 +110,7 @@ return boxes.flatMap(([one, a], i) => boxes.slice(i + 1).filter(([, b]) => cover
 """
 
 
-def test_the_numbers_of_a_square_can_be_read_on_a_phone(
-    page: Page, drawn: Callable[..., str]
-) -> None:
+def test_the_numbers_of_a_square_can_be_read_on_a_phone(page, drawn):
     with screen(page, 390):
         page.open(drawn(page_content("contributions/figure1")))
         assert page.run("return document.querySelectorAll('.plot text').length") > 6 * 81
@@ -123,8 +118,8 @@ def test_the_numbers_of_a_square_can_be_read_on_a_phone(
         assert page.run("return document.querySelectorAll('.plot.fit').length") == 0
 
 
-def test_figures_wait_until_they_are_opened(page: Page, drawn: Callable[..., str]) -> None:
-    data: dict[str, Any] = page_content("contributions/table2")
+def test_figures_wait_until_they_are_opened(page, drawn):
+    data = page_content("contributions/table2")
     page.open(drawn(data))
     assert page.run("return document.querySelectorAll('.plot').length") == 0
     page.click("details.extra summary")

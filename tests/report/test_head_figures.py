@@ -6,11 +6,10 @@ import json
 from collections.abc import Mapping
 from dataclasses import replace
 from itertools import combinations
-from pathlib import Path
 from typing import Any
 
 import pytest
-from by_hand import DRAWN, SEARCH, drawn, searched, study
+from by_hand import DRAWN, SEARCH, done, drawn, searched, study
 from charts_by_hand import LAYERS, layers, measured, only, valid, values
 
 from deadhead.report.figures.build import figures
@@ -20,7 +19,7 @@ from deadhead.studies.store.records import Record
 from deadhead.studies.trial import Trial
 
 
-def test_likeness_of_rankings(tmp_path: Path) -> None:
+def test_likeness_of_rankings(tmp_path):
     rows = values(only(tmp_path, "{title: Alike, kind: similarity}", DRAWN, measured))
     assert {(row["a"], row["b"]): row["value"] for row in rows} == {
         ("en", "en"): 1,
@@ -30,7 +29,7 @@ def test_likeness_of_rankings(tmp_path: Path) -> None:
     }
 
 
-def test_points_before_and_after(tmp_path: Path) -> None:
+def test_points_before_and_after(tmp_path):
     figure = only(tmp_path, "{title: Points, kind: points}", DRAWN, measured)
     rows = values(figure)
     assert {row["panel"] for row in rows if row["panel"].startswith("before")} == {
@@ -40,8 +39,8 @@ def test_points_before_and_after(tmp_path: Path) -> None:
     assert sum(row["panel"].startswith("before") for row in rows) == 6
 
 
-def test_the_front_of_cost_and_score(tmp_path: Path) -> None:
-    rows: list[dict[str, Any]] = [
+def test_the_front_of_cost_and_score(tmp_path):
+    rows = [
         {"cost": cost, "y": y} for cost, y in ((3, 9.0), (1, 5.0), (2, 4.0), (2, 7.0), (3, 7.0))
     ]
     mark_front(rows)
@@ -57,9 +56,7 @@ def test_the_front_of_cost_and_score(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("recipe", "outcome"), [(DRAWN, measured), (SEARCH, searched), (LAYERS, layers)]
 )
-def test_a_recipe_without_figures_gets_fitting_ones_that_can_be_drawn(
-    tmp_path: Path, recipe: str, outcome: Any
-) -> None:
+def test_a_recipe_without_figures_gets_fitting_ones_that_can_be_drawn(tmp_path, recipe, outcome):
     charts = figures(study(tmp_path, recipe, outcome))
     assert charts
     assert len({chart["id"] for chart in charts}) == len(charts)
@@ -67,7 +64,7 @@ def test_a_recipe_without_figures_gets_fitting_ones_that_can_be_drawn(
         valid(figure["spec"])
 
 
-def test_no_figure_sets_the_colours_of_the_page(tmp_path: Path) -> None:
+def test_no_figure_sets_the_colours_of_the_page(tmp_path):
     for figure in figures(study(tmp_path, DRAWN, measured)):
         text = json.dumps(figure["spec"])
         assert "config" not in figure["spec"]
@@ -76,8 +73,8 @@ def test_no_figure_sets_the_colours_of_the_page(tmp_path: Path) -> None:
         assert '"white"' not in text
 
 
-def test_several_blocks_have_panels_of_their_own(tmp_path: Path) -> None:
-    def blocks(trial: Trial, labels: Mapping[str, Any]) -> Record:
+def test_several_blocks_have_panels_of_their_own(tmp_path):
+    def blocks(trial, labels):
         return replace(
             drawn(trial, labels),
             removed=("encoder.0.1", "decoder.1.0", "cross.1.1") if trial.get("remove") else (),
@@ -87,7 +84,7 @@ def test_several_blocks_have_panels_of_their_own(tmp_path: Path) -> None:
     assert {row["panel"] for row in rows} == {"encoder", "decoder", "cross"}
 
 
-def test_names_are_drawn_as_text(tmp_path: Path) -> None:
+def test_names_are_drawn_as_text(tmp_path):
     hostile = "<b>x</b> & 'y'"
     recipe = DRAWN.replace("model: a/model, ", "").replace(
         "axes:\n", f'axes:\n  model: ["{hostile}", other]\n'
@@ -105,8 +102,8 @@ def test_names_are_drawn_as_text(tmp_path: Path) -> None:
     assert "&lt;b&gt;x" in drawing
 
 
-def test_learning_curves_are_of_the_last_training(tmp_path: Path) -> None:
-    def trained(trial: Trial, labels: Mapping[str, Any]) -> Record:
+def test_learning_curves_are_of_the_last_training(tmp_path):
+    def trained(trial, labels):
         epochs = [
             {"step": 1, "number": 1, "loss": 9.0},
             *({"step": 3, "number": i, "loss": (1 + trial.get("draw", 0)) / i} for i in (1, 2)),
@@ -121,10 +118,10 @@ def test_learning_curves_are_of_the_last_training(tmp_path: Path) -> None:
     assert (point["y"], point["low"], point["high"], point["n"]) == (1.0, 0.5, 1.5, 3)
 
 
-def test_seconds_are_in_no_figure(tmp_path: Path) -> None:
+def test_seconds_are_in_no_figure(tmp_path):
     """They are of one machine and of whatever else it did; where nothing got smaller there is no figure of costs."""
 
-    def timed(trial: Trial, labels: Mapping[str, Any]) -> Record:
+    def timed(trial, labels):
         seconds = 5.0 if trial.get("remove") else 8.0
         return replace(
             drawn(trial, labels),
@@ -151,10 +148,10 @@ def in_nine_languages(trial: Trial, labels: Mapping[str, Any]) -> Record:
         f"{language}/test/micro_f1": 0.9 - 0.05 * n - 0.01 * trial.get("seed")
         for n, language in enumerate(trial.get("targets"))
     }
-    return Record(trial=trial, state="done", removed=(), metrics=scores, cost={})
+    return done(trial, scores, cost={})
 
 
-def test_many_bands_get_a_panel_each(tmp_path: Path) -> None:
+def test_many_bands_get_a_panel_each(tmp_path):
     spec = "{title: Nine, kind: curve, x: amount, lines: language, mean_over: seed}"
     figure = only(tmp_path, spec, MANY, in_nine_languages)
     rows = values(figure)
@@ -169,7 +166,7 @@ def test_many_bands_get_a_panel_each(tmp_path: Path) -> None:
     assert "grey" in figure["note"]
 
 
-def test_nine_languages_have_nine_colours() -> None:
+def test_nine_languages_have_nine_colours():
     labels = ["en", "de", "es", "zh", "hi", "ur", "ar", "tr", "sw"]
     colours = categories(labels)["range"]
     assert len(set(colours)) == 9
@@ -184,7 +181,7 @@ def test_nine_languages_have_nine_colours() -> None:
     )
 
 
-def test_searches_of_different_languages_have_their_own_panels(tmp_path: Path) -> None:
+def test_searches_of_different_languages_have_their_own_panels(tmp_path):
     recipe = """\
 steps: [finetune, rank, restart, prune, finetune, evaluate]
 fixed: {model: a/model, task: pos, source: en, targets: [de, ar], splits: [dev, test]}
@@ -192,13 +189,11 @@ axes: {train: [[en], [en, de]], seed: [0]}
 search: {lowest: 1..2}
 """
 
-    def outcome(trial: Trial, labels: Mapping[str, Any]) -> Record:
+    def outcome(trial, labels):
         score = 0.9 if "de" in labels["train"] else 0.7
-        return Record(
-            trial=trial,
-            state="done",
-            removed=(),
-            metrics={
+        return done(
+            trial,
+            {
                 f"{lang}/{split}/micro_f1": score
                 for lang in ("de", "ar")
                 for split in ("dev", "test")

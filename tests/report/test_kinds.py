@@ -8,7 +8,6 @@ import warnings
 from importlib import import_module
 from pathlib import Path
 from types import ModuleType
-from typing import Any
 
 import pytest
 from by_hand import DRAWN, drawn, study
@@ -39,12 +38,12 @@ def defined(package: ModuleType) -> set[str]:
 
 
 @pytest.mark.parametrize(("module", "registry"), [(tables, TABLES), (figures, FIGURES)])
-def test_every_kind_that_is_written_is_listed(module: ModuleType, registry: Any) -> None:
+def test_every_kind_that_is_written_is_listed(module, registry):
     assert defined(module) == {*registry}
 
 
 @pytest.mark.parametrize(("part", "name"), KINDS)
-def test_a_kind_has_its_listed_name_and_its_own_code(part: str, name: str) -> None:
+def test_a_kind_has_its_listed_name_and_its_own_code(part, name):
     kind = (TABLES if part == "tables" else FIGURES)[name]
     assert kind.kind == name
     code = "build" if part == "tables" else "draw"
@@ -54,7 +53,7 @@ def test_a_kind_has_its_listed_name_and_its_own_code(part: str, name: str) -> No
 
 
 @pytest.mark.parametrize(("part", "name"), KINDS)
-def test_recipes_know_every_kind_and_its_options(part: str, name: str) -> None:
+def test_recipes_know_every_kind_and_its_options(part, name):
     kind = (TABLES if part == "tables" else FIGURES)[name]
     required = {f.name: "remove" for f in dataclasses.fields(kind) if f.metadata["required"]}
     entry = {"kind": name, **(required | ({"show": "removed"} if "show" in required else {}))}
@@ -63,7 +62,7 @@ def test_recipes_know_every_kind_and_its_options(part: str, name: str) -> None:
     assert [path for path, _ in problems] == [(part, 0, "banana")]
 
 
-def test_a_stored_entry_that_cannot_be_read_is_skipped(tmp_path: Path) -> None:
+def test_a_stored_entry_that_cannot_be_read_is_skipped(tmp_path):
     """A study may come from a version that has other kinds."""
     folder = study(tmp_path, DRAWN + "figures: [{kind: cost}]\n", drawn)
     described = json.loads((folder / "study.json").read_text())
@@ -75,7 +74,7 @@ def test_a_stored_entry_that_cannot_be_read_is_skipped(tmp_path: Path) -> None:
     assert [figure["kind"] for figure in page["figures"]] in ([], ["epochs"])
 
 
-def test_an_entry_of_a_stored_recipe_that_cannot_be_read_is_skipped_with_a_warning() -> None:
+def test_an_entry_of_a_stored_recipe_that_cannot_be_read_is_skipped_with_a_warning():
     entries = [{"kind": "hologram"}, {"kind": "curve", "colour": "red"}]
     with pytest.warns(UserWarning, match="skipped") as warned:
         assert list(specs(entries, FIGURES)) == []

@@ -7,7 +7,7 @@ from dataclasses import replace
 from typing import Any
 
 import pytest
-from by_hand import study
+from by_hand import done, study
 
 from deadhead.report.figures.curve import Curve
 from deadhead.report.figures.curve_means import gather_curve
@@ -48,7 +48,7 @@ def outcome(trial: Trial, labels: Mapping[str, Any]) -> Record | None:
         del metrics["de/test/micro_f1"]
     if number % 3 == 0:
         metrics |= {"en/test/macro_f1": 0.25}
-    return Record(trial=trial, state="done", removed=(), metrics=metrics)
+    return done(trial, metrics)
 
 
 SEARCHES = """\
@@ -62,12 +62,12 @@ search: {lowest: 1..2, controls: [seeds]}
 
 
 @pytest.fixture(scope="module")
-def searches(tmp_path_factory: pytest.TempPathFactory) -> Study:
+def searches(tmp_path_factory):
     return Study.open(study(tmp_path_factory.mktemp("searches"), SEARCHES, outcome))
 
 
 @pytest.fixture(scope="module")
-def whole(tmp_path_factory: pytest.TempPathFactory) -> Study:
+def whole(tmp_path_factory):
     return Study.open(study(tmp_path_factory.mktemp("gathered"), RECIPE, outcome))
 
 
@@ -78,7 +78,7 @@ def counted(means: Mapping[Any, Mean]) -> dict[Any, Any]:
     }
 
 
-def one_by_one(whole: Study, gather: Any) -> dict[Any, Mean]:
+def one_by_one(whole: Study, gather) -> dict[Any, Mean]:
     """The means of studies of a single cell each, put together."""
     results: dict[Any, Mean] = {}
     for cell in whole.cells:
@@ -98,14 +98,12 @@ def one_by_one(whole: Study, gather: Any) -> dict[Any, Mean]:
 @pytest.mark.parametrize(
     "axes", ["remove", "language", "train", "setting", "parts", "split", "metric"]
 )
-def test_a_table_gathers_cells_together_as_it_would_one_by_one(
-    whole: Study, axes: str, where: dict[str, Any], over: tuple[str, ...]
-) -> None:
+def test_a_table_gathers_cells_together_as_it_would_one_by_one(whole, axes, where, over):
     layout = Layout(("remove",), (axes,) if axes != "remove" else (), where, over)
     for table, kind in ((Scores(), "score"), (Scores(split="dev"), "score"), (Scores(), "drop")):
         values = table.values(whole, kind)
 
-        def gather(part: Study, values: Any = values) -> dict[Any, Mean]:
+        def gather(part, values=values):
             return gathered(part.cells, layout.axes, values, where, over)
 
         together = gather(whole)
@@ -119,9 +117,7 @@ def test_a_table_gathers_cells_together_as_it_would_one_by_one(
 @pytest.mark.parametrize(
     "axes", [("source",), ("language", "train"), ("setting",), ("parts", "source"), ("seed",)]
 )
-def test_trials_of_searches_are_placed_as_each_would_be_by_itself(
-    searches: Study, axes: tuple[str, ...], where: dict[str, Any]
-) -> None:
+def test_trials_of_searches_are_placed_as_each_would_be_by_itself(searches, axes, where):
     groups = list(by_target(searches.cells, axes, where))
     for group, languages in groups:
         for cell in group:
@@ -152,9 +148,7 @@ def test_trials_of_searches_are_placed_as_each_would_be_by_itself(
         {"x": "amount", "lines": "train"},
     ],
 )
-def test_a_curve_gathers_cells_together_as_it_would_one_by_one(
-    whole: Study, options: dict[str, Any]
-) -> None:
+def test_a_curve_gathers_cells_together_as_it_would_one_by_one(whole, options):
     """Of pruned cells: where a line begins, with the unpruned model, takes more than one cell to say."""
     pruned = replace(whole, cells=tuple(cell for cell in whole.cells if not cell.unpruned))
     curve = read({"x": "remove"} | options, Curve)

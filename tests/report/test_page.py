@@ -72,7 +72,7 @@ def test_scripts_of_our_own_never_make_markup_out_of_text():
         ), file.name
 
 
-def test_a_page_without_figures_needs_no_vega(monkeypatch: pytest.MonkeyPatch):
+def test_a_page_without_figures_needs_no_vega(monkeypatch):
     monkeypatch.setattr(page, "_vega", lambda: pytest.fail("Vega was asked for"))
     assert len(html(made_content() | {"figures": []})) < 200_000
 
@@ -113,7 +113,7 @@ def test_twenty_thousand_trials_fit_and_records_give_way_first():
     assert len(whole.encode()) < page.MOST
 
 
-def test_write_draws_a_study_or_several(tmp_path: Path):
+def test_write_draws_a_study_or_several(tmp_path):
     one, two = made_study(tmp_path / "one"), made_study(tmp_path / "two")
     single = embedded(write(one, tmp_path / "out" / "page.html").read_text())
     assert [s["progress"]["done"] for s in single["studies"]] == [7]
@@ -121,21 +121,19 @@ def test_write_draws_a_study_or_several(tmp_path: Path):
     assert [s["folder"] for s in both["studies"]] == ["one", "two"]
 
 
-def test_an_unwritable_file_is_reported(tmp_path: Path):
+def test_an_unwritable_file_is_reported(tmp_path):
     study = made_study(tmp_path / "one")
     (tmp_path / "file").write_text("")
     with pytest.raises(DeadheadError, match=r"cannot write .*page.html: .*\n  Hint: .*--out"):
         write(study, tmp_path / "file" / "page.html")
 
 
-def test_a_page_that_cannot_be_written_leaves_the_old_one_whole(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-):
+def test_a_page_that_cannot_be_written_leaves_the_old_one_whole(tmp_path, monkeypatch):
     study, old = made_study(tmp_path / "one"), tmp_path / "page.html"
     old.write_text("old")
     usual = Path.open
 
-    def full(self: Path, mode: str = "r", *args: Any, **options: Any) -> Any:
+    def full(self, mode="r", *args, **options):
         if "w" not in mode or "page.html" not in self.name:
             return usual(self, mode, *args, **options)
         usual(self, mode, *args, **options).close()
@@ -148,7 +146,7 @@ def test_a_page_that_cannot_be_written_leaves_the_old_one_whole(
     assert not list(tmp_path.glob(".page.html*"))
 
 
-def test_a_link_in_the_place_of_the_page_is_not_followed(tmp_path: Path):
+def test_a_link_in_the_place_of_the_page_is_not_followed(tmp_path):
     study, outside = made_study(tmp_path / "one"), tmp_path / "outside"
     outside.write_text("mine")
     (study / "report.html").symlink_to(outside)
@@ -169,7 +167,7 @@ def contrast(one: str, other: str) -> float:
 
 @pytest.mark.parametrize("theme", [":root {", ':root[data-theme="dark"] {'])
 @pytest.mark.parametrize("ink", ["ink", "soft", "faint", "accent", "better", "worse", "failed"])
-def test_text_can_be_read_on_every_ground(theme: str, ink: str):
+def test_text_can_be_read_on_every_ground(theme, ink):
     style = (ASSETS / "page.css").read_text()
     block = style[style.index(theme) : style.index("}", style.index(theme))]
     colours = dict(re.findall(r"--(\w+): (#\w{6})", block))
@@ -177,10 +175,8 @@ def test_text_can_be_read_on_every_ground(theme: str, ink: str):
         assert contrast(colours[ink], colours[ground]) >= 4.5, f"{ink} on {ground}"
 
 
-def test_vega_is_bundled_once_and_a_damaged_copy_again(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-):
-    table: list[str] = []
+def test_vega_is_bundled_once_and_a_damaged_copy_again(tmp_path, monkeypatch):
+    table = []
     monkeypatch.setenv("DEADHEAD_CACHE", str(tmp_path))
     monkeypatch.setattr(
         "vl_convert.javascript_bundle", lambda snippet: table.append(snippet) or "vega </script>"

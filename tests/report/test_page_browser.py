@@ -4,13 +4,13 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
-from browser import TAB, Page, as_printed
+from browser import TAB, as_printed
 from page_content import HOSTILE, made_content
 
 Drawn = Callable[..., str]
 
 
-def test_everything_is_drawn_without_complaint(page: Page, drawn: Drawn):
+def test_everything_is_drawn_without_complaint(page, drawn):
     page.open(drawn())
     page.until("return document.querySelector('.plot').dataset.ready")
     assert page.run("return document.querySelector('.plot').dataset.ready") == "yes"
@@ -34,7 +34,7 @@ def test_everything_is_drawn_without_complaint(page: Page, drawn: Drawn):
     assert page.complaints() == []
 
 
-def test_the_complaints_of_a_page_are_heard(page: Page, drawn: Drawn):
+def test_the_complaints_of_a_page_are_heard(page, drawn):
     page.open(drawn())
     page.run(
         "const s = document.createElement('script'); s.textContent = 'document.title = 1'; document.body.append(s)"
@@ -43,10 +43,10 @@ def test_the_complaints_of_a_page_are_heard(page: Page, drawn: Drawn):
     assert page.driver.title != "1"
 
 
-def test_tab_comes_by_everything(page: Page, drawn: Drawn):
+def test_tab_comes_by_everything(page, drawn):
     page.open(drawn())
     page.run("document.body.focus()")
-    stops: list[str] = []
+    stops = []
     for _ in range(90):
         page.press(TAB)
         where = page.run(
@@ -59,7 +59,7 @@ def test_tab_comes_by_everything(page: Page, drawn: Drawn):
     )
 
 
-def test_dark_follows_the_system_and_the_reader(page: Page, drawn: Drawn):
+def test_dark_follows_the_system_and_the_reader(page, drawn):
     ground = "return getComputedStyle(document.body).backgroundColor"
     page.driver.execute_cdp_cmd(
         "Emulation.setEmulatedMedia",
@@ -82,7 +82,7 @@ def test_dark_follows_the_system_and_the_reader(page: Page, drawn: Drawn):
     assert page.complaints() == []
 
 
-def test_hostile_text_is_shown_as_text(page: Page, drawn: Drawn):
+def test_hostile_text_is_shown_as_text(page, drawn):
     data = made_content(hostile=HOSTILE)
     page.open(drawn(data))
     page.until("return document.querySelector('.plot').dataset.ready === 'yes'")
@@ -103,7 +103,7 @@ def test_hostile_text_is_shown_as_text(page: Page, drawn: Drawn):
     assert page.complaints() == []
 
 
-def test_studies_are_compared(page: Page, drawn: Drawn):
+def test_studies_are_compared(page, drawn):
     first, second = made_content("first"), made_content("second")
     second["tables"][0]["cells"][0][0]["ours"] = first["tables"][0]["cells"][0][0]["ours"] + 3
     page.open(drawn(first, second))
@@ -118,7 +118,7 @@ def test_studies_are_compared(page: Page, drawn: Drawn):
     assert page.complaints() == []
 
 
-def test_paper_shows_what_matters(page: Page, drawn: Drawn):
+def test_paper_shows_what_matters(page, drawn):
     page.open(drawn())
     page.driver.execute_cdp_cmd("Emulation.setEmulatedMedia", {"media": "print"})
     hidden = page.run(

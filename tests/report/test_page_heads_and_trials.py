@@ -4,13 +4,13 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
-from browser import DOWN, END, ENTER, RIGHT, UP, Page, as_printed
+from browser import DOWN, END, ENTER, RIGHT, UP, as_printed
 from page_content import ARABIC, HEADS, made_content
 
 Drawn = Callable[..., str]
 
 
-def test_a_head_pointed_at_is_outlined_in_every_map(page: Page, drawn: Drawn):
+def test_a_head_pointed_at_is_outlined_in_every_map(page, drawn):
     page.open(drawn())
     head, maps = "encoder.2.5", made_content()["maps"]
     page.point_at(f"[data-map=map-1] [data-head='{head}']")
@@ -27,7 +27,7 @@ def test_a_head_pointed_at_is_outlined_in_every_map(page: Page, drawn: Drawn):
     assert page.run("return document.querySelectorAll('td.same').length") == 0
 
 
-def test_a_head_in_a_figure_is_outlined_in_the_maps_too(page: Page, drawn: Drawn):
+def test_a_head_in_a_figure_is_outlined_in_the_maps_too(page, drawn):
     page.open(drawn())
     page.point_at(".plot .mark-symbol path")
     page.until("return document.querySelectorAll('td.same').length")
@@ -41,7 +41,7 @@ def test_a_head_in_a_figure_is_outlined_in_the_maps_too(page: Page, drawn: Drawn
     page.until("return document.querySelectorAll('td.same').length === 0")
 
 
-def test_the_tooltip_of_a_head_is_above_the_sheet(page: Page, drawn: Drawn):
+def test_the_tooltip_of_a_head_is_above_the_sheet(page, drawn):
     trial = made_content()["trials"]["rows"][6][0]
     page.open(drawn() + f"#trial={trial}")
     page.point_at("#sheet td.gone")
@@ -56,7 +56,7 @@ def test_the_tooltip_of_a_head_is_above_the_sheet(page: Page, drawn: Drawn):
     ]
 
 
-def test_a_head_is_explored_by_keyboard(page: Page, drawn: Drawn):
+def test_a_head_is_explored_by_keyboard(page, drawn):
     page.open(drawn())
     page.run("document.querySelector(\"[data-map=map-0] [data-head='encoder.0.0']\").focus()")
     page.press(UP, RIGHT, RIGHT)
@@ -79,7 +79,7 @@ def test_a_head_is_explored_by_keyboard(page: Page, drawn: Drawn):
     assert page.find("#explorer h3").text == "encoder layer 1 head 3"
 
 
-def test_an_address_leads_to_a_head(page: Page, drawn: Drawn):
+def test_an_address_leads_to_a_head(page, drawn):
     page.open(drawn() + "#head=encoder.3.7")
     assert page.find("#explorer h3").text == "encoder layer 3 head 7"
     assert page.run("return document.querySelectorAll('td.chosen').length") == len(
@@ -93,7 +93,7 @@ def test_an_address_leads_to_a_head(page: Page, drawn: Drawn):
     assert page.complaints() == []
 
 
-def test_trials_are_filtered_sorted_and_opened(page: Page, drawn: Drawn):
+def test_trials_are_filtered_sorted_and_opened(page, drawn):
     page.open(drawn())
     rows = made_content()["trials"]["rows"]
     page.find("#trial-filter").send_keys("random")
@@ -119,7 +119,7 @@ def test_trials_are_filtered_sorted_and_opened(page: Page, drawn: Drawn):
     assert page.run("return location.hash") == f"#trial={best[0]}"
 
 
-def test_twenty_thousand_trials_are_walked_through(page: Page, drawn: Drawn):
+def test_twenty_thousand_trials_are_walked_through(page, drawn):
     rows = [
         [f"{n:06d}", "done", f"random {n % 97}", n % 5, round(n / 7 % 100, 2)]
         for n in range(20_000)
@@ -146,7 +146,7 @@ def test_twenty_thousand_trials_are_walked_through(page: Page, drawn: Drawn):
     assert page.find("#trial-rows tr[data-at]").is_displayed()
 
 
-def test_a_trial_is_shown_with_its_errors_right_to_left(page: Page, drawn: Drawn):
+def test_a_trial_is_shown_with_its_errors_right_to_left(page, drawn):
     trial = made_content()["trials"]["rows"][6][0]
     page.open(drawn() + f"#trial={trial}")
     record = made_content()["records"][trial]

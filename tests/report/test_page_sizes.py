@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections.abc import Callable
 
 import pytest
-from browser import Page
 from page_content import made_content
 
 from deadhead.report.figures.charts import curves
@@ -14,7 +13,7 @@ Drawn = Callable[..., str]
 
 
 @pytest.mark.parametrize("width", [400, 1360])
-def test_no_part_is_wider_than_the_window(page: Page, drawn: Drawn, width: int):
+def test_no_part_is_wider_than_the_window(page, drawn, width):
     page.driver.execute_cdp_cmd(
         "Emulation.setDeviceMetricsOverride",
         {"width": width, "height": 800, "deviceScaleFactor": 1, "mobile": False},
@@ -30,7 +29,7 @@ SIZES = {"phone": (390, 844), "small phone": (360, 640), "tablet": (820, 1180), 
 
 @pytest.mark.parametrize("size", SIZES)
 @pytest.mark.parametrize("panels", [1, 9])
-def test_charts_and_navigation_fit_every_screen(page: Page, drawn: Drawn, size: str, panels: int):
+def test_charts_and_navigation_fit_every_screen(page, drawn, size, panels):
     data = made_content()
     lines = [f"l{n}" for n in range(panels)]
     values = [

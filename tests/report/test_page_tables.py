@@ -3,11 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from pathlib import Path
 from typing import Any
 
 import pytest
-from browser import ESCAPE, Page, as_printed
+from browser import ESCAPE, as_printed
 from free_steps import made_study
 from page_content import made_content
 
@@ -17,7 +16,7 @@ from deadhead.studies import read
 Drawn = Callable[..., str]
 
 
-def test_numbers_of_the_page_are_those_of_the_records(page: Page, drawn: Drawn, tmp_path: Path):
+def test_numbers_of_the_page_are_those_of_the_records(page, drawn, tmp_path):
     study = made_study(tmp_path / "study")
     facts = content(study)
     page.open(drawn(facts))
@@ -64,7 +63,7 @@ def _mean(facts: dict[str, Any], records: dict[str, Any], row: int, column: int)
     return round(sum(kept) / len(kept), 4) if kept else None
 
 
-def test_a_table_is_sorted_and_filtered(page: Page, drawn: Drawn):
+def test_a_table_is_sorted_and_filtered(page, drawn):
     page.open(drawn())
     table = made_content()["tables"][0]
     page.click("[data-sort='0']")
@@ -83,7 +82,7 @@ def test_a_table_is_sorted_and_filtered(page: Page, drawn: Drawn):
     assert "2 of 5 rows" in page.find("#tables .status").text
 
 
-def test_a_number_that_rounds_to_zero_has_no_sign(page: Page, drawn: Drawn):
+def test_a_number_that_rounds_to_zero_has_no_sign(page, drawn):
     content = made_content()
     cell = content["tables"][0]["cells"][0][0]
     cell |= {"ours": -0.004, "change": -0.001, "published": None}
@@ -93,7 +92,7 @@ def test_a_number_that_rounds_to_zero_has_no_sign(page: Page, drawn: Drawn):
     assert "\u22120.0" not in text
 
 
-def test_cells_are_marked_not_by_colour_alone(page: Page, drawn: Drawn):
+def test_cells_are_marked_not_by_colour_alone(page, drawn):
     page.open(drawn())
     table = made_content()["tables"][0]
     signs = {"better": "▲", "worse": "▼"}
@@ -113,14 +112,14 @@ def test_cells_are_marked_not_by_colour_alone(page: Page, drawn: Drawn):
                 assert as_printed(cell["ours"] - cell["published"]).lstrip("−") in node.text
 
 
-def test_claims_are_named_as_the_command_line_names_them(page: Page, drawn: Drawn):
+def test_claims_are_named_as_the_command_line_names_them(page, drawn):
     page.open(drawn())
     assert page.texts("#claims li .statement .mono") == [f"claim-{n}" for n in range(5)]
     page.open(drawn(made_content("one"), made_content("two")))
     assert page.texts("#compare th .mono") == [f"claim-{n}" for n in range(5)]
 
 
-def test_every_verdict_has_its_own_word_and_colour(page: Page, drawn: Drawn):
+def test_every_verdict_has_its_own_word_and_colour(page, drawn):
     page.open(drawn())
     chips = "[...document.querySelectorAll('#claims li > div:first-child .chip')]"
     page.run("document.querySelector('#claims details').open = true")
@@ -135,7 +134,7 @@ def test_every_verdict_has_its_own_word_and_colour(page: Page, drawn: Drawn):
     assert "1 on other models or tasks is not tested here" in lead
 
 
-def test_of_very_many_trials_the_page_lists_the_first_and_says_so(page: Page, drawn: Drawn):
+def test_of_very_many_trials_the_page_lists_the_first_and_says_so(page, drawn):
     data = made_content()
     data["claims"][0]["records"] = 19_992
     data["tables"][0]["cells"][2][1]["n"] = 221
@@ -153,7 +152,7 @@ def test_of_very_many_trials_the_page_lists_the_first_and_says_so(page: Page, dr
         page.until("return !document.getElementById('sheet').open")
 
 
-def test_a_number_leads_to_its_trials_and_a_claim_to_its_records(page: Page, drawn: Drawn):
+def test_a_number_leads_to_its_trials_and_a_claim_to_its_records(page, drawn):
     page.open(drawn())
     data = made_content()
     page.run("document.querySelector(\"[data-focus='table-1-scores/2/1']\").click()")
@@ -172,7 +171,7 @@ def test_a_number_leads_to_its_trials_and_a_claim_to_its_records(page: Page, dra
     assert page.complaints() == []
 
 
-def test_a_cell_lists_its_own_numbers_with_their_seeds(page: Page, drawn: Drawn):
+def test_a_cell_lists_its_own_numbers_with_their_seeds(page, drawn):
     page.open(drawn())
     data = made_content()
     cell = data["tables"][0]["cells"][2][1]

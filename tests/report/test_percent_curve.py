@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import replace
-from pathlib import Path
 from typing import Any
 
 import pytest
@@ -43,7 +42,7 @@ def outcome(trial: Trial, labels: Mapping[str, Any]) -> Record:
     )
 
 
-def test_the_percent_of_heads_is_the_axis(tmp_path: Path) -> None:
+def test_the_percent_of_heads_is_the_axis(tmp_path):
     whole, drawn = figures(study(tmp_path, RECIPE, outcome, {"numbers.csv": NUMBERS}))
     rows = {(row["line"], row["x"]): row for row in whole["spec"]["data"]["values"]}
     assert {at: (row["y"], row["n"]) for at, row in rows.items()} == {
@@ -73,7 +72,7 @@ def test_the_percent_of_heads_is_the_axis(tmp_path: Path) -> None:
     }
 
 
-def test_records_that_do_not_tell_their_heads_leave_the_amounts(tmp_path: Path) -> None:
+def test_records_that_do_not_tell_their_heads_leave_the_amounts(tmp_path):
     (whole, _) = figures(
         study(
             tmp_path,

@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from by_hand import study
+from by_hand import done, study
 
 from deadhead.report.check import load_recipe as load
 from deadhead.report.tables.build import tables
@@ -45,7 +45,7 @@ def run(name: str, folder: Path, scale: str | None = None) -> dict[str, Any]:
     return tables(folder)[0]
 
 
-def test_table1_of_the_weak_link_paper(tmp_path: Path) -> None:
+def test_table1_of_the_weak_link_paper(tmp_path):
     table = run("weak-link/table1", tmp_path / "s")
     assert (table["row_names"], table["column_names"]) == (["% pruned"], ["source"])
     assert table["rows"] == [[p] for p in ("0", "25", "35", "50", "55", "60", "75", "81", "87")]
@@ -63,7 +63,7 @@ def test_table1_of_the_weak_link_paper(tmp_path: Path) -> None:
     assert to_csv(table).splitlines()[0].endswith(",mark,change,published_change")
 
 
-def test_table2_of_the_weak_link_paper(tmp_path: Path) -> None:
+def test_table2_of_the_weak_link_paper(tmp_path):
     table = run("weak-link/table2", tmp_path / "s")
     assert table["row_names"] == ["% pruned", "ES", "ED", "DS"]
     assert table["rows"][:4] == [
@@ -82,7 +82,7 @@ def test_table2_of_the_weak_link_paper(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("scale", [None, "mini"])
-def test_table3_of_the_weak_link_paper(tmp_path: Path, scale: str | None) -> None:
+def test_table3_of_the_weak_link_paper(tmp_path, scale):
     table = run("weak-link/table3", tmp_path / "s", scale)
     assert table["row_names"] == ["% pruned", "ES", "ED", "DS"]
     assert table["rows"][:3] == [
@@ -93,7 +93,7 @@ def test_table3_of_the_weak_link_paper(tmp_path: Path, scale: str | None) -> Non
     assert table["rows"][-1] == ["82", "12", "9", "5"]
 
 
-def test_a_percentage_that_no_file_has_is_counted(tmp_path: Path) -> None:
+def test_a_percentage_that_no_file_has_is_counted(tmp_path):
     """777322/233777/777332 keeps 28 + 29 + 29 = 86 of 144 heads."""
     table = run_of(tmp_path, "per_layer: [777322/233777/777332]")
     assert table["rows"] == [
@@ -102,7 +102,7 @@ def test_a_percentage_that_no_file_has_is_counted(tmp_path: Path) -> None:
     ]
 
 
-def test_prunings_that_have_no_components_keep_their_names(tmp_path: Path) -> None:
+def test_prunings_that_have_no_components_keep_their_names(tmp_path):
     table = run_of(tmp_path, "random: [25]")
     assert (table["row_names"], table["rows"]) == (["remove"], [["none"], ["random 25 %"]])
 
@@ -115,13 +115,7 @@ axes: {{remove: [none, {{{removals}}}], draw: [0]}}
 tables: [{{title: T, rows: remove, columns: source, change: true, remove_as: components}}]
 """
     return tables(
-        study(
-            folder,
-            recipe,
-            lambda trial, labels: Record(
-                trial=trial, state="done", removed=(), metrics={"en-de/test/bleu": 20.0}
-            ),
-        )
+        study(folder, recipe, lambda trial, labels: done(trial, {"en-de/test/bleu": 20.0}))
     )[0]
 
 
@@ -133,7 +127,7 @@ tables: [{{title: T, rows: remove, columns: source, change: true, remove_as: com
         ("kind: drop, change: true", "no field of a table of kind drop 'change'."),
     ],
 )
-def test_mistakes_are_named(tmp_path: Path, field: str, message: str) -> None:
+def test_mistakes_are_named(tmp_path, field, message):
     text = f"steps: [finetune, evaluate]\nfixed: {{model: m, task: pos, source: en}}\ntables: [{{title: T, rows: seed, {field}}}]\n"
     (tmp_path / "r.yaml").write_text(text)
     with pytest.raises(RecipeError) as error:
@@ -166,7 +160,7 @@ def layered(trial: Trial, labels: Mapping[str, Any]) -> Record:
     )
 
 
-def test_a_table_says_that_its_data_chose_the_epoch(tmp_path: Path) -> None:
+def test_a_table_says_that_its_data_chose_the_epoch(tmp_path):
     mnli, xnli = tables(
         study(tmp_path, LAYERED, layered, {"numbers.csv": "model,task,remove,value\n"})
     )

@@ -4,19 +4,18 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import replace
-from pathlib import Path
 from statistics import stdev
 from typing import Any
 
 import pytest
-from by_hand import DRAWN, SEARCH, cell, drawn, searched, study
+from by_hand import DRAWN, SEARCH, cell, done, drawn, searched, study
 
 from deadhead.report.tables.build import tables
 from deadhead.studies.store.records import Record
 from deadhead.studies.trial import Trial
 
 
-def test_cells_the_recipe_does_not_have(tmp_path: Path) -> None:
+def test_cells_the_recipe_does_not_have(tmp_path):
     recipe = DRAWN.replace("axes:\n  task: [mnli, sst2]\n  remove: {random: [0, 50]}\n  draw: [0, 1, 2]\n", """axes:
   - {task: [mnli], remove: {random: [0, 50]}, draw: [0, 1, 2]}
   - {task: [sst2], remove: none}
@@ -39,15 +38,10 @@ def by_language(trial: Trial, labels: Mapping[str, Any]) -> Record:
     scores = {
         language: score - loss + 0.01 * trial.get("seed") for language, score in first.items()
     }
-    return Record(
-        trial=trial,
-        state="done",
-        removed=(),
-        metrics={f"{lang}/test/micro_f1": score for lang, score in scores.items()},
-    )
+    return done(trial, {f"{lang}/test/micro_f1": score for lang, score in scores.items()})
 
 
-def test_languages_across_and_means_over_them(tmp_path: Path) -> None:
+def test_languages_across_and_means_over_them(tmp_path):
     recipe = (
         LANGUAGES
         + """\
@@ -70,13 +64,13 @@ tables:
     assert cell(some, ["none"], ["cross-lingual"])["ours"] == pytest.approx(60.5)
 
 
-def test_a_recipe_without_tables_gets_fitting_ones(tmp_path: Path) -> None:
+def test_a_recipe_without_tables_gets_fitting_ones(tmp_path):
     (table,) = tables(study(tmp_path, LANGUAGES, by_language))
     assert (table["row_names"], table["column_names"]) == (["remove"], ["language"])
     assert cell(table, ["none"], ["de"])["ours"] == pytest.approx(70.5)
 
 
-def test_bleu_is_not_a_share(tmp_path: Path) -> None:
+def test_bleu_is_not_a_share(tmp_path):
     recipe = """\
 steps: [finetune, evaluate]
 fixed: {model: a/model, task: wmt14, source: en-de}
@@ -84,18 +78,12 @@ axes: {seed: [0]}
 tables: [{title: BLEU, rows: model, columns: language}]
 """
     (table,) = tables(
-        study(
-            tmp_path,
-            recipe,
-            lambda trial, labels: Record(
-                trial=trial, state="done", removed=(), metrics={"en-de/test/bleu": 27.95}
-            ),
-        )
+        study(tmp_path, recipe, lambda trial, labels: done(trial, {"en-de/test/bleu": 27.95}))
     )
     assert table["cells"][0][0]["ours"] == 27.95
 
 
-def test_splits_as_an_axis_and_as_a_choice(tmp_path: Path) -> None:
+def test_splits_as_an_axis_and_as_a_choice(tmp_path):
     recipe = (
         LANGUAGES
         + """\
@@ -106,7 +94,7 @@ tables:
 """
     )
 
-    def first(trial: Trial, labels: Mapping[str, Any]) -> Record:
+    def first(trial, labels):
         record = by_language(trial, labels)
         scores = {**record.metrics, "en/test@1/micro_f1": 0.25, "en/test/macro_f1": 0.125}
         return replace(record, metrics=scores)
@@ -119,7 +107,7 @@ tables:
     assert cell(metric, ["none"], ["de"])["state"] == "none"  # was not measured
 
 
-def test_a_search_beside_its_controls(tmp_path: Path) -> None:
+def test_a_search_beside_its_controls(tmp_path):
     published = "source,target,arm,value,delta\nen,de,full,50.0,\nen,de,lowest,52.5,\nen,de,random,-1.5,-1.5\n"
     recipe = (
         SEARCH
@@ -152,7 +140,7 @@ def test_a_search_beside_its_controls(tmp_path: Path) -> None:
     assert len(by["gain"]["trials"]) == 4  # the unpruned model and three prunings
 
 
-def test_a_search_with_arms_for_rows(tmp_path: Path) -> None:
+def test_a_search_with_arms_for_rows(tmp_path):
     recipe = SEARCH + "tables: [{title: Search, kind: search, rows: arm, columns: target}]\n"
     (table,) = tables(study(tmp_path, recipe, searched))
     best = {row[0]: cell(table, row, ["en"])["ours"] for row in table["rows"]}
@@ -162,8 +150,8 @@ def test_a_search_with_arms_for_rows(tmp_path: Path) -> None:
     }
 
 
-def test_a_search_that_still_runs(tmp_path: Path) -> None:
-    def some(trial: Trial, labels: Mapping[str, Any]) -> Record | None:
+def test_a_search_that_still_runs(tmp_path):
+    def some(trial, labels):
         return (
             searched(trial, labels)
             if labels["arm"] in ("full", "lowest") and labels["k"] < 2
@@ -179,8 +167,8 @@ def test_a_search_that_still_runs(tmp_path: Path) -> None:
     assert {entry["state"] for row in empty["cells"] for entry in row} == {"missing"}
 
 
-def test_scores_that_are_no_numbers_are_not_there(tmp_path: Path) -> None:
-    def broken(trial: Trial, labels: Mapping[str, Any]) -> Record:
+def test_scores_that_are_no_numbers_are_not_there(tmp_path):
+    def broken(trial, labels):
         record = searched(trial, labels)
         without_score = (
             {"en/test/micro_f1"}
@@ -209,26 +197,25 @@ MULTI = """\
 steps: [rank_each, prune, finetune, evaluate]
 fixed: {model: a/model, task: pos, targets: [en, de, zh], splits: [dev, test]}
 axes:
-  - {rank.merge: [md, sd], source: [[en, de]]}
-  - {source: [en, de], train: [[en, de]]}
+  - {rank.merge: [md, sd], source: [[en, de]], seed: [0, 1]}
+  - {source: [en, de], train: [[en, de]], seed: [0, 1]}
 search: {lowest: 1..2}
 tables: [{title: Several, kind: multi-source, rows: target, published: numbers.csv}]
 """
 
 
-def test_several_sources(tmp_path: Path) -> None:
-    def merged(trial: Trial, labels: Mapping[str, Any]) -> Record:
+def test_several_sources(tmp_path):
+    def merged(trial, labels):
         if labels["arm"] == "full":
             score = 0.5
         elif isinstance(labels["source"], list):
             score = {"md": 0.6, "sd": 0.4}[labels["rank.merge"]] + 0.01 * labels["k"]
         else:
             score = {"en": 0.55, "de": 0.65}[labels["source"]] - 0.01 * labels["k"]
-        return Record(
-            trial=trial,
-            state="done",
-            removed=(),
-            metrics={
+        score += 0.02 * labels["seed"]
+        return done(
+            trial,
+            {
                 f"{lang}/{split}/micro_f1": score
                 for lang in ("en", "de", "zh")
                 for split in ("dev", "test")
@@ -240,14 +227,15 @@ def test_several_sources(tmp_path: Path) -> None:
     assert table["rows"] == [["zh"]]  # the language that was not trained on
     assert table["columns"] == [["FL"], ["MD"], ["SD"], ["EC"]]
     (row,) = table["cells"]
-    assert [entry["ours"] for entry in row] == [pytest.approx(value) for value in (50, 62, 42, 64)]
+    assert [entry["ours"] for entry in row] == [pytest.approx(value) for value in (51, 63, 43, 65)]
+    assert [entry["n"] for entry in row] == [2] * 4
     assert [entry["mark"] for entry in row] == [None] * 4
     assert "no unpruned seeds to test against" in table["test"]
     assert [entry["published"] for entry in row] == [41.5, None, None, 43.5]
 
 
-def test_a_search_names_data_that_was_short(tmp_path: Path) -> None:
-    def short(trial: Trial, labels: Mapping[str, Any]) -> Record:
+def test_a_search_names_data_that_was_short(tmp_path):
+    def short(trial, labels):
         return replace(
             searched(trial, labels),
             details={"shortfalls": {"en train": {"expected": 2_500_000, "got": 1_486_965}}},

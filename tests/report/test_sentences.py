@@ -7,11 +7,10 @@ import re
 import subprocess
 import sys
 from collections.abc import Mapping
-from pathlib import Path
 from typing import Any
 
 import pytest
-from by_hand import DRAWN, HEADS, MEASURED, SEARCH, drawn, searched, study
+from by_hand import DRAWN, HEADS, MEASURED, SEARCH, done, drawn, searched, study
 
 from deadhead.report.findings.build import findings
 from deadhead.report.findings.measures import scored
@@ -22,7 +21,7 @@ from deadhead.studies.trial import Trial
 from deadhead.tasks import METRICS
 
 
-def test_a_share_of_heads_is_named_so_everywhere(tmp_path: Path) -> None:
+def test_a_share_of_heads_is_named_so_everywhere(tmp_path):
     data = content(study(tmp_path, DRAWN, drawn))
     texts = [
         data["tables"],
@@ -36,7 +35,7 @@ def test_a_share_of_heads_is_named_so_everywhere(tmp_path: Path) -> None:
     assert not re.search(r"random 50(?! %)", text)
 
 
-def test_findings_have_the_numbers(tmp_path: Path) -> None:
+def test_findings_have_the_numbers(tmp_path):
     data = content(study(tmp_path, DRAWN, drawn))
     # the mean of 80 and 90 is 85; with half of the heads gone it is 79, 82 and 82 by draw
     assert (
@@ -49,7 +48,7 @@ def test_findings_have_the_numbers(tmp_path: Path) -> None:
     )
 
 
-def test_findings_of_a_search_hold_it_against_luck(tmp_path: Path) -> None:
+def test_findings_of_a_search_hold_it_against_luck(tmp_path):
     data = content(study(tmp_path, SEARCH, searched))
     assert data["findings"][0] == (
         "The best of 3 lowest-k prunings beats the best of 3 unpruned seeds in 0 of 1 pairs of languages (sign test p = 1): no more than luck."
@@ -61,7 +60,7 @@ def test_findings_of_a_search_hold_it_against_luck(tmp_path: Path) -> None:
     )
 
 
-def test_findings_without_a_control_say_so(tmp_path: Path) -> None:
+def test_findings_without_a_control_say_so(tmp_path):
     recipe = SEARCH.replace(", controls: [seeds, random]", "")
     assert (
         "of unpruned seeds, this may be luck"
@@ -69,7 +68,7 @@ def test_findings_without_a_control_say_so(tmp_path: Path) -> None:
     )
 
 
-def test_names_stay_as_they_are(tmp_path: Path) -> None:
+def test_names_stay_as_they_are(tmp_path):
     hostile = "<script>alert(1)</script>"
     data = content(
         study(
@@ -85,7 +84,7 @@ def test_names_stay_as_they_are(tmp_path: Path) -> None:
     assert data["tables"][0]["id"] == "table-1-script-alert-1-script"
 
 
-def test_no_torch_and_no_drawing_library_is_loaded(tmp_path: Path) -> None:
+def test_no_torch_and_no_drawing_library_is_loaded(tmp_path):
     folder = study(tmp_path, SEARCH, searched)
     code = f"import sys; from deadhead.report.page.content import content; content({str(folder)!r})"
     text = "; print(sorted({'torch', 'transformers', 'altair', 'vl_convert', 'pandas'} & set(sys.modules)))"
@@ -106,15 +105,12 @@ axes: {remove: REMOVE, seed: [0, 1]}
 
 def seeded(trial: Trial, labels: Mapping[str, Any]) -> Record:
     removed = trial.get("remove") or {"random_k": 0}
-    return Record(
-        trial=trial,
-        state="done",
-        removed=(),
-        metrics={"en/test/micro_f1": 0.8 + 0.02 * trial.get("seed") - 0.01 * removed["random_k"]},
+    return done(
+        trial, {"en/test/micro_f1": 0.8 + 0.02 * trial.get("seed") - 0.01 * removed["random_k"]}
     )
 
 
-def test_findings_take_all_seeds_of_the_unpruned_model(tmp_path: Path) -> None:
+def test_findings_take_all_seeds_of_the_unpruned_model(tmp_path):
     recipe = SEEDS.replace("REMOVE", "[none, {random_k: [1, 5]}]")
     (first,) = findings(Study.open(study(tmp_path, recipe, seeded)))
     assert first == (  # 80 and 82 without pruning, 79 and 81, 75 and 77
@@ -123,7 +119,7 @@ def test_findings_take_all_seeds_of_the_unpruned_model(tmp_path: Path) -> None:
     )
 
 
-def test_findings_without_an_unpruned_model(tmp_path: Path) -> None:
+def test_findings_without_an_unpruned_model(tmp_path):
     recipe = SEEDS.replace("REMOVE", "{random_k: [1, 5]}")
     (first,) = findings(Study.open(study(tmp_path, recipe, seeded)))
     assert (
@@ -132,7 +128,7 @@ def test_findings_without_an_unpruned_model(tmp_path: Path) -> None:
     )
 
 
-def test_changes_of_entropy_do_not_cancel_out(tmp_path: Path) -> None:
+def test_changes_of_entropy_do_not_cancel_out(tmp_path):
     """Half of the heads attend more widely, half less: the mean stays, but no head does."""
     recipe = """\
 steps: [prune, measure, finetune, measure]
@@ -140,7 +136,7 @@ fixed: {model: a/model, task: pos, source: en, remove: {random: 50}, measure: [e
 axes: {draw: [0, 1, 2]}
 """
 
-    def outcome(trial: Trial, labels: Mapping[str, Any]) -> Record:
+    def outcome(trial, labels):
         moved = {head: 0.1 * (1 + int(head.split(".")[1])) for head in HEADS}
         after = {h: 2.0 + (m if i % 2 else -m) for i, (h, m) in enumerate(moved.items())}
         stages = {"before": dict.fromkeys(HEADS, 2.0), "first": after, "after": after}
@@ -154,14 +150,14 @@ axes: {draw: [0, 1, 2]}
     )
 
 
-def test_findings_report_measures_without_a_comparison(tmp_path: Path) -> None:
+def test_findings_report_measures_without_a_comparison(tmp_path):
     recipe = """\
 steps: [prune, finetune, measure, evaluate]
 fixed: {model: a/model, task: pos, source: en, targets: [en, de], remove: {random: 50}, measure: [entropy, weights, embeddings]}
 axes: {draw: [0, 1]}
 """
 
-    def outcome(trial: Trial, labels: Mapping[str, Any]) -> Record:
+    def outcome(trial, labels):
         stages = {
             stage: {
                 "entropy": dict.fromkeys(HEADS, value),
@@ -210,45 +206,37 @@ axes: {draw: [0, 1]}
     } == {"Change of weights by training"}
 
 
-def test_the_page_counts_the_opened_records(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_the_page_counts_the_opened_records(tmp_path, monkeypatch):
     folder = study(tmp_path, DRAWN, drawn)
     assert content(folder)["opened"] == {"records": 8, "of": 8}
     monkeypatch.setattr("deadhead.results.study.MOST_RECORDS", 3)
     assert content(folder)["opened"] == {"records": 3, "of": 8}
 
 
-def test_strings_and_triples_are_what_is_kept(tmp_path: Path) -> None:
+def test_strings_and_triples_are_what_is_kept(tmp_path):
     """Their numbers are of heads kept, so they are no names of what goes."""
     recipe = "steps: [prune, finetune, evaluate]\nfixed: {model: a/m, task: mnli, source: en, splits: dev}\n"
     recipe += "axes: {remove: [none, {per_block: [2/1/1, 1/1/1]}]}\n"
     scores = {"none": 0.9, "2/1/1": 0.895, "1/1/1": 0.5}
 
-    def outcome(trial: Trial, labels: Mapping[str, Any]) -> Record:
+    def outcome(trial, labels):
         kept = (trial.get("remove") or {"per_block": "none"})["per_block"]
-        return Record(
-            trial=trial, state="done", removed=(), metrics={"en/dev/accuracy": scores[kept]}
-        )
+        return done(trial, {"en/dev/accuracy": scores[kept]})
 
     sentences = " ".join(findings(Study.open(study(tmp_path, recipe, outcome))))
     assert "Without all heads but 2/1/1 (by block), the mean accuracy is 89.5" in sentences
     assert "Without all heads but 1/1/1 (by block), it is 50.0" in sentences
 
 
-def test_six_layers_are_more_than_ten_percent(tmp_path: Path) -> None:
+def test_six_layers_are_more_than_ten_percent(tmp_path):
     """What can go at little cost is the most in heads, not the largest number in a recipe."""
     recipe = "steps: [prune, finetune, evaluate]\nfixed: {model: a/m, task: mnli, source: en, splits: dev}\n"
     recipe += "axes: {remove: [none, {random: 10}, {layers: even 6}]}\n"
 
-    def outcome(trial: Trial, labels: Mapping[str, Any]) -> Record:
+    def outcome(trial, labels):
         left = 950 if "random" in (trial.get("remove") or {}) else 750
-        return Record(
-            trial=trial,
-            state="done",
-            removed=(),
-            metrics={"en/dev/accuracy": 0.9},
-            cost={"parameters": 1000, "parameters after": left},
+        return done(
+            trial, {"en/dev/accuracy": 0.9}, cost={"parameters": 1000, "parameters after": left}
         )
 
     assert findings(Study.open(study(tmp_path, recipe, outcome)))[0].startswith(
@@ -257,7 +245,7 @@ def test_six_layers_are_more_than_ten_percent(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("task", ["mnli", "pos"])
-def test_failed_trainings_come_first(tmp_path: Path, task: str) -> None:
+def test_failed_trainings_come_first(tmp_path, task):
     """One label for everything: what such a trial lost is no cost of pruning. A model that is only bad is not meant."""
     recipe = f"steps: [prune, finetune, evaluate]\nfixed: {{model: a/m, task: {task}, source: en, splits: dev}}\n"
     recipe += "axes: {remove: [none, {random: [10, 20]}, {layers: [top 1, top 2]}]}\n"
@@ -273,14 +261,9 @@ def test_failed_trainings_come_first(tmp_path: Path, task: str) -> None:
         },
     )
 
-    def outcome(trial: Trial, labels: Mapping[str, Any]) -> Record:
+    def outcome(trial, labels):
         text = predicted[str(next(iter((trial.get("remove") or {"": "none"}).values())))]
-        return Record(
-            trial=trial,
-            state="done",
-            removed=(),
-            metrics={f"en/dev/{name}": METRICS[name]([gold], [text]) for name in names},
-        )
+        return done(trial, {f"en/dev/{name}": METRICS[name]([gold], [text]) for name in names})
 
     first = findings(Study.open(study(tmp_path, recipe, outcome)))[0]
     assert first.startswith(

@@ -14,11 +14,10 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 from threading import Thread
-from typing import Any
 from urllib.request import urlopen
 
 import pytest
-from browser import HOW, Page
+from browser import HOW
 from free_steps import made_study
 
 from deadhead.errors import DeadheadError
@@ -28,12 +27,12 @@ from deadhead.report.page.serve import Server, served
 
 
 @pytest.fixture(scope="module")
-def study(tmp_path_factory: pytest.TempPathFactory) -> Path:
+def study(tmp_path_factory):
     return made_study(tmp_path_factory.mktemp("serve") / "study")
 
 
 @pytest.fixture(scope="module")
-def study_folders(tmp_path_factory: pytest.TempPathFactory, study: Path) -> Path:
+def study_folders(tmp_path_factory, study):
     folder = tmp_path_factory.mktemp("studies")
     for name in ("one", "deep/two"):
         shutil.copytree(study, folder / name)
@@ -42,7 +41,7 @@ def study_folders(tmp_path_factory: pytest.TempPathFactory, study: Path) -> Path
 
 
 @contextmanager
-def running(folder: Path, **options: Any) -> Iterator[Server]:
+def running(folder: Path, **options) -> Iterator[Server]:
     with served(folder, port=0, **options) as server:
         thread = Thread(target=server.serve_forever, kwargs={"poll_interval": 0.01})
         thread.start()
@@ -67,7 +66,7 @@ def ask(
     return results
 
 
-def test_the_page_and_its_content(study: Path):
+def test_the_page_and_its_content(study):
     with running(study) as server:
         status, headers, body = ask(server, "/")
         assert (status, headers["Content-Type"]) == (200, "text/html; charset=utf-8")
@@ -82,9 +81,7 @@ def test_the_page_and_its_content(study: Path):
         assert int(headers["Content-Length"]) > 1000
 
 
-def test_a_new_record_changes_the_content_and_its_mark(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-):
+def test_a_new_record_changes_the_content_and_its_mark(tmp_path, monkeypatch):
     monkeypatch.setattr(library, "PATIENCE", 0.0)
     monkeypatch.setattr(library, "SHARE", 0)
     study = made_study(tmp_path / "study")
@@ -97,7 +94,7 @@ def test_a_new_record_changes_the_content_and_its_mark(
         assert done == [7, 11]
 
 
-def test_one_record(study: Path):
+def test_one_record(study):
     some = next(iter(content(study)["records"]))
     with running(study) as server:
         assert (
@@ -108,7 +105,7 @@ def test_one_record(study: Path):
             assert ask(server, f"/record.json?id={wrong}")[0] == 404
 
 
-def test_a_folder_lists_its_studies_and_compares_them(study_folders: Path):
+def test_a_folder_lists_its_studies_and_compares_them(study_folders):
     with running(study_folders) as server:
         results = json.loads(ask(server, "/content.json")[2])["list"]
         assert [(entry["folder"], entry["done"]) for entry in results] == [
@@ -120,7 +117,7 @@ def test_a_folder_lists_its_studies_and_compares_them(study_folders: Path):
         assert ask(server, "/record.json?id=x")[0] == 404
 
 
-def test_nothing_outside_the_folder_is_shown(study_folders: Path, study: Path):
+def test_nothing_outside_the_folder_is_shown(study_folders, study):
     (study_folders / "link").symlink_to(study, target_is_directory=True)
     with running(study_folders) as server:
         assert "link" not in json.dumps(json.loads(ask(server, "/content.json")[2]))
@@ -147,7 +144,7 @@ def test_nothing_outside_the_folder_is_shown(study_folders: Path, study: Path):
     (study_folders / "link").unlink()
 
 
-def test_it_only_reads(study: Path):
+def test_it_only_reads(study):
     before = {file: file.stat().st_mtime_ns for file in study.rglob("*")}
     with running(study) as server:
         for method in ("POST", "PUT", "DELETE", "PATCH", "OPTIONS", "TRACE"):
@@ -156,7 +153,7 @@ def test_it_only_reads(study: Path):
     assert {file: file.stat().st_mtime_ns for file in study.rglob("*")} == before
 
 
-def test_another_host_name_is_refused_without_host(study: Path):
+def test_another_host_name_is_refused_without_host(study):
     with running(study) as server:
         port = server.server_address[1]
         assert server.server_address[0] == "127.0.0.1"
@@ -177,7 +174,7 @@ def test_another_host_name_is_refused_without_host(study: Path):
         assert ask(server, "/content.json", Host="my-machine.example")[0] == 200
 
 
-def test_a_mistake_gets_one_clear_error(tmp_path: Path, study: Path):
+def test_a_mistake_gets_one_clear_error(tmp_path, study):
     with socket.create_server(("127.0.0.1", 0)) as busy:
         port = busy.getsockname()[1]
         with (
@@ -206,7 +203,7 @@ def test_a_mistake_gets_one_clear_error(tmp_path: Path, study: Path):
         pass
 
 
-def test_the_command_says_where_it_is_and_ends_quietly(study: Path):
+def test_the_command_says_where_it_is_and_ends_quietly(study):
     command = [sys.executable, "-m", "deadhead", "serve", str(study), "--port", "0"]
     with subprocess.Popen(
         command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True
@@ -222,7 +219,7 @@ def test_the_command_says_where_it_is_and_ends_quietly(study: Path):
     assert (process.returncode, text, wrong) == (0, "stopped.\n", "")
 
 
-def test_the_command_says_what_is_wrong(tmp_path: Path):
+def test_the_command_says_what_is_wrong(tmp_path):
     done = subprocess.run(
         [sys.executable, "-m", "deadhead", "serve", str(tmp_path)],
         capture_output=True,
@@ -236,9 +233,7 @@ def test_the_command_says_what_is_wrong(tmp_path: Path):
     assert "Traceback" not in done.stderr
 
 
-def test_the_page_keeps_its_scroll_position_while_the_study_runs(
-    page: Page, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-):
+def test_the_page_keeps_its_scroll_position_while_the_study_runs(page, tmp_path, monkeypatch):
     monkeypatch.setattr(library, "PATIENCE", 0.0)
     study = made_study(tmp_path / "study")
     with running(study) as server:
@@ -285,9 +280,7 @@ def test_the_page_keeps_its_scroll_position_while_the_study_runs(
     page.until("return document.getElementById('pulse').textContent.startsWith('not connected')")
 
 
-def test_a_record_that_is_not_in_the_page_is_requested(
-    page: Page, study: Path, monkeypatch: pytest.MonkeyPatch
-):
+def test_a_record_that_is_not_in_the_page_is_requested(page, study, monkeypatch):
     facts = content(study)
     monkeypatch.setattr(library.Library, "_content", lambda *_: (1, facts | {"records": {}}))
     some = next(name for name, record in facts["records"].items() if record["removed"])
@@ -296,7 +289,7 @@ def test_a_record_that_is_not_in_the_page_is_requested(
         page.until("return document.querySelectorAll('#sheet td.gone').length > 0")
 
 
-def test_the_list_leads_to_a_study_and_to_several(page: Page, study_folders: Path):
+def test_the_list_leads_to_a_study_and_to_several(page, study_folders):
     with running(study_folders) as server:
         page.open(server.url)
         assert page.texts("main tbody th") == ["deep/two", "one"]

@@ -3,12 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from pathlib import Path
 from typing import Any
 
 import numpy as np
 import pytest
-from by_hand import DRAWN, SEARCH, TEST, drawn, searched, study
+from by_hand import DRAWN, SEARCH, TEST, done, drawn, searched, study
 
 from deadhead.report.tables.build import tables
 from deadhead.report.tables.significance import RATE, compared, mark_cells
@@ -31,12 +30,8 @@ def seeded(trial: Trial, labels: Mapping[str, Any]) -> Record:
     """Chinese loses 20 points without 90 % of the heads; nothing else is more than noise."""
     loss = 0.2 if trial.get("remove") and trial.get("remove")["random"] == 90 else 0.0
     noise = 0.003 * ((trial.get("seed") * 7 + (trial.get("remove") or {"random": 3})["random"]) % 5)
-    return Record(
-        trial=trial,
-        state="done",
-        removed=(),
-        metrics={"en/test/micro_f1": 0.95 + noise, "zh/test/micro_f1": 0.7 - loss + noise},
-        cost={},
+    return done(
+        trial, {"en/test/micro_f1": 0.95 + noise, "zh/test/micro_f1": 0.7 - loss + noise}, cost={}
     )
 
 
@@ -57,20 +52,20 @@ def simulated(
 
 
 @pytest.mark.parametrize("repeats", [2, 3, 5])
-def test_where_nothing_differs_few_tables_have_a_marked_cell(repeats: int) -> None:
+def test_where_nothing_differs_few_tables_have_a_marked_cell(repeats):
     rng = np.random.default_rng(repeats)
     wrong = [simulated(rng, repeats)[0] > 0 for _ in range(TABLES)]
     assert np.mean(wrong) <= RATE
 
 
-def test_where_some_cells_differ_they_are_marked_and_few_others() -> None:
+def test_where_some_cells_differ_they_are_marked_and_few_others():
     rng = np.random.default_rng(7)
     counts = [simulated(rng, 3, effect=12.0, apart=15) for _ in range(TABLES // 2)]
     assert np.mean([chance / max(1, chance + right) for chance, right in counts]) <= RATE
     assert np.mean([right for _, right in counts]) > 0.7 * 15
 
 
-def test_a_table_marks_what_differs_and_says_by_which_test(tmp_path: Path) -> None:
+def test_a_table_marks_what_differs_and_says_by_which_test(tmp_path):
     scores, drops = tables(study(tmp_path, SEEDED, seeded))
     for table in (scores, drops):
         assert [[cell["mark"] for cell in row] for row in table["cells"]] == [
@@ -88,7 +83,7 @@ def test_a_table_marks_what_differs_and_says_by_which_test(tmp_path: Path) -> No
     assert to_csv(scores).splitlines()[-1].endswith("worse")
 
 
-def test_without_repetitions_nothing_is_marked(tmp_path: Path) -> None:
+def test_without_repetitions_nothing_is_marked(tmp_path):
     """Three draws of the pruned model, and one of the unpruned: what that would have been with another seed is not known."""
     scores, drops = tables(study(tmp_path, DRAWN, drawn))
     for table in (scores, drops):
@@ -100,21 +95,15 @@ def test_without_repetitions_nothing_is_marked(tmp_path: Path) -> None:
         )
 
 
-def test_the_best_of_k_is_tested_against_the_best_of_k_seeds(tmp_path: Path) -> None:
+def test_the_best_of_k_is_tested_against_the_best_of_k_seeds(tmp_path):
     """A gain over the one unpruned model is no sign: the best of several gains by luck alone."""
 
-    def again(trial: Trial, labels: Mapping[str, Any]) -> Record:
+    def again(trial, labels):
         record = searched(trial, labels)
         noise = 0.002 * ((labels["seed"] * 5 + labels["k"]) % 3) + (
             0.0 if labels["arm"] != "random" else -0.2
         )
-        return Record(
-            trial=trial,
-            state="done",
-            removed=(),
-            metrics={name: value + noise for name, value in record.metrics.items()},
-            cost={},
-        )
+        return done(trial, {name: value + noise for name, value in record.metrics.items()}, cost={})
 
     recipe = (
         SEARCH.replace("seed: [0]", "seed: [0, 1, 2, 3]")

@@ -2,22 +2,17 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
 from dataclasses import replace
-from pathlib import Path
 from statistics import stdev
-from typing import Any
 
 import pytest
-from by_hand import DRAWN, NUMBERS, cell, drawn, study
+from by_hand import DRAWN, NUMBERS, cell, done, drawn, study
 
 from deadhead.report.labels import title_for
 from deadhead.report.tables.build import tables
-from deadhead.studies.store.records import Record
-from deadhead.studies.trial import Trial
 
 
-def test_means_spread_and_published_by_hand(tmp_path: Path) -> None:
+def test_means_spread_and_published_by_hand(tmp_path):
     folder = study(tmp_path, DRAWN, drawn, {"numbers.csv": NUMBERS})
     scores, _ = tables(folder)
     assert (scores["row_names"], scores["column_names"]) == (["remove"], ["task"])
@@ -49,9 +44,7 @@ def test_means_spread_and_published_by_hand(tmp_path: Path) -> None:
         ("Half of the heads", "Half of the heads"),
     ],
 )
-def test_a_title_names_the_metric_that_the_table_shows(
-    tmp_path: Path, title: str, texts: str
-) -> None:
+def test_a_title_names_the_metric_that_the_table_shows(tmp_path, title, texts):
     """GLUE is scored by accuracy, whatever an older recipe calls it."""
     first, *_ = tables(
         study(
@@ -64,7 +57,7 @@ def test_a_title_names_the_metric_that_the_table_shows(
     assert (first["title"], first["note"].startswith("Accuracy on ")) == (texts, True)
 
 
-def test_a_title_has_one_name_for_a_metric() -> None:
+def test_a_title_has_one_name_for_a_metric():
     assert title_for("Accuracy after the cut", ["micro_f1"]) == "Micro F1 after the cut"
     assert (
         title_for("F1, unpruned and best of 12", ["span_f1"]) == "Span F1, unpruned and best of 12"
@@ -74,8 +67,8 @@ def test_a_title_has_one_name_for_a_metric() -> None:
     assert title_for("F1x", ["micro_f1"]) == "F1x"
 
 
-def test_a_table_says_where_data_was_short(tmp_path: Path) -> None:
-    def short(trial: Trial, labels: Mapping[str, Any]) -> Record:
+def test_a_table_says_where_data_was_short(tmp_path):
+    def short(trial, labels):
         details = (
             {"shortfalls": {"en/train": {"expected": 2_500_000, "got": 1_486_965}}}
             if trial.get("task") == "sst2"
@@ -90,9 +83,7 @@ def test_a_table_says_where_data_was_short(tmp_path: Path) -> None:
     )
 
 
-def test_cells_name_fewer_trials_where_all_would_name_very_many(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_cells_name_fewer_trials_where_all_would_name_very_many(tmp_path, monkeypatch):
     folder = study(tmp_path, DRAWN, drawn)
     whole = [entry for table in tables(folder) for row in table["cells"] for entry in row]
     assert (
@@ -110,7 +101,7 @@ def test_cells_name_fewer_trials_where_all_would_name_very_many(
     ]  # means and counts are as they were
 
 
-def test_published_rows_agree_in_every_axis_of_the_table(tmp_path: Path) -> None:
+def test_published_rows_agree_in_every_axis_of_the_table(tmp_path):
     scores, drops = tables(study(tmp_path, DRAWN, drawn, {"numbers.csv": NUMBERS}))
     assert cell(scores, ["none"], ["sst2"])["published"] is None  # no row has this task and removal
     assert cell(scores, ["random 50 %"], ["mnli"])["published"] == 82.0
@@ -121,7 +112,7 @@ def test_published_rows_agree_in_every_axis_of_the_table(tmp_path: Path) -> None
     )  # it names no file
 
 
-def test_published_numbers_of_several_models_are_not_mixed(tmp_path: Path) -> None:
+def test_published_numbers_of_several_models_are_not_mixed(tmp_path):
     numbers = (
         NUMBERS
         + "third/model,sst2,en,en,random 50,50,33.0\na/model,sst2,en,en,none,0,44.0\nb/model,sst2,en,en,none,0,55.0\n"
@@ -146,9 +137,7 @@ def test_published_numbers_of_several_models_are_not_mixed(tmp_path: Path) -> No
         ),
     ],
 )
-def test_published_numbers_of_another_setting_are_not_shown(
-    tmp_path: Path, row: str, text: str
-) -> None:
+def test_published_numbers_of_another_setting_are_not_shown(tmp_path, row, text):
     scores, _ = tables(
         study(
             tmp_path,
@@ -164,7 +153,7 @@ def test_published_numbers_of_another_setting_are_not_shown(
     assert shown == ({None} if text else {None, 80.0})
 
 
-def test_drops_are_against_the_mean_of_the_unpruned_seeds(tmp_path: Path) -> None:
+def test_drops_are_against_the_mean_of_the_unpruned_seeds(tmp_path):
     """One of them may be lucky; and a seed that stands in two parts of a recipe counts once."""
     recipe = "steps: [prune, finetune, evaluate]\nfixed: {model: a/m, task: mnli, source: en, splits: dev}\naxes:\n"
     recipe += (
@@ -175,21 +164,17 @@ def test_drops_are_against_the_mean_of_the_unpruned_seeds(tmp_path: Path) -> Non
     )
     scores = {0: 0.9, 1: 0.6, 2: 0.6}
 
-    def outcome(trial: Trial, labels: Mapping[str, Any]) -> Record:
-        return Record(
-            trial=trial,
-            state="done",
-            removed=(),
-            metrics={
-                "en/dev/accuracy": 0.63 if trial.get("remove") else scores[trial.get("seed", 0)]
-            },
+    def outcome(trial, labels):
+        return done(
+            trial,
+            {"en/dev/accuracy": 0.63 if trial.get("remove") else scores[trial.get("seed", 0)]},
         )
 
     (drops,) = tables(study(tmp_path, recipe, outcome))
     assert cell(drops, ["random 50 %"], ["mnli"])["ours"] == pytest.approx(10)  # of 70, not of 90
 
 
-def test_relative_drops(tmp_path: Path) -> None:
+def test_relative_drops(tmp_path):
     _, drops = tables(study(tmp_path, DRAWN, drawn))
     pruned = cell(drops, ["random 50 %"], ["mnli"])
     each = [100 * (80 - score) / 80 for score in (70, 72, 74)]
@@ -198,7 +183,7 @@ def test_relative_drops(tmp_path: Path) -> None:
     assert cell(drops, ["none"], ["mnli"])["ours"] == 0
 
 
-def test_published_drops_come_of_published_scores(tmp_path: Path) -> None:
+def test_published_drops_come_of_published_scores(tmp_path):
     recipe = DRAWN.replace("kind: drop,", "kind: drop, published: numbers.csv,")
     _, drops = tables(study(tmp_path, recipe, drawn, {"numbers.csv": NUMBERS}))
     assert cell(drops, ["random 50 %"], ["mnli"])["published"] == pytest.approx(
@@ -207,8 +192,8 @@ def test_published_drops_come_of_published_scores(tmp_path: Path) -> None:
     assert cell(drops, ["random 50 %"], ["sst2"])["published"] is None  # nothing unpruned beside it
 
 
-def test_missing_and_failed_cells_are_marked(tmp_path: Path) -> None:
-    def patchy(trial: Trial, labels: Mapping[str, Any]) -> Record | None:
+def test_missing_and_failed_cells_are_marked(tmp_path):
+    def patchy(trial, labels):
         if trial.get("task") == "sst2":
             return (
                 replace(drawn(trial, labels), state="failed", metrics={}, error="boom")
@@ -233,7 +218,7 @@ def test_missing_and_failed_cells_are_marked(tmp_path: Path) -> None:
     assert cell(scores, ["random 50 %"], ["sst2"])["ours"] is None
 
 
-def test_a_study_without_records(tmp_path: Path) -> None:
+def test_a_study_without_records(tmp_path):
     scores, drops = tables(study(tmp_path, DRAWN, lambda trial, labels: None))
     assert {
         entry["state"] for table in (scores, drops) for row in table["cells"] for entry in row

@@ -14,7 +14,7 @@ BLOCKS = re.findall(r"```python\n(.*?)```", PAGE.read_text(encoding="utf-8"), re
 
 
 @pytest.mark.parametrize("code", BLOCKS, ids=lambda code: re.findall(r"import (\w+)", code)[-1])
-def test_examples_print_what_they_say(code: str) -> None:
+def test_examples_print_what_they_say(code):
     expected = [
         line.rsplit("  # ", 1)[1] for line in code.splitlines() if line.startswith("print(")
     ]

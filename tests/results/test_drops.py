@@ -19,7 +19,7 @@ from deadhead.results.statistics import (
 )
 
 
-def test_drop_by_hand() -> None:
+def test_drop_by_hand():
     assert drop(80, 76) == pytest.approx(5)  # 100 (80 - 76) / 80
     assert drop([79, 81], [78, 74]) == pytest.approx(5)  # seeds are averaged first: 80 and 76
     assert drop(0.5, 0.55) == pytest.approx(-10)  # a gain is a drop below 0
@@ -27,7 +27,7 @@ def test_drop_by_hand() -> None:
         drop(0, 1)
 
 
-def test_groups_are_the_papers() -> None:
+def test_groups_are_the_papers():
     values = {
         "en": 1.0,
         "es": 2.0,
@@ -53,7 +53,7 @@ def test_groups_are_the_papers() -> None:
         group_means(values, "colour")
 
 
-def test_bottom_minus_top_by_hand() -> None:
+def test_bottom_minus_top_by_hand():
     """Whole 80. k = 2: bottom 76 drops 5 %, top 78 drops 2.5 %: 2.5. k = 4: 20 % and 10 %: 10.
     Mean 6.25.
     """
@@ -71,7 +71,7 @@ def test_bottom_minus_top_by_hand() -> None:
         bottom_minus_top(80, top={2: 78}, bottom={4: 70})
 
 
-def test_interpolate_by_hand() -> None:
+def test_interpolate_by_hand():
     curve = {0: 0.0, 20: 1.0, 30: 4.0}
     assert interpolate(curve, 25) == pytest.approx(2.5)  # half way from 1 to 4
     assert interpolate(curve, 5) == pytest.approx(0.25)
@@ -81,7 +81,7 @@ def test_interpolate_by_hand() -> None:
             interpolate(curve, outside)
 
 
-def test_spread_by_hand() -> None:
+def test_spread_by_hand():
     """79 80 81: sd 1 of 80 = 1.25 %. 38 40 45: mean 41, squares 9 + 1 + 16 = 26, sd sqrt(13). A
     single score says nothing.
     """
@@ -93,7 +93,7 @@ def test_spread_by_hand() -> None:
         spread([[70]])
 
 
-def test_recovery_by_hand() -> None:
+def test_recovery_by_hand():
     assert recovery([72, 60, 20], [80, 60, 40]) == pytest.approx((0.9 + 1 + 0.5) / 3)
     assert recovery([72, 60], [80, 60]) == pytest.approx(
         (0.9 + 1) / 2

@@ -21,7 +21,7 @@ from deadhead.results.statistics import (
 )
 
 
-def test_improved_by_hand() -> None:
+def test_improved_by_hand():
     """Three up, one down, one the same: 2 (1 + 4) / 16 = 0.625."""
     result = improved([0.5, 0.2, 0.9, -0.1, 0.0])
     assert result[:3] == (3, 1, 1)
@@ -30,7 +30,7 @@ def test_improved_by_hand() -> None:
     assert improved([]).p == 1.0
 
 
-def test_family_means_by_hand() -> None:
+def test_family_means_by_hand():
     """IE: de .2, nl .4, fa .6, ur 1.2 -> 0.6; Germanic: de, nl -> 0.3; Semitic (and Afro-
     Asiatic): ar-he .9; zh is with nobody.
     """
@@ -55,7 +55,7 @@ def test_family_means_by_hand() -> None:
     )  # a branch of another family is another
 
 
-def test_expected_best_by_hand() -> None:
+def test_expected_best_by_hand():
     """Of 1, 2, 4 two at a time: 2, 4, 4."""
     assert expected_best([4, 1, 2], 2) == pytest.approx(10 / 3)
     assert expected_best([4, 1, 2], 3) == 4
@@ -69,7 +69,7 @@ def test_expected_best_by_hand() -> None:
             expected_best([4, 1, 2], k)
 
 
-def test_luck_by_hand() -> None:
+def test_luck_by_hand():
     """Pruned 81, 84; seeds 80.5, 82; whole 80: 4 and 2, an excess of 2.
 
     Two of 84, 82, 81, 80.5 called pruned: {84, 82} is ahead by 84 - 81 = 3, {84, 81} and {84, 80.5}
@@ -85,7 +85,7 @@ def test_luck_by_hand() -> None:
 
 
 @pytest.mark.parametrize("sizes", [(3, 3), (2, 4), (4, 5)])
-def test_luck_is_exact(sizes: tuple[int, int]) -> None:
+def test_luck_is_exact(sizes):
     """Against every way to call some of the scores pruned; ties among them."""
     rng = np.random.default_rng(sum(sizes))
     for _ in range(20):
@@ -100,14 +100,14 @@ def test_luck_is_exact(sizes: tuple[int, int]) -> None:
         assert compare_with_seeds(0.0, pruned, seeds).p == pytest.approx(expected)
 
 
-def test_more_seeds_than_prunings() -> None:
+def test_more_seeds_than_prunings():
     """Two prunings against three seeds 1, 2, 4: the expected best of two is 10/3."""
     assert compare_with_seeds(0, [5, 1], [1, 2, 4]).by_luck == pytest.approx(10 / 3)
     with pytest.raises(DataError, match="seeds"):
         compare_with_seeds(0, [1, 2], [1])
 
 
-def test_luck_makes_gains_of_nothing() -> None:
+def test_luck_makes_gains_of_nothing():
     """Twelve tries of a model that pruning does not change gain, and are never beyond luck more
     often than by chance.
     """
@@ -129,7 +129,7 @@ def test_luck_makes_gains_of_nothing() -> None:
     assert beyond_luck([comparison.excess for comparison in result]).p > 0.01
 
 
-def test_beyond_luck_by_hand() -> None:
+def test_beyond_luck_by_hand():
     """1, 2, 3: the sum 6 is met or exceeded in size by 2 of 8 choices of signs."""
     result = beyond_luck([1.0, 2.0, 3.0])
     assert (result.mean, result.p, result.pairs, result.groups) == (
@@ -141,7 +141,7 @@ def test_beyond_luck_by_hand() -> None:
     assert 1 <= result.low < 2 < result.high <= 3
 
 
-def test_pairs_that_share_trainings_count_once() -> None:
+def test_pairs_that_share_trainings_count_once():
     """Ten pairs of two models: four choices of signs, so p cannot be below 2/4, where ten models
     would have 2/1024.
     """
@@ -155,7 +155,7 @@ def test_pairs_that_share_trainings_count_once() -> None:
         beyond_luck([])
 
 
-def test_many_pairs_are_drawn() -> None:
+def test_many_pairs_are_drawn():
     result = beyond_luck([0.5] * 20)
     assert result.p < 1e-3
     assert result == beyond_luck([0.5] * 20)

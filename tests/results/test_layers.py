@@ -22,13 +22,13 @@ def layers(*values: float) -> dict[str, float]:
     return {f"encoder.{layer}.0": value for layer, value in enumerate(values)}
 
 
-def test_layer_means_by_hand() -> None:
+def test_layer_means_by_hand():
     values = {"encoder.0.0": 1.0, "encoder.0.7": 3.0, "encoder.2.1": 4.0, "cross.0.0": 9.0}
     assert layer_means(values) == {("encoder", 0): 2.0, ("encoder", 2): 4.0, ("cross", 0): 9.0}
     assert layer_rows(values)[0] == {"block": "encoder", "layer": 0, "value": 2.0}
 
 
-def test_the_ten_percent_test() -> None:
+def test_the_ten_percent_test():
     assert evenness(layers(0.95, 1.0, 0.97)) == (
         True,
         pytest.approx(0.05),
@@ -42,12 +42,12 @@ def test_the_ten_percent_test() -> None:
             evenness(nothing)
 
 
-def test_trend_over_layers() -> None:
+def test_trend_over_layers():
     assert by_layer(layers(1, 2, 4, 3)).rho == pytest.approx(0.8)
     assert by_layer(layers(1, 2, 4, 3)).p == pytest.approx(8 / 24)
 
 
-def test_distance_to_the_nearest_pruned_layer() -> None:
+def test_distance_to_the_nearest_pruned_layer():
     """Of seven layers the first and the fifth lost all heads: 1 2 3 5 6 are 1, 2, 1, 1, 2 away.
 
     Changes 1 5 2 3 6: ranks of distance 2 4.5 2 2 4.5, of change 1 4 2 3 5; centred -1 1.5 -1 -1
@@ -67,7 +67,7 @@ def test_distance_to_the_nearest_pruned_layer() -> None:
     assert math.isnan(by_distance(values, ["encoder.1.0"]).rho)  # no layer lost all
 
 
-def test_thirds() -> None:
+def test_thirds():
     assert [third_of_layers(layer, 12)[0] for layer in range(12)] == list("bbbbmmmmtttt")
     assert [third_of_layers(layer, 6)[0] for layer in range(6)] == list("bbmmtt")
     assert [third_of_layers(layer, 5)[0] for layer in range(5)] == list("bbmmt")
@@ -76,7 +76,7 @@ def test_thirds() -> None:
         third_of_layers(12, 12)
 
 
-def test_entropy_change_by_hand() -> None:
+def test_entropy_change_by_hand():
     """Six layers: 0 and 1 move by 0.1 and -0.3 (size 0.2, signed -0.1), 3 by 0.5, 5 by -0.7;
     head 2.0 is only before.
     """

@@ -8,7 +8,7 @@ from deadhead.errors import DataError
 from deadhead.results.statistics import ordered
 
 
-def test_by_hand() -> None:
+def test_by_hand():
     """{1, 2}, {4}, {5}: means 1.5 < 4 < 5, the smallest step is 1.
 
     12 ways to deal 1 2 4 5 out as two, one, one. The order with a smallest step of at least 1 comes
@@ -24,7 +24,7 @@ def test_by_hand() -> None:
     assert (order.means, order.n, order.how) == ({"a": 1.5, "b": 4, "c": 5}, 4, "exact")
 
 
-def test_a_broken_order() -> None:
+def test_a_broken_order():
     """a 1, b 3, c 2: the steps are 2 and -1. Smallest steps: 123 1, 132 -1, 213 -1, 321 -1, 231
     -2, 312 -2: p = 4/6.
     """
@@ -34,13 +34,13 @@ def test_a_broken_order() -> None:
     assert order.p == pytest.approx(4 / 6)
 
 
-def test_equal_means_are_no_order() -> None:
+def test_equal_means_are_no_order():
     order = ordered({"a": [1], "b": [1]}, ("a", "b"))
     assert not order.holds
     assert order.p == 1
 
 
-def test_eleven_languages_all_ways() -> None:
+def test_eleven_languages_all_ways():
     """5, 3, 1 and 2 members: 11! / (5! 3! 1! 2!) = 27,720 ways, so the clearest order has p =
     1/27,720.
     """
@@ -50,7 +50,7 @@ def test_eleven_languages_all_ways() -> None:
     assert order.margin == pytest.approx(20 - 12)
 
 
-def test_many_members_are_drawn() -> None:
+def test_many_members_are_drawn():
     groups = {"a": list(range(15)), "b": list(range(20, 35))}
     order = ordered(groups, ("a", "b"))
     assert order.how == "draws"
@@ -59,7 +59,7 @@ def test_many_members_are_drawn() -> None:
     assert order == ordered(groups, ("a", "b"))
 
 
-def test_nothing_to_order() -> None:
+def test_nothing_to_order():
     for groups, order in (({"a": [1]}, ("a", "b")), ({"a": [1]}, ("a",))):
         with pytest.raises(DataError):
             ordered(groups, order)

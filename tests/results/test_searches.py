@@ -14,7 +14,7 @@ from hand_made import study
 TEST = {1: 0.60, 2: 0.55, 3: 0.70, 4: 0.70}
 
 
-def test_rules_by_hand() -> None:
+def test_rules_by_hand():
     assert best(TEST) == 3  # the smallest among equals
     assert until_fall(0.50, TEST) == {1: 0.60, 2: 0.55}
     assert until_fall(0.65, TEST) == {1: 0.60}  # it falls at once: the paper reports that trial
@@ -65,7 +65,7 @@ def german(folder: Path) -> Arm:
     )
 
 
-def test_arms_of_a_study(tmp_path: Path) -> None:
+def test_arms_of_a_study(tmp_path):
     folder = study(tmp_path / "s", FIXED, [*searched(0), *searched(1)])
     order = [(arm.labels["seed"], arm.arm, arm.language) for arm in arms(folder)]
     assert order == [
@@ -83,7 +83,7 @@ def test_arms_of_a_study(tmp_path: Path) -> None:
     assert (again.missing, sorted(again.scores), again.picks["test"].k) == (1, [1, 3], 1)
 
 
-def test_a_search_without_its_unpruned_model_is_left_out(tmp_path: Path) -> None:
+def test_a_search_without_its_unpruned_model_is_left_out(tmp_path):
     folder = study(tmp_path / "s", FIXED, searched(0)[1:])
     assert arms(folder) == []
     assert Study.open(folder).searches == ()

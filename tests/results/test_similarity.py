@@ -28,7 +28,7 @@ def scores(*values: float) -> dict[str, float]:
 EN, DE, ZH = scores(1, 2, 3, 4, 5, 6), scores(2, 1, 3, 4, 6, 5), scores(6, 5, 4, 3, 2, 1)
 
 
-def test_similarity_by_hand() -> None:
+def test_similarity_by_hand():
     """en and de differ by two swaps of neighbours: 1 - 6 * 4 / (6 * 35) = 1 - 4/35; zh is en
     reversed.
     """
@@ -39,14 +39,14 @@ def test_similarity_by_hand() -> None:
     assert list(correlations) == [("en", "de"), ("en", "zh"), ("de", "zh")]
 
 
-def test_similarity_looks_at_heads_both_have() -> None:
+def test_similarity_looks_at_heads_both_have():
     part = {name: score for name, score in EN.items() if name != "encoder.1.2"}
     assert similarity({"one": part, "other": EN})["one", "other"].n == 5
     with pytest.raises(DataError, match="2 heads in common"):
         similarity({"one": {name: EN[name] for name in NAMES[:2]}, "other": EN})
 
 
-def test_ranking_rho() -> None:
+def test_ranking_rho():
     """1 2 3 4 against 1 2 4 3: 1 - 6 * 2 / (4 * 15)."""
     heads = NAMES[:4]
     one = dict(zip(heads, (1.0, 2.0, 3.0, 4.0), strict=True))
@@ -60,7 +60,7 @@ def test_ranking_rho() -> None:
 GAINS = [("en", "de", 1.0), ("en", "nl", 2.0), ("en", "ar", 3.0), ("en", "zh", 5.0)]
 
 
-def test_distance_by_hand() -> None:
+def test_distance_by_hand():
     """near: 1 2 3 4 rises with the gains, rho 1; odd: 1 2 4 3, rho 0.8; their mean 1 2 3.5 3.5
     against 1 2 3 4.
 
@@ -79,7 +79,7 @@ def test_distance_by_hand() -> None:
     assert with_distance([]) == {}
 
 
-def test_distances_that_are_not_known() -> None:
+def test_distances_that_are_not_known():
     """Without the distance of en-ar three pairs are left for it, 1 2 3 against gains 1 2 5; the
     mean is by the other two.
     """
@@ -96,7 +96,7 @@ def test_distances_that_are_not_known() -> None:
     assert correlations["mean"].rho == pytest.approx(-1.5 / math.sqrt(22.5))
 
 
-def test_uriel_distances_have_the_documented_sign() -> None:
+def test_uriel_distances_have_the_documented_sign():
     """Gains that grow from German to Japanese go with distance, so rho is above 0; with gains
     turned round, below.
     """
@@ -121,7 +121,7 @@ def test_uriel_distances_have_the_documented_sign() -> None:
     assert turned["syntactic"].rho < 0
 
 
-def test_similarity_of_rankings_with_gains() -> None:
+def test_similarity_of_rankings_with_gains():
     """en-de 1 - 4/35, en-zh -1, en-nl by hand 1 - 6 * 2 / 210; gains 2, 1, 3 rise with them: rho
     1.
     """

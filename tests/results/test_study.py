@@ -6,7 +6,6 @@ import ast
 from collections import Counter
 from dataclasses import FrozenInstanceError
 from pathlib import Path
-from typing import Any
 
 import pytest
 
@@ -29,7 +28,7 @@ FIXED = {
 
 
 @pytest.mark.parametrize("archive", ARCHIVES)
-def test_claims_and_report_read_the_same_scores(archive: str, tmp_path: Path) -> None:
+def test_claims_and_report_read_the_same_scores(archive, tmp_path):
     """Every archive opens through one door; nobody makes numbers of their own."""
     study = Study.open(unpack(archive, tmp_path))
     evidence = measured([study])
@@ -49,7 +48,7 @@ def test_claims_and_report_read_the_same_scores(archive: str, tmp_path: Path) ->
     assert Study.open(study) is study
 
 
-def test_each_result_and_statistic_is_defined_once() -> None:
+def test_each_result_and_statistic_is_defined_once():
     statistics = {"Correlation", "Overlap", "spearman", "overlap", "deviation", "removal_effects"}
     statistics |= {"entropy_change", "means"}
     names = {*results.__all__, *statistics, "points", "task_info", "ranking_of", "measures_of"}
@@ -62,8 +61,8 @@ def test_each_result_and_statistic_is_defined_once() -> None:
     assert defined == dict.fromkeys(names, 1)
 
 
-def test_the_page_opens_a_study_once(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    records_read: list[Any] = []
+def test_the_page_opens_a_study_once(tmp_path, monkeypatch):
+    records_read = []
     read = Study.open.__func__  # type: ignore[attr-defined]
     monkeypatch.setattr(
         Study,
@@ -77,7 +76,7 @@ def test_the_page_opens_a_study_once(tmp_path: Path, monkeypatch: pytest.MonkeyP
     assert [source for source in records_read if not isinstance(source, Study)] == [folder, folder]
 
 
-def test_a_score_for_every_number(tmp_path: Path) -> None:
+def test_a_score_for_every_number(tmp_path):
     cells = [
         {"labels": {"remove": {"random": 0}, "draw": 0}, "metrics": {"de/dev/micro_f1": 0.5}},
         {"labels": {"remove": {"random": 0}, "draw": 1}, "metrics": {"de/dev/micro_f1": 0.5}},
@@ -146,7 +145,7 @@ def search_cells(train: list[str], full: float, by_arm: dict[str, dict[int, floa
 ARMS = {"lowest": {1: 0.6, 2: 0.7}, "seeds": {1: 0.55, 2: 0.5}, "highest": {1: 0.4}}
 
 
-def test_searches(tmp_path: Path) -> None:
+def test_searches(tmp_path):
     fixed = {**FIXED, "data": {"parts": {"de": 3}}, "rank": {"method": "taylor"}}
     cells = [
         *search_cells(["en"], 0.5, ARMS),
@@ -182,7 +181,7 @@ def test_searches(tmp_path: Path) -> None:
     ]
 
 
-def test_arms_have_scores_as_the_records_store_them(tmp_path: Path) -> None:
+def test_arms_have_scores_as_the_records_store_them(tmp_path):
     folder = study(tmp_path / "s", FIXED, search_cells(["en"], 0.5, ARMS))
     german = {arm.arm: arm for arm in arms(folder) if arm.language == "de"}
     assert {name: dict(arm.scores) for name, arm in german.items()} == ARMS
@@ -190,7 +189,7 @@ def test_arms_have_scores_as_the_records_store_them(tmp_path: Path) -> None:
     assert german["lowest"].picks["test"].gain == pytest.approx(0.2)
 
 
-def test_scores_are_plain_data_and_each_is_there_once(tmp_path: Path) -> None:
+def test_scores_are_plain_data_and_each_is_there_once(tmp_path):
     cells = search_cells(["en"], 0.5, {"lowest": {1: 0.6}, "random": {1: 0.5}})
     whole = Study.open(study(tmp_path / "s", FIXED, cells))
     scores = whole.all_scores()
@@ -199,7 +198,7 @@ def test_scores_are_plain_data_and_each_is_there_once(tmp_path: Path) -> None:
     assert [(s.arm, s.target) for s in whole.scores] == [("full", "de"), ("full", "en")]
 
 
-def test_setting() -> None:
+def test_setting():
     assert setting("en", "de") == "cross-lingual"
     assert setting("en+de", "de") == "multi-lingual"
     assert setting("en", "en") == "mono-lingual"
@@ -208,7 +207,7 @@ def test_setting() -> None:
     assert not is_target("en", "en+de", "en")
 
 
-def test_one_label_for_everything() -> None:
+def test_one_label_for_everything():
     share = 0.4
     collapsed = {"en/test/accuracy": share, "en/test/macro_f1": 2 * share / (1 + share) / 3}
     assert one_label(collapsed, ["en"], "test", "accuracy")
