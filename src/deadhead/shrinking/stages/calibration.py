@@ -44,7 +44,7 @@ class Request:
 
 
 @dataclass(frozen=True, kw_only=True)
-class Measurement:
+class LossAndScore:
     """The held-out loss of a model, and what `score` gives for it."""
 
     loss: float
@@ -73,13 +73,13 @@ class Calibration:
             for place, units in units_of(self.layout).items()
         }
 
-    def measure(self, watch: Stopwatch) -> Measurement:
+    def measure(self, watch: Stopwatch) -> LossAndScore:
         """Measure the model as it is now."""
         score = self.request.score
         with watch.stage("measure"):
             with frozen(self.model, self.request.seed):
                 loss = mean_loss(self.model, self.held_out)
-            return Measurement(loss=loss, score=None if score is None else score(self.model))
+            return LossAndScore(loss=loss, score=None if score is None else score(self.model))
 
 
 def calibrate(

@@ -9,7 +9,7 @@ from deadhead.heads.gates import gated
 from deadhead.layout import SiteKey
 from deadhead.shrinking.choose import Choice
 
-from .calibration import Calibration, Measurement
+from .calibration import Calibration, LossAndScore
 from .choice import Choices
 from .evidence import Evidence
 from .stopwatch import Stopwatch
@@ -23,7 +23,7 @@ class CutModel:
     removed: Mapping[SiteKey, int]  # units that each layer loses
     speed: float | None  # predicted; None without a table of times
 
-    def measure(self, calibration: Calibration, watch: Stopwatch) -> Measurement:
+    def measure(self, calibration: Calibration, watch: Stopwatch) -> LossAndScore:
         """Measure with the units closed by gates."""
         with gated(calibration.model, closed=self.choice.heads, neurons=self.choice.neurons):
             return calibration.measure(watch)

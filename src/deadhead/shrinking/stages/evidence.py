@@ -11,7 +11,7 @@ from deadhead.shrinking.allocate import Budget
 from deadhead.shrinking.budgets import budgets_for
 from deadhead.shrinking.latency import Latency, latency
 
-from .calibration import Calibration, Measurement
+from .calibration import Calibration, LossAndScore
 from .stopwatch import Stopwatch
 
 
@@ -21,7 +21,7 @@ class Evidence:
 
     table: Latency | None  # for a target `speedup`
     budgets: Sequence[Budget]
-    full: Measurement
+    full: LossAndScore
 
     def speed_without(self, removed: Mapping[SiteKey, int], factor: float = 1.0) -> float:
         """Predict how many times as fast the model will be; factor: what corrects the table."""

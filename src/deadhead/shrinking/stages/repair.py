@@ -13,7 +13,7 @@ from deadhead.shrinking.held_out import mean_loss
 from deadhead.shrinking.refitting import RefitPlan
 from deadhead.shrinking.repairs import REPAIRS, Repair
 
-from .calibration import Calibration, Measurement
+from .calibration import Calibration, LossAndScore
 from .cut import CutModel
 from .stopwatch import Stopwatch
 
@@ -37,8 +37,8 @@ class RepairedModel:
     full: a copy of the model before it was cut, to time it; None where no speed was predicted.
     """
 
-    cut: Measurement
-    repaired: Measurement
+    cut: LossAndScore
+    repaired: LossAndScore
     full: nn.Module | None
 
 
