@@ -10,10 +10,11 @@ from whole_studies import complete
 from deadhead.papers.claims import check, named, relations
 from deadhead.studies import built_in, load
 
-OF_PAPERS = [name for name in built_in() if "/" in name]
+# the grid searches list no claims, and a paper's other recipes all do
+OF_PAPERS = [name for name in built_in() if "/" in name and not name.endswith("/grid")]
 
 
-@pytest.mark.parametrize("name", [n for n in OF_PAPERS if not n.endswith("/grid")])
+@pytest.mark.parametrize("name", OF_PAPERS)
 def test_a_whole_run_is_enough_for_every_claim_of_its_recipe(
     name: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
