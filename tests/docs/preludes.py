@@ -158,7 +158,7 @@ def inside_the_package(shared: Path, page: Path) -> dict[str, Any]:
 # Trainings that take minutes are run shorter, and trials in this process: page -> what stands there, and what is run.
 SHORTER = {
     "guides/practitioner.md": {
-        "--heads 75% --examples 400": "--heads 75% --examples 60 --on 2x16",
+        "--remove-heads 75% --examples 400": "--remove-heads 75% --examples 60 --on 2x16",
         '"train", root="world", parts=1), tokenizer))': '"dev", root="world", parts=5), tokenizer))',
         "--split test --data world": "--split test --data world --max-examples 50",
     },
