@@ -135,7 +135,7 @@ def task_from(name: str | None) -> str | Task | None:
 
     if name is None or name in TASKS:
         return name
-    is_file = name.endswith((".yaml", ".yml")) or Path(name).is_file()
+    is_file = name.endswith((".yaml", ".yml")) or Path(name).exists()
     return read_task_file(Path(name)) if is_file else name
 
 
