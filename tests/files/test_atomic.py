@@ -2,15 +2,19 @@
 
 from __future__ import annotations
 
+import errno
 import os
 import threading
 from pathlib import Path
 from typing import Any
 
 import pytest
+from safetensors import SafetensorError
 
 from deadhead import files
+from deadhead.errors import FolderError
 from deadhead.files import atomic, syncer
+from deadhead.files.writing import writing
 
 
 @pytest.fixture
@@ -217,3 +221,18 @@ def test_a_folder_goes_whole_or_not_at_all(tmp_path: Path, monkeypatch: pytest.M
     files.remove_drafts(tmp_path)
     assert not list(tmp_path.iterdir())
     files.remove_folder(tmp_path / "state")  # which is gone
+
+
+@pytest.mark.parametrize(
+    ("problem", "reason"),
+    [
+        (OSError(errno.ENOSPC, "No space left on device"), "No space left on device"),
+        # safetensors raises an error of its own where a disk is full
+        (SafetensorError("I/O error: No space left on device"), "I/O error: No space left"),
+    ],
+)
+def test_a_disk_that_refuses_is_one_error(problem: Exception, reason: str) -> None:
+    with pytest.raises(FolderError, match=f"^out cannot be written: {reason}"), writing("out"):
+        raise problem
+    with pytest.raises(ValueError, match="other"), writing("out"):
+        raise ValueError("other")  # the twin: nobody else's error is taken for it

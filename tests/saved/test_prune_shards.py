@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import errno
 import json
+import os
 import subprocess
 import sys
 from pathlib import Path
@@ -137,3 +139,14 @@ def test_what_it_refuses(tmp_path):
     with pytest.raises(FolderError, match="no safetensors"):
         prune_by_shards(str(source), tmp_path / "out", lambda _: REMOVED["llama"])
     assert not (tmp_path / "out").exists()
+
+
+def test_a_full_disk_is_one_error(tmp_path, monkeypatch):
+    def full(*_: object) -> None:
+        raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
+
+    monkeypatch.setattr("deadhead.heads.prune_shards._cut_file", full)
+    source = saved("bert", tmp_path / "whole")
+    with pytest.raises(FolderError, match="cut cannot be written: No space left on device"):
+        prune_by_shards(str(source), tmp_path / "cut", lambda _: REMOVED["bert"])
+    assert not (tmp_path / "cut").exists()

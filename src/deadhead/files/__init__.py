@@ -10,7 +10,7 @@ complete. Pass `durable=False` to skip the sync where a lost file only costs wor
     remove_drafts(folder)           delete what killed writers left behind
     cache_folder()                  where computed files are kept to be used again
 
-All raise OSError; the caller knows how to report it. Every write-then-rename of the package
+All raise OSError; the caller knows how to report it, or leaves that to `writing`. Every write-then-rename of the package
 is here: `atomic` holds these functions, `syncer` syncs many small files in a thread, `model_folder`
 replaces a saved model of many files, and `export_folder` the files of an export.
 """

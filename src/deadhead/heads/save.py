@@ -14,11 +14,10 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
-from safetensors import SafetensorError
-
 from deadhead.errors import FolderError, UnsupportedModel, unknown_name
 from deadhead.files.hub import quiet
 from deadhead.files.model_folder import draft_in, swap
+from deadhead.files.writing import writing
 
 from .discover import find_every_site
 from .from_gguf import drop_mark
@@ -62,32 +61,27 @@ def save(
     padded = padded_form(model, sites) if form == "padded" else None
     loading = loading_of(model, sites) if padded is None else Loading(padded.config, {}, None)
     extra = {"form": form, **loading.record}
-    try:
-        with draft_in(target) as draft:
-            weights = None if padded is None else padded.weights
-            with _config(model, loading.config, {**record(sites), **extra}), quiet():
-                model.save_pretrained(
-                    draft,
-                    state_dict=weights,
-                    max_shard_size=max_shard_size,
-                    # some families fuse projections on disk, which needs their full shapes
-                    save_original_format=padded is not None,
-                )
-                if padded is None:
-                    stop_plain_loading(draft, model.config)
-            loading.write_loader(draft)
-            if tokenizer is not None:
-                tokenizer.save_pretrained(draft)
-            if source is not None and not source.samefile(target):
-                copy_files(source, draft, tokenizer=tokenizer is None)
-            if _may_replace(target / CARD):
-                text = card(model, sites, form if padded else loading.how, source, note)
-                (draft / CARD).write_text(text, encoding="utf-8")
-            swap(draft, target)
-    except (OSError, SafetensorError) as problem:
-        raise FolderError(
-            f"{target} could not be written: {problem}.", "free some space, or name another folder"
-        ) from problem
+    with writing(target), draft_in(target) as draft:
+        weights = None if padded is None else padded.weights
+        with _config(model, loading.config, {**record(sites), **extra}), quiet():
+            model.save_pretrained(
+                draft,
+                state_dict=weights,
+                max_shard_size=max_shard_size,
+                # some families fuse projections on disk, which needs their full shapes
+                save_original_format=padded is not None,
+            )
+            if padded is None:
+                stop_plain_loading(draft, model.config)
+        loading.write_loader(draft)
+        if tokenizer is not None:
+            tokenizer.save_pretrained(draft)
+        if source is not None and not source.samefile(target):
+            copy_files(source, draft, tokenizer=tokenizer is None)
+        if _may_replace(target / CARD):
+            text = card(model, sites, form if padded else loading.how, source, note)
+            (draft / CARD).write_text(text, encoding="utf-8")
+        swap(draft, target)
     return target
 
 

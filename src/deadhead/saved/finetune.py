@@ -24,10 +24,10 @@ from deadhead import files
 from deadhead.display.progress import stage
 from deadhead.errors import DataError, DeadheadError, FolderError
 from deadhead.files.model_folder import TRAINING
+from deadhead.files.writing import writing
 from deadhead.heads import save
 from deadhead.tasks import Dataset, Task, draw_examples, find_data, load_data
 from deadhead.tasks.task import TEXT
-from deadhead.training.checkpoint import writing
 from deadhead.training.history import Epoch, History
 from deadhead.training.loop import finetune
 from deadhead.training.lora import add_adapters, trained_weights

@@ -14,10 +14,12 @@ from pathlib import Path
 from typing import Any, BinaryIO
 
 import torch
+from safetensors import SafetensorError, safe_open
 from torch import Tensor
 
 from deadhead.errors import FolderError, UnsupportedModel
 from deadhead.files.model_folder import draft_in, finish_save, swap
+from deadhead.files.writing import writing
 from deadhead.heads.cut import cut
 from deadhead.heads.discover import discover, find_every_site
 from deadhead.heads.loading import loading_of
@@ -72,7 +74,7 @@ def prune_by_shards(
     removed = layout.check(choose(layout if groups == "whole" else layout.in_single_heads()))
     before = sizes(model)
     rows = _cut(model, removed, groups)
-    with draft_in(out) as draft:
+    with writing(out), draft_in(out) as draft:
         for file, header in files.items():
             _cut_file(folder / file, draft / file, header, rows)
         _write_index(folder, draft, files)
@@ -98,6 +100,13 @@ def _files(folder: Path) -> dict[str, dict[str, Any]]:
         names = sorted(set(stored["weight_map"].values()))
     if not names:
         raise FolderError(f"{folder} has no safetensors.", LEAVE_OUT)
+    for name in names:
+        try:
+            with safe_open(folder / name, "pt"):  # it checks the whole header
+                pass
+        except (SafetensorError, OSError) as problem:
+            hint = "save or download the folder again"
+            raise FolderError(f"{folder / name} is damaged: {problem}.", hint) from None
     return {name: read_header(folder / name) for name in names}
 
 

@@ -15,7 +15,6 @@ import hashlib
 import json
 import shutil
 from collections.abc import Iterator, Mapping, Sequence
-from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
@@ -24,6 +23,7 @@ from torch import Tensor
 
 from deadhead import files
 from deadhead.errors import FolderError
+from deadhead.files.writing import writing
 
 from .history import KEPT, History, is_whole, read, write
 
@@ -33,17 +33,6 @@ Weights = Mapping[str, Tensor]
 def identity(*parts: Any) -> str:
     """A hash of everything that a training depends on."""
     return hashlib.sha256(json.dumps(parts, default=str).encode()).hexdigest()[:32]
-
-
-@contextmanager
-def writing(target: str | Path) -> Iterator[None]:
-    """Report a disk that refuses as a FolderError."""
-    try:
-        yield
-    except OSError as problem:
-        message = f"{target} cannot be written: {problem.strerror or problem}."
-        hint = "name a folder you can write to, or free some space"
-        raise FolderError(message, hint) from problem
 
 
 class Folder:

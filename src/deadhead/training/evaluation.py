@@ -20,6 +20,7 @@ import numpy as np
 from deadhead import files
 from deadhead.display.progress import Progress, reported
 from deadhead.errors import DataError
+from deadhead.files.writing import writing
 from deadhead.forward import IGNORED
 from deadhead.tasks import Dataset, Encoded, MetricValues, Task
 from deadhead.tasks.bootstrap import Interval, mean, side_by_side
@@ -27,7 +28,6 @@ from deadhead.tasks.predictions import Predictions
 from deadhead.tasks.task import CHOICE_METRICS
 
 from .check import check_fit
-from .checkpoint import writing
 from .inference import label_numbers, likelihoods, option_numbers, translations, window_counts
 
 MEAN = "mean"  # over the languages
