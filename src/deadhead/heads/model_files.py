@@ -129,7 +129,7 @@ def read_header(file: Path) -> dict[str, Any]:
         with file.open("rb") as raw:
             header = json.loads(raw.read(min(int.from_bytes(raw.read(8), "little"), HEADER)))
         return {name: entry for name, entry in header.items() if name != "__metadata__"}
-    except (OSError, ValueError, AttributeError) as problem:
+    except (OSError, ValueError, AttributeError, RecursionError) as problem:
         hint = "save or download the folder again"
         raise FolderError(f"{file} is damaged: {problem!r}.", hint) from None
 
@@ -198,10 +198,12 @@ def leaves(folder: Path, path: Path) -> bool:
     return not any(real.is_relative_to(inside) for inside in homes)
 
 
-def check_links(folder: Path) -> None:
-    """Raise an error if text that `save` writes again would come from outside of the folder."""
+def check_files(folder: Path) -> None:
+    """Raise an error for a pipe or a device, and for text from outside that `save` writes again."""
     paths = [*folder.iterdir(), *folder.glob("additional_chat_templates/*")]
     for path in sorted(paths):
+        if path.exists() and not path.is_file() and not path.is_dir():
+            raise FolderError(f"{path} is no ordinary file.", "delete it, or download the model")
         if READ.match(path.relative_to(folder).parts[0]) and leaves(folder, path):
             raise FolderError(
                 f"{path} is a link out of its folder, to {os.path.realpath(path)}.",

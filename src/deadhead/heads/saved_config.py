@@ -18,8 +18,9 @@ from deadhead.files.model_folder import TRAINING
 from deadhead.layout import MOST_NEURONS, Head, Kind, numbers_of
 
 from . import names
+from .config_file import check_config_file, keep_own_attention
 from .from_gguf import check_file, name_class
-from .model_files import SHARD, check_links, check_shards
+from .model_files import SHARD, check_files, check_shards
 from .prune import (
     BIASES,
     FILLED_BIASES,
@@ -38,7 +39,6 @@ FAULTS = (
     ArithmeticError, AssertionError, StrictDataclassError, struct.error,
 )
 # fmt: on
-LARGEST = 2**48  # number in a config.json; transformers would build until memory ends
 WIDEST = 2**24  # heads or neurons of a layer, or width of a head
 MOST_HEADS = 2**17  # removed heads of a model: the largest of today has a tenth of them
 # The key of a config that names the file of the weights. transformers stops at a name that is no
@@ -87,9 +87,9 @@ def read_config(folder: str | Path, where: Mapping[str, Any]) -> Any:
 
     home = Path(folder) / where.get("subfolder", "")
     check_name(folder, where)
-    check_shards(home)
     if home.is_dir():
-        check_links(home)
+        check_files(home)
+    check_shards(home)
     if (file := where.get("gguf_file")) is not None:
         check_file(folder, file)
     elif Path(folder).is_dir() and not (home / "config.json").exists():
@@ -98,9 +98,11 @@ def read_config(folder: str | Path, where: Mapping[str, Any]) -> Any:
             hint = "its training was interrupted: repeat the `deadhead finetune` command to resume"
         raise FolderError(f"{folder} has no config.json.", hint)
     try:
-        _check_numbers(home / "config.json")
+        if file is None:
+            check_config_file(folder, where)
         with quiet():  # without trust_remote_code=False transformers would ask the user
             config = AutoConfig.from_pretrained(folder, trust_remote_code=False, **where)
+        keep_own_attention(config, folder)
         allow_plain_loading(config)
         if isinstance(ours := getattr(config, RECORD, None), dict):
             restore(config, ours.pop(UNPRUNED, {}))
@@ -185,19 +187,6 @@ def _is_size(name: str, value: Any) -> bool:
             for layer, own in value.items()
         )
     return name in SIZES and (value is None or (type(value) is int and 0 < value <= WIDEST))
-
-
-def _check_numbers(file: Path) -> None:
-    try:
-        stored = json.loads(file.read_text(encoding="utf-8")) if file.exists() else {}
-    except ValueError as problem:
-        hint = "correct that line, or save or download the folder again"
-        raise FolderError(f"{file} is not JSON: {first_line(problem)}.", hint) from None
-    if not isinstance(stored, dict):
-        raise ValueError("config.json holds no JSON object")
-    for name, value in stored.items():
-        if isinstance(value, int) and abs(value) > LARGEST:
-            raise ValueError(f"{name} in config.json is larger than {LARGEST:,}")
 
 
 def read_saved(config: Any, folder: str | Path) -> Saved:

@@ -1,0 +1,107 @@
+"""Check a config.json, which anybody may have written, before transformers builds anything from it.
+
+A few bytes there can ask for more modules or names than a machine has room for, or for attention
+that is computed by code from elsewhere.
+"""
+
+from __future__ import annotations
+
+import json
+import math
+import re
+import warnings
+from collections.abc import Iterator, Mapping
+from pathlib import Path
+from typing import Any
+
+from deadhead.errors import FolderError, Notice
+
+BYTES = 2**25  # of a config.json: the largest of today list the names of some thousand labels
+LARGEST = 2**48  # number in a config.json; transformers would build until memory ends
+MOST_LABELS = 2**20  # each gets a name
+MOST_PARTS = 2**12  # layers, experts and the like, each of them modules
+# fmt: off
+PARTS = re.compile(
+    r"layers?(?!_norm)|depth|block|stage|group|level|codebook|quantizer|pretraining_tp"
+)
+# fmt: on
+EXPERTS = re.compile(r"expert")  # of each layer
+SIZE = re.compile(r"_(size|dim|width|length|capacity|freq|step|stride|offset)s?$")
+# the attention that transformers computes by itself: for another, it may download code
+OWN_ATTENTION = (None, "eager", "sdpa", "flex_attention")
+
+
+def check_config_file(folder: str | Path, where: Mapping[str, Any]) -> None:
+    """Raise an error for a config.json that is none, or that asks for too much.
+
+    where: arguments of `from_pretrained` that locate a model of the hub. Raises ValueError too.
+    """
+    file = _file(folder, where)
+    if file is None or not file.exists():
+        return
+    if (size := file.stat().st_size) > BYTES:
+        raise ValueError(f"config.json has {size:,} bytes; expected at most {BYTES:,}")
+    try:
+        stored = json.loads(file.read_text(encoding="utf-8"))
+    except ValueError as problem:
+        hint = "correct that line, or save or download the folder again"
+        raise FolderError(f"{file} is not JSON: {problem}.", hint) from None
+    if not isinstance(stored, dict):
+        raise ValueError("config.json holds no JSON object")
+    _check_sizes(stored)
+
+
+def _file(folder: str | Path, where: Mapping[str, Any]) -> Path | None:
+    if Path(folder).is_dir():
+        return Path(folder) / where.get("subfolder", "") / "config.json"
+    from transformers.utils import cached_file
+
+    reasons = ("gated_repo", "missing_entries", "connection_errors")
+    quietly = {f"_raise_exceptions_for_{reason}": False for reason in reasons}
+    path = cached_file(folder, "config.json", **where, **quietly)
+    return None if path is None else Path(path)
+
+
+def _check_sizes(config: Mapping[str, Any]) -> None:
+    """Check the numbers of a config, and of the configs in it."""
+    most = {PARTS: 1, EXPERTS: 1}
+    for name, value in config.items():
+        for number in _numbers(value):
+            if abs(number) > LARGEST:
+                raise ValueError(f"{name} in config.json is larger than {LARGEST:,}")
+            if name == "num_labels" and number > MOST_LABELS:
+                raise ValueError(f"num_labels in config.json is larger than {MOST_LABELS:,}")
+            for kind in most:
+                if kind.search(name) and not SIZE.search(name):
+                    most[kind] = max(most[kind], number)
+                    if number > MOST_PARTS:
+                        raise ValueError(f"{name} in config.json is larger than {MOST_PARTS:,}")
+        if isinstance(value, dict):
+            _check_sizes(value)
+    if math.prod(most.values()) > MOST_PARTS * 64:
+        raise ValueError(f"config.json has more than {MOST_PARTS * 64:,} experts in all layers")
+
+
+def _numbers(value: Any) -> Iterator[int]:
+    if isinstance(value, int):
+        yield value
+    elif isinstance(value, list):
+        for item in value:
+            yield from _numbers(item)
+
+
+def keep_own_attention(config: Any, folder: str | Path) -> None:
+    """Have transformers choose the attention if a config names one that is code from elsewhere.
+
+    Who calls `load` can still ask for it.
+    """
+    from transformers import PreTrainedConfig
+
+    name = "_attn_implementation_internal"
+    if (asked := getattr(config, name, None)) not in OWN_ATTENTION:
+        text = f"config.json of {folder} asks for the attention {asked!r:.80}, which was not loaded"
+        warnings.warn(Notice(f"{text}: the attention is computed by torch."), stacklevel=4)
+        setattr(config, name, None)
+    for part in [*vars(config).values()]:
+        if isinstance(part, PreTrainedConfig):
+            keep_own_attention(part, folder)

@@ -1,0 +1,133 @@
+"""A config.json may come from anybody: what it asks for is checked before anything is built."""
+
+from __future__ import annotations
+
+import json
+import os
+import shutil
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from deadhead import load
+from deadhead.errors import FolderError, Notice
+from deadhead.heads.config_file import BYTES, MOST_LABELS, MOST_PARTS, check_config_file
+from deadhead.heads.prune_shards import prune_by_shards
+from deadhead.heads.skeleton import skeleton
+from deadhead.world import MODELS
+
+
+@pytest.fixture
+def folder(tmp_path: Path) -> Path:
+    shutil.copytree(MODELS / "encoder", tmp_path / "model")
+    return tmp_path / "model"
+
+
+def change(folder: Path, **fields: Any) -> None:
+    file = folder / "config.json"
+    file.write_text(json.dumps({**json.loads(file.read_text()), **fields}))
+
+
+@pytest.mark.parametrize(
+    "fields",
+    [
+        {"num_labels": 100_000_000},
+        {"num_hidden_layers": 1_000_000},
+        {"vision_config": {"depths": [2, 1_000_000]}},
+        {"text_config": {"num_experts": 1_000_000}},
+        {"num_hidden_layers": MOST_PARTS, "n_routed_experts": MOST_PARTS},
+        {"vocab_size": 10**30},
+    ],
+)
+def test_a_config_that_asks_for_too_much(folder: Path, fields: dict[str, Any]) -> None:
+    change(folder, **fields)
+    with pytest.raises(ValueError, match=r"in config\.json is larger|experts in all layers"):
+        check_config_file(folder, {})  # first: without it, the next call takes all memory
+    with pytest.raises(FolderError, match=r"config\.json"):
+        load(folder)
+
+
+def test_a_config_of_a_large_model_is_read(folder: Path) -> None:
+    """The twin, with the sizes of Kimi K2, 163,840 tokens and a million positions."""
+    change(
+        folder,
+        text_config={"num_hidden_layers": 61, "n_routed_experts": 384, "vocab_size": 163_840},
+        id2label={str(n): str(n) for n in range(30_000)},
+        num_labels=MOST_LABELS,
+        max_position_embeddings=1_048_576,
+        expert_size=100_000,
+    )
+    check_config_file(folder, {})
+
+
+def test_a_config_of_many_bytes_is_not_parsed(folder: Path) -> None:
+    change(folder, note="a" * BYTES)
+    with pytest.raises(FolderError, match="bytes; expected at most"):
+        load(folder)
+
+
+@pytest.mark.parametrize(
+    "name", ["config.json", "model.safetensors", "tokenizer.json", "model.safetensors.index.json"]
+)
+def test_a_pipe_is_refused_and_not_waited_for(folder: Path, name: str) -> None:
+    (folder / name).unlink(missing_ok=True)
+    os.mkfifo(folder / name)
+    for read in (load, skeleton):
+        with pytest.raises(FolderError, match=f"{name} is no ordinary file"):
+            read(folder)
+
+
+def test_a_device_is_refused(folder: Path) -> None:
+    (folder / "model.safetensors").unlink()
+    (folder / "model.safetensors").symlink_to("/dev/zero")
+    with pytest.raises(FolderError, match=r"model\.safetensors is no ordinary file"):
+        load(folder)
+
+
+@pytest.mark.parametrize(
+    "fields",
+    [
+        {"attn_implementation": "somebody/kernels"},
+        {"_attn_implementation": "somebody/kernels"},
+        {"_attn_implementation": {"": "somebody/kernels"}},
+        {"attn_implementation": "flash_attention_2"},  # may be downloaded where it is missing
+    ],
+)
+def test_no_config_reaches_a_loader_of_kernels(folder: Path, fields: dict[str, Any]) -> None:
+    whole = load(folder)
+    change(folder, **fields)
+    with pytest.warns(Notice, match=r"config\.json .* asks for the attention '"):
+        model = load(folder)
+    assert model.config._attn_implementation == whole.config._attn_implementation == "sdpa"
+    change(folder, **dict.fromkeys(fields, "eager"))  # the twin: transformers' own is taken
+    assert load(folder).config._attn_implementation == "eager"
+
+
+def test_the_caller_may_ask_for_an_attention(folder: Path) -> None:
+    change(folder, attn_implementation="somebody/kernels")
+    with pytest.warns(Notice):
+        model = load(folder, attn_implementation="eager")
+    assert model.config._attn_implementation == "eager"
+
+
+HEADERS = ["[" * 100_000, '{"a":' * 100_000, '{"a": 3}', '{"a": {"dtype": "F32", "shape": ["x"]}}']
+
+
+@pytest.mark.parametrize("header", HEADERS)
+def test_a_nested_or_senseless_header_of_weights(folder: Path, header: str) -> None:
+    data = header.encode()
+    (folder / "model.safetensors").write_bytes(len(data).to_bytes(8, "little") + data)
+    out = folder.parent / "out"
+    with pytest.raises(FolderError):
+        load(folder)
+    with pytest.raises(FolderError):
+        prune_by_shards(str(folder), out, lambda layout: [next(iter(layout))])
+    assert not out.exists()
+
+
+def test_shards_that_end_too_early(folder: Path) -> None:
+    weights = folder / "model.safetensors"
+    weights.write_bytes(weights.read_bytes()[:-100])
+    with pytest.raises(FolderError, match="damaged"):
+        prune_by_shards(str(folder), folder.parent / "out", lambda layout: [next(iter(layout))])
