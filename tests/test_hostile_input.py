@@ -12,9 +12,10 @@ from contextlib import suppress
 import pytest
 from typer.testing import CliRunner
 
-from deadhead import load
+from deadhead import load, save
 from deadhead.cli import app
 from deadhead.errors import DataError, DeadheadError, FolderError
+from deadhead.models import tokenizer_for
 from deadhead.ranking import Ranking
 from deadhead.tasks import load_data, read_task_file
 from deadhead.world import MODELS
@@ -169,3 +170,64 @@ def test_a_request_that_cannot_be_read_is_answered_400(tmp_path):
                 connection.close()
         finally:
             server.shutdown()
+
+
+@pytest.mark.parametrize("name", ["a" * 5000, "a/" * 2500, f"a@{'b' * 5000}", f"{'a' * 300}.gguf"])
+def test_a_name_too_long_for_any_file_system(name: str, tmp_path: Path) -> None:
+    recipe = tmp_path / "long.yaml"
+    recipe.write_text(
+        f"steps: [finetune, prune, evaluate]\nfixed: {{model: '{name}', task: pos, source: en}}\n"
+        "axes: {remove: [{random: 50}]}\n"
+    )
+    out = ["--out", str(tmp_path / "out")]
+    for command in (
+        ["heads", name],
+        ["prune", name, "--random", "25", *out],
+        ["plan", str(recipe)],
+    ):
+        result = CliRunner().invoke(app, command)
+        assert isinstance(result.exception, DeadheadError)
+        assert "the name is too long" in str(result.exception)
+    with pytest.raises(FolderError, match="the name is too long"):
+        load(name)
+
+
+@pytest.mark.parametrize("text", ["[" * 20_000, "{a: " * 20_000, "- " * 20_000])
+def test_yaml_that_is_nested_without_end(text: str, tmp_path: Path) -> None:
+    """The time of yaml grows with the square of the depth; nothing here reads it to the end."""
+    file, folder = tmp_path / "deep.yaml", tmp_path / "model"
+    file.write_text(text)
+    with pytest.raises(DataError, match=r"deep\.yaml:1: this is nested too deeply"):
+        read_task_file(file)
+    result = CliRunner().invoke(app, ["plan", str(file)])
+    assert "deep.yaml:1: this is nested too deeply" in str(result.exception)
+    shutil.copytree(ENCODER, folder)
+    (folder / "README.md").write_text(f"---\n{text}\n---\nMy model.\n")
+    card = save(load(folder), tmp_path / "out") / "README.md"
+    assert "My model." in card.read_text()
+
+
+@pytest.mark.parametrize(
+    "name", ["tokenizer.json", "tokenizer_config.json", "special_tokens_map.json"]
+)
+def test_a_tokenizer_that_is_nested_without_end(name: str, tmp_path: Path) -> None:
+    folder = tmp_path / "model"
+    shutil.copytree(ENCODER, folder)
+    assert len(tokenizer_for(str(folder))) > 100  # the twin
+    for text in ("[" * 100_000, '{"a": ' * 100_000):
+        (folder / name).write_text(text)
+        with pytest.raises(DataError, match="has no readable tokenizer"):
+            tokenizer_for(str(folder))
+
+
+@pytest.mark.parametrize("number", [10**9, 2**31, 2**32 - 1])
+def test_a_token_with_a_number_beyond_all_bounds(number: int, tmp_path: Path) -> None:
+    """The library of tokenizers counts up to it when it saves the tokenizer, or ends the process."""
+    folder = tmp_path / "model"
+    shutil.copytree(ENCODER, folder)
+    stored = json.loads((folder / "tokenizer.json").read_text())
+    last = max(stored["model"]["vocab"], key=stored["model"]["vocab"].__getitem__)
+    stored["model"]["vocab"][last] = number
+    (folder / "tokenizer.json").write_text(json.dumps(stored))
+    with pytest.raises(DataError, match=f"a token with the number {number:,}; expected at most"):
+        tokenizer_for(str(folder))

@@ -64,7 +64,7 @@ ALLOWED = {
     "studies.execution": "errors numerics studies.fields studies.inputs studies.steps "
     "studies.store studies.trial version",
     "studies.missing_data": "errors studies.steps studies.trial tasks",
-    "studies.recipe": "errors papers.catalogue strategies studies.fields studies.inputs "
+    "studies.recipe": "errors files papers.catalogue strategies studies.fields studies.inputs "
     "studies.step studies.trial translation",
     "studies.corpora": "errors studies.missing_data studies.recipe studies.steps studies.trial "
     "tasks",

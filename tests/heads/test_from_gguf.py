@@ -13,7 +13,8 @@ from transformers import AutoModelForCausalLM, LlamaConfig, LlamaForCausalLM
 from deadhead.errors import DeadheadError, FolderError, MissingExtra, UnsupportedModel
 from deadhead.files.hub import gguf_of, source, split
 from deadhead.heads import discover, gated, load, prune, save
-from deadhead.heads.from_gguf import is_marked
+from deadhead.heads.from_gguf import gguf_tokenizer, is_marked
+from deadhead.training.models import tokenizer_for
 
 FILE = "tiny.gguf"
 WORDS = ["<unk>", "<s>", "</s>", *(f"<0x{byte:02X}>" for byte in range(256)), "▁a", "▁b", "a", "b"]
@@ -167,3 +168,24 @@ def test_a_file_of_the_same_name_in_the_current_folder_is_another(original, tmp_
     monkeypatch.chdir(tmp_path)
     weights = load(folder / FILE).state_dict()
     assert torch.equal(weights["lm_head.weight"], model.lm_head.weight)
+
+
+@pytest.mark.parametrize(
+    "damage",
+    [
+        (b"tokenizer.ggml.tokens", b"tokenizer.ggml.tokenz"),
+        (b"tokenizer.ggml.model", b"tokenizer.ggml.modex"),
+        (b"tokenizer.ggml.scores", b"tokenizer.ggml.scorez"),
+        (b"<unk>", b"\xff\xfe\xfd\xfc\xfb"),
+    ],
+)
+def test_a_damaged_tokenizer_is_one_error(original, tmp_path, damage):
+    whole = original[1] / FILE
+    assert tokenizer_for(str(whole)).convert_tokens_to_ids("a") == WORDS.index("a")  # the twin
+    assert gguf_tokenizer(str(whole)).convert_tokens_to_ids("a") == WORDS.index("a")
+    file = tmp_path / FILE
+    file.write_bytes(whole.read_bytes().replace(*damage, 1))
+    with pytest.raises(DeadheadError, match="no readable tokenizer"):
+        tokenizer_for(str(file))
+    with pytest.raises(DeadheadError, match="no readable tokenizer"):
+        gguf_tokenizer(str(file))

@@ -23,6 +23,7 @@ COMMIT = re.compile(r"[0-9a-f]{40}")
 GGUF = ".gguf"
 WORLD = Path(__file__).parents[1] / "world" / "models"
 BUNDLED = {f"world/{name}": WORLD / name for name in ("encoder", "seq2seq")}
+LONGEST = 4096, 255  # characters of a name, and of a folder in it: no file system has more
 PATIENCE = 5.0  # seconds to wait for the hub before a similar folder is suggested
 
 
@@ -41,6 +42,9 @@ def gguf_of(name: str | Path) -> str | None:
 
 def split(name: str | Path) -> tuple[str, str | None]:
     """The name of a model without its GGUF file and revision, and the revision or None."""
+    if len(text := str(name)) > LONGEST[0] or any(len(p) > LONGEST[1] for p in Path(name).parts):
+        hint = "name a folder with a saved model, or a hub model such as bert-base-cased"
+        raise FolderError(f"there is no model {text[:40]}...: the name is too long.", hint)
     if gguf_of(name) is not None:
         name = Path(name).parent
     match = WITH_REVISION.fullmatch(str(name))

@@ -64,8 +64,12 @@ def gguf_tokenizer(name: str) -> Any:
         return None
     from transformers import AutoTokenizer
 
-    with quiet():
-        return AutoTokenizer.from_pretrained(**source(name), trust_remote_code=False)
+    try:
+        with quiet():
+            return AutoTokenizer.from_pretrained(**source(name), trust_remote_code=False)
+    except Exception as problem:  # each tokenizer has its own errors
+        message = f"{name} has no readable tokenizer: {problem!r:.200}."
+        raise FolderError(message, "copy or download the file again") from None
 
 
 def is_marked(model: nn.Module) -> bool:

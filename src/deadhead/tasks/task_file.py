@@ -20,6 +20,7 @@ from string import Formatter
 from typing import Any
 
 from deadhead.errors import DataError, unknown_name
+from deadhead.files.plain_yaml import refused_in
 from deadhead.tasks.reading.formats import FORMATS
 from deadhead.tasks.reading.tags import NER_TYPES, has_no_prefixes
 
@@ -112,16 +113,15 @@ def _parse(path: Path) -> Any:
         if len(text) > MAX_CHARACTERS:
             most = f"a task file has at most {MAX_CHARACTERS:,}"
             raise DataError(f"{path} has {len(text):,} characters; {most}.")
-        for event in yaml.parse(text, yaml.BaseLoader):
-            if isinstance(event, yaml.AliasEvent):  # a few hundred bytes can expand to gigabytes
-                place = f"{path}:{event.start_mark.line + 1}"
-                raise DataError(f"{place}: *{event.anchor} repeats an anchor.", "write it out")
+        if (refused := refused_in(text)) is not None:
+            line, reason, hint = refused
+            raise DataError(f"{path}:{line}: {reason}.", hint)
         return yaml.load(text, yaml.BaseLoader)  # all texts: `no` is a label, not False
     except OSError as error:
         hint = "name a YAML file with --task"
         reason = "a folder is no task file" if path.is_dir() else "there is no such task file"
         raise DataError(f"{path}: {reason}.", hint) from error
-    except (yaml.YAMLError, ValueError, RecursionError) as error:
+    except (yaml.YAMLError, ValueError) as error:
         line = getattr(getattr(error, "problem_mark", None), "line", 0) + 1
         problem = getattr(error, "problem", None) or error
         raise DataError(f"{path}:{line}: not YAML ({problem}).") from error

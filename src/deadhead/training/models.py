@@ -21,11 +21,12 @@ from deadhead.errors import DataError, UnsupportedModel
 from deadhead.files.hub import source
 from deadhead.forward import embedding_rows, is_causal, token_limit
 from deadhead.tasks import Dataset, Encoded, Task, encode
-from deadhead.tasks.encoding.tokenizer import UNREADABLE, Pieces
+from deadhead.tasks.encoding.tokenizer import Pieces
 
 ROUNDED = 8  # a good number of embeddings for hardware is a multiple of this
 SPARE = 1024  # embeddings that no token uses, of models rounded up to a good number
 SOME = 128  # the same, of models that were not rounded: DeBERTa-v3 has 99
+MOST_TOKENS = 2**24  # a tokenizer is saved number by number, also those that no token has
 OUTSIDE = "O"  # every tagger of spans has this label, so it does not identify a task
 NOT_CAUSAL = (
     "name a decoder such as GPT-2 or Llama; if it was saved without its output layer, "
@@ -65,13 +66,18 @@ def tokenizer_for(name: str) -> Any:
     from transformers import AutoTokenizer
 
     try:
-        return AutoTokenizer.from_pretrained(**source(name), trust_remote_code=False)
-    except UNREADABLE as problem:
+        tokenizer = AutoTokenizer.from_pretrained(**source(name), trust_remote_code=False)
+    except Exception as problem:  # each tokenizer has its own errors
         reason = next(iter(str(problem).splitlines()), type(problem).__name__).strip()
         if reason.endswith(":"):  # a list follows
             reason = " ".join(str(problem).split())
         message = f"{name} has no readable tokenizer: {reason}"
         raise DataError(message, "save the tokenizer into the model's folder") from None
+    if (last := max(tokenizer.get_vocab().values(), default=0)) > MOST_TOKENS:
+        message = f"the tokenizer of {name} has a token with the number {last:,}"
+        hint = "save the tokenizer that belongs to the model into its folder"
+        raise DataError(f"{message}; expected at most {MOST_TOKENS:,}.", hint)
+    return tokenizer
 
 
 def check_reads_text(model: Any) -> None:

@@ -13,10 +13,10 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from deadhead.errors import DeadheadError
+from deadhead.files.plain_yaml import refused_in
 from deadhead.studies.fields import Path
 
 LARGEST = 1_000_000  # characters; a recipe is a screen
-DEEPEST = 20
 NULLS, TRUTHS = {"", "~", "null"}, {"true": True, "false": False}
 INTEGER = re.compile(r"[-+]?[0-9]+")
 RESOLVED = {
@@ -68,21 +68,16 @@ def read(text: str, name: str) -> Document:
     if len(text) > LARGEST:
         raise RecipeError(f"{name} has {len(text):,} characters; a recipe has at most {LARGEST:,}.")
     try:
+        if (refused := refused_in(text)) is not None:
+            line, reason, hint = refused
+            raise RecipeError(f"{name}:{line}: {reason}.", hint)
         root = yaml.compose(text, Loader=yaml.SafeLoader)
-        events = yaml.parse(text, Loader=yaml.SafeLoader)
-        anchor = next((event for event in events if isinstance(event, yaml.AliasEvent)), None)
-    except RecursionError:
-        hint = "a recipe is a few levels deep"
-        raise RecipeError(f"{name} is nested too deeply.", hint) from None
     except yaml.YAMLError as problem:
         mark = getattr(problem, "problem_mark", None)
         place = f"{name}:{mark.line + 1}" if mark else name
         reason = getattr(problem, "problem", None) or str(problem).splitlines()[0]
         hint = "check the brackets, quotes and indents"
         raise RecipeError(f"{place}: this is not YAML: {reason}.", hint) from None
-    if anchor is not None:
-        place = f"{name}:{anchor.start_mark.line + 1}"
-        raise RecipeError(f"{place}: *{anchor.anchor} repeats an anchor.", "write the value out")
     document = Document(name, None)
     document.data = _value(root, (), document) if root is not None else None
     return document
@@ -103,9 +98,6 @@ def _value(node: Any, path: Path, document: Document) -> Any:
     import yaml
 
     document.lines[path] = node.start_mark.line + 1
-    if len(path) > DEEPEST:
-        hint = "a recipe is a few levels deep"
-        raise RecipeError(f"{document.where(path[:3])} is nested too deeply.", hint)
     if isinstance(node, yaml.MappingNode):
         return _mapping(node, path, document)
     if isinstance(node, yaml.SequenceNode):

@@ -17,8 +17,6 @@ from typing import Any
 
 from deadhead.errors import DataError
 
-# What transformers raises if a tokenizer is missing, damaged, or needs a package of its own.
-UNREADABLE = (OSError, ValueError, KeyError, TypeError, AttributeError, ImportError)
 MAX_WORDS = 1_000_000  # words to remember; then the memory is emptied
 BERT_PARTS = ["BertNormalizer", "BertPreTokenizer"]
 PROBE = "Don't stop, Zürich! 日本語 עברית 3.14"
