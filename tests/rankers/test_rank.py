@@ -12,8 +12,9 @@ import pytest
 import torch
 from torch import nn
 
+from deadhead.effects import patch_effects
 from deadhead.errors import DataError, DeadheadError, HeadError, UnknownName, UnsupportedModel
-from deadhead.heads import discover
+from deadhead.heads import discover, head_means
 from deadhead.rankers import RANKERS, rank, ranker
 from deadhead.rankers.run import check_scores
 from deadhead.registry.options import OptionError
@@ -356,3 +357,20 @@ def test_compiled_models_rank_the_same(case):
     setup.model.bert.encoder.compile(backend="eager")
     again = rank(setup.model, [setup.batch])
     assert max(abs(again[head] - plain[head]) for head in plain.scores) < 1e-10
+
+
+@METHODS
+def test_a_model_without_numbers_is_refused(case, method):
+    """On the device "meta" there is nothing to compute with."""
+    setup = case("tag")
+    with pytest.raises(UnsupportedModel, match="weights in memory, got the meta device"):
+        rank(setup.model.to("meta"), [setup.batch], method, progress=False)
+
+
+def test_means_and_patches_of_a_model_without_numbers_are_refused(case):
+    setup = case("tag")
+    model, batch = setup.model.to("meta"), setup.batch
+    with pytest.raises(UnsupportedModel, match="weights in memory, got the meta device"):
+        head_means(model, [setup.batch])
+    with pytest.raises(UnsupportedModel, match="weights in memory, got the meta device"):
+        patch_effects(model, batch, batch, lambda outputs, _: outputs.logits.sum((1, 2)))

@@ -6,7 +6,7 @@ import inspect
 from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any
 
-from deadhead.errors import DataError
+from deadhead.errors import DataError, UnsupportedModel
 
 if TYPE_CHECKING:
     import torch
@@ -108,6 +108,9 @@ def device_of(model: Any) -> torch.device:
 def on_device(batch: Mapping[str, Any], model: Any) -> dict[str, Any]:
     """The batch on the device where the model reads it."""
     device = device_of(model)
+    if device.type == "meta":
+        message = f"expected a {type(model).__name__} with weights in memory, got the meta device."
+        raise UnsupportedModel(message, "load the weights: deadhead.load(FOLDER)")
     moved = {
         name: _moved(value, device) if hasattr(value, "is_cuda") else value
         for name, value in batch.items()
