@@ -14,7 +14,7 @@ from planted_truth import USELESS, assert_truth, batches, planted
 
 from deadhead.heads import discover, gated, prune
 from deadhead.layout import Head
-from deadhead.rankers import Scores, silent
+from deadhead.rankers import Scores, rank, silent
 from deadhead.rankers.hard_concrete import chance_open, sampled, settled_gate
 from deadhead.rankers.l0 import L0
 from deadhead.registry.options import OptionError
@@ -147,3 +147,18 @@ def test_bad_options_are_refused(options, words):
         L0(**options)
     with pytest.raises(OptionError, match="Did you mean 'layers'"):
         L0(scaling="layer")
+
+
+@pytest.mark.parametrize("train_weights", [False, True])
+def test_the_default_precision_changes_nothing(case, train_weights):
+    """In float64, torch would draw other noise from the same seed."""
+    setup, options = case("tag"), {"steps": 20, "train_weights": train_weights, "progress": False}
+    expected = rank(setup.model, [setup.batch], "l0", **options)
+    torch.set_default_dtype(torch.float64)
+    try:
+        actual = rank(case("tag").model, [setup.batch], "l0", **options)
+    finally:
+        torch.set_default_dtype(torch.float32)
+    assert actual.scores == expected.scores
+    other = rank(case("tag").model, [setup.batch], "l0", seed=1, **options)
+    assert other.scores != expected.scores  # the twin: the noise does matter

@@ -69,7 +69,9 @@ def train_gates(
         shut = [head for head in discover(model) if head not in layout]
         model = copy.deepcopy(model).train().requires_grad_(True)
     device = device_of(model)
-    log_a = torch.full((len(layout),), start, device=device, requires_grad=True)
+    # whatever the default precision is: it would draw other noise and order the heads differently
+    exact = torch.float32
+    log_a = torch.full((len(layout),), start, dtype=exact, device=device, requires_grad=True)
     groups: list[dict[str, Any]] = [{"params": [log_a], "lr": gate_rate, "weight_decay": 0.0}]
     if weight_rate is not None:
         weights = list(model.parameters())
@@ -79,7 +81,7 @@ def train_gates(
     finite, losses = FiniteLoss(), []
     torch.manual_seed(seed)  # for dropout, where the weights are trained
     for step, number in enumerate(itertools.islice(_endless(len(batches), seed), steps)):
-        gates = sampled(log_a, torch.rand(len(layout), generator=noise).to(device))
+        gates = sampled(log_a, torch.rand(len(layout), generator=noise, dtype=exact).to(device))
         with gated(model, closed=shut), gated(model, _by_block(gates, layout)):
             loss = finite.add(example_losses(model, batches[number]), number).mean()
             optimizer.zero_grad()
