@@ -17,6 +17,7 @@ Imports torch only inside its functions.
 from __future__ import annotations
 
 import os
+import sys
 import warnings
 from collections.abc import Callable, Iterator
 from contextlib import ExitStack, contextmanager
@@ -84,8 +85,7 @@ def fixed() -> Iterator[dict[str, str]]:
         backends: Any = torch.backends
         for backend in (backends.mkldnn.matmul, backends.cuda.matmul):
             stack.enter_context(_restored_attribute(backend, "fp32_precision", "ieee"))
-        for device in ("cpu", "cuda"):
-            stack.enter_context(torch.autocast(device, enabled=False))
+        stack.enter_context(without_autocast())
         on = stack.enter_context(onednn())
         yield {"threads": str(torch.get_num_threads()), "kernels": kernels()} if on_cpu else {}
         if on_cpu and on != torch.backends.mkldnn.enabled:
@@ -93,6 +93,31 @@ def fixed() -> Iterator[dict[str, str]]:
                 "expected one set of kernels, got two sets of kernels: oneDNN was switched off.",
                 "compute in float32: torch switches oneDNN off on a CPU without half precision",
             )
+
+
+@contextmanager
+def without_autocast() -> Iterator[None]:
+    """Compute in the precision of the tensors, on every device."""
+    import torch
+
+    with torch.autocast("cpu", enabled=False), torch.autocast("cuda", enabled=False):
+        yield
+
+
+@contextmanager
+def as_written() -> Iterator[None]:
+    """Compute as the code and the weights of a model say: not compiled, and without autocast.
+
+    Hooks would be compiled anew in every layer, or not at all; and sums of products that autocast
+    rounds have no inverse.
+    """
+    import torch
+
+    with ExitStack() as stack:
+        stack.enter_context(without_autocast())
+        if "torch._dynamo" in sys.modules:  # importing it takes seconds
+            stack.enter_context(torch.compiler.set_stance("force_eager"))
+        yield
 
 
 @contextmanager

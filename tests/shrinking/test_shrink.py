@@ -393,3 +393,23 @@ def test_a_speed_up_that_cannot_be_is_refused(
     with pytest.raises(DeadheadError, match=r"`speedup` expects at most about \d+.*, got 6"):
         shrink(model, data(), speedup=6, **QUIET)
     assert same(before, state(model))
+
+
+@pytest.mark.parametrize("how", ["autocast", "compiled", "compiled in place"])
+def test_autocast_and_compiled_models_are_computed_as_written(how: str) -> None:
+    """Autocast rounds sums until they have no inverse; torch would compile each hook anew."""
+    expected, model = build(), build()
+    whole = shrink(expected, data(), macs=0.6, **QUIET)
+    given: Any = model
+    if how == "compiled":
+        given = torch.compile(model, backend="eager")
+    elif how == "compiled in place":
+        model.compile(backend="eager")
+    with torch.autocast("cpu", torch.bfloat16, enabled=how == "autocast"):
+        report = shrink(given, data(), macs=0.6, **QUIET)
+        assert torch.is_autocast_enabled("cpu") == (how == "autocast")
+    assert (report.choice.heads, report.choice.neurons) == (
+        whole.choice.heads,
+        whole.choice.neurons,
+    )
+    torch.testing.assert_close(dict(model.state_dict()), dict(expected.state_dict()))

@@ -31,7 +31,7 @@ from deadhead.heads.output_bias import set_output
 from deadhead.heads.prune import Cut, checked_cuts, note_in_config, prune
 from deadhead.heads.site import Site
 from deadhead.layout import Head, Neurons
-from deadhead.numerics import computing
+from deadhead.numerics import as_written, computing
 
 from .calibration import Calibration, Parts
 from .candidates import CANDIDATES, check_candidates
@@ -156,6 +156,7 @@ def planned(
     """Solve the changed ones of these cuts."""
     begin = time.monotonic()
     with (
+        as_written(),
         torch.inference_mode(False),
         torch.no_grad(),
         computing(model),

@@ -9,6 +9,7 @@ from torch import Tensor, nn
 
 from deadhead.display.progress import Progress, reported
 from deadhead.errors import deprecated
+from deadhead.numerics import as_written
 from deadhead.rankers.label_free import Loss
 
 from .costs import Shape
@@ -97,7 +98,7 @@ def shrink(
         repair=REPAIRS[repair], loss=loss, held_out=held_out, seed=seed, score=score,
         checkpointing=checkpointing,
     )  # fmt: skip
-    with reported(progress, "shrink") as show:
+    with reported(progress, "shrink") as show, as_written():
         watch = Stopwatch(show)
         calibration = calibrate(model, batches, request, watch)
         evidence = gather(calibration, watch)
