@@ -155,7 +155,7 @@ def test_several_values_of_one_field_are_an_axis(table4: Path) -> None:
             "epochs: 10",
             "epochs: 0",
             6,
-            "fixed.finetune.epochs: `epochs` expects a whole number of at least 1, got 0.",
+            "fixed.finetune.epochs: `epochs` expects a whole number from 1 to 1,000,000,000, got 0.",
         ),
         (
             "weak-link-bert",

@@ -39,7 +39,11 @@ def _is_share(value: Any) -> bool:
     return _is_number(value) and 0 <= value < 1
 
 
-COUNT = ("a whole number of at least 1", lambda value: _is_whole(value) and value >= 1)
+MOST = 10**9  # of anything that is counted; the steps of a training are a product of such
+COUNT = (
+    f"a whole number from 1 to {MOST:,}",
+    lambda value: _is_whole(value) and 1 <= value <= MOST,
+)
 POSITIVE = ("a number above 0", lambda value: _is_number(value) and value > 0)
 NOT_NEGATIVE = ("a number of at least 0", lambda value: _is_number(value) and value >= 0)
 RULES: dict[str, tuple[str, Callable[[Any], bool]]] = {  # what a setting expects
