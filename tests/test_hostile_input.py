@@ -15,9 +15,9 @@ from typer.testing import CliRunner
 from deadhead import load, save
 from deadhead.cli import app
 from deadhead.errors import DataError, DeadheadError, FolderError
-from deadhead.models import tokenizer_for
 from deadhead.ranking import Ranking
 from deadhead.tasks import load_data, read_task_file
+from deadhead.training.models import tokenizer_for
 from deadhead.world import MODELS
 
 ENCODER = MODELS / "encoder"

@@ -9,11 +9,11 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from deadhead.heads.prune_shards import prune_by_shards
 
 from deadhead import load
 from deadhead.errors import FolderError, Notice
 from deadhead.heads.config_file import BYTES, MOST_LABELS, MOST_PARTS, check_config_file
-from deadhead.heads.prune_shards import prune_by_shards
 from deadhead.heads.skeleton import skeleton
 from deadhead.world import MODELS
 
