@@ -131,3 +131,10 @@ def test_a_loss_that_rounds_to_nothing_has_no_sign(
     assert done.code == 0, done.err
     assert "0.0000" in done.out
     assert "-0.0000" not in done.out
+
+
+def test_a_name_longer_than_a_file_can_have(run_command: RunCommand) -> None:
+    done = run_command("evaluate", "model", "--task-file", "a" * 5000)
+    assert done.code == 1
+    assert "aaa...: this name is longer than a file can have" in done.err
+    assert "Traceback" not in done.err

@@ -9,12 +9,13 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from deadhead.heads.prune_shards import prune_by_shards
 
 from deadhead import load
-from deadhead.errors import FolderError, Notice
+from deadhead.errors import DataError, FolderError, Notice
 from deadhead.heads.config_file import BYTES, MOST_LABELS, MOST_PARTS, check_config_file
 from deadhead.heads.skeleton import skeleton
+from deadhead.saved.prune_shards import prune_by_shards
+from deadhead.training.models import tokenizer_for
 from deadhead.world import MODELS
 
 
@@ -42,10 +43,13 @@ def change(folder: Path, **fields: Any) -> None:
 )
 def test_a_config_that_asks_for_too_much(folder: Path, fields: dict[str, Any]) -> None:
     change(folder, **fields)
-    with pytest.raises(ValueError, match=r"in config\.json is larger|experts in all layers"):
+    with pytest.raises(FolderError, match=r"in config\.json is larger|experts in all layers"):
         check_config_file(folder, {})  # first: without it, the next call takes all memory
-    with pytest.raises(FolderError, match=r"config\.json"):
-        load(folder)
+    for read in (load, skeleton):
+        with pytest.raises(FolderError, match=r"config\.json"):
+            read(folder)
+    with pytest.raises(DataError, match=r"config\.json"):
+        tokenizer_for(str(folder))
 
 
 def test_a_config_of_a_large_model_is_read(folder: Path) -> None:

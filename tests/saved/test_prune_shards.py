@@ -145,7 +145,7 @@ def test_a_full_disk_is_one_error(tmp_path, monkeypatch):
     def full(*_: object) -> None:
         raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
 
-    monkeypatch.setattr("deadhead.heads.prune_shards._cut_file", full)
+    monkeypatch.setattr("deadhead.saved.prune_shards._cut_file", full)
     source = saved("bert", tmp_path / "whole")
     with pytest.raises(FolderError, match="cut cannot be written: No space left on device"):
         prune_by_shards(str(source), tmp_path / "cut", lambda _: REMOVED["bert"])

@@ -130,7 +130,7 @@ def test_a_folder_without_a_tokenizer(tmp_path):
     [("one of: \n(1) this\n(2) that", "one of: (1) this (2) that"), ("a\nb", "a"), ("", "OSError")],
 )
 def test_why_a_tokenizer_cannot_be_read(monkeypatch, tmp_path, problem, reason):
-    def fail(**_):
+    def fail(*_, **__):
         raise OSError(problem)
 
     monkeypatch.setattr("transformers.AutoTokenizer.from_pretrained", fail)

@@ -7,6 +7,7 @@ standard error), 2 wrong usage, 130 Ctrl-C, 143 SIGTERM.
 
 from __future__ import annotations
 
+import errno
 import os
 import sys
 import warnings
@@ -99,4 +100,10 @@ def main() -> None:
         sys.exit(1)
     except BrokenPipeError:  # the reader of our output is closed, as with `| head`
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+        sys.exit(1)
+    except OSError as problem:
+        if problem.errno != errno.ENAMETOOLONG:
+            raise
+        text = f"{str(problem.filename)[:40]}...: this name is longer than a file can have."
+        typer.secho(f"FolderError: {text}\n  Hint: give a shorter name", fg="red", err=True)
         sys.exit(1)

@@ -16,6 +16,8 @@ from typing import Any
 
 from deadhead.errors import FolderError, Notice
 
+from .model_files import check_files
+
 BYTES = 2**25  # of a config.json: the largest of today list the names of some thousand labels
 LARGEST = 2**48  # number in a config.json; transformers would build until memory ends
 MOST_LABELS = 2**20  # each gets a name
@@ -32,13 +34,23 @@ OWN_ATTENTION = (None, "eager", "sdpa", "flex_attention")
 
 
 def check_config_file(folder: str | Path, where: Mapping[str, Any]) -> None:
-    """Raise an error for a config.json that is none, or that asks for too much.
+    """Raise an error for files that transformers must not open, and a config that asks for too much.
 
-    where: arguments of `from_pretrained` that locate a model of the hub. Raises ValueError too.
+    where: arguments of `from_pretrained` that locate a model of the hub.
     """
-    file = _file(folder, where)
-    if file is None or not file.exists():
+    home = Path(folder) / where.get("subfolder", "")
+    if home.is_dir():
+        check_files(home)
+    if "gguf_file" in where or (file := _file(folder, where)) is None or not file.exists():
         return
+    try:
+        _check_text(file)
+    except (ValueError, RecursionError) as problem:
+        message = f"expected a model that can be loaded, got {folder}: {problem}."
+        raise FolderError(message, "save or download the folder again") from None
+
+
+def _check_text(file: Path) -> None:
     if (size := file.stat().st_size) > BYTES:
         raise ValueError(f"config.json has {size:,} bytes; expected at most {BYTES:,}")
     try:

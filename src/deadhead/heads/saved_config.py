@@ -20,7 +20,7 @@ from deadhead.layout import MOST_NEURONS, Head, Kind, numbers_of
 from . import names
 from .config_file import check_config_file, keep_own_attention
 from .from_gguf import check_file, name_class
-from .model_files import SHARD, check_files, check_shards
+from .model_files import SHARD, check_shards
 from .prune import (
     BIASES,
     FILLED_BIASES,
@@ -87,8 +87,7 @@ def read_config(folder: str | Path, where: Mapping[str, Any]) -> Any:
 
     home = Path(folder) / where.get("subfolder", "")
     check_name(folder, where)
-    if home.is_dir():
-        check_files(home)
+    check_config_file(folder, where)
     check_shards(home)
     if (file := where.get("gguf_file")) is not None:
         check_file(folder, file)
@@ -98,8 +97,6 @@ def read_config(folder: str | Path, where: Mapping[str, Any]) -> Any:
             hint = "its training was interrupted: repeat the `deadhead finetune` command to resume"
         raise FolderError(f"{folder} has no config.json.", hint)
     try:
-        if file is None:
-            check_config_file(folder, where)
         with quiet():  # without trust_remote_code=False transformers would ask the user
             config = AutoConfig.from_pretrained(folder, trust_remote_code=False, **where)
         keep_own_attention(config, folder)

@@ -65,8 +65,13 @@ def tokenizer_for(name: str) -> Any:
     """The tokenizer that is saved with a model."""
     from transformers import AutoTokenizer
 
+    from deadhead.heads.config_file import check_config_file
+
+    where = source(name)
+    folder = where.pop("pretrained_model_name_or_path")
     try:
-        tokenizer = AutoTokenizer.from_pretrained(**source(name), trust_remote_code=False)
+        check_config_file(folder, where)  # some tokenizers need the config
+        tokenizer = AutoTokenizer.from_pretrained(folder, trust_remote_code=False, **where)
     except Exception as problem:  # each tokenizer has its own errors
         reason = next(iter(str(problem).splitlines()), type(problem).__name__).strip()
         if reason.endswith(":"):  # a list follows
