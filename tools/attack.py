@@ -60,6 +60,7 @@ def attacks() -> dict[str, tuple[str, int, float, Callable[[Count], None]]]:
     """Name -> words for the table, tries, share of the time, and the attack itself."""
     import attack_files
     import attack_inputs
+    import attack_models
     import attack_processes
 
     return {
@@ -70,6 +71,24 @@ def attacks() -> dict[str, tuple[str, int, float, Callable[[Count], None]]]:
             5000,
             0.2,
             attack_inputs.fuzz,
+        ),
+        "edits": (
+            "number edited in a record, read by each of 4 readers",
+            200,
+            0.05,
+            attack_files.edits,
+        ),
+        "models": (
+            "hostile model folder, read by each of 5 readers",
+            5 * len(attack_models.damages()),
+            0.2,
+            attack_models.folders,
+        ),
+        "writers": (
+            "kill -9 of the writer of a model or an export",
+            200,
+            0.1,
+            attack_models.killed_writers,
         ),
         "together": ("six runs at once on one folder", 10, 0.05, attack_processes.together),
         "disk": ("disk that runs full, resumed with room", 10, 0.05, attack_files.full_disk),

@@ -78,6 +78,33 @@ def readers(count: Count) -> None:
         file.write_bytes(before)
 
 
+def edits(count: Count) -> None:
+    """Edit one number of a record, its digest as it was: every reader names the record and shows no such number."""
+    rng, folder = random.Random(0), count.folder / "s"
+    whole_study(folder)
+    reads: dict[str, Callable[[], tuple[str, bool]]] = {
+        "status": lambda: (str(status(folder).damaged), False),
+        "page": lambda: (html(content(folder)), False),
+        "summaries": lambda: ("", file.stem in summaries(folder)),
+        "frame": lambda: ("", any(r["id"] == file.stem and name in r for r in rows(folder))),
+    }
+    while count.more():
+        file = rng.choice(sorted((folder / "records").iterdir()))
+        before, stored = file.read_text(), json.loads(file.read_text())
+        name = rng.choice(sorted(stored["metrics"]))
+        edited = {**stored["metrics"], name: stored["metrics"][name] + 0.123}
+        file.write_text(json.dumps({**stored, "metrics": edited}))
+        for reader, read in reads.items():
+            try:
+                text, shown = read()
+                named = file.stem in text or reader in ("summaries", "frame")
+                problem = "" if named and not shown else "the edited record is not named"
+            except Exception as failed:
+                problem = repr(failed)[:150]
+            count.put(f"{reader}: {problem} ({name})" if problem else "")
+        file.write_text(before)
+
+
 def damage(file: Path, before: bytes, rng: random.Random) -> str:
     """Change a file at random; what was done."""
     way = rng.choice(("value", "value", "value", "cut", "noise"))
