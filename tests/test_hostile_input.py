@@ -173,7 +173,7 @@ def test_a_request_that_cannot_be_read_is_answered_400(tmp_path):
 
 
 @pytest.mark.parametrize("name", ["a" * 5000, "a/" * 2500, f"a@{'b' * 5000}", f"{'a' * 300}.gguf"])
-def test_a_name_too_long_for_any_file_system(name: str, tmp_path: Path) -> None:
+def test_a_name_too_long_for_any_file_system(name, tmp_path):
     recipe = tmp_path / "long.yaml"
     recipe.write_text(
         f"steps: [finetune, prune, evaluate]\nfixed: {{model: '{name}', task: pos, source: en}}\n"
@@ -193,7 +193,7 @@ def test_a_name_too_long_for_any_file_system(name: str, tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("text", ["[" * 20_000, "{a: " * 20_000, "- " * 20_000])
-def test_yaml_that_is_nested_without_end(text: str, tmp_path: Path) -> None:
+def test_yaml_that_is_nested_without_end(text, tmp_path):
     """The time of yaml grows with the square of the depth; nothing here reads it to the end."""
     file, folder = tmp_path / "deep.yaml", tmp_path / "model"
     file.write_text(text)
@@ -210,7 +210,7 @@ def test_yaml_that_is_nested_without_end(text: str, tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     "name", ["tokenizer.json", "tokenizer_config.json", "special_tokens_map.json"]
 )
-def test_a_tokenizer_that_is_nested_without_end(name: str, tmp_path: Path) -> None:
+def test_a_tokenizer_that_is_nested_without_end(name, tmp_path):
     folder = tmp_path / "model"
     shutil.copytree(ENCODER, folder)
     assert len(tokenizer_for(str(folder))) > 100  # the twin
@@ -221,7 +221,7 @@ def test_a_tokenizer_that_is_nested_without_end(name: str, tmp_path: Path) -> No
 
 
 @pytest.mark.parametrize("number", [10**9, 2**31, 2**32 - 1])
-def test_a_token_with_a_number_beyond_all_bounds(number: int, tmp_path: Path) -> None:
+def test_a_token_with_a_number_beyond_all_bounds(number, tmp_path):
     """The library of tokenizers counts up to it when it saves the tokenizer, or ends the process."""
     folder = tmp_path / "model"
     shutil.copytree(ENCODER, folder)

@@ -5,8 +5,6 @@ from __future__ import annotations
 import json
 import os
 import shutil
-from pathlib import Path
-from typing import Any
 
 import pytest
 
@@ -20,12 +18,12 @@ from deadhead.world import MODELS
 
 
 @pytest.fixture
-def folder(tmp_path: Path) -> Path:
+def folder(tmp_path):
     shutil.copytree(MODELS / "encoder", tmp_path / "model")
     return tmp_path / "model"
 
 
-def change(folder: Path, **fields: Any) -> None:
+def change(folder, **fields):
     file = folder / "config.json"
     file.write_text(json.dumps({**json.loads(file.read_text()), **fields}))
 
@@ -41,7 +39,7 @@ def change(folder: Path, **fields: Any) -> None:
         {"vocab_size": 10**30},
     ],
 )
-def test_a_config_that_asks_for_too_much(folder: Path, fields: dict[str, Any]) -> None:
+def test_a_config_that_asks_for_too_much(folder, fields):
     change(folder, **fields)
     with pytest.raises(FolderError, match=r"in config\.json is larger|experts in all layers"):
         check_config_file(folder, {})  # first: without it, the next call takes all memory
@@ -52,7 +50,7 @@ def test_a_config_that_asks_for_too_much(folder: Path, fields: dict[str, Any]) -
         tokenizer_for(str(folder))
 
 
-def test_a_config_of_a_large_model_is_read(folder: Path) -> None:
+def test_a_config_of_a_large_model_is_read(folder):
     """The twin, with the sizes of Kimi K2, 163,840 tokens and a million positions."""
     change(
         folder,
@@ -65,7 +63,7 @@ def test_a_config_of_a_large_model_is_read(folder: Path) -> None:
     check_config_file(folder, {})
 
 
-def test_a_config_of_many_bytes_is_not_parsed(folder: Path) -> None:
+def test_a_config_of_many_bytes_is_not_parsed(folder):
     change(folder, note="a" * BYTES)
     with pytest.raises(FolderError, match="bytes; expected at most"):
         load(folder)
@@ -74,7 +72,7 @@ def test_a_config_of_many_bytes_is_not_parsed(folder: Path) -> None:
 @pytest.mark.parametrize(
     "name", ["config.json", "model.safetensors", "tokenizer.json", "model.safetensors.index.json"]
 )
-def test_a_pipe_is_refused_and_not_waited_for(folder: Path, name: str) -> None:
+def test_a_pipe_is_refused_and_not_waited_for(folder, name):
     (folder / name).unlink(missing_ok=True)
     os.mkfifo(folder / name)
     for read in (load, skeleton):
@@ -82,7 +80,7 @@ def test_a_pipe_is_refused_and_not_waited_for(folder: Path, name: str) -> None:
             read(folder)
 
 
-def test_a_device_is_refused(folder: Path) -> None:
+def test_a_device_is_refused(folder):
     (folder / "model.safetensors").unlink()
     (folder / "model.safetensors").symlink_to("/dev/zero")
     with pytest.raises(FolderError, match=r"model\.safetensors is no ordinary file"):
@@ -98,7 +96,7 @@ def test_a_device_is_refused(folder: Path) -> None:
         {"attn_implementation": "flash_attention_2"},  # may be downloaded where it is missing
     ],
 )
-def test_no_config_reaches_a_loader_of_kernels(folder: Path, fields: dict[str, Any]) -> None:
+def test_no_config_reaches_a_loader_of_kernels(folder, fields):
     whole = load(folder)
     change(folder, **fields)
     with pytest.warns(Notice, match=r"config\.json .* asks for the attention '"):
@@ -108,7 +106,7 @@ def test_no_config_reaches_a_loader_of_kernels(folder: Path, fields: dict[str, A
     assert load(folder).config._attn_implementation == "eager"
 
 
-def test_the_caller_may_ask_for_an_attention(folder: Path) -> None:
+def test_the_caller_may_ask_for_an_attention(folder):
     change(folder, attn_implementation="somebody/kernels")
     with pytest.warns(Notice):
         model = load(folder, attn_implementation="eager")
@@ -119,7 +117,7 @@ HEADERS = ["[" * 100_000, '{"a":' * 100_000, '{"a": 3}', '{"a": {"dtype": "F32",
 
 
 @pytest.mark.parametrize("header", HEADERS)
-def test_a_nested_or_senseless_header_of_weights(folder: Path, header: str) -> None:
+def test_a_nested_or_senseless_header_of_weights(folder, header):
     data = header.encode()
     (folder / "model.safetensors").write_bytes(len(data).to_bytes(8, "little") + data)
     out = folder.parent / "out"
@@ -130,7 +128,7 @@ def test_a_nested_or_senseless_header_of_weights(folder: Path, header: str) -> N
     assert not out.exists()
 
 
-def test_shards_that_end_too_early(folder: Path) -> None:
+def test_shards_that_end_too_early(folder):
     weights = folder / "model.safetensors"
     weights.write_bytes(weights.read_bytes()[:-100])
     with pytest.raises(FolderError, match="damaged"):
