@@ -182,7 +182,7 @@ def test_a_name_too_long_for_any_file_system(name, tmp_path):
     out = ["--out", str(tmp_path / "out")]
     for command in (
         ["heads", name],
-        ["prune", name, "--random", "25", *out],
+        ["prune", name, "--remove-random", "25", *out],
         ["plan", str(recipe)],
     ):
         result = CliRunner().invoke(app, command)

@@ -134,7 +134,7 @@ def test_a_loss_that_rounds_to_nothing_has_no_sign(
 
 
 def test_a_name_longer_than_a_file_can_have(run_command: RunCommand) -> None:
-    done = run_command("evaluate", "model", "--task-file", "a" * 5000)
+    done = run_command("evaluate", "model", "--task", "a" * 5000 + ".yaml")
     assert done.code == 1
     assert "aaa...: this name is longer than a file can have" in done.err
     assert "Traceback" not in done.err
