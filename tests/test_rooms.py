@@ -51,7 +51,7 @@ ALLOWED = {
     "tasks": "errors files forward papers.catalogue world",
     "training": "display errors files forward heads layout numerics papers.catalogue rankers tasks",
     "saved": "display errors exports files forward heads layout numerics rankers "
-    "shrinking tasks training",
+    "shrinking tasks training world",
     # studies
     "studies.fields": "errors files registry tasks",
     "studies.step": "registry studies.fields",
@@ -102,7 +102,7 @@ ALLOWED = {
     "studies studies.fields studies.recipe",
     "report.export": "errors report.figures report.tables results studies.store",
     "report.page": "errors files papers.claims report.figures report.findings "
-    "report.head_values report.labels report.tables results studies "
+    "report.head_values report.labels report.tables results saved studies "
     "studies.status studies.store studies.study tasks",
     # doors
     "deadhead": "effects exports heads layout rankers ranking shrinking strategies "

@@ -1,21 +1,26 @@
-"""`deadhead demo`: run the built-in study `demo` and print its tables."""
+"""`deadhead demo`: make a tagger smaller and show what it kept; or run the study `demo`."""
 
 from __future__ import annotations
 
 import json
+import shlex
 from collections.abc import Mapping
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
+from typer import BadParameter, Option
 
 from . import _progress
-from ._options import AsJson, Overrides, StudyOut, Workers
+from ._options import AsJson, Overrides, Workers
+from ._outputs import check_folder
 from .run import print_result
 
 if TYPE_CHECKING:
     from rich.console import Console
     from rich.table import Table
+
+    from deadhead.saved.demo import Demo
 
 RECIPE = "demo"
 COLOURS = {"better": "green", "worse": "red"}
@@ -24,20 +29,83 @@ PIPED = 140  # characters of a line outside of a terminal
 
 
 def demo(
-    out: StudyOut = Path("deadhead-demo"),
+    out: Annotated[
+        Path | None,
+        Option(
+            metavar="DIR",
+            help="The folder to write; by default deadhead-demo, with --study deadhead-demo-study.",
+        ),
+    ] = None,
+    study: Annotated[
+        bool,
+        Option("--study", help="Run a study of 57 trainings instead: minutes; it can be resumed."),
+    ] = False,
     workers: Workers = None,
     overrides: Overrides = None,
     as_json: AsJson = False,
 ) -> None:
-    """Run a small study offline, in two to four minutes on two cores.
+    """Remove half of a small tagger without training, offline, in a minute or two; write a page.
 
-    It removes heads by rank, at random and by layer, trains on English and scores nine languages;
-    then it prints the tables and writes a page. Ctrl-C stops it; repeat the command to resume.
+    It fine-tunes the bundled encoder on English, ranks its heads, removes half of its heads and
+    neurons, and a random half as a control. It compares their scores in nine languages and their
+    speed.
 
-    Example:
+    Examples:
 
-        deadhead demo --out my-demo --set seed=[0]
+        deadhead demo
+
+        deadhead demo --study --out my-study --set seed=[0]
     """
+    if study:
+        _study(out or Path("deadhead-demo-study"), workers, overrides, as_json)
+        return
+    for name, value in (("--workers", workers), ("--set", overrides)):
+        if value:
+            raise BadParameter("goes with --study: add it", param_hint=name)
+    from deadhead import files
+    from deadhead.report.page.demo import demo_page, finding
+    from deadhead.saved.demo import run_demo
+
+    out = out or Path("deadhead-demo")
+    check_folder(out, "--out", model="world/encoder", force=True)  # a second demo replaces one
+    numbers = run_demo(out, say=lambda text: typer.echo(f"{text} ...", err=True))
+    page, command = out / "page.html", next_command(out)
+    files.write(page, demo_page(numbers, command))
+    if as_json:
+        typer.echo(json.dumps({**numbers.to_dict(), "page": str(page), "next": command}, indent=1))
+        return
+    _print(numbers)
+    typer.echo(f"{finding(numbers)}\nThe page: {page}\nTry next: {command}")
+
+
+def next_command(out: Path) -> str:
+    """Return the command that the demo suggests: remove more of the tagger that it saved."""
+    return (
+        f"deadhead shrink {shlex.quote(str(out / 'tagger'))} --task pos --data world --lang en,de,tr "
+        f"--remove-heads 75% --remove-neurons 75% --out quarter"
+    )
+
+
+def _print(numbers: Demo) -> None:
+    from rich.box import SIMPLE
+    from rich.console import Console
+    from rich.table import Table
+
+    from deadhead.report.page.demo import columns, note, rows
+
+    console = Console(highlight=False)
+    if not console.is_terminal:
+        console = Console(highlight=False, width=PIPED)
+    console.print(numbers.ranking)
+    table = Table("", *columns(numbers), box=SIMPLE, padding=(0, 1, 0, 0), caption=note(numbers))
+    table.caption_justify = "left"
+    for label, cells in rows(numbers):
+        table.add_row(label, *cells)
+    console.print(table)
+
+
+def _study(out: Path, workers: int | None, overrides: list[str] | None, as_json: bool) -> None:
+    """Run the study of the recipe `demo`; print its tables and write its page."""
     from rich.console import Console
 
     from deadhead.report.check import load_recipe

@@ -105,11 +105,11 @@ def _page(studies: Sequence[Mapping[str, Any]], payload: str, live: str = "") ->
     title = " and ".join(str(study.get("name", "a study")) for study in studies) or "studies"
     scripts = [_vega()] if any(study.get("figures") for study in studies) else []
     scripts.append(_own_script())
-    return Template(_asset("page.html")).substitute(
-        policy=_policy(scripts, _asset("page.css"), live=bool(live)),
+    return Template(asset("page.html")).substitute(
+        policy=_policy(scripts, asset("page.css"), live=bool(live)),
         live=escape(live),
         title=escape(f"{title} · deadhead"),
-        style=_asset("page.css"),
+        style=asset("page.css"),
         content=payload,
         scripts="\n".join(f"<script>{script}</script>" for script in scripts),
     )
@@ -139,13 +139,14 @@ def _hash(text: str) -> str:
 
 
 @cache
-def _asset(name: str) -> str:
+def asset(name: str) -> str:
+    """Return the text of a file in `assets`."""
     return (resource_files(__package__) / "assets" / name).read_text(encoding="utf-8")
 
 
 @cache
 def _own_script() -> str:
-    return "(() => {\n" + "\n".join(_asset(f"{name}.js") for name in SCRIPTS) + "\n})();"
+    return "(() => {\n" + "\n".join(asset(f"{name}.js") for name in SCRIPTS) + "\n})();"
 
 
 def check_installed() -> None:
