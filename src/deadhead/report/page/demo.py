@@ -39,8 +39,8 @@ PAGE = Template("""<!doctype html>
 <div class="card"><h3>How much each head matters</h3>$ranking
 <p class="note">$ends</p></div>
 <div class="card"><h3>Which heads remain</h3>$remaining
-<p class="note">Chosen to keep the outputs of each layer, together with the neurons. The scores
-above rank single heads, so the heads removed need not be the lowest of them.</p></div>
+<p class="note">The removal weighs sets of heads. The scores above rank single heads, so the heads
+removed need not be the lowest of them.</p></div>
 <div class="card"><h3>Try next</h3><pre>$command</pre></div>
 </main>
 </body>
@@ -53,7 +53,7 @@ def demo_page(demo: Demo, command: str) -> str:
     ranking = demo.ranking
     low, high = ranking.lowest(ENDS), ranking.highest(ENDS)
     ends = f"Highest: {_names(high)}. Lowest: {_names(low)}. By gradient: the mean change of the "
-    ends += f"loss when a head's output changes, on {demo.calibrated:,} of the training sentences."
+    ends += f"loss when a head is scaled slightly, on {demo.calibrated:,} training sentences."
     layout = ranking.layout.without(demo.removed)
     return PAGE.substitute(
         style=asset("page.css"),
