@@ -100,7 +100,7 @@ def attacks() -> dict[str, tuple[str, int, float, Callable[[Count], None]]]:
         ),
         "ray": (
             "Ray worker, raylet, head or node killed or stopped",
-            6,
+            5,
             0.1,
             attack_processes.on_ray,
         ),
