@@ -140,10 +140,7 @@ def on_ray(count: Count) -> None:
     left = max(1.0, count.end - time.monotonic())
     try:
         subprocess.run(
-            [*command, "-k", names],
-            cwd=ROOT,
-            capture_output=True,
-            timeout=max(300.0, left),
+            [*command, "-k", names], cwd=ROOT, capture_output=True, timeout=max(300.0, left)
         )
     except subprocess.TimeoutExpired:
         count.note = "stopped by the clock"
