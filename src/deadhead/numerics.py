@@ -108,7 +108,7 @@ def without_autocast() -> Iterator[None]:
 def as_written() -> Iterator[None]:
     """Compute as the code and the weights of a model say: not compiled, and without autocast.
 
-    Hooks would be compiled anew in every layer, or not at all; and sums of products that autocast
+    Hooks would be compiled again in every layer, or not at all; and sums of products that autocast
     rounds have no inverse.
     """
     import torch

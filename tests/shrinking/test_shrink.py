@@ -397,16 +397,16 @@ def test_a_speed_up_that_cannot_be_is_refused(
 
 @pytest.mark.parametrize("how", ["autocast", "compiled", "compiled in place"])
 def test_autocast_and_compiled_models_are_computed_as_written(how: str) -> None:
-    """Autocast rounds sums until they have no inverse; torch would compile each hook anew."""
+    """Autocast rounds sums until they have no inverse; torch would compile each hook again."""
     expected, model = build(), build()
     whole = shrink(expected, data(), macs=0.6, **QUIET)
-    given: Any = model
+    wrapped: Any = model
     if how == "compiled":
-        given = torch.compile(model, backend="eager")
+        wrapped = torch.compile(model, backend="eager")
     elif how == "compiled in place":
         model.compile(backend="eager")
     with torch.autocast("cpu", torch.bfloat16, enabled=how == "autocast"):
-        report = shrink(given, data(), macs=0.6, **QUIET)
+        report = shrink(wrapped, data(), macs=0.6, **QUIET)
         assert torch.is_autocast_enabled("cpu") == (how == "autocast")
     assert (report.choice.heads, report.choice.neurons) == (
         whole.choice.heads,

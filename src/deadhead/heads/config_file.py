@@ -110,8 +110,8 @@ def keep_own_attention(config: Any, folder: str | Path) -> None:
     from transformers import PreTrainedConfig
 
     name = "_attn_implementation_internal"
-    if (asked := getattr(config, name, None)) not in OWN_ATTENTION:
-        text = f"config.json of {folder} asks for the attention {asked!r:.80}, which was not loaded"
+    if (attention := getattr(config, name, None)) not in OWN_ATTENTION:
+        text = f"config.json of {folder} asks for the attention {attention!r:.80}, which was not loaded"
         warnings.warn(Notice(f"{text}: the attention is computed by torch."), stacklevel=4)
         setattr(config, name, None)
     for part in [*vars(config).values()]:

@@ -14,7 +14,7 @@ import yaml
 from torch import nn
 
 from deadhead.files.hub import split
-from deadhead.files.plain_yaml import refused_in
+from deadhead.files.yaml_limits import refused_in
 from deadhead.layout import HeadLayout, spans
 
 from .discover import layout_of
@@ -184,8 +184,8 @@ def _source_card(source: Path | None) -> tuple[dict[str, Any], str]:
 def _split_front_matter(text: str) -> tuple[dict[str, Any], str]:
     match = re.match(r"\ufeff?---\s*\n(.*?)\n---\s*\n", text, re.DOTALL)
     try:
-        plain = match is not None and refused_in(match[1]) is None
-        front = yaml.safe_load(match[1]) if match and plain else None
+        readable = match is not None and refused_in(match[1]) is None
+        front = yaml.safe_load(match[1]) if match and readable else None
     except yaml.YAMLError:
         front = None
     if match is None or not isinstance(front, dict):

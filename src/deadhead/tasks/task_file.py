@@ -20,7 +20,7 @@ from string import Formatter
 from typing import Any
 
 from deadhead.errors import DataError, unknown_name
-from deadhead.files.plain_yaml import refused_in
+from deadhead.files.yaml_limits import refused_in
 from deadhead.tasks.reading.formats import FORMATS
 from deadhead.tasks.reading.tags import NER_TYPES, has_no_prefixes
 

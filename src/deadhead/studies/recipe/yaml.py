@@ -13,7 +13,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from deadhead.errors import DeadheadError
-from deadhead.files.plain_yaml import refused_in
+from deadhead.files.yaml_limits import refused_in
 from deadhead.studies.fields import Path
 
 LARGEST = 1_000_000  # characters; a recipe is a screen
