@@ -111,8 +111,9 @@ def keep_own_attention(config: Any, folder: str | Path) -> None:
 
     name = "_attn_implementation_internal"
     if (attention := getattr(config, name, None)) not in OWN_ATTENTION:
-        text = f"config.json of {folder} asks for the attention {attention!r:.80}, which was not loaded"
-        warnings.warn(Notice(f"{text}: the attention is computed by torch."), stacklevel=4)
+        text = f"config.json of {folder} asks for the attention {attention!r:.80}"
+        ending = "which was not loaded: the attention is computed by torch."
+        warnings.warn(Notice(f"{text}, {ending}"), stacklevel=4)
         setattr(config, name, None)
     for part in [*vars(config).values()]:
         if isinstance(part, PreTrainedConfig):
