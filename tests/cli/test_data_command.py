@@ -131,13 +131,13 @@ def test_check_of_a_translation_needs_its_languages(tmp_path: Path) -> None:
     assert done.stdout.split()[:4] == ["t", "en-de", "test", "1"]
 
 
-@pytest.mark.parametrize(
-    "wrong", [["--task", "ner", "--task-file", "task.yaml"], ["--task", "task.yaml"]]
-)
-def test_a_name_or_a_file(folder: Path, wrong: list[str]) -> None:
-    done = run(app, ["check", str(folder), *wrong])
+def test_a_name_or_a_file(folder: Path) -> None:
+    done = run(app, ["check", str(folder), "--task", "ner", "--task-file", "task.yaml"])
     assert done.exit_code == 2
-    assert "--task NAME or --task-file FILE" in " ".join(done.output.split())
+    assert "the same as --task: give one" in " ".join(done.output.split())
+    done = run(app, ["check", str(folder), "--task", "task.yaml"])
+    assert done.exit_code == 1
+    assert "task.yaml: there is no such task file" in str(done.exception)
 
 
 def test_list() -> None:

@@ -131,7 +131,7 @@ def test_killed_it_resumes_to_the_same_weights(
         FolderError,
         match=r"(?s)another command: rate was 0.001 and is 0.002.*same command to resume it",
     ):
-        learn(reviews, tmp_path / "killed", "--rate", 2e-3)
+        learn(reviews, tmp_path / "killed", "--learning-rate", 2e-3)
     with pytest.raises(FolderError, match="--lang was en and is en,de"):
         learn(reviews, tmp_path / "killed", lang="en,de")
     again = learn(reviews, tmp_path / "killed", "--json")

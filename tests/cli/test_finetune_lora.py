@@ -40,7 +40,7 @@ def test_only_adapters_and_the_classifier_change(
     run_command: RunCommand, start: Path, tmp_path: Path
 ) -> None:
     out = tmp_path / "out"
-    done = learn(run_command, start, out, "--lora", 4, "--rate", 5e-3, "--json")
+    done = learn(run_command, start, out, "--lora", 4, "--learning-rate", 5e-3, "--json")
     facts = json.loads(done.out)
     assert done.code == 0, done.err
     assert "LoRA of rank 4: trains" in done.err

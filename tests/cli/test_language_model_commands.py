@@ -81,7 +81,7 @@ def test_rank_on_windows(decoder: Path, text: Path, run_command: RunCommand) -> 
 
 def test_finetune(decoder: Path, folder: Path, text: Path, run_command: RunCommand) -> None:
     out = text.parent / "tuned"
-    options = ("--rate", "0.01", "--epochs", 2, "--batch", 4, "--json")
+    options = ("--learning-rate", "0.01", "--epochs", 2, "--batch-size", 4, "--json")
     done = run_command("finetune", decoder, *LM, "--data", folder, "--out", out, *options)
     assert done.code == 0, done.err
     facts = json.loads(done.out)
@@ -106,7 +106,7 @@ def test_shrink(
 ) -> None:
     out = tmp_path / "small"
     options = ("--remove-heads", "50%", "--examples", 20, "--max-length", 16, "--on", "2x16")
-    training = (then, "--rate", "0.01") if then == "--then-finetune" else (then,)
+    training = (then, "--learning-rate", "0.01") if then == "--then-finetune" else (then,)
     done = run_command(
         "shrink", decoder, *LM, "--data", folder, *options, *training, "--out", out, "--json"
     )

@@ -143,9 +143,9 @@ def learn(model: Path, reviews: Path, out: Path, *more: object) -> str:
         "cpu",
         "--epochs",
         2,
-        "--rate",
+        "--learning-rate",
         1e-3,
-        "--batch",
+        "--batch-size",
         4,
         "--seed",
         3,
@@ -204,7 +204,7 @@ def test_a_model_that_knows_the_labels_keeps_its_order(reviews: Path, tmp_path: 
         AutoTokenizer.from_pretrained(ENCODER),
     )
     learn(
-        known, reviews, tmp_path / "out", "--epochs", 1, "--rate", 1e-12
+        known, reviews, tmp_path / "out", "--epochs", 1, "--learning-rate", 1e-12
     )  # so little that the classifier stays as it was
     before, after = load(known), load(tmp_path / "out")
     assert after.config.id2label == names["id2label"]
@@ -219,7 +219,7 @@ def test_what_finetune_refuses(folder: Path, reviews: Path, tmp_path: Path) -> N
     with pytest.raises(UnknownName, match="Did you mean 'precision'"):
         learn(ENCODER, reviews, tmp_path / "x", "--option", "precison=bf16")
     with pytest.raises(DeadheadError, match="the training failed"):
-        learn(ENCODER, reviews, tmp_path / "x", "--rate", 1e4, "--epochs", 30)
+        learn(ENCODER, reviews, tmp_path / "x", "--learning-rate", 1e4, "--epochs", 30)
     three = reviews.with_name("three.yaml")
     three.write_text(
         reviews.read_text().replace("labels: [good, bad]", "labels: [good, bad, ugly]")
