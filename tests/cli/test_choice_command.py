@@ -94,7 +94,18 @@ def test_shrink(run_command: RunCommand, model: Path, folder: Path, tmp_path: Pa
 
 def test_finetune(run_command: RunCommand, model: Path, folder: Path, tmp_path: Path) -> None:
     out = tmp_path / "trained"
-    words = ("--task", "choice", "--data", folder, "--epochs", 8, "--learning-rate", 1e-2, "--batch-size", 4)
+    words = (
+        "--task",
+        "choice",
+        "--data",
+        folder,
+        "--epochs",
+        8,
+        "--learning-rate",
+        1e-2,
+        "--batch-size",
+        4,
+    )
     for more in ((), ("--lora", 2, "--force")):
         done = run_command(
             "finetune", model, *words, *more, "--device", "cpu", "--out", out, "--json"

@@ -31,6 +31,7 @@ def as_it_was() -> Iterator[None]:
     from deadhead.papers import catalogue
     from deadhead.report import figures
     from deadhead.report import tables as report_tables
+    from deadhead.shrinking import repairs
     from deadhead.studies import STEPS, steps
     from deadhead.tasks import METRICS, TASKS
 
@@ -41,6 +42,7 @@ def as_it_was() -> Iterator[None]:
         for table in (
             rankers.RANKERS,
             shrinking.CHOOSERS,
+            repairs.REPAIRS,
             strategies.STRATEGIES,
             measures.MEASURES,
             STEPS,

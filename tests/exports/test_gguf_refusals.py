@@ -69,7 +69,7 @@ def test_other_architectures(family):
 def test_the_hint_names_a_class_only_if_it_has_its_weights(name, settings, is_named):
     with pytest.raises(UnsupportedModel, match="continues text") as problem:
         read(model_of(name, **settings))
-    assert ("--auto AutoModelForCausalLM" in str(problem.value.hint)) == is_named
+    assert ("--auto-class AutoModelForCausalLM" in str(problem.value.hint)) == is_named
 
 
 @pytest.mark.parametrize("place", [{"gguf": "m.gguf"}, {"onnx": "m.onnx"}, {"onnx": "folder"}])
