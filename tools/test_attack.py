@@ -96,6 +96,7 @@ def test_a_hostile_folder_that_breaks_a_reader_is_counted(tmp_path, monkeypatch)
 
 def test_an_edited_number_that_is_shown_is_counted(tmp_path, monkeypatch):
     monkeypatch.syspath_prepend(str(ROOT / "tools"))
+    monkeypatch.syspath_prepend(str(ROOT / "tests" / "studies"))
     import attack
     import attack_files
 
