@@ -1,7 +1,7 @@
-"""Writes docs/coverage.md and docs/coverage.csv from the coverage command, which takes an hour.
+"""Writes docs/coverage.md and docs/coverage.csv from the survey of all types, which takes an hour.
 
-deadhead heads --coverage --json > new.json
-deadhead heads --coverage --json > old.json   (with the oldest supported transformers)
+PYTHONPATH=tools python -m architectures.coverage > new.json
+PYTHONPATH=tools python -m architectures.coverage > old.json  (with the oldest supported transformers)
 python docs/coverage.py new.json old.json
 """
 
@@ -33,7 +33,7 @@ attention or no model class of their own.
 |---|---|
 | `pass` | the proof below holds |
 | `refused` | a gate or a cut is impossible, or the proof fails; `why` gives the reason |
-| `not proved` | no tiny model could be built from the config alone, or its inputs are of a kind that the command does not make. Such a type may work: `deadhead heads MODEL --check` proves it for models that read text |
+| `not proved` | no tiny model could be built from the config alone, or its inputs are of a kind that the survey does not make. Such a type may work: `deadhead heads MODEL --check` proves it for models that read text |
 | `none` | no heads to remove |
 
 `neurons` is `pass` or empty. Where the heads pass and the neurons do not, `why` is about the neurons.
@@ -61,12 +61,12 @@ are built only where timm and Pillow are installed.
 With transformers {old_transformers} and torch {old_torch}, {old_heads} of {old_types} types pass with their heads and
 {old_neurons} with their neurons. {differences}
 
-Made by `deadhead heads --coverage --json` and `docs/coverage.py`.
+Made by `python -m architectures.coverage` in the folder `tools` of the repository, and `docs/coverage.py`.
 """
 
 
 def page(new: dict[str, Any], old: dict[str, Any]) -> str:
-    """The page for what the coverage command wrote with the newest and the oldest transformers."""
+    """The page for what `architectures.coverage` wrote with the newest and the oldest transformers."""
     rows = new["rows"]
     heads = [row for row in rows if row["status"] == "pass"]
     neurons = [row for row in rows if row["neurons"] == "pass"]

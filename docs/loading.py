@@ -6,7 +6,7 @@
 Each type becomes a line of rows.jsonl as soon as it is measured, and a type that has a line is skipped: begin with
 a new file to measure all again, and call it once more after an interruption. The page has the rows of the whole file.
 
-tests/docs/test_loading_page.py measures a few types again and compares them with the page.
+tools/architectures/test_loading_page.py measures a few types again and compares them with the page.
 """
 
 from __future__ import annotations
@@ -18,6 +18,7 @@ import warnings
 from pathlib import Path
 from typing import Any
 
+sys.path.append(str(Path(__file__).parents[1] / "tools"))  # for `architectures`
 PAGE = Path(__file__).with_suffix(".md")
 TABLE = PAGE.with_suffix(".csv")
 INTRO = """# Without deadhead
@@ -41,11 +42,11 @@ Made by `docs/loading.py`.
 
 def measure(model_type: str) -> dict[str, str]:
     """Who loads the folders of a tiny model of this type; empty values if it cannot be pruned."""
+    from architectures.runnable import inputs_for, runnable
+    from architectures.tiny import NotApplicable
     from deadhead.errors import DeadheadError
     from deadhead.heads import discover, prune
     from deadhead.verify.proof import sample
-    from deadhead.verify.runnable import inputs_for, runnable
-    from deadhead.verify.tiny import NotApplicable
 
     row = {"model_type": model_type, "even": "", "uneven": ""}
     for column in ("even", "uneven"):
@@ -91,7 +92,7 @@ def loaded_by(model: Any, batch: Any) -> str:
 def main() -> None:
     import transformers
 
-    from deadhead.verify.coverage import model_types
+    from architectures.coverage import model_types
 
     warnings.simplefilter("ignore")
     file = Path(sys.argv[1])

@@ -9,13 +9,13 @@ from typing import Any
 
 import torch
 
+from architectures.configs import shrunk
+from architectures.tiny import randomise, tiny
 from deadhead.files.hub import quiet
 from deadhead.heads import discover
 from deadhead.layout import Head
-from deadhead.verify.configs import shrunk
 from deadhead.verify.inputs import batch_for
 from deadhead.verify.proof import outputs
-from deadhead.verify.tiny import randomise, tiny
 
 torch.set_num_threads(1)
 

@@ -11,11 +11,11 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
-from attack import Count
-from attack_processes import compared, small
 from small_study import WORK, stable_records
 from whole_records import changed, places, sealed, whole_study
 
+from attack import Count
+from attack_processes import compared, small
 from deadhead.errors import DeadheadError
 from deadhead.papers.claims import check
 from deadhead.report.page.content import content

@@ -11,7 +11,6 @@ from pathlib import Path
 from typing import Any
 
 from attack import Count
-
 from deadhead.errors import DeadheadError
 from deadhead.layout import HeadLayout
 from deadhead.ranking import Ranking

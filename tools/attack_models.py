@@ -17,8 +17,8 @@ from typing import Any
 
 import torch
 import transformers
-from attack import Count
 
+from attack import Count
 from deadhead.errors import DeadheadError
 from deadhead.files.export_folder import put_export
 from deadhead.files.model_folder import finish_save

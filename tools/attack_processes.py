@@ -14,9 +14,9 @@ from functools import partial
 from pathlib import Path
 from typing import Any
 
-from attack import ROOT, Count
 from small_study import WORK, stable_records
 
+from attack import ROOT, Count
 from deadhead.studies import load, run
 from deadhead.studies.recipe.load import Recipe
 from deadhead.studies.store.folder import StudyTaken

@@ -12,10 +12,10 @@ from command_line import Done, RunCommand
 from tokenizers import Tokenizer
 from tokenizers import models as token_models
 
+from architectures.tiny import tiny
 from deadhead import cli
 from deadhead.heads import save
 from deadhead.shrinking import latency
-from deadhead.verify.tiny import tiny
 
 
 @pytest.fixture

@@ -12,9 +12,9 @@ from tokenizers import Tokenizer
 from tokenizers import models as token_models
 
 import tiny_decoders
+from architectures.tiny import tiny
 from deadhead.heads import load, save
 from deadhead.tasks import load_data
-from deadhead.verify.tiny import tiny
 from deadhead.world import MODELS
 
 POS = ("--task", "pos", "--lang", "en", "--data", "world")

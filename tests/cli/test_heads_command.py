@@ -12,11 +12,11 @@ import pytest
 from command_line import RunCommand, clean
 
 import deadhead
+from architectures.tiny import tiny
 from deadhead import cli
 from deadhead.files.hub import located
 from deadhead.heads import load, prune, save
 from deadhead.measures.patterns import patterns
-from deadhead.verify.tiny import tiny
 from deadhead.world import MODELS
 
 
@@ -155,9 +155,6 @@ def test_heads_with_patterns(run_command: RunCommand, llama: Path) -> None:
     scores = json.loads(run_command("heads", llama, "--patterns", "--json").out)["patterns"]
     assert [*scores] == ["previous_token", "first_token", "duplicate_token", "induction"]
     assert {len(of_heads) for of_heads in scores.values()} == {8}
-    done = run_command("heads", llama, "--only", "llama")
-    assert done.code == 2
-    assert "goes with --coverage" in done.err
     done = run_command("heads", llama, "--device", "cpu")
     assert done.code == 2
     message = " ".join(done.err.replace("│", "").split())
@@ -245,31 +242,3 @@ def test_a_model_that_is_not_there(run_command: RunCommand) -> None:
     assert (done.code, done.out) == (1, "")
     assert "FolderError" in done.err
     assert clean(done)
-
-
-@pytest.mark.slow
-def test_coverage(run_command: RunCommand) -> None:
-    done = run_command("heads", "--coverage", "--only", "bert, convbert,resnet", "--json")
-    assert done.code == 0
-    rows = json.loads(done.out)["rows"]
-    assert [(r["model_type"], r["status"]) for r in rows] == [
-        ("bert", "pass"),
-        ("convbert", "refused"),
-        ("resnet", "n/a"),
-    ]
-    assert [r["mean_fill"] for r in rows] == ["pass", "", ""]
-    assert [r["neurons"] == "pass" for r in rows] == [True, True, False]
-    columns = {"model_type", "status", "reason", "mean_fill", "neurons", "single_heads"}
-    assert all({*r} == columns and r["reason"] for r in rows)
-    done = run_command("heads", "--coverage", "--only", "bert")
-    assert done.out.splitlines()[-3:] == [
-        "1 pass, 0 refused, 0 n/a",
-        "1 pass with mean fill too",
-        "1 pass with feed-forward neurons",
-    ]
-
-
-def test_coverage_of_an_unknown_type(run_command: RunCommand) -> None:
-    done = run_command("heads", "--coverage", "--only", "brt")
-    assert (done.code, done.out) == (1, "")
-    assert "no model type 'brt'. Did you mean 'bert'?" in done.err

@@ -9,10 +9,10 @@ from typing import Any
 import pytest
 from typer.testing import CliRunner, Result
 
+from architectures.tiny import tiny
 from deadhead.cli import app
 from deadhead.errors import DeadheadError, UnknownName
 from deadhead.heads import discover, load, save
-from deadhead.verify.tiny import tiny
 
 
 @pytest.fixture(scope="session")
@@ -97,7 +97,7 @@ def test_a_wrong_name(option: str, value: str, near: str, bert: Path) -> None:
 
 
 @pytest.mark.parametrize(
-    "words", [("heads", "MODEL", "--device", "cpu"), ("heads", "--coverage", "--dtype", "float32"), ("export-study", "DIR", "--csv", "x.csv", "--auto-class", "AutoModel")]
+    "words", [("heads", "MODEL", "--device", "cpu"), ("export-study", "DIR", "--csv", "x.csv", "--auto-class", "AutoModel")]
 )  # fmt: skip
 def test_where_they_have_no_use(words: tuple[str, ...]) -> None:
     assert run_command(*words).exit_code == 2

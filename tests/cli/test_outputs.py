@@ -14,11 +14,11 @@ from typing import Any
 import pytest
 import torch
 
+from architectures.tiny import tiny
 from deadhead import cli
 from deadhead.cli._outputs import check_file
 from deadhead.exports.onnx.export import Exported, Graph
 from deadhead.heads import save
-from deadhead.verify.tiny import tiny
 
 RunCommand = Callable[..., tuple[int, str]]
 

@@ -13,8 +13,8 @@ from tokenizers import Tokenizer
 from tokenizers.models import WordLevel
 from tokenizers.pre_tokenizers import WhitespaceSplit
 
+from architectures.tiny import tiny
 from deadhead.heads import discover, load, save
-from deadhead.verify.tiny import tiny
 
 WAYS = [
     (("--remove-heads", "encoder.0.1,encoder.1.3"), 2),

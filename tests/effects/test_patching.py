@@ -9,6 +9,7 @@ import pytest
 import torch
 from torch import Tensor
 
+from architectures.tiny import tiny
 from deadhead import patch_effects, rank
 from deadhead.effects import logit_difference
 from deadhead.errors import DataError, HeadError
@@ -19,7 +20,6 @@ from deadhead.heads.hooks import attach
 from deadhead.layout import Head
 from deadhead.registry.options import OptionError
 from deadhead.verify.inputs import batch_for
-from deadhead.verify.tiny import tiny
 
 # decoder, grouped heads, encoder, both, time first, one layer's weights used twice
 FAMILIES = ["gpt2", "llama", "bert", "bart", "xlnet", "albert"]

@@ -6,8 +6,8 @@ import pytest
 import torch
 from transformers import BigBirdConfig, BigBirdModel
 
+from architectures.tiny import tiny
 from deadhead.heads import discover, load, prune, save
-from deadhead.verify.tiny import tiny
 
 
 def big_bird():

@@ -9,10 +9,10 @@ import torch
 from accelerate import dispatch_model
 from accelerate.utils import infer_auto_device_map
 
+from architectures.tiny import randomise, tiny
 from deadhead import discover, gated, prune, rank, shrink
 from deadhead.errors import UnsupportedModel
 from deadhead.forward import device_of
-from deadhead.verify.tiny import randomise, tiny
 
 CLOSED = ["decoder.0.0", "decoder.0.1"]
 

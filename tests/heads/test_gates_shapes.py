@@ -7,10 +7,10 @@ from typing import Any
 import pytest
 import torch
 
+from architectures.tiny import tiny
 from deadhead.errors import HeadError, UnsupportedModel
 from deadhead.heads import gated
 from deadhead.layout import Head
-from deadhead.verify.tiny import tiny
 from tiny_models import answers, apart, build, hooks
 
 

@@ -5,12 +5,12 @@ from __future__ import annotations
 import pytest
 import torch
 
+from architectures.tiny import tiny
 from deadhead.files.hub import quiet
 from deadhead.heads import discover, load, prune, save, sites
 from deadhead.heads.discover import find_sites
 from deadhead.verify.inputs import batch_for, prompt_for
 from deadhead.verify.proof import Proof, prove, sample
-from deadhead.verify.tiny import tiny
 from tiny_models import build
 
 

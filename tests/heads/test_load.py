@@ -14,10 +14,10 @@ import torch
 from safetensors import SafetensorError
 from safetensors.torch import load_file, save_file
 
+from architectures.tiny import tiny
 from deadhead.errors import FolderError, UnsupportedModel
 from deadhead.heads import discover, load, prune, save
 from deadhead.saved.memory import memory_plan
-from deadhead.verify.tiny import tiny
 from tiny_models import answers, apart, build
 
 

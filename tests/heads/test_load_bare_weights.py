@@ -12,9 +12,9 @@ import pytest
 import transformers
 from safetensors.torch import load_file, save_file
 
+from architectures.configs import FURTHER
 from deadhead.errors import FolderError, Notice
 from deadhead.heads import load, prune, save
-from deadhead.verify.configs import FURTHER
 from tiny_models import answers, apart, build_class
 
 CASES = {

@@ -12,11 +12,11 @@ import torch
 from torch import nn
 
 import deadhead
+from architectures.tiny import tiny
 from deadhead.errors import DeadheadError, GroupError, HeadError, UnsupportedModel
 from deadhead.heads import discover, gated, prune, save
 from deadhead.layout import Head
 from deadhead.ranking import Ranking
-from deadhead.verify.tiny import tiny
 from tiny_models import answers, apart, build, hooks, uneven
 
 

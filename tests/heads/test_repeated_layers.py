@@ -7,13 +7,13 @@ import torch
 from torch import nn
 from transformers import AlbertForMaskedLM
 
+from architectures.tiny import randomise, tiny
 from deadhead import discover, prune, rank
 from deadhead.display.progress import silent
 from deadhead.errors import DeadheadError
 from deadhead.heads.discover import find_every_site
 from deadhead.heads.layers import checkpointed, copy_with_same_weights, is_repeated, layers_around
 from deadhead.shrinking.moments import collect_with_orders
-from deadhead.verify.tiny import randomise, tiny
 
 METHODS = ("gradient", "taylor", "fisher", "attribution")
 

@@ -10,9 +10,9 @@ import transformers
 from tokenizers import Tokenizer, models, pre_tokenizers
 from transformers import BertModel, XLNetModel
 
+from architectures.tiny import tiny
 from deadhead.errors import UnknownName
 from deadhead.heads import discover, gated, load, prune, save
-from deadhead.verify.tiny import tiny
 from tiny_models import answers, apart, build, build_class, hooks, uneven
 
 CLASSES = [

@@ -10,6 +10,7 @@ import pytest
 import torch
 import transformers
 
+from architectures.tiny import tiny
 from deadhead.errors import FolderError
 from deadhead.heads import discover, head_means, load, prune, save
 from deadhead.heads.discover import find_sites
@@ -17,7 +18,6 @@ from deadhead.heads.output_bias import set_output
 from deadhead.heads.prune import note_in_config
 from deadhead.heads.saved_config import read_config
 from deadhead.verify.proof import sample_neurons
-from deadhead.verify.tiny import tiny
 from tiny_models import answers, apart, batch_of, build, uneven
 
 CUTS = ("heads", "emptied", "neurons", "filled", "filled neurons", "dropped bias")

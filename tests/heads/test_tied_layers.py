@@ -11,12 +11,12 @@ import torch
 from torch import nn
 from transformers import Zamba2Config, Zamba2ForCausalLM, ZambaConfig, ZambaForCausalLM
 
+from architectures.tiny import randomise
 from deadhead import captured, discover, gated, head_means, load, prune, rank, save, shrink
 from deadhead.errors import UnsupportedModel
 from deadhead.heads.discover import find_every_site
 from deadhead.heads.summary import cache_bytes
 from deadhead.saved.prune_shards import prune_by_shards
-from deadhead.verify.tiny import randomise
 
 SIZES = {
     "vocab_size": 60,

@@ -10,13 +10,13 @@ import pytest
 import torch
 from transformers import GPT2Config, GPT2LMHeadModel, RobertaConfig, RobertaModel, ViTModel
 
+from architectures.configs import shrunk
+from architectures.tiny import tiny
 from deadhead import discover, prune
 from deadhead.errors import DeadheadError, UnsupportedModel
 from deadhead.measures import MEASURES, MeasureInputs, measure
 from deadhead.measures.patterns import KEYS, highest, patterns
 from deadhead.registry.options import OptionError
-from deadhead.verify.configs import shrunk
-from deadhead.verify.tiny import tiny
 
 PLACES, TOKENS, WIDTH, HEADS = 40, 40, 80, 4
 SMALL = {"sequences": 3, "length": 8}

@@ -8,7 +8,7 @@ from typing import Any
 import torch
 from transformers import AutoModelForSequenceClassification, AutoModelForTokenClassification
 
-from deadhead.verify.tiny import randomise, tiny
+from architectures.tiny import randomise, tiny
 
 Batch = dict[str, torch.Tensor]
 LENGTHS = (12, 9, 5, 7)

@@ -7,6 +7,7 @@ import torch
 from ranker_cases import KINDS
 from transformers import AutoConfig, AutoModelForCausalLM, AutoModelForMultipleChoice
 
+from architectures.tiny import randomise, tiny
 from deadhead import patch_effects
 from deadhead.errors import DeadheadError
 from deadhead.heads import captured, discover, gated, head_means, prune
@@ -15,7 +16,6 @@ from deadhead.rankers import rank
 from deadhead.rankers.loss import example_losses
 from deadhead.rankers.replay import layer_path, repeated, replaying
 from deadhead.verify.inputs import batch_for
-from deadhead.verify.tiny import randomise, tiny
 
 
 @torch.no_grad()

@@ -6,11 +6,11 @@ import pytest
 import torch
 from ranker_cases import KINDS
 
+from architectures.tiny import tiny
 from deadhead.errors import DeadheadError, UnsupportedModel
 from deadhead.heads import discover
 from deadhead.rankers import rank
 from deadhead.verify.inputs import batch_for
-from deadhead.verify.tiny import tiny
 
 
 def maps(model, batch) -> dict:

@@ -6,6 +6,7 @@ import pytest
 import torch
 from ranker_cases import KINDS
 
+from architectures.tiny import tiny
 from deadhead.errors import DataError, DeadheadError
 from deadhead.heads import captured, discover, gated, head_means
 from deadhead.heads.discover import find_sites
@@ -14,7 +15,6 @@ from deadhead.rankers.fills import fill_of_batches
 from deadhead.rankers.gate_gradients import open_gates
 from deadhead.rankers.loss import CORRUPT, example_losses
 from deadhead.verify.inputs import batch_for
-from deadhead.verify.tiny import tiny
 
 # Gates as numbers are read in float32, which has 1 - STEP exactly. The norms of the causal model
 # compute in float32, so that its step must be larger.

@@ -12,11 +12,11 @@ from transformers import (
     ProphetNetForConditionalGeneration,
 )
 
+from architectures.tiny import tiny
 from deadhead import rank, refit
 from deadhead.errors import DataError
 from deadhead.forward import position_rows
 from deadhead.training.inference import _room
-from deadhead.verify.tiny import tiny
 
 
 @pytest.mark.parametrize("kind", ["classify", "tag"])

@@ -9,12 +9,12 @@ import pytest
 import torch
 from ranker_cases import KINDS
 
+from architectures.tiny import tiny
 from deadhead.heads import discover, gated, prune
 from deadhead.rankers import rank, silent
 from deadhead.rankers.fisher import greedy
 from deadhead.rankers.gate_gradients import products
 from deadhead.rankers.loss import example_losses
-from deadhead.verify.tiny import tiny
 
 FORMS = ("whole", "by_layer", "diagonal")
 

@@ -8,6 +8,7 @@ import pytest
 import torch
 from ranker_cases import KINDS
 
+from architectures.tiny import tiny
 from deadhead.heads import discover, gated, prune
 from deadhead.rankers import rank, silent
 from deadhead.rankers.gate_gradients import open_gates
@@ -15,7 +16,6 @@ from deadhead.rankers.gradient import Gradient
 from deadhead.rankers.loss import example_losses
 from deadhead.ranking import Ranking
 from deadhead.ranking.scores import spread, unit_layers
-from deadhead.verify.tiny import tiny
 
 
 def apart(first, other) -> float:
@@ -217,7 +217,8 @@ def test_removed_and_closed_heads_get_no_score_and_disturb_nobody(case, kind):
 def test_shared_weights_have_one_score_over_all_their_uses():
     from transformers import AlbertConfig, AlbertForSequenceClassification
 
-    from deadhead.verify.tiny import randomise, shrunk
+    from architectures.configs import shrunk
+    from architectures.tiny import randomise
 
     model = AlbertForSequenceClassification(
         shrunk(AlbertConfig, {"num_labels": 2, "num_hidden_layers": 3})

@@ -12,6 +12,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from planted_truth import USELESS, assert_truth, batches, planted
 
+from architectures.tiny import tiny
 from deadhead.heads import discover, gated, prune
 from deadhead.layout import Head
 from deadhead.rankers import Scores, rank, silent
@@ -19,7 +20,6 @@ from deadhead.rankers.hard_concrete import chance_open, sampled, settled_gate
 from deadhead.rankers.l0 import L0
 from deadhead.registry.options import OptionError
 from deadhead.verify.inputs import batch_for
-from deadhead.verify.tiny import tiny
 
 QUICK = {"steps": 12, "penalty": 0.2}
 

@@ -15,6 +15,8 @@ from planted_truth import assert_truth, planted
 from torch import Tensor, nn
 from transformers import BertConfig, BertForTokenClassification
 
+from architectures.configs import shrunk
+from architectures.tiny import randomise, tiny
 from deadhead.errors import UnsupportedModel
 from deadhead.heads import discover, gated, prune
 from deadhead.layout import Head
@@ -26,7 +28,6 @@ from deadhead.rankers.lrp.method import LRP
 from deadhead.rankers.lrp.relevance import RULES, AlphaBeta, Epsilon, decision, relevance
 from deadhead.registry.options import OptionError
 from deadhead.verify.inputs import batch_for
-from deadhead.verify.tiny import randomise, shrunk, tiny
 
 FAMILIES = ("roberta", "xlm-roberta", "electra", "marian", "bart", "mbart", "m2m_100", "opt")
 BOTH = pytest.mark.parametrize("rule", ["alpha-beta", "epsilon"])

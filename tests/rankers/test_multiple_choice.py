@@ -7,6 +7,7 @@ import torch
 from torch.nn.functional import pad
 from transformers import AutoModelForMultipleChoice
 
+from architectures.tiny import randomise, tiny
 from deadhead import rank, shrink
 from deadhead.heads import discover, gated, head_means
 from deadhead.heads.discover import find_every_site
@@ -14,7 +15,6 @@ from deadhead.rankers import RANKERS
 from deadhead.rankers.loss import example_losses
 from deadhead.rankers.set_values import SetValues
 from deadhead.shrinking.costs import costs
-from deadhead.verify.tiny import randomise, tiny
 
 EXAMPLES, OPTIONS, TOKENS = 8, 3, 7
 

@@ -9,9 +9,10 @@ from typing import Any
 import pytest
 import torch
 
+from architectures.configs import shrunk
+from architectures.tiny import randomise, tiny
 from deadhead import rank
 from deadhead.rankers.loss import IGNORED, example_losses, forward, losses_of
-from deadhead.verify.tiny import randomise, shrunk, tiny
 
 SENTENCES = [[5, 9, 7, 11, 6, 8], [12, 4, 10], [7, 13, 6, 9]]
 METHODS: dict[str, dict[str, Any]] = {

@@ -12,6 +12,7 @@ import pytest
 import torch
 from torch import nn
 
+from architectures.tiny import tiny
 from deadhead.effects import patch_effects
 from deadhead.errors import DataError, DeadheadError, HeadError, UnknownName, UnsupportedModel
 from deadhead.heads import discover, head_means
@@ -19,7 +20,6 @@ from deadhead.rankers import RANKERS, rank, ranker
 from deadhead.rankers.run import check_scores
 from deadhead.registry.options import OptionError
 from deadhead.verify.inputs import batch_for
-from deadhead.verify.tiny import tiny
 
 # Options that keep a method quick; a new method needs a line only where its defaults are slow.
 QUICK = {"l0": {"steps": 5}, "shapley": {"permutations": 3}}

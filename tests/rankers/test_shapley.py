@@ -14,6 +14,8 @@ from hypothesis import strategies as st
 from planted_truth import USELESS, assert_truth, batches, planted
 from transformers import BertConfig, BertForSequenceClassification
 
+from architectures.configs import shrunk
+from architectures.tiny import randomise, tiny
 from deadhead.errors import DeadheadError
 from deadhead.heads import discover, gated, head_means, prune
 from deadhead.layout import Head, HeadLayout
@@ -23,7 +25,6 @@ from deadhead.rankers.set_values import SetValues
 from deadhead.rankers.shapley import Samples, Shapley, orders, walk
 from deadhead.registry.options import OptionError
 from deadhead.verify.inputs import batch_for
-from deadhead.verify.tiny import randomise, shrunk, tiny
 
 FOUR = list(HeadLayout.grid(encoder=(2, 2)))
 NEVER = {

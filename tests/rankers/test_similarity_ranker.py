@@ -7,12 +7,12 @@ import torch
 from ranker_cases import make_case
 from torch import nn
 
+from architectures.tiny import tiny
 from deadhead import discover, gated, prune, rank
 from deadhead.errors import DeadheadError, UnsupportedModel
 from deadhead.heads.discover import find_sites
 from deadhead.strategies import choose
 from deadhead.verify.inputs import batch_for
-from deadhead.verify.tiny import tiny
 
 
 @torch.no_grad()

@@ -10,12 +10,12 @@ from torch.utils._python_dispatch import TorchDispatchMode
 from torch.utils._pytree import tree_leaves
 from transformers import AutoModelForCausalLM, LlamaConfig
 
+from architectures.tiny import tiny
 from deadhead import prune, rank, save, shrinking
 from deadhead.cli import main
 from deadhead.errors import DataError, UnsupportedModel
 from deadhead.saved.memory import memory_plan
 from deadhead.shrinking.streams import MEMORY
-from deadhead.verify.tiny import tiny
 
 BATCH, LENGTH = 2, 96
 

@@ -14,11 +14,11 @@ import torch
 from safetensors import safe_open
 from transformers import LlamaConfig, LlamaForCausalLM
 
+from architectures.tiny import randomise, tiny
 from deadhead.errors import FolderError, UnsupportedModel
 from deadhead.heads import discover, load, save
 from deadhead.saved.prune import prune_saved
 from deadhead.saved.prune_shards import prune_by_shards
-from deadhead.verify.tiny import randomise, tiny
 
 REMOVED = {
     "llama": ["decoder.0.0", "decoder.0.1"],

@@ -7,9 +7,9 @@ from typing import Any
 import torch
 from transformers import AutoModelForSequenceClassification, AutoModelForTokenClassification
 
+from architectures.tiny import randomise, tiny
 from deadhead.heads.discover import find_every_site
 from deadhead.heads.site import Site
-from deadhead.verify.tiny import randomise, tiny
 
 Batch = dict[str, torch.Tensor]
 LENGTHS = (9, 6, 4, 7, 8, 5)

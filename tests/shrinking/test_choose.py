@@ -11,6 +11,7 @@ import pytest
 import torch
 from choice_cases import data, duplicate, model_of, silence, singles
 
+from architectures.tiny import tiny
 from deadhead.errors import DataError, DeadheadError, UnknownName
 from deadhead.heads.discover import discover
 from deadhead.heads.prune import prune
@@ -28,7 +29,6 @@ from deadhead.shrinking import (
 from deadhead.shrinking.choose import choose_by_each
 from deadhead.shrinking.chooser import Evidence
 from deadhead.shrinking.methods import Fisher, Kwon, Reconstruction, by_diagonal
-from deadhead.verify.tiny import tiny
 
 BENCHMARKS = Path(__file__).parents[2] / "benchmarks"
 BOTH = tuple(name for name in method_names() if name not in ("gradient", "taylor"))

@@ -12,6 +12,7 @@ from torch.nn.attention import SDPBackend, sdpa_kernel
 from torch.utils.flop_counter import FlopCounterMode
 from transformers import BertModel
 
+from architectures.tiny import tiny
 from deadhead.errors import DeadheadError
 from deadhead.files.hub import quiet
 from deadhead.forward import forward
@@ -21,7 +22,6 @@ from deadhead.layout import SiteKey
 from deadhead.shrinking.allocate import units_of
 from deadhead.shrinking.costs import Costs, costs, sample, shape_for
 from deadhead.verify.inputs import batch_for
-from deadhead.verify.tiny import tiny
 
 SHAPE = (3, 12)
 FAMILIES = ("bert", "gpt2", "llama", "t5", "bart", "gpt_neox", "modernbert", "vit", "phi3", "olmo2")

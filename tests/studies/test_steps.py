@@ -9,6 +9,7 @@ from typing import Any
 import pytest
 from transformers import AutoTokenizer
 
+from architectures.tiny import tiny
 from deadhead import discover, prune, save, strategies, tasks
 from deadhead import load as load_model
 from deadhead.errors import GroupError
@@ -23,7 +24,6 @@ from deadhead.studies.steps.prune import STEP as prune_step
 from deadhead.studies.steps.state import State
 from deadhead.studies.store.folder import StudyError, prepare
 from deadhead.tasks import Dataset, Encoded
-from deadhead.verify.tiny import tiny
 from deadhead.world import MODELS
 
 SMALL = ["data.examples=48", "targets=[en, de]", "finetune.scored=none"]

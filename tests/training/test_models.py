@@ -8,6 +8,7 @@ import pytest
 import torch
 from transformers import AutoTokenizer, GPT2Config, GPT2LMHeadModel
 
+from architectures.tiny import tiny
 from deadhead import load, save
 from deadhead.errors import DataError, DeadheadError, UnsupportedModel
 from deadhead.forward import token_limit
@@ -22,7 +23,6 @@ from deadhead.training.models import (
     set_padding,
     tokenizer_for,
 )
-from deadhead.verify.tiny import tiny
 from deadhead.world import MODELS
 
 ENCODER = MODELS / "encoder"

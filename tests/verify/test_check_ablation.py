@@ -10,11 +10,11 @@ import pytest
 import torch
 from hooks_by_hand import at_input, at_output, correct, out, part, zero
 
+from architectures.tiny import tiny
 from deadhead import check_ablation, gated, head_means, prune
 from deadhead.errors import DeadheadError, HeadError
 from deadhead.layout import Head
 from deadhead.verify.inputs import batch_for
-from deadhead.verify.tiny import tiny
 from slow import slow_but
 from tiny_models import answers, apart, build, hooks
 

@@ -3,14 +3,12 @@
 from __future__ import annotations
 
 import json
-from importlib.metadata import version
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 from typer import BadParameter, Option
 
-from deadhead.display.progress import counting
-from deadhead.errors import DataError, DeadheadError, unknown_name
+from deadhead.errors import DataError, DeadheadError
 
 from ._options import AsJson, Auto, Dtype, Model, shape_from
 from ._progress import size_text
@@ -20,12 +18,11 @@ if TYPE_CHECKING:
 
     from deadhead.layout import HeadLayout
 
-COLOURS = {"pass": "green", "refused": "yellow", "n/a": "dim"}  # status of a model type -> colour
 PROOF = ("effect", "all_open", "pruned", "reloaded", "generated")
 
 
 def heads(
-    model: Model = "",
+    model: Model,
     gguf: Annotated[
         str, Option(metavar="FILE", help="The GGUF file in the folder; the same as MODEL/FILE.")
     ] = "",
@@ -55,13 +52,6 @@ def heads(
             "tokens if the model has positions for fewer.",
         ),
     ] = None,
-    coverage: Annotated[
-        bool,
-        Option("--coverage", help="Run --check on a tiny model of every type in transformers."),
-    ] = False,
-    only: Annotated[
-        str, Option(metavar="TYPES", help="With --coverage: only these types, comma-separated.")
-    ] = "",
     auto: Auto = None,
     dtype: Dtype = None,
     device: Annotated[
@@ -86,23 +76,8 @@ def heads(
         deadhead heads ./my-model --patterns
 
         deadhead heads ./my-model --memory --on 8x1024
-
-        deadhead heads --coverage --json
     """
     # Longer than most functions: half of it is the list of options and the help.
-    if coverage:
-        if model or gguf or check or neurons or patterns or memory or auto or dtype or device:
-            message = (
-                "builds its own models: leave out MODEL, --gguf, --check, --neurons, --patterns, "
-                "--memory, --auto-class, --dtype and --device"
-            )
-            raise BadParameter(message, param_hint="--coverage")
-        _coverage([name.strip() for name in only.split(",") if name.strip()], as_json)
-        return
-    if only:
-        raise BadParameter("goes with --coverage: add it, or leave --only out", param_hint="--only")
-    if not model:
-        raise BadParameter("name a model, or add --coverage", param_hint="MODEL")
     if device is not None and not (check or patterns or memory):
         message = "only --check, --patterns and --memory use a device: add one of them"
         raise BadParameter(message, param_hint="--device")
@@ -297,39 +272,3 @@ def _print_proofs(console: Console, proofs: dict[str, Any]) -> None:
         holds = "[green]yes[/]" if proof["holds"] else "[red]no[/]"
         table.add_row(f"{name} ({proof['removed']})", *cells, holds)
     console.print(table)
-
-
-def _coverage(types: list[str], as_json: bool) -> None:
-    from deadhead.verify.coverage import coverage, model_types
-
-    known = model_types()
-    for name in types:
-        if name not in known:
-            raise unknown_name("model type", name, known)
-    rows = []
-    with counting("") as progress:
-        for row in coverage(types or known):
-            rows.append(row)
-            progress(len(rows), len(types or known), f"{row.model_type} {row.status}")
-    if as_json:
-        versions = {package: version(package) for package in ("transformers", "torch")}
-        typer.echo(json.dumps({**versions, "rows": [vars(row) for row in rows]}, indent=1))
-        return
-    from rich.console import Console
-    from rich.table import Table
-
-    table = Table("model type", "status", "mean fill", "neurons", "single heads", "reason")
-    for row in rows:
-        status = f"[{COLOURS[row.status]}]{row.status}[/]"
-        cells = (row.mean_fill, row.neurons, row.single_heads, row.reason)
-        table.add_row(row.model_type, status, *cells)
-    Console().print(table)
-    counts = {status: sum(row.status == status for row in rows) for status in COLOURS}
-    typer.echo(", ".join(f"{number} {status}" for status, number in counts.items()))
-    typer.echo(f"{sum(row.mean_fill == 'pass' for row in rows)} pass with mean fill too")
-    typer.echo(f"{sum(row.neurons == 'pass' for row in rows)} pass with feed-forward neurons")
-    shared = [row.single_heads == "pass" for row in rows if row.single_heads]
-    if shared:
-        typer.echo(
-            f"{sum(shared)} of {len(shared)} pass with single heads of shared key/value heads"
-        )

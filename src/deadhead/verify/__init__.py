@@ -1,4 +1,4 @@
-"""Check a user's own model: the proof, the coverage of architectures, and an ablation by hand."""
+"""Check a user's own model: the proof, and an ablation by hand."""
 
 from .check_ablation import AblationCheck, check_ablation
 

@@ -25,7 +25,6 @@ from deadhead.numerics import seed
 
 from .inputs import batch_for, prompt_for
 from .proof import TOLERANCE, difference, outputs
-from .tiny import one_line
 from .user_ablation import Ablation, applied, hooks_of, restore
 from .wrong_ablations import SEAM, WRONG, Install, Wrong, first_call_only
 
@@ -241,7 +240,7 @@ def _case(
         try:
             own = _Run(own.outputs, runs.steps())
         except (RuntimeError, ValueError, IndexError, TypeError) as problem:
-            words = f"fails in generation with a cache: {one_line(problem)[:120]}"
+            words = f"fails in generation with a cache: {' '.join(str(problem).split())[:120]}"
             hint = "a step with a cache has one position: do not rely on the length"
             problems.append(Problem("missed_cache", words, hint))
     problems += _left_behind(runs)

@@ -1,19 +1,24 @@
 """Which architectures of the installed transformers work: prove a tiny model of each type.
 
-The table this gives is a measurement, not a promise.
+    PYTHONPATH=tools python -m architectures.coverage > new.json     # every type, for an hour
+    PYTHONPATH=tools python -m architectures.coverage bert llama     # these types
+
+`docs/coverage.py` makes the page of the two files for the newest and the oldest transformers.
 """
 
 from __future__ import annotations
 
+import json
+import sys
 import warnings
-from collections.abc import Iterable, Iterator
-from dataclasses import dataclass, replace
+from dataclasses import asdict, dataclass, replace
+from importlib.metadata import version
 from typing import Any
 
 from deadhead.errors import DeadheadError, NoAttention
 from deadhead.heads.discover import discover, find_neuron_sites
+from deadhead.verify.proof import Proof, prove, sample, sample_neurons, sample_single
 
-from .proof import Proof, prove, sample, sample_neurons, sample_single
 from .runnable import inputs_for, runnable
 from .tiny import NotApplicable, one_line
 
@@ -36,12 +41,6 @@ def model_types() -> list[str]:
     from transformers import CONFIG_MAPPING
 
     return sorted(CONFIG_MAPPING)
-
-
-def coverage(types: Iterable[str] | None = None) -> Iterator[Row]:
-    """Prove one model type after the other; yields each row as soon as it is known."""
-    for model_type in model_types() if types is None else types:
-        yield measure(model_type)
 
 
 def measure(model_type: str) -> Row:
@@ -126,3 +125,16 @@ def _differences(proof: Proof) -> str:
         f"{name} {value:.1e}" if isinstance(value, float) else f"{name} {value}"
         for name, value in proof.to_dict().items()
     )
+
+
+def main() -> None:
+    rows = []
+    for model_type in sys.argv[1:] or model_types():
+        rows.append(asdict(measure(model_type)))
+        print(model_type, rows[-1]["status"], file=sys.stderr)
+    versions = {package: version(package) for package in ("transformers", "torch")}
+    print(json.dumps({**versions, "rows": rows}, indent=1))
+
+
+if __name__ == "__main__":
+    main()

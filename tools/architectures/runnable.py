@@ -10,9 +10,10 @@ from typing import Any
 import torch
 
 from deadhead.errors import UnsupportedModel
+from deadhead.verify.inputs import can_generate
+from deadhead.verify.proof import generated, outputs
 
-from .inputs import batches_for, can_generate, prompts_for, unknown_inputs
-from .proof import generated, outputs
+from .inputs import batches_for, prompts_for, unknown_inputs
 from .scaled import scaled
 from .tiny import NotApplicable, built, one_line, tiny
 

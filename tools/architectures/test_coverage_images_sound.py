@@ -6,13 +6,13 @@ import pytest
 import torch
 from torch import nn
 
+from architectures.coverage import measure_heads
+from architectures.runnable import inputs_for, runnable
+from architectures.tiny import NotApplicable, tiny
 from deadhead.errors import UnknownArchitecture, UnsupportedModel
 from deadhead.files.hub import quiet
 from deadhead.heads import discover, gated, prune
-from deadhead.verify.coverage import measure_heads
 from deadhead.verify.proof import outputs
-from deadhead.verify.runnable import inputs_for, runnable
-from deadhead.verify.tiny import NotApplicable, tiny
 
 
 @pytest.mark.parametrize(

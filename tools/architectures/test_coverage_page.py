@@ -1,16 +1,19 @@
-"""The page and the table of architectures: made from the coverage command, with true counts."""
+"""The page and the table of architectures: made from the survey, with true counts."""
 
 from __future__ import annotations
 
 import csv
 import re
+from pathlib import Path
+from runpy import run_path
+from types import SimpleNamespace
 from typing import Any
 
 import pytest
-from doc_blocks import ROOT, script
 
 from deadhead.layout import GROUPS
 
+DOCS = Path(__file__).parents[2] / "docs"
 EXPERTS = "is a mixture of experts: a token passes only some of them"
 ROWS = [
     {"model_type": "bert", "status": "pass", "reason": "8 heads", "neurons": "pass"},
@@ -48,7 +51,7 @@ ROWS = [
 
 @pytest.fixture(scope="module")
 def page_script() -> Any:
-    return script("coverage")
+    return SimpleNamespace(**run_path(str(DOCS / "coverage.py")))
 
 
 def test_the_page_counts_and_the_table_lists_with_short_reasons(page_script: Any) -> None:
@@ -80,7 +83,7 @@ def test_the_page_counts_and_the_table_lists_with_short_reasons(page_script: Any
 @pytest.mark.parametrize("page", ["heads.md", "coverage.md"])
 def test_both_ways_to_remove_grouped_heads_are_named(page: str) -> None:
     """Also under the name that other tools have for such a group."""
-    text = (ROOT / "docs" / page).read_text(encoding="utf-8")
+    text = (DOCS / page).read_text(encoding="utf-8")
     sections = [part for part in re.split(r"\n#+ ", text) if "`kv_group`" in part]
     assert len(sections) == 1
     assert all(f'groups="{way}"' in sections[0] for way in GROUPS)
