@@ -21,9 +21,11 @@ from deadhead.errors import HeadError
 BLOCKS = ("encoder", "decoder", "cross", "vision", "audio", "text")  # in the order of layouts
 Kind = Literal["heads", "neurons"]
 SiteKey = tuple[Kind, str, int]  # "heads" or "neurons", block, layer
+LayerKey = tuple[str, int]  # block, layer
 Groups = Literal["whole", "expand"]  # how heads that share a key/value head are removed
 GROUPS: tuple[str, ...] = get_args(Groups)
-Neurons = Mapping[tuple[str, int], Iterable[int]]  # (block, layer) -> numbers, counted from 0
+Neurons = Mapping[LayerKey, Iterable[int]]  # numbers counted from 0
+Batch = Mapping[str, Any]  # ready for `model(**batch)`: names -> tensors, in ranking also a loss
 
 
 class Head(NamedTuple):
@@ -170,7 +172,7 @@ class HeadLayout:
         notes += [f"skipped {path}: {reason}" for path, reason in self.skipped.items()]
         return tables(title, blocks, notes)
 
-    def __getitem__(self, block_and_layer: tuple[str, int]) -> Attention:
+    def __getitem__(self, block_and_layer: LayerKey) -> Attention:
         return self._layers[block_and_layer]
 
     @property
@@ -232,12 +234,12 @@ class HeadLayout:
                 hint = f"use an index from 0 to {attention.size - 1}"
         return HeadError(f"head {head}: expected {expected}, got {got}.", hint)
 
-    def check_neurons(self, neurons: Neurons | None) -> dict[tuple[str, int], tuple[int, ...]]:
+    def check_neurons(self, neurons: Neurons | None) -> dict[LayerKey, tuple[int, ...]]:
         """These neurons, sorted; raises an error for a missing neuron or one named twice."""
         if neurons is not None and not isinstance(neurons, Mapping):
             raise HeadError(f"expected neurons by layer, got {neurons!r}.", NEURONS_HINT)
         layers = {(f.block, f.layer): f for f in self.feed_forwards}
-        checked: dict[tuple[str, int], tuple[int, ...]] = {}
+        checked: dict[LayerKey, tuple[int, ...]] = {}
         for place, numbers in (neurons or {}).items():
             if place not in layers:
                 raise self._missing_feed_forward(place)
@@ -277,9 +279,9 @@ class HeadLayout:
         return HeadLayout(single, self.skipped, self.feed_forwards)
 
     @property
-    def kept(self) -> dict[tuple[Kind, str, int], tuple[int, ...]]:
+    def kept(self) -> dict[SiteKey, tuple[int, ...]]:
         """What each layer has left: (kind, block, layer) -> numbers."""
-        kept: dict[tuple[Kind, str, int], tuple[int, ...]] = {}
+        kept: dict[SiteKey, tuple[int, ...]] = {}
         kept.update((("heads", a.block, a.layer), a.kept) for a in self.attentions)
         kept.update((("neurons", f.block, f.layer), f.kept) for f in self.feed_forwards)
         return kept

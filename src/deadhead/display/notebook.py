@@ -26,17 +26,19 @@ class Square(NamedTuple):
     ink: str = "#000000"
 
 
-Rows = Mapping[int, Sequence[Square | None]]  # layer -> a square per head, None where there is none
+Squares = Mapping[
+    int, Sequence[Square | None]
+]  # layer -> a square per head, None where there is none
 
 
-def tables(title: str, blocks: Mapping[str, Rows], notes: Iterable[str] = ()) -> str:
+def tables(title: str, blocks: Mapping[str, Squares], notes: Iterable[str] = ()) -> str:
     """A title, one table of layers x heads for each block, and notes below them."""
     lines = "".join(f"<div>{escape(note)}</div>" for note in notes)
     body = "".join(_table(block, rows) for block, rows in blocks.items())
     return f"<div><div>{escape(title)}</div>{body}{lines}</div>"
 
 
-def _table(block: str, rows: Rows) -> str:
+def _table(block: str, rows: Squares) -> str:
     size = max(map(len, rows.values()), default=0)
     numbers = "".join(
         f'<th scope="col" style="{LABEL};text-align:center">{n}</th>' for n in range(size)

@@ -15,7 +15,7 @@ if TYPE_CHECKING:
     import pandas
     from rich.console import Group
 
-Place = tuple[Head, int | None]  # a head at one position, or at all positions (None)
+HeadAt = tuple[Head, int | None]  # a head at one position, or at all positions (None)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -27,7 +27,7 @@ class Effects:
     into: the run that was patched; the other run gave the outputs of the heads.
     """
 
-    values: Mapping[Place, float] = field(repr=False)
+    values: Mapping[HeadAt, float] = field(repr=False)
     clean: float
     corrupt: float
     into: Literal["corrupt", "clean"]
@@ -35,13 +35,13 @@ class Effects:
     layout: HeadLayout
 
     @property
-    def effect(self) -> dict[Place, float]:
+    def effect(self) -> dict[HeadAt, float]:
         """How much each patch changes the metric of the run that it is patched into."""
         before = self.corrupt if self.into == "corrupt" else self.clean
         return {place: value - before for place, value in self.values.items()}
 
     @property
-    def normalised(self) -> dict[Place, float]:
+    def normalised(self) -> dict[HeadAt, float]:
         """The metric of the patched run on a scale from 0, as corrupt, to 1, as clean.
 
         All nan where clean and corrupt have the same metric.

@@ -22,16 +22,16 @@ from deadhead.heads.discover import find_sites, layout_of
 from deadhead.heads.hooks import hooked
 from deadhead.heads.rows import inner_padding
 from deadhead.heads.site import Site
-from deadhead.layout import Head, HeadLayout
+from deadhead.layout import Batch, Head, HeadLayout
 from deadhead.rankers.fills import fill_with
 from deadhead.rankers.head_copies import Change, columns_of, in_copies, portions, token_budget
 from deadhead.rankers.label_free import PerExample
 from deadhead.rankers.loss import examples_of, forward, on_device
-from deadhead.rankers.pairs import Batch, check_pairs
+from deadhead.rankers.pairs import check_pairs
 from deadhead.rankers.replay import Replay, replaying
 from deadhead.rankers.run import frozen, refuse_resampling
 
-from .effects import Effects, Place
+from .effects import Effects, HeadAt
 
 Metric = Callable[[Any, Batch], Tensor]  # (outputs of the model, batch) -> one number per example
 Positions = Literal["each"] | Iterable[int] | None
@@ -137,7 +137,7 @@ class _Patching:
     replay: Replay
     budget: int
 
-    def __call__(self, source: Batch, target: Batch) -> tuple[Tensor, Tensor, dict[Place, Tensor]]:
+    def __call__(self, source: Batch, target: Batch) -> tuple[Tensor, Tensor, dict[HeadAt, Tensor]]:
         layers = {(site.block, site.layer) for site in self.sites}
         with capturing(self.model, self.every, layers) as source_run:
             outputs = forward(self.model, on_device(source, self.model))
@@ -166,7 +166,7 @@ class _Patching:
         device = next(self.model.parameters()).device
         return {n: v.to(device) if isinstance(v, Tensor) else v for n, v in batch.items()}
 
-    def _places(self, site: Site, source_run: Captured, batch: Batch) -> dict[Change, Place]:
+    def _places(self, site: Site, source_run: Captured, batch: Batch) -> dict[Change, HeadAt]:
         """The changes of a layer, each with the head and the position as the user counts it."""
         heads = {
             column: Head(site.block, site.layer, site.kept[column])

@@ -9,12 +9,12 @@ from dataclasses import dataclass, field
 from torch import Tensor, nn
 
 from deadhead.errors import DataError, HeadError, UnsupportedModel
-from deadhead.layout import Attention, Head, HeadLayout
+from deadhead.layout import Attention, Head, HeadLayout, LayerKey
 
 from .call import Calls
 from .discover import find_sites, layout_of
 from .hooks import attach, hooked
-from .means import Place, check_fits
+from .means import check_fits
 from .rows import batch_first
 from .site import Site
 
@@ -31,8 +31,8 @@ class Captured:
     padding: for each block the mask of its real tokens; None: the run had no mask.
     """
 
-    values: dict[Place, list[Tensor]]
-    kept: dict[Place, tuple[int, ...]]
+    values: dict[LayerKey, list[Tensor]]
+    kept: dict[LayerKey, tuple[int, ...]]
     padding: dict[str, Tensor | None] = field(default_factory=dict)
 
     def check(self, layout: HeadLayout) -> None:
@@ -96,7 +96,9 @@ def captured(model: nn.Module, heads: Iterable[Head | str] | None = None) -> Ite
 
 
 @contextmanager
-def capturing(model: nn.Module, sites: list[Site], places: Collection[Place]) -> Iterator[Captured]:
+def capturing(
+    model: nn.Module, sites: list[Site], places: Collection[LayerKey]
+) -> Iterator[Captured]:
     """Keep what is read at these places of a model, whose attention layers are known."""
     run = Captured(values={}, kept={(site.block, site.layer): site.kept for site in sites})
     with hooked(model, sites) as stack:

@@ -16,7 +16,7 @@ from torch import nn
 
 from deadhead.errors import HeadError
 from deadhead.forward import is_encoder_decoder
-from deadhead.layout import Head, HeadLayout, Kind, Neurons
+from deadhead.layout import Head, HeadLayout, Kind, LayerKey, Neurons
 
 from .call import Calls
 from .captured import Captured
@@ -29,7 +29,7 @@ from .rows import is_of_decoder
 from .site import Site
 
 Gates = torch.Tensor | Mapping[str, "float | torch.Tensor"] | Mapping[Head, "float | torch.Tensor"]
-NeuronGates = Mapping[tuple[str, int], torch.Tensor]
+NeuronGates = Mapping[LayerKey, torch.Tensor]
 Read = Callable[[], torch.Tensor]  # reads the gates of a layer at the time of the forward pass
 
 
@@ -221,7 +221,7 @@ def _neuron_readers(
     return readers
 
 
-def _check_neuron_gates(place: tuple[str, int], tensor: Any, size: int) -> None:
+def _check_neuron_gates(place: LayerKey, tensor: Any, size: int) -> None:
     is_tensor = isinstance(tensor, torch.Tensor)
     if not is_tensor or tensor.dim() not in (1, 2) or tensor.shape[-1] != size:
         got = f"shape {tuple(tensor.shape)}" if is_tensor else type(tensor).__name__

@@ -12,14 +12,12 @@ from torch import Tensor, nn
 
 from deadhead.errors import DataError, HeadError, UnsupportedModel
 from deadhead.forward import forward, on_device
-from deadhead.layout import Attention, FeedForward, HeadLayout, Kind, spans
+from deadhead.layout import Attention, FeedForward, HeadLayout, Kind, LayerKey, spans
 
 from .discover import find_every_site, find_sites
 from .hooks import attach, hooked
 from .rows import batch_first, real_rows, token_numbers
 from .site import Site
-
-Place = tuple[str, int]  # block and layer
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -33,8 +31,8 @@ class HeadMeans:
     neurons: the means of neurons, as of heads of width 1.
     """
 
-    values: Mapping[Place, Tensor]
-    kept: Mapping[Place, tuple[int, ...]]
+    values: Mapping[LayerKey, Tensor]
+    kept: Mapping[LayerKey, tuple[int, ...]]
     tokens: Mapping[str, int]
     per_position: bool = False
     neurons: HeadMeans | None = None
@@ -77,8 +75,8 @@ class HeadMeans:
 
 def check_fits(
     name: str,
-    kept: Mapping[Place, tuple[int, ...]],
-    widths: Mapping[Place, int],
+    kept: Mapping[LayerKey, tuple[int, ...]],
+    widths: Mapping[LayerKey, int],
     layers: Sequence[Attention | FeedForward],
     hint: str,
 ) -> None:
@@ -190,11 +188,11 @@ class _Reader:
         self.model, self.per_position = model, per_position
         self.batch: Mapping[str, Any] = {}
         self.runs = 0
-        self.sums: dict[Place, Tensor] = {}  # (positions x) heads * width, in double precision
-        self.counts: dict[Place, Tensor] = {}  # rows behind a sum, for each position
-        self.tokens: dict[Place, int] = {}  # like counts, but once for layers that share weights
-        self.last_run: dict[Place, int] = {}
-        self.dtypes: dict[Place, torch.dtype] = {}
+        self.sums: dict[LayerKey, Tensor] = {}  # (positions x) heads * width, in double precision
+        self.counts: dict[LayerKey, Tensor] = {}  # rows behind a sum, for each position
+        self.tokens: dict[LayerKey, int] = {}  # like counts, but once for layers that share weights
+        self.last_run: dict[LayerKey, int] = {}
+        self.dtypes: dict[LayerKey, torch.dtype] = {}
 
     def at(self, site: Site) -> Any:
         def read(context: Tensor) -> Tensor:

@@ -15,7 +15,7 @@ from safetensors import SafetensorError
 from deadhead.errors import FolderError, UnsupportedModel
 from deadhead.files.hub import check_name, quiet
 from deadhead.files.model_folder import TRAINING
-from deadhead.layout import MOST_NEURONS, Head, Kind, numbers_of
+from deadhead.layout import MOST_NEURONS, Head, Kind, LayerKey, numbers_of
 
 from . import names
 from .config_file import check_config_file, keep_own_attention
@@ -60,8 +60,8 @@ class Saved:
 
     folder: str | Path
     removed: tuple[Head, ...]
-    neurons: Mapping[tuple[str, int], tuple[int, ...]]
-    shares: Mapping[tuple[str, int], int]  # heads per key/value head, in layers with copies
+    neurons: Mapping[LayerKey, tuple[int, ...]]
+    shares: Mapping[LayerKey, int]  # heads per key/value head, in layers with copies
     dropped: Mapping[str, set[int]]  # output biases that were dropped: block -> layers
     filled: Mapping[Kind, Mapping[str, set[int]]]  # biases with the mean output of removed units
     ours: bool  # written by deadhead
@@ -236,7 +236,7 @@ def _heads(listed: Any) -> tuple[Head, ...]:
     )
 
 
-def _neurons(listed: Any) -> dict[tuple[str, int], tuple[int, ...]]:
+def _neurons(listed: Any) -> dict[LayerKey, tuple[int, ...]]:
     neurons, room = {}, MOST_NEURONS
     for block, layers in listed.items():
         for layer, text in layers.items():
@@ -246,7 +246,7 @@ def _neurons(listed: Any) -> dict[tuple[str, int], tuple[int, ...]]:
     return neurons
 
 
-def _shares(listed: Any) -> dict[tuple[str, int], int]:
+def _shares(listed: Any) -> dict[LayerKey, int]:
     return {
         (block, _number(layer)): _number(heads)
         for block, layers in listed.items()

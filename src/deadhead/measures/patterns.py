@@ -44,7 +44,7 @@ LABELS = {
     "duplicate_token": "Attention to the earlier copy of the token",
     "induction": "Attention to the token after the earlier copy",
 }
-Scores = dict[str, dict[str, float]]  # score -> head -> attention
+HeadScores = dict[str, dict[str, float]]  # score -> head -> attention
 
 
 @dataclass(frozen=True)
@@ -64,7 +64,7 @@ class Patterns(Measure):
     length: Annotated[int, whole_from(LEAST)] = 50
     seed: Annotated[int, whole_from(0)] = 0  # for the tokens
 
-    def __call__(self, model: Any, inputs: MeasureInputs) -> Scores:
+    def __call__(self, model: Any, inputs: MeasureInputs) -> HeadScores:
         return patterns(model, tokenizer=inputs.tokenizer, **vars(self))
 
     @classmethod
@@ -91,7 +91,7 @@ class Patterns(Measure):
 
 def patterns(
     model: Any, *, sequences: int = 20, length: int = 50, seed: int = 0, tokenizer: Any = None
-) -> Scores:
+) -> HeadScores:
     """Four scores of each head: `previous_token`, `first_token`, `duplicate_token`, `induction`.
 
     Args:

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 
 from deadhead.display.progress import Progress, reported, silent, stage
 from deadhead.errors import DeadheadError, UnknownName, unknown_name
-from deadhead.layout import Head
+from deadhead.layout import Batch, Head
 from deadhead.registry import Registry
 from deadhead.registry import options as checker
 
@@ -22,7 +22,6 @@ if TYPE_CHECKING:
     from deadhead.ranking import Ranking
 
     from .label_free import Loss
-    from .ranker import Batch
 
 RANKERS: Registry[type[Ranker]] = Registry(
     "ranking method",

@@ -3,17 +3,17 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, ClassVar, Literal
 
-from deadhead.layout import HeadLayout
+from deadhead.layout import Batch, HeadLayout
 from deadhead.registry.options import Count
 
 from .ranker import HEADS, Fill, Progress, Ranker, Scores
 
 if TYPE_CHECKING:
-    from torch import Tensor, nn
+    from torch import nn
 
 
 @dataclass(frozen=True)
@@ -34,7 +34,7 @@ class Ablation(Ranker):
         self,
         model: nn.Module,
         layout: HeadLayout,
-        batches: Sequence[Mapping[str, Tensor]],
+        batches: Sequence[Batch],
         *,
         seed: int = 0,
         progress: Progress,

@@ -6,11 +6,11 @@ what a head does with what it reads: a head whose output weights are 0 scores li
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, ClassVar, Literal
 
-from deadhead.layout import HeadLayout
+from deadhead.layout import Batch, HeadLayout
 from deadhead.registry.options import Share
 
 from .ranker import Progress, Ranker, Scores
@@ -37,7 +37,7 @@ class Entropy(Ranker):
         self,
         model: nn.Module,
         layout: HeadLayout,
-        batches: Sequence[Mapping[str, Tensor]],
+        batches: Sequence[Batch],
         *,
         seed: int = 0,
         progress: Progress,
@@ -69,7 +69,7 @@ class Confidence(Ranker):
         self,
         model: nn.Module,
         layout: HeadLayout,
-        batches: Sequence[Mapping[str, Tensor]],
+        batches: Sequence[Batch],
         *,
         seed: int = 0,
         progress: Progress,

@@ -7,7 +7,7 @@ meanwhile. Each layer's map is reduced as soon as it exists, and dropped.
 from __future__ import annotations
 
 import inspect
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import ExitStack, contextmanager
 from typing import Any
 
@@ -18,7 +18,7 @@ from deadhead.errors import UnsupportedModel
 from deadhead.forward import real_tokens_of_options
 from deadhead.heads.discover import find_sites
 from deadhead.heads.site import Site
-from deadhead.layout import Head, HeadLayout
+from deadhead.layout import Batch, Head, HeadLayout
 
 from .loss import (
     FiniteLoss,
@@ -36,14 +36,14 @@ from .ranker import Progress
 
 # examples x heads x queries x keys, and which keys are real -> examples x heads x queries
 Statistic = Callable[[Tensor, Tensor], Tensor]
-Read = Callable[[Site, Tensor], None]  # a layer and its map, in float32 or float64
+MapReader = Callable[[Site, Tensor], None]  # a layer and its map, in float32 or float64
 
 
 @torch.no_grad()
 def statistics(
     model: nn.Module,
     layout: HeadLayout,
-    batches: Sequence[Mapping[str, Tensor]],
+    batches: Sequence[Batch],
     statistic: Statistic,
     *,
     average: str,
@@ -70,7 +70,7 @@ def statistics(
 
 
 @contextmanager
-def maps_read(model: nn.Module, sites: Iterable[Site], read: Read) -> Iterator[None]:
+def maps_read(model: nn.Module, sites: Iterable[Site], read: MapReader) -> Iterator[None]:
     """Call `read` with every attention map of these layers; restore the model afterwards.
 
     A layer that several layers share gives a map for each of its uses.
@@ -103,7 +103,7 @@ def no_map(site: Site, hint: str) -> UnsupportedModel:
     )
 
 
-def _hook(site: Site, read: Read) -> Callable[[nn.Module, Any, Any], Any]:
+def _hook(site: Site, read: MapReader) -> Callable[[nn.Module, Any, Any], Any]:
     def hook(module: nn.Module, args: Any, output: Any) -> Any:
         parts = list(output) if isinstance(output, tuple) else [output]
         heads = len(site.kept)
@@ -120,7 +120,7 @@ def _hook(site: Site, read: Read) -> Callable[[nn.Module, Any, Any], Any]:
     return hook
 
 
-def signal(model: nn.Module, batch: Mapping[str, Tensor], outputs: Any) -> Tensor:
+def signal(model: nn.Module, batch: Batch, outputs: Any) -> Tensor:
     """A number for each example that is finite if the output of the model for it is."""
     output = output_of(outputs)
     if output is None:
@@ -140,7 +140,7 @@ class _Mean:
 
     def __init__(self, statistic: Statistic, average: str):
         self.statistic, self.by_sentence = statistic, average == "sentence"
-        self.batch: Mapping[str, Tensor] = {}
+        self.batch: Batch = {}
         self.sums: dict[int, Tensor] = {}
         self.counts: dict[int, Tensor] = {}
 

@@ -9,19 +9,19 @@ Taylor score with its sign.
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, ClassVar
 
 from deadhead.display.progress import silent
 from deadhead.errors import DeadheadError
-from deadhead.layout import HeadLayout
+from deadhead.layout import Batch, HeadLayout
 from deadhead.ranking.compare import spearman
 
 from .ranker import Fill, Progress, Ranker, Scores
 
 if TYPE_CHECKING:
-    from torch import Tensor, nn
+    from torch import nn
 
 
 @dataclass(frozen=True)
@@ -38,7 +38,7 @@ class Attribution(Ranker):
         self,
         model: nn.Module,
         layout: HeadLayout,
-        batches: Sequence[Mapping[str, Tensor]],
+        batches: Sequence[Batch],
         *,
         seed: int = 0,
         progress: Progress,

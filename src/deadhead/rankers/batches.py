@@ -11,6 +11,7 @@ from torch import Tensor, nn
 
 from deadhead.errors import DataError, UnsupportedModel
 from deadhead.forward import embedding_rows, is_encoder_decoder, position_rows
+from deadhead.layout import Batch
 
 from .loss import (
     IGNORED,
@@ -31,11 +32,11 @@ LABEL_FREE = ("entropy", "confidence", "similarity")  # rankers that need no lab
 
 def check_batches(
     model: nn.Module,
-    batches: Iterable[Mapping[str, Tensor]],
+    batches: Iterable[Batch],
     *,
     labels: bool = True,
     label_free: Sequence[str] = LABEL_FREE,
-) -> Sequence[Mapping[str, Tensor]]:
+) -> Sequence[Batch]:
     """The batches as a list, padded on the right; `labels`: whether the method needs them.
 
     label_free: the methods that need none, for the hint of an error.
@@ -68,7 +69,7 @@ def check_batches(
     return [right_padded(model, batch) for batch in listed]
 
 
-def _check_inputs(number: int, batch: Mapping[str, Any]) -> None:
+def _check_inputs(number: int, batch: Batch) -> None:
     """Raise an error unless the batch has tensors to read, with the same examples and tokens."""
     inputs = {name: batch[name] for name in INPUTS if batch.get(name) is not None}
     own = {name for name in batch if name != "labels" and not name.endswith("mask")}
@@ -99,7 +100,7 @@ def _check_inputs(number: int, batch: Mapping[str, Any]) -> None:
             )
 
 
-def _check_tokens(model: nn.Module, batches: Sequence[Mapping[str, Tensor]]) -> None:
+def _check_tokens(model: nn.Module, batches: Sequence[Batch]) -> None:
     """Raise an error for a token that the model has no embedding or no position for."""
     rows, longest = embedding_rows(model), position_rows(model)
     for number, batch in enumerate(batches):
@@ -126,7 +127,7 @@ def _check_tokens(model: nn.Module, batches: Sequence[Mapping[str, Tensor]]) -> 
             )
 
 
-def _check_targets(model: nn.Module, number: int, batch: Mapping[str, Tensor]) -> None:
+def _check_targets(model: nn.Module, number: int, batch: Batch) -> None:
     """Raise an error for a text that the decoder of an encoder-decoder has no position for."""
     texts = [
         name for name in ("labels", "decoder_input_ids") if isinstance(batch.get(name), Tensor)
@@ -145,7 +146,7 @@ def _check_targets(model: nn.Module, number: int, batch: Mapping[str, Tensor]) -
             )
 
 
-def _check_labels(number: int, batch: Mapping[str, Tensor], others: str) -> None:
+def _check_labels(number: int, batch: Batch, others: str) -> None:
     """others: what to use without labels"""
     labels = batch.get("labels")
     if labels is None:
@@ -174,7 +175,7 @@ def _check_labels(number: int, batch: Mapping[str, Tensor], others: str) -> None
 
 
 @torch.no_grad()
-def _check_classes(model: nn.Module, batches: Sequence[Mapping[str, Tensor]], others: str) -> None:
+def _check_classes(model: nn.Module, batches: Sequence[Batch], others: str) -> None:
     """Do the labels fit what the model predicts? Run one example to see its shape."""
     example = {
         name: value[:1] if isinstance(value, Tensor) and value.dim() else value
@@ -214,7 +215,7 @@ def _check_classes(model: nn.Module, batches: Sequence[Mapping[str, Tensor]], ot
             )
 
 
-def describe(batches: Sequence[Mapping[str, Tensor]]) -> dict[str, Any]:
+def describe(batches: Sequence[Batch]) -> dict[str, Any]:
     """The size of the data, and a hash of it."""
     digest = hashlib.sha256()
     for batch in batches:

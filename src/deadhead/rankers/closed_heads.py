@@ -3,14 +3,14 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Sequence
 from functools import partial
 
 import torch
 from torch import Tensor, nn
 
 from deadhead.heads.discover import find_sites
-from deadhead.layout import Head, HeadLayout
+from deadhead.layout import Batch, Head, HeadLayout
 
 from .fills import Fill
 from .head_copies import Change, columns_of, in_copies, portions, token_budget
@@ -27,19 +27,19 @@ from .loss import (
 from .ranker import Progress
 from .replay import replaying
 
-Result = tuple[float, float]  # mean loss of an example, accuracy of a labelled token
+LossAndAccuracy = tuple[float, float]  # mean loss of an example, accuracy of a labelled token
 
 
 @torch.no_grad()
 def with_each_head_closed(
     model: nn.Module,
     layout: HeadLayout,
-    batches: Sequence[Mapping[str, Tensor]],
+    batches: Sequence[Batch],
     *,
-    fill_of: Callable[[Mapping[str, Tensor]], Fill],
+    fill_of: Callable[[Batch], Fill],
     tokens: int | None = None,
     progress: Progress,
-) -> tuple[Result, dict[Head, Result]]:
+) -> tuple[LossAndAccuracy, dict[Head, LossAndAccuracy]]:
     """The result of the whole model, and with each head of the layout closed.
 
     fill_of: what replaces a closed head of a batch.
@@ -69,7 +69,7 @@ def with_each_head_closed(
     return _means(whole, batches), {head: _means(sums, batches) for head, sums in closed.items()}
 
 
-def _measures(model: nn.Module, copies: int, batch: Mapping[str, Tensor]) -> Tensor:
+def _measures(model: nn.Module, copies: int, batch: Batch) -> Tensor:
     """Copies x (loss, right tokens) x examples; tokens are nan where the loss needs no labels."""
     output = forward(model, batch)
     losses = losses_from(model, batch, output)
@@ -85,7 +85,7 @@ def _measures(model: nn.Module, copies: int, batch: Mapping[str, Tensor]) -> Ten
     return both.unflatten(1, (copies, -1)).transpose(0, 1)
 
 
-def _means(sums: list[Tensor], batches: Sequence[Mapping[str, Tensor]]) -> Result:
+def _means(sums: list[Tensor], batches: Sequence[Batch]) -> LossAndAccuracy:
     """The mean loss of an example and the accuracy of a labelled token, from sums over batches."""
     loss, right = torch.stack(sums).sum(0).tolist()
     labelled = sum(int((b["labels"] != IGNORED).sum()) for b in batches if LOSS not in b)

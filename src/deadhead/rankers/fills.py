@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
-from typing import Any
+from collections.abc import Callable, Sequence
 
 import torch
 from torch import Tensor, nn
@@ -11,6 +10,7 @@ from torch import Tensor, nn
 from deadhead.heads.captured import Captured, captured
 from deadhead.heads.means import HeadMeans, head_means
 from deadhead.heads.site import Site
+from deadhead.layout import Batch
 
 from .loss import CORRUPT, forward, on_device
 
@@ -33,12 +33,12 @@ def fill_with(values: HeadMeans | Captured) -> Fill:
 
 
 def fill_of_batches(
-    model: nn.Module, batches: Sequence[Mapping[str, Any]], fill: str
-) -> Callable[[Mapping[str, Any]], Fill]:
+    model: nn.Module, batches: Sequence[Batch], fill: str
+) -> Callable[[Batch], Fill]:
     """A function that gives the fill for each batch: of its corrupt batch, or by name."""
     means = head_means(model, batches) if fill == "mean" and CORRUPT not in batches[0] else None
 
-    def fill_of(batch: Mapping[str, Any]) -> Fill:
+    def fill_of(batch: Batch) -> Fill:
         if CORRUPT in batch:
             with torch.no_grad(), captured(model) as run:
                 forward(model, on_device(batch[CORRUPT], model))

@@ -7,18 +7,18 @@ gradients cost little together, and that two heads which do the same cost more t
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, ClassVar, Literal
 
 import numpy as np
 
-from deadhead.layout import Head, HeadLayout
+from deadhead.layout import Batch, Head, HeadLayout
 
 from .ranker import Progress, Ranker
 
 if TYPE_CHECKING:
-    from torch import Tensor, nn
+    from torch import nn
 
 DISTINCT = 1e-12  # by which share a score exceeds the one before, so that the order is kept
 
@@ -40,7 +40,7 @@ class Fisher(Ranker):
         self,
         model: nn.Module,
         layout: HeadLayout,
-        batches: Sequence[Mapping[str, Tensor]],
+        batches: Sequence[Batch],
         *,
         seed: int = 0,
         progress: Progress,

@@ -10,7 +10,7 @@ frozen, only the gradients of the gates are computed.
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
 from contextlib import ExitStack, contextmanager
 from typing import Any
 
@@ -25,7 +25,7 @@ from deadhead.heads.hooks import attach
 from deadhead.heads.layers import is_repeated
 from deadhead.heads.rows import batch_first
 from deadhead.heads.site import Site
-from deadhead.layout import Head, HeadLayout, SiteKey
+from deadhead.layout import Batch, Head, HeadLayout, SiteKey
 
 from .fills import Fill, zero
 from .loss import IGNORED, LOSS, SEEDS, FiniteLoss, attended, example_losses, examples_of
@@ -37,11 +37,7 @@ NO_INFLUENCE = (
 
 
 def accumulated(
-    model: nn.Module,
-    layout: HeadLayout,
-    batches: Sequence[Mapping[str, Tensor]],
-    unit: str,
-    progress: Progress,
+    model: nn.Module, layout: HeadLayout, batches: Sequence[Batch], unit: str, progress: Progress
 ) -> tuple[dict[Head, float], int, int]:
     """The absolute gate gradients summed over all units, and the numbers of examples and tokens."""
     device = device_of(model)
@@ -69,8 +65,8 @@ def accumulated(
 def estimated_rises(
     model: nn.Module,
     layout: HeadLayout,
-    batches: Sequence[Mapping[str, Tensor]],
-    fill_of: Callable[[Mapping[str, Tensor]], Fill],
+    batches: Sequence[Batch],
+    fill_of: Callable[[Batch], Fill],
     progress: Progress,
 ) -> list[dict[Head, float]]:
     """How much the sum of the losses of each batch rises as each head closes, to first order.
@@ -96,10 +92,7 @@ def estimated_rises(
 
 
 def products(
-    model: nn.Module,
-    layout: HeadLayout,
-    batches: Sequence[Mapping[str, Tensor]],
-    progress: Progress,
+    model: nn.Module, layout: HeadLayout, batches: Sequence[Batch], progress: Progress
 ) -> Tensor:
     """The mean over examples of the products of gate gradients, heads x heads, on the CPU."""
     device = device_of(model)
@@ -138,7 +131,7 @@ def _by_head(
     return {head: by_head.get(head, 0.0) for head in layout}
 
 
-def _shares(batch: Mapping[str, Tensor], like: Tensor) -> Tensor:
+def _shares(batch: Batch, like: Tensor) -> Tensor:
     """What each example weighs in the mean over the labelled tokens of its batch."""
     if LOSS in batch:
         return torch.full((examples_of(batch),), 1 / examples_of(batch)).to(like)
@@ -168,11 +161,7 @@ class OpenGates:
         self.examples, self.lengths, self.options = examples, lengths, options
 
     def gradients(
-        self,
-        model: nn.Module,
-        batch: Mapping[str, Tensor],
-        finite: FiniteLoss,
-        weights: Tensor | None = None,
+        self, model: nn.Module, batch: Batch, finite: FiniteLoss, weights: Tensor | None = None
     ) -> dict[SiteKey, Tensor]:
         """d loss / d gate for each layer reached: examples x (positions x) heads or neurons.
 

@@ -5,19 +5,19 @@ Where the absolute value is taken (the `unit`) changes the ranking, and papers d
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, ClassVar, Literal
 
-from deadhead.layout import Head, HeadLayout
+from deadhead.layout import Batch, Head, HeadLayout, LayerKey
 from deadhead.ranking.scores import spread, unit_layers
 
 from .ranker import Progress, Ranker, Scores
 
 if TYPE_CHECKING:
-    from torch import Tensor, nn
+    from torch import nn
 
-Unit = Literal["per_example", "per_batch", "per_token", "cumulative"]
+AbsoluteOf = Literal["per_example", "per_batch", "per_token", "cumulative"]
 
 
 class GateGradient(Ranker):
@@ -26,7 +26,7 @@ class GateGradient(Ranker):
     differentiates: ClassVar[bool] = True
     raw_adds_up: ClassVar[bool] = True
 
-    unit: Unit
+    unit: AbsoluteOf
     normalize: bool
     rescale: bool
 
@@ -43,7 +43,7 @@ class GateGradient(Ranker):
 class Gradient(GateGradient):
     """The mean absolute gradient of the loss at a head's gate (Ma et al.)."""
 
-    unit: Unit = "per_example"  # what the absolute value is taken of
+    unit: AbsoluteOf = "per_example"  # what the absolute value is taken of
     normalize: bool = True  # divide by the L2 norm of the layer
     rescale: bool = True  # then spread over 0 to 1
 
@@ -51,7 +51,7 @@ class Gradient(GateGradient):
         self,
         model: nn.Module,
         layout: HeadLayout,
-        batches: Sequence[Mapping[str, Tensor]],
+        batches: Sequence[Batch],
         *,
         seed: int = 0,
         progress: Progress,
@@ -69,7 +69,7 @@ class Taylor(GateGradient):
     With `unit="per_example", last_layer="tokens"` it is `Gradient` before normalisation.
     """
 
-    unit: Unit = "per_token"
+    unit: AbsoluteOf = "per_token"
     # what the last layer is divided by; `auto`: sentences where only one position is classified
     last_layer: Literal["auto", "sentences", "tokens"] = "auto"
     normalize: bool = False
@@ -79,7 +79,7 @@ class Taylor(GateGradient):
         self,
         model: nn.Module,
         layout: HeadLayout,
-        batches: Sequence[Mapping[str, Tensor]],
+        batches: Sequence[Batch],
         *,
         seed: int = 0,
         progress: Progress,
@@ -91,13 +91,13 @@ class Taylor(GateGradient):
         by_sentences = self.last_layer == "sentences"
         if self.last_layer == "auto" and self.unit == "per_token":
             by_sentences = output_kind(model, batches[0]) == "classify"
-        last = _last_places(layout) if by_sentences else set()
+        last = _last_layers(layout) if by_sentences else set()
         return self.scaled(
             {head: sums[head] / (examples if head[:2] in last else tokens) for head in sums}
         )
 
 
-def _last_places(layout: HeadLayout) -> set[tuple[str, int]]:
+def _last_layers(layout: HeadLayout) -> set[LayerKey]:
     """The layers right below the task layer: the top of the decoder, or of the only stack."""
     blocks = [b for b in layout.blocks if b in ("decoder", "cross")] or list(layout.blocks)
     return {(b, layout.of(b)[-1].layer) for b in blocks}

@@ -10,7 +10,7 @@ import copy
 import itertools
 import math
 import random
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Sequence
 from typing import Any
 
 import torch
@@ -19,7 +19,7 @@ from torch import Tensor, nn
 from deadhead.forward import device_of
 from deadhead.heads.discover import discover
 from deadhead.heads.gates import gated
-from deadhead.layout import Head, HeadLayout
+from deadhead.layout import Batch, Head, HeadLayout
 
 from .loss import FiniteLoss, example_losses
 from .ranker import Progress
@@ -49,7 +49,7 @@ def settled_gate(log_a: Tensor) -> Tensor:
 def train_gates(
     model: nn.Module,
     layout: HeadLayout,
-    batches: Sequence[Mapping[str, Tensor]],
+    batches: Sequence[Batch],
     *,
     penalty: float,
     start: float,

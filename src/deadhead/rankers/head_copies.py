@@ -8,7 +8,7 @@ or its output in another run.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from typing import Any, NamedTuple
 
 from torch import Tensor, nn
@@ -16,7 +16,7 @@ from torch import Tensor, nn
 from deadhead.forward import device_of
 from deadhead.heads.hooks import attach
 from deadhead.heads.site import Site
-from deadhead.layout import Head, HeadLayout
+from deadhead.layout import Batch, Head, HeadLayout
 from deadhead.registry.options import Count, OptionError, accepts, expected
 
 from .fills import Fill
@@ -46,9 +46,7 @@ def token_budget(model: nn.Module, tokens: int | None) -> int:
     return tokens or TOKENS.get(device_of(model).type, TOKENS["cuda"])
 
 
-def portions(
-    batch: Mapping[str, Tensor], changes: Sequence[Change], budget: int
-) -> Iterator[Sequence[Change]]:
+def portions(batch: Batch, changes: Sequence[Change], budget: int) -> Iterator[Sequence[Change]]:
     """The changes of one pass, each for a copy of the batch."""
     labels = batch.get("labels")
     labelled = labels.shape[1] if labels is not None and labels.dim() == 2 else 1
@@ -59,8 +57,8 @@ def portions(
 
 
 def in_copies(
-    run: Callable[[Mapping[str, Tensor]], Any],
-    batch: Mapping[str, Tensor],
+    run: Callable[[Batch], Any],
+    batch: Batch,
     site: Site,
     changes: Sequence[Change],
     *,

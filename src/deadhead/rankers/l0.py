@@ -8,17 +8,17 @@ in the end, P(gate != 0); the heads whose gate has closed for good are in `detai
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Annotated, Literal
 
-from deadhead.layout import HeadLayout
+from deadhead.layout import Batch, HeadLayout
 from deadhead.registry.options import Bound, Count
 
 from .ranker import Progress, Ranker, Scores
 
 if TYPE_CHECKING:
-    from torch import Tensor, nn
+    from torch import nn
 
 Penalty = Annotated[float, Bound(lambda value: value >= 0, "a number from 0")]
 Penalties = Annotated[Sequence[Penalty], Bound(len, "a list of numbers from 0")]
@@ -56,7 +56,7 @@ class L0(Ranker):
         self,
         model: nn.Module,
         layout: HeadLayout,
-        batches: Sequence[Mapping[str, Tensor]],
+        batches: Sequence[Batch],
         *,
         seed: int,
         progress: Progress,

@@ -19,7 +19,7 @@ information). So the score is how far the output moves, to first order, as the g
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from functools import partial
 from random import Random
 from typing import Any
@@ -29,6 +29,7 @@ import torch.nn.functional as F
 from torch import Tensor, nn
 
 from deadhead.errors import DataError, UnsupportedModel
+from deadhead.layout import Batch
 
 from .loss import (
     LOSS,
@@ -43,7 +44,6 @@ from .loss import (
     positions_of,
 )
 
-Batch = Mapping[str, Any]
 Loss = Callable[[Any, Batch], Tensor]  # (outputs of the model, batch) -> one number per example
 DRAWS = 4  # probes of every example
 

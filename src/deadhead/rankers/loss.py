@@ -7,7 +7,6 @@ weigh more; here an example has the same loss in every batch, padded or not.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
 from typing import Any
 
 import torch
@@ -24,6 +23,7 @@ from deadhead.forward import (
     real_tokens,
     real_tokens_of_options,
 )
+from deadhead.layout import Batch
 
 # Further entries of a batch that is measured by another loss than that of labels: label_free.py.
 LOSS, TARGET, SEEDS = "deadhead.loss", "deadhead.target", "deadhead.seeds"
@@ -34,7 +34,7 @@ SPANS = ("start_logits", "end_logits")  # of a model of question answering, batc
 INPUTS = ("input_ids", "inputs_embeds", "input_features", "input_values", "pixel_values")
 
 
-def output_kind(model: nn.Module, batch: Mapping[str, Tensor]) -> str:
+def output_kind(model: nn.Module, batch: Batch) -> str:
     """What the model predicts for this batch: `classify`, `tag`, `seq2seq` or `causal`.
 
     A masked language model counts as a tagger: its labels are where its predictions are.
@@ -49,7 +49,7 @@ def output_kind(model: nn.Module, batch: Mapping[str, Tensor]) -> str:
     return "causal" if predicts_next(model, labels) else "tag"
 
 
-def right_padded(model: nn.Module, batch: Mapping[str, Tensor]) -> dict[str, Tensor]:
+def right_padded(model: nn.Module, batch: Batch) -> dict[str, Tensor]:
     """The batch with its padding on the right, so that no number depends on the padding side.
 
     With padding on the left, the first token of a decoder would be predicted from a padding
@@ -71,7 +71,7 @@ def right_padded(model: nn.Module, batch: Mapping[str, Tensor]) -> dict[str, Ten
     }
 
 
-def _rolled(batch: Mapping[str, Tensor], name: str) -> dict[str, Tensor]:
+def _rolled(batch: Batch, name: str) -> dict[str, Tensor]:
     """The tensors of batch x tokens with the padding before each row moved behind it."""
     mask = batch.get(name)
     if mask is None or mask.dim() != 2:
@@ -86,13 +86,13 @@ def _rolled(batch: Mapping[str, Tensor], name: str) -> dict[str, Tensor]:
     return {n: t[rows.to(t.device), index.to(t.device)] for n, t in aligned.items()}
 
 
-def example_losses(model: nn.Module, batch: Mapping[str, Tensor]) -> Tensor:
+def example_losses(model: nn.Module, batch: Batch) -> Tensor:
     """The loss of each example, on the model's device; 0 for an example without a label."""
     batch = on_device(right_padded(model, batch), model)
     return losses_from(model, batch, forward(model, batch))
 
 
-def losses_from(model: nn.Module, batch: Mapping[str, Any], outputs: Any) -> Tensor:
+def losses_from(model: nn.Module, batch: Batch, outputs: Any) -> Tensor:
     """The loss of each example: the batch's own loss, or the cross-entropy of its labels."""
     if LOSS in batch:
         losses: Tensor = batch[LOSS](outputs, batch)
@@ -158,7 +158,7 @@ def _rows_at_once(logits: Tensor) -> int:
     return max(1, NUMBERS_AT_ONCE // logits.shape[-1])
 
 
-def labelled_tokens(model: nn.Module, batch: Mapping[str, Any]) -> Tensor:
+def labelled_tokens(model: nn.Module, batch: Batch) -> Tensor:
     """Over how many tokens the loss of each example is a mean; 1 where it is no such mean."""
     labels = batch.get("labels")
     if LOSS in batch or labels is None or labels.dim() == 1:
@@ -168,7 +168,7 @@ def labelled_tokens(model: nn.Module, batch: Mapping[str, Any]) -> Tensor:
     return (labels != IGNORED).sum(1).clamp(min=1)
 
 
-def examples_of(batch: Mapping[str, Any]) -> int:
+def examples_of(batch: Batch) -> int:
     """How many examples a batch has."""
     labels = batch.get("labels")
     return len(attended(batch) if labels is None else labels)
@@ -203,7 +203,7 @@ def output_of(outputs: Any) -> Tensor | None:
     return None
 
 
-def positions_of(outputs: Any, batch: Mapping[str, Any]) -> Tensor | None:
+def positions_of(outputs: Any, batch: Batch) -> Tensor | None:
     """Which positions of the output are no padding; None where each example has only one."""
     output = output_of(outputs)
     if output is None or output.dim() < 3:
@@ -219,7 +219,7 @@ def positions_of(outputs: Any, batch: Mapping[str, Any]) -> Tensor | None:
     return real.to(output)
 
 
-def attended(batch: Mapping[str, Tensor]) -> Tensor:
+def attended(batch: Batch) -> Tensor:
     """Which positions of the input are read, batch x tokens: all but the padding.
 
     In multiple choice the tokens of all options of an example are in one row.
@@ -229,7 +229,9 @@ def attended(batch: Mapping[str, Tensor]) -> Tensor:
         return real
     if (options := real_tokens_of_options(batch)) is not None:
         return options.view(len(batch["input_ids"]), -1)
-    inputs = next(batch[name] for name in (*INPUTS, "labels") if batch.get(name) is not None)
+    inputs: Tensor = next(
+        batch[name] for name in (*INPUTS, "labels") if batch.get(name) is not None
+    )
     labels = batch.get("labels")
     if inputs is batch.get("input_ids") and inputs.dim() == 3 and labels is not None:
         inputs = inputs.flatten(1) if labels.dim() == 1 else inputs

@@ -9,10 +9,10 @@ import torch
 from torch import Tensor
 
 from deadhead.errors import DataError
+from deadhead.layout import Batch
 
 from .loss import INPUTS
 
-Batch = Mapping[str, Any]
 MASKS = ("attention_mask", "decoder_attention_mask")
 
 

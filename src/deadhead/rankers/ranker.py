@@ -11,14 +11,11 @@ from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any, ClassVar, Literal
 
 from deadhead.display.progress import Progress as Progress
-from deadhead.layout import Head, HeadLayout
+from deadhead.layout import Batch, Head, HeadLayout
 from deadhead.registry.options import Checked
 
 if TYPE_CHECKING:
-    from torch import Tensor, nn
-
-    Batch = Mapping[str, Tensor]
-
+    from torch import nn
 
 HEADS = 144  # of a model of base size, for estimates of time
 # What replaces the output of a closed head: nothing, or its mean over the tokens of the data.

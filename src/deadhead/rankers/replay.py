@@ -21,10 +21,9 @@ import torch
 from torch import Tensor, nn
 
 from deadhead.heads.site import Site
+from deadhead.layout import Batch, LayerKey
 
 from .loss import examples_of
-
-Batch = Mapping[str, Tensor]
 
 
 class Replay:
@@ -64,7 +63,7 @@ class Replay:
         return all(torch.allclose(*pair, rtol=1e-3, atol=1e-5, equal_nan=True) for pair in pairs)
 
     @contextmanager
-    def start_at(self, place: tuple[str, int], times: int = 1) -> Iterator[None]:
+    def start_at(self, place: LayerKey, times: int = 1) -> Iterator[None]:
         """Start the forward pass inside at this attention, with the batch repeated `times`."""
         layer = self.layer_of[place]
         self.start = self.calls.index(layer) if layer in self.calls else 0

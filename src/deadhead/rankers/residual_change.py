@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Sequence
 from contextlib import ExitStack
 from typing import Any
 
@@ -14,21 +14,17 @@ from deadhead.heads.discover import find_sites
 from deadhead.heads.residual import Following
 from deadhead.heads.rows import batch_first, real_rows
 from deadhead.heads.site import Site
+from deadhead.layout import Batch, LayerKey
 
 from .attention_maps import signal
 from .loss import FiniteLoss, forward, on_device
 from .ranker import Progress
 
-Layer = tuple[str, int]  # block, number
-
 
 @torch.no_grad()
 def changes(
-    model: nn.Module,
-    batches: Sequence[Mapping[str, Tensor]],
-    layers: Sequence[Layer],
-    progress: Progress,
-) -> dict[Layer, float]:
+    model: nn.Module, batches: Sequence[Batch], layers: Sequence[LayerKey], progress: Progress
+) -> dict[LayerKey, float]:
     """1 - cosine between the stream without and with the output of these layers, mean of tokens."""
     sites = [site for site in find_sites(model) if (site.block, site.layer) in layers]
     watch, finite = _Watch(model), FiniteLoss()
@@ -67,9 +63,9 @@ class _Watch(Following):
     def __init__(self, model: nn.Module):
         super().__init__(through=True)
         self.model = model
-        self.batch: Mapping[str, Any] = {}
-        self.sums: dict[Layer, Tensor | float] = {}
-        self.tokens: dict[Layer, int] = {}
+        self.batch: Batch = {}
+        self.sums: dict[LayerKey, Tensor | float] = {}
+        self.tokens: dict[LayerKey, int] = {}
         self._site: Site | None = None
         self._without: Tensor | None = None  # the stream without the output of the layer
         self._with: Tensor | None = None

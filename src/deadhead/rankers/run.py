@@ -9,14 +9,14 @@ from pathlib import Path
 from typing import Any
 
 import torch
-from torch import Tensor, nn
+from torch import nn
 
 from deadhead.errors import DeadheadError, UnsupportedModel
 from deadhead.heads.discover import discover
 from deadhead.heads.gates import gated
 from deadhead.heads.hooks import is_resampled
 from deadhead.heads.layers import checkpointed
-from deadhead.layout import Head, HeadLayout
+from deadhead.layout import Batch, Head, HeadLayout
 from deadhead.numerics import computing
 from deadhead.ranking import Ranking
 from deadhead.version import versions
@@ -30,12 +30,12 @@ from .ranker import Progress, Ranker
 
 def run(
     model: nn.Module,
-    batches: Iterable[Mapping[str, Tensor]],
+    batches: Iterable[Batch],
     score: Ranker,
     *,
     method: str,
     loss: Loss | str | None,
-    corrupt: Iterable[Mapping[str, Tensor]] | None,
+    corrupt: Iterable[Batch] | None,
     seed: int,
     closed: Iterable[Head | str],
     checkpointing: bool,
@@ -74,10 +74,8 @@ def run(
 
 
 def _with_corrupt(
-    model: nn.Module,
-    batches: Sequence[Mapping[str, Tensor]],
-    corrupt: Iterable[Mapping[str, Tensor]],
-) -> tuple[list[Mapping[str, Any]], str]:
+    model: nn.Module, batches: Sequence[Batch], corrupt: Iterable[Batch]
+) -> tuple[list[Batch], str]:
     """The batches, each with its corrupt batch; and a hash of those."""
     others = [right_padded(model, batch) for batch in listed("corrupt", corrupt)]
     pairs = check_pairs(batches, others)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 
 import torch
 from torch import Tensor, nn
@@ -10,7 +10,7 @@ from torch import Tensor, nn
 from deadhead.forward import device_of, options_of
 from deadhead.heads.gates import gated
 from deadhead.heads.means import head_means
-from deadhead.layout import Head, HeadLayout
+from deadhead.layout import Batch, Head, HeadLayout
 
 from .loss import (
     IGNORED,
@@ -36,7 +36,7 @@ class SetValues:
         self,
         model: nn.Module,
         layout: HeadLayout,
-        batches: Sequence[Mapping[str, Tensor]],
+        batches: Sequence[Batch],
         *,
         measure: str,
         fill: Fill,

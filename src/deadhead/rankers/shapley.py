@@ -17,18 +17,18 @@ from __future__ import annotations
 
 import math
 import random
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Annotated, Literal
 
 from deadhead.errors import DeadheadError
-from deadhead.layout import Head, HeadLayout
+from deadhead.layout import Batch, Head, HeadLayout
 from deadhead.registry.options import Bound, Count, Share
 
 from .ranker import HEADS, Fill, Progress, Ranker, Scores
 
 if TYPE_CHECKING:
-    from torch import Tensor, nn
+    from torch import nn
 
 Closed = frozenset[Head]
 Value = Callable[[Sequence[Closed]], list[float]]  # model's value with each set closed
@@ -65,7 +65,7 @@ class Shapley(Ranker):
         self,
         model: nn.Module,
         layout: HeadLayout,
-        batches: Sequence[Mapping[str, Tensor]],
+        batches: Sequence[Batch],
         *,
         seed: int,
         progress: Progress,

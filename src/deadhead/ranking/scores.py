@@ -10,14 +10,14 @@ from collections.abc import Mapping, Sequence
 
 import numpy as np
 
-from deadhead.layout import Head, HeadLayout
+from deadhead.layout import Head, HeadLayout, LayerKey
 
 TINY = 1e-20  # keeps a layer of zeros from dividing by zero, as in Ma et al.
 
 
 def unit_layers(scores: Mapping[Head, float]) -> dict[Head, float]:
     """Each score divided by the L2 norm of its layer, so that no layer dominates by its scale."""
-    squares: dict[tuple[str, int], float] = {}
+    squares: dict[LayerKey, float] = {}
     for head, score in scores.items():
         squares[head[:2]] = squares.get(head[:2], 0.0) + score * score
     return {head: score / (squares[head[:2]] ** 0.5 + TINY) for head, score in scores.items()}

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING
 
 from deadhead.display.progress import Progress, reported
 from deadhead.errors import DeadheadError, unknown_name
-from deadhead.layout import Head, Kind, SiteKey
+from deadhead.layout import Head, Kind, LayerKey, SiteKey
 from deadhead.registry import Registry
 
 from .allocate import Budget, Curve, Unit, units_of
@@ -56,7 +56,7 @@ class Choice:
     """
 
     heads: tuple[Head, ...]
-    neurons: dict[tuple[str, int], tuple[int, ...]]
+    neurons: dict[LayerKey, tuple[int, ...]]
     predicted: float | None
     method: dict[Kind, str]
     teacher: Choice | None = None

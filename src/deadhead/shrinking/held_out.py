@@ -2,16 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
-from typing import Any
+from collections.abc import Sequence
 
 import torch
 from torch import Tensor, nn
 
 from deadhead.errors import DataError, DeadheadError
+from deadhead.layout import Batch
 from deadhead.rankers.loss import IGNORED, LOSS, FiniteLoss, example_losses, examples_of
 
-Batch = Mapping[str, Any]
 MOST = 0.5
 
 

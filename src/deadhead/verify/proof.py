@@ -26,7 +26,7 @@ from deadhead.heads.load import load
 from deadhead.heads.means import HeadMeans, head_means
 from deadhead.heads.prune import prune
 from deadhead.heads.save import save
-from deadhead.layout import Attention, FeedForward, Groups, Head, HeadLayout, Neurons
+from deadhead.layout import Attention, FeedForward, Groups, Head, HeadLayout, LayerKey, Neurons
 from deadhead.numerics import seed
 
 TOLERANCE = (
@@ -80,9 +80,9 @@ def sample_single(layout: HeadLayout) -> tuple[Head, ...]:
     return tuple(a.groups[-(n % 2)][0] for n, a in enumerate(shared))
 
 
-def sample_neurons(layout: HeadLayout, whole: bool) -> dict[tuple[str, int], tuple[int, ...]]:
+def sample_neurons(layout: HeadLayout, whole: bool) -> dict[LayerKey, tuple[int, ...]]:
     """Neurons to try: a share of each layer and, if `whole`, all of each block's first layer."""
-    chosen: dict[tuple[str, int], tuple[int, ...]] = {}
+    chosen: dict[LayerKey, tuple[int, ...]] = {}
     for block in dict.fromkeys(layer.block for layer in layout.feed_forwards):
         layers = [layer for layer in layout.feed_forwards if layer.block == block]
         for number, layer in enumerate(layers):

@@ -25,7 +25,7 @@ PAIRS = (
     ("河水在四月上涨。", "河里没有水。"),
 )
 
-Batch = dict[str, torch.Tensor]
+Tensors = dict[str, torch.Tensor]
 
 
 def one_pass_graph(model: Any, tokenizer: Any, name: str) -> Graph:
@@ -103,14 +103,14 @@ def _token_types(model: Any) -> int:
     return int(getattr(model.config, "type_vocab_size", 0) or 0)
 
 
-def _random_inputs(module: _Model, batch: int, length: int) -> Batch:
+def _random_inputs(module: _Model, batch: int, length: int) -> Tensors:
     """Random tokens for every input, padded at the end of the last row."""
     generator = torch.Generator().manual_seed(batch * length)
     words = int(module.model.get_input_embeddings().weight.shape[0])
     mask = torch.ones(batch, length, dtype=torch.long)
     if batch > 1:
         mask[-1, length // 2 :] = 0
-    tensors: Batch = {}
+    tensors: Tensors = {}
     for name in module.inputs:
         if name == "attention_mask":
             tensors[name] = mask
@@ -122,7 +122,7 @@ def _random_inputs(module: _Model, batch: int, length: int) -> Batch:
     return tensors
 
 
-def _batches(module: _Model, tokenizer: Any) -> Iterator[Batch]:
+def _batches(module: _Model, tokenizer: Any) -> Iterator[Tensors]:
     """Batches to compare on: random tokens of several sizes, and texts and pairs if possible."""
     room = room_of(module.model, least=LEAST)
     for size, length in dict.fromkeys((size, min(length, room)) for size, length in SHAPES):

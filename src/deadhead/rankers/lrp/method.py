@@ -11,17 +11,17 @@ your use is another, check before you use it.
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, ClassVar, Literal
 
 from deadhead.errors import UnsupportedModel
-from deadhead.layout import Head, HeadLayout
+from deadhead.layout import Batch, Head, HeadLayout, LayerKey
 from deadhead.rankers.ranker import Progress, Ranker, Scores
 from deadhead.ranking.scores import spread
 
 if TYPE_CHECKING:
-    from torch import Tensor, nn
+    from torch import nn
 
 
 @dataclass(frozen=True)
@@ -48,7 +48,7 @@ class LRP(Ranker):
         self,
         model: nn.Module,
         layout: HeadLayout,
-        batches: Sequence[Mapping[str, Tensor]],
+        batches: Sequence[Batch],
         *,
         seed: int,
         progress: Progress,
@@ -56,7 +56,7 @@ class LRP(Ranker):
         from .relevance import RULES, labelled_sentences, relevance, shares
 
         rules = RULES[self.rule](self.constant_attention)
-        total: dict[tuple[str, int], Any] = {}  # a tensor with a number for each head
+        total: dict[LayerKey, Any] = {}  # a tensor with a number for each head
         sentences = 0
         with relevance(model, layout, rules, gold=self.target == "gold") as relevance_of:
             for number, batch in enumerate(batches):

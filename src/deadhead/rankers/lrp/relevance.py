@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator
 from contextlib import ExitStack, contextmanager
 from functools import partial
 
@@ -13,7 +13,7 @@ from deadhead.errors import UnsupportedModel
 from deadhead.heads.discover import find_sites
 from deadhead.heads.hooks import attach
 from deadhead.heads.site import Site
-from deadhead.layout import HeadLayout
+from deadhead.layout import Batch, HeadLayout, LayerKey
 from deadhead.rankers.loss import IGNORED, FiniteLoss, forward, losses_of, on_device, output_kind
 
 from .alphabeta import AlphaBeta
@@ -21,13 +21,13 @@ from .epsilon import Epsilon
 from .flow import Rules, flowing, only_present, refusal
 
 RULES: dict[str, type] = {"alpha-beta": AlphaBeta, "epsilon": Epsilon}
-Relevance = dict[tuple[str, int], Tensor]  # (block, layer) -> sentences x heads of the layout
+Relevance = dict[LayerKey, Tensor]  # sentences x heads of the layout
 
 
 @contextmanager
 def relevance(
     model: nn.Module, layout: HeadLayout, rules: Rules, *, gold: bool = False
-) -> Iterator[Callable[[Mapping[str, Tensor]], Relevance]]:
+) -> Iterator[Callable[[Batch], Relevance]]:
     """Gives a function: batch -> the relevance of every head of the layout for every sentence."""
     sites = [s for s in find_sites(model) if s.kept and layout[s.block, s.layer].kept]
     if any(site.time_first or site.out is None for site in sites):
@@ -39,7 +39,7 @@ def relevance(
         for site in sites:
             stack.callback(attach(site, partial(_record, seen, site, layout)))
 
-        def relevance_of(batch: Mapping[str, Tensor]) -> Relevance:
+        def relevance_of(batch: Batch) -> Relevance:
             seen.clear()
             batch = on_device(batch, model)
             with rules_in_place:
@@ -108,6 +108,6 @@ def shares(relevance: Tensor) -> Tensor:
     return (size / size.sum(1, keepdim=True).clamp(min=1e-30)).sum(0)
 
 
-def labelled_sentences(batch: Mapping[str, Tensor]) -> int:
+def labelled_sentences(batch: Batch) -> int:
     labels = batch["labels"]
     return int((labels != IGNORED).view(len(labels), -1).any(1).sum())

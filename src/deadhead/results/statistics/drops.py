@@ -14,12 +14,12 @@ import numpy as np
 from deadhead.errors import DataError
 from deadhead.tasks.languages import group
 
-Scores = float | Sequence[float]  # one score, or those of several seeds
+SeedScores = float | Sequence[float]  # one score, or those of several seeds
 Groups = str | Mapping[str, Iterable[str]]  # the name of a class of languages, or the groups
 PAPER = "mbert-prunability"  # whose classes of languages are used by default
 
 
-def drop(whole: Scores, pruned: Scores) -> float:
+def drop(whole: SeedScores, pruned: SeedScores) -> float:
     """How much of the unpruned model's score is lost, in %.
 
     >>> drop(80.0, [78.0, 74.0])   # 100 (80 - 76) / 80
@@ -69,7 +69,7 @@ class LayerDifference(NamedTuple):
 
 
 def bottom_minus_top(
-    whole: Scores, top: Mapping[float, Scores], bottom: Mapping[float, Scores]
+    whole: SeedScores, top: Mapping[float, SeedScores], bottom: Mapping[float, SeedScores]
 ) -> LayerDifference:
     """The drop without the k bottom layers minus the drop without the k top layers.
 

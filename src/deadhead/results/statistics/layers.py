@@ -12,21 +12,20 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from deadhead.errors import DataError
-from deadhead.layout import Head
+from deadhead.layout import Head, LayerKey
 from deadhead.ranking.compare import Correlation, spearman
 
 LIMIT = 0.10  # how far the papers let the means of layers differ
 THIRDS = ("bottom", "middle", "top")
-Layer = tuple[str, int]  # block and number
 
 
-def layer_means(values: Mapping[str, float]) -> dict[Layer, float]:
+def layer_means(values: Mapping[str, float]) -> dict[LayerKey, float]:
     """The mean over the remaining heads of each layer.
 
     >>> layer_means({"encoder.0.0": 1.0, "encoder.0.5": 3.0, "encoder.2.1": 4.0})
     {('encoder', 0): 2.0, ('encoder', 2): 4.0}
     """
-    layers: dict[Layer, list[float]] = {}
+    layers: dict[LayerKey, list[float]] = {}
     for name, value in values.items():
         head = Head.parse(name)
         layers.setdefault((head.block, head.layer), []).append(value)
@@ -40,7 +39,7 @@ class Evenness(NamedTuple):
 
     holds: bool
     gap: float  # (largest - smallest) / largest
-    means: dict[Layer, float]
+    means: dict[LayerKey, float]
 
 
 def evenness(values: Mapping[str, float], limit: float = LIMIT) -> Evenness:

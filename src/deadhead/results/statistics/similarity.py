@@ -20,24 +20,24 @@ from deadhead.tasks.distances import distances as uriel
 
 from .chance import holm
 
-Scores = Mapping[str, float]
+HeadNumbers = Mapping[str, float]
 Gain = tuple[str, str, float]  # source, target, gain of pruning
 Distances = Callable[[str, str], Mapping[str, float]]
 FEWEST = 3  # heads that two rankings must share
 
 
-def ranking_rho(one: Scores, other: Scores) -> float:
+def ranking_rho(one: HeadNumbers, other: HeadNumbers) -> float:
     """Spearman's rho over the heads that both have scored; nan where it is not defined."""
     sides = _shared(one, other)
     return rho(*sides) if len(sides[0]) >= FEWEST else nan
 
 
-def _shared(one: Scores, other: Scores) -> tuple[list[float], list[float]]:
+def _shared(one: HeadNumbers, other: HeadNumbers) -> tuple[list[float], list[float]]:
     both = [head for head in one if head in other]
     return [one[head] for head in both], [other[head] for head in both]
 
 
-def similarity(rankings: Mapping[str, Scores]) -> dict[tuple[str, str], Correlation]:
+def similarity(rankings: Mapping[str, HeadNumbers]) -> dict[tuple[str, str], Correlation]:
     """Spearman's rho of each ranking with each other, over the heads that both have scored."""
     correlations = {}
     for one, other in itertools.combinations(rankings, 2):
@@ -78,7 +78,7 @@ def with_distance(
     return correlations
 
 
-def with_similarity(gains: Sequence[Gain], rankings: Mapping[str, Scores]) -> Correlation:
+def with_similarity(gains: Sequence[Gain], rankings: Mapping[str, HeadNumbers]) -> Correlation:
     """Spearman's rho between the gains and how alike source and target rank the heads."""
     ranked = [
         gain for gain in gains if gain[0] in rankings and gain[1] in rankings and gain[0] != gain[1]
