@@ -1,8 +1,7 @@
 """The models and data of `finetune.py`, and the trials that it runs in processes of their own.
 
 Several trainings can share a GPU: each in a process, so that none changes the numbers of another.
-With NVIDIA's MPS, which `deadhead run` starts too, they run at the same time; without it they take
-turns.
+They run at the same time only where NVIDIA's MPS runs; without it they take turns.
 """
 
 from __future__ import annotations
@@ -20,7 +19,6 @@ from transformers import BertConfig, BertForSequenceClassification
 
 from deadhead import discover, prune, strategies
 from deadhead.files.hub import quiet
-from deadhead.studies.execution.gpu_sharing import sharing
 from deadhead.tasks import Encoded, Row, dataset, encode, load_data
 from deadhead.training import Settings, finetune
 from deadhead.training.evaluation import evaluate
@@ -92,16 +90,13 @@ def _side(shape: str, seed: int, begin: float) -> tuple[float, float, int]:
 
 def side_by_side(shape: str, trials: int) -> Rows:
     """Examples per second of all trials together, once all have start."""
-    with (
-        sharing(trials, 1) as how,
-        ProcessPoolExecutor(trials, mp_context=get_context("spawn")) as pool,
-    ):
+    with ProcessPoolExecutor(trials, mp_context=get_context("spawn")) as pool:
         done = list(pool.map(_side, [shape] * trials, range(trials), [time.time() + 25] * trials))
     took = max(end for _, end, _ in done) - min(start for start, _, _ in done)
     total = sum(examples for _, _, examples in done)
     return [
         {
-            "what": f"{shape}, {trials} trials side by side, {how}",
+            "what": f"{shape}, {trials} trials side by side",
             "value": total / took,
             "unit": "examples/s",
             "goal": ">= 6000",
@@ -166,17 +161,14 @@ def pos(options: argparse.Namespace) -> Rows:
     start = time.perf_counter()
     workers = min(options.workers, options.trials)
     shares = [list(range(options.trials))[i::workers] for i in range(workers)]
-    with (
-        sharing(workers, 1) as how,
-        ProcessPoolExecutor(workers, mp_context=get_context("spawn")) as pool,
-    ):
+    with ProcessPoolExecutor(workers, mp_context=get_context("spawn")) as pool:
         done = [
             trial for share in pool.map(_pos_trials, [options] * workers, shares) for trial in share
         ]
     each = (time.perf_counter() - start) / options.trials
     rows: Rows = [
         {
-            "what": f"POS, {options.trials} trials in {workers} processes, {how}, a trial",
+            "what": f"POS, {options.trials} trials in {workers} processes, a trial",
             "value": each,
             "unit": "s",
             "goal": "<= 10",

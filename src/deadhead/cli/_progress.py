@@ -146,15 +146,11 @@ def _recorded(facts: dict[str, Any]) -> tuple[int, int]:
 
 
 def _news(say: Callable[[str], None]) -> Watch:
-    """Say each report once, and how workers share a GPU: without MPS that is slow."""
-    from deadhead.studies.execution.gpu_sharing import ALONE
-
+    """Say each report once."""
     known: set[str] = set()
 
     def watch(facts: dict[str, Any]) -> None:
-        how = facts.get("sharing")
-        sharing = [f"{facts['workers']} workers share a GPU {how}."] if how and how != ALONE else []
-        for text in (*sharing, *facts.get("reports", ())):
+        for text in facts.get("reports", ()):
             if text not in known:
                 known.add(text)
                 say(text)

@@ -6,5 +6,4 @@ one_trial.py    a trial, from its model to its record
 processes.py    worker processes of this machine; worker.py is what each of them runs
 ray_cluster.py  trials on a Ray cluster; ray_health.py watches the cluster
 watchdog.py     when a trial counts as hanging
-gpu_sharing.py  several trials on one GPU at the same time
 """

@@ -6,7 +6,6 @@ each record to `finish`, which alone writes it. So the same trials give the same
 
 from __future__ import annotations
 
-import os
 from collections.abc import Callable, Mapping
 from functools import partial
 
@@ -32,11 +31,9 @@ def _tell(load: Workload, trial: Trial, text: str) -> None:
 
 def local(load: Workload) -> None:
     """In processes of this machine, `load.workers` at a time."""
-    from .gpu_sharing import sharing
-    from .processes import Pool, gpus
+    from .processes import Pool
 
-    with sharing(load.workers, len(gpus(os.environ))) as how, Pool(load) as pool:
-        load.control.facts["sharing"] = how
+    with Pool(load) as pool:
         pool.run()
 
 

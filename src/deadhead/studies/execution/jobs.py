@@ -113,7 +113,6 @@ class Control:
             "done": 0,
             "failed": 0,
             "workers": workers,
-            "sharing": "",  # how workers share a GPU, once they do
             "reports": [],  # problems that were solved
         }
         self.running: dict[str, dict[str, Any]] = {}
