@@ -56,7 +56,7 @@ ALLOWED = {
     "studies.fields": "errors files registry tasks",
     "studies.step": "registry studies.fields",
     "studies.trial": "strategies studies.fields studies.step",
-    "studies.store": "errors files layout studies.step studies.trial training",
+    "studies.store": "errors files studies.trial training",
     "studies.inputs": "errors files studies.store studies.trial tasks",
     "studies.steps": "errors files heads layout measures rankers ranking registry saved "
     "shrinking strategies studies.fields studies.step studies.store "

@@ -12,7 +12,7 @@ from pathlib import Path
 from typing import Any
 
 from small_study import WORK, stable_records
-from whole_records import changed, places, sealed, whole_study
+from whole_records import changed, places, whole_study
 
 from attack import Count
 from attack_processes import compared, small
@@ -112,7 +112,7 @@ def damage(file: Path, before: bytes, rng: random.Random) -> str:
         stored = json.loads(before)
         path = rng.choice([*places(stored)] or [("x",)])
         value = rng.choice(WRONG)
-        file.write_text(sealed(changed(stored, path, value)))
+        file.write_text(json.dumps(changed(stored, path, value)))
         return f"{file.parent.name}/{file.suffix}: {'.'.join(map(str, path))} = {str(value)[:20]}"
     if way == "cut" and before:
         file.write_bytes(before[: rng.randrange(len(before))])

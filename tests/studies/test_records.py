@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 from pathlib import Path
-from typing import Any
 
 import numpy
 import pytest
@@ -132,50 +131,6 @@ def test_a_strange_study_is_refused(tmp_path: Path, text: str) -> None:
     (place.prepare(tmp_path / "s") / "study.json").write_text(text)
     with pytest.raises(StudyError, match="is not a study"):
         status(tmp_path / "s")
-
-
-@pytest.mark.parametrize(
-    ("part", "value"),
-    [
-        ("metrics", {"de/test/micro_f1": [1]}),
-        ("metrics", {"de/test/micro_f1": "0.9"}),
-        ("trial", []),
-        ("trial", {"task": None}),
-        ("id", "x"),
-    ],
-)
-def test_a_strange_record_is_none(search_file: Path, tmp_path: Path, part: str, value: Any) -> None:
-    """What others wrote is passed over and told, never met as a surprise later on; the trial is run again."""
-    run(load(search_file), tmp_path / "s", executor="serial", work=WORK)
-    file = sorted((tmp_path / "s" / "records").iterdir())[0]
-    good = file.read_text()
-    file.write_text(json.dumps({**json.loads(good), part: value}))
-    assert file.stem not in summaries(tmp_path / "s")
-    assert status(tmp_path / "s").left == 1
-    with pytest.raises(StudyError, match="is damaged"):
-        read(tmp_path / "s", file.stem)
-    assert run(load(search_file), tmp_path / "s", executor="serial", work=WORK).ran == 1
-    assert read(tmp_path / "s", file.stem) == Record.from_dict(
-        {**json.loads(good), "cost": read(tmp_path / "s", file.stem).cost}
-    )
-
-
-@pytest.mark.parametrize(
-    "text",
-    [
-        "[]",
-        '{"running": []}',
-        '{"running": {"a": {}}}',
-        '{"running": {}, "done": "x", "failed": 0, "started": 0}',
-    ],
-)
-def test_what_a_run_says_of_itself_may_be_strange(
-    search_file: Path, tmp_path: Path, text: str
-) -> None:
-    run(load(search_file), tmp_path / "s", executor="serial", work=WORK)
-    with place.locked(tmp_path / "s"):
-        (tmp_path / "s" / "live.json").write_text(text)
-        assert status(tmp_path / "s").running == ()
 
 
 def test_a_damaged_recipe_is_not_cleaned(search_file: Path, tmp_path: Path) -> None:

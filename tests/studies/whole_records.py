@@ -35,20 +35,6 @@ figures:
   - {title: Layers, kind: layers, show: weights}
   - {title: Gains, kind: gains}
 """
-CONTENT = {  # of a trial of it, as far as readers look at it
-    "steps": ["finetune", "rank", "restart", "prune", "finetune", "measure", "evaluate"],
-    "model": "world/encoder",
-    "task": "pos",
-    "source": "en",
-    "targets": ["en", "de"],
-    "splits": ["dev", "test"],
-    "data": {"root": "world", "examples": 32},
-    "finetune": {"epochs": 2},
-    "rank": {"method": "gradient"},
-    "measure": ["entropy", "weights", "embeddings"],
-    "remove": {"lowest": 1},
-    "seed": 0,
-}
 
 
 def number(*parts: object) -> float:
@@ -144,12 +130,3 @@ def changed(stored: Any, path: tuple[Any, ...], value: Any) -> Any:
         here = here[part]
     here[path[-1]] = value
     return copy
-
-
-def sealed(content: dict[str, Any]) -> str:
-    """A record or study.json with the digest of its content, so that only its shape can be wrong."""
-    content = {name: value for name, value in content.items() if name != "digest"}
-    try:
-        return json.dumps({**content, "digest": digest(content)})
-    except ValueError:  # NaN has no digest
-        return json.dumps(content)

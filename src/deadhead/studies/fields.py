@@ -30,7 +30,6 @@ class Field:
     name: str
     about: str  # one line, for people
     check: Callable[[Any], Iterator[Problem]]  # what is wrong with a value; paths begin within it
-    types: tuple[type, ...] = ()  # in a stored trial, where lists are of texts; () is any
     default: Any = None
     canonical: Callable[[Any], Any] = lambda value: value  # one spelling of equal values; or None
     single: bool = False  # a trial has one value of it, so that a list of values is an axis
@@ -221,42 +220,34 @@ MODEL = Field(
     about="the folder or hub name of the model every trial starts from, "
     "or a size such as transformer-base for pretrain",
     check=_model,
-    types=(str,),
     single=True,
 )
-TASK = Field(name="task", about="what is learnt and scored", check=_task, types=(str,), single=True)
+TASK = Field(name="task", about="what is learnt and scored", check=_task, single=True)
 DATA = Field(
-    name="data",
-    about="how its data is read: the options of load_data and encode",
-    check=_data,
-    types=(dict,),
+    name="data", about="how its data is read: the options of load_data and encode", check=_data
 )
 SOURCE = Field(
     name="source",
     about="the language(s) heads are ranked on, and trained on unless `train` says otherwise",
     check=_languages,
-    types=(str, list),
     canonical=_one_or_more,
 )
 TRAIN = Field(
     name="train",
     about="the language(s) of the training that is scored, where they are not those of `source`",
     check=_languages,
-    types=(str, list),
     canonical=_one_or_more,
 )
 TARGETS = Field(
     name="targets",
     about="the languages scored; by default those of `train`",
     check=_languages,
-    types=(list,),
     canonical=lambda value: sorted({*as_list(value)}),  # the order changes no score
 )
 SPLITS = Field(
     name="splits",
     about="the splits scored; by default test",
     check=_splits,
-    types=(str, list),
     default=["test"],
     canonical=lambda value: sorted({*as_list(value)}),
 )
@@ -264,7 +255,6 @@ SEED = Field(
     name="seed",
     about="of training and ranking, and of heads removed at random unless `draw` is given",
     check=check_seed,
-    types=(int,),
     default=0,
     single=True,
 )

@@ -8,7 +8,7 @@ plans, checks, ids and records follow from that. Importing a step loads no torch
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from functools import cache
 from typing import Any
 
@@ -29,7 +29,6 @@ class Step(ABC):
     about: str  # one line, for people
     fields: tuple[Field, ...] = ()  # those it uses, besides model, task and data
     needs: tuple[str, ...] = ()  # fields that a recipe with this step must give
-    details: tuple[tuple[str, Callable[[Any], bool]], ...] = ()  # of a record: name, is it valid?
 
     trains = False  # trains the model
     ranks = False  # makes a ranking of the heads

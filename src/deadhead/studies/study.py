@@ -32,7 +32,6 @@ from .store import folder as place
 from .store import records
 from .store import shared_work as shared
 from .store.folder import StudyError
-from .store.validity import is_labels, is_recipe, is_unedited
 from .trial import Trial, digest
 
 Watch = Callable[[dict[str, Any]], None]
@@ -98,7 +97,7 @@ def run(
         allowed = {"accept_changed": accept_changed, "retry_failed": retry_failed}
         resumed = resume(recipe, folder, known, **allowed)
         recipe = resumed.recipe
-        if resumed.stored and not is_unedited(resumed.stored):
+        if resumed.stored and not records.is_unedited(resumed.stored):
             damaged.append(f"{EDITED}; written again from the recipe")
         _describe(recipe, folder, resumed)
         known |= {new: known[old] for new, old in resumed.kept.items()}
@@ -225,24 +224,26 @@ def described(folder: str | Path) -> dict[str, Any]:
     if not _is_study(stored):
         hint = "name the folder `deadhead run` was given"
         raise StudyError(f"{home} is not a study: it has no study.json that can be read.", hint)
-    if not is_unedited(stored):  # numbers might appear under the wrong labels
+    if not records.is_unedited(stored):  # numbers might appear under the wrong labels
         hint = "repeat the command of the study: `deadhead run` writes it again"
         raise StudyError(f"{home / EDITED}.", hint)
     return stored
 
 
 def _is_study(stored: Any) -> TypeGuard[dict[str, Any]]:
-    if not isinstance(stored, dict) or stored.get("format") not in (1, FORMAT):
-        return False
-    cells = stored.get("cells")
-    if not isinstance(stored.get("name"), str) or not isinstance(cells, list):
-        return False
-    pairs = [cell for cell in cells if isinstance(cell, list) and len(cell) == 2]
     return (
-        is_recipe(stored.get("recipe"))
-        and len(pairs) == len(cells)
-        and all(isinstance(trial, str) and is_labels(labels) for labels, trial in pairs)
+        isinstance(stored, dict)
+        and stored.get("format") in (1, FORMAT)
+        and isinstance(stored.get("name"), str)
+        and isinstance(stored.get("recipe"), dict)
+        and isinstance(stored.get("cells"), list)
+        and all(map(_is_cell, stored["cells"]))
     )
+
+
+def _is_cell(cell: Any) -> bool:
+    """Whether this is labels and the id of a trial."""
+    return list(map(type, cell)) == [dict, str] if isinstance(cell, list) else False
 
 
 def clean(folder: str | Path, *, dry: bool = False) -> tuple[int, int]:

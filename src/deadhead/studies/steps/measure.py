@@ -11,7 +11,6 @@ from deadhead.measures import MEASURES, measure
 from deadhead.registry.options import problems
 from deadhead.studies.fields import TARGETS, Field, Problem, options_by_name
 from deadhead.studies.step import Read, Step
-from deadhead.studies.store import shapes
 from deadhead.studies.trial import Trial
 
 from .state import State
@@ -43,32 +42,6 @@ def _canonical(value: Any) -> list[Any]:
     return [{name: options} if options else name for name, options in measures]
 
 
-def _is_embeddings(value: Any) -> bool:
-    if type(value) is not dict or not shapes.are_numbers([value.get("silhouette")]):
-        return False
-    points, centroids = value.get("points", {}), value.get("centroids", {})
-    if type(points) is not dict or not all(shapes.are_rows(rows, 2) for rows in points.values()):
-        return False
-    return (
-        type(centroids) is dict
-        and shapes.are_rows(centroids.get("distances", []))
-        and shapes.are_texts(centroids.get("languages", []))
-    )
-
-
-HEADS = shapes.maps_heads_to_numbers
-# by how a measure is drawn
-VALID = {"map": HEADS, "maps": shapes.is_dict_of(HEADS), "points": _is_embeddings}
-
-
-def _is_stage(value: Any) -> bool:
-    """Whether these are the measures of one stage, by name; null where there are none."""
-    if type(value) is not dict:
-        return value is None
-    known = {name: item for name, item in value.items() if name in MEASURES}
-    return all(VALID[MEASURES[name].drawn_as](item) for name, item in known.items())
-
-
 MEASURE = Field(
     name="measure",
     about="what is measured besides the scores: names, each alone or with options",
@@ -83,7 +56,6 @@ class Measure(Step):
     about = "measure what `measure` names"
     fields = (MEASURE, TARGETS)
     needs = ("measure",)
-    details = (("measures", shapes.is_dict_of(_is_stage)),)
     inspects = True
     uses_languages = True
     lasting = False

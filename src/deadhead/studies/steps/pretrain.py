@@ -31,7 +31,6 @@ PRETRAIN = Field(
     name="pretrain",
     about="the settings of training from scratch, with the size of the vocabulary",
     check=_check,
-    types=(dict,),
     needs_step=False,
 )
 

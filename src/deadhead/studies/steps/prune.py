@@ -61,7 +61,6 @@ REMOVE = Field(
     name="remove",
     about="which heads go: a strategy and its amount, or none",
     check=_check_removal,
-    types=(dict, str),
     canonical=lambda value: None if Removal.parse(value) is None else value,
     single=True,
 )
@@ -69,7 +68,6 @@ DRAW = Field(
     name="draw",
     about="the seed of heads removed at random, where it differs from `seed`",
     check=check_seed,
-    types=(int,),
     single=True,
     needs_step=False,
 )
@@ -79,7 +77,6 @@ PRUNE = Field(
     "groups, `whole` or `expand`: where heads share key/value heads, these are copied to remove "
     "single heads",
     check=_check,
-    types=(dict,),
     canonical=lambda value: _not_default(value) or None,  # defaults are in no id
 )
 

@@ -13,7 +13,6 @@ from deadhead.rankers.merge import MERGES
 from deadhead.registry.options import problems
 from deadhead.studies.fields import SEED, SOURCE, SPLIT_NAMES, Field, Problem, among, is_whole
 from deadhead.studies.step import Read, Step
-from deadhead.studies.store.shapes import are_texts, is_text, maps_heads_to_numbers
 from deadhead.studies.trial import Trial
 
 from .state import State, throttled
@@ -45,7 +44,6 @@ RANK = Field(
     name="rank",
     about="the ranking method, its options and its data",
     check=_check,
-    types=(dict,),
     default=DEFAULT,
     canonical=lambda value: {**DEFAULT, **value},
     needs_step=False,
@@ -73,21 +71,10 @@ class Ranking:
 OWN = tuple(name for name in Ranking.__dataclass_fields__ if name != "options")
 
 
-def _is_ranking(value: Any) -> bool:
-    if type(value) is not dict or not maps_heads_to_numbers(value.get("scores")):
-        return False
-    return (
-        is_text(value.get("method", ""))
-        and are_texts(value.get("languages", []))
-        and is_text(value.get("merge") or "")
-    )
-
-
 class Rank(Step):
     name = "rank"
     about = "score the heads on `source`"
     fields = (SOURCE, RANK, SEED)
-    details = (("ranking", _is_ranking),)
     ranks = True
     uses_languages = True
 

@@ -21,7 +21,6 @@ from deadhead.studies.fields import (
     unknown,
 )
 from deadhead.studies.step import Read, Step
-from deadhead.studies.store.shapes import are_numbers, is_text
 from deadhead.studies.trial import Trial
 
 from .state import State, throttled
@@ -77,7 +76,6 @@ SHRINK = Field(
     name="shrink",
     about="what to remove without training, and how: a target and options of `shrink`, or none",
     check=_check,
-    types=(dict, str),
     canonical=lambda value: None if value == "none" else value,
     single=True,
     example="{heads: 0.5}",
@@ -102,24 +100,11 @@ class Shrinking:
         return cls(options=options, **data)
 
 
-def _is_report(value: Any) -> bool:
-    if type(value) is not dict or type(value.get("losses")) is not dict:
-        return False
-    layers = value.get("layers")
-    return (
-        are_numbers(value["losses"].values())
-        and type(value.get("choice")) is dict
-        and type(layers) is list
-        and all(type(row) is dict and is_text(row.get("candidate")) for row in layers)
-    )
-
-
 class Shrink(Step):
     name = "shrink"
     about = "remove heads and neurons without training, and repair the rest"
     fields = (SOURCE, SHRINK, SEED)
     needs = ("shrink",)
-    details = (("shrink", _is_report),)
     prunes = True
     uses_languages = True
 

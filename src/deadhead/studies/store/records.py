@@ -3,8 +3,9 @@
 A record is everything the report needs about one trial. `write` renames it into place; `read`
 returns one whole; `summaries` returns the trial, state, metrics and cost of all, from an index
 that is only trusted for files whose size and time it knows. Records and lines of the index carry
-a digest of their content. A file that is not as deadhead writes it (`validity`) is damaged: it
-counts as absent, `scan` lists it, and `heal` moves it away. Loads no torch, and no pickle ever.
+a digest of their content: whoever changed one, a disk or a person, shows. A changed line of the
+index is not used. A changed record is damaged: it counts as absent, `scan` lists it, and `heal`
+moves it away. Loads no torch, and no pickle ever.
 """
 
 from __future__ import annotations
@@ -13,18 +14,20 @@ import hashlib
 import json
 import os
 import re
-from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Collection, Mapping
+from contextlib import suppress
 from dataclasses import dataclass, field
+from functools import cache
 from math import isfinite
 from pathlib import Path
-from typing import Any
+from types import UnionType
+from typing import Any, get_args, get_origin, get_type_hints
 
 from deadhead.files import Syncer
 from deadhead.studies.trial import Trial, digest
 
 from . import folder as place
 from .folder import DiskFull, StudyError
-from .validity import STATES, is_summary, problem
 
 FORMAT = 2  # 1 had no digest
 SUMMARY = ("state", "trial", "metrics", "cost")
@@ -33,7 +36,6 @@ ID = re.compile("[0-9a-f]{16}")  # of a trial; other files in the folder are som
 MOST_NAMED = 5  # damaged records that a message names
 INDEX = "index.jsonl"
 DIGEST = len(', "0123456789abcdef"]')  # bytes at the end of a line of the index
-NO_LINK = getattr(os, "O_NOFOLLOW", 0)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -41,7 +43,7 @@ class Record:
     """One trial and its results."""
 
     trial: Trial
-    state: str  # one of STATES
+    state: str  # done or failed
     removed: tuple[str, ...] = ()  # heads in their printed form, encoder.3.7
     metrics: Mapping[str, float] = field(default_factory=dict)  # "de/test/accuracy" -> 0.64
     epochs: tuple[Mapping[str, Any], ...] = ()  # one row per epoch of training
@@ -65,6 +67,56 @@ class Record:
         parts |= {"trial": Trial(stored["trial"])}
         parts |= {name: tuple(stored[name]) for name in ("removed", "epochs")}
         return cls(**parts)
+
+
+def problem(stored: Any, name: str) -> str | None:
+    """What makes this no record of the trial with this id; None if it is one."""
+    if not isinstance(stored, dict):
+        return "it is not a JSON object"
+    if stored.get("id") != name:
+        return f"its id is {stored.get('id')!r:.40}"
+    for part, kind in _kinds().items():
+        if part not in stored:
+            return f"{part} is missing"
+        if not _is_of(kind, stored[part]):
+            return f"{part} is not as deadhead writes it"
+    try:
+        own = Trial(stored["trial"]).id == name
+    except (ValueError, TypeError, RecursionError):  # NaN, for instance
+        own = False
+    if not own:
+        return "its trial is not the one of its id"
+    return None if is_unedited(stored) else "it was edited: its content does not fit its digest"
+
+
+@cache
+def _kinds() -> dict[str, Any]:
+    return get_type_hints(Record) | {"trial": dict}
+
+
+def _is_of(kind: Any, value: Any) -> bool:
+    """Whether a value of a JSON file is of the type of a field of `Record`."""
+    origin, parts = get_origin(kind), get_args(kind)
+    if origin is tuple:
+        return isinstance(value, list) and all(_is_of(parts[0], item) for item in value)
+    if origin is Mapping:
+        return isinstance(value, dict) and all(_is_of(parts[1], v) for v in value.values())
+    if origin is UnionType:
+        return any(_is_of(part, value) for part in parts)
+    if kind is float:
+        kind = (float, int, type(None))  # NaN is stored as null
+    return kind is Any or isinstance(value, kind)
+
+
+def is_unedited(stored: Mapping[str, Any]) -> bool:
+    """Whether this fits its digest. What an earlier version wrote has format 1 and no digest."""
+    if stored.get("format") == 1 and "digest" not in stored:
+        return True
+    try:
+        content = {name: value for name, value in stored.items() if name != "digest"}
+        return digest(content) == stored.get("digest")
+    except (ValueError, TypeError, RecursionError):  # NaN, for instance
+        return False
 
 
 def dumps(value: Any) -> str:
@@ -112,8 +164,11 @@ def write(record: Record, folder: Path, syncer: Syncer | None = None) -> Path:
         raise
     if syncer is not None:
         syncer.add(file)
-    line = _line(file, record.state, lean(record.trial.content), record.metrics, record.cost)
-    add(folder, [line])
+    parts = (record.state, lean(record.trial.content), record.metrics, record.cost)
+    with suppress(OSError), open(folder / INDEX, "a", encoding="utf-8") as index:
+        index.write(
+            _line(file, *parts)
+        )  # where this fails the index is made again from the records
     return file
 
 
@@ -124,22 +179,14 @@ def read(folder: str | Path, name: str) -> Record:
 
 def read_within(folder: Path, name: str) -> Record:
     """The same in a folder that `place.inside` has checked: to read very many."""
-    file = target(folder, name)
-    try:
-        stored = json.loads(place.read(file))
-    except FileNotFoundError:
+    stored, reason = _stored(folder, name)
+    if reason is None:
+        return Record.from_dict(stored)
+    if not reason:
         hint = f"deadhead status {folder} shows what is done"
-        raise StudyError(f"there is no record {name} in {folder}.", hint) from None
-    except (OSError, ValueError, RecursionError) as unreadable:
-        raise _damaged(file, repr(unreadable)) from None
-    if reason := problem(stored, name):
-        raise _damaged(file, reason)
-    return Record.from_dict(stored)
-
-
-def _damaged(file: Path, reason: str) -> StudyError:
+        raise StudyError(f"there is no record {name} in {folder}.", hint)
     hint = "repeat the command of the study: `deadhead run` runs the trial again"
-    return StudyError(f"{file} is damaged: {reason}.", hint)
+    raise StudyError(f"{target(folder, name)} is damaged: {reason}.", hint)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -163,9 +210,7 @@ class Scan:
     """The content of the folder of records."""
 
     known: Mapping[str, Summary] = field(default_factory=dict)  # by trial id
-    damaged: Mapping[str, str] = field(
-        default_factory=dict
-    )  # id, or INDEX -> what is wrong with it
+    damaged: Mapping[str, str] = field(default_factory=dict)  # id -> what is wrong with it
     fresh: bool = False  # the index did not have some of them
 
 
@@ -178,9 +223,7 @@ def scan(folder: Path) -> Scan:
     """All records by trial id, and what is damaged; other files and links are skipped."""
     home = place.inside(Path(folder))
     files = _files(home / "records")
-    lines, damaged = _lines(home)
-    known = _index(lines, files)
-    fresh = bool(damaged)
+    known, damaged, fresh = _index(home, files), dict[str, str](), False
     for name, (_, time) in files.items():
         if name not in known:
             stored, reason = _stored(home, name)
@@ -195,11 +238,11 @@ def scan(folder: Path) -> Scan:
 
 
 def _stored(home: Path, name: str) -> tuple[Any, str | None]:
-    """The content of a record's file, and what is wrong with it."""
+    """The content of a record's file, and what is wrong with it: empty if it is not there."""
     try:
         stored = json.loads(place.read(target(home, name)))
     except FileNotFoundError:
-        return None, ""  # moved away just now: not there, and not damaged
+        return None, ""
     except OSError as unreadable:
         return None, f"it cannot be read: {unreadable.strerror}"
     except (ValueError, RecursionError):
@@ -208,14 +251,10 @@ def _stored(home: Path, name: str) -> tuple[Any, str | None]:
 
 
 def damage(names: Collection[str]) -> str:
-    """A sentence about damaged records, and one about the index; empty if there are none."""
-    records = sorted(set(names) - {INDEX})
-    edited = f"{INDEX} was edited: the records are shown, and `deadhead run` writes it again"
-    return "; ".join([_damage(records)] * bool(records) + [edited] * (INDEX in names))
-
-
-def _damage(names: Sequence[str]) -> str:
-    count, named = len(names), ", ".join(names[:MOST_NAMED])
+    """A sentence about damaged records; empty if there are none."""
+    if not names:
+        return ""
+    count, named = len(names), ", ".join(sorted(names)[:MOST_NAMED])
     more = f" and {count - MOST_NAMED:,} more" if count > MOST_NAMED else ""
     start, it = ("1 record is", "it") if count == 1 else (f"{count:,} records are", "them")
     return f"{start} damaged and not shown: {named}{more}; `deadhead run` runs {it} again"
@@ -229,21 +268,16 @@ def heal(folder: Path) -> list[str]:
     content = scan(folder)
     reports = []
     for name, reason in content.damaged.items():
-        if name == INDEX:
-            reports.append(f"{INDEX} was edited: written again from the records")
-        elif (moved := place.set_aside(target(folder, name), folder / "damaged")) is not None:
+        if (moved := place.set_aside(target(folder, name), folder / "damaged")) is not None:
             reports.append(
                 f"records/{name}.json was damaged ({reason}): "
                 f"moved to {moved.relative_to(folder)}, and the trial runs again"
             )
-    index, lines = folder / INDEX, 0
-    if index.exists():
-        with open(index, "rb") as file:
-            lines = sum(1 for _ in file)
-    if content.fresh or lines > 2 * len(content.known) + 100:
+    lines = _lines(folder)
+    if content.fresh or len(lines) > 2 * len(content.known) + 100:
         known = content.known.values()
         text = (_line(target(folder, r.id), r.state, r.trial, r.metrics, r.cost) for r in known)
-        place.write(index, "".join(text), durable=False)
+        place.write(folder / INDEX, "".join(text), durable=False)
     return reports
 
 
@@ -261,103 +295,34 @@ def _files(folder: Path) -> dict[str, tuple[int, int]]:
     return files
 
 
-def _index(lines: Sequence[bytes], files: Mapping[str, tuple[int, int]]) -> dict[str, Summary]:
+def _index(home: Path, files: Mapping[str, tuple[int, int]]) -> dict[str, Summary]:
     """What the index has about files that are as they were when it was written."""
+    contents = [(line[:-DIGEST], line) for line in _lines(home)]
+    whole = [content + b"]" for content, line in contents if line == content + _digest(content)]
     known = {}
-    for name, size, time, *parts in _parsed(lines):
+    for name, size, time, *parts in json.loads(b"[" + b",".join(whole) + b"]"):  # all at once
         if files.get(name) == (size, time):
             summary = dict(zip(SUMMARY, parts, strict=True))
             known[name] = Summary(id=name, time=time / 1e9, **summary)
     return known
 
 
-def _text(file: Path) -> bytes:
-    try:
-        handle = os.open(file, os.O_RDONLY | NO_LINK)
-    except OSError:
-        return b""
-    with open(handle, "rb") as index:
-        return index.read()
-
-
-def _lines(home: Path) -> tuple[list[bytes], dict[str, str]]:
-    """The lines of the index that fit their digest, without it; and whether somebody edited others.
-
-    A killed run may leave a part of a line, and an earlier version wrote no digests: neither is
-    an edit.
-    """
-    lines, damaged = [], dict[str, str]()
-    for line in _text(home / INDEX).split(b"\n"):
-        content = line[:-DIGEST]
-        if line == content + _digest(content):
-            lines.append(content + b"]")
-        elif line.endswith(b'"]') and isinstance(place.json_or_none(line), list):
-            damaged[INDEX] = "it was edited"
-    return lines, damaged
+def _lines(home: Path) -> list[bytes]:
+    with suppress(OSError):
+        return (home / INDEX).read_bytes().splitlines()
+    return []
 
 
 def _digest(content: bytes) -> bytes:
     return b', "%s"]' % hashlib.sha256(content).hexdigest()[:16].encode()
 
 
-def _parsed(lines: Sequence[bytes]) -> Iterator[list[Any]]:
-    """The lines as lists; all at once, which is quick."""
-    rows = place.json_or_none(b"[" + b",".join(lines) + b"]") or ()
-    rows = (row for row in rows if isinstance(row, list) and len(row) == 3 + len(SUMMARY))
-    yield from (row for row in rows if isinstance(row[0], str) and is_summary(row[3:]))
-
-
 def states(folder: Path) -> dict[str, str]:
     """The state of every record that is not damaged."""
-    return checked_states(folder)[0]
-
-
-def checked_states(folder: Path) -> tuple[dict[str, str], list[str]]:
-    """The state of every record, and the ids of damaged ones (INDEX for an edited index).
-
-    Reads only the beginnings of the lines of the index, for files that the index knows.
-    """
-    home = place.inside(Path(folder))
-    files = _files(home / "records")
-    known: dict[str, str] = {}
-    lines, edited = _lines(home)
-    for line in lines:
-        parts = line[:200].split(b", ", 4)
-        if len(parts) == 5:
-            texts = (part.decode("utf-8", "replace") for part in (parts[0][2:-1], parts[3][1:-1]))
-            name, state = texts
-            if state in STATES and files.get(name) == (_number(parts[1]), _number(parts[2])):
-                known[name] = state
-    damaged = [*edited]
-    for name in files.keys() - known.keys():
-        stored, reason = _stored(home, name)
-        if reason is None:
-            known[name] = stored["state"]
-        elif reason and ID.fullmatch(name):
-            damaged.append(name)
-    return known, sorted(damaged)
-
-
-def _number(text: bytes) -> int:
-    return int(text) if text.isdigit() else -1
+    return {name: record.state for name, record in summaries(folder).items()}
 
 
 def _line(file: Path, *parts: Any) -> str:
     stat = file.stat(follow_symlinks=False)
     content = dumps([file.stem, stat.st_size, stat.st_mtime_ns, *parts])[:-1]
     return content + _digest(content.encode()).decode() + "\n"
-
-
-def add(folder: Path, lines: Iterable[str]) -> None:
-    """Append lines to the index. A failure is harmless: the index is rebuilt from the records."""
-    flags = os.O_WRONLY | os.O_CREAT | os.O_APPEND | NO_LINK
-    try:
-        handle = os.open(folder / INDEX, flags, 0o666)
-    except OSError:
-        return
-    try:
-        os.write(handle, "".join(lines).encode())
-    except OSError:
-        pass
-    finally:
-        os.close(handle)
