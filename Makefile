@@ -65,8 +65,9 @@ docs: setup
 bench: setup
 	$(BIN)/python benchmarks/heads.py
 
-# pre-trains the two tiny models of the small world again: minutes on a GPU, hours on two cores
+# writes the sentences of the small world and pre-trains its two tiny models again: minutes on a GPU, hours on two cores
 world: setup
+	$(BIN)/python tools/world/sentences.py
 	$(BIN)/python tools/world/build.py
 
 clean:

@@ -17,7 +17,7 @@ import deadhead
 
 HOME = Path(__file__).parents[1]
 SOURCE = HOME / "src"
-DATA = {".csv", ".yaml", ".json", ".safetensors", ".css", ".js", ".html"}
+DATA = {".csv", ".yaml", ".json", ".xz", ".safetensors", ".css", ".js", ".html"}
 WITHOUT = ("PYTHONPATH", "PYTHONHOME")  # an environment variable must not find deadhead
 
 

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from random import Random
 
-from deadhead.world.facts import hypotheses, pairs, request, review, split_of, statement
-from deadhead.world.grammar import Fact, world
+from facts import hypotheses, pairs, request, review, split_of, statement
+from grammar import Fact, world
 
 
 def corpus(n: int) -> list[Fact]:

@@ -22,6 +22,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 from corpus import corpus, neighbours
+from grammar import Fact, world
 from pretrain import (
     CLS,
     MASK,
@@ -41,7 +42,6 @@ from pretrain import (
 )
 
 from deadhead.world import LANGUAGES
-from deadhead.world.grammar import Fact, world
 
 BATCH = 192
 COMPARED, TRANSLATED = 0.3, 0.28  # of all rows

@@ -14,6 +14,8 @@ from typing import Any, NamedTuple
 
 import numpy as np
 import torch
+from grammar import Fact, Token
+from sentences import tokens
 from torch import Tensor, nn
 from transformers import (
     BertConfig,
@@ -23,8 +25,7 @@ from transformers import (
     PreTrainedTokenizerFast,
 )
 
-from deadhead.world import LANGUAGES, tokens
-from deadhead.world.grammar import Fact, Token
+from deadhead.world import LANGUAGES
 
 SPECIAL = ("[PAD]", "[UNK]", "[CLS]", "[SEP]", "[MASK]")
 PAD, UNK, CLS, SEP, MASK = range(5)

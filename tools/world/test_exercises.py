@@ -9,10 +9,11 @@ import exercises
 import numpy as np
 import pytest
 from corpus import corpus, neighbours
+from facts import facts, pairs, split_of
 from pretrain import CLS, MASK, PAD, SEP, SPECIAL, VOCABULARY, Sentence
+from sentences import tokens
 
-from deadhead.world import LANGUAGES, tokens
-from deadhead.world.facts import facts, pairs, split_of
+from deadhead.world import LANGUAGES
 
 
 @pytest.fixture(scope="module")

@@ -5,31 +5,38 @@
     rows("translation", "en-de", "test")[0]  -> (source, target)
 
 Real words and real grammar, a few thousand distinct sentences per language, the same on every
-machine. `tables/` holds the words and the grammar of each language, `grammar.py` turns facts into
-sentences, `facts.py` draws the facts, and `models/` holds two tiny models, pre-trained by the
-programs in `tools/world` of the repository. The docs page of tasks lists the simplifications.
+machine. `models/` holds two tiny models. The programs in `tools/world` of the repository write the
+sentences and pre-train the models. The docs page of tasks lists the simplifications.
 """
 
 from __future__ import annotations
 
+import json
+import lzma
+import re
+from collections.abc import Iterable
 from functools import cache
 from pathlib import Path
 from typing import Any
 
 from deadhead.errors import unknown_name
 
-from .facts import SPLITS, facts, pairs
-from .grammar import Fact, Language, Token, language, world
-
 MODELS = Path(__file__).parent / "models"  # `encoder` and `seq2seq`, pre-trained on this world
+SENTENCES = MODELS.with_name("sentences.json.xz")
 LANGUAGES = ("en", "de", "es", "zh", "hi", "ur", "ar", "tr", "sw")
-TASKS = ("pos", "ner", "slots", "nli", "sentiment", "translation")
-TAGGED = {  # the kind of facts, and the tags of a token
-    "pos": ("statement", "tag"),
-    "ner": ("statement", "entity"),
-    "slots": ("request", "slot"),
+SPLITS = ("train", "dev", "test")
+KINDS = {  # the kinds of sentences of each task
+    "pos": ("statement",),
+    "ner": ("statement",),
+    "slots": ("request",),
+    "nli": ("pair",),
+    "sentiment": ("review",),
+    "translation": ("statement", "request"),
 }
+TASKS = tuple(KINDS)
+TAGS = {"pos": 1, "ner": 2, "slots": 3}  # which part of form/part of speech/entity/slot is the tag
 SENTIMENTS = ("negative", "positive")
+WITHOUT_BLANK = re.compile(r" ([.,?۔؟।])|(¿) ")
 
 
 def rows(task: str, lang: str, split: str) -> tuple[tuple[Any, ...], ...]:
@@ -42,45 +49,43 @@ def rows(task: str, lang: str, split: str) -> tuple[tuple[Any, ...], ...]:
         raise unknown_name("split", split, SPLITS)
     if task not in TASKS:
         raise unknown_name("task of the small world", task, TASKS)
+    source, _, target = lang.partition("-")
     if task == "translation":
-        return _translations(lang, split)
-    if lang not in LANGUAGES:
+        pairs = [f"{a}-{b}" for a in LANGUAGES for b in LANGUAGES if a != b]
+        if lang not in pairs:
+            raise unknown_name("language pair of the small world", lang, pairs)
+    elif lang not in LANGUAGES:
         raise unknown_name("language of the small world", lang, LANGUAGES)
-    if task == "nli":
-        return tuple((text(lang, a), text(lang, b), label) for a, b, label in pairs()[split])
-    if task == "sentiment":
-        return tuple((text(lang, fact), sentiment(fact)) for fact in facts("review")[split])
-    kind, column = TAGGED[task]
-    sentences = [tokens(lang, fact) for fact in facts(kind)[split]]
-    return tuple(([t.form for t in s], [getattr(t, column) for t in s]) for s in sentences)
-
-
-def _translations(pair: str, split: str) -> tuple[tuple[str, str], ...]:
-    source, _, target = pair.partition("-")
-    if source not in LANGUAGES or target not in LANGUAGES or source == target:
-        known = [f"{a}-{b}" for a in LANGUAGES for b in LANGUAGES if a != b]
-        raise unknown_name("language pair of the small world", pair, known)
-    both = [*facts("statement")[split], *facts("request")[split]]
-    return tuple((text(source, fact), text(target, fact)) for fact in both)
+    listed = [row for kind in KINDS[task] for row in _content()[kind][split]]
+    if task in TAGS:
+        sentences = (_words(lang, number) for (number,) in listed)
+        return tuple(([w[0] for w in words], [w[TAGS[task]] for w in words]) for words in sentences)
+    if task == "translation":
+        return tuple((_text(source, number), _text(target, number)) for (number,) in listed)
+    return tuple(
+        (*(_text(lang, number) for number in numbers), label) for *numbers, label in listed
+    )
 
 
 @cache
-def tokens(lang: str, fact: Fact) -> list[Token]:
-    """Say a fact in a language, word by word."""
-    return language(lang).tokens(fact)
+def _content() -> dict[str, Any]:
+    content: dict[str, Any] = json.loads(lzma.decompress(SENTENCES.read_bytes()))
+    return content
+
+
+def _words(lang: str, number: int) -> list[list[str]]:
+    """Return the form, the part of speech, the entity and the slot of each word of a sentence."""
+    return [word.split("/") for word in _content()["sentences"][lang][number].split(" ")]
 
 
 @cache
-def text(lang: str, fact: Fact) -> str:
-    """Say a fact in a language, as people write it."""
-    return language(lang).text(tokens(lang, fact))
+def _text(lang: str, number: int) -> str:
+    return text_of(lang, [word[0] for word in _words(lang, number)])
 
 
-def sentiment(fact: Fact) -> str:
-    """Return whether a review is positive or negative: "not" reverses its adjective."""
-    good = fact.role("A") in world()["opinions"]["positive"]
-    return SENTIMENTS[good != ("neg" in fact.features)]
+def text_of(lang: str, words: Iterable[str]) -> str:
+    """Return a sentence as people write it, with the full stop where it belongs."""
+    return "".join(words) if lang == "zh" else WITHOUT_BLANK.sub(r"\1\2", " ".join(words))
 
 
-__all__ = ["LANGUAGES", "MODELS", "SENTIMENTS", "SPLITS", "TASKS", "Fact", "Language", "Token"]
-__all__ += ["language", "rows", "sentiment", "text", "tokens"]
+__all__ = ["LANGUAGES", "MODELS", "SENTIMENTS", "SPLITS", "TASKS", "rows"]

@@ -21,14 +21,14 @@ import re
 import tomllib
 from collections.abc import Iterable, Mapping
 from functools import cache
-from importlib import resources
+from pathlib import Path
 from typing import Any, NamedTuple
 
+TABLES = Path(__file__).parent / "tables"
 Features = frozenset[str]
 NO_FEATURES: Features = frozenset()
 ITEM = re.compile(r"([A-Z]|[a-z_]+)((?:[<+-][A-Za-z]\w*)*)(?::(\w+))?")
 VARIANT = re.compile(r"(.+?)(?:\[([\w.]+)\])?")
-LOOSE = re.compile(r" ([.,?۔؟।])|(¿) ")
 
 
 class Phrase(NamedTuple):
@@ -91,7 +91,6 @@ class Language:
     """The grammar of one language, read from its table."""
 
     def __init__(self, table: Mapping[str, Any], entities: Mapping[str, str]):
-        self.space: str = table["space"]
         self.capital: bool = table.get("capital", False)
         self.dotted_i: bool = table.get("dotted_i", False)
         sandhi = table.get("sandhi", ())
@@ -200,11 +199,6 @@ class Language:
             tokens[0] = tokens[0]._replace(form=start + first[1:])
         return tokens
 
-    def text(self, tokens: Iterable[Token]) -> str:
-        """Return the sentence as people write it, with the full stop where it belongs."""
-        text = self.space.join([token.form for token in tokens])
-        return LOOSE.sub(r"\1\2", text) if self.space else text
-
 
 def _best(variants: list[tuple[Features, Any]], features: Features) -> Any:
     """Return the variant whose conditions all hold and are the most; of equals, the first."""
@@ -232,9 +226,8 @@ def _item(text: str) -> Item:
 
 
 def read_table(name: str) -> dict[str, Any]:
-    """Return a table of this package: `world`, or a language by its code."""
-    table = resources.files(__package__) / "tables" / f"{name}.toml"
-    return tomllib.loads(table.read_text(encoding="utf-8"))
+    """Return the table `world`, or that of a language by its code."""
+    return tomllib.loads((TABLES / f"{name}.toml").read_text(encoding="utf-8"))
 
 
 @cache

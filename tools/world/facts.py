@@ -14,7 +14,7 @@ from functools import cache
 from random import Random
 from typing import Any
 
-from .grammar import Fact, Phrase, world
+from grammar import Fact, Phrase, world
 
 SPLITS = ("train", "dev", "test")
 SIZES = {  # examples in train, dev and test
