@@ -3,9 +3,8 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Iterable
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 from typer import Argument, BadParameter, Option
@@ -16,7 +15,6 @@ from ._progress import plural
 
 if TYPE_CHECKING:
     from deadhead.tasks.check_folder import Finding
-    from deadhead.tasks.corpus_sizes import Size
     from deadhead.tasks.hub_sets import HubSet
 
 app = typer.Typer(
@@ -52,17 +50,11 @@ def check(
             "drop and count it.",
         ),
     ] = None,
-    paper: Annotated[
-        str | None,
-        Option(
-            metavar="NAME", help="Compare the sizes with those of a paper, such as contributions."
-        ),
-    ] = None,
     as_json: AsJson = False,
 ) -> None:
     """Read all data in DIR or of a task file, and summarize it. Exit code 1 if a line is broken."""
     # Longer than most functions: half of it is the list of options.
-    chosen = task if paper is not None else task_from(task)
+    chosen = task_from(task)
     if folder is None and chosen is not None and not isinstance(chosen, str):
         folder = Path(str(task)).parent
     if folder is None:
@@ -70,9 +62,6 @@ def check(
     if malformed not in (None, "error", "drop"):
         message = f"expects error or drop, got {malformed!r}"
         raise BadParameter(message, param_hint="--malformed")
-    if paper is not None:
-        _compare(folder, paper, task, as_json)
-        return
     from deadhead.tasks.check_folder import check_folder
 
     rows: list[Finding] = []
@@ -82,7 +71,7 @@ def check(
             typer.echo(_finding_line(finding), err=finding.error is not None)
     unreadable = sum(row.error is not None for row in rows)
     if as_json:
-        _print_json(rows)
+        typer.echo(json.dumps([row.to_dict() for row in rows], ensure_ascii=False, indent=1))
     else:
         skipped = sum(row.skipped is not None for row in rows)
         files = f"; {plural(skipped, 'file')} skipped" if skipped else ""
@@ -91,10 +80,6 @@ def check(
         typer.echo(f"{read} read, {sentences}; {unreadable} cannot be read{files}.")
     if unreadable:
         raise typer.Exit(1)
-
-
-def _print_json(rows: Iterable[Any]) -> None:
-    typer.echo(json.dumps([row.to_dict() for row in rows], ensure_ascii=False, indent=1))
 
 
 def _finding_line(finding: Finding) -> str:
@@ -109,45 +94,6 @@ def _finding_line(finding: Finding) -> str:
     more = f"  ({'; '.join(notes)})" if notes else ""
     counts = f"{finding.sentences:7} sentences {len(finding.labels):4} labels"
     return f"{place} {counts}  {finding.fingerprint}{more}"
-
-
-def _compare(folder: Path, paper: str, task: str | None, as_json: bool) -> None:
-    """Print the sizes of a paper's data beside ours; exit code 1 unless all are equal."""
-    from deadhead.tasks.corpus_sizes import sizes
-
-    rows: list[Size] = []
-    if not as_json:
-        typer.echo(
-            f"{'task':6} {'lang':4} {'split':5} {'paper ':>9} {'here':>8} {'differs by':>10}  "
-            "corpus of the paper; what was read"
-        )
-    for row in sizes(folder, paper, task):
-        rows.append(row)
-        if not as_json:
-            typer.echo(_size_line(row))
-    equal = sum(row.difference == 0 for row in rows)
-    missing = sum(row.difference is None for row in rows)
-    if as_json:
-        _print_json(rows)
-    else:
-        if not all(row.from_paper for row in rows):
-            typer.echo("* the size of the corpus, which the paper does not state")
-        other = len(rows) - equal - missing
-        typer.echo(f"{len(rows)} numbers: {equal} equal, {other} differ, {missing} missing here.")
-    if equal < len(rows):
-        raise typer.Exit(1)
-
-
-def _size_line(row: Size) -> str:
-    here = "-" if row.ours is None else f"{row.ours:,}"
-    gap = "missing" if row.difference is None else f"{row.difference:+,}"
-    gap = "equal" if row.difference == 0 else gap
-    parts = (row.corpus, row.source, row.release and f"release {row.release}", row.note)
-    published = f"{row.published:,}{' ' if row.from_paper else '*'}"
-    return (
-        f"{row.task:6} {row.language:4} {row.split:5} {published:>9} {here:>8} {gap:>10}  "
-        f"{'; '.join(part for part in parts if part)}"
-    )
 
 
 @app.command("list", cls=Command)

@@ -25,7 +25,3 @@ def recipes(as_json: AsJson = False) -> None:
     width = max(map(len, abouts), default=0)
     for name, about in abouts.items():
         typer.echo(f"{name:{width}}  {about}")
-    typer.echo(
-        "\nTable 1 of contributions lists the sizes of its data. To compare yours: "
-        "deadhead data check DIR --paper contributions"
-    )

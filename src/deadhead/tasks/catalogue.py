@@ -34,7 +34,6 @@ class Corpus:
     name: str  # UD_English-EWT v2.7
     sizes: Mapping[str, int]  # rows by split, as far as they are known
     size_source: str  # who says so
-    note: str
 
     @property
     def from_paper(self) -> bool:
@@ -109,7 +108,6 @@ def corpora() -> tuple[Corpus, ...]:
             name=row["dataset"],
             sizes={split: int(row[split]) for split in SPLITS if row[split]},
             size_source=row["size_source"],
-            note=row["note"],
         )
         for row in facts()
         if row["paper"] and row["dataset"]

@@ -11,7 +11,7 @@ from deadhead.results.cells import Cell, as_dict, fixed_of, parts_of
 from deadhead.studies.inputs import differing
 from deadhead.tasks import task_of
 from deadhead.tasks.catalogue import papers_corpus
-from deadhead.tasks.corpus_sizes import STARTS
+from deadhead.tasks.reading.columns import STARTS
 
 Details = Sequence[tuple[str, Mapping[str, Any]]]  # a task and the details of one of its records
 

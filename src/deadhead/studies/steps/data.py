@@ -12,10 +12,10 @@ from deadhead.errors import DataError
 from deadhead.studies.fields import DataOptions
 from deadhead.studies.trial import Trial
 from deadhead.tasks import Dataset, concatenate, draw_examples, first_parts, load_data, task_of
-from deadhead.tasks.corpus_sizes import STARTS
 from deadhead.tasks.dataset import shuffled
 from deadhead.tasks.locating.origin import origin_of
 from deadhead.tasks.locating.small_world import is_world
+from deadhead.tasks.reading.columns import STARTS
 
 ENCODE = ("max_length", "align", "long")  # options of `encode`; the others are for `load_data`
 PLACE = ("root", "source", "cut")  # options that decide where data is

@@ -16,6 +16,7 @@ from .tags import has_no_prefixes, split_tag, tags_expected, to_bio
 
 Notes = Counter[str]
 BLANK_WORDS = "words that are blank"
+STARTS = "document starts dropped"
 FACEBOOK_COLUMNS = 5
 FACEBOOK_TOKENS = '{"tokenizations"'  # how the last column begins
 _UNTAGGED = re.compile(r"[1-9][0-9]*-[1-9][0-9]*|[0-9]+\.[1-9][0-9]*")
@@ -115,7 +116,7 @@ def read_columns(
         if blank or (numbered and line.startswith("#")):
             continue
         if start and document_starts != "keep":
-            notes["document starts dropped"] += 1
+            notes[STARTS] += 1
             continue
         separator = separator or ("\t" if "\t" in line else " ")  # all lines as the first
         cells = line.split("\t") if separator == "\t" else at_blanks(line)
