@@ -11,14 +11,15 @@ from typing import Any
 
 import pytest
 import torch
+import transformers
 from safetensors import SafetensorError
 from safetensors.torch import load_file, save_file
 
 from architectures.tiny import tiny
 from deadhead.errors import FolderError, UnsupportedModel
-from deadhead.heads import discover, load, prune, save
+from deadhead.heads import discover, load, prune, save, sites
 from deadhead.saved.memory import memory_plan
-from tiny_models import answers, apart, build
+from tiny_models import answers, apart, build, build_class
 
 
 @pytest.fixture
@@ -283,3 +284,22 @@ def test_a_damaged_config_is_one_clear_error(tmp_path, field, value):
     (tmp_path / "config.json").write_text("null")
     with pytest.raises(FolderError):
         load(tmp_path)
+
+
+@pytest.mark.parametrize("case", ["compact", "padded", "dropped bias", "no biases", "task"])
+def test_a_load_searches_for_the_layers_once(case, tmp_path, monkeypatch):
+    options = {"projection_bias": False, "pad_token_id": 0} if case == "no biases" else {}
+    model = build_class(
+        transformers.MarianMTModel if options else transformers.BertModel, **options
+    )
+    heads = [f"encoder.0.{number}" for number in range(4)]
+    prune(model, heads, drop_output_bias=case == "dropped bias")
+    form = "padded" if case in ("padded", "dropped bias") else "compact"
+    save(model, tmp_path, form=form)
+    searches: list[Any] = []
+    collect = sites.collect
+    monkeypatch.setattr(sites, "collect", lambda *of: (searches.append(of), collect(*of))[1])
+    load(tmp_path, auto="AutoModelForTokenClassification" if case == "task" else None)
+    assert len(searches) == 1
+    discover(model)
+    assert len(searches) == 2  # the twin: each search is counted

@@ -29,14 +29,7 @@ def discover(model: nn.Module, *, neurons: bool = False) -> HeadLayout:
     >>> len(layout), str(next(iter(layout)))
     (144, 'encoder.0.0')
     """
-    sites, skipped = _placed_sites(model)
-    if neurons:
-        feed_forwards, more = _placed_feed_forwards(model, sites, skipped)
-        if not sites and not feed_forwards:
-            raise _unknown(model, skipped)
-        sites, skipped = [*sites, *feed_forwards], {**skipped, **more}
-    elif not sites:
-        raise _unknown(model, skipped)
+    sites, skipped = search(model, neurons=neurons)
     return layout_of(sites, {path: str(reason) for path, reason in skipped.items()})
 
 
@@ -59,10 +52,7 @@ def layout_of(sites: Iterable[Site], skipped: Mapping[str, str] | None = None) -
 
 def find_sites(model: nn.Module) -> list[Site]:
     """The attention layers of the model, each with its block and layer, from the input upwards."""
-    sites, skipped = _placed_sites(model)
-    if not sites:
-        raise _unknown(model, skipped)
-    return sites
+    return search(model, neurons=False)[0]
 
 
 def find_neuron_sites(model: nn.Module) -> list[Site]:
@@ -75,18 +65,28 @@ def find_every_site(model: nn.Module, *needed: Kind) -> list[Site]:
 
     Without a needed kind, one of them is enough.
     """
+    return search(model, *needed)[0]
+
+
+def search(
+    model: nn.Module, *needed: Kind, neurons: bool = True
+) -> tuple[list[Site], dict[str, Skip]]:
+    """The layers, as above; and the skipped ones, module path -> reason.
+
+    neurons: also the feed-forward layers.
+    """
+    check_is_model(model)
     attentions, skipped = _placed_sites(model)
-    feed_forwards, more = _placed_feed_forwards(model, attentions, skipped)
+    feed_forwards, more = _placed_feed_forwards(model, attentions, skipped) if neurons else ([], {})
     if not attentions and ("heads" in needed or not feed_forwards):
         raise _unknown(model, skipped)
     if not feed_forwards and "neurons" in needed:
         raise _no_neurons(model, more)
-    return [*attentions, *feed_forwards]
+    return [*attentions, *feed_forwards], {**skipped, **more}
 
 
 def _placed_sites(model: nn.Module) -> tuple[list[Site], dict[str, Skip]]:
     """The attention layers of the model, which may be none, and those that are skipped."""
-    check_is_model(model)
     sites, skipped = scan(model)
     towers = {tower for site in sites if (tower := _tower(site.path))}
     for site in sites:

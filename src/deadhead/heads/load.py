@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import re
 import warnings
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
+from functools import cache, partial
 from pathlib import Path
 from typing import Any
 
@@ -16,15 +17,15 @@ from deadhead.display.progress import stage
 from deadhead.errors import FolderError, GroupError, HeadError, Notice, UnsupportedModel
 from deadhead.files.hub import quiet, source
 from deadhead.files.model_folder import finish_save
-from deadhead.layout import Kind
+from deadhead.layout import SiteKey
 
 from .cut import cut
-from .discover import find_every_site, find_sites, layout_of
+from .discover import find_every_site, layout_of
 from .from_gguf import drop_mark, unpacking
 from .load_pruned import parameter_names, tie_added
 from .model_class import AS_SAVED, bare_class, dtype_named, saved_class, task_class
 from .model_files import INDEX, check_hub_weights
-from .output_bias import add_bias, drop_bias, freeze_absent_biases, is_zero
+from .output_bias import add_bias, drop_bias, freeze_biases, is_zero, lacks_biases
 from .prune import BIASES, RECORD, refuse_uneven_groups, set_record
 from .saved_config import ANY_BLOCK, FAULTS, WEIGHTS, Saved, first_line, read_config, read_saved
 from .site import Site
@@ -99,16 +100,21 @@ def _load_with_report(
         _check_hub(folder, config, where, kwargs.get("variant"))
     saved = read_saved(config, folder)
     stage(f"loading {folder}")
+    found: list[Site] = []  # the layers, if the model is cut while it is built
+    read = partial(_read, config=config, saved=saved, dtype=dtype, kwargs=kwargs, found=found)
     if auto is None:
-        model, report = _read_saved_class(config, saved, dtype, kwargs)
+        model, report = _read_saved_class(config, saved, read)
     else:
         cls = task_class(auto, config, folder)
         config.update({name: kwargs.pop(name) for name in [*kwargs] if hasattr(config, name)})
-        model, report = _read(cls, config, saved, dtype, kwargs)
-    _check_weights(model, report, saved, new_task=auto is not None)
+        model, report = read(cls)
+    sites = cache(lambda: found or find_every_site(model, *saved.needed))
+    _check_weights(model, report, saved, sites if auto is not None else None)
     _set_precision(model, dtype)
-    _remove_saved_heads(model, saved)
-    freeze_absent_biases(model)
+    if saved.is_pruned:
+        _remove_saved_heads(model, saved, sites())
+    if lacks_biases(model):
+        freeze_biases(sites())
     drop_mark(model)
     _set_source(model, folder, where)
     return model, report
@@ -123,11 +129,11 @@ def _check_hub(name: str | Path, config: Any, where: dict[str, Any], variant: st
 
 
 def _read_saved_class(
-    config: Any, saved: Saved, dtype: Any, kwargs: Mapping[str, Any]
+    config: Any, saved: Saved, read: Callable[[Any], tuple[Any, Report]]
 ) -> tuple[Any, Report]:
     """The model as the class that its config names, or as the bare class that fits its weights."""
     cls = saved_class(config, saved.folder)
-    model, report = _read(cls, config, saved, dtype, kwargs)
+    model, report = read(cls)
     bare = None if saved.ours else bare_class(model, report)
     if bare is None:
         return model, report
@@ -136,13 +142,16 @@ def _read_saved_class(
         f"{bare.__name__}: loaded as that."
     )
     warnings.warn(Notice(text), stacklevel=4)
-    return _read(bare, config, saved, dtype, kwargs)
+    return read(bare)
 
 
 def _read(
-    cls: Any, config: Any, saved: Saved, dtype: Any, kwargs: Mapping[str, Any]
+    cls: Any, config: Any, saved: Saved, dtype: Any, kwargs: Mapping[str, Any], found: list[Site]
 ) -> tuple[Any, Report]:
-    """The model as this class, and what transformers reports about its weights."""
+    """The model as this class, and what transformers reports about its weights.
+
+    found: gets the layers of a model that is cut while it is built.
+    """
     if hasattr(cls, "load_speakers"):  # its from_pretrained calls this with spk_dict.pt
         raise UnsupportedModel(
             f"{cls.__name__} reads its voices from a pickle.", "load the part of it that reads text"
@@ -154,7 +163,8 @@ def _read(
             if (file := kwargs.get("gguf_file")) is not None:
                 where = {name: kwargs[name] for name in FROM_WHERE[:-1] if name in kwargs}
                 kwargs |= unpacking(saved.folder, file, where)
-            model, report = (cutting_class(cls, saved) if cuts_first else cls).from_pretrained(
+            reader = cutting_class(cls, saved, found) if cuts_first else cls
+            model, report = reader.from_pretrained(
                 saved.folder,
                 config=config,
                 dtype=dtype,
@@ -173,30 +183,40 @@ def _read(
     return model, report
 
 
-def cutting_class(cls: Any, saved: Saved) -> Any:
-    """A subclass that cuts its heads when it is built, so that the small weights fit it."""
+def cutting_class(cls: Any, saved: Saved, found: list[Site]) -> Any:
+    """A subclass that cuts its heads when it is built, so that the small weights fit it.
+
+    found: gets its layers.
+    """
 
     def __init__(self: Any, config: Any, *args: Any, **kwargs: Any) -> None:
         cls.__init__(self, config, *args, **kwargs)
-        cut_saved_heads(self, saved)
+        found[:] = cut_saved_heads(self, saved)
 
     return type(cls.__name__, (cls,), {"__init__": __init__, "__module__": cls.__module__})
 
 
-def cut_saved_heads(model: Any, saved: Saved) -> None:
-    """Cut the heads that a folder lists out of a model."""
-    _tie(model)
-    before = parameter_names(model)
+def cut_saved_heads(model: Any, saved: Saved, sites: list[Site] | None = None) -> list[Site]:
+    """Cut the heads that a folder lists out of a model; gives its layers.
+
+    sites: the layers of the model; by default they are searched for.
+    """
     # from_pretrained builds on the meta device, where row numbers would have no values
     with torch.device("cpu"):
-        sites = find_every_site(model, *saved.needed)
+        if sites is None:
+            _tie(model)
+            sites = find_every_site(model, *saved.needed)
+        before = parameter_names(model)
         kept = _saved_units(sites, saved)
+        if saved.padded:
+            _check_still_zero(sites, kept, saved)
         for site in sites:
             if kept[site.place] != site.kept:
                 cut(site, kept[site.place], saved.shares.get((site.block, site.layer)))
             if site.layer in saved.filled.get(site.kind, {}).get(site.block, ()):
                 add_bias(site)
     tie_added(model, before)
+    return sites
 
 
 def _tie(model: Any) -> None:
@@ -206,7 +226,7 @@ def _tie(model: Any) -> None:
         setattr(model.get_submodule(path), name, model.get_parameter_or_buffer(source_name))
 
 
-def _saved_units(sites: list[Site], saved: Saved) -> dict[tuple[Kind, str, int], tuple[int, ...]]:
+def _saved_units(sites: list[Site], saved: Saved) -> dict[SiteKey, tuple[int, ...]]:
     """What each layer of a whole model keeps: kind, block and layer -> numbers."""
     layout = layout_of(sites)
     block = next(iter(layout.blocks), ANY_BLOCK)
@@ -236,14 +256,17 @@ def _check_share(site: Site, kept: tuple[int, ...], share: int) -> None:
         )
 
 
-def _check_weights(model: Any, report: Report, saved: Saved, *, new_task: bool) -> None:
+def _check_weights(
+    model: Any, report: Report, saved: Saved, new_task: Callable[[], list[Site]] | None
+) -> None:
     """Raise an error if weights are missing, have another shape or, in our folders, are unused.
 
-    new_task: a classifier may be missing, and other weights than those of the model are fine.
+    new_task: gives the layers of a model for another task. A classifier may be missing then, and
+    other weights than those of the model are fine.
     """
     missing = sorted(report["missing_keys"])
     if new_task and missing:
-        body = _body(model)
+        body = _body(model, new_task())
         missing = [key for key in missing if key.startswith(body)]
     problems = [f"{key} is missing" for key in missing]
     problems += [f"{key[0]} has another shape" for key in report["mismatched_keys"]]
@@ -265,12 +288,12 @@ def _check_weights(model: Any, report: Report, saved: Saved, *, new_task: bool) 
     )
 
 
-def _body(model: nn.Module) -> tuple[str, ...]:
+def _body(model: nn.Module, sites: list[Site]) -> tuple[str, ...]:
     """The prefixes of the weights that every task needs: layers with attention, and embeddings.
 
     A pooler or a classifier may be new.
     """
-    layers = {re.sub(r"(\.\d+)\..*", r"\1", site.path) for site in find_every_site(model)}
+    layers = {re.sub(r"(\.\d+)\..*", r"\1", site.path) for site in sites}
     embeddings = {n for n, module in model.named_modules() if isinstance(module, nn.Embedding)}
     return tuple(f"{path}." for path in sorted(layers | embeddings))
 
@@ -300,13 +323,13 @@ def _set_precision(model: Any, dtype: Any) -> None:
             parameter.data = parameter.data.to(precision)
 
 
-def _remove_saved_heads(model: Any, saved: Saved) -> None:
+def _remove_saved_heads(model: Any, saved: Saved, sites: list[Site]) -> None:
     """Finish removing heads and biases; the config then lists what is removed in memory."""
     if saved.padded:
-        _check_still_zero(model, saved)
-        cut_saved_heads(model, saved)
-    for site in find_sites(model) if saved.dropped else ():
-        if not site.kept and site.layer in saved.dropped.get(site.block, ()):
+        cut_saved_heads(model, saved, sites)
+    for site in sites:
+        listed = saved.dropped.get(site.block, ()) if site.kind == "heads" else ()
+        if not site.kept and site.layer in listed:
             if not is_zero(site):
                 raise FolderError(
                     f"{saved.folder}: the output bias of {site.block} layer {site.layer} was "
@@ -314,14 +337,14 @@ def _remove_saved_heads(model: Any, saved: Saved) -> None:
                     f"it was trained since; delete the key {BIASES!r} from config.json to keep it",
                 )
             drop_bias(site)
-    if saved.is_pruned:  # one form only in memory, so that `save_pretrained` writes the truth
-        set_record(model.config, find_every_site(model))
+    # one form only in memory, so that `save_pretrained` writes the truth
+    set_record(model.config, sites)
 
 
-def _check_still_zero(model: nn.Module, saved: Saved) -> None:
+def _check_still_zero(
+    sites: list[Site], kept: Mapping[SiteKey, tuple[int, ...]], saved: Saved
+) -> None:
     """Refuse a padded model whose zeroed units were trained: cutting them would lose that."""
-    sites = find_every_site(model, *saved.needed)
-    kept = _saved_units(sites, saved)
     for site in sites:
         removed = sorted(set(site.kept).difference(kept[site.place]))
         if not removed:
@@ -329,7 +352,10 @@ def _check_still_zero(model: nn.Module, saved: Saved) -> None:
         part = site.parts["all" if site.out is None else "o"]
         name, axis = next(t for t in part.tensors if t[0] in ("weight", "o"))
         rows = next(iter(part.rows.values()))[removed]
-        weight = getattr(part.module, name).detach().index_select(axis, rows.flatten())
+        stored = getattr(part.module, name).detach()
+        if stored.is_meta:
+            continue  # a skeleton has no numbers
+        weight = stored.index_select(axis, rows.flatten())
         trained = weight.movedim(axis, 0).reshape(len(removed), -1).any(1).tolist()
         for number in [n for n, is_trained in zip(removed, trained, strict=True) if is_trained][:1]:
             unit = "head" if site.kind == "heads" else "neuron"

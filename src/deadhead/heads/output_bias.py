@@ -16,7 +16,6 @@ from torch import nn
 
 from deadhead.errors import UnsupportedModel
 
-from .discover import find_sites
 from .load_pruned import AddBias
 from .parts import bare, out_axis
 from .site import Site
@@ -28,14 +27,17 @@ ADDED = "deadhead_added_bias"  # marks one that the architecture gives no bias
 XLNET_BIAS = "o_bias"  # beside XLNet's `o`, which is a bare parameter
 
 
-def freeze_absent_biases(model: Any) -> None:
-    """If the config says that projections have no bias, keep those of the architecture at zero."""
-    if getattr(model.config, NO_BIAS, True) is not False:
-        return
-    for site in find_sites(model):
-        for role, part in site.parts.items():
+def lacks_biases(model: Any) -> bool:
+    """Whether the config says that the projections have no biases, though the class gives them."""
+    return getattr(model.config, NO_BIAS, True) is False
+
+
+def freeze_biases(sites: Iterable[Site]) -> None:
+    """Keep the biases of the projections at zero, except those that hold a fill."""
+    for site in sites:
+        for role, part in site.parts.items() if site.kind == "heads" else ():
             bias = getattr(part.module, "bias", None)
-            if isinstance(bias, torch.nn.Parameter) and not (role == "o" and filled(site)):
+            if isinstance(bias, nn.Parameter) and not (role == "o" and filled(site)):
                 bias.requires_grad_(False)
 
 

@@ -26,7 +26,7 @@ def skeleton(name: str | Path, *, auto: Any = None, dtype: Any = None) -> tuple[
     saved = read_saved(config, folder)
     cls = saved_class(config, folder) if auto is None else task_class(auto, config, folder)
     if saved.is_pruned and not saved.padded:
-        cls = cutting_class(cls, saved)
+        cls = cutting_class(cls, saved, [])
     precision = stored_dtype(name) if dtype in (None, "auto") else dtype_named(dtype)
     with torch.device("meta"), quiet():
         model = cls._from_config(config, dtype=precision or getattr(config, "dtype", None))

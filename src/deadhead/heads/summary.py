@@ -7,7 +7,7 @@ from typing import Any
 from deadhead.layout import spans
 
 from .cut import computed_heads
-from .discover import discover, find_every_site, find_sites
+from .discover import find_sites, layout_of, search
 from .site import Site
 
 
@@ -16,14 +16,10 @@ def summary(model: Any, *, neurons: bool = False) -> dict[str, Any]:
 
     neurons: also `feed_forwards`, with an entry for each feed-forward layer.
     """
-    layout = discover(model, neurons=neurons)
-    sites = find_every_site(model)
-    modules = [
-        m
-        for site in sites
-        if site.kind == "heads"
-        for m in (site.core, *(p.module for p in site.parts.values()))
-    ]
+    sites, skipped = search(model, neurons=neurons)
+    layout = layout_of(sites)
+    attentions = [site for site in sites if site.kind == "heads"]
+    modules = [m for s in attentions for m in (s.core, *(p.module for p in s.parts.values()))]
     in_attention = {id(p): p.numel() for module in modules for p in module.parameters()}
     per_unit = {site.place: _parameters_per_unit(site) for site in sites}
     facts = {
@@ -46,7 +42,7 @@ def summary(model: Any, *, neurons: bool = False) -> dict[str, Any]:
             }
             for a in layout.attentions
         ],
-        "skipped": layout.skipped,
+        "skipped": {path: str(reason) for path, reason in skipped.items()},
     }
     if neurons:
         facts["feed_forwards"] = [

@@ -51,7 +51,8 @@ def build(size: str | Size, tokenizer: Any, seed: int = 0) -> Any:
     import torch
     from transformers import M2M100ForConditionalGeneration
 
-    from deadhead.heads.output_bias import NO_BIAS, freeze_absent_biases
+    from deadhead.heads.discover import find_sites
+    from deadhead.heads.output_bias import NO_BIAS, freeze_biases
 
     config = _config(size_of(size), tokenizer, **{NO_BIAS: False})
     with torch.random.fork_rng([]):
@@ -59,7 +60,7 @@ def build(size: str | Size, tokenizer: Any, seed: int = 0) -> Any:
         with torch.device("cpu"):
             model = M2M100ForConditionalGeneration(config)
             _initialise(model)
-    freeze_absent_biases(model)
+    freeze_biases(find_sites(model))
     for name, value in GENERATION.items():
         setattr(model.generation_config, name, value)
     return model.eval()

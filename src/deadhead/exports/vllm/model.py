@@ -13,7 +13,6 @@ from typing import Any
 from vllm.model_executor.models.transformers import TransformersForCausalLM
 
 from deadhead.errors import UnsupportedModel
-from deadhead.heads.discover import find_every_site
 from deadhead.heads.load import cut_saved_heads
 from deadhead.heads.loading import changed_code
 from deadhead.heads.prune import RECORD, allow_plain_loading
@@ -37,8 +36,7 @@ class DeadheadForCausalLM(TransformersForCausalLM):
         super()._create_hf_to_vllm_mapper()
 
     def _cut(self, saved: Saved) -> None:
-        cut_saved_heads(self.model, saved)
-        sites = find_every_site(self.model, *saved.needed)
+        sites = cut_saved_heads(self.model, saved)
         if problem := _problem(self.model, sites, self.parallel_config.world_size):
             raise UnsupportedModel(
                 f"vLLM cannot serve {saved.folder} as it is: {problem}.",
