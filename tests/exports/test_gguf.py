@@ -16,7 +16,7 @@ from deadhead.errors import DataError, DeadheadError, FolderError, MissingExtra,
 from deadhead.exports import export
 from deadhead.exports.gguf import runtime
 from deadhead.exports.gguf.decoder import read
-from deadhead.exports.gguf.export import checked, exported
+from deadhead.exports.gguf.export import exported
 from deadhead.exports.gguf.file import write
 from deadhead.exports.gguf.plan import plan
 from deadhead.heads import load, prune, save
@@ -94,7 +94,6 @@ def test_rows_that_are_no_whole_blocks_are_counted(tmp_path):
     result = exported(folder, gguf=tmp_path / "q8_0.gguf", type="q8_0")
     matrices = [kind for kind in File(result.file).kinds.values() if kind != "F32"]
     assert (result.in_f16, result.matrices) == (matrices.count("F16"), len(matrices)) == (1, 23)
-    assert checked(folder, gguf=result.file) == result
     assert exported(folder, gguf=tmp_path / "f16.gguf", type="f16").in_f16 == 0
 
 
@@ -136,39 +135,16 @@ def test_a_folder_of_transformers_4(tmp_path):
     assert abs(logits(file, IDS) - expected).max() < 1e-3 * abs(expected).max()
 
 
-@pytest.mark.usefixtures("_no_runtime")
-def test_check_names_what_differs(tmp_path):
-    folder = saved(tmp_path, "llama", "uneven")
-    for type in ("f32", "f16", "q8_0"):
-        file = export(folder, gguf=tmp_path / "m.gguf", type=type)
-        assert checked(folder, gguf=file).architecture == "deci"
-    save(build("llama"), tmp_path / "whole", byte_tokenizer())
-    with pytest.raises(DataError, match=r"head_count is \[2, 4, 2\], expected \[4, 4, 4\]"):
-        checked(tmp_path / "whole", gguf=file)
-    other = build("llama", "uneven")
-    with torch.no_grad():
-        other.model.layers[1].mlp.up_proj.weight[3] *= 2
-    save(other, tmp_path / "other", byte_tokenizer())
-    with pytest.raises(DataError, match=r"model in .*other: blk.1.ffn_up.weight has other numbers"):
-        checked(tmp_path / "other", gguf=file)
-    save(build("qwen3"), tmp_path / "qwen3", byte_tokenizer())
-    with pytest.raises(DataError, match="its architecture is deci, expected step35"):
-        checked(tmp_path / "qwen3", gguf=file)
-    (tmp_path / "none.gguf").write_bytes(b"nothing")
-    with pytest.raises(DataError, match="--check expects a GGUF file"):
-        checked(folder, gguf=tmp_path / "none.gguf")
-
-
 @pytest.mark.parametrize(
     ("content", "reason"),
     [(None, "No such file or directory"), (b"", "empty file"), (b"12345678", "magic invalid")],
 )
-def test_check_without_a_gguf_file(content, reason, tmp_path):
+def test_a_tokenizer_from_no_gguf_file(content, reason, tmp_path):
     file = tmp_path / "m.gguf"
     if content is not None:
         file.write_bytes(content)
     with pytest.raises(DataError, match=rf"expects a GGUF file, got .*m.gguf: .*{reason}\.") as got:
-        checked(tmp_path, gguf=file)
+        exported(tmp_path, gguf=tmp_path / "new.gguf", tokenizer_from=file)
     assert got.value.hint == "name a GGUF file that exists and is complete"
 
 

@@ -8,7 +8,7 @@ import torch
 from deadhead.errors import DeadheadError
 from deadhead.exports.gguf import runtime
 from deadhead.exports.gguf.decoder import logits, read
-from deadhead.exports.gguf.export import checked, exported
+from deadhead.exports.gguf.export import exported
 from deadhead.heads import save
 from gguf_models import build, byte_tokenizer
 from slow import slow_but
@@ -41,10 +41,10 @@ def test_llama_cpp_answers_as_the_model(family, change, architecture, tmp_path):
 def test_the_comparison_can_fail(tmp_path):
     """The answers of llama.cpp do not fit another model."""
     save(build("llama", "uneven"), tmp_path / "model", byte_tokenizer())
-    file = exported(tmp_path / "model", gguf=tmp_path / "m.gguf", type="q8_0").file
-    assert checked(tmp_path / "model", gguf=file).comparison is not None
+    result = exported(tmp_path / "model", gguf=tmp_path / "m.gguf", type="q8_0")
+    assert result.comparison is not None
     prompts = [[5, 9, 30, 44], [7, 3, 12]]
-    answers = runtime.ask(file, prompts)["answers"]
+    answers = runtime.ask(result.file, prompts)["answers"]
     other = runtime.compare(read(build("llama", "middle-empty")), prompts, answers)
     assert other.same < 2
     assert other.share > runtime.LIMITS["q8_0"]

@@ -41,13 +41,8 @@ def export(
         Path | None,
         Option(
             metavar="FILE",
-            help="With --gguf or --check: take the tokenizer from this GGUF file of the original "
-            "model.",
+            help="With --gguf: take the tokenizer from this GGUF file of the original model.",
         ),
-    ] = None,
-    check: Annotated[
-        Path | None,
-        Option(metavar="FILE", help="Write nothing; compare this GGUF file with the model."),
     ] = None,
     auto: Auto = None,
     dtype: Dtype = None,
@@ -66,16 +61,12 @@ def export(
 
         deadhead export half --gguf half.gguf --type q8_0
     """
-    kinds = {"--onnx": onnx, "--gguf": gguf, "--check": check}
-    named = [name for name, file in kinds.items() if file is not None]
-    if not named:
-        raise BadParameter("give --onnx, --gguf or --check FILE")
-    if len(named) > 1:
-        raise BadParameter(f"{named[0]} and {named[1]} are two commands: choose one")
+    if (onnx is None) == (gguf is None):
+        raise BadParameter("give either --onnx PATH or --gguf FILE")
     if type is not None and gguf is None:
         raise BadParameter("--type is for a GGUF file: use it with --gguf")
-    if tokenizer_from is not None and gguf is None and check is None:
-        raise BadParameter("--tokenizer-from is for a GGUF file: use it with --gguf or --check")
+    if tokenizer_from is not None and gguf is None:
+        raise BadParameter("--tokenizer-from is for a GGUF file: use it with --gguf")
     if int8 and onnx is None:
         raise BadParameter("--int8 is for ONNX: use it with --onnx")
     _check_onnx(folder, onnx, force=force)
@@ -83,12 +74,10 @@ def export(
     options = {"auto": auto, "dtype": dtype}
     if onnx is not None:
         facts, lines = _export_onnx(folder, onnx, {**options, "int8": int8})
-    elif gguf is not None:
-        options["type"] = type or "f16"
-        facts, lines = _export_gguf(folder, gguf, {**options, "tokenizer_from": tokenizer_from})
     else:
-        assert check is not None
-        facts, lines = _check_gguf(folder, check, {**options, "tokenizer_from": tokenizer_from})
+        assert gguf is not None
+        options |= {"type": type or "f16", "tokenizer_from": tokenizer_from}
+        facts, lines = _export_gguf(folder, gguf, options)
     facts = {"from": str(folder), **facts}
     typer.echo(json.dumps(facts, indent=1) if as_json else "\n".join(lines))
 
@@ -144,35 +133,22 @@ def _export_gguf(
     folder: Path, file: Path, options: dict[str, Any]
 ) -> tuple[dict[str, Any], list[str]]:
     from deadhead.exports.gguf.export import exported
-
-    result = exported(folder, gguf=file, **options)
-    return _gguf_facts(folder, result, f"{options['type']}, ")
-
-
-def _check_gguf(
-    folder: Path, file: Path, options: dict[str, Any]
-) -> tuple[dict[str, Any], list[str]]:
-    from deadhead.exports.gguf.export import checked
-
-    return _gguf_facts(folder, checked(folder, gguf=file, **options), "")
-
-
-def _gguf_facts(folder: Path, result: Any, text: str) -> tuple[dict[str, Any], list[str]]:
-    """What is reported about a GGUF file that holds the model."""
     from deadhead.version import install_command
 
+    result = exported(folder, gguf=file, **options)
     size, compared = result.file.stat().st_size, result.comparison
     facts = {"gguf": str(result.file), "bytes": size, "architecture": result.architecture}
-    lines = [f"{result.file}: {size_text(size)}, {text}architecture {result.architecture}"]
+    lines = [
+        f"{result.file}: {size_text(size)}, {options['type']}, architecture {result.architecture}"
+    ]
     if result.note is not None:
         facts |= {"matrices": result.matrices, "matrices_in_f16": result.in_f16}
         lines.append(result.note)
     if compared is None:
-        again = f"deadhead export {folder} --check {result.file}"
         return facts | {"checked": False}, [
             *lines,
             "not checked: llama.cpp is not installed. "
-            f"To check it: {install_command('gguf')}, then {again}",
+            f"To check it: {install_command('gguf')}, then export again with --force",
         ]
     facts |= {
         "checked": True,

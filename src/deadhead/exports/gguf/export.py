@@ -1,20 +1,12 @@
-"""Write a saved model as a GGUF file and check it with llama.cpp; check such a file later."""
+"""Write a saved model as a GGUF file, and check it with llama.cpp."""
 
 from __future__ import annotations
 
-from itertools import islice
 from pathlib import Path
 from typing import Any, NamedTuple
 
 from deadhead.display.progress import stage
-from deadhead.errors import (
-    DataError,
-    DeadheadError,
-    FolderError,
-    MissingExtra,
-    UnsupportedModel,
-    unknown_name,
-)
+from deadhead.errors import DeadheadError, FolderError, MissingExtra, UnsupportedModel, unknown_name
 from deadhead.files import put
 from deadhead.heads.load import load_complete
 from deadhead.heads.model_class import dtype_named
@@ -22,7 +14,7 @@ from deadhead.heads.model_files import tokenizer_of
 
 from . import runtime, tokenizer
 from .decoder import Decoder, read
-from .file import BLOCK, TYPES, differences, left_in_f16, read_file, write
+from .file import BLOCK, TYPES, left_in_f16, read_file, write
 from .plan import Plan, plan
 
 TEXTS = (
@@ -30,7 +22,6 @@ TEXTS = (
     "In 1998 the company sold 12,400 units, up 7.5% from the year before;",
     "def area(width, height):\n    return",
 )
-NAMED = 4  # differences in a message
 
 
 class Exported(NamedTuple):
@@ -92,47 +83,12 @@ def exported(
     return Exported(target, contents.architecture, comparisons[0], matrices, in_f16)
 
 
-def checked(
-    folder: str | Path,
-    *,
-    gguf: str | Path,
-    tokenizer_from: str | Path | None = None,
-    auto: Any = None,
-    dtype: Any = None,
-) -> Exported:
-    """Compare a GGUF file with the model in `folder`; raises an error that says what differs."""
-    _check_installed()
-    file = Path(gguf)
-    reader = read_file(file, "--check")
-    field = reader.fields.get("general.file_type")
-    numbers = {number: name for name, number in TYPES.items()}
-    type = None if field is None else numbers.get(field.contents())
-    if type is None:
-        raise DataError(
-            f"{file} has no type that deadhead writes ({', '.join(TYPES)}).",
-            "check the file as deadhead wrote it, before it is quantised further",
-        )
-    source = _Source(folder, auto, dtype, tokenizer_from)
-    contents, metadata = source.contents(type)
-    del metadata["general.name"]  # a folder may be renamed
-    texts = [*islice(differences(reader, contents, metadata), NAMED + 1)]
-    if texts:
-        more = "; and more" if len(texts) > NAMED else ""
-        raise DataError(
-            f"{file} does not hold the model in {folder}: {'; '.join(texts[:NAMED])}{more}.",
-            "name the model that the file was written from",
-        )
-    in_f16, matrices = left_in_f16(contents, type)
-    comparison = _compared(file, source, type)
-    return Exported(file, contents.architecture, comparison, matrices, in_f16)
-
-
 class _Source:
     """A saved model as plain layers, and the tokenizer that its file gets."""
 
     def __init__(self, folder: str | Path, auto: Any, dtype: Any, tokenizer_from: Any):
         if tokenizer_from is not None:
-            read_file(Path(tokenizer_from), "--tokenizer-from")  # or raise an error at once
+            read_file(Path(tokenizer_from))  # or raise an error at once
         precision = {} if dtype is None else {"dtype": dtype_named(dtype)}
         model = load_complete(folder, auto=auto, **precision).eval()
         self.name = Path(folder).name

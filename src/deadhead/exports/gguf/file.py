@@ -1,8 +1,8 @@
-"""Write a GGUF file, read it, and say how it differs from what it should hold."""
+"""Write a GGUF file, and read one."""
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
@@ -15,8 +15,6 @@ from .plan import BLOCK, Plan
 
 TYPES = {"f32": 0, "f16": 1, "q8_0": 7}  # how matrices are stored -> the number of it in the file
 LARGEST_HALF = 65504.0
-# the largest difference of two numbers, as a share of the largest in the tensor
-ROUNDING = {"F32": 1e-6, "F16": 1e-3, "Q8_0": 1e-2}
 
 
 def write(file: Path, contents: Plan, metadata: Mapping[str, Any], type: str) -> None:
@@ -59,17 +57,13 @@ def left_in_f16(contents: Plan, type: str) -> tuple[int, int]:
 def _encoded(name: str, tensor: Tensor, kind: str) -> Any:
     import gguf
 
-    numbers = _numbers(tensor)
+    numbers = tensor.detach().float().cpu().contiguous().numpy()
     if kind == "f16" and numbers.size and np.abs(numbers).max() > LARGEST_HALF:
         raise UnsupportedModel(
             f"{name} has numbers up to {np.abs(numbers).max():.3g}, too large for f16.",
             "use --type f32",
         )
     return gguf.quantize(numbers, gguf.GGMLQuantizationType[kind.upper()])
-
-
-def _numbers(tensor: Tensor) -> Any:
-    return tensor.detach().float().cpu().contiguous().numpy()
 
 
 def _add(writer: Any, key: str, value: Any) -> None:
@@ -84,11 +78,8 @@ def _add(writer: Any, key: str, value: Any) -> None:
         writer.add_key_value(key, value, kinds[type(value)])
 
 
-def read_file(file: Path, role: str) -> Any:
-    """The metadata and tensors of a GGUF file, as the package gguf has them.
-
-    role: what the file is for, in the message about a file that is none.
-    """
+def read_file(file: Path) -> Any:
+    """The metadata and tensors of the GGUF file with a tokenizer, as the package gguf has them."""
     import gguf
 
     try:
@@ -96,52 +87,6 @@ def read_file(file: Path, role: str) -> Any:
     except (OSError, ValueError, LookupError, OverflowError) as problem:
         reason = getattr(problem, "strerror", None) or problem
         raise DataError(
-            f"{role} expects a GGUF file, got {file}: {reason}.",
+            f"--tokenizer-from expects a GGUF file, got {file}: {reason}.",
             "name a GGUF file that exists and is complete",
         ) from problem
-
-
-def differences(reader: Any, contents: Plan, metadata: Mapping[str, Any]) -> Iterator[str]:
-    """How a file differs from what it should hold: its metadata, then its tensors."""
-    got = {key: field.contents() for key, field in reader.fields.items()}
-    if (other := got.get("general.architecture")) != contents.architecture:
-        yield f"its architecture is {other}, expected {contents.architecture}"
-        return  # all other names are different too
-    for key, value in metadata.items():
-        if not _equal(got.get(key), value):
-            yield f"{key} is {_short(got.get(key))}, expected {_short(value)}"
-    tensors = {tensor.name: tensor for tensor in reader.tensors}
-    shapes = contents.shapes()
-    yield from (f"{name} has no place in the model" for name in tensors if name not in shapes)
-    for name, tensor in contents.tensors():
-        if name not in tensors:
-            yield f"{name} is missing"
-        elif (shape := tuple(map(int, tensors[name].shape[::-1]))) != shapes[name]:
-            yield f"{name} has the shape {shape}, expected {shapes[name]}"
-        elif gap := _gap(tensors[name], tensor):
-            yield f"{name} has other numbers (by {gap:.1e} of the largest)"
-
-
-def _equal(got: Any, value: Any) -> bool:
-    if isinstance(value, float) and isinstance(got, float):
-        return bool(np.isclose(got, value, rtol=1e-6, atol=0))
-    if isinstance(value, list) and isinstance(got, list):
-        same = all(_equal(a, b) for a, b in zip(got, value, strict=False))
-        return len(got) == len(value) and same
-    return bool(got == value)
-
-
-def _short(value: Any) -> str:
-    text = str(value)
-    return text if len(text) <= 60 else f"{text[:57]}..."
-
-
-def _gap(stored: Any, tensor: Tensor) -> float:
-    """How far stored numbers are from those of a tensor; 0 if rounding explains it."""
-    import gguf
-
-    expected = _numbers(tensor)
-    got = gguf.dequantize(stored.data, stored.tensor_type).reshape(expected.shape)
-    largest = max(float(np.abs(expected).max(initial=0)), float(np.abs(got).max(initial=0)), 1e-30)
-    gap = float(np.abs(got - expected).max(initial=0)) / largest
-    return gap if not gap <= ROUNDING.get(stored.tensor_type.name, 0) else 0.0

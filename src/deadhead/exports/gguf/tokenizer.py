@@ -218,7 +218,7 @@ def copied(file: Path, size: int, own: Any = None) -> dict[str, Any]:
 
     own: the tokenizer of the model, if it has one, which must have the same words.
     """
-    fields = read_file(file, "--tokenizer-from").fields
+    fields = read_file(file).fields
     values = {k: field.contents() for k, field in fields.items() if k.startswith("tokenizer.")}
     tokens = values.get("tokenizer.ggml.tokens")
     if tokens is None or len(tokens) != size:
