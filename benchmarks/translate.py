@@ -8,10 +8,8 @@ DIR has parallel text (Multi30k, English to German); the default is the data of 
 The model is trained from scratch (tokens per second: of source and target, without padding). Then
 copies without half and without three quarters of the heads of each component, chosen at random,
 are trained for `--again` epochs, so that they learn to end their translations. All decode the same
-sentences, greedily and with a beam of 4; the best of `--rounds` counts. `generate` of transformers
-does the same for comparison. Translations differ in length, so a step of the decoder is timed as
-well: with its cache, for the same number of rows and tokens (`--only steps` times nothing else,
-with untrained models). With sacrebleu installed, BLEU is printed; `--texts` keeps the texts.
+sentences, greedily and with a beam of 4; the best of `--rounds` counts. Translations differ in
+length. With sacrebleu installed, BLEU is printed; `--texts` keeps the texts.
 """
 
 from __future__ import annotations
@@ -25,7 +23,6 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
-import numpy as np
 import torch
 import transformers
 from machine import now, torch_machine
@@ -34,12 +31,9 @@ from rich.table import Table
 
 from deadhead import discover, prune, strategies
 from deadhead.errors import DeadheadError
-from deadhead.numerics import computing
 from deadhead.tasks import MetricValues, encode, load_data, score
 from deadhead.training import History, Settings, finetune, preset
-from deadhead.training.decoding import Decoder, Marks
 from deadhead.training.evaluation import predict
-from deadhead.training.feed import Feed
 from deadhead.translation import build, vocabulary
 
 PAIR = "en-de"
@@ -104,34 +98,6 @@ class Bench:
             lambda: predict(model, self.test, tokenizer=self.tokenizer, beams=self.beams).texts,
         )
 
-    def step(self, what: str, model: Any) -> float:
-        """Milliseconds of a step of the decoder, with four beams per sentence."""
-        feed, numbers = Feed(self.test, self.options.device), np.arange(len(self.test))
-        batch = feed(torch.from_numpy(numbers).to(self.options.device), feed.shape(numbers))
-        rows = torch.arange(len(numbers), device=self.options.device).repeat_interleave(4)
-        best = float("inf")
-        with torch.no_grad(), computing(model):
-            for _ in range(self.options.rounds):
-                decoder = Decoder(model.eval(), batch["input_ids"], batch["attention_mask"])
-                decoder(rows[::4])
-                decoder.pick(rows, sources=True)
-                start = now(self.options.device)
-                for _ in range(self.options.steps):
-                    decoder(rows)
-                    decoder.pick(torch.arange(len(rows), device=rows.device), sources=False)
-                best = min(best, (now(self.options.device) - start) / self.options.steps)
-        self.row(f"a step of {len(rows):,} rows, {what}", 1000 * best, "ms")
-        return best
-
-    def generated(self, what: str, model: Any) -> float:
-        """By transformers' own `generate`, in the same batches."""
-        ours = Marks.of
-        Marks.of = staticmethod(lambda model: None)  # type: ignore[method-assign]
-        try:
-            return self.decoded(what, model)
-        finally:
-            Marks.of = ours  # type: ignore[method-assign]
-
     def _best(self, what: str, work: Callable[[], tuple[str, ...]]) -> float:
         best = float("inf")
         for _ in range(self.options.rounds):
@@ -158,21 +124,6 @@ class Bench:
             return None
         return {name: round(value, 2) for name, value in values.items()}
 
-    def steps(self, models: dict[str, Any]) -> None:
-        seconds = {name: self.step(name, model) for name, model in models.items()}
-        for name in list(seconds)[1:]:
-            self.row(f"a step: {name} / whole", seconds["whole"] / seconds[name], "x", goal="> 1")
-
-    def untrained(self) -> None:
-        whole = build(self.options.size, self.tokenizer).to(self.options.device)
-        models = {"whole": whole}
-        for percent in (50, 75):
-            smaller = copy.deepcopy(whole)
-            models[f"{percent} % of the heads cut"] = prune(
-                smaller, strategies.random(discover(smaller), percent, seed=0, per="block")
-            )
-        self.steps(models)
-
     def __call__(self) -> None:
         o = self.options
         whole = build(o.size, self.tokenizer)
@@ -198,7 +149,6 @@ class Bench:
                 replace(settings, epochs=o.again, average=1, warmup=warm // 2, rate=peak / 2),
             )
             models[f"{percent} % of the heads cut"] = smaller
-        self.steps(models)
         for beams in (1, 4):
             self.beams = beams
             way = "greedy" if self.beams == 1 else "beam of 4"
@@ -209,11 +159,6 @@ class Bench:
                 self.row(
                     f"{way}: {name} / whole", seconds["whole"] / seconds[name], "x", goal="> 1"
                 )
-            self.row(
-                f"{way}: deadhead / generate",
-                self.generated(f"{way}, whole, generate", whole) / seconds["whole"],
-                "x",
-            )
         if o.texts:
             o.texts.write_text(
                 json.dumps(
@@ -237,8 +182,6 @@ def main() -> None:
     parser.add_argument("--epochs", type=int, default=4)
     parser.add_argument("--again", type=int, default=1, help="epochs of a pruned model")
     parser.add_argument("--rounds", type=int, default=2)
-    parser.add_argument("--steps", type=int, default=20, help="that are timed one by one")
-    parser.add_argument("--only", choices=("steps",))
     parser.add_argument("--threads", type=int, default=1)
     parser.add_argument("--json", type=Path)
     parser.add_argument("--texts", type=Path)
@@ -248,10 +191,7 @@ def main() -> None:
     torch.set_num_threads(options.threads if options.device == "cpu" else 4)
     transformers.logging.set_verbosity_error()
     bench = Bench(options)
-    if options.only == "steps":
-        bench.untrained()
-    else:
-        bench()
+    bench()
     table = Table("what", "value", "unit", "goal", title=torch_machine(options.device))
     for row in bench.rows:
         table.add_row(row["what"], f"{row['value']:,.4g}", row["unit"], row.get("goal", ""))

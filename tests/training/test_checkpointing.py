@@ -3,15 +3,15 @@
 from __future__ import annotations
 
 import pytest
-import small_tasks
 import torch
+from small_tasks import tagger
 
 from deadhead.training import Settings, Tick, finetune
 
 
 def test_checkpointing_gives_the_same_numbers(letters):
     """Each layer runs twice, and is as before afterwards, also where the training is stopped."""
-    models = [small_tasks.tagger(dropout=0.0).double() for _ in range(3)]
+    models = [tagger(dropout=0.0).double() for _ in range(3)]
     runs = [0, 0, 0]
     for place, model in enumerate(models):
 

@@ -8,8 +8,8 @@ from typing import Any
 
 import numpy as np
 import pytest
-import small_tasks
 import torch
+from small_tasks import TAGGING, Task, bert, classify, marian, tag, tagger, tokenizer, translate
 
 from deadhead.errors import DataError, FolderError
 from deadhead.tasks import Encoded, Row, batches, dataset, encode, score
@@ -34,10 +34,7 @@ def by_hand(model, encoded: Encoded) -> list[Any]:
 
 @pytest.mark.parametrize("tokens", [None, 30, 1])
 def test_predictions_are_those_of_each_window_alone(tokens, cache):
-    for model, data in (
-        (small_tasks.bert(), small_tasks.classify(cache)),
-        (small_tasks.tagger(), small_tasks.tag(cache, max_length=8)),
-    ):
+    for model, data in ((bert(), classify(cache)), (tagger(), tag(cache, max_length=8))):
         actual = predict(model.train(), data, tokens=tokens)
         assert actual.named() == by_hand(model, data)
         assert len({str(first) for first in actual.named()}) > 1
@@ -45,30 +42,30 @@ def test_predictions_are_those_of_each_window_alone(tokens, cache):
 
 
 def test_predict_leaves_the_model_as_it_was(cache):
-    model = small_tasks.tagger().train()
-    predict(model, small_tasks.tag(cache))
+    model = tagger().train()
+    predict(model, tag(cache))
     assert model.training
     assert all(p.grad is None and not p.is_inference() for p in model.parameters())
 
 
 def test_words_cut_off_get_the_first_label(cache):
-    data = small_tasks.tag(cache, max_length=6, long="cut")
+    data = tag(cache, max_length=6, long="cut")
     assert data.notes["words cut off"] > 3
-    assert predict(small_tasks.tagger(), data).named() == by_hand(small_tasks.tagger(), data)
+    assert predict(tagger(), data).named() == by_hand(tagger(), data)
 
 
 def test_many_languages_with_one_model_and_again_from_what_was_kept(cache, tmp_path):
-    model = small_tasks.tagger()
-    train = small_tasks.tag(cache, n=60)
+    model = tagger()
+    train = tag(cache, n=60)
     finetune(model, train, Settings(batch=8, rate=1e-2, epochs=4), progress=False)
-    sets = {name: small_tasks.tag(cache, n=12, seed=seed) for name, seed in (("de", 1), ("ar", 2))}
+    sets = {name: tag(cache, n=12, seed=seed) for name, seed in (("de", 1), ("ar", 2))}
     actual = evaluate(model, sets, folder=tmp_path)
     assert set(actual) == {"de", "ar"}
     assert actual["de"]["accuracy"] > 0.8
-    assert actual["de"] == score(small_tasks.TAGGING, by_hand(model, sets["de"]), sets["de"].data)
+    assert actual["de"] == score(TAGGING, by_hand(model, sets["de"]), sets["de"].data)
     kept = {name: Predictions.load(tmp_path / f"{name}.npz") for name in sets}
     assert {name: kept[name].score(encoded.data) for name, encoded in sets.items()} == actual
-    other = small_tasks.Task(
+    other = Task(
         name="other", kind="tag", metrics=("chunk_f1",), languages=("en",), labels=("A", "B", "C")
     )
     assert kept["de"].score(sets["de"].data, other).keys() == {"chunk_f1"}
@@ -77,8 +74,8 @@ def test_many_languages_with_one_model_and_again_from_what_was_kept(cache, tmp_p
 
 
 def test_kept_predictions_are_small_and_whole(cache, tmp_path):
-    data = small_tasks.tag(cache, n=400)
-    built = predict(small_tasks.tagger(), data)
+    data = tag(cache, n=400)
+    built = predict(tagger(), data)
     path = built.save(tmp_path / "deep" / "en.npz")
     assert path.stat().st_size < len(built.numbers)
     back = Predictions.load(path)
@@ -95,7 +92,7 @@ def test_kept_predictions_are_small_and_whole(cache, tmp_path):
 
 
 def test_out_of_memory_halves_the_batch(cache, monkeypatch):
-    model, data = small_tasks.tagger(), small_tasks.tag(cache)
+    model, data = tagger(), tag(cache)
     expected = predict(model, data)
     forward, seen = model.bert.encoder.forward, []
 
@@ -114,38 +111,30 @@ def test_out_of_memory_halves_the_batch(cache, monkeypatch):
 def test_unknown_labels_count_as_wrong_and_are_reported(cache):
     rows = [Row(("the", "fox"), ("A", "Z")), Row(("dog",), ("A",))]
     data = dataset(
-        small_tasks.Task(name="small", kind="tag", metrics=("accuracy",), languages=("en",)),
-        "xx",
-        "test",
-        rows,
+        Task(name="small", kind="tag", metrics=("accuracy",), languages=("en",)), "xx", "test", rows
     )
-    encoded = encode(data, small_tasks.tokenizer(), labels=("A", "B", "C"), cache=cache)
+    encoded = encode(data, tokenizer(), labels=("A", "B", "C"), cache=cache)
     with pytest.warns(
         UserWarning, match="xx has labels that the model does not know, which count as wrong: Z"
     ):
-        actual = evaluate(small_tasks.tagger(), {"xx": encoded})
+        actual = evaluate(tagger(), {"xx": encoded})
     assert actual["xx"]["accuracy"] <= 2 / 3
     with warnings.catch_warnings():
         warnings.simplefilter("error")
-        evaluate(small_tasks.tagger(), {"en": small_tasks.tag(cache)})
+        evaluate(tagger(), {"en": tag(cache)})
 
 
 def test_bad_input_is_refused_before_anything_is_run(cache, monkeypatch):
-    model, data = small_tasks.tagger(), small_tasks.tag(cache)
+    model, data = tagger(), tag(cache)
     monkeypatch.setattr(model, "forward", None)
     with pytest.raises(DataError, match="nothing to score"):
         evaluate(model, {})
     with pytest.raises(DataError, match="the model has 3 labels and the fr data has 2"):
-        evaluate(model, {"en": data, "fr": small_tasks.tag(cache, labels=("A", "B"))})
+        evaluate(model, {"en": data, "fr": tag(cache, labels=("A", "B"))})
     with pytest.raises(DataError, match="tokenizer"):
-        predict(small_tasks.marian(), small_tasks.translate(cache))
+        predict(marian(), translate(cache))
     with pytest.raises(DataError, match="`beams` expects 1 or more, got 0"):
-        predict(
-            small_tasks.marian(),
-            small_tasks.translate(cache),
-            tokenizer=small_tasks.tokenizer(),
-            beams=0,
-        )
+        predict(marian(), translate(cache), tokenizer=tokenizer(), beams=0)
     with pytest.raises(DataError, match="the en data is a Dataset, not sub-words"):
         evaluate(model, {"en": data.data})
     (cache / "taken").write_text("")
@@ -155,21 +144,17 @@ def test_bad_input_is_refused_before_anything_is_run(cache, monkeypatch):
 
 @pytest.mark.parametrize("beams", [1, 4])
 def test_translations_are_those_of_each_sentence_alone(beams, cache, tmp_path):
-    model, data, tokenizer = (
-        small_tasks.marian(),
-        small_tasks.translate(cache),
-        small_tasks.tokenizer(),
-    )
+    model, data, words = marian(), translate(cache), tokenizer()
     history = finetune(model, data, Settings(batch=8, rate=5e-3, epochs=6), progress=False)
     assert history.losses[-1] < history.losses[0]
-    together = predict(model, data, tokenizer=tokenizer, beams=beams)
+    together = predict(model, data, tokenizer=words, beams=beams)
     assert together.named() == list(
-        predict(model, data, tokenizer=tokenizer, tokens=1, beams=beams).texts
+        predict(model, data, tokenizer=words, tokens=1, beams=beams).texts
     )
     assert len(set(together.texts)) > 5
     assert together.texts != tuple(row.texts[0] for row in data.data.rows)
     assert max(len(text.split()) for text in together.texts) <= 14 + 2 + 50
-    actual = evaluate(model, {"en-en": data}, tokenizer=tokenizer, beams=beams, folder=tmp_path)[
+    actual = evaluate(model, {"en-en": data}, tokenizer=words, beams=beams, folder=tmp_path)[
         "en-en"
     ]
     assert actual["bleu"] > 0

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import numpy as np
 import pytest
-import small_tasks
 import torch
+from small_tasks import bert, tagger
 
 from deadhead.forward import IGNORED
 from deadhead.tasks import batches
@@ -29,7 +29,7 @@ def test_picked_batches_are_the_batches(kind, request):
 @pytest.mark.parametrize("kind", ["foxes", "letters"])
 def test_filler_and_wider_shapes_leave_the_loss_alone(kind, request):
     encoded = request.getfixturevalue(kind)
-    model = (small_tasks.bert() if kind == "foxes" else small_tasks.tagger()).double().eval()
+    model = (bert() if kind == "foxes" else tagger()).double().eval()
     feed, numbers = Feed(encoded, "cpu"), np.array([3, 1, 20])
     simple = loss_sum(model, feed(torch.from_numpy(numbers), feed.shape(numbers)))
     more = torch.from_numpy(filled(numbers, 8))

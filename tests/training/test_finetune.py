@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 import copy
+from dataclasses import replace
 
 import numpy as np
 import pytest
-import small_tasks
 import torch
+from small_tasks import bert, marian, tagger
 
 from deadhead import discover, prune
 from deadhead.errors import HeadError
@@ -27,14 +28,13 @@ def weights(model) -> torch.Tensor:
 
 
 @pytest.mark.parametrize(
-    ("data", "build"),
-    [("foxes", small_tasks.bert), ("letters", small_tasks.tagger), ("pairs", small_tasks.marian)],
+    ("data", "build"), [("foxes", bert), ("letters", tagger), ("pairs", marian)]
 )
 def test_same_seed_same_bits(data, build, request):
     encoded = request.getfixturevalue(data)
     left, two, other = build(dropout=0.1), build(dropout=0.1), build(dropout=0.1)
     first, second = trained(left, encoded), trained(two, encoded)
-    third = trained(other, encoded, Settings(**{**FAST.to_dict(), "seed": 1}))
+    third = trained(other, encoded, replace(FAST, seed=1))
     assert first.losses == second.losses
     assert torch.equal(weights(left), weights(two))
     assert first.losses != third.losses
@@ -44,10 +44,7 @@ def test_same_seed_same_bits(data, build, request):
 def test_numbers_of_a_plain_loop(letters):
     """Against the model's own loss, torch's AdamW, its clipping and a schedule by hand."""
     settings = Settings(batch=8, rate=1e-2, epochs=2, decay=0.1, clip=0.5, warmup=0.2)
-    ours, theirs = (
-        small_tasks.tagger(dropout=0.0).double(),
-        small_tasks.tagger(dropout=0.0).double(),
-    )
+    ours, theirs = (tagger(dropout=0.0).double(), tagger(dropout=0.0).double())
     history = trained(ours, letters, settings)
     bare = [p for n, p in theirs.named_parameters() if "bias" in n or "LayerNorm" in n]
     rest = [p for n, p in theirs.named_parameters() if not ("bias" in n or "LayerNorm" in n)]
@@ -69,7 +66,7 @@ def test_numbers_of_a_plain_loop(letters):
             losses.append(float(loss.detach()))
     np.testing.assert_allclose(history.losses, losses, rtol=1e-5)
     torch.testing.assert_close(weights(ours), weights(theirs), rtol=0, atol=1e-5)
-    assert (weights(ours) - weights(small_tasks.tagger().double())).abs().max() > 0.01
+    assert (weights(ours) - weights(tagger().double())).abs().max() > 0.01
 
 
 HEADS = [Head("encoder", 0, 1), Head("encoder", 0, 2), *(Head("encoder", 1, i) for i in range(4))]
@@ -77,7 +74,7 @@ HEADS = [Head("encoder", 0, 1), Head("encoder", 0, 2), *(Head("encoder", 1, i) f
 
 def test_masked_trains_as_pruned(foxes):
     """With dropout where shapes agree; without it inside the attention, where fewer heads draw fewer numbers."""
-    whole = small_tasks.bert(attention_dropout=0.0).double()
+    whole = bert(attention_dropout=0.0).double()
     masked, cut = copy.deepcopy(whole), prune(copy.deepcopy(whole), HEADS)
     settings = Settings(batch=8, rate=3e-3, epochs=3)
     with_gates, smaller = (
@@ -94,29 +91,22 @@ def test_masked_trains_as_pruned(foxes):
 
 
 @pytest.mark.parametrize(
-    ("data", "build"),
-    [("foxes", small_tasks.bert), ("letters", small_tasks.tagger), ("pairs", small_tasks.marian)],
+    ("data", "build"), [("foxes", bert), ("letters", tagger), ("pairs", marian)]
 )
 @pytest.mark.parametrize("parts", [2, 3, 50])
 def test_parts_train_as_the_whole(data, build, parts, request):
     encoded = request.getfixturevalue(data)
     settings = Settings(batch=8, rate=3e-3, epochs=2, smoothing=0.1)
     whole = trained(build(dropout=0.0).double(), encoded, settings)
-    inparts = trained(
-        build(dropout=0.0).double(),
-        encoded,
-        Settings(**{**settings.to_dict(), "accumulate": parts}),
-    )
+    inparts = trained(build(dropout=0.0).double(), encoded, replace(settings, accumulate=parts))
     np.testing.assert_allclose(inparts.losses, whole.losses, rtol=1e-6)
-    bare = trained(
-        build(dropout=0.0).double(), encoded, Settings(**{**settings.to_dict(), "smoothing": 0.0})
-    )
+    bare = trained(build(dropout=0.0).double(), encoded, replace(settings, smoothing=0.0))
     assert np.abs(np.array(bare.losses) - whole.losses).max() > 1e-3  # smoothing did something
 
 
 def test_out_of_memory_halves_and_changes_nothing(letters, monkeypatch):
-    simple = trained(small_tasks.tagger(dropout=0.0).double(), letters)
-    model = small_tasks.tagger(dropout=0.0).double()
+    simple = trained(tagger(dropout=0.0).double(), letters)
+    model = tagger(dropout=0.0).double()
     seen: list[int] = []
     forward = model.bert.encoder.forward
 
@@ -138,7 +128,7 @@ def test_out_of_memory_halves_and_changes_nothing(letters, monkeypatch):
 
 
 def test_out_of_memory_at_one_window_fails_with_a_record(letters, monkeypatch):
-    model = small_tasks.tagger()
+    model = tagger()
     monkeypatch.setattr(model.bert.encoder, "forward", _never)
     history = trained(model, letters)
     assert (history.state, history.reason) == (
@@ -159,7 +149,7 @@ def _broken(*_, **__):
 
 
 def test_nan_stops_with_a_record_and_keeps_the_weights(foxes, monkeypatch):
-    model = small_tasks.bert()
+    model = bert()
     calls = {"n": 0}
     forward = model.classifier.forward
 
@@ -190,7 +180,7 @@ class Broken(torch.autograd.Function):
 
 @pytest.mark.parametrize("clip", [1.0, None])
 def test_a_gradient_of_nan_stops_though_the_loss_is_a_number(clip, foxes, monkeypatch):
-    model = small_tasks.bert()
+    model = bert()
     begun, forward = weights(model), model.classifier.forward
     monkeypatch.setattr(model.classifier, "forward", lambda x: Broken.apply(forward(x)))
     history = trained(model, foxes, Settings(batch=8, rate=1e-3, epochs=5, clip=clip))
@@ -199,36 +189,20 @@ def test_a_gradient_of_nan_stops_though_the_loss_is_a_number(clip, foxes, monkey
     assert torch.equal(weights(model), begun)
 
 
-def test_divergence_of_a_training_of_few_updates(foxes):
-    history = trained(
-        small_tasks.bert(), foxes, Settings(batch=16, rate=1000.0, epochs=2, warmup=0, clip=None)
-    )
+def test_divergence_stops_with_a_record(foxes):
+    history = trained(bert(), foxes, Settings(batch=16, rate=1000.0, epochs=2, warmup=0, clip=None))
     assert len(history.losses) == 6
     assert (history.state, "diverges" in history.reason) == ("failed", True)
-    assert (
-        trained(small_tasks.bert(), foxes, Settings(batch=16, rate=1e-3, epochs=2)).state == "done"
-    )
-
-
-def test_divergence_stops_with_a_record(foxes):
-    history = trained(
-        small_tasks.bert(), foxes, Settings(batch=8, rate=30.0, epochs=20, warmup=0, clip=None)
-    )
-    assert history.state == "failed"
-    assert "diverges" in history.reason
-    assert len(history.losses) < 100
-    assert (
-        trained(small_tasks.bert(), foxes, Settings(batch=8, rate=1e-3, epochs=5)).state == "done"
-    )
+    assert trained(bert(), foxes, Settings(batch=16, rate=1e-3, epochs=2)).state == "done"
 
 
 def test_bf16_follows_float32(letters):
-    model = small_tasks.tagger(dropout=0.0)
+    model = tagger(dropout=0.0)
     model.bert.embeddings.word_embeddings.weight.requires_grad_(False)
     frozen = model.bert.embeddings.word_embeddings.weight.clone()
     settings = Settings(batch=8, rate=1e-3, epochs=3)
     full = trained(copy.deepcopy(model), letters, settings)
-    low = trained(model, letters, Settings(**{**settings.to_dict(), "precision": "bf16"}))
+    low = trained(model, letters, replace(settings, precision="bf16"))
     np.testing.assert_allclose(low.losses, full.losses, rtol=0.05)
     assert low.losses != full.losses
     assert {p.dtype for p in model.parameters()} == {torch.float32}
@@ -239,7 +213,7 @@ def test_bf16_follows_float32(letters):
 
 
 def test_half_precision_weights_are_trained_in_full(letters):
-    model = small_tasks.tagger().bfloat16()
+    model = tagger().bfloat16()
     history = trained(model, letters)
     assert {p.dtype for p in model.parameters()} == {torch.float32}
     assert any("half precision" in note for note in history.notes)
@@ -252,16 +226,16 @@ def test_scoring_changes_nothing(foxes):
 
     torch.manual_seed(5)
     before = torch.get_rng_state()
-    with_score = trained(small_tasks.bert(), foxes, score=noisy)
+    with_score = trained(bert(), foxes, score=noisy)
     torch.set_rng_state(before)
-    without = trained(small_tasks.bert(), foxes)
+    without = trained(bert(), foxes)
     assert with_score.losses == without.losses
     torch.set_rng_state(before)
-    trained(small_tasks.bert(), foxes)
+    trained(bert(), foxes)
     torch.manual_seed(5)
-    small_tasks.bert()  # seeds to 0
+    bert()  # seeds to 0
     after = torch.get_rng_state()
-    trained(small_tasks.bert(), foxes)
+    trained(bert(), foxes)
     assert torch.equal(
         torch.get_rng_state(), after
     )  # the numbers of the caller go on as if nothing had been
@@ -275,7 +249,7 @@ def test_best_last_and_first_weights(foxes):
         seen.append(weights(model))
         return next(scores)
 
-    model = small_tasks.bert()
+    model = bert()
     history = trained(model, foxes, score=score, keep_first=True)
     assert (history.best, history.scores, history.metric) == (2, {"score": 0.9}, "score")
     assert torch.equal(weights(model), seen[2])
@@ -287,10 +261,7 @@ def test_best_last_and_first_weights(foxes):
 def test_early_stop(foxes):
     scores = iter([0.5, 0.6, 0.6, 0.4, 0.9])
     history = trained(
-        small_tasks.bert(),
-        foxes,
-        Settings(batch=8, epochs=5, patience=2),
-        score=lambda _: next(scores),
+        bert(), foxes, Settings(batch=8, epochs=5, patience=2), score=lambda _: next(scores)
     )
     assert (len(history.epochs), history.best, history.state) == (4, 2, "done")
     assert "stopped early" in history.reason
@@ -298,7 +269,7 @@ def test_early_stop(foxes):
 
 def test_patience_needs_a_score(foxes):
     with pytest.raises(SettingsError, match="patience is 2, but nothing is scored"):
-        trained(small_tasks.bert(), foxes, Settings(patience=2))
+        trained(bert(), foxes, Settings(patience=2))
 
 
 def test_early_stop_holds_when_it_is_killed_right_after(foxes, tmp_path, monkeypatch):
@@ -307,31 +278,25 @@ def test_early_stop_holds_when_it_is_killed_right_after(foxes, tmp_path, monkeyp
     with monkeypatch.context() as patch:
         patch.setattr("deadhead.training.run.Run._finish", _broken)
         with pytest.raises(RuntimeError):
-            trained(
-                small_tasks.bert(), foxes, settings, score=lambda _: next(scores), folder=tmp_path
-            )
-    history = trained(
-        small_tasks.bert(), foxes, settings, score=lambda _: next(scores), folder=tmp_path
-    )
+            trained(bert(), foxes, settings, score=lambda _: next(scores), folder=tmp_path)
+    history = trained(bert(), foxes, settings, score=lambda _: next(scores), folder=tmp_path)
     assert (len(history.epochs), history.best, history.state) == (2, 1, "done")
 
 
 def test_a_score_of_nan_is_no_best(foxes):
     scores = iter([float("nan"), 0.4, 0.3])
-    assert trained(small_tasks.bert(), foxes, score=lambda _: next(scores)).best == 2
+    assert trained(bert(), foxes, score=lambda _: next(scores)).best == 2
 
 
 def test_dev_is_scored_by_the_task(letters):
-    history = trained(
-        small_tasks.tagger(), letters, Settings(batch=8, rate=1e-2, epochs=6), dev=letters
-    )
+    history = trained(tagger(), letters, Settings(batch=8, rate=1e-2, epochs=6), dev=letters)
     assert history.metric == "accuracy"
     assert history.scores["accuracy"] > 0.9
     assert set(history.epochs[0].scores) == {"accuracy", "macro_f1"}
 
 
 def test_sequential_is_the_order_of_the_file(foxes, monkeypatch):
-    model, seen = small_tasks.bert(), []
+    model, seen = bert(), []
     forward = model.forward
     monkeypatch.setattr(
         model, "forward", lambda **batch: seen.append(batch["input_ids"]) or forward(**batch)
@@ -345,7 +310,7 @@ def test_sequential_is_the_order_of_the_file(foxes, monkeypatch):
 
 
 def test_token_budget(pairs, monkeypatch):
-    model, seen = small_tasks.marian(), []
+    model, seen = marian(), []
     forward = model.model.forward
     monkeypatch.setattr(
         model.model,
@@ -365,9 +330,9 @@ def test_token_budget(pairs, monkeypatch):
 
 def test_progress_is_called_after_every_update(foxes, capfd):
     ticks: list[Tick] = []
-    finetune(small_tasks.bert(), foxes, FAST, progress=ticks.append)
+    finetune(bert(), foxes, FAST, progress=ticks.append)
     assert [(t.epoch, t.update) for t in ticks] == [(e, u) for e in (1, 2, 3) for u in range(1, 6)]
     assert "epoch 3/3  update 5/5  loss" in str(ticks[-1])
     assert str(ticks[-1]).endswith("0 s left")
-    finetune(small_tasks.bert(), foxes, FAST, progress=True)  # no terminal here
+    finetune(bert(), foxes, FAST, progress=True)  # no terminal here
     assert capfd.readouterr() == ("", "")

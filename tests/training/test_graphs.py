@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 from contextlib import nullcontext
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
 import pytest
-import small_tasks
 import torch
+from small_tasks import bert, marian, tagger
 from transformers import (
     CamembertConfig,
     CamembertForTokenClassification,
@@ -85,13 +86,12 @@ def both(build, data: Encoded, settings: Settings, **options) -> tuple[Any, Any]
 
 @pytest.mark.usefixtures("_fake_cuda")
 @pytest.mark.parametrize(
-    ("data", "build"),
-    [("foxes", small_tasks.bert), ("letters", small_tasks.tagger), ("pairs", small_tasks.marian)],
+    ("data", "build"), [("foxes", bert), ("letters", tagger), ("pairs", marian)]
 )
 @pytest.mark.parametrize("accumulate", [1, 3])
 def test_replayed_updates_are_the_updates(data, build, accumulate, request):
     encoded = request.getfixturevalue(data)
-    settings = Settings(**{**SETTINGS.to_dict(), "accumulate": accumulate})
+    settings = replace(SETTINGS, accumulate=accumulate)
     captured, simple = both(lambda: build(dropout=0.0).double(), encoded, settings)
     np.testing.assert_allclose(captured.losses, simple.losses, rtol=1e-5)
     assert captured.losses[-1] < captured.losses[0]
@@ -102,7 +102,7 @@ def test_replayed_updates_are_the_updates(data, build, accumulate, request):
 @pytest.mark.usefixtures("_fake_cuda")
 def test_memory_that_runs_out_while_capturing_halves_the_parts(letters, monkeypatch):
     monkeypatch.setattr(OnCpu, "limit", 5)
-    captured, simple = both(lambda: small_tasks.tagger(dropout=0.0).double(), letters, SETTINGS)
+    captured, simple = both(lambda: tagger(dropout=0.0).double(), letters, SETTINGS)
     np.testing.assert_allclose(captured.losses, simple.losses, rtol=1e-5)
     assert any("4 parts of up to 4" in note for note in captured.notes)
     assert Recorded.replays > 0
@@ -111,7 +111,7 @@ def test_memory_that_runs_out_while_capturing_halves_the_parts(letters, monkeypa
 @pytest.mark.usefixtures("_fake_cuda")
 def test_what_cannot_be_captured_is_run_one_by_one(letters, monkeypatch):
     monkeypatch.setattr(OnCpu, "_capture", _refuses)
-    captured, simple = both(lambda: small_tasks.tagger(dropout=0.0).double(), letters, SETTINGS)
+    captured, simple = both(lambda: tagger(dropout=0.0).double(), letters, SETTINGS)
     np.testing.assert_allclose(captured.losses, simple.losses, rtol=1e-5)
     assert any(
         "could not be captured as a CUDA graph: operation not permitted" in note
@@ -136,7 +136,7 @@ FAMILIES = {
 @pytest.mark.parametrize("attention", ["sdpa", "eager"])
 def test_ready_masks_hide_what_masks_hide(family, attention, letters):
     if family == "bert":
-        model = small_tasks.tagger()
+        model = tagger()
     else:
         config, kind = FAMILIES[family]
         torch.manual_seed(0)
@@ -178,12 +178,9 @@ def test_ready_masks_hide_what_masks_hide(family, attention, letters):
 @pytest.mark.parametrize("precision", ["float32", "bf16"])
 @pytest.mark.parametrize("heads", [(), ("encoder.0.1", "encoder.1.3")])
 def test_on_a_gpu_graphs_give_the_losses_of_single_steps(precision, heads, letters):
-    settings = Settings(**{**SETTINGS.to_dict(), "precision": precision, "epochs": 6})
+    settings = replace(SETTINGS, precision=precision, epochs=6)
     for options in ({"masked": heads}, {}):
-        models = [
-            small_tasks.tagger() if options or not heads else prune(small_tasks.tagger(), heads)
-            for _ in range(2)
-        ]
+        models = [tagger() if options or not heads else prune(tagger(), heads) for _ in range(2)]
         captured = finetune(models[0], letters, settings, device="cuda", progress=False, **options)
         simple = finetune(
             models[1], letters, settings, device="cuda", progress=False, graphs=False, **options
@@ -194,7 +191,4 @@ def test_on_a_gpu_graphs_give_the_losses_of_single_steps(precision, heads, lette
 
 def test_nothing_of_cuda_is_touched_elsewhere(letters, monkeypatch):
     monkeypatch.setattr(graphs.Graphs, "__init__", _refuses)
-    assert (
-        finetune(small_tasks.tagger(), letters, SETTINGS, device="cpu", progress=False).state
-        == "done"
-    )
+    assert finetune(tagger(), letters, SETTINGS, device="cpu", progress=False).state == "done"

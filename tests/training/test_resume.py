@@ -7,12 +7,13 @@ import os
 import signal
 import subprocess
 import sys
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
 import pytest
-import small_tasks
 import torch
+from small_tasks import bert, classify, tagger
 
 from deadhead import prune
 from deadhead.errors import FolderError
@@ -40,7 +41,7 @@ def weights(model) -> torch.Tensor:
 
 
 def test_killed_within_an_epoch_it_resumes_to_the_same_numbers(letters, cache, tmp_path):
-    whole = small_tasks.tagger()
+    whole = tagger()
     reference = finetune(whole, letters, SETTINGS, dev=letters, keep_first=True, progress=False)
     run = subprocess.run(
         [sys.executable, "-c", KILLED, str(cache), str(tmp_path / "trial")],
@@ -51,7 +52,7 @@ def test_killed_within_an_epoch_it_resumes_to_the_same_numbers(letters, cache, t
     assert (stored["state"], len(stored["epochs"])) == ("running", 2)
     ticks: list[Any] = []
     torch.manual_seed(99)  # neither the numbers of this process nor the weights given matter
-    model = small_tasks.tagger()
+    model = tagger()
     torch.nn.init.ones_(model.classifier.weight)
     history = finetune(
         model,
@@ -82,7 +83,7 @@ def test_killed_within_an_epoch_it_resumes_to_the_same_numbers(letters, cache, t
 
 def test_kernels_that_were_switched_off_before_change_no_number(letters):
     """As a computation in bfloat16 does, for the whole process, on a CPU that cannot do it."""
-    models = [small_tasks.tagger(), small_tasks.tagger()]
+    models = [tagger(), tagger()]
     first = finetune(models[0], letters, SETTINGS, dev=letters, progress=False)
     torch.backends.mkldnn.enabled = False
     second = finetune(models[1], letters, SETTINGS, dev=letters, progress=False)
@@ -107,34 +108,32 @@ def test_a_training_resumed_with_other_kernels_is_noted(foxes, tmp_path):
         ("old", ""),
     ):
         with pytest.raises(KeyboardInterrupt):
-            finetune(small_tasks.bert(), foxes, SETTINGS, folder=tmp_path / folder, progress=stop)
+            finetune(bert(), foxes, SETTINGS, folder=tmp_path / folder, progress=stop)
         state = tmp_path / folder / "epoch-2" / "history.json"
         stored = json.loads(state.read_text())
         state.write_text(json.dumps(stored if before is None else {**stored, "kernels": before}))
-        history = finetune(
-            small_tasks.bert(), foxes, SETTINGS, folder=tmp_path / folder, progress=False
-        )
+        history = finetune(bert(), foxes, SETTINGS, folder=tmp_path / folder, progress=False)
         output = [note for note in history.notes if "last digits may differ" in note]
         assert len(output) == (folder == "elsewhere")
         assert not output or output[0].startswith("epochs 1 to 2 used NEON with oneDNN")
 
 
 def test_a_finished_training_is_not_run_again(foxes, tmp_path):
-    model = small_tasks.bert()
+    model = bert()
     first = finetune(model, foxes, SETTINGS, folder=tmp_path, progress=False)
-    again = small_tasks.bert()
+    again = bert()
     second = finetune(again, foxes, SETTINGS, folder=tmp_path, progress=_fails)
     assert second.losses == first.losses
     assert second.state == "done"
     assert torch.equal(weights(model), weights(again))
-    assert not torch.equal(weights(model), weights(small_tasks.bert()))
+    assert not torch.equal(weights(model), weights(bert()))
 
 
 def test_parts_that_memory_needed_stay_when_it_resumes(letters, tmp_path):
     """With dropout, smaller parts draw other numbers, so a run that resumes with more memory must not take larger ones."""
 
     def tight(memory: bool):
-        model = small_tasks.tagger()
+        model = tagger()
         forward = model.bert.encoder.forward
 
         def run(hidden: torch.Tensor, *args, **kwargs):
@@ -162,14 +161,14 @@ def _fails(_):
 
 
 def test_the_folder_of_another_training_is_refused(foxes, cache, tmp_path):
-    finetune(small_tasks.bert(), foxes, SETTINGS, folder=tmp_path, progress=False)
+    finetune(bert(), foxes, SETTINGS, folder=tmp_path, progress=False)
     for data, settings, options in (
-        (foxes, Settings(**{**SETTINGS.to_dict(), "seed": 1}), {}),
-        (small_tasks.classify(cache, n=20), SETTINGS, {}),
+        (foxes, replace(SETTINGS, seed=1), {}),
+        (classify(cache, n=20), SETTINGS, {}),
         (foxes, SETTINGS, {"masked": ["encoder.0.1"]}),
     ):
         with pytest.raises(FolderError, match="has another training"):
-            finetune(small_tasks.bert(), data, settings, folder=tmp_path, progress=False, **options)
+            finetune(bert(), data, settings, folder=tmp_path, progress=False, **options)
 
 
 def _stop(tick):
@@ -177,26 +176,25 @@ def _stop(tick):
         raise KeyboardInterrupt
 
 
-STATE = (
-    "history.json",
-    "best.safetensors",
-    "epoch-1/history.json",
-    "epoch-1/weights.safetensors",
-    "epoch-1/moments.safetensors",
+@pytest.mark.parametrize(
+    ("file", "length"),
+    [
+        ("history.json", "half"),
+        ("best.safetensors", "one byte short"),
+        ("epoch-1/history.json", "0"),
+        ("epoch-1/weights.safetensors", "one byte short"),
+        ("epoch-1/moments.safetensors", "0"),
+    ],
 )
-
-
-@pytest.mark.parametrize("length", ["0", "half", "one byte short"])
-@pytest.mark.parametrize("file", STATE)
 def test_a_damaged_state_is_set_aside_and_the_training_starts_again(foxes, tmp_path, file, length):
     """As a power cut or a disk may leave it: nobody has to clean up, and the numbers are those of an undisturbed training."""
     settings = Settings(batch=8, rate=3e-3, epochs=2)
-    whole = small_tasks.bert()
+    whole = bert()
     expected = finetune(whole, foxes, settings, dev=foxes, progress=False)
     with pytest.raises(KeyboardInterrupt):
-        finetune(small_tasks.bert(), foxes, settings, dev=foxes, folder=tmp_path, progress=_stop)
+        finetune(bert(), foxes, settings, dev=foxes, folder=tmp_path, progress=_stop)
     cut(tmp_path / file, length)
-    again = small_tasks.bert()
+    again = bert()
     history = finetune(again, foxes, settings, dev=foxes, folder=tmp_path, progress=False)
     assert history.losses == expected.losses
     assert torch.equal(weights(again), weights(whole))
@@ -209,17 +207,17 @@ def test_a_damaged_state_is_set_aside_and_the_training_starts_again(foxes, tmp_p
 
 @pytest.mark.parametrize("file", ["history.json", "last.safetensors", "best.safetensors"])
 def test_a_damaged_result_is_trained_again(foxes, tmp_path, file):
-    model = small_tasks.bert()
+    model = bert()
     first = finetune(model, foxes, SETTINGS, dev=foxes, folder=tmp_path, progress=False)
     cut(tmp_path / file, "one byte short")
-    again = small_tasks.bert()
+    again = bert()
     assert (
         finetune(again, foxes, SETTINGS, dev=foxes, folder=tmp_path, progress=False).losses
         == first.losses
     )
     assert torch.equal(weights(model), weights(again))
     finetune(
-        small_tasks.bert(), foxes, SETTINGS, dev=foxes, folder=tmp_path, progress=_fails
+        bert(), foxes, SETTINGS, dev=foxes, folder=tmp_path, progress=_fails
     )  # now it is whole
 
 
@@ -230,35 +228,35 @@ def cut(file: Path, length: str):
 
 def test_the_folder_of_a_model_cut_differently_is_refused(foxes, tmp_path):
     """The same number of heads gone from the same layer: the same shapes, another model."""
-    first, other = (prune(small_tasks.bert(), [head]) for head in ("encoder.0.1", "encoder.0.2"))
+    first, other = (prune(bert(), [head]) for head in ("encoder.0.1", "encoder.0.2"))
     assert [p.shape for p in first.parameters()] == [p.shape for p in other.parameters()]
     finetune(first, foxes, SETTINGS, folder=tmp_path, progress=False)
     with pytest.raises(FolderError, match="has another training"):
         finetune(other, foxes, SETTINGS, folder=tmp_path, progress=False)
-    again = prune(small_tasks.bert(), ["encoder.0.1"])
+    again = prune(bert(), ["encoder.0.1"])
     finetune(again, foxes, SETTINGS, folder=tmp_path, progress=_fails)
     assert torch.equal(weights(again), weights(first))
 
 
 def test_a_failure_is_on_record(foxes, tmp_path):
     settings = Settings(batch=8, rate=30.0, epochs=20, warmup=0, clip=None)
-    history = finetune(small_tasks.bert(), foxes, settings, folder=tmp_path, progress=False)
+    history = finetune(bert(), foxes, settings, folder=tmp_path, progress=False)
     stored = json.loads((tmp_path / "history.json").read_text())
     assert stored["state"] == history.state == "failed"
     assert stored["reason"] == history.reason
     ticks: list[Any] = []
     assert (
-        finetune(small_tasks.bert(), foxes, settings, folder=tmp_path, progress=ticks.append).reason
+        finetune(bert(), foxes, settings, folder=tmp_path, progress=ticks.append).reason
         == history.reason
     )
     assert ticks  # called again, it is tried again
 
 
 def test_weights_that_were_not_kept(foxes):
-    history = finetune(small_tasks.bert(), foxes, Settings(epochs=1), progress=False)
+    history = finetune(bert(), foxes, Settings(epochs=1), progress=False)
     with pytest.raises(FolderError, match="keep_first=True"):
-        history.restore(small_tasks.bert(), "first")
+        history.restore(bert(), "first")
     with pytest.raises(FolderError, match="in a new folder"):  # what is done is not trained again
-        history.restore(small_tasks.bert(), "first")
+        history.restore(bert(), "first")
     with pytest.raises(FolderError, match="do not fit"):
-        history.restore(small_tasks.bert(labels=4), "last")
+        history.restore(bert(labels=4), "last")

@@ -13,6 +13,8 @@ from hypothesis import strategies as st
 from deadhead.errors import UnknownName
 from deadhead.training import GRIDS, PRESETS, Settings, SettingsError, grid, preset
 
+WHOLE = "a whole number from 1 to 1,000,000,000"
+
 
 @given(
     total=st.integers(1, 300),
@@ -102,31 +104,20 @@ def test_settings_go_through_json():
 @pytest.mark.parametrize(
     ("wrong", "message"),
     [
-        ({"epochs": 0}, "`epochs` expects a whole number from 1 to 1,000,000,000, got 0"),
-        ({"epochs": 1e308}, "`epochs` expects a whole number from 1 to 1,000,000,000, got 1e"),
-        ({"epochs": True}, "`epochs` expects a whole number from 1 to 1,000,000,000, got True"),
-        ({"batch": 0}, "`batch` expects a whole number from 1 to 1,000,000,000, got 0"),
-        ({"batch": 2.5}, "`batch` expects a whole number from 1 to 1,000,000,000, got 2.5"),
-        ({"batch": "x"}, "`batch` expects a whole number from 1 to 1,000,000,000, got 'x'"),
-        (
-            {"batch": float("nan")},
-            "`batch` expects a whole number from 1 to 1,000,000,000, got nan",
-        ),
-        ({"accumulate": 0}, "`accumulate` expects a whole number from 1 to 1,000,000,000, got 0"),
-        ({"rate": 0}, "`rate` expects a number above 0, got 0"),
+        ({"epochs": 0}, f"`epochs` expects {WHOLE}, got 0"),
+        ({"epochs": 1e308}, f"`epochs` expects {WHOLE}, got 1e"),
+        ({"batch": True}, f"`batch` expects {WHOLE}, got True"),
+        ({"batch": 2.5}, f"`batch` expects {WHOLE}, got 2.5"),
+        ({"accumulate": "x"}, f"`accumulate` expects {WHOLE}, got 'x'"),
         ({"rate": float("nan")}, "`rate` expects a number above 0, got nan"),
         ({"rate": None}, "`rate` expects a number above 0, got None"),
         ({"clip": 0.0}, "`clip` expects a number above 0, got 0.0"),
-        ({"epsilon": 0}, "`epsilon` expects a number above 0, got 0"),
         ({"epsilon": -1e-8}, "`epsilon` expects a number above 0, got -1e-08"),
-        ({"warmup": -0.1}, "`warmup` expects a number of at least 0, got -0.1"),
         ({"warmup": "1"}, "`warmup` expects a number of at least 0, got '1'"),
         ({"decay": False}, "`decay` expects a number of at least 0, got False"),
         ({"smoothing": 1.0}, "`smoothing` expects a number from 0 to below 1, got 1.0"),
         ({"betas": (0.9,)}, "`betas` expects two numbers from 0 to below 1, got (0.9,)"),
         ({"betas": (0.9, 1.5)}, "`betas` expects two numbers from 0 to below 1, got (0.9, 1.5)"),
-        ({"betas": None}, "`betas` expects two numbers from 0 to below 1, got None"),
-        ({"seed": "x"}, "`seed` expects a whole number from -2**63 to below 2**64, got 'x'"),
         ({"seed": 2**64}, "below 2**64, got 18446744073709551616"),
         ({"by_length": "no"}, "`by_length` expects True or False, got 'no'"),
     ],

@@ -5,8 +5,8 @@ from __future__ import annotations
 import dataclasses
 
 import pytest
-import small_tasks
 import torch
+from small_tasks import TAGGING, bert, dataset, encode, marian, tag, tagger, tokenizer
 
 from deadhead.errors import DataError, UnknownName
 from deadhead.tasks import Encoded
@@ -26,82 +26,70 @@ def weights(model) -> torch.Tensor:
 def test_bad_input_is_refused_before_training(foxes, letters, pairs, cache, monkeypatch):
     monkeypatch.setattr("deadhead.training.loop.Run", None)  # nothing starts
     for model, data, printed in (
-        (small_tasks.bert(labels=2), foxes, "the model has 2 labels and the training data has 3"),
-        (small_tasks.bert(), pairs, "which BertForSequenceClassification does not do"),
+        (bert(labels=2), foxes, "the model has 2 labels and the training data has 3"),
+        (bert(), pairs, "which BertForSequenceClassification does not do"),
         (
-            small_tasks.marian(),
+            marian(),
             foxes,
             r"(?s)which MarianMTModel does not do.*use an encoder or a decoder model",
         ),
-        (
-            small_tasks.tagger(),
-            small_tasks.tag(cache, labels=("X", "Y", "Z")),
-            "no label of the training data",
-        ),
+        (tagger(), tag(cache, labels=("X", "Y", "Z")), "no label of the training data"),
     ):
         with pytest.raises(DataError, match=printed):
             trained(model, data)
-    wide = small_tasks.tagger()
+    wide = tagger()
     wide.config.max_position_embeddings = 8
     with pytest.raises(DataError, match="the model has 8") as caught:
         trained(wide, letters)
     assert "--max-length 8, or encode it with max_length=8" in str(caught.value.hint)
-    small = small_tasks.tagger()
+    small = tagger()
     small.set_input_embeddings(torch.nn.Embedding(10, 16))
     with pytest.raises(DataError, match="the model knows 10"):
         trained(small, letters)
     with pytest.raises(DataError, match="pads with token 99999 and the model knows"):
-        trained(small_tasks.tagger(), dataclasses.replace(letters, pad=99999))
+        trained(tagger(), dataclasses.replace(letters, pad=99999))
     with pytest.raises(DataError, match="other labels"):
-        trained(small_tasks.tagger(), letters, dev=small_tasks.tag(cache, labels=("C", "B", "A")))
-    frozen = small_tasks.tagger().requires_grad_(False)
+        trained(tagger(), letters, dev=tag(cache, labels=("C", "B", "A")))
+    frozen = tagger().requires_grad_(False)
     with pytest.raises(DataError, match="every weight of the model is frozen"):
         trained(frozen, letters)
     with pytest.raises(UnknownName, match="no device 'gpu'"):
-        trained(small_tasks.tagger(), letters, device="gpu")
+        trained(tagger(), letters, device="gpu")
     with pytest.raises(DataError, match="needs a tokenizer"):
-        trained(small_tasks.marian(), pairs, dev=pairs, bleu_every=1)
+        trained(marian(), pairs, dev=pairs, bleu_every=1)
     with pytest.raises(DataError, match="`bleu_every` expects 1 or more, got 0"):
-        trained(
-            small_tasks.marian(), pairs, dev=pairs, bleu_every=0, tokenizer=small_tasks.tokenizer()
-        )
+        trained(marian(), pairs, dev=pairs, bleu_every=0, tokenizer=tokenizer())
     with pytest.raises(DataError, match="the training data is a Dataset, not sub-words"):
-        trained(small_tasks.bert(), foxes.data)
+        trained(bert(), foxes.data)
     with pytest.raises(SettingsError, match="`settings` expects Settings, got a dict"):
-        trained(small_tasks.bert(), foxes, {"epochs": 1})
+        trained(bert(), foxes, {"epochs": 1})
 
 
 def test_a_score_that_is_no_number_is_refused(foxes):
     for actual in (None, "x", {"f1": None}):
         with pytest.raises(DataError, match="`score` expects a number"):
-            trained(
-                small_tasks.bert(), foxes, Settings(epochs=1), score=lambda _, actual=actual: actual
-            )
+            trained(bert(), foxes, Settings(epochs=1), score=lambda _, actual=actual: actual)
 
 
 def test_unusual_input_is_handled_and_noted(foxes, cache):
-    history = trained(small_tasks.bert(), foxes, Settings(batch=500, epochs=2))
+    history = trained(bert(), foxes, Settings(batch=500, epochs=2))
     assert [e.updates for e in history.epochs] == [1, 1]
     assert (
         "batch 500 is larger than the data: every epoch is one update with all 40 windows"
         in history.notes
     )
     assert not any("warm-up" in note for note in history.notes)
-    history = trained(small_tasks.bert(), foxes, Settings(batch=10, epochs=2, rate=1e-3, warmup=16))
+    history = trained(bert(), foxes, Settings(batch=10, epochs=2, rate=1e-3, warmup=16))
     note = (
         "the warm-up of 16 updates is longer than the training (8 updates): "
         "the rate rises to 0.0005 of 0.001"
     )
     assert history.notes == [note]
-    assert trained(small_tasks.bert(), foxes, Settings(batch=10, epochs=2, warmup=8)).notes == []
-    part = small_tasks.tag(cache, n=3, seed=9)
+    assert trained(bert(), foxes, Settings(batch=10, epochs=2, warmup=8)).notes == []
+    part = tag(cache, n=3, seed=9)
     rows = [row._replace(labels=tuple("A" for _ in row.labels)) for row in part.data.rows]
-    only = small_tasks.encode(
-        small_tasks.dataset(small_tasks.TAGGING, "en", "train", rows),
-        small_tasks.tokenizer(),
-        cache=cache,
-    )
-    history = trained(small_tasks.tagger(), only, Settings(epochs=1), dev=small_tasks.tag(cache))
+    only = encode(dataset(TAGGING, "en", "train", rows), tokenizer(), cache=cache)
+    history = trained(tagger(), only, Settings(epochs=1), dev=tag(cache))
     assert any(
         "labels that are not in the training data" in note and "B (" in note and "C (" in note
         for note in history.notes

@@ -26,7 +26,6 @@ from deadhead.tasks import Encoded, batches
 from deadhead.tasks.encoding.text_windows import WINDOW_ARRAYS
 from deadhead.tasks.metrics import WINDOW_COUNTS
 
-from .decoding import FURTHER, PENALTY, Marks, decode
 from .feed import Feed
 from .update import loss_sum, ready
 
@@ -34,6 +33,8 @@ from .update import loss_sum, ready
 TOKENS = {"cpu": 4096, "cuda": 65536}
 # Logits of a batch of a language model, which has one for each position and word of the vocabulary.
 LOGITS = {"cpu": 2**27, "cuda": 2**31}
+FURTHER = 50  # tokens that a translation may be longer than its source
+PENALTY = 0.6  # the exponent of the length, by whose power a beam's log-probability is divided
 
 
 Work = Callable[[Any, dict[str, Tensor]], Tensor]  # what is computed of each batch
@@ -166,15 +167,25 @@ def _loss_and_right(model: Any, batch: dict[str, Tensor]) -> Tensor:
 def translations(
     model: Any, encoded: Encoded, tokenizer: Any, tokens: int | None, beams: int
 ) -> tuple[str, ...]:
-    """The translation of each row, greedily or by beam search, with a cache."""
-    marks = Marks.of(model)
+    """The translation of each row, greedily or by beam search."""
 
     def generate(model: Any, batch: dict[str, Tensor]) -> Tensor:
-        if marks is None:
-            return _generate(model, batch, beams)
         inputs, mask = batch["input_ids"], batch["attention_mask"]
-        return decode(model, inputs, mask, marks, beams=beams, room=_room(model))
+        longest = inputs.shape[1] + FURTHER
+        output: Tensor = model.generate(
+            input_ids=inputs,
+            attention_mask=mask,
+            num_beams=beams,
+            do_sample=False,
+            use_cache=True,
+            max_new_tokens=longest if room is None else min(longest, room),
+            logits_processor=[_Limits(model, mask.sum(1) + FURTHER)],
+            **({"length_penalty": PENALTY, "early_stopping": False} if beams > 1 else {}),
+        )
+        return output
 
+    positions = token_limit(model, decoder=True)
+    room = None if positions is None else positions - 1
     budget = (tokens or default_tokens(model)) // beams
     texts = [""] * len(encoded.data)
     with _evaluating(model):
@@ -183,24 +194,6 @@ def translations(
             for n, text in zip(numbers, decoded, strict=True):
                 texts[int(encoded.arrays["rows"][n])] = text
     return tuple(texts)
-
-
-def _generate(model: Any, batch: dict[str, Tensor], beams: int) -> Tensor:
-    """Decode with transformers, for models whose generation config `decode` does not support."""
-    inputs, mask = batch["input_ids"], batch["attention_mask"]
-    longest, room = inputs.shape[1] + FURTHER, _room(model)
-    extra = {"length_penalty": PENALTY, "early_stopping": False} if beams > 1 else {}
-    output: Tensor = model.generate(
-        input_ids=inputs,
-        attention_mask=mask,
-        num_beams=beams,
-        do_sample=False,
-        use_cache=True,
-        max_new_tokens=longest if room is None else min(longest, room),
-        logits_processor=[_Limits(model, mask.sum(1) + FURTHER)],
-        **extra,
-    )
-    return output
 
 
 class _Limits:
@@ -219,12 +212,6 @@ class _Limits:
         ended = torch.full_like(scores, -torch.inf)
         ended[:, self.end] = 0.0
         return torch.where((input_ids.shape[1] >= limits)[:, None], ended, scores)
-
-
-def _room(model: Any) -> int | None:
-    """Tokens of a translation that the model has positions for."""
-    room = token_limit(model, decoder=True)
-    return None if room is None else room - 1
 
 
 def default_tokens(model: Any) -> int:
