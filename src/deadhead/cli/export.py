@@ -71,7 +71,7 @@ def export(
         raise BadParameter("--int8 is for ONNX: use it with --onnx")
     _check_onnx(folder, onnx, force=force)
     check_file(gguf, "--gguf", "model.gguf", force=force)
-    options = {"auto": auto, "dtype": dtype}
+    options: dict[str, Any] = {"auto": auto, "dtype": dtype}
     if onnx is not None:
         facts, lines = _export_onnx(folder, onnx, {**options, "int8": int8})
     else:
