@@ -53,6 +53,7 @@ def check(
     as_json: AsJson = False,
 ) -> None:
     """Read all data in DIR or of a task file, and summarize it. Exit code 1 if a line is broken."""
+    # Longer than most functions: half of it is the list of options.
     chosen = task_from(task)
     if folder is None and chosen is not None and not isinstance(chosen, str):
         folder = Path(str(task)).parent
