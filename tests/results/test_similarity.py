@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import math
-from functools import partial
 
 import pytest
 from scipy import stats
@@ -16,7 +15,6 @@ from deadhead.results.statistics import (
     with_distance,
     with_similarity,
 )
-from deadhead.tasks import distances
 
 NAMES = [f"encoder.{layer}.{head}" for layer in range(2) for head in range(3)]
 
@@ -102,11 +100,6 @@ def test_uriel_distances_have_the_documented_sign():
     """
     correlations = with_distance([("en", "de", 0.1), ("en", "nl", 0.2), ("en", "ja", 1.0)])
     assert correlations["phonological"].n == 3
-    plus = with_distance(
-        [("en", "de", 0.1), ("en", "nl", 0.2), ("en", "ja", 1.0)],
-        partial(distances, database="uriel+"),
-    )
-    assert plus["phonological"].n == 2  # of English and Dutch together URIEL+ has no phonology
     assert set(correlations) == {
         "genetic",
         "geographic",

@@ -67,13 +67,6 @@ def test_a_check_says_which_treebank_is_the_default(root):
     assert "only with source: UD_English-GUM" in gum
 
 
-def test_a_check_needs_no_name_of_the_task(root):
-    lines = CliRunner().invoke(app, ["check", str(root)]).stdout.splitlines()
-    named = CliRunner().invoke(app, ["check", str(root), "--task", "pos"]).stdout.splitlines()
-    assert "UD_English-EWT" in "\n".join(lines)
-    assert lines == named
-
-
 def test_a_split_in_four_files_is_one_split(root):
     data = load_data("pos", "de", "train", root=root, source="UD_German-HDT")
     assert (len(data), len(data.files)) == (8, 4)

@@ -3,8 +3,6 @@
 from __future__ import annotations
 
 import os
-import threading
-from typing import Any
 
 import numpy as np
 import pytest
@@ -58,48 +56,6 @@ def test_a_damaged_cache_is_written_again(tokenizers, tmp_path, damage):
     if damage != "gone":
         path.write_bytes(b"" if damage == "empty" else raw[:-4])
     assert window(encode(data, tokenizers["wordpiece"], cache=tmp_path), 0) == expected
-
-
-def test_zeroed_content_of_the_right_size_is_not_accepted(tokenizers, tmp_path):
-    data = dataset("sst2", "en", "test", [Row(("the fox",), ("positive",))])
-    good = encode(data, tokenizers["wordpiece"], cache=tmp_path)
-    expected, path = window(good, 0), tmp_path / "encoded" / good.fingerprint / "labels.npy"
-    raw = path.read_bytes()
-    assert any(raw[-8:])  # else zeroing changes nothing
-    path.unlink()
-    path.write_bytes(raw[:-8] + bytes(8))
-    assert window(encode(data, tokenizers["wordpiece"], cache=tmp_path), 0) == expected
-
-
-def test_many_writers_at_once_all_get_the_arrays(tmp_path):
-    """Also while somebody damages the folder again and again."""
-    wrong: list[Any] = []
-    start = threading.Barrier(4)
-
-    def write(notes: dict[str, int]):
-        yield {"a": np.arange(50, dtype=np.int32)}
-
-    def work(number: int):
-        start.wait()
-        for turn in range(40):
-            try:
-                arrays, _ = stored(tmp_path / "x", write)
-                if arrays["a"].tolist() != [*range(50)]:
-                    wrong.append("content")
-                if number == 0 and turn % 4 == 0:
-                    (tmp_path / "x" / "about.json").write_text("{")
-            except FileNotFoundError:
-                continue  # the damager was overtaken
-            except Exception as problem:
-                wrong.append(problem)
-
-    threads = [threading.Thread(target=work, args=(i,)) for i in range(4)]
-    for thread in threads:
-        thread.start()
-    for thread in threads:
-        thread.join()
-    assert not wrong
-    assert os.listdir(tmp_path) == ["x"]
 
 
 def test_whoever_is_killed_leaves_nothing_behind(tmp_path):

@@ -10,7 +10,7 @@ import pytest
 from tokenizers import Tokenizer, models, pre_tokenizers
 from transformers import PreTrainedTokenizerFast
 
-from deadhead.errors import DataError, DeadheadError
+from deadhead.errors import DataError
 from deadhead.forward import IGNORED
 from deadhead.tasks import Row, batches, dataset, encode, find_data, load_data, score
 from tiny_decoders import tokenizer
@@ -112,22 +112,6 @@ def test_bad_files(content, message, tmp_path):
         load_data("choice", split="test", root=tmp_path / "rows.jsonl")
     assert message in problem.value.message
     assert problem.value.hint
-
-
-def test_a_file_of_any_name_is_read_as_json_lines(tmp_path):
-    file = write(tmp_path / "rows.txt", *ROWS)
-    assert len(load_data("choice", split="test", root=file)) == len(ROWS)
-    (tmp_path / "plain.txt").write_text("Maria bought a red car .\n")
-    with pytest.raises(DataError, match=r"plain.txt:1: not JSON"):
-        load_data("choice", split="test", root=tmp_path / "plain.txt")
-
-
-def test_no_file_and_a_language(tmp_path):
-    with pytest.raises(DeadheadError, match="there is no such"):
-        load_data("choice", split="test", root=tmp_path / "nowhere.jsonl")
-    file = write(tmp_path / "rows.jsonl", *ROWS)
-    with pytest.raises(DataError, match="no language"):
-        load_data("choice", "en", "test", root=file)
 
 
 @pytest.mark.parametrize("bos", [False, True])

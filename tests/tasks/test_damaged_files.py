@@ -144,35 +144,6 @@ def test_deep_json_is_an_error_not_a_crash(tmp_path):
     assert rows_or_error(path, "jsonl", SST2) is None
 
 
-@pytest.mark.parametrize(
-    ("form", "task", "text", "printed"),
-    [
-        ("conllu", POS, CONLLU.replace("1\tHi", f"{'1' * 5_000}\tHi"), "word id '1111"),
-        ("tsv", SST2, f"sentence\tlabel\na\t{'1' * 5_000}\n", "is not a label of sst2"),
-        ("jsonl", SST2, f'{{"sentence": "a", "label": {"1" * 5_000}}}', "not JSON"),
-    ],
-)
-def test_a_number_of_thousands_of_digits_is_an_error_with_its_line(
-    tmp_path, form, task, text, printed
-):
-    path = tmp_path / "f"
-    path.write_text(text)
-    with pytest.raises(DataError, match=printed):
-        reader_of(form)({"": path}, task, Counter())
-    assert rows_or_error(path, form, task) is None
-
-
-def test_a_megabyte_line_is_read(tmp_path):
-    path = tmp_path / "f"
-    word = "x" * 1_000_000
-    path.write_text(f"{word}\tO\n")
-    result = rows_or_error(path, "columns", NER)
-    assert result is not None
-    assert result[0] == [Row((word,), ("O",))]
-    path.write_text(f'"{word}",b,neutral\n')
-    assert rows_or_error(path, "csv", MNLI) is not None
-
-
 @pytest.mark.parametrize("side", ["short", "long"])
 def test_line_parallel_files_of_different_length(tmp_path, side):
     (tmp_path / "en").write_text("a\n" * (2 if side == "short" else 4))

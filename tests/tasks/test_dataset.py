@@ -7,7 +7,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from deadhead.errors import DataError
-from deadhead.tasks import Row, concatenate, dataset, distinct, first_parts, load_data
+from deadhead.tasks import Row, concatenate, dataset, distinct, first_parts
 from deadhead.tasks.dataset import shuffled
 
 
@@ -70,10 +70,3 @@ def test_different_rows_have_different_fingerprints(left, other):
         for part in (left, other)
     )
     assert (first.fingerprint == second.fingerprint) == (left == other)
-
-
-def test_no_parts_at_all():
-    data = load_data("pos", "en", "dev", root="world")
-    with pytest.raises(DataError, match="`parts` expects 1 to 10, got 0"):
-        first_parts(data, 0)
-    assert len(first_parts(data, 1, of=1)) == len(data)

@@ -1,4 +1,4 @@
-"""Distances between languages: URIEL's vectors of lang2vec, as in the paper, or URIEL+."""
+"""Distances between languages: URIEL's vectors of lang2vec, as in the paper."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ import pytest
 
 from deadhead.errors import MissingExtra, UnknownName
 from deadhead.tasks import distances, paper_languages
-from deadhead.tasks.distances import DATABASES, DISTANCES, _uriel, _uriel_plus, _urielplus, _vectors
+from deadhead.tasks.distances import DISTANCES, _distance, _vectors
 
 # 1 - cosine over what lang2vec's own get_features gives for syntax_knn, phonology_knn, inventory_knn, all three, and fam
 LANG2VEC = {
@@ -24,14 +24,13 @@ LANG2VEC = {
 NAMES = ("syntactic", "phonological", "inventory", "featural", "genetic")
 
 
-@pytest.mark.parametrize("database", DATABASES)
-def test_distances(database):
-    near, far = distances("en", "de", database=database), distances("en", "ja", database=database)
+def test_distances():
+    near, far = distances("en", "de"), distances("en", "ja")
     assert tuple(near) == DISTANCES
     assert all(0 <= value <= 1 for value in (*near.values(), *far.values()))
     assert all(near[name] < far[name] for name in DISTANCES)
-    assert distances("de", "en", database=database) == near
-    assert set(distances("en", "en", database=database).values()) == {0.0}
+    assert distances("de", "en") == near
+    assert set(distances("en", "en").values()) == {0.0}
 
 
 @pytest.mark.parametrize("pair", LANG2VEC)
@@ -40,15 +39,11 @@ def test_uriel_is_the_cosine_distance_of_the_knn_vectors(pair):
     assert list(result.values()) == pytest.approx(LANG2VEC[pair], abs=1e-4)
 
 
-def test_uriel_knows_every_pair_and_uriel_plus_does_not():
-    """The 24 pairs of the paper: from English, Chinese and Arabic to the eight others."""
+def test_every_pair_of_the_paper_is_known():
+    """The 24 pairs: from English, Chinese and Arabic to the eight others."""
     codes = paper_languages("contributions")
     pairs = [pair for pair in itertools.product(("en", "zh", "ar"), codes) if pair[0] != pair[1]]
     assert not any(np.isnan(value) for pair in pairs for value in distances(*pair).values())
-    unknown = {
-        name for name, value in distances("en", "nl", database="uriel+").items() if value != value
-    }
-    assert unknown == {"phonological"}
 
 
 def test_the_geographic_distance_is_that_on_the_globe():
@@ -58,8 +53,6 @@ def test_the_geographic_distance_is_that_on_the_globe():
 
 
 def test_unknown_names_are_refused():
-    with pytest.raises(UnknownName, match="uriel, uriel\\+"):
-        distances("en", "de", database="wals")
     with pytest.raises(UnknownName, match="syntactic"):
         distances("en", "de", ["syntax"])
 
@@ -68,17 +61,12 @@ def not_installed(name: str) -> metadata.Distribution:
     raise metadata.PackageNotFoundError(name)
 
 
-@pytest.mark.parametrize(("database", "package"), [("uriel", "lang2vec"), ("uriel+", "urielplus")])
-def test_without_its_package_the_install_line_is_given(database, package, monkeypatch):
-    kept = (_uriel, _uriel_plus, _urielplus, _vectors)
-    for cached in kept:
-        cached.cache_clear()
-    monkeypatch.setitem(sys.modules, package, None)
+def test_without_its_package_the_install_line_is_given(monkeypatch):
+    _vectors.cache_clear()
+    _distance.cache_clear()
     monkeypatch.setattr(metadata, "distribution", not_installed)
     with pytest.raises(MissingExtra, match=r'pip install .*\[lang\]"'):
-        distances("en", "de", database=database)
-    for cached in kept:
-        cached.cache_clear()
+        distances("en", "de")
 
 
 def test_lang2vec_s_own_module_is_not_needed():

@@ -153,22 +153,6 @@ def test_byte_level_words_are_those_of_the_running_text(tokenizers, sentence):
     )["input_ids"]
 
 
-def test_right_to_left_and_cjk_stay_in_reading_order(tokenizers):
-    data = dataset(
-        "pos",
-        "he",
-        "test",
-        [Row(("וגם", "עברית"), ("CCONJ", "NOUN")), Row(tuple("日本語"), ("NOUN",) * 3)],
-    )
-    for tokenizer in tokenizers.values():
-        encoded = encode(data, tokenizer)
-        assert (
-            tokenizer.decode(window(encoded, 0), skip_special_tokens=True).replace(" ", "")
-            == "וגםעברית"
-        )
-        assert [w for w in words(encoded, 1) if w >= 0] == [0, 1, 2]
-
-
 def test_windows_end_between_words(tokenizers):
     data = dataset("pos", "en", "test", [Row(("the", "quick", "x", "the", "quick"), ("NOUN",) * 5)])
     whole = encode(data, tokenizers["wordpiece"])

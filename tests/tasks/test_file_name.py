@@ -152,12 +152,6 @@ def test_the_folder_that_is_named_may_be_the_corpus(inside, tmp_path, monkeypatc
     assert (len(data), data.notes["files read as one split"]) == (3, 2)
 
 
-def test_articles_in_a_folder_of_any_name_are_no_corpus(tmp_path):
-    put(tmp_path / "mine", {"ar_one.txt": tagged(2), "ar_two.txt": tagged(1)})
-    with pytest.raises(DataError, match="2 files for one split"):
-        load_data("ner", "ar", "train", root=tmp_path / "mine")
-
-
 @pytest.mark.parametrize("folder", ["conll2003", "AQMAR_Arabic_NER_corpus-1.0", "conll2002"])
 def test_a_corpus_of_entities_is_not_read_as_slots(folder, tmp_path):
     put(tmp_path, {f"{folder}/en.{split}": tagged(2, "B-LOC") for split in ("train", "testa")})
@@ -167,18 +161,6 @@ def test_a_corpus_of_entities_is_not_read_as_slots(folder, tmp_path):
         load_data("slots", "en", "train", root=tmp_path)
     (tmp_path / folder).rename(tmp_path / "mine")
     assert len(load_data("slots", "en", "train", root=tmp_path)) == 2
-
-
-def test_two_files_for_one_side_of_a_pair(tmp_path):
-    put(
-        tmp_path,
-        {
-            f"slots-atis/train/{name}": text
-            for name, text in {"seq.in": "a\n", "seq.in.gz": "a\n", "seq.out": "O\n"}.items()
-        },
-    )
-    with pytest.raises(DataError, match=r"2 files for one split.*seq\.in and .*seq\.in\.gz"):
-        load_data("slots-atis", "en", "train", root=tmp_path)
 
 
 def test_two_test_sets_of_a_translation(tmp_path):
@@ -233,12 +215,6 @@ def test_a_folder_of_another_task_never_blocks(tmp_path, treebank, other):
     assert printed.exit_code == 0, printed.output
     assert f"skipped {other}: " in printed.stdout
     assert "2 splits read, 2 sentences; 0 cannot be read; 1 file skipped." in printed.stdout
-
-
-def test_pairs_of_another_task_are_not_taken_for_entailment(tmp_path):
-    put(tmp_path, {"pawsx/de-test.tsv": PAWSX})
-    place = find_data("xnli", "de", ["test"], root=tmp_path)["test"]
-    assert isinstance(place, DataError) or place.startswith("hub:")
 
 
 def test_a_check_of_one_task_leaves_the_others_alone(tmp_path):
@@ -298,32 +274,6 @@ def test_iob2corpus_is_ja_wikipedia(tmp_path, folder):
     assert len(load_data("ner", "ja", "train", root=tmp_path, cut="pooled")) == 80
     with pytest.raises(UnknownName, match="hironsan"):
         load_data("ner", "ja", "train", root=tmp_path, source="hironsam")
-
-
-def test_iob2corpus_with_a_manifest(tmp_path):
-    files = {
-        "train": "ner/iob2corpus-ja/ja.wikipedia.conll.gz",
-        "all": "ner/iob2corpus-ja/hironsan.txt",
-    }
-    put(tmp_path, {files["train"]: tagged(100, "B-PERSON"), files["all"]: tagged(50, "B-PSN")})
-    about = {
-        name: {"format": "iob2", "task": "ner", "language": "ja", "split": split}
-        for split, name in files.items()
-    }
-    (tmp_path / "manifest.json").write_text(
-        json.dumps({"tasks": {"ner": {"ja": files}}, "files": about})
-    )
-    for cut in ("auto", "pooled"):
-        assert [
-            len(load_data("ner", "ja", split, root=tmp_path, cut=cut))
-            for split in ("train", "dev", "test")
-        ] == [80, 10, 10]
-    assert len(load_data("ner", "ja", "train", root=tmp_path, source="hironsan")) == 40
-    listed = {finding.sentences: finding.only_with for finding in check_folder(tmp_path, "ner")}
-    assert listed == {
-        50: "hironsan",
-        100: "",
-    }  # which of the two is read, and how to read the other
 
 
 def test_utterances_and_labels_with_a_language_in_their_names(tmp_path):

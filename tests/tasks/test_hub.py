@@ -82,18 +82,6 @@ def test_every_set_is_pinned():
     assert [hub.revision for hub in sets if hub.name == "ud-*"] == ["2.17"]
 
 
-def test_classification_by_number(put):
-    features = Features({**PAIR, "label": NLI, "idx": Value("int32")})
-    put(
-        "nyu-mll/glue",
-        "mnli",
-        "validation_matched",
-        features,
-        [{"premise": "a", "hypothesis": "b", "label": 2, "idx": 0}],
-    )
-    assert load_data("mnli", "en", "dev").rows == [Row(("a", "b"), ("contradiction",))]
-
-
 def test_xnli_by_language(put):
     for lang in ("de", "sw"):
         put(

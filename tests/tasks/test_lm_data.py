@@ -12,16 +12,7 @@ from test_hub import put  # noqa: F401  # a fixture
 import tiny_decoders
 from deadhead.errors import DataError
 from deadhead.forward import IGNORED
-from deadhead.tasks import (
-    Row,
-    batches,
-    check_folder,
-    draw_examples,
-    encode,
-    find_data,
-    load_data,
-    score,
-)
+from deadhead.tasks import Row, check_folder, draw_examples, encode, find_data, load_data, score
 from deadhead.tasks.encoding.tokenizer import Pieces
 from deadhead.tasks.predictions import Predictions
 
@@ -119,25 +110,6 @@ def test_words_and_bytes_by_hand(tmp_path):
     assert [*encoded.arrays["word_counts"]] == [1, 1]
 
 
-def test_a_character_in_two_tokens_belongs_to_the_first(tmp_path):
-    (tmp_path / "text.txt").write_text("é")
-    encoded = encode(
-        load_data("lm", root=tmp_path / "text.txt"), _byte_tokens(), max_length=2, cache=tmp_path
-    )
-    assert [*encoded.arrays["lengths"]] == [2]
-    assert [*encoded.arrays["byte_counts"]] == [0]
-
-
-def _byte_tokens():
-    from tokenizers import Tokenizer, models, pre_tokenizers
-    from transformers import PreTrainedTokenizerFast
-
-    letters = sorted(pre_tokenizers.ByteLevel.alphabet())
-    bare = Tokenizer(models.BPE({letter: i for i, letter in enumerate(letters)}, []))
-    bare.pre_tokenizer = pre_tokenizers.ByteLevel(add_prefix_space=False)
-    return PreTrainedTokenizerFast(tokenizer_object=bare)
-
-
 def test_a_tokenizer_without_ends_counts_what_it_decodes(file, tmp_path, monkeypatch):
     data, tokenizer = load_data("lm", root=file), tiny_decoders.tokenizer(bos=True)
     fast = encode(data, tokenizer, max_length=50, cache=tmp_path / "fast")
@@ -175,20 +147,6 @@ def test_examples_are_windows_drawn_at_random(file, tmp_path):
     assert len(encode(draw_examples(data, 10_000), tokenizer, max_length=8, cache=tmp_path)) == len(
         every
     )
-
-
-def test_a_batch_has_the_text_as_labels(file, tmp_path):
-    tokenizer = tiny_decoders.tokenizer()
-    encoded = encode(load_data("lm", root=file), tokenizer, max_length=16, cache=tmp_path)
-    assert tokenizer.pad_token is None
-    assert encoded.pad == 1
-    (batch,) = batches(encoded, size=1000)
-    real = batch["attention_mask"].bool()
-    assert set(batch) == {"input_ids", "attention_mask", "labels"}
-    assert not real.all()  # the last window is shorter
-    assert (batch["labels"][:, 1:][real[:, 1:]] == batch["input_ids"][:, 1:][real[:, 1:]]).all()
-    assert (batch["labels"][~real] == IGNORED).all()
-    assert (batch["labels"][:, 0] == IGNORED).all()
 
 
 def test_metrics_by_hand(file):
@@ -317,10 +275,3 @@ def test_wikitext_from_the_hub(put):  # noqa: F811
     dev = load_data("lm", source="wikitext-103")
     assert dev.rows[0].texts[0].endswith(" validation \n")
     assert "103" in dev.files[0]
-
-
-def test_a_folder_without_the_split_is_not_replaced_by_the_hub(tmp_path):
-    (tmp_path / "book.txt").write_text("a text of my own\n")
-    with pytest.raises(DataError, match="no dev data of lm in ") as error:
-        load_data("lm", split="dev", root=tmp_path)
-    assert "book.txt" in error.value.message or "put " in (error.value.hint or "")

@@ -95,14 +95,3 @@ def test_a_new_metric_has_its_label_and_scale_everywhere(complete, tmp_path):
     assert "Complete rows, of ten on the dev set (a row counts if" in str(table)
     assert "2.5" in str(table["cells"])
     assert "25.0" not in str(table["cells"])
-
-
-def test_a_study_led_by_another_bleu_is_in_points(tmp_path):
-    task = task_file(
-        tmp_path, "kind: translate\nmetrics: [bleu_13a, bleu]\nfiles: {dev: dev.en|dev.de}\n"
-    )
-    page = page_of(tmp_path, task, "en-de", "bleu_13a", 38.3)
-    (table,) = page["tables"]
-    assert "BLEU (13a) on the dev set" in str(table)
-    assert "38.3" in str(table["cells"])
-    assert "3830" not in str(page)

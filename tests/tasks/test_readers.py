@@ -175,11 +175,6 @@ def test_ner_corpora(tmp_path, form, text, words, tags):
     assert rows == [Row(words, tags)]
 
 
-def test_columns_in_any_order(tmp_path):
-    rows, _ = read(tmp_path, "columns", "B-PER\tx\tJan\nO\tx\tloopt\n", "ner", word=2, tag=0)
-    assert rows == [Row(("Jan", "loopt"), ("B-PER", "O"))]
-
-
 def test_a_malformed_tag_is_named(tmp_path):
     with pytest.raises(DataError, match=r"file\.txt:2: 'PRE' is not a tag"):
         read(tmp_path, "columns", "a\tB-PER\nb\tPRE\n", "ner")

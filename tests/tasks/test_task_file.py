@@ -158,14 +158,6 @@ def test_mistakes_are_named(tmp_path, text, error, words):
         read_task_file(tmp_path / "task.yaml")
 
 
-def test_a_folder_with_braces_in_its_name(tmp_path):
-    folder = tmp_path / "{odd}"
-    folder.mkdir()
-    (folder / "task.yaml").write_text(REVIEWS)
-    (folder / "train.tsv").write_text("review\tstars\na\tgood\n")
-    assert len(load_data(str(folder / "task.yaml"), "de", "train")) == 1
-
-
 @pytest.mark.parametrize(
     ("old", "new"), [("texts: [review]", "texts: [revue]"), ("label: stars", "label: star")]
 )

@@ -10,12 +10,10 @@ from typing import Any
 
 import pytest
 
-from deadhead.tasks import KINDS, METRICS, TASKS, Row, task_of
+from deadhead.tasks import KINDS, METRICS, TASKS, task_of
 from deadhead.tasks.locating.file_name import OTHER_TASKS
 from deadhead.tasks.locating.small_world import ROW_OF, WORLD_TASKS
 from deadhead.tasks.reading import records
-from deadhead.tasks.reading.formats import FORMATS
-from deadhead.tasks.task import SPLIT_NAMES, SPLITS
 from deadhead.world import TASKS as OF_THE_WORLD
 
 PAGE = (Path(__file__).parents[2] / "docs" / "tasks.md").read_text(encoding="utf-8")
@@ -75,13 +73,6 @@ def test_the_small_world_has_no_other_tasks():
     assert set(WORLD_TASKS) <= set(TASKS)
     assert set(WORLD_TASKS.values()) == set(OF_THE_WORLD)
     assert not OTHER_TASKS & set(TASKS)
-
-
-def test_every_format_has_a_reader_that_refuses_a_missing_file(tmp_path):
-    for name, read in FORMATS.items():
-        assert callable(read), name
-    assert set(SPLIT_NAMES.values()) == set(SPLITS)
-    assert Row(("a",)).labels == ()
 
 
 def test_the_page_lists_every_task_and_metric():

@@ -117,13 +117,6 @@ def test_an_interrupted_mean_resumes(model, toy, tmp_path):
     assert torch.equal(weights(start), weights(undisturbed))
 
 
-def test_a_mean_over_more_epochs_than_there_are(model, toy):
-    first, two = copy.deepcopy(model), copy.deepcopy(model)
-    finetune(first, toy(20), replace(SHORT, epochs=2, average=2), progress=False)
-    finetune(two, toy(20), replace(SHORT, epochs=2, average=9), progress=False)
-    assert torch.equal(weights(first), weights(two))
-
-
 def test_dev_scores_are_the_likelihood_and_now_and_then_bleu(model, tokenizer, toy):
     dev = toy(12, seed=9)
     history = finetune(

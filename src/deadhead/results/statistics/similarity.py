@@ -60,8 +60,7 @@ def with_distance(
     A pair whose distance is not known (nan) is left out of that distance's rho, whose n says so.
     `mean` uses the mean of the distances that are known for every pair.
 
-    distances: gives the distances of two languages by name; URIEL's six by default (for URIEL+:
-    `partial(distances, database="uriel+")`).
+    distances: gives the distances of two languages by name; URIEL's six by default.
     """
     between = distances or uriel
     rows = [between(source, target) for source, target, _ in gains]
