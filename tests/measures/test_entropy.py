@@ -107,9 +107,7 @@ def test_as_a_measure():
     assert set(result) == {f"encoder.{layer}.{head}" for layer in range(3) for head in range(4)}
 
 
-@pytest.mark.parametrize(
-    "wrong", [{"sentences": 0}, {"sentences": True}, {"smoothing": 1}, {"smoothing": "much"}]
-)
+@pytest.mark.parametrize("wrong", [{"sentences": True}, {"smoothing": 1}])
 def test_wrong_options(wrong):
     with pytest.raises(OptionError, match=r"of entropy expects a .*number from"):
         measure("entropy", **wrong)

@@ -12,15 +12,12 @@ from transformers import RobertaConfig, RobertaModel, ViTModel
 from architectures.configs import shrunk
 from architectures.tiny import tiny
 from deadhead import discover, prune
-from deadhead.errors import DeadheadError, UnsupportedModel
+from deadhead.errors import UnsupportedModel
 from deadhead.measures import MEASURES, MeasureInputs, measure
 from deadhead.measures.patterns import KEYS, patterns
 from deadhead.registry.options import OptionError
 
-PLACES, TOKENS, WIDTH, HEADS = 40, 40, 80, 4
 SMALL = {"sequences": 3, "length": 8}
-# the parts of the residual stream: the place, the token, the token before
-PLACE, TOKEN, BEFORE = slice(0, PLACES), slice(PLACES, 2 * PLACES), slice(2 * PLACES, 3 * PLACES)
 
 
 def by_hand(attention: torch.Tensor, ids: torch.Tensor, random: set[int]) -> dict[str, Any]:
@@ -104,9 +101,7 @@ def test_the_model_is_left_as_it_was_also_after_an_error(monkeypatch):
     before = list(state(model))
     patterns(model, **SMALL)
     assert list(state(model)) == before
-
     for problem, words in (
-        (ValueError("broken"), "ValueError: broken"),
         (RuntimeError("sizes differ\nat line 3"), "RuntimeError: sizes differ"),
         (IndexError(), "IndexError: no reason given"),
         (UnsupportedModel("not this one.", "another"), "^not this one"),
@@ -188,6 +183,4 @@ def test_as_a_measure():
 @pytest.mark.parametrize("wrong", [{"length": 3}, {"sequences": 0}, {"seed": -1}])
 def test_wrong_options(wrong):
     with pytest.raises(OptionError, match=r"of patterns expects a whole number from"):
-        measure("patterns", **wrong)
-    with pytest.raises(DeadheadError, match="expects a whole number from"):
         patterns(tiny("gpt2"), **wrong)

@@ -9,12 +9,7 @@ import pytest
 
 from deadhead.tasks import Row, dataset, encode
 from deadhead.tasks.encoding.array_cache import stored
-from deadhead.tasks.encoding.encode import Encoded
 from deadhead.tasks.encoding.tokenizer import Pieces
-
-
-def window(encoded: Encoded, i: int) -> list[int]:
-    return encoded.arrays["ids"][encoded.starts[i] : encoded.starts[i + 1]].tolist()
 
 
 def test_it_is_tokenised_once_and_mapped(tokenizers, tmp_path, monkeypatch):
@@ -45,17 +40,22 @@ def test_everything_that_matters_is_in_the_address(tokenizers):
     assert len({encoded.fingerprint for encoded in built}) == len(built)
 
 
-@pytest.mark.parametrize("damage", ["short", "gone", "notes", "empty"])
+@pytest.mark.parametrize("damage", ["short", "gone", "notes", "empty", "zeros"])
 def test_a_damaged_cache_is_written_again(tokenizers, tmp_path, damage):
     data = dataset("sst2", "en", "test", [Row(("the fox",), ("positive",))])
     good = encode(data, tokenizers["wordpiece"], cache=tmp_path)
-    expected, folder = window(good, 0), tmp_path / "encoded" / good.fingerprint
-    path = folder / ("about.json" if damage == "notes" else "ids.npy")
+    names = [*good.arrays]
+    expected = [good.arrays[name].tolist() for name in names]
+    name = {"notes": "about.json", "zeros": "labels.npy"}.get(damage, "ids.npy")
+    path = tmp_path / "encoded" / good.fingerprint / name
     raw = path.read_bytes()
+    assert any(raw[-8:])  # else zeros change nothing
     path.unlink()
     if damage != "gone":
-        path.write_bytes(b"" if damage == "empty" else raw[:-4])
-    assert window(encode(data, tokenizers["wordpiece"], cache=tmp_path), 0) == expected
+        damaged = {"empty": b"", "zeros": raw[:-8] + bytes(8)}
+        path.write_bytes(damaged.get(damage, raw[:-4]))
+    again = encode(data, tokenizers["wordpiece"], cache=tmp_path)
+    assert [again.arrays[name].tolist() for name in names] == expected
 
 
 def test_whoever_is_killed_leaves_nothing_behind(tmp_path):

@@ -11,7 +11,7 @@ from sacrebleu.significance import PairedTest
 
 from deadhead.errors import DataError, UnknownName
 from deadhead.tasks import Row, Task, dataset, score
-from deadhead.tasks.bootstrap import bootstrap, difference, mean, side_by_side
+from deadhead.tasks.bootstrap import Interval, bootstrap, difference, mean, side_by_side
 
 TAGS = ("O", "B-PER", "I-PER", "B-LOC", "I-LOC")
 SLOTS = Task(
@@ -130,22 +130,22 @@ def test_bleu_agrees_with_the_paired_bootstrap_of_sacrebleu():
 
 
 def test_several_languages_and_models():
-    sets = [tagged(seed) for seed in (1, 2)]
-    models = {
-        name: {
-            str(i): bootstrap(message[:shift] + [["O"] * len(t) for t in message[shift:]], data)
-            for i, (data, message) in enumerate(sets)
-        }
-        for name, shift in (("whole", 40), ("half", 30))
-    }
-    result = side_by_side(models)
-    assert list(result) == ["half"]
-    assert all(first.high < 0 for first in result["half"].values())
-    both = mean(list(models["whole"].values()))
-    assert both.value == pytest.approx(sum(first.value for first in models["whole"].values()) / 2)
-    assert both.high - both.low < max(first.high - first.low for first in models["whole"].values())
-    assert models["whole"]["0"] == bootstrap(sets[0][1], sets[0][0])  # seeded
-    assert models["whole"]["0"] != bootstrap(sets[0][1], sets[0][0], seed=1)
+    models: dict[str, dict[str, Interval]] = {"whole": {}, "half": {}}
+    for lang in ("de", "en"):
+        data, predicted = tagged(len(models["whole"]))
+        half = predicted[:30] + [["O"] * len(tags) for tags in predicted[30:]]
+        models["whole"][lang], models["half"][lang] = (
+            bootstrap(tags, data) for tags in (predicted, half)
+        )
+        assert models["whole"][lang] == bootstrap(predicted, data)  # seeded
+        assert models["whole"][lang] != bootstrap(predicted, data, seed=1)
+    ((name, apart),) = side_by_side(models).items()
+    assert name == "half"
+    assert all(interval.high < 0 for interval in apart.values())
+    sets = models["whole"].values()
+    both = mean([*sets])
+    assert both.value == pytest.approx(sum(interval.value for interval in sets) / 2)
+    assert both.high - both.low < max(interval.high - interval.low for interval in sets)
 
 
 def test_bad_input():

@@ -2,17 +2,16 @@
 
 from __future__ import annotations
 
-import gzip
 import json
 from pathlib import Path
 
 import pytest
+from data_folder import put, sizes
 from typer.testing import CliRunner
 
 from deadhead.cli.data import app
 from deadhead.errors import DataError, UnknownName
-from deadhead.tasks import check_folder as check_folder
-from deadhead.tasks import data_files, find_data, load_data
+from deadhead.tasks import check_folder, data_files, find_data, load_data
 
 PAWSX = "id\tsentence1\tsentence2\tlabel\n1\tein Satz\tnoch einer\t0\n"
 CONLLU = "1\tHallo\t_\tINTJ\t_\t_\t_\t_\t_\t_\n\n"
@@ -22,22 +21,18 @@ def tagged(size: int, tag: str = "B-city") -> str:
     return f"nach\tO\nBonn\t{tag}\n\n" * size
 
 
-def put(root: Path, files: dict[str, str]) -> Path:
-    for name, text in files.items():
-        path = root / name
-        path.parent.mkdir(parents=True, exist_ok=True)
-        path.write_bytes(gzip.compress(text.encode()) if name.endswith(".gz") else text.encode())
-    return root
+def skipped(root: Path, task: str | None = None) -> dict[str, str]:
+    """The files that are not read, with the reasons."""
+    return {row.source: row.skipped for row in check_folder(root, task) if row.skipped}
 
 
-@pytest.mark.parametrize("dev", ["eval", "development", "devel", "dev", "valid"])
-@pytest.mark.parametrize("packed", ["", ".gz"])
+@pytest.mark.parametrize(
+    ("dev", "packed"), [("eval", ".gz"), ("development", ""), ("devel", ""), ("valid", "")]
+)
 def test_other_words_for_dev_do_not_hide_train(tmp_path, dev, packed):
-    sizes = {"train": 7, dev: 3, "test": 2}
-    put(tmp_path, {f"slots/es/{name}-es.txt{packed}": tagged(size) for name, size in sizes.items()})
-    assert [
-        len(load_data("slots", "es", split, root=tmp_path)) for split in ("train", "dev", "test")
-    ] == [7, 3, 2]
+    splits = {"train": 7, dev: 3, "test": 2}
+    put(tmp_path, {f"slots/es/{n}-es.txt{packed}": tagged(size) for n, size in splits.items()})
+    assert sizes("slots", "es", tmp_path) == [7, 3, 2]
     assert sorted(row.split for row in check_folder(tmp_path)) == ["dev", "test", "train"]
 
 
@@ -45,46 +40,29 @@ def test_facebook_slot_files_are_read_by_what_is_in_them(tmp_path):
     rows = "# text: hola\n1\tpon\talarm/set\tNoLabel\n2\thoy\talarm/set\tB-datetime\n\n"
     put(tmp_path, {"slots/es/train-es.conllu": rows * 3, "slots/es/eval-es.conllu": rows})
     data = load_data("slots", "es", "train", root=tmp_path)
-    assert (len(data), data.used_labels, data.notes) == (
-        3,
-        ("O", "B-datetime"),
-        {"tags read as O": 3},
-    )
+    assert (len(data), data.used_labels) == (3, ("O", "B-datetime"))
+    assert data.notes == {"tags read as O": 3}
 
 
 def test_facebook_slot_tables(tmp_path):
-    places = [(0, 6), (7, 2), (10, 5), (16, 4), (21, 2), (24, 3), (27, 1), (29, 4)]
-    words = ["remind", "me", "about", "trip", "to", "d.c", ".", "next"]
-    tokens = {
-        "tokenizations": [
-            {"tokens": words, "tokenSpans": [{"start": s, "length": n} for s, n in places]}
-        ]
-    }
-    line = f"reminder/set\t16:28:reminder/todo,29:33:datetime\tRemind me about trip to d.c. next\ten_XX\t{json.dumps(tokens, separators=(',', ':'))}\n"
+    starts = {"remind": 0, "me": 7, "about": 10, "trip": 16, "to": 21, "d.c": 24, ".": 27}
+    spans = [{"start": start, "length": len(word)} for word, start in starts.items()]
+    tokens = json.dumps(
+        {"tokenizations": [{"tokens": [*starts], "tokenSpans": spans}]}, separators=(",", ":")
+    )
+    line = f"set\t16:28:todo,7:9:who\tRemind me about trip to d.c.\ten_XX\t{tokens}\n"
     put(tmp_path, {"slots/en/train-en.tsv": line * 2, "slots/en/eval-en.tsv": line})
     data = load_data("slots", "en", "train", root=tmp_path)
-    assert len(data) == 2
-    assert data.rows[0].texts == tuple(words)
-    assert data.rows[0].labels == (
-        "O",
-        "O",
-        "O",
-        "B-reminder/todo",
-        *["I-reminder/todo"] * 3,
-        "B-datetime",
-    )
-    put(
-        tmp_path, {"slots/en/train-en.conllu": "1\tgo\talarm/set\tNoLabel\n\n" * 3}
-    )  # as given out: every split in both formats
+    assert (len(data), data.rows[0].texts) == (2, tuple(starts))
+    assert data.rows[0].labels == ("O", "B-who", "O", "B-todo", *["I-todo"] * 3)
+    # as given out: every split in both formats
+    put(tmp_path, {"slots/en/train-en.conllu": "1\tgo\talarm/set\tNoLabel\n\n" * 3})
     assert len(load_data("slots", "en", "train", root=tmp_path)) == 3
-    assert [(row.source, row.skipped) for row in check_folder(tmp_path) if row.skipped] == [
-        ("slots/en/train-en.tsv", "the same data as the .conllu file beside it")
-    ]
+    reason = "the same data as the .conllu file beside it"
+    assert skipped(tmp_path) == {"slots/en/train-en.tsv": reason}
     put(tmp_path, {"slots/en/eval-en.tsv": line.replace("tokenSpans", "spans")})
-    with pytest.raises(
-        DataError,
-        match=r"eval-en\.tsv:1: the slots or tokens cannot be read \(KeyError: 'tokenSpans'\)",
-    ):
+    problem = r"eval-en\.tsv:1: the slots or tokens cannot be read \(KeyError: 'tokenSpans'\)"
+    with pytest.raises(DataError, match=problem):
         load_data("slots", "en", "dev", root=tmp_path)
 
 
@@ -97,34 +75,25 @@ def test_facebook_slot_tables(tmp_path):
         ("slots/es_a.txt", "slots/es_b.txt"),  # not in the folder of a corpus
         ("slots/fb/es.txt", "slots/fb/es.tsv"),
         ("slots/fb/es-train.txt", "slots/fb/es-train_old.txt"),
-        ("slots/fb/es-train.txt", "slots/fb/es-train2.txt"),
         ("slots/fb/es-train2013.txt", "slots/fb/es-train2014.txt"),
     ],
 )
 def test_two_files_for_one_split_are_an_error_that_names_both(tmp_path, one, other):
     put(tmp_path, {one: tagged(2), other: tagged(3), "slots/fr/train-fr.txt": tagged(4)})
     split = "dev" if "dev" in one else "train"
-    with pytest.raises(DataError) as error:
+    with pytest.raises(DataError, match="2 files for one split") as error:
         load_data("slots", "es", split, root=tmp_path)
-    assert "2 files for one split" in str(error.value)
-    assert str(tmp_path / one) in str(error.value)
-    assert str(tmp_path / other) in str(error.value)
+    assert all(str(tmp_path / name) in str(error.value) for name in (one, other))
     assert str(find_data("slots", "es", [split], root=tmp_path)[split]) == str(error.value)
-    printed = CliRunner().invoke(app, ["check", str(tmp_path)])
-    assert printed.exit_code == 1
-    assert "2 files for one split" in printed.output
-    assert (
-        len(load_data("slots", "fr", "train", root=tmp_path)) == 3
-    )  # its last tenths are dev and test
+    assert any("2 files for one split" in (row.error or "") for row in check_folder(tmp_path))
+    assert len(load_data("slots", "fr", "train", root=tmp_path)) == 3  # the rest is dev and test
 
 
 @pytest.mark.parametrize(
     "names",
     [
         ("ner/aqmar/Atom.txt", "ner/aqmar/Real_Madrid.txt", "ner/aqmar/Universities_of_the_UK.txt"),
-        ("ner/AQMAR_Arabic_NER_corpus-1.0/Linux.txt", "ner/AQMAR_Arabic_NER_corpus-1.0/Light.txt"),
         ("ner/mine/ar/train/b.txt", "ner/mine/ar/train/a.txt.gz"),
-        ("ner/mine/ar-train1.txt", "ner/mine/ar-train2.txt"),
         ("ner/mine/ar-train-a-1.txt", "ner/mine/ar-train-b-1.txt", "ner/mine/ar-train-b-2.txt"),
         ("ner/mine/ar-train-00000-of-00002.txt", "ner/mine/ar-train-00001-of-00002.txt"),
     ],
@@ -136,9 +105,7 @@ def test_parts_of_a_split_are_read_in_the_order_of_their_names(tmp_path, names):
     assert (len(data), len(data.files)) == (10 * len(names), len(names))
     assert data.notes["files read as one split"] == len(names)
     assert len(data_files("ner", "ar", "train", root=tmp_path)) == len(names)
-    printed = CliRunner().invoke(app, ["check", str(tmp_path)])
-    assert printed.exit_code == 0, printed.output
-    assert f"(files read as one split: {len(names)})" in printed.output
+    assert [row.notes for row in check_folder(tmp_path)] == [data.notes]
 
 
 @pytest.mark.parametrize("inside", [False, True])  # of the folder, named as `.`
@@ -152,7 +119,7 @@ def test_the_folder_that_is_named_may_be_the_corpus(inside, tmp_path, monkeypatc
     assert (len(data), data.notes["files read as one split"]) == (3, 2)
 
 
-@pytest.mark.parametrize("folder", ["conll2003", "AQMAR_Arabic_NER_corpus-1.0", "conll2002"])
+@pytest.mark.parametrize("folder", ["conll2003", "AQMAR_Arabic_NER_corpus-1.0"])
 def test_a_corpus_of_entities_is_not_read_as_slots(folder, tmp_path):
     put(tmp_path, {f"{folder}/en.{split}": tagged(2, "B-LOC") for split in ("train", "testa")})
     assert len(load_data("ner", "en", "train", root=tmp_path)) == 2
@@ -164,37 +131,19 @@ def test_a_corpus_of_entities_is_not_read_as_slots(folder, tmp_path):
 
 
 def test_two_test_sets_of_a_translation(tmp_path):
-    put(
-        tmp_path,
-        {
-            f"parallel/test_{year}_flickr.{code}": f"{code} {year}\n"
-            for year in (2016, 2017)
-            for code in ("en", "de")
-        },
-    )
-    with pytest.raises(
-        DataError, match=r"4 files for one split.*test_2016_flickr\.de.*test_2017_flickr\.en"
-    ):
+    names = [f"test_{year}_flickr.{code}" for year in (2016, 2017) for code in ("en", "de")]
+    put(tmp_path, {f"parallel/{name}": "a\n" for name in names})
+    both = r"4 files for one split.*test_2016_flickr\.de.*test_2017_flickr\.en"
+    with pytest.raises(DataError, match=both):
         load_data("parallel", "en-de", "test", root=tmp_path)
 
 
 def test_several_pairs_in_one_folder(tmp_path):
-    put(
-        tmp_path,
-        {
-            f"parallel/train.{pair}.{code}": f"{pair} {code}\n"
-            for pair in ("en-de", "en-ru")
-            for code in pair.split("-")
-        },
-    )
-    assert load_data("parallel", "en-ru", "train", root=tmp_path).rows[0].texts == (
-        "en-ru en",
-        "en-ru ru",
-    )
-    assert load_data("parallel", "en-de", "train", root=tmp_path).rows[0].texts == (
-        "en-de en",
-        "en-de de",
-    )
+    sides = [(pair, code) for pair in ("en-de", "en-ru") for code in pair.split("-")]
+    put(tmp_path, {f"parallel/train.{pair}.{code}": f"{pair} {code}\n" for pair, code in sides})
+    for pair in ("en-ru", "en-de"):
+        (row,) = load_data("parallel", pair, "train", root=tmp_path).rows
+        assert row.texts == tuple(f"{pair} {code}" for code in pair.split("-"))
 
 
 # --- other tasks beside the one that is asked for ----------------------------------------------
@@ -205,11 +154,8 @@ def test_several_pairs_in_one_folder(tmp_path):
     "other", ["pawsx/de/test_2k.tsv", "paws-x/de-dev.tsv", "reviews/de-test.tsv"]
 )
 def test_a_folder_of_another_task_never_blocks(tmp_path, treebank, other):
-    put(
-        tmp_path,
-        {f"{treebank}/de_gsd-ud-{split}.conllu": CONLLU for split in ("dev", "test")}
-        | {other: PAWSX},
-    )
+    files = {f"{treebank}/de_gsd-ud-{split}.conllu": CONLLU for split in ("dev", "test")}
+    put(tmp_path, files | {other: PAWSX})
     assert len(load_data("pos", "de", "test", root=tmp_path)) == 1
     printed = CliRunner().invoke(app, ["check", str(tmp_path), "--task", "pos"])
     assert printed.exit_code == 0, printed.output
@@ -217,35 +163,27 @@ def test_a_folder_of_another_task_never_blocks(tmp_path, treebank, other):
     assert "2 splits read, 2 sentences; 0 cannot be read; 1 file skipped." in printed.stdout
 
 
-def test_a_check_of_one_task_leaves_the_others_alone(tmp_path):
+def test_a_check_of_one_task_skips_the_others(tmp_path):
     put(tmp_path, {"pos/de-test.conllu": CONLLU, "ner/de-test.txt": tagged(2, "B-LOC")})
-    rows = list(check_folder(tmp_path, "ner"))
-    assert [(row.task, row.error) for row in rows if not row.skipped] == [("ner", None)]
-    assert [(row.source, row.skipped) for row in rows if row.skipped] == [
-        ("pos/de-test.conllu", "data of another task, pos")
-    ]
+    rows = [row for row in check_folder(tmp_path, "ner") if not row.skipped]
+    assert [(row.task, row.error) for row in rows] == [("ner", None)]
+    assert skipped(tmp_path, "ner") == {"pos/de-test.conllu": "data of another task, pos"}
 
 
 def test_what_is_skipped_is_named_where_data_is_missing(tmp_path):
     put(tmp_path, {"de/test.tsv": PAWSX})
-    with pytest.raises(
-        DataError,
-        match=r"no test data of pos in de .*Skipped: de/test\.tsv \(does not look like data of pos\)",
-    ):
+    named = r"pos in de .*Skipped: de/test\.tsv \(does not look like data of pos\)"
+    with pytest.raises(DataError, match=f"no test data of {named}"):
         load_data("pos", "de", "test", root=tmp_path)
-    with pytest.raises(
-        DataError,
-        match=r"nothing here that looks like data.\n  de/test\.tsv: no folder names its task",
-    ):
+    named = r"data.\n  de/test\.tsv: no folder names its task"
+    with pytest.raises(DataError, match=f"nothing here that looks like {named}"):
         list(check_folder(tmp_path))
 
 
 def test_a_file_without_a_split_is_a_corpus_only_alone(tmp_path):
     put(tmp_path, {"slots/xSID/de.valid.txt": tagged(1), "slots/xSID/de.projected.txt": tagged(9)})
     assert isinstance(find_data("slots", "de", ["train"], root=tmp_path)["train"], DataError)
-    assert [row.source for row in check_folder(tmp_path) if row.skipped] == [
-        "slots/xSID/de.projected.txt"
-    ]
+    assert [*skipped(tmp_path)] == ["slots/xSID/de.projected.txt"]
     (tmp_path / "slots/xSID/de.valid.txt").unlink()
     assert len(load_data("slots", "de", "train", root=tmp_path)) == 7
 
@@ -255,53 +193,38 @@ def test_a_file_without_a_split_is_a_corpus_only_alone(tmp_path):
 
 @pytest.mark.parametrize("folder", ["ner/IOB2Corpus", "ner/iob2corpus-ja", "IOB2Corpus"])
 def test_iob2corpus_is_ja_wikipedia(tmp_path, folder):
-    put(
-        tmp_path,
-        {
-            f"{folder}/hironsan.txt": tagged(50, "B-PSN"),
-            f"{folder}/ja.wikipedia.conll.gz": tagged(100, "B-PERSON"),
-        },
-    )
-    assert [
-        len(load_data("ner", "ja", split, root=tmp_path)) for split in ("train", "dev", "test")
-    ] == [80, 10, 10]
+    wikipedia = tagged(100, "B-PERSON")
+    other = {f"{folder}/hironsan.txt": tagged(50, "B-PSN")}
+    put(tmp_path, {f"{folder}/ja.wikipedia.conll.gz": wikipedia, **other})
+    assert sizes("ner", "ja", tmp_path) == sizes("ner", "ja", tmp_path, cut="pooled")
+    assert sizes("ner", "ja", tmp_path) == [80, 10, 10]
     assert len(load_data("ner", "ja", "train", root=tmp_path, source="hironsan")) == 40
+    # which of the two is read, and how to read the other
     listed = {finding.sentences: finding.only_with for finding in check_folder(tmp_path, "ner")}
-    assert listed == {
-        50: "hironsan",
-        100: "",
-    }  # which of the two is read, and how to read the other
-    assert len(load_data("ner", "ja", "train", root=tmp_path, cut="pooled")) == 80
+    assert listed == {50: "hironsan", 100: ""}
     with pytest.raises(UnknownName, match="hironsan"):
         load_data("ner", "ja", "train", root=tmp_path, source="hironsam")
 
 
 def test_utterances_and_labels_with_a_language_in_their_names(tmp_path):
-    put(
-        tmp_path,
-        {
-            "slots/xSID-train-en/text.en.gz": "to bonn\n",
-            "slots/xSID-train-en/label.en.gz": "O B-city\tbook\n",
-        },
-    )
+    texts = {"text.en.gz": "to bonn\n", "label.en.gz": "O B-city\tbook\n"}
+    put(tmp_path, {f"slots/xSID-train-en/{name}": text for name, text in texts.items()})
     assert load_data("slots", "en", "train", root=tmp_path).rows[0].labels == ("O", "B-city")
 
 
 def test_glue_as_it_is_given_out(tmp_path):
     head = "index\tsentence1\tsentence2\tgold_label\n"
-    put(
-        tmp_path,
-        {
-            "MNLI/train.tsv": head + "0\ta\tb\tneutral\n" * 3,
-            "MNLI/dev_matched.tsv": head + "0\tc\td\tneutral\n",
-            "MNLI/dev_mismatched.tsv": head + "0\te\tf\tneutral\n" * 2,
-            "MNLI/test_matched.tsv": "index\tsentence1\tsentence2\n0\tg\th\n",
-            "MNLI/original/multinli_1.0_train.txt": "gold_label\tsentence1\tsentence2\nneutral\tx\ty\n",
-            "MNLI/original/multinli_1.0_dev_matched.jsonl": '{"gold_label": "neutral"}\n',
-            "CoLA/train.tsv": "gj04\t1\t\tA sentence.\n",
-            "QQP/train.tsv": "id\tqid1\tqid2\tquestion1\tquestion2\tis_duplicate\n0\t1\t2\ta\tb\t0\n1\t3\t4\tbroken\n\tgoes on\t1\n",
-        },
-    )
+    qqp = "id\tqid1\tqid2\tquestion1\tquestion2\tis_duplicate\n"
+    files = {
+        "MNLI/train.tsv": head + "0\ta\tb\tneutral\n" * 3,
+        "MNLI/dev_matched.tsv": head + "0\tc\td\tneutral\n",
+        "MNLI/dev_mismatched.tsv": head + "0\te\tf\tneutral\n" * 2,
+        "MNLI/test_matched.tsv": "index\tsentence1\tsentence2\n0\tg\th\n",
+        "MNLI/original/multinli_1.0_train.txt": head + "0\tx\ty\tneutral\n",
+        "CoLA/train.tsv": "gj04\t1\t\tA sentence.\n",
+        "QQP/train.tsv": qqp + "0\t1\t2\ta\tb\t0\n1\t3\t4\tbroken\n\tgoes on\t1\n",
+    }
+    put(tmp_path, files)
     assert len(load_data("mnli", "en", "train", root=tmp_path)) == 3
     assert load_data("mnli", "en", "dev", root=tmp_path).rows[0].texts == ("c", "d")
     assert len(load_data("mnli", "en", "dev", root=tmp_path, source="mismatched")) == 2
@@ -309,12 +232,8 @@ def test_glue_as_it_is_given_out(tmp_path):
     assert (len(broken), broken.notes) == (1, {"malformed lines dropped": 2})
     with pytest.raises(DataError, match=r"train\.tsv:3: 4 columns where 6 were expected"):
         load_data("qqp", "en", "train", root=tmp_path, malformed="error")
-    printed = CliRunner().invoke(app, ["check", str(tmp_path)])
-    assert printed.exit_code == 0, printed.output
-    assert (
-        "skipped MNLI/original/multinli_1.0_train.txt: the original files that GLUE packs"
-        in printed.stdout
-    )
-    assert "skipped CoLA/train.tsv: CoLA is a folder of another task" in printed.stdout
-    assert "skipped MNLI/test_matched.tsv: it has no labels" in printed.stdout
-    assert "(malformed lines dropped: 2)" in printed.stdout
+    assert skipped(tmp_path) == {
+        "CoLA/train.tsv": "CoLA is a folder of another task",
+        "MNLI/original/multinli_1.0_train.txt": "the original files that GLUE packs beside its own",
+        "MNLI/test_matched.tsv": "it has no labels, as the test sets of GLUE",
+    }

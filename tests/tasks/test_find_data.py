@@ -6,6 +6,7 @@ import sys
 from pathlib import Path
 
 import pytest
+from data_folder import put
 
 from deadhead.errors import DataError, DeadheadError
 from deadhead.tasks import find_data, load_data
@@ -26,10 +27,7 @@ def root(tmp_path):
         "parallel/test.en": "a\n",
         "parallel/test.de": "x\n",
     }
-    for name, text in files.items():
-        (tmp_path / name).parent.mkdir(parents=True, exist_ok=True)
-        (tmp_path / name).write_text(text)
-    return tmp_path
+    return put(tmp_path, files)
 
 
 def is_there(task: str, lang: str, split: str, root: Path, cut: str) -> bool:

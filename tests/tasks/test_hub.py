@@ -96,13 +96,8 @@ def test_xnli_by_language(put):
 
 def test_translation(put):
     features = Features({"translation": Translation(languages=["de", "en"])})
-    put(
-        "wmt/wmt14",
-        "de-en",
-        "test",
-        features,
-        [{"translation": {"de": "x", "en": "a"}}, {"translation": {"de": "", "en": "b"}}],
-    )
+    pairs = [{"de": "x", "en": "a"}, {"de": "", "en": "b"}]
+    put("wmt/wmt14", "de-en", "test", features, [{"translation": pair} for pair in pairs])
     data = load_data("wmt14", "en-de", "test")
     assert (data.rows, data.notes) == ([Row(("a", "x"))], {"dropped: an empty side": 1})
 
@@ -118,61 +113,36 @@ def ner(names: list[str]) -> Features:
 
 
 def test_conll2003_in_english_is_the_papers_own(put):
-    tags = [*PER, "B-MISC", "I-MISC"]
-    features = Features({"id": Value("string"), "tokens": List(Value("string")), "pos_tags": List(ClassLabel(names=["NN", "VB"])),
-                         "chunk_tags": List(ClassLabel(names=["O", "B-NP"])), "ner_tags": List(ClassLabel(names=tags))})  # fmt: skip
-    row = {
-        "id": "0",
-        "tokens": ["EU", "rejects", "call"],
-        "pos_tags": [0, 1, 0],
-        "chunk_tags": [1, 0, 1],
-        "ner_tags": [3, 0, 7],
-    }
+    features = ner([*PER, "B-MISC", "I-MISC"])
+    row = {"tokens": ["EU", "rejects", "call"], "ner_tags": [3, 0, 7], "langs": ["en"] * 3}
     put("lhoestq/conll2003", "default", "validation", features, [row])
     expected = [Row(("EU", "rejects", "call"), ("B-ORG", "O", "B-MISC"))]
-    assert (
-        load_data("ner", "en", "dev").rows
-        == load_data("ner", "en", "dev", source="conll2003").rows
-        == expected
-    )
+    for source in (None, "conll2003"):
+        assert load_data("ner", "en", "dev", source=source).rows == expected
     with pytest.raises(DataError, match="no dev data of ner in de"):
         load_data("ner", "de", "dev")
 
 
-def test_a_blank_token_of_wikiann_is_kept_and_counted(put, tmp_path):
+def test_a_blank_token_of_wikiann_is_kept_and_counted(put):
     rows = [{"tokens": ["Jan", " ", "S"], "ner_tags": [1, 2, 2], "langs": ["nl"] * 3}]
     put("unimelb-nlp/wikiann", "nl", "test", ner(PER), rows)
     data = load_data("ner", "nl", "test", source="wikiann")
-    (tmp_path / "ner").mkdir()
-    (tmp_path / "ner/nl-test.txt").write_text("Jan\tB-PER\n \tI-PER\nS\tI-PER\n")
-    file = load_data("ner", "nl", "test", root=tmp_path)
-    assert (
-        (data.rows, data.notes)
-        == (file.rows, file.notes)
-        == ([Row(("Jan", " ", "S"), ("B-PER", "I-PER", "I-PER"))], {"words that are blank": 1})
-    )
+    assert data.rows == [Row(("Jan", " ", "S"), ("B-PER", "I-PER", "I-PER"))]
+    assert data.notes == {"words that are blank": 1}
 
 
 def test_universal_dependencies_by_release(put):
-    names = ["NOUN", "PUNCT", "ADP", "NUM", "SYM", "SCONJ", "ADJ", "PART", "DET", "CCONJ", "PROPN", "PRON", "X", "_", "ADV", "INTJ", "VERB", "AUX"]  # fmt: skip
-    features = Features({"sent_id": Value("string"), "tokens": List(Value("string")), "upos": List(ClassLabel(names=names)),
-                         "mwt": List({"id": Value("string"), "form": Value("string")})})  # fmt: skip
-    row = {
-        "sent_id": "1",
-        "tokens": ["zu", "dem", "Haus"],
-        "upos": [2, 8, 0],
-        "mwt": [{"id": "1-2", "form": "zum"}],
-    }
+    names = [*UPOS, "_"]
+    tags = List(ClassLabel(names=names))
+    features = Features({"tokens": List(Value("string")), "upos": tags})
+    expected = Row(("zu", "dem", "Haus"), ("ADP", "DET", "NOUN"))
+    row = {"tokens": expected.texts, "upos": [names.index(tag) for tag in expected.labels]}
     for split in ("train", "dev", "test"):
         put("commul/universal_dependencies", "de_gsd", split, features, [row])
-    assert {*UPOS} | {"_"} == {*names}
     for split in ("train", "dev", "test"):
-        assert load_data("pos", "de", split, source="ud-2.17").rows == [
-            Row(("zu", "dem", "Haus"), ("ADP", "DET", "NOUN"))
-        ]
-    assert find_data("pos", "de", ["dev"], source="UD-2.7") == {
-        "dev": "hub:commul/universal_dependencies@2.7:de_gsd:dev"
-    }
+        assert load_data("pos", "de", split, source="ud-2.17").rows == [expected]
+    place = "hub:commul/universal_dependencies@2.7:de_gsd:dev"
+    assert find_data("pos", "de", ["dev"], source="UD-2.7") == {"dev": place}
     assert {*TREEBANKS} == {*TASKS["pos"].languages}
 
 
@@ -189,7 +159,7 @@ def test_other_data_than_the_papers_is_used_only_by_name(put, tmp_path, folder, 
     assert str(find_data(task, "nl", ["test"], root=root, source=source)["test"]).startswith("hub:")
 
 
-@pytest.mark.parametrize("source", ["ud-new", "ud-", "wikiannn"])
+@pytest.mark.parametrize("source", ["ud-new", "wikiannn"])
 def test_an_unknown_source_names_no_set(put, source):
     with pytest.raises(DataError, match="no test data of pos in nl"):
         load_data("pos", "nl", "test", source=source)
@@ -219,13 +189,8 @@ def test_offline_says_what_to_do(put):
 
 
 def test_the_folder_comes_first(put, tmp_path):
-    put(
-        "nyu-mll/glue",
-        "sst2",
-        "train",
-        SENTENCE,
-        [{"sentence": "from the hub", "label": 1, "idx": 0}],
-    )
+    row = {"sentence": "from the hub", "label": 1, "idx": 0}
+    put("nyu-mll/glue", "sst2", "train", SENTENCE, [row])
     root = tmp_path / "data"
     (root / "sst2").mkdir(parents=True)
     assert load_data("sst2", "en", "train", root=root).rows[0].texts == ("from the hub",)

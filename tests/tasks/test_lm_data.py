@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import gzip
+from pathlib import Path
 
 import numpy as np
 import pytest
@@ -12,7 +13,17 @@ from test_hub import put  # noqa: F401  # a fixture
 import tiny_decoders
 from deadhead.errors import DataError
 from deadhead.forward import IGNORED
-from deadhead.tasks import Row, check_folder, draw_examples, encode, find_data, load_data, score
+from deadhead.tasks import (
+    Dataset,
+    Encoded,
+    Row,
+    check_folder,
+    draw_examples,
+    encode,
+    find_data,
+    load_data,
+    score,
+)
 from deadhead.tasks.encoding.tokenizer import Pieces
 from deadhead.tasks.predictions import Predictions
 
@@ -25,9 +36,10 @@ def file(tmp_path):
     return tmp_path / "text.txt"
 
 
-@pytest.fixture(autouse=True)
-def no_other_data(monkeypatch):
-    monkeypatch.delenv("DEADHEAD_DATA", raising=False)
+def of_text(folder: Path, text: str, name: str = "text.txt") -> Dataset:
+    """The data of a file with this text."""
+    (folder / name).write_text(text)
+    return load_data("lm", root=folder / name)
 
 
 def test_a_file_is_one_text_and_serves_the_split_that_is_read(file):
@@ -53,14 +65,8 @@ def test_a_folder_has_splits(tmp_path):
     assert (line.task, line.language, line.error) == ("lm", "text", None)
 
 
-def test_a_jsonl_file_has_a_text_on_each_line(tmp_path):
-    (tmp_path / "texts.jsonl").write_text('{"text": "a house"}\n{"text": "a dog"}\n')
-    data = load_data("lm", root=tmp_path / "texts.jsonl")
-    assert data.rows == [Row(("a house",)), Row(("a dog",))]
-
-
 @pytest.mark.parametrize("bos", [False, True])
-@pytest.mark.parametrize("length", [7, 16, 100])
+@pytest.mark.parametrize("length", [7, 100])
 def test_windows_cover_the_text_once(bos, length, file, tmp_path):
     tokenizer = tiny_decoders.tokenizer(bos)
     data = load_data("lm", root=file)
@@ -99,12 +105,10 @@ def _bytes(tokenizer, text: str, ids: list[int], tokens: int) -> int:
 
 
 def test_words_and_bytes_by_hand(tmp_path):
-    (tmp_path / "text.txt").write_text("ab  cd\nef")
-    tokenizer = tiny_decoders.tokenizer()
-    plain = load_data("lm", root=tmp_path / "text.txt")
-    tokens = tokenizer.convert_ids_to_tokens(tokenizer(plain.rows[0].texts[0])["input_ids"])
+    data, tokenizer = of_text(tmp_path, "ab  cd\nef"), tiny_decoders.tokenizer()
+    tokens = tokenizer.convert_ids_to_tokens(tokenizer(data.rows[0].texts[0])["input_ids"])
     assert tokens == ["a", "b", "Ġ", "Ġc", "d", "Ċ", "e", "f"]
-    encoded = encode(plain, tokenizer, max_length=4, cache=tmp_path)
+    encoded = encode(data, tokenizer, max_length=4, cache=tmp_path)
     # of `ab  c` all but `a`, where no word begins but `cd`; of `d\nef` all but `d`
     assert [*encoded.arrays["byte_counts"]] == [4, 3]
     assert [*encoded.arrays["word_counts"]] == [1, 1]
@@ -121,32 +125,27 @@ def test_a_tokenizer_without_ends_counts_what_it_decodes(file, tmp_path, monkeyp
     assert set(gap.tolist()) <= {0, 1}  # the rest of a word at the start of a window
 
 
-def test_a_last_token_alone_is_left_out_and_counted(tmp_path):
-    (tmp_path / "text.txt").write_text("ab  cd\nefg")  # 9 tokens
-    encoded = encode(
-        load_data("lm", root=tmp_path / "text.txt"),
-        tiny_decoders.tokenizer(),
-        max_length=4,
-        cache=tmp_path,
-    )
+def test_a_last_token_alone_is_dropped_and_counted(tmp_path):
+    data = of_text(tmp_path, "ab  cd\nefg")  # 9 tokens
+    encoded = encode(data, tiny_decoders.tokenizer(), max_length=4, cache=tmp_path)
     assert [*encoded.arrays["lengths"]] == [4, 4]
     assert encoded.notes == {"last tokens left out, which are alone in a window": 1}
 
 
 def test_examples_are_windows_drawn_at_random(file, tmp_path):
     data, tokenizer = load_data("lm", root=file), tiny_decoders.tokenizer()
-    every = encode(data, tokenizer, max_length=8, cache=tmp_path)
-    some = draw_examples(data, 3, seed=1)
-    drawn, again = (encode(some, tokenizer, max_length=8, cache=tmp_path / str(i)) for i in (0, 1))
-    assert len(drawn) == 3
-    assert drawn.notes == {"windows left out at random": len(every) - 3}
-    assert [*drawn.arrays["ids"]] == [*again.arrays["ids"]]
-    other = encode(draw_examples(data, 3, seed=2), tokenizer, max_length=8, cache=tmp_path)
-    assert [*other.arrays["ids"]] != [*drawn.arrays["ids"]]
-    assert len({data.fingerprint, some.fingerprint, other.data.fingerprint}) == 3
-    assert len(encode(draw_examples(data, 10_000), tokenizer, max_length=8, cache=tmp_path)) == len(
-        every
-    )
+
+    def encoded(most: int | None, seed: int = 1) -> Encoded:
+        drawn = draw_examples(data, most, seed=seed)
+        return encode(drawn, tokenizer, max_length=8, cache=tmp_path / f"{most} {seed}")
+
+    every, some, other = encoded(None), encoded(3), encoded(3, seed=2)
+    assert len(some) == 3
+    assert some.notes == {"windows left out at random": len(every) - 3}
+    again = encode(some.data, tokenizer, max_length=8, cache=tmp_path)
+    assert [*again.arrays["ids"]] == [*some.arrays["ids"]] != [*other.arrays["ids"]]
+    assert len({data.fingerprint, some.data.fingerprint, other.data.fingerprint}) == 3
+    assert len(encoded(10_000)) == len(every)
 
 
 def test_metrics_by_hand(file):
@@ -184,13 +183,9 @@ def test_predictions_are_stored(file, tmp_path):
     ("content", "message", "hint"),
     [
         (b"", "no text in the file", ""),
-        (b" \n\n", "no text in the file", ""),
-        (b"\x7fELF\x00\x01", "NUL byte", "this one is binary"),
         (b"\x89PNG\r\n\x1a\n\x00\x00\x00", "not UTF-8", "this one is binary"),
         (b"text\n" * 2000 + b"\x00", "NUL byte", "this one is binary"),
         ("Café".encode("utf-16"), "NUL byte", "iconv -f utf-16 -t utf-8"),
-        ("北京".encode("utf-16"), "not UTF-8", "iconv -f utf-16 -t utf-8"),
-        (b"caf\xe9", "not UTF-8", "iconv -f latin1 -t utf-8"),
         (gzip.compress(b"caf\xe9", mtime=0), "not UTF-8", "iconv -f latin1 -t utf-8"),
     ],
 )
@@ -202,8 +197,7 @@ def test_a_file_that_is_no_text(content, message, hint, tmp_path):
 
 
 def test_a_text_of_one_token(tmp_path):
-    (tmp_path / "text.txt").write_text("a")
-    data = load_data("lm", root=tmp_path / "text.txt")
+    data = of_text(tmp_path, "a")
     with pytest.raises(DataError, match="fewer than two tokens"):
         encode(data, tiny_decoders.tokenizer(), cache=tmp_path)
     with pytest.raises(DataError, match="one window of 512 tokens, got 2 tokens") as problem:
@@ -214,8 +208,9 @@ def test_a_text_of_one_token(tmp_path):
 @pytest.mark.parametrize("bos", [False, True])
 def test_a_text_shorter_than_a_window(bos, tmp_path):
     """No text fills a window: a short last one after full ones is no mistake, this is."""
-    (tmp_path / "texts.jsonl").write_text('{"text": "abcd"}\n{"text": "ab"}\n')
-    data, tokenizer = load_data("lm", root=tmp_path / "texts.jsonl"), tiny_decoders.tokenizer(bos)
+    data = of_text(tmp_path, '{"text": "abcd"}\n{"text": "ab"}\n', "texts.jsonl")
+    assert data.rows == [Row(("abcd",)), Row(("ab",))]
+    tokenizer = tiny_decoders.tokenizer(bos)
     longest = 4 + bos
     with pytest.raises(DataError, match=f"one window of 6 tokens, got {longest} tokens") as problem:
         encode(data, tokenizer, max_length=6, cache=tmp_path)
@@ -227,15 +222,13 @@ def test_a_text_shorter_than_a_window(bos, tmp_path):
     ("positions", "hint"),
     [
         (4, "the model has 4 positions, so give shorter windows: --max-length 4 "),
-        (5, "the model has 5 positions, so give shorter windows: --max-length 5 "),
         (7, "the model has 7 positions, so give shorter windows: --max-length 5 "),
         (8, "give a longer text, or shorter windows: --max-length 5 "),
         (None, "give a longer text, or shorter windows: --max-length 5 "),
     ],
 )
 def test_a_hint_suggests_no_more_than_the_positions(positions, hint, tmp_path):
-    (tmp_path / "text.txt").write_text("abcde")
-    data, tokenizer = load_data("lm", root=tmp_path / "text.txt"), tiny_decoders.tokenizer()
+    data, tokenizer = of_text(tmp_path, "abcde"), tiny_decoders.tokenizer()
     with pytest.raises(DataError, match="one window of 8 tokens, got 5 tokens") as problem:
         encode(data, tokenizer, max_length=8, positions=positions, cache=tmp_path)
     assert str(problem.value.hint).startswith(hint)

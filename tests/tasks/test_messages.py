@@ -5,31 +5,21 @@ from __future__ import annotations
 import json
 
 import pytest
+from data_folder import put
 
 from deadhead.errors import DataError
 from deadhead.tasks import load_data
 
 
-@pytest.fixture(autouse=True)
-def _no_folder(monkeypatch):
-    monkeypatch.delenv("DEADHEAD_DATA", raising=False)
-
-
 @pytest.fixture
 def folder(tmp_path):
     """Parts of speech in two languages, and names twice in one."""
-    for name in (
-        "pos/en-dev.txt",
-        "pos/de-dev.txt",
-        "ner/another/en-dev.txt",
-        "ner/mine/en/dev.txt",
-    ):
-        (tmp_path / name).parent.mkdir(parents=True, exist_ok=True)
-        (tmp_path / name).write_text("Jan\tO\n\n" if "ner" in name else "Jan\tPROPN\n\n")
-    return tmp_path
+    tags = {"pos/en": "PROPN", "pos/de": "PROPN", "ner/another/en": "O"}
+    put(tmp_path, {f"{name}-dev.txt": f"Jan\t{tag}\n\n" for name, tag in tags.items()})
+    return put(tmp_path, {"ner/mine/en/dev.txt": "Jan\tO\n\n"})
 
 
-@pytest.mark.parametrize("lang", ["xx", "EN", "nl"])
+@pytest.mark.parametrize("lang", ["EN", "nl"])
 def test_the_languages_of_the_folder_are_named(lang, folder):
     with pytest.raises(DataError) as seen:
         load_data("pos", lang, "dev", root=folder)
@@ -79,10 +69,9 @@ def test_corpora_of_a_language_are_named_by_their_folders(folder):
     ],
 )
 def test_a_manifest_without_a_default(file, printed, tmp_path):
-    (tmp_path / file).parent.mkdir(exist_ok=True)
-    (tmp_path / file).write_text("Jan\tO\n\n")
     about = {"task": "ner", "language": "en", "split": "dev", "format": "columns"}
-    (tmp_path / "manifest.json").write_text(json.dumps({"tasks": {}, "files": {file: about}}))
+    manifest = json.dumps({"tasks": {}, "files": {file: about}})
+    put(tmp_path, {file: "Jan\tO\n\n", "manifest.json": manifest})
     with pytest.raises(
         DataError, match="ner in en is here in a corpus that is not the default"
     ) as seen:

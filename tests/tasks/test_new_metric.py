@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 from collections.abc import Mapping
-from pathlib import Path
 from typing import Any
 
 import by_hand
@@ -23,7 +22,7 @@ from deadhead.tasks.metrics import Labels
 
 STUDY = """\
 steps: [finetune, evaluate]
-fixed: {{model: a/m, task: {task}, source: {lang}, splits: dev}}
+fixed: {{model: a/m, task: {task}, source: en, splits: dev}}
 axes: {{seed: [0, 1]}}
 tables: [{{title: Scores, rows: model, columns: task, mean_over: seed}}]
 """
@@ -52,31 +51,14 @@ def output_of(*words) -> str:
     return result.stdout
 
 
-def task_file(folder: Path, text: str) -> Path:
-    (folder / "mine.yaml").write_text(text)
-    return folder / "mine.yaml"
-
-
-def page_of(folder: Path, task: Path, lang: str, metric: str, value: float) -> dict[str, Any]:
-    """The page of a study with two equal scores."""
-
-    def outcome(trial: Trial, labels: Mapping[str, Any]) -> Record:
-        return Record(
-            trial=trial, state="done", removed=(), metrics={f"{lang}/dev/{metric}": value}
-        )
-
-    return content(by_hand.study(folder, STUDY.format(task=task, lang=lang), outcome))
-
-
 def test_a_new_metric_has_its_label_and_scale_everywhere(complete, tmp_path):
     assert points("complete", 0.5) == 5.0
     rows = small_tasks.tag(tmp_path / "cache", n=20).data.rows
     pairs = ("".join(f"{w}\t{t}\n" for w, t in zip(*row, strict=True)) for row in rows)
     (tmp_path / "dev.tsv").write_text("\n".join(pairs))
-    task = task_file(
-        tmp_path,
-        "kind: tag\nlabels: [A, B, C]\nmetrics: [complete, accuracy]\nfiles: {dev: dev.tsv}\n",
-    )
+    task = tmp_path / "mine.yaml"
+    kind = "kind: tag\nlabels: [A, B, C]\nmetrics: [complete, accuracy]\n"
+    task.write_text(kind + "files: {dev: dev.tsv}\n")
     names = dict(enumerate("ABC"))
     model = small_tasks.tagger(id2label=names, label2id={name: i for i, name in names.items()})
     save(model, tmp_path / "model", small_tasks.tokenizer())
@@ -89,7 +71,10 @@ def test_a_new_metric_has_its_label_and_scale_everywhere(complete, tmp_path):
     assert "complete rows, of ten" in printed
     assert f" {10 * value:.2f} [" in printed
 
-    page = page_of(tmp_path, task, "en", "complete", 0.25)
+    def outcome(trial: Trial, labels: Mapping[str, Any]) -> Record:
+        return Record(trial=trial, state="done", removed=(), metrics={"en/dev/complete": 0.25})
+
+    page = content(by_hand.study(tmp_path, STUDY.format(task=task), outcome))
     assert page["words"]["metrics"]["complete"] == "complete rows, of ten"
     (table,) = page["tables"]
     assert "Complete rows, of ten on the dev set (a row counts if" in str(table)
