@@ -13,7 +13,6 @@ reference   forward pass and backward pass of activations over the windows, with
 rank        `rank(model, batches, "gradient")` over the same windows
 shrink      `shrink(model, batches, heads=0.2)`: choice and refit by both methods of "auto"
 checkpointing  `rank` with activations that are computed again instead of kept
-plan        the memory plan of deadhead, to compare with the peaks
 neurons     `shrink(model, batches, neurons=0.2, method="fisher")`; not by default
 """
 
@@ -37,7 +36,6 @@ from deadhead import rank, shrink
 from deadhead.forward import forward
 from deadhead.numerics import computing
 from deadhead.rankers.run import frozen
-from deadhead.saved.memory import memory_plan
 
 SHAPES = {
     "llama-3-8b": {
@@ -53,7 +51,7 @@ GOALS = {  # stage -> number -> the most it may be, for the shape llama-3-8b on 
     "rank": {"memory": 1.5, "seconds": 60, "times the reference": 1.15},
     "shrink": {"memory": 1.5, "seconds": 300},
 }
-STAGES = ("build", "plan", "reference", "rank", "checkpointing", "shrink")
+STAGES = ("build", "reference", "rank", "checkpointing", "shrink")
 MORE = ("neurons",)
 
 
@@ -144,11 +142,6 @@ class Run:
         facts["parameters"] = sum(p.numel() for p in self.model.parameters())
         facts["weights GB"] = round(self.weights / 1e9, 2)
         facts["dtypes"] = sorted({str(p.dtype) for p in self.model.parameters()})
-
-    def plan(self, facts: dict[str, Any]) -> None:
-        batch, length = self.options.batch, self.options.length
-        plan = memory_plan(self.need_model(), batch=batch, length=length)
-        facts.update(plan.to_dict())
 
     def _timed(self, work: Callable[[list[Any]], Any], facts: dict[str, Any]) -> Any:
         """Warm up on one batch, then time the work on all."""

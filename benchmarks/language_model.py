@@ -34,7 +34,6 @@ LENGTH, CHARACTERS = 256, 4.4  # tokens of a window; characters of a token, roug
 LM = f"--task lm --data text --max-length {LENGTH}"
 COMMANDS = (
     "heads smol",
-    f"heads smol --memory --on 8x{LENGTH}",
     f"rank smol {LM} --split train --out ranking.json",
     f"shrink smol {LM} --remove-heads 20% --on 1x{LENGTH} --out small",
     f"evaluate smol small {LM}",

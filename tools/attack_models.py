@@ -25,7 +25,6 @@ from deadhead.files.model_folder import finish_save
 from deadhead.heads import load, save
 from deadhead.heads.skeleton import skeleton
 from deadhead.saved.prune import prune_saved
-from deadhead.saved.prune_shards import prune_by_shards
 from deadhead.training.models import tokenizer_for
 from deadhead.world import MODELS
 
@@ -72,7 +71,6 @@ def _readers(out: Path) -> dict[str, Callable[[str], Any]]:
         "skeleton": skeleton,
         "tokenizer": tokenizer_for,
         "prune": lambda name: prune_saved(name, out, first),
-        "prune by shards": lambda name: prune_by_shards(name, out, first),
     }
 
 

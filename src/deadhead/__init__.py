@@ -1,13 +1,13 @@
 """deadhead finds, removes and studies the attention heads a transformer does not need.
 
-Public are the names in `__all__` below, the modules `errors`, `layout` and `saved.memory`, and what
-these packages list in their own `__all__`: `heads`, `effects`, `strategies`, `rankers`, `ranking`,
+Public are the names in `__all__` below, the modules `errors` and `layout`, and what these
+packages list in their own `__all__`: `heads`, `effects`, `strategies`, `rankers`, `ranking`,
 `shrinking`, `verify`, `exports`, `tasks`, `training`, `measures`, `translation`, `studies`,
 `results` and `papers.claims`.
 
 Everything else is internal and may change in any release: the modules inside the packages, and
-`cli`, `display`, `files`, `forward`, `numerics`, `recipes`, `registry`, `report`, `version` and
-`world`.
+`cli`, `display`, `files`, `forward`, `numerics`, `recipes`, `registry`, `report`, `saved`,
+`version` and `world`.
 
 The names below are imported when first used, so that `import deadhead` is instant and loads no
 torch.

@@ -158,7 +158,7 @@ def test_heads_with_patterns(run_command: RunCommand, llama: Path) -> None:
     done = run_command("heads", llama, "--device", "cpu")
     assert done.code == 2
     message = " ".join(done.err.replace("│", "").split())
-    assert "only --check, --patterns and --memory use a device" in message
+    assert "only --check and --patterns use a device" in message
 
 
 @pytest.mark.parametrize("family", ["gpt2", "bart"])

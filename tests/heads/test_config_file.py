@@ -12,7 +12,6 @@ from deadhead import load
 from deadhead.errors import DataError, FolderError, Notice
 from deadhead.heads.config_file import BYTES, MOST_LABELS, MOST_PARTS, check_config_file
 from deadhead.heads.skeleton import skeleton
-from deadhead.saved.prune_shards import prune_by_shards
 from deadhead.training.models import tokenizer_for
 from deadhead.world import MODELS
 
@@ -120,16 +119,5 @@ HEADERS = ["[" * 100_000, '{"a":' * 100_000, '{"a": 3}', '{"a": {"dtype": "F32",
 def test_a_nested_or_senseless_header_of_weights(folder, header):
     data = header.encode()
     (folder / "model.safetensors").write_bytes(len(data).to_bytes(8, "little") + data)
-    out = folder.parent / "out"
     with pytest.raises(FolderError):
         load(folder)
-    with pytest.raises(FolderError):
-        prune_by_shards(str(folder), out, lambda layout: [next(iter(layout))])
-    assert not out.exists()
-
-
-def test_shards_that_end_too_early(folder):
-    weights = folder / "model.safetensors"
-    weights.write_bytes(weights.read_bytes()[:-100])
-    with pytest.raises(FolderError, match="damaged"):
-        prune_by_shards(str(folder), folder.parent / "out", lambda layout: [next(iter(layout))])

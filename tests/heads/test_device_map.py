@@ -57,7 +57,7 @@ def test_layers_on_disk_are_found_gated_and_ranked(model, tmp_path, places):
         ranking = rank(spread, batches(), progress=False, checkpointing=checkpointing)
         for head, score in expected.scores.items():
             assert ranking[head] == pytest.approx(score, rel=1e-9)
-    with pytest.raises(UnsupportedModel, match="by-shards"):
+    with pytest.raises(UnsupportedModel, match="load the weights, then prune"):
         prune(spread, CLOSED)
 
 

@@ -13,7 +13,6 @@ from typer.testing import CliRunner
 from deadhead.cli import app
 from deadhead.errors import FolderError, Notice
 from deadhead.heads import load, save
-from deadhead.saved.prune_shards import prune_by_shards
 from deadhead.world import MODELS
 
 SECRET = "private key"
@@ -46,9 +45,6 @@ def check_copy(out: Path):
 def test_a_copy_has_nothing_from_outside(folder, tmp_path):
     with pytest.warns(Notice, match=r"not copied.*: keys, modules/below, notes\.txt\."):
         check_copy(save(load(folder), tmp_path / "saved"))
-    with pytest.warns(Notice, match="not copied"):
-        prune_by_shards(str(folder), tmp_path / "shards", lambda layout: ["encoder.0.0"])
-    check_copy(tmp_path / "shards")
     words = [
         "prune",
         str(folder),

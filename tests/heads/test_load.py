@@ -18,7 +18,6 @@ from safetensors.torch import load_file, save_file
 from architectures.tiny import tiny
 from deadhead.errors import FolderError, UnsupportedModel
 from deadhead.heads import discover, load, prune, save, sites
-from deadhead.saved.memory import memory_plan
 from tiny_models import answers, apart, build, build_class
 
 
@@ -262,11 +261,10 @@ def test_a_pickle_is_not_opened(tmp_path):
         load(tmp_path / "model")
 
 
-@pytest.mark.parametrize("work", [load, memory_plan])
-def test_a_quantised_model_is_refused(folder, work):
+def test_a_quantised_model_is_refused(folder):
     edit(folder, lambda config: config.update(quantization_config={"quant_method": "gptq"}))
     with pytest.raises(UnsupportedModel, match=r"expected plain .*, got a quantised model \(gptq"):
-        work(folder)
+        load(folder)
 
 
 @pytest.mark.parametrize(

@@ -12,7 +12,6 @@ from safetensors.torch import load_file
 
 from deadhead.errors import FolderError, UnsupportedModel
 from deadhead.heads import load
-from deadhead.saved.prune_shards import prune_by_shards
 from tiny_models import build
 
 NAME, COMMIT = "someone/pickled", "3" * 40
@@ -61,8 +60,6 @@ def test_an_index_that_names_a_pickle(tmp_path):
     folder = pickled(tmp_path / "model")
     with pytest.raises(FolderError, match=OWN):
         load(folder)
-    with pytest.raises(FolderError, match=OWN):
-        prune_by_shards(str(folder), tmp_path / "out", lambda layout: ["encoder.0.0"])
     variant = pickled(tmp_path / "variant", "model.safetensors.index.fp16.json")
     with pytest.raises(FolderError, match=OWN):
         load(variant, variant="fp16")
@@ -72,12 +69,10 @@ def test_an_index_that_names_a_pickle(tmp_path):
         load(hidden)
 
 
-def test_an_index_of_a_hub_model(snapshot, tmp_path):
+def test_an_index_of_a_hub_model(snapshot):
     pickled(snapshot)
     with pytest.raises(FolderError, match=OWN):
         load(NAME)
-    with pytest.raises(FolderError, match=OWN):
-        prune_by_shards(NAME, tmp_path / "out", lambda layout: ["encoder.0.0"])
 
 
 def test_an_adapter_of_a_hub_model(snapshot):

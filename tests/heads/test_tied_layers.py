@@ -16,7 +16,6 @@ from deadhead import captured, discover, gated, head_means, load, prune, rank, s
 from deadhead.errors import UnsupportedModel
 from deadhead.heads.discover import find_every_site
 from deadhead.heads.summary import cache_bytes
-from deadhead.saved.prune_shards import prune_by_shards
 
 SIZES = {
     "vocab_size": 60,
@@ -196,14 +195,6 @@ def test_a_block_without_heads_generates_with_a_cache(tmp_path):
         torch.testing.assert_close(answer(loaded), masked)
         assert torch.equal(loaded.generate(**prompt), tokens)
         assert tied_names(loaded) == tied_names(model)
-
-
-def test_files_are_cut_by_shards(tmp_path):
-    model = zamba()
-    model.save_pretrained(tmp_path / "whole")
-    prune_by_shards(str(tmp_path / "whole"), tmp_path / "small", lambda layout: HEADS)
-    loaded = load(tmp_path / "small").eval()
-    torch.testing.assert_close(answer(loaded), answer(prune(model, HEADS)))
 
 
 @pytest.mark.parametrize("differs", ["weights", "code"])

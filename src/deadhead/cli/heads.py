@@ -10,8 +10,7 @@ from typer import BadParameter, Option
 
 from deadhead.errors import DataError, DeadheadError
 
-from ._options import AsJson, Auto, Dtype, Model, shape_from
-from ._progress import size_text
+from ._options import AsJson, Auto, Dtype, Model
 
 if TYPE_CHECKING:
     from rich.console import Console
@@ -37,29 +36,11 @@ def heads(
         bool,
         Option("--patterns", help="Score the attention patterns of each head on random tokens."),
     ] = False,
-    memory: Annotated[
-        bool,
-        Option(
-            "--memory",
-            help="Plan the memory of rank, shrink, prune and finetune; loads no weights.",
-        ),
-    ] = False,
-    on: Annotated[
-        str | None,
-        Option(
-            metavar="BATCHxLENGTH",
-            help="With --memory: examples at once and tokens of each; by default 1x512, or fewer "
-            "tokens if the model has positions for fewer.",
-        ),
-    ] = None,
     auto: Auto = None,
     dtype: Dtype = None,
     device: Annotated[
         str | None,
-        Option(
-            help="With --check, --patterns or --memory: cpu or cuda; by default cuda if there is "
-            "a GPU."
-        ),
+        Option(help="With --check or --patterns: cpu or cuda; by default cuda if there is a GPU."),
     ] = None,
     as_json: AsJson = False,
 ) -> None:
@@ -75,19 +56,12 @@ def heads(
 
         deadhead heads ./my-model --patterns
 
-        deadhead heads ./my-model --memory --on 8x1024
     """
     # Longer than most functions: half of it is the list of options and the help.
-    if device is not None and not (check or patterns or memory):
-        message = "only --check, --patterns and --memory use a device: add one of them"
+    if device is not None and not (check or patterns):
+        message = "only --check and --patterns use a device: add one of them"
         raise BadParameter(message, param_hint="--device")
     model = f"{model}/{gguf}" if gguf else model
-    if memory:
-        if check or patterns or neurons:
-            message = "loads no weights: leave out --check, --patterns and --neurons"
-            raise BadParameter(message, param_hint="--memory")
-        _memory(model, on, auto, dtype, device, as_json)
-        return
     from deadhead.heads import discover, load
     from deadhead.heads.summary import summary
     from deadhead.numerics import device_named
@@ -110,42 +84,6 @@ def heads(
     if check and not all(proof["holds"] for proof in facts["check"].values()):
         hint = "do not prune it; please report the model type"
         raise DeadheadError("the proof does not hold: pruning this model is not exact.", hint)
-
-
-def _memory(
-    model: str,
-    on: str | None,
-    auto: str | None,
-    dtype: str | None,
-    device: str | None,
-    as_json: bool,
-) -> None:
-    """Print how much memory each kind of work will take."""
-    from deadhead.numerics import device_named
-    from deadhead.saved.memory import memory_plan
-
-    shape: Any = {} if on is None else dict(zip(("batch", "length"), shape_from(on), strict=True))
-    plan = memory_plan(model, **shape, device=device_named(device), auto=auto, dtype=dtype)
-    if as_json:
-        typer.echo(json.dumps({"model": model, **plan.to_dict()}, indent=1))
-        return
-    from rich.console import Console
-    from rich.table import Table
-
-    console = Console()
-    weights = ", ".join(f"{size_text(size)} in {name}" for name, size in plan.weights.items())
-    console.print(f"weights: {weights}", highlight=False)
-    table = Table("work", "peak memory", "times the weights", f"fits on {plan.device} now")
-    words = {None: "unknown", True: "[green]yes[/]", False: "[red]no[/]"}
-    for work, fits in plan.to_dict()["fits"].items():
-        peak = plan.peaks[work]
-        table.add_row(work, size_text(peak), f"{peak / plan.total:.2f}", words[fits])
-    console.print(table)
-    batch, length = plan.shape
-    refit = f"a refit reads {plan.examples:,} examples of {length}"
-    console.print(f"Batches of {batch} x {length} tokens; {refit}.", highlight=False)
-    if plan.cache_per_token:
-        console.print(f"key/value cache: {plan.cache_per_token:,} bytes per token", highlight=False)
 
 
 def _print_heads(facts: dict[str, Any]) -> None:

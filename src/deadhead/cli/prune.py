@@ -8,7 +8,7 @@ from collections.abc import Callable
 from functools import update_wrapper
 from inspect import Parameter, Signature
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import TYPE_CHECKING, Annotated, Any, cast
 
 import typer
 from typer import BadParameter, Option
@@ -26,7 +26,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable
 
     from deadhead.heads.means import HeadMeans
-    from deadhead.layout import HeadLayout
+    from deadhead.layout import Groups, HeadLayout
     from deadhead.ranking import Ranking
     from deadhead.saved.prune import Pruned
 
@@ -124,14 +124,6 @@ def prune(
             "remove any heads, and copy key/value heads where groups become uneven.",
         ),
     ] = "whole",
-    by_shards: Annotated[
-        bool,
-        Option(
-            "--by-shards",
-            help="Cut the files of the folder one tensor at a time, for a model that does not fit "
-            "into memory.",
-        ),
-    ] = False,
     form: Form = "compact",
     force: Force = False,
     as_json: AsJson = False,
@@ -150,16 +142,11 @@ def prune(
         deadhead prune ./my-model --remove-random 50% --fill mean --text sentences.txt --out filled
 
         deadhead prune ./my-llama --remove-lowest 12 --ranking r.json --groups expand --out single
-
-        deadhead prune ./my-llama --remove-lowest 12 --ranking r.json --by-shards --out small
     """
     # Longer than most functions: half of it is the list of options and the help.
     strategy, amount = _choice(remove_heads, amounts)
     if groups not in GROUPS:
         raise unknown_name("value of --groups", groups, GROUPS)
-    if by_shards and (auto or dtype or fill or drop_output_bias or form != "compact"):
-        message = "leave out --auto-class, --dtype, --fill, --drop-output-bias and --form"
-        raise BadParameter(message, param_hint="--by-shards")
     means = _means(fill, text, model)
     check_folder(out, "--out", model=model, force=force)
     scored = _ranking(strategy, ranking, model)
@@ -173,14 +160,11 @@ def prune(
         return choose(strategy, layout, amount, seed=seed, **options)
 
     from deadhead.saved.prune import prune_saved
-    from deadhead.saved.prune_shards import prune_by_shards
 
-    options: dict[str, Any] = {"groups": groups}
-    if not by_shards:
-        options |= {"auto": auto, "dtype": dtype, "fill": means, "form": form}
-        options |= {"drop_output_bias": drop_output_bias}
-    cut = prune_by_shards if by_shards else prune_saved
-    pruned = cut(model, out, choose_heads, **options)
+    pruned = prune_saved(
+        model, out, choose_heads, auto=auto, dtype=dtype, fill=means, form=form,
+        drop_output_bias=drop_output_bias, groups=cast("Groups", groups),
+    )  # fmt: skip
     if as_json:
         facts = {**vars(pruned), "removed": [str(head) for head in pruned.removed]}
         typer.echo(json.dumps({"out": str(out), "form": form, **facts}, indent=1))

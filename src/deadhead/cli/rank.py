@@ -117,7 +117,7 @@ def rank(
     from deadhead.training.models import fitting_tokenizer, load_with_tokenizer
 
     place = device_named(device)
-    bare, _ = skeleton(model, auto=auto, dtype=dtype)
+    bare = skeleton(model, auto=auto, dtype=dtype)
     discover(bare)
     fitting_tokenizer(bare, model)
     examples: Any

@@ -113,16 +113,14 @@ def checked_cuts(
     biases: bool,
     everywhere: bool = False,
     expand: bool = False,
-    loaded: bool = True,
 ) -> list[Cut]:
     """What `prune` leaves in every layer of the model; raises an error if it cannot cut it so.
 
     biases: output biases will change too.
     everywhere: the layers that lose nothing will change too.
     expand: key/value heads may be copied.
-    loaded: the weights must be there, as plain numbers.
     """
-    if loaded and (problem := unfit(model)) is not None:
+    if (problem := unfit(model)) is not None:
         raise problem
     sites = _sites_to_cut(model, bool(heads) or neurons is None, bool(neurons))
     kept = _kept_units(layout_of(sites), heads, neurons)
@@ -268,7 +266,7 @@ def unfit(model: nn.Module) -> UnsupportedModel | None:
                 hint = "prune the model first, then shard it"
                 return _expected("weights in one process", f"sharded weights (at {name})", hint)
             if parameter.is_meta:
-                hint = "load the weights, then prune; or cut the folder: deadhead prune --by-shards"
+                hint = "load the weights, then prune"
                 return _expected("weights in memory", f"the meta device (at {name})", hint)
             if not parameter.is_floating_point():
                 hint = "load it unquantised, prune, then quantise"

@@ -12,11 +12,11 @@ from deadhead.files.hub import quiet, source
 from .load import cut_saved_heads, cutting_class
 from .model_class import dtype_named, saved_class, task_class
 from .model_files import stored_dtype
-from .saved_config import Saved, read_config, read_saved
+from .saved_config import read_config, read_saved
 
 
-def skeleton(name: str | Path, *, auto: Any = None, dtype: Any = None) -> tuple[Any, Saved]:
-    """The model of a folder or a hub name as `load` would build it, and what its config lists.
+def skeleton(name: str | Path, *, auto: Any = None, dtype: Any = None) -> Any:
+    """The model of a folder or a hub name as `load` would build it.
 
     dtype: as for `load`; by default that of the stored weights.
     """
@@ -33,4 +33,4 @@ def skeleton(name: str | Path, *, auto: Any = None, dtype: Any = None) -> tuple[
     if saved.padded:
         cut_saved_heads(model, saved)
     model.config._name_or_path = str(Path(folder).resolve()) if Path(folder).is_dir() else folder
-    return model.eval(), saved
+    return model.eval()

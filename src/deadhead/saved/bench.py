@@ -69,7 +69,7 @@ def bench(
     names = (str(model), str(against))
     shapes = [(b, n) for b in batches for n in lengths]
     for name in names:  # or raise an error before any weights are read
-        bare, _ = skeleton(name, auto=auto, dtype=dtype)
+        bare = skeleton(name, auto=auto, dtype=dtype)
         for b, n in shapes:
             inputs(bare, b, n)
     pair = [load(name, auto=auto, dtype=dtype).eval().to(place) for name in names]

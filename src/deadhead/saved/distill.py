@@ -63,7 +63,7 @@ def distill_saved(
     from deadhead.training import distill
     from deadhead.training.update import set_precision
 
-    models = [skeleton(each, auto=auto)[0] for each in (name, teacher)]
+    models = [skeleton(each, auto=auto) for each in (name, teacher)]
     _check_pair(models, (name, teacher))
     check_model(models[0], data, needs_labels=False, loss="self", max_length=max_length)
     model, tokenizer = load_with_tokenizer(name, device, auto=auto, dtype="float32")

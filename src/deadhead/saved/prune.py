@@ -53,34 +53,17 @@ def prune_saved(
     """
     check_form(form)
     # the choice needs the config alone, so a mistake in it costs no time to read weights
-    layout = discover(skeleton(name, auto=auto, dtype=dtype)[0])
+    layout = discover(skeleton(name, auto=auto, dtype=dtype))
     removed = layout.check(choose(layout if groups == "whole" else layout.in_single_heads()))
     # the config may name a precision twice as large as that of the stored weights
-    model = load(name, auto=auto, dtype=_precision(name, dtype))
-    before = sizes(model)
+    stored = stored_dtype(name) if dtype in (None, "auto") else dtype
+    model = load(name, auto=auto, dtype="auto" if stored is None else stored)
+    (parameters, cache), source = _sizes(model), source_of(model)
     means = None if fill is None else fill(model)
     prune(model, removed, fill=means, drop_output_bias=drop_output_bias, groups=groups)
     fetch(name)
     save(model, out, gguf_tokenizer(name), form=form)
-    return report(model, layout, removed, before=before, source=source_of(model), out=out)
-
-
-def sizes(model: Any) -> tuple[int, int]:
-    """The parameters of a model, and the bytes of its key/value cache for a token."""
-    return sum(p.numel() for p in model.parameters()), cache_bytes(model)
-
-
-def report(
-    model: Any,
-    layout: HeadLayout,
-    removed: tuple[Head, ...],
-    *,
-    before: tuple[int, int],
-    source: Path | None,
-    out: Path,
-) -> Pruned:
-    """What became of a model. layout, before: of the whole model; source: its folder."""
-    (parameters, cache), (parameters_left, cache_left) = before, sizes(model)
+    parameters_left, cache_left = _sizes(model)
     files = () if source is None else kept_files(source, tokenizer=True)
     return Pruned(
         removed=removed,
@@ -94,6 +77,6 @@ def report(
     )
 
 
-def _precision(name: str, dtype: str | None) -> Any:
-    stored = stored_dtype(name) if dtype in (None, "auto") else dtype
-    return "auto" if stored is None else stored
+def _sizes(model: Any) -> tuple[int, int]:
+    """The parameters of a model, and the bytes of its key/value cache for a token."""
+    return sum(p.numel() for p in model.parameters()), cache_bytes(model)

@@ -167,7 +167,7 @@ def _checked_data(
     from deadhead.heads.skeleton import skeleton
     from deadhead.shrinking.budgets import check_targets
 
-    bare, _ = skeleton(name, **loading)
+    bare = skeleton(name, **loading)
     check_targets(bare, _targets(options), options.get("on"))
     fitting_tokenizer(bare, name)
     rows = data.rows()

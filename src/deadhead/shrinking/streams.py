@@ -196,11 +196,6 @@ class Streams:
             self._bytes += _size(outputs)
 
 
-def stored_bytes(output: int, stacks: int) -> int:
-    """The most bytes that are kept of data for which a layer gives `output` bytes in all."""
-    return min(MEMORY, 2 * stacks * output)  # the last layer of each stack, twice: whole and small
-
-
 _Outputs = dict[str, tuple[int, Any]]  # stack of layers -> place and output of its last known layer
 
 

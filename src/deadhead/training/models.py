@@ -131,7 +131,7 @@ def outline(name: str, *, auto: Any = None, dtype: Any = None) -> Any:
     """A saved model without its weights, whose tokenizer fits: to check what needs no weights."""
     from deadhead.heads.skeleton import skeleton
 
-    model, _ = skeleton(name, auto=auto, dtype=dtype)
+    model = skeleton(name, auto=auto, dtype=dtype)
     fitting_tokenizer(model, name)
     return model
 

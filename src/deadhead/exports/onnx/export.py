@@ -67,7 +67,7 @@ def exported(
     is_file = is_one_file(target)
     _check_target(target, is_file=is_file)
     settings = {"dtype": dtype_named(dtype), "attn_implementation": "eager"}
-    _check_model(skeleton(folder, auto=auto, dtype=dtype)[0], is_file=is_file)
+    _check_model(skeleton(folder, auto=auto, dtype=dtype), is_file=is_file)
     model = load_complete(folder, auto=auto, **settings).eval()
     tokenizer = tokenizer_of(folder)
     graphs = () if is_file else cached_graphs(model)
