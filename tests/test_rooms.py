@@ -264,6 +264,16 @@ def test_only_results_and_studies_read_the_records_of_a_study() -> None:
     assert not reads_records("from deadhead.studies.store.records import Record")
 
 
+def test_only_results_reads_the_cells_of_a_study() -> None:
+    readers = {
+        name
+        for name, path in modules().items()
+        if name.partition(".")[0] in ("report", "papers", "cli")
+        and "study.cells" in path.read_text(encoding="utf-8")
+    }
+    assert readers == set()
+
+
 # Words that belong together, and the modules that may list them: the first owns the list.
 OWNERS = {
     ("seeds", "random", "highest"): ("studies.trial", "papers.claims.luck"),  # luck has their words

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import replace
 from typing import Any
 
@@ -12,12 +12,8 @@ from by_hand import done, study
 from deadhead.report.figures.curve import Curve
 from deadhead.report.figures.curve_means import gather_curve
 from deadhead.report.spec import read
-from deadhead.report.tables.grid import Layout
-from deadhead.report.tables.pairs import by_target
-from deadhead.report.tables.scores import Scores
 from deadhead.results import Mean, Study
-from deadhead.results.cells import is_target, matches
-from deadhead.results.means import gathered
+from deadhead.results.means import means_of, values_by
 from deadhead.studies.store.records import Record
 from deadhead.studies.trial import Trial
 
@@ -78,17 +74,12 @@ def counted(means: Mapping[Any, Mean]) -> dict[Any, Any]:
     }
 
 
-def one_by_one(whole: Study, gather) -> dict[Any, Mean]:
-    """The means of studies of a single cell each, put together."""
-    results: dict[Any, Mean] = {}
-    for cell in whole.cells:
-        for key, mean in gather(replace(whole, cells=(cell,))).items():
-            records = results.setdefault(key, Mean())
-            for name in ("values", "trials", "languages", "repetition_of"):
-                getattr(records, name).extend(getattr(mean, name))
-            records.cells |= mean.cells
-            records.lacking += mean.lacking
-    return results
+def put_together(parts: Iterable[Mapping[Any, Mean]]) -> dict[Any, Mean]:
+    together: dict[Any, Mean] = {}
+    for means in parts:
+        for key, mean in means.items():
+            together.setdefault(key, Mean()).extend(mean)
+    return together
 
 
 @pytest.mark.parametrize("over", [(), ("seed",), ("language", "seed")])
@@ -96,42 +87,22 @@ def one_by_one(whole: Study, gather) -> dict[Any, Mean]:
     "where", [{}, {"setting": "cross-lingual"}, {"seed": 1, "language": ["de", "zh"]}, {"parts": 1}]
 )
 @pytest.mark.parametrize(
-    "axes", ["remove", "language", "train", "setting", "parts", "split", "metric"]
+    "axis", ["language", "train", "learnt", "setting", "parts", "split", "metric"]
 )
-def test_a_table_gathers_cells_together_as_it_would_one_by_one(whole, axes, where, over):
-    layout = Layout(("remove",), (axes,) if axes != "remove" else (), where, over)
-    for table, kind in ((Scores(), "score"), (Scores(split="dev"), "score"), (Scores(), "drop")):
-        values = table.values(whole, kind)
-
-        def gather(part, values=values):
-            return gathered(part.cells, layout.axes, values, where, over)
-
-        together = gather(whole)
-        assert counted(together) == counted(one_by_one(whole, gather))
-        assert len(together) > 1
-
-
-@pytest.mark.parametrize(
-    "where", [{}, {"setting": "cross-lingual"}, {"seed": 1}, {"language": ["de", "zh"], "parts": 1}]
-)
-@pytest.mark.parametrize(
-    "axes", [("source",), ("language", "train"), ("setting",), ("parts", "source"), ("seed",)]
-)
-def test_trials_of_searches_are_placed_as_each_would_be_by_itself(searches, axes, where):
-    groups = list(by_target(searches.cells, axes, where))
-    for group, languages in groups:
-        for cell in group:
-            source, train = str(cell.axes["source"]), "+".join(cell.train)
-            assert languages == [
-                language
-                for language in cell.languages
-                if is_target(source, train, language) and matches(cell, language, where)
-            ]
-            labels = {tuple(cell.axis(name, language) for name in axes) for language in languages}
-            assert labels == {tuple(group[0].axis(a, name) for a in axes) for name in languages}
-    assert sum(len(group) for group, _ in groups) == len(searches.cells)
-    assert 1 < len(groups) < len(searches.cells)
-    assert any(languages for _, languages in groups)
+def test_means_of_cells_together_are_those_one_by_one(whole, searches, axis, where, over):
+    axes = ("remove", axis)
+    for all_of_it, of_searches in ((whole, False), (searches, True)):
+        for kind, split in (("score", None), ("score", "dev"), ("drop", None)):
+            values = values_by(all_of_it.cells, kind, None, split)
+            together = all_of_it.means(
+                axes, where, over, kind=kind, split=split, searches=of_searches
+            )
+            parts = (
+                means_of([cell], axes, where, over, values, searches=of_searches)
+                for cell in all_of_it.cells
+            )
+            assert counted(together) == counted(put_together(parts))
+            assert len(together) > 1
 
 
 @pytest.mark.parametrize(
@@ -153,7 +124,6 @@ def test_a_curve_gathers_cells_together_as_it_would_one_by_one(whole, options):
     pruned = replace(whole, cells=tuple(cell for cell in whole.cells if not cell.unpruned))
     curve = read({"x": "remove"} | options, Curve)
     together = gather_curve(pruned, curve, {})
-    assert counted(together) == counted(
-        one_by_one(pruned, lambda part: gather_curve(part, curve, {}))
-    )
+    parts = (gather_curve(replace(pruned, cells=(cell,)), curve, {}) for cell in pruned.cells)
+    assert counted(together) == counted(put_together(parts))
     assert len(together) > 1

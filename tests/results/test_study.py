@@ -37,7 +37,7 @@ def test_claims_and_report_read_the_same_scores(archive, tmp_path):
     assert len(evidence.searches) == len(list(finished(study.searches)))
     assert {*map(id, evidence.searches)} <= {*map(id, study.searches)}
     assert {*map(id, evidence.measures)} <= {*map(id, study.measures)}
-    cells = study.by_trial
+    cells = study.trials
     compared = [
         (score.value, cells[score.trial].scores[score.target])
         for score in study.scores

@@ -12,7 +12,6 @@ from deadhead.errors import DataError, DeadheadError
 from deadhead.report.page.content import content
 from deadhead.report.tables.build import tables
 from deadhead.results import Study
-from deadhead.results.removals import removals_of
 from deadhead.results.searches import picks
 from deadhead.studies import load, run
 
@@ -74,7 +73,7 @@ def test_a_rise_of_the_perplexity_is_a_loss(study: Path) -> None:
         assert value != unpruned
         assert loss == pytest.approx(100 * (value - unpruned) / unpruned, rel=1e-3)
     assert "lower is better" in scores["note"]
-    removals = removals_of(Study.open(study).cells)
+    removals = Study.open(study).removals
     assert [removal.loss > 0 for removal in removals] == [value > unpruned for value in pruned]
 
 

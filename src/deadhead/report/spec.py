@@ -24,8 +24,7 @@ from typing import Any, ClassVar, TypeVar
 
 from deadhead.errors import unknown_name
 from deadhead.papers.catalogue import published_files
-from deadhead.results import Study
-from deadhead.results.means import ValuesOf, values_by
+from deadhead.results import Mean, Study
 from deadhead.strategies import STRATEGIES
 from deadhead.studies.fields import Problem
 from deadhead.studies.recipe.display import UNPRUNED, published
@@ -184,12 +183,19 @@ class Scored(Display):
     def metrics(self, study: Study) -> Sequence[str]:
         return [self.metric] if self.metric else study.metrics
 
-    def values(self, study: Study, kind: str = "score") -> ValuesOf:
-        """The scores of cells, or their drops or gains, by the metric and split of this display."""
+    def means(
+        self,
+        study: Study,
+        axes: Sequence[str],
+        where: Mapping[str, Any],
+        mean_over: Sequence[str] = (),
+        **options: Any,
+    ) -> dict[tuple[Any, ...], Mean]:
+        """`study.means` by the metric and split of this display."""
         metric, split = (
             getattr(self, name) or self.where.get(name) for name in ("metric", "split")
         )
-        return values_by(study.cells, kind, metric, split)
+        return study.means(axes, where, mean_over, metric=metric, split=split, **options)
 
 
 @dataclass(frozen=True, kw_only=True)

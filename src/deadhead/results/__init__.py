@@ -11,8 +11,7 @@ from .frame import frame
 from .means import Mean
 from .model import Arm, Measurement, Merged, Pick, RankedHeads, Score, Search
 from .records import Opened
-from .removals import Compared
 from .study import Study, arms
 
-__all__ = ["Arm", "Compared", "Mean", "Measurement", "Merged", "Opened", "Pick", "RankedHeads"]
+__all__ = ["Arm", "Mean", "Measurement", "Merged", "Opened", "Pick", "RankedHeads"]
 __all__ += ["Score", "Search", "Study", "arms", "frame"]

@@ -1,13 +1,13 @@
 """The cells of a study: each combination of the recipe's axes, with its labels and its record.
 
 The axes of a cell are those of the recipe, and `language` (also called `target`), `setting`,
-`strategy` and `amount`. Scores are in points: shares times 100, BLEU as it is.
+`strategy`, `amount`, and `learnt`: the languages trained on. Scores are in points: shares times 100, BLEU as it is.
 """
 
 from __future__ import annotations
 
 from ast import literal_eval
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cache, cached_property
 from typing import Any, NamedTuple
@@ -27,6 +27,9 @@ APART = ("model", "task", "source")  # labels that distinguish recipes drawn tog
 NOTHING = {"remove": "none", "strategy": "none"}
 UNCHANGED = frozenset((str, int, float))  # types of labels that stay as they are
 LABELLED = ("model", "task", "source", "train", "seed", "remove")  # fixed fields in tables
+
+
+Key = tuple[Any, ...]  # labels on some axes
 
 
 class TaskInfo(NamedTuple):
@@ -84,7 +87,15 @@ class Cell:
             return language
         if name == "setting":
             return self.setting(language)
+        if name == "learnt":
+            return "+".join(self.train)
         return self.parts(language) if name == "parts" else self.axes.get(name)
+
+    def key(self, axes: Iterable[str], language: str, variant: Mapping[str, str]) -> Key:
+        """Its labels on these axes; a variant has those of a split and a metric."""
+        return tuple(
+            variant[axis] if axis in variant else self.axis(axis, language) for axis in axes
+        )
 
     def field(self, name: str) -> Any:
         """A field of its trial: the label as the recipe writes it, also of what it fixes."""
@@ -124,18 +135,28 @@ class Cell:
         return self.row()
 
     @property
+    def is_for(self) -> list[str]:
+        """The languages that its search is for."""
+        source, train = str(self.axes.get("source", "")), "+".join(self.train)
+        return [language for language in self.languages if is_target(source, train, language)]
+
+    @cached_property
     def scores(self) -> dict[str, float]:
         """The main score in each language that has one, in points."""
         pairs = zip(self.languages, self.main_row, strict=True)
         return {language: score for language, score in pairs if score is not None}
 
     def row(self, metric: str | None = None, split: str | None = None) -> tuple[float | None, ...]:
-        """The score in each of its languages, in points; None where there is none (yet)."""
+        """The score in each of its languages, in points; None where there is none (yet).
+
+        split: `@1` for its own split, scored after the first epoch.
+        """
         if self.summary is None or self.summary.state != "done":
             return (None,) * len(self.languages)
-        name = metric or self.metric
+        name, split = metric or self.metric, split or ""
+        split = self.split + split if split[:1] in ("", "@") else split
         scale = points(name, 1.0)
-        values = map(self.summary.metrics.get, _names(self.languages, split or self.split, name))
+        values = map(self.summary.metrics.get, _names(self.languages, split, name))
         return tuple([None if value is None else scale * value for value in values])
 
     def one_label(self, split: str) -> bool:
@@ -339,10 +360,15 @@ def parts_of(recipe: Mapping[str, Any]) -> list[Mapping[str, Any]]:
     return [*(part for part in parts if isinstance(part, dict)), recipe]
 
 
-def matches(cell: Cell, language: str, where: Mapping[str, Any]) -> bool:
-    """Whether a cell is among those that a table or figure selects."""
-    for name, values in where.items():
+def selects(where: Mapping[str, Any], label_on: Callable[[str], Any]) -> bool:
+    """Whether a table or figure selects what has these labels."""
+    for axis, values in where.items():
         allowed: Iterable[Any] = values if isinstance(values, list) else [values]
-        if plain_text(cell.axis(name, language)) not in {plain_text(value) for value in allowed}:
+        if plain_text(label_on(axis)) not in {plain_text(value) for value in allowed}:
             return False
     return True
+
+
+def matches(cell: Cell, language: str, where: Mapping[str, Any]) -> bool:
+    """Whether a cell is among those that a table or figure selects."""
+    return selects(where, lambda axis: cell.axis(axis, language))

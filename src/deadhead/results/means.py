@@ -14,15 +14,15 @@ from typing import Any
 
 from deadhead.tasks.metrics import sign
 
-from .cells import LANGUAGE, PRUNING, Cell, matches
+from .cells import LANGUAGE, PRUNING, Cell, Key, matches
 from .model import Score
 
 Values = Sequence[float | None]  # one for each language of a cell
 # From a cell, a metric and a split (None: the usual ones) to its values.
 ValuesOf = Callable[[Cell, str | None, str | None], Values]
 Part = tuple[str, str, float | None]  # a trial, a language and the score in it
-Key = tuple[Any, ...]  # labels on the axes of a table
 BY_LANGUAGE = {*LANGUAGE, "setting", "parts"}  # axes in which languages of one cell may differ
+OF_SEARCHES = ("arm", "source", "setting")  # axes that say what a search is for
 Labels = frozenset[tuple[str, Any]]
 CONTEXT = ("model", "task", "source", "train", "remove")  # labels that identify published numbers
 
@@ -43,6 +43,7 @@ class Mean:
     # Where a score comes from that does not belong to a single trial.
     parts: dict[tuple[str, str], Callable[[], list[Part]]] = field(default_factory=dict)
     full: bool | None = None  # is this the unpruned model? None: its cells say
+    base: Mean | None = None  # the unpruned model, over what both were scored on
     scores: Sequence[Score] = ()  # with all their labels, where these matter
 
     def put(self, repetition: Any, trial: str, language: str, value: float) -> None:
@@ -70,9 +71,48 @@ class Mean:
             elif cell.state == "done":
                 self.lacking += 1
 
+    def extend(self, other: Mean) -> None:
+        """Add all scores of another mean."""
+        self.values += other.values
+        self.trials += other.trials
+        self.languages += other.languages
+        self.repetition_of += other.repetition_of
+        self.cells |= other.cells
+        self.lacking += other.lacking
+
     @property
     def value(self) -> float:
         return fmean(self.repeats)
+
+    def label(self, axis: str) -> Any:
+        """The label of its first cell."""
+        return next(iter(self.cells.values())).axes.get(axis)
+
+    def labels(self, axis: str) -> set[Any]:
+        """The labels of its cells."""
+        return {cell.axes.get(axis) for cell in self.cells.values()}
+
+    def by_label(self, axis: str) -> dict[Any, float]:
+        """The mean for each label on an axis, over repetitions."""
+        groups: dict[Any, dict[Any, list[float]]] = {}
+        rows = zip(self.repetition_of, self.trials, self.languages, self.values, strict=True)
+        for repetition, trial, language, value in rows:
+            label = self.cells[trial].axis(axis, language)
+            groups.setdefault(label, {}).setdefault(repetition, []).append(value)
+        return {label: fmean(map(fmean, group.values())) for label, group in groups.items()}
+
+    def gains(self, axis: str) -> dict[Any, float]:
+        """How far it is above its base for each label on an axis."""
+        base = self.base.by_label(axis) if self.base is not None else {}
+        means = self.by_label(axis)
+        return {label: means[label] - value for label, value in base.items()}
+
+    @property
+    def loss(self) -> float:
+        """How much worse than its base it is; 0 without one."""
+        if self.base is None:
+            return 0.0
+        return sign(self.metric) * (self.base.value - self.value)
 
     @property
     def repeats(self) -> list[float]:
@@ -124,7 +164,7 @@ class Mean:
 
     def shared_labels(self) -> dict[str, Any]:
         """The labels that all its cells share, of those that identify published numbers."""
-        labels = {name: {cell.axes.get(name) for cell in self.cells.values()} for name in CONTEXT}
+        labels = {name: self.labels(name) for name in CONTEXT}
         return {name: next(iter(values)) for name, values in labels.items() if len(values) == 1}
 
 
@@ -145,28 +185,37 @@ def _mean(scores: Sequence[Score]) -> Mean:
     return mean
 
 
-def gathered(
+def means_of(
     cells: Iterable[Cell],
     axes: Sequence[str],
-    values: ValuesOf,
     where: Mapping[str, Any],
     mean_over: Sequence[str],
+    values: ValuesOf,
+    *,
+    searches: bool = False,
 ) -> dict[Key, Mean]:
-    """The means of cells by their labels on the axes."""
-    gathered_means: dict[Key, Mean] = {}
-    for group in group_cells(cells, (*axes, *where)):
+    """The means of cells by their labels on the axes.
+
+    searches: only the trials of searches, in the languages that these are for; each search is a
+    repetition unless `mean_over` names axes.
+    """
+    found: dict[Key, Mean] = {}
+    cells = (cell for cell in cells if "arm" in cell.axes) if searches else cells
+    for group in group_cells(cells, (*axes, *where, *(OF_SEARCHES if searches else ()))):
         first = group[0]
+        shown = first.is_for if searches else first.languages
         for variant in first.variants(axes):
             rows = [values(cell, variant.get("metric"), variant.get("split")) for cell in group]
             for language, column in zip(first.languages, zip(*rows, strict=True), strict=True):
-                if matches(first, language, where):
-                    key = tuple(
-                        variant[axis] if axis in variant else first.axis(axis, language)
-                        for axis in axes
+                if language in shown and matches(first, language, where):
+                    repeats: list[Any] = (
+                        [cell.without(*PRUNING) for cell in group]
+                        if searches and not mean_over
+                        else repetitions(group, language, mean_over)
                     )
-                    labels = repetitions(group, language, mean_over)
-                    gathered_means.setdefault(key, Mean()).add(group, language, labels, column)
-    return gathered_means
+                    mean = found.setdefault(first.key(axes, language, variant), Mean())
+                    mean.add(group, language, repeats, column)
+    return found
 
 
 def group_cells(cells: Iterable[Cell], axes: Iterable[str]) -> Iterable[list[Cell]]:
@@ -175,13 +224,13 @@ def group_cells(cells: Iterable[Cell], axes: Iterable[str]) -> Iterable[list[Cel
     The position of a cell in a table is then worked out once for the group.
     """
     names = {*axes}
-    simple = [name for name in names if name not in BY_LANGUAGE]
-    by_setting, by_parts = "setting" in names, "parts" in names
+    simple = [name for name in names if name not in {*BY_LANGUAGE, "learnt"}]
+    by_training, by_parts = bool({"setting", "learnt"} & names), "parts" in names
     by_variant = bool({"split", "metric"} & names)
     groups: dict[Any, list[Cell]] = {}
     for cell in cells:
         key: tuple[Any, ...] = (cell.languages, *map(cell.axes.get, simple))
-        if by_setting:
+        if by_training:
             key += (cell.train,)
         if by_parts:
             key += tuple(cell.parts(language) for language in cell.languages)

@@ -10,7 +10,7 @@ import csv
 import gc
 import io
 from collections import Counter
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from functools import cached_property
@@ -23,14 +23,17 @@ from deadhead.studies.store.folder import StudyError
 from deadhead.studies.store.records import Record, Summary, read_within, scan
 from deadhead.studies.study import described
 
-from .cells import LANGUAGE, Cell, as_dict, fixed_of, make_cell, parts_of, setting, task_info
+from .cells import Cell, Key, as_dict, fixed_of, make_cell, parts_of, task_info
+from .means import BY_LANGUAGE, Mean, group_cells, means_of, values_by
 from .model import Arm, Measurement, Merged, RankedHeads, Score, Search
 from .published import Rows, of_same_setting
 from .records import Opened, by_use, measures_of, opened, ranking_of
+from .removals import removals_of
 from .searches import arms_among, merged_among, pairs_among, searches_among
 
 MOST_RECORDS = 800  # opened for the page
 TRIES = 8  # records without a ranking, after which no more are opened for it
+NOWHERE: Mapping[str, Any] = {}  # selects everything
 OUTSIDE = ("", "full")  # arms of cells that are not the pruned trials of a search
 
 
@@ -119,26 +122,45 @@ class Study:
         return tuple(name for name, labels in values.items() if len(labels) > 1)
 
     @cached_property
-    def _labels(self) -> dict[str, list[Any]]:
+    def _combinations(self) -> dict[tuple[str, ...], list[Key]]:
         return {}
 
-    def labels(self, name: str) -> list[Any]:
-        """The labels of an axis in the recipe's order."""
-        if name not in self._labels:
-            self._labels[name] = list(dict.fromkeys(self._all_labels(name)))
-        return self._labels[name]
+    def combinations(self, *axes: str) -> list[Key]:
+        """The labels that occur together on some axes, in the recipe's order."""
+        if axes not in self._combinations:
+            by_language = bool(BY_LANGUAGE & {*axes})
+            keys = (
+                group[0].key(axes, language, variant)
+                for group in group_cells(self.cells, axes)
+                for variant in group[0].variants(axes)
+                for language in (group[0].languages if by_language else ("",))
+            )
+            self._combinations[axes] = list(dict.fromkeys(keys))
+        return self._combinations[axes]
 
-    def _all_labels(self, name: str) -> Iterable[Any]:
-        if name in LANGUAGE:
-            return self.languages
-        if name in ("split", "metric"):
-            return (variant[name] for cell in self.cells for variant in cell.variants([name]))
-        if name == "setting":
-            pairs = dict.fromkeys((cell.train, cell.languages) for cell in self.cells)
-            return (setting("+".join(train), code) for train, codes in pairs for code in codes)
-        if name == "parts":
-            return (cell.parts(language) for cell in self.cells for language in cell.languages)
-        return [cell.axes.get(name) for cell in self.cells]
+    def labels(self, axis: str) -> list[Any]:
+        """The labels of an axis in the recipe's order."""
+        return [label for (label,) in self.combinations(axis)]
+
+    def means(
+        self,
+        axes: Sequence[str],
+        where: Mapping[str, Any] = NOWHERE,
+        mean_over: Sequence[str] = (),
+        *,
+        kind: str = "score",
+        metric: str | None = None,
+        split: str | None = None,
+        searches: bool = False,
+    ) -> dict[Key, Mean]:
+        """The means by the labels on some axes: of scores, or of what pruning loses or gains.
+
+        kind: `score`, `drop` or `gain`. where: axes -> the labels to include.
+        mean_over: axes whose labels are repetitions, by default each trial is one.
+        searches: only the trials of searches, in the languages that these are for.
+        """
+        values = values_by(self.cells, kind, metric, split)
+        return means_of(self.cells, axes, where, mean_over, values, searches=searches)
 
     @cached_property
     def metrics(self) -> tuple[str, ...]:
@@ -150,18 +172,41 @@ class Study:
         """The splits that are reported unless the recipe names others."""
         return tuple(dict.fromkeys(cell.split for cell in self.cells))
 
+    def after_one_epoch(
+        self, where: Mapping[str, Any] = NOWHERE
+    ) -> dict[Key, dict[str, tuple[float, float]]]:
+        """By language and strategy: of each trial the scores after one epoch and at the end."""
+        finals = self.means(("language", "strategy"), where)
+        firsts = self.means(("language", "strategy"), where, split="@1")
+        pairs = {}
+        for key, mean in firsts.items():
+            final = dict(zip(finals[key].trials, finals[key].values, strict=True))
+            both = zip(mean.trials, mean.values, strict=True)
+            pairs[key] = {trial: (first, final[trial]) for trial, first in both if trial in final}
+        return pairs
+
     @cached_property
-    def by_trial(self) -> dict[str, Cell]:
-        """The first cell of each trial."""
+    def trials(self) -> dict[str, Cell]:
+        """What was run, by id: the first cell of each trial."""
         cells: dict[str, Cell] = {}
         for cell in self.cells:
             cells.setdefault(cell.trial, cell)
         return cells
 
     @cached_property
-    def recorded(self) -> set[str]:
-        """The trials of this recipe that have a record."""
-        return {cell.trial for cell in self.cells if cell.summary is not None}
+    def states(self) -> Counter[str]:
+        """How many trials are done, failed and left."""
+        return Counter(cell.state for cell in self.trials.values())
+
+    @cached_property
+    def is_search(self) -> bool:
+        """Whether some trials belong to searches."""
+        return self.labels("arm") not in ([], [None])
+
+    @property
+    def most_removed(self) -> int:
+        """The largest number of heads that a search removes."""
+        return max(filter(None, self.labels("k")), default=0)
 
     @cached_property
     def _opened(self) -> dict[str, Record | None]:
@@ -192,7 +237,7 @@ class Study:
     @cached_property
     def opened(self) -> dict[str, Opened]:
         """What the page shows of records, by id: all of a small study, else the most useful."""
-        cells = self.by_trial
+        cells = self.trials
         return {trial: opened(cells[trial], record) for trial, record in self._chosen[0].items()}
 
     @property
@@ -252,6 +297,11 @@ class Study:
             share = 100 * len(record.removed) / total if total and record is not None else None
             self._shares[key] = share
         return self._shares[key]
+
+    @cached_property
+    def removals(self) -> list[Mean]:
+        """The mean of each removal over what all were scored on, with the unpruned one as base."""
+        return removals_of(self.cells)
 
     @cached_property
     def searches(self) -> tuple[Search, ...]:

@@ -9,8 +9,6 @@ from typing import ClassVar
 from deadhead.report.labels import joined, score_words, strategy_words, unit_of
 from deadhead.report.spec import Chart, Figure, Scored, Suggested
 from deadhead.results import Study
-from deadhead.results.cells import matches
-from deadhead.results.means import group_cells
 
 from .charts import Row, distinct, trade
 
@@ -46,24 +44,19 @@ class Cost(Scored, Figure):
 
     def _trials(self, study: Study) -> Removals:
         """The mean score and the millions of parameters of each trial of a removal."""
-        scores_in = self.values(study)
-        removals: dict[tuple[str, str, str], dict[str, tuple[float, float]]] = {}
-        done = [cell for cell in study.cells if cell.state == "done"]
+        removals: Removals = {}
         panel_axes = [axis for axis in ("task", "model") if axis in study.axes]
-        for cells in group_cells(done, ("task", "model", "remove", "strategy", *self.where)):
-            first = cells[0]
-            if not matches(first, next(iter(first.languages), ""), self.where):
-                continue
-            panel = joined(*(first.axes.get(axis) for axis in panel_axes), by=" ")
-            group = "nothing" if first.unpruned else strategy_words(str(first.axes.get("strategy")))
-            trials = removals.setdefault((panel, group, str(first.axes.get("remove", "none"))), {})
-            for cell in cells:
-                scores = [score for score in scores_in(cell, None, None) if score is not None]
-                cost = cell.summary.cost if cell.summary is not None else {}
+        means = self.means(study, ("remove", "strategy", *panel_axes), self.where)
+        for (remove, strategy, *labels), mean in means.items():
+            group = "nothing" if mean.unpruned else strategy_words(str(strategy))
+            key = (joined(*labels, by=" "), group, str(remove or "none"))
+            for trial, scores in mean.by_repetition().items():
+                cost = study.summaries[trial].cost
                 left = cost.get("parameters after", cost.get("parameters"))
-                if scores and isinstance(left, int | float):
-                    trials[cell.trial] = fmean(scores), left / MILLION
-        return {key: list(trials.values()) for key, trials in removals.items()}
+                if isinstance(left, int | float):
+                    point = fmean(scores.values()), left / MILLION
+                    removals.setdefault(key, []).append(point)
+        return removals
 
     @classmethod
     def suggest(cls, study: Study) -> Suggested:

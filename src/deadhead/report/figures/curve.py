@@ -10,11 +10,10 @@ from deadhead.report.labels import removal_unit
 from deadhead.report.spec import Chart, Suggested
 from deadhead.results import Study
 from deadhead.results.cells import CHANCE
-from deadhead.results.means import group_cells
 
 from .charts import has_published
 from .curve_chart import curve_chart
-from .curve_means import CurveOptions, class_of, gather_curve, position, removal_percents
+from .curve_means import REMOVAL, CurveOptions, class_of, gather_curve, position, removal_percents
 from .search_curve import best_curve, panel_of, search_curve
 
 MOST_LINES = 8
@@ -28,7 +27,7 @@ class Curve(CurveOptions):
     kind: ClassVar[str] = "curve"
 
     def draw(self, study: Study) -> Chart | None:
-        if any("arm" in cell.axes for cell in study.cells):
+        if study.is_search:
             over_k = self.x in ("k", "remove", "amount")
             return search_curve(study, self) if over_k else best_curve(study, self)
         spec = self._with_one_unit(study)
@@ -49,8 +48,7 @@ class Curve(CurveOptions):
         chosen = {"strategy", "remove", "amount"} & {*self.where}
         if one_by_one or chosen or self.x not in ("remove", "amount"):
             return self
-        pruned = (cell for cell in study.cells if not cell.unpruned)
-        strategies = list(dict.fromkeys(str(cell.axes.get("strategy")) for cell in pruned))
+        strategies = [name for name in study.labels("strategy") if name not in (None, "none")]
         same = [s for s in strategies if removal_unit(s) == removal_unit(strategies[0])]
         return self if same == strategies else replace(self, where={**self.where, "strategy": same})
 
@@ -67,7 +65,7 @@ class Curve(CurveOptions):
 
     @classmethod
     def suggest(cls, study: Study) -> Suggested:
-        if any("arm" in cell.axes for cell in study.cells):
+        if study.is_search:
             panels = tuple(_search_panels(study))
             yield 0, cls(title="Score by heads removed, for each arm", x="k", panels=panels)
             return
@@ -86,7 +84,7 @@ def _names(axis_name: str) -> tuple[str, ...]:
 def _search_panels(study: Study) -> list[str]:
     """The axes of panels, without those at the end that would make too many panels."""
     names: list[str] = [name for name in ("model", "task", "source") if name in study.axes]
-    if len({cell.train for cell in study.cells}) > len(study.labels("source")):
+    if len(study.labels("learnt")) > len(study.labels("source")):
         names.append("train")
     names.append("language")
     while names and len(_panels(study, tuple(names))) > MOST_PANELS:
@@ -95,19 +93,19 @@ def _search_panels(study: Study) -> list[str]:
 
 
 def _panels(study: Study, names: tuple[str, ...]) -> set[str]:
-    groups = group_cells(study.cells, (*names, "setting"))  # cells that share their panels
-    return {panel_of(c, language, names) for c, *_ in groups for language in c.languages}
+    axes = (*names, "learnt", "language")
+    return {panel_of(dict(zip(axes, key, strict=True)), names) for key in study.combinations(*axes)}
 
 
 def _by_removal(study: Study) -> Iterator[Curve]:
     """A curve for each unit of removals: percent, heads and layers cannot share an axis."""
     lines, panel = _lines_and_panel(study)
     by_unit: dict[str, dict[str, set[Any]]] = {}  # unit -> strategy -> (line, x) of its removals
-    for cell, *_ in group_cells(study.cells, ("remove", "strategy", "amount")):
-        if not cell.unpruned:
-            strategy = str(cell.axes.get("strategy"))
-            by_strategy = by_unit.setdefault(removal_unit(strategy), {})
-            by_strategy.setdefault(strategy, set()).add(position(cell))
+    removals = study.combinations(*REMOVAL)
+    pruned = [removal for removal in removals if removal[0] not in (None, "none")]
+    for strategy, *labels in pruned:
+        by_strategy = by_unit.setdefault(removal_unit(strategy), {})
+        by_strategy.setdefault(strategy, set()).add(position(strategy, *labels))
     orders = {class_of(language, "word_order") for language in study.languages} - {""}
     ordered = len(orders) > 1 and len(study.languages) > 3
     for unit, by_strategy in by_unit.items():
@@ -120,7 +118,7 @@ def _by_removal(study: Study) -> Iterator[Curve]:
             yield replace(curve, lines=lines, panels=_names(panel))
         else:
             yield replace(curve, panels=_names(panel or lines))
-        if ordered and any(cell.unpruned for cell in study.cells):
+        if ordered and len(pruned) < len(removals):
             yield replace(
                 curve,
                 title=f"Drop by {unit} and word order",

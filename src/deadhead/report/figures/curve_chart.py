@@ -66,7 +66,7 @@ def _x_words(study: Study, spec: CurveOptions) -> str:
     if spec.x not in ("remove", "amount"):
         return X_WORDS.get(spec.x, spec.x)
     only = spec.where.get("strategy")
-    strategies = {str(cell.axes.get("strategy")) for cell in study.cells if not cell.unpruned}
+    strategies = {name for name in study.labels("strategy") if name not in (None, "none")}
     strategies &= {*([only] if isinstance(only, str) else only)} if only else strategies
     units = {removal_unit(strategy) for strategy in strategies}
     return units.pop() if len(units) == 1 else "removed"
@@ -91,7 +91,7 @@ def _rows(
         if published is not None:
             row["published"] = round(published, 3)
         if spec.x == "percent":
-            removals = len({cell.axes.get("remove") for cell in mean.cells.values()})
+            removals = len(mean.labels("remove"))
             row |= {"removals": removals} if removals > 1 else {}
         yield row
 

@@ -9,7 +9,6 @@ from typing import ClassVar
 
 from deadhead.report.spec import Chart, Figure, Scored, word
 from deadhead.results import Study
-from deadhead.results.cells import matches
 from deadhead.results.statistics import (
     LayerDifference,
     bottom_minus_top,
@@ -19,7 +18,7 @@ from deadhead.results.statistics import (
 from deadhead.tasks.metrics import sign
 
 from .charts import curves
-from .curve_means import GROUPS, position
+from .curve_means import GROUPS, REMOVAL, position
 
 ENDS = ("top", "bottom")
 # end ("" for unpruned) -> layers removed -> trial -> score
@@ -66,16 +65,14 @@ class Ends(Scored, Figure):
         )
 
     def _scores(self, study: Study) -> dict[str, Scores]:
-        scores_in = self.values(study)
         scores: dict[str, Scores] = {}
-        for cell in study.cells:
-            end, k = position(cell)
-            if end not in ("", *ENDS) or not isinstance(k, float):
-                continue
-            for language, value in zip(cell.languages, scores_in(cell, None, None), strict=True):
-                if value is not None and matches(cell, language, self.where):
-                    by_k = scores.setdefault(language, {}).setdefault(end, {})
-                    by_k.setdefault(k, {})[cell.trial] = value
+        for (language, *removal), mean in self.means(
+            study, ("language", *REMOVAL), self.where
+        ).items():
+            end, k = position(*removal)
+            if mean.values and end in ("", *ENDS) and isinstance(k, float):
+                by_k = scores.setdefault(language, {}).setdefault(end, {})
+                by_k.setdefault(k, {}).update(zip(mean.trials, mean.values, strict=True))
         return scores
 
 

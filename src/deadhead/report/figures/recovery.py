@@ -8,7 +8,6 @@ from typing import ClassVar
 
 from deadhead.report.spec import Chart, Figure, Suggested
 from deadhead.results import Study
-from deadhead.results.cells import matches
 from deadhead.results.statistics import recovery, recovery_rows
 
 from .charts import COLOURS, field, panelled, tip, whole
@@ -26,11 +25,11 @@ class Recovery(Figure):
 
     def draw(self, study: Study) -> Chart | None:
         pairs: dict[str, list[tuple[float, float]]] = {}  # language -> (after one epoch, final)
-        for cell in {cell.trial: cell for cell in study.cells if not cell.unpruned}.values():
-            firsts = cell.row(split=f"{cell.split}@1")
-            for language, first, final in zip(cell.languages, firsts, cell.main_row, strict=True):
-                if first is not None and final and matches(cell, language, self.where):
-                    pairs.setdefault(language, []).append((first, final))
+        for (language, strategy), trials in study.after_one_epoch(self.where).items():
+            if strategy not in (None, "none"):
+                scores = [(first, final) for first, final in trials.values() if final]
+                pairs.setdefault(language, []).extend(scores)
+        pairs = {language: scores for language, scores in pairs.items() if scores}
         if not pairs:
             return None
         means = [{name: fmean(p[i] for p in both) for name, both in pairs.items()} for i in (0, 1)]
@@ -55,6 +54,5 @@ class Recovery(Figure):
 
     @classmethod
     def suggest(cls, study: Study) -> Suggested:
-        summaries = (cell.summary for cell in study.cells if cell.summary is not None)
-        if any("@1/" in " ".join(summary.metrics) for summary in summaries):
+        if any(study.after_one_epoch().values()):
             yield 50, cls()

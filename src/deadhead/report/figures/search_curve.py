@@ -2,16 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from dataclasses import replace
 from statistics import fmean
 from typing import Any
 
 from deadhead.report.labels import joined
 from deadhead.report.spec import Chart
-from deadhead.report.tables.pairs import best, by_target, pair_label, selected
+from deadhead.report.tables.pairs import best, pair_label, selected
 from deadhead.results import Mean, Study
-from deadhead.results.cells import PRUNING, Cell
 from deadhead.results.searches import ARMS
 
 from .charts import Row, curves
@@ -29,20 +28,15 @@ LINES = ("lowest", "random", "highest", "unpruned", SEEDS)
 
 def search_curve(study: Study, spec: CurveOptions) -> Chart | None:
     """Score or gain against k, a line for each arm; unpruned seeds, which have no k, are a band."""
-    value = spec.values(study, spec.value)
+    axes = (*spec.panels, "learnt", "language", "arm", "k")
+    means = spec.means(study, axes, spec.where, spec.mean_over, kind=spec.value, searches=True)
     points: Points = {}
-    for group, languages in by_target(study.cells, (*spec.panels, "k"), spec.where):
-        first = group[0]
-        arm, k = str(first.axes.get("arm")), float(first.axes.get("k") or 0)
-        rows = zip(*(value(cell, None, None) for cell in group), strict=True)
-        scores_in = dict(zip(first.languages, rows, strict=True))
-        for language in languages:
-            panel = panel_of(first, language, spec.panels)
-            for cell, score in zip(group, scores_in[language], strict=True):
-                if score is not None:
-                    over = tuple([cell.axis(axis, language) for axis in spec.mean_over])
-                    mean = points.setdefault((panel, arm, k), Mean())
-                    mean.put(over or cell.without(*PRUNING), cell.trial, language, score)
+    for key, mean in means.items():
+        if mean.values:
+            labels = dict(zip(axes, key, strict=True))
+            panel = panel_of(labels, spec.panels)
+            its_points = points.setdefault((panel, labels["arm"], float(labels["k"] or 0)), Mean())
+            its_points.extend(mean)
     if not points:
         return None
     drawn = sorted(_rows(points), key=lambda row: row["x"])
@@ -60,12 +54,13 @@ def search_curve(study: Study, spec: CurveOptions) -> Chart | None:
     )
 
 
-def panel_of(cell: Cell, language: str, axes: tuple[str, ...]) -> str:
-    """The panel of a score. A cell that names no languages to train on learns its source."""
-    labels = {axis: cell.axis(axis, language) for axis in axes}
+def panel_of(all_labels: Mapping[str, Any], axes: tuple[str, ...]) -> str:
+    """The panel of a score. A trial that names no languages to train on learns its source."""
+    labels = {axis: all_labels[axis] for axis in axes}
     if "train" not in labels:
         return joined(*labels.values())
-    learnt = labels["train"] = "+".join(cell.train)
+    learnt, language = all_labels["learnt"], all_labels["language"]
+    labels["train"] = learnt
     if {"language", "target"} & {*labels}:  # from the languages it learns to the scored language
         in_arrow = ("source", "train", "language", "target")
         others = [label for axis, label in labels.items() if axis not in in_arrow]

@@ -29,7 +29,7 @@ FEW = 3  # cells that a sentence names
 
 def findings(study: Study, tables: Sequence[Table] = ()) -> Sentences:
     """Up to three sentences; none before a trial is done."""
-    if any("arm" in cell.axes for cell in study.cells):
+    if study.is_search:
         sentences = search_sentences(study)
     else:
         sentences = removal_sentences(study, tested(tables))
@@ -43,13 +43,12 @@ def findings(study: Study, tables: Sequence[Table] = ()) -> Sentences:
 
 def _so_far(study: Study, sentence: str) -> str:
     """The sentence, with the number of done trials if some are missing."""
-    trials = {cell.trial: cell.state for cell in study.cells}
-    done = sum(state == "done" for state in trials.values())
-    if done == len(trials):
+    done, trials = study.states["done"], study.states.total()
+    if done == trials:
         return sentence
     is_word = sentence[1:2].islower()  # not a name in capitals
     rest = (sentence[0].lower() if is_word else sentence[0]) + sentence[1:]
-    return f"So far, with {done} of {len(trials)} trials done: {rest}"
+    return f"So far, with {done} of {trials} trials done: {rest}"
 
 
 def tested(tables: Sequence[Table]) -> Sentences:

@@ -59,20 +59,13 @@ def scored(study: Study) -> list[str]:
 
     Only if all trials remove the same: a mean over different prunings says nothing.
     """
-    scored_cells = (c for c in study.cells if any(score is not None for score in c.main_row))
-    done = {cell.trial: cell for cell in scored_cells}
+    done = {name: cell for name, cell in study.trials.items() if cell.scores}
     metrics = {cell.metric for cell in done.values()}
     if len(study.labels("remove")) > 1 or len(metrics) != 1:
         return []
-    languages: dict[str, list[float]] = {}
-    growth: list[tuple[float, float]] = []  # scores after one epoch and at the end
-    for cell in done.values():
-        firsts = cell.row(split=f"{cell.split}@1")
-        for language, first, score in zip(cell.languages, firsts, cell.main_row, strict=True):
-            if score is not None:
-                languages.setdefault(language, []).append(score)
-                growth += [] if first is None else [(first, score)]
-    means = {language: fmean(scores) for language, scores in languages.items()}
+    scores = study.means(("language",))
+    means = {language: mean.value for (language,), mean in scores.items() if mean.values}
+    growth = [pair for trials in study.after_one_epoch().values() for pair in trials.values()]
     split = " / ".join(map(split_words, dict.fromkeys(cell.split for cell in done.values())))
     mean = f"{fmean(means.values()):.1f} ({trials_in_words(len(done))})"
     text = f"Mean {metric_words(metrics.pop())} on {split} is {mean}"
@@ -87,15 +80,15 @@ def scored(study: Study) -> list[str]:
 
 def collapsed(study: Study) -> list[str]:
     """Trials whose model predicts one label for everything: there the training failed."""
-    done = {c.trial: c for c in study.cells if c.state == "done" and c.summary}
-    failed = [cell for cell in done.values() if cell.one_label(cell.split)]
+    done = study.states["done"]
+    failed = [c for c in study.trials.values() if c.state == "done" and c.one_label(c.split)]
     if not failed:
         return []
     labels = (str(cell.axes.get("remove", "none")) for cell in failed)
     names = list(dict.fromkeys(map(removal_words, labels)))
     more = f" and {len(names) - FEW} more" if len(names) > FEW else ""
     return [
-        f"{len(failed)} of {len(done)} trials predict one label for everything in the language "
+        f"{len(failed)} of {done} trials predict one label for everything in the language "
         f"they learnt ({', '.join(names[:FEW])}{more}): the training failed there, which is not "
         "what pruning costs. A lower learning rate or another seed may help."
     ]

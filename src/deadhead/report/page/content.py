@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import re
-from collections import Counter
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 from statistics import fmean
@@ -58,7 +57,7 @@ def content(folder: str | Path) -> dict[str, Any]:
         "data": study.data,
         "progress": progress(study),
         "damaged": damaged(study),
-        "opened": {"records": len(opened), "of": len(study.recorded)},
+        "opened": {"records": len(opened), "of": study.states.total() - study.states["left"]},
         "findings": findings(study, tables),
         "tables": tables,
         "figures": figures,
@@ -101,7 +100,7 @@ def damaged(study: Study) -> list[str]:
 
 def progress(study: Study) -> dict[str, Any]:
     """How many trials are done, failed, left and running."""
-    states = Counter({cell.trial: cell.state for cell in study.cells}.values())
+    states = study.states
     is_running = study_folder.is_running(study.home)
     live = as_dict(study_folder.read_json(study.home / "live.json")) if is_running else {}
     counts = {state: states[state] for state in ("done", "failed", "left")}
@@ -114,7 +113,7 @@ def claims(study: Study) -> list[dict[str, Any]]:
     A very large study is judged only if its recipe names claims: readers would wait too long.
     """
     named = any(part.get("claims") for part in parts_of(study.recipe))
-    if len(study.cells) > MOST_JUDGED and not named:
+    if len(study.description["cells"]) > MOST_JUDGED and not named:
         return []
     from deadhead.papers.claims import (
         check,  # imports many modules, which a large study can do without
@@ -127,9 +126,9 @@ def trials(study: Study) -> dict[str, Any]:
     """One row for each trial: its labels, its mean score, its scores by language, its cost."""
     axes = [axis for axis in study.axes if axis not in ("strategy", "amount")]
     languages = study.languages[:MOST_LANGUAGES]
-    removals = {cell.axes.get("remove") for cell in study.by_trial.values()}
+    removals = {cell.axes.get("remove") for cell in study.trials.values()}
     words = {label: removal_words(label) for label in removals if isinstance(label, str)}
-    rows = [_row(cell, axes, languages, words) for cell in study.by_trial.values()]
+    rows = [_row(cell, axes, languages, words) for cell in study.trials.values()]
     fields = ["id", "state", *axes, "score", *languages, "seconds", "parameters"]
     return {"fields": fields, "rows": rows}
 

@@ -82,7 +82,7 @@ def _removed(study: Study) -> Iterator[dict[str, Any]]:
 
 def _pruned(study: Study) -> Iterator[Opened]:
     """The opened trials that removed heads, in the order of the recipe."""
-    opened = (study.opened.get(trial) for trial in study.by_trial)
+    opened = (study.opened.get(trial) for trial in study.trials)
     return (trial for trial in opened if trial is not None and trial.removed)
 
 

@@ -119,7 +119,7 @@ class Library:
         if name not in known:
             raise StudyError("got no study.", "add study=NAME")
         study = Study.open(known[name])
-        return full_record(read(known[name], trial), Samples(study), study.by_trial.get(trial))
+        return full_record(read(known[name], trial), Samples(study), study.trials.get(trial))
 
 
 def as_json(payload: Any) -> bytes:

@@ -131,7 +131,7 @@ def _example(predicted: Any, row: Any, unit: str) -> dict[str, Any]:
 def full_records(study: Study, trials: Iterable[str]) -> dict[str, dict[str, Any]]:
     """The first few hundred of these records; failed ones first."""
     records = [record for trial in trials if (record := study.record(trial)) is not None]
-    samples, cells = Samples(study), study.by_trial
+    samples, cells = Samples(study), study.trials
     return {
         record.trial.id: full_record(record, samples, cells.get(record.trial.id))
         for record in sorted(records, key=lambda record: record.state != "failed")[:MOST]

@@ -11,8 +11,7 @@ from typing import Any
 from deadhead.report.labels import measured_words
 from deadhead.report.spec import Table
 from deadhead.results import Mean, Study
-from deadhead.results.cells import PRUNING
-from deadhead.results.means import Key, ValuesOf, gathered
+from deadhead.results.cells import PRUNING, Key
 from deadhead.results.statistics import deviation
 
 from .details import numbers_behind
@@ -70,12 +69,12 @@ class Means:
     @classmethod
     def of(cls, study: Study, table: Table, kind: str) -> Means:
         layout = Layout.of(table, ("remove",), ("language",))
-        file, values = table.published_rows(study), table.values(study, kind)
-        by_key = gathered(study.cells, layout.axes, values, layout.where, layout.mean_over)
+        file = table.published_rows(study)
+        by_key = table.means(study, layout.axes, layout.where, layout.mean_over, kind=kind)
         return cls(
             layout=layout,
             by_key=by_key,
-            base=_unpruned(study, layout, by_key, values),
+            base=_unpruned(study, table, layout, by_key, kind),
             file=file,
             published=Published(file, tuple(dict.fromkeys((*layout.axes, *layout.where)))),
         )
@@ -98,8 +97,8 @@ class Means:
     def table(self, study: Study, table: Table, cell: Any, about: str) -> dict[str, Any]:
         """The whole table: `cell(key)` gives its cells, `about` says what its numbers are."""
         rows, columns = keys_in_order(study, self.layout, self.by_key)
-        cells = [cell for mean in self.by_key.values() for cell in mean.cells.values()]
-        sentences = [about + self._means(), *remarks(study, cells, table.split)]
+        trials = dict.fromkeys(trial for mean in self.by_key.values() for trial in mean.cells)
+        sentences = [about + self._means(), *remarks(study, trials, table.split)]
         return grid(
             title=table.heading(study),
             note=" ".join(filter(None, [*sentences, study.published_difference(table.published)])),
@@ -175,14 +174,13 @@ def entry(
 
 
 def _unpruned(
-    study: Study, layout: Layout, by_key: Keyed, values: ValuesOf
+    study: Study, table: Table, layout: Layout, by_key: Keyed, kind: str
 ) -> dict[Key, list[float]]:
     """The numbers of the unpruned cells, by the labels that pruning does not change."""
     if not any(mean.unpruned and mean.values for mean in by_key.values()):
         # `where` may exclude the unpruned cells
-        cells = [cell for cell in study.cells if cell.unpruned]
-        where = layout.unpruned_where
-        by_key = gathered(cells, layout.axes, values, where, layout.mean_over)
+        where = {**layout.unpruned_where, "remove": "none"}
+        by_key = table.means(study, layout.axes, where, layout.mean_over, kind=kind)
     base: dict[Key, list[float]] = {}
     for key, mean in by_key.items():
         if mean.unpruned:

@@ -8,11 +8,10 @@ from typing import Any, ClassVar
 
 from deadhead.report.spec import Table
 from deadhead.results import Mean, Search, Study
-from deadhead.results.cells import Cell
-from deadhead.results.means import Key
+from deadhead.results.cells import Key
 
 from .grid import Keyed, Layout
-from .pairs import best, by_target, pair_label, search_grid, selected
+from .pairs import best, pair_label, search_grid, selected
 from .published import Published
 
 METHODS = ("FL", "MD", "SD", "EC")
@@ -62,22 +61,13 @@ def _scores(study: Study, layout: Layout) -> Keyed:
 
 def _add_cells(means: Keyed, study: Study, layout: Layout) -> None:
     """Add the trials of every mean, those still to run too."""
-    axes = (*layout.axes, "rank.merge")
-    for group, languages in by_target(study.cells, axes, layout.unpruned_where):
-        first, method = group[0], _method_of(group[0])
-        for language in languages:
-            if first.setting(language) == "cross-lingual":
-                key = tuple(
-                    method if axis == "arm" else first.axis(axis, language) for axis in layout.axes
-                )
-                mean = means.setdefault(key, Mean(full=method == "FL"))
-                mean.cells.update((cell.trial, cell) for cell in group)
-
-
-def _method_of(cell: Cell) -> str:
-    if cell.axes.get("arm") == "full":
-        return "FL"
-    return _method(str(cell.axes.get("source")), str(cell.axes.get("rank.merge", "")))
+    axes = (*layout.axes, "arm", "source", "rank.merge")
+    where = {**layout.unpruned_where, "setting": "cross-lingual"}
+    for (*key, arm, source, merge), mean in study.means(axes, where, searches=True).items():
+        method = "FL" if arm == "full" else _method(str(source), str(merge or ""))
+        labels = zip(layout.axes, key, strict=True)
+        its_key = tuple(method if axis == "arm" else label for axis, label in labels)
+        means.setdefault(its_key, Mean(full=method == "FL")).cells.update(mean.cells)
 
 
 def _method(source: str, merge: str) -> str:

@@ -16,10 +16,15 @@ from deadhead.tasks.reading.columns import STARTS
 Details = Sequence[tuple[str, Mapping[str, Any]]]  # a task and the details of one of its records
 
 
-def remarks(study: Study, cells: Iterable[Cell], split: str) -> list[str]:
-    """The sentences that apply to a table of these cells."""
-    distinct = list({cell.trial: cell for cell in cells}.values())
-    return [*_epoch_chosen_on(study, distinct, split), *about_data(study, distinct)]
+def remarks(study: Study, trials: Iterable[str], split: str) -> list[str]:
+    """The sentences that apply to a table of these trials."""
+    cells = [study.trials[trial] for trial in trials]
+    return [*_epoch_chosen_on(study, cells, split), *_about_data(study, cells)]
+
+
+def about_data(study: Study, trials: Iterable[str]) -> list[str]:
+    """The sentences about the data that these trials read."""
+    return _about_data(study, [study.trials[trial] for trial in trials])
 
 
 def _epoch_chosen_on(study: Study, cells: Sequence[Cell], split: str) -> list[str]:
@@ -51,7 +56,7 @@ def _choosing_split(finetune: Mapping[str, Any], task: str) -> str | None:
         return None
 
 
-def about_data(study: Study, cells: Sequence[Cell]) -> list[str]:
+def _about_data(study: Study, cells: Sequence[Cell]) -> list[str]:
     """Notes if records of one table read different files, less data than the recipe names, or
     other data than the paper."""
     done = [cell for cell in cells if cell.summary is not None and cell.state == "done"]

@@ -6,7 +6,7 @@ A search is a pair: from the languages it learns to one that it is scored in.
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from functools import partial
 from itertools import repeat
 from typing import Any
@@ -14,8 +14,8 @@ from typing import Any
 from deadhead.report.labels import capitalized, measured_words, unit_of
 from deadhead.report.spec import Table
 from deadhead.results import Mean, Search, Study
-from deadhead.results.cells import LANGUAGE, PRUNING, Cell, is_target, matches, plain_text
-from deadhead.results.means import Key, Part, group_cells
+from deadhead.results.cells import LANGUAGE, PRUNING, Key, plain_text
+from deadhead.results.means import Part
 from deadhead.tasks.metrics import sign
 
 from .grid import Keyed, Layout, entry, grid, keys_in_order
@@ -63,17 +63,6 @@ def selected(searches: Iterable[Search], where: Mapping[str, Any]) -> list[Searc
     ]
 
 
-def by_target(
-    cells: Iterable[Cell], axes: Iterable[str], where: Mapping[str, Any]
-) -> Iterator[tuple[list[Cell], list[str]]]:
-    """Cells of searches that share their labels on these axes, and the languages searched for."""
-    for group in group_cells(cells, (*axes, *where, "arm", "source", "setting")):
-        first = group[0]
-        source, train = str(first.axes.get("source", "")), "+".join(first.train)
-        targets = (name for name in first.languages if is_target(source, train, name))
-        yield group, [language for language in targets if matches(first, language, where)]
-
-
 def pair_label(pair: Search, axis: str) -> Any:
     """The label of a pair on an axis."""
     if axis in LANGUAGE:
@@ -87,22 +76,14 @@ def filler(study: Study, layout: Layout, pairs: Sequence[Search]) -> Filler:
 
     The keys of a trial or a pair are the same for every statistic, and are worked out once.
     """
-    searched = (cell for cell in study.cells if "arm" in cell.axes)
-    expected = [
-        (
-            str(group[0].axes["arm"]),
-            [tuple(group[0].axis(axis, name) for axis in layout.axes) for name in languages],
-            {cell.trial: cell for cell in group},
-        )
-        for group, languages in by_target(searched, layout.axes, layout.unpruned_where)
-    ]
+    expected = study.means((*layout.axes, "arm"), layout.unpruned_where, searches=True)
     keys = [(pair, tuple(pair_label(pair, axis) for axis in layout.axes)) for pair in pairs]
 
     def fill(arms: Sequence[str], statistic: Statistic, full: bool) -> Keyed:
         means: Keyed = defaultdict(lambda: Mean(full=full))
-        for arm, its_keys, cells in expected:
-            for key in its_keys if arm in arms else ():
-                means[key].cells.update(cells)
+        for (*labels, arm), mean in expected.items():
+            if arm in arms:
+                means[tuple(labels)].cells.update(mean.cells)
         for pair, key in keys:
             if (value := statistic(pair)) is not None:
                 group = str(pair.group)
@@ -153,7 +134,7 @@ def search_grid(
         )
 
     table_data = grid(
-        title=table.heading(study).replace("{k}", str(_most(study))),
+        title=table.heading(study).replace("{k}", str(study.most_removed)),
         note=_note(study, columns, means, study.published_difference(table.published)),
         layout=layout,
         rows=rows,
@@ -165,16 +146,11 @@ def search_grid(
     return {**table_data, "test": table_data["test"] or UNTESTED}
 
 
-def _most(study: Study) -> int:
-    """The largest number of heads that a search removes."""
-    return max((cell.axes.get("k") or 0 for cell in study.cells), default=0)
-
-
 def _note(study: Study, columns: Sequence[Key], means: Keyed, published: str) -> str:
-    metrics = dict.fromkeys(cell.metric for cell in study.cells if cell.metric)
+    metrics = list(filter(None, study.metrics))
     sentences = [
         f"{capitalized(measured_words(metrics, ('test',)))}{unit_of(metrics, ', in ')}. Up to "
-        f"{_most(study)} heads are removed. k is the number that does best on the test set unless the "
+        f"{study.most_removed} heads are removed. k is the number that does best on the test set unless the "
         "column says otherwise, so it gains a little even if pruning does nothing: compare it with "
         "the gain of the same number of unpruned seeds."
     ]
@@ -183,8 +159,8 @@ def _note(study: Study, columns: Sequence[Key], means: Keyed, published: str) ->
             "Stop rule: heads are removed one by one until the score falls for the first time, "
             "and the best k up to there counts."
         )
-    cells = {cell.trial: cell for mean in means.values() for cell in mean.cells.values()}
-    return " ".join(filter(None, [*sentences, *about_data(study, list(cells.values())), published]))
+    trials = dict.fromkeys(trial for mean in means.values() for trial in mean.cells)
+    return " ".join(filter(None, [*sentences, *about_data(study, trials), published]))
 
 
 def printed_score(rows: Iterable[Mapping[str, str]], column: str = "value") -> float | None:

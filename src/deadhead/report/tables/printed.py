@@ -9,9 +9,9 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
 from statistics import fmean
-from typing import Any
+from typing import Any, NamedTuple
 
-from deadhead.results.cells import Cell
+from deadhead.results import Study
 from deadhead.translation import SIZES
 
 from .published import ROUND, Row, average, number
@@ -26,6 +26,18 @@ KEY = (
 KEPT = ("per_layer", "per_block")  # strategies whose amount says what each component keeps
 
 
+class PrintedRemoval(NamedTuple):
+    """The labels of a removal, and of the model."""
+
+    strategy: str | None
+    amount: Any
+    model: Any
+
+    @property
+    def is_nothing(self) -> bool:
+        return self.strategy in (None, "none")
+
+
 def changes(
     numbers: Sequence[float], base: Sequence[float], rows: Iterable[Row]
 ) -> dict[str, float | None]:
@@ -38,7 +50,7 @@ def changes(
 
 
 def with_removal_columns(
-    table: dict[str, Any], remove_as: str, cells: Iterable[Cell], file: Sequence[Row]
+    table: dict[str, Any], remove_as: str, study: Study, file: Sequence[Row]
 ) -> dict[str, Any]:
     """The table with columns that describe the pruning of each row.
 
@@ -49,7 +61,7 @@ def with_removal_columns(
     at = table["row_names"].index("remove")
     names = [PERCENT] if remove_as == "percent" else [PERCENT, *COMPONENTS]
     labels = {str(row[at]) for row in table["rows"]}
-    columns = _descriptions(labels, len(names) - 1, cells, file)
+    columns = _descriptions(labels, len(names) - 1, study, file)
     if columns is None:
         return table
     return {
@@ -61,17 +73,18 @@ def with_removal_columns(
 
 
 def _descriptions(
-    labels: Iterable[str], components: int, cells: Iterable[Cell], file: Sequence[Row]
+    labels: Iterable[str], components: int, study: Study, file: Sequence[Row]
 ) -> dict[str, list[str]] | None:
     """The percentage and kept heads of each pruning; None if unknown or not distinct."""
-    by_label = {str(cell.axes.get("remove")): cell for cell in cells}
+    removals = study.combinations("remove", "strategy", "amount", "model")
+    by_label = {str(label): PrintedRemoval(*others) for label, *others in removals}
     printed = {r["remove"]: r["percent"] for r in file if r.get("remove") and r.get("percent")}
-    strategies = {str(cell.axes.get("strategy")) for cell in by_label.values()} & {*KEPT}
+    strategies = {str(removal.strategy) for removal in by_label.values()} & {*KEPT}
     columns = {}
     for label in labels:
-        cell = by_label.get(label)
-        percent = _percent(cell, printed.get(label))
-        kept = _kept(cell, strategies) if components else []
+        removal = by_label.get(label)
+        percent = _percent(removal, printed.get(label))
+        kept = _kept(removal, strategies) if components else []
         if percent is None or len(kept) != components:
             return None
         columns[label] = [percent, *kept]
@@ -79,35 +92,35 @@ def _descriptions(
     return columns if distinct else None
 
 
-def _percent(cell: Cell | None, printed: str | None) -> str | None:
+def _percent(removal: PrintedRemoval | None, printed: str | None) -> str | None:
     """The percentage as the paper prints it, else as the recipe gives it, else worked out."""
-    if printed is not None or cell is None:
+    if printed is not None or removal is None:
         return printed
-    if cell.unpruned:
+    if removal.is_nothing:
         return "0"
-    if cell.axes.get("strategy") == "random":
-        return str(cell.axes["amount"])
-    size, kept = SIZES.get(str(cell.axes.get("model"))), _kept_heads(cell)
+    if removal.strategy == "random":
+        return str(removal.amount)
+    size, kept = SIZES.get(str(removal.model)), _kept_heads(removal)
     if not size or not kept:
         return None
     return f"{100 - 100 * kept / (size.layers * size.heads * len(COMPONENTS)):.0f}"
 
 
-def _kept_heads(cell: Cell) -> int | None:
-    parts = str(cell.axes.get("amount")).split("/")
-    strategy = cell.axes.get("strategy")
-    if strategy not in KEPT or not all(part.isdecimal() for part in parts):
+def _kept_heads(removal: PrintedRemoval) -> int | None:
+    parts = str(removal.amount).split("/")
+    if removal.strategy not in KEPT or not all(part.isdecimal() for part in parts):
         return None
-    return sum(sum(map(int, part)) if strategy == "per_layer" else int(part) for part in parts)
+    per_layer = removal.strategy == "per_layer"
+    return sum(sum(map(int, part)) if per_layer else int(part) for part in parts)
 
 
-def _kept(cell: Cell | None, strategies: set[str]) -> list[str]:
+def _kept(removal: PrintedRemoval | None, strategies: set[str]) -> list[str]:
     """The heads that each component keeps; the unpruned model's are written like the others'."""
-    if cell is None:
+    if removal is None:
         return []
-    if not cell.unpruned:
-        return str(cell.axes.get("amount")).split("/") if cell.axes.get("strategy") in KEPT else []
-    size = SIZES.get(str(cell.axes.get("model")))
+    if not removal.is_nothing:
+        return str(removal.amount).split("/") if removal.strategy in KEPT else []
+    size = SIZES.get(str(removal.model))
     if size is None or len(strategies) != 1:
         return ["all"] * len(COMPONENTS)
     per_layer = strategies == {"per_layer"}

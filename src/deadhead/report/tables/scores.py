@@ -9,8 +9,7 @@ from typing import Any, ClassVar
 from deadhead.report.labels import capitalized, unit_of
 from deadhead.report.spec import Problem, Table, axes, flag, word
 from deadhead.results import Study
-from deadhead.results.cells import CHANCE, parts_of
-from deadhead.results.means import Key
+from deadhead.results.cells import CHANCE, Key, parts_of
 from deadhead.tasks.metrics import sign
 
 from .best import mark_best
@@ -55,7 +54,7 @@ class Scores(Table):
             mark_best(
                 table, self.best, min(map(sign, filter(None, self.metrics(study))), default=1)
             )
-        return with_removal_columns(table, self.remove_as, study.cells, means.file)
+        return with_removal_columns(table, self.remove_as, study, means.file)
 
     @classmethod
     def suggest(cls, study: Study) -> Iterator[Table]:

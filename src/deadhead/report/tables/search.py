@@ -93,7 +93,7 @@ class SearchTable(Table):
         fill = filler(study, replace(layout, rows=others, columns=()), pairs)
         means: Keyed = {}
         for arm in ARMS:
-            if any(cell.axes.get("arm") == arm for cell in study.cells):
+            if arm in study.labels("arm"):
                 filled = fill(("full", arm), best(arm), arm == "full")
                 means |= {(*key[:at], arm, *key[at:]): mean for key, mean in filled.items()}
         seeds = {key: (*key[:at], "seeds", *key[at + 1 :]) for key in means}
@@ -124,7 +124,7 @@ def _columns(study: Study, pairs: Sequence[Search]) -> list[str]:
         for name, (statistic, _) in STATISTICS.items()
         if any(statistic(pair) is not None for pair in pairs)
     ]
-    run = {cell.axes.get("arm") for cell in study.cells}
+    run = study.labels("arm")
     controls = [f"gain of {arm}" for arm in CONTROLS if arm in run]
     return columns or ["unpruned", "best of k", "gain", *controls]
 
