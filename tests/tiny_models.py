@@ -4,13 +4,17 @@ from __future__ import annotations
 
 import copy
 import warnings
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from functools import cache
 from typing import Any
 
+import pytest
 import torch
 
 from architectures.configs import shrunk
 from architectures.tiny import randomise, tiny
+from deadhead.errors import DeadheadError
 from deadhead.files.hub import quiet
 from deadhead.heads import discover
 from deadhead.layout import Head
@@ -87,3 +91,38 @@ def uneven(model: torch.nn.Module) -> list[Head]:
         picked = groups[1:] if nth % 2 == 0 else groups[:1] if len(groups) > 1 else ()
         removed += [head for group in picked for head in group]
     return removed
+
+
+@contextmanager
+def refused(model, kind: type[DeadheadError], text: str) -> Iterator[None]:
+    """The block raises this error with these words and a hint, and leaves the model as it was."""
+
+    def state() -> tuple[Any, ...]:
+        weights = {name: value.clone() for name, value in model.state_dict().items()}
+        return hooks(model), model.config.to_dict(), weights
+
+    real = not any(p.is_meta or not p.is_floating_point() for p in model.parameters())
+    hooks_before, config, weights = state()
+    before = answers(model) if real else []
+    with pytest.raises(kind) as error:
+        yield
+    assert type(error.value) is kind
+    assert text in error.value.message, error.value.message
+    assert error.value.hint
+    hooks_after, config_after, weights_after = state()
+    assert hooks_after == hooks_before
+    assert config_after == config
+    assert weights_after.keys() == weights.keys()
+    assert all(v.is_meta or torch.equal(v, weights[n]) for n, v in weights_after.items())
+    assert not real or apart(before, answers(model)) == 0
+
+
+def finite_difference(loss: Callable[[], Any], numbers: torch.Tensor, place: Any) -> float:
+    """The slope of a loss in one of these numbers."""
+    ends = []
+    for step in (1e-5, -1e-5):
+        with torch.no_grad():
+            numbers[place] += step
+            ends.append(float(loss()))
+            numbers[place] -= step
+    return (ends[0] - ends[1]) / 2e-5

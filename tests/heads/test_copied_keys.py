@@ -8,7 +8,6 @@ from typing import Any
 
 import pytest
 import torch
-import transformers
 
 from deadhead.errors import FolderError, GroupError, HeadError, UnknownName, UnsupportedModel
 from deadhead.heads import discover, gated, head_means, load, prune, save
@@ -213,10 +212,3 @@ def test_a_damaged_record_of_copies(share, tmp_path):
     file.write_text(json.dumps(config))
     with pytest.raises(FolderError, match=r"do not fit|damaged"):
         load(tmp_path)
-
-
-def test_trainer_folders_of_save_pretrained_load(tmp_path):
-    model = prune(grouped(), REMOVED, groups="expand")
-    model.save_pretrained(tmp_path)
-    assert apart(answers(load(tmp_path)), answers(model)) < 1e-9
-    assert transformers.AutoConfig.from_pretrained(tmp_path).num_key_value_heads == 2

@@ -3,26 +3,20 @@
 from __future__ import annotations
 
 import copy
-import platform
-import threading
 import warnings
-from contextlib import ExitStack
 from dataclasses import replace
 from typing import Any
 
 import pytest
 import torch
-from test_gates import NOT_COMPILED
-from torch.nn.attention.flex_attention import flex_attention
-from transformers.integrations.flex_attention import WrappedFlexAttention
 
-from deadhead import captured, discover, gated, head_means
+from deadhead import captured, discover, gated, head_means, prune
 from deadhead.errors import DataError, UnsupportedModel
-from tiny_models import answers, apart, batch_of, build, hooks
+from tiny_models import answers, apart, batch_of, build, finite_difference, hooks
 
 KINDS = ["zero", "means", "means per position", "resample", "captured"]
+FAMILIES = ["bert", "gpt2", "marian", "xlnet", "fsmt"]
 SHUT = ["decoder.0.1", "decoder.1.0", "decoder.1.3"]
-POSITIONS: list[Any] = [None, [1, -2]]
 
 
 def fill_of(model, kind: str, batch=None):
@@ -41,30 +35,31 @@ def filled(model, fill, batch=None, **options) -> list[torch.Tensor]:
         return answers(model, batch)
 
 
-@pytest.mark.parametrize("kind", KINDS)
-def test_the_gradient_of_a_gate_is_the_finite_difference(kind):
-    model = build("gpt2")
-    batch, fill = batch_of(model), fill_of(model, kind)
-    gates = torch.full((2, 4), 0.7, dtype=torch.float64, requires_grad=True)
+@pytest.mark.parametrize(
+    ("family", "kind"),
+    [*((name, "zero") for name in FAMILIES), *(("gpt2", kind) for kind in KINDS[1:])],
+)
+def test_the_gradient_of_a_gate_is_the_finite_difference(family, kind):
+    model = build(family)
+    layout, batch, fill = discover(model), batch_of(model), fill_of(model, kind)
+    sizes = {block: (layout.layers(block), layout.size(block)) for block in layout.blocks}
+    gates = {
+        block: torch.full(size, 0.7, dtype=torch.float64, requires_grad=True)
+        for block, size in sizes.items()
+    }
 
-    def loss(positions) -> torch.Tensor:
-        with gated(model, gates, fill=fill, positions=positions):
+    def loss(at) -> torch.Tensor:
+        with gated(model, gates, fill=fill, positions=at):
             return model(**batch).logits.tanh().square().mean()
 
-    for positions in POSITIONS:
-        gates.grad = None
-        loss(positions).backward()
-        assert gates.grad is not None
-        for place in [(0, 1), (1, 2)]:
-            ends = []
-            for sign in (1, -1):
-                with torch.no_grad():
-                    gates[place] += sign * 1e-5
-                    ends.append(float(loss(positions)))
-                    gates[place] -= sign * 1e-5
-            slope = (ends[0] - ends[1]) / 2e-5
-            assert abs(slope) > 1e-5
-            assert float(gates.grad[place]) == pytest.approx(slope, abs=1e-8)
+    for at in (None, {block: [1, -2] for block in gates}):
+        gradients = torch.autograd.grad(loss(at), gates.values())
+        slopes = []
+        for gate, gradient in zip(gates.values(), gradients, strict=True):
+            for place in [(0, 1), (1, 2)]:
+                slopes.append(finite_difference(lambda at=at: loss(at), gate, place))
+                assert float(gradient[place]) == pytest.approx(slopes[-1], abs=1e-7)
+        assert max(map(abs, slopes)) > 1e-5
 
 
 def test_gradients_reach_the_values_of_a_fill():
@@ -89,23 +84,24 @@ def test_gradients_reach_the_values_of_a_fill():
     assert not values.grad[:, 3].any()
 
 
-@pytest.mark.parametrize("kind", KINDS)
-def test_gradient_checkpointing(kind):
-    gradients = []
-    for checkpointed in (False, True):
+@pytest.mark.parametrize(
+    ("kind", "reentrant"), [*((kind, False) for kind in KINDS), ("zero", True)]
+)
+def test_gradient_checkpointing(kind, reentrant):
+    def gradients(checkpointed: bool, **options) -> list[torch.Tensor]:
         model = build("gpt2", resid_pdrop=0.0, attn_pdrop=0.0, embd_pdrop=0.0)
         fill, batch = fill_of(model, kind), batch_of(model)
-        model.train()
         if checkpointed:
-            model.gradient_checkpointing_enable({"use_reentrant": False})
-        with gated(model, closed=SHUT, fill=fill, positions=[1, -2]), captured(model) as run:
+            model.gradient_checkpointing_enable({"use_reentrant": reentrant})
+            model.enable_input_require_grads()
+        with gated(model.train(), closed=SHUT, fill=fill, **options), captured(model) as run:
             model(**batch, use_cache=False).logits.square().mean().backward()
         assert len(run.values["decoder", 0]) == 1
-        gradients.append([p.grad for p in model.parameters() if p.grad is not None])
-    assert apart(*gradients) < 1e-12
-    with gated(model, closed=SHUT):
-        model(**batch, use_cache=False).logits.square().mean().backward()
-    assert apart(gradients[0], [p.grad for p in model.parameters() if p.grad is not None]) > 1e-3
+        return [p.grad for p in model.parameters() if p.grad is not None]
+
+    kept = gradients(False, positions=[1, -2])
+    assert apart(kept, gradients(True, positions=[1, -2])) < 1e-12
+    assert apart(kept, gradients(False)) > 1e-3
 
 
 def test_layers_that_share_weights_lose_their_order_under_checkpointing():
@@ -118,81 +114,6 @@ def test_layers_that_share_weights_lose_their_order_under_checkpointing():
         gated(model, closed=["encoder.0.1"], fill=clean),
     ):
         model(**batch_of(model))
-
-
-@pytest.mark.parametrize("kind", KINDS)
-def test_autocast_keeps_the_lower_precision(kind):
-    model = build("gpt2").float()
-    fill = fill_of(model, kind)
-    high = filled(model, fill, positions=[1, -2])
-    dtypes: list[torch.dtype] = []
-    hook = model.transformer.h[0].attn.c_proj.register_forward_hook(
-        lambda _, args, out: dtypes.append(args[0].dtype)
-    )
-    with torch.autocast("cpu", torch.bfloat16):
-        low = filled(model, fill, positions=[1, -2])
-    hook.remove()
-    assert set(dtypes) == {torch.bfloat16}
-    assert 0 < apart([t.float() for t in low], high) < 0.1 * float(high[0].abs().max())
-
-
-@pytest.mark.slow
-def test_compiled_models():
-    """All kinds of fills nested, since each compilation takes seconds."""
-    model = build("gpt2", n_layer=1)
-    batch, whole = batch_of(model), answers(model)
-    means, clean = fill_of(model, "means"), fill_of(model, "captured")
-    compiled = torch.compile(model, backend="eager")
-    with (
-        gated(model, closed=["decoder.0.0"], fill=means, positions=[1, -2]),
-        gated(model, closed=["decoder.0.1"], fill="resample"),
-        gated(model, closed=["decoder.0.2"], fill=clean),
-        captured(model) as run,
-    ):
-        values = answers(compiled, batch)
-    with (
-        gated(model, closed=["decoder.0.0"], fill=means, positions=[1, -2]),
-        gated(model, closed=["decoder.0.1"], fill="resample"),
-        gated(model, closed=["decoder.0.2"], fill=clean),
-        captured(model) as plain,
-    ):
-        expected = answers(model, batch)
-    assert apart(values, expected) < 1e-10
-    assert apart(expected, whole) > 1e-3
-    (read,), (other,) = run.values["decoder", 0], plain.values["decoder", 0]
-    assert (read - other).abs().max() < 1e-10
-
-
-@pytest.mark.slow
-@pytest.mark.parametrize("compiled", [False, True])
-def test_flex_attention(compiled, monkeypatch):
-    """All kinds of fills nested, since each call of it takes a second."""
-    model = build("llama", head_dim=16, num_hidden_layers=1).float()
-    fills = {kind: fill_of(model, kind) for kind in ("means", "resample", "captured")}
-
-    def nested(without: str = "") -> list[torch.Tensor]:
-        with ExitStack() as stack:
-            for index, (kind, fill) in enumerate(fills.items()):
-                gates = {"closed": [f"decoder.0.{index}"], "fill": fill, "positions": [1, -5]}
-                if kind != without:
-                    stack.enter_context(gated(model, **gates))
-            return answers(model)
-
-    expected = nested()
-    for kind in fills:  # each of them counts
-        assert apart(nested(without=kind), expected) > 0.01, kind
-    model.set_attn_implementation("flex_attention")
-    if not compiled:
-        monkeypatch.setattr(WrappedFlexAttention, "__call__", lambda self: flex_attention)
-    try:
-        whole = answers(model)
-    except Exception as problem:
-        if not compiled or NOT_COMPILED not in str(problem):
-            raise
-        pytest.skip(f"torch compiles no flex attention for {platform.machine()}")
-    result = nested()
-    assert apart(result, expected) < 1e-3
-    assert apart(result, whole) > 0.01
 
 
 def generate(model, prompt: dict[str, Any], **options) -> torch.Tensor:
@@ -279,12 +200,14 @@ def test_a_step_of_generation_has_no_whole_sequence():
     assert hooks(model) == before
 
 
-@pytest.mark.parametrize("kind", KINDS[1:])
+@pytest.mark.parametrize("kind", [*KINDS, "dropped bias"])
 @pytest.mark.parametrize("family", ["gpt2", "xlnet"])
 def test_a_copy_made_inside_is_not_gated(family, kind):
     model = build(family)
-    whole, fill = answers(model), fill_of(model, kind)
-    with gated(model, closed=list(discover(model))[:3], fill=fill, positions=[1, 3]):
+    whole, heads = answers(model), list(discover(model))[:4]
+    drop = kind == "dropped bias"
+    fill = "zero" if drop else fill_of(model, kind)
+    with gated(model, closed=heads, fill=fill, drop_output_bias=drop):
         copied = copy.deepcopy(model)
         assert apart(answers(copied), whole) == 0
         inside = answers(model)  # a run of the copy leaves no trace
@@ -292,7 +215,11 @@ def test_a_copy_made_inside_is_not_gated(family, kind):
     with captured(model) as run:
         answers(copy.deepcopy(model))
     assert not run.values
-    assert apart(answers(copied), whole) == 0
+    with torch.no_grad():
+        for parameter in model.parameters():
+            parameter.zero_()
+    assert apart(answers(copied), whole) == 0  # it computes with weights of its own
+    assert len(discover(prune(copied, heads[:1]))) == len(discover(model)) - 1
 
 
 def replica_of(model: torch.nn.Module):
@@ -307,36 +234,21 @@ def replica_of(model: torch.nn.Module):
     return copies[model]
 
 
-def test_replicas_know_their_own_part_of_the_batch():
+def test_a_replica_has_gates_and_no_fill():
     model = build("gpt2")
-    draw = torch.Generator().manual_seed(1)
-    ids = torch.randint(3, 90, (4, 9), generator=draw)
-    mask = torch.ones(4, 9, dtype=torch.long)
-    mask[0, 6:] = mask[3, 4:] = 0
-    parts = [{"input_ids": ids[i : i + 2], "attention_mask": mask[i : i + 2]} for i in (0, 2)]
-    start = threading.Barrier(2)
-    for kind in KINDS[:4]:
-        fill = fill_of(model, kind, {"input_ids": ids, "attention_mask": mask})
-        alone = [filled(model, fill, part, positions=[1, -6]) for part in parts]
-        with gated(model, closed=SHUT, fill=fill, positions=[1, -6]):
-            replicas, results = [replica_of(model) for _ in parts], {}
-
-            def work(number: int, replicas=replicas, results=results):
-                start.wait()
-                results[number] = answers(replicas[number], parts[number])
-
-            threads = [threading.Thread(target=work, args=(number,)) for number in (0, 1)]
-            for thread in threads:
-                thread.start()
-            for thread in threads:
-                thread.join()
-        for number in (0, 1):
-            assert apart(results[number], alone[number]) < 1e-12, kind
-    clean = fill_of(model, "captured", parts[0])
-    with gated(model, closed=SHUT, fill=clean), pytest.raises(UnsupportedModel, match="in parts"):
-        answers(replica_of(model), parts[0])
-    with captured(model), pytest.raises(UnsupportedModel, match="in parts"):
-        answers(replica_of(model), parts[0])
+    batch = batch_of(model)
+    with gated(model, closed=SHUT):
+        expected = answers(model)
+        assert apart(answers(replica_of(model), batch), expected) == 0
+    assert apart(answers(model), expected) > 1e-3
+    for options in ({"fill": fill_of(model, "means per position")}, {"positions": [1]}):
+        with (
+            gated(model, closed=SHUT, **options),
+            pytest.raises(UnsupportedModel, match="DataParallel divides"),
+        ):
+            answers(replica_of(model), batch)
+    with captured(model), pytest.raises(UnsupportedModel, match="DataParallel divides"):
+        answers(replica_of(model), batch)
 
 
 def test_a_part_of_the_model_called_by_itself():

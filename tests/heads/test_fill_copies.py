@@ -10,7 +10,6 @@ import torch
 from deadhead import captured, gated, patch_effects, rank
 from deadhead.errors import DataError, UnsupportedModel
 from deadhead.heads.discover import discover
-from deadhead.layout import Head
 from tiny_models import build, hooks
 
 PROMPT = {
@@ -103,19 +102,3 @@ def test_the_encoder_is_patched_in_generation_with_a_cache():
                 **PROMPT, decoder_input_ids=other["input_ids"], use_cache=True
             ).past_key_values,
         )
-
-
-def test_a_number_as_a_gate_is_exact_in_double_precision():
-    model = build("bert").double()
-    head = Head("encoder", 0, 1)
-    tensor = torch.ones(2, 4, dtype=torch.float64)
-    tensor[0, 1] = 0.1
-    with torch.no_grad():
-        with gated(model, {head: 0.1}):
-            number = model(**PROMPT).logits
-        with gated(model, tensor):
-            exact = model(**PROMPT).logits
-        with gated(model, {head: torch.tensor(0.1)}):
-            rounded = model(**PROMPT).logits
-    assert torch.equal(number, exact)
-    assert not torch.equal(rounded, exact)

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import copy
 import threading
 from collections.abc import Callable
 from typing import Any
@@ -12,7 +11,6 @@ import torch
 
 from deadhead import discover, gated, prune, rank
 from deadhead.errors import HeadError, UnsupportedModel
-from deadhead.heads.hooks import is_gated
 from tiny_models import answers, apart, batch_of, build, hooks, limit
 
 
@@ -50,63 +48,6 @@ def test_a_second_thread_is_refused_while_the_first_has_gates(family):
     assert hooks(model) == before
 
 
-def test_many_threads_get_right_numbers_or_an_error():
-    model = build("bert")
-    heads = list(discover(model))
-    right = [closing(model, i) for i in range(len(heads))]
-    wrong: list[int] = []
-    refused: list[str] = []
-    start = threading.Barrier(4)
-
-    def work(first: int):
-        start.wait()
-        for turn in range(20):
-            number = (first + turn) % len(heads)
-            try:
-                if apart(closing(model, number), right[number]) > limit(model):
-                    wrong.append(number)
-            except UnsupportedModel as problem:
-                refused.append(str(problem))
-
-    threads = [threading.Thread(target=work, args=(i,)) for i in range(4)]
-    for thread in threads:
-        thread.start()
-    for thread in threads:
-        thread.join()
-    assert not wrong
-    assert (
-        apart(right[0], right[1]) > 1e-3
-    )  # the twin: the gates of another thread would have shown
-    assert not is_gated(model)
-
-
-def test_a_copy_for_each_thread_works():
-    model = build("bert")
-    with gated(model, closed=[next(iter(discover(model)))]):
-        own = copy.deepcopy(model)
-        assert apart(in_thread(lambda: closing(own, 1)), closing(build("bert"), 1)) <= limit(model)
-
-
-@pytest.mark.parametrize("family", ["bert", "gpt2", "t5", "xlnet"])
-@pytest.mark.parametrize("drop", [False, True])
-def test_a_deepcopy_of_a_gated_model_is_not_gated(family, drop):
-    model = build(family)
-    whole, layout = answers(model), discover(model)
-    closed = list(layout.attentions[0].heads)
-    with gated(model, closed=closed, drop_output_bias=drop):
-        copied = copy.deepcopy(model)
-        masked = answers(model)
-        assert not is_gated(copied)
-        assert apart(answers(copied), whole) == 0
-    assert apart(masked, whole) > 1e-3  # the twin: the gates did something
-    with torch.no_grad():
-        for parameter in model.parameters():
-            parameter.zero_()
-    assert apart(answers(copied), whole) == 0  # and it computes with weights of its own
-    pruned = prune(copied, closed[:1])
-    assert len(discover(pruned)) == len(layout) - 1
-
-
 def test_gates_of_each_example_name_the_way_under_beam_search():
     model = build("gpt2").float()
     layout = discover(model)
@@ -127,21 +68,6 @@ def test_gates_of_each_example_name_the_way_under_beam_search():
     for row in range(2):
         with gated(model, gates[row]):
             assert torch.equal(model.generate(ids[row : row + 1], **options)[0], together[row])
-
-
-class _Parallel(torch.nn.Module):
-    def __init__(self, module: torch.nn.Module):
-        super().__init__()
-        self.module = module
-
-
-def test_a_wrapped_model_is_refused_before_anything_is_cut():
-    model = build("bert")
-    before = answers(model)
-    wrapped = type("DistributedDataParallel", (_Parallel,), {})(model)
-    with pytest.raises(UnsupportedModel, match="prune the model first, then wrap it"):
-        prune(wrapped, ["encoder.0.1"])
-    assert apart(answers(model), before) == 0
 
 
 def test_the_real_wrapper_is_refused_too(tmp_path):

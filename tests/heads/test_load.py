@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import copy
 import json
 import os
 from collections.abc import Callable
@@ -15,7 +14,6 @@ import transformers
 from safetensors import SafetensorError
 from safetensors.torch import load_file, save_file
 
-from architectures.tiny import tiny
 from deadhead.errors import FolderError, UnsupportedModel
 from deadhead.heads import discover, load, prune, save, sites
 from tiny_models import answers, apart, build, build_class
@@ -251,37 +249,10 @@ def test_a_folder_of_onnx_files_is_named_as_such(folder):
         load(folder)
 
 
-def test_a_pickle_is_not_opened(tmp_path):
-    model = build("bert")
-    save(model, tmp_path / "model")
-    torch.save(model.state_dict(), tmp_path / "model" / "pytorch_model.bin")
-    assert load(tmp_path / "model") is not None  # there are safetensors beside it
-    (tmp_path / "model" / "model.safetensors").unlink()
-    with pytest.raises(FolderError, match="only safetensors are read"):
-        load(tmp_path / "model")
-
-
 def test_a_quantised_model_is_refused(folder):
     edit(folder, lambda config: config.update(quantization_config={"quant_method": "gptq"}))
     with pytest.raises(UnsupportedModel, match=r"expected plain .*, got a quantised model \(gptq"):
         load(folder)
-
-
-@pytest.mark.parametrize(
-    ("field", "value"),
-    [("model_type", ["bert"]), ("num_hidden_layers", "two"), ("num_attention_heads", 0), ("architectures", {"a": 1}), ("architectures", ["BertConfig"]), ("deadhead", 5)],
-)  # fmt: skip
-def test_a_damaged_config_is_one_clear_error(tmp_path, field, value):
-    import json
-
-    save(copy.deepcopy(tiny("bert")), tmp_path)
-    config = json.loads((tmp_path / "config.json").read_text())
-    (tmp_path / "config.json").write_text(json.dumps(config | {field: value}))
-    with pytest.raises(FolderError):
-        load(tmp_path)
-    (tmp_path / "config.json").write_text("null")
-    with pytest.raises(FolderError):
-        load(tmp_path)
 
 
 @pytest.mark.parametrize("case", ["compact", "padded", "dropped bias", "no biases", "task"])

@@ -210,24 +210,6 @@ def test_what_cannot_be_averaged_is_refused():
     assert apart(whole, answers(model)) == 0
 
 
-@pytest.mark.parametrize(
-    ("other", "message"),
-    [
-        (lambda: build("gpt2"), "only the other one has decoder layer 0"),
-        (lambda: build("bert", num_hidden_layers=3), "only the other one has encoder layer 2"),
-        (lambda: build("bert", num_hidden_layers=1), "only this model has encoder layer 1"),
-        (lambda: build("bert", hidden_size=64), "heads of width 8, got 16"),
-        (lambda: build("bert", num_attention_heads=2, hidden_size=16), "none of 2-3"),
-    ],
-)
-def test_means_of_another_model_are_refused(other, message):
-    foreign = other()
-    means = head_means(foreign, [batch_of(foreign)])
-    with pytest.raises(HeadError, match=message) as error:
-        means.check(discover(build("bert")))
-    assert "head_means(model, batches)" in str(error.value.hint)
-
-
 def test_a_part_that_no_batch_has_run_has_no_means():
     means = HeadMeans(values={}, kept={("encoder", 0): (0,)}, tokens={})
     attention = discover(build("bert")).attentions[0]

@@ -119,25 +119,6 @@ def test_pruning_twice_keeps_the_numbers(family):
     assert model.config.deadhead["removed_neurons"] == {"decoder": {"1": "0, 5, 17-18, 30"}}
 
 
-def test_a_layer_without_neurons_adds_its_output_bias():
-    for family in ("bert", "gpt2", "llama"):
-        model = build(family)
-        layer = discover(model, neurons=True).feed_forwards[0]
-        prune(model, neurons={(layer.block, layer.layer): range(layer.size)})
-        site = find_neuron_sites(model)[0]
-        assert site.kept == ()
-        assert all(
-            getattr(p.module, n).numel() == 0 for p in site.parts.values() for n, _ in p.tensors
-        )
-        seen: list[torch.Tensor] = []
-        handle = site.out.register_forward_hook(lambda *call, seen=seen: seen.append(call[2]))
-        answers(model)
-        handle.remove()
-        bias = getattr(site.out, "bias", None)
-        expected = torch.zeros(()) if bias is None else bias
-        assert (seen[0] - expected).abs().max() == 0
-
-
 @pytest.mark.parametrize("family", ["bert", "llama", "t5"])
 def test_means_fill_neurons_in_gates_and_in_the_bias(family, tmp_path):
     model = build(family)
@@ -279,20 +260,3 @@ def test_code_that_needs_the_old_number_of_neurons_is_spread():
     prune(model, neurons={("decoder", 1): [sites[1].kept[0]]})
     assert apart(gated_again, masked) > 1e-3
     assert apart(gated_again, answers(model)) < limit(model)
-
-
-def test_an_adapter_around_the_matrices_keeps_the_numbers():
-    from peft import LoraConfig, get_peft_model
-
-    model = prune(build("llama"), neurons={("decoder", 0): [2, 3]})
-    names = ["gate_proj", "down_proj"]
-    adapted = get_peft_model(model, LoraConfig(r=2, target_modules=names))
-    layout = discover(adapted, neurons=True)
-    assert layout.feed_forwards[0].removed == (2, 3)
-    batch = batch_of(model)
-    whole = answers(adapted, batch)
-    with gated(adapted, neurons={("decoder", 0): [4, 5, 6]}):
-        closed = answers(adapted, batch)
-    with gated(build("llama"), neurons={("decoder", 0): [2, 3, 4, 5, 6]}) as other:
-        assert apart(closed, answers(other, batch)) < limit(model)
-    assert apart(closed, whole) > 1e-3

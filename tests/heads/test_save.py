@@ -7,12 +7,11 @@ import json
 import pytest
 import torch
 import transformers
-from tokenizers import Tokenizer, models, pre_tokenizers
 from transformers import BertModel, XLNetModel
 
 from architectures.tiny import tiny
 from deadhead.errors import UnknownName
-from deadhead.heads import discover, gated, load, prune, save
+from deadhead.heads import discover, load, prune, save
 from tiny_models import answers, apart, build, build_class, hooks, uneven
 
 CLASSES = [
@@ -116,14 +115,6 @@ def test_a_loaded_model_can_be_saved_by_others(form, tmp_path):
     assert len(discover(load(tmp_path / "third"))) == len(left) - 1
 
 
-def test_a_pruned_model_saved_by_save_pretrained_alone(tmp_path):
-    model = pruned("T5ForConditionalGeneration")
-    model.save_pretrained(tmp_path)
-    again = load(tmp_path).eval()
-    assert apart(answers(model), answers(again)) == 0
-    assert discover(again) == discover(model)
-
-
 def test_a_folder_nobody_pruned(tmp_path):
     model = build("bert")
     model.save_pretrained(tmp_path)
@@ -170,20 +161,6 @@ def test_the_kernel_and_other_arguments_go_through(tmp_path):
     eager = load(tmp_path, attn_implementation="eager").eval()
     assert eager.config._attn_implementation == "eager"
     assert apart(answers(model), answers(eager)) < 1e-9
-
-
-def tokenizer():
-    built = Tokenizer(models.WordLevel({"[UNK]": 0, "hello": 1, "world": 2}, unk_token="[UNK]"))
-    built.pre_tokenizer = pre_tokenizers.Whitespace()
-    return transformers.PreTrainedTokenizerFast(
-        tokenizer_object=built, unk_token="[UNK]", pad_token="[UNK]"
-    )
-
-
-def test_the_tokenizer_is_in_the_folder(tmp_path):
-    save(build("bert"), tmp_path, tokenizer())
-    again = transformers.AutoTokenizer.from_pretrained(tmp_path)
-    assert again("hello there world")["input_ids"] == [1, 0, 2]
 
 
 def test_the_card_says_what_was_removed_and_how_to_load(tmp_path):
@@ -236,16 +213,6 @@ def test_a_folder_of_transformers_4(family, tmp_path):
     assert apart(whole, answers(again)) > 1e-2
     again.save_pretrained(tmp_path / "again")  # and it stays loadable
     assert discover(load(tmp_path / "again")) == discover(model)
-
-
-def test_gates_work_on_what_was_loaded(tmp_path):
-    model = pruned("GPT2LMHeadModel")
-    save(model, tmp_path)
-    again = load(tmp_path).eval()
-    head = next(iter(discover(again)))
-    with gated(model, closed=[head]), gated(again, closed=[head]):
-        assert apart(answers(model), answers(again)) == 0
-        assert apart(answers(model), answers(load(tmp_path).eval())) > 1e-4
 
 
 def test_a_wrapped_model_remembers(tmp_path):

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import shutil
 from pathlib import Path
 
 import pytest
@@ -162,28 +161,6 @@ def test_a_model_that_names_its_own_file_of_weights(tmp_path):
     (tmp_path / "config.json").write_text(json.dumps(config))
     with pytest.raises(FolderError, match=r"safetensors in .*, got 'adapter_model\.bin'"):
         load(tmp_path)
-
-
-def test_what_push_to_hub_uploads(tmp_path, monkeypatch):
-    class Hub:
-        def create_repo(self, name: str, **_):
-            return type("Repository", (), {"repo_id": name})
-
-    class Card:
-        def save(self, file: str):
-            Path(file).write_text("# A model")
-
-    model = cut("bert", "heads")
-    upload = lambda folder, *_, **__: shutil.copytree(folder, tmp_path / "hub")  # noqa: E731
-    monkeypatch.setattr(transformers.utils.hub, "hf_api", Hub)
-    monkeypatch.setattr(
-        transformers.utils.hub, "create_and_tag_model_card", lambda *_, **__: Card()
-    )
-    monkeypatch.setattr(model, "_upload_modified_files", upload, raising=True)
-    model.push_to_hub("me/small")
-    assert apart(answers(model), answers(load(tmp_path / "hub").eval())) == 0
-    with pytest.raises(RuntimeError, match="ignore_mismatched_sizes"):
-        plain(model, tmp_path / "hub")
 
 
 def test_weights_that_a_family_fuses_on_disk(tmp_path):

@@ -72,15 +72,3 @@ def test_the_compact_form_goes_into_the_encoder_of_the_whole_model(folder, tmp_p
     assert torch.equal(embeddings(again), expected)
     with pytest.raises(ValueError, match="this model is pruned"):
         opened(tmp_path / "small")
-
-
-def test_what_sentence_transformers_saves_is_refused_by_it_and_read_by_load(folder, tmp_path):
-    encoder = opened(folder)
-    prune(encoder[0].model, uneven(encoder[0].model))
-    expected = embeddings(encoder)
-    encoder.save(str(tmp_path / "theirs"))
-    with pytest.raises(RuntimeError, match="ignore_mismatched_sizes"):
-        opened(tmp_path / "theirs")
-    again = opened(folder)
-    again[0].model = load(tmp_path / "theirs").eval()
-    assert torch.equal(embeddings(again), expected)

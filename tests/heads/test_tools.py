@@ -7,7 +7,6 @@ from pathlib import Path
 from typing import Any
 
 import accelerate
-import evaluate
 import pytest
 import torch
 import transformers
@@ -19,22 +18,6 @@ from deadhead.world import MODELS
 from tiny_models import answers, apart, batch_of, build, build_class, uneven
 
 TEXTS = ["Maria bought a red car .", "The dog sleeps ."]
-# The metrics of the hub are such files; they cannot be loaded offline.
-METRIC = """
-import datasets
-import evaluate
-
-
-class Share(evaluate.Metric):
-    def _info(self):
-        number = datasets.Value("int64")
-        features = datasets.Features({"predictions": number, "references": number})
-        return evaluate.MetricInfo("", "", features=features, inputs_description="")
-
-    def _compute(self, predictions, references):
-        equal = sum(one == other for one, other in zip(predictions, references))
-        return {"share": equal / len(references)}
-"""
 
 
 @pytest.fixture(autouse=True)
@@ -154,19 +137,6 @@ def test_pipeline_takes_the_model_or_a_padded_folder(tmp_path):
         scores(str(tmp_path / "small"))
 
 
-def test_pipeline_generates_with_a_pruned_decoder():
-    tokenizer = transformers.AutoTokenizer.from_pretrained(MODELS / "encoder")
-    model = build_class(transformers.LlamaForCausalLM, vocab_size=len(tokenizer))
-    prune(model, uneven(model))
-    generate = pipeline("text-generation", model, tokenizer=tokenizer, device="cpu")
-    (result,) = generate(TEXTS[0], max_new_tokens=5, do_sample=False, return_tensors=True)
-    ids = tokenizer(TEXTS[0], return_tensors="pt").input_ids
-    for _ in range(5):  # without a cache
-        with torch.no_grad():
-            ids = torch.cat([ids, model(ids).logits[:, -1:].argmax(-1)], 1)
-    assert result["generated_token_ids"] == ids[0].tolist()
-
-
 @pytest.mark.parametrize("family", ["bert", "llama"])
 def test_torch_export(family):
     model = build(family, use_cache=False) if family == "llama" else build(family)
@@ -216,25 +186,3 @@ def test_precisions_keep_the_added_biases(convert, tmp_path):
     again = load(tmp_path)
     assert again.dtype == model.dtype
     assert all(torch.equal(v, again.state_dict()[k]) for k, v in model.state_dict().items())
-
-
-def test_a_metric_scores_a_pruned_model(tmp_path):
-    place = tmp_path / "share"
-    place.mkdir()
-    (place / "share.py").write_text(METRIC)
-    metric = evaluate.load(str(place), cache_dir=str(tmp_path / "cache"))
-    model, examples = pruned("BertForSequenceClassification"), rows("Bert")
-
-    def score(output) -> dict[str, float]:
-        return metric.compute(
-            predictions=output.predictions.argmax(-1), references=output.label_ids
-        )
-
-    settings = TrainingArguments(str(tmp_path / "runs"), use_cpu=True, report_to=[])
-    settings.disable_tqdm = True
-    scores = Trainer(model, settings, eval_dataset=examples, compute_metrics=score).evaluate()
-    with torch.no_grad():
-        logits = model(input_ids=torch.tensor([row["input_ids"] for row in examples])).logits
-    right = logits.argmax(-1) == torch.tensor([row["labels"] for row in examples])
-    assert scores["eval_share"] == right.double().mean().item()
-    assert 0 < scores["eval_share"] < 1

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import inspect
-import threading
 from collections.abc import Mapping
 from contextlib import ExitStack
 from dataclasses import dataclass, field
@@ -14,7 +13,7 @@ from torch import Tensor, nn
 from deadhead.errors import DataError, UnsupportedModel
 from deadhead.forward import is_encoder_decoder
 
-from .hooks import is_replica, is_same
+from .hooks import is_replica
 from .rows import cached_tokens, is_of_decoder, real_rows, token_numbers
 from .site import Site
 
@@ -27,7 +26,7 @@ WHOLE = {
 
 
 @dataclass(kw_only=True)
-class Run:
+class Call:
     """A call of the model."""
 
     number: int = 0
@@ -45,8 +44,7 @@ class Calls:
 
     def __init__(self, model: nn.Module, stack: ExitStack, whole: str = ""):
         self.model, self.whole = _inner(model), whole
-        self.run = Run()
-        self.replicas: dict[int, Run] = {}  # of nn.DataParallel, by thread
+        self.run = Call()
         self._follow(self.model, stack)
         if is_encoder_decoder(self.model) and hasattr(self.model, "get_encoder"):
             encoder = self.model.get_encoder()  # generation calls it by itself
@@ -57,24 +55,24 @@ class Calls:
         names, begun = [*inspect.signature(entry.forward).parameters], [0]
 
         def begin(module: nn.Module, args: tuple[Any, ...], kwargs: dict[str, Any]) -> None:
-            if is_same(module, entry) and not (entry is not self.model and self._is_running()):
-                batch = {**dict(zip(names, args, strict=False)), **kwargs}
-                begun[0] = self._begin(batch, is_replica(module))
+            if is_replica(module):
+                raise UnsupportedModel(
+                    "fills, positions and captured runs expect whole batches, got a part of one: "
+                    "nn.DataParallel divides a run.",
+                    "run the model on one device",
+                )
+            if module is entry and not (entry is not self.model and self.run.running):
+                self._begin({**dict(zip(names, args, strict=False)), **kwargs})
+                begun[0] = self.run.number
 
         def end(module: nn.Module, args: Any, output: Any) -> None:
-            if is_replica(module):
-                if entry is self.model:
-                    self.replicas.pop(threading.get_ident(), None)
-            elif is_same(module, entry) and begun[0] == self.run.number:
+            if module is entry and begun[0] == self.run.number:
                 self.run.running = False
 
         stack.callback(entry.register_forward_pre_hook(begin, with_kwargs=True).remove)
         stack.callback(entry.register_forward_hook(end, always_call=True).remove)
 
-    def _is_running(self) -> bool:
-        return bool(self.replicas) or self.run.running
-
-    def _begin(self, batch: Mapping[str, Any], replica: bool) -> int:
+    def _begin(self, batch: Mapping[str, Any]) -> None:
         cached = cached_tokens(batch)
         if cached and self.whole:
             raise DataError(
@@ -82,21 +80,16 @@ class Calls:
                 f"{cached} cached tokens.",
                 WHOLE[self.whole],
             )
-        run = Run(number=self.run.number + 1, running=True, batch=batch, cached=cached)
-        if replica:
-            self.replicas[threading.get_ident()] = run
-        else:
-            self.run = run
-        return run.number
+        self.run = Call(number=self.run.number + 1, running=True, batch=batch, cached=cached)
 
     @property
     def checkpointed(self) -> bool:
         """Whether layers run again during the backward pass, after the call of the model."""
         return getattr(self.model, "is_gradient_checkpointing", False) is True
 
-    def now(self) -> Run:
+    def now(self) -> Call:
         """The running call; an error where a part of the model was called by itself."""
-        run = self.replicas[threading.get_ident()] if self.replicas else self.run
+        run = self.run
         if not run.running and not (run.number and self.checkpointed):
             raise UnsupportedModel(
                 "expected a call of the model, got a call of a part of it.",

@@ -8,7 +8,7 @@ from dataclasses import dataclass, field
 
 from torch import Tensor, nn
 
-from deadhead.errors import DataError, HeadError, UnsupportedModel
+from deadhead.errors import DataError, HeadError
 from deadhead.layout import Attention, Head, HeadLayout, LayerKey
 
 from .call import Calls
@@ -17,8 +17,6 @@ from .hooks import attach, hooked
 from .means import check_fits
 from .rows import batch_first
 from .site import Site
-
-PARALLEL = "run the model on one device: nn.DataParallel divides a run"
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -111,8 +109,6 @@ def capturing(
 
 def _keep(run: Captured, site: Site, calls: Calls) -> Callable[[Tensor], Tensor]:
     def keep(context: Tensor) -> Tensor:
-        if calls.replicas:
-            raise UnsupportedModel("a run in parts cannot be captured.", PARALLEL)
         now = calls.run
         if not now.running and calls.checkpointed:
             return context  # the same rows again, during the backward pass

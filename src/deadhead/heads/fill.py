@@ -13,7 +13,7 @@ from deadhead.errors import DataError, UnknownName, UnsupportedModel, unknown_na
 from deadhead.layout import HeadLayout
 
 from .call import Calls
-from .captured import PARALLEL, Captured
+from .captured import Captured
 from .means import HeadMeans
 from .rows import batch_first
 from .site import Site
@@ -84,8 +84,6 @@ class _Run:
         self.number = self.uses = 0
 
     def __call__(self, context: Tensor) -> Tensor:
-        if self.calls.replicas:
-            raise UnsupportedModel("a run in parts cannot be patched from a whole one.", PARALLEL)
         values = self.values[self._use()].to(context)
         rows = batch_first(self.site, context)
         if values.shape != rows.shape:
