@@ -81,15 +81,13 @@ def test_a_paper_says_what_it_is(paper: papers.Paper) -> None:
     assert 2019 < paper.year < 2030
     assert paper.link.startswith("https://")
     assert set(paper.builds_on) < set(papers.papers())
-    assert set(paper.grids) <= set(paper.presets)
     assert all(name.startswith(paper.name) for name in paper.presets)
 
 
 def test_presets_are_those_of_the_papers() -> None:
-    from deadhead.training.settings import GRIDS, PRESETS
+    from deadhead.training.settings import PRESETS
 
     assert set(PRESETS) == set(papers.combined("presets"))
-    assert set(GRIDS) == set(papers.combined("grids"))
 
 
 def test_unknown_papers_and_fields_are_named(

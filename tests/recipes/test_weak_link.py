@@ -11,7 +11,6 @@ from deadhead.layout import Attention, HeadLayout
 from deadhead.strategies import choose
 from deadhead.studies import load
 from deadhead.studies.trial import Removal
-from deadhead.training import grid
 
 GLUE = ("mnli", "qqp", "qnli", "sst2")
 PERCENT = (10, 20, 30, 40, 50, 60, 70, 80, 90)
@@ -225,15 +224,16 @@ def test_mini_keeps_every_configuration(name: str) -> None:
 
 
 @pytest.mark.parametrize(
-    ("name", "preset", "trials"),
-    [("weak-link/grid", "weak-link-bert", 80), ("mbert-prunability/grid", "mbert-prunability", 48)],
+    ("name", "sizes"),
+    [("weak-link/grid", (8, 16, 32, 64, 128)), ("mbert-prunability/grid", (32, 64, 128))],
 )
-def test_the_grid_is_that_of_the_paper(name: str, preset: str, trials: int) -> None:
-    recipe = load(name)
+def test_the_grid_is_that_of_the_paper(name: str, sizes: tuple[int, ...]) -> None:
+    recipe, rates = load(name), (2e-5, 3e-5, 4e-5, 5e-5)
+    trials = 4 * len(rates) * len(sizes)
     assert len(recipe.trials) == trials
     for task in GLUE:
         settings = [t.get("finetune") for t in recipe.trials if t.get("task") == task]
         points = [(one["rate"], one["batch"], one["epochs"]) for one in settings]
-        assert points == [(one.rate, one.batch, 10) for one in grid(preset, task)]
+        assert points == [(rate, size, 10) for rate in rates for size in sizes]
     assert counted(recipe, "remove") == {("none",): trials}
     assert {trial.get("splits")[0] for trial in recipe.trials} == {"dev"}

@@ -1,4 +1,4 @@
-"""Settings: the schedules, the papers' presets and grids, and what is refused."""
+"""Settings: the schedules, the papers' presets, and what is refused."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from deadhead.errors import UnknownName
-from deadhead.training import GRIDS, PRESETS, Settings, SettingsError, grid, preset
+from deadhead.training import PRESETS, Settings, SettingsError, preset
 
 WHOLE = "a whole number from 1 to 1,000,000,000"
 
@@ -81,19 +81,6 @@ def test_presets_are_those_of_the_papers():
         1e-9,
     )
     assert preset("contributions", epochs=1) == Settings.from_dict({**other.to_dict(), "epochs": 1})
-
-
-def test_grids_are_those_of_the_papers():
-    built = grid("weak-link-bert", "qqp")
-    assert len(built) == 4 * 5
-    assert {(s.rate, s.batch) for s in built} == {
-        (r, b) for r in (2e-5, 3e-5, 4e-5, 5e-5) for b in (8, 16, 32, 64, 128)
-    }
-    assert len(grid("mbert-prunability")) == 4 * 3
-    assert [s.seed for s in grid(Settings(), seed=(0, 1))] == [0, 1]
-    assert set(GRIDS) <= set(PRESETS)
-    with pytest.raises(SettingsError, match="no grid"):
-        grid("contributions")
 
 
 def test_settings_go_through_json():

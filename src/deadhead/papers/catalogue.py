@@ -37,7 +37,6 @@ class Paper:
     link: str
     builds_on: Sequence[str] = ()  # papers whose printed numbers it takes over
     presets: Mapping[str, Mapping[str, Any]] = field(default_factory=dict)  # settings of training
-    grids: Mapping[str, Mapping[str, list[float]]] = field(default_factory=dict)  # by preset
     blocks: Mapping[str, str] = field(default_factory=dict)  # its name of a block -> ours
     rows: Mapping[str, Mapping[str, int]] = field(default_factory=dict)  # by task and split
     weights: Mapping[str, float] = field(default_factory=dict)  # parameters, by model

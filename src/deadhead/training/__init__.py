@@ -16,21 +16,21 @@ if TYPE_CHECKING:
     from .distillation import distill
     from .evaluation import evaluate, predict
     from .history import Epoch, History
-    from .loop import finetune, search
+    from .loop import finetune
     from .progress import Tick
-    from .settings import GRIDS, PRESETS, Settings, SettingsError, grid, preset
+    from .settings import PRESETS, Settings, SettingsError, preset
 
 _NAMES = {  # module -> names
     "distillation": ("distill",),
     "evaluation": ("evaluate", "predict"),
     "history": ("Epoch", "History"),
-    "loop": ("finetune", "search"),
+    "loop": ("finetune",),
     "progress": ("Tick",),
-    "settings": ("GRIDS", "PRESETS", "Settings", "SettingsError", "grid", "preset"),
+    "settings": ("PRESETS", "Settings", "SettingsError", "preset"),
 }
 
-__all__ = ["GRIDS", "PRESETS", "Epoch", "History", "Settings", "SettingsError", "Tick"]
-__all__ += ["distill", "evaluate", "finetune", "grid", "predict", "preset", "search"]
+__all__ = ["PRESETS", "Epoch", "History", "Settings", "SettingsError", "Tick"]
+__all__ += ["distill", "evaluate", "finetune", "predict", "preset"]
 
 
 def __getattr__(name: str) -> Any:

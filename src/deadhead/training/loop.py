@@ -1,4 +1,4 @@
-"""Fine-tune a model: `finetune`, for classifiers, taggers and translation models; `search` a grid.
+"""Fine-tune a model: `finetune`, for classifiers, taggers and translation models.
 
     history = finetune(model, train, preset("contributions"), dev=dev, folder="out/trial-7")
 
@@ -9,16 +9,14 @@ when there are fewer heads).
 
 from __future__ import annotations
 
-import math
 from collections.abc import Callable, Iterable
 from contextlib import AbstractContextManager, nullcontext
-from dataclasses import fields
 from pathlib import Path
 from typing import Any
 
 import torch
 
-from deadhead.errors import DataError, DeadheadError
+from deadhead.errors import DeadheadError
 from deadhead.forward import device_of
 from deadhead.heads import discover, gated
 from deadhead.heads.layers import checkpointed
@@ -155,42 +153,3 @@ def _closed(
         if (head.block, head.layer) in layers
     }
     return gated(model, gates) if heads else nullcontext()
-
-
-def search(
-    build: Callable[[], Any],
-    train: Encoded,
-    points: Iterable[Settings],
-    *,
-    folder: str | Path | None = None,
-    **options: Any,
-) -> list[History]:
-    """Train once for each point of the grid; sorted by score, failed trainings last.
-
-    Args:
-        build: returns the model to start from, the same every time.
-        points: the result of `grid(...)`.
-        folder: keep each training in a subfolder named after its settings; a finished one is not
-            run again.
-        options: those of `finetune`, with `score` or `dev`.
-    """
-    if options.get("score") is None and options.get("dev") is None:
-        hint = "give search dev=encoded or score=function"
-        raise DataError("a search needs a score to compare by.", hint)
-    grid = list(points)
-    if not grid:
-        hint = "create it with grid(preset) or grid(settings, rate=..., batch=...)"
-        raise SettingsError("the grid has no point.", hint)
-    names = [f.name for f in fields(Settings)]
-    varied = [n for n in names if len({str(getattr(settings, n)) for settings in grid}) > 1]
-    histories = []
-    for settings in grid:
-        name = " ".join(f"{axis}={getattr(settings, axis)}" for axis in varied) or "only"
-        place = None if folder is None else Path(folder) / name.replace(" ", ",")
-        histories.append(finetune(build(), train, settings, folder=place, name=name, **options))
-    return sorted(histories, key=_rank, reverse=True)
-
-
-def _rank(history: History) -> tuple[bool, float]:
-    value = history.scores.get(history.metric, math.nan)
-    return history.state == "done", -math.inf if math.isnan(value) else value

@@ -1,4 +1,4 @@
-"""The settings of a training as data: `Settings`, the presets of the papers, and their grids.
+"""The settings of a training as data: `Settings`, and the presets of the papers.
 
 No torch here. `Settings` has everything that changes the numbers of a training, and nothing else:
 the device, the progress line and the folder are arguments of `finetune`.
@@ -7,9 +7,8 @@ the device, the progress line and the folder are arguments of `finetune`.
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Mapping
 from dataclasses import asdict, dataclass, fields
-from itertools import product
 from typing import Any
 
 import numpy as np
@@ -135,7 +134,6 @@ class Settings:
 
 
 PRESETS = {name: Settings.from_dict(stored) for name, stored in combined("presets").items()}
-GRIDS: Mapping[str, Mapping[str, Sequence[float]]] = combined("grids")
 
 
 def preset(name: str, task: str | None = None, **changes: Any) -> Settings:
@@ -149,19 +147,3 @@ def preset(name: str, task: str | None = None, **changes: Any) -> Settings:
     task = "mnli" if task == "xnli" else task  # zero-shot: it is trained on MNLI
     settings = PRESETS.get(f"{name}-{task}", PRESETS[name])
     return Settings.from_dict({**settings.to_dict(), **changes})
-
-
-def grid(name: str | Settings, task: str | None = None, **axes: Sequence[Any]) -> list[Settings]:
-    """Every combination of the axes, the last one fastest; by default the axes of the paper.
-
-    >>> len(grid("mbert-prunability", "qqp"))
-    12
-    """
-    base = name if isinstance(name, Settings) else preset(name, task)
-    own = {} if isinstance(name, Settings) else GRIDS.get(name, {})
-    chosen: dict[str, Sequence[Any]] = dict(axes or own)
-    if not chosen:
-        hint = "name the axes: grid(preset, rate=(2e-5, 5e-5), batch=(32, 64))"
-        raise SettingsError(f"{name} has no grid.", hint)
-    points = [dict(zip(chosen, values, strict=True)) for values in product(*chosen.values())]
-    return [Settings.from_dict({**base.to_dict(), **point}) for point in points]
