@@ -2,10 +2,8 @@
 
 from __future__ import annotations
 
-import http.client
 import json
 import shutil
-import threading
 import time
 from contextlib import suppress
 
@@ -147,29 +145,6 @@ def test_a_million_trials_are_refused_at_once(tmp_path):
     for name, text in (("long", "too long"), ("wide", "more than 200,000 trials")):
         result = CliRunner().invoke(app, ["plan", str(tmp_path / f"{name}.yaml")])
         assert text in str(result.exception)
-
-
-def test_a_request_that_cannot_be_read_is_answered_400(tmp_path):
-    from deadhead.report.page.serve import served
-    from deadhead.studies import load as recipe
-    from deadhead.studies.store.folder import prepare
-    from deadhead.studies.study import _describe
-
-    _describe(recipe("smoke"), prepare(tmp_path / "study"))
-    with served(tmp_path / "study", port=0) as server:
-        thread = threading.Thread(target=server.serve_forever, daemon=True)
-        thread.start()
-        try:
-            port = server.server_address[1]
-            for path in ("/?" + "&".join(f"f{i}=1" for i in range(60)), "http://["):
-                connection = http.client.HTTPConnection("127.0.0.1", port, timeout=20)
-                connection.putrequest("GET", path, skip_host=True)
-                connection.putheader("Host", f"127.0.0.1:{port}")
-                connection.endheaders()
-                assert connection.getresponse().status == 400
-                connection.close()
-        finally:
-            server.shutdown()
 
 
 @pytest.mark.parametrize("name", ["a" * 5000, "a/" * 2500, f"a@{'b' * 5000}", f"{'a' * 300}.gguf"])

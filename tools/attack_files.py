@@ -20,7 +20,6 @@ from deadhead.errors import DeadheadError
 from deadhead.papers.claims import check
 from deadhead.report.page.content import content
 from deadhead.report.page.html import html
-from deadhead.report.page.library import Library
 from deadhead.results.frame import rows
 from deadhead.studies import plan, run, status, stop, summaries
 from deadhead.studies.execution import jobs
@@ -48,7 +47,7 @@ WRONG: tuple[Any, ...] = (
 
 
 def readers(count: Count) -> None:
-    """Damage one file of a study, and let six readers look at it: none may fail, and the other records are shown."""
+    """Damage one file of a study, and let five readers look at it: none may fail, and the other records are shown."""
     rng, folder = random.Random(0), count.folder / "s"
     recipe = whole_study(folder)
     records = summaries(folder)
@@ -56,7 +55,6 @@ def readers(count: Count) -> None:
         "status": lambda: status(folder),
         "plan": lambda: plan(recipe, folder),
         "report": lambda: html(content(folder)),
-        "serve": lambda: Library(folder).body([]),
         "claims": lambda: check(folder),
         "frame": lambda: list(rows(folder)),
     }

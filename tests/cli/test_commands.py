@@ -64,8 +64,6 @@ def test_help_has_the_lengths_that_the_code_takes_by_default(name: str) -> None:
         ),
         (["prune", "m", "--seed", "1.5"], "`--seed` expects a whole number, got '1.5'"),
         (["finetune", "m", "--epochs=0"], "`--epochs` expects at least 1, got '0'"),
-        (["serve", "s", "--port", "70000"], "`--port` expects at most 65535, got '70000'"),
-        (["serve", "s", "--port", "http"], "`--port` expects a whole number, got 'http'"),
         (
             ["bench", "a", "--against", "b", "--batch-sizes", "x"],
             "expects whole numbers such as 1,8, got 'x'",

@@ -16,7 +16,6 @@ from deadhead.cli import app
 from deadhead.papers.claims import check
 from deadhead.report.page.content import content
 from deadhead.report.page.html import html
-from deadhead.report.page.library import Library
 from deadhead.studies import load, plan, run, status, summaries
 from deadhead.studies.recipe.load import Recipe
 from deadhead.studies.store.folder import StudyError
@@ -61,7 +60,6 @@ def test_every_reader_reports_it(study: tuple[Recipe, Path], file: Path, tmp_pat
     assert plan(recipe, folder).damaged == (file.stem,)
     assert content(folder)["damaged"] == [warning]
     assert warning in html(content(folder))
-    assert Library(folder).payload([])["studies"][0]["damaged"] == [warning]
     for command in (
         ["status", str(folder)],
         ["plan", str(folder.parent / "whole.yaml"), "--out", str(folder)],

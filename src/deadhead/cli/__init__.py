@@ -31,7 +31,7 @@ COMMANDS = {  # name -> panel, in the order of the help
     ),
     **dict.fromkeys(("bench", "bench-task", "bench-runtimes", "export"), MODELS),
     **dict.fromkeys(("demo", "run", "plan", "recipes", "status", "stop", "clean"), STUDIES),
-    **dict.fromkeys(("claims", "report", "export-study", "serve"), STUDIES),
+    **dict.fromkeys(("claims", "report", "export-study"), STUDIES),
 }
 GROUPS = ("data",)  # files with more than one command
 

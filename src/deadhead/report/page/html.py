@@ -90,27 +90,14 @@ def html(*contents: Mapping[str, Any]) -> str:
         raise StudyError("got no study.", "name the folder of a study")
     room = (MOST - CODE) // len(contents)
     studies = ",".join(_fitting(content, room) for content in contents)
-    return _page(contents, f'{{"studies":[{studies}]}}')
-
-
-def assembled(payload: Mapping[str, Any], live: str = "") -> str:
-    """The page of `{"studies": [...]}` or of `{"list": [...]}`.
-
-    live: the ETag of the payload if the page is served.
-    """
-    return _page(payload.get("studies", ()), embedded(payload), live)
-
-
-def _page(studies: Sequence[Mapping[str, Any]], payload: str, live: str = "") -> str:
-    title = " and ".join(str(study.get("name", "a study")) for study in studies) or "studies"
-    scripts = [_vega()] if any(study.get("figures") for study in studies) else []
+    title = " and ".join(str(content.get("name", "a study")) for content in contents)
+    scripts = [_vega()] if any(content.get("figures") for content in contents) else []
     scripts.append(_own_script())
     return Template(asset("page.html")).substitute(
-        policy=_policy(scripts, asset("page.css"), live=bool(live)),
-        live=escape(live),
+        policy=_policy(scripts, asset("page.css")),
         title=escape(f"{title} · deadhead"),
         style=asset("page.css"),
-        content=payload,
+        content=f'{{"studies":[{studies}]}}',
         scripts="\n".join(f"<script>{script}</script>" for script in scripts),
     )
 
@@ -124,13 +111,12 @@ def embedded(payload: Mapping[str, Any]) -> str:
     return text.replace("<", "\\u003c")
 
 
-def _policy(scripts: Sequence[str], style: str, *, live: bool) -> str:
-    """What the browser may do: run these scripts, use this style, and ask the page's own server."""
+def _policy(scripts: Sequence[str], style: str) -> str:
+    """What the browser may do: run these scripts, and use this style."""
     allowed = " ".join(f"'{_hash(script)}'" for script in scripts)
-    server = "'self'" if live else "'none'"
     return (
         f"default-src 'none'; script-src {allowed}; style-src '{_hash(style)}'; img-src data:; "
-        f"connect-src {server}; base-uri 'none'; form-action 'none'"
+        "connect-src 'none'; base-uri 'none'; form-action 'none'"
     )
 
 

@@ -1,9 +1,8 @@
-// Several studies side by side, by tables and claims of the same name; and the list of the studies in a folder.
+// Several studies side by side, by tables and claims of the same name.
 
 function drawTabs(studies) {
-  const back = live && studies[0].folder ? el("a", { class: "back", href: "?" }, "\u2190 all studies") : null;
-  if (studies.length < 2) return back && el("div", { class: "tabs" }, back);
-  return el("div", { class: "tabs", role: "group", "aria-label": "Studies" }, back, studies.map((study, at) => el("button", { type: "button", "aria-pressed": String(at === chosen.study), "data-focus": `study/${at}`, onclick: () => { chosen.study = at; draw(); } }, bdi(label(study, at)))));
+  if (studies.length < 2) return null;
+  return el("div", { class: "tabs", role: "group", "aria-label": "Studies" }, studies.map((study, at) => el("button", { type: "button", "aria-pressed": String(at === chosen.study), "data-focus": `study/${at}`, onclick: () => { chosen.study = at; draw(); } }, bdi(label(study, at)))));
 }
 const label = (study, at) => study.folder || study.name || `study ${at + 1}`;
 
@@ -41,15 +40,4 @@ function compareClaims(studies) {
   if (!claims.length) return null;
   return el("article", { class: "card", "aria-label": "Claims" }, el("h3", {}, "Claims"), el("table", { class: "grid studies" }, el("thead", {}, el("tr", {}, el("th", { scope: "col" }, "claim"), studies.map((study, at) => el("th", { scope: "col" }, bdi(label(study, at)))))),
     el("tbody", {}, claims.map((same) => el("tr", {}, el("th", { scope: "row" }, named(same.find(Boolean)), " ", bdi(same.find(Boolean).statement)), same.map((claim) => el("td", {}, claim ? [verdict(claim), el("span", { class: "under" }, bdi(claim.numbers || ""))] : "\u2013")))))));
-}
-/** The studies of a folder, to open one or to compare several. */
-function drawList(list) {
-  const picked = (chosen.picked ||= new Set()), open = el("a", { href: "?" }, "Compare the chosen");
-  const address = (names) => `?${names.map((name) => `study=${encodeURIComponent(name)}`).join("&")}`;
-  const renew = () => { open.hidden = picked.size < 2; open.setAttribute("href", address([...picked])); };
-  const row = (one) => el("tr", {}, el("td", {}, el("input", { type: "checkbox", checked: picked.has(one.folder), "aria-label": `Compare ${one.folder}`, "data-focus": `pick/${one.folder}`, onchange: (event) => { picked[event.target.checked ? "add" : "delete"](one.folder); renew(); } })),
-    el("th", { scope: "row" }, el("a", { href: address([one.folder]) }, bdi(one.folder))), el("td", {}, bdi(one.name)), el("td", {}, bdi(one.about || "")), el("td", {}, `${one.done} of ${one.total}${one.failed ? `, ${one.failed} failed` : ""}${one.active ? ", running" : ""}`));
-  renew();
-  return el("section", { id: "top", "aria-label": "Studies" }, el("h1", {}, "Studies"), el("p", { class: "about" }, `${count(list.length, "study", "studies")} in this folder.`),
-    el("article", { class: "card" }, el("table", { class: "grid studies" }, el("thead", {}, el("tr", {}, ["", "folder", "recipe", "about", "trials done"].map((name) => el("th", { scope: "col" }, name)))), el("tbody", {}, list.map(row))), el("p", { class: "key" }, list.length > 1 ? "Tick two or more to compare them." : null, open)));
 }

@@ -1,16 +1,11 @@
-// The page: draw it from its content, follow the address, keep the reader's place, and poll for changes when served live.
+// The page: draw it from its content, follow the address, and keep the reader's position when it is drawn again.
 
-let content = JSON.parse($("content").textContent);
-const live = document.querySelector('meta[name="deadhead-live"]').content; // the ETag of what is drawn; empty in a file
+const content = JSON.parse($("content").textContent);
 const current = () => content.studies[Math.min(chosen.study, content.studies.length - 1)];
 const dark = () => document.documentElement.dataset.theme === "dark";
 
 function draw() {
   const main = $("main");
-  if (content.list) {
-    main.replaceChildren(drawList(content.list));
-    return;
-  }
   const study = current(), parts = [drawTabs(content.studies), drawCompare(content.studies), drawTop(study), ...(study.order || []).map((name) => (name === "tables" ? drawTables : drawFigures)(study)), drawMaps(study), drawClaims(study), drawTrials(study)].filter(Boolean);
   main.replaceChildren(...parts);
   widenTop();
@@ -36,7 +31,7 @@ function hold(seen, place) {
   scrollTo({ top: node && place ? scrollY + node.getBoundingClientRect().top - seen.top : place, behavior: "instant" });
   return scrollY;
 }
-/** Draw new content and keep the reader's position, field, folds and open sheet. */
+/** Draw the page again, in other colours, and keep the reader's position, field, folds and open sheet. */
 function redraw() {
   const place = scrollY, seen = anchor(), active = document.activeElement, key = active?.dataset?.focus, marks = key && active.type === "search" ? [active.selectionStart, active.selectionEnd] : null;
   const scrolls = [...document.querySelectorAll(".scroll")].map((one) => [one.scrollLeft, one.scrollTop]), open = [...document.querySelectorAll("details[open]")].map((one) => one.dataset.keep);
@@ -64,8 +59,8 @@ function follow() {
   const [, kind, raw] = /^#(\w+)=(.*)$/s.exec(location.hash) || [];
   let value = raw;
   try { value = raw && decodeURIComponent(raw); } catch { /* as it stands */ }
-  const study = content.studies && current();
-  if (!kind || !study) closeSheet();
+  const study = current();
+  if (!kind) closeSheet();
   else if (kind === "trial") showTrial(study, value);
   else if (kind === "cell") showCell(study, value);
   else if (kind === "claim") showClaim(study, value);
@@ -110,45 +105,12 @@ $("theme").addEventListener("click", () => {
 });
 matchMedia("print").addEventListener?.("change", () => tip.hide());
 
-const EVERY = 2000; // milliseconds between two polls
-let askRecord = null;
-if (live) {
-  let mark = live;
-  const poll = async () => {
-    if (!document.hidden) {
-      try {
-        const answer = await fetch(`content.json${location.search}`, { headers: { "If-None-Match": mark }, cache: "no-store" });
-        if (answer.status === 200) {
-          content = await answer.json();
-          mark = answer.headers.get("ETag") || "";
-          for (const key of Object.keys(fetched)) delete fetched[key];
-          redraw();
-        }
-        $("pulse").textContent = answer.status < 400 ? "live" : `not readable now (${answer.status})`;
-      } catch {
-        $("pulse").textContent = "not connected; the last state is shown";
-      }
-    }
-    setTimeout(poll, EVERY);
-  };
-  setTimeout(poll, EVERY);
-  $("pulse").textContent = "live";
-  askRecord = async (id) => {
-    const study = current(), at = chosen.study, name = study.folder ? `study=${encodeURIComponent(study.folder)}&` : "";
-    try {
-      const answer = await fetch(`record.json?${name}id=${encodeURIComponent(id)}`, { cache: "no-store" });
-      if (!answer.ok) return;
-      fetched[`${at}/${id}`] = await answer.json();
-      if ($("sheet").open) follow();
-    } catch { /* the thin form stays */ }
-  };
-}
 $("sheet").addEventListener("close", () => { if (/^#(trial|cell|claim|removed)=/.test(location.hash)) history.pushState(null, "", location.pathname + location.search); });
 $("sheet").addEventListener("click", (event) => { if (event.target === $("sheet")) closeSheet(); });
 addEventListener("hashchange", follow);
 addEventListener("popstate", follow);
 addEventListener("scroll", () => tip.hide(), { passive: true });
-if (content.studies) chosen.head = leading(current());
+chosen.head = leading(current());
 draw();
 follow();
 if (/^#(head=|tables|figures|heads|claims|trials)/.test(location.hash)) Promise.all(pending).then(() => $(location.hash.startsWith("#head=") ? "heads" : location.hash.slice(1))?.scrollIntoView());

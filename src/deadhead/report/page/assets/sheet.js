@@ -1,7 +1,5 @@
 // The sheet at the side: one trial in full, or the list of trials behind a number, a claim or a head.
 
-const fetched = {}; // records requested from the server, by study and id
-
 function openSheet(title, ...kids) {
   const sheet = $("sheet"), again = sheet.open && sheet.dataset.title === title, top = sheet.scrollTop;
   sheet.replaceChildren(el("div", { class: "inner" }, el("div", { class: "head" }, el("h2", { id: "sheet-title", tabindex: -1 }, bdi(title)), el("button", { type: "button", class: "quiet", "data-focus": "sheet/close", onclick: closeSheet }, "Close")), ...kids));
@@ -42,16 +40,15 @@ function showTrials(study, title, ids, note) {
   openSheet(title, note && el("p", { class: "lead" }, bdi(note)), el("ul", { class: "list" }, ids.map((id) => trialItem(study, id))));
 }
 function showTrial(study, id) {
-  const row = rowOf(study, id), record = study.records?.[id] || fetched[`${chosen.study}/${id}`];
+  const row = rowOf(study, id), record = study.records?.[id];
   if (!row && !record) {
     openSheet(`No trial ${id}`, el("p", {}, "This study has no trial with that name."));
     return;
   }
-  if (!record && row?.state !== undefined && askRecord) askRecord(id);
   openSheet(titleOf(row) || `Trial ${id}`, el("p", { class: "controls" }, chip(row?.state ?? (record.error ? "failed" : "done")), el("span", { class: "mono" }, id)), record ? trialParts(study, id, record) : thinTrial(row));
 }
 function thinTrial(row) {
-  return [pairs(Object.entries(row)), el("p", { class: "note" }, "This page has the full records of some trials only; `deadhead serve STUDY` shows all of them.")];
+  return [pairs(Object.entries(row)), el("p", { class: "note" }, "This page has the full records of some trials only; those of all are in the folder of the study.")];
 }
 function trialParts(study, id, record) {
   const removed = new Set(record.removed || []), out = [];
