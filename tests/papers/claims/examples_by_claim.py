@@ -1,15 +1,16 @@
-"""For every claim a case in which it holds and one in which it does not.
+"""For every function of a claim a case in which it holds and one in which it does not.
 
 Both have all the cases of the statement, so that no interval of a sample matters.
 """
 
 from __future__ import annotations
 
+from collections.abc import Callable
+from functools import partial
 from typing import Any
 
-from example_scores import BERT, CROSS, FOUR, MBERT, MULTI, XLMR, fact, facts, glue
+from example_scores import BERT, CROSS, FOUR, MBERT, XLMR, fact, facts, glue
 from example_searches import (
-    both_models,
     both_ranked,
     by_both,
     controlled,
@@ -26,8 +27,6 @@ from example_searches import (
     triples,
 )
 from examples import (
-    HUB,
-    TASKS,
     across_and_within,
     all_sets,
     bleu,
@@ -41,263 +40,210 @@ from examples import (
 )
 
 from deadhead.papers.claims.evidence import Evidence
-from deadhead.papers.claims.from_papers import stated
 from deadhead.papers.claims.searches import PAPER_LRP
+from deadhead.results import Search
+
+Cases = dict[str, tuple[Evidence, Evidence]]
+TENTHS = range(10, 100, 10)
 
 
-def _weak_link() -> dict[str, tuple[Evidence, Evidence]]:
-    kept = lambda points: facts(  # noqa: E731
-        fact("wmt14", "none", 30.0, target="en-ru"),
-        *(
-            fact("wmt14", "stratified 1", v, 87.5, "en-ru")
-            for v in (29.98 - points, 30 - points, 30.02 - points)
-        ),
+def one_head_kept(points: float) -> Evidence:
+    kept = (30 - points + step for step in (-0.02, 0.0, 0.02))
+    full = fact("wmt14", "none", 30.0, target="en-ru")
+    return facts(full, *(fact("wmt14", "stratified 1", v, 87.5, "en-ru") for v in kept))
+
+
+def both_ends(*leads: float) -> Evidence:
+    depths = (1, 3, 6, 8)
+    tops = {f"top{n}": 70 + lead for n, lead in zip(depths, leads, strict=True)}
+    return glue(layers(**tops, **{f"bottom{n}": 70 for n in depths}))
+
+
+def middles(ends: float, middle: Any, tasks: tuple[str, ...] = FOUR) -> Evidence:
+    sets = {"ends": ends, "middle": middle}
+    return glue(layers(**{f"{w}{n}": v for w, v in sets.items() for n in (2, 4, 6, 8)}), tasks)
+
+
+def halves(model: str = BERT, **other: Any) -> Evidence:
+    """The odd layers are the best ones to cut in BERT, the even ones in mBERT."""
+    odd, even = (73, 72) if model == BERT else (72, 73)
+    ways = {"top2": 70, "bottom2": 71, "middle2": 69, "odd2": odd, "even2": even}
+    return glue(layers(**{**ways, **other}), model=model)
+
+
+def at_random(model: str = BERT, full: float = 80.0, **scores: float) -> Evidence:
+    """p50=79.5 is the score without a random 50 % of the heads."""
+    removed = {f"random {name[1:]}": (v, float(name[1:])) for name, v in scores.items()}
+    return glue(removed, model=model, full=full)
+
+
+def slopes(mbert: float, bert: float) -> Evidence:
+    """Scores of both models that fall by so much with each tenth of the heads."""
+    both = ((MBERT, 70.0, mbert), (BERT, 80.0, bert))
+    curves = (
+        at_random(model, full, **{f"p{p}": full - slope * p / 10 for p in TENTHS})
+        for model, full, slope in both
     )
-    halves = {"top2": 70, "bottom2": 71, "middle2": 69, "odd2": 73, "even2": 72}
-    ends = lambda *leads: glue(  # noqa: E731
-        layers(
-            **{f"top{n}": 70 + lead for n, lead in zip((1, 3, 6, 8), leads, strict=True)},
-            **{f"bottom{n}": 70 for n in (1, 3, 6, 8)},
-        )
+    return sum(curves, Evidence())
+
+
+def unpruned(*ours: float) -> Evidence:
+    return facts(
+        *(fact(t, "none", v, model=MBERT) for t, v in zip(FOUR, ours, strict=True)),
+        *(fact(t, "none", 80.0, model=BERT) for t in FOUR),
     )
-    middles = lambda ends, middle, tasks=FOUR: glue(  # noqa: E731
-        layers(
-            **{f"ends{n}": ends for n in (2, 4, 6, 8)},
-            **{f"middle{n}": middle for n in (2, 4, 6, 8)},
-        ),
-        tasks,
-    )
-    no_order = (
-        [5, 1, 8, 3, 6, 2, 7, 4],
-        [4, 7, 2, 6, 3, 8, 1, 5],
-        [5, 1, 8, 3, 6, 2, 7, 4],
-        [4, 7, 2, 6, 3, 8, 1, 5],
-    )
-    return {
-        "W1": (
-            bleu(s25=30.1, s35=30.1, s50=30, s55=29.9, s60=29.86),
-            bleu(s25=30, s35=29.7, s50=30, s55=29.9, s60=29.9),
-        ),
-        "W2": (bleu(s75=29.1), bleu(s75=28.9)),
-        "W3": (kept(1.62), kept(0.4)),
-        "W3a": (bleu(s25=30, s60=29.9, s87=29), bleu(s25=29.5, s60=29, s87=28.9)),
-        "W3b": (bleu(s60=29.9, s75=29.5, s87=29), bleu(s60=29.9, s75=29, s87=29.5)),
-        "W4": (strings(0.3, -0.2, 0.1, -0.3, 0.2), strings(0.9, 0.8, 0.7, 0.9, 0.8)),
-        "W5": (triples(0, 1, 2), triples(2, 1, 2)),
-        "W6": (glue({"random 50": (79.5, 50)}), glue({"random 50": (78, 50)})),
-        "W7": (
-            glue({"random 50": (79.5, 50), "random 90": (70, 90)}),
-            glue({"random 50": (70, 50), "random 90": (69, 90)}),
-        ),
-        "W8": (ends(0.5, -0.5, 0.3, -0.4), ends(0.5, 0.5, 0.3, 0.4)),
-        "W9": (middles(71, 70), middles(71, [70, 72])),
-        "W10": (middles(73, 70, ("qnli", "sst2")), middles(73, [70, 72], ("qnli", "sst2"))),
-        "W11": (glue(layers(**halves)), glue(layers(**{**halves, "odd2": [73, 70.5]}))),
-        "W12": (glue(layers(**halves)), glue(layers(**{**halves, "odd2": [73, 70.5]}))),
-        "W13": (glue(layers(**halves)), glue(layers(**{**halves, "even2": [73, 70.5]}))),
-        "W15": (all_sets(1.0, 0.95, 0.98), all_sets(1.0, 0.8, 0.98)),
-        "W16": (scattered(*no_order), scattered([1, 2, 3, 4, 5, 6, 7, 8])),
-        "W17": (draws("wmt14", "en-ru", BERT, 0.668), draws("wmt14", "en-ru", BERT, 2.0)),
-        "W18": (draws("mnli", "en", BERT, 0.778), draws("mnli", "en", BERT, 0.1)),
-    }
 
 
-def _mbert() -> dict[str, tuple[Evidence, Evidence]]:
-    halves = {"top2": 70.0, "bottom2": 71.0, "middle2": 69.0, "odd2": 72.0, "even2": 73.0}
-    of = lambda **other: glue(layers(**{**halves, **other}), model=MBERT)  # noqa: E731
-
-    def drawn(p: int, value: float) -> Evidence:
-        return glue({f"random {p}": (value, p)}, model=MBERT, full=100.0)
-
-    tenths = range(10, 100, 10)
-
-    def curve_of(full: float, slope: float) -> dict[str, Any]:
-        return {f"random {p}": (full - slope * p / 10, p) for p in tenths}
-
-    def unpruned(*ours: float) -> Evidence:
-        return facts(
-            *(fact(t, "none", v, model=MBERT) for t, v in zip(FOUR, ours, strict=True)),
-            *(fact(t, "none", 80.0, model=BERT) for t in FOUR),
-        )
-
-    def depths(few: float, many: float) -> Evidence:
-        small = {
-            f"layers {w} 1": (v, 20) for w, v in (("top", 75), ("bottom", 75), ("middle", 75 - few))
-        }
-        large = {
-            f"layers {w} 3": (v, 60)
-            for w, v in (("top", 65), ("bottom", 65), ("middle", 65 - many))
-        }
-        return glue({**small, **large}, model=MBERT)
-
-    def curve(at25: float, at50: float, at90: float) -> Evidence:
-        return xnli(
-            {
-                "random 25": (80 - 0.8 * at25, 25),
-                "random 50": (80 - 0.8 * at50, 50),
-                "random 90": (80 - 0.8 * at90, 90),
-            }
-        )
-
-    ends = lambda top, bottom: xnli({"layers top 2": top, "layers bottom 2": bottom})  # noqa: E731
-    lag = lambda languages, bert: (  # noqa: E731
-        xnli(
-            {
-                "layers top 2": 70,
-                "layers bottom 2": 70,
-                "layers middle 2": [70 - points for points in languages],
-            }
-        )
-        + glue({"layers top 2": 70, "layers bottom 2": 70, "layers middle 2": 70 - bert})
-    )
-    return {
-        "M1": (of(), of(middle2=70.5)),
-        "M2": (of(), of(top2=[70.0, 72.5])),
-        "M3": (of(), of(even2=71.5)),
-        "M4": (drawn(50, 98.0), drawn(50, 99.0)),
-        "M5": (drawn(90, 92.5), drawn(90, 85.0)),
-        "M6": (
-            both_models(curve_of(70, 1.0), curve_of(80, 1.05), (70, 80)),
-            both_models(curve_of(70, 1.0), curve_of(80, 2.0), (70, 80)),
-        ),
-        "M7": (unpruned(78, 79.5, 80.5, 78), unpruned(81, 79.5, 80.5, 78)),
-        "M8": (depths(0.5, 3.0), depths(3.0, 0.5)),
-        "M9": (curve(2.5, 5.0, 12.0), curve(2.5, 5.0, 25.0)),
-        "M10": (
-            xnli({"random 50": ([79, 76, 77, 70, 70], 50)}),
-            xnli({"random 50": ([75, 76, 77, 70, 70], 50)}),
-        ),
-        "M11": (ends(75, 70), ends(75, [70, 70, 70, 76, 70])),
-        "M12": (ends(75, [74, 73, 72, 71, 66]), ends(75, [66, 73, 72, 71, 74])),
-        "M13": (ends([60, 65, 68, 75, 75], 50), ends([75, 65, 68, 60, 60], 50)),
-        "M14": (lag([1, 1, 1, 9, 9], 5), lag([9, 9, 9, 1, 1], 5)),
-        "M15": (
-            xnli(layers(top2=70, bottom2=69, odd2=71, even2=72)),
-            xnli(layers(top2=70, bottom2=69, odd2=73, even2=72)),
-        ),
-        "M16": (epochs(76.0, 80.0), epochs(60.0, 80.0)),
-        "M17": (entropy(0.1, 0.1, 0.1, 0.1, 0.3, 0.3), entropy(0.1, 0.1, 0.4, 0.4, 0.3, 0.3)),
-        "M18": (embeddings(0.2, 0.3, 2.0), embeddings(0.2, 0.3, 2.0, (0.1, 0.5))),
-        "M19": (across_and_within(2.0, 1.0), across_and_within(1.0, 2.0)),
-        "M20": (draws("xnli", "de", MBERT, 0.51), draws("xnli", "de", MBERT, 2.0)),
-        "M22": (ends(75, [74, 73, 72, 71, 66]), ends(75, [66, 73, 72, 71, 74])),
-        "M21": (epochs(76.0, 80.0), epochs(76.0, 80.0, sw=70.0)),
-    }
+def depths(few: float, many: float) -> Evidence:
+    """How far the middle is behind the ends, with few and with many layers removed."""
+    removed = {}
+    for n, share, ends, lag in ((1, 20, 75, few), (3, 60, 65, many)):
+        for word, value in (("top", ends), ("bottom", ends), ("middle", ends - lag)):
+            removed[f"layers {word} {n}"] = (value, share)
+    return glue(removed, model=MBERT)
 
 
-def _contributions() -> dict[str, tuple[Evidence, Evidence]]:
-    up = lambda n, of, **more: gains([1.0] * n + [-1.0] * (of - n), **more)  # noqa: E731
-    some = lambda n, task, of=96: on_tables(task, [1.0] * n + [-1.0] * (of - n))  # noqa: E731
-    near_family = lambda s: (  # noqa: E731
-        -1.0 if {s.source, s.target} in ({"en", "de"}, {"en", "nl"}, {"ar", "he"}) else 1.0
-    )
-    two = lambda **arms: controlled("pos", **arms) + controlled("ner", **arms)  # noqa: E731
-    examples = {
-        "C-count-POS": (some(88, "pos"), some(60, "pos")),
-        "C-count-NER": (some(77, "ner"), some(40, "ner")),
-        "C-count-SF": (some(31, "slots", 34), some(20, "slots", 34)),
-        "C-drop-NER": (
-            on_tables("ner", lambda s: 1.0 if s.target == "nl" else -1.0),
-            on_tables("ner", near_family),
-        ),
-        "C-max-vs-low": (two(highest=0.5), two(highest=2.0)),
-        "C-rand-vs-low": (two(random=0.5), two(random=1.1)),
-        "C-max-vs-rand": (
-            two(random=-0.5, highest=-1.0),
-            two(random=-0.5, highest=lambda s: -1.0 if s.target in ("de", "nl") else 0.0),
-        ),
-        "C-multi-all": (merged() + merged("ner"), merged() + merged("ner", SD=49.9)),
-        "C-md-sd": (merged() + merged("ner"), merged(SD=53.0) + merged("ner", SD=49.0)),
-        "C-single-NER": (sources("ner", 3.0), sources("ner", -3.0)),
-        "C-single-POS": (sources("pos", 1.0), sources("pos", 9.0)),
-        "C-rho": (rho("pos", 0.15, 0.5), rho("pos", 0.9, 0.001)),
-        "C-p-POS": (rho("pos", 0.9, 0.001), rho("pos", 0.15, 0.5)),
-        "C-p-NER": (rho("ner", 0.9, 0.001), rho("ner", 0.15, 0.5)),
-        "C-p-SF": (rho("slots", 0.15, 0.6), rho("slots", 0.9, 0.001)),
-        "C-rank": (both_ranked(0, 2), both_ranked(2)),
-        "C-ranker-alike": (by_both(3), by_both(12)),
-        "C-low": (little(50), little(20)),
-        "C-peak": (peaks(1.5), peaks(-0.5)),
-        "C-low-ja": (japanese(59.5), japanese(58.5)),
-        "C-models-NER": (
-            on_tables("ner", 1.0, model=MBERT) + on_tables("ner", 1.4, model=XLMR),
-            on_tables("ner", 1.0, model=MBERT) + on_tables("ner", 3.0, model=XLMR),
-        ),
-    }
-    for name, task in TASKS.items():
-        ks = stated("contributions", "mean_heads_pruned", task=task, model=MBERT)
-        examples[f"C-heads-{name}"] = (
-            on_tables(task, 1.0, model=MBERT, k=ks),
-            on_tables(task, 1.0, model=MBERT, k=ks - 4),
-        )
-        lost = lambda low, task=task: on_tables(  # noqa: E731
-            task, lambda s: low if s.target == "de" else 1.0
-        )
-        examples[f"C-rest-{name}"] = (lost(-0.9), lost(-1.1))
-    for name in ("NER", "POS"):
-        task = TASKS[name]
-        out_of = lambda zh, task=task: on_tables(  # noqa: E731
-            task, lambda s: zh if s.source == "zh" and s.target != "en" else 1.0
-        )
-        examples[f"C-source-{name}"] = (
-            on_tables(task, lambda s: -1.0 if s.target == "de" else 1.0),
-            out_of(-1.0),
-        )
-        examples[f"C-max-{name}"] = (controlled(task, highest=-1.0), controlled(task, highest=0.5))
-        examples[f"C-rand-{name}"] = (controlled(task, random=-1.0), controlled(task, random=0.5))
-        best, second = merged(task, ("en", "de", "ar")), merged(task, ("he", "zh"), MD=60.0)
-        examples[f"C-EC-{name}"] = (best + second, merged(task, MD=60.0))
-    for model, setting in ((m, s) for m in HUB for s in (CROSS, MULTI)):
-        for name in ("POS", "NER"):
-            number = stated(
-                "contributions",
-                "mean_F1_improvement",
-                task=TASKS[name],
-                model=HUB[model],
-                setting=setting,
-            )
-            of = lambda gain, name=name, model=model, setting=setting: on_tables(  # noqa: E731
-                TASKS[name], gain, model=HUB[model], setting=setting
-            )
-            examples[f"C-mean-{name}-{model}-{setting}"] = (of(number), of(1.5 * number))
-        of = lambda gain, model=model, setting=setting: on_tables(  # noqa: E731
-            "slots", gain, model=HUB[model], setting=setting
-        )
-        examples[f"C-mean-SF-{model}-{setting}"] = (of(1.0), of(-1.0))
-    for model, hub in HUB.items():
-        number = stated("contributions", "mean_F1_improvement_overall", model=hub)
-        both = lambda n, hub=hub: on_tables("pos", n, model=hub)  # noqa: E731
-        examples[f"C-overall-{model}"] = (both(number), both(number + 5))
-        for family in ("IE", "Germanic", "Semitic"):
-            number = stated(
-                "contributions", "mean_F1_improvement_same_family", model=hub, of=family
-            )
-            examples[f"C-fam-{family}-{model}"] = (both(number), both(number + 5))
-    for setting in (CROSS, MULTI):
-        number = stated(
-            "contributions", "mean_F1_improvement_by_ranker", setting=setting, of="gradient"
-        )
-        by = lambda n, rank, setting=setting: on_tables(  # noqa: E731
-            "ner", n, model=MBERT, setting=setting, rank=rank
-        )
-        examples[f"C-ranker-{setting}"] = (
-            by(number, "gradient") + by(number - 0.2, PAPER_LRP),
-            by(number, "gradient") + by(number + 0.2, PAPER_LRP),
-        )
-        for name in ("POS", "NER"):
-            ours = lambda full, name=name, setting=setting: (  # noqa: E731
-                on_tables(TASKS[name], 1.0, model=MBERT, setting=setting, unpruned=50.0)
-                + on_tables(TASKS[name], 1.0, model=XLMR, setting=setting, unpruned=full)
-            )
-            examples[f"C-xlmr-{name}-{setting}"] = (ours(55.0), ours(45.0))
-    for arm in ("seeds", "random", "highest"):
-        examples[f"L-{arm}"] = (controls(arm, 0.2), controls(arm, 1.2))
-    for name, task in TASKS.items():  # one trial beats another half of the time
-        examples[f"L-count-{name}"] = (
-            up(12, 12, task=task, budget=1),
-            up(1, 12, task=task, budget=1),
-        )
-    return examples
+def curve(**losses: float) -> Evidence:
+    return xnli({f"random {n[1:]}": (80 - 0.8 * v, int(n[1:])) for n, v in losses.items()})
 
 
-CASES = {**_weak_link(), **_mbert(), **_contributions()}
+def cut(top: Any, bottom: Any) -> Evidence:
+    return xnli({"layers top 2": top, "layers bottom 2": bottom})
+
+
+def lag(languages: list[float], bert: float) -> Evidence:
+    ends = {"layers top 2": 70, "layers bottom 2": 70}
+    ours = xnli({**ends, "layers middle 2": [70 - points for points in languages]})
+    return ours + glue({**ends, "layers middle 2": 70 - bert})
+
+
+NO_ORDER = ([5, 1, 8, 3, 6, 2, 7, 4], [4, 7, 2, 6, 3, 8, 1, 5]) * 2
+TWO = ("qnli", "sst2")
+ON_SCORES: Cases = {
+    "W1": (
+        bleu(s25=30.1, s35=30.1, s50=30, s55=29.9, s60=29.86),
+        bleu(s25=30, s35=29.7, s50=30, s55=29.9, s60=29.9),
+    ),
+    "W2": (bleu(s75=29.1), bleu(s75=28.9)),
+    "W3": (one_head_kept(1.62), one_head_kept(0.4)),
+    "W3a": (bleu(s25=30, s60=29.9, s87=29), bleu(s25=29.5, s60=29, s87=28.9)),
+    "W3b": (bleu(s60=29.9, s75=29.5, s87=29), bleu(s60=29.9, s75=29, s87=29.5)),
+    "W4": (strings(0.3, -0.2, 0.1, -0.3, 0.2), strings(0.9, 0.8, 0.7, 0.9, 0.8)),
+    "W5": (triples(0, 1, 2), triples(2, 1, 2)),
+    "W6": (at_random(p50=79.5), at_random(p50=78)),
+    "W7": (at_random(p50=79.5, p90=70), at_random(p50=70, p90=69)),
+    "W8": (both_ends(0.5, -0.5, 0.3, -0.4), both_ends(0.5, 0.5, 0.3, 0.4)),
+    "W9": (middles(71, 70), middles(71, [70, 72])),
+    "W10": (middles(73, 70, TWO), middles(73, [70, 72], TWO)),
+    "W11": (halves(), halves(odd2=[73, 70.5])),
+    "W12": (halves(), halves(odd2=[73, 70.5])),
+    "W15": (all_sets(1.0, 0.95, 0.98), all_sets(1.0, 0.8, 0.98)),
+    "W16": (scattered(*NO_ORDER), scattered([1, 2, 3, 4, 5, 6, 7, 8])),
+    "W18": (draws("mnli", "en", BERT, 0.778), draws("mnli", "en", BERT, 0.1)),
+    "M1": (halves(MBERT), halves(MBERT, middle2=70.5)),
+    "M2": (halves(MBERT), halves(MBERT, top2=[70.0, 72.5])),
+    "M3": (halves(MBERT), halves(MBERT, even2=71.5)),
+    "M5": (at_random(MBERT, 100, p90=92.5), at_random(MBERT, 100, p90=85)),
+    "M6": (slopes(1.0, 1.05), slopes(1.0, 2.0)),
+    "M7": (unpruned(78, 79.5, 80.5, 78), unpruned(81, 79.5, 80.5, 78)),
+    "M8": (depths(0.5, 3.0), depths(3.0, 0.5)),
+    "M9": (curve(p25=2.5, p50=5, p90=12), curve(p25=2.5, p50=5, p90=25)),
+    "M10": (
+        xnli({"random 50": ([79, 76, 77, 70, 70], 50)}),
+        xnli({"random 50": ([75, 76, 77, 70, 70], 50)}),
+    ),
+    "M11": (cut(75, 70), cut(75, [70, 70, 70, 76, 70])),
+    "M12": (cut(75, [74, 73, 72, 71, 66]), cut(75, [66, 73, 72, 71, 74])),
+    "M13": (cut([60, 65, 68, 75, 75], 50), cut([75, 65, 68, 60, 60], 50)),
+    "M14": (lag([1, 1, 1, 9, 9], 5), lag([9, 9, 9, 1, 1], 5)),
+    "M15": (
+        xnli(layers(top2=70, bottom2=69, odd2=71, even2=72)),
+        xnli(layers(top2=70, bottom2=69, odd2=73, even2=72)),
+    ),
+    "M16": (epochs(76.0, 80.0), epochs(60.0, 80.0)),
+    "M17": (entropy(0.1, 0.1, 0.1, 0.1, 0.3, 0.3), entropy(0.1, 0.1, 0.4, 0.4, 0.3, 0.3)),
+    "M18": (embeddings(0.2, 0.3, 2.0), embeddings(0.2, 0.3, 2.0, (0.1, 0.5))),
+    "M19": (across_and_within(2.0, 1.0), across_and_within(1.0, 2.0)),
+    "M21": (epochs(76.0, 80.0), epochs(76.0, 80.0, sw=70.0)),
+    "M22": (cut(75, [74, 73, 72, 71, 66]), cut(75, [66, 73, 72, 71, 74])),
+}
+
+
+def some(better: int, task: str, of: int = 96) -> Evidence:
+    return on_tables(task, [1.0] * better + [-1.0] * (of - better))
+
+
+def both_tasks(**arms: float | Callable[[Search], float]) -> Evidence:
+    return controlled("pos", **arms) + controlled("ner", **arms)
+
+
+def where(found: Callable[[Search], bool], then: float = -1.0) -> Callable[[Search], float]:
+    return lambda s: then if found(s) else 1.0
+
+
+def near(search: Search) -> bool:
+    pair = {search.source, search.target}
+    return pair in ({"en", "de"}, {"en", "nl"}, {"ar", "he"})
+
+
+def xlmr_scores(full: float) -> Evidence:
+    of = partial(on_tables, "pos", 1.0, setting=CROSS)
+    return of(model=MBERT, unpruned=50.0) + of(model=XLMR, unpruned=full)
+
+
+def by_ranker(gradient: float, lrp: float) -> Evidence:
+    of = partial(on_tables, "ner", model=MBERT, setting=CROSS)
+    return of(gradient, rank="gradient") + of(lrp, rank=PAPER_LRP)
+
+
+cross_lingual = partial(on_tables, model=MBERT, setting=CROSS)
+pos_of_mbert = partial(on_tables, "pos", model=MBERT)
+ner = partial(on_tables, "ner")
+out_of_chinese = where(lambda s: s.source == "zh" and s.target != "en")
+best_in_three = merged("ner", ("en", "de", "ar")) + merged("ner", ("he", "zh"), MD=60.0)
+only_low = where(lambda s: s.target in ("de", "nl"))
+ON_SEARCHES: Cases = {
+    "C-count-POS": (some(88, "pos"), some(60, "pos")),
+    "C-count-SF": (some(31, "slots", 34), some(20, "slots", 34)),
+    "C-mean-POS-mbert-cross-lingual": (cross_lingual("pos", 0.91), cross_lingual("pos", 1.4)),
+    "C-mean-SF-mbert-cross-lingual": (cross_lingual("slots", 1.0), cross_lingual("slots", -1.0)),
+    "C-overall-mbert": (pos_of_mbert(0.53), pos_of_mbert(5.53)),
+    "C-fam-IE-mbert": (pos_of_mbert(0.4), pos_of_mbert(5.4)),
+    "C-drop-NER": (ner(where(lambda s: s.target != "nl")), ner(where(near))),
+    "C-ranker-cross-lingual": (by_ranker(0.81, 0.6), by_ranker(0.81, 1.0)),
+    "C-max-POS": (controlled("pos", highest=-1.0), controlled("pos", highest=0.5)),
+    "C-max-vs-low": (both_tasks(highest=0.5), both_tasks(highest=2.0)),
+    "C-max-vs-rand": (
+        both_tasks(random=-0.5, highest=-1.0),
+        both_tasks(random=-0.5, highest=lambda s: min(only_low(s), 0.0)),
+    ),
+    "C-rand-vs-low": (both_tasks(random=0.5), both_tasks(random=1.1)),
+    "C-rest-POS": (
+        on_tables("pos", where(lambda s: s.target == "de", -0.9)),
+        on_tables("pos", where(lambda s: s.target == "de", -1.1)),
+    ),
+    "C-source-NER": (ner(where(lambda s: s.target == "de")), ner(out_of_chinese)),
+    "C-xlmr-POS-cross-lingual": (xlmr_scores(55.0), xlmr_scores(45.0)),
+    "C-models-NER": (
+        ner(1.0, model=MBERT) + ner(1.4, model=XLMR),
+        ner(1.0, model=MBERT) + ner(3.0, model=XLMR),
+    ),
+    "C-EC-NER": (best_in_three, merged("ner", MD=60.0)),
+    "C-multi-all": (merged() + merged("ner"), merged() + merged("ner", SD=49.9)),
+    "C-md-sd": (merged() + merged("ner"), merged(SD=53.0) + merged("ner", SD=49.0)),
+    "C-single-NER": (sources("ner", 3.0), sources("ner", -3.0)),
+    "C-single-POS": (sources("pos", 1.0), sources("pos", 9.0)),
+    "C-heads-POS": (pos_of_mbert(1.0, k=7.52), pos_of_mbert(1.0, k=3.52)),
+    "C-rho": (rho("pos", 0.15, 0.5), rho("pos", 0.9, 0.001)),
+    "C-p-POS": (rho("pos", 0.9, 0.001), rho("pos", 0.15, 0.5)),
+    "C-p-SF": (rho("slots", 0.15, 0.6), rho("slots", 0.9, 0.001)),
+    "C-rank": (both_ranked(0, 2), both_ranked(2)),
+    "C-ranker-alike": (by_both(3), by_both(12)),
+    "C-low": (little(50), little(20)),
+    "C-peak": (peaks(1.5), peaks(-0.5)),
+    "C-low-ja": (japanese(59.5), japanese(58.5)),
+    "L-seeds": (controls("seeds", 0.2), controls("seeds", 1.2)),
+    # One trial beats another half of the time.
+    "L-count-POS": (gains([1.0] * 12, budget=1), gains([1.0] + [-1.0] * 11, budget=1)),
+}
+CASES = {**ON_SCORES, **ON_SEARCHES}
