@@ -151,15 +151,6 @@ def test_closed_heads_are_filled(place, tmp_path, method):
         ask(place, tmp_path / "x", *both)
 
 
-def test_agreement_is_printed(place, tmp_path):
-    options = ("--method", "attribution", "--option")
-    printed = ask(place, tmp_path / "r.json", *options, "agreement=true")
-    agreement = Ranking.load(tmp_path / "r.json").details["agreement"]
-    line = f"on the first {agreement['examples']} examples: {agreement['spearman']:.2f}"
-    assert f"Spearman's rho with ablation, {line}" in printed
-    assert "Spearman" not in ask(place, tmp_path / "s.json", *options, "agreement=false")
-
-
 def test_rank_as_json_with_options(place, tmp_path):
     printed = json.loads(
         ask(

@@ -9,6 +9,8 @@ import torch
 from transformers import AutoModelForSequenceClassification, AutoModelForTokenClassification
 
 from architectures.tiny import randomise, tiny
+from deadhead.heads import discover
+from deadhead.rankers.ranker import Ranker, RankerInputs
 
 Batch = dict[str, torch.Tensor]
 LENGTHS = (12, 9, 5, 7)
@@ -72,3 +74,9 @@ def make_case(kind: str) -> Case:
         batch["labels"] = torch.where(mask == 1, ids, -100)
     randomise(model, 0)
     return Case(model.double().eval(), batch)
+
+
+def scores_of(ranker: Ranker, model: Any, batches: list[Batch], **inputs: Any) -> Any:
+    """What a ranker gives for a model in evaluation mode; by default for all of its heads."""
+    given = {"layout": discover(model), **inputs}
+    return ranker(RankerInputs(model=model, batches=batches, **given))

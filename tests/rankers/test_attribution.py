@@ -137,25 +137,6 @@ def test_the_run_that_gives_a_fill_has_no_gates(case):
         assert torch.equal(inside(site, 0), outside(site, 0))
 
 
-def test_agreement_with_ablation_is_reported(case):
-    setup = case("classify")
-    batches = [setup.batch, setup.singles()[0]]
-    details = rank(setup.model, batches, "attribution", agreement=True).details
-    for_first = [
-        rank(setup.model, [setup.batch], m, fill="zero") for m in ("attribution", "ablation")
-    ]
-    again = rank(setup.model, batches[:1], "attribution", fill="zero", agreement=True)
-    assert again.details["agreement"] == {
-        "spearman": pytest.approx(for_first[0].spearman(for_first[1]).rho),
-        "examples": 4,
-    }
-    assert details["agreement"]["examples"] == 4
-    assert -1 <= details["agreement"]["spearman"] <= 1
-    assert rank(setup.model, batches, "attribution").details == {}
-    with pytest.raises(DeadheadError, match="agreement compares losses"):
-        rank(setup.model, batches, "attribution", loss="self", agreement=True)
-
-
 def test_without_labels_it_estimates_the_distance(case):
     """To second order, which is exact enough for heads that do little."""
     setup = case("tag")

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from itertools import pairwise
 
 import numpy as np
@@ -11,10 +12,11 @@ from ranker_cases import KINDS
 
 from architectures.tiny import tiny
 from deadhead.heads import discover, gated, prune
-from deadhead.rankers import rank, silent
+from deadhead.rankers import rank
 from deadhead.rankers.fisher import greedy
 from deadhead.rankers.gate_gradients import products
 from deadhead.rankers.loss import example_losses
+from deadhead.rankers.ranker import RankerInputs
 
 FORMS = ("whole", "by_layer", "diagonal")
 
@@ -37,12 +39,12 @@ def rows_by_real_gates(setup) -> np.ndarray:
 def test_the_matrix_is_that_of_single_examples(case, kind):
     setup = case(kind)
     setup.model.requires_grad_(False)
-    layout = discover(setup.model)
-    matrix = products(setup.model, layout, [setup.batch], silent).numpy()
+    inputs = RankerInputs(model=setup.model, layout=discover(setup.model), batches=[setup.batch])
+    matrix = products(inputs).numpy()
     rows = rows_by_real_gates(setup)
     np.testing.assert_allclose(matrix, rows.T @ rows / len(rows), rtol=0, atol=1e-12)
     assert matrix.diagonal().min() > 1e-9
-    divided = products(setup.model, layout, setup.singles(), silent).numpy()
+    divided = products(replace(inputs, batches=setup.singles())).numpy()
     np.testing.assert_allclose(divided, matrix, rtol=0, atol=1e-12)
 
 

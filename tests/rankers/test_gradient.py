@@ -6,11 +6,11 @@ from itertools import pairwise
 
 import pytest
 import torch
-from ranker_cases import KINDS
+from ranker_cases import KINDS, scores_of
 
 from architectures.tiny import tiny
 from deadhead.heads import discover, gated, prune
-from deadhead.rankers import rank, silent
+from deadhead.rankers import rank
 from deadhead.rankers.gate_gradients import open_gates
 from deadhead.rankers.gradient import Gradient
 from deadhead.rankers.loss import example_losses
@@ -278,9 +278,9 @@ def test_open_gates_leave_no_hook_behind_also_after_an_error(case):
 
 def test_progress_reaches_the_end_step_by_step(case):
     setup, steps = case("classify"), []
-    Gradient()(
+    scores_of(
+        Gradient(),
         setup.model,
-        discover(setup.model),
         setup.singles(),
         progress=lambda done, total, note="": steps.append((done, total)),
     )
@@ -293,4 +293,3 @@ def test_small_floats_rank_alike(planted):
     half = rank(planted.model.to(torch.bfloat16), planted.batches, "gradient")
     assert isinstance(half, Ranking)
     assert full.spearman(half).rho > 0.9
-    assert silent(1, 2) is None

@@ -11,11 +11,12 @@ import torch
 from hypothesis import given
 from hypothesis import strategies as st
 from planted_truth import USELESS, assert_truth, batches, planted
+from ranker_cases import scores_of
 
 from architectures.tiny import tiny
 from deadhead.heads import discover, gated, prune
 from deadhead.layout import Head
-from deadhead.rankers import Scores, rank, silent
+from deadhead.rankers import Scores, rank
 from deadhead.rankers.hard_concrete import chance_open, sampled, settled_gate
 from deadhead.rankers.l0 import L0
 from deadhead.registry.options import OptionError
@@ -26,7 +27,7 @@ QUICK = {"steps": 12, "penalty": 0.2}
 
 def scored(ranker: L0, model: torch.nn.Module | None = None, seed: int = 0) -> Scores:
     model = planted() if model is None else model
-    return ranker(model, discover(model), batches(), seed=seed, progress=silent)
+    return scores_of(ranker, model, batches(), seed=seed)
 
 
 @given(st.floats(-4, 4))
@@ -58,7 +59,7 @@ def test_the_two_scalings_differ_by_the_number_of_layers():
     data = [{**batch, "labels": batch["decoder_input_ids"].clone()}]
     layout = discover(model)
     by_layers, by_heads, same = (
-        L0(steps=8, penalty=penalty, scaling=scaling)(model, layout, data, seed=0, progress=silent)
+        scores_of(L0(steps=8, penalty=penalty, scaling=scaling), model, data)
         for penalty, scaling in ((6.0, "layers"), (1.0, "heads"), (6.0, "heads"))
     )
     assert by_layers == pytest.approx(by_heads, rel=1e-5)
@@ -99,11 +100,10 @@ def test_planted_truth_is_found_and_the_mask_keeps_the_score():
     notes: list[str] = []
     model = planted()
     ranker = L0(penalty=(0.05, 0.4), steps=120)
-    scores = ranker(
+    scores = scores_of(
+        ranker,
         model,
-        discover(model),
         batches(),
-        seed=0,
         progress=lambda done, total, note="": notes.append(f"{done}/{total} {note}"),
     )
     assert_truth(scores)
@@ -122,15 +122,14 @@ def test_closed_and_removed_heads_get_no_score_and_no_penalty():
     model, ranker = planted(), L0(**QUICK)
     left = discover(model).without(removed_heads)
     with gated(model, closed=removed_heads):
-        closed = ranker(model, left, batches(), seed=0, progress=silent)
-        kept_closed = L0(train_weights=True, weight_rate=0.0, **QUICK)(
-            model, left, batches(), seed=0, progress=silent
-        )
+        closed = scores_of(ranker, model, batches(), layout=left)
+        kept = L0(train_weights=True, weight_rate=0.0, **QUICK)
+        kept_closed = scores_of(kept, model, batches(), layout=left)
     removed = scored(ranker, prune(copy.deepcopy(model), removed_heads))
     assert set(closed) == set(left) == set(removed)
     assert closed == pytest.approx(removed, abs=1e-4)
     assert kept_closed == pytest.approx(closed, abs=1e-4)  # closed in the copy that is trained, too
-    whole = ranker(model, left, batches(), seed=0, progress=silent)
+    whole = scores_of(ranker, model, batches(), layout=left)
     assert max(abs(whole[h] - closed[h]) for h in left) > 1e-3
 
 

@@ -12,6 +12,7 @@ import pytest
 import torch
 import torch.nn.functional as F
 from planted_truth import assert_truth, planted
+from ranker_cases import scores_of
 from torch import Tensor, nn
 from transformers import BertConfig, BertForTokenClassification
 
@@ -20,7 +21,6 @@ from architectures.tiny import randomise, tiny
 from deadhead.errors import UnsupportedModel
 from deadhead.heads import discover, gated, prune
 from deadhead.layout import Head
-from deadhead.rankers import silent
 from deadhead.rankers.loss import forward
 from deadhead.rankers.lrp import alphabeta as rules
 from deadhead.rankers.lrp.flow import flowing
@@ -254,7 +254,7 @@ def test_rules_leave_the_output_alone_and_no_trace(family, rule):
     with flowing(model, RULES[rule]()) as rules_in_place, rules_in_place:
         torch.testing.assert_close(forward(model, batch).logits, plain)
     assert model.config._attn_implementation == "eager"
-    scores = LRP(rule=rule)(model, discover(model), [batch], seed=0, progress=silent)
+    scores = scores_of(LRP(rule=rule), model, [batch])
     assert set(scores) == set(discover(model))
     assert min(scores.values()) == 0
     assert max(scores.values()) == 1
@@ -272,7 +272,7 @@ def test_others_are_refused_by_name(family, reason):
     with pytest.raises(
         UnsupportedModel, match=f"'{family}' does: .*{reason}.*Supported are .*BERT.*Marian"
     ):
-        LRP()(model, discover(model), [batch], seed=0, progress=silent)
+        scores_of(LRP(), model, [batch])
     assert not any(m._forward_pre_hooks for m in model.modules())
 
 
@@ -297,10 +297,10 @@ def test_a_closed_head_is_as_good_as_removed(rule):
     left = discover(model).without(removed)
     chosen = LRP(rule=rule)
     with gated(model, closed=removed):
-        closed = chosen(model, left, [batch], seed=0, progress=silent)
+        closed = scores_of(chosen, model, [batch], layout=left)
     pruned_model = prune(copy.deepcopy(model), removed)
-    pruned = chosen(pruned_model, discover(pruned_model), [batch], seed=0, progress=silent)
-    whole = chosen(model, discover(model), [batch], seed=0, progress=silent)
+    pruned = scores_of(chosen, pruned_model, [batch])
+    whole = scores_of(chosen, model, [batch])
     assert set(closed) == set(left) == set(pruned)
     assert closed.raw == pytest.approx(pruned.raw, abs=1e-9)
     assert whole.raw is not None
@@ -311,9 +311,7 @@ def test_a_closed_head_is_as_good_as_removed(rule):
 def test_shares_of_a_layer_sum_to_one_and_repeat(rule):
     model, batch = ready("marian")
     layout = discover(model)
-    first, second = (
-        LRP(rule=rule)(model, layout, [batch], seed=seed, progress=silent) for seed in (0, 1)
-    )
+    first, second = (scores_of(LRP(rule=rule), model, [batch], seed=seed) for seed in (0, 1))
     assert first == second
     assert first.raw is not None
     for attention in layout.attentions:
@@ -323,18 +321,10 @@ def test_shares_of_a_layer_sum_to_one_and_repeat(rule):
 def test_gold_and_predicted_differ():
     model, batch = tagger()
     layout = discover(model)
-    predicted, gold = (
-        LRP(target=target)(model, layout, [batch], seed=0, progress=silent)
-        for target in ("predicted", "gold")
-    )
+    predicted, gold = ()
     assert predicted != gold
     predicted_ = forward(model, batch).logits.argmax(-1).masked_fill(batch["labels"] == -100, -100)
-    assert (
-        LRP(target="gold")(
-            model, layout, [{**batch, "labels": predicted_}], seed=0, progress=silent
-        )
-        == predicted
-    )
+    assert scores_of(LRP(target="gold"), model, [{**batch, "labels": predicted_}]) == predicted
 
 
 def test_unknown_options_are_refused():
@@ -348,7 +338,5 @@ def test_unknown_options_are_refused():
 @pytest.mark.parametrize("constant", [False, True])
 def test_planted_truth_is_found(rule, constant):
     model = planted()
-    scores = LRP(rule=rule, constant_attention=constant)(
-        model, discover(model), planted_truth.batches(), seed=0, progress=silent
-    )
+    scores = scores_of(LRP(rule=rule, constant_attention=constant), model, planted_truth.batches())
     assert_truth(scores)

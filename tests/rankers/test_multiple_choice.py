@@ -13,6 +13,7 @@ from deadhead.heads import discover, gated, head_means
 from deadhead.heads.discover import find_every_site
 from deadhead.rankers import RANKERS
 from deadhead.rankers.loss import example_losses
+from deadhead.rankers.ranker import RankerInputs
 from deadhead.rankers.set_values import SetValues
 from deadhead.shrinking.costs import costs
 
@@ -96,7 +97,8 @@ def test_the_gradient_is_that_of_one_gate_for_all_options(model, batch):
 def test_the_value_of_a_set_is_that_of_its_closed_heads(model, batch):
     layout = discover(model)
     sets = [frozenset(), frozenset([*layout][:1]), frozenset([*layout][1:3])]
-    values = SetValues(model, layout, [batch], measure="loss", fill="zero", rows=None)(sets)
+    inputs = RankerInputs(model=model, layout=layout, batches=[batch])
+    values = SetValues(inputs, measure="loss", fill="zero", rows=None)(sets)
     for closed, value in zip(sets, values, strict=True):
         with gated(model, closed=closed):
             assert value == pytest.approx(-example_losses(model, batch).mean().item())

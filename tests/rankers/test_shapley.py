@@ -12,6 +12,7 @@ import torch
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from planted_truth import USELESS, assert_truth, batches, planted
+from ranker_cases import scores_of
 from transformers import BertConfig, BertForSequenceClassification
 
 from architectures.configs import shrunk
@@ -21,6 +22,7 @@ from deadhead.heads import discover, gated, head_means, prune
 from deadhead.layout import Head, HeadLayout
 from deadhead.rankers import silent
 from deadhead.rankers.loss import example_losses
+from deadhead.rankers.ranker import RankerInputs
 from deadhead.rankers.set_values import SetValues
 from deadhead.rankers.shapley import Samples, Shapley, orders, walk
 from deadhead.registry.options import OptionError
@@ -207,11 +209,12 @@ def test_a_model_by_brute_force():
         with gated(model, closed=closed), torch.no_grad():
             return -float(torch.cat([example_losses(model, batch) for batch in data]).mean())
 
+    inputs = RankerInputs(model=model, layout=layout, batches=data)
     expected = by_definition(value, list(layout))
     result = walk(
         Shapley(permutations=24, **NEVER),
         list(layout),
-        SetValues(model, layout, data, measure="loss", fill="zero", rows=5),
+        SetValues(inputs, measure="loss", fill="zero", rows=5),
         map(list, itertools.permutations(layout)),
         silent,
     )
@@ -219,9 +222,7 @@ def test_a_model_by_brute_force():
         expected, abs=1e-10
     )
     assert max(expected.values()) - min(expected.values()) > 1e-2
-    scores = Shapley(permutations=3, measure="loss", **NEVER)(
-        model, layout, data, seed=4, progress=silent
-    )
+    scores = scores_of(Shapley(permutations=3, measure="loss", **NEVER), model, data, seed=4)
     assert sum(scores.values()) == pytest.approx(
         value(frozenset()) - value(frozenset(layout)), abs=1e-10
     )
@@ -260,6 +261,7 @@ def test_many_sets_in_one_pass_are_worth_what_each_is_alone(family):
         }
     ]
     layout = discover(model)
+    inputs = RankerInputs(model=model, layout=layout, batches=data)
     sets = [frozenset(), *(frozenset([h]) for h in list(layout)[::3]), frozenset(list(layout)[2:7])]
     for kind in ("accuracy", "loss"):
         alone = []
@@ -272,9 +274,9 @@ def test_many_sets_in_one_pass_are_worth_what_each_is_alone(family):
                     else -float(example_losses(model, data[0]).mean())
                 )
         for rows in (1, 6, 256):
-            assert SetValues(model, layout, data, measure=kind, fill="zero", rows=rows)(
-                sets
-            ) == pytest.approx(alone, abs=1e-9)
+            assert SetValues(inputs, measure=kind, fill="zero", rows=rows)(sets) == pytest.approx(
+                alone, abs=1e-9
+            )
         assert len(set(alone)) > 2
 
 
@@ -283,10 +285,10 @@ def test_closed_heads_can_be_filled_with_their_means(case, measure):
     setup = case("tag")
     data, layout = [setup.batch, *setup.singles()[:2]], discover(setup.model)
     means = head_means(setup.model, data)
+    inputs = RankerInputs(model=setup.model, layout=layout, batches=data)
     sets = [frozenset([head]) for head in list(layout)[::3]] + [frozenset(list(layout)[1:6])]
     filled, zero = (
-        SetValues(setup.model, layout, data, measure=measure, fill=fill, rows=7)(sets)
-        for fill in ("mean", "zero")
+        SetValues(inputs, measure=measure, fill=fill, rows=7)(sets) for fill in ("mean", "zero")
     )
     for closed, value in zip(sets, filled, strict=True):
         with gated(setup.model, closed=closed, fill=means), torch.no_grad():
@@ -317,11 +319,10 @@ def test_every_head_gets_a_sample_even_beyond_the_budget():
 @pytest.mark.parametrize("measure", ["accuracy", "loss"])
 def test_planted_truth_is_found(measure):
     model, notes = planted(), []
-    scores = Shapley(permutations=30, measure=measure)(
+    scores = scores_of(
+        Shapley(permutations=30, measure=measure),
         model,
-        discover(model),
         batches(),
-        seed=0,
         progress=lambda done, total, note="": notes.append(f"{done}/{total} {note}"),
     )
     assert_truth(scores)
@@ -333,9 +334,7 @@ def test_planted_truth_is_found(measure):
 def test_a_seed_decides_all():
     model = planted()
     first, second, other = (
-        Shapley(permutations=4, measure="loss")(
-            model, discover(model), batches(), seed=seed, progress=silent
-        )
+        scores_of(Shapley(permutations=4, measure="loss"), model, batches(), seed=seed)
         for seed in (0, 0, 1)
     )
     assert first == second
@@ -347,12 +346,12 @@ def test_closed_and_removed_heads_get_no_score_and_do_not_disturb():
     model, ranker = planted(), Shapley(permutations=4, measure="loss")
     left = discover(model).without(removed_heads)
     with gated(model, closed=removed_heads):
-        closed = ranker(model, left, batches(), seed=0, progress=silent)
+        closed = scores_of(ranker, model, batches(), layout=left)
     smaller = prune(copy.deepcopy(model), removed_heads)
-    removed = ranker(smaller, discover(smaller), batches(), seed=0, progress=silent)
+    removed = scores_of(ranker, smaller, batches())
     assert set(closed) == set(left) == set(removed)
     assert closed == pytest.approx(removed, abs=1e-5)
-    whole = ranker(model, left, batches(), seed=0, progress=silent)
+    whole = scores_of(ranker, model, batches(), layout=left)
     assert max(abs(whole[h] - closed[h]) for h in left) > 1e-3
 
 
@@ -367,4 +366,4 @@ def test_bad_options_are_refused():
         Shapley(truncation=1)
     model = planted()
     with pytest.raises(DeadheadError, match="before it closes one"):
-        Shapley(truncation=0.9)(model, discover(model), batches(), seed=0, progress=silent)
+        scores_of(Shapley(truncation=0.9), model, batches())

@@ -15,7 +15,7 @@ from scipy.stats import rankdata
 
 from deadhead.errors import DataError, DeadheadError, HeadError, MissingExtra, UnknownName
 from deadhead.layout import Head, HeadLayout
-from deadhead.rankers.merge import MERGES, best_of, merge
+from deadhead.rankers.merge import MERGES, merge
 from deadhead.ranking import Ranking, correlations
 from deadhead.ranking.scores import normalised, ranks, spread, unit_layers
 
@@ -209,26 +209,6 @@ def test_md_and_sd_differ_when_one_language_weighs_more():
         md["encoder.0.1"] < 0.2 < sd["encoder.0.1"]
     )  # md hears the louder language, sd both alike
     assert md.data["lang"] == "en+zh"
-
-
-def test_ec_keeps_the_best_of_every_ranking_and_every_k():
-    a, b = raw_ranking(list(range(12)), "en"), raw_ranking(list(range(12))[::-1], "zh")
-    requests: list[tuple[Head, ...]] = []
-
-    def score(heads: tuple[Head, ...]) -> float:  # best without the two heads that zh ranks lowest
-        requests.append(heads)
-        return -len(set(heads) ^ set(b.order[:2]))
-
-    result = best_of([a, b], score, most=12)
-    assert (result.ranking.data["lang"], result.k, result.score) == ("zh", 2, 0)
-    assert len(result.trials) == 24
-    assert result.trials["gradient en m", 1] == -3
-    assert len(requests) == 23  # all twelve heads are one set, whoever ranked them
-    assert (
-        best_of([a], score, most=3).score < 0
-    )  # the twin: the other ranking alone does not get there
-    with pytest.raises(DataError, match="nothing to try"):
-        best_of([a], score, most=0)
 
 
 @pytest.mark.parametrize("how", sorted(MERGES))

@@ -199,11 +199,6 @@ def _print_ranking(ranking: Ranking, out: Path) -> None:
         scores = f"{ranking[low]:.4g}", f"{ranking[high]:.4g}"
         table.add_row(str(place), str(low), scores[0], str(high), scores[1])
     console.print(table)
-    if "agreement" in ranking.details:
-        agreement = ranking.details["agreement"]
-        rho, count = agreement["spearman"], agreement["examples"]
-        value = "not defined, since all scores are equal" if rho is None else f"{rho:.2f}"
-        console.print(f"Spearman's rho with ablation, on the first {count} examples: {value}")
     facts = ranking.data
     for name, count in facts["notes"].items():
         console.print(f"{name}: {count}")

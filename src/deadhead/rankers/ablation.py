@@ -3,17 +3,12 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, ClassVar, Literal
+from typing import ClassVar, Literal
 
-from deadhead.layout import Batch, HeadLayout
 from deadhead.registry.options import Count
 
-from .ranker import HEADS, Fill, Progress, Ranker, Scores
-
-if TYPE_CHECKING:
-    from torch import nn
+from .ranker import HEADS, Fill, Ranker, RankerInputs, Scores
 
 
 @dataclass(frozen=True)
@@ -30,28 +25,16 @@ class Ablation(Ranker):
     def passes(self) -> float:
         return HEADS / 2  # layers below the closed head are not computed again
 
-    def __call__(
-        self,
-        model: nn.Module,
-        layout: HeadLayout,
-        batches: Sequence[Batch],
-        *,
-        seed: int = 0,
-        progress: Progress,
-    ) -> Scores:
+    def __call__(self, inputs: RankerInputs) -> Scores:
         from .closed_heads import with_each_head_closed
-        from .fills import fill_of_batches
 
-        fill_of = fill_of_batches(model, batches, self.fill)
-        whole, closed = with_each_head_closed(
-            model, layout, batches, fill_of=fill_of, tokens=self.tokens, progress=progress
-        )
-        by_loss = {head: loss - whole[0] for head, (loss, _) in closed.items()}
-        if math.isnan(whole[1]):  # measured by a loss without labels
-            return Scores(by_loss, details={"loss": whole[0]})
-        by_accuracy = {head: whole[1] - accuracy for head, (_, accuracy) in closed.items()}
-        scores, other, name = by_loss, by_accuracy, "fall in accuracy"
+        (loss, accuracy), closed = with_each_head_closed(inputs, self.fill, self.tokens)
+        rises = {head: without - loss for head, (without, _) in closed.items()}
+        if math.isnan(accuracy):  # measured by a loss without labels
+            return Scores(rises, details={"loss": loss})
+        falls = {head: accuracy - without for head, (_, without) in closed.items()}
+        scores, other, name = rises, falls, "fall in accuracy"
         if self.measure == "accuracy":
-            scores, other, name = by_accuracy, by_loss, "rise in loss"
-        details = {"loss": whole[0], "accuracy": whole[1]}
-        return Scores(scores, details={**details, name: {str(h): v for h, v in other.items()}})
+            scores, other, name = falls, rises, "rise in loss"
+        details = {"loss": loss, "accuracy": accuracy, name: {str(h): v for h, v in other.items()}}
+        return Scores(scores, details=details)

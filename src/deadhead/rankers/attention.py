@@ -6,17 +6,15 @@ what a head does with what it reads: a head whose output weights are 0 scores li
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, ClassVar, Literal
 
-from deadhead.layout import Batch, HeadLayout
 from deadhead.registry.options import Share
 
-from .ranker import Progress, Ranker, Scores
+from .ranker import Ranker, RankerInputs, Scores
 
 if TYPE_CHECKING:
-    from torch import Tensor, nn
+    from torch import Tensor
 
 Average = Literal["token", "sentence"]  # over all queries at once, or over each sentence first
 
@@ -33,15 +31,7 @@ class Entropy(Ranker):
     average: Average = "token"
     smoothing: Share = 0.0  # mix in evenly spread attention (Clark et al.: 0.0001)
 
-    def __call__(
-        self,
-        model: nn.Module,
-        layout: HeadLayout,
-        batches: Sequence[Batch],
-        *,
-        seed: int = 0,
-        progress: Progress,
-    ) -> Scores:
+    def __call__(self, inputs: RankerInputs) -> Scores:
         import torch
 
         from .attention_maps import statistics
@@ -52,8 +42,7 @@ class Entropy(Ranker):
                 probabilities = (1 - self.smoothing) * probabilities + self.smoothing * even
             return torch.special.entr(probabilities).sum(-1)
 
-        average = self.average
-        raw = statistics(model, layout, batches, entropy, average=average, progress=progress)
+        raw = statistics(inputs, entropy, self.average)
         return Scores({head: -value for head, value in raw.items()}, raw)
 
 
@@ -65,20 +54,8 @@ class Confidence(Ranker):
 
     average: Average = "token"
 
-    def __call__(
-        self,
-        model: nn.Module,
-        layout: HeadLayout,
-        batches: Sequence[Batch],
-        *,
-        seed: int = 0,
-        progress: Progress,
-    ) -> Scores:
+    def __call__(self, inputs: RankerInputs) -> Scores:
         from .attention_maps import statistics
 
-        def largest(probabilities: Tensor, keys: Tensor) -> Tensor:
-            return probabilities.amax(-1)
-
-        average = self.average
-        raw = statistics(model, layout, batches, largest, average=average, progress=progress)
+        raw = statistics(inputs, lambda probabilities, _: probabilities.amax(-1), self.average)
         return Scores(raw, raw)

@@ -7,7 +7,7 @@ meanwhile. Each layer's map is reduced as soon as it exists, and dropped.
 from __future__ import annotations
 
 import inspect
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator
 from contextlib import ExitStack, contextmanager
 from typing import Any
 
@@ -18,7 +18,7 @@ from deadhead.errors import UnsupportedModel
 from deadhead.forward import real_tokens_of_options
 from deadhead.heads.discover import find_sites
 from deadhead.heads.site import Site
-from deadhead.layout import Batch, Head, HeadLayout
+from deadhead.layout import Batch, Head
 
 from .loss import (
     FiniteLoss,
@@ -32,7 +32,7 @@ from .loss import (
     positions_of,
     real_tokens,
 )
-from .ranker import Progress
+from .ranker import RankerInputs
 
 # examples x heads x queries x keys, and which keys are real -> examples x heads x queries
 Statistic = Callable[[Tensor, Tensor], Tensor]
@@ -40,23 +40,15 @@ MapReader = Callable[[Site, Tensor], None]  # a layer and its map, in float32 or
 
 
 @torch.no_grad()
-def statistics(
-    model: nn.Module,
-    layout: HeadLayout,
-    batches: Sequence[Batch],
-    statistic: Statistic,
-    *,
-    average: str,
-    progress: Progress,
-) -> dict[Head, float]:
+def statistics(inputs: RankerInputs, statistic: Statistic, average: str) -> dict[Head, float]:
     """The mean of a statistic over all queries that are not padding, for each head."""
+    model = inputs.model
     sites = [site for site in find_sites(model) if site.kept]
     mean, finite = _Mean(statistic, average), FiniteLoss()
     with maps_read(model, sites, mean.add):
-        for number, batch in enumerate(batches):
+        for batch in inputs.counted():
             mean.batch = on_device(batch, model)
             finite.add(signal(model, mean.batch, forward(model, mean.batch)))
-            progress(number + 1, len(batches))
     finite.check()  # first: a map of nan is not recognised, and its layer would count as not run
     means: dict[Head, float] = {}
     for site in sites:
@@ -66,7 +58,7 @@ def statistics(
         values = (mean.sums[id(site)] / mean.counts[id(site)]).tolist()
         for index, value in zip(site.kept, values, strict=True):
             means[Head(site.block, site.layer, index)] = value
-    return {head: means[head] for head in layout}
+    return {head: means[head] for head in inputs.layout}
 
 
 @contextmanager

@@ -3,28 +3,19 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from functools import partial
 
 import torch
 from torch import Tensor, nn
 
 from deadhead.heads.discover import find_sites
-from deadhead.layout import Batch, Head, HeadLayout
+from deadhead.layout import Batch, Head
 
-from .fills import Fill
+from .fills import fill_of_batches
 from .head_copies import Change, columns_of, in_copies, portions, token_budget
-from .loss import (
-    IGNORED,
-    LOSS,
-    FiniteLoss,
-    examples_of,
-    forward,
-    losses_from,
-    on_device,
-    output_kind,
-)
-from .ranker import Progress
+from .loss import IGNORED, LOSS, FiniteLoss, examples_of, losses_and_right, on_device
+from .ranker import RankerInputs
 from .replay import replaying
 
 LossAndAccuracy = tuple[float, float]  # mean loss of an example, accuracy of a labelled token
@@ -32,18 +23,14 @@ LossAndAccuracy = tuple[float, float]  # mean loss of an example, accuracy of a 
 
 @torch.no_grad()
 def with_each_head_closed(
-    model: nn.Module,
-    layout: HeadLayout,
-    batches: Sequence[Batch],
-    *,
-    fill_of: Callable[[Batch], Fill],
-    tokens: int | None = None,
-    progress: Progress,
+    inputs: RankerInputs, fill: str, tokens: int | None
 ) -> tuple[LossAndAccuracy, dict[Head, LossAndAccuracy]]:
     """The result of the whole model, and with each head of the layout closed.
 
-    fill_of: what replaces a closed head of a batch.
+    fill: what replaces a closed head. tokens: at most, padding counted, in one pass.
     """
+    model, layout, batches = inputs.model, inputs.layout, inputs.batches
+    fill_of = fill_of_batches(model, batches, fill)
     every = find_sites(model)
     sites = [site for site in every if columns_of(site, layout)]
     budget = token_budget(model, tokens)
@@ -52,7 +39,7 @@ def with_each_head_closed(
     closed: dict[Head, list[Tensor]] = {head: [] for head in layout}
     with replaying(model, every) as replay:
         for number, batch in enumerate(batches):
-            batch, fill = on_device(batch, model), fill_of(batch)
+            batch, filling = on_device(batch, model), fill_of(batch)
             full = replay.record(partial(_measures, model, 1), batch)
             finite.add(full[0, 0])
             whole.append(full[0].sum(1))
@@ -60,28 +47,18 @@ def with_each_head_closed(
                 changes = [Change(column) for column in columns_of(site, layout)]
                 for chosen in portions(batch, changes, budget):
                     run = partial(_measures, model, len(chosen))
-                    copies = in_copies(run, batch, site, chosen, fill=fill, replay=replay)
+                    copies = in_copies(run, batch, site, chosen, fill=filling, replay=replay)
                     values = copies.sum(2)
                     for (column, _), value in zip(chosen, values, strict=True):
                         closed[Head(site.block, site.layer, site.kept[column])].append(value)
-                progress(number * len(sites) + step + 1, steps)
+                inputs.progress(number * len(sites) + step + 1, steps)
     finite.check()
     return _means(whole, batches), {head: _means(sums, batches) for head, sums in closed.items()}
 
 
 def _measures(model: nn.Module, copies: int, batch: Batch) -> Tensor:
-    """Copies x (loss, right tokens) x examples; tokens are nan where the loss needs no labels."""
-    output = forward(model, batch)
-    losses = losses_from(model, batch, output)
-    right = torch.full_like(losses, math.nan)
-    if LOSS not in batch:
-        logits, labels = output.logits, batch["labels"]
-        if output_kind(model, batch) == "causal":
-            logits, labels = logits[:, :-1], labels[:, 1:]
-        correct = (logits.argmax(-1) == labels) & (labels != IGNORED)
-        right = correct.reshape(len(labels), -1).sum(1)
-    precise = torch.float32 if losses.device.type == "mps" else torch.float64
-    both = torch.stack([losses.to(precise), right.to(precise)])
+    """Copies x (loss, right tokens) x examples."""
+    both = torch.stack(losses_and_right(model, batch))
     return both.unflatten(1, (copies, -1)).transpose(0, 1)
 
 

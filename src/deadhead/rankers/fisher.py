@@ -9,16 +9,13 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, ClassVar, Literal
+from typing import ClassVar, Literal
 
 import numpy as np
 
-from deadhead.layout import Batch, Head, HeadLayout
+from deadhead.layout import Head
 
-from .ranker import Progress, Ranker
-
-if TYPE_CHECKING:
-    from torch import nn
+from .ranker import Ranker, RankerInputs
 
 DISTINCT = 1e-12  # by which share a score exceeds the one before, so that the order is kept
 
@@ -36,22 +33,15 @@ class Fisher(Ranker):
     # which part of F counts: all of it, only pairs within a layer, or only the diagonal
     form: Literal["whole", "by_layer", "diagonal"] = "whole"
 
-    def __call__(
-        self,
-        model: nn.Module,
-        layout: HeadLayout,
-        batches: Sequence[Batch],
-        *,
-        seed: int = 0,
-        progress: Progress,
-    ) -> dict[Head, float]:
+    def __call__(self, inputs: RankerInputs) -> dict[Head, float]:
         from .gate_gradients import products
 
+        layout = inputs.layout
         groups = [group for attention in layout.attentions for group in attention.groups]
         numbers = {head: number for number, group in enumerate(groups) for head in group}
         member = np.zeros((len(numbers), len(groups)))  # which head is in which group
         member[np.arange(len(layout)), [numbers[head] for head in layout]] = 1
-        matrix = member.T @ products(model, layout, batches, progress).double().numpy() @ member
+        matrix = member.T @ products(inputs).double().numpy() @ member
         if self.form == "diagonal":
             scores = matrix.diagonal()
         else:

@@ -10,7 +10,7 @@ frozen, only the gradients of the gates are computed.
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from contextlib import ExitStack, contextmanager
 from typing import Any
 
@@ -27,108 +27,65 @@ from deadhead.heads.rows import batch_first
 from deadhead.heads.site import Site
 from deadhead.layout import Batch, Head, HeadLayout, SiteKey
 
-from .fills import Fill, zero
-from .loss import IGNORED, LOSS, SEEDS, FiniteLoss, attended, example_losses, examples_of
-from .ranker import Progress
+from .fills import Fill, fill_of_batches, zero
+from .loss import IGNORED, LOSS, SEEDS, FiniteLoss, example_losses, examples_of
+from .ranker import RankerInputs
 
 NO_INFLUENCE = (
     "the gradient of the loss is 0 at every one of them: the loss does not depend on attention"
 )
 
 
-def accumulated(
-    model: nn.Module, layout: HeadLayout, batches: Sequence[Batch], unit: str, progress: Progress
-) -> tuple[dict[Head, float], int, int]:
-    """The absolute gate gradients summed over all units, and the numbers of examples and tokens."""
-    device = device_of(model)
-    precise = torch.float32 if device.type == "mps" else torch.float64
+def accumulated(inputs: RankerInputs, unit: str) -> dict[Head, float]:
+    """The absolute gate gradients, summed over all units."""
     sums: dict[SiteKey, Tensor] = {}
     running: dict[SiteKey, Tensor] = {}
-    finite = FiniteLoss()
-    with open_gates(model, per_token=unit == "per_token") as gates:
-        for number, batch in enumerate(batches):
-            for place, gradient in gates.gradients(model, batch, finite).items():
-                gradient = gradient.to(precise)
+    with open_gates(inputs.model, per_token=unit == "per_token") as gates:
+        for batch, gradients in gates.of_batches(inputs):
+            for key, gradient in gradients.items():
                 if unit in ("per_batch", "cumulative"):
                     gradient = (_shares(batch, gradient) @ gradient)[None]
                 if unit == "cumulative":
-                    gradient = running[place] = gradient + running.get(place, 0)
+                    gradient = running[key] = gradient + running.get(key, 0)
                 value = gradient.abs().flatten(0, -2).sum(0)
-                sums[place] = value if place not in sums else sums[place] + value
-            progress(number + 1, len(batches))
-    finite.check()
-    examples = sum(map(examples_of, batches))
-    tokens = sum(int(attended(batch).sum()) for batch in batches)
-    return _by_head(gates, sums, layout), examples, tokens
+                sums[key] = value if key not in sums else sums[key] + value
+    return gates.by_head(sums, inputs.layout)
 
 
-def estimated_rises(
-    model: nn.Module,
-    layout: HeadLayout,
-    batches: Sequence[Batch],
-    fill_of: Callable[[Batch], Fill],
-    progress: Progress,
-) -> list[dict[Head, float]]:
-    """How much the sum of the losses of each batch rises as each head closes, to first order.
+def estimated_rises(inputs: RankerInputs, fill: str) -> dict[Head, float]:
+    """How much the mean loss of an example rises as each head closes, to first order.
 
     Of a probe (label_free.py), to second order: its squared gradient is the curvature of the
     distance, whose gradient is 0.
     """
-    device = device_of(model)
-    precise = torch.float32 if device.type == "mps" else torch.float64
-    rises: list[dict[SiteKey, Tensor]] = []
-    finite = FiniteLoss()
-    with open_gates(model) as gates:
-        for number, batch in enumerate(batches):
-            gates.fill = fill_of(batch)
-            rises.append({})
-            for place, gradient in gates.gradients(model, batch, finite).items():
-                gradient = gradient.to(precise)
+    fill_of = fill_of_batches(inputs.model, inputs.batches, fill)
+    sums: dict[SiteKey, Tensor] = {}
+    with open_gates(inputs.model) as gates:
+        for batch, gradients in gates.of_batches(inputs, fill_of):
+            for key, gradient in gradients.items():
                 rise = gradient.square() / 2 if SEEDS in batch else -gradient
-                rises[-1][place] = rise.sum(0)
-            progress(number + 1, len(batches))
-    finite.check()
-    return [_by_head(gates, sums, layout) for sums in rises]
+                sums[key] = sums.get(key, 0) + rise.sum(0)
+    examples = sum(map(examples_of, inputs.batches))
+    return {head: rise / examples for head, rise in gates.by_head(sums, inputs.layout).items()}
 
 
-def products(
-    model: nn.Module, layout: HeadLayout, batches: Sequence[Batch], progress: Progress
-) -> Tensor:
+def products(inputs: RankerInputs) -> Tensor:
     """The mean over examples of the products of gate gradients, heads x heads, on the CPU."""
-    device = device_of(model)
-    precise = torch.float32 if device.type == "mps" else torch.float64
-    total = torch.zeros(len(layout), len(layout), dtype=precise, device=device)
-    finite = FiniteLoss()
-    with open_gates(model) as gates:
-        for number, batch in enumerate(batches):
-            gradients = gates.gradients(model, batch, finite)
+    total: Tensor | float = 0.0
+    with open_gates(inputs.model) as gates:
+        for batch, gradients in gates.of_batches(inputs):
             columns = {
-                Head(*place[1:], index): column
-                for place, gradient in gradients.items()
-                for index, column in zip(gates.kept[place], gradient.to(total).T, strict=True)
+                Head(*key[1:], index): column
+                for key, gradient in gradients.items()
+                for index, column in zip(gates.kept[key], gradient.T, strict=True)
             }
-            none = total.new_zeros(examples_of(batch))
-            rows = torch.stack([columns.get(head, none) for head in layout], 1)
-            total += rows.T @ rows
-            progress(number + 1, len(batches))
-    finite.check()
+            none = next(iter(gradients.values())).new_zeros(examples_of(batch))
+            rows = torch.stack([columns.get(head, none) for head in inputs.layout], 1)
+            total = total + rows.T @ rows
+    assert isinstance(total, Tensor)  # for mypy
     if not bool(total.any()):
         raise gates.no_gradient(NO_INFLUENCE)
-    return total.cpu() / sum(map(examples_of, batches))
-
-
-def _by_head(
-    gates: OpenGates, sums: dict[SiteKey, Tensor], layout: HeadLayout
-) -> dict[Head, float]:
-    """The numbers of layers as numbers of heads; 0 for heads whose layer was not run."""
-    by_head = {
-        Head(*place[1:], index): value
-        for place, values in sums.items()
-        for index, value in zip(gates.kept[place], values.tolist(), strict=True)
-    }
-    if not any(by_head.values()):
-        raise gates.no_gradient(NO_INFLUENCE)
-    return {head: by_head.get(head, 0.0) for head in layout}
+    return total.cpu() / sum(map(examples_of, inputs.batches))
 
 
 def _shares(batch: Batch, like: Tensor) -> Tensor:
@@ -177,7 +134,33 @@ class OpenGates:
         total = losses.sum() if weights is None else (losses * weights.to(losses)).sum()
         gradients = torch.autograd.grad(total, list(self.gates.values()), allow_unused=True)
         pairs = zip(self.gates, gradients, strict=True)
-        return {place: gradient for place, gradient in pairs if gradient is not None}
+        return {key: gradient for key, gradient in pairs if gradient is not None}
+
+    def of_batches(
+        self, inputs: RankerInputs, fill_of: Callable[[Batch], Fill] = lambda batch: zero
+    ) -> Iterator[tuple[Batch, dict[SiteKey, Tensor]]]:
+        """Each batch with its gradients, in double precision; then an error if a loss is no number.
+
+        fill_of: what closed heads of a batch would be filled with.
+        """
+        precise = torch.float32 if device_of(inputs.model).type == "mps" else torch.float64
+        finite = FiniteLoss()
+        for batch in inputs.counted():
+            self.fill = fill_of(batch)
+            gradients = self.gradients(inputs.model, batch, finite)
+            yield batch, {key: gradient.to(precise) for key, gradient in gradients.items()}
+        finite.check()
+
+    def by_head(self, sums: Mapping[SiteKey, Tensor], layout: HeadLayout) -> dict[Head, float]:
+        """The numbers of layers as numbers of heads; 0 for heads whose layer was not run."""
+        by_head = {
+            Head(*key[1:], index): value
+            for key, values in sums.items()
+            for index, value in zip(self.kept[key], values.tolist(), strict=True)
+        }
+        if not any(by_head.values()):
+            raise self.no_gradient(NO_INFLUENCE)
+        return {head: by_head.get(head, 0.0) for head in layout}
 
     def no_gradient(self, why: str) -> UnsupportedModel:
         names = [
@@ -193,7 +176,7 @@ class OpenGates:
 
     def at(self, site: Site) -> Any:
         """A hook that lets the context of a layer through and reads its gate's gradient."""
-        place, axis = site.place, 1 if site.time_first else 0
+        key, axis = site.place, 1 if site.time_first else 0
 
         def let_through(context: Tensor) -> Tensor:
             if not torch.is_grad_enabled():  # a run that gives a fill
@@ -215,7 +198,7 @@ class OpenGates:
             return open_gate(context, axis)
 
         def open_gate(context: Tensor, axis: int) -> Tensor:
-            gate = self.gates.get(place)  # exists already where layers share their weights
+            gate = self.gates.get(key)  # exists already where layers share their weights
             if gate is None:
                 positions = context.transpose(0, axis).shape[1:-1] if self.per_token else ()
                 half = context.dtype in (torch.float16, torch.bfloat16)
@@ -224,12 +207,12 @@ class OpenGates:
                 )
                 # nothing reads its values, so all of them share one place in memory
                 gate = value.expand(self.examples, *positions, len(site.kept)).requires_grad_()
-                self.gates[place] = gate
+                self.gates[key] = gate
             if is_repeated():  # layers that share weights run again from the last to the first
-                self.calls[place] -= 1
-            filling, difference = self.fill(site, self.calls[place]), context.detach()
+                self.calls[key] -= 1
+            filling, difference = self.fill(site, self.calls[key]), context.detach()
             if not is_repeated():
-                self.calls[place] += 1
+                self.calls[key] += 1
             if isinstance(filling, Tensor):
                 of_options = self.options > 1 and filling.dim() > 2
                 filling = (

@@ -5,17 +5,13 @@ Where the absolute value is taken (the `unit`) changes the ranking, and papers d
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, ClassVar, Literal
+from typing import ClassVar, Literal
 
-from deadhead.layout import Batch, Head, HeadLayout, LayerKey
+from deadhead.layout import Head
 from deadhead.ranking.scores import spread, unit_layers
 
-from .ranker import Progress, Ranker, Scores
-
-if TYPE_CHECKING:
-    from torch import nn
+from .ranker import Ranker, RankerInputs, Scores
 
 AbsoluteOf = Literal["per_example", "per_batch", "per_token", "cumulative"]
 
@@ -47,18 +43,12 @@ class Gradient(GateGradient):
     normalize: bool = True  # divide by the L2 norm of the layer
     rescale: bool = True  # then spread over 0 to 1
 
-    def __call__(
-        self,
-        model: nn.Module,
-        layout: HeadLayout,
-        batches: Sequence[Batch],
-        *,
-        seed: int = 0,
-        progress: Progress,
-    ) -> Scores:
+    def __call__(self, inputs: RankerInputs) -> Scores:
         from .gate_gradients import accumulated
+        from .loss import tokens_of
 
-        sums, _, tokens = accumulated(model, layout, batches, self.unit, progress)
+        tokens = tokens_of(inputs.batches)
+        sums = accumulated(inputs, self.unit)
         return self.scaled({head: value / tokens for head, value in sums.items()})
 
 
@@ -75,29 +65,18 @@ class Taylor(GateGradient):
     normalize: bool = False
     rescale: bool = False
 
-    def __call__(
-        self,
-        model: nn.Module,
-        layout: HeadLayout,
-        batches: Sequence[Batch],
-        *,
-        seed: int = 0,
-        progress: Progress,
-    ) -> Scores:
+    def __call__(self, inputs: RankerInputs) -> Scores:
         from .gate_gradients import accumulated
-        from .loss import output_kind
+        from .loss import examples_of, output_kind, tokens_of
 
-        sums, examples, tokens = accumulated(model, layout, batches, self.unit, progress)
+        layout, batches = inputs.layout, inputs.batches
+        counts = dict.fromkeys(layout, tokens_of(batches))
         by_sentences = self.last_layer == "sentences"
         if self.last_layer == "auto" and self.unit == "per_token":
-            by_sentences = output_kind(model, batches[0]) == "classify"
-        last = _last_layers(layout) if by_sentences else set()
-        return self.scaled(
-            {head: sums[head] / (examples if head[:2] in last else tokens) for head in sums}
-        )
-
-
-def _last_layers(layout: HeadLayout) -> set[LayerKey]:
-    """The layers right below the task layer: the top of the decoder, or of the only stack."""
-    blocks = [b for b in layout.blocks if b in ("decoder", "cross")] or list(layout.blocks)
-    return {(b, layout.of(b)[-1].layer) for b in blocks}
+            by_sentences = output_kind(inputs.model, batches[0]) == "classify"
+        if by_sentences:  # right below the task layer: the top of the decoder, or of the only stack
+            blocks = [b for b in layout.blocks if b in ("decoder", "cross")] or layout.blocks
+            last = [head for block in blocks for head in layout.of(block)[-1].heads]
+            counts.update(dict.fromkeys(last, sum(map(examples_of, batches))))
+        sums = accumulated(inputs, self.unit)
+        return self.scaled({head: value / counts[head] for head, value in sums.items()})

@@ -10,19 +10,19 @@ import copy
 import itertools
 import math
 import random
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator
 from typing import Any
 
 import torch
-from torch import Tensor, nn
+from torch import Tensor
 
 from deadhead.forward import device_of
 from deadhead.heads.discover import discover
 from deadhead.heads.gates import gated
-from deadhead.layout import Batch, Head, HeadLayout
+from deadhead.layout import Head, HeadLayout
 
 from .loss import FiniteLoss, example_losses
-from .ranker import Progress
+from .ranker import RankerInputs
 
 TEMPERATURE = 0.33
 LOW, HIGH = -0.1, 1.1  # the sigmoid is stretched to this range, then clipped to 0..1
@@ -47,23 +47,20 @@ def settled_gate(log_a: Tensor) -> Tensor:
 
 
 def train_gates(
-    model: nn.Module,
-    layout: HeadLayout,
-    batches: Sequence[Batch],
+    inputs: RankerInputs,
     *,
     penalty: float,
     start: float,
     steps: int,
     gate_rate: float,
     weight_rate: float | None,
-    seed: int,
-    report: Report,
 ) -> tuple[Tensor, float]:
     """Log a of each head of the layout, in its order, and the last epoch's task loss.
 
     penalty: on the sum of the chances that gates are open. start: log a at first.
     weight_rate: with one, a copy of the model's weights is trained too.
     """
+    model, layout, batches, seed = inputs.model, inputs.layout, inputs.batches, inputs.seed
     shut: list[Head] = []
     if weight_rate is not None:  # a copy has no gates, so its closed heads must be closed again
         shut = [head for head in discover(model) if head not in layout]
@@ -88,23 +85,11 @@ def train_gates(
             (loss + penalty * chance_open(log_a).sum()).backward()
         optimizer.step()
         losses.append(loss.detach())
-        report(step + 1, log_a)
+        if step % 10 == 9 or step == steps - 1:  # reading a number stops the device
+            left = int((settled_gate(log_a.detach()) > 0).sum())
+            inputs.progress(step + 1, steps, f"{left} of {len(log_a)} heads open")
     finite.check()
     return log_a.detach().cpu(), float(torch.stack(losses[-len(batches) :]).mean())
-
-
-class Report:
-    """Passes on the progress of one of the runs, with the number of open gates."""
-
-    def __init__(self, progress: Progress, before: int, total: int, penalty: float):
-        self.progress, self.before, self.total, self.penalty = progress, before, total, penalty
-
-    def __call__(self, step: int, log_a: Tensor) -> None:
-        # every step would be too often: reading a number stops the device
-        if step % 10 == 0 or self.before + step == self.total:
-            left = int((settled_gate(log_a.detach()) > 0).sum())
-            note = f"penalty {self.penalty:g}: {left} of {len(log_a)} heads open"
-            self.progress(self.before + step, self.total, note)
 
 
 def _endless(count: int, seed: int) -> Iterator[int]:
@@ -119,14 +104,9 @@ def _by_block(gates: Tensor, layout: HeadLayout) -> dict[str, Tensor]:
     blocks: dict[str, Tensor] = {}
     for block in layout.blocks:
         rows = {a.layer: row for row, a in enumerate(layout.of(block))}
-        places = [(n, rows[h.layer], h.index) for n, h in enumerate(layout) if h.block == block]
-        if places:
-            columns = zip(*places, strict=True)
-            number, row, index = (torch.tensor(column, device=gates.device) for column in columns)
-            ones = gates.new_ones(layout.layers(block), layout.size(block))
+        sites = [(n, rows[h.layer], h.index) for n, h in enumerate(layout) if h.block == block]
+        if sites:
+            number, row, index = torch.tensor(sites, device=gates.device).T
+            ones = gates.new_ones(len(rows), layout.size(block))
             blocks[block] = ones.index_put((row, index), gates[number])
     return blocks
-
-
-def by_head(values: Tensor, layout: HeadLayout) -> dict[Head, float]:
-    return dict(zip(layout, values.tolist(), strict=True))

@@ -9,16 +9,12 @@ in the end, P(gate != 0); the heads whose gate has closed for good are in `detai
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
-from typing import TYPE_CHECKING, Annotated, Literal
+from dataclasses import dataclass, replace
+from typing import Annotated, Literal
 
-from deadhead.layout import Batch, HeadLayout
 from deadhead.registry.options import Bound, Count
 
-from .ranker import Progress, Ranker, Scores
-
-if TYPE_CHECKING:
-    from torch import nn
+from .ranker import Progress, Ranker, RankerInputs, Scores
 
 Penalty = Annotated[float, Bound(lambda value: value >= 0, "a number from 0")]
 Penalties = Annotated[Sequence[Penalty], Bound(len, "a list of numbers from 0")]
@@ -52,41 +48,34 @@ class L0(Ranker):
     def passes(self) -> float:
         return 3 * self.steps * len(self.penalties) / 60  # a step is a batch, one of some 60
 
-    def __call__(
-        self,
-        model: nn.Module,
-        layout: HeadLayout,
-        batches: Sequence[Batch],
-        *,
-        seed: int,
-        progress: Progress,
-    ) -> Scores:
-        from .hard_concrete import Report, by_head, chance_open, settled_gate, train_gates
+    def __call__(self, inputs: RankerInputs) -> Scores:
+        from .hard_concrete import chance_open, settled_gate, train_gates
 
+        layout = inputs.layout
         runs, total = [], dict.fromkeys(layout, 0.0)
-        steps = self.steps * len(self.penalties)
         layers = len([a for a in layout.attentions if a.kept])
         for number, penalty in enumerate(self.penalties):
-            report = Report(progress, number * self.steps, steps, penalty)
             log_a, loss = train_gates(
-                model,
-                layout,
-                batches,
+                replace(inputs, progress=self._progress(inputs.progress, number)),
                 penalty=penalty / (layers if self.scaling == "layers" else 1),
                 start=self.start,
                 steps=self.steps,
                 gate_rate=self.gate_rate,
                 weight_rate=self.weight_rate if self.train_weights else None,
-                seed=seed,
-                report=report,
             )
-            chances, gates = (
-                by_head(chance_open(log_a), layout),
-                by_head(settled_gate(log_a), layout),
-            )
-            closed = [str(head) for head in layout if gates[head] == 0]
-            for head in layout:
-                total[head] += chances[head] / len(self.penalties)
+            for head, chance in zip(layout, chance_open(log_a).tolist(), strict=True):
+                total[head] += chance / len(self.penalties)
+            gates = zip(layout, settled_gate(log_a).tolist(), strict=True)
+            closed = [str(head) for head, gate in gates if gate == 0]
             left = len(layout) - len(closed)
             runs.append({"penalty": penalty, "closed": closed, "open": left, "loss": loss})
         return Scores(total, details={"runs": runs})
+
+    def _progress(self, whole: Progress, number: int) -> Progress:
+        """The progress of one of the runs."""
+
+        def progress(done: int, total: int, note: str = "") -> None:
+            steps = number * total + done, len(self.penalties) * total
+            whole(*steps, f"penalty {self.penalties[number]:g}: {note}")
+
+        return progress

@@ -7,6 +7,8 @@ weigh more; here an example has the same loss in every batch, padded or not.
 
 from __future__ import annotations
 
+import math
+from collections.abc import Iterable
 from typing import Any
 
 import torch
@@ -100,6 +102,24 @@ def losses_from(model: nn.Module, batch: Batch, outputs: Any) -> Tensor:
     return losses_of(outputs.logits, batch["labels"], shifted=output_kind(model, batch) == "causal")
 
 
+def losses_and_right(model: nn.Module, batch: Batch) -> tuple[Tensor, Tensor]:
+    """The loss of each example and how many of its labelled tokens are predicted right.
+
+    Both in double precision; no number (nan) is right where the loss needs no labels.
+    """
+    outputs = forward(model, batch)
+    losses = losses_from(model, batch, outputs)
+    right = torch.full_like(losses, math.nan)
+    if LOSS not in batch:
+        logits, labels = outputs.logits, batch["labels"]
+        if output_kind(model, batch) == "causal":
+            logits, labels = logits[:, :-1], labels[:, 1:]
+        correct = (logits.argmax(-1) == labels) & (labels != IGNORED)
+        right = correct.reshape(len(labels), -1).sum(1)
+    precise = torch.float32 if losses.device.type == "mps" else torch.float64
+    return losses.to(precise), right.to(precise)
+
+
 def losses_of(logits: Tensor, labels: Tensor, *, shifted: bool = False) -> Tensor:
     """The cross-entropy of each example. `shifted`: a position predicts the next one's label."""
     if logits.dtype in (torch.float16, torch.bfloat16):
@@ -172,6 +192,11 @@ def examples_of(batch: Batch) -> int:
     """How many examples a batch has."""
     labels = batch.get("labels")
     return len(attended(batch) if labels is None else labels)
+
+
+def tokens_of(batches: Iterable[Batch]) -> int:
+    """How many tokens batches have, without padding."""
+    return sum(int(attended(batch).sum()) for batch in batches)
 
 
 def has_spans(outputs: Any) -> bool:

@@ -1,14 +1,12 @@
-"""Merge rankings of different source languages: by their data, by their scores, or each separately.
+"""Merge rankings of different source languages: by their data or by their scores.
 
 `merge(rankings, "md")` adds up the measured values before scaling, as if the languages' data had
-been one set; `"sd"` adds up the finished scores. The third way, EC, keeps them apart: prune by each
-and keep the best result (`best_of`), which is a search over trained models.
+been one set; `"sd"` adds up the finished scores.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from typing import NamedTuple
 
 from deadhead.errors import DataError, unknown_name
 from deadhead.layout import Head
@@ -87,43 +85,3 @@ def merge(rankings: Sequence[Ranking], how: str = "md") -> Ranking:
         versions=dict(first.versions),
         raw=total(_measured(rankings)) if how == "md" else None,
     )
-
-
-class Best(NamedTuple):
-    """The result of EC: the ranking whose k lowest heads are best removed, and all scores."""
-
-    ranking: Ranking
-    k: int
-    score: float
-    trials: dict[tuple[str, int], float]  # by the name of the ranking and k
-
-
-def best_of(
-    rankings: Sequence[Ranking], score: Callable[[tuple[Head, ...]], float], most: int = 12
-) -> Best:
-    """EC: try the 1 to `most` lowest heads of every ranking, and keep the best result.
-
-    `score` returns the score of the model without these heads, for instance by pruning, fine-tuning
-    and scoring a fresh one. Equal sets of heads are tried once; of equal scores the first wins.
-    """
-    check_same_heads(rankings)
-    if most < 1:
-        raise DataError(f"most={most}: there is nothing to try.", "give a whole number above 0")
-    names = [r.name for r in rankings]
-    if len(set(names)) < len(names):
-        names = [f"{number} {name}" for number, name in enumerate(names)]
-    known: dict[frozenset[Head], float] = {}
-    trials: dict[tuple[str, int], float] = {}
-    best: Best | None = None
-    for name, ranking in zip(names, rankings, strict=True):
-        for k in range(1, min(most, len(ranking.order)) + 1):
-            heads = ranking.order[:k]
-            if frozenset(heads) not in known:
-                known[frozenset(heads)] = score(heads)
-            value = trials[name, k] = known[frozenset(heads)]
-            if best is None or value > best.score:
-                best = Best(ranking, k, value, trials)
-    if best is None:
-        hint = "rank a model that has heads left"
-        raise DataError("none of the rankings has a head to remove.", hint)
-    return best

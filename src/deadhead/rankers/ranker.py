@@ -7,19 +7,42 @@ in its call.
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, ClassVar, Literal
 
 from deadhead.display.progress import Progress as Progress
+from deadhead.display.progress import silent
 from deadhead.layout import Batch, Head, HeadLayout
 from deadhead.registry.options import Checked
 
 if TYPE_CHECKING:
     from torch import nn
 
+
 HEADS = 144  # of a model of base size, for estimates of time
 # What replaces the output of a closed head: nothing, or its mean over the tokens of the data.
 Fill = Literal["zero", "mean"]
+
+
+@dataclass(frozen=True, kw_only=True)
+class RankerInputs:
+    """A model in evaluation mode with frozen weights, the heads to score, and the data.
+
+    The batches are ready for `model(**batch)`, with their labels.
+    """
+
+    model: nn.Module
+    layout: HeadLayout
+    batches: Sequence[Batch]
+    seed: int = 0
+    progress: Progress = silent
+
+    def counted(self) -> Iterator[Batch]:
+        """The batches, each reported as done when the next one is asked for."""
+        for number, batch in enumerate(self.batches):
+            yield batch
+            self.progress(number + 1, len(self.batches))
 
 
 class Scores(dict[Head, float]):
@@ -64,17 +87,8 @@ class Ranker(Checked, ABC):
         return 1.0 if self.reads == "inputs" else 3.0
 
     @abstractmethod
-    def __call__(
-        self,
-        model: nn.Module,
-        layout: HeadLayout,
-        batches: Sequence[Batch],
-        *,
-        seed: int,
-        progress: Progress,
-    ) -> Mapping[Head, float]:
+    def __call__(self, inputs: RankerInputs) -> Mapping[Head, float]:
         """One number for each head of the layout, higher meaning more important.
 
-        The model is in evaluation mode with frozen weights; batches are ready for
-        `model(**batch)`, with their labels. The model is left as it was.
+        The model is left as it was.
         """

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from contextlib import ExitStack
 from typing import Any
 
@@ -18,27 +18,25 @@ from deadhead.layout import Batch, LayerKey
 
 from .attention_maps import signal
 from .loss import FiniteLoss, forward, on_device
-from .ranker import Progress
+from .ranker import RankerInputs
 
 
 @torch.no_grad()
-def changes(
-    model: nn.Module, batches: Sequence[Batch], layers: Sequence[LayerKey], progress: Progress
-) -> dict[LayerKey, float]:
-    """1 - cosine between the stream without and with the output of these layers, mean of tokens."""
+def changes(inputs: RankerInputs) -> dict[LayerKey, float]:
+    """1 - cosine between the stream without and with the output of each layer, mean of tokens."""
+    model, layers = inputs.model, dict.fromkeys(head[:2] for head in inputs.layout)
     sites = [site for site in find_sites(model) if (site.block, site.layer) in layers]
     watch, finite = _Watch(model), FiniteLoss()
     with ExitStack() as stack:
         for site in sites:
             for use in site.uses:
                 stack.callback(_output(use).register_forward_hook(watch.hook(site)).remove)
-        for number, batch in enumerate(batches):
+        for batch in inputs.counted():
             watch.batch = on_device(batch, model)
             with watch:
                 outputs = forward(model, watch.batch)
             watch.end()
             finite.add(signal(model, watch.batch, outputs))
-            progress(number + 1, len(batches))
     finite.check()
     for site in sites:
         if not watch.tokens.get((site.block, site.layer)):

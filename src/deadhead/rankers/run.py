@@ -25,7 +25,7 @@ from .batches import check_batches, describe
 from .label_free import Loss, with_loss
 from .loss import CORRUPT, right_padded
 from .pairs import check_pairs, listed
-from .ranker import Progress, Ranker
+from .ranker import Progress, Ranker, RankerInputs
 
 
 def run(
@@ -56,7 +56,9 @@ def run(
             checked, facts["corrupt"] = _with_corrupt(model, checked, corrupt)
         probed = score.differentiates
         measured = checked if loss is None else with_loss(model, checked, loss, probed, seed)
-        scores = score(model, left, measured, seed=seed, progress=progress)
+        scores = score(
+            RankerInputs(model=model, layout=left, batches=measured, seed=seed, progress=progress)
+        )
         check_scores(method, left, scores)
     filled = {} if corrupt is None else {"fill": "corrupt"}
     return Ranking(

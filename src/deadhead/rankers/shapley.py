@@ -19,16 +19,13 @@ import math
 import random
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Annotated, Literal
+from typing import Annotated, Literal
 
 from deadhead.errors import DeadheadError
-from deadhead.layout import Batch, Head, HeadLayout
+from deadhead.layout import Head
 from deadhead.registry.options import Bound, Count, Share
 
-from .ranker import HEADS, Fill, Progress, Ranker, Scores
-
-if TYPE_CHECKING:
-    from torch import nn
+from .ranker import HEADS, Fill, Progress, Ranker, RankerInputs, Scores
 
 Closed = frozenset[Head]
 Value = Callable[[Sequence[Closed]], list[float]]  # model's value with each set closed
@@ -61,27 +58,19 @@ class Shapley(Ranker):
     def passes(self) -> float:
         return HEADS * (1 - self.truncation) * self.permutations
 
-    def __call__(
-        self,
-        model: nn.Module,
-        layout: HeadLayout,
-        batches: Sequence[Batch],
-        *,
-        seed: int,
-        progress: Progress,
-    ) -> Scores:
+    def __call__(self, inputs: RankerInputs) -> Scores:
         from .set_values import SetValues
 
+        layout = inputs.layout
         if self.truncation and len(layout) - 1 <= self.truncation * len(layout):
             raise DeadheadError(
                 f"with truncation={self.truncation} a walk over {len(layout)} heads ends before it "
                 "closes one.",
                 "give a smaller share, or 0 to walk to the end",
             )
-        value = SetValues(
-            model, layout, batches, measure=self.measure, fill=self.fill, rows=self.rows_per_pass
-        )
-        walks = walk(self, list(layout), value, orders(list(layout), seed), progress)
+        value = SetValues(inputs, measure=self.measure, fill=self.fill, rows=self.rows_per_pass)
+        order = orders(list(layout), inputs.seed)
+        walks = walk(self, list(layout), value, order, inputs.progress)
         bounds = {head: self.bound(samples) for head, samples in walks.samples.items()}
         details = {
             "permutations": walks.walked,

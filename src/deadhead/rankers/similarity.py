@@ -7,16 +7,12 @@ layer has the same.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, ClassVar, Literal
+from typing import ClassVar, Literal
 
-from deadhead.layout import Batch, HeadLayout
+from deadhead.layout import Head
 
-from .ranker import Progress, Ranker, Scores
-
-if TYPE_CHECKING:
-    from torch import nn
+from .ranker import Ranker, RankerInputs
 
 
 @dataclass(frozen=True)
@@ -28,17 +24,8 @@ class Similarity(Ranker):
 
     reads: ClassVar[Literal["inputs"]] = "inputs"
 
-    def __call__(
-        self,
-        model: nn.Module,
-        layout: HeadLayout,
-        batches: Sequence[Batch],
-        *,
-        seed: int = 0,
-        progress: Progress,
-    ) -> Scores:
+    def __call__(self, inputs: RankerInputs) -> dict[Head, float]:
         from .residual_change import changes
 
-        places = dict.fromkeys((head.block, head.layer) for head in layout)
-        change = changes(model, batches, [*places], progress)
-        return Scores({head: change[head.block, head.layer] for head in layout})
+        change = changes(inputs)
+        return {head: change[head[:2]] for head in inputs.layout}

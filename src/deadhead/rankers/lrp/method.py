@@ -11,17 +11,12 @@ your use is another, check before you use it.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, ClassVar, Literal
+from typing import ClassVar, Literal
 
 from deadhead.errors import UnsupportedModel
-from deadhead.layout import Batch, Head, HeadLayout, LayerKey
-from deadhead.rankers.ranker import Progress, Ranker, Scores
+from deadhead.rankers.ranker import Ranker, RankerInputs, Scores
 from deadhead.ranking.scores import spread
-
-if TYPE_CHECKING:
-    from torch import nn
 
 
 @dataclass(frozen=True)
@@ -44,31 +39,11 @@ class LRP(Ranker):
     def passes(self) -> float:
         return 25.0 if self.rule == "alpha-beta" else 3.0
 
-    def __call__(
-        self,
-        model: nn.Module,
-        layout: HeadLayout,
-        batches: Sequence[Batch],
-        *,
-        seed: int,
-        progress: Progress,
-    ) -> Scores:
-        from .relevance import RULES, labelled_sentences, relevance, shares
+    def __call__(self, inputs: RankerInputs) -> Scores:
+        from .relevance import mean_shares
 
-        rules = RULES[self.rule](self.constant_attention)
-        total: dict[LayerKey, Any] = {}  # a tensor with a number for each head
-        sentences = 0
-        with relevance(model, layout, rules, gold=self.target == "gold") as relevance_of:
-            for number, batch in enumerate(batches):
-                for place, values in relevance_of(batch).items():
-                    total[place] = total.get(place, 0) + shares(values)
-                sentences += labelled_sentences(batch)
-                progress(number + 1, len(batches))
-        raw: dict[Head, float] = {}
-        for a in layout.attentions:
-            values = total.get((a.block, a.layer), [0.0] * len(a.kept))
-            for index, value in zip(a.kept, values, strict=True):
-                raw[Head(a.block, a.layer, index)] = float(value) / sentences
+        gold = self.target == "gold"
+        raw = mean_shares(inputs, self.rule, gold, constant_attention=self.constant_attention)
         if not any(raw.values()):
             message = "no relevance reaches any head: the logits do not depend on attention."
             raise UnsupportedModel(message, "check for weights that are all 0")

@@ -13,8 +13,17 @@ from deadhead.errors import UnsupportedModel
 from deadhead.heads.discover import find_sites
 from deadhead.heads.hooks import attach
 from deadhead.heads.site import Site
-from deadhead.layout import Batch, HeadLayout, LayerKey
-from deadhead.rankers.loss import IGNORED, FiniteLoss, forward, losses_of, on_device, output_kind
+from deadhead.layout import Batch, Head, HeadLayout, LayerKey
+from deadhead.rankers.loss import (
+    IGNORED,
+    FiniteLoss,
+    examples_of,
+    forward,
+    losses_of,
+    on_device,
+    output_kind,
+)
+from deadhead.rankers.ranker import RankerInputs
 
 from .alphabeta import AlphaBeta
 from .epsilon import Epsilon
@@ -56,6 +65,29 @@ def relevance(
     finite.check()
 
 
+def mean_shares(
+    inputs: RankerInputs, rule: str, gold: bool, *, constant_attention: bool
+) -> dict[Head, float]:
+    """The share of each head in the relevance of its layer, mean of the labelled sentences."""
+    total: dict[LayerKey, Tensor] = {}
+    sentences, rules = 0, RULES[rule](constant_attention)
+    with relevance(inputs.model, inputs.layout, rules, gold=gold) as relevance_of:
+        for batch in inputs.counted():
+            for layer, values in relevance_of(batch).items():
+                size = values.abs().double()
+                shares = (size / size.sum(1, keepdim=True).clamp(min=1e-30)).sum(0)
+                total[layer] = total.get(layer, 0) + shares
+            labelled = (batch["labels"] != IGNORED).view(examples_of(batch), -1).any(1)
+            sentences += int(labelled.sum())
+    return {
+        head: float(value) / sentences
+        for a in inputs.layout.attentions
+        for head, value in zip(
+            a.heads, total.get((a.block, a.layer), [0.0] * len(a.kept)), strict=True
+        )
+    }
+
+
 def _read(
     seen: list[tuple[Site, Tensor]], start: Tensor, layout: HeadLayout, rules: Rules
 ) -> Relevance:
@@ -63,13 +95,13 @@ def _read(
     gradients = torch.autograd.grad(start, [context for _, context in seen], allow_unused=True)
     relevant: Relevance = {}
     for (site, context), gradient in zip(seen, gradients, strict=True):
-        place = (site.block, site.layer)
+        layer = (site.block, site.layer)
         arrived = torch.zeros_like(context)
         if gradient is not None:
             arrived = rules.relevance(context.detach(), gradient)
         heads = arrived.unflatten(-1, (-1, site.width)).sum((1, 3))[:, _columns(site, layout)]
         # ALBERT uses the weights of one layer more than once
-        relevant[place] = heads if place not in relevant else relevant[place] + heads
+        relevant[layer] = heads if layer not in relevant else relevant[layer] + heads
     everything = torch.cat(list(relevant.values()), 1).cpu()  # one transfer from the device
     parts = everything.split([heads.shape[1] for heads in relevant.values()], 1)
     return dict(zip(relevant, parts, strict=True))
@@ -100,14 +132,3 @@ def decision(logits: Tensor, labels: Tensor, *, shifted: bool, gold: bool) -> Te
     labelled = labels != IGNORED
     classes = labels.clamp(min=0) if gold else logits.detach().argmax(-1)
     return logits.gather(-1, classes.unsqueeze(-1)).squeeze(-1)[labelled].sum()
-
-
-def shares(relevance: Tensor) -> Tensor:
-    """The share of each head in the relevance of its layer, summed over sentences."""
-    size = relevance.abs().double()
-    return (size / size.sum(1, keepdim=True).clamp(min=1e-30)).sum(0)
-
-
-def labelled_sentences(batch: Batch) -> int:
-    labels = batch["labels"]
-    return int((labels != IGNORED).view(len(labels), -1).any(1).sum())
