@@ -320,8 +320,9 @@ def test_shares_of_a_layer_sum_to_one_and_repeat(rule):
 
 def test_gold_and_predicted_differ():
     model, batch = tagger()
-    layout = discover(model)
-    predicted, gold = ()
+    predicted, gold = (
+        scores_of(LRP(target=target), model, [batch]) for target in ("predicted", "gold")
+    )
     assert predicted != gold
     predicted_ = forward(model, batch).logits.argmax(-1).masked_fill(batch["labels"] == -100, -100)
     assert scores_of(LRP(target="gold"), model, [{**batch, "labels": predicted_}]) == predicted
