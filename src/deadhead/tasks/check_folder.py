@@ -113,35 +113,22 @@ def _named_by(task: Task, malformed: str | None) -> Iterator[Finding]:
     skipped: list[Finding] = []
     for split, pattern in task.files.items():
         languages = _languages_of(task, pattern)
+        finding = Finding(task=task.name, split=split, source="")
         if not languages:
-            message = f"{pattern}: there is no such file in any language."
-            yield _unread(task, "", split, message)
-        missing = {lang: _missing(task, lang, split) for lang in languages}
-        for lang, path in missing.items():
-            if path is None:
-                yield _finding_of_task(task, lang, split, malformed)
-            elif None in missing.values():
-                skipped.append(Finding(source=path, skipped="there is no such file"))
-            else:
-                yield _unread(task, lang, split, f"{path}: there is no such file.")
+            yield replace(finding, error=f"{pattern}: there is no such file in any language.")
+        missing = {
+            lang: [path for path in paths_of_task(task, lang, split).values() if not path.is_file()]
+            for lang in languages
+        }
+        for lang, paths in missing.items():
+            if paths and not all(missing.values()):
+                skipped.append(Finding(source=str(paths[0]), skipped="there is no such file"))
+                continue
+            try:
+                yield _finding(split_of_task(task, lang, split), task, malformed)
+            except DeadheadError as error:  # its first line shows the format, and may be damaged
+                yield replace(finding, language=lang, error=error.message)
     yield from skipped
-
-
-def _missing(task: Task, lang: str, split: str) -> str | None:
-    paths = paths_of_task(task, lang, split).values()
-    return next((str(path) for path in paths if not path.is_file()), None)
-
-
-def _finding_of_task(task: Task, lang: str, split: str, malformed: str | None) -> Finding:
-    try:
-        entry = split_of_task(task, lang, split)
-    except DeadheadError as error:  # its first line shows the format, and may be damaged
-        return _unread(task, lang, split, error.message)
-    return _finding(entry, task, malformed)
-
-
-def _unread(task: Task, lang: str, split: str, message: str) -> Finding:
-    return Finding(task=task.name, language=lang, split=split, source="", error=message)
 
 
 def _languages_of(task: Task, pattern: str) -> tuple[str, ...]:

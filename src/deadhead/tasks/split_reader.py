@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field, replace
 from functools import cached_property
 from pathlib import Path
@@ -90,42 +90,40 @@ class SplitReader:
             return SPLITS
         return tuple(split for split in SPLITS if split in self.entries or self._cuts)
 
-    def _from_train(self, split: str) -> bool:
-        return self._cuts and not (split == "test" and "test" in self.entries)
-
     def read(self, split: str) -> Dataset:
         """Read a split."""
-        if is_world(self.root):
-            return read_world(self.task, self.lang, split)
-        if self.cut == "pooled" and self.entries:
-            files = [read_files(self.task, e, self.options) for e in self._pool]
-            return share(concatenate(files), split, TENTHS)
-        if self._from_train(split):
-            train = read_files(self.task, self.entries["train"], self.options)
-            return share(train, split, LAST_TENTH if "test" in self.entries else TENTHS)
-        if split in self.entries:
-            return read_files(self.task, self.entries[split], self.options)
-        lender = self._lender(split)
-        if lender is not None:
-            return lender.read(split)
-        self._check_hub(split)
-        return read_hub(self.task, self.lang, split, self.source, self.root)
+        return self._found(split)[1]()
 
     def places(self, split: str) -> tuple[str, ...]:
         """Say where `read` would find the split, without reading it."""
+        return self._found(split)[0]
+
+    def _found(self, split: str) -> tuple[tuple[str, ...], Callable[[], Dataset]]:
+        """Return the places of a split, and what reads it there."""
         if is_world(self.root):
-            return (in_world(self.task, self.lang),)
+            return (in_world(self.task, self.lang),), lambda: read_world(
+                self.task, self.lang, split
+            )
         if self.cut == "pooled" and self.entries:
-            return _paths(self.task, *self.entries.values())
-        if self._from_train(split):
-            return _paths(self.task, self.entries["train"])
-        if split in self.entries:
-            return _paths(self.task, self.entries[split])
-        lender = self._lender(split)
-        if lender is not None:
-            return lender.places(split)
+            places = paths_of(self.task, *self.entries.values())
+            return places, lambda: self._share(self._pool, split, TENTHS)
+        if self._cuts and not (split == "test" and "test" in self.entries):
+            ends, train = LAST_TENTH if "test" in self.entries else TENTHS, self.entries["train"]
+            return paths_of(self.task, train), lambda: self._share([train], split, ends)
+        if (entry := self.entries.get(split)) is not None:
+            return paths_of(self.task, entry), lambda: read_files(self.task, entry, self.options)
+        lender = TASKS.get(self.task.train_on)  # whose training set this task borrows
+        if split == "train" and lender is not None and self.lang in lender.languages:
+            return replace(self, task=lender, name=lender.name, source=None)._found(split)
         self._check_hub(split)
-        return (on_hub(self.task, self.lang, split, self.source, self.root),)
+        requested = (self.task, self.lang, split, self.source, self.root)
+        return (on_hub(*requested),), lambda: read_hub(*requested)
+
+    def _share(
+        self, entries: list[SplitFiles], split: str, ends: tuple[float, float, float]
+    ) -> Dataset:
+        parts = [read_files(self.task, entry, self.options) for entry in entries]
+        return share(concatenate(parts), split, ends)
 
     @property
     def _pool(self) -> list[SplitFiles]:
@@ -137,13 +135,6 @@ class SplitReader:
         variants = {e.variant for e in self.entries.values()}
         entries = [e for e in self._folder[0] if (e.task, e.lang, e.source) == corpus]
         return [e for e in entries if e.variant in variants or e.variant.startswith("fold")]
-
-    def _lender(self, split: str) -> SplitReader | None:
-        """The reader of the task whose training set this task borrows."""
-        lender = TASKS.get(self.task.train_on)
-        if split != "train" or lender is None or self.lang not in lender.languages:
-            return None
-        return replace(self, task=lender, name=lender.name, source=None)
 
     def _check_hub(self, split: str) -> None:
         """Raise an error unless the hub can have the split, which no file has."""
@@ -195,14 +186,13 @@ class SplitReader:
 
 def read_files(task: Task, entry: SplitFiles, options: Mapping[str, Any] | None = None) -> Dataset:
     """Read the files of a split."""
-    _paths(task, entry)
+    files = paths_of(task, entry)
     notes: Counter[str] = Counter()
     settings = {**(options or {}), **task.columns, "lang": entry.lang, "partition": entry.partition}
     settings["malformed"] = settings.get("malformed") or task.malformed
     read = reader_of(entry.format)
     rows = [row for part in entry.parts for row in read(part, task, notes, **settings)]
     notes[JOINED] += len(entry.parts) if entry.more else 0
-    files = tuple(map(str, entry.paths))
     if not rows:
         unit = {"text": "pair", "token": "text", "option": "row"}.get(
             task.traits.label_unit, "sentence"
@@ -212,7 +202,7 @@ def read_files(task: Task, entry: SplitFiles, options: Mapping[str, Any] | None 
     return dataset(task, entry.lang, entry.split, rows, notes=notes, files=files)
 
 
-def _paths(task: Task, *entries: SplitFiles) -> tuple[str, ...]:
+def paths_of(task: Task, *entries: SplitFiles) -> tuple[str, ...]:
     """Return the files of entries; all must exist."""
     for entry in entries:
         entry.check()
