@@ -46,7 +46,7 @@ def test_a_damaged_cache_is_written_again(tokenizers, tmp_path, damage):
     good = encode(data, tokenizers["wordpiece"], cache=tmp_path)
     names = [*good.arrays]
     expected = [good.arrays[name].tolist() for name in names]
-    name = {"notes": "about.json", "zeros": "labels.npy"}.get(damage, "ids.npy")
+    name = {"notes": "about.json", "zeros": "labels"}.get(damage, "ids")
     path = tmp_path / "encoded" / good.fingerprint / name
     raw = path.read_bytes()
     assert any(raw[-8:])  # else zeros change nothing

@@ -1,7 +1,7 @@
 """Arrays on disk that are written once, in stretches, and read back memory-mapped.
 
 A folder is named by the hash of all that went into it, and its `about.json` has the size and the
-hash of every array. It is written beside and renamed into place, so it is complete or absent; if
+type and the hash of every array. It is written beside and renamed into place, so it is complete or absent; if
 two writers race, either wins. A folder whose content does not have its hash is written again.
 """
 
@@ -10,8 +10,9 @@ from __future__ import annotations
 import hashlib
 import json
 from collections.abc import Callable, Iterable, Mapping
+from contextlib import ExitStack
 from pathlib import Path
-from typing import Any, cast
+from typing import Any
 
 import numpy as np
 
@@ -44,48 +45,36 @@ def stored(folder: Path, write: Write) -> tuple[Arrays, dict[str, int]]:
 
 
 def _write(folder: Path, write: Write) -> None:
-    notes: dict[str, int] = {}
-    streams: dict[str, Any] = {}
-    sizes: dict[str, int] = {}
-    types: dict[str, str] = {}
-    try:
-        for stretch in write(notes):
+    about: dict[str, Any] = {"sizes": {}, "types": {}, "hashes": {}, "notes": {}}
+    with ExitStack() as stack:
+        streams: dict[str, Any] = {}
+        for stretch in write(about["notes"]):
             for name, values in stretch.items():
                 if name not in streams:
-                    streams[name] = (folder / f"{name}.npy").open("wb")
-                    sizes[name], types[name] = 0, values.dtype.str
-                    _write_header(streams[name], types[name], 0)
-                sizes[name] += len(values)
-                streams[name].write(values.astype(types[name], copy=False).tobytes())
-        for name, stream in streams.items():
-            stream.seek(0)  # numpy leaves room in the header for the size to grow
-            _write_header(stream, types[name], sizes[name])
-    finally:
-        for stream in streams.values():
-            stream.close()
-    hashes = {name: _hash(folder / f"{name}.npy") for name in streams}
-    about = {"sizes": sizes, "notes": notes, "hashes": hashes}
+                    streams[name] = stack.enter_context((folder / name).open("wb"))
+                    about["sizes"][name], about["types"][name] = 0, values.dtype.str
+                about["sizes"][name] += len(values)
+                streams[name].write(values.astype(about["types"][name], copy=False).tobytes())
+    about["hashes"] = {name: _hash(folder / name) for name in streams}
     text = json.dumps(about, indent=1, sort_keys=True)
     (folder / "about.json").write_text(text, encoding="utf-8")
 
 
-def _write_header(stream: Any, dtype: str, size: int) -> None:
-    header = {"descr": dtype, "fortran_order": False, "shape": (size,)}
-    np.lib.format.write_array_header_1_0(stream, header)
-
-
 def _load(folder: Path) -> tuple[Arrays, dict[str, int]] | None:
-    """Return what the folder holds; None if it is damaged, or older than the hashes."""
+    """Return what the folder holds; None if it is damaged, or of an older form."""
     try:
         about = json.loads((folder / "about.json").read_text(encoding="utf-8"))
-        arrays = {}
-        for name, size in about["sizes"].items():
-            path = folder / f"{name}.npy"
-            arrays[name] = cast(np.ndarray, np.load(path, mmap_mode="r", allow_pickle=False))
-            if len(arrays[name]) != size or _hash(path) != about["hashes"][name]:
+        for name, expected in about["hashes"].items():
+            if _hash(folder / name) != expected:
                 return None
+        arrays = {
+            name: np.memmap(folder / name, about["types"][name], "r", shape=(size,))
+            if size
+            else np.zeros(0, about["types"][name])  # an empty file cannot be mapped
+            for name, size in about["sizes"].items()
+        }
         return arrays, dict(about["notes"])
-    except (OSError, ValueError, KeyError, TypeError, EOFError):
+    except (OSError, ValueError, KeyError, TypeError, AttributeError):
         return None
 
 

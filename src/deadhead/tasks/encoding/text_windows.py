@@ -9,8 +9,8 @@ counts the UTF-8 bytes of its predicted tokens, and the words that begin in them
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
+from collections.abc import Callable, Sequence
+from typing import NamedTuple
 
 import numpy as np
 
@@ -18,18 +18,19 @@ from deadhead.tasks.dataset import shuffled
 
 from .tokenizer import Pieces
 
-WINDOW_ARRAYS = ("word_counts", "byte_counts")  # counts of what each window predicts
 WORD_START = re.compile(r"(?<!\S)\S")
 
 
-@dataclass(frozen=True)
-class TextWindow:
-    """A stretch of a text in sub-words."""
+class TextWindow(NamedTuple):
+    """A stretch of a text in sub-words, and counts of what it predicts."""
 
     row: int
     ids: list[int]  # with the special tokens before the text
     word_counts: int
     byte_counts: int
+
+
+WINDOW_ARRAYS = TextWindow._fields[2:]
 
 
 def text_windows(
@@ -44,42 +45,43 @@ def text_windows(
     alone = 0
     for row, text in enumerate(texts):
         ids, ends = pieces.with_ends(text)
-        spans = [(i, min(i + room, len(ids))) for i in range(0, len(ids), room)]
-        predicted = [(begin if before else begin + 1, end) for begin, end in spans]
-        alone += sum(begin == end for begin, end in predicted)
-        counts = (
-            _decoded_counts(pieces, ids, predicted)
-            if ends is None
-            else _covered_counts(text, ends, predicted)
-        )
-        windows += [
-            TextWindow(row, [*before, *ids[begin:end]], *count)
-            for (begin, end), (first, _), count in zip(spans, predicted, counts, strict=True)
-            if first < end
-        ]
+        counts = _decoded(pieces, ids) if ends is None else _covered(text, ends)
+        for begin in range(0, len(ids), room):
+            end = min(begin + room, len(ids))
+            first = begin if before else begin + 1
+            if first < end:
+                window = [*before, *ids[begin:end]]
+                windows.append(TextWindow(row, window, *counts(first, end)))
+            else:
+                alone += 1
     return windows, alone
 
 
-def _covered_counts(
-    text: str, ends: list[int], spans: list[tuple[int, int]]
-) -> Iterator[tuple[int, int]]:
-    """Yield the words and the bytes of each span of tokens."""
+Counts = Callable[[int, int], tuple[int, int]]  # first token, end -> words and bytes
+
+
+def _covered(text: str, ends: list[int]) -> Counts:
+    """Count in the part of the text that tokens cover."""
     # some tokenizers report a lower end for a piece of a character; none reports the blanks at last
     borders = np.maximum.accumulate([0, *ends[:-1], len(text)])
     starts = np.array([match.start() for match in WORD_START.finditer(text)], np.int64)
-    for first, stop in spans:
+
+    def counts(first: int, stop: int) -> tuple[int, int]:
         begin, end = int(borders[first]), int(borders[stop])
         words = np.searchsorted(starts, end) - np.searchsorted(starts, begin)
-        yield int(words), len(text[begin:end].encode("utf-8", "surrogatepass"))
+        return int(words), len(text[begin:end].encode("utf-8", "surrogatepass"))
+
+    return counts
 
 
-def _decoded_counts(
-    pieces: Pieces, ids: list[int], spans: list[tuple[int, int]]
-) -> Iterator[tuple[int, int]]:
-    """Yield the words and the bytes of each span of tokens, turned back into text."""
-    for first, stop in spans:
+def _decoded(pieces: Pieces, ids: list[int]) -> Counts:
+    """Count in the text that tokens are turned back into."""
+
+    def counts(first: int, stop: int) -> tuple[int, int]:
         text = str(pieces.tokenizer.decode(ids[first:stop]))
-        yield len(text.split()), len(text.encode("utf-8", "surrogatepass"))
+        return len(text.split()), len(text.encode("utf-8", "surrogatepass"))
+
+    return counts
 
 
 def draw_windows(windows: list[TextWindow], draw: tuple[int, str] | None) -> list[TextWindow]:
