@@ -218,25 +218,6 @@ def test_a_text_shorter_than_a_window(bos, tmp_path):
     assert len(encode(data, tokenizer, max_length=longest, cache=tmp_path)) == 2
 
 
-@pytest.mark.parametrize(
-    ("positions", "hint"),
-    [
-        (4, "the model has 4 positions, so give shorter windows: --max-length 4 "),
-        (7, "the model has 7 positions, so give shorter windows: --max-length 5 "),
-        (8, "give a longer text, or shorter windows: --max-length 5 "),
-        (None, "give a longer text, or shorter windows: --max-length 5 "),
-    ],
-)
-def test_a_hint_suggests_no_more_than_the_positions(positions, hint, tmp_path):
-    data, tokenizer = of_text(tmp_path, "abcde"), tiny_decoders.tokenizer()
-    with pytest.raises(DataError, match="one window of 8 tokens, got 5 tokens") as problem:
-        encode(data, tokenizer, max_length=8, positions=positions, cache=tmp_path)
-    assert str(problem.value.hint).startswith(hint)
-    length = int(hint.split()[-1])
-    encoded = encode(data, tokenizer, max_length=length, positions=positions, cache=tmp_path)
-    assert max(encoded.arrays["lengths"]) == length
-
-
 def test_options_that_make_no_sense_for_a_text(file):
     with pytest.raises(DataError, match="data of lm has no language; got 'en'"):
         load_data("lm", "en", "dev", root=file)

@@ -130,12 +130,12 @@ def on_map(vectors: np.ndarray, perplexity: int = 30, seed: int = 0) -> np.ndarr
     """The vectors as points of one t-SNE, started from their first two principal components."""
     import numpy as np
 
+    if len(vectors) < 4:
+        raise DataError(f"{len(vectors)} sentences are too few for a map.", "take at least 4")
     try:
         from sklearn.manifold import TSNE
     except ImportError:
-        raise MissingExtra("scikit-learn", "measures", "A t-SNE") from None
-    if len(vectors) < 4:
-        raise DataError(f"{len(vectors)} sentences are too few for a map.", "take at least 4")
+        raise MissingExtra("scikit-learn", "measures", "A map of sentences") from None
     neighbours = min(float(perplexity), (len(vectors) - 1) / 3)  # t-SNE refuses more than these
     tsne = TSNE(2, perplexity=neighbours, init="pca", random_state=seed)
     return np.asarray(tsne.fit_transform(vectors.astype(np.float32)), dtype=float)
@@ -150,10 +150,8 @@ def silhouette(embedded: Mapping[str, np.ndarray]) -> float | None:
 
     if len(embedded) < 2:
         return None
-    try:
-        from sklearn.metrics import silhouette_score
-    except ImportError:
-        raise MissingExtra("scikit-learn", "measures", "A silhouette") from None
+    from sklearn.metrics import silhouette_score  # the map was drawn, so it is installed
+
     clouds = list(embedded.values())
     labels = np.repeat(list(embedded), [len(cloud) for cloud in clouds])
     return float(silhouette_score(np.concatenate(clouds), labels))

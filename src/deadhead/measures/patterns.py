@@ -175,9 +175,15 @@ class _Inputs:
         if "input_ids" not in names or main != "input_ids":
             raise _unreadable(model, f"its input is {main}")
         self.model, self.has_mask = model, "attention_mask" in names
-        modules = [module for _, module in model.named_modules()]
-        configs = {id(c): c for m in modules if (c := getattr(m, "config", None)) is not None}
-        self.configs = [vars(config) for config in configs.values()]
+        configs = {
+            id(c): c for m in model.modules() if (c := getattr(m, "config", None)) is not None
+        }
+        self.entries = [  # the numbers in all configs, each with its name
+            (name, number)
+            for config in configs.values()
+            for name, value in vars(config).items()
+            for number in _numbers(value)
+        ]
         self.decodes = bool(getattr(model.config, "is_encoder_decoder", False))
         self.known = self._known_tokens(tokenizer)
         self.before, self.after = self._ends(tokenizer)
@@ -225,9 +231,9 @@ class _Inputs:
         return first[:1], last[:1] if reads_both_ways else []
 
     def _special(self, tokenizer: Any, *names: str) -> list[int]:
-        values = [getattr(tokenizer, name, None) for name in names]
-        values += [config.get(name) for name in names for config in self.configs]
-        return [n for value in values for n in _numbers(value) if n < self.known]
+        numbers = [n for name in names for n in _numbers(getattr(tokenizer, name, None))]
+        numbers += [n for name in names for entry, n in self.entries if entry == name]
+        return [n for n in numbers if n < self.known]
 
     def _decoder_start(self) -> list[int]:
         names = ("decoder_start_token_id", "bos_token_id", "pad_token_id")
@@ -235,13 +241,8 @@ class _Inputs:
 
     def _tokens(self, tokenizer: Any) -> list[int]:
         """The numbers of the tokens that are not special."""
-        special = {
-            number
-            for config in self.configs
-            for name, value in config.items()
-            if name.endswith(("_token_id", "_token_index", "_token_ids"))
-            for number in _numbers(value)
-        }
+        ends = ("_token_id", "_token_index", "_token_ids")
+        special = {number for name, number in self.entries if name.endswith(ends)}
         if tokenizer is not None:
             special.update(tokenizer.all_special_ids)
         return [number for number in range(self.known) if number not in special]
@@ -259,14 +260,8 @@ class _Inputs:
         """How many tokens the model reads at most."""
         import torch
 
-        limits = [
-            number
-            for config in self.configs
-            for name, value in config.items()
-            if name.endswith(("position_embeddings", "n_positions"))
-            for number in _numbers(value)
-            if number
-        ]
+        ends = ("position_embeddings", "n_positions")
+        limits = [number for name, number in self.entries if name.endswith(ends) and number]
         for name, module in self.model.named_modules():
             is_table = name.endswith("position_embeddings") and isinstance(
                 module, torch.nn.Embedding

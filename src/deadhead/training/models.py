@@ -170,11 +170,6 @@ def window_length(model: Any, task: Task, length: int | None) -> int:
     return default if room is None or not task.traits.needs_decoder else min(default, room)
 
 
-def window_options(model: Any, task: Task, length: int | None) -> dict[str, int | None]:
-    """The options of `encode` that depend on what the model can read."""
-    return {"max_length": window_length(model, task, length), "positions": token_limit(model)}
-
-
 def encode_for(
     model: Any,
     tokenizer: Any,
@@ -184,8 +179,8 @@ def encode_for(
 ) -> Encoded:
     """The windows of the data that the model reads, by default with labels in its order."""
     labels = labels_for(model, data) if labels is None else labels
-    options: Any = window_options(model, data.task, max_length)
-    encoded = encode(data, tokenizer, labels=labels, **options)
+    length = window_length(model, data.task, max_length)
+    encoded = encode(data, tokenizer, labels=labels, max_length=length)
     check_positions(model, encoded.arrays["lengths"], data.split)
     return encoded
 

@@ -26,7 +26,7 @@ from deadhead.training.models import (
     load_for_task,
     set_padding,
     tokenizer_for,
-    window_options,
+    window_length,
 )
 
 from .data import Shortfall, corpora, dataset, encode_options, shortfalls
@@ -99,8 +99,8 @@ def encoded(
 
 def _encode_options(state: State, trial: Trial, data: Dataset) -> str:
     options = encode_options(trial)
-    windows = window_options(state.model, data.task, options.get("max_length"))
-    return json.dumps({**options, **windows}, sort_keys=True)
+    length = window_length(state.model, data.task, options.get("max_length"))
+    return json.dumps({**options, "max_length": length}, sort_keys=True)
 
 
 def _note(state: State, *missing: Shortfall) -> None:

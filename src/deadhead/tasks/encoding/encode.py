@@ -79,7 +79,6 @@ def encode(
     align: str = "first",
     long: str = "split",
     labels: Sequence[str] | None = None,
-    positions: int | None = None,
     cache: str | Path | None = None,
 ) -> Encoded:
     """Encode a dataset as windows of at most `max_length` sub-words, by default 256 (lm: 512).
@@ -89,7 +88,6 @@ def encode(
     long: `split` long sentences into windows, or `cut` them and count the words that are lost.
     labels: those of the model, if not the dataset's own; no loss sees other labels of the rows,
         which are counted.
-    positions: how many tokens the model can read; no hint suggests longer windows.
     cache: the folder for encoded data (or DEADHEAD_CACHE; else the user's cache folder).
     """
     if align not in ALIGN:
@@ -102,7 +100,7 @@ def encode(
     names = tuple(data.labels if labels is None else labels)
     pieces = tokenizer if isinstance(tokenizer, Pieces) else Pieces(tokenizer)
     options: Any = {"labels": names, "max_length": max_length, "align": align, "long": long}
-    encoder = _Encoder(data=data, pieces=pieces, positions=positions, **options)
+    encoder = _Encoder(data=data, pieces=pieces, **options)
     target = pieces.target_frame() if data.task.traits.label_unit == "text" else None
     frames = repr([encoder.frame, target])
     key = [FORM, data.fingerprint, pieces.identity, frames, names, max_length, align, long]
@@ -157,7 +155,6 @@ class _Encoder:
 
     data: Dataset
     pieces: Pieces
-    positions: int | None
     labels: tuple[str, ...]
     max_length: int
     align: str
@@ -276,10 +273,12 @@ class _Encoder:
             message = f"{self.data!r}: there is nothing to predict in fewer than two tokens."
             raise DataError(message, "give a longer text")
         if (longest := max(len(window.ids) for window in windows)) < self.max_length:
+            study = f"in a study --set fixed.data.max_length={longest}, in Python max_length"
+            shorter = f", or shorter windows: --max-length {longest} ({study})"
             raise DataError(
                 f"{self.data.task.name} {self.data.split}: expected a text of at least one window "
                 f"of {self.max_length} tokens, got {longest} tokens.",
-                self._hint_for(longest),
+                "give a longer text" + (shorter if longest >= SHORTEST_WINDOW else ""),
             )
         drawn = draw_windows(windows, self.data.draw)
         out.count("windows left out at random", len(windows) - len(drawn))
@@ -288,22 +287,10 @@ class _Encoder:
             out.add(window.row, window.ids, labels, [])
         out.covered = {name: [getattr(w, name) for w in drawn] for name in WINDOW_ARRAYS}
 
-    def _hint_for(self, longest: int) -> str:
-        """What to do about a text of this length, which is shorter than a window."""
-        positions = self.max_length if self.positions is None else self.positions
-        fitting = min(longest, positions)
-        if fitting < SHORTEST_WINDOW:
-            return "give a longer text"
-        study = f"in a study --set fixed.data.max_length={fitting}, in Python max_length"
-        shorter = f"shorter windows: --max-length {fitting} ({study})"
-        if self.max_length > positions:  # a longer text would not help
-            return f"the model has {positions} positions, so give {shorter}"
-        return f"give a longer text, or {shorter}"
-
     def _add_options(self, rows: Sequence[Row], start: int, out: _Windows) -> None:
         """Add a context with each of its options, whose tokens are its labels."""
         cut = set()
-        for window in option_windows(self.pieces, rows, start, self.max_length, self.positions):
+        for window in option_windows(self.pieces, rows, start, self.max_length):
             out.add(window.row, window.ids, window.labels, [])
             cut |= {window.row} if window.is_cut else set()
         out.count("contexts cut on the left", len(cut))

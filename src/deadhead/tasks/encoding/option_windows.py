@@ -27,12 +27,9 @@ class OptionWindow(NamedTuple):
 
 
 def option_windows(
-    pieces: Pieces, rows: Sequence[Row], start: int, max_length: int, positions: int | None = None
+    pieces: Pieces, rows: Sequence[Row], start: int, max_length: int
 ) -> Iterator[OptionWindow]:
-    """Yield a window for each option of each row; the first row has the number `start`.
-
-    positions: how many tokens the model can read, where it is known.
-    """
+    """Yield a window for each option of each row; the first row has the number `start`."""
     contexts = pieces.texts([row.texts[0].rstrip() for row in rows])
     wholes = iter(pieces.texts([r.texts[0] + option for r in rows for option in r.texts[1:]]))
     special = pieces.frame().before
@@ -42,7 +39,7 @@ def option_windows(
             whole = next(wholes)
             own = whole[len(context) :]
             name = f"option {option} of row {number} (both from 0)"
-            _check(name, len(own), max_length, positions)
+            _check(name, len(own), max_length)
             ids = [*before, *whole]
             is_cut = len(ids) > max_length
             ids = ids[-max_length:]
@@ -68,17 +65,12 @@ def _before(
     return (int(mark),)
 
 
-def _check(name: str, size: int, max_length: int, positions: int | None) -> None:
+def _check(name: str, size: int, max_length: int) -> None:
     if not size:
         message = f"the tokenizer leaves {name} no token of its own."
         raise DataError(message, "begin the options with a blank")
     if size >= max_length:
         message = f"{name} has {size} tokens, and a window holds {max_length} with one of the "
-        hint = f"shorten the option, or raise --max-length (max_length) to {size + 1} or more"
-        if positions is None:
-            hint += ", if the model has the positions"
-        elif size >= positions:
-            most = min(positions, max_length) - 1
-            hint = f"shorten the option to {most} tokens or fewer: the model has {positions} "
-            hint += "positions"
+        hint = f"shorten the option, or raise --max-length (max_length) to {size + 1} or more, "
+        hint += "if the model has the positions"
         raise DataError(f"{message}context.", hint)
