@@ -20,7 +20,6 @@ from tiny_models import answers, apart, build_class
 CASES = {
     "MPNetForMaskedLM": "MPNetModel",  # all-mpnet-base-v2; its output weights are those of the embeddings
     "BertForTokenClassification": "BertModel",
-    "LlamaForCausalLM": "LlamaModel",
 }
 
 
@@ -60,8 +59,7 @@ def test_the_class_that_fits_the_weights_is_loaded(named, tmp_path):
         loaded = load(folder).eval()
     assert type(loaded) is type(model)
     assert apart(answers(loaded), answers(model)) == 0
-    block = "decoder" if "Llama" in claimed else "encoder"
-    small = save(prune(loaded, [f"{block}.0.0", f"{block}.0.1"]), tmp_path / "small")
+    small = save(prune(loaded, ["encoder.0.0"]), tmp_path / "small")
     with warnings.catch_warnings():
         warnings.simplefilter("error", Notice)  # what is saved says what it is
         assert apart(answers(load(small).eval()), answers(loaded)) == 0

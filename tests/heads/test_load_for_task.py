@@ -49,14 +49,14 @@ def pruned(whole, tmp_path, request):
     return save(prune(load(whole), GONE), tmp_path / "pruned", form=request.param)
 
 
-def test_what_is_left_of_the_encoder_is_kept(pruned, whole):
-    tagger, ids = (
-        load(pruned, auto=AutoModelForTokenClassification, id2label=NAMES),
-        torch.arange(20).reshape(2, 10),
-    )
+def test_what_is_left_of_the_encoder_is_kept(pruned, whole, tmp_path):
+    tagger = load(pruned, auto=AutoModelForTokenClassification, id2label=NAMES).eval()
+    ids = torch.arange(20).reshape(2, 10)
     assert type(tagger).__name__ == "BertForTokenClassification"
     assert tagger.config.id2label == NAMES
     assert [str(head) for head in discover(tagger).removed] == GONE
+    again = load(save(tagger, tmp_path / "again")).eval()
+    assert type(again) is type(tagger)
     with torch.no_grad():
         expected, got, unpruned = (
             model.eval().base_model(ids).last_hidden_state
@@ -64,17 +64,6 @@ def test_what_is_left_of_the_encoder_is_kept(pruned, whole):
         )
         assert torch.equal(got, expected)
         assert not torch.allclose(got, unpruned, atol=1e-3)
-        assert tagger(ids).logits.shape == (2, 10, 3)
-
-
-def test_it_can_be_saved_and_loaded_as_what_it_is(pruned, tmp_path):
-    tagger, ids = (
-        load(pruned, auto=AutoModelForTokenClassification, id2label=NAMES).eval(),
-        torch.arange(20).reshape(2, 10),
-    )
-    again = load(save(tagger, tmp_path / "again")).eval()
-    assert type(again).__name__ == "BertForTokenClassification"
-    with torch.no_grad():
         assert torch.equal(again(ids).logits, tagger(ids).logits)
 
 
@@ -95,16 +84,6 @@ def test_of_a_whole_folder_it_is_what_transformers_makes_with_the_same_seed(whol
 def test_mistakes(whole, tmp_path):
     with pytest.raises(FolderError, match="is a bert, for which there is no AutoModelForSeq2SeqLM"):
         load(whole, auto=AutoModelForSeq2SeqLM)
-    broken = save(load(whole), tmp_path / "broken")
-    weights = load_file(broken / "model.safetensors")
-    missing = "bert.encoder.layer.1.attention.self.query.weight"
-    save_file(
-        {name: weight for name, weight in weights.items() if name != missing},
-        broken / "model.safetensors",
-        {"format": "pt"},
-    )
-    with pytest.raises(FolderError, match=f"{missing} is missing"):
-        load(broken, auto=AutoModelForTokenClassification)
     tagger = save(
         load(whole, auto=AutoModelForTokenClassification, id2label=NAMES), tmp_path / "tagger"
     )
@@ -117,21 +96,15 @@ def test_mistakes(whole, tmp_path):
 
 @pytest.mark.parametrize(
     "missing",
-    [
-        "bert.encoder.layer.1.intermediate.dense.weight",
-        "bert.encoder.layer.2.output.LayerNorm.bias",
-        "bert.embeddings.word_embeddings.weight",
-    ],
+    ["bert.encoder.layer.2.output.LayerNorm.bias", "bert.embeddings.word_embeddings.weight"],
 )
-def test_new_weights_belong_to_no_layer_and_no_embedding(pruned, missing):
-    weights = load_file(pruned / "model.safetensors")
-    save_file(
-        {name: weight for name, weight in weights.items() if name != missing},
-        pruned / "model.safetensors",
-        {"format": "pt"},
-    )
+def test_new_weights_belong_to_no_layer_and_no_embedding(whole, missing, tmp_path):
+    folder = save(load(whole), tmp_path / "broken")
+    weights = load_file(folder / "model.safetensors")
+    del weights[missing]
+    save_file(weights, folder / "model.safetensors", {"format": "pt"})
     with pytest.raises(FolderError, match=rf"(?s){missing} is missing.*damaged"):
-        load(pruned, auto=AutoModelForTokenClassification)
+        load(folder, auto=AutoModelForTokenClassification)
 
 
 @pytest.mark.parametrize("auto", [BertForMaskedLM, AutoTokenizer])
