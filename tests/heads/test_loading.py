@@ -16,6 +16,7 @@ from deadhead.errors import FolderError
 from deadhead.heads import discover, head_means, load, load_pruned, prune, save
 from deadhead.heads.load_pruned import load as load_alone
 from deadhead.heads.model_card import HOW
+from slow import slow_but
 from tiny_models import answers, apart, batch_of, build, limit, uneven
 
 # without deadhead: loads each folder with the file in it, and keeps what the model answers
@@ -91,7 +92,10 @@ def test_a_folder_loads_where_deadhead_cannot_be_imported(tmp_path):
         assert (torch.load(folder / "answer.pt", weights_only=True) - answer).abs().max() < 1e-9
 
 
-@pytest.mark.parametrize("family", ["xlnet", "bart", "olmo2", "deberta", "vit", "albert"])
+@pytest.mark.parametrize(
+    "family",
+    slow_but("albert deberta xlnet", ["xlnet", "bart", "olmo2", "deberta", "vit", "albert"]),
+)
 def test_the_loader_builds_what_deadhead_loads(family, tmp_path):
     model = emptied(family) if family != "albert" else prune(build(family), ["encoder.0.1"])
     save(model, tmp_path)

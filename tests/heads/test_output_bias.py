@@ -11,7 +11,8 @@ import transformers
 
 from deadhead.errors import FolderError, UnsupportedModel
 from deadhead.heads import discover, gated, load, prune, save
-from tiny_models import answers, apart, batch_of, build, build_class, limit
+from slow import slow_but
+from tiny_models import answers, apart, batch_of, build, build_class, limit, refused
 
 FAMILIES = ["bert", "xlm-roberta", "gpt2", "deberta", "marian", "albert", "t5", "xlnet", "fsmt"]
 
@@ -25,7 +26,7 @@ def emptied(model) -> list[Any]:
     ]
 
 
-@pytest.mark.parametrize("family", FAMILIES)
+@pytest.mark.parametrize("family", slow_but("albert deberta marian xlnet", FAMILIES))
 def test_closed_is_cut_out(family):
     model, kept = build(family), build(family)
     removed = emptied(model)
@@ -76,9 +77,7 @@ def test_gates_of_examples_and_numbers_empty_a_layer_too():
 
 
 @pytest.mark.parametrize("form", ["compact", "padded"])
-@pytest.mark.parametrize(
-    "name", ["BertForSequenceClassification", "MarianMTModel", "GPT2LMHeadModel"]
-)
+@pytest.mark.parametrize("name", ["MarianMTModel", "GPT2LMHeadModel"])
 def test_saved_and_loaded(name, form, tmp_path):
     model = build_class(getattr(transformers, name), num_labels=3, pad_token_id=0)
     prune(model, emptied(model), drop_output_bias=True)
@@ -137,15 +136,12 @@ def test_a_bias_that_grew_back_is_refused(tmp_path):
 
 def test_a_bias_outside_of_the_layer_is_refused():
     model = build("gpt_neox_japanese")
-    if all(getattr(m, "dense_bias", None) is None for m in model.modules()):
-        pytest.fail("the architecture changed: choose another that adds its output bias outside")
+    assert any(getattr(m, "dense_bias", None) is not None for m in model.modules())
     heads = discover(model).of("decoder")[0].heads
-    before = answers(model)
-    with pytest.raises(UnsupportedModel, match="outside of the projection"):
+    with refused(model, UnsupportedModel, "outside of the projection"):
         prune(model, heads, drop_output_bias=True)
     with (
-        pytest.raises(UnsupportedModel, match="outside of the projection"),
+        refused(model, UnsupportedModel, "outside of the projection"),
         gated(model, closed=heads, drop_output_bias=True),
     ):
         pass
-    assert apart(before, answers(model)) == 0
