@@ -13,8 +13,7 @@ from deadhead.tasks.languages import paper_languages
 
 from .evidence import GLUE, Evidence
 from .from_papers import printed
-from .scope import of_models
-from .subjects import MULTI
+from .scope import MULTI, of_models
 
 PAPER = "contributions"  # which has pairs and targets
 TENTHS = set(range(10, 100, 10))  # percent of the heads

@@ -19,10 +19,9 @@ from deadhead.results.statistics import beyond_luck, compare_with_seeds
 
 from .claim import Claim
 from .evidence import Evidence
-from .scope import Scope
+from .scope import BOTH, MBERT, ON_POS_AND_NER, Models, Scope, any_model
 from .searches import TASKS, chance, single
 from .strength import LEVEL, lucky_share, signs
-from .subjects import BOTH, OF, ON_POS_AND_NER, Models, any_model
 from .verdict import FAILS, HOLDS, UNSHOWN, Finding, Outcome, judged, missing
 
 NAME = "luck"  # where other claims have the name of their paper
@@ -112,9 +111,7 @@ def more_than_lucky(evidence: Evidence, task: str) -> Finding:
 COUNTED = Scope(
     models=Models("", BOTH.own, (any_model,)), searches=True, together=True, general=True
 )
-CONTROLLED = replace(
-    COUNTED, models=Models("", OF["mbert"].own, (any_model,)), tasks=ON_POS_AND_NER
-)
+CONTROLLED = replace(COUNTED, models=Models("", MBERT.own, (any_model,)), tasks=ON_POS_AND_NER)
 # fmt: off
 CLAIMS = (
     *(

@@ -1,17 +1,18 @@
-"""Judging within a scope: which part of the evidence a claim is judged on.
+"""What a claim is about: a kind of model and some tasks; and judging on that part of the evidence.
 
-A claim is about some models and tasks (`subjects.py`). Its function gets only these; if a study has
-none of them, it gets those that may replace them. Each model is judged separately, since two models
-are no repeats of each other, and the claim has to hold for all. What is not the paper's own is
-named in front of the numbers: `on mini-mbert, not BERT; on pos, not GLUE: ...`.
+Models are recognised by their names. The function of a claim gets only the models and tasks that
+the claim is about. Each model is judged separately, since two models are no repeats of each other,
+and the claim has to hold for all. A claim with no such evidence is "not tested here"; its numbers
+then say what it is about and what the study has.
 
-A `general` statement, about any encoder, is judged on replacements too. A statement about one model
-or one task, or with a number that was measured on them, is "not tested here" on anything else; its
-numbers then say what it is about and what the study has.
+A `general` statement, about any encoder, is judged on similar models and tasks where its own are
+not there; but a model that the same paper calls by another name never replaces one. What is not
+the paper's own is named in front of the numbers: `on mini-mbert, not BERT; on pos, not GLUE: ...`.
 """
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, replace
 from functools import cache
@@ -19,13 +20,154 @@ from itertools import product
 
 from deadhead.results import Measurement, Score
 
-from .evidence import Evidence
-from .subjects import Models, Scored, Tasks
+from .evidence import GLUE, Evidence
 from .verdict import FAILS, HOLDS, OPEN, UNSHOWN, UNTESTED, Finding
 
-Pairs = Iterable[tuple[str, str]]  # models and tasks
+Scored = Score | Measurement
+Pair = tuple[str, str]  # a model and a task
+BASE, MULTI, XLM = "bert-base-uncased", "bert-base-multilingual-cased", "xlm-roberta-base"
 SEARCHED = ("searches", "merged", "rankings")
 MOST_LISTED = 3  # models and tasks of a study, in a verdict that says the claim is about others
+
+
+def short(model: str) -> str:
+    """The name of a model without its owner or folder."""
+    return model.rstrip("/").rpartition("/")[2].lower()
+
+
+def multilingual(model: str) -> bool:
+    """Whether the name is that of a multilingual model; the small world's counts as both kinds."""
+    words = any(word in short(model) for word in ("multilingual", "xlm", "mbert"))
+    return model.startswith("world/") or is_mbert(model) or words
+
+
+def monolingual(model: str) -> bool:
+    return model.startswith("world/") or not multilingual(model)
+
+
+def reduced(model: str) -> bool:
+    """Whether the name is that of a small copy of another model: `mini-mbert`, `bert-tiny`."""
+    return bool(re.search(r"(?<![a-z])(mini|tiny|small|medium)(?![a-z])|distil", short(model)))
+
+
+def is_bert(model: str) -> bool:
+    """BERT for one language: `bert-large-cased`, not `roberta-base` or `bert-tiny`."""
+    bert = bool(re.search(r"(?<![a-z])bert(?![a-z])", short(model)))
+    return bert and not multilingual(model) and not reduced(model)
+
+
+def is_mbert(model: str) -> bool:
+    """Multilingual BERT, and no small copy of it."""
+    mbert = r"(?<![a-z])m-?bert(?![a-z])|multilingual.*(?<![a-z])bert|(?<![a-z])bert.*multilingual"
+    return bool(re.search(mbert, short(model))) and not reduced(model)
+
+
+def is_xlmr(model: str) -> bool:
+    return "xlm" in short(model)
+
+
+def any_model(model: str) -> bool:
+    return True
+
+
+@dataclass(frozen=True)
+class Models:
+    """A kind of model."""
+
+    name: str  # as the paper calls it; empty where a claim is about any model
+    own: tuple[str, ...]  # the paper's
+    # The kind; then those on which a general statement is judged instead, nearest first.
+    fits: tuple[Callable[[str], bool], ...]
+
+    def among(self, models: Iterable[str], general: bool = False) -> list[str]:
+        """The models of a study that a claim is judged on."""
+        names = list(dict.fromkeys(models))
+        kinds = self.fits if general else self.fits[:1]
+        groups = ([name for name in names if fit(name)] for fit in kinds)
+        return next((group for group in groups if group), [])
+
+    def label(self, models: Sequence[str], together: bool = False) -> str:
+        """The models in a verdict: empty for the paper's own, else `mini-mbert, not BERT`."""
+        some = {*map(short, models)} <= {*self.own}
+        if some and (not together or len(models) == len(self.own)):
+            return ""
+        return _label(models, self.name, some, any(map(self.fits[0], models)))
+
+
+@dataclass(frozen=True)
+class Tasks:
+    """Some tasks; or, with `measure`, what was measured on models trained on them."""
+
+    name: str  # as the paper calls them; empty where a claim is about any task of their kind
+    own: tuple[str, ...]
+    alike: Callable[[Scored], bool] = lambda result: False  # whether a result is of their kind
+    measure: str = ""
+    separate: bool = False  # judge each source language separately, as for XNLI
+
+    def among(self, results: Iterable[Scored], general: bool) -> list[Scored]:
+        """The results of these tasks, and those that a claim is judged on instead."""
+        wider = general or not self.name
+        return [one for one in results if one.task in self.own or (wider and self.alike(one))]
+
+    def label(self, tasks: Sequence[str], source: str = "") -> str:
+        """The tasks in a verdict: empty for the paper's own, else `sst2 of GLUE`.
+
+        source: the language of training, if it is not the paper's.
+        """
+        same = {*tasks} == {*self.own}
+        if same and not source:
+            return ""
+        names = [f"{task} from {source}" if source else task for task in tasks]
+        return _label(names, self.name, {*tasks} < {*self.own}, same)
+
+
+def _label(names: Sequence[str], kind: str, some: bool, same: bool) -> str:
+    words = " and ".join(names)
+    if kind and some:
+        return f"{words} of {kind}"
+    return words if same or not kind else f"{words}, not {kind}"
+
+
+def _of_encoder(result: Scored) -> bool:
+    return not result.translated
+
+
+def _in_one_language(result: Scored) -> bool:
+    """Whether it is a score in the language of training, as those of GLUE are."""
+    return _of_encoder(result) and isinstance(result, Score) and result.source == result.target
+
+
+ON_GLUE = Tasks("GLUE", GLUE, _in_one_language)
+ON_QNLI_AND_SST2 = Tasks("qnli and sst2", ("qnli", "sst2"))
+ON_XNLI = Tasks("XNLI", ("xnli",), separate=True)
+ON_BOTH = Tasks("XNLI and GLUE", ("xnli", *GLUE))
+ON_WMT = Tasks("WMT14", ("wmt14",), lambda result: result.translated)
+ON_POS_AND_NER = Tasks("", ("pos", "ner"))
+
+
+def measured_on(task: str, measure: str) -> Tasks:
+    """A measure on encoders: the paper took it on one task, but its statement is about any."""
+    return Tasks("", (task,), _of_encoder, measure)
+
+
+TRANSLATORS = Models("", ("transformer-base",), (any_model,))
+BERT = Models("BERT", (BASE,), (is_bert, monolingual, any_model))
+MBERT = Models(
+    "mBERT",
+    (MULTI,),
+    (is_mbert, lambda m: multilingual(m) and not is_xlmr(m), lambda m: not is_xlmr(m)),
+)
+XLMR = Models(
+    "XLM-R",
+    (XLM,),
+    (is_xlmr, lambda m: multilingual(m) and not is_mbert(m), lambda m: not is_mbert(m)),
+)
+EITHER = Models("mBERT and BERT", (MULTI, BASE), (lambda m: is_mbert(m) or is_bert(m),))
+BOTH = Models(
+    "mBERT and XLM-R", (MULTI, XLM), (lambda m: is_mbert(m) or is_xlmr(m), multilingual, any_model)
+)
+OF = {"mbert": MBERT, "xlm-r": XLMR}
+MODELS = {name: models.own[0] for name, models in OF.items()}
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -40,41 +182,32 @@ class Scope:
     together: bool = False  # over all models at once
     general: bool = False  # about any model and task of the kind
 
-    def covers(self, pairs: Pairs, other_models: Iterable[str] = ()) -> bool:
-        """Whether the claim is about all of these."""
-        ours = all(
-            self.models.own_kind(model) and (self.tasks is None or self.tasks.own_task(task))
-            for model, task in pairs
-        )
-        return ours and (self.others is None or all(map(self.others.own_kind, other_models)))
+    def covers(self, model: str, task: str) -> bool:
+        named = self.tasks is None or not self.tasks.name or task in self.tasks.own
+        return self.models.fits[0](model) and named
 
     @property
     def words(self) -> str:
         """In words: `mBERT on XNLI, against BERT`."""
         tasks = self.tasks.name if self.tasks else ""
-        words = " on ".join(name for name in (self.models.name, tasks) if name)
+        words = " on ".join(filter(None, (self.models.name, tasks)))
         return words + (f", against {self.others.name}" if self.others else "")
 
     def parts(self, evidence: Evidence) -> list[_Part]:
         """What is judged separately."""
-        if self.searches:
-            models = self.models.among(_searched(evidence, encoders=bool(self.models.name)))
-            first = _by_model(evidence, models, self.together)
-        else:
-            assert self.tasks is not None
-            first = _by_task(evidence, self.models, self.tasks)
+        first = self._parts(evidence, self.models, self.tasks)
         if self.others is None:
             return first
-        if self.searches:
-            rest = (model for model in _searched(evidence) if model not in models)
-            second = _by_model(evidence, self.others.among(rest))
-        else:
-            used = {score.model for part in first for score in part.evidence.scores}
-            rest_of = tuple(score for score in evidence.scores if score.model not in used)
-            tasks = self.other_tasks or self.tasks
+        second = self._parts(evidence, self.others, self.other_tasks or self.tasks)
+        return [replace(a, other=b.evidence) for a, b in product(first, second)] or first
+
+    def _parts(self, evidence: Evidence, models: Models, tasks: Tasks | None) -> list[_Part]:
+        if not self.searches:
             assert tasks is not None
-            second = _by_task(replace(evidence, scores=rest_of), self.others, tasks)
-        return [one.beside(other) for one, other in product(first, second)] or first
+            return _by_task(evidence, models, tasks, self.general)
+        names = models.among(_searched(evidence, encoders=bool(models.name)), self.general)
+        groups = [tuple(names)] if self.together and names else [(name,) for name in names]
+        return [_Part(of_models(evidence, group)) for group in groups]
 
 
 @dataclass(frozen=True)
@@ -84,88 +217,70 @@ class _Part:
     evidence: Evidence
     source: str = ""  # the language of training, if it is not English
     other: Evidence = Evidence()  # noqa: RUF009
-    other_models: frozenset[str] = frozenset()
-
-    def beside(self, second: _Part) -> _Part:
-        scored = (score.model for score in second.evidence.scores)
-        models = frozenset((*_searched(second.evidence), *scored))
-        return replace(self, other=second.evidence, other_models=models)
-
-    def sides(self, finding: Finding) -> tuple[list[tuple[str, str]], list[str]]:
-        """The models and tasks that a finding rests on, and the models they are compared with."""
-        ours = [pair for pair in finding.on if pair[0] not in self.other_models]
-        return ours, [model for model, _ in finding.on if model in self.other_models]
 
 
 def judge_in_scope(scope: Scope, judge: Callable[..., Finding], evidence: Evidence) -> Finding:
     """The finding of a claim's function on the evidence that the claim is about."""
     parts = scope.parts(evidence) or [_Part(Evidence(printed=evidence.printed))]
-    compared = scope.others is not None
-    findings = [judge(p.evidence, p.other) if compared else judge(p.evidence) for p in parts]
-    known = [pair for pair in zip(parts, findings, strict=True) if pair[1].verdict != OPEN]
-    anywhere = scope.general or evidence.printed
-    if not known:
-        pairs = _pairs(evidence)
-        here = anywhere or not pairs or any(scope.covers([pair]) for pair in pairs)
-        return findings[0] if here else _untested(scope, evidence)
-    together = _all([_with_names(finding, part, scope) for part, finding in known])
-    if anywhere or all(scope.covers(*part.sides(finding)) for part, finding in known):
-        return together
-    return _untested(scope, evidence, together)
-
-
-def _untested(scope: Scope, evidence: Evidence, replacement: Finding | None = None) -> Finding:
-    """The claim is about something else; with the finding on what may replace it, if any."""
-    pairs = list(dict.fromkeys(f"{model} on {task}" for model, task in _pairs(evidence)))
-    more = f" and {len(pairs) - MOST_LISTED} more" if len(pairs) > MOST_LISTED else ""
-    numbers = f"about {scope.words}; this study has {', '.join(pairs[:MOST_LISTED])}{more}"
-    if replacement is None:
-        return Finding(verdict=UNTESTED, numbers=numbers)
-    numbers = f"{numbers}; {replacement.numbers}"
-    return replace(replacement, verdict=UNTESTED, margin=None, numbers=numbers, lucky=False)
+    sides = [(part.evidence, part.other) if scope.others else (part.evidence,) for part in parts]
+    findings = [judge(*side) for side in sides]
+    known = [
+        _with_names(finding, part, scope)
+        for part, finding in zip(parts, findings, strict=True)
+        if finding.verdict != OPEN
+    ]
+    if known:
+        return _all(known)
+    pairs = _pairs(evidence)
+    anywhere = scope.general or evidence.printed or not pairs
+    if anywhere or any(scope.covers(*pair) for pair in pairs):
+        return findings[0]
+    names = [f"{model} on {task}" for model, task in pairs]
+    more = f" and {len(names) - MOST_LISTED} more" if len(names) > MOST_LISTED else ""
+    has = f"this study has {', '.join(names[:MOST_LISTED])}{more}"
+    return Finding(verdict=UNTESTED, numbers=f"about {scope.words}; {has}")
 
 
 @cache
-def _pairs(evidence: Evidence) -> dict[tuple[str, str], None]:
+def _pairs(evidence: Evidence) -> dict[Pair, None]:
     """All models and tasks of the evidence."""
-    parts = ("scores", *SEARCHED[:2], "measures", "rankings", "rhos")
+    parts = ("scores", "searches", "merged", "measures", "rankings", "rhos")
     results = [result for part in parts for result in getattr(evidence, part)]
     return dict.fromkeys((result.model, result.task) for result in results)
 
 
-def _by_task(evidence: Evidence, models: Models, tasks: Tasks) -> list[_Part]:
-    """The evidence on each model; with `tasks.separate`, on each task and source language too."""
-    measures = [one for one in evidence.measures if one.name == tasks.measure]
-    results: Iterable[Scored] = measures if tasks.measure else evidence.scores
-    possible = tasks.possible(results)
-    names = models.among(dict.fromkeys(result.model for result in possible))
-    groups: dict[tuple[str, ...], list[Scored]] = {}
-    for result in tasks.among(result for result in possible if result.model in names):
-        separate = tasks.separate and isinstance(result, Score)
-        apart = (result.task, result.source) if separate else ()  # type: ignore[union-attr]
-        groups.setdefault((result.model, *apart), []).append(result)
-    parts = []
-    for (_, *place), group in groups.items():
-        one = Evidence(
-            scores=tuple(result for result in group if isinstance(result, Score)),
-            measures=tuple(result for result in group if isinstance(result, Measurement)),
-            printed=evidence.printed,
+def _by_task(evidence: Evidence, models: Models, tasks: Tasks, general: bool) -> list[_Part]:
+    """The evidence on each model; with `tasks.separate`, on each source language too."""
+    results: Iterable[Scored] = evidence.scores
+    if tasks.measure:
+        results = (one for one in evidence.measures if one.name == tasks.measure)
+    possible = tasks.among(results, general)
+    names = models.among((result.model for result in possible), general)
+    known = [result for result in possible if result.model in names]
+    own = [result for result in known if result.task in tasks.own]
+    groups: dict[Pair, list[Scored]] = {}
+    for result in own if own and tasks.name else known:
+        source = result.source if tasks.separate and isinstance(result, Score) else "en"
+        groups.setdefault((result.model, source), []).append(result)
+    return [
+        _Part(
+            Evidence(
+                scores=tuple(result for result in group if isinstance(result, Score)),
+                measures=tuple(result for result in group if isinstance(result, Measurement)),
+                printed=evidence.printed,
+            ),
+            "" if source == "en" else source,
         )
-        parts.append(_Part(one, "" if not place or place[1] == "en" else place[1]))
-    return parts
-
-
-def _by_model(evidence: Evidence, models: Sequence[str], together: bool = False) -> list[_Part]:
-    groups = [tuple(models)] if together and models else [(model,) for model in models]
-    return [_Part(of_models(evidence, group)) for group in groups]
+        for (_, source), group in groups.items()
+    ]
 
 
 @cache
 def _searched(evidence: Evidence, encoders: bool = True) -> dict[str, None]:
     """The models of searches and rankings, without those that translate."""
     results = [result for part in SEARCHED for result in getattr(evidence, part)]
-    kept = [result for result in results if not (encoders and result.translated)]
-    return dict.fromkeys(result.model for result in (*kept, *evidence.rhos))
+    known = [result for result in results if not (encoders and result.translated)]
+    return dict.fromkeys(result.model for result in (*known, *evidence.rhos))
 
 
 @cache
@@ -180,12 +295,13 @@ def of_models(evidence: Evidence, models: tuple[str, ...]) -> Evidence:
 
 def _with_names(finding: Finding, part: _Part, scope: Scope) -> Finding:
     """The finding with the models and tasks in front that are not the paper's own."""
-    ours, others = part.sides(finding)
-    names = [scope.models.label(list(dict.fromkeys(model for model, _ in ours)), scope.together)]
+    theirs = {model for model, _ in _pairs(part.other)}
+    ours = [pair for pair in finding.on if pair[0] not in theirs]
+    names = [scope.models.label(list(dict.fromkeys(m for m, _ in ours)), scope.together)]
     if scope.tasks is not None:
         names.append(scope.tasks.label(list(dict.fromkeys(t for _, t in ours)), part.source))
     words = [f"on {name}" for name in names if name]
-    beside = list(dict.fromkeys(others))
+    beside = [model for model in dict.fromkeys(m for m, _ in finding.on) if model in theirs]
     if scope.others is not None and beside and (name := scope.others.label(beside)):
         words.append(f"against {name}")
     return replace(finding, numbers=f"{'; '.join(words)}: {finding.numbers}") if words else finding
@@ -197,12 +313,10 @@ def _all(findings: Sequence[Finding]) -> Finding:
         return findings[0]
     order = (FAILS, UNSHOWN, HOLDS)
     worst = min(findings, key=lambda one: (order.index(one.verdict), one.margin or 0.0))
-    return Finding(
-        verdict=worst.verdict,
-        margin=worst.margin,
+    return replace(
+        worst,
         numbers=" | ".join(one.numbers for one in findings),
         strength=" | ".join(dict.fromkeys(one.strength for one in findings)),
         trials=tuple(dict.fromkeys(trial for one in findings for trial in one.trials)),
-        on=tuple(dict.fromkeys(pair for one in findings for pair in one.on)),
         lucky=all(one.lucky for one in findings),
     )

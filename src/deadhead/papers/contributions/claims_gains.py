@@ -13,7 +13,7 @@ from deadhead.papers.claims.cases import all_pairs
 from deadhead.papers.claims.claim import Claim
 from deadhead.papers.claims.evidence import Evidence
 from deadhead.papers.claims.from_papers import stated
-from deadhead.papers.claims.scope import Scope
+from deadhead.papers.claims.scope import BOTH, MODELS, OF, ON_POS_AND_NER, Scope
 from deadhead.papers.claims.searches import (
     CROSS,
     MULTI,
@@ -29,7 +29,6 @@ from deadhead.papers.claims.searches import (
     single,
 )
 from deadhead.papers.claims.strength import FEWEST, LEVEL, signs
-from deadhead.papers.claims.subjects import BOTH, MODELS, OF, ON_POS_AND_NER
 from deadhead.papers.claims.verdict import FAILS, UNSHOWN, Finding, Outcome, judged, missing
 from deadhead.results import Search
 from deadhead.tasks.languages import language

@@ -19,10 +19,9 @@ from deadhead.papers.claims.claim import Claim
 from deadhead.papers.claims.evidence import Evidence, Rho
 from deadhead.papers.claims.from_papers import PAIRS, printed, stated
 from deadhead.papers.claims.relations import rhos
-from deadhead.papers.claims.scope import Scope
+from deadhead.papers.claims.scope import BOTH, MODELS, OF, ON_POS_AND_NER, Scope, is_xlmr
 from deadhead.papers.claims.searches import PAPER_LRP, TASKS, chance, lucky_count, paired
 from deadhead.papers.claims.strength import FEWEST, interval
-from deadhead.papers.claims.subjects import BOTH, MODELS, OF, ON_POS_AND_NER, is_mbert, is_xlmr
 from deadhead.papers.claims.verdict import FAILS, HOLDS, UNSHOWN, Finding, Outcome, judged, missing
 from deadhead.results import RankedHeads, Search
 from deadhead.results.statistics import overlap, spearman
@@ -35,12 +34,6 @@ NEVER = 11  # tenths of a training set
 SIXTH = 24 / 144  # the share of heads called highest or lowest
 
 
-def _paper_model(model: str) -> tuple[str, str]:
-    """The paper's model that a model is compared with, and a remark if it is neither."""
-    known = is_xlmr(model) or is_mbert(model)
-    return "xlm-r" if is_xlmr(model) else "mbert", "" if known else " for mBERT"
-
-
 def heads_at_the_best_score(evidence: Evidence, task: str, mbert: float, xlmr: float) -> Finding:
     select = partial(paired, task=task)
     searches = [s for s in select(evidence) if s.arms["lowest"].k is not None]
@@ -49,8 +42,7 @@ def heads_at_the_best_score(evidence: Evidence, task: str, mbert: float, xlmr: f
         mine = [s for s in searches if s.model == model]
         if len(mine) < FEWEST:
             continue
-        name, remark = _paper_model(model)
-        expected = {"mbert": mbert, "xlm-r": xlmr}[name]
+        expected = xlmr if is_xlmr(model) else mbert
         arms = [s.arms["lowest"] for s in mine]
         shares = [BUDGET * (arm.k or 0) / max(arm.tried) for arm in arms]
         outcome = rule.as_stated(shares, expected, rule.HEADS, all_pairs(mine, select))
@@ -59,7 +51,7 @@ def heads_at_the_best_score(evidence: Evidence, task: str, mbert: float, xlmr: f
         lucky = lucky and abs(fmean(shares) - by_luck) <= interval(shares)
         parts.append(outcome)
         texts.append(
-            f"{model} {fmean(shares):.2f} of {BUDGET} (stated: {expected:g}{remark}; "
+            f"{model} {fmean(shares):.2f} of {BUDGET} (stated: {expected:g}; "
             f"{outcome.basis}; {by_luck:.3g} by luck alone, were every k best as often)"
         )
         used += mine
@@ -80,13 +72,13 @@ def rhos_as_stated(evidence: Evidence) -> Finding:
     stated_rhos = {(r.model, r.task, r.setting, r.against): r.rho for r in of_paper}
     parts, texts = [], []
     for r in known:
-        name, remark = _paper_model(r.model)
-        expected = stated_rhos[MODELS[name], r.task, r.setting, r.against]
+        model = MODELS["xlm-r" if is_xlmr(r.model) else "mbert"]
+        expected = stated_rhos[model, r.task, r.setting, r.against]
         low, high = (r.rho, r.rho) if r.pairs == PAIRS[r.task] else _interval(r)
         parts.append(rule.between(low, high, expected - rule.RHO, expected + rule.RHO))
         texts.append(
             f"{r.task} {r.setting} with {r.against}: {r.rho:+.2f} "
-            f"(stated {expected:+.2f}{remark}, n = {r.pairs}, p = {r.p:.2g})"
+            f"(stated {expected:+.2f}, n = {r.pairs}, p = {r.p:.2g})"
         )
     verdicts = [part.verdict for part in parts]
     counts = ", ".join(f"{name} {verdicts.count(name)}" for name in (HOLDS, UNSHOWN, FAILS))

@@ -11,10 +11,9 @@ from deadhead.papers.claims import rule
 from deadhead.papers.claims.cases import all_pairs
 from deadhead.papers.claims.claim import Claim
 from deadhead.papers.claims.evidence import Evidence
-from deadhead.papers.claims.scope import Scope
+from deadhead.papers.claims.scope import MBERT, XLMR, Scope
 from deadhead.papers.claims.searches import CROSS, MULTI, TASKS, noise, of_setting
 from deadhead.papers.claims.strength import signs
-from deadhead.papers.claims.subjects import OF, XLM, Models, is_xlmr
 from deadhead.papers.claims.verdict import Finding, judged, missing
 from deadhead.results import Search
 from deadhead.results.statistics import sign_test
@@ -78,8 +77,7 @@ def gains_are_comparable(evidence: Evidence, other: Evidence, task: str) -> Find
     return judged(rule.worst(parts), numbers, signs(all_leads), used)
 
 
-# No other model replaces XLM-R.
-AGAINST_XLMR = Scope(models=OF["mbert"], others=Models("XLM-R", (XLM,), (is_xlmr,)), searches=True)
+AGAINST_XLMR = Scope(models=MBERT, others=XLMR, searches=True)
 
 
 # Tables: id, unit, function and scope, then the statement.

@@ -12,10 +12,9 @@ from deadhead.papers.claims.claim import Claim
 from deadhead.papers.claims.evidence import Evidence
 from deadhead.papers.claims.from_papers import stated
 from deadhead.papers.claims.rule import POINT, count_as_stated, every, most
-from deadhead.papers.claims.scope import Scope
+from deadhead.papers.claims.scope import OF, ON_POS_AND_NER, Scope
 from deadhead.papers.claims.searches import CROSS, TASKS, single
 from deadhead.papers.claims.strength import LEVEL, by_luck, luck_p, signs
-from deadhead.papers.claims.subjects import OF, ON_POS_AND_NER
 from deadhead.papers.claims.verdict import Finding, judged, missing
 from deadhead.results import Merged
 

@@ -12,8 +12,7 @@ from deadhead.papers.claims.claim import Claim
 from deadhead.papers.claims.evidence import Evidence
 from deadhead.papers.claims.from_papers import stated
 from deadhead.papers.claims.rule import above, every, exactly, over_repeats
-from deadhead.papers.claims.scope import Scope
-from deadhead.papers.claims.subjects import MBERT, ON_XNLI, measured_on
+from deadhead.papers.claims.scope import MBERT, ON_XNLI, Scope, measured_on
 from deadhead.papers.claims.verdict import Finding, judged, missing
 from deadhead.results import Measurement, Score
 from deadhead.results.records import LATER

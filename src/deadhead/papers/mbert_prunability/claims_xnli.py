@@ -15,9 +15,8 @@ from deadhead.papers.claims.evidence import Evidence, Mean, means
 from deadhead.papers.claims.from_papers import printed, stated
 from deadhead.papers.claims.layer_sets import BLOCKS, half_means, halves, lead, number_list
 from deadhead.papers.claims.losses import at_random, place, spread_of_draws
-from deadhead.papers.claims.scope import Scope
+from deadhead.papers.claims.scope import BERT, MBERT, ON_BOTH, ON_GLUE, ON_XNLI, Scope
 from deadhead.papers.claims.strength import signs
-from deadhead.papers.claims.subjects import BESIDE, MBERT, ON_BOTH, ON_GLUE, ON_XNLI
 from deadhead.papers.claims.verdict import Finding, from_cells, missing
 from deadhead.results import Score
 from deadhead.results.statistics import Order, drop, group_means, grouped, interpolate, ordered
@@ -251,7 +250,7 @@ def middle_matters_less_than_in_bert(evidence: Evidence, other: Evidence) -> Fin
     as_printed = not theirs and not other.scores
     if as_printed:  # the paper, too, takes BERT's numbers from the one before
         scores = printed("mbert-prunability").scores
-        theirs, _ = _middle_lag(s for s in scores if s.model in BESIDE.own)
+        theirs, _ = _middle_lag(s for s in scores if s.model in BERT.own)
     if len(ours) < 2 or not theirs:
         what = "XNLI of mBERT and GLUE of BERT, unpruned"
         return missing(f"{what} and without top, middle and bottom layers")
@@ -284,7 +283,7 @@ says = partial(stated, "mbert-prunability")
 loss_at = partial(says, "mean_relative_drop_percent")
 MBERT_ON_XNLI = Scope(models=MBERT, tasks=ON_XNLI)
 XNLI_AND_GLUE = Scope(models=MBERT, tasks=ON_BOTH)
-AGAINST_BERT = Scope(models=MBERT, tasks=ON_XNLI, others=BESIDE, other_tasks=ON_GLUE)
+AGAINST_BERT = Scope(models=MBERT, tasks=ON_XNLI, others=BERT, other_tasks=ON_GLUE)
 
 # A table: id, unit, function and scope, then the statement and the numbers it quotes.
 # fmt: off

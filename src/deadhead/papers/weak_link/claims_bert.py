@@ -25,9 +25,8 @@ from deadhead.papers.claims.losses import (
     place,
     spread_of_draws,
 )
-from deadhead.papers.claims.scope import Scope
+from deadhead.papers.claims.scope import BERT, ON_GLUE, ON_QNLI_AND_SST2, Scope, measured_on
 from deadhead.papers.claims.strength import LEVEL, signs
-from deadhead.papers.claims.subjects import BERT, ON_GLUE, ON_QNLI_AND_SST2, measured_on
 from deadhead.papers.claims.verdict import FAILS, Finding, Outcome, from_cells, judged, missing
 from deadhead.results import Measurement, Score
 from deadhead.results.statistics import by_distance, by_layer, evenness, holm

@@ -21,9 +21,8 @@ from deadhead.papers.claims.losses import (
     near,
     spread_of_draws,
 )
-from deadhead.papers.claims.scope import Scope
+from deadhead.papers.claims.scope import ON_WMT, TRANSLATORS, Scope, short
 from deadhead.papers.claims.strength import SLACK, signs
-from deadhead.papers.claims.subjects import ON_WMT, TRANSLATORS, short
 from deadhead.papers.claims.verdict import (
     FAILS,
     HOLDS,
