@@ -8,7 +8,8 @@ from statistics import fmean
 from deadhead.results import Score
 
 from .evidence import Mean, means
-from .rule import over_repeats
+from .rule import above, over_repeats
+from .verdict import Outcome
 
 Place = tuple[str, str]  # task and target language
 Sets = dict[tuple[str, int], dict[Place, Mean]]
@@ -57,12 +58,8 @@ def half_means(places: Halves, fewest: int = 1) -> tuple[dict[str, float], list[
     return {word: fmean(group[word].value for group in groups) for word in words}, cells
 
 
-def lead(places: Halves, best: str, second: str) -> tuple[list[float], float | None]:
-    """By how much one way leads another at each place, and the noise of the mean of that."""
-    both = [(group[best], group[second]) for group in places.values()]
-    repeats = (cell.repeats for pair in both for cell in pair)
-    return [first.value - other.value for first, other in both], over_repeats(repeats, sides=2)
-
-
-def number_list(values: dict[str, float]) -> str:
-    return ", ".join(f"{name} {value:.2f}" for name, value in values.items())
+def is_better(places: Halves, best: str, second: str, whole: bool) -> Outcome:
+    """Whether one way is better than another on average."""
+    pairs = [(group[best], group[second]) for group in places.values()]
+    noise = over_repeats((cell.repeats for pair in pairs for cell in pair), sides=2)
+    return above([first.value - other.value for first, other in pairs], 0.0, whole, noise)

@@ -14,7 +14,7 @@ from .cases import all_of_glue, all_of_wmt
 from .evidence import GLUE, Evidence, Mean, means
 from .rule import ABOUT, above, as_stated, by_repeats, over_repeats
 from .strength import FEWEST, SLACK
-from .verdict import Finding, from_cells, judged, missing
+from .verdict import Finding, judged, missing
 
 NEAR = 2.5  # percent: how far a share of heads may be from the one named
 
@@ -107,7 +107,7 @@ def spread_of_draws(evidence: Evidence, deviation: float) -> Finding:
     over = f"over {len(values)} conditions (stated: {deviation:g} %)"
     numbers = f"sd {fmean(values):.3f} % of the mean {over}"
     outcome = as_stated(values, deviation, ABOUT * deviation)
-    return judged(outcome, numbers, "", [cell for cells in groups for cell in cells])
+    return judged(outcome, numbers, [cell for cells in groups for cell in cells])
 
 
 def falls_faster(evidence: Evidence, bend: float) -> Finding:
@@ -136,4 +136,4 @@ def falls_faster(evidence: Evidence, bend: float) -> Finding:
     ]
     whole = all_of_wmt(target for _, target in places) or all_of_glue(task for task, _ in places)
     outcome = above(leads, 0.0, whole)
-    return from_cells(evidence, outcome, numbers, [loss.cell for loss in losses])
+    return judged(outcome, numbers, [loss.cell for loss in losses])

@@ -61,7 +61,7 @@ def beats(evidence: Evidence, arm: str) -> Finding:
         outcome = Outcome(HOLDS, excess.low)
     else:
         outcome = Outcome(FAILS, excess.high) if excess.high < 0 else Outcome(UNSHOWN, excess.low)
-    return judged(outcome, numbers, strength, searches)
+    return judged(outcome, numbers, searches, strength)
 
 
 def _training(search: Search) -> Hashable:
@@ -104,7 +104,7 @@ def more_than_lucky(evidence: Evidence, task: str) -> Finding:
     strength = f"{chance(searches)}; pairs counted as independent; early stops have less luck"
     fewer = binom.cdf(better, len(searches), share) < LEVEL
     verdict = HOLDS if better >= border else FAILS if fewer else UNSHOWN
-    return judged(Outcome(verdict, better - border), numbers, strength, searches)
+    return judged(Outcome(verdict, better - border), numbers, searches, strength)
 
 
 # The paper has these controls for one model only, and counts pairs of both.

@@ -19,6 +19,7 @@ from statistics import fmean, stdev
 
 from deadhead.results.statistics import sign_test
 
+from .evidence import Mean
 from .strength import FEWEST, LEVEL, SLACK, interval
 from .verdict import FAILS, HOLDS, UNSHOWN, Outcome
 
@@ -130,6 +131,13 @@ def level(
         smallest = min(more if len(more) > len(less) else less)
         return Outcome(FAILS if whole else UNSHOWN, -smallest, outcome.basis)
     return outcome
+
+
+def differences(pairs: Iterable[tuple[Mean, Mean]]) -> tuple[list[float], list[float | None]]:
+    """By how much the first mean of each pair leads, and half the interval by their repeats."""
+    both = list(pairs)
+    leads = [first.value - second.value for first, second in both]
+    return leads, [by_repeats(mean.repeats for mean in pair) for pair in both]
 
 
 def worst(parts: Iterable[Outcome]) -> Outcome:

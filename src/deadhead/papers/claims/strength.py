@@ -14,9 +14,9 @@ SLACK = 1e-9  # for sums of decimals
 FEWEST = 3  # values for an interval
 
 
-def spread_words(cells: Iterable[Mean], printed: bool = False) -> str:
-    """How much repeats of one condition differ, in words."""
-    if printed:
+def spread_words(cells: Sequence[Mean]) -> str:
+    """How much repeats of one condition differ, in words. Only printed scores have no trial."""
+    if not cells[0].scores[0].trial:
         return "as printed: no spread given for a cell"
     repeated = [cell.repeats for cell in cells if len(cell.scores) > 1 and cell.value]
     if not repeated:

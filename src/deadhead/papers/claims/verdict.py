@@ -1,18 +1,18 @@
 """Verdicts on claims, and the answers that the function of a claim may give.
 
-`judged` and `from_cells` are the outcome of a rule (`rule.py`) with the numbers behind it;
-`missing` says which evidence is not there.
+`judged` is the outcome of a rule (`rule.py`) with the numbers behind it, `missing` says which
+evidence is not there.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, fields
 from typing import Any
 
 from deadhead.results import Measurement, Merged, RankedHeads, Score, Search
 
-from .evidence import Evidence, Mean
+from .evidence import Mean
 from .strength import spread_words
 
 HOLDS, UNSHOWN, FAILS = "holds", "compatible, not shown", "does not hold"
@@ -80,15 +80,17 @@ class Finding:
 def judged(
     outcome: Outcome,
     numbers: str,
-    strength: str = "",
     rests_on: Iterable[Result | Mean] = (),
+    strength: str = "",
     lucky: bool = False,
 ) -> Finding:
     """An outcome with the numbers behind it.
 
-    rests_on: the results that were read. lucky: luck alone would give the same.
+    rests_on: the results that were read; the strength of means ends with their spread.
+    lucky: luck alone would give the same.
     """
-    groups = [one.scores if isinstance(one, Mean) else (one,) for one in rests_on]
+    used = list(rests_on)
+    groups = [one.scores if isinstance(one, Mean) else (one,) for one in used]
     results: list[Result] = [result for group in groups for result in group]
     ids = dict.fromkeys(
         result.trials if isinstance(result, Search | Merged) else (result.trial,)
@@ -97,6 +99,8 @@ def judged(
     trials = dict.fromkeys(trial for group in ids for trial in group if trial)
     failed = {one.trial for one in results if isinstance(one, Score) and one.one_label}
     parts = [outcome.basis, strength]
+    if cells := [one for one in used if isinstance(one, Mean)]:
+        parts.append(spread_words(cells))
     if failed:
         parts.append(f"{len(failed)} of {len(trials)} trainings failed: one label for everything")
     return Finding(
@@ -110,18 +114,14 @@ def judged(
     )
 
 
-def from_cells(
-    evidence: Evidence, outcome: Outcome, numbers: str, cells: Iterable[Mean], strength: str = ""
-) -> Finding:
-    """An outcome with the mean scores behind it; its strength ends with their spread."""
-    known = list(cells)
-    spread = spread_words(known, evidence.printed)
-    return judged(outcome, numbers, f"{strength}; {spread}" if strength else spread, known)
-
-
 def missing(evidence: str) -> Finding:
     """The evidence that would be needed and is not there."""
     return Finding(verdict=OPEN, numbers=f"missing: {evidence}")
+
+
+def listed(values: Mapping[Any, float], form: str = "{} {:+.2f}") -> str:
+    """Numbers with their names, in words."""
+    return ", ".join(form.format(name, value) for name, value in values.items())
 
 
 def markdown(verdicts: Iterable[Verdict]) -> str:

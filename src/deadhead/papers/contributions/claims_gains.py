@@ -48,7 +48,7 @@ def pairs_that_gain(evidence: Evidence, task: str, better: float, pairs: float) 
     two = [s.gain() > 0 for s in searches if s.is_pair]
     if len(two) < n:
         numbers += f"; of two languages {sum(two)} of {len(two)}"
-    return judged(outcome, numbers, chance(searches), searches, lucky_count(searches))
+    return judged(outcome, numbers, searches, chance(searches), lucky_count(searches))
 
 
 def mean_gain(
@@ -67,7 +67,7 @@ def mean_gain(
         outcome = rule.as_stated(values, stated, within, whole, noise(searches))
         word = f"stated: {stated:g}"
     numbers = f"mean gain {fmean(values):.3f} over {len(values)} pairs ({word})"
-    return judged(outcome, numbers, chance(searches), searches, lucky_mean(searches))
+    return judged(outcome, numbers, searches, chance(searches), lucky_mean(searches))
 
 
 def mean_gain_of_both_settings(evidence: Evidence, stated: float, model: str) -> Finding:
@@ -100,7 +100,7 @@ def losses_across_families(evidence: Evidence) -> Finding:
     losing = [s for s in searches if s.gain() <= 0]
     n, whole = len(searches), all_pairs(searches, select, both_models=True)
     if not losing:
-        return judged(rule.exactly(True, 0.0, whole), f"none of {n} pairs loses", "", searches)
+        return judged(rule.exactly(True, 0.0, whole), f"none of {n} pairs loses", searches)
     apart, base = (
         sum(not family(s.source) & family(s.target) for s in group) for group in (losing, searches)
     )
@@ -108,7 +108,7 @@ def losses_across_families(evidence: Evidence) -> Finding:
     numbers = f"{apart} of {len(losing)} pairs that do not gain are of different families"
     by_chance = f"of all pairs {base} of {n} are: as many by chance with p = {p:.2g}"
     outcome = rule.most(apart, len(losing), whole)
-    return judged(outcome, numbers, by_chance, searches, p >= LEVEL)
+    return judged(outcome, numbers, searches, by_chance, p >= LEVEL)
 
 
 def gradient_gains_more_than_lrp(evidence: Evidence, gradient: float, setting: str) -> Finding:
@@ -129,7 +129,7 @@ def gradient_gains_more_than_lrp(evidence: Evidence, gradient: float, setting: s
     worst = rule.worst([Outcome(finding.verdict, finding.margin), ahead])
     numbers = f"{finding.numbers}; by LRP {fmean(s.gain() for s in by_lrp):.3f}"
     used = [*by_gradient.values(), *by_lrp]
-    return judged(Outcome(worst.verdict, worst.margin), numbers, finding.strength, used)
+    return judged(Outcome(worst.verdict, worst.margin), numbers, used, finding.strength)
 
 
 def with_arms(evidence: Evidence, task: str, arms: tuple[str, ...]) -> list[Search]:
@@ -152,7 +152,7 @@ def arm_lowers_scores(
     numbers = f"lower in {lower} of {n} cases, {fmean(values):+.2f} points on average"
     budget = searches[0].arms[arm].budget
     strength = f"{signs(values)}; as the best of {budget} it would gain by luck"
-    return judged(outcome, numbers, strength, searches)
+    return judged(outcome, numbers, searches, strength)
 
 
 def lowest_helps_more_than_highest(evidence: Evidence) -> Finding:
@@ -164,7 +164,7 @@ def lowest_helps_more_than_highest(evidence: Evidence) -> Finding:
     helped = [s for s in searches if s.gain("highest") > 0]
     if not helped:
         numbers = f"cutting the highest-ranked helps in none of {len(searches)} cases"
-        return judged(rule.exactly(True, 0.0, whole), numbers, "", searches)
+        return judged(rule.exactly(True, 0.0, whole), numbers, searches)
     leads = [s.gain() - s.gain("highest") for s in helped]
     each = ", ".join(
         f"{s.task} {s.source}-{s.target} {s.gain():.2f} against {s.gain('highest'):.2f}"
@@ -172,7 +172,7 @@ def lowest_helps_more_than_highest(evidence: Evidence) -> Finding:
     )
     outcome = rule.every(leads, whole, noise=lead_noise(helped, "highest"))
     numbers = f"{sum(v > 0 for v in leads)} of {len(leads)}: {each}"
-    return judged(outcome, numbers, signs(leads), helped)
+    return judged(outcome, numbers, helped, signs(leads))
 
 
 def highest_hurts_more_than_random(evidence: Evidence) -> Finding:
@@ -184,7 +184,7 @@ def highest_hurts_more_than_random(evidence: Evidence) -> Finding:
     more, less = sum(v > 0 for v in leads), sum(v < 0 for v in leads)
     numbers = f"the highest-ranked hurt more in {more} of {n} cases, less in {less}"
     outcome = rule.most(more, n, all_pairs(searches, select))
-    return judged(outcome, numbers, signs(leads), searches)
+    return judged(outcome, numbers, searches, signs(leads))
 
 
 def random_never_reaches_lowest(evidence: Evidence) -> Finding:
@@ -202,7 +202,7 @@ def random_never_reaches_lowest(evidence: Evidence) -> Finding:
     if exceptions:
         numbers += f"; not: {', '.join(exceptions[:6])}"
     outcome = rule.every(leads, all_pairs(searches, select), noise=lead_noise(searches, "random"))
-    return judged(outcome, numbers, signs(leads), searches)
+    return judged(outcome, numbers, searches, signs(leads))
 
 
 def rest_is_comparable(evidence: Evidence, task: str) -> Finding:
@@ -215,14 +215,14 @@ def rest_is_comparable(evidence: Evidence, task: str) -> Finding:
     whole = all_pairs(searches, select, both_models=True)
     if not losing:
         numbers = f"none of {len(searches)} pairs loses"
-        return judged(rule.exactly(True, rule.POINT, whole), numbers, "", searches)
+        return judged(rule.exactly(True, rule.POINT, whole), numbers, searches)
     margins = [rule.POINT + s.gain() for s in losing]
     widths = [rule.over_repeats([s.arms["lowest"].repeats]) for s in losing]
     outcome = rule.every(margins, whole, ties=True, noise=widths)
     near, least = sum(margin >= 0 for margin in margins), min(losing, key=Search.gain)
     lowest = f"the lowest {least.gain():+.2f} ({least.setting} {least.source}-{least.target})"
     numbers = f"within {rule.POINT:g} point in {near} of {len(losing)} that do not gain, {lowest}"
-    return judged(outcome, numbers, f"of {len(searches)} pairs", searches)
+    return judged(outcome, numbers, searches, f"of {len(searches)} pairs")
 
 
 def gains_from_every_source(evidence: Evidence, task: str) -> Finding:
@@ -241,7 +241,7 @@ def gains_from_every_source(evidence: Evidence, task: str) -> Finding:
         for name, group in known.items()
     )
     used = [s for group in known.values() for s in group]
-    return judged(outcome, f"pairs that gain: {each}", chance(used), used, lucky_count(used))
+    return judged(outcome, f"pairs that gain: {each}", used, chance(used), lucky_count(used))
 
 
 def _sources(searches: list[Search]) -> list[str]:

@@ -22,7 +22,16 @@ from deadhead.papers.claims.relations import rhos
 from deadhead.papers.claims.scope import BOTH, MODELS, OF, ON_POS_AND_NER, Scope, is_xlmr
 from deadhead.papers.claims.searches import PAPER_LRP, TASKS, chance, lucky_count, paired
 from deadhead.papers.claims.strength import FEWEST, interval
-from deadhead.papers.claims.verdict import FAILS, HOLDS, UNSHOWN, Finding, Outcome, judged, missing
+from deadhead.papers.claims.verdict import (
+    FAILS,
+    HOLDS,
+    UNSHOWN,
+    Finding,
+    Outcome,
+    judged,
+    listed,
+    missing,
+)
 from deadhead.results import RankedHeads, Search
 from deadhead.results.statistics import overlap, spearman
 
@@ -59,7 +68,7 @@ def heads_at_the_best_score(evidence: Evidence, task: str, mbert: float, xlmr: f
         return missing(f"the number of heads gone at the best score, of three searches on {task}")
     least = rule.worst(parts)
     outcome = Outcome(least.verdict, least.margin)
-    return judged(outcome, "; ".join(texts), f"searches: {len(used)}", used, lucky)
+    return judged(outcome, "; ".join(texts), used, f"searches: {len(used)}", lucky)
 
 
 def rhos_as_stated(evidence: Evidence) -> Finding:
@@ -83,7 +92,7 @@ def rhos_as_stated(evidence: Evidence) -> Finding:
     verdicts = [part.verdict for part in parts]
     counts = ", ".join(f"{name} {verdicts.count(name)}" for name in (HOLDS, UNSHOWN, FAILS))
     strength = f"of {len(known)} values, give or take {rule.RHO:g}: {counts}"
-    return judged(rule.worst(parts), "; ".join(texts[:8]), strength, _behind(evidence, known))
+    return judged(rule.worst(parts), "; ".join(texts[:8]), _behind(evidence, known), strength)
 
 
 def _interval(rho: Rho) -> tuple[float, float]:
@@ -115,7 +124,7 @@ def p_values_within(
     else:
         outcome = Outcome(UNSHOWN, min(margins), "of other pairs, p is another")
     numbers = f"{inside} of {len(known)}: {each}"
-    return judged(outcome, numbers, f"n = {sizes} pairs", _behind(evidence, known))
+    return judged(outcome, numbers, _behind(evidence, known), f"n = {sizes} pairs")
 
 
 def shared_heads(rankings: Iterable[RankedHeads]) -> tuple[float, float, float]:
@@ -162,7 +171,7 @@ def highest_heads_are_shared(evidence: Evidence) -> Finding:
         strength += "; one model only, so not compared"
     outcome = rule.exactly(min(margins) > 0, min(margins), all(varied.values()))
     used = [ranking for key in shared for ranking in groups[key].values()]
-    return judged(outcome, f"shared by two languages: {each}", strength, used)
+    return judged(outcome, f"shared by two languages: {each}", used, strength)
 
 
 def rankers_agree(evidence: Evidence) -> Finding:
@@ -183,11 +192,10 @@ def rankers_agree(evidence: Evidence) -> Finding:
         rho = spearman([first[head] for head in first], [second[head] for head in first]).rho
         correlations[f"{task} {name}"] = rho
     whole = {(task, name) for _, task, name in both} == {("ner", name) for name in SOURCES}
-    each = ", ".join(f"{where} {rho:+.2f}" for where, rho in correlations.items())
     used = [ranking for group in both.values() for ranking in group.values()]
     outcome = rule.above(list(correlations.values()), SIMILAR, whole)
-    numbers = f"rho of the two rankings: {each}"
-    return judged(outcome, numbers, f"above {SIMILAR:g} is called alike", used)
+    numbers = f"rho of the two rankings: {listed(correlations)}"
+    return judged(outcome, numbers, used, f"above {SIMILAR:g} is called alike")
 
 
 def pruning_helps_with_little_data(evidence: Evidence) -> Finding:
@@ -200,7 +208,7 @@ def pruning_helps_with_little_data(evidence: Evidence) -> Finding:
     better = sum(value > 0 for value in gains)
     numbers = f"better in {better} of {n} cases, by {fmean(gains):+.2f} points on average"
     outcome = rule.most(better, n, _all_tenths(searches))
-    return judged(outcome, numbers, chance(searches), searches, lucky_count(searches))
+    return judged(outcome, numbers, searches, chance(searches), lucky_count(searches))
 
 
 def _all_tenths(searches: Iterable[Search]) -> bool:
@@ -241,7 +249,7 @@ def peak_with_less_data(evidence: Evidence) -> Finding:
     control = f"; the best unpruned seed in {lucky} of {n}" if seeds else ""
     outcome = rule.at_least(less, n, OFTEN, _all_tenths(s for s in used if s.parts in range(10)))
     strength = f"the best of several pruned trials against one unpruned{control}"
-    return judged(outcome, numbers + each, strength, used, bool(seeds) and lucky >= less)
+    return judged(outcome, numbers + each, used, strength, bool(seeds) and lucky >= less)
 
 
 def _tenths_to_peak(curve: Mapping[int, Search], arm: str = "lowest") -> tuple[int, int]:
@@ -265,7 +273,7 @@ def pruning_saves_japanese_data(evidence: Evidence) -> Finding:
     numbers = f"pruned with eight tenths {pruned:.2f}, unpruned with all {whole.unpruned:.2f}"
     margin = pruned - (whole.unpruned - rule.POINT)  # "comparable", or better
     outcome = rule.exactly(margin >= 0, margin, whole=True)
-    return judged(outcome, numbers, "one pair", [part, whole])
+    return judged(outcome, numbers, [part, whole], "one pair")
 
 
 says = partial(stated, "contributions")

@@ -53,7 +53,7 @@ def xlmr_is_ahead(evidence: Evidence, other: Evidence, task: str, setting: str) 
     strength = f"sign test p = {sign_test(ahead, sum(v < 0 for v in counted)):.2g}"
     used = [s for side in zip(*both.values(), strict=True) for s in side]
     outcome = rule.most(ahead, n, _whole(both, task, setting))
-    return judged(outcome, numbers, strength, used)
+    return judged(outcome, numbers, used, strength)
 
 
 def gains_are_comparable(evidence: Evidence, other: Evidence, task: str) -> Finding:
@@ -74,7 +74,7 @@ def gains_are_comparable(evidence: Evidence, other: Evidence, task: str) -> Find
         used += [s for side in sides for s in side]
         all_leads += leads
     numbers = f"mean gain: {'; '.join(texts)}"
-    return judged(rule.worst(parts), numbers, signs(all_leads), used)
+    return judged(rule.worst(parts), numbers, used, signs(all_leads))
 
 
 AGAINST_XLMR = Scope(models=MBERT, others=XLMR, searches=True)

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
 from dataclasses import replace
 from functools import partial
 from statistics import fmean
@@ -15,7 +14,7 @@ from deadhead.papers.claims.rule import POINT, count_as_stated, every, most
 from deadhead.papers.claims.scope import OF, ON_POS_AND_NER, Scope
 from deadhead.papers.claims.searches import CROSS, TASKS, single
 from deadhead.papers.claims.strength import LEVEL, by_luck, luck_p, signs
-from deadhead.papers.claims.verdict import Finding, judged, missing
+from deadhead.papers.claims.verdict import Finding, judged, listed, missing
 from deadhead.results import Merged
 
 MUCH = 2.0  # points: "much higher" is more than this
@@ -46,7 +45,7 @@ def ec_is_best(evidence: Evidence, cases: float, task: str) -> Finding:
     tries = [_sources(m) for m in merged]  # searches of EC, where MD and SD have one each
     odds = [number / 2 for number in tries]  # the best of six against two is three against one
     strength = f"EC has {fmean(tries):g} times the trials of MD or SD; {by_luck(won, odds)}"
-    return judged(outcome, numbers, strength, merged, luck_p(won, odds) >= LEVEL)
+    return judged(outcome, numbers, merged, strength, luck_p(won, odds) >= LEVEL)
 
 
 def every_way_gains(evidence: Evidence) -> Finding:
@@ -64,7 +63,7 @@ def every_way_gains(evidence: Evidence) -> Finding:
     numbers += f"; by every way into {better} of {len(merged)} targets"
     outcome = every(least, _on_both_tasks(merged))
     lucky = luck_p(better, budgets) >= LEVEL
-    return judged(outcome, numbers, by_luck(better, budgets), merged, lucky)
+    return judged(outcome, numbers, merged, by_luck(better, budgets), lucky)
 
 
 def md_equals_sd(evidence: Evidence) -> Finding:
@@ -73,13 +72,9 @@ def md_equals_sd(evidence: Evidence) -> Finding:
         return missing("multi-source searches by MD, SD and EC, in two cases")
     gaps = {f"{m.task} {m.target}": m.scores["MD"] - m.scores["SD"] for m in merged}
     near = sum(abs(gap) <= POINT for gap in gaps.values())
-    numbers = f"within {POINT:g} point in {near} of {len(gaps)}: MD minus SD {_signed(gaps)}"
+    numbers = f"within {POINT:g} point in {near} of {len(gaps)}: MD minus SD {listed(gaps)}"
     outcome = most(near, len(gaps), _on_both_tasks(merged))
-    return judged(outcome, numbers, signs(gaps.values()), merged)
-
-
-def _signed(values: Mapping[str, float]) -> str:
-    return ", ".join(f"{name} {value:+.2f}" for name, value in values.items())
+    return judged(outcome, numbers, merged, signs(gaps.values()))
 
 
 def several_against_one(
@@ -105,10 +100,10 @@ def several_against_one(
         return missing(f"{what} into two targets{besides}")
     margins = leads if limit is None else [limit - lead for lead in leads]
     outcome = every(margins, all_targets(used), ties=limit is not None)
-    both = f"unpruned {_signed(unpruned)}; pruned {_signed(pruned)}"
+    both = f"unpruned {listed(unpruned)}; pruned {listed(pruned)}"
     numbers = f"several sources minus the best one: {both}"
     searches = [s for s in alone if s.target in unpruned]
-    return judged(outcome, numbers, signs(leads), [*searches, *used])
+    return judged(outcome, numbers, [*searches, *used], signs(leads))
 
 
 MBERT = Scope(models=OF["mbert"], searches=True)

@@ -18,18 +18,18 @@ from deadhead.papers.claims.layer_sets import (
     Place,
     half_means,
     halves,
-    lead,
-    number_list,
+    is_better,
     sets_of_layers,
 )
 from deadhead.papers.claims.losses import find_losses, near, noise, place
 from deadhead.papers.claims.scope import BERT, EITHER, MBERT, ON_GLUE, Scope, short
 from deadhead.papers.claims.strength import signs
-from deadhead.papers.claims.verdict import Finding, from_cells, missing
+from deadhead.papers.claims.verdict import Finding, judged, listed, missing
 from deadhead.results import Score
 
 SAME_AS_BERT = ("qqp", "qnli")  # tasks on which mBERT is said to be level with BERT
 THIRD = 100 / 3  # percent of the layers: four of twelve
+TWO = "{} {:.2f}"  # a name and a number with two decimals
 
 
 def _whole(places: Iterable[Place]) -> bool:
@@ -38,14 +38,13 @@ def _whole(places: Iterable[Place]) -> bool:
 
 def middle_is_the_worst_half(evidence: Evidence) -> Finding:
     places = halves(evidence.final)
-    left, used = half_means(places)
-    if "middle" not in left or len(left) < 3:
+    means_left, used = half_means(places)
+    if "middle" not in means_left or len(means_left) < 3:
         what = "accuracy without the middle and without as many other layers, in three ways"
         return missing(what)
-    next_worst = min((word for word in left if word != "middle"), key=lambda word: left[word])
-    leads, width = lead(places, next_worst, "middle")
-    outcome = rule.above(leads, 0.0, _whole(places), width)
-    return from_cells(evidence, outcome, f"mean left: {number_list(left)}", used)
+    next_worst = min({*means_left} - {"middle"}, key=means_left.__getitem__)
+    outcome = is_better(places, next_worst, "middle", _whole(places))
+    return judged(outcome, f"mean left: {listed(means_left, TWO)}", used)
 
 
 def alternate_layers_beat_blocks(evidence: Evidence) -> Finding:
@@ -57,39 +56,37 @@ def alternate_layers_beat_blocks(evidence: Evidence) -> Finding:
         for other in ALTERNATE
         if {block, other} <= set(cells)
     }
-    leads = {key: ours.value - block.value for key, (ours, block) in pairs.items()}
-    if len(leads) < 4:
+    if len(pairs) < 4:
         what = "accuracy without the odd or even layers, and without as many in a row"
         return missing(f"{what}, in four comparisons")
-    numbers = f"{sum(v > 0 for v in leads.values())} of {len(leads)} comparisons"
-    against = {key: -lead for key, lead in leads.items() if lead < 0}
-    if against:
-        exceptions = (f"{task}: {a} beats {b} by {v:.2f}" for (task, a, b), v in against.items())
-        numbers += f"; {', '.join(exceptions)}"
+    leads, widths = rule.differences(pairs.values())
+    against = [
+        f"{task}: {block} beats {other} by {-lead:.2f}"
+        for (task, block, other), lead in zip(pairs, leads, strict=True)
+        if lead < 0
+    ]
+    won = f"{sum(lead > 0 for lead in leads)} of {len(leads)} comparisons"
     words = (*BLOCKS, *ALTERNATE)
     used = [c for cells in places.values() for word, c in cells.items() if word in words]
     whole = _whole(places) and len(leads) == len(places) * len(BLOCKS) * len(ALTERNATE)
-    widths = [rule.by_repeats(cell.repeats for cell in pair) for pair in pairs.values()]
-    outcome = rule.every(list(leads.values()), whole, ties=True, noise=widths)
-    return from_cells(evidence, outcome, numbers, used, signs(leads.values()))
+    outcome = rule.every(leads, whole, ties=True, noise=widths)
+    numbers = f"{won}; {', '.join(against)}" if against else won
+    return judged(outcome, numbers, used, signs(leads))
 
 
 def even_layers_beat_odd(evidence: Evidence, other: Evidence) -> Finding:
     places = halves(evidence.final)
-    left, used = half_means(places)
-    if not set(ALTERNATE) <= set(left):
+    means_left, used = half_means(places)
+    if not set(ALTERNATE) <= set(means_left):
         return missing("accuracy without the even layers, and without as many odd ones")
-    leads, width = lead(places, "even", "odd")
+    numbers = f"mean left: {listed({word: means_left[word] for word in ALTERNATE}, TWO)}"
     theirs = [cells for cells in halves(other.final).values() if set(ALTERNATE) <= set(cells)]
-    beside = ""
     if theirs:
         model = other.scores[0].model
         name = BERT.name if short(model) in BERT.own else model
         values = {word: fmean(cells[word].value for cells in theirs) for word in ALTERNATE}
-        beside = f"; {name}: {number_list(values)}"
-    numbers = f"mean left: {number_list({word: left[word] for word in ALTERNATE})}{beside}"
-    outcome = rule.above(leads, 0.0, _whole(places), width)
-    return from_cells(evidence, outcome, numbers, used)
+        numbers += f"; {name}: {listed(values, TWO)}"
+    return judged(is_better(places, "even", "odd", _whole(places)), numbers, used)
 
 
 def relative_loss(evidence: Evidence, loss: float, share: float) -> Finding:
@@ -106,10 +103,10 @@ def relative_loss(evidence: Evidence, loss: float, share: float) -> Finding:
     whole = all_of_glue(one.task for one in losses)
     outcome = rule.as_stated(values, loss, rule.ABOUT * loss, whole, width)
     numbers = f"stated {loss:g} %; found {scores[0].model} {fmean(values):.2f} %"
-    return from_cells(evidence, outcome, numbers, [one.cell for one in losses])
+    return judged(outcome, numbers, [one.cell for one in losses])
 
 
-def _gaps(evidence: Evidence, other: Evidence) -> dict[tuple[str, float], tuple[Mean, Mean]]:
+def _both(evidence: Evidence, other: Evidence) -> dict[tuple[str, float], tuple[Mean, Mean]]:
     """By (task, share): the scores of BERT and of mBERT."""
 
     def curve(scores: Iterable[Score]) -> dict[Any, Mean]:
@@ -124,45 +121,39 @@ def _gaps(evidence: Evidence, other: Evidence) -> dict[tuple[str, float], tuple[
     }
 
 
-def _gap(cells: tuple[Mean, Mean]) -> float:
-    return cells[0].value - cells[1].value
-
-
 def gap_stays_the_same(evidence: Evidence, other: Evidence) -> Finding:
-    gaps = _gaps(evidence, other)
-    moved = {
-        (task, share): _gap(cells) - _gap(gaps[task, 0.0])
-        for (task, share), cells in gaps.items()
-        if share and (task, 0.0) in gaps
+    both = _both(evidence, other)
+    # By (task, share): the scores of both models, and the unpruned ones.
+    four = {
+        (task, share): (*pair, *both[task, 0.0])
+        for (task, share), pair in both.items()
+        if share and (task, 0.0) in both
     }
-    if len({share for _, share in moved}) < 2:
+    if len({share for _, share in four}) < 2:
         what = "accuracy of BERT and of mBERT on one task, unpruned"
         return missing(f"{what} and at two random shares of heads")
+    moved = {key: (a.value - b.value) - (c.value - d.value) for key, (a, b, c, d) in four.items()}
     (task, share), largest = max(moved.items(), key=lambda item: abs(item[1]))
     numbers = f"the gap moves most on {task} at {share:g} %: by {largest:+.2f} points"
     points = {(task, round(share)) for task, share in moved}
     whole = points == {(task, share) for task in GLUE for share in TENTHS}
-    cells = [(*gaps[task, share], *gaps[task, 0.0]) for task, share in moved]
-    widths = [rule.by_repeats(cell.repeats for cell in four) for four in cells]
+    widths = [rule.by_repeats(cell.repeats for cell in cells) for cells in four.values()]
     leads = [rule.POINT - abs(value) for value in moved.values()]
     outcome = rule.every(leads, whole, ties=True, noise=widths)
-    used = [cell for pair in gaps.values() for cell in pair]
-    return from_cells(evidence, outcome, numbers, used)
+    return judged(outcome, numbers, [cell for pair in both.values() for cell in pair])
 
 
 def level_with_bert_on_two_tasks(evidence: Evidence, other: Evidence) -> Finding:
-    gaps = _gaps(evidence, other)
-    unpruned = {task: cells for (task, share), cells in gaps.items() if share == 0}
+    both = _both(evidence, other)
+    unpruned = {task: pair for (task, share), pair in both.items() if share == 0}
     if not unpruned:
         return missing("accuracy of unpruned BERT and mBERT on one of the four tasks")
-    ahead = {task: _gap(cells) for task, cells in unpruned.items()}
-    each = ", ".join(f"{task} {gap:+.2f}" for task, gap in ahead.items())
-    point = rule.POINT
-    leads = [point - abs(gap) if task in SAME_AS_BERT else gap for task, gap in ahead.items()]
-    widths = [rule.by_repeats(cell.repeats for cell in cells) for cells in unpruned.values()]
+    gaps, widths = rule.differences(unpruned.values())
+    ahead = dict(zip(unpruned, gaps, strict=True))
+    leads = [rule.POINT - abs(g) if task in SAME_AS_BERT else g for task, g in ahead.items()]
     outcome = rule.every(leads, all_of_glue(ahead), ties=True, noise=widths)
-    used = [cell for cells in unpruned.values() for cell in cells]
-    return from_cells(evidence, outcome, f"BERT minus mBERT: {each}", used)
+    used = [cell for pair in unpruned.values() for cell in pair]
+    return judged(outcome, f"BERT minus mBERT: {listed(ahead)}", used)
 
 
 def middle_matters_most(evidence: Evidence) -> Finding:
@@ -170,16 +161,17 @@ def middle_matters_most(evidence: Evidence) -> Finding:
     # By place: how far the middle is behind the ends, up to a third of the layers and beyond.
     lags: dict[Place, dict[bool, list[float]]] = {}
     ends: dict[Place, list[float]] = {}  # top minus bottom
-    middles = [(n, cells) for (word, n), cells in sets.items() if word == "middle"]
-    for n, cells in middles:
-        for where, middle in cells.items():
-            top, bottom = (sets.get((word, n), {}).get(where) for word in ("top", "bottom"))
-            share = middle.scores[0].share
-            if top and bottom and share is not None:
-                ends.setdefault(where, []).append(top.value - bottom.value)
-                lag = (top.value + bottom.value) / 2 - middle.value
-                lags.setdefault(where, {}).setdefault(share > THIRD + 0.1, []).append(lag)
-                used += [top, bottom, middle]
+    for where, n in [
+        (where, n) for (word, n), at in sets.items() if word == "middle" for where in at
+    ]:
+        middle = sets["middle", n][where]
+        top, bottom = (sets.get((word, n), {}).get(where) for word in ("top", "bottom"))
+        share = middle.scores[0].share
+        if top and bottom and share is not None:
+            ends.setdefault(where, []).append(top.value - bottom.value)
+            lag = (top.value + bottom.value) / 2 - middle.value
+            lags.setdefault(where, {}).setdefault(share > THIRD + 0.1, []).append(lag)
+            used += [top, bottom, middle]
     both = {
         where: (fmean(by_depth[False]), fmean(by_depth[True]))
         for where, by_depth in lags.items()
@@ -201,7 +193,7 @@ def middle_matters_most(evidence: Evidence) -> Finding:
         f"beyond; top minus bottom {between:+.2f}"
     )
     sides = signs(value for values in ends.values() for value in values)
-    return from_cells(evidence, outcome, numbers, used, f"top against bottom: {sides}")
+    return judged(outcome, numbers, used, f"top against bottom: {sides}")
 
 
 says = partial(stated, "mbert-prunability", task="glue")

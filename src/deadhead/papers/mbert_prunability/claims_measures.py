@@ -13,7 +13,7 @@ from deadhead.papers.claims.evidence import Evidence
 from deadhead.papers.claims.from_papers import stated
 from deadhead.papers.claims.rule import above, every, exactly, over_repeats
 from deadhead.papers.claims.scope import MBERT, ON_XNLI, Scope, measured_on
-from deadhead.papers.claims.verdict import Finding, judged, missing
+from deadhead.papers.claims.verdict import Finding, judged, listed, missing
 from deadhead.results import Measurement, Score
 from deadhead.results.records import LATER
 from deadhead.results.statistics import THIRDS, entropy_change, recovery
@@ -49,7 +49,6 @@ def _grouped(shares: dict[tuple[str, str], float], part: int) -> dict[str, list[
     for key, share in shares.items():
         groups.setdefault(key[part], []).append(share)
     return groups
-    return groups
 
 
 def one_epoch_gives_most(evidence: Evidence, share: float) -> Finding:
@@ -64,7 +63,7 @@ def one_epoch_gives_most(evidence: Evidence, share: float) -> Finding:
     # One training scored in many languages is one experiment.
     by_trial = [fmean(group) for group in _grouped(shares, 0).values()]
     strength = f"trials: {len(by_trial)}, languages: {len(_grouped(shares, 1))}"
-    return judged(above(by_trial, share - ROUNDING), numbers, strength, used)
+    return judged(above(by_trial, share - ROUNDING), numbers, used, strength)
 
 
 def one_epoch_gives_most_in_every_language(evidence: Evidence, share: float) -> Finding:
@@ -79,7 +78,7 @@ def one_epoch_gives_most_in_every_language(evidence: Evidence, share: float) -> 
     numbers = f"in {enough} of {len(groups)} languages, least in {least} ({mean})"
     widths = [over_repeats([values]) for values in groups.values()]
     outcome = every(list(leads.values()), all_of_xnli(groups), ties=True, noise=widths)
-    return judged(outcome, numbers, f"trials: {len(_grouped(shares, 0))}", used)
+    return judged(outcome, numbers, used, f"trials: {len(_grouped(shares, 0))}")
 
 
 def stages(evidence: Evidence, name: str) -> list[tuple[Measurement, Measurement]]:
@@ -111,13 +110,10 @@ def entropy_moves_most_at_the_top(
         return missing(f"{what} and after one epoch (measure: entropy)")
     mean = {third: fmean(change[third] for change in whole) for third in expected}
     leads = [change["top"] - max(change["middle"], change["bottom"]) for change in whole]
-    ours, theirs = (
-        ", ".join(f"{third} {value:.3f}" for third, value in values.items())
-        for values in (mean, expected)
-    )
+    ours, theirs = (listed(values, "{} {:.3f}") for values in (mean, expected))
     numbers = f"mean change in nats: {ours} (stated: {theirs})"
     strength = f"the top leads in {sum(lead > 0 for lead in leads)} of {len(leads)} trials"
-    return judged(above(leads, 0.0), numbers, strength, [before for before, _ in runs])
+    return judged(above(leads, 0.0), numbers, [before for before, _ in runs], strength)
 
 
 def _layers(run: Measurement) -> int:
@@ -148,12 +144,12 @@ def languages_come_together(evidence: Evidence) -> Finding:
         first, last = before.values["silhouette"], after.values["silhouette"]
         closer = min(1 - ratio["close"], 1 - ratio["together"], ratio["apart"] - 1)
         margins.append(min(first - APART_BEFORE, first - last, closer))
-        each = ", ".join(f"{name} {value:.2f}" for name, value in ratio.items())
+        each = listed(ratio, "{} {:.2f}")
         texts.append(f"silhouette {first:.2f} to {last:.2f}; distances over their mean: {each}")
     whole = all(all_of_xnli(after.values["centroids"]["languages"]) for _, after in runs)
     outcome = exactly(min(margins) > 0, min(margins), whole)
     used = [before for before, _ in runs]
-    return judged(outcome, " | ".join(texts), f"trials: {len(runs)}", used)
+    return judged(outcome, " | ".join(texts), used, f"trials: {len(runs)}")
 
 
 says = partial(stated, "mbert-prunability")

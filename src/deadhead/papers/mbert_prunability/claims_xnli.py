@@ -13,15 +13,16 @@ from deadhead.papers.claims.cases import TENTHS, all_of_glue, all_of_xnli
 from deadhead.papers.claims.claim import Claim
 from deadhead.papers.claims.evidence import Evidence, Mean, means
 from deadhead.papers.claims.from_papers import printed, stated
-from deadhead.papers.claims.layer_sets import BLOCKS, half_means, halves, lead, number_list
+from deadhead.papers.claims.layer_sets import BLOCKS, half_means, halves, is_better
 from deadhead.papers.claims.losses import at_random, place, spread_of_draws
 from deadhead.papers.claims.scope import BERT, MBERT, ON_BOTH, ON_GLUE, ON_XNLI, Scope
 from deadhead.papers.claims.strength import signs
-from deadhead.papers.claims.verdict import Finding, from_cells, missing
+from deadhead.papers.claims.verdict import Finding, judged, listed, missing
 from deadhead.results import Score
 from deadhead.results.statistics import Order, drop, group_means, grouped, interpolate, ordered
 
 CLASSES = ("SVO", "SOV", "VSO", "Agglutinative")
+TWO = "{} {:.2f}"  # a name and a number with two decimals
 QUARTER = 25  # percent of the heads
 RESOURCES = ("high", "medium", "low")
 Drops = dict[tuple[Any, ...], tuple[float, Mean]]
@@ -64,8 +65,8 @@ def losses_along_the_curve(
         rule.as_stated(at[90], (low + high) / 2, (high - low) / 2, whole),
     ]
     used = [cell for _, cell in losses.values()]
-    each = ", ".join(f"{point} %: {fmean(values):.1f} %" for point, values in at.items())
-    return from_cells(evidence, rule.worst(parts), f"mean relative loss {each}", used)
+    each = listed({point: fmean(values) for point, values in at.items()}, "{} %: {:.1f} %")
+    return judged(rule.worst(parts), f"mean relative loss {each}", used)
 
 
 def _around(curve: dict[float, float], point: float) -> bool:
@@ -90,12 +91,12 @@ def more_lost_across_languages(evidence: Evidence, glue: float, xnli: float) -> 
     whole = tasks and set(leads) == {share for share in TENTHS if share > QUARTER}
     widths = [_drop_noise(across, within, share) for share in leads]
     outcome = rule.every(list(leads.values()), whole, noise=widths)
-    each = ", ".join(f"{share:g} %: {lead:+.2f}" for share, lead in leads.items())
+    each = listed(leads, "{:g} %: {:+.2f}")
     paper_numbers = f"(stated: about {xnli:g} against {glue:g} % at 50 %)"
     numbers = f"mean relative loss on XNLI minus that on GLUE: {each} {paper_numbers}"
     pruned = [score for score in scores if score.remove != "none"]
     cells = means(pruned, "task", "target", "share").values()
-    return from_cells(evidence, outcome, numbers, cells, signs(leads.values()))
+    return judged(outcome, numbers, cells, signs(leads.values()))
 
 
 def _mean_drops(scores: Iterable[Score]) -> dict[float, float]:
@@ -159,9 +160,9 @@ def svo_and_high_resource_lose_least(evidence: Evidence) -> Finding:
         min(levels["medium"], levels["low"]) - levels["high"],
     )
     used = [cell for _, cell in losses.values()]
-    numbers = f"mean relative loss: {number_list(orders)}; {number_list(levels)}"
+    numbers = f"mean relative loss: {listed(orders, TWO)}; {listed(levels, TWO)}"
     outcome = rule.exactly(margin > 0, margin, all_of_xnli(by_language))
-    return from_cells(evidence, outcome, numbers, used, _classed(by_language))
+    return judged(outcome, numbers, used, _classed(by_language))
 
 
 def bottom_against_top(evidence: Evidence) -> tuple[dict[str, float], dict[str, float], list[Mean]]:
@@ -196,7 +197,7 @@ def bottom_matters_more(evidence: Evidence) -> Finding:
         for name, group in cells.items()
     ]
     outcome = rule.every(values, all_of_xnli(differences), noise=widths)
-    return from_cells(evidence, outcome, numbers, used, signs(values))
+    return judged(outcome, numbers, used, signs(values))
 
 
 def bottom_matters_in_order(evidence: Evidence) -> Finding:
@@ -208,9 +209,9 @@ def bottom_matters_in_order(evidence: Evidence) -> Finding:
         return missing(f"{what} and resource level")
     margin = min(orders.margin, levels.margin)
     chance = f"permutation p = {orders.p:.2g} and {levels.p:.2g} over {_classed(differences)}"
-    numbers = f"bottom minus top: {number_list(orders.means)}; {number_list(levels.means)}"
+    numbers = f"bottom minus top: {listed(orders.means, TWO)}; {listed(levels.means, TWO)}"
     outcome = rule.exactly(margin > 0, margin, all_of_xnli(differences))
-    return from_cells(evidence, outcome, numbers, used, chance)
+    return judged(outcome, numbers, used, chance)
 
 
 def order_without_an_end(evidence: Evidence, end: str, classes: Sequence[str]) -> Finding:
@@ -224,8 +225,8 @@ def order_without_an_end(evidence: Evidence, end: str, classes: Sequence[str]) -
         return missing(what)
     chance = f"permutation p = {order.p:.2g} over {_classed(losses)}"
     outcome = rule.exactly(order.holds, order.margin, all_of_xnli(losses))
-    numbers = f"loss without the {end}: {number_list(order.means)}"
-    return from_cells(evidence, outcome, numbers, used, chance)
+    numbers = f"loss without the {end}: {listed(order.means, TWO)}"
+    return judged(outcome, numbers, used, chance)
 
 
 def _middle_lag(scores: Iterable[Score]) -> tuple[dict[tuple[str, str], float], list[Mean]]:
@@ -264,7 +265,7 @@ def middle_matters_less_than_in_bert(evidence: Evidence, other: Evidence) -> Fin
     )
     outcome = rule.most(less, len(ours), all_of_xnli(target for _, target in ours))
     strength = signs(bert - v for v in ours.values())
-    return from_cells(evidence, outcome, numbers, [*used, *beside], strength)
+    return judged(outcome, numbers, [*used, *beside], strength)
 
 
 def even_layers_are_best(evidence: Evidence) -> Finding:
@@ -273,10 +274,9 @@ def even_layers_are_best(evidence: Evidence) -> Finding:
     if not {"even", "odd"} <= set(left) or not set(BLOCKS) & set(left):
         what = "XNLI in two languages without the even, the odd and as many layers in a row"
         return missing(what)
-    second = max((name for name in left if name != "even"), key=lambda name: left[name])
-    leads, width = lead(places, "even", second)
-    outcome = rule.above(leads, 0.0, all_of_xnli(target for _, target in places), width)
-    return from_cells(evidence, outcome, f"mean left: {number_list(left)}", used)
+    second = max({*left} - {"even"}, key=left.__getitem__)
+    outcome = is_better(places, "even", second, all_of_xnli(target for _, target in places))
+    return judged(outcome, f"mean left: {listed(left, TWO)}", used)
 
 
 says = partial(stated, "mbert-prunability")

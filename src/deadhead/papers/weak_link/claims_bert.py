@@ -27,7 +27,7 @@ from deadhead.papers.claims.losses import (
 )
 from deadhead.papers.claims.scope import BERT, ON_GLUE, ON_QNLI_AND_SST2, Scope, measured_on
 from deadhead.papers.claims.strength import LEVEL, signs
-from deadhead.papers.claims.verdict import FAILS, Finding, Outcome, from_cells, judged, missing
+from deadhead.papers.claims.verdict import FAILS, Finding, Outcome, judged, listed, missing
 from deadhead.results import Measurement, Score
 from deadhead.results.statistics import by_distance, by_layer, evenness, holm
 
@@ -45,7 +45,7 @@ def mean_loss_at_half(evidence: Evidence, limit: float) -> Finding:
     leads = [limit - loss.points for loss in losses]
     outcome = rule.above(leads, 0.0, all_of_glue(loss.task for loss in losses), noise(losses))
     numbers = f"mean loss {mean:.2f} points ({loss_list(losses)})"
-    return from_cells(evidence, outcome, numbers, [loss.cell for loss in losses])
+    return judged(outcome, numbers, [loss.cell for loss in losses])
 
 
 def neither_end_is_better(evidence: Evidence) -> Finding:
@@ -59,14 +59,14 @@ def neither_end_is_better(evidence: Evidence) -> Finding:
             differences[n] = fmean(leads)
     if len(differences) < 2:
         return missing("accuracy with the top and with the bottom layers removed, at two depths")
-    each = ", ".join(f"{n}: {value:+.2f}" for n, value in differences.items())
+    each = listed(differences, "{}: {:+.2f}")
     ends = [sets[word, n] for word in ("top", "bottom") for n in differences]
     used = [cell for cells in ends for cell in cells.values()]
     whole = set(differences) == DEPTHS and all_of_glue(task for task, _ in sets["top", depths[0]])
     width = rule.over_repeats((cell.repeats for cell in used), sides=2)
     outcome = rule.level(list(differences.values()), rule.POINT, whole, width)
     numbers = f"top removed minus bottom removed, by layers: {each}"
-    return from_cells(evidence, outcome, numbers, used, signs(differences.values()))
+    return judged(outcome, numbers, used, signs(differences.values()))
 
 
 Middles = dict[tuple[str, str, int], tuple[Mean, Mean]]
@@ -100,7 +100,7 @@ def middle_is_worse_than_ends(evidence: Evidence, cases: float) -> Finding:
     mean = f"{fmean(differences):.2f} points on average"
     numbers = f"the middle is worse in {worse} of {n} cases, by {mean}"
     outcome = rule.at_least(worse, n, cases / 16, _all_middles(middles))
-    return from_cells(evidence, outcome, numbers, used, signs(differences))
+    return judged(outcome, numbers, used, signs(differences))
 
 
 def extra_loss_of_the_middle(evidence: Evidence, limit: float) -> Finding:
@@ -115,7 +115,7 @@ def extra_loss_of_the_middle(evidence: Evidence, limit: float) -> Finding:
         task: fmean(ends.value - middle.value for ends, middle in pairs)
         for task, pairs in by_task.items()
     }
-    each = ", ".join(f"{task} {value:.2f}" for task, value in extra.items())
+    each = listed(extra, "{} {:.2f}")
     both = f"; both together {fmean(extra.values()):.2f}" if len(extra) > 1 else ""
     widths = [
         rule.by_repeats((cell.repeats for pair in pairs for cell in pair), 1 / len(pairs))
@@ -124,7 +124,7 @@ def extra_loss_of_the_middle(evidence: Evidence, limit: float) -> Finding:
     leads = [value - limit for value in extra.values()]
     outcome = rule.every(leads, _all_middles(middles, ("qnli", "sst2")), noise=widths)
     used = [cell for pair in middles.values() for cell in pair]
-    return from_cells(evidence, outcome, f"extra loss of the middle: {each}{both}", used)
+    return judged(outcome, f"extra loss of the middle: {each}{both}", used)
 
 
 def better_than_blocks(evidence: Evidence, word: str) -> Finding:
@@ -144,7 +144,7 @@ def better_than_blocks(evidence: Evidence, word: str) -> Finding:
     numbers = f"better than both on {tasks}, the smallest lead {min(leads):+.2f} points"
     widths = [rule.by_repeats(cell.repeats for cell in pair) for pair in pairs]
     outcome = rule.every(leads, all_of_glue(task for task, _ in places), noise=widths)
-    return from_cells(evidence, outcome, numbers, used, signs(leads))
+    return judged(outcome, numbers, used, signs(leads))
 
 
 def odd_layers_are_best(evidence: Evidence) -> Finding:
@@ -161,7 +161,7 @@ def odd_layers_are_best(evidence: Evidence) -> Finding:
     used = [cell for group in places.values() for cell in group.values()]
     each = ", ".join(f"{task} {name}" for task, name in best.items())
     outcome = rule.most(won, len(best), all_of_glue(task for task, _ in places))
-    return from_cells(evidence, outcome, f"odd is best on {won} of {len(best)}: {each}", used)
+    return judged(outcome, f"odd is best on {won} of {len(best)}: {each}", used)
 
 
 def weight_runs(evidence: Evidence) -> list[Measurement]:
@@ -188,7 +188,7 @@ def weights_move_evenly(evidence: Evidence, limit: float) -> Finding:
     leads = [limit - fmean(repeats) for repeats in by_set.values()]
     widths = [rule.by_repeats([repeats]) for repeats in by_set.values()]
     outcome = rule.every(leads, whole, noise=widths)
-    return judged(outcome, numbers, f"runs: {len(gaps)}", used)
+    return judged(outcome, numbers, used, f"runs: {len(gaps)}")
 
 
 def weights_move_without_pattern(evidence: Evidence) -> Finding:
@@ -215,7 +215,7 @@ def weights_move_without_pattern(evidence: Evidence) -> Finding:
         for pattern, one in tests:
             rhos.setdefault(pattern, []).append(one.rho)
         outcome = rule.worst(rule.as_stated(values, 0.0, rule.WEAK) for values in rhos.values())
-    return judged(outcome, numbers, f"p = {test.p:.2g}, {by_holm}", runs)
+    return judged(outcome, numbers, runs, f"p = {test.p:.2g}, {by_holm}")
 
 
 says = partial(stated, "weak-link")

@@ -29,7 +29,8 @@ from deadhead.papers.claims.verdict import (
     UNSHOWN,
     Finding,
     Outcome,
-    from_cells,
+    judged,
+    listed,
     missing,
 )
 
@@ -49,7 +50,7 @@ def loss_up_to_60_percent(evidence: Evidence, limit: float) -> Finding:
     whole = all_of_wmt(loss.target for loss in losses) and shares == UP_TO_60
     leads = [limit - loss.points for loss in losses]
     outcome = rule.every(leads, whole, ties=True, noise=[loss.noise for loss in losses])
-    return from_cells(evidence, outcome, numbers, [loss.cell for loss in losses])
+    return judged(outcome, numbers, [loss.cell for loss in losses])
 
 
 def loss_at_75_percent(evidence: Evidence, limit: float) -> Finding:
@@ -60,7 +61,7 @@ def loss_at_75_percent(evidence: Evidence, limit: float) -> Finding:
     leads, whole = [limit - loss.points for loss in losses], all_of_wmt(x.target for x in losses)
     outcome = rule.every(leads, whole, noise=[loss.noise for loss in losses])
     numbers = f"loss of BLEU: {loss_list(losses)}"
-    return from_cells(evidence, outcome, numbers, [loss.cell for loss in losses])
+    return judged(outcome, numbers, [loss.cell for loss in losses])
 
 
 def loss_with_one_head_per_layer(evidence: Evidence, en_ru: float, en_de: float) -> Finding:
@@ -74,7 +75,7 @@ def loss_with_one_head_per_layer(evidence: Evidence, en_ru: float, en_de: float)
         noise = rule.over_repeats([loss.cell.repeats])
         parts.append(rule.as_stated([loss.points], expected[loss.target], rule.BLEU, True, noise))
     numbers = f"loss of BLEU: {loss_list(losses)}"
-    return from_cells(evidence, rule.worst(parts), numbers, [loss.cell for loss in losses])
+    return judged(rule.worst(parts), numbers, [loss.cell for loss in losses])
 
 
 def loss_grows_with_every_step(evidence: Evidence) -> Finding:
@@ -93,7 +94,7 @@ def loss_grows_with_every_step(evidence: Evidence) -> Finding:
         return missing("BLEU at three shares of heads removed at random from 60 % on")
     numbers = "; ".join(back) or f"{len(steps)} steps, the smallest {min(steps):.2f} BLEU"
     outcome = rule.every(steps, all_of_wmt(x.target for x in losses), ties=True, noise=noise)
-    return from_cells(evidence, outcome, numbers, [loss.cell for loss in losses], signs(steps))
+    return judged(outcome, numbers, [loss.cell for loss in losses], signs(steps))
 
 
 def kept(remove: str) -> tuple[tuple[int, ...], ...]:
@@ -132,11 +133,11 @@ def important_layers_make_no_difference(evidence: Evidence) -> Finding:
         return missing(f"{what} and fewer heads")
     values = list(differences.values())
     noise = rule.over_repeats((cell.repeats for cell in used), sides=2)
-    each = ", ".join(f"{share} %: {value:+.2f}" for share, value in differences.items())
+    each = listed(differences, "{} %: {:+.2f}")
     own_model = all(short(cell.scores[0].model) in TRANSLATORS.own for cell in used)
     whole = own_model and compared == set(_by_kept(printed("weak-link"), PER_LAYER))
     outcome = rule.level(values, rule.BLEU, whole, noise)
-    return from_cells(evidence, outcome, f"kept minus pruned: {each}", used, signs(values))
+    return judged(outcome, f"kept minus pruned: {each}", used, signs(values))
 
 
 def each_block_is_best_somewhere(evidence: Evidence) -> Finding:
@@ -157,7 +158,7 @@ def each_block_is_best_somewhere(evidence: Evidence) -> Finding:
     )
     outcome = _each_best(whole, best) if len(set(best)) == 3 else _never_best(whole, best)
     used = [cell for group in whole for cell in group.values()]
-    return from_cells(evidence, outcome, f"best at {at}", used)
+    return judged(outcome, f"best at {at}", used)
 
 
 def _each_best(groups: list[dict[str, Mean]], best: list[str]) -> Outcome:
