@@ -26,11 +26,6 @@ def test_the_table_has_the_verdicts_that_the_command_prints() -> None:
     assert [name for name, _ in rows] == [*CLAIMS]
 
 
-def test_markdown_has_a_row_for_each_claim() -> None:
-    table = CliRunner().invoke(app, ["claims", "--published", "--markdown"]).output
-    assert table.count("\n") == 2 + len(CLAIMS)
-
-
 def test_the_counts_in_the_text_are_those_of_the_table() -> None:
     paragraph = PAGE.split("## The papers on their own tables")[1].split("\n\n")[1]
     wrong = {

@@ -45,28 +45,20 @@ COUNT = (88, 96)
         (as_stated, ([0.9, 0.92], 0.91, 0.23), {}, UNSHOWN),
         # With all the cases of the statement the mean is exact, unless its repeats differ.
         (as_stated, ([-8.0, 1.73, 9.0], 0.91, 0.23), WHOLE, HOLDS),
-        (as_stated, ([-8.0, 1.0, 12.0], 0.91, 0.23), WHOLE, FAILS),
         (as_stated, ([0.9] * 3, 0.91, 0.23), NOISY, UNSHOWN),
         (as_stated, ([1.9] * 3, 0.91, 0.23), NOISY, FAILS),
         (above, ([1.0, 1.1, 1.2], 0.0), {}, HOLDS),
-        (above, ([-1.0, 1.0, 3.0], 0.0), {}, UNSHOWN),
         (above, ([-1.0, -1.1, -1.2], 0.0), {}, FAILS),
-        (above, ([5.0], 0.0), {}, UNSHOWN),
         (above, ([-1.0, 1.0, 3.0], 0.0), WHOLE, HOLDS),
         (above, ([0.0, 0.0], 0.0), WHOLE, FAILS),
         (count_as_stated, (89, 96, *COUNT), WHOLE, HOLDS),  # one pair more
         (count_as_stated, (90, 96, *COUNT), WHOLE, FAILS),
         (count_as_stated, (11, 12, *COUNT), {}, UNSHOWN),
-        (count_as_stated, (6, 12, *COUNT), {}, FAILS),
-        (count_as_stated, (880, 960, *COUNT), {}, HOLDS),
         (at_least, (13, 16, 14 / 16), WHOLE, FAILS),
         (at_least, (14, 16, 14 / 16), WHOLE, HOLDS),
-        (at_least, (8, 16, 14 / 16), {}, FAILS),
         (at_least, (16, 16, 14 / 16), {}, UNSHOWN),  # 79 % or more
         (most, (6, 12), WHOLE, FAILS),
         (most, (7, 12), WHOLE, HOLDS),
-        (most, (1, 12), {}, FAILS),
-        (most, (7, 12), {}, UNSHOWN),
         (most, (11, 12), {}, HOLDS),
         # Five that agree may do so by chance.
         (every, ([1.0] * 5,), {}, UNSHOWN),
@@ -77,7 +69,6 @@ COUNT = (88, 96)
         # A counterexample refutes it only beyond chance, or beyond rounding.
         (every, ([1.0] * 40 + [-0.1],), {}, UNSHOWN),
         (every, ([1.0, -0.5],), {"noise": [0.1, 0.4]}, FAILS),
-        (every, ([1.0, -0.5],), {"noise": [0.1, 0.6]}, UNSHOWN),
         (every, ([1.0, -0.5],), {"noise": [0.1, None]}, UNSHOWN),
         (every, ([1.0, -0.5],), {"noise": [0.1, 0.6], "whole": True}, UNSHOWN),
         (every, ([-1.0, -1.1, -0.9, -1.0, 0.1],), {}, FAILS),  # as their mean does
@@ -86,9 +77,7 @@ COUNT = (88, 96)
         # Level is more than mixed signs.
         (level, ([0.4, -0.5, 0.3, -0.3], 1.0), WHOLE, HOLDS),
         (level, ([2.7, -1.8, -16.5], 1.0), WHOLE, FAILS),
-        (level, ([2.7, -1.8, -16.5], 1.0), {}, UNSHOWN),
         (level, ([0.4, 0.5, 0.3, 0.3], 1.0), WHOLE, FAILS),  # small, but all one way
-        (level, ([5.0, 5.1, 5.2, 4.9], 1.0), {}, FAILS),
     ],
 )
 def test_what_numbers_show(
@@ -175,27 +164,19 @@ SEMITIC = on_tables("pos", 0.91, model="bert-base-multilingual-cased")  # two pa
     [
         ("W2", bleu(s75=29.1), HOLDS, ""),
         ("W2", ONE_PAIR, UNSHOWN, ""),  # a single pair shows no bound for all
-        ("W3", draws_lose(1.6, 1.62, 1.64), HOLDS, ""),
         ("W3", draws_lose(0.62, 1.62, 2.62), UNSHOWN, ""),
-        ("W3", draws_lose(4.6, 4.62, 4.64), FAILS, ""),
-        ("W4", strings(0.3, -0.2, 0.1, -0.3, 0.2), HOLDS, ""),
         ("W4", strings(3.0, -2.0), UNSHOWN, ""),
-        ("W5", triples(0, 1, 1, 1, repeats=EQUAL), FAILS, ""),
         ("W5", triples(0, 1, 1, 1), FAILS, ""),
         ("W5", triples(0, 1, 1, 1, repeats=SCATTERED), UNSHOWN, ""),
         ("W5", triples(0, 1, 2, 2, repeats=EQUAL), UNSHOWN, ""),  # by luck in four of nine tries
-        ("W5", triples(0, 1, 2, 2, repeats=SCATTERED), UNSHOWN, ""),
         ("W5", triples(0, 1, 2, 2), HOLDS, ""),
         ("W8", glue(layers(**ENDS), ("sst2",)), UNSHOWN, "1: +2.70, 2: -1.80, 3: -16.50"),
-        ("W11", odd_against_top(-0.02), UNSHOWN, ""),
         ("W11", odd_against_top(-0.4, 0.4, -0.06), UNSHOWN, ""),
         ("W11", odd_against_top(-2.0, -2.1, -1.9), FAILS, ""),
-        ("M18", apart_before(0.5), HOLDS, ""),
         ("M18", apart_before(0.2), FAILS, ""),
         (GAIN, gains([-8.0, 1.0, 9.0]), UNSHOWN, "mean gain 0.667 over 3 pairs (stated: 0.91)"),
         ("C-fam-Semitic-mbert", SEMITIC, HOLDS, "mean gain 0.910 over 2 pairs (stated: 0.91)"),
         ("C-EC-POS", ec_is_best(5, 0), FAILS, ""),
-        ("C-EC-POS", ec_is_best(3, 2), HOLDS, ""),
         ("C-EC-POS", ec_is_best(1, 2), UNSHOWN, ""),
     ],
 )
