@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 from collections import Counter
+from functools import cache
 from typing import Any
 
-from deadhead.studies import Recipe, built_in, load
+from deadhead.studies import Recipe, Trial, built_in, load
 from deadhead.studies.trial import label
 
 PAPERS = ("weak-link", "mbert-prunability", "contributions")
@@ -15,6 +16,11 @@ OF_PAPERS = tuple(name for name in built_in() if name.partition("/")[0] in PAPER
 def counted(recipe: Recipe, *fields: str) -> Counter[tuple[Any, ...]]:
     """How many distinct trials there are of each combination of these fields."""
     return Counter(tuple(label_of(trial.get(field)) for field in fields) for trial in recipe.trials)
+
+
+@cache
+def trials_of(name: str, scale: str | None = None) -> list[Trial]:
+    return load(name, scale=scale).trials
 
 
 def label_of(value: Any) -> Any:

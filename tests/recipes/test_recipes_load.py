@@ -14,56 +14,6 @@ from deadhead.report.labels import metric_words
 from deadhead.studies.recipe.yaml import RecipeError
 from deadhead.tasks import task_of
 
-ISSUED = {
-    *(
-        f"weak-link/{name}"
-        for name in (
-            "table1",
-            "table2",
-            "table3",
-            "table4",
-            "table5",
-            "table6",
-            "figure1",
-            "figure2",
-            "grid",
-        )
-    ),
-    *(
-        f"mbert-prunability/{name}"
-        for name in (
-            "figure1",
-            "figure2",
-            "figure3",
-            "figure4",
-            "figure5",
-            "table1",
-            "recovery",
-            "headline",
-            "grid",
-        )
-    ),
-    *(
-        f"contributions/{name}"
-        for name in (
-            "table2",
-            "table3",
-            "table4",
-            "table5",
-            "table6",
-            "figure1",
-            "figure2",
-            "figure3",
-        )
-    ),
-    *(f"contributions/{name}" for name in ("correlations", "pooled", "rankers", "search")),
-}
-
-
-def test_there_is_a_recipe_for_every_table_and_figure() -> None:
-    assert {*OF_PAPERS} == ISSUED
-
-
 @pytest.mark.parametrize("name", OF_PAPERS)
 def test_loads_at_both_scales(name: str) -> None:
     full, mini = load(name), load(name, scale="mini")
