@@ -11,8 +11,9 @@ from math import inf
 from typing import Any
 
 import pytest
-from hypothesis import assume, given, settings
+from hypothesis import assume, given
 from hypothesis import strategies as st
+from strategy_layouts import BERT, kept_in, percents, seeds
 
 from deadhead.errors import GroupError, HeadError
 from deadhead.layout import Attention, Head, HeadLayout
@@ -27,11 +28,6 @@ from deadhead.strategies import (
     stratified,
 )
 from deadhead.strategies import random as random_percent
-
-settings.register_profile("untimed", deadline=None)  # a busy machine is no bug
-settings.load_profile("untimed")
-
-BERT = HeadLayout.grid(encoder=(12, 12))
 
 
 def llama(layer_count: int = 4, size: int = 8, group: int = 4) -> HeadLayout:
@@ -70,12 +66,6 @@ def layouts(draw: st.DrawFn) -> HeadLayout:
     return HeadLayout(attentions)
 
 
-def left_in(layout: HeadLayout, removed: frozenset[Head]) -> dict[str, list[int]]:
-    """Heads kept, block by block and layer by layer."""
-    left = layout.without(removed)
-    return {block: [len(a.kept) for a in left.of(block)] for block in left.blocks}
-
-
 def groups_are_whole(layout: HeadLayout, removed: frozenset[Head]) -> bool:
     return all(
         len(removed & set(bundle)) in (0, len(bundle))
@@ -83,10 +73,6 @@ def groups_are_whole(layout: HeadLayout, removed: frozenset[Head]) -> bool:
         for bundle in a.groups
     )
 
-
-seeds = st.integers(0, 10_000) | st.text(max_size=5)
-
-percents = st.integers(0, 100) | st.floats(0, 100)
 
 # One contract for every strategy ---------------------------------------------------------------------
 
@@ -174,7 +160,7 @@ def test_per_layer_keeps_exactly_what_it_spells(
     removed = per_layer(
         layout, {b: ",".join(map(str, numbers)) + "," for b, numbers in expected.items()}, seed=seed
     )
-    assert left_in(layout, removed) == expected
+    assert kept_in(layout, removed) == expected
 
 
 @given(st.integers(1, 6), st.integers(1, 4), st.integers(1, 4), st.data())
@@ -182,7 +168,7 @@ def test_balanced_shares_differ_by_at_most_one_group(
     depth: int, groups: int, group: int, data: st.DataObject
 ) -> None:
     layout, kept = llama(depth, groups * group, group), data.draw(st.integers(0, depth * groups))
-    numbers = left_in(layout, per_block(layout, kept * group, balanced=True))["decoder"]
+    numbers = kept_in(layout, per_block(layout, kept * group, balanced=True))["decoder"]
     assert sum(numbers) == kept * group
     assert max(numbers) - min(numbers) <= group
 

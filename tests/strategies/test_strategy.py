@@ -6,25 +6,12 @@ from math import nan
 from typing import Any
 
 import pytest
+from strategy_layouts import BERT
 
 from deadhead import strategies
 from deadhead.errors import DeadheadError, GroupError, HeadError, UnknownName
-from deadhead.layout import Head, HeadLayout
+from deadhead.layout import Head
 from deadhead.strategies import STRATEGIES, choose
-
-BERT = HeadLayout.grid(encoder=(12, 12))
-
-
-TRANSFORMER = HeadLayout.grid(
-    encoder=(6, 8), decoder=(6, 8), cross=(6, 8)
-)  # blocks not in the papers' order, as in real models
-
-
-def left_in(layout: HeadLayout, removed: frozenset[Head]) -> dict[str, list[int]]:
-    """Heads kept, block by block and layer by layer."""
-    left = layout.without(removed)
-    return {block: [len(a.kept) for a in left.of(block)] for block in left.blocks}
-
 
 SCORES = dict.fromkeys(BERT, 0.0)
 
@@ -37,7 +24,6 @@ BAD: list[tuple[str, Any, dict[str, Any], str]] = [
     ("random", "half", {}, "expected a percentage from 0 to 100, got the text 'half'"),
     ("random", 50, {"rounding": "neerest"}, "Did you mean 'nearest'"),
     ("random", 50, {"per": "blok"}, "Did you mean 'block'"),
-    ("random", 50, {"of": "now"}, "`of` of random expects left or born, got 'now'"),
     ("random", 50, {"blocks": ["decoder"]}, "no block 'decoder'"),
     ("random", 50, {"seed": None}, "`seed` of random expects a whole number or a text, got None"),
     ("random", 50, {"nestd": True}, "Did you mean 'nested'"),
@@ -65,7 +51,6 @@ BAD: list[tuple[str, Any, dict[str, Any], str]] = [
     ("layers", "7-5", {}, "expected a range of layers from low to high, got 7-5"),
     ("layers", "", {}, "expected a set of layers, got ''"),
     ("layers", "top 3 + ", {}, "expected a set of layers, got ''"),
-    ("layers", "odd", {"first": 2}, "`first` of layers expects 0 or 1, got 2"),
     ("lowest", 3, {}, "`scores` expects a number for each head, got None"),
     ("lowest", 3, {"scores": {}}, "144 of 144 heads have no score; the first is encoder.0.0"),
     (

@@ -24,13 +24,13 @@ ROUNDINGS: dict[str, Callable[[Fraction], int]] = {  # from the exact share of h
     "floor_pruned": floor,
     "floor_kept": ceil,
 }
-# (layers from the bottom, how many, number of the first) -> layers
-LAYER_WORDS: dict[str, Callable[[Sequence[int], int, int], Sequence[int]]] = {
-    "top": lambda layers, k, first: layers[len(layers) - k :],
-    "bottom": lambda layers, k, first: layers[:k],
-    "middle": lambda layers, k, first: layers[(len(layers) - k) // 2 :][:k],
-    "odd": lambda layers, k, first: layers[1 - first :: 2][:k],
-    "even": lambda layers, k, first: layers[first::2][:k],
+# (layers from the bottom, how many) -> layers; odd is the lowest layer, as in the papers
+LAYER_WORDS: dict[str, Callable[[Sequence[int], int], Sequence[int]]] = {
+    "top": lambda layers, k: layers[len(layers) - k :],
+    "bottom": lambda layers, k: layers[:k],
+    "middle": lambda layers, k: layers[(len(layers) - k) // 2 :][:k],
+    "odd": lambda layers, k: layers[::2][:k],
+    "even": lambda layers, k: layers[1::2][:k],
 }
 LONGEST_NUMBER, LONGEST_EXPONENT = 4000, 4  # digits
 ANY_LAYERS = range(1000)  # more than any model has
@@ -143,26 +143,22 @@ def _in_paper_order(layout: HeadLayout, values: Sequence[Any]) -> list[tuple[str
 
 
 def layer_set(
-    which: str | int | Iterable[int], layers: Sequence[int], name: str = "the model", first: int = 1
+    which: str | int | Iterable[int], layers: Sequence[int], name: str = "the model"
 ) -> frozenset[int]:
     """The layers in a text such as `top 3 + bottom 3` or `0,2,5-7`; + or a comma joins its parts.
 
     Numbers are layers as heads print them, counted from 0. Words count the layers there are, from
     the input up: `top 3`, `bottom 3`, `middle 4` (centred; nearer the bottom where it cannot be),
     and `odd` and `even`, all of them or the lowest few (`odd 3`). Odd and even alone number the
-    layers from 1, as the papers do: odd is the first, third, fifth, layers 0, 2, 4. `first=0`
-    numbers them from 0.
+    layers from 1, as the papers do: odd is the first, third, fifth, layers 0, 2, 4.
     """
-    if first not in (0, 1):
-        hint = "use 1 to call the lowest layer odd, as the papers do, or 0 to call it even"
-        raise HeadError(f"`first` expects 0 or 1, got {first!r}.", hint)
     if not isinstance(which, str):
         which = ",".join(map(str, [which] if isinstance(which, int) else which))
     parts = (part.strip().lower() for part in re.split(r"[+,]", which))
-    return frozenset(layer for part in parts for layer in _layers(part, layers, name, first))
+    return frozenset(layer for part in parts for layer in _layers(part, layers, name))
 
 
-def _layers(part: str, layers: Sequence[int], block: str, first: int) -> Sequence[int]:
+def _layers(part: str, layers: Sequence[int], block: str) -> Sequence[int]:
     if numbers := re.fullmatch(r"(\d+)(?:\s*-\s*(\d+))?", part):
         low, high = int(numbers[1]), int(numbers[2] or numbers[1])
         if low > high:
@@ -179,14 +175,14 @@ def _layers(part: str, layers: Sequence[int], block: str, first: int) -> Sequenc
     word, number = phrase.groups()
     if word not in LAYER_WORDS:
         raise unknown_name("layer set", word, LAYER_WORDS)
-    most = len(LAYER_WORDS[word](layers, len(layers), first))
+    most = len(LAYER_WORDS[word](layers, len(layers)))
     if number is None and word not in ("odd", "even"):
         hint = f"write for instance: {word} {max(1, most // 2)}"
         raise HeadError(f"expected a number of layers after {word!r}, got none.", hint)
     if number is not None and int(number) > most:
         what = f"{word} layers" if word in ("odd", "even") else "layers"
         raise HeadError(f"{part!r}: {block} has {most} {what}.", f"use {word} {most} or fewer")
-    return LAYER_WORDS[word](layers, most if number is None else int(number), first)
+    return LAYER_WORDS[word](layers, most if number is None else int(number))
 
 
 # What an amount may be, whatever the model: recipes check it before any model is loaded.

@@ -25,29 +25,18 @@ def random(
     blocks: Blocks = None,
     per: Literal["model", "block", "layer"] = "model",
     rounding: Rounding = "nearest",
-    of: Literal["left", "born"] = "left",
     nested: bool = False,
 ) -> Heads:
     """Remove a percentage of the heads, drawn uniformly.
 
     per: draw from the whole `model`, or the same percentage from each `block` or each `layer`.
-    of: the percentage is of the heads `left` now, or of all the model was `born` with; then heads
-        removed before count towards it: 50 leaves half of the original model.
     nested: larger percentages contain smaller ones, because all are prefixes of one shuffle per
         seed (the same as in `random_k`); otherwise each percentage is a draw of its own.
     """
-    if of not in ("left", "born"):
-        raise unknown_name("value of `of`", of, ("left", "born"))
     chosen: set[Head] = set()
     for place, part in _parts(only_blocks(layout, blocks), per).items():
-        before = sum(len(a.removed) for a in part) if of == "born" else 0
-        total = sum(len(a.kept) for a in part) + before
-        target = amounts.count(percent, total, rounding)
-        if target < before:
-            share = f"{percent} % of the {total} heads of {place} is {target}"
-            message = f"{share}, but {before} are gone already."
-            raise HeadError(message, "give a higher percentage")
-        chosen |= draw(place, part, target - before, seed, nested)
+        total = sum(len(a.kept) for a in part)
+        chosen |= draw(place, part, amounts.count(percent, total, rounding), seed, nested)
     return frozenset(chosen)
 
 
@@ -158,15 +147,14 @@ def layers(
     seed: Seed = 0,
     scores: Scores = None,
     blocks: Blocks = None,
-    first: Literal[0, 1] = 1,
 ) -> Heads:
     """Remove all heads of a set of layers in every block: `top 3 + bottom 3`, `odd`, `0,2,5-7`.
 
-    `layer_set` explains the words and `first`.
+    `layer_set` explains the words.
     """
     layout, chosen = only_blocks(layout, blocks), set[Head]()
     for block in layout.blocks:
-        numbers = amounts.layer_set(which, [a.layer for a in layout.of(block)], block, first)
+        numbers = amounts.layer_set(which, [a.layer for a in layout.of(block)], block)
         chosen.update(head for a in layout.of(block) if a.layer in numbers for head in a.heads)
     return frozenset(chosen)
 
