@@ -21,7 +21,8 @@ from deadhead.studies import load, run
 
 HERE = Path(__file__).parent
 SCRIPT = HERE.parents[1] / "examples" / "slurm.sh"
-SMALL = ["data.examples=16", "targets=[en]", "remove=[none, {random_k: 4}]", "finetune.scored=none"]
+SMALL = ["data.examples=8", "targets=[en]", "remove=[none, {random_k: 4}]"]
+SMALL += ["finetune={epochs: 1, scored: none}"]
 
 
 @pytest.mark.slow

@@ -174,6 +174,8 @@ def _execute(
         with control.signals(), syncer:
             control.publish()
             execute(load)
+        if load.problem is not None:
+            raise load.problem
     finally:
         control.running.clear()
         control.publish()

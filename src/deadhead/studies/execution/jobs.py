@@ -12,10 +12,11 @@ import os
 import signal
 import threading
 import time
-from collections import deque
+import traceback
+from collections import Counter, deque
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
 from contextlib import contextmanager, suppress
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 from types import FrameType
 from typing import Any
@@ -23,6 +24,7 @@ from typing import Any
 from deadhead.studies.store import folder as place
 from deadhead.studies.store.records import Record
 from deadhead.studies.trial import Trial
+from deadhead.version import versions
 
 from .watchdog import Watchdog
 
@@ -210,10 +212,13 @@ class Workload:
     work: str = WORK  # module:function, called with (trial, folder, keep, note)
     workers: int = 1
     options: Mapping[str, Any] | None = None  # for the executor itself
+    problem: place.StudyError | None = None  # of the study: no more trials start, and it is raised
+    deaths: Counter[str] = field(default_factory=Counter)  # attempts that came to no end, by trial
 
     def next_trial(self) -> Trial | None:
-        """The next trial, noted as running; None if none can start now or a stop was requested."""
-        trial = self.jobs.next() if self.control.level() == GO else None
+        """The next trial, noted as running; None if none can start now or may start at all."""
+        may = self.problem is None and self.control.level() == GO
+        trial = self.jobs.next() if may else None
         if trial is not None:
             self.control.begin(trial)
         return trial
@@ -223,12 +228,34 @@ class Workload:
         self.jobs.put_back(trial)
         self.control.drop(trial)
 
+    def retry(self, trial: Trial, attempts: int, error: str, reason: str = "") -> None:
+        """Return a trial that did not come to its end; after so many attempts it has failed.
+
+        error: for its record. reason: why it was ended, for the user.
+        """
+        self.deaths[trial.id] += 1
+        again = self.problem is not None or self.deaths[trial.id] < attempts
+        if reason:
+            then = "runs again" if again else "is recorded as failed"
+            self.control.report(f"trial {trial.id} was ended: {reason}. It {then}.")
+        if again:
+            self.put_back(trial)
+        else:
+            self.end(Record(trial=trial, state="failed", versions=versions(), error=error))
+
     def end(self, record: Record) -> None:
         self.jobs.finished(record.trial, done=record.state == "done")
         self.control.end(record)
         for text in record.details.get("damaged work", ()):
             self.control.report(text)
-        self.finish(record)
+        try:
+            self.finish(record)
+        except place.StudyError as problem:  # the others may end: their records may find room
+            self.stop(problem)
+
+    def stop(self, problem: place.StudyError) -> None:
+        """Start nothing more because of a problem of the study; the first one counts."""
+        self.problem = self.problem or problem
 
 
 def work_function(work: str) -> Callable[..., Record]:
@@ -236,3 +263,26 @@ def work_function(work: str) -> Callable[..., Record]:
     module, _, name = work.partition(":")
     function: Callable[..., Record] = getattr(importlib.import_module(module), name)
     return function
+
+
+def answer(
+    work: str, trial: Trial, folder: Path, keep: Collection[str], tell: Callable[[str], None]
+) -> dict[str, Any]:
+    """Run a trial in this process; its record, or what is wrong with the study, as plain data."""
+    try:
+        record = work_function(work)(trial, folder, frozenset(keep), tell)
+    except place.StudyError as problem:
+        traceback.print_exc()
+        return {"problem": [type(problem).__name__, problem.message, problem.hint]}
+    return {"record": json.loads(record.to_json())}
+
+
+def answered(message: Mapping[str, Any]) -> Record | place.StudyError:
+    """The record, or the problem of the study, in an answer."""
+    if "record" in message:
+        return Record.from_dict(message["record"])
+    name, text, hint = message["problem"]
+    kind = next(
+        (k for k in (place.DiskFull, place.GpuLost) if k.__name__ == name), place.StudyError
+    )
+    return kind(text, hint)

@@ -14,20 +14,18 @@ import selectors
 import signal
 import subprocess
 import sys
-from collections import Counter
 from collections.abc import Mapping
 from contextlib import suppress
 from pathlib import Path
 from typing import IO, Any
 
 from deadhead.numerics import threads
-from deadhead.studies.store.folder import DiskFull, GpuLost, StudyError
+from deadhead.studies.store.folder import GpuLost, StudyError
 from deadhead.studies.store.records import Record
 from deadhead.studies.trial import Trial
-from deadhead.version import versions
 
 from . import watchdog
-from .jobs import EVERY, GO, NOW, Workload
+from .jobs import EVERY, NOW, Workload, answered
 from .watchdog import Hang
 
 ATTEMPTS = 2
@@ -98,9 +96,7 @@ class Pool:
         self.load = load
         self.workers: list[Worker] = []
         self.selector = selectors.DefaultSelector()
-        self.deaths: Counter[str] = Counter()
         self.losses = 0  # workers in a row that lost the GPU, or gave no sign of life
-        self.problem: StudyError | None = None
         self.number = 0
 
     def __enter__(self) -> Pool:
@@ -114,19 +110,15 @@ class Pool:
     def run(self) -> None:
         """Until nothing is left, or a stop is requested, or the folder cannot be written."""
         while True:
-            level = self.load.control.level()
-            if level >= NOW:
+            if self.load.control.level() >= NOW:
                 raise KeyboardInterrupt
-            if level == GO and self.problem is None:
-                self._feed()
+            self._feed()
             if not any(worker.trial is not None for worker in self.workers):
                 break
             for key, _ in self.selector.select(timeout=EVERY):
                 self._read(key.data)
             for hang in self.load.control.watchdog.hanging():
                 self._end_hanging(hang)
-        if self.problem is not None:
-            raise self.problem
 
     def _feed(self) -> None:
         """Give every idle worker a trial, and start workers as long as there is work for them."""
@@ -159,23 +151,20 @@ class Pool:
                 self.load.control.watchdog.beat(trial.id)
             elif "note" in message:
                 self.load.control.note(trial, message["note"])
-            elif "lost" in message:
-                worker.problem = GpuLost(*message["lost"])
             else:
-                worker.trial = None
-                if "record" in message:
-                    self.losses = 0
-                    self._end(Record.from_dict(message["record"]))
-                else:  # the study's folder, not the trial, has a problem: start nothing more
-                    self.load.put_back(trial)
-                    text, hint, full = message["study"]
-                    self.problem = self.problem or (DiskFull if full else StudyError)(text, hint)
+                self._take(worker, trial, answered(message))
 
-    def _end(self, record: Record) -> None:
-        try:
-            self.load.end(record)
-        except StudyError as problem:  # let the others finish: their records may still find room
-            self.problem = self.problem or problem
+    def _take(self, worker: Worker, trial: Trial, result: Record | StudyError) -> None:
+        if isinstance(result, GpuLost):
+            worker.problem = result  # its process ends
+            return
+        worker.trial = None
+        if isinstance(result, Record):
+            self.losses = 0
+            self.load.end(result)
+        else:  # the study's folder, not the trial, has a problem: start nothing more
+            self.load.put_back(trial)
+            self.load.stop(result)
 
     def _end_hanging(self, hang: Hang) -> None:
         for worker in self.workers:
@@ -197,20 +186,11 @@ class Pool:
         trial = worker.trial
         if trial is None:
             return
-        self.deaths[trial.id] += 1
         self.losses += worker.problem is not None
-        if self.losses > ATTEMPTS * self.load.workers:  # then it is not the trials
-            self.problem = self.problem or worker.problem
-        again = self.deaths[trial.id] < ATTEMPTS or self.problem is not None
-        if worker.hang is not None:
-            then = "runs again in a new process" if again else "is recorded as failed"
-            text = f"trial {trial.id} was ended: {worker.hang.reason}. It {then}."
-            self.load.control.report(text)
-        if again:
-            self.load.put_back(trial)
-        else:
-            error = _error(worker, code, self.load.folder)
-            self._end(Record(trial=trial, state="failed", versions=versions(), error=error))
+        if worker.problem is not None and self.losses > ATTEMPTS * self.load.workers:
+            self.load.stop(worker.problem)  # then it is not the trials
+        error = _error(worker, code, self.load.folder)
+        self.load.retry(trial, ATTEMPTS, error, worker.hang.reason if worker.hang else "")
 
 
 def _error(worker: Worker, code: int, folder: Path) -> str:

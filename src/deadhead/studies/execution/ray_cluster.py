@@ -13,20 +13,19 @@ import json
 import os
 import sys
 import tempfile
-from collections import Counter
 from collections.abc import Collection
 from pathlib import Path
 from typing import Any
 
 from deadhead.errors import MissingExtra
 from deadhead.numerics import THREADS, threads
-from deadhead.studies.store.folder import ClusterLost, DiskFull, GpuLost, StudyError, prepare
+from deadhead.studies.store.folder import ClusterLost, GpuLost, StudyError, prepare
 from deadhead.studies.store.records import Record
 from deadhead.studies.trial import Trial, digest
 from deadhead.version import versions
 
 from . import watchdog
-from .jobs import EVERY, GO, NOW, Workload, work_function
+from .jobs import EVERY, NOW, Workload, answer, answered
 from .ray_health import AGAIN, Board, Health, signs_of_life
 from .watchdog import Hang
 
@@ -79,8 +78,6 @@ class _Cluster:
     def __init__(self, ray: Any, load: Workload, task: Any, cpus: float, gpus: float):
         self.ray, self.load, self.task = ray, load, task
         self.running: dict[Any, Trial] = {}
-        self.problem: StudyError | None = None
-        self.deaths: Counter[str] = Counter()
         self.gpu_losses = 0  # processes in a row that lost the GPU
         self.hangs: dict[str, Hang] = {}  # trials that were ended, and why
         self.health = Health(ray, cpus, gpus)
@@ -91,21 +88,17 @@ class _Cluster:
     def run(self) -> None:
         while True:
             self.health.check()
-            level = self.load.control.level()
-            if level >= NOW:
+            if self.load.control.level() >= NOW:
                 for reference in self.running:
                     self.ray.cancel(reference, force=True)
                 raise KeyboardInterrupt
-            if level == GO and self.problem is None:
-                self._feed()
+            self._feed()
             if not self.running:  # then no trial waits for another either
                 break
             ready, _ = self.ray.wait(list(self.running), num_returns=1, timeout=EVERY)
             for reference in ready:
                 self._take(reference, self.running.pop(reference))
             self._watch()
-        if self.problem is not None:
-            raise self.problem
 
     def _feed(self) -> None:
         while len(self.running) < max(1, self.health.slots):
@@ -150,55 +143,40 @@ class _Cluster:
             self.board.end_idle(trials)
 
     def _take(self, reference: Any, trial: Trial) -> None:
-        try:
-            record = self._answer(reference, trial)
-            if record is None:
-                self.load.put_back(trial)
-            else:
-                self.gpu_losses = 0
-                self.load.end(record)
-        except ClusterLost:
-            raise
-        except StudyError as problem:
-            self.problem = self.problem or problem
-
-    def _answer(self, reference: Any, trial: Trial) -> Record | None:
-        """The record of a trial; None if it is to run again."""
+        """Read the answer of a trial, or find out what became of it."""
         errors = self.ray.exceptions
         names = ("WorkerCrashedError", "OutOfMemoryError", "NodeDiedError", "ObjectLostError")
         died = tuple(getattr(errors, name) for name in names)
         try:
-            answer = json.loads(self.ray.get(reference))
+            result = answered(json.loads(self.ray.get(reference)))
         except died as problem:
-            return self._died(trial, problem)
+            self._died(trial, problem)
         except errors.RayTaskError as problem:
-            return Record(trial=trial, state="failed", versions=versions(), error=str(problem))
+            self.load.end(
+                Record(trial=trial, state="failed", versions=versions(), error=str(problem))
+            )
         except errors.RayError as problem:  # such as LocalRayletDiedError
             message = f"the Ray cluster does not answer any more: {_first_line(problem)}"
             raise ClusterLost(message, AGAIN) from None
-        if "lost" in answer:
-            self.gpu_losses += 1
-            if self.gpu_losses > RETRIES * max(1, self.health.slots):
-                raise GpuLost(*answer["lost"])
-            return self._died(trial, GpuLost(*answer["lost"]))
-        if "study" in answer:
-            message, hint, full = answer["study"]
-            self.load.put_back(trial)
-            raise (DiskFull if full else StudyError)(message, hint)
-        return Record.from_dict(answer["record"])
+        else:
+            if isinstance(result, Record):
+                self.gpu_losses = 0
+                self.load.end(result)
+            elif isinstance(result, GpuLost):
+                self.gpu_losses += 1
+                if self.gpu_losses > RETRIES * max(1, self.health.slots):
+                    self.load.stop(result)
+                self._died(trial, result)
+            else:
+                self.load.put_back(trial)
+                self.load.stop(result)
 
-    def _died(self, trial: Trial, problem: Exception) -> Record | None:
+    def _died(self, trial: Trial, problem: Exception) -> None:
         self.health.check(now=True)  # if the cluster is gone, it is not the trial's fault
-        self.deaths[trial.id] += 1
         hang = self.hangs.pop(trial.id, None)
         reason = hang.reason if hang else f"its node or process died: {_first_line(problem)}"
-        again = self.deaths[trial.id] <= (1 if hang else RETRIES)
-        then = "runs again" if again else "is recorded as failed"
-        self.load.control.report(f"trial {trial.id} was ended: {reason}. It {then}.")
-        if again:
-            return None
-        error = f"The trial was ended {self.deaths[trial.id]} times, at last because {reason}."
-        return Record(trial=trial, state="failed", versions=versions(), error=error)
+        error = f"The trial was ended several times, at last because {reason}."
+        self.load.retry(trial, 2 if hang else RETRIES + 1, error, reason)
 
 
 def _first_line(problem: Exception) -> str:
@@ -224,12 +202,8 @@ def remote_trial(
     if not (home / "study.json").is_file():  # this node does not see the study's folder
         home = prepare(Path(tempfile.gettempdir()) / f"deadhead-{os.getuid()}-{digest(folder)}")
     trial = Trial(content)
-    try:
-        with signs_of_life(board, trial.id, beat) as tell:
-            record = work_function(work)(trial, home, frozenset(keep), tell)
-    except GpuLost as problem:
+    with signs_of_life(board, trial.id, beat) as tell:
+        message = answer(work, trial, home, keep, tell)
+    if isinstance(problem := answered(message), GpuLost):
         _gpu_lost.append(problem)
-        return json.dumps({"lost": [problem.message, problem.hint]})
-    except StudyError as problem:
-        return json.dumps({"study": [problem.message, problem.hint, isinstance(problem, DiskFull)]})
-    return json.dumps({"record": json.loads(record.to_json())})
+    return json.dumps(message)

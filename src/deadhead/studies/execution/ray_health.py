@@ -24,28 +24,23 @@ AGAIN = "start the cluster again and run the same command: it continues where it
 class Health:
     """Whether the cluster answers, and how many trials it can run; raises ClusterLost."""
 
-    def __init__(
-        self, ray: Any, cpus: float, gpus: float, clock: Callable[[], float] = time.monotonic
-    ):
-        self.ray, self.cpus, self.gpus, self.clock = ray, cpus, gpus, clock
-        # an address ray://... reaches the cluster through a proxy
-        self.direct = not ray.util.client.ray.is_connected()
+    def __init__(self, ray: Any, cpus: float, gpus: float):
+        self.ray, self.cpus, self.gpus = ray, cpus, gpus
         context = ray.get_runtime_context()
-        self.head: str = context.gcs_address if self.direct else ""
-        self.node: str = context.get_node_id() if self.direct else ""
+        self.head: str = context.gcs_address
+        self.node: str = context.get_node_id()
         self.slots = 0
         self._checked = float("-inf")
         self._available: float | None = None  # when the cluster could last run a trial
 
     def check(self, *, now: bool = False) -> None:
         """Check the cluster from time to time, or at once."""
-        if not now and self.clock() - self._checked < EVERY:
+        if not now and time.monotonic() - self._checked < EVERY:
             return
-        self._checked = self.clock()
-        if self.direct:
-            self._check_head()
+        self._checked = time.monotonic()
+        self._check_head()
         alive = {node["NodeID"] for node in self.ray.nodes() if node["Alive"]}
-        if self.direct and self.node not in alive:
+        if self.node not in alive:
             raise ClusterLost(f"the Ray node that this command runs on is gone. {KEPT}", AGAIN)
         resources = self.ray.cluster_resources()  # nodes may come and go
         by_gpu = [resources.get("GPU", 0) / self.gpus] if self.gpus else []
@@ -59,13 +54,13 @@ class Health:
     def _check_head(self) -> None:
         """Connect to the head: without one, any call of Ray ends this process after a minute."""
         host, _, port = self.head.rpartition(":")
-        until = self.clock() + HEAD
+        until = time.monotonic() + HEAD
         while True:
             try:
                 socket.create_connection((host.strip("[]"), int(port)), timeout=HEAD).close()
                 return
             except OSError as problem:
-                if self.clock() > until:
+                if time.monotonic() > until:
                     head = f"the head of the Ray cluster at {self.head}"
                     message = f"{head} does not answer ({problem}). {KEPT}"
                     raise ClusterLost(message, AGAIN) from None

@@ -14,16 +14,15 @@ import signal
 import sys
 import threading
 import time
-import traceback
 from collections.abc import Callable
 from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
-from deadhead.studies.store.folder import DiskFull, GpuLost, StudyError
+from deadhead.studies.store.folder import GpuLost
 from deadhead.studies.trial import Trial
 
-from .jobs import work_function
+from .jobs import answer, answered
 
 
 def main() -> None:
@@ -31,7 +30,7 @@ def main() -> None:
     _end_with_parent()
     out = os.fdopen(os.dup(1), "w", encoding="utf-8")
     os.dup2(2, 1)  # what libraries print must not mix with our answers
-    folder, work = Path(sys.argv[1]), work_function(sys.argv[2])
+    folder, work = Path(sys.argv[1]), sys.argv[2]
     lock = threading.Lock()
 
     def send(message: dict[str, Any]) -> None:
@@ -45,17 +44,11 @@ def main() -> None:
     while True:
         job = json.loads(inbox.get())
         send({"beat": 1})  # from here on the time of the trial counts
-        trial, keep = Trial(job["trial"]), frozenset(job["keep"])
-        try:
-            record = work(trial, folder, keep, lambda text: send({"note": text}))
-        except GpuLost as problem:
-            traceback.print_exc()
-            send({"lost": [problem.message, problem.hint]})
+        trial = Trial(job["trial"])
+        message = answer(work, trial, folder, job["keep"], lambda text: send({"note": text}))
+        send(message)
+        if isinstance(answered(message), GpuLost):
             os._exit(1)  # every further trial would fail here; a new process may reach the GPU
-        except StudyError as problem:
-            send({"study": [problem.message, problem.hint, isinstance(problem, DiskFull)]})
-        else:
-            send({"record": json.loads(record.to_json())})
 
 
 def _in_thread(function: Callable[..., None], *args: Any) -> None:
