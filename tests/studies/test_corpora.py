@@ -28,21 +28,6 @@ def put(root: Path, name: str, text: str) -> None:
     (root / name).write_text(text)
 
 
-@pytest.fixture
-def folder(tmp_path: Path) -> Path:
-    """The archive of treebanks, slots, and NER in two languages: of one in two files."""
-    archive(tmp_path)
-    for lang in ("EN", "ES", "PT", "DE", "FR", "ZH", "JA", "HI", "TR"):
-        for split in ("train", "dev"):
-            rows = "1\tto Bonn\tO B-city\tflight\n"
-            put(
-                tmp_path, f"slots/{split}_{lang}.tsv", f"id\tutterance\tslot_labels\tintent\n{rows}"
-            )
-    for name in ("conll2003/eng.train", "conll2003/eng.testa", "aqmar/Atom.txt", "aqmar/Light.txt"):
-        put(tmp_path, f"ner/{name}", "Bonn\tB-LOC\n\n" * 10)
-    return tmp_path
-
-
 def test_a_corpus_for_each_task() -> None:
     recipe = load(FIGURE, ["fixed.data.source={pos: ud-2.7, ner: wikiann, slots: files}"])
     sources = {(trial.task, trial.data.source) for trial in recipe.trials}
@@ -77,32 +62,6 @@ def test_it_is_checked(source: str, problem: str) -> None:
 def test_files_are_never_replaced_by_the_hub() -> None:
     with pytest.raises(DataError, match="no dev data of ner in en without a folder"):
         load_data("ner", "en", "dev", source="files")
-
-
-def test_a_plan_says_what_comes_from_where(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setenv("DEADHEAD_DATA", str(folder))
-    cost = plan(load(FIGURE, ["fixed.data.source.ner=wikiann"]))
-    assert not cost.lacking
-    ner, pos, slots = cost.data
-    hub = "ner from the hub, unimelb-nlp/wikiann at f0a3be6"
-    assert ner == f"{hub}: wikiann (ar, de, en, fa, he, ja, nl, ur, zh)"
-    assert pos.startswith(f"pos from {folder}/ud-treebanks-v2.7, release 2.7, by its folder: ")
-    assert "UD_Arabic-PADT (ar), UD_German-GSD (de)" in pos
-    assert "UD_Persian-Seraji (fa)" in pos
-    assert slots == f"slots from {folder}: slots (de, en, es, fr, hi, ja, pt, tr, zh)"
-
-
-def test_a_plan_prints_the_number_of_files(folder: Path) -> None:
-    command = [
-        "plan",
-        FIGURE,
-        "--data",
-        str(folder),
-        "--set",
-        "axes=[{model: [m], task: [ner], source: [en, ar]}]",
-    ]
-    printed = CliRunner().invoke(app, command).stdout
-    assert f"  Data: ner from {folder}/ner: aqmar (ar, 2 files), conll2003 (en).\n" in printed
 
 
 # --- the data of the paper, or other data ------------------------------------------------------

@@ -66,25 +66,6 @@ def test_an_unknown_device_is_refused_with_all_names() -> None:
     assert all(name in str(got.value) for name in ("cpu", *GPUS))
 
 
-@pytest.mark.parametrize(
-    ("model", "name"),
-    [
-        ("NVIDIA H100 80GB HBM3", "2 h100s"),
-        ("Tesla V100-SXM2-32GB", "2 v100s"),
-        ("NVIDIA GeForce RTX 4090", "2 GPUs of an unknown model, counted as a100"),
-    ],
-)
-def test_the_gpu_of_this_machine(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, model: str, name: str
-) -> None:
-    (tmp_path / "0").mkdir()
-    (tmp_path / "0" / "information").write_text(f"Model: \t\t {model}\nIRQ: 1\n")
-    monkeypatch.setattr(cost, "GPU_FACTS", tmp_path)
-    monkeypatch.setattr(cost, "gpus", lambda environ: ["0", "1"])
-    assert cost.speed().name == name
-    assert cost.speed("cpu").name.split()[1].startswith("core")
-
-
 def test_records_of_this_machine_say_nothing_about_another(
     search_file: Path, tmp_path: Path
 ) -> None:
@@ -138,13 +119,6 @@ def test_rows_are_those_of_the_files(tmp_path: Path, monkeypatch: pytest.MonkeyP
     monkeypatch.setenv("DEADHEAD_DATA", str(tmp_path / "data"))
     pair = hours(tmp_path, text % ("wmt14", "en-de", "train"))
     assert pair / english == pytest.approx(40 / 3_003)
-
-
-def test_the_last_training_counts_its_own_languages(tmp_path: Path) -> None:
-    text = "steps: [finetune, rank, restart, prune, finetune, evaluate]\nfixed: {model: x, task: pos, source: en, train: [%s], targets: [en], remove: {lowest: 3}, finetune: {scored: none}}\n"
-    more = hours(tmp_path, text % "en, de") - hours(tmp_path, text % "en")
-    one = "steps: [finetune, rank]\nfixed: {model: x, task: pos, source: de, finetune: {scored: none}, rank: {examples: 1}}\n"
-    assert more == pytest.approx(hours(tmp_path, one), rel=0.01)
 
 
 @pytest.mark.parametrize(

@@ -121,12 +121,8 @@ def test_no_hint_is_left_out(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) ->
     assert f"{slots} (train, dev, test): no data in {tmp_path}." in reason
     assert len(missing.hint) == 4
     places = [line.strip() for line in missing.hint[0].splitlines()[1:]]
-    assert len(places) == len({place.rpartition(" (")[2] for place in places}) == 10
+    assert len(places) == len({*places}) == 8 + 9 + 1
     assert f"{slots}: slots/train_EN.tsv" in places[-1]
-    assert places[-1].endswith("https://catalog.ldc.upenn.edu/LDC2021T04)")
-    treebanks = next(place for place in places if place.startswith("pos in ar, de, en, fa, he"))
-    assert treebanks.count("-ud-train.conllu") == 9
-    assert treebanks.count("Universal Dependencies 2.7: https://") == 1
 
 
 def test_a_model_of_pickled_weights_is_refused(tmp_path: Path) -> None:

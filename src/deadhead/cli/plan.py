@@ -83,8 +83,6 @@ def _print_plan(plan: Plan) -> None:
         typer.echo(f"  On one GPU, roughly: {listed}.")
     for name in plan.from_hub:
         typer.echo(f"  {name} is no folder here: `run` loads it from the Hugging Face hub.")
-    for line in plan.data:
-        typer.echo(f"  Data: {line}.")
     lines = [damage(plan.damaged)] if plan.damaged else []
     lines += [
         *plan.warnings,

@@ -1,4 +1,4 @@
-"""Which corpora a study reads: what comes from where, and what is not the data of the paper."""
+"""Which corpora a study reads, and what of it is not the data of the paper."""
 
 from __future__ import annotations
 
@@ -59,35 +59,6 @@ def sources(trials: Iterable[Trial]) -> list[Source]:
                     Source(task=task, language=language, split=split, trial=trial, places=places)
                 )
     return every
-
-
-def origins(every: Iterable[Source]) -> list[str]:
-    """A line for each task and folder, or set on the hub: its corpora, with their languages."""
-    groups: dict[tuple[str, str, str], dict[str, dict[str, list[Source]]]] = {}
-    homes: dict[tuple[str, str], set[str]] = defaultdict(set)
-    for source in every:
-        origin = source.origin
-        group = groups.setdefault((source.task, origin.place, origin.release), {})
-        group.setdefault(origin.corpus, {}).setdefault(source.language, []).append(source)
-        homes[source.task, source.language].add(f"{origin.place}/{origin.corpus}")
-    lines = []
-    for (task, place, release), group in groups.items():
-        texts = []
-        for corpus, languages in group.items():
-            several = {lang for lang in languages if len(homes[task, lang]) > 1}
-            names = [_name(found, lang in several) for lang, found in languages.items()]
-            texts.append(f"{corpus} ({', '.join(names)})")
-        where = f"the hub, {place[4:]} at {release[:7]}" if place.startswith("hub:") else place
-        of_files = f", release {release}" if release and where == place else ""
-        lines.append(f"{task} from {where}{of_files}: {', '.join(texts)}")
-    return lines
-
-
-def _name(found: list[Source], with_splits: bool) -> str:
-    """A language; with its splits where others come from elsewhere, and with the number of files."""
-    splits = f" {' '.join(source.split for source in found)}" if with_splits else ""
-    most = max(len(source.places) for source in found)
-    return f"{found[0].language}{splits}{f', {most} files' if most > 1 else ''}"
 
 
 def papers_of(recipe: Recipe) -> set[str]:

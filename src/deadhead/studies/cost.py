@@ -38,11 +38,10 @@ PEAKS = {"t4": 8.1e12, "v100": 15.7e12, "a100": 19.5e12, "h100": 67e12, "h200": 
 # The share of the peak that an H200 sustained with BERT-base in float32: 1,578 examples a second
 # in training with batches of 128, 1,232 with batches of 32, and 4,650 in scoring.
 SUSTAINED = 0.6
-UNKNOWN_GPU = "a100"  # what a GPU that is not in the table counts as
+USUAL_GPU = "a100"  # what the GPUs of this machine count as; --device names another
 CORE = 2e10  # operations per second of a CPU core, assumed
 MOST_CORES = 8  # that an estimate counts on
 RULE = "6 operations per weight and sub-word in training and 2 in scoring"
-GPU_FACTS = Path("/proc/driver/nvidia/gpus")  # Linux only
 
 Work = tuple[int, Trial]  # the place of a step, and its trial
 
@@ -70,18 +69,10 @@ def speed(device: str | None = None) -> Speed:
         raise unknown_name("device with a known speed", device, ["cpu", *PEAKS])
     cards = gpus(os.environ) if name is None else []
     if cards:
-        model = _gpu_at_hand()
-        note = "" if model else f" of an unknown model, counted as {UNKNOWN_GPU}"
-        cards_text = f"{len(cards)} {model or 'GPU'}{'s' * (len(cards) != 1)}{note}"
-        return Speed(SUSTAINED * PEAKS[model or UNKNOWN_GPU] * len(cards), cards_text)
+        text = f"{len(cards)} GPU{'s' * (len(cards) != 1)}, counted as {USUAL_GPU}"
+        return Speed(SUSTAINED * PEAKS[USUAL_GPU] * len(cards), text)
     count = min(cores(), MOST_CORES)
     return Speed(CORE * count, f"{count} core{'s' * (count != 1)}")
-
-
-def _gpu_at_hand() -> str | None:
-    """The name of this machine's GPU in the table, as the driver reports it without torch."""
-    text = "".join(file.read_text() for file in sorted(GPU_FACTS.glob("*/information"))[:1]).lower()
-    return next((name for name in PEAKS if name in text.replace("-", " ").split()), None)
 
 
 def operations(works: Iterable[Work]) -> float:

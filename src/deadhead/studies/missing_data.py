@@ -65,25 +65,8 @@ def missing_data(trials: Iterable[Trial]) -> list[MissingData]:
     return missing
 
 
-@dataclass(frozen=True)
-class TooFewRows:
-    """Fewer training rows than a recipe expects."""
-
-    name: str  # "wmt14 in en-ru"
-    expected: int
-    got: int
-    exact: bool  # the recipe refuses to train on fewer
-    trials: int
-
-    def __str__(self) -> str:
-        kept = "these trials train on what there is"
-        then = "`run` refuses that (data.exact)" if self.exact else kept
-        rows = f"{self.got:,} training rows where data.examples expects {self.expected:,}"
-        return f"{self.name}: {rows}; {then} ({self.trials:,} trial{'s' * (self.trials != 1)})"
-
-
-def too_few_rows(trials: Iterable[Trial], only_exact: bool = False) -> list[TooFewRows]:
-    """Where there are fewer training rows than data.examples, if known without the hub."""
+def too_few_rows(trials: Iterable[Trial], only_exact: bool = False) -> list[str]:
+    """A line for each corpus with fewer training rows than data.examples, if known without the hub."""
     from deadhead.tasks import task_of
 
     first: dict[tuple[str, str, str], Trial] = {}
@@ -98,14 +81,17 @@ def too_few_rows(trials: Iterable[Trial], only_exact: bool = False) -> list[TooF
         for lang in sorted({lang for place in training for lang in trial.languages(place)}):
             first.setdefault((trial.task, lang, options), trial)
             needed[trial.task, lang, options] += 1
-    short = []
+    lines = []
     for key, trial in first.items():
         task, lang, _ = key
         expected, got = trial.data.examples, available_rows(trial, lang)
         if got is not None and got < expected:
-            exact = bool(trial.data.exact)
-            short.append(TooFewRows(f"{task} in {lang}", expected, got, exact, needed[key]))
-    return short
+            rows = f"{got:,} training rows where data.examples expects {expected:,}"
+            kept = "these trials train on what there is"
+            then = "`run` refuses that (data.exact)" if trial.data.exact else kept
+            count = f"{needed[key]:,} trial{'s' * (needed[key] != 1)}"
+            lines.append(f"{task} in {lang}: {rows}; {then} ({count})")
+    return lines
 
 
 def available_rows(trial: Trial, lang: str) -> int | None:
@@ -167,38 +153,30 @@ def _languages(items: Iterable[MissingData]) -> str:
 
 
 def hints(missing: list[MissingData]) -> list[str]:
-    """What to do about it, each once; files to get have a line for each corpus."""
-    corpora: dict[str, dict[tuple[str, str], list[tuple[MissingData, str]]]] = {}
+    """What to do about it, each once; files that go into one folder have a line each."""
+    files: dict[str, dict[str, list[MissingData]]] = {}
     others: dict[str, None] = {}
     for item in missing:
         for part in filter(None, (item.hint or "").split("; ")):
             place, found, then = part.partition(INTO_FOLDER)
-            if not found or not place.startswith("put "):
+            if found and place.startswith("put "):
+                text = place.removeprefix("put ")
+                files.setdefault(then, {}).setdefault(text, []).append(item)
+            else:
                 others[part] = None
-                continue
-            files, _, origin = place.removeprefix("put ").partition(" (")  # "GLUE: https://...)"
-            group = corpora.setdefault(then, {}).setdefault((item.task, origin), [])
-            group.append((item, files))
-    places = [
-        f"put these files{INTO_FOLDER}{then}:" + "".join(_corpus(*pair) for pair in groups.items())
-        for then, groups in corpora.items()
+    lists = [
+        f"put these files{INTO_FOLDER}{then}:"
+        + "".join(f"{INDENT}{it[0].task} in {_languages(it)}: {text}" for text, it in texts.items())
+        for then, texts in files.items()
     ]
-    return [*places, *others] or ["change task, source or targets"]
-
-
-def _corpus(name: tuple[str, str], parts: list[tuple[MissingData, str]]) -> str:
-    """The line of a corpus: its languages, its files, and where it comes from."""
-    task, origin = name
-    files = "; ".join(dict.fromkeys(files for _, files in parts))
-    source = f" ({origin}" if origin else ""
-    return f"{INDENT}{task} in {_languages(item for item, _ in parts)}: {files}{source}"
+    return [*lists, *others] or ["change task, source or targets"]
 
 
 def check(trials: Iterable[Trial]) -> None:
     """Raise one error that names all the data that is missing."""
     trials = list(trials)
     if short := too_few_rows(trials, only_exact=True):
-        text = "\n".join(f"  {item}" for item in short)
+        text = "\n".join(f"  {line}" for line in short)
         raise DataError(f"too little data, so nothing was started:\n{text}", TOO_FEW_HINT)
     if missing := missing_data(trials):
         text = "\n".join(f"  {line}" for line in lines(missing))

@@ -18,7 +18,7 @@ from deadhead.numerics import threads
 
 from . import cost
 from . import missing_data as data_check
-from .corpora import origins, other_data, papers_of, sources
+from .corpora import other_data, papers_of, sources
 from .execution.processes import cores, gpus
 from .inputs import InputsChanged
 from .recipe.load import Recipe, with_inputs
@@ -54,7 +54,6 @@ class Plan:
     gpu_hours: Mapping[str, float] = field(default_factory=dict)  # on one GPU of each kind
     lacking: tuple[str, ...] = ()  # missing data, a line each
     hint: tuple[str, ...] = ()  # what to do about it
-    data: tuple[str, ...] = ()  # what comes from where, a line each
     other_data: tuple[str, ...] = ()  # what is not the data of the paper, a line for each task
     from_hub: tuple[str, ...] = ()  # models that are no folders, so that `run` loads them there
     warnings: tuple[str, ...] = ()  # what can be run and is probably a mistake, a line each
@@ -93,7 +92,7 @@ def plan(
     works, keys = _works(left, folder), shared_keys(trials)
     trained = {key: trial for key, (i, trial) in works.items() if trial.protocol[i].trains}
     shared = [trial for key, trial in trained.items() if key in keys]
-    missing, read = data_check.missing_data(left), sources(left)
+    missing = data_check.missing_data(left)
     operations = cost.operations([*works.values(), *_inspections(left)])
     done = [r for r in known.values() if r.state == "done" and device is None]
     time, basis = _from_records(done, len(left), workers) or speed.estimate(operations)
@@ -112,11 +111,10 @@ def plan(
         gpu_hours={name: operations / cost.speed(name).rate / 3600 for name in cost.PEAKS},
         lacking=tuple(data_check.lines(missing)),
         hint=tuple(data_check.hints(missing)) if missing else (),
-        data=tuple(origins(read)),
-        other_data=tuple(other_data(read, papers_of(recipe))),
+        other_data=tuple(other_data(sources(left), papers_of(recipe))),
         from_hub=_from_hub(left),
         warnings=notes,
-        shortfalls=tuple(map(str, data_check.too_few_rows(left))),
+        shortfalls=tuple(data_check.too_few_rows(left)),
         damaged=tuple(stored.damaged),
         **contents(recipe),
     )

@@ -19,7 +19,7 @@ from pathlib import Path
 from deadhead import files
 from deadhead.studies.trial import Trial
 
-from .folder import StudyError, json_or_none, read_json, refused
+from .folder import StudyError, read_json, refused
 from .folder import set_aside as move
 
 READ = (".json", ".safetensors", ".md")
@@ -92,8 +92,6 @@ def _strangers(home: Path) -> Iterator[Path]:
 
 def damage(home: Path, *, deep: bool = False) -> str | None:
     """What is wrong with a piece of work; None if it is whole. `deep` compares hashes too."""
-    if not (home / WHOLE).exists():
-        return _damage_of_old(home)
     listed = read_json(home / WHOLE)
     if not isinstance(listed, dict) or not isinstance(listed.get("files"), dict):
         return f"{WHOLE} cannot be read"
@@ -110,20 +108,6 @@ def damage(home: Path, *, deep: bool = False) -> str | None:
             return f"{name} is missing"
         except (KeyError, TypeError):
             return f"{WHOLE} cannot be read"
-    return None
-
-
-def _damage_of_old(home: Path) -> str | None:
-    """The same for work of an earlier version, which has no list of its files."""
-    from deadhead.training.history import is_whole
-
-    if not (home / "state.json").is_file():
-        return "state.json is missing"
-    for path in sorted(home.rglob("*")):
-        if path.suffix == ".json" and json_or_none(path.read_bytes()) is None:
-            return f"{path.relative_to(home)} cannot be read"
-        if path.suffix == ".safetensors" and not is_whole(path):
-            return f"{path.relative_to(home)} was cut short"
     return None
 
 
