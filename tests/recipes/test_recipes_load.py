@@ -14,6 +14,7 @@ from deadhead.report.labels import metric_words
 from deadhead.studies.recipe.yaml import RecipeError
 from deadhead.tasks import task_of
 
+
 @pytest.mark.parametrize("name", OF_PAPERS)
 def test_loads_at_both_scales(name: str) -> None:
     full, mini = load(name), load(name, scale="mini")

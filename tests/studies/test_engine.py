@@ -14,11 +14,8 @@ from small_study import WORK, stable_records
 
 from deadhead.studies import load, run, stop
 from deadhead.studies.execution import jobs
-from deadhead.studies.execution.jobs import Jobs
-from deadhead.studies.execution.one_trial import run_trial
 from deadhead.studies.store import folder as place
 from deadhead.studies.store.folder import DiskFull, GpuLost, StudyError, StudyTaken
-from deadhead.studies.trial import Trial
 
 TOTAL = 2 * (1 + 4 * 4)
 
@@ -260,33 +257,3 @@ def test_a_read_only_folder_is_reported(
         StudyError, match=r"cannot be written .Read-only file system.. Nothing was changed"
     ):
         run(load(search_file), tmp_path / "s", executor="serial", work=WORK)
-
-
-def test_an_error_in_a_step_does_not_escape(search_file: Path) -> None:
-    def broken(state: Any, trial: Trial) -> None:
-        raise RuntimeError("as if")
-
-    record = run_trial(
-        load(search_file).trials[0], steps=dict.fromkeys(("finetune", "evaluate"), broken)
-    )
-    assert record.state == "failed"
-    assert "as if" in str(record.error)
-
-
-def test_jobs_make_shared_work_once(search_file: Path) -> None:
-    recipe = load(search_file)
-    ready: set[str] = set()
-    shared = {key for trial in recipe.trials for key in trial.keys.values()}
-    jobs = Jobs(recipe.trials, shared, ready.__contains__)
-    begun: list[Trial] = []
-    seen: set[str] = set()
-    while len(jobs) or begun:
-        while (trial := jobs.next()) is not None:
-            making = [key for key in jobs.keys(trial) if key not in ready]
-            assert not any(key in jobs.keys(other) for other in begun for key in making)
-            begun.append(trial)
-        done = begun.pop(0)
-        seen.add(done.id)
-        ready.update(jobs.keys(done))
-        jobs.finished(done)
-    assert seen == {trial.id for trial in recipe.trials}

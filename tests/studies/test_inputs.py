@@ -14,7 +14,7 @@ from typer.testing import CliRunner
 from deadhead.cli import app
 from deadhead.report.page.content import content
 from deadhead.studies import load, plan, run, status
-from deadhead.studies.inputs import InputsChanged, attached, differing, file_hash, fingerprints
+from deadhead.studies.inputs import InputsChanged, attached, file_hash, fingerprints
 from deadhead.studies.recipe.load import Recipe, with_inputs
 from deadhead.world import MODELS, rows
 
@@ -252,19 +252,3 @@ def test_a_hash_is_kept_by_version_of_the_file(tmp_path: Path) -> None:
         entry.write_text("{ damaged")
     file.write_text("a")
     assert file_hash(file) == first
-
-
-def test_differing_names_only_what_differs() -> None:
-    base = {
-        "steps": ["finetune", "evaluate"],
-        "model": "m",
-        "task": "pos",
-        "source": "en",
-        "targets": ["en"],
-        "splits": ["test"],
-    }
-    one = {**base, "inputs": {"model": "a", "data en/train": "x", "data en/test": "y"}}
-    two = {**base, "inputs": {"model": "a", "data en/train": "z", "data en/test": "y"}}
-    assert differing([one, one]) == {}
-    assert differing([one, two]) == {"the data of pos in en (train)": 2}
-    assert "the model m" in differing([one, base])  # a record from before fingerprints

@@ -91,12 +91,6 @@ def test_a_search_keeps_the_lowest_perplexity() -> None:
     assert picks(30.0, {1: 28.0, 2: 35.0}, {}, {})["test"].k == 2
 
 
-def test_its_page_knows_which_scores_are_better(study: Path) -> None:
-    page = json.loads(json.dumps(content(study)))
-    assert page["words"]["up"] == -1
-    assert page["words"]["score"] == "mean perplexity"
-
-
 def test_what_a_recipe_may_not_say(recipe: Path, tmp_path: Path) -> None:
     text = recipe.read_text()
     for line, message in (

@@ -2,19 +2,15 @@
 
 from __future__ import annotations
 
-import shutil
 from pathlib import Path
 
 import pytest
-import torch
-from safetensors.torch import load_file
 from typer.testing import CliRunner
 
 from deadhead.cli import app
 from deadhead.errors import DataError
 from deadhead.studies import load, plan, run, run_trial
 from deadhead.studies.missing_data import missing_data
-from deadhead.studies.steps.models import home
 
 SMALL = ["data.examples=16", "targets=[en, tr]", "splits=[dev, test]"]
 
@@ -123,14 +119,3 @@ def test_no_hint_is_left_out(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) ->
     places = [line.strip() for line in missing.hint[0].splitlines()[1:]]
     assert len(places) == len({*places}) == 8 + 9 + 1
     assert f"{slots}: slots/train_EN.tsv" in places[-1]
-
-
-def test_a_model_of_pickled_weights_is_refused(tmp_path: Path) -> None:
-    folder = tmp_path / "model"
-    shutil.copytree(home("world/encoder"), folder)
-    weights = load_file(folder / "model.safetensors")
-    (folder / "model.safetensors").unlink()
-    torch.save(weights, folder / "pytorch_model.bin")
-    record = run_trial(load("smoke", [*SMALL, f"model={folder}"]).trials[0])
-    assert record.state == "failed"
-    assert "only safetensors are read" in record.error

@@ -9,8 +9,7 @@ import pytest
 from typer.testing import CliRunner
 
 from deadhead.cli import app
-from deadhead.studies import built_in, load, plan
-from deadhead.studies.plan import warnings
+from deadhead.studies import load, plan
 
 
 @pytest.mark.parametrize(
@@ -42,7 +41,3 @@ def test_a_recipe_that_scores_nothing(tmp_path: Path, steps: str, message: str) 
     assert json.loads(CliRunner().invoke(app, ["plan", str(recipe), "--json"]).stdout)[
         "warnings"
     ] == ([message] if message else [])
-
-
-def test_no_built_in_recipe_does() -> None:
-    assert [name for name in built_in() if warnings(load(name))] == []

@@ -130,12 +130,7 @@ def metrics(folder: Path) -> dict[str, Any]:
 
 
 @pytest.mark.parametrize(
-    "length",
-    [
-        *(pytest.param(n, marks=pytest.mark.slow) for n in LENGTHS),
-        "noise",
-        pytest.param("cut, and no list of files", marks=pytest.mark.slow),
-    ],
+    "length", [*(pytest.param(n, marks=pytest.mark.slow) for n in LENGTHS), "noise"]
 )
 def test_a_damaged_model_is_trained_again(trained: Path, tmp_path: Path, length: str) -> None:
     """The trials that start from it do not fail; nobody has to delete anything."""
@@ -148,11 +143,8 @@ def test_a_damaged_model_is_trained_again(trained: Path, tmp_path: Path, length:
     weights = weights_of(folder)
     if length == "noise":  # of the same length
         weights.write_bytes(bytes(weights.stat().st_size))
-    elif length in LENGTHS:
+    else:
         cut(weights, length)
-    else:  # as an earlier version kept it
-        (weights.parent.parent / "whole.json").unlink()
-        cut(weights, "half")
     result = run(load("smoke", WORLD), folder, executor="serial")
     assert (result.done, result.failed) == (2, 0)
     assert metrics(folder) == metrics(trained)

@@ -72,11 +72,6 @@ def test_without_onednn_the_digits_are_others(
         pytest.skip("on this CPU oneDNN changes no digit of this trial")
 
 
-def test_after_a_computation_in_bf16(trial: Trial, fresh: tuple[Any, ...]) -> None:
-    bf16()
-    assert losses_and_versions(trial) == fresh
-
-
 def test_after_a_computation_in_bf16_that_switches_onednn_off(
     trial: Trial, fresh: tuple[Any, ...], switches: Callable[[], int]
 ) -> None:

@@ -3,13 +3,11 @@
 from __future__ import annotations
 
 import os
-from typing import Any
 
 import pytest
 
 from deadhead.layout import Head
-from deadhead.shrinking import CHOOSERS
-from deadhead.studies import load, plan, read, run
+from deadhead.studies import load, read, run
 from deadhead.studies.recipe.yaml import RecipeError
 from deadhead.studies.steps.shrink import Shrinking
 from deadhead.studies.store.records import Record
@@ -91,26 +89,9 @@ def test_mistakes_are_found_before_anything_runs(value: str, message: str) -> No
         load("shrink", [*SMALL, f"shrink={value}"])
 
 
-@pytest.mark.parametrize("method", [*CHOOSERS])
-def test_every_method_can_be_in_a_recipe(method: str) -> None:
-    (trial,) = load("shrink", [*SMALL, f"shrink={{heads: 0.5, method: {method}}}"]).trials
-    assert trial.get("shrink") == {"heads": 0.5, "method": method}
-
-
 def test_the_word_of_older_recipes_means_the_same() -> None:
     """It stays in the content of a trial, and so in its id."""
     changes = [*SMALL, "shrink={heads: 0.5, compensation: mean}"]
     (trial,) = load("shrink", changes).trials
     assert trial.get("shrink") == {"heads": 0.5, "compensation": "mean"}
     assert Shrinking.parse(trial.get("shrink")).options == {"heads": 0.5, "repair": "mean"}
-
-
-def test_ids_of_other_recipes_stay() -> None:
-    """The step is only in trials that shrink."""
-    trials: list[Any] = load("smoke").trials
-    assert not any("shrink" in trial.content for trial in trials)
-
-
-def test_it_can_be_planned() -> None:
-    text = str(plan(load("shrink", SMALL)))
-    assert "11" in text

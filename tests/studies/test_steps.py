@@ -4,13 +4,12 @@ from __future__ import annotations
 
 import os
 from pathlib import Path
-from typing import Any
 
 import pytest
 from transformers import AutoTokenizer
 
 from architectures.tiny import tiny
-from deadhead import discover, prune, save, strategies, tasks
+from deadhead import discover, prune, save, strategies
 from deadhead import load as load_model
 from deadhead.errors import GroupError
 from deadhead.layout import HeadLayout
@@ -18,12 +17,10 @@ from deadhead.rankers.merge import merge
 from deadhead.ranking import Ranking
 from deadhead.studies import load, read, run, run_trial
 from deadhead.studies.recipe.yaml import RecipeError
-from deadhead.studies.steps import models
 from deadhead.studies.steps.models import dataset
 from deadhead.studies.steps.prune import STEP as prune_step
 from deadhead.studies.steps.state import State
 from deadhead.studies.store.folder import StudyError, prepare
-from deadhead.tasks import Dataset, Encoded
 from deadhead.world import MODELS
 
 SMALL = ["data.examples=48", "targets=[en, de]", "finetune.scored=none"]
@@ -139,26 +136,6 @@ def test_a_model_that_is_not_there_fails_the_trial_only(tmp_path: Path) -> None:
     result = run(recipe, tmp_path / "s", executor="serial")
     assert (result.failed, result.left) == (1, 0)
     assert "nobody/nothing" in str(read(tmp_path / "s", recipe.trials[0].id).error)
-
-
-def test_data_is_encoded_once_in_a_process(monkeypatch: pytest.MonkeyPatch) -> None:
-    names: list[str] = []
-    encode = tasks.encode
-
-    def counting_encode(data: Dataset, *args: Any, **options: Any) -> Encoded:
-        names.append(f"{data.lang}/{data.split}")
-        return encode(data, *args, **options)
-
-    models._encoded.cache_clear()
-    monkeypatch.setattr(tasks, "encode", counting_encode)
-    first, second = (
-        run_trial(load("smoke", [*SMALL, f"seed={seed}"]).trials[0]) for seed in (1, 2)
-    )
-    assert sorted(names) == ["de/test", "en/test", "en/train"]
-    assert first.data == second.data
-    assert first.metrics != second.metrics
-    run_trial(load("smoke", [*SMALL, "seed=1", "data.max_length=32"]).trials[0])
-    assert len(names) == 6  # with another option it is encoded again
 
 
 @pytest.mark.parametrize("part", ["training/{id}-0", "predictions/{id}", "predictions/{id}/test"])
