@@ -56,7 +56,7 @@ ALLOWED = {
     "studies.fields": "errors files registry tasks",
     "studies.step": "registry studies.fields",
     "studies.trial": "strategies studies.fields studies.step",
-    "studies.store": "errors files studies.trial training",
+    "studies.store": "errors files studies.trial",
     "studies.inputs": "errors files studies.store studies.trial tasks",
     "studies.steps": "errors files heads layout measures rankers ranking registry saved "
     "shrinking strategies studies.fields studies.step studies.store "
@@ -65,7 +65,7 @@ ALLOWED = {
     "studies.store studies.trial version",
     "studies.missing_data": "errors studies.steps studies.trial tasks",
     "studies.recipe": "errors files papers.catalogue strategies studies.fields studies.inputs "
-    "studies.step studies.trial translation",
+    "studies.step studies.trial tasks translation",
     "studies.corpora": "errors studies.missing_data studies.recipe studies.steps studies.trial "
     "tasks",
     "studies.cost": "errors files papers.catalogue studies.execution studies.missing_data "

@@ -81,20 +81,6 @@ def _task(value: Any) -> Iterator[Problem]:
         yield (), problem.message
 
 
-def has_language(task: Any) -> bool:
-    """Whether the data of a task has languages; plain text has none."""
-    from deadhead.tasks import task_of
-
-    return task_of(str(task)).traits.has_language
-
-
-def default_language(task: Any) -> str | None:
-    """What the data of a task is called without a language; None: one has to be named."""
-    from deadhead.tasks import task_of
-
-    return task_of(str(task)).default_language
-
-
 def own_source(task: str, data: Mapping[str, Any]) -> dict[str, Any]:
     """The field `data` with the corpus of this task, where `source` names one for each task."""
     from deadhead.tasks import task_of

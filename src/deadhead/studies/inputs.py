@@ -40,7 +40,6 @@ MODEL_FILES = (  # weights, config, tokenizer
 )
 # fmt: on
 CHUNK = 1 << 20
-MOST_NAMED = 6  # changed inputs that a message names
 
 
 class InputsChanged(StudyError):
@@ -67,9 +66,7 @@ def changed(before: Fingerprints, now: Fingerprints) -> list[str]:
 
 def described(names: Iterable[str]) -> str:
     """Inputs for a message: `the model ./mine; the data of pos in en (train)`."""
-    texts = list(map(_describe, names))
-    more = [f"and {len(texts) - MOST_NAMED} more"] if len(texts) > MOST_NAMED else []
-    return "; ".join([*texts[:MOST_NAMED], *more])
+    return "; ".join(map(_describe, names))
 
 
 def differing(trials: Iterable[Mapping[str, Any]]) -> dict[str, int]:

@@ -13,7 +13,7 @@ import signal
 import threading
 import time
 import traceback
-from collections import Counter, deque
+from collections import Counter
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field
@@ -48,17 +48,13 @@ class Jobs:
         self._ready = ready
         self._busy: dict[str, str] = {}  # key of work in progress -> trial that does it
         self._complete: set[str] = set()  # keys of work done in this run, on whatever node
-        self._waiting: dict[str, deque[Trial]] = {}
         seen: set[str] = set()
         first: list[Trial] = []
         later: list[Trial] = []
         for trial in trials:
             (later if seen.issuperset(self.keys(trial)) else first).append(trial)
             seen.update(self.keys(trial))
-        self._queue = deque([*first, *later])
-
-    def __len__(self) -> int:
-        return len(self._queue) + sum(map(len, self._waiting.values()))
+        self._queue = [*first, *later]
 
     def keys(self, trial: Trial) -> list[str]:
         """The shared work that this trial uses."""
@@ -66,29 +62,25 @@ class Jobs:
 
     def next(self) -> Trial | None:
         """A trial that can start now; None if there is none, or if all wait for others."""
-        while self._queue:
-            trial = self._queue.popleft()
-            keys = (key for key in self.keys(trial) if key not in self._complete)
-            missing = [key for key in keys if not self._ready(key)]
-            busy = next((key for key in missing if key in self._busy), None)
-            if busy is None:
+        for number, trial in enumerate(self._queue):
+            keys = [key for key in self.keys(trial) if key not in self._complete]
+            if self._busy.keys().isdisjoint(keys):
+                missing = [key for key in keys if not self._ready(key)]
                 self._busy.update(dict.fromkeys(missing, trial.id))
+                del self._queue[number]
                 return trial
-            self._waiting.setdefault(busy, deque()).append(trial)
         return None
 
     def finished(self, trial: Trial, *, done: bool = True) -> None:
-        """Release the trials that waited for work of this one."""
+        """Release the trials that wait for work of this one."""
         if done:
             self._complete.update(self.keys(trial))
-        for key in [key for key, worker in self._busy.items() if worker == trial.id]:
-            del self._busy[key]
-            self._queue.extendleft(reversed(self._waiting.pop(key, deque())))
+        self._busy = {key: worker for key, worker in self._busy.items() if worker != trial.id}
 
     def put_back(self, trial: Trial) -> None:
         """Return a trial that could not be run to its end."""
         self.finished(trial, done=False)
-        self._queue.appendleft(trial)
+        self._queue.insert(0, trial)
 
 
 class Control:

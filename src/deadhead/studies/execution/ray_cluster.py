@@ -45,7 +45,7 @@ def run(load: Workload) -> None:
     except ImportError:
         raise MissingExtra("ray", "ray", "the executor `ray`") from None
     options = dict(load.options or {})
-    cpus = float(options.get("cpus", threads()))
+    cpus = threads()
     ours = not ray.is_initialized()
     if ours:
         _connect(ray, options.get("address"), load.workers, cpus)
@@ -61,10 +61,10 @@ def run(load: Workload) -> None:
             ray.shutdown()
 
 
-def _connect(ray: Any, address: str | None, workers: int, cpus: float) -> None:
+def _connect(ray: Any, address: str | None, workers: int, cpus: int) -> None:
     options: dict[str, Any] = {"log_to_driver": False, "logging_level": "ERROR"}
     if address is None:
-        options |= {"num_cpus": max(1, round(workers * cpus)), "include_dashboard": False}
+        options |= {"num_cpus": workers * cpus, "include_dashboard": False}
     try:
         ray.init(address=address or "local", **options)
     except (ConnectionError, RuntimeError, ValueError) as problem:
@@ -75,7 +75,7 @@ def _connect(ray: Any, address: str | None, workers: int, cpus: float) -> None:
 class _Cluster:
     """The trials that run on the cluster."""
 
-    def __init__(self, ray: Any, load: Workload, task: Any, cpus: float, gpus: float):
+    def __init__(self, ray: Any, load: Workload, task: Any, cpus: int, gpus: float):
         self.ray, self.load, self.task = ray, load, task
         self.running: dict[Any, Trial] = {}
         self.gpu_losses = 0  # processes in a row that lost the GPU

@@ -24,7 +24,7 @@ AGAIN = "start the cluster again and run the same command: it continues where it
 class Health:
     """Whether the cluster answers, and how many trials it can run; raises ClusterLost."""
 
-    def __init__(self, ray: Any, cpus: float, gpus: float):
+    def __init__(self, ray: Any, cpus: int, gpus: float):
         self.ray, self.cpus, self.gpus = ray, cpus, gpus
         context = ray.get_runtime_context()
         self.head: str = context.gcs_address

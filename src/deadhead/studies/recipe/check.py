@@ -12,15 +12,7 @@ from pathlib import Path as File
 from typing import Any
 
 from deadhead.errors import DeadheadError, unknown_name
-from deadhead.studies.fields import (
-    SHARED,
-    Problem,
-    among,
-    default_language,
-    has_language,
-    is_whole,
-    unknown,
-)
+from deadhead.studies.fields import SHARED, Problem, among, is_whole, unknown
 from deadhead.studies.step import STEPS, Step, fields
 from deadhead.studies.trial import CONTROLS
 
@@ -158,6 +150,7 @@ def _search(value: Any) -> Iterator[Problem]:
 
 def _combinations(data: Mapping[str, Any]) -> Iterator[Problem]:
     """What is wrong with fields and steps together."""
+    from deadhead.tasks import task_of
     from deadhead.translation import SIZES
 
     if "steps" not in data:
@@ -180,10 +173,14 @@ def _combinations(data: Mapping[str, Any]) -> Iterator[Problem]:
             choices.setdefault("remove", []).append({"lowest": 1})
         names = {*choices}
         tasks = choices.get("task", ())
-        no_language = [task for task in tasks if not has_language(task)]
+        no_language = [task for task in tasks if not task_of(str(task)).traits.has_language]
         if no_language:
             yield from ((path, message) for message in _useless(no_language, choices))
-        if tasks and "train" not in names and all(default_language(task) for task in tasks):
+        if (
+            tasks
+            and "train" not in names
+            and all(task_of(str(task)).default_language for task in tasks)
+        ):
             names |= {"source"}
         yield from ((path, message) for message in _missing(steps, names))
         if not any(step.builds_model for step in steps):

@@ -17,9 +17,10 @@ from pathlib import Path
 from typing import Any
 
 from deadhead.papers.catalogue import paper
-from deadhead.studies.fields import as_list, default_language, own_source
+from deadhead.studies.fields import as_list, own_source
 from deadhead.studies.step import STEPS
 from deadhead.studies.trial import Trial, digest, settle
+from deadhead.tasks import task_of
 
 from .yaml import RecipeError
 
@@ -87,7 +88,7 @@ def _cell(data: Mapping[str, Any], labels: dict[str, Any]) -> Cell:
     task = str(fields.get("task"))
     if isinstance((fields.get("data") or {}).get("source"), Mapping):
         fields["data"] = own_source(task, fields["data"])
-    default = default_language(task)
+    default = task_of(task).default_language
     if default is not None and "train" not in fields:
         fields.setdefault("source", default)
     if task.endswith((".yaml", ".yml")):  # what the file says makes the number, not its name

@@ -15,7 +15,7 @@ from deadhead.studies.fields import SEED, SOURCE, SPLIT_NAMES, Field, Problem, a
 from deadhead.studies.step import Read, Step
 from deadhead.studies.trial import Trial
 
-from .state import State, throttled
+from .state import State, counting
 
 DEFAULT = {"method": "gradient", "split": "dev"}
 
@@ -98,18 +98,13 @@ class Rank(Step):
         data = models.encoded(state, trial, languages, spec.split, labels, examples=spec.examples)
         facts = {"task": trial.task, "lang": "+".join(languages), "split": spec.split}
         facts["fingerprint"] = data.data.fingerprint
-        say = throttled(state.tell)
-
-        def progress(done: int, total: int, note: str = "") -> None:
-            say(f"ranking {done}/{total} {note}".strip())
-
         sort = not ranker(spec.method, **spec.options).in_file_order
         state.ranking = rank(
             model,
             batches(data, size=spec.batch, sort=sort, device=models.device()),
             spec.method,
             seed=trial.seed_of(state.at),
-            progress=progress,
+            progress=counting(state.tell, "ranking"),
             data=facts,
             **spec.options,
         )

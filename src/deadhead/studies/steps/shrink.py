@@ -23,7 +23,7 @@ from deadhead.studies.fields import (
 from deadhead.studies.step import Read, Step
 from deadhead.studies.trial import Trial
 
-from .state import State, throttled
+from .state import State, counting
 
 TARGETS = ("heads", "neurons", "macs", "parameters")  # no speed-up: it depends on the machine
 FUNCTION = ("on", "method", "repair", "loss", "held_out", "seed")  # options of `shrink`
@@ -129,16 +129,11 @@ class Shrink(Step):
         spec = Shrinking.parse(trial.get("shrink"))
         languages, labels = trial.languages(state.at), models.labels_of(model, trial)
         data = models.encoded(state, trial, languages, spec.split, labels, examples=spec.examples)
-        say = throttled(state.tell)
-
-        def progress(done: int, total: int, note: str = "") -> None:
-            say(f"shrinking {done}/{total} {note}".strip())
-
         options = {"seed": trial.seed_of(state.at), **spec.options}
         report = shrink(
             model,
             [*batches(data, size=spec.batch, device=models.device())],
-            progress=progress,
+            progress=counting(state.tell, "shrinking"),
             **options,
         )
         state.kept.pop("first", None)  # they are weights of the whole model

@@ -85,3 +85,9 @@ def throttled(tell: Callable[[str], None]) -> Callable[[Any], None]:
             tell(str(message))
 
     return say
+
+
+def counting(tell: Callable[[str], None], what: str) -> Callable[..., None]:
+    """The progress of a step, for functions that count what they have done."""
+    say = throttled(tell)
+    return lambda done, total, note="": say(f"{what} {done}/{total} {note}".strip())
