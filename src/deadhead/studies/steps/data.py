@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 import os
-from dataclasses import asdict, dataclass, replace
+from dataclasses import replace
 from functools import lru_cache
 from typing import Any
 
@@ -25,18 +25,6 @@ TOO_FEW_HINT = (
 )
 
 
-@dataclass(frozen=True)
-class Shortfall:
-    """Fewer rows than a recipe expects."""
-
-    name: str  # "en-ru/train"
-    expected: int
-    got: int
-
-    def to_dict(self) -> dict[str, int]:
-        return {name: value for name, value in asdict(self).items() if name != "name"}
-
-
 def place_options(trial: Trial) -> dict[str, Any]:
     """The options that decide where the data of a trial is."""
     return trial.data.chosen(*PLACE)
@@ -52,7 +40,7 @@ def _split(task: str, lang: str, split: str, options: str) -> tuple[Dataset, int
     """The data of a split as trials use it, and the rows of the whole split."""
     chosen = json.loads(options)
     chosen.pop("fingerprints")  # in the options only so that changed files are read again
-    examples, parts, exact = (chosen.pop(name, None) for name in ("examples", "parts", "exact"))
+    examples, parts = (chosen.pop(name, None) for name in ("examples", "parts"))
     if isinstance(parts, dict):
         parts = parts.get(lang)
     data = load_data(task, lang, split, **chosen)
@@ -62,27 +50,15 @@ def _split(task: str, lang: str, split: str, options: str) -> tuple[Dataset, int
     if split == "train" and data.task.traits.label_unit == "token":
         data = draw_examples(data, examples, "examples")  # windows: the tokenizer decides
         return data, size
-    if split != "train" or examples is None or examples == len(data):
-        return data, size
-    if examples < len(data):
+    if split == "train" and examples is not None and examples < len(data):
         rows = sorted(shuffled(len(data), "examples")[:examples])
-        return replace(data, rows=[data.rows[i] for i in rows]), size
-    if exact:
-        raise DataError(
-            f"{task} in {lang} has {len(data):,} training rows; "
-            f"the recipe expects {examples:,}, no fewer (data.exact).",
-            TOO_FEW_HINT,
-        )
+        data = replace(data, rows=[data.rows[i] for i in rows])
     return data, size
-
-
-def _dataset(task: str, lang: str, split: str, options: str) -> Dataset:
-    return _split(task, lang, split, options)[0]
 
 
 @lru_cache(maxsize=64)
 def _datasets(task: str, languages: tuple[str, ...], split: str, options: str) -> Dataset:
-    parts = [_dataset(task, lang, split, options) for lang in languages]
+    parts = [_split(task, lang, split, options)[0] for lang in languages]
     return parts[0] if len(parts) == 1 else concatenate(parts)
 
 
@@ -109,11 +85,9 @@ def corpora(
     return facts
 
 
-def _options(
-    trial: Trial, languages: list[str], split: str, task: str | None = None, exact: bool = True
-) -> str:
-    skipped = {*ENCODE, "task_file", *(() if exact else ("exact",))}
-    options = trial.data.chosen(*(DataOptions.__dataclass_fields__.keys() - skipped))
+def _options(trial: Trial, languages: list[str], split: str, task: str | None = None) -> str:
+    read = DataOptions.__dataclass_fields__.keys() - {*ENCODE, "task_file", "exact"}
+    options = trial.data.chosen(*read)
     if "root" not in options and "DEADHEAD_DATA" in os.environ:
         options["root"] = os.environ["DEADHEAD_DATA"] or None  # the next run may name another
     names = (trial.input_name(task, lang, split) for lang in languages)
@@ -122,15 +96,29 @@ def _options(
 
 
 def rows_there(trial: Trial, lang: str) -> int:
-    """The training rows of a language, up to `data.examples`, even if too few are refused."""
-    return len(_dataset(trial.task, lang, "train", _options(trial, [lang], "train", exact=False)))
+    """The training rows of a language, up to `data.examples`."""
+    return len(_split(trial.task, lang, "train", _options(trial, [lang], "train"))[0])
 
 
-def shortfalls(trial: Trial, languages: list[str]) -> list[Shortfall]:
-    """The languages with fewer training rows than `data.examples`."""
+def shortfalls(trial: Trial, languages: list[str]) -> dict[str, dict[str, int]]:
+    """Where there are fewer training rows than `data.examples`: `en-ru/train` -> both numbers.
+
+    With `data.exact` that is an error.
+    """
     expected = trial.data.examples
     if expected is None or task_of(trial.task).traits.label_unit == "token":
-        return []
-    options = _options(trial, languages, "train")
-    sizes = {lang: len(_dataset(trial.task, lang, "train", options)) for lang in languages}
-    return [Shortfall(f"{lang}/train", expected, n) for lang, n in sizes.items() if n < expected]
+        return {}
+    sizes = {lang: rows_there(trial, lang) for lang in languages}
+    short = {lang: rows for lang, rows in sizes.items() if rows < expected}
+    if short and trial.data.exact:
+        lang, rows = next(iter(short.items()))
+        raise DataError(
+            f"{trial.task} in {lang} has {rows:,} training rows; "
+            f"the recipe expects {expected:,}, no fewer (data.exact).",
+            TOO_FEW_HINT,
+        )
+    return {f"{lang}/train": short_of(expected, rows) for lang, rows in short.items()}
+
+
+def short_of(expected: int, got: int) -> dict[str, int]:
+    return {"expected": expected, "got": got}

@@ -29,7 +29,7 @@ from deadhead.training.models import (
     window_length,
 )
 
-from .data import Shortfall, corpora, dataset, encode_options, shortfalls
+from .data import corpora, dataset, encode_options, short_of, shortfalls
 from .state import State
 
 
@@ -82,13 +82,13 @@ def encoded(
     data = dataset(trial, languages, split, task)
     name = f"{f'{task} ' if task else ''}{'+'.join(languages)}/{split}"
     if split == "train" and task is None:
-        _note(state, *shortfalls(trial, languages))
+        _note(state, shortfalls(trial, languages))
     state.note_corpora(corpora(trial, languages, split, task))
     is_text = data.task.traits.label_unit == "token"  # its examples are windows
     if examples is not None and (is_text or examples < len(data)):
         data = _some(data, examples, trial.get("seed", 0))
     elif examples is not None and examples > len(data):
-        _note(state, Shortfall(f"{name} (rank)", examples, len(data)))
+        _note(state, {f"{name} (rank)": short_of(examples, len(data))})
     state.data[name] = data.fingerprint
     windows = _encoded(data, tokenizer(state, trial), labels, _encode_options(state, trial, data))
     check_positions(state.model, windows.arrays["lengths"], name)
@@ -103,10 +103,10 @@ def _encode_options(state: State, trial: Trial, data: Dataset) -> str:
     return json.dumps({**options, "max_length": length}, sort_keys=True)
 
 
-def _note(state: State, *missing: Shortfall) -> None:
+def _note(state: State, missing: dict[str, dict[str, int]]) -> None:
     """Record where there was less data than the recipe asks for."""
-    for shortfall in missing:
-        state.details.setdefault("shortfalls", {})[shortfall.name] = shortfall.to_dict()
+    if missing:
+        state.details.setdefault("shortfalls", {}).update(missing)
 
 
 @lru_cache(maxsize=64)
