@@ -80,30 +80,19 @@ def test_the_table(tagger: Path, tmp_path: Path, run_command: RunCommand) -> Non
     assert done.err.count("--compensation is now --repair") == 1
 
 
-def test_plain_text_without_labels_then_distilled(
-    tagger: Path, tmp_path: Path, run_command: RunCommand
-) -> None:
+def test_plain_text_without_labels(tagger: Path, tmp_path: Path, run_command: RunCommand) -> None:
     text = tmp_path / "text.txt"
     rows = load_data("pos", "en", "dev", root="world").rows[:60]
     text.write_text("\n".join(" ".join(row.texts) for row in rows), encoding="utf-8")
-    options = ("--loss", "self", "--remove-heads", 10, "--then-distill", "--rate", "1e-4")
+    options = ("--loss", "self", "--remove-heads", 10)
     words = ("shrink", tagger, "--text", text, "--device", "cpu", "--on", "2x16")
     done = run_command(*words, *options, "--out", tmp_path / "s", "--json")
     assert done.code == 0, done.err
     facts = json.loads(done.out)
     assert facts["loss"] == "self"
     assert any("heads alone save little time" in note for note in facts["notes"])
-    assert (facts["trained"], facts["scores"]) == ("distilled", {})
+    assert facts["scores"] == {}
     assert len(discover(load(tmp_path / "s"))) == 30
-
-
-@pytest.mark.slow
-def test_then_finetuned(tagger: Path, tmp_path: Path, run_command: RunCommand) -> None:
-    options = ("--heads", "75%", "--then-finetune", "--rate", "1e-3")  # old names
-    done = run_command("shrink", tagger, *DATA, *SMALL, *options, "--out", tmp_path / "s", "--json")
-    assert done.code == 0, done.err
-    scores = json.loads(done.out)["scores"]
-    assert scores["fine-tuned"]["en"] > scores["refitted"]["en"]
 
 
 @pytest.mark.parametrize(
@@ -114,11 +103,6 @@ def test_then_finetuned(tagger: Path, tmp_path: Path, run_command: RunCommand) -
         ((*DATA, "--remove-heads", "50%", "--keep-macs", "50%"), "got heads and macs"),
         ((*DATA, "--remove-heads", "50%", "--on", "32"), "expects examples x tokens"),
         ((*DATA, "--remove-heads", "50%", "--method", "luck"), "no method of choosing 'luck'"),
-        ((*DATA, "--remove-heads", "50%", "--epochs", "2"), "shrink first, then deadhead finetune"),
-        (
-            (*DATA, "--remove-heads", "50%", "--then-finetune", "--then-distill"),
-            "or --then-distill",
-        ),
         (("--remove-heads", "50%"), "give --task NAME"),
         ((*DATA, "--remove-heads", "50%", "--text", "README.md"), "--text FILE instead of a task"),
         ((*DATA, "--keep-parameters", "1%", *SMALL), "`parameters` expects at least"),

@@ -3,26 +3,21 @@
 from __future__ import annotations
 
 import json
-from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 from typer import BadParameter, Option
 
-from deadhead.errors import deprecated
-from deadhead.shrinking import REPAIRS, check_method, kinds_of, method_names, read_targets
+from deadhead.shrinking import REPAIRS, method_names
 
 from . import _options as opt
 from ._outputs import check_folder
 from ._progress import size_text
 
-LATER = "Of a training afterwards: use deadhead finetune."
-
 if TYPE_CHECKING:
     from deadhead.saved.shrink import ShrunkSaved
     from deadhead.tasks import Task
-    from deadhead.training import Settings
 
 
 def shrink(
@@ -94,10 +89,6 @@ def shrink(
             help="Score N random examples of each data set; by default all of them.",
         ),
     ] = None,
-    then_finetune: Annotated[bool, Option("--then-finetune", hidden=True, help=LATER)] = False,
-    then_distill: Annotated[bool, Option("--then-distill", hidden=True, help=LATER)] = False,
-    epochs: Annotated[int | None, Option(min=1, hidden=True, help=LATER)] = None,
-    learning_rate: Annotated[float | None, Option(hidden=True, help=LATER)] = None,
     data: opt.Data = None,
     source: opt.Corpus = None,
     batch: opt.Batch = None,
@@ -129,29 +120,21 @@ def shrink(
     """
     # Longer than most functions: half of it is the list of options. All of them are checked first,
     # since a mistake should not cost the time to load a model.
-    chosen = _task(task, lang, text, then_distill)
+    chosen = _task(task, text)
     if chosen is None and score_examples is not None:
         message = "counts scored examples of a task; --examples N reads N texts of --text"
         raise BadParameter(message, param_hint="--score-examples")
     options: dict[str, Any] = {"heads": remove_heads, "neurons": remove_neurons}
     options |= {"macs": keep_macs, "parameters": keep_parameters, "speedup": speedup}
-    check_method(method, kinds_of(read_targets(options)), loss)
-    REPAIRS[repair]  # or raise that there is none
-    options |= {
-        "on": None if on is None else opt.shape_from(on),
-        "method": method,
-        "repair": repair,
-    }
-    options |= {"loss": loss, "seed": seed, "checkpointing": checkpointing}
-    then = _then(then_finetune, then_distill)
-    settings = _settings(then, out, epochs, learning_rate, seed)
+    options |= {"on": None if on is None else opt.shape_from(on), "method": method}
+    options |= {"repair": repair, "loss": loss, "seed": seed, "checkpointing": checkpointing}
     check_folder(out, "--out", model=model, force=force)
     from deadhead.numerics import device_named
-    from deadhead.saved.shrink import Calibration, shrink_saved
-    from deadhead.shrinking.calibration import examples_on
+    from deadhead.saved.shrink import ShrinkData, shrink_saved
+    from deadhead.shrinking.fit_batches import examples_on
 
     where = device_named(device)
-    calibration = Calibration(
+    calibration = ShrinkData(
         task=chosen,
         languages=[] if chosen is None else opt.languages_from(lang, chosen),
         text=text,
@@ -164,16 +147,7 @@ def shrink(
         seed=seed,
     )
     result = shrink_saved(
-        model,
-        out,
-        calibration,
-        options,
-        then=then,
-        settings=settings,
-        auto=auto,
-        dtype=dtype,
-        device=where,
-        form=form,
+        model, out, calibration, options, auto=auto, dtype=dtype, device=where, form=form
     )
     if as_json:
         used = {name: value for name, value in options.items() if value is not None}
@@ -183,58 +157,32 @@ def shrink(
         _print(result, out)
 
 
-def _task(
-    task: str | None, lang: str | None, text: Path | None, distils: bool
-) -> str | Task | None:
+def _task(task: str | None, text: Path | None) -> str | Task | None:
     """The task, or None for plain text alone."""
     if task is None and text is not None:
         return None
     if task is None:
         message = "give --task NAME or --task FILE.yaml, or --text FILE with --loss self"
         raise BadParameter(message, param_hint="--task")
-    if text is not None and not distils:
+    if text is not None:
         raise BadParameter("give --text FILE instead of a task", param_hint="--text")
     return opt.required_task(task)
-
-
-def _then(finetune: bool, distill: bool) -> str | None:
-    if finetune and distill:
-        raise BadParameter("give --then-finetune or --then-distill", param_hint="--then-distill")
-    return "finetune" if finetune else "distill" if distill else None
-
-
-def _settings(
-    then: str | None, out: Path, epochs: int | None, rate: float | None, seed: int
-) -> Settings | None:
-    """The settings of a training afterwards, which is a command of its own now."""
-    if then is None:
-        for name, value in (("--epochs", epochs), ("--learning-rate", rate)):
-            if value is not None:
-                message = "is for a training: shrink first, then deadhead finetune"
-                raise BadParameter(message, param_hint=name)
-        return None
-    teacher = " --teacher MODEL" if then == "distill" else ""
-    deprecated(f"shrink --then-{then}", f"a second command, deadhead finetune {out}{teacher}")
-    from deadhead.training import Settings
-
-    settings = Settings(epochs=epochs or 1, seed=seed)
-    return settings if rate is None else replace(settings, rate=rate)
 
 
 def _print(result: ShrunkSaved, out: Path) -> None:
     from rich.console import Console
     from rich.table import Table
 
+    from deadhead.shrinking.shrunk import STAGES
     from deadhead.tasks import points_text
 
     report = result.report
-    stages = ["whole", "cut", "refitted", *([result.trained] if result.trained else [])]
-    table = Table("", *stages)
+    table = Table("", *STAGES)
     for language, split in result.splits.items():
-        values = [result.scores[stage][language] for stage in stages]
+        values = [result.scores[stage][language] for stage in STAGES]
         texts = (points_text(str(result.metric), value) for value in values)
         table.add_row(f"{result.metric} {language} {split}", *texts)
-    losses = [f"{report.losses[stage]:z.4f}" for stage in ("whole", "cut", "refitted")]
+    losses = [f"{report.losses[stage]:z.4f}" for stage in STAGES]
     kind = "" if report.loss == "labels" else f" ({report.loss})"
     table.add_row(f"held-out loss{kind}", *losses)
     sizes = Table("", "before", "after", "")

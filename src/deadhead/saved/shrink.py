@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import copy
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -19,23 +18,21 @@ from deadhead.shrinking import (
     read_targets,
     shrink,
 )
-from deadhead.tasks import Dataset, Encoded, Task, find_data, load_data
-from deadhead.training import Settings
+from deadhead.tasks import Dataset, Encoded, Task, find_data
 from deadhead.training.models import encode_for, fitting_tokenizer, load_with_tokenizer
 
 from .rank_data import check_model, rank_batches, sample_rows, sample_texts
 
-TRAINED = {"finetune": "fine-tuned", "distill": "distilled"}
 SECONDS_TO_TIME = 5.0  # both models, roughly: only a target speedup needs an exact ratio
 
 
 @dataclass(frozen=True, kw_only=True)
-class Calibration:
+class ShrinkData:
     """The data to shrink with, and the data to score with."""
 
     task: str | Task | None
     languages: list[str] = field(default_factory=list)
-    text: Path | None = None  # plain text: to shrink with where there is no task; to distil with
+    text: Path | None = None  # plain text, where there is no task
     split: str = "train"
     examples: int | None = None  # drawn from the split; None: all of them
     scored: int | None = None  # drawn from each set to score with; None: all of them
@@ -79,9 +76,8 @@ class ShrunkSaved:
     metric: str | None  # the main metric of the task
     splits: dict[str, str]  # language -> split that was scored
     scored: dict[str, int]  # language -> examples that were scored
-    scores: dict[str, dict[str, float]]  # whole, cut, refitted, trained -> language -> metric
+    scores: dict[str, dict[str, float]]  # whole, cut, refitted -> language -> metric
     milliseconds: tuple[float, float]  # whole, small: one run on inputs of the report's shape
-    trained: str | None
     bytes: int  # size of the weights
     dtype: str
     facts: dict[str, Any]  # about the calibration data
@@ -94,11 +90,9 @@ class ShrunkSaved:
 def shrink_saved(
     name: str,
     out: Path,
-    data: Calibration,
+    data: ShrinkData,
     options: Mapping[str, Any],
     *,
-    then: str | None = None,
-    settings: Settings | None = None,
     auto: str | None = None,
     dtype: str | None = None,
     device: Any = None,
@@ -106,37 +100,31 @@ def shrink_saved(
 ) -> ShrunkSaved:
     """Load a model, shrink it with these options of `shrink`, and save it to `out`.
 
-    Args:
-        then: `finetune` (on the training data of the task) or `distill` (on the outputs of the
-            whole model, without labels) afterwards, with these settings.
-        dtype: precision to write; by default that of the stored weights.
+    dtype: precision to write; by default that of the stored weights.
     """
     from deadhead.heads.layers import copy_with_same_weights
     from deadhead.heads.model_files import fetch, stored_dtype
     from deadhead.heads.save import check_form
 
-    needs_labels = _check(data, options, then)
     check_form(form)
-    rows, sets = _checked_data(name, data, options, needs_labels, {"auto": auto, "dtype": dtype})
+    rows, needs = _checked_rows(name, data, options, {"auto": auto, "dtype": dtype})
+    sets = data.score_sets()
     model, tokenizer = load_with_tokenizer(name, device, auto=auto, dtype=dtype)
     stored = stored_dtype(name) if dtype in (None, "auto") else None
-    batches, facts = _batches(model, tokenizer, rows, data, needs_labels, options.get("loss"))
+    batches, facts = rank_batches(
+        model, tokenizer, rows, **needs, size=data.batch, in_file_order=False
+    )
+    batches = [*batches]
     encoded = {
         language: encode_for(model, tokenizer, rows, data.max_length)
         for language, rows in sets.items()
     }
     score = _scorer(encoded, tokenizer)
-    # to time it beside the small one, and to learn from: training would change shared weights
-    whole = copy.deepcopy(model) if then == "distill" else copy_with_same_weights(model)
+    whole = copy_with_same_weights(model)  # to time it beside the small one
     report = shrink(model, batches, score=score, **options)
-    scores = dict(report.scores)
-    if then is not None:
-        stage(f"training: {then}")
-        _train(model, whole, tokenizer, batches, data, then, settings or Settings(epochs=1))
-        scores |= {} if score is None else {TRAINED[then]: score(model)}
     fetch(name)
     # before the times, which may take minutes: an interrupt there loses nothing
-    written = _write(model, out, tokenizer, form, _note(report, then), stored)
+    written = _write(model, out, tokenizer, form, _note(report), stored)
     stage("timing both models")
     times = _times(whole, model, batches, report)
     return ShrunkSaved(
@@ -144,71 +132,39 @@ def shrink_saved(
         metric=next(iter(sets.values())).task.metric if sets else None,
         splits={language: rows.split for language, rows in sets.items()},
         scored={language: _examples(own) for language, own in encoded.items()},
-        scores=scores,
+        scores=dict(report.scores),
         milliseconds=times,
-        trained=then and TRAINED[then],
         bytes=sum(file.stat().st_size for file in out.glob("*.safetensors")),
         dtype=written,
         facts=facts,
     )
 
 
-def _checked_data(
-    name: str,
-    data: Calibration,
-    options: Mapping[str, Any],
-    needs_labels: bool,
-    loading: Mapping[str, Any],
-) -> tuple[Any, dict[str, Dataset]]:
-    """The data to shrink and to score with, for a model that fits it and all options.
+def _checked_rows(
+    name: str, data: ShrinkData, options: Mapping[str, Any], loading: Mapping[str, Any]
+) -> tuple[Any, dict[str, Any]]:
+    """The examples to shrink with, and what `rank_batches` must know of them.
 
-    All of this is checked by the config of the model, before its weights are read.
+    All is checked by the config of the model, before its weights are read.
     """
     from deadhead.heads.skeleton import skeleton
     from deadhead.shrinking.budgets import check_targets
 
-    bare = skeleton(name, **loading)
-    check_targets(bare, _targets(options), options.get("on"))
-    fitting_tokenizer(bare, name)
-    rows = data.rows()
-    loss, length = options.get("loss"), data.max_length
-    check_model(bare, rows, needs_labels=needs_labels, loss=loss, max_length=length)
-    return rows, data.score_sets()
-
-
-def _check(data: Calibration, options: Mapping[str, Any], then: str | None) -> bool:
-    """Refuse what is wrong whatever the model; return whether labels are needed."""
-    targets = _targets(options)
+    targets = read_targets({name: options.get(name) for name in TARGETS})
     REPAIRS[options.get("repair", "refit")]  # or raise that there is none
-    method, loss = options.get("method", "auto"), options.get("loss")
-    needs_labels = check_method(method, kinds_of(targets), loss)
+    loss = options.get("loss")
+    needs_labels = check_method(options.get("method", "auto"), kinds_of(targets), loss)
     if data.task is None and needs_labels:
         hint = "add --loss self"
         raise DataError("plain text has no labels, which the choice needs.", hint)
-    if data.task is None and then == "finetune":
-        hint = "name a task with --task, or add --loss self"
-        raise DataError("plain text has no labels to train on.", hint)
-    return needs_labels
-
-
-def _targets(options: Mapping[str, Any]) -> dict[str, Any]:
-    return read_targets({name: options.get(name) for name in TARGETS})
-
-
-def _batches(
-    model: Any, tokenizer: Any, rows: Any, data: Calibration, needs_labels: bool, loss: Any
-) -> tuple[list[Any], dict[str, Any]]:
-    batches, facts = rank_batches(
-        model,
-        tokenizer,
-        rows,
-        needs_labels=needs_labels,
-        loss=loss,
-        size=data.batch,
-        max_length=data.max_length,
-        in_file_order=False,
-    )
-    return [*batches], facts
+    bare = skeleton(name, **loading)
+    check_targets(bare, targets, options.get("on"))
+    fitting_tokenizer(bare, name)
+    rows = data.rows()
+    needs: dict[str, Any] = {"needs_labels": needs_labels, "loss": loss}
+    needs["max_length"] = data.max_length
+    check_model(bare, rows, **needs)
+    return rows, needs
 
 
 def _examples(encoded: Encoded) -> int:
@@ -233,33 +189,6 @@ def _scorer(
     return score
 
 
-def _train(
-    model: Any,
-    whole: Any,
-    tokenizer: Any,
-    batches: list[Any],
-    data: Calibration,
-    then: str,
-    settings: Settings,
-) -> None:
-    if then == "distill":
-        from deadhead.training import distill
-
-        if data.task is not None and data.text is not None:
-            texts = sample_texts(data.text, None, data.seed)
-            batches, _ = _batches(model, tokenizer, texts, data, False, "self")
-        distill(model, whole, batches, settings)
-        return
-    from deadhead.training import finetune
-
-    assert data.task is not None
-    names = data.languages[0] if len(data.languages) == 1 else data.languages
-    rows = load_data(data.task, names, "train", **data.where)
-    history = finetune(model, encode_for(model, tokenizer, rows, data.max_length), settings)
-    if history.state != "done":
-        raise DataError(f"the training failed: {history.reason}", "try a lower --learning-rate")
-
-
 def _times(whole: Any, model: Any, batches: list[Any], report: Shrunk) -> tuple[float, float]:
     """The milliseconds of a run of both models."""
     if report.speed is not None:
@@ -278,27 +207,22 @@ def _times(whole: Any, model: Any, batches: list[Any], report: Shrunk) -> tuple[
 def _write(model: Any, out: Path, tokenizer: Any, form: str, note: str, dtype: Any) -> str:
     """Save in this precision, and return its name; the model keeps its own."""
     from deadhead.heads import save
+    from deadhead.training.update import set_precision
 
     computed = model.dtype
-    _set_precision(model, dtype)
+    if dtype is not None:
+        set_precision(model, dtype)
     save(model, out, tokenizer, form=form, note=note)
     written = str(model.dtype).removeprefix("torch.")
-    _set_precision(model, computed)
+    if dtype is not None:
+        set_precision(model, computed)
     return written
 
 
-def _set_precision(model: Any, dtype: Any) -> None:
-    if dtype is not None:
-        from deadhead.training.update import set_precision
-
-        set_precision(model, dtype)
-
-
-def _note(report: Shrunk, then: str | None) -> str:
+def _note(report: Shrunk) -> str:
     left = [
         f"{after:,} of {before:,} {name}"
         for name, (before, after) in report.sizes.items()
         if name in ("heads", "neurons") and before > after
     ]
-    trained = f", and {TRAINED[then]} afterwards" if then else ""
-    return f"Made smaller with deadhead without training: {' and '.join(left)} left{trained}."
+    return f"Made smaller with deadhead without training: {' and '.join(left)} left."

@@ -8,7 +8,7 @@ units with the lowest sum of rises that save enough.
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from itertools import accumulate
 
@@ -17,7 +17,7 @@ import numpy as np
 from deadhead.errors import DeadheadError
 from deadhead.layout import HeadLayout, Kind, SiteKey
 
-Unit = tuple[int, ...]  # the numbers of the heads, or of the neuron, that go together
+UnitIndices = tuple[int, ...]  # the numbers of the heads, or of the neuron, that go together
 
 EXACT = 64  # units of a layer up to which every number of them is considered
 NEAR = 16  # numbers of units on both sides of the continuous solution, where there are more
@@ -35,8 +35,13 @@ class Curve:
     kind: Kind
     block: str
     layer: int
-    units: tuple[Unit, ...]
+    units: tuple[UnitIndices, ...]
     costs: tuple[float, ...]
+
+    @classmethod
+    def at(cls, place: SiteKey, units: Iterable[UnitIndices], costs: Iterable[float]) -> Curve:
+        kind, block, layer = place
+        return cls(kind=kind, block=block, layer=layer, units=tuple(units), costs=tuple(costs))
 
     @property
     def place(self) -> SiteKey:
@@ -79,9 +84,9 @@ class Budget:
             )
 
 
-def units_of(layout: HeadLayout) -> dict[SiteKey, tuple[Unit, ...]]:
+def units_of(layout: HeadLayout) -> dict[SiteKey, tuple[UnitIndices, ...]]:
     """The units of each layer of a model."""
-    places: dict[SiteKey, tuple[Unit, ...]] = {
+    places: dict[SiteKey, tuple[UnitIndices, ...]] = {
         ("heads", a.block, a.layer): tuple(tuple(h.index for h in group) for group in a.groups)
         for a in layout.attentions
     }

@@ -13,15 +13,15 @@ from deadhead.heads.discover import find_every_site, layout_of
 from deadhead.layout import HeadLayout, Kind, SiteKey
 
 from .allocate import Budget, removal
-from .costs import Costs, Prices, Shape, shape_for
+from .costs import Costs, InputShape, Prices, shape_for
 from .latency import Latency
 from .repairs import Repair
 from .target import KINDS, TYPED, Amount, count_of, kinds_of
 
 
 def check_targets(
-    model: nn.Module, targets: Mapping[str, Amount], on: Shape | None
-) -> tuple[tuple[Kind, ...], Shape]:
+    model: nn.Module, targets: Mapping[str, Amount], on: InputShape | None
+) -> tuple[tuple[Kind, ...], InputShape]:
     """The kinds of units that may leave, and the shape of the inputs to count and time.
 
     Raises an error if the model has none of them, too few, or no positions for the inputs. It
@@ -98,7 +98,7 @@ def _prices(name: str, costs: Costs, table: Latency | None) -> tuple[Prices, flo
     return table.layers, table.whole
 
 
-def check_reach(name: str, amount: Amount, least: float, shape: Shape) -> None:
+def check_reach(name: str, amount: Amount, least: float, shape: InputShape) -> None:
     """Raise an error if the target cannot be met; least: the smallest share that can remain.
 
     The error rounds what it expects to the side that can be reached.

@@ -12,14 +12,14 @@ from typing import TYPE_CHECKING
 
 from deadhead.display.progress import Progress, reported
 from deadhead.errors import DeadheadError, unknown_name
-from deadhead.layout import Head, Kind, LayerKey, SiteKey
+from deadhead.layout import Batch, Head, Kind, LayerKey, SiteKey
 from deadhead.registry import Registry
 
-from .allocate import Budget, Curve, Unit, units_of
+from .allocate import Budget, Curve, UnitIndices, units_of
 from .chooser import Chooser, Evidence
 
 if TYPE_CHECKING:
-    from torch import Tensor, nn
+    from torch import nn
 
     from deadhead.heads.site import Site
     from deadhead.rankers.label_free import Loss
@@ -72,9 +72,7 @@ def method_names() -> tuple[str, ...]:
     return "auto", *CHOOSERS
 
 
-def checked_batches(
-    model: nn.Module, batches: Iterable[Mapping[str, Tensor]], *, labels: bool
-) -> Sequence[Mapping[str, Tensor]]:
+def checked_batches(model: nn.Module, batches: Iterable[Batch], *, labels: bool) -> Sequence[Batch]:
     """`check_batches` with an error that names the methods of this package."""
     from deadhead.rankers.batches import check_batches
 
@@ -95,7 +93,7 @@ def check_method(method: str, kinds: Iterable[Kind], loss: Loss | str | None = N
 
 def choose(
     model: nn.Module,
-    batches: Iterable[Mapping[str, Tensor]],
+    batches: Iterable[Batch],
     method: str = "auto",
     *,
     budgets: Sequence[Budget],
@@ -128,7 +126,7 @@ def choose(
 
 def choose_by_each(
     model: nn.Module,
-    batches: Iterable[Mapping[str, Tensor]],
+    batches: Iterable[Batch],
     methods: Sequence[str],
     *,
     budgets: Sequence[Budget],
@@ -179,7 +177,7 @@ def choose_by_each(
 
 def _sites_and_units(
     model: nn.Module, kinds: Collection[Kind]
-) -> tuple[dict[SiteKey, Site], dict[SiteKey, tuple[Unit, ...]]]:
+) -> tuple[dict[SiteKey, Site], dict[SiteKey, tuple[UnitIndices, ...]]]:
     """The layers of these kinds by place, and the units they have left."""
     from deadhead.heads.discover import find_every_site, layout_of
 
@@ -245,7 +243,9 @@ def _places_of(budgets: Sequence[Budget]) -> list[SiteKey]:
     return places
 
 
-def _check_places(budgets: Sequence[Budget], units: Mapping[SiteKey, tuple[Unit, ...]]) -> None:
+def _check_places(
+    budgets: Sequence[Budget], units: Mapping[SiteKey, tuple[UnitIndices, ...]]
+) -> None:
     """Raise an error unless the budgets fit the model and can be met."""
     for budget in budgets:
         for place, table in budget.saving.items():
@@ -282,7 +282,9 @@ def _chosen(
 
 
 def _choice(
-    choosers: Mapping[Kind, Chooser], removed: Mapping[SiteKey, tuple[Unit, ...]], predicted: float
+    choosers: Mapping[Kind, Chooser],
+    removed: Mapping[SiteKey, tuple[UnitIndices, ...]],
+    predicted: float,
 ) -> Choice:
     neurons = {
         (block, layer): tuple(sorted(number for unit in units for number in unit))
@@ -308,7 +310,7 @@ def _teacher(
     choosers: Mapping[Kind, Chooser], curves: Mapping[SiteKey, Curve], budgets: Sequence[Budget]
 ) -> Choice:
     """Choose so that the square root of the share remains, by the curves alone."""
-    removed: dict[SiteKey, tuple[Unit, ...]] = {}
+    removed: dict[SiteKey, tuple[UnitIndices, ...]] = {}
     cost = 0.0
     for budget in budgets:
         own = [curves[place] for place in budget.saving]
@@ -325,9 +327,9 @@ def _removed(
     curves: Mapping[SiteKey, Curve],
     budgets: Sequence[Budget],
     spared: SiteKey | None = None,
-) -> tuple[dict[SiteKey, tuple[Unit, ...]], float]:
+) -> tuple[dict[SiteKey, tuple[UnitIndices, ...]], float]:
     """The units to remove, and what that costs. spared: a layer that keeps at least one unit."""
-    removed: dict[SiteKey, tuple[Unit, ...]] = {}
+    removed: dict[SiteKey, tuple[UnitIndices, ...]] = {}
     total = 0.0
     for budget in budgets:
         own = [_without_last(curves[p]) if p == spared else curves[p] for p in budget.saving]
@@ -344,7 +346,7 @@ def _removed(
     return removed, total
 
 
-def _is_every_head(evidence: Evidence, removed: Mapping[SiteKey, tuple[Unit, ...]]) -> bool:
+def _is_every_head(evidence: Evidence, removed: Mapping[SiteKey, tuple[UnitIndices, ...]]) -> bool:
     heads = evidence.of("heads")
     return bool(heads) and all(len(removed.get(p, ())) == len(heads[p]) for p in heads)
 

@@ -13,12 +13,12 @@ from itertools import accumulate
 from typing import TYPE_CHECKING, Any, ClassVar, Literal
 
 from deadhead.display.progress import Progress
-from deadhead.layout import Kind, SiteKey
+from deadhead.layout import Batch, Kind, SiteKey
 
-from .allocate import Budget, Curve, Unit, allocate, in_order_of_cost
+from .allocate import Budget, Curve, UnitIndices, allocate, in_order_of_cost
 
 if TYPE_CHECKING:
-    from torch import Tensor, nn
+    from torch import nn
 
     from deadhead.rankers.label_free import Loss
 
@@ -28,14 +28,14 @@ class Evidence:
     """The data and statistics that a method may read."""
 
     model: nn.Module
-    places: Mapping[SiteKey, tuple[Unit, ...]]  # the units that may go
-    batches: Sequence[Mapping[str, Tensor]]
+    places: Mapping[SiteKey, tuple[UnitIndices, ...]]  # the units that may go
+    batches: Sequence[Batch]
     loss: Loss | str | None
     seed: int
     progress: Progress
     statistics: Any = None  # from one pass over the data: statistics.py; None if not used
 
-    def of(self, kind: Kind) -> dict[SiteKey, tuple[Unit, ...]]:
+    def of(self, kind: Kind) -> dict[SiteKey, tuple[UnitIndices, ...]]:
         """The places of a kind, with their units."""
         return {place: units for place, units in self.places.items() if place[0] == kind}
 
@@ -72,8 +72,8 @@ class Chooser(ABC):
         return (allocate if self.predicts else in_order_of_cost)(curves, saving, total)
 
     def improved(
-        self, evidence: Evidence, chosen: dict[SiteKey, tuple[Unit, ...]], budget: Budget
-    ) -> tuple[dict[SiteKey, tuple[Unit, ...]], float | None]:
+        self, evidence: Evidence, chosen: dict[SiteKey, tuple[UnitIndices, ...]], budget: Budget
+    ) -> tuple[dict[SiteKey, tuple[UnitIndices, ...]], float | None]:
         """A better choice of places of one kind, and its cost if it is not the sum of the curves.
 
         It saves no less than the budget asks for.
@@ -81,14 +81,9 @@ class Chooser(ABC):
         return chosen, None
 
 
-def curve_of(place: SiteKey, units: Sequence[Unit], costs: Sequence[float]) -> Curve:
+def curve_of(place: SiteKey, units: Sequence[UnitIndices], costs: Sequence[float]) -> Curve:
     """The curve of a layer whose units each have a cost of their own."""
     order = sorted(range(len(units)), key=lambda number: (costs[number], units[number]))
-    kind, block, layer = place
-    return Curve(
-        kind=kind,
-        block=block,
-        layer=layer,
-        units=tuple(units[number] for number in order),
-        costs=tuple(accumulate(costs[number] for number in order)),
+    return Curve.at(
+        place, [units[number] for number in order], accumulate(costs[number] for number in order)
     )

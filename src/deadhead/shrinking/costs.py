@@ -20,9 +20,9 @@ from deadhead.forward import forward, is_encoder_decoder, on_device, options_of,
 from deadhead.heads.cut import computed_heads
 from deadhead.heads.parts import Part, outputs_of
 from deadhead.heads.site import Site
-from deadhead.layout import SiteKey
+from deadhead.layout import Batch, SiteKey
 
-Shape = tuple[int, int]  # examples, tokens of each
+InputShape = tuple[int, int]  # examples, tokens of each
 Prices = dict[SiteKey, Sequence[float]]  # entry k: the cost of a layer with k units left
 
 DEFAULT_SHAPE = (32, 128)
@@ -39,7 +39,7 @@ class Costs:
         SiteKey, int
     ]  # numbers in the bias that a refit adds to an output projection
     model_parameters: int  # in the whole model, embeddings included
-    shape: Shape
+    shape: InputShape
 
     def of(self, prices: Prices, removed: Mapping[SiteKey, int] | None = None) -> float:
         """The sum over all layers after this many units of each layer are removed."""
@@ -49,7 +49,7 @@ class Costs:
         return sum(prices[place][count] for place, count in left.items())
 
 
-def costs(model: nn.Module, sites: Iterable[Site], batch: Mapping[str, Any], on: Shape) -> Costs:
+def costs(model: nn.Module, sites: Iterable[Site], batch: Batch, on: InputShape) -> Costs:
     """The costs of the layers at these sites. batch: any batch the model can read.
 
     The model must be in evaluation mode.
@@ -80,7 +80,7 @@ def _new_bias(site: Site) -> int:
     return outputs_of(site.out)
 
 
-def shape_for(model: nn.Module, on: Shape | None) -> Shape:
+def shape_for(model: nn.Module, on: InputShape | None) -> InputShape:
     """The shape of the inputs to count and time; by default one that the model can read."""
     longest = token_limit(model)
     if on is None:
@@ -102,7 +102,7 @@ def shape_for(model: nn.Module, on: Shape | None) -> Shape:
     return batch, length
 
 
-def sample(model: nn.Module, batch: Mapping[str, Any], shape: Shape) -> dict[str, Any]:
+def sample(model: nn.Module, batch: Batch, shape: InputShape) -> dict[str, Any]:
     """The first example of a batch, repeated to a shape and without padding.
 
     Texts get that many tokens; images and sound features keep their size.
@@ -142,9 +142,7 @@ Call = Callable[[nn.Module, tuple[Any, ...], dict[str, Any]], None]
 
 
 @torch.no_grad()
-def run_watched(
-    model: nn.Module, feed: Mapping[str, Any], watches: Mapping[nn.Module, Call]
-) -> None:
+def run_watched(model: nn.Module, feed: Batch, watches: Mapping[nn.Module, Call]) -> None:
     """Run the model; each of these modules reports the arguments of every call of it."""
     hooks = [
         module.register_forward_pre_hook(watch, with_kwargs=True)
@@ -157,7 +155,7 @@ def run_watched(
             hook.remove()
 
 
-def _rows(model: nn.Module, sites: Sequence[Site], feed: Mapping[str, Any]) -> dict[int, list[int]]:
+def _rows(model: nn.Module, sites: Sequence[Site], feed: Batch) -> dict[int, list[int]]:
     """Count the rows that each part reads in a run, by the id of its module; one entry per call."""
     calls: dict[int, list[int]] = {}
 

@@ -30,9 +30,9 @@ from deadhead.display.progress import Progress, silent
 from deadhead.forward import device_of, forward
 from deadhead.heads.cut import cut
 from deadhead.heads.site import Site
-from deadhead.layout import SiteKey
+from deadhead.layout import Batch, SiteKey
 
-from .costs import Prices, Shape, run_watched, sample, units_left
+from .costs import InputShape, Prices, run_watched, sample, units_left
 from .timing import WARM_UP, in_turns
 
 POINTS = 12  # numbers of units that are timed; heads: all of them up to MOST_HEADS
@@ -63,8 +63,8 @@ class Latency:
 def latency(
     model: nn.Module,
     sites: Sequence[Site],
-    batch: Mapping[str, Any],
-    on: Shape,
+    batch: Batch,
+    on: InputShape,
     *,
     progress: Progress = silent,
 ) -> Latency:
@@ -88,7 +88,7 @@ def latency(
 
 
 def time_models(
-    models: Sequence[nn.Module], batch: Mapping[str, Any], on: Shape, *, limit: float = SECONDS
+    models: Sequence[nn.Module], batch: Batch, on: InputShape, *, limit: float = SECONDS
 ) -> list[float]:
     """The seconds of a run of each model, timed in turns. They must be in evaluation mode.
 
@@ -126,7 +126,7 @@ def _home(model: nn.Module, site: Site) -> str:
     return path
 
 
-def _key(model: nn.Module, on: Shape) -> dict[str, Any]:
+def _key(model: nn.Module, on: InputShape) -> dict[str, Any]:
     """All that decides the table."""
     first, config = next(model.parameters()), getattr(model, "config", None)
     shapes = [(name, list(p.shape), str(p.dtype)) for name, p in model.named_parameters()]
@@ -166,7 +166,7 @@ def _read(file: Path, key: Mapping[str, Any]) -> dict[str, Any] | None:
 
 @torch.no_grad()
 def _measured(
-    model: nn.Module, sites: Sequence[Site], feed: Mapping[str, Any], progress: Progress
+    model: nn.Module, sites: Sequence[Site], feed: Batch, progress: Progress
 ) -> dict[str, Any]:
     """Time the whole model, and the layers of each shape."""
     homes = {site.place: _home(model, site) for site in sites}
@@ -194,7 +194,7 @@ def _measured(
 
 
 def _calls(
-    model: nn.Module, paths: set[str], inputs_of: set[str], feed: Mapping[str, Any]
+    model: nn.Module, paths: set[str], inputs_of: set[str], feed: Batch
 ) -> dict[str, list[tuple[tuple[Any, ...], dict[str, Any]]]]:
     """The calls of these modules in a run of the model, with the arguments of some.
 

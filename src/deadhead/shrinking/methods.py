@@ -10,11 +10,11 @@ import numpy as np
 from deadhead.layout import Kind, SiteKey
 from deadhead.rankers.fisher import greedy
 
-from .allocate import ROUNDING, Budget, Curve, Unit, in_order_of_cost
+from .allocate import ROUNDING, Budget, Curve, UnitIndices, in_order_of_cost
 from .chooser import Chooser, Evidence, curve_of
 from .search import cheapest_set, rearranged, swapped
 
-Chosen = dict[SiteKey, tuple[Unit, ...]]
+Chosen = dict[SiteKey, tuple[UnitIndices, ...]]
 
 
 class Reconstruction(Chooser):
@@ -25,17 +25,10 @@ class Reconstruction(Chooser):
 
     def curves(self, evidence: Evidence, kind: Kind) -> list[Curve]:
         curves = []
-        for (_, block, layer), units in evidence.of(kind).items():
-            order, errors = evidence.statistics.orders[kind, block, layer]
-            curves.append(
-                Curve(
-                    kind=kind,
-                    block=block,
-                    layer=layer,
-                    units=tuple(units[number] for number in order),
-                    costs=tuple(error / 2 for error in errors),
-                )
-            )
+        for place, units in evidence.of(kind).items():
+            order, errors = evidence.statistics.orders[place]
+            own = [units[number] for number in order]
+            curves.append(Curve.at(place, own, (error / 2 for error in errors)))
         return curves
 
 
@@ -51,19 +44,13 @@ class Fisher(Chooser):
         numbers = [(place, unit) for place, units in places.items() for unit in units]
         order, sums = greedy(evidence.statistics.matrix(places))
         steps = [(after - before) / 2 for before, after in pairwise((0.0, *sums))]
-        leaving: dict[SiteKey, list[tuple[Unit, float]]] = {place: [] for place in places}
+        leaving: dict[SiteKey, list[tuple[UnitIndices, float]]] = {place: [] for place in places}
         for number, step in zip(order, steps, strict=True):
             place, unit = numbers[number]
             leaving[place].append((unit, max(step, 0.0)))
         return [
-            Curve(
-                kind=kind,
-                block=block,
-                layer=layer,
-                units=tuple(unit for unit, _ in units),
-                costs=tuple(accumulate(step for _, step in units)),
-            )
-            for (_, block, layer), units in leaving.items()
+            Curve.at(place, [unit for unit, _ in own], accumulate(step for _, step in own))
+            for place, own in leaving.items()
         ]
 
     def improved(

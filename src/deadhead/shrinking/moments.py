@@ -7,14 +7,13 @@ moments of some layers, turns each into the order in which its units leave, and 
 
 from __future__ import annotations
 
-from collections.abc import Collection, Mapping, Sequence
-from typing import Any
+from collections.abc import Collection, Sequence
 
 from torch import nn
 
 from deadhead.display.progress import Progress
 from deadhead.heads.sites import Site
-from deadhead.layout import SiteKey
+from deadhead.layout import Batch, SiteKey
 
 from .reconstruction import order_of_removal
 from .statistics import Statistics, collect
@@ -26,7 +25,7 @@ BYTES = 8  # of a number in double precision
 def collect_with_orders(
     model: nn.Module,
     sites: Sequence[Site],
-    batches: Sequence[Mapping[str, Any]],
+    batches: Sequence[Batch],
     *,
     kinds: Collection[str],
     gradients: bool,

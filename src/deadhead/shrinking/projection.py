@@ -17,8 +17,8 @@ from deadhead.heads.parts import out_axis
 from deadhead.heads.prune import Cut
 from deadhead.heads.rows import batch_first
 
-from .calibration import Parts
 from .candidates import CANDIDATES
+from .fit_batches import Parts
 from .solve import NOTHING, Change, Sums, best, candidates, error
 from .streams import Call, is_close
 

@@ -30,11 +30,11 @@ from deadhead.heads.means import evaluating
 from deadhead.heads.output_bias import set_output
 from deadhead.heads.prune import Cut, checked_cuts, note_in_config, prune
 from deadhead.heads.site import Site
-from deadhead.layout import Head, Neurons
+from deadhead.layout import Batch, Head, Neurons
 from deadhead.numerics import as_written, computing
 
-from .calibration import Calibration, Parts
 from .candidates import CANDIDATES, check_candidates
+from .fit_batches import FitBatches, Parts
 from .held_out import check_share
 from .projection import Projection, Solution, columns_of
 from .solve import NOTHING
@@ -76,12 +76,12 @@ class RefitReport:
     seconds: float
 
     def to_dict(self) -> dict[str, Any]:
-        return {**asdict(self), "layers": [asdict(layer) for layer in self.layers]}
+        return asdict(self)
 
 
 def refit(
     model: nn.Module,
-    batches: Iterable[Mapping[str, Any]],
+    batches: Iterable[Batch],
     heads: Iterable[Head | str] | Mapping[int, Iterable[int]] = (),
     neurons: Neurons | None = None,
     *,
@@ -122,7 +122,7 @@ def refit(
 
 def plan_refit(
     model: nn.Module,
-    batches: Iterable[Mapping[str, Any]],
+    batches: Iterable[Batch],
     heads: Iterable[Head | str] | Mapping[int, Iterable[int]] = (),
     neurons: Neurons | None = None,
     *,
@@ -141,7 +141,7 @@ def plan_refit(
     changed = [cut for cut in cuts if names and (everywhere or cut.left != cut.site.kept)]
 
     def solver() -> Solver:
-        return Solver(model, Calibration(model, batches, held_out), target, names)
+        return Solver(model, FitBatches(model, batches, held_out), target, names)
 
     return planned(solver, model, cuts, changed, progress)
 
@@ -225,7 +225,7 @@ def _prune(model: nn.Module, cuts: Iterable[Cut]) -> None:
 class Solver:
     """Solves the projections of a model one after the other."""
 
-    def __init__(self, model: nn.Module, data: Calibration, target: Target, names: tuple[str, ...]):
+    def __init__(self, model: nn.Module, data: FitBatches, target: Target, names: tuple[str, ...]):
         self.model, self.data, self.target, self.names = model, data, target, names
         self.layers: list[LayerRefit] = []
         self.notes: list[str] = []
@@ -308,7 +308,7 @@ class Solver:
         self._check_finite(projection)
         return target
 
-    def _parts(self, number: int, batch: Mapping[str, Any], site: Site, context: Tensor) -> Parts:
+    def _parts(self, number: int, batch: Batch, site: Site, context: Tensor) -> Parts:
         return self.data.parts(number, batch, site, context)
 
     def _names_for(self, cut: Cut) -> tuple[str, ...]:

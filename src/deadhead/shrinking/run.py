@@ -2,23 +2,23 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable
 from typing import Any
 
-from torch import Tensor, nn
+from torch import nn
 
 from deadhead.display.progress import Progress, reported
 from deadhead.errors import deprecated
+from deadhead.layout import Batch
 from deadhead.numerics import as_written
 from deadhead.rankers.label_free import Loss
 
-from .costs import Shape
+from .costs import InputShape
 from .held_out import check_share
 from .repairs import REPAIRS
 from .shrunk import Shrunk
 from .stages.calibration import Request, calibrate
 from .stages.choice import choose_units
-from .stages.cut import cut_by_each
 from .stages.evidence import gather
 from .stages.repair import apply_repair, plan_best
 from .stages.report import report
@@ -28,14 +28,14 @@ from .target import check_score, read_targets
 
 def shrink(
     model: nn.Module,
-    batches: Iterable[Mapping[str, Tensor]],
+    batches: Iterable[Batch],
     *,
     heads: float | str | None = None,
     neurons: float | str | None = None,
     macs: float | str | None = None,
     parameters: float | str | None = None,
     speedup: float | None = None,
-    on: Shape | None = None,
+    on: InputShape | None = None,
     method: str = "auto",
     repair: str = "refit",
     loss: Loss | str | None = None,
@@ -102,8 +102,7 @@ def shrink(
         watch = Stopwatch(show)
         calibration = calibrate(model, batches, request, watch)
         evidence = gather(calibration, watch)
-        choices = choose_units(calibration, evidence, watch)
-        cuts = cut_by_each(calibration, evidence, choices)
+        cuts = choose_units(calibration, evidence, watch)
         planned = plan_best(calibration, cuts, watch)
         repaired = apply_repair(calibration, planned, watch)
         return report(calibration, evidence, planned, repaired, watch)

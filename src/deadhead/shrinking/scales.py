@@ -10,7 +10,7 @@ factors are no good.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from functools import partial
 from typing import TYPE_CHECKING, Any
 
@@ -22,9 +22,10 @@ from deadhead.forward import forward
 from deadhead.heads.prune import Cut, checked_cuts
 from deadhead.heads.rows import batch_first
 from deadhead.heads.site import Site
+from deadhead.layout import Batch
 from deadhead.rankers.loss import output_of
 
-from .calibration import Calibration, Parts
+from .fit_batches import FitBatches, Parts
 from .projection import Projection, Solution
 from .refitting import RefitPlan, Solver, closed, name_of, planned, row
 from .solve import damped_scales
@@ -37,11 +38,7 @@ LARGEST = 10.0  # a factor beyond it, of either sign, ends the search
 
 
 def plan_scales(
-    model: nn.Module,
-    batches: Iterable[Mapping[str, Any]],
-    choice: Choice,
-    *,
-    progress: bool | Progress = True,
+    model: nn.Module, batches: Iterable[Batch], choice: Choice, *, progress: bool | Progress = True
 ) -> RefitPlan:
     """Solve the scales of a choice without any change of the model."""
     cuts = checked_cuts(model, choice.heads, choice.neurons, biases=False, everywhere=True)
@@ -50,7 +47,7 @@ def plan_scales(
         of_teacher = checked_cuts(model, teacher.heads, teacher.neurons, biases=False)
 
     def solver() -> Solver:
-        return _Scales(model, Calibration(model, batches, 0), of_teacher)
+        return _Scales(model, FitBatches(model, batches, 0), of_teacher)
 
     return planned(solver, model, cuts, cuts, progress)
 
@@ -58,7 +55,7 @@ def plan_scales(
 class _Scales(Solver):
     """Solves the scales of the projections of a model one after the other."""
 
-    def __init__(self, model: nn.Module, data: Calibration, of_teacher: Sequence[Cut]):
+    def __init__(self, model: nn.Module, data: FitBatches, of_teacher: Sequence[Cut]):
         super().__init__(model, data, "residual", ("scales",))
         self.of_teacher = of_teacher
         self.is_over = False
@@ -94,14 +91,14 @@ class _Scales(Solver):
         self.layers.append(row(solution, target))
         return solution
 
-    def _parts(self, number: int, batch: Mapping[str, Any], site: Site, context: Tensor) -> Parts:
+    def _parts(self, number: int, batch: Batch, site: Site, context: Tensor) -> Parts:
         """Keep only the rows of the last neurons that the logits of an example depend on."""
         fitted, held_out = super()._parts(number, batch, site, context)
         if site is self.last and site.kind == "neurons":
             fitted = fitted[self._is_read(batch, site)[fitted]]
         return fitted, held_out
 
-    def _is_read(self, batch: Mapping[str, Any], site: Site) -> Tensor:
+    def _is_read(self, batch: Batch, site: Site) -> Tensor:
         """Whether the logits depend on each row that a projection gives."""
         outputs: list[Tensor] = []
 

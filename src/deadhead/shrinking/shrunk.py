@@ -28,12 +28,9 @@ class Speed:
     measured: float
     seconds: tuple[float, float]  # whole, small
 
-    def to_dict(self) -> dict[str, Any]:
-        return {**vars(self), "shape": list(self.shape), "seconds": list(self.seconds)}
-
 
 @dataclass(frozen=True, kw_only=True)
-class Layer:
+class ShrunkLayer:
     """One layer's heads or neurons, or the outputs of the task layer, all of which stay."""
 
     kind: str
@@ -59,7 +56,7 @@ class Shrunk:
     shape: tuple[int, int]  # examples and tokens of the inputs that MACs are counted for
     seconds: Mapping[str, float]  # for each stage
     speed: Speed | None  # for a target `speedup`
-    layers: tuple[Layer, ...]
+    layers: tuple[ShrunkLayer, ...]
     examples: tuple[int, int]  # to choose and fit, and held out
     notes: tuple[str, ...] = ()
 
@@ -89,22 +86,11 @@ class Shrunk:
 
     def to_dict(self) -> dict[str, Any]:
         """All but the model, as plain data."""
-        return {
+        facts = {name: value for name, value in vars(self).items() if name != "model"}
+        return facts | {
             "choice": choice_to_dict(self.choice),
-            "loss": self.loss,
-            "losses": dict(self.losses),
-            "tried": dict(self.tried),
-            "scores": dict(self.scores),
-            "sizes": {name: list(pair) for name, pair in self.sizes.items()},
-            "shape": list(self.shape),
-            "seconds": dict(self.seconds),
-            "speed": None if self.speed is None else self.speed.to_dict(),
-            "layers": [
-                {**vars(layer), "errors": layer.errors and list(layer.errors)}
-                for layer in self.layers
-            ],
-            "examples": list(self.examples),
-            "notes": list(self.notes),
+            "speed": self.speed and vars(self.speed),
+            "layers": [vars(layer) for layer in self.layers],
         }
 
     def _repr_html_(self) -> str:
@@ -119,7 +105,7 @@ class Shrunk:
         return f"<table>{facts}</table><table><tr>{head}</tr>{rows}</table>"
 
 
-def _cells(layer: Layer) -> str:
+def _cells(layer: ShrunkLayer) -> str:
     errors = ("", "") if layer.errors is None else (f"{e:.3g}" for e in layer.errors)
     texts = (
         f"{layer.block} {layer.layer}",

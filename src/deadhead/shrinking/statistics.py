@@ -29,12 +29,12 @@ from deadhead.heads.layers import is_repeated
 from deadhead.heads.parts import out_axis
 from deadhead.heads.rows import batch_first, real_rows
 from deadhead.heads.site import Site
-from deadhead.layout import SiteKey
+from deadhead.layout import Batch, SiteKey
 from deadhead.numerics import precise_product
 from deadhead.rankers.gate_gradients import open_gates
 from deadhead.rankers.loss import FiniteLoss, examples_of, labelled_tokens
 
-from .allocate import Unit
+from .allocate import UnitIndices
 from .reconstruction import Order
 
 BATCH = 32  # examples of a batch whose mean loss Kwon et al. take the gradient of
@@ -54,7 +54,7 @@ class LayerStatistics:
         number: half the sum of their squares is a rise of the loss. None where no method asks.
     """
 
-    units: tuple[Unit, ...]
+    units: tuple[UnitIndices, ...]
     width: int
     weight: Tensor  # outputs x columns
     rows: Tensor
@@ -88,7 +88,7 @@ class Statistics:
 def collect(
     model: nn.Module,
     sites: Sequence[Site],
-    batches: Sequence[Mapping[str, Any]],
+    batches: Sequence[Batch],
     *,
     moments: Collection[SiteKey] = (),
     gradients: bool = True,
@@ -134,7 +134,7 @@ class _Reader:
 
     def __init__(self, model: nn.Module, sites: Sequence[Site], moments: Collection[SiteKey]):
         self.model = model
-        self.batch: Mapping[str, Any] = {}
+        self.batch: Batch = {}
         self.rows: dict[SiteKey, Tensor] = {}  # what a projection that runs now reads
         self.tokens: Tensor | None = None  # labelled ones of each batch of BATCH examples
         device = device_of(model)
@@ -278,7 +278,7 @@ def _weight(site: Site) -> Tensor:
     return matrix
 
 
-def _by_unit(gradient: Tensor, units: Sequence[Unit]) -> Tensor:
+def _by_unit(gradient: Tensor, units: Sequence[UnitIndices]) -> Tensor:
     """The gradients of heads as those of the groups that leave together."""
     if len(units) == gradient.shape[-1]:
         return gradient

@@ -25,6 +25,7 @@ from deadhead.forward import forward
 from deadhead.heads.layers import Layer, layers_around, replaced
 from deadhead.heads.residual import Following
 from deadhead.heads.site import Site
+from deadhead.layout import Batch
 
 MEMORY = 2 << 30  # bytes for the outputs of layers
 CLOSE = 1e-3  # relative; a run from the middle that differs by more is a wrong one
@@ -60,7 +61,7 @@ class Streams:
         self._stored: dict[bool, dict[int, _Outputs]] = {False: {}, True: {}}  # whole, small
         self._bytes = 0
 
-    def trace(self, batch: Mapping[str, Any]) -> None:
+    def trace(self, batch: Batch) -> None:
         """Find the order of the sites and of the layers around them, by a run of one batch."""
         layers = layers_around(self.model, self.sites)
         seen: Counter[int] = Counter()
@@ -83,7 +84,7 @@ class Streams:
             self.order.append(site)
         self.calls[id(site)] += 1
 
-    def _check_skipping(self, batch: Mapping[str, Any]) -> None:
+    def _check_skipping(self, batch: Batch) -> None:
         """Skip no layers if a run from the middle differs from a run from the start."""
         if not self.order:
             return
@@ -98,7 +99,7 @@ class Streams:
         self._stored[False].clear()
         self._bytes = 0
 
-    def reaches(self, batch: Mapping[str, Any], site: Site) -> bool:
+    def reaches(self, batch: Batch, site: Site) -> bool:
         """Add a site behind all layers; whether a run from the last layer gives what it gives."""
         assert site.out is not None
         self.calls[id(site)] = 1
@@ -127,13 +128,7 @@ class Streams:
         return bool(self._changes or self.teacher)
 
     def run(
-        self,
-        number: int,
-        batch: Mapping[str, Any],
-        site: Site,
-        *,
-        small: bool = False,
-        follow: bool = False,
+        self, number: int, batch: Batch, site: Site, *, small: bool = False, follow: bool = False
     ) -> list[Call]:
         """The calls of the output projection of a site in a run of this batch.
 

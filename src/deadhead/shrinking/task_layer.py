@@ -20,8 +20,8 @@ from deadhead.heads.prune import Cut
 from deadhead.heads.site import Site
 from deadhead.rankers.label_free import kind_of_logits, logit_distance, problem_of
 
-from .calibration import Calibration, Parts
 from .candidates import CANDIDATES
+from .fit_batches import FitBatches, Parts
 from .projection import Projection, Solution
 from .solve import NOTHING, TIE, Change, candidates
 from .streams import TASK_LAYER, Call, Streams
@@ -30,7 +30,7 @@ NAMES = tuple(name for name, kind in CANDIDATES.items() if kind.unknowns != "uni
 MOST_CLASSES = 1024  # more outputs are words, whose weights are too many to fit
 
 
-def solve_task_layer(model: nn.Module, streams: Streams, data: Calibration) -> Solution | None:
+def solve_task_layer(model: nn.Module, streams: Streams, data: FitBatches) -> Solution | None:
     """The best weights for the task layer, judged by the held-out examples; None: leave it."""
     _, first = next(iter(data))
     site = _find(model, first)
@@ -102,7 +102,7 @@ def _find(model: nn.Module, batch: Any) -> Site | None:
 
 
 def _calls(
-    model: nn.Module, streams: Streams, data: Calibration, site: Site
+    model: nn.Module, streams: Streams, data: FitBatches, site: Site
 ) -> Iterator[tuple[Call, Call, Parts]]:
     """For each batch the call of the whole and of the small model, and which rows are what."""
     for number, batch in data:

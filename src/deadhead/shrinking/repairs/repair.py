@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, Literal
+from typing import TYPE_CHECKING, Literal
 
 from deadhead.display.progress import Progress
+from deadhead.layout import Batch
 
 if TYPE_CHECKING:
     from torch import nn
@@ -14,7 +15,7 @@ if TYPE_CHECKING:
     from deadhead.shrinking.choose import Choice
     from deadhead.shrinking.refitting import RefitPlan
 
-Planner = Callable[["nn.Module", Sequence[Mapping[str, Any]], "Choice", Progress], "RefitPlan"]
+Planner = Callable[["nn.Module", Sequence[Batch], "Choice", Progress], "RefitPlan"]
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -40,7 +41,7 @@ def refitting_by(*candidates: str, everywhere: bool = False) -> Planner:
     """Plan a refit that tries these candidates in each layer."""
 
     def plan(
-        model: nn.Module, batches: Sequence[Mapping[str, Any]], choice: Choice, progress: Progress
+        model: nn.Module, batches: Sequence[Batch], choice: Choice, progress: Progress
     ) -> RefitPlan:
         from deadhead.shrinking.refitting import plan_refit
 

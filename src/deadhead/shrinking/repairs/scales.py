@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
-from typing import TYPE_CHECKING, Any
+from collections.abc import Sequence
+from typing import TYPE_CHECKING
 
 from deadhead.display.progress import Progress
+from deadhead.layout import Batch
 
 from .repair import Repair
 
@@ -17,7 +18,7 @@ if TYPE_CHECKING:
 
 
 def _plan(
-    model: nn.Module, batches: Sequence[Mapping[str, Any]], choice: Choice, progress: Progress
+    model: nn.Module, batches: Sequence[Batch], choice: Choice, progress: Progress
 ) -> RefitPlan:
     from deadhead.shrinking.scales import plan_scales
 

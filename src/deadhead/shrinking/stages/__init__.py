@@ -1,4 +1,4 @@
 """The stages of `shrink`, one module each; every stage gives a frozen result to the next.
 
-calibration -> evidence -> choice -> cut -> repair -> report
+calibration -> evidence -> choice -> repair -> report
 """

@@ -20,7 +20,7 @@ from deadhead.rankers.run import frozen
 from deadhead.shrinking.allocate import units_of
 from deadhead.shrinking.budgets import check_targets
 from deadhead.shrinking.choose import Choice, check_method, checked_batches
-from deadhead.shrinking.costs import Costs, Shape, costs
+from deadhead.shrinking.costs import Costs, InputShape, costs
 from deadhead.shrinking.held_out import Batch, check_number, mean_loss, split_examples
 from deadhead.shrinking.repairs import Repair
 from deadhead.shrinking.target import Amount
@@ -33,7 +33,7 @@ class Request:
     """The arguments of `shrink`, read and checked."""
 
     targets: Mapping[str, Amount]
-    on: Shape | None
+    on: InputShape | None
     method: str
     repair: Repair
     loss: Loss | str | None

@@ -1,4 +1,4 @@
-"""Choice: the units to remove, by the method or by each that "auto" tries."""
+"""Choice: the units to remove by the method, or by each that "auto" tries, and what that saves."""
 
 from __future__ import annotations
 
@@ -6,14 +6,16 @@ from collections.abc import Mapping, Sequence
 from contextlib import nullcontext
 from dataclasses import dataclass, replace
 
+from deadhead.heads.gates import gated
 from deadhead.heads.layers import checkpointed, copy_with_same_weights
 from deadhead.heads.prune import prune
+from deadhead.layout import SiteKey
 from deadhead.shrinking.allocate import Budget
 from deadhead.shrinking.budgets import check_reach, most
 from deadhead.shrinking.choose import AUTO, CHOOSERS, Choice, choose_by_each
 from deadhead.shrinking.latency import time_models
 
-from .calibration import Calibration
+from .calibration import Calibration, LossAndScore
 from .evidence import Evidence
 from .stopwatch import Stopwatch
 
@@ -21,24 +23,29 @@ CLOSE = 0.05  # share of the time: a first prediction that misses by more is cor
 
 
 @dataclass(frozen=True, kw_only=True)
-class Choices:
-    """One choice for each method that is tried.
+class CutModel:
+    """The model without the units of a choice; they are still in it."""
 
-    factors: method -> the time that its choice saves, divided by what the table of times predicts.
-    """
+    choice: Choice
+    removed: Mapping[SiteKey, int]  # units that each layer loses
+    speed: float | None  # predicted; None without a table of times
 
-    choices: Sequence[Choice]
-    factors: Mapping[str, float]
+    def measure(self, calibration: Calibration, watch: Stopwatch) -> LossAndScore:
+        """Measure with the units closed by gates."""
+        with gated(calibration.model, closed=self.choice.heads, neurons=self.choice.neurons):
+            return calibration.measure(watch)
 
 
-def choose_units(calibration: Calibration, evidence: Evidence, watch: Stopwatch) -> Choices:
+def choose_units(
+    calibration: Calibration, evidence: Evidence, watch: Stopwatch
+) -> Sequence[CutModel]:
     """Choose by each method, from one pass over the data; the model comes back as it was."""
     request = calibration.request
     methods = [request.method]
     if request.method == "auto":  # XLNet's projections are no modules, which one of them needs
         modules = all(site.out is not None for site in calibration.sites)
         methods = [name for name in AUTO if modules or not CHOOSERS[name].needs_moments]
-    factors: dict[str, float] = {}
+    factors: dict[str, float] = {}  # method -> the time saved, relative to the prediction
 
     def corrected(choice: Choice) -> list[Budget] | None:
         factor = _factor(calibration, evidence, choice)
@@ -59,7 +66,13 @@ def choose_units(calibration: Calibration, evidence: Evidence, watch: Stopwatch)
             seed=request.seed,
             progress=progress,
         )
-    return Choices(choices=choices, factors=factors)
+    cuts = []
+    for choice in choices:
+        removed, speed = calibration.removed_by(choice), None
+        if evidence.table is not None:
+            speed = evidence.speed_without(removed, factors.get(choice.name, 1.0))
+        cuts.append(CutModel(choice=choice, removed=removed, speed=speed))
+    return cuts
 
 
 def _factor(calibration: Calibration, evidence: Evidence, choice: Choice) -> float | None:

@@ -14,7 +14,7 @@ from deadhead.shrinking.refitting import RefitPlan
 from deadhead.shrinking.repairs import REPAIRS, Repair
 
 from .calibration import Calibration, LossAndScore
-from .cut import CutModel
+from .choice import CutModel
 from .stopwatch import Stopwatch
 
 

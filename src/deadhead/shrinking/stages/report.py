@@ -14,10 +14,10 @@ from deadhead.rankers.loss import examples_of
 from deadhead.rankers.run import frozen
 from deadhead.shrinking.latency import time_models
 from deadhead.shrinking.refitting import RefitPlan
-from deadhead.shrinking.shrunk import STAGES, Layer, Shrunk, Speed, group_notes, speed_notes
+from deadhead.shrinking.shrunk import STAGES, Shrunk, ShrunkLayer, Speed, group_notes, speed_notes
 
 from .calibration import Calibration
-from .cut import CutModel
+from .choice import CutModel
 from .evidence import Evidence
 from .repair import PlannedRepair, RepairedModel
 from .stopwatch import Stopwatch
@@ -91,7 +91,7 @@ def _sizes(calibration: Calibration, removed: Mapping[SiteKey, int]) -> dict[str
     }
 
 
-def _layers(calibration: Calibration, plan: RefitPlan) -> tuple[Layer, ...]:
+def _layers(calibration: Calibration, plan: RefitPlan) -> tuple[ShrunkLayer, ...]:
     """A row for each layer that lost units or was refitted, and for the task layer."""
     refits = {(r.kind, r.block, r.layer): r for r in plan.report.layers}
     after = {site.place: len(site.kept) for site in find_every_site(calibration.model)}
@@ -101,7 +101,7 @@ def _layers(calibration: Calibration, plan: RefitPlan) -> tuple[Layer, ...]:
         if after[site.place] == before and row is None:
             continue
         rows.append(
-            Layer(
+            ShrunkLayer(
                 kind=site.kind,
                 block=site.block,
                 layer=site.layer,
@@ -114,7 +114,7 @@ def _layers(calibration: Calibration, plan: RefitPlan) -> tuple[Layer, ...]:
     if (task := plan.task_layer) is not None:
         outputs = len(task.weight)
         rows.append(
-            Layer(
+            ShrunkLayer(
                 kind="outputs",
                 block=task.cut.site.block,
                 layer=0,

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator
 from typing import Any
 
 import torch
@@ -11,6 +11,7 @@ from torch import Tensor, nn
 from deadhead.forward import device_of, on_device, real_tokens
 from deadhead.heads.rows import batch_first, is_of_decoder, real_rows
 from deadhead.heads.site import Site
+from deadhead.layout import Batch
 from deadhead.rankers.batches import check_batches
 from deadhead.rankers.loss import examples_of
 
@@ -26,10 +27,10 @@ def examples_on(device: torch.device) -> int:
     return EXAMPLES_ON_GPU if device.type == "cuda" else EXAMPLES
 
 
-class Calibration:
+class FitBatches:
     """Batches for a model, and which rows of its activations are held out."""
 
-    def __init__(self, model: nn.Module, batches: Iterable[Mapping[str, Any]], share: float):
+    def __init__(self, model: nn.Module, batches: Iterable[Batch], share: float):
         """share: of the examples to hold out, 0 for none."""
         self.model = model
         self.batches = check_batches(model, batches, labels=False)
@@ -48,7 +49,7 @@ class Calibration:
         for number, batch in enumerate(self.batches):
             yield number, on_device(batch, self.model)
 
-    def parts(self, number: int, batch: Mapping[str, Any], site: Site, context: Tensor) -> Parts:
+    def parts(self, number: int, batch: Batch, site: Site, context: Tensor) -> Parts:
         """The numbers of the rows of what a projection reads that are fitted, and of the held-out.
 
         Padding is in neither. They are the same in every layer of a block, and a GPU would have to
@@ -62,7 +63,7 @@ class Calibration:
         return self._parts[key]
 
     def _find_parts(
-        self, number: int, batch: Mapping[str, Any], site: Site, rows: Tensor
+        self, number: int, batch: Batch, site: Site, rows: Tensor
     ) -> tuple[Tensor, Tensor]:
         """Whether each row is fitted, and whether it is held out."""
         flags = self.held_out[number].to(rows.device)
@@ -75,7 +76,7 @@ class Calibration:
             real = torch.ones_like(held_out)
         return (real & ~held_out).flatten(), (real & held_out).flatten()
 
-    def _examples(self, count: int, batch: Mapping[str, Any], site: Site, rows: Tensor) -> Tensor:
+    def _examples(self, count: int, batch: Batch, site: Site, rows: Tensor) -> Tensor:
         """The example that each member of the first axis of rows belongs to."""
         mask = real_tokens(batch, decoder=is_of_decoder(self.model, site))
         if rows.dim() == 2 and mask is not None and len(rows) < mask.numel():
