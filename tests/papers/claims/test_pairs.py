@@ -13,7 +13,7 @@ from whole_studies import as_printed
 from deadhead.papers.claims import all_claims
 from deadhead.papers.claims.from_study import measured
 from deadhead.papers.claims.searches import TASKS, single
-from deadhead.report.findings.build import findings
+from deadhead.report.findings import findings
 from deadhead.report.tables.build import tables
 from deadhead.results import Study
 from pinned_numbers import unpack

@@ -9,7 +9,7 @@ from statistics import fmean
 from typing import Any
 
 from deadhead.report.figures.build import study_figures
-from deadhead.report.findings.build import findings
+from deadhead.report.findings import findings
 from deadhead.report.head_values import layout, map_measures
 from deadhead.report.labels import STAGES, metric_words, removal_words, score_words
 from deadhead.report.tables.build import study_tables

@@ -1,1 +1,0 @@
-"""What a study shows, in a few sentences with their numbers."""
