@@ -81,7 +81,7 @@ ALLOWED = {
     "studies": "studies.execution studies.plan studies.recipe studies.status "
     "studies.step studies.store studies.study studies.trial",
     # what a study shows
-    "results": "errors layout papers.catalogue ranking strategies studies.store studies.study "
+    "results": "errors layout measures papers.catalogue ranking strategies studies.store studies.study "
     "studies.trial tasks",
     "papers.claims": "errors papers.catalogue results strategies tasks",
     "papers.contributions": "errors papers.claims results tasks",
@@ -89,20 +89,18 @@ ALLOWED = {
     "papers.weak_link": "errors papers.claims results",
     "report": "",
     "report.labels": "strategies tasks",
-    "report.head_values": "errors layout measures report.labels results",
     "report.spec": "errors papers.catalogue report.labels results strategies "
     "studies.fields studies.recipe tasks",
     "report.tables": "errors registry report.labels report.spec results studies.inputs "
     "studies.trial tasks translation",
-    "report.figures": "errors layout measures registry report.head_values report.labels "
+    "report.figures": "errors layout measures registry report.labels "
     "report.spec report.tables results strategies studies.fields tasks",
-    "report.findings": "layout measures report.head_values report.labels report.tables results "
-    "strategies tasks",
+    "report.findings": "layout measures report.labels report.tables results strategies tasks",
     "report.check": "errors papers.claims registry report.figures report.spec report.tables "
     "studies studies.fields studies.recipe",
     "report.export": "errors report.figures report.tables results studies.store",
     "report.page": "errors files papers.claims report.figures report.findings "
-    "report.head_values report.labels report.tables results saved "
+    "report.labels report.tables results saved "
     "studies.status studies.store tasks",
     # doors
     "deadhead": "effects exports heads layout rankers ranking shrinking strategies "

@@ -14,6 +14,7 @@ from typing import Any
 from deadhead.layout import Head
 from deadhead.measures.measure import trials_in_words
 from deadhead.results import Mean, Search, Study
+from deadhead.results.heads import by_language
 from deadhead.results.removals import scored_on, seeds_of
 from deadhead.results.searches import WAYS, finished, over_seeds
 from deadhead.results.statistics import (
@@ -28,7 +29,6 @@ from deadhead.results.statistics import (
 from deadhead.strategies import STRATEGIES
 from deadhead.tasks.metrics import sign
 
-from .head_values import measured_in
 from .labels import joined, metric_words, removal_words, split_words, unit_of
 from .tables.significance import RATE
 
@@ -124,8 +124,9 @@ def _least(study: Study, removals: Sequence[Mean]) -> Mean:
     def removed_share(removal: Mean) -> float:  # of the weights
         cost = study.summaries[removal.trials[0]].cost
         before, after = cost.get("parameters"), cost.get("parameters after")
-        known = isinstance(before, int) and isinstance(after, int) and before
-        return 1 - after / before if known else 0.0
+        if isinstance(before, int) and isinstance(after, int) and before:
+            return 1 - after / before
+        return 0.0
 
     little = [removal for removal in removals if removal.loss <= SMALL]
     if little:
@@ -336,12 +337,10 @@ def _published(tables: Sequence[Table]) -> Sentences:
 
 def _alike(study: Study) -> Sentences:
     """How alike the rankings of languages are, for each method by itself."""
-    rankings: dict[str, dict[str, Mapping[str, float]]] = {}
-    for trial in study.opened.values():
-        ranking = trial.ranking
-        if ranking is not None and len(ranking.languages) == 1:
-            method = joined(ranking.ranker, trial.cell.field("model"), trial.cell.field("task"))
-            rankings.setdefault(method, {}).setdefault(ranking.language, ranking.scores)
+    rankings = by_language(
+        study.opened.values(),
+        lambda cell, one: joined(one.ranker, cell.field("model"), cell.field("task")),
+    )
     rhos: dict[str, dict[tuple[str, str], float]] = {}
     for method, scores in rankings.items():
         for a, b in combinations(scores, 2):
@@ -370,7 +369,7 @@ def _alike(study: Study) -> Sentences:
 def _measured(study: Study) -> Sentences:
     """A sentence of each measure about what the trials measured."""
     done = [trial for trial in study.opened.values() if trial.done]
-    for name, measure in measured_in(study).items():
+    for name, measure in study.heads.measures.items():
         stages = ({s: of[name] for s, of in trial.measures.items() if name in of} for trial in done)
         sentence = _entropy(study) if name == "entropy" else measure.finding(list(stages))
         if sentence:

@@ -9,8 +9,10 @@ from __future__ import annotations
 import json
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
+from functools import cached_property
 from typing import Any
 
+from deadhead.measures import MEASURES, HeadMap
 from deadhead.studies.store.records import Record
 from deadhead.studies.trial import label
 
@@ -21,6 +23,11 @@ STAGES = ("before", "first", "after")  # when a trial measures
 LATER = STAGES[1:]  # after epoch 1 or, if it did not measure there, at the end
 FAILED = 60  # failed trials among the first records to open
 RANKED_BY = ("model", "task", "source", "rank", "seed")  # what a ranking depends on
+
+
+def map_measures() -> dict[str, HeadMap]:
+    """The maps with a number for each head that measures give, by name."""
+    return {n: m for name, measure in MEASURES.items() for n, m in measure.maps(name).items()}
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -36,6 +43,19 @@ class Opened:
     @property
     def done(self) -> bool:
         return self.cell.state == "done"
+
+    @cached_property
+    def maps(self) -> dict[str, dict[str, Mapping[str, float]]]:
+        """Its maps with a number for each head: stage -> name -> head -> value."""
+        stages: dict[str, dict[str, Mapping[str, float]]] = {}
+        for stage, measured in self.measures.items():
+            maps = stages.setdefault(stage, {})
+            for name in map_measures():
+                measure, _, part = name.partition(".")
+                values = measured.get(measure) or {}
+                if values := (values.get(part) or {}) if part else values:
+                    maps[name] = values
+        return stages
 
     def before_and_later(self, name: str) -> tuple[Mapping[str, Any], Mapping[str, Any]]:
         """A measure before training, and the first one after it."""

@@ -23,7 +23,8 @@ from deadhead.studies.store.folder import StudyError
 from deadhead.studies.store.records import Record, Summary, read_within, scan
 from deadhead.studies.study import described
 
-from .cells import Cell, Key, as_dict, fixed_of, make_cell, parts_of, task_info
+from .cells import Cell, Key, as_dict, fixed_of, make_cell, matches, parts_of, task_info
+from .heads import Heads
 from .means import BY_LANGUAGE, Mean, group_cells, means_of, values_by
 from .model import Arm, Measurement, Merged, RankedHeads, Score, Search
 from .published import Rows, of_same_setting
@@ -103,6 +104,15 @@ class Study:
     @property
     def recipe(self) -> Mapping[str, Any]:
         return as_dict(self.description.get("recipe"))
+
+    @property
+    def recipes(self) -> list[Mapping[str, Any]]:
+        """The recipes that are drawn together: those included, and the recipe itself."""
+        return parts_of(self.recipe)
+
+    @property
+    def is_running(self) -> bool:
+        return study_folder.is_running(self.home)
 
     @cached_property
     def languages(self) -> tuple[str, ...]:
@@ -239,6 +249,18 @@ class Study:
         """What the page shows of records, by id: all of a small study, else the most useful."""
         cells = self.trials
         return {trial: opened(cells[trial], record) for trial, record in self._chosen[0].items()}
+
+    @cached_property
+    def heads(self) -> Heads:
+        """What the opened trials say about heads."""
+        return Heads(opened=self.opened.values(), axes=self.axes)
+
+    def chosen(self, where: Mapping[str, Any] = NOWHERE) -> Iterator[Opened]:
+        """The opened trials that are done and have these labels."""
+        for trial in self.opened.values():
+            language = next(iter(trial.cell.languages), "")
+            if trial.done and matches(trial.cell, language, where):
+                yield trial
 
     @property
     def versions(self) -> dict[str, str]:

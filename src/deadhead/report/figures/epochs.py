@@ -5,7 +5,6 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import ClassVar
 
-from deadhead.report.head_values import chosen
 from deadhead.report.labels import joined
 from deadhead.report.spec import Chart, Figure, Suggested
 from deadhead.results import Study
@@ -29,7 +28,7 @@ class Epochs(Figure):
     def draw(self, study: Study) -> Chart | None:
         losses: dict[tuple[str, str, float], list[float]] = {}
         line = "remove" if len(study.labels("remove")) <= MOST_LINES else "strategy"
-        for trial in chosen(study, self.where):
+        for trial in study.chosen(self.where):
             axes = trial.cell.axes
             panel = joined(axes.get("task")) if "task" in study.axes else ""
             for nth, loss in enumerate(trial.losses, 1):

@@ -5,14 +5,14 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from math import isfinite
-from typing import Any, ClassVar
+from typing import ClassVar
 
 from deadhead.errors import DeadheadError
-from deadhead.report.head_values import chosen
 from deadhead.report.labels import joined
 from deadhead.report.spec import Chart, Figure
 from deadhead.report.tables.pairs import selected
 from deadhead.results import Search, Study
+from deadhead.results.heads import by_language
 from deadhead.results.statistics import correlation_rows, similarity, spearman
 from deadhead.tasks.distances import distances
 
@@ -36,7 +36,7 @@ class Gains(Figure):
     )
 
     def draw(self, study: Study) -> Chart | None:
-        rankings = _rankings(study)
+        rankings = by_language([*study.chosen()][::-1], lambda _, one: (one.model, one.task))
         panels: dict[str, list[Row]] = {}
         varied = [a for a in ("task", "model") if len({getattr(p, a) for p in study.pairs}) > 1]
         for words, x_of in X_AXES.items():
@@ -59,17 +59,6 @@ class Gains(Figure):
             for row in points
         ]
         return _chart(rows, self.heading(study)) if rows else None
-
-
-def _rankings(study: Study) -> dict[tuple[Any, Any], dict[str, Any]]:
-    """The rankings of single languages, by model and task."""
-    rankings: dict[tuple[Any, Any], dict[str, Any]] = {}
-    for trial in chosen(study):
-        ranking = trial.ranking
-        if ranking is not None and len(ranking.languages) == 1:
-            by_language = rankings.setdefault((ranking.model, ranking.task), {})
-            by_language[ranking.language] = ranking.scores
-    return rankings
 
 
 def _distance(pair: Search, rankings: Rankings) -> float | None:

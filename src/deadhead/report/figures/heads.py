@@ -2,32 +2,61 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from statistics import fmean
 from typing import ClassVar
 
 from deadhead.layout import Head
-from deadhead.report.head_values import (
-    ENTROPY_CHANGE,
-    RANKING,
-    REMOVED,
-    chosen,
-    head_values,
-    layout,
-    map_measures,
-    measured_in,
-    shows,
-)
-from deadhead.report.labels import joined
+from deadhead.report.labels import STAGES, joined
 from deadhead.report.spec import Chart, Figure, Suggested, axis, choice
-from deadhead.results import Study
-from deadhead.results.statistics import layer_rows
+from deadhead.results import Opened, Study
+from deadhead.results.cells import Cell
+from deadhead.results.records import map_measures
+from deadhead.results.statistics import head_changes, layer_rows
 
 from .charts import Row, curves, distinct, head_maps
 
+RANKING, REMOVED, ENTROPY_CHANGE = "ranking", "removed", "entropy_change"
+LEGENDS = {
+    RANKING: "score",
+    REMOVED: "share of trials",
+    ENTROPY_CHANGE: "|change| of entropy, nats",
+}
 MOST_PANELS = 12
 MOST_REMOVALS = 9  # labels that make panels in a suggested figure
+
+
+def shows() -> dict[str, str]:
+    """What a figure of heads can show -> the title of its scale."""
+    return LEGENDS | {name: measure.legend for name, measure in map_measures().items()}
+
+
+def panel_label(cell: Cell, axis: str) -> str:
+    """The label of a cell on an axis; a number comes with the name of the axis."""
+    label = cell.axes.get(axis) if axis else ""
+    return f"{axis} {label}" if isinstance(label, int | float) else joined(label)
+
+
+def head_values(
+    study: Study, trial: Opened, show: str, axis: str
+) -> Iterator[tuple[str, Mapping[str, float]]]:
+    """The values of a trial's heads, each map of them with the panel it belongs to."""
+    panel = panel_label(trial.cell, axis)
+    if show == RANKING:
+        if trial.ranking is not None:
+            name = panel or study.heads.ranking_name(trial)
+            yield name, trial.ranking.scores
+    elif show == REMOVED:
+        yield panel, dict.fromkeys(trial.removed, 1.0)
+    elif show == ENTROPY_CHANGE:
+        if change := head_changes(*trial.before_and_later("entropy")):
+            yield panel, change
+    else:
+        is_change = map_measures()[show].is_change
+        for stage, maps in trial.maps.items():
+            if maps.get(show) and (not is_change or stage == "after"):
+                yield joined(panel, "" if is_change else STAGES[stage]), maps[show]
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -53,13 +82,13 @@ class Heads(Figure):
 
     def draw(self, study: Study) -> Chart | None:
         maps: dict[str, list[Mapping[str, float]]] = {}  # panel -> maps that are averaged
-        for trial in chosen(study, self.where):
+        for trial in study.chosen(self.where):
             for panel, values in head_values(study, trial, self.show, self.panels):
                 maps.setdefault(panel, []).append(values)
         every: list[str] = []
         if self.show == REMOVED:
             maps = {panel: of_panel for panel, of_panel in maps.items() if any(of_panel)}
-            every = all_heads(layout(study))
+            every = study.heads.names
         panels = list(maps)[:MOST_PANELS]
         rows = [row for panel in panels for row in _rows(panel, maps[panel], every)]
         if not rows:
@@ -84,7 +113,7 @@ class Heads(Figure):
     def suggest(cls, study: Study) -> Suggested:
         if any(trial.ranking for trial in study.opened.values()):
             yield 10, cls(title="Ranking of heads", show=RANKING)
-        for name, measure in measured_in(study).items():
+        for name, measure in study.heads.measures.items():
             for show, head_map in measure.maps(name).items():
                 yield 30, cls(title=head_map.label, show=show)
         if any(trial.removed for trial in study.opened.values()):
@@ -96,15 +125,6 @@ class Heads(Figure):
 def cut_note(panels: int, most: int) -> str:
     """What a title says about panels that are not drawn."""
     return f" (the first {most} of {panels})" if panels > most else ""
-
-
-def all_heads(shape: Mapping[str, Sequence[int]]) -> list[str]:
-    return [
-        f"{block}.{layer}.{index}"
-        for block, sizes in shape.items()
-        for layer, size in enumerate(sizes)
-        for index in range(size)
-    ]
 
 
 def _rows(panel: str, maps: list[Mapping[str, float]], every: list[str]) -> Iterator[Row]:
@@ -136,7 +156,7 @@ class Layers(Figure):
 
     def draw(self, study: Study) -> Chart | None:
         means: dict[tuple[str, str, int], list[float]] = {}
-        for trial in chosen(study, self.where):
+        for trial in study.chosen(self.where):
             for line, values in head_values(study, trial, self.show, self.lines):
                 numbers = {head: value for head, value in values.items() if value is not None}
                 for row in layer_rows(numbers):

@@ -6,7 +6,6 @@ from dataclasses import dataclass
 from typing import ClassVar
 
 from deadhead.measures import MEASURES, Measure
-from deadhead.report.head_values import chosen, measured_in
 from deadhead.report.labels import STAGES, joined
 from deadhead.report.spec import Chart, Figure, Suggested
 from deadhead.results import Study
@@ -30,7 +29,7 @@ class Points(Figure):
         panels: dict[str, None] = {}
         stages = (
             (trial.cell, stage, measured.get(name, {}))
-            for trial in chosen(study, self.where)
+            for trial in study.chosen(self.where)
             for stage, measured in trial.measures.items()
             for name in _measures()
         )
@@ -61,7 +60,7 @@ class Points(Figure):
 
     @classmethod
     def suggest(cls, study: Study) -> Suggested:
-        if _measures().keys() & measured_in(study).keys():
+        if _measures().keys() & study.heads.measures.keys():
             yield 40, cls()
 
 

@@ -2,17 +2,17 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
 from dataclasses import dataclass
 from math import isnan
 from typing import ClassVar
 
-from deadhead.report.head_values import chosen, panel_label
 from deadhead.report.spec import Chart, Figure, Suggested, axis
 from deadhead.results import Study
+from deadhead.results.heads import by_language
 from deadhead.results.statistics import ranking_rho
 
 from .charts import distinct, squares
+from .heads import panel_label
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -26,12 +26,9 @@ class Similarity(Figure):
     panels: str = axis()
 
     def draw(self, study: Study) -> Chart | None:
-        rankings: dict[str, dict[str, Mapping[str, float]]] = {}  # panel -> language -> scores
-        for trial in chosen(study, self.where):
-            ranking = trial.ranking
-            if ranking is not None and len(ranking.languages) == 1:
-                of_panel = rankings.setdefault(panel_label(trial.cell, self.panels), {})
-                of_panel.setdefault(ranking.language, ranking.scores)
+        rankings = by_language(
+            study.chosen(self.where), lambda cell, _: panel_label(cell, self.panels)
+        )
         panels = [panel for panel, of_panel in rankings.items() if len(of_panel) > 1]
         rows = [
             {"a": a, "b": b, "value": round(rho, 4), "panel": panel}

@@ -10,11 +10,11 @@ from typing import Any
 
 from deadhead.report.figures.build import study_figures
 from deadhead.report.findings import findings
-from deadhead.report.head_values import layout, map_measures
 from deadhead.report.labels import STAGES, metric_words, removal_words, score_words
 from deadhead.report.tables.build import study_tables
 from deadhead.results import Study
-from deadhead.results.cells import Cell, as_dict, parts_of
+from deadhead.results.cells import Cell, as_dict
+from deadhead.results.records import map_measures
 from deadhead.results.study import no_garbage_collection
 from deadhead.studies.status import seconds
 from deadhead.studies.store import folder as study_folder
@@ -36,7 +36,6 @@ def content(folder: str | Path) -> dict[str, Any]:
     """Everything that the page shows of a study, which may still be running."""
     study = Study.open(folder)
     opened, tables, figures = study.opened, study_tables(study), study_figures(study)
-    shape = layout(study)
     return {
         "format": FORMAT,
         "name": study.name,
@@ -63,11 +62,11 @@ def content(folder: str | Path) -> dict[str, Any]:
         "figures": figures,
         **opening(tables, figures),
         "claims": claims(study),
-        "layout": shape,
+        "layout": study.heads.layout,
         "maps": maps(study),
         "trials": trials(study),
         "records": full_records(study, opened),
-        "heads": heads(study, shape),
+        "heads": heads(study),
     }
 
 
@@ -101,10 +100,13 @@ def damaged(study: Study) -> list[str]:
 def progress(study: Study) -> dict[str, Any]:
     """How many trials are done, failed, left and running."""
     states = study.states
-    is_running = study_folder.is_running(study.home)
-    live = as_dict(study_folder.read_json(study.home / "live.json")) if is_running else {}
+    live = study_folder.read_json(study.home / "live.json") if study.is_running else {}
     counts = {state: states[state] for state in ("done", "failed", "left")}
-    return {"total": states.total(), **counts, "running": len(as_dict(live.get("running")))}
+    return {
+        "total": states.total(),
+        **counts,
+        "running": len(as_dict(as_dict(live).get("running"))),
+    }
 
 
 def claims(study: Study) -> list[dict[str, Any]]:
@@ -112,7 +114,7 @@ def claims(study: Study) -> list[dict[str, Any]]:
 
     A very large study is judged only if its recipe names claims: readers would wait too long.
     """
-    named = any(part.get("claims") for part in parts_of(study.recipe))
+    named = any(part.get("claims") for part in study.recipes)
     if len(study.description["cells"]) > MOST_JUDGED and not named:
         return []
     from deadhead.papers.claims import (

@@ -9,11 +9,10 @@ from math import isnan
 from statistics import fmean
 from typing import Any
 
-from deadhead.report.figures.heads import all_heads
-from deadhead.report.head_values import map_measures, measured_maps, rankings, removed_counts
 from deadhead.report.labels import STAGES, removal_words
 from deadhead.results import Opened, Study
 from deadhead.results.cells import CHANCE, PRUNING, Cell
+from deadhead.results.records import map_measures
 from deadhead.results.statistics import removal_effects
 
 MOST_RANKINGS = 48  # maps of one kind
@@ -25,7 +24,7 @@ def maps(study: Study) -> list[dict[str, Any]]:
     """Layer x head maps: rankings, measures, and how often each head was removed."""
     ranked = [
         _map(f"Ranking: {name}", "ranking", ranking.trial, ranking.scores)
-        for name, ranking in list(rankings(study).items())[:MOST_RANKINGS]
+        for name, ranking in list(study.heads.rankings.items())[:MOST_RANKINGS]
     ]
     all_maps = [*ranked, *islice(_measured(study), MOST_MEASURED), *_removed(study)]
     return [{"id": f"map-{i + 1}", **head_map} for i, head_map in enumerate(all_maps)]
@@ -39,7 +38,7 @@ def _map(title: str, what: str, trial: str | None, scores: Mapping[str, Any]) ->
 def _measured(study: Study) -> Iterator[dict[str, Any]]:
     measures = map_measures()
     for trial in study.opened.values():
-        for stage, measured in measured_maps(trial, measures).items():
+        for stage, measured in trial.maps.items():
             for name, values in measured.items():
                 if not any(values.values()):
                     continue  # before training no weight has changed
@@ -65,7 +64,7 @@ def trial_name(study: Study, cell: Cell) -> str:
 
 def _removed(study: Study) -> Iterator[dict[str, Any]]:
     """How often each head was removed: in all trials, and by each removal if there are several."""
-    counts = removed_counts(study)
+    counts = study.heads.removed
     if not counts:
         return
     pruned = sum(bool(trial.removed) for trial in study.opened.values())
@@ -90,10 +89,10 @@ def _count(number: int, noun: str) -> str:
     return f"{number} {noun}{'' if number == 1 else 's'}"
 
 
-def heads(study: Study, shape: Mapping[str, list[int]]) -> dict[str, dict[str, Any]]:
+def heads(study: Study) -> dict[str, dict[str, Any]]:
     """For every head: its scores in each ranking, its measures, and what removing it did."""
-    removed, names = removed_counts(study), all_heads(shape)
-    scored = list(rankings(study).items())[:MOST_RANKINGS]
+    removed, names = study.heads.removed, study.heads.names
+    scored = list(study.heads.rankings.items())[:MOST_RANKINGS]
     measures, effects = _means(study), _effects(study, names)
     return {
         head: {
@@ -115,7 +114,7 @@ def _means(study: Study) -> dict[str, dict[str, dict[str, float]]]:
     values: dict[tuple[str, str, str], list[float]] = {}
     measures = map_measures()
     for trial in study.opened.values():
-        for stage, measured in measured_maps(trial, measures).items():
+        for stage, measured in trial.maps.items():
             for name, of_heads in measured.items():
                 if stage == "after" or not measures[name].is_change:
                     for head, value in of_heads.items():

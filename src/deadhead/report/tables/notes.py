@@ -7,7 +7,7 @@ from typing import Any
 
 from deadhead.errors import DeadheadError
 from deadhead.results import Study
-from deadhead.results.cells import Cell, as_dict, fixed_of, parts_of
+from deadhead.results.cells import Cell, as_dict, fixed_of
 from deadhead.studies.inputs import differing
 from deadhead.tasks import task_of
 from deadhead.tasks.catalogue import papers_corpus
@@ -29,7 +29,7 @@ def about_data(study: Study, trials: Iterable[str]) -> list[str]:
 
 def _epoch_chosen_on(study: Study, cells: Sequence[Cell], split: str) -> list[str]:
     """A note if the best epoch's weights are scored on the data that chose the epoch."""
-    parts = [as_dict(part.get("fixed")) for part in parts_of(study.recipe)]
+    parts = [as_dict(part.get("fixed")) for part in study.recipes]
     splits = set()
     for cell in cells:
         finetune = as_dict(fixed_of(parts, cell.axes).get("finetune"))

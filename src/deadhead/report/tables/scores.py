@@ -9,7 +9,7 @@ from typing import Any, ClassVar
 from deadhead.report.labels import capitalized, unit_of
 from deadhead.report.spec import Problem, Table, axes, flag, word
 from deadhead.results import Study
-from deadhead.results.cells import CHANCE, Key, parts_of
+from deadhead.results.cells import CHANCE, Key
 from deadhead.tasks.metrics import sign
 
 from .best import mark_best
@@ -59,7 +59,7 @@ class Scores(Table):
     @classmethod
     def suggest(cls, study: Study) -> Iterator[Table]:
         """What was varied as rows, languages as columns."""
-        evaluated = any("evaluate" in (part.get("steps") or ()) for part in parts_of(study.recipe))
+        evaluated = any("evaluate" in (part.get("steps") or ()) for part in study.recipes)
         if not evaluated or study.recipe.get("search"):
             return
         varied = [axis for axis in study.axes if axis not in NOT_ROWS]
