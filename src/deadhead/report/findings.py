@@ -14,9 +14,7 @@ from typing import Any
 from deadhead.layout import Head
 from deadhead.measures.measure import trials_in_words
 from deadhead.results import Mean, Search, Study
-from deadhead.results.heads import by_language
-from deadhead.results.removals import scored_on, seeds_of
-from deadhead.results.searches import WAYS, finished, over_seeds
+from deadhead.results.searches import WAYS
 from deadhead.results.statistics import (
     THIRDS,
     deviation,
@@ -88,7 +86,7 @@ def _removals(study: Study, tables: Sequence[Table]) -> Sentences:
     if removals := study.removals:
         groups: dict[frozenset[Any], list[Mean]] = {}
         for removal in removals:
-            groups.setdefault(scored_on(removal), []).append(removal)
+            groups.setdefault(removal.scored_on, []).append(removal)
         # Means over other tasks are other numbers: compare what was scored on the same.
         _, comparable = max(groups.items(), key=lambda group: (len(group[1]), len(group[0])))
         if removals[0].base is not None:
@@ -166,7 +164,7 @@ def _evidence(study: Study, removal: Mean) -> str:
     if len(repeats) == 1:
         return f"(one trial{over})"
     drawn = removal.label("draw") is not None and len(study.labels("draw")) > 1
-    p = two_means(repeats, seeds_of(removal.base))
+    p = two_means(repeats, removal.base.seeds if removal.base else ())
     test = "" if isnan(p) else f", t-test {_p_words(p)}"
     count = f"{len(repeats)} {'masks' if drawn else 'repetitions'}"
     return f"({count}{over}, sd {deviation(repeats):.1f}{test})"
@@ -251,9 +249,7 @@ def _extremes(gains: Mapping[Any, float], what: str, who: str, unit: str) -> Sen
 def _searches(study: Study) -> Sentences:
     merged, unit = study.merged, unit_of(study.metrics)
     # Merged rankings count once, beside the best ranking of a single source.
-    pairs = [pair for pair in study.pairs if not merged or pair.rank not in WAYS]
-    if not pairs and not merged:  # scored only in languages that they learn
-        pairs = list(over_seeds(finished(study.searches)))
+    pairs = [p for p in study.pairs if p.rank not in WAYS] if merged else study.cases
     by_target: dict[str, list[float]] = {}
     for pair in pairs:
         by_target.setdefault(pair.target, []).append(pair.gain())
@@ -337,12 +333,8 @@ def _published(tables: Sequence[Table]) -> Sentences:
 
 def _alike(study: Study) -> Sentences:
     """How alike the rankings of languages are, for each method by itself."""
-    rankings = by_language(
-        study.opened.values(),
-        lambda cell, one: joined(one.ranker, cell.field("model"), cell.field("task")),
-    )
-    rhos: dict[str, dict[tuple[str, str], float]] = {}
-    for method, scores in rankings.items():
+    rhos: dict[tuple[str, ...], dict[tuple[str, str], float]] = {}
+    for method, scores in study.heads.by_method.items():
         for a, b in combinations(scores, 2):
             if not isnan(rho := ranking_rho(scores[a], scores[b])):
                 rhos.setdefault(method, {})[a, b] = rho
@@ -358,8 +350,8 @@ def _alike(study: Study) -> Sentences:
         return
     means = {method: fmean(pairs.values()) for method, pairs in rhos.items()}
     low, high = _ends(means)
-    shared = set.intersection(*({*method.split(", ")} for method in rhos))
-    names = {m: joined(*(part for part in m.split(", ") if part not in shared)) for m in means}
+    shared = set.intersection(*map(set, rhos))
+    names = {method: joined(*(part for part in method if part not in shared)) for method in rhos}
     yield (
         f"{text}from {means[low]:.2f} ({names[low]}) to {means[high]:.2f} ({names[high]}), the "
         "means over pairs for each ranking method."

@@ -74,6 +74,11 @@ class Cell:
         return task_info(str(self.axes.get("task"))).metric
 
     @property
+    def seconds(self) -> float | None:
+        """The time of all its steps; None if it did not run."""
+        return None if self.summary is None else self.summary.seconds
+
+    @property
     def names(self) -> Mapping[str, Any]:
         """Its axes for readers: without the draw if its trial draws nothing.
 

@@ -73,6 +73,14 @@ class Heads:
         return ", ".join(filter(None, (method, ranking.language, *varied, seed)))
 
     @cached_property
+    def by_method(self) -> dict[tuple[str, ...], dict[str, Mapping[str, float]]]:
+        """The rankings of single languages by ranker, model and task."""
+        names = ("model", "task")
+        return by_language(
+            self.opened, lambda cell, one: (one.ranker, *(str(cell.field(n)) for n in names))
+        )
+
+    @cached_property
     def removed(self) -> Counter[str]:
         """How many trials removed each head."""
         return Counter(chain.from_iterable(trial.removed for trial in self.opened))

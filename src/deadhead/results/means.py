@@ -155,6 +155,22 @@ class Mean:
         """The main metric of its cells, of which tables have one kind in a cell."""
         return next((cell.metric for cell in self.cells.values()), "")
 
+    @property
+    def scored_on(self) -> frozenset[Any]:
+        """The labels without those of the pruning, and the language, of all its scores."""
+        pairs = zip(self.trials, self.languages, strict=True)
+        return frozenset((self.cells[t].without(*PRUNING, "seed"), name) for t, name in pairs)
+
+    @property
+    def seeds(self) -> list[float]:
+        """The means of the first scores of all repetitions, of the second ones, and so on.
+
+        Of an unpruned model these are its seeds; none if seeds were not scored on the same.
+        """
+        groups = [list(scores.values()) for scores in self.by_repetition().values()]
+        same = len({len(group) for group in groups}) == 1
+        return list(map(fmean, zip(*groups, strict=True))) if same else []
+
     def state(self) -> str:
         """One of done, partial, failed, missing, none."""
         states = {cell.state for cell in self.cells.values()}

@@ -2,10 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+import csv
+import io
+from collections.abc import Mapping, Sequence
 from typing import Any
 
-from .cells import APART, Cell, plain_text, task_info
+from deadhead.papers.catalogue import published_files
+
+from .cells import APART, Cell, as_dict, plain_text, task_info
 
 Rows = list[dict[str, str]]
 MOST_NAMED = 3  # labels of an axis in a sentence
@@ -54,3 +58,20 @@ def _words(axis: str, labels: set[str]) -> str:
     more = f" and {len(names) - MOST_NAMED} more" if len(names) > MOST_NAMED else ""
     words = {"": "", "tried": "searches of up to "}.get(axis, f"{axis} ")
     return f"{words}{', '.join(names[:MOST_NAMED])}{more}{' heads' if axis == 'tried' else ''}"
+
+
+def published_by(description: Mapping[str, Any]) -> dict[str, Rows]:
+    """The published numbers that the tables of a recipe name: file name -> rows.
+
+    The study keeps a copy of its files; without one the paper of a built-in recipe has it.
+    """
+    tables = as_dict(description.get("recipe")).get("tables")
+    names = [as_dict(table).get("published") for table in (tables or ())]
+    copies, paper = as_dict(description.get("published")), str(description.get("name", ""))
+    files: dict[str, Rows] = {}
+    for name in dict.fromkeys(name for name in names if isinstance(name, str)):
+        printed = published_files().get(f"{paper.partition('/')[0]}/{name}")
+        text = copies.get(name) or (printed.read_text(encoding="utf-8") if printed else "")
+        if text:
+            files[name] = list(csv.DictReader(io.StringIO(text)))
+    return files

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
-from statistics import fmean
 from typing import Any
 
 from .cells import CHANCE, PRUNING, Cell
@@ -54,16 +53,3 @@ def _put(mean: Mean, repetition: Any, cells: Iterable[Cell], language: str) -> N
     for cell in cells:
         mean.cells[cell.trial] = cell
         mean.put(repetition, cell.trial, language, cell.scores[language])
-
-
-def scored_on(removal: Mean) -> frozenset[Any]:
-    """The labels without those of the pruning, and the language, of all its scores."""
-    pairs = zip(removal.trials, removal.languages, strict=True)
-    return frozenset((removal.cells[t].without(*PRUNING, "seed"), name) for t, name in pairs)
-
-
-def seeds_of(base: Mean | None) -> list[float]:
-    """The mean of each seed of the unpruned model; none if seeds were not scored on the same."""
-    groups = [list(scores.values()) for scores in (base.by_repetition() if base else {}).values()]
-    same = len({len(group) for group in groups}) == 1
-    return list(map(fmean, zip(*groups, strict=True))) if same else []

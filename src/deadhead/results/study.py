@@ -6,9 +6,7 @@ the share of heads that a removal takes (one record for each), rankings, and mea
 
 from __future__ import annotations
 
-import csv
 import gc
-import io
 from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
@@ -17,20 +15,19 @@ from functools import cached_property
 from pathlib import Path
 from typing import Any
 
-from deadhead.papers.catalogue import published_files
 from deadhead.studies.store import folder as study_folder
 from deadhead.studies.store.folder import StudyError
-from deadhead.studies.store.records import Record, Summary, read_within, scan
+from deadhead.studies.store.records import MOST_NAMED, Record, Summary, damage, read_within, scan
 from deadhead.studies.study import described
 
 from .cells import Cell, Key, as_dict, fixed_of, make_cell, matches, parts_of, task_info
 from .heads import Heads
 from .means import BY_LANGUAGE, Mean, group_cells, means_of, values_by
 from .model import Arm, Measurement, Merged, RankedHeads, Score, Search
-from .published import Rows, of_same_setting
+from .published import Rows, of_same_setting, published_by
 from .records import Opened, by_use, measures_of, opened, ranking_of
 from .removals import removals_of
-from .searches import arms_among, merged_among, pairs_among, searches_among
+from .searches import arms_among, finished, merged_among, over_seeds, pairs_among, searches_among
 
 MOST_RECORDS = 800  # opened for the page
 TRIES = 8  # records without a ranking, after which no more are opened for it
@@ -81,7 +78,7 @@ class Study:
             summaries=records.known,
             cells=cells,
             damaged=tuple(records.damaged),
-            published=_published(description),
+            published=published_by(description),
         )
 
     @cached_property
@@ -109,10 +106,6 @@ class Study:
     def recipes(self) -> list[Mapping[str, Any]]:
         """The recipes that are drawn together: those included, and the recipe itself."""
         return parts_of(self.recipe)
-
-    @property
-    def is_running(self) -> bool:
-        return study_folder.is_running(self.home)
 
     @cached_property
     def languages(self) -> tuple[str, ...]:
@@ -207,6 +200,24 @@ class Study:
     def states(self) -> Counter[str]:
         """How many trials are done, failed and left."""
         return Counter(cell.state for cell in self.trials.values())
+
+    @property
+    def progress(self) -> dict[str, int]:
+        """How many trials there are, done, failed, left, and running at this moment."""
+        live = study_folder.read_json(self.home / "live.json")
+        running = as_dict(live).get("running") if study_folder.is_running(self.home) else None
+        counts = {state: self.states[state] for state in ("done", "failed", "left")}
+        return {"total": self.states.total(), **counts, "running": len(as_dict(running))}
+
+    @property
+    def damage(self) -> list[str]:
+        """Sentences about records that are missing in the index or cannot be read."""
+        names, index = self.unreadable, self.home / "index.jsonl"
+        late = (
+            f"{len(names)} record{'' if len(names) == 1 else 's'} in the index cannot be read: "
+            f"{', '.join(names[:MOST_NAMED])}; delete {index} and run `deadhead run` again"
+        )
+        return [text for text in (damage(self.damaged), late if names else "") if text]
 
     @cached_property
     def is_search(self) -> bool:
@@ -336,6 +347,11 @@ class Study:
         return pairs_among(self.searches)
 
     @cached_property
+    def cases(self) -> tuple[Search, ...]:
+        """The pairs, or without any the searches in languages that they learn."""
+        return self.pairs or over_seeds(finished(self.searches))
+
+    @cached_property
     def merged(self) -> tuple[Merged, ...]:
         """Trainings on several languages scored in another one."""
         return tuple(merged_among(self.searches))
@@ -385,20 +401,3 @@ def arms(folder: str | Path) -> list[Arm]:
         for same_arm in zip(*by_language.values(), strict=True)
         for arm in same_arm
     ]
-
-
-def _published(description: Mapping[str, Any]) -> dict[str, Rows]:
-    """The published numbers that the tables of a recipe name: file name -> rows.
-
-    The study keeps a copy of its files; without one the paper of a built-in recipe has it.
-    """
-    tables = as_dict(description.get("recipe")).get("tables")
-    names = [as_dict(table).get("published") for table in (tables or ())]
-    copies, paper = as_dict(description.get("published")), str(description.get("name", ""))
-    files: dict[str, Rows] = {}
-    for name in dict.fromkeys(name for name in names if isinstance(name, str)):
-        printed = published_files().get(f"{paper.partition('/')[0]}/{name}")
-        text = copies.get(name) or (printed.read_text(encoding="utf-8") if printed else "")
-        if text:
-            files[name] = list(csv.DictReader(io.StringIO(text)))
-    return files

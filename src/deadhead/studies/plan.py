@@ -23,7 +23,6 @@ from .execution.processes import cores, gpus
 from .inputs import InputsChanged
 from .recipe.load import Recipe, with_inputs
 from .resume import resume
-from .status import seconds
 from .step import STEPS
 from .store.records import Scan, Summary, scan
 from .store.shared_work import shared_keys
@@ -124,7 +123,7 @@ def _from_records(done: list[Summary], left: int, workers: int) -> tuple[float, 
     """The seconds of the trials that are left, and what they are based on; None without records."""
     if not done:
         return None
-    mean = sum(map(seconds, done)) / len(done)
+    mean = sum(record.seconds for record in done) / len(done)
     return left * mean / workers, f"the mean of {len(done)} records, {workers} at a time"
 
 

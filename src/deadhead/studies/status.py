@@ -106,11 +106,5 @@ def _eta(
         return None
     if finished := live.get("done", 0) + live.get("failed", 0):
         return float(left * (live["elapsed"] + age) / finished)
-    costs = [seconds(record) for record in known if record.state == "done"]
+    costs = [record.seconds for record in known if record.state == "done"]
     return left * sum(costs) / len(costs) / live.get("workers", 1) if costs else None
-
-
-def seconds(record: Summary) -> float:
-    """The time of all steps of a trial."""
-    times = (value for name, value in record.cost.items() if name.endswith(" s"))
-    return float(sum(value for value in times if isinstance(value, int | float)))

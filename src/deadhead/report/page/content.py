@@ -13,12 +13,9 @@ from deadhead.report.findings import findings
 from deadhead.report.labels import STAGES, metric_words, removal_words, score_words
 from deadhead.report.tables.build import study_tables
 from deadhead.results import Study
-from deadhead.results.cells import Cell, as_dict
+from deadhead.results.cells import Cell
 from deadhead.results.records import map_measures
 from deadhead.results.study import no_garbage_collection
-from deadhead.studies.status import seconds
-from deadhead.studies.store import folder as study_folder
-from deadhead.studies.store.records import MOST_NAMED, damage
 from deadhead.tasks import METRICS
 from deadhead.tasks.metrics import sign
 
@@ -54,8 +51,8 @@ def content(folder: str | Path) -> dict[str, Any]:
         "models": [str(model) for model in study.labels("model") if model is not None],
         "versions": study.versions,
         "data": study.data,
-        "progress": progress(study),
-        "damaged": damaged(study),
+        "progress": study.progress,
+        "damaged": study.damage,
         "opened": {"records": len(opened), "of": study.states.total() - study.states["left"]},
         "findings": findings(study, tables),
         "tables": tables,
@@ -63,9 +60,9 @@ def content(folder: str | Path) -> dict[str, Any]:
         **opening(tables, figures),
         "claims": claims(study),
         "layout": study.heads.layout,
-        "maps": maps(study),
         "trials": trials(study),
         "records": full_records(study, opened),
+        "maps": maps(study),
         "heads": heads(study),
     }
 
@@ -87,28 +84,6 @@ def opening(
     return {"lead": first["id"], "order": order}
 
 
-def damaged(study: Study) -> list[str]:
-    """Sentences about records that are missing in the index or cannot be read."""
-    names, index = study.unreadable, study.home / "index.jsonl"
-    late = (
-        f"{len(names)} record{'' if len(names) == 1 else 's'} in the index cannot be read: "
-        f"{', '.join(names[:MOST_NAMED])}; delete {index} and run `deadhead run` again"
-    )
-    return [text for text in (damage(study.damaged), late if names else "") if text]
-
-
-def progress(study: Study) -> dict[str, Any]:
-    """How many trials are done, failed, left and running."""
-    states = study.states
-    live = study_folder.read_json(study.home / "live.json") if study.is_running else {}
-    counts = {state: states[state] for state in ("done", "failed", "left")}
-    return {
-        "total": states.total(),
-        **counts,
-        "running": len(as_dict(as_dict(live).get("running"))),
-    }
-
-
 def claims(study: Study) -> list[dict[str, Any]]:
     """Verdicts on the papers' claims; if the recipe names none, only those this study can judge.
 
@@ -128,8 +103,8 @@ def trials(study: Study) -> dict[str, Any]:
     """One row for each trial: its labels, its mean score, its scores by language, its cost."""
     axes = [axis for axis in study.axes if axis not in ("strategy", "amount")]
     languages = study.languages[:MOST_LANGUAGES]
-    removals = {cell.axes.get("remove") for cell in study.trials.values()}
-    words = {label: removal_words(label) for label in removals if isinstance(label, str)}
+    labels = {str(cell.axes.get("remove")) for cell in study.trials.values()}
+    words = {label: removal_words(label) for label in labels}
     rows = [_row(cell, axes, languages, words) for cell in study.trials.values()]
     fields = ["id", "state", *axes, "score", *languages, "seconds", "parameters"]
     return {"fields": fields, "rows": rows}
@@ -149,6 +124,6 @@ def _row(
         *[words.get(label, label) if axis == "remove" else label for axis, label in labels],
         round(fmean(scored), 2) if scored else None,
         *[None if score is None else round(score, 2) for score in by_language],
-        round(seconds(cell.summary), 1) if cell.summary else None,
+        None if cell.seconds is None else round(cell.seconds, 1),
         cost.get("parameters after", cost.get("parameters")),
     ]

@@ -200,6 +200,12 @@ class Summary:
     metrics: Mapping[str, float]
     cost: Mapping[str, Any]
 
+    @property
+    def seconds(self) -> float:
+        """The time of all steps."""
+        times = (value for name, value in self.cost.items() if name.endswith(" s"))
+        return float(sum(value for value in times if isinstance(value, int | float)))
+
 
 def lean(content: Mapping[str, Any]) -> dict[str, Any]:
     return {name: value for name, value in content.items() if name not in BULKY}
