@@ -77,7 +77,7 @@ ALLOWED = {
     "studies.status": "studies.inputs studies.store studies.study",
     "studies.plan": "files numerics studies.corpora studies.cost studies.execution "
     "studies.inputs studies.missing_data studies.recipe studies.resume "
-    "studies.status studies.step studies.store studies.trial",
+    "studies.step studies.store studies.trial",
     "studies": "studies.execution studies.plan studies.recipe studies.status "
     "studies.step studies.store studies.study studies.trial",
     # what a study shows

@@ -11,11 +11,10 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
-from math import isfinite
+from math import isfinite, nan
 from statistics import fmean
-from typing import Any, NamedTuple
+from typing import Any
 
-from deadhead.studies.store.records import Summary
 from deadhead.studies.trial import CONTROLS, label
 from deadhead.tasks import points
 from deadhead.tasks.metrics import sign
@@ -27,14 +26,6 @@ ARMS = ("full", "lowest", *CONTROLS)
 OF_AN_ARM = ("arm", "k", "remove", "draw")  # labels in which the trials of one search differ
 WAYS = {"gradient merge=md": "MD", "gradient merge=sd": "SD"}  # to merge rankings
 Group = tuple[tuple[str, Any], ...]  # the labels of a search
-
-
-class Tried(NamedTuple):
-    """The trials of an arm: those that are done, by k, and how many the recipe has."""
-
-    arm: str
-    done: Mapping[int, Summary]
-    planned: int
 
 
 def best(scores: Mapping[int, float], up: int = 1) -> int:
@@ -80,69 +71,54 @@ def arms_among(
 
     A search whose unpruned model is not done is left out.
     """
-    for group, trials in _groups(cells).items():
-        full = trials.pop(("full", 0), None)
-        if full is None or full.summary is None or full.state != "done":
-            continue
-        done: dict[str, dict[int, Summary]] = {}
-        planned: dict[str, int] = {}
-        for (arm, k), cell in trials.items():
-            planned[arm] = planned.get(arm, 0) + 1
-            records = done.setdefault(arm, {})
-            if cell.summary is not None and cell.state == "done":
-                records[k] = cell.summary
-        scale = points(full.metric, 1.0) if in_points else 1.0
-        by_language = {
-            language: [
-                _arm(full, language, dict(group), scale, Tried(arm, trials, planned[arm]))
-                for arm, trials in done.items()
-            ]
-            for language in full.summary.trial.get("targets", ())
-        }
-        yield full, by_language
-
-
-def _groups(cells: Iterable[Cell]) -> dict[Group, dict[tuple[str, int], Cell]]:
-    groups: dict[Group, dict[tuple[str, int], Cell]] = {}
+    searches: dict[Group, dict[str, dict[int, Cell]]] = {}  # labels -> arm -> k -> cell
     for cell in cells:
-        labels = cell.labels
-        if "arm" in labels and "k" in labels:
-            group = tuple(
-                (name, label(value)) for name, value in labels.items() if name not in OF_AN_ARM
-            )
-            groups.setdefault(group, {})[labels["arm"], labels["k"]] = cell
-    return groups
+        if "arm" in cell.labels and "k" in cell.labels:
+            labels = cell.labels.items()
+            group = tuple((name, label(v)) for name, v in labels if name not in OF_AN_ARM)
+            arms = searches.setdefault(group, {})
+            arms.setdefault(cell.labels["arm"], {})[cell.labels["k"]] = cell
+    for group, arms in searches.items():
+        full = arms.pop("full", {}).get(0)
+        if full is not None and full.summary is not None and full.state == "done":
+            scale = points(full.metric, 1.0) if in_points else 1.0
+            by_language = {
+                language: [
+                    replace(_arm(full, language, cells, scale), arm=name, labels=dict(group))
+                    for name, cells in arms.items()
+                ]
+                for language in full.summary.trial.get("targets", ())
+            }
+            yield full, by_language
 
 
-def _arm(full: Cell, language: str, labels: dict[str, Any], scale: float, tried: Tried) -> Arm:
+def _arm(full: Cell, language: str, cells: Mapping[int, Cell], scale: float) -> Arm:
     assert full.summary is not None
-    metric, trial, done = full.metric, full.summary.trial, tried.done
+    trial, metric = full.summary.trial, full.metric
+    done = {k: c.summary for k, c in cells.items() if c.summary is not None and c.state == "done"}
     sources = trial.get("source", trial.get("train", ()))
     source = sources if isinstance(sources, str) else next(iter(sources), "")
-    test, dev, source_dev = (
-        _scores(done, f"{split}/{metric}")
-        for split in (f"{language}/test", f"{language}/dev", f"{source}/dev")
-    )
-    score = full.summary.metrics.get(f"{language}/test/{metric}")
-    base = float("nan") if score is None else score
+
+    def scores(split: str) -> dict[int, float]:
+        """Scores by k; a score that was not a number is null in its record."""
+        values = {k: summary.metrics.get(f"{split}/{metric}") for k, summary in done.items()}
+        return {k: value for k, value in values.items() if value is not None}
+
+    test = scores(f"{language}/test")
+    base = full.summary.metrics.get(f"{language}/test/{metric}")
+    base = nan if base is None else base
+    dev = scores(f"{language}/dev"), scores(f"{source}/dev")
     return Arm(
-        arm=tried.arm,
+        arm="",
         language=language,
         metric=metric,
-        labels=labels,
         full=scale * base,
         scores={k: scale * value for k, value in test.items()},
         tried=tuple(test),
-        picks=picks(base, test, dev, source_dev, scale=scale, up=sign(metric)),
-        missing=tried.planned - len(done),
+        picks=picks(base, test, *dev, scale=scale, up=sign(metric)),
+        missing=len(cells) - len(done),
         trials={0: full.trial, **{k: summary.id for k, summary in done.items()}},
     )
-
-
-def _scores(done: Mapping[int, Summary], name: str) -> dict[int, float]:
-    """Scores by k; a score that was not a number is null in its record."""
-    metrics = [(k, one.metrics) for k, one in done.items() if name in one.metrics]
-    return {k: scores[name] for k, scores in metrics if scores[name] is not None}
 
 
 def searches_among(cells: Sequence[Cell]) -> Iterator[Search]:
