@@ -101,7 +101,7 @@ ALLOWED = {
     "report.export": "errors report.figures report.tables results studies.store",
     "report.page": "errors files papers.claims report.figures report.findings "
     "report.labels report.tables results saved "
-    "studies.status studies.store tasks",
+    "studies.store tasks",
     # doors
     "deadhead": "effects exports heads layout rankers ranking shrinking strategies "
     "tasks training verify version",
