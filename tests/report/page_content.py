@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
+from itertools import product
 from random import Random
 from typing import Any
+
+from deadhead.papers.claims import VERDICTS
 
 LAYERS, WIDTH = 6, 8
 HEADS = [f"encoder.{layer}.{index}" for layer in range(LAYERS) for index in range(WIDTH)]
@@ -21,23 +24,13 @@ def made_content(name: str = "a study made by hand", hostile: str = "") -> dict[
     """`hostile` is put wherever text of the data stands."""
     rng = Random(7)
     removals = [*REMOVALS, *([hostile] if hostile else [])]
-    trials = [
-        {
-            "id": f"{number:012x}",
-            "remove": remove,
-            "seed": seed,
-            "score": round(70 + rng.gauss(0, 4), 2),
-        }
-        for number, (remove, seed) in enumerate((r, s) for r in removals for s in range(SEEDS))
+    fields = ["id", "state", "remove", "seed", "score"]
+    rows: list[list[Any]] = [
+        [f"{number:012x}", "done", remove, seed, round(70 + rng.gauss(0, 4), 2)]
+        for number, (remove, seed) in enumerate(product(removals, range(SEEDS)))
     ]
-    for trial in trials:
-        trial["state"] = "done"
-    trials[4]["state"], trials[-1]["state"], trials[-1]["score"], trials[4]["score"] = (
-        "failed",
-        "left",
-        None,
-        None,
-    )
+    rows[4][1], rows[4][-1], rows[-1][1], rows[-1][-1] = "failed", None, "left", None
+    trials = [dict(zip(fields, row, strict=True)) for row in rows]
     records = {
         trial["id"]: _record(trial, rng, hostile) for trial in trials if trial["state"] != "left"
     }
@@ -82,10 +75,7 @@ def made_content(name: str = "a study made by hand", hostile: str = "") -> dict[
         "claims": _claims(trials, hostile),
         "layout": {"encoder": [WIDTH] * LAYERS},
         "maps": _maps(rng, hostile),
-        "trials": {
-            "fields": ["id", "state", "remove", "seed", "score"],
-            "rows": [[t[f] for f in ("id", "state", "remove", "seed", "score")] for t in trials],
-        },
+        "trials": {"fields": fields, "rows": rows},
         "records": records,
         "heads": {
             head: {
@@ -191,26 +181,9 @@ def _table(
         }
 
     cells = [[cell(remove) for _ in LANGUAGES] for remove in removals]
-    cells[3][3] = {
-        "ours": None,
-        "spread": None,
-        "n": 0,
-        "published": None,
-        "state": "missing",
-        "mark": None,
-        "numbers": [],
-        "trials": [],
-    }
-    cells[1][2] = {
-        "ours": None,
-        "spread": None,
-        "n": 0,
-        "published": 68.0,
-        "state": "failed",
-        "mark": None,
-        "numbers": [],
-    }
-    cells[1][2]["trials"] = [trials[4]["id"]]
+    none = {**dict.fromkeys(cells[0][0]), "n": 0, "numbers": [], "trials": []}
+    cells[3][3] = {**none, "state": "missing"}
+    cells[1][2] = {**none, "state": "failed", "published": 68.0, "trials": [trials[4]["id"]]}
     return {
         "id": "table-1-scores",
         "title": "Accuracy after removing heads" + hostile,
@@ -255,13 +228,7 @@ def _figure(removals: list[str], trials: list[dict[str, Any]], hostile: str) -> 
 
 
 def _claims(trials: list[dict[str, Any]], hostile: str) -> list[dict[str, Any]]:
-    words = [
-        ("holds", 0.6),
-        ("compatible, not shown", -0.3),
-        ("does not hold", -1.2),
-        ("not tested here", None),
-        ("not enough data", None),
-    ]
+    margins = (0.6, -0.3, -1.2, None, None)
     return [
         {
             "id": f"claim-{n}",
@@ -273,35 +240,28 @@ def _claims(trials: list[dict[str, Any]], hostile: str) -> list[dict[str, Any]]:
             "strength": "3 seeds",
             "trials": [t["id"] for t in trials[: 4 - n]] if margin is not None else [],
         }
-        for n, (verdict, margin) in enumerate(words)
+        for n, (verdict, margin) in enumerate(zip(VERDICTS, margins, strict=True))
     ]
 
 
 def _maps(rng: Random, hostile: str) -> list[dict[str, Any]]:
-    titles = [
-        ("ranking", "Ranking: gradient, en"),
-        ("ranking", "Ranking: lrp, en"),
-        ("entropy", "Attention entropy before training"),
-        ("weights", "Change of weights by training"),
-    ]
-    results = [
+    titles = {
+        "Ranking: gradient, en": "ranking",
+        "Ranking: lrp, en": "ranking",
+        "Attention entropy before training": "entropy",
+        "Change of weights by training": "weights",
+    }
+    scores: list[dict[str, float]] = [{h: round(rng.random(), 5) for h in HEADS} for _ in titles]
+    del scores[2][HEADS[0]]
+    scores.append({h: rng.randint(1, 9) for h in HEADS[::2]})
+    titles["Times removed, in 12 trials"] = "removed"
+    return [
         {
             "id": f"map-{n}",
             "title": title + hostile,
             "what": what,
             "trial": None,
-            "scores": {h: round(rng.random(), 5) for h in HEADS},
+            "scores": of_heads,
         }
-        for n, (what, title) in enumerate(titles)
-    ]
-    results[2]["scores"] = {h: v for h, v in results[2]["scores"].items() if h != HEADS[0]}
-    return [
-        *results,
-        {
-            "id": "map-9",
-            "title": "Times removed, in 12 trials",
-            "what": "removed",
-            "trial": None,
-            "scores": {h: rng.randint(1, 9) for h in HEADS[::2]},
-        },
+        for n, ((title, what), of_heads) in enumerate(zip(titles.items(), scores, strict=True))
     ]

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
-from browser import TAB, as_printed
+from browser import as_printed
 from page_content import HOSTILE, made_content
 
 Drawn = Callable[..., str]
@@ -41,22 +41,6 @@ def test_the_complaints_of_a_page_are_heard(page, drawn):
     )
     assert any("Content Security Policy" in complaint for complaint in page.complaints())
     assert page.driver.title != "1"
-
-
-def test_tab_comes_by_everything(page, drawn):
-    page.open(drawn())
-    page.run("document.body.focus()")
-    stops = []
-    for _ in range(90):
-        page.press(TAB)
-        where = page.run(
-            "const a = document.activeElement; return [a.tagName, a.closest('section, header')?.id || a.closest('header')?.className || '']"
-        )
-        stops.append(where[1])
-    assert {"bar", "top", "tables", "heads", "claims", "trials"} <= set(stops)
-    assert (
-        page.run("return [...document.querySelectorAll('main, nav, header, footer')].length") >= 4
-    )
 
 
 def test_dark_follows_the_system_and_the_reader(page, drawn):

@@ -27,20 +27,6 @@ def test_a_head_pointed_at_is_outlined_in_every_map(page, drawn):
     assert page.run("return document.querySelectorAll('td.same').length") == 0
 
 
-def test_a_head_in_a_figure_is_outlined_in_the_maps_too(page, drawn):
-    page.open(drawn())
-    page.point_at(".plot .mark-symbol path")
-    page.until("return document.querySelectorAll('td.same').length")
-    assert (
-        page.run(
-            "return new Set([...document.querySelectorAll('td.same')].map((td) => td.dataset.head)).size"
-        )
-        == 1
-    )
-    page.point_at("h1")
-    page.until("return document.querySelectorAll('td.same').length === 0")
-
-
 def test_the_tooltip_of_a_head_is_above_the_sheet(page, drawn):
     trial = made_content()["trials"]["rows"][6][0]
     page.open(drawn() + f"#trial={trial}")

@@ -112,13 +112,6 @@ def test_cells_are_marked_not_by_colour_alone(page, drawn):
                 assert as_printed(cell["ours"] - cell["published"]).lstrip("−") in node.text
 
 
-def test_claims_are_named_as_the_command_line_names_them(page, drawn):
-    page.open(drawn())
-    assert page.texts("#claims li .statement .mono") == [f"claim-{n}" for n in range(5)]
-    page.open(drawn(made_content("one"), made_content("two")))
-    assert page.texts("#compare th .mono") == [f"claim-{n}" for n in range(5)]
-
-
 def test_every_verdict_has_its_own_word_and_colour(page, drawn):
     page.open(drawn())
     chips = "[...document.querySelectorAll('#claims li > div:first-child .chip')]"
