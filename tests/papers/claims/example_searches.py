@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
+from itertools import product
 from typing import Any
 
-from example_scores import BERT, CROSS, FOUR, MBERT, MULTI, XLMR, _ids, fact, facts, glue
+from example_scores import CROSS, MBERT, MULTI, XLMR, _ids, fact, facts
 
 from deadhead.papers.claims.evidence import Evidence, Rho
 from deadhead.papers.claims.from_papers import printed
@@ -118,40 +119,27 @@ def sources(task: str, ahead: float) -> Evidence:
 
 
 def rho(task: str, value: float, p: float) -> Evidence:
-    pairs = 8 if task == "slots" else 24
-    return Evidence(
-        rhos=(
-            Rho(
-                model=MBERT,
-                task=task,
-                setting=CROSS,
-                against="uriel distance",
-                rho=value,
-                pairs=pairs,
-                p=p,
-            ),
-        ),
-        searches=(search(1.0, task=task),),
-    )
+    labels = {"model": MBERT, "task": task, "setting": CROSS, "against": "uriel distance"}
+    one = Rho(**labels, rho=value, pairs=8 if task == "slots" else 24, p=p)
+    return Evidence(rhos=(one,), searches=(search(1.0, task=task),))
+
+
+def ranked(
+    language: str, heads: Sequence[int], method: str = "gradient", task: str = "pos", **more: Any
+) -> RankedHeads:
+    """A ranking of the heads of one layer, the lowest first."""
+    scores = {f"encoder.0.{head}": float(score) for score, head in enumerate(heads)}
+    fields = {"trial": f"{method}{language}", "model": MBERT, **more}
+    return RankedHeads(task=task, languages=(language,), method=method, scores=scores, **fields)
 
 
 def by_both(swap: int) -> Evidence:
     """Rankings of three sources by gradient and by LRP, with the first `swap` heads reversed."""
-    heads = [f"encoder.0.{head}" for head in range(12)]
-    other = [*heads[:swap][::-1], *heads[swap:]]
+    heads = list(range(12))
+    both = {"gradient": heads, PAPER_LRP: [*heads[:swap][::-1], *heads[swap:]]}
+    languages = ("en", "zh", "ar")
     return Evidence(
-        rankings=tuple(
-            RankedHeads(
-                trial=f"{method}{language}",
-                model=MBERT,
-                task="ner",
-                languages=(language,),
-                method=method,
-                scores={head: float(i) for i, head in enumerate(order)},
-            )
-            for language in ("en", "zh", "ar")
-            for method, order in (("gradient", heads), (PAPER_LRP, other))
-        )
+        rankings=tuple(ranked(x, order, m, "ner") for x in languages for m, order in both.items())
     )
 
 
@@ -163,21 +151,9 @@ def rankings(top: int, bottom: int = 0, model: str = MBERT) -> Evidence:
     order = list(range(12))
     other = order.copy()
     for place in (*range(11, 11 - top, -1), *range(bottom)):
-        partner = 5 if place > 5 else 6
-        partner += place % 2 if place > 5 else place
+        partner = 5 + place % 2 if place > 5 else 6 + place
         other[place], other[partner] = other[partner], other[place]
-    results = tuple(
-        RankedHeads(
-            trial=f"k{language}",
-            model=model,
-            task="pos",
-            languages=(language,),
-            method="gradient",
-            scores={f"encoder.0.{head}": float(i) for i, head in enumerate(heads)},
-        )
-        for language, heads in (("en", order), ("de", other))
-    )
-    return Evidence(rankings=results)
+    return Evidence(rankings=(ranked("en", order, model=model), ranked("de", other, model=model)))
 
 
 def both_ranked(top: int, bottom: int = 0) -> Evidence:
@@ -185,30 +161,31 @@ def both_ranked(top: int, bottom: int = 0) -> Evidence:
     return rankings(top, bottom) + rankings(top, 0, XLMR)
 
 
-def little(better: int) -> Evidence:
-    """The cases of figure 3, of which so many gain."""
-    places = [
-        (target, parts)
-        for target in ("de", "nl", "ar", "he", "zh", "ja", "ur", "fa")
-        for parts in range(1, 10)
-    ]
+def parts_of_data(gain: Callable[[int], float], **more: Callable[[int], float]) -> Evidence:
+    """The cases of figure 3: nine parts of the data of eight targets, by their number."""
+    cases = enumerate(product(("de", "nl", "ar", "he", "zh", "ja", "ur", "fa"), range(1, 10)))
     return Evidence(
         searches=tuple(
-            search(1.0 if i < better else -1.0, target=t, setting=MULTI, parts=p)
-            for i, (t, p) in enumerate(places)
+            search(
+                gain(i),
+                target=target,
+                setting=MULTI,
+                parts=parts,
+                **{name: value(parts) for name, value in more.items()},
+            )
+            for i, (target, parts) in cases
         )
     )
+
+
+def little(better: int) -> Evidence:
+    """So many of the cases gain."""
+    return parts_of_data(lambda i: 1.0 if i < better else -1.0)
 
 
 def peaks(gain: float) -> Evidence:
-    """The cases of figure 3; each tenth of the target's data is worth a point."""
-    return Evidence(
-        searches=tuple(
-            search(gain, target=target, setting=MULTI, parts=parts, unpruned=50.0 + parts)
-            for target in ("de", "nl", "ar", "he", "zh", "ja", "ur", "fa")
-            for parts in range(1, 10)
-        )
-    )
+    """Each tenth of the target's data is worth a point."""
+    return parts_of_data(lambda i: gain, unpruned=lambda parts: 50.0 + parts)
 
 
 def japanese(parts8: float) -> Evidence:
@@ -252,12 +229,3 @@ def triples(*best: int, repeats: tuple[float, ...] = (-0.01, 0.0, 0.01)) -> Evid
             text, value = "per_block " + "/".join(map(str, kept)), 29.0 if least == winner else 28.0
             scores += [fact("wmt14", text, value + more, 50.0 + few, "en-ru") for more in repeats]
     return facts(*scores)
-
-
-def both_models(
-    mbert: dict[str, Any],
-    bert: dict[str, Any],
-    full: tuple[float, float],
-    tasks: tuple[str, ...] = FOUR,
-) -> Evidence:
-    return glue(mbert, tasks, MBERT, full[0]) + glue(bert, tasks, BERT, full[1])

@@ -5,16 +5,10 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any
 
-from example_scores import BERT, MBERT, XLMR, fact, facts, glue
+from example_scores import BERT, MBERT, fact, facts, glue
 
 from deadhead.papers.claims.evidence import Evidence
 from deadhead.results import Measurement
-
-HUB = {"mbert": MBERT, "xlm-r": XLMR}
-
-
-TASKS = {"POS": "pos", "NER": "ner", "SF": "slots"}
-
 
 SPOKEN = (
     "en",
@@ -130,35 +124,29 @@ def entropy(*moved: float) -> Evidence:
 def embeddings(
     close: float, together: float, apart: float, silhouettes: tuple[float, float] = (0.5, 0.1)
 ) -> Evidence:
-    names = list(SPOKEN)
+    """Distances within en, es, de, vi; of hi and ur; of sw, tr, ar; and 1 elsewhere."""
 
-    def between(a: str, b: str) -> float:
-        if a == b:
+    def between(pair: set[str]) -> float:
+        if len(pair) == 1:
             return 0.0
-        if {a, b} & {"sw", "tr", "ar"}:
+        if pair & {"sw", "tr", "ar"}:
             return apart
-        return (
-            close
-            if {a, b} <= {"en", "es", "de", "vi"}
-            else together
-            if {a, b} == {"hi", "ur"}
-            else 1.0
-        )
+        if pair <= {"en", "es", "de", "vi"}:
+            return close
+        return together if pair == {"hi", "ur"} else 1.0
 
-    centroids = {"languages": names, "distances": [[between(a, b) for b in names] for a in names]}
-    results = [
-        Measurement(
-            trial="x",
-            model=MBERT,
-            task="xnli",
-            remove="random 50",
-            name="embeddings",
-            stage=stage,
-            values={"silhouette": s, "centroids": centroids},
+    distances = [[between({one, other}) for other in SPOKEN] for one in SPOKEN]
+    centroids = {"languages": list(SPOKEN), "distances": distances}
+    fields = {"model": MBERT, "task": "xnli", "remove": "random 50", "name": "embeddings"}
+    stages = zip(("before", "first"), silhouettes, strict=True)
+    return Evidence(
+        measures=tuple(
+            Measurement(
+                trial="x", stage=stage, values={"silhouette": s, "centroids": centroids}, **fields
+            )
+            for stage, s in stages
         )
-        for stage, s in zip(("before", "first"), silhouettes, strict=True)
-    ]
-    return Evidence(measures=tuple(results))
+    )
 
 
 def epochs(first: float, last: float, **others: float) -> Evidence:

@@ -31,12 +31,9 @@ TABLES = {  # rows and mean of `value`, counted from the printed tables
     "weak-link/text": (25, 102934.8857),
 }
 CELLS = {  # single cells, read off the papers
-    "weak-link/table1": ({"source": "en-de", "remove": "random 87 per=layer"}, 26.92),
     "weak-link/table2": ({"remove": "per_layer 112555/555211/112555"}, 28.78),
     "weak-link/table4": ({"task": "mnli", "remove": "none"}, 83.69),
-    "weak-link/table6": ({"task": "qnli", "remove": "layers top 6"}, 87.44),
     "mbert-prunability/table1": ({"task": "qqp", "remove": "layers top 6"}, 90.53),
-    "contributions/table4": ({"model": "xlm-roberta-base", "target": "en", "arm": "lowest"}, 94.87),
     "contributions/table5": (
         {"task": "pos", "target": "ja", "setting": "cross-lingual", "arm": "highest"},
         -22.29,

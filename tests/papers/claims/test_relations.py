@@ -6,7 +6,7 @@ from collections.abc import Mapping
 
 import pytest
 from example_scores import MBERT
-from example_searches import search
+from example_searches import ranked, search
 
 from deadhead.papers.claims import UNSHOWN, all_claims, relations
 from deadhead.papers.claims.evidence import Evidence
@@ -17,21 +17,13 @@ CLAIMS = all_claims()
 LANGUAGES = ("de", "nl", "fa", "ur", "he", "ar")
 
 
-def ranked(language: str, moved: int) -> RankedHeads:
+def like_english(language: str, moved: int) -> RankedHeads:
     """A ranking of eight heads, the first `moved` reversed: the more, the less like English."""
-    order = [*range(moved - 1, -1, -1), *range(moved, 8)]
-    return RankedHeads(
-        trial=language,
-        model=MBERT,
-        task="pos",
-        languages=(language,),
-        method="gradient",
-        scores={f"encoder.0.{head}": float(place) for place, head in enumerate(order)},
-    )
+    return ranked(language, [*range(moved - 1, -1, -1), *range(moved, 8)])
 
 
 def evidence(gains: list[float]) -> Evidence:
-    rankings = [ranked("en", 1), *(ranked(language, i + 2) for i, language in enumerate(LANGUAGES))]
+    rankings = [like_english(name, n) for n, name in enumerate(("en", *LANGUAGES), 1)]
     return Evidence(
         searches=tuple(search(gain, target=t) for gain, t in zip(gains, LANGUAGES, strict=True)),
         rankings=tuple(rankings),
