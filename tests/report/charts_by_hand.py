@@ -9,7 +9,7 @@ from typing import Any
 
 import altair
 import vl_convert
-from by_hand import DRAWN, HEADS, drawn, study
+from by_hand import DRAWN, HEADS, done, drawn, study
 
 from deadhead.report.export import VEGALITE
 from deadhead.report.figures.build import figures
@@ -45,18 +45,10 @@ axes: {remove: [none, {layers: [top 1, top 2, bottom 1, bottom 2, top 1 + bottom
 
 def layers(trial: Trial, labels: Mapping[str, Any]) -> Record:
     remove = trial.get("remove")
-    loss = (
-        {"top 1": 1, "top 2": 2, "bottom 1": 3, "bottom 2": 4}.get(remove["layers"], 5) / 100
-        if remove
-        else 0
-    )
+    losses = {"top 1": 0.01, "top 2": 0.02, "bottom 1": 0.03, "bottom 2": 0.04}
+    loss = losses.get(remove["layers"], 0.05) if remove else 0
     scores = {"en": 0.9, "de": 0.8, "hi": 0.5 + loss, "tr": 0.5}
-    return Record(
-        trial=trial,
-        state="done",
-        removed=(),
-        metrics={f"{lang}/dev/accuracy": score - loss for lang, score in scores.items()},
-    )
+    return done(trial, {f"{lang}/dev/accuracy": value - loss for lang, value in scores.items()})
 
 
 def measured(trial: Trial, labels: Mapping[str, Any]) -> Record:
@@ -64,17 +56,13 @@ def measured(trial: Trial, labels: Mapping[str, Any]) -> Record:
     language = "en" if trial.get("task") == "mnli" else "de"
     scores = {head: float(i if language == "en" else -i) for i, head in enumerate(HEADS)}
     points = {"en": [[0.0, 1.0], [0.5, 1.5]], "de": [[3.0, 1.0]]}
-    after = {
-        "entropy": {HEADS[0]: 1.0},
-        "weights": {HEADS[0]: 0.01},
-        "embeddings": {"points": points, "silhouette": 0.25},
-    }
-    details = {"ranking": {"method": "gradient", "languages": [language], "scores": scores}}
     stages = {
-        "before": {
-            "entropy": dict.fromkeys(HEADS, 2.0),
-            "embeddings": {"points": points, "silhouette": 0.5},
-        },
-        "after": after,
+        stage: {"entropy": entropy, "embeddings": {"points": points, "silhouette": silhouette}}
+        for stage, entropy, silhouette in (
+            ("before", dict.fromkeys(HEADS, 2.0), 0.5),
+            ("after", {HEADS[0]: 1.0}, 0.25),
+        )
     }
-    return replace(drawn(trial, labels), details={**details, "measures": stages})
+    stages["after"]["weights"] = {HEADS[0]: 0.01}
+    ranking = {"method": "gradient", "languages": [language], "scores": scores}
+    return replace(drawn(trial, labels), details={"ranking": ranking, "measures": stages})

@@ -21,17 +21,17 @@ from deadhead.report.page.html import html, write
 ASSETS = Path(page.__file__).parent / "assets"
 
 
-def embedded(whole: str) -> dict[str, Any]:
-    return json.loads(
-        re.search(r'<script type="application/json" id="content">(.*?)</script>', whole, re.DOTALL)[
-            1
-        ]
-    )
+CONTENT = re.compile(r'<script type="application/json" id="content">(.*?)</script>', re.DOTALL)
+
+
+def embedded(page: str) -> list[dict[str, Any]]:
+    """The contents of the studies of a page."""
+    return json.loads(CONTENT.search(page)[1])["studies"]
 
 
 def test_the_content_comes_back_out_of_the_page_unchanged():
     data = made_content(hostile=HOSTILE)
-    assert embedded(html(data))["studies"] == [data]
+    assert embedded(html(data)) == [data]
 
 
 def test_nothing_is_loaded_from_elsewhere():
@@ -78,47 +78,37 @@ def test_a_page_without_figures_needs_no_vega(monkeypatch):
 
 
 def test_what_is_no_number_becomes_none():
-    assert embedded(html(made_content() | {"figures": [], "findings": [float("nan")]}))["studies"][
-        0
-    ]["findings"] == [None]
+    data = made_content() | {"figures": [], "findings": [float("nan")]}
+    assert embedded(html(data))[0]["findings"] == [None]
 
 
 def test_twenty_thousand_trials_fit_and_records_give_way_first():
     data = made_content()
+    assert embedded(html(data))[0]["records"] == data["records"]  # where there is room nothing goes
     fields = ["id", "state", "remove", "seed", "score", *"abcdefghi"]
-    rows = [
-        [f"{n:016x}", "done", f"random {n % 90}", n % 5, n / 7, *(n / 3 % 100 for _ in range(9))]
-        for n in range(20_000)
-    ]
-    big = data | {
-        "trials": {
-            "fields": fields,
-            "rows": [[round(v, 2) if isinstance(v, float) else v for v in row] for row in rows],
-        }
-    }
+    more = [round(n / 3 % 100, 2) for n in range(9)]
+    rows = [[f"{n:016x}", "done", f"random {n % 90}", n % 5, 0.25, *more] for n in range(20_000)]
+    big = data | {"trials": {"fields": fields, "rows": rows}}
     record = next(iter(data["records"].values()))
-    big["records"] = {f"{n:016x}": record | {"sample": ["x" * 20_000]} for n in range(300)}
-    whole = html(big)
-    assert len(whole.encode()) < page.MOST
-    kept = embedded(whole)["studies"][0]
-    assert kept["trials"] == big["trials"]
-    assert len(kept["records"]) == 300
-    assert "sample" not in next(iter(kept["records"].values()))
-    assert (
-        embedded(html(data))["studies"][0]["records"] == data["records"]
-    )  # where there is room nothing goes
-    heavy = big | {"records": {f"{n:016x}": record | {"cost": "x" * 50_000} for n in range(300)}}
-    whole = html(heavy)
-    assert 0 < len(embedded(whole)["studies"][0]["records"]) < 300
-    assert len(whole.encode()) < page.MOST
+
+    def page_with(**heavy: Any) -> dict[str, Any]:
+        whole = html(big | {"records": {f"{n:016x}": record | heavy for n in range(300)}})
+        assert len(whole.encode()) < page.MOST
+        return embedded(whole)[0]
+
+    lighter = page_with(sample=["x" * 20_000])
+    assert lighter["trials"] == big["trials"]
+    assert len(lighter["records"]) == 300
+    assert not any("sample" in one for one in lighter["records"].values())
+    assert 0 < len(page_with(cost="x" * 50_000)["records"]) < 300
 
 
 def test_write_draws_a_study_or_several(tmp_path):
     one, two = made_study(tmp_path / "one"), made_study(tmp_path / "two")
-    single = embedded(write(one, tmp_path / "out" / "page.html").read_text())
-    assert [s["progress"]["done"] for s in single["studies"]] == [7]
+    (single,) = embedded(write(one, tmp_path / "out" / "page.html").read_text())
+    assert single["progress"]["done"] == 7
     both = embedded(write([one, two], tmp_path / "both.html").read_text())
-    assert [s["folder"] for s in both["studies"]] == ["one", "two"]
+    assert [study["folder"] for study in both] == ["one", "two"]
 
 
 def test_an_unwritable_file_is_reported(tmp_path):
