@@ -62,12 +62,6 @@ def test_a_map_of_three_blocks_names_its_panels_in_two_lines():
     assert figure["spec"]["columns"] == 3  # a row for each removal
 
 
-def test_similar_rankings_are_dark_as_in_print():
-    figure = page_content("contributions/figure1")["figures"][0]
-    colour = figure["spec"]["spec"]["layer"][0]["encoding"]["color"]
-    assert colour["scale"] == {"scheme": "cividis", "domain": [-1, 1], "reverse": True}
-
-
 @contextmanager
 def screen(page: Page, width: int) -> Iterator[None]:
     size = {"width": width, "height": SCREENS[width], "deviceScaleFactor": 1, "mobile": width < 500}

@@ -27,21 +27,6 @@ def test_a_head_pointed_at_is_outlined_in_every_map(page, drawn):
     assert page.run("return document.querySelectorAll('td.same').length") == 0
 
 
-def test_the_tooltip_of_a_head_is_above_the_sheet(page, drawn):
-    trial = made_content()["trials"]["rows"][6][0]
-    page.open(drawn() + f"#trial={trial}")
-    page.point_at("#sheet td.gone")
-    page.until("return !document.getElementById('tip').hidden")
-    assert page.run(
-        "return document.getElementById('tip').matches(':popover-open')"
-    )  # in the top layer, opened after the sheet
-    page.run("document.querySelector('#sheet td.gone').click()")
-    assert page.run("return [document.getElementById('sheet').open, location.hash]") == [
-        True,
-        f"#trial={trial}",
-    ]
-
-
 def test_a_head_is_explored_by_keyboard(page, drawn):
     page.open(drawn())
     page.run("document.querySelector(\"[data-map=map-0] [data-head='encoder.0.0']\").focus()")

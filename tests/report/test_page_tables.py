@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any
 
-import pytest
 from browser import ESCAPE, as_printed
 from free_steps import made_study
 from page_content import made_content
@@ -82,16 +81,6 @@ def test_a_table_is_sorted_and_filtered(page, drawn):
     assert "2 of 5 rows" in page.find("#tables .status").text
 
 
-def test_a_number_that_rounds_to_zero_has_no_sign(page, drawn):
-    content = made_content()
-    cell = content["tables"][0]["cells"][0][0]
-    cell |= {"ours": -0.004, "change": -0.001, "published": None}
-    page.open(drawn(content))
-    text = page.find("#tables tbody td").text
-    assert "0.0" in text
-    assert "\u22120.0" not in text
-
-
 def test_cells_are_marked_not_by_colour_alone(page, drawn):
     page.open(drawn())
     table = made_content()["tables"][0]
@@ -162,24 +151,3 @@ def test_a_number_leads_to_its_trials_and_a_claim_to_its_records(page, drawn):
     page.driver.back()
     page.until("return location.hash === '#claim=claim-0'")
     assert page.complaints() == []
-
-
-def test_a_cell_lists_its_own_numbers_with_their_seeds(page, drawn):
-    page.open(drawn())
-    data = made_content()
-    cell = data["tables"][0]["cells"][2][1]
-    page.run("document.querySelector(\"[data-focus='table-1-scores/2/1']\").click()")
-    page.until("return document.getElementById('sheet').open")
-    listed = list(
-        zip(page.texts("#sheet .numbers .value"), page.texts("#sheet .numbers .what"), strict=True)
-    )
-    assert listed == [
-        (f"{value:.2f}", f"seed {seed}") for seed, (value, *_) in enumerate(cell["numbers"])
-    ]
-    assert sum(float(value) for value, _ in listed) / len(listed) == pytest.approx(
-        cell["ours"], abs=0.01
-    )
-    assert f"{cell['ours']:.2f}: the mean of 3 numbers" in page.find("#sheet .lead").text
-    assert not {str(row[-1]) for row in data["trials"]["rows"]} & {
-        value for value, _ in listed
-    }  # means over languages

@@ -72,7 +72,7 @@ def test_failed_trainings_are_reported_beside_a_verdict(tmp_path: Path) -> None:
     good = {"en/dev/accuracy": 0.8, "en/dev/macro_f1": 0.79}
     bad = {"en/dev/accuracy": 0.4, "en/dev/macro_f1": 0.39}
     cells = [cell("none", good), cell({"random": 50}, one_label), cell({"random": 40}, bad)]
-    evidence = read(tmp_path / "s", cells)
+    evidence = read(tmp_path / "s", cells, {**TARGETS, "model": "bert-base-uncased"})
     assert [s.one_label for s in evidence.scores] == [False, True, False]
     strength = all_claims()["M4"].on(evidence).strength
     assert "1 of 1 trainings failed: one label for everything" in strength
