@@ -83,7 +83,7 @@ def elsewhere(monkeypatch):
         (None, 'pip install "deadhead[hub]"'),
         (
             {"url": "file:///home/me/dead%20head", "dir_info": {}},
-            'pip install "/home/me/dead head[hub]"',
+            'pip install "deadhead[hub] @ file:///home/me/dead%20head"',
         ),
         (
             {"url": "https://h.org/d.git", "vcs_info": {"vcs": "git", "commit_id": "c0ffee"}},
@@ -95,10 +95,6 @@ def elsewhere(monkeypatch):
                 "vcs_info": {"vcs": "git", "requested_revision": "v1", "commit_id": "c0ffee"},
             },
             'pip install "deadhead[hub] @ git+https://h.org/d.git@v1"',
-        ),
-        (
-            {"url": "file:///x/deadhead-1-py3-none-any.whl", "archive_info": {}},
-            'pip install "deadhead[hub] @ file:///x/deadhead-1-py3-none-any.whl"',
         ),
     ],
 )

@@ -107,23 +107,9 @@ def test_whatever_is_done_with_a_model_of_half_precision_leaves_onednn_on(
     assert switches() == 2  # the second time when it was tried
 
 
-@pytest.mark.parametrize(
-    ("name", "meant"),
-    [("gpu", "cuda"), ("GPU:0", "cuda"), ("CUDA", "cuda"), ("metal", "mps"), ("CPU", "cpu")],
-)
-def test_a_device_by_another_name(name, meant, monkeypatch):
-    for here in (False, True):
-        monkeypatch.setattr("torch.cuda.is_available", lambda here=here: here)
-        monkeypatch.setattr("torch.mps.is_available", lambda here=here: here)
-        with pytest.raises(UnknownName) as error:
-            device_named(name)
-        assert (
-            error.value.message
-            == f"no device {name!r}. Did you mean {meant!r}? Known: cpu, cuda, mps."
-        )
-        assert (error.value.hint or "").startswith(f"use --device {meant if here else 'cpu'}")
-    with pytest.raises(UnknownName, match=r"no device 'tpu'"):
-        device_named("tpu")
+def test_an_unknown_device_is_refused_with_those_there_are():
+    with pytest.raises(UnknownName, match=r"no device 'gpu'\. .*Known: cpu, cuda, mps\."):
+        device_named("gpu")
 
 
 def test_a_seed_gives_the_numbers_of_torch():

@@ -24,7 +24,7 @@ from contextlib import ExitStack, contextmanager
 from functools import cache
 from typing import Any
 
-from deadhead.errors import DeadheadError, UnknownName, unknown_name
+from deadhead.errors import DeadheadError, unknown_name
 
 THREADS = "DEADHEAD_THREADS"
 MOST = 1024
@@ -33,8 +33,6 @@ AMPERE = 8  # the first generation of NVIDIA's GPUs that has TF32
 LOW_BITS = 13  # the last ones, which float32 has and TF32 has not
 TINY = 1e-40  # a denormal number of float32
 DEVICES = ("cpu", "cuda", "mps")
-# what users call the devices that torch calls otherwise
-OTHER_NAMES = dict.fromkeys(("gpu", "nvidia", "rocm", "amd", "hip"), "cuda") | {"metal": "mps"}
 
 
 class KernelsSwitched(DeadheadError):
@@ -181,25 +179,11 @@ def device_named(name: str | None) -> Any:
     if name is None:
         return torch.device("cuda" if torch.cuda.is_available() else "cpu")
     if name.partition(":")[0] not in DEVICES:
-        raise _unknown_device(name)
+        raise unknown_name("device", name, DEVICES)
     try:
         return torch.empty(0, device=name).device
     except (RuntimeError, AssertionError):  # torch raises either
         raise DeadheadError(f"there is no device {name!r} here.", "use --device cpu") from None
-
-
-def _unknown_device(name: str) -> DeadheadError:
-    import torch
-
-    word = name.partition(":")[0].lower()
-    device = word if word in DEVICES else OTHER_NAMES.get(word)
-    if device is None:
-        return unknown_name("device", name, DEVICES)
-    available = device == "cpu" or getattr(torch, device).is_available()
-    return UnknownName(
-        f"no device {name!r}. Did you mean {device!r}? Known: {', '.join(DEVICES)}.",
-        f"use --device {device}" if available else f"use --device cpu: torch has no {device} here",
-    )
 
 
 @contextmanager

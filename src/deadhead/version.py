@@ -44,11 +44,6 @@ def _requirement(extra: str) -> str:
     if "vcs_info" in origin:
         vcs = origin["vcs_info"]
         url = f"{vcs['vcs']}+{url}@{vcs.get('requested_revision') or vcs['commit_id']}"
-    elif "dir_info" in origin:
-        from urllib.parse import urlsplit
-        from urllib.request import url2pathname
-
-        return f'"{url2pathname(urlsplit(url).path)}[{extra}]"'
     return f'"{NAME}[{extra}] @ {url}"'
 
 
