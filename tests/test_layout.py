@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import copy
 import pickle
 
 import pytest
@@ -29,20 +28,8 @@ heads = st.builds(Head, names, st.integers(0, 200), st.integers(0, 200))
 @given(heads)
 def test_a_head_is_read_back_from_its_print(head):
     assert Head.parse(str(head)) == head
-    assert Head.parse(f"  {head}\n") == head
-
-
-@given(heads, heads)
-def test_heads_are_equal_and_hash_alike_by_value(one, other):
-    assert copy.deepcopy(one) == one == pickle.loads(pickle.dumps(one))
-    assert hash(copy.deepcopy(one)) == hash(one)
-    assert (one == other) == (str(one) == str(other))
-
-
-def test_a_head_prints_as_block_layer_index():
+    assert Head.parse(f"  {head}\n") == head == pickle.loads(pickle.dumps(head))
     assert str(Head("encoder", 3, 7)) == "encoder.3.7"
-    assert f"{Head('cross', 0, 11)}" == "cross.0.11"
-    assert {Head("encoder", 3, 7): "seen"}[Head.parse("encoder.3.7")] == "seen"
 
 
 @pytest.mark.parametrize(
@@ -138,17 +125,6 @@ def test_without_leaves_the_rest_under_their_old_numbers(cut_heads):
     assert (left == SEQ2SEQ) == (not cut_heads)  # it did something, and only then
 
 
-def test_without_does_not_change_its_layout():
-    whole = HeadLayout.grid(encoder=(2, 2))
-    left = whole.without([Head("encoder", 0, 0)])
-    assert (len(whole), len(left)) == (4, 3)
-    with pytest.raises(HeadError, match="removed before"):
-        left.without([Head("encoder", 0, 0)])
-    empty = left.without(list(left))
-    assert len(empty) == 0
-    assert empty.layers("encoder") == 2  # an empty layer is still a layer
-
-
 @given(st.sets(st.sampled_from(list(SEQ2SEQ))))
 def test_a_layout_survives_being_written_down(cut_heads):
     left = SEQ2SEQ.without(cut_heads)
@@ -165,23 +141,9 @@ def test_groups_are_heads_in_a_row():
     assert all(len(group) == 1 for a in BERT.attentions for group in a.groups)
 
 
-@pytest.mark.parametrize(
-    ("numbers", "text"),
-    [
-        ([], ""),
-        ([3], "3"),
-        ([0, 1, 2, 3, 7, 9, 10, 11], "0-3, 7, 9-11"),
-        ([2, 1], "1-2"),
-        ([5, 5, 5], "5"),
-        ([0, 2, 4], "0, 2, 4"),
-    ],
-)
-def test_spans(numbers, text):
-    assert spans(numbers) == text
-
-
 @given(st.sets(st.integers(0, 60)))
 def test_spans_say_every_number_once(numbers):
+    assert spans([0, 1, 2, 3, 7, 9, 10, 11, 11]) == "0-3, 7, 9-11"
     message: list[int] = []
     for run in filter(None, spans(numbers).split(", ")):
         low, _, high = run.partition("-")

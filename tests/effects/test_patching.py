@@ -10,11 +10,11 @@ import torch
 from torch import Tensor
 
 from architectures.tiny import tiny
-from deadhead import patch_effects, rank
+from deadhead import patch_effects
 from deadhead.effects import logit_difference
 from deadhead.errors import DataError, HeadError
 from deadhead.forward import forward
-from deadhead.heads import captured, discover, gated, prune
+from deadhead.heads import discover, prune
 from deadhead.heads.discover import find_sites
 from deadhead.heads.hooks import attach
 from deadhead.layout import Head
@@ -104,21 +104,7 @@ def test_equals_one_run_per_head(family):
             assert run == pytest.approx(float(difference(forward(model, batch), batch).mean()))
 
 
-@pytest.mark.parametrize("family", ["llama", "bart"])
-def test_equals_gates_filled_from_a_captured_run(family):
-    model, clean, corrupt = pair(family)
-    effects = patch_effects(model, clean, corrupt, difference, positions=[1])
-    with torch.no_grad():
-        with captured(model) as run:
-            forward(model, clean)
-        for head in discover(model):
-            with gated(model, closed=[head], fill=run, positions={head.block: [1]}):
-                value = float(difference(forward(model, corrupt), corrupt).mean())
-            assert effects.values[head, 1] == pytest.approx(value, abs=1e-10)
-    assert max(map(abs, effects.effect.values())) > 1e-3
-
-
-@pytest.mark.parametrize("family", ["gpt2", "bart", "xlnet"])
+@pytest.mark.parametrize("family", ["bart", "xlnet"])
 def test_into_the_clean_run_and_at_one_position(family):
     model, clean, corrupt = pair(family)
     effects = patch_effects(model, clean, corrupt, difference, into="clean", positions=[-2])
@@ -229,10 +215,6 @@ def test_the_model_is_left_as_it_was():
     assert all(torch.equal(value, weights[name]) for name, value in model.state_dict().items())
 
 
-def changed(batch: Batch, **tensors) -> Batch:
-    return {**batch, **tensors}
-
-
 def test_pairs_that_do_not_fit_are_refused():
     model, clean, corrupt = pair("bert")
 
@@ -246,17 +228,13 @@ def test_pairs_that_do_not_fit_are_refused():
     mask = corrupt["attention_mask"].clone()
     mask[1] = 1 - mask[1]
     refuses(
-        "attention_mask of example 1 of batch 0 differs",
-        clean,
-        changed(corrupt, attention_mask=mask),
+        "attention_mask of example 1 of batch 0 differs", clean, {**corrupt, "attention_mask": mask}
     )
     refuses("`clean` expects a batch or a list of batches, got an empty list", [], [])
     refuses("`corrupt` expects a batch or a list of batches, got int", clean, 3)
     refuses("clean batch 0 has no inputs; it has: labels", {"labels": mask}, corrupt)
     refuses(
-        "corrupt batch 0 has no tensor 'token_type_ids'",
-        changed(clean, token_type_ids=mask),
-        corrupt,
+        "corrupt batch 0 has no tensor 'token_type_ids'", {**clean, "token_type_ids": mask}, corrupt
     )
 
 
@@ -286,11 +264,8 @@ def test_metrics_that_give_something_else_are_refused(metric, message):
         ({"heads": []}, "there is no head to patch"),
         ({"positions": [99]}, "position 99 is outside the"),
         ({"positions": [11, -1]}, r"expects each position once, got one of \[11, -1\] twice"),
-        ({"positions": [2, 2]}, r"expects each position once, got one of \[2, 2\] twice"),
         ({"tokens": 0}, "`tokens` expects a whole number from 1, got 0"),
-        ({"tokens": -5}, "`tokens` expects a whole number from 1, got -5"),
         ({"positions": "all"}, '`positions` expects "each" or a list of whole numbers'),
-        ({"positions": [True]}, '`positions` expects "each" or a list of whole numbers'),
         ({"into": "both"}, "`into` expects corrupt or clean, got 'both'"),
     ],
 )
@@ -332,12 +307,3 @@ def test_logit_difference_counts_real_tokens():
     for wrong, message in (([0, 1, 2], "for each of 2 examples"), (3, "from 0 to 2")):
         with pytest.raises(DataError, match=message):
             logit_difference(2, wrong)(outputs, batch)
-
-
-def test_logit_difference_as_a_loss_takes_one_token_for_all_examples():
-    model, clean, _ = pair("gpt2")
-    scores = rank(model, [clean], "ablation", loss=logit_difference(5, 6)).scores
-    assert len(set(scores.values())) == len(scores)
-    tokens = [5] * len(clean["input_ids"])
-    with pytest.raises(DataError, match="expected a token for all or for each"):
-        rank(model, [clean], "ablation", loss=logit_difference(tokens, 6))

@@ -90,7 +90,11 @@ def _trained() -> tuple[Any, float]:
     with torch.no_grad():
         for head in USELESS:
             out = model.bert.encoder.layer[head.layer].attention.output.dense.weight
-            out[:, head.index * WIDTH : (head.index + 1) * WIDTH] = 0
+            columns = slice(head.index * WIDTH, (head.index + 1) * WIDTH)
+            out[:, columns] = 0
+            reads = model.bert.encoder.layer[head.layer].attention.self
+            for part in (reads.query, reads.key):  # statistics of attention see nothing else
+                part.weight[columns] = part.bias[columns] = 0
         test = sentences(256, 9999)
         accuracy = float((model(**test).logits.argmax(-1) == test["labels"]).double().mean())
     return model.eval().requires_grad_(False), accuracy

@@ -10,11 +10,11 @@ from transformers import AutoConfig, AutoModelForCausalLM, AutoModelForMultipleC
 from architectures.tiny import randomise, tiny
 from deadhead import patch_effects
 from deadhead.errors import DeadheadError
-from deadhead.heads import captured, discover, gated, head_means, prune
+from deadhead.heads import captured, discover, gated, head_means
 from deadhead.heads.discover import find_sites
 from deadhead.rankers import rank
 from deadhead.rankers.loss import example_losses
-from deadhead.rankers.replay import layer_path, repeated, replaying
+from deadhead.rankers.replay import repeated, replaying
 from deadhead.verify.inputs import batch_for
 
 
@@ -35,7 +35,7 @@ def assert_same(result, expected):
     assert len(set(expected.values())) == len(expected)
 
 
-@pytest.mark.parametrize("tokens", [1, 100, 10**6])
+@pytest.mark.parametrize("tokens", [1, 100])
 @pytest.mark.parametrize("kind", KINDS)
 def test_equals_closing_each_head(case, kind, tokens):
     setup = case(kind)
@@ -67,9 +67,7 @@ def test_a_closed_head_can_be_filled_with_its_mean(case, kind):
     assert scores != rank(setup.model, batches, "ablation").scores
 
 
-@pytest.mark.parametrize(
-    "family", ["gpt2", "xlnet", "bart", "opt", "bloom", "electra", "fsmt", "m2m_100"]
-)
+@pytest.mark.parametrize("family", ["gpt2", "xlnet", "bart", "fsmt"])
 def test_replay_knows_no_architecture(family):
     model = tiny(family) if family == "fsmt" else tiny(family).double()
     batch = batch_for(model)
@@ -169,12 +167,6 @@ def test_layers_that_share_keys_are_all_run_again(tokens):
     assert max(map(abs, effects.effect.values())) > 1e-3
 
 
-def test_layer_path():
-    assert layer_path("bert.encoder.layer.3.attention.self") == "bert.encoder.layer.3"
-    assert layer_path("encoder.block.0.layer.0.SelfAttention") == "encoder.block.0"
-    assert layer_path("attention") == ""
-
-
 def test_measures_are_each_others_details(case):
     setup = case("tag")
     by_loss = rank(setup.model, [setup.batch], "ablation")
@@ -186,15 +178,6 @@ def test_measures_are_each_others_details(case):
             setup.batch["labels"] != -100
         ).sum()
     assert by_loss.details["accuracy"] == pytest.approx(float(right))
-
-
-def test_removed_heads_get_no_score_and_disturb_nobody(case):
-    setup = case("tag")
-    removed = [head for head in discover(setup.model) if head.index == head.layer]
-    closed = rank(setup.model, [setup.batch], "ablation", closed=removed).scores
-    cut = rank(prune(setup.model, removed), [setup.batch], "ablation").scores
-    assert set(closed) == set(cut) == set(discover(setup.model))
-    assert max(abs(closed[h] - cut[h]) for h in cut) < 1e-10
 
 
 @pytest.mark.parametrize("options", [{"measure": "bleu"}, {"tokens": 0}, {"fill": "median"}])

@@ -95,12 +95,6 @@ def test_zero_is_taylor_with_its_sign(case):
     assert min(together.values()) < 0 < max(together.values())
 
 
-def test_batches_do_not_matter(case):
-    setup = case("tag")
-    apart = rank(setup.model, setup.singles(), "attribution").scores
-    assert_same(apart, rank(setup.model, [setup.batch], "attribution").scores, 1e-10)
-
-
 @pytest.mark.parametrize("kind", ["seq2seq", "causal"])
 def test_a_corrupt_run_as_the_fill(case, kind):
     setup = case(kind)

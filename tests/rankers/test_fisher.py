@@ -93,18 +93,3 @@ def test_heads_that_share_a_key_leave_together(case):
         assert all(len({ranking[head] for head in group}) == 1 for group in groups)
         assert len(set(ranking.scores.values())) == len(groups)
     prune(setup.model, ranking.lowest(2))
-
-
-@pytest.mark.parametrize("form", FORMS)
-def test_planted_heads_are_found(planted, form):
-    ranking = rank(planted.model, planted.batches, "fisher", form=form)
-    assert set(ranking.lowest(3)) == set(planted.useless)
-    assert max(ranking[head] for head in planted.useless) == 0
-    assert ranking.highest(1) == (planted.essential,)
-
-
-def test_without_labels_it_measures_the_change_of_the_output(planted):
-    batches = [{n: v for n, v in b.items() if n != "labels"} for b in planted.batches]
-    ranking = rank(planted.model, batches, "fisher", loss="self")
-    assert set(ranking.lowest(3)) == set(planted.useless)
-    assert ranking.options["loss"] == "self"

@@ -73,24 +73,6 @@ def test_a_head_that_does_nothing_comes_last(method, embedder, texts):
     )  # seeded
 
 
-@pytest.mark.parametrize("method", ["entropy", "confidence"])
-def test_statistics_of_attention_need_neither_labels_nor_logits(method, embedder, texts):
-    ranking = rank(embedder, texts, method)
-    assert len(ranking) == 8
-    before = embedder.config._attn_implementation
-    embedder.set_attn_implementation("eager")
-    maps = [embedder(**batch, output_attentions=True).attentions[0] for batch in texts]
-    embedder.set_attn_implementation(before)
-    real = torch.cat([batch["attention_mask"] for batch in texts])
-    each = torch.cat(
-        [torch.special.entr(m).sum(-1) if method == "entropy" else m.amax(-1) for m in maps]
-    )
-    mean = (each * real[:, None]).sum((0, 2)) / real.sum()
-    for index in range(4):
-        expected = -float(mean[index]) if method == "entropy" else float(mean[index])
-        assert ranking[Head("encoder", 0, index)] == pytest.approx(expected, abs=1e-5)
-
-
 def hidden(model, batch, gates: dict[Head, float]) -> torch.Tensor:
     with gated(model, gates):
         return model(**batch).last_hidden_state * batch["attention_mask"][..., None]
@@ -131,15 +113,6 @@ def test_gradients_estimate_how_far_the_output_moves(embedder, texts, monkeypatc
         assert raw[head] == pytest.approx(
             expected, rel=0.08, abs=1e-12
         )  # a mean of 2,400 draws: five standard errors
-
-
-def test_the_gradient_of_the_distance_itself_is_nothing(embedder, texts):
-    gates = torch.ones(2, 4, dtype=torch.float64, requires_grad=True)
-    (batch,) = label_free.with_loss(embedder, texts[:1], "self", False, 0)
-    with gated(embedder, gates):
-        example_losses(embedder, batch).sum().backward()
-    assert gates.grad is not None
-    assert gates.grad.abs().max() < 1e-12
 
 
 def test_logits_are_compared_as_predictions(case):
@@ -221,11 +194,6 @@ def test_mistakes(embedder, texts, case):
     ).last_hidden_state.shape == (4, 9, 32)
 
 
-@pytest.mark.parametrize("seed", [1 << 31, (1 << 63) + 5, (1 << 64) - 1, -(1 << 63)])
-def test_every_seed_of_torch_is_a_seed(embedder, texts, seed):
-    assert len(rank(embedder, texts, "taylor", loss="self", seed=seed).scores) == 8
-
-
 @pytest.mark.parametrize("seed", [1 << 64, -(1 << 63) - 1, 1.5, True])
 def test_what_is_no_seed(embedder, texts, seed):
     with pytest.raises(DeadheadError, match=r"`seed` expects a whole number from -2\^63"):
@@ -297,13 +265,3 @@ def test_directions_are_those_of_the_problem(problem):
     assert float(label_free.distance(near, whole, problem)[0]) == pytest.approx(
         float(half * step @ expected @ step), rel=0.02
     )
-
-
-def test_directions_do_not_depend_on_how_examples_are_batched(embedder, texts):
-    whole = {name: torch.cat([batch[name] for batch in texts]) for name in texts[0]}
-    ways = ([whole], texts, [{n: v[i : i + 1] for n, v in whole.items()} for i in range(8)])
-    scores = [rank(embedder, way, "gradient", loss="self").scores for way in ways]
-    for other in scores[1:]:
-        assert other == pytest.approx(scores[0], rel=1e-9, abs=1e-12)
-    another = rank(embedder, texts, "gradient", loss="self", seed=1).scores
-    assert another != pytest.approx(scores[0], rel=1e-3)

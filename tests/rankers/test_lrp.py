@@ -2,16 +2,13 @@
 
 from __future__ import annotations
 
-import copy
 from collections.abc import Callable
 from contextlib import ExitStack
 from typing import Any
 
-import planted_truth
 import pytest
 import torch
 import torch.nn.functional as F
-from planted_truth import assert_truth, planted
 from ranker_cases import scores_of
 from torch import Tensor, nn
 from transformers import BertConfig, BertForTokenClassification
@@ -19,17 +16,15 @@ from transformers import BertConfig, BertForTokenClassification
 from architectures.configs import shrunk
 from architectures.tiny import randomise, tiny
 from deadhead.errors import UnsupportedModel
-from deadhead.heads import discover, gated, prune
-from deadhead.layout import Head
+from deadhead.heads import discover
 from deadhead.rankers.loss import forward
 from deadhead.rankers.lrp import alphabeta as rules
 from deadhead.rankers.lrp.flow import flowing
 from deadhead.rankers.lrp.method import LRP
 from deadhead.rankers.lrp.relevance import RULES, AlphaBeta, Epsilon, decision, relevance
-from deadhead.registry.options import OptionError
 from deadhead.verify.inputs import batch_for
 
-FAMILIES = ("roberta", "xlm-roberta", "electra", "marian", "bart", "mbart", "m2m_100", "opt")
+FAMILIES = ("roberta", "electra", "marian", "m2m_100", "opt")
 BOTH = pytest.mark.parametrize("rule", ["alpha-beta", "epsilon"])
 
 
@@ -87,37 +82,33 @@ def noise(*shape: int, seed: int = 0) -> Tensor:
     return torch.randn(*shape, dtype=torch.float64, generator=torch.Generator().manual_seed(seed))
 
 
-def test_dense_rule_is_the_formula():
-    x, weight, bias, arrived = (
-        noise(1, 3, 6),
-        noise(4, 6, seed=1),
-        noise(4, seed=2),
-        noise(1, 3, 4, seed=3).abs(),
-    )
+WEIGHT, BIAS = noise(6, 6, seed=1), noise(6, seed=2)
+RULED = {  # a function, its rule, and how many inputs it has
+    "dense": (
+        lambda x: F.linear(x, WEIGHT, BIAS),
+        lambda r, x: (rules.dense(r, x, WEIGHT, BIAS),),
+        1,
+    ),
+    "layer norm": (
+        lambda x: F.layer_norm(x, (6,), WEIGHT[0], BIAS, 1e-5),
+        lambda r, x: (rules.layer_norm(r, x, WEIGHT[0], BIAS, 1e-5),),
+        1,
+    ),
+    "residual": (torch.add, rules.added, 2),
+}
+
+
+@pytest.mark.parametrize("at_once", [50, 2**21])
+@pytest.mark.parametrize("name", RULED)
+def test_a_rule_is_the_formula(name, at_once, monkeypatch):
+    monkeypatch.setitem(rules.ENTRIES_AT_ONCE, "cpu", at_once)  # 50: one row at a time
+    function, rule, count = RULED[name]
+    inputs = tuple(noise(1, 5, 6, seed=seed) for seed in range(3, 3 + count))
+    arrived = noise(1, 5, 6).abs()
     arrived[0, 1], arrived[0, :, 2] = 0, 0  # a row and an output that are skipped
-    expected = by_formula(lambda x: F.linear(x, weight, bias), (x,), arrived)
-    torch.testing.assert_close(rules.dense(arrived, x, weight, bias), expected[0])
-
-
-def test_layer_norm_rule_is_the_formula(monkeypatch):
-    x, weight, bias, arrived = (
-        noise(1, 5, 6),
-        noise(6, seed=1),
-        noise(6, seed=2),
-        noise(1, 5, 6, seed=3).abs(),
-    )
-    expected = by_formula(lambda x: F.layer_norm(x, (6,), weight, bias, 1e-5), (x,), arrived)
-    torch.testing.assert_close(rules.layer_norm(arrived, x, weight, bias, 1e-5), expected[0])
-    monkeypatch.setitem(rules.ENTRIES_AT_ONCE, "cpu", 50)  # one row at a time
-    torch.testing.assert_close(rules.layer_norm(arrived, x, weight, bias, 1e-5), expected[0])
-
-
-def test_residual_rule_is_the_formula():
-    x, y, arrived = noise(1, 3, 4), noise(1, 3, 4, seed=1), noise(1, 3, 4, seed=2).abs()
-    for result, expected in zip(
-        rules.added(arrived, x, y), by_formula(torch.add, (x, y), arrived), strict=True
-    ):
-        torch.testing.assert_close(result, expected)
+    expected = by_formula(function, inputs, arrived)
+    for part, target in zip(rule(arrived, *inputs), expected, strict=True):
+        torch.testing.assert_close(part, target)
 
 
 @pytest.mark.parametrize("constant", [False, True])
@@ -132,15 +123,12 @@ def test_attention_rule_is_the_formula(constant):
     weights = (q @ k.transpose(-2, -1) * 0.7).masked_fill(~mask, -1e9).softmax(-1)
 
     def attend(q: Tensor, k: Tensor, v: Tensor) -> Tensor:
-        return (
-            weights @ v
-            if constant
-            else (q @ k.transpose(-2, -1) * 0.7).masked_fill(~mask, -1e9).softmax(-1) @ v
-        )
+        return (q @ k.transpose(-2, -1) * 0.7).masked_fill(~mask, -1e9).softmax(-1) @ v
 
     result = rules.attention(arrived, q, k, v, weights=weights, scale=0.7, constant=constant)
     inputs = (v,) if constant else (q, k, v)
-    expected = by_formula((lambda v: attend(q, k, v)) if constant else attend, inputs, arrived)
+    function = (lambda v: weights @ v) if constant else attend
+    expected = by_formula(function, inputs, arrived)
     for part, target in zip(result[-len(inputs) :], expected, strict=True):
         torch.testing.assert_close(part, target)
     assert all(bool((part == 0).all()) for part in result[: 3 - len(inputs)])
@@ -291,23 +279,6 @@ def test_company_and_padding_do_not_matter(rule):
 
 
 @BOTH
-def test_a_closed_head_is_as_good_as_removed(rule):
-    model, batch = tagger()
-    removed = [Head("encoder", 0, 1), Head("encoder", 1, 0), Head("encoder", 1, 3)]
-    left = discover(model).without(removed)
-    chosen = LRP(rule=rule)
-    with gated(model, closed=removed):
-        closed = scores_of(chosen, model, [batch], layout=left)
-    pruned_model = prune(copy.deepcopy(model), removed)
-    pruned = scores_of(chosen, pruned_model, [batch])
-    whole = scores_of(chosen, model, [batch])
-    assert set(closed) == set(left) == set(pruned)
-    assert closed.raw == pytest.approx(pruned.raw, abs=1e-9)
-    assert whole.raw is not None
-    assert max(abs(whole.raw[h] - pruned.raw[h]) for h in left) > 1e-3
-
-
-@BOTH
 def test_shares_of_a_layer_sum_to_one_and_repeat(rule):
     model, batch = ready("marian")
     layout = discover(model)
@@ -326,18 +297,3 @@ def test_gold_and_predicted_differ():
     assert predicted != gold
     predicted_ = forward(model, batch).logits.argmax(-1).masked_fill(batch["labels"] == -100, -100)
     assert scores_of(LRP(target="gold"), model, [{**batch, "labels": predicted_}]) == predicted
-
-
-def test_unknown_options_are_refused():
-    with pytest.raises(OptionError, match="Did you mean 'alpha-beta'"):
-        LRP(rule="alpha_beta")
-    with pytest.raises(OptionError, match="Did you mean 'gold'"):
-        LRP(target="golden")
-
-
-@BOTH
-@pytest.mark.parametrize("constant", [False, True])
-def test_planted_truth_is_found(rule, constant):
-    model = planted()
-    scores = scores_of(LRP(rule=rule, constant_attention=constant), model, planted_truth.batches())
-    assert_truth(scores)

@@ -9,23 +9,19 @@ from typing import Any
 import pytest
 import torch
 
-from architectures.configs import shrunk
-from architectures.tiny import randomise, tiny
+from architectures.tiny import tiny
 from deadhead import rank
 from deadhead.rankers.loss import IGNORED, example_losses, forward, losses_of
 
 SENTENCES = [[5, 9, 7, 11, 6, 8], [12, 4, 10], [7, 13, 6, 9]]
 METHODS: dict[str, dict[str, Any]] = {
-    "gradient": {},
     "taylor": {},
-    "fisher": {},
     "ablation": {},
     "l0": {"steps": 5},
     "shapley": {"permutations": 2, "measure": "loss"},
     "entropy": {},
-    "confidence": {},
 }
-FAMILIES = ("gpt2", "llama", "opt", "bloom")
+FAMILIES = ("gpt2", "llama", "bloom")
 
 
 @cache
@@ -80,22 +76,6 @@ def test_every_method_ranks_the_same(family, method):
     assert len({round(score, 9) for score in left.values()}) > 1  # the twin: heads do differ
 
 
-def test_a_decoder_that_classifies_reads_the_same_sentence():
-    from transformers import GPT2ForSequenceClassification
-
-    model: Any = GPT2ForSequenceClassification(
-        shrunk(GPT2ForSequenceClassification.config_class, {"pad_token_id": 1, "num_labels": 3})
-    )
-    randomise(model, 0)
-    model = model.eval().double()
-    labels = torch.tensor([0, 2, 1])
-    with torch.no_grad():
-        left, right = (
-            example_losses(model, {**padded(side), "labels": labels}) for side in ("left", "right")
-        )
-    torch.testing.assert_close(left, right, rtol=0, atol=1e-9)
-
-
 @pytest.mark.parametrize("method", ["gradient", "lrp"])
 def test_encoders_too(method):
     """BERT counts positions from the left, padding or not."""
@@ -112,12 +92,3 @@ def test_an_encoder_decoder_keeps_its_labels_in_place():
         for side in ("left", "right")
     )
     assert left == pytest.approx(right, rel=1e-7, abs=1e-10)
-
-
-def test_positions_that_are_given_are_kept():
-    model = build("gpt2")
-    batch = padded("left")
-    batch["position_ids"] = torch.zeros_like(batch["input_ids"])
-    with torch.no_grad():
-        explicit, own = example_losses(model, batch), example_losses(model, padded("left"))
-    assert (explicit - own).abs().max() > 1e-3

@@ -24,10 +24,8 @@ TEXTS = [[5, 9, 7, 11, 6, 8, 20], [12, 4, 10], [7, 13, 6, 9, 21], [17, 5, 25, 14
 METHODS: dict[str, dict[str, Any]] = {
     "ablation": {},
     "taylor": {},
-    "gradient": {},
     "fisher": {},
     "shapley": {"permutations": 2},
-    "l0": {"steps": 5},
 }
 
 
@@ -103,27 +101,7 @@ def test_batched_is_one_by_one_on_either_padding_side(method, family):
     )
     assert len(set(first.values())) > 1
     assert left == pytest.approx(first, rel=1e-7, abs=1e-12)
-    if method != "l0":  # which takes a step for each batch
-        assert single == pytest.approx(first, rel=1e-7, abs=1e-12)
-
-
-def test_the_gradient_at_a_gate_is_a_finite_difference():
-    model, step = build("bert"), 1e-6
-    (batch,) = with_loss(model, [padded()], "self", False, 0)
-    gates = torch.full((2, 4), 0.6, dtype=torch.float64, requires_grad=True)
-
-    def loss(values: Tensor) -> Tensor:
-        with gated(model, values):
-            return example_losses(model, batch).sum()
-
-    (slopes,) = torch.autograd.grad(loss(gates), gates)
-    for place in ((0, 0), (0, 3), (1, 2)):
-        moved = torch.zeros_like(slopes)
-        moved[place] = step
-        with torch.no_grad():
-            slope = (loss(gates + moved) - loss(gates - moved)) / (2 * step)
-        assert slopes[place].item() == pytest.approx(float(slope), rel=1e-5)
-        assert abs(float(slope)) > 1e-6
+    assert single == pytest.approx(first, rel=1e-7, abs=1e-12)
 
 
 def test_probes_measure_the_curvature_of_the_distance():
@@ -152,16 +130,6 @@ def test_probes_measure_the_curvature_of_the_distance():
     assert float(distance(near, whole)) == pytest.approx(curved, rel=0.05)
 
 
-def test_half_precision_is_compared_in_float32():
-    model = copy.deepcopy(build("bert")).bfloat16()
-    (batch,) = with_loss(model, [padded()], "self", False, 0)
-    with torch.no_grad(), gated(model, closed=[Head("encoder", 0, 1)]):
-        losses = example_losses(model, batch)
-    assert losses.dtype == torch.float32
-    assert bool(losses.isfinite().all())
-    assert losses.min() > 0
-
-
 def test_patches_of_an_image_behind_the_tokens_are_no_padding():
     """LayoutLMv3 gives them logits, too."""
     logits = torch.randn(2, 2, 7, generator=torch.Generator().manual_seed(4)).double()
@@ -175,14 +143,6 @@ def test_patches_of_an_image_behind_the_tokens_are_no_padding():
         for k, p in enumerate(target[1, read].softmax(0).T)
     )
     assert float(distance(outputs, batch)[1]) == pytest.approx(float(expected), rel=1e-9)
-
-
-def test_weights_that_are_nan_are_reported():
-    model = copy.deepcopy(build("bert"))
-    model.qa_outputs.weight[0, 0] = torch.nan
-    for method in ("taylor", "ablation"):
-        with pytest.raises(DataError, match="not a finite number"):
-            rank(model, [padded()], method, loss="self", progress=False)
 
 
 def test_labels_are_refused_with_what_to_use_instead():
@@ -226,11 +186,3 @@ def test_other_outputs_are_refused(name):
         assert "loss=function of (outputs, batch)" in str(error.value.hint)
     with pytest.raises(UnsupportedModel, match=problem):
         distill(copy.deepcopy(model), model, [padded()], progress=False)
-
-
-def test_several_questions_in_one_text_are_refused():
-    spans = {
-        name: torch.zeros(2, 3, 4) for name in SPANS
-    }  # Splinter: examples x questions x tokens
-    assert output_of(SimpleNamespace(**spans)) is None
-    assert output_of((torch.zeros(2, 3),)) is None  # a plain tuple

@@ -8,10 +8,9 @@ from ranker_cases import make_case
 from torch import nn
 
 from architectures.tiny import tiny
-from deadhead import discover, gated, prune, rank
+from deadhead import rank
 from deadhead.errors import DeadheadError, UnsupportedModel
 from deadhead.heads.discover import find_sites
-from deadhead.strategies import choose
 from deadhead.verify.inputs import batch_for
 
 
@@ -61,7 +60,7 @@ def test_after_a_norm_as_in_bert():
     }
 
 
-@pytest.mark.parametrize("family", ["gemma2", "marian", "gptj", "t5", "xlnet", "granite"])
+@pytest.mark.parametrize("family", ["gemma2", "marian", "gptj", "xlnet"])
 def test_a_layer_that_adds_nothing_has_score_0(family):
     """Also behind a norm or a factor, beside a feed-forward layer, and in every block."""
     model = tiny(family).double().eval()
@@ -82,20 +81,6 @@ def test_a_layer_that_adds_nothing_has_score_0(family):
         assert (score < 1e-12) == (head.layer == 1)
     assert all(torch.equal(value, state[name]) for name, value in model.state_dict().items())
     assert not any(m._forward_hooks for m in model.modules())
-
-
-def test_the_lowest_layers_go_whole():
-    case = make_case("seq2seq")
-    layout = discover(case.model)
-    ranking = rank(case.model, [case.batch], "similarity", progress=False)
-    removed = choose("lowest_layers", layout, 2, scores=ranking.scores)
-    layers = sorted({ranking[a.heads[0]] for a in layout.attentions})
-    assert {ranking[head] for head in removed} == set(layers[:2])
-    assert len(removed) == 8
-    with torch.no_grad(), gated(case.model, closed=removed):
-        masked = case.model(**case.batch).logits
-    prune(case.model, removed)
-    assert torch.allclose(case.model(**case.batch).logits, masked, atol=1e-9)
 
 
 def test_what_it_refuses():

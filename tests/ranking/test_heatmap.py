@@ -55,12 +55,6 @@ def test_a_score_that_is_no_number_is_named_and_has_no_colour(value: float):
     assert "nan (00)" in html({}, UNEVEN, "nothing")
 
 
-def test_text_is_escaped():
-    page = html(dict.fromkeys(UNEVEN, 1.0), UNEVEN, "<script>alert('&')</script>")
-    assert "<script>" not in page
-    assert "alert('&')" in "".join(ElementTree.fromstring(page).itertext())
-
-
 def test_a_layout_shows_kept_removed_and_skipped():
     page = UNEVEN._repr_html_()
     squares = cells(page)
@@ -70,17 +64,6 @@ def test_a_layout_shows_kept_removed_and_skipped():
     text = "".join(ElementTree.fromstring(page).itertext())
     assert "6 of 7 heads are there" in text
     assert "skipped pooler.<attention>: no output projection" in text
-
-
-def test_text_outside_the_squares_has_the_colour_of_the_page():
-    """Also in pages of browsers' old mode, where a table does not inherit it by itself."""
-    root = ElementTree.fromstring(UNEVEN._repr_html_())
-    styles = {tag: [node.attrib["style"] for node in root.iter(tag)] for tag in ("table", "th")}
-    assert all("color:inherit" in style for style in styles["table"])
-    assert not any(";color:#" in style for style in styles["th"])
-    removed = [node for node in root.iter("td") if node.text == "×"]
-    assert len(removed) == 1
-    assert "background-color:transparent;color:inherit" in removed[0].attrib["style"]
 
 
 def test_grouped_heads_name_their_key_value_head():

@@ -86,11 +86,3 @@ def test_the_options_of_a_function_are_its_keywords() -> None:
         check("function", function, {"first": True})
     hidden = [name for name, _ in problems("function", function, {"seed": 1}, ("seed",))]
     assert hidden == ["seed"]  # a hidden option is an unknown one
-
-
-def test_a_part_without_options_says_so() -> None:
-    @dataclass(frozen=True)
-    class Bare(Checked): ...
-
-    with pytest.raises(UnknownName, match="bare has no options, got 'x'"):
-        check("bare", Bare, {"x": 1})

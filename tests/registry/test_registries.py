@@ -104,7 +104,7 @@ def test_repairs_state_their_facts() -> None:
 
 def test_facts_are_read_without_torch() -> None:
     code = (
-        "import sys; from deadhead.rankers import RANKERS; from deadhead.measures import MEASURES; "
+        "import sys; import deadhead.rankers.merge; from deadhead.rankers import RANKERS; from deadhead.measures import MEASURES; "
         "from deadhead.strategies import STRATEGIES; from deadhead.shrinking import CHOOSERS, REPAIRS; "
         "[dict(t) for t in (RANKERS, MEASURES, STRATEGIES, CHOOSERS, REPAIRS)]; "
         "print(sorted({'torch', 'transformers'} & set(sys.modules)))"

@@ -91,10 +91,7 @@ def rank(
     >>> ranking = rank(model, batches)
     >>> prune(model, ranking.lowest(12))
     """
-    check_method(method, loss, options, checkpointing)
-    score = _for_loss(method, loss, options)
-    if corrupt is not None:
-        _check_corrupt(method, score, options)
+    score = _checked(method, loss, options, checkpointing, corrupt is not None)
     from .run import run
 
     stage(f"ranking by {method}")
@@ -105,15 +102,6 @@ def rank(
         )  # fmt: skip
 
 
-def _check_corrupt(method: str, score: Ranker, options: Mapping[str, Any]) -> None:
-    if not score.takes_corrupt:
-        hint = "leave it out, or rank by attribution or ablation"
-        raise DeadheadError(f"{method} takes no corrupt batches.", hint)
-    if "fill" in options:
-        hint = "leave one of them out"
-        raise DeadheadError("corrupt batches are the fill, but fill is given too.", hint)
-
-
 def check_method(
     method: str, loss: Loss | str | None, options: Mapping[str, Any], checkpointing: bool = False
 ) -> bool:
@@ -121,12 +109,30 @@ def check_method(
 
     Returns whether it then needs labels.
     """
+    score = _checked(method, loss, options, checkpointing)
+    return loss is None and score.reads != "inputs"
+
+
+def _checked(
+    method: str,
+    loss: Loss | str | None,
+    options: Mapping[str, Any],
+    checkpointing: bool,
+    corrupt: bool = False,
+) -> Ranker:
+    """The ranker that measures by this loss; an error where it cannot do what is asked of it."""
     score = _for_loss(method, loss, options)
     if checkpointing and not score.differentiates:
         names = [name for name in RANKERS if RANKERS[name].differentiates]
         hint = f"leave it out, or rank by one of {', '.join(names)}"
         raise DeadheadError(f"{method} has no checkpointing.", hint)
-    return loss is None and score.reads != "inputs"
+    if corrupt and not score.takes_corrupt:
+        hint = "leave it out, or rank by attribution or ablation"
+        raise DeadheadError(f"{method} takes no corrupt batches.", hint)
+    if corrupt and "fill" in options:
+        hint = "leave one of them out"
+        raise DeadheadError("corrupt batches are the fill, but fill is given too.", hint)
+    return score
 
 
 def _for_loss(method: str, loss: Loss | str | None, options: Mapping[str, Any]) -> Ranker:

@@ -16,12 +16,12 @@ from deadhead.layout import Batch
 from .loss import (
     IGNORED,
     INPUTS,
-    attended,
     examples_of,
     forward,
     has_spans,
     on_device,
     right_padded,
+    tokens_of,
 )
 
 # labels under names that are not read
@@ -129,17 +129,14 @@ def _check_tokens(model: nn.Module, batches: Sequence[Batch]) -> None:
 
 def _check_targets(model: nn.Module, number: int, batch: Batch) -> None:
     """Raise an error for a text that the decoder of an encoder-decoder has no position for."""
-    texts = [
-        name for name in ("labels", "decoder_input_ids") if isinstance(batch.get(name), Tensor)
-    ]
-    texts = [name for name in texts if batch[name].dim() == 2]
-    if not is_encoder_decoder(model) or not texts:
-        return
-    longest = position_rows(model, decoder=True)
-    for name in texts:
-        if longest is not None and batch[name].shape[1] > longest:
+    longest = position_rows(model, decoder=True) if is_encoder_decoder(model) else None
+    for name in ("labels", "decoder_input_ids"):
+        text = batch.get(name)
+        if longest is None or not isinstance(text, Tensor) or text.dim() != 2:
+            continue
+        if text.shape[1] > longest:
             raise DataError(
-                f"batch {number} has {name} of {batch[name].shape[1]} tokens, but the decoder has "
+                f"batch {number} has {name} of {text.shape[1]} tokens, but the decoder has "
                 f"{longest} positions.",
                 f"cut them: tokenizer(text_target=texts, truncation=True, max_length={longest}, "
                 "...)",
@@ -227,7 +224,7 @@ def describe(batches: Sequence[Batch]) -> dict[str, Any]:
                     digest.update(value.flatten().view(torch.uint8).numpy().tobytes())
     return {
         "examples": sum(map(examples_of, batches)),
-        "tokens": sum(int(attended(batch).sum()) for batch in batches),
+        "tokens": tokens_of(batches),
         "batches": len(batches),
         "fingerprint": digest.hexdigest()[:16],
     }

@@ -89,25 +89,10 @@ def output_to_compare(model: nn.Module, batch: Batch) -> Tensor:
             f"{type(model).__name__} returns {', '.join(named) or type(outputs).__name__}; "
             'loss="self" (--loss self) compares logits, start_logits with end_logits and no '
             "others, or last_hidden_state.",
-            _without_outputs(model),
+            "rank the layers below its output with --auto-class AutoModel; or in Python, give a loss "
+            "of your own: loss=function of (outputs, batch)",
         )
     return output.detach()
-
-
-def _without_outputs(model: nn.Module) -> str:
-    """What to do about a model whose outputs have names of their own: on a command line, too."""
-    from transformers import AutoModel
-
-    own = "in Python, give a loss of your own: loss=function of (outputs, batch)"
-    config: Any = getattr(model, "config", None)
-    below: Any = AutoModel._model_mapping.get(type(config), ())
-    if not below or isinstance(model, below):
-        return f"{own}; no command can do this with this model"
-    return (
-        "rank the layers below its output: deadhead rank MODEL --auto-class AutoModel --loss self "
-        "--text FILE --out FILE, then deadhead prune MODEL --remove-lowest N --ranking FILE "
-        "--out DIR; " + own
-    )
 
 
 def _probed(batches: Sequence[Batch], seed: int, loss: Loss) -> Iterable[Batch]:
@@ -193,7 +178,7 @@ def probe(outputs: Any, batch: Batch, problem: str | None = None) -> Tensor:
     draws = [torch.Generator().manual_seed(int(seed)) for seed in batch[SEEDS]]
     if real is not None and has_spans(outputs):
         logs = _log_chances(output, real).transpose(1, 2)
-        drawn = _drawn(logs.detach().exp(), draws, _places)
+        drawn = _drawn(logs.detach().exp(), draws, _sites)
         return -logs.gather(-1, drawn[..., None]).sum((1, 2))
     if not hasattr(outputs, "logits"):
         directions = _normal(output, draws)
@@ -203,7 +188,7 @@ def probe(outputs: Any, batch: Batch, problem: str | None = None) -> Tensor:
         return (directions * output).flatten(1).sum(1) / size.clamp(min=1e-12)
     kind = kind_of_logits(output, problem)
     if kind == "labels":
-        drawn = _drawn(output.detach().sigmoid(), draws, _answers)
+        drawn = _drawn(output.detach().sigmoid(), draws, torch.bernoulli)
         values = F.binary_cross_entropy_with_logits(output, drawn, reduction="none").sum(-1)
     elif kind == "numbers":
         values = (_normal(output, draws) * output).sum(-1)
@@ -231,33 +216,26 @@ def _normal(output: Tensor, draws: Sequence[torch.Generator]) -> Tensor:
 
 
 def _drawn(
-    chances: Tensor,
-    draws: Sequence[torch.Generator],
-    draw_one: Callable[[Tensor, torch.Generator], Tensor],
+    chances: Tensor, draws: Sequence[torch.Generator], draw_one: Callable[..., Tensor]
 ) -> Tensor:
     """What is drawn from the chances of each example, each with its own generator."""
     pairs = zip(chances.cpu(), draws, strict=True)
-    return torch.stack([draw_one(row, draw) for row, draw in pairs]).to(chances.device)
+    return torch.stack([draw_one(row, generator=draw) for row, draw in pairs]).to(chances.device)
 
 
-def _answers(chances: Tensor, draw: torch.Generator) -> Tensor:
-    """Yes (1) or no (0) to each label of one example."""
-    return torch.bernoulli(chances, generator=draw)
-
-
-def _labels(chances: Tensor, draw: torch.Generator) -> Tensor:
+def _labels(chances: Tensor, generator: torch.Generator) -> Tensor:
     """A class drawn at each position of one example."""
     rows = chances.reshape(-1, chances.shape[-1])
-    return torch.multinomial(rows, 1, generator=draw).reshape(chances.shape[:-1])
+    return torch.multinomial(rows, 1, generator=generator).reshape(chances.shape[:-1])
 
 
-def _places(chances: Tensor, draw: torch.Generator) -> Tensor:
+def _sites(chances: Tensor, generator: torch.Generator) -> Tensor:
     """A start and an end drawn from the tokens of one example, whatever padding is behind them."""
     sums = chances.double().cumsum(-1)
-    points = torch.rand(len(sums), 1, generator=draw, dtype=torch.float64) * sums[:, -1:]
-    places = torch.searchsorted(sums, points, right=True)[:, 0]
-    # nan has no place: the check of the loss reports it
-    return places.clamp(max=sums.shape[-1] - 1)
+    points = torch.rand(len(sums), 1, generator=generator, dtype=torch.float64) * sums[:, -1:]
+    drawn = torch.searchsorted(sums, points, right=True)[:, 0]
+    # nan has no site: the check of the loss reports it
+    return drawn.clamp(max=sums.shape[-1] - 1)
 
 
 def _precise(output: Any) -> Tensor:

@@ -59,18 +59,12 @@ def right_padded(model: nn.Module, batch: Batch) -> dict[str, Tensor]:
     nothing make some kernels return nan.
     """
     labels_of_decoder = is_encoder_decoder(model)
-    decoder = [
-        name
-        for name in batch
-        if name.startswith("decoder_") or (labels_of_decoder and name == "labels")
-    ]
-    encoder_batch = {name: batch[name] for name in batch if name not in decoder}
-    decoder_batch = {name: batch[name] for name in decoder}
-    return {
-        **batch,
-        **_rolled(encoder_batch, "attention_mask"),
-        **_rolled(decoder_batch, "decoder_attention_mask"),
-    }
+    sides: tuple[dict[str, Any], dict[str, Any]] = ({}, {})
+    for name, value in batch.items():
+        of_decoder = name.startswith("decoder_") or (labels_of_decoder and name == "labels")
+        sides[of_decoder][name] = value
+    masks = "attention_mask", "decoder_attention_mask"
+    return {**batch, **_rolled(sides[0], masks[0]), **_rolled(sides[1], masks[1])}
 
 
 def _rolled(batch: Batch, name: str) -> dict[str, Tensor]:
@@ -201,13 +195,12 @@ def tokens_of(batches: Iterable[Batch]) -> int:
 
 def has_spans(outputs: Any) -> bool:
     """Whether the outputs are which tokens an answer may start and end at, and no other logits."""
-    spans = [getattr(outputs, name, None) for name in SPANS]
-    if not all(isinstance(logits, Tensor) and logits.dim() == 2 for logits in spans):
-        return False
-    return not any(
-        name.endswith("logits") and name not in SPANS and isinstance(value, Tensor)
+    logits = {
+        name: value
         for name, value in named_outputs(outputs).items()
-    )
+        if name.endswith("logits") and isinstance(value, Tensor)
+    }
+    return logits.keys() == {*SPANS} and all(value.dim() == 2 for value in logits.values())
 
 
 def named_outputs(outputs: Any) -> dict[str, Any]:
