@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-import builtins
+import sys
 
 import numpy as np
 import pytest
@@ -102,13 +102,6 @@ def test_what_has_no_first_token_or_no_sentences(encoder):
 
 
 def test_without_scikit_learn(monkeypatch):
-    real = builtins.__import__
-
-    def without(name: str, *args, **kwargs):
-        if name.startswith("sklearn"):
-            raise ImportError(name)
-        return real(name, *args, **kwargs)
-
-    monkeypatch.setattr(builtins, "__import__", without)
+    monkeypatch.setitem(sys.modules, "sklearn.manifold", None)
     with pytest.raises(MissingExtra, match=r"pip install .*\[measures\]"):
         on_map(np.zeros((9, 2)))

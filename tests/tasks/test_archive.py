@@ -54,20 +54,9 @@ def test_it_has_no_data_of_other_tasks(task, root):
         load_data(task, "en", "test", root=root, source="files")
 
 
-def test_the_hub_has_what_the_folder_has_not(root):
-    place = find_data("pos", "he", ["test"], root=root, source="ud-2.17")["test"]
-    assert place == "hub:commul/universal_dependencies@2.17:he_htb:test"
-
-
 def test_a_check_says_which_treebank_is_the_default(root):
     lines = CliRunner().invoke(app, ["check", str(root), "--task", "pos"]).stdout.splitlines()
     [ewt] = [line for line in lines if "UD_English-EWT" in line and " test " in line]
     [gum] = [line for line in lines if "UD_English-GUM" in line and " test " in line]
     assert "only with source" not in ewt
     assert "only with source: UD_English-GUM" in gum
-
-
-def test_a_split_in_four_files_is_one_split(root):
-    data = load_data("pos", "de", "train", root=root, source="UD_German-HDT")
-    assert (len(data), len(data.files)) == (8, 4)
-    assert data.rows[2].texts == ("de_hdt-ud-train-a-2",)

@@ -206,15 +206,6 @@ def test_corpora_that_do_not_name_language_or_split(tmp_path):
     assert sum(every) == 60  # the check reads all folds
 
 
-def test_xnli_as_it_is_given_out(tmp_path):
-    rows = "de\tneutral\ta\tb\nfr\tneutral\tc\td\nde\tneutral\te\tf\n"
-    head = "language\tgold_label\tsentence1\tsentence2\n"
-    put(tmp_path, {"XNLI/xnli.dev.tsv": head + rows})
-    assert words(load_data("xnli", "de", "dev", root=tmp_path)) == ["a", "e"]
-    with pytest.raises(DataError, match=r"xnli\.dev\.tsv:1: no sentence"):
-        load_data("xnli", "sw", "dev", root=tmp_path)
-
-
 # --- datasets out of datasets -------------------------------------------------------------------
 
 

@@ -302,18 +302,6 @@ def test_rows_of_other_languages(tmp_path):
     assert notes == {"rows of an unknown language kept": 1}
 
 
-def test_translation_records(tmp_path):
-    text = (
-        json.dumps({"translation": {"en": "a", "de": "x"}})
-        + "\n"
-        + json.dumps({"en": "b", "de": ""})
-    )
-    rows, notes = read(tmp_path, "jsonl", text, "wmt14", lang="en-de")
-    assert rows == [Row(("a", "x"))]
-    assert notes == {"dropped: an empty side": 1}
-    assert read(tmp_path, "tsv", "a\tx\n", "parallel", lang="en-de")[0] == rows
-
-
 def test_half_a_surrogate_is_refused(tmp_path):
     with pytest.raises(DataError, match=r":1: half of a surrogate"):
         read(tmp_path, "jsonl", r'{"sentence": "\ud800", "label": 1}', "sst2")

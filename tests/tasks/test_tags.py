@@ -6,14 +6,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from deadhead.tasks.metrics import spans
-from deadhead.tasks.reading.tags import (
-    BIO_ENTITIES,
-    NER_TYPES,
-    UPOS,
-    has_no_prefixes,
-    split_tag,
-    to_bio,
-)
+from deadhead.tasks.reading.tags import NER_TYPES, has_no_prefixes, split_tag, to_bio
 
 Span = tuple[str, int, int]
 
@@ -99,9 +92,3 @@ def test_hebrew_news_writes_an_underscore():
         "O",
         "B-MISC",
     )
-
-
-def test_label_sets():
-    assert len(UPOS) == 17
-    assert BIO_ENTITIES[:3] == ("O", "B-PER", "I-PER")
-    assert len(BIO_ENTITIES) == 9

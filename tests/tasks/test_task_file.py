@@ -2,10 +2,6 @@
 
 from __future__ import annotations
 
-import re
-from pathlib import Path
-from typing import Any
-
 import pytest
 
 from deadhead.errors import DataError, UnknownName
@@ -223,18 +219,3 @@ def test_data_that_is_not_there(tmp_path, find, split, message, hint):
         find(str(tmp_path / "task.yaml"), "de", split, root=other, cut="given")
     assert seen.value.message.removeprefix(f"{tmp_path}/") == message
     assert seen.value.hint == hint.format(tmp_path / "task.yaml")
-
-
-def test_the_example_of_the_page(tmp_path, monkeypatch, capsys):
-    page = (Path(__file__).parents[2] / "docs" / "tasks.md").read_text(encoding="utf-8")
-    (yaml,) = re.findall(r"```yaml[^\n]*\n(.*?)```", page, re.DOTALL)
-    (rows,) = re.findall(r"```[^\n]*\n(review\t.*?)```", page, re.DOTALL)
-    monkeypatch.chdir(tmp_path)
-    Path("reviews.yaml").write_text(yaml)
-    Path("train.tsv").write_text(rows)
-    first, *_, second = re.findall(r"```python[^\n]*\n(.*?)```", page, re.DOTALL)
-    exec(second)
-    assert capsys.readouterr().out.strip() == second.split("# ")[1].strip()
-    result: dict[str, Any] = {}
-    exec(first, result)
-    assert repr(result["data"]) == first.split("# ")[1].strip()

@@ -17,7 +17,7 @@ from statistics import fmean
 from typing import TYPE_CHECKING, Annotated, Any, ClassVar, Literal
 
 from deadhead.errors import DeadheadError, UnsupportedModel
-from deadhead.forward import device_of, forward, vocabulary_sizes
+from deadhead.forward import device_of, forward, token_limit, vocabulary_sizes
 from deadhead.registry.options import Count, whole_from
 
 from .measure import HeadMap, Measure, MeasureInputs, Stages, trials_in_words
@@ -258,17 +258,8 @@ class _Inputs:
 
     def _longest(self) -> int:
         """How many tokens the model reads at most."""
-        import torch
-
-        ends = ("position_embeddings", "n_positions")
-        limits = [number for name, number in self.entries if name.endswith(ends) and number]
-        for name, module in self.model.named_modules():
-            is_table = name.endswith("position_embeddings") and isinstance(
-                module, torch.nn.Embedding
-            )
-            if is_table and module.padding_idx is not None:  # RoBERTa counts places from there
-                limits.append(module.num_embeddings - module.padding_idx - 1)
-        return min(limits, default=10**6)
+        limits = (token_limit(self.model), token_limit(self.model, decoder=self.decodes))
+        return min((limit for limit in limits if limit is not None), default=10**6)
 
 
 def _is_decoder(model: Any) -> bool:
