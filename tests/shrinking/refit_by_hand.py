@@ -47,15 +47,19 @@ def state(model: Any) -> dict[str, Tensor]:
 
 
 def is_same(first: dict[str, Tensor], second: dict[str, Tensor]) -> bool:
-    return first.keys() == second.keys() and all(first[n].equal(second[n]) for n in first)
+    return first.keys() == second.keys() and all(
+        first[name].nan_to_num(7).equal(second[name].nan_to_num(7)) for name in first
+    )
 
 
 def marks(model: Any) -> dict[str, Any]:
-    """Where hooks and replaced functions could hide, and the modes."""
-    return {
-        path: (list(m._forward_hooks), list(m._forward_pre_hooks), sorted(m.__dict__), m.training)
-        for path, m in model.named_modules()
-    }
+    """Where hooks and replaced functions could hide, the modes, and what has gradients."""
+    marks = {}
+    for path, module in model.named_modules():
+        hooks = list(module._forward_hooks), list(module._forward_pre_hooks)
+        learns = [p.requires_grad for p in module.parameters(recurse=False)]
+        marks[path] = (*hooks, sorted(module.__dict__), module.training, learns)
+    return marks
 
 
 @torch.no_grad()

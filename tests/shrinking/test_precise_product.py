@@ -6,7 +6,7 @@ import pytest
 import torch
 
 from deadhead import numerics
-from deadhead.numerics import LOW_BITS, precise_product
+from deadhead.numerics import precise_product
 
 FLOAT32 = 2.0**-24  # the rounding of a number
 
@@ -14,15 +14,6 @@ FLOAT32 = 2.0**-24  # the rounding of a number
 def matrices() -> tuple[torch.Tensor, torch.Tensor]:
     random = torch.Generator().manual_seed(0)
     return torch.randn(40, 300, generator=random).T, torch.randn(40, 7, generator=random) * 1e3
-
-
-def test_the_parts_add_up_and_the_first_has_eleven_bits() -> None:
-    first, _ = matrices()
-    high, low = numerics._split(first)
-    assert torch.equal(high + low, first)
-    assert not (high.view(torch.int32) & ((1 << LOW_BITS) - 1)).any()
-    assert (low.abs() <= first.abs() * 2.0**-10).all()
-    assert low.any()
 
 
 def test_three_products_of_the_parts_are_as_precise_as_float32() -> None:

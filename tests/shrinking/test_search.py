@@ -94,10 +94,3 @@ def test_opposite_units_leave_together():
     rows = np.array([[1.0, -1.0, 0.5], [-1.0, 1.0, 0.5]])
     removed = cheapest_set(rows.T @ rows / 2, np.ones(3), 2)
     assert removed.tolist() == [True, True, False]
-
-
-def test_a_whole_bert_base():
-    matrix = fisher(1, 144)
-    removed = cheapest_set(matrix, np.ones(144), 72)
-    assert removed.sum() == 72
-    assert cost(matrix, removed) <= greedy(matrix)[1][71]

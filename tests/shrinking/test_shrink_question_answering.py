@@ -1,4 +1,4 @@
-"""Models of question answering are shrunk without labels, saved, loaded and distilled."""
+"""Models of question answering are shrunk without labels, saved and loaded."""
 
 from __future__ import annotations
 
@@ -13,7 +13,6 @@ from refit_by_hand import batches
 from deadhead import gated, load, prune, save, shrink
 from deadhead.rankers.loss import SPANS
 from deadhead.shrinking.streams import TASK_LAYER
-from deadhead.training import Settings, distill
 from tiny_readers import CONFIGS, reader
 
 
@@ -25,7 +24,7 @@ def answers(model: Any, batch: Any) -> torch.Tensor:
     return torch.stack([getattr(outputs, name)[real] for name in SPANS])
 
 
-@pytest.mark.parametrize("family", ["bert", "roberta", "electra", "distilbert"])
+@pytest.mark.parametrize("family", ["bert", "distilbert"])
 def test_shrunk_saved_and_loaded_again(family: str, tmp_path: Path) -> None:
     model, data = reader(family), batches()
     before = {name: value.clone() for name, value in model.qa_outputs.state_dict().items()}
@@ -67,15 +66,3 @@ def test_the_loss_does_not_depend_on_the_padding_side() -> None:
         results.append(shrink(model, batches(left=left), heads=4, loss="self", progress=False))
     assert results[0].choice.heads == results[1].choice.heads
     assert results[1].losses == pytest.approx(results[0].losses, rel=1e-6, abs=1e-12)
-
-
-def test_distillation_brings_starts_and_ends_nearer() -> None:
-    model, data = reader("bert").float(), batches(4)
-    for module in model.modules():
-        if isinstance(module, torch.nn.Dropout):
-            module.p = 0.0  # whose noise would hide what is learnt of so few texts
-    model.config.attention_probs_dropout_prob = 0.0
-    whole = copy.deepcopy(model)
-    shrink(model, data, heads=0.5, loss="self", progress=False)
-    losses = distill(model, whole, data, Settings(epochs=10, rate=3e-3), progress=False)
-    assert losses[-1] < 0.5 * losses[0]

@@ -101,13 +101,6 @@ def test_scales_are_least_squares_of_a_factor_per_unit() -> None:
     assert float(factors.abs().max()) > 0.1
 
 
-def test_sums_do_not_depend_on_the_division_into_batches() -> None:
-    inputs, errors = rows(40, 4)
-    once, often = sums_of(inputs, errors), sums_of(inputs, errors, parts=40)
-    for name, value in vars(once).items():
-        assert torch.allclose(torch.as_tensor(value), torch.as_tensor(getattr(often, name)))
-
-
 def test_the_best_is_the_lowest_on_the_held_out_rows() -> None:
     fit, held_out = sums_of(*rows(12, 5)), sums_of(*rows(400, 6))
     weight = torch.randn(INPUTS, OUTPUTS).double()

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import copy
-
 import pytest
 import torch
 from choice_cases import LENGTHS, data, model_of, singles
@@ -126,28 +124,6 @@ def test_division_and_padding_change_nothing(kind):
                 torch.testing.assert_close(
                     getattr(other.places[place], name), getattr(facts, name), rtol=1e-5, atol=1e-9
                 )
-
-
-def test_memory_does_not_grow_with_the_data():
-    model, batch = model_of("tag"), data("tag")
-    sizes = []
-    for count in (1, 4):
-        statistics = collected(model, [batch] * count, moments=True)
-        tensors = [statistics.fisher]
-        for facts in statistics.places.values():
-            tensors += [value for value in vars(facts).values() if isinstance(value, torch.Tensor)]
-        sizes.append(sum(tensor.numel() for tensor in tensors))
-    assert sizes[0] == sizes[1]
-
-
-def test_half_precision_comes_near():
-    model, batch = model_of("tag"), data("tag")
-    exact = collected(model, [batch])
-    half = collected(copy.deepcopy(model).to(torch.bfloat16), [batch])
-    place = ("heads", "encoder", 0)
-    torch.testing.assert_close(
-        half.places[place].by_token, exact.places[place].by_token, rtol=0.3, atol=1e-3
-    )
 
 
 def test_a_layer_with_nan_is_named_and_the_model_is_as_before():

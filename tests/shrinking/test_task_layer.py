@@ -15,7 +15,6 @@ from deadhead.heads import discover
 from deadhead.shrinking.held_out import held_out_numbers
 from deadhead.shrinking.refitting import plan_refit, refit
 from deadhead.shrinking.streams import TASK_LAYER
-from deadhead.shrinking.task_layer import _best
 
 HEADS = ("encoder.0.0", "encoder.0.1", "encoder.0.2", "encoder.1.0", "encoder.1.1", "encoder.1.2")
 KINDS = {
@@ -142,17 +141,6 @@ def test_it_stays_as_it_is_where_it_cannot_be_fitted() -> None:
     assert len(discover(language_model)) == 2
 
 
-def test_it_is_judged_by_held_out_examples() -> None:
-    """With few examples, all refits are worse there than no change."""
-    torch.manual_seed(1)
-    model, data = build("classes"), batches(8)
-    before = model.classifier.weight.clone()
-    report = refit(model, data, ["encoder.0.0"], progress=False)
-    rows = [layer for layer in report.layers if layer.block == TASK_LAYER]
-    assert all(row.error_refitted < row.error_cut for row in rows)
-    assert bool(rows) != before.equal(model.classifier.weight)
-
-
 def binary_divergence(logits: torch.Tensor, target: torch.Tensor) -> float:
     """The mean over examples of what the labels, each yes or no, differ by."""
     chances, new = target.sigmoid(), logits.sigmoid()
@@ -202,10 +190,3 @@ def test_no_change_wins_ties(problem: str | None) -> None:
     report = refit(model, data, ["encoder.0.0"], progress=False)
     assert TASK_LAYER not in {layer.block for layer in report.layers}
     assert before.equal(model.classifier.weight)
-
-
-def test_of_candidates_alike_the_first_wins() -> None:
-    assert _best([1.0, 0.5, 0.5, 0.2], 1e-3) == 3
-    assert _best([1.0, 0.5, 0.5], 1e-3) == 1
-    assert _best([1.0, 0.9995], 1e-3) == 0
-    assert _best([1.0, float("nan"), 0.5], 1e-3) == 2

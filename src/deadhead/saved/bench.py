@@ -31,6 +31,12 @@ from deadhead.shrinking.timing import in_turns
 
 from .runtime_worker import peak_bytes as peak_of_process
 
+EXAMPLES = {
+    "batch": "--batch-sizes 1,8",
+    "length": "--lengths 32,128",
+    "repeats": "--repeats 10",
+    "new_tokens": "--new-tokens 32",
+}
 CHILD = """
 import sys, torch
 from deadhead.heads import load
@@ -58,13 +64,7 @@ def bench(
 
     Both are loaded with the same `auto` and `dtype` (names, see `load`).
     """
-    for name, values in (("batch", batches), ("length", lengths), ("repeats", (repeats,))):
-        if not values or min(values) < 1:
-            got = ", ".join(map(str, values))
-            message = f"`{name}` expects numbers of at least 1, got {got}."
-            raise DeadheadError(
-                message, "for instance --batch-sizes 1,8 --lengths 32,128 --repeats 10"
-            )
+    check_numbers(batch=batches, length=lengths, repeats=[repeats])
     place = device_named(device)
     names = (str(model), str(against))
     shapes = [(b, n) for b in batches for n in lengths]
@@ -79,6 +79,15 @@ def bench(
         rows += run_rows(f"{b} x {n}", pair, [[inputs(m, b, n)] for m in pair], repeats)
     rows.append(peak_row(names, [shapes[-1]] * 2, (str(place), auto or "", dtype)))
     return {"model": names[0], "against": names[1], **machine(place), "rows": rows}
+
+
+def check_numbers(**numbers: Sequence[int]) -> None:
+    """Raise an error unless all numbers of each name are at least 1, and there is one."""
+    for name, values in numbers.items():
+        if not values or min(values) < 1:
+            got = ", ".join(map(str, values))
+            message = f"`{name}` expects numbers of at least 1, got {got}."
+            raise DeadheadError(message, f"for instance {EXAMPLES[name]}")
 
 
 def size_rows(names: Sequence[str], models: Sequence[Any]) -> list[dict[str, Any]]:

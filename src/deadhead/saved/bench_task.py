@@ -13,15 +13,14 @@ from typing import Any
 import numpy as np
 
 from deadhead.display.progress import Progress, reported, stage
-from deadhead.errors import DeadheadError
 from deadhead.forward import device_of
 from deadhead.numerics import computing, device_named
 from deadhead.tasks import Batches, Dataset, Encoded
 from deadhead.tasks.dataset import shuffled
-from deadhead.training.evaluation import evaluate
 from deadhead.training.models import check_data, encode_for, load_with_tokenizer, outline
 
-from .bench import machine, make_row, peak_row, run_rows, size_rows
+from .bench import check_numbers, machine, make_row, peak_row, run_rows, size_rows
+from .rank_data import count_examples, main_scores
 
 TIMED = {"cpu": 2048, "cuda": 65536}  # tokens to time, over all sets
 
@@ -50,11 +49,7 @@ def bench_task(
 
     sets: the data by language. dtype: of the weights; by default float32 on a CPU, else as saved.
     """
-    for name, numbers in (("batch", batches), ("repeats", (repeats,))):
-        if not numbers or min(numbers) < 1:
-            wrong = ", ".join(map(str, numbers))
-            message = f"`{name}` expects numbers of at least 1, got {wrong}."
-            raise DeadheadError(message, "for instance --batch-sizes 1,8 --repeats 10")
+    check_numbers(batch=batches, repeats=[repeats])
     place = device_named(device)
     how = {"auto": auto, "dtype": dtype}
     check_data([outline(name, **how) for name in names], sets.values(), max_length)
@@ -86,9 +81,7 @@ def _score(
 ) -> _Loaded:
     model, tokenizer = load_with_tokenizer(name, place, **how)
     encoded = {lang: encode_for(model, tokenizer, data, max_length) for lang, data in sets.items()}
-    values = evaluate(model, encoded, tokenizer=tokenizer, progress=False)
-    metric = next(iter(sets.values())).task.metric
-    scores = {language: float(own[metric]) for language, own in values.items()}
+    scores = main_scores(model, encoded, tokenizer)
     return _Loaded(model.eval(), encoded, scores)
 
 
@@ -98,9 +91,7 @@ def _score_rows(models: list[_Loaded], sets: Mapping[str, Dataset]) -> list[dict
     for language, data in sets.items():
         metric = data.task.metric
         values = [loaded.scores[language] for loaded in models]
-        encoded = models[0].encoded[language]
-        windows = data.task.traits.label_unit == "token"  # a text is one row of many windows
-        extra = {"metric": metric, "examples": len(encoded if windows else data)}
+        extra = {"metric": metric, "examples": count_examples(models[0].encoded[language])}
         rows.append({**make_row(f"{metric} {language} {data.split}", values), **extra})
     return rows
 

@@ -90,6 +90,8 @@ def _measured(
     from deadhead.tasks import batches, draw_examples, load_data
     from deadhead.training.models import encode_for
 
+    from .rank_data import main_scores
+
     load = partial(load_data, TASK, root=CORPUS)
     say(f"Fine-tune the bundled encoder on {sentences:,} English sentences")
     train = draw_examples(load("en", "train"), sentences, 0)
@@ -103,7 +105,7 @@ def _measured(
     say(f"Rank its heads on {len(few):,} of these sentences")
     ranking = rank(model, calibration, "gradient", progress=False)
     models, reports = {"full": copy_with_same_weights(model)}, {}
-    score = partial(_score, tests=tests, tokenizer=tokenizer)
+    score = partial(main_scores, encoded=tests, tokenizer=tokenizer)
     for name, method in METHODS.items():
         say(f"Remove half of the heads and neurons ({name}), without training")
         models[name] = copy.deepcopy(model)
@@ -155,11 +157,3 @@ def _tagger(train: Any) -> tuple[Any, Any]:
     if history.state != "done":
         raise DeadheadError(f"the training failed: {history.reason}", "repeat the command")
     return model, tokenizer
-
-
-def _score(model: Any, *, tests: Mapping[str, Any], tokenizer: Any) -> dict[str, float]:
-    from deadhead.training import evaluate
-
-    scores = evaluate(model, tests, tokenizer=tokenizer, progress=False)
-    metric = next(iter(tests.values())).data.task.metric
-    return {language: float(values[metric]) for language, values in scores.items()}

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
@@ -152,10 +153,24 @@ def _facts(data: Dataset, batches: Batches) -> dict[str, Any]:
     labels = sum(len(row.labels) for row in data.rows)
     unknown = encoded.notes.get(UNKNOWN, 0) / max(1, labels)
     return {
-        "examples": len(encoded if data.task.traits.label_unit == "token" else data),
+        "examples": count_examples(encoded),
         "windows": sum(map(len, batches.numbers)),
         "padding": round(batches.padding, 4),
         "fingerprint": data.fingerprint,
         "notes": {**data.notes, **encoded.notes},
         **({"unknown_labels": round(unknown, 4)} if unknown else {}),
     }
+
+
+def count_examples(encoded: Encoded) -> int:
+    """Count the examples of a set: a plain text is one row of many windows."""
+    return len(encoded if encoded.data.task.traits.label_unit == "token" else encoded.data)
+
+
+def main_scores(model: Any, encoded: Mapping[str, Encoded], tokenizer: Any) -> dict[str, float]:
+    """The main metric of the task on each set."""
+    from deadhead.training.evaluation import evaluate
+
+    scores = evaluate(model, encoded, tokenizer=tokenizer, progress=False)
+    metric = next(iter(encoded.values())).data.task.metric
+    return {language: float(values[metric]) for language, values in scores.items()}

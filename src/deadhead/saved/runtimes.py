@@ -32,7 +32,7 @@ from deadhead.heads.model_files import tokenizer_of
 from deadhead.heads.skeleton import skeleton
 
 from . import runtime_worker
-from .bench import disk_bytes
+from .bench import check_numbers, disk_bytes
 
 # how the file of a runtime can store matrices; onnx and onnx-genai without a type store float32
 TYPES = {
@@ -102,10 +102,7 @@ def compare_runtimes(
         tokenizer_from: a GGUF file whose tokenizer the files for llama.cpp get, see `export`.
         auto, dtype: how to load the models (names, see `load`).
     """
-    for name, values in (("repeats", [repeats]), ("new_tokens", [new_tokens]), ("length", lengths)):
-        if not values or min(values) < 1:
-            got = ", ".join(map(str, values))
-            raise DeadheadError(f"`{name}` expects numbers of at least 1, got {got}.")
+    check_numbers(repeats=[repeats], new_tokens=[new_tokens], length=lengths)
     kinds = list(dict.fromkeys(Runtime.of(text) for text in runtimes))
     for model in models:
         skeleton(model, auto=auto, dtype=dtype)  # or raise an error before any weights are read

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass, field
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -18,10 +19,17 @@ from deadhead.shrinking import (
     read_targets,
     shrink,
 )
-from deadhead.tasks import Dataset, Encoded, Task, find_data
+from deadhead.tasks import Dataset, Task, find_data
 from deadhead.training.models import encode_for, fitting_tokenizer, load_with_tokenizer
 
-from .rank_data import check_model, rank_batches, sample_rows, sample_texts
+from .rank_data import (
+    check_model,
+    count_examples,
+    main_scores,
+    rank_batches,
+    sample_rows,
+    sample_texts,
+)
 
 SECONDS_TO_TIME = 5.0  # both models, roughly: only a target speedup needs an exact ratio
 
@@ -119,7 +127,7 @@ def shrink_saved(
         language: encode_for(model, tokenizer, rows, data.max_length)
         for language, rows in sets.items()
     }
-    score = _scorer(encoded, tokenizer)
+    score = partial(main_scores, encoded=encoded, tokenizer=tokenizer) if encoded else None
     whole = copy_with_same_weights(model)  # to time it beside the small one
     report = shrink(model, batches, score=score, **options)
     fetch(name)
@@ -131,7 +139,7 @@ def shrink_saved(
         report=report,
         metric=next(iter(sets.values())).task.metric if sets else None,
         splits={language: rows.split for language, rows in sets.items()},
-        scored={language: _examples(own) for language, own in encoded.items()},
+        scored={language: count_examples(own) for language, own in encoded.items()},
         scores=dict(report.scores),
         milliseconds=times,
         bytes=sum(file.stat().st_size for file in out.glob("*.safetensors")),
@@ -165,28 +173,6 @@ def _checked_rows(
     needs["max_length"] = data.max_length
     check_model(bare, rows, **needs)
     return rows, needs
-
-
-def _examples(encoded: Encoded) -> int:
-    """Count the examples of a set: a plain text is one row of many windows."""
-    return len(encoded if encoded.data.task.traits.label_unit == "token" else encoded.data)
-
-
-def _scorer(
-    encoded: Mapping[str, Encoded], tokenizer: Any
-) -> Callable[[Any], dict[str, float]] | None:
-    """The function that gives the main metric on each set; None where nothing can be scored."""
-    if not encoded:
-        return None
-    from deadhead.training.evaluation import evaluate
-
-    metric = next(iter(encoded.values())).data.task.metric
-
-    def score(model: Any) -> dict[str, float]:
-        scores = evaluate(model, encoded, tokenizer=tokenizer, progress=False)
-        return {language: float(values[metric]) for language, values in scores.items()}
-
-    return score
 
 
 def _times(whole: Any, model: Any, batches: list[Any], report: Shrunk) -> tuple[float, float]:
