@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import copy
 from importlib import import_module
-from itertools import accumulate
 from pathlib import Path
 
 import pytest
@@ -176,43 +175,6 @@ def test_the_whole_matrix_beats_its_diagonal_by_its_own_measure():
     ranking = rank(model, [batch], "fisher", progress=False)
     assert len(whole.heads) == 4
     assert whole.predicted <= ranking[ranking.lowest(4)[-1]] / 2 * (1 + 1e-9)
-
-
-def test_one_budget_trades_heads_for_neurons():
-    model, batch = model_of("tag"), data("tag")
-    layout = discover(model, neurons=True)
-
-    def saved(head: float, neuron: float, total: float):
-        saving = {
-            place: (0.0, *accumulate([head if place[0] == "heads" else neuron] * len(units)))
-            for place, units in units_of(layout).items()
-        }
-        budget = Budget(saving=saving, total=total, whole=8 * head + 96 * neuron, name="MACs")
-        for method in ("auto", "fisher", "kwon", "random"):
-            choice = choose(model, [batch], method, budgets=[budget], progress=False)
-            heads, neurons = len(choice.heads), sum(map(len, choice.neurons.values()))
-            assert heads * head + neurons * neuron >= total
-            if method == "auto":
-                counts = heads, neurons
-        return counts
-
-    dear_heads, dear_neurons = saved(100.0, 1.0, 200.0), saved(1.0, 100.0, 1000.0)
-    assert dear_heads[0] > dear_neurons[0]
-    assert dear_heads[1] < dear_neurons[1]
-
-
-def test_a_table_with_steps_keeps_the_numbers_of_the_layers():
-    """What a latency table gives: only even numbers of heads save anything."""
-    model, batch = model_of("tag"), data("tag")
-    places = [("heads", "encoder", 0), ("heads", "encoder", 1)]
-    budget = Budget(
-        saving=dict.fromkeys(places, (0.0, 0.0, 2.0, 2.0, 4.0)), total=4.0, whole=8.0, name="ms"
-    )
-    for method in ("fisher", "kwon", "auto"):
-        choice = choose(model, [batch], method, budgets=[budget], progress=False)
-        counts = [sum(head.layer == layer for head in choice.heads) for layer in (0, 1)]
-        assert all(count % 2 == 0 for count in counts)
-        assert sum(counts) == 4
 
 
 def test_groups_of_a_grouped_query_model_go_whole():

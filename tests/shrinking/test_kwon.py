@@ -23,14 +23,13 @@ from transformers import BertConfig, BertForSequenceClassification
 from deadhead.display.progress import silent
 from deadhead.heads.discover import find_every_site, layout_of
 from deadhead.layout import Kind
-from deadhead.shrinking import REPAIRS, Choice, Curve, choose, shrink
+from deadhead.shrinking import REPAIRS, Choice, Curve, choose
 from deadhead.shrinking.budgets import budgets_for
 from deadhead.shrinking.costs import costs
 from deadhead.shrinking.methods import Kwon
 from deadhead.shrinking.projection import columns_of
 from deadhead.shrinking.scales import plan_scales
 from deadhead.shrinking.search import rearranged
-from deadhead.shrinking.solve import Sums, damped_scales
 from deadhead.shrinking.statistics import collect
 
 AUTHORS: dict[str, Any] = json.loads(
@@ -157,16 +156,6 @@ def test_a_scale_that_is_too_large_ends_the_search(
     assert torch.isfinite(model(**batches()[0]).logits).all()
 
 
-def test_shrink_uses_both(model: BertForSequenceClassification) -> None:
-    report = shrink(
-        model, batches(), macs=0.5, on=(1, TOKENS), method="kwon", repair="scales",
-        progress=False,
-    )  # fmt: skip
-    scaled = [(row.kind, row.layer) for row in report.layers if row.candidate == "scales"]
-    assert ("neurons", 2) in scaled
-    assert ("heads", 0) not in scaled
-
-
 def test_the_search_for_units_is_exact() -> None:
     """Also in layers with many neurons, where the search of other methods only comes near."""
     draw = np.random.default_rng(0)
@@ -199,19 +188,3 @@ def test_swaps_find_units_that_cancel_each_other() -> None:
     assert rearranged(gradients, 0) == []
     assert rearranged(gradients, 2) == [0, 2]
     assert rearranged(gradients, 4) == [0, 1, 2, 3]
-
-
-def test_damping_holds_back_scales_that_no_token_decides() -> None:
-    """Two units that give next to nothing keep their factor of 1; a lone unit has no damping."""
-    torch.manual_seed(0)
-    inputs = torch.randn(50, 2, dtype=torch.float64) * 1e-3
-    errors = torch.randn(50, 3, dtype=torch.float64)
-    weight = torch.randn(2, 3, dtype=torch.float64)
-    sums = Sums.zeros(2, 3, torch.device("cpu"))
-    sums.add(inputs, errors, errors.square().sum(1), torch.ones(50, dtype=torch.float64))
-    factors = damped_scales(sums, weight, 1, constant=False)
-    assert factors is not None
-    torch.testing.assert_close(factors, torch.ones(2).double(), rtol=0, atol=1e-3)
-    alone = damped_scales(sums, weight, 2, constant=False)
-    assert alone is not None
-    assert abs(float(alone[0]) - 1) > 0.1

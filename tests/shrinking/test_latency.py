@@ -121,22 +121,3 @@ def test_turns() -> None:
     assert [len(own) for own in times] == [3, 3]
     assert order == [0, 0, 1, 1] * 5  # two rounds to warm up
     assert min(min(own) for own in times) > 0
-
-
-@pytest.mark.parametrize(("slow", "runs"), [(1e9, [7, 5]), (0.0, [5, 3])])
-def test_slow_models_are_not_warmed_up(
-    slow: float, runs: list[int], monkeypatch: pytest.MonkeyPatch
-) -> None:
-    """A language model takes seconds for a run: every one of them counts."""
-    monkeypatch.setattr("deadhead.shrinking.latency.SLOW", slow)
-    monkeypatch.setattr("deadhead.shrinking.latency.ROUNDS", (3, 3))
-    monkeypatch.setattr("deadhead.shrinking.latency.SHORTEST", 0.0)
-    models, counts = [build(), build()], [0, 0]
-    for place, model in enumerate(models):
-
-        def count(*_: object, place: int = place) -> None:
-            counts[place] += 1
-
-        model.register_forward_pre_hook(count)
-    assert len(time_models(models, BATCH, SHAPE)) == 2
-    assert counts == runs

@@ -35,15 +35,3 @@ def test_passes_change_nothing(monkeypatch, kind):
         assert errors == pytest.approx(errors_again, rel=1e-9)
         assert in_passes.places[place].moment is None
     torch.testing.assert_close(in_passes.fisher, at_once.fisher)
-
-
-def test_a_pass_has_the_layers_that_fit(monkeypatch):
-    sites = find_every_site(model_of("tag"))
-    sizes = [8 * (len(site.kept) * site.width) ** 2 for site in sites]
-    assert len(moments._passes(sites)) == 1
-    monkeypatch.setattr(moments, "MEMORY", max(sizes) + min(sizes))
-    passes = moments._passes(sites)
-    assert [site for layers in passes for site in layers] == sites
-    assert 1 < len(passes) < len(sites)
-    for layers in passes:
-        assert sum(8 * (len(s.kept) * s.width) ** 2 for s in layers) <= moments.MEMORY

@@ -53,15 +53,6 @@ def test_most_sets_are_the_best_there_are_and_more_than_without_swaps():
     assert hits > alone + 0.05 * cases
 
 
-@settings(max_examples=50, deadline=None)
-@given(st.lists(st.floats(0, 100), min_size=1, max_size=10), st.data())
-def test_a_diagonal_matrix_gives_the_best_set(values, data):
-    count = data.draw(st.integers(1, len(values)))
-    removed = cheapest_set(np.diag(values), np.ones(len(values)), count)
-    assert removed.sum() == count
-    assert np.isclose(cost(np.diag(values), removed), sum(sorted(values)[:count]))
-
-
 @settings(max_examples=100, deadline=None)
 @given(st.integers(0, 10**6), st.integers(2, 9), st.data())
 def test_prices_are_paid_in_full_and_nothing_beyond_them_goes_in_vain(seed, units, data):

@@ -53,18 +53,6 @@ def test_the_error_in_closed_form_is_that_of_the_rows() -> None:
     )
 
 
-def test_sums_without_products_give_the_error_of_a_bias() -> None:
-    inputs, errors = rows(50, 0)
-    sums = Sums.zeros(INPUTS, OUTPUTS, torch.device("cpu"), products=False)
-    sums.add(inputs, errors, errors.square().sum(1), torch.ones(50).double())
-    (change,) = candidates(("mean",), sums, sums, torch.zeros(INPUTS, OUTPUTS).double(), WIDTH)
-    assert float(error(sums, change)) == pytest.approx(squared(inputs, errors, change), rel=1e-12)
-    assert float(error(sums, change)) < 0.9 * float(sums.squared_error)
-    full = sums_of(inputs, errors)
-    (same,) = candidates(("mean",), full, full, torch.zeros(INPUTS, OUTPUTS).double(), WIDTH)
-    assert torch.equal(change.bias, same.bias)
-
-
 @pytest.mark.parametrize("is_weighted", [False, True])
 def test_a_refit_is_least_squares_with_rows_for_the_ridge(is_weighted: bool) -> None:
     inputs, errors = rows(60, 1)

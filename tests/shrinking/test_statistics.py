@@ -110,22 +110,6 @@ def test_squares_and_moments_at_each_token():
     assert facts.by_batch is None  # nobody asked for it
 
 
-@pytest.mark.parametrize("kind", KINDS)
-def test_division_and_padding_change_nothing(kind):
-    model, batch = model_of(kind), data(kind)
-    together = collected(model, [batch], moments=True)
-    for batches in (singles(batch), [{n: v[:4] for n, v in batch.items()}, singles(batch)[4]]):
-        if len(batches) == 2:
-            batches.append(singles(batch)[5])
-        other = collected(model, batches, moments=True)
-        torch.testing.assert_close(other.fisher, together.fisher, rtol=1e-5, atol=1e-9)
-        for place, facts in together.places.items():
-            for name in ("rows", "columns", "squares", "moment", "by_token"):
-                torch.testing.assert_close(
-                    getattr(other.places[place], name), getattr(facts, name), rtol=1e-5, atol=1e-9
-                )
-
-
 def test_a_layer_with_nan_is_named_and_the_model_is_as_before():
     model, batch = model_of("tag"), data("tag")
     with torch.no_grad():

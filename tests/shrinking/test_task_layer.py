@@ -76,40 +76,6 @@ def test_it_brings_the_logits_nearer_to_those_of_the_whole_model(
             assert torch.allclose(value, state(with_it)[name], atol=1e-10), name
 
 
-@pytest.mark.parametrize("kind", KINDS)
-def test_its_weights_are_those_of_ridge_regression(
-    kind: str, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    ridge = 0.1
-    monkeypatch.setattr("deadhead.shrinking.solve.RIDGES", (ridge,))
-    monkeypatch.setattr("deadhead.shrinking.solve._rounding_ridge", lambda *_: 1.0)
-    model, data = build(kind), batches(60)
-    small = copy.deepcopy(model)
-    report = refit(small, data, HEADS, progress=False)
-    assert report.layers[-1].candidate in ("refit 1e-01", "weighted 1e-01")
-    held_out = held_out_numbers(60 * 4, 0.125)
-    examples = torch.arange(60 * 4)
-    if kind == "tokens":
-        lengths = torch.cat([batch["attention_mask"].sum(1) for batch in data])
-        examples = examples.repeat_interleave(lengths)
-    fitted = torch.tensor([int(n) not in held_out for n in examples])
-    inputs, target = outputs(small, data)[0][fitted], outputs(model, data)[1][fitted]
-    old = model.classifier
-    errors = target - (inputs @ old.weight.T + old.bias)
-    weights = torch.ones(len(inputs), dtype=torch.float64)
-    if report.layers[-1].candidate.startswith("weighted"):
-        weights = 1 / target.square().sum(1)
-    mean_x = (weights[:, None] * inputs).sum(0) / weights.sum()
-    mean_e = (weights[:, None] * errors).sum(0) / weights.sum()
-    x, e = inputs - mean_x, errors - mean_e
-    squares = (weights[:, None] * x).T @ x
-    squares = squares + ridge * squares.diagonal().mean() * torch.eye(len(squares))
-    change = torch.linalg.solve(squares, (weights[:, None] * x).T @ e)
-    assert torch.allclose(small.classifier.weight, old.weight + change.T, atol=1e-9)
-    assert torch.allclose(small.classifier.bias, old.bias + mean_e - mean_x @ change, atol=1e-9)
-    assert float(change.detach().abs().max()) > 1e-3
-
-
 def test_a_plan_that_is_tried_gives_what_it_gives_when_applied() -> None:
     model, data = build("tokens"), batches(60)
     before = state(model)

@@ -5,7 +5,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from math import sqrt
 from typing import TYPE_CHECKING
@@ -16,7 +16,8 @@ from deadhead.layout import Batch, Head, Kind, LayerKey, SiteKey
 from deadhead.registry import Registry
 
 from .allocate import Budget, Curve, UnitIndices, units_of
-from .chooser import Chooser, Evidence
+from .chooser import Chooser, Chosen, Evidence
+from .target import KINDS
 
 if TYPE_CHECKING:
     from torch import nn
@@ -82,13 +83,25 @@ def checked_batches(model: nn.Module, batches: Iterable[Batch], *, labels: bool)
 
 def check_method(method: str, kinds: Iterable[Kind], loss: Loss | str | None = None) -> bool:
     """Raise an error unless the method can choose these kinds; whether it then needs labels."""
-    choosers = _choosers(method, kinds)
+    name = _name_of(method, kinds)
     if isinstance(loss, str) and loss != "self":
         raise unknown_name("loss", loss, ("self",))
     if loss is not None and loss != "self" and not callable(loss):
         hint = 'give loss="self", or a function of (outputs, batch)'
         raise DeadheadError(f'`loss` expects "self" or a function, got {loss!r}.', hint)
-    return loss is None and any(c.reads == "labels or a loss" for c in choosers.values())
+    return loss is None and CHOOSERS[name].reads == "labels or a loss"
+
+
+def _name_of(method: str, kinds: Iterable[Kind]) -> str:
+    """The name in CHOOSERS of a method that can choose these kinds."""
+    if method not in method_names():
+        raise unknown_name("method of choosing", method, method_names())
+    name = AUTO[0] if method == "auto" else method
+    for kind in kinds:
+        if kind not in CHOOSERS[name].kinds:
+            others = [other for other in CHOOSERS if kind in CHOOSERS[other].kinds]
+            raise DeadheadError(f"{name} chooses no {kind}.", f"use one of {', '.join(others)}")
+    return name
 
 
 def choose(
@@ -138,16 +151,17 @@ def choose_by_each(
     """The choice of each method, as `choose` makes it, from one pass over the data for all."""
     places = _places_of(budgets)
     kinds = [*dict.fromkeys(place[0] for place in places)]
-    by_method = [_choosers(method, kinds) for method in methods]
-    users = [chooser for choosers in by_method for chooser in choosers.values()]
-    needs_labels = any(check_method(method, kinds, loss) for method in methods)
+    names = [_name_of(method, kinds) for method in methods]
+    needs_labels = any(check_method(name, kinds, loss) for name in names)
+    from deadhead.heads.discover import find_every_site, layout_of
     from deadhead.rankers.run import frozen, refuse_resampling
 
     refuse_resampling(model)
-    sites, units = _sites_and_units(model, kinds)
+    sites = {s.place: s for s in find_every_site(model, *kinds) if s.kind in kinds}
+    units = units_of(layout_of([*sites.values()]))
     _check_places(budgets, units)
     has_others = any(place[0] == "heads" and place not in places for place in units)
-    reads_data = any(chooser.reads != "nothing" for chooser in users)
+    reads_data = any(CHOOSERS[name].reads != "nothing" for name in names)
     with reported(progress, "choose") as count, frozen(model, seed):
         evidence = Evidence(
             model=model,
@@ -157,44 +171,26 @@ def choose_by_each(
             seed=seed,
             progress=count,
         )
-        statistics = _statistics(evidence, [sites[place] for place in places], by_method)
+        statistics = _statistics(evidence, [sites[place] for place in places], names)
         evidence = replace(evidence, statistics=statistics)
         choices = []
-        for choosers in by_method:
-            curves = {
-                curve.place: curve
-                for kind, chooser in choosers.items()
-                for curve in chooser.curves(evidence, kind)
-            }
-            choice = _chosen(choosers, evidence, curves, budgets, has_others)
+        for name in names:
+            chooser = CHOOSERS[name]()
+            curves = {c.place: c for kind in kinds for c in chooser.curves(evidence, kind)}
+            choice = _chosen(name, evidence, curves, budgets, has_others)
             better = None if adjust is None else adjust(choice)
             if better is not None:
                 _check_places(better, units)
-                choice = _chosen(choosers, evidence, curves, better, has_others)
+                choice = _chosen(name, evidence, curves, better, has_others)
             choices.append(choice)
         return choices
 
 
-def _sites_and_units(
-    model: nn.Module, kinds: Collection[Kind]
-) -> tuple[dict[SiteKey, Site], dict[SiteKey, tuple[UnitIndices, ...]]]:
-    """The layers of these kinds by place, and the units they have left."""
-    from deadhead.heads.discover import find_every_site, layout_of
-
-    sites = [s for s in find_every_site(model, *kinds) if s.kind in kinds]
-    return {site.place: site for site in sites}, units_of(layout_of(sites))
-
-
 def _statistics(
-    evidence: Evidence, sites: Sequence[Site], by_method: Iterable[Mapping[Kind, Chooser]]
+    evidence: Evidence, sites: Sequence[Site], names: Iterable[str]
 ) -> Statistics | None:
     """Collect the statistics that the methods need, in one pass over the data."""
-    users = [
-        (kind, chooser)
-        for choosers in by_method
-        for kind, chooser in choosers.items()
-        if chooser.uses_statistics
-    ]
+    users = [CHOOSERS[name] for name in names if CHOOSERS[name].uses_statistics]
     if not users:
         return None
     from deadhead.rankers.label_free import with_loss
@@ -202,32 +198,18 @@ def _statistics(
     from .moments import collect_with_orders
 
     model, batches = evidence.model, evidence.batches
-    gradients = any(chooser.reads == "labels or a loss" for _, chooser in users)
+    gradients = any(user.reads == "labels or a loss" for user in users)
     if gradients and evidence.loss is not None:
         batches = with_loss(model, batches, evidence.loss, True, evidence.seed)
     return collect_with_orders(
         model,
         sites,
         batches,
-        kinds={kind for kind, chooser in users if chooser.needs_moments},
+        kinds=KINDS if any(user.needs_moments for user in users) else (),
         gradients=gradients,
-        by_batch=any(chooser.needs_batches for _, chooser in users),
+        by_batch=any(user.needs_batches for user in users),
         progress=evidence.progress,
     )
-
-
-def _choosers(method: str, kinds: Iterable[Kind]) -> dict[Kind, Chooser]:
-    """The method of each kind."""
-    if method not in method_names():
-        raise unknown_name("method of choosing", method, method_names())
-    name = AUTO[0] if method == "auto" else method
-    kinds = [*kinds]
-    for kind in kinds:
-        if kind not in CHOOSERS[name].kinds:
-            others = [other for other in CHOOSERS if kind in CHOOSERS[other].kinds]
-            hint = f"use one of {', '.join(others)}"
-            raise DeadheadError(f"{name} chooses no {kind}.", hint)
-    return {kind: CHOOSERS[name]() for kind in kinds}
 
 
 def _places_of(budgets: Sequence[Budget]) -> list[SiteKey]:
@@ -261,31 +243,28 @@ def _check_places(
 
 
 def _chosen(
-    choosers: Mapping[Kind, Chooser],
+    name: str,
     evidence: Evidence,
     curves: Mapping[SiteKey, Curve],
     budgets: Sequence[Budget],
     has_others: bool,
 ) -> Choice:
     """The choice of a method. has_others: the model has heads that no budget names."""
-    removed, predicted = _removed(choosers, evidence, curves, budgets)
+    chooser = CHOOSERS[name]()
+    removed, predicted = _removed(chooser, evidence, curves, budgets)
     if not has_others and _is_every_head(evidence, removed):  # `prune` refuses that
         results = [
-            _removed(choosers, evidence, curves, budgets, spared=place)
+            _removed(chooser, evidence, curves, budgets, spared=place)
             for place in _places_to_spare(evidence, budgets)
         ]
         removed, predicted = min(results, key=lambda result: result[1])
-    choice = _choice(choosers, removed, predicted)
-    if any(chooser.has_teacher for chooser in choosers.values()):
-        choice = replace(choice, teacher=_teacher(choosers, curves, budgets))
+    choice = _choice(name, removed, predicted)
+    if chooser.has_teacher:
+        choice = replace(choice, teacher=_teacher(name, curves, budgets))
     return choice
 
 
-def _choice(
-    choosers: Mapping[Kind, Chooser],
-    removed: Mapping[SiteKey, tuple[UnitIndices, ...]],
-    predicted: float,
-) -> Choice:
+def _choice(name: str, removed: Chosen, predicted: float) -> Choice:
     neurons = {
         (block, layer): tuple(sorted(number for unit in units for number in unit))
         for (kind, block, layer), units in removed.items()
@@ -301,41 +280,43 @@ def _choice(
     return Choice(
         heads=tuple(sorted(heads)),
         neurons=neurons,
-        predicted=predicted if all(c.predicts for c in choosers.values()) else None,
-        method={kind: _name(chooser) for kind, chooser in choosers.items()},
+        predicted=predicted if CHOOSERS[name].predicts else None,
+        method=dict.fromkeys((kind for kind, _, _ in removed), name),
     )
 
 
-def _teacher(
-    choosers: Mapping[Kind, Chooser], curves: Mapping[SiteKey, Curve], budgets: Sequence[Budget]
-) -> Choice:
+def _teacher(name: str, curves: Mapping[SiteKey, Curve], budgets: Sequence[Budget]) -> Choice:
     """Choose so that the square root of the share remains, by the curves alone."""
-    removed: dict[SiteKey, tuple[UnitIndices, ...]] = {}
+    removed: Chosen = {}
     cost = 0.0
     for budget in budgets:
         own = [curves[place] for place in budget.saving]
         left = sqrt(budget.whole * (budget.whole - budget.total))
-        counts = choosers[own[0].kind].allocated(own, budget.saving, budget.whole - left)
+        counts = CHOOSERS[name]().allocated(own, budget.saving, budget.whole - left)
         removed |= {curve.place: curve.units[: counts[curve.place]] for curve in own}
         cost += sum((0.0, *curve.costs)[counts[curve.place]] for curve in own)
-    return _choice(choosers, removed, cost)
+    return _choice(name, removed, cost)
 
 
 def _removed(
-    choosers: Mapping[Kind, Chooser],
+    chooser: Chooser,
     evidence: Evidence,
     curves: Mapping[SiteKey, Curve],
     budgets: Sequence[Budget],
     spared: SiteKey | None = None,
-) -> tuple[dict[SiteKey, tuple[UnitIndices, ...]], float]:
+) -> tuple[Chosen, float]:
     """The units to remove, and what that costs. spared: a layer that keeps at least one unit."""
-    removed: dict[SiteKey, tuple[UnitIndices, ...]] = {}
+    removed: Chosen = {}
     total = 0.0
     for budget in budgets:
-        own = [_without_last(curves[p]) if p == spared else curves[p] for p in budget.saving]
+        own = [curves[place] for place in budget.saving]
+        own = [
+            replace(c, units=c.units[:-1], costs=c.costs[:-1]) if c.place == spared else c
+            for c in own
+        ]
         saving = {c.place: budget.saving[c.place][: len(c.units) + 1] for c in own}
-        counts = choosers[own[0].kind].allocated(own, saving, budget.total)
-        for kind, chooser in choosers.items():
+        counts = chooser.allocated(own, saving, budget.total)
+        for kind in dict.fromkeys(place[0] for place in curves):
             some = {c.place: c.units[: counts[c.place]] for c in own if c.kind == kind}
             cost = sum(([0.0, *c.costs][counts[c.place]] for c in own if c.kind == kind), 0.0)
             better, better_cost = chooser.improved(evidence, some, budget)
@@ -346,7 +327,7 @@ def _removed(
     return removed, total
 
 
-def _is_every_head(evidence: Evidence, removed: Mapping[SiteKey, tuple[UnitIndices, ...]]) -> bool:
+def _is_every_head(evidence: Evidence, removed: Chosen) -> bool:
     heads = evidence.of("heads")
     return bool(heads) and all(len(removed.get(p, ())) == len(heads[p]) for p in heads)
 
@@ -366,11 +347,3 @@ def _places_to_spare(evidence: Evidence, budgets: Sequence[Budget]) -> list[Site
             "leave more: at least one head, or group of heads, must stay",
         )
     return places
-
-
-def _without_last(curve: Curve) -> Curve:
-    return replace(curve, units=curve.units[:-1], costs=curve.costs[:-1])
-
-
-def _name(chooser: Chooser) -> str:
-    return next(name for name, kind in CHOOSERS.items() if kind is type(chooser))

@@ -23,19 +23,22 @@ if TYPE_CHECKING:
     from deadhead.rankers.label_free import Loss
 
 
+Chosen = dict[SiteKey, tuple[UnitIndices, ...]]  # the units to remove of each layer
+
+
 @dataclass(frozen=True, kw_only=True)
 class Evidence:
     """The data and statistics that a method may read."""
 
     model: nn.Module
-    places: Mapping[SiteKey, tuple[UnitIndices, ...]]  # the units that may go
+    places: Chosen  # all units that may go
     batches: Sequence[Batch]
     loss: Loss | str | None
     seed: int
     progress: Progress
     statistics: Any = None  # from one pass over the data: statistics.py; None if not used
 
-    def of(self, kind: Kind) -> dict[SiteKey, tuple[UnitIndices, ...]]:
+    def of(self, kind: Kind) -> Chosen:
         """The places of a kind, with their units."""
         return {place: units for place, units in self.places.items() if place[0] == kind}
 
@@ -72,8 +75,8 @@ class Chooser(ABC):
         return (allocate if self.predicts else in_order_of_cost)(curves, saving, total)
 
     def improved(
-        self, evidence: Evidence, chosen: dict[SiteKey, tuple[UnitIndices, ...]], budget: Budget
-    ) -> tuple[dict[SiteKey, tuple[UnitIndices, ...]], float | None]:
+        self, evidence: Evidence, chosen: Chosen, budget: Budget
+    ) -> tuple[Chosen, float | None]:
         """A better choice of places of one kind, and its cost if it is not the sum of the curves.
 
         It saves no less than the budget asks for.

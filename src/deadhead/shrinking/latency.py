@@ -69,22 +69,21 @@ def latency(
     progress: Progress = silent,
 ) -> Latency:
     """The latency table of this model on this machine. The model must be in evaluation mode."""
-    shapes = {site.place: _shape(model, site) for site in sites}
     key = _key(model, on)
     file = files.cache_folder() / "latency" / f"{_digest(key)}.json"
-    table = _read(file, key) or _measured(model, sites, sample(model, batch, on), progress)
-    if "key" not in table:
-        table["key"] = key
+    table = _read(file, key)
+    if table is None:
+        table = {"key": key, **_measured(model, sites, sample(model, batch, on), progress)}
         with suppress(OSError):  # a cache that cannot be written costs only time
             file.parent.mkdir(parents=True, exist_ok=True)
             files.write(file, json.dumps(table, indent=1) + "\n", durable=False)
-    layers: Prices = {}
-    for site in sites:
-        place = site.place
-        times = {int(count): t for count, t in table["shapes"][shapes[place]].items()}
-        uses = table["uses"][":".join(map(str, place))]
-        layers[place] = [uses * _at(times, site, k) for k in range(1 + units_left(site))]
+    layers = {site.place: table["layers"][_name(site)] for site in sites}
     return Latency(whole=table["whole"], layers=layers)
+
+
+def _name(site: Site) -> str:
+    """The name of a layer in a file."""
+    return ":".join(map(str, site.place))
 
 
 def time_models(
@@ -159,7 +158,8 @@ def _read(file: Path, key: Mapping[str, Any]) -> dict[str, Any] | None:
     """The table of a file; None if there is none, or it is damaged or of something else."""
     try:
         table = json.loads(file.read_text(encoding="utf-8"))
-        return table if table["key"] == key and table["whole"] > 0 else None
+        is_ours = table["key"] == key and table["whole"] > 0 and table["layers"]
+        return table if is_ours else None
     except (OSError, ValueError, KeyError, TypeError):
         return None
 
@@ -185,12 +185,13 @@ def _measured(
             _times(model.get_submodule(home), site, calls[home][0], device) if home in calls else {}
         )
     after = _seconds_of(partial(forward, model, feed), device)
-    uses = {
-        ":".join(map(str, site.place)): len(site.uses) * len(calls.get(homes[site.place], ()))
-        for site in sites
-    }
-    shapes_as_text = {name: {str(k): t for k, t in times.items()} for name, times in shapes.items()}
-    return {"whole": _quick([*before, *after]), "uses": uses, "shapes": shapes_as_text}
+    layers = {}
+    for site in sites:
+        times = shapes[_shape(model, site)]
+        uses = len(site.uses) * len(calls.get(homes[site.place], ()))
+        counts = range(1 + units_left(site))
+        layers[_name(site)] = [uses * _at(times, site, count) for count in counts]
+    return {"whole": _quick([*before, *after]), "layers": layers}
 
 
 def _calls(

@@ -11,10 +11,8 @@ from deadhead.layout import Kind, SiteKey
 from deadhead.rankers.fisher import greedy
 
 from .allocate import ROUNDING, Budget, Curve, UnitIndices, in_order_of_cost
-from .chooser import Chooser, Evidence, curve_of
+from .chooser import Chooser, Chosen, Evidence, curve_of
 from .search import cheapest_set, rearranged, swapped
-
-Chosen = dict[SiteKey, tuple[UnitIndices, ...]]
 
 
 class Reconstruction(Chooser):
