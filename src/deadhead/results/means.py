@@ -21,7 +21,7 @@ Values = Sequence[float | None]  # one for each language of a cell
 # From a cell, a metric and a split (None: the usual ones) to its values.
 ValuesOf = Callable[[Cell, str | None, str | None], Values]
 Part = tuple[str, str, float | None]  # a trial, a language and the score in it
-BY_LANGUAGE = {*LANGUAGE, "setting", "parts"}  # axes in which languages of one cell may differ
+BY_LANGUAGE = {*LANGUAGE, "setting", "parts", "learnt"}  # axes that depend on the languages
 OF_SEARCHES = ("arm", "source", "setting")  # axes that say what a search is for
 Labels = frozenset[tuple[str, Any]]
 CONTEXT = ("model", "task", "source", "train", "remove")  # labels that identify published numbers
@@ -53,23 +53,13 @@ class Mean:
         self.languages.append(language)
         self.repetition_of.append(repetition)
 
-    def add(
-        self, cells: Sequence[Cell], language: str, repetitions: Sequence[Any], values: Values
-    ) -> None:
-        """Add the scores of some cells in a language; None where there is none."""
-        trials = [cell.trial for cell in cells]
-        self.cells.update(zip(trials, cells, strict=True))
-        if None not in values:
-            self.values += values  # type: ignore[arg-type]
-            self.trials += trials
-            self.languages += [language] * len(trials)
-            self.repetition_of += repetitions
-            return
-        for cell, repetition, value in zip(cells, repetitions, values, strict=True):
-            if value is not None:
-                self.put(repetition, cell.trial, language, value)
-            elif cell.state == "done":
-                self.lacking += 1
+    def add(self, cell: Cell, language: str, repetition: Any, value: float | None) -> None:
+        """Add the score of a cell in a language; None where there is none (yet)."""
+        self.cells[cell.trial] = cell
+        if value is not None:
+            self.put(repetition, cell.trial, language, value)
+        elif cell.state == "done":
+            self.lacking += 1
 
     def extend(self, other: Mean) -> None:
         """Add all scores of another mean."""
@@ -119,10 +109,7 @@ class Mean:
         """One number for each repetition; trials that several repetitions share count once."""
         if self.is_simple and (self.scores or len(set(self.trials)) == len(self.trials)):
             return self.values
-        return [
-            fmean(values.values()) if len(values) > 1 else next(iter(values.values()))
-            for _, values in self.repetitions()
-        ]
+        return [fmean(values.values()) for _, values in self.repetitions()]
 
     def repetitions(self) -> list[tuple[Any, dict[tuple[str, str], float]]]:
         """The scores behind each of `repeats`, in the same order, by trial and language."""
@@ -230,7 +217,8 @@ def means_of(
                         else repetitions(group, language, mean_over)
                     )
                     mean = found.setdefault(first.key(axes, language, variant), Mean())
-                    mean.add(group, language, repeats, column)
+                    for cell, repetition, value in zip(group, repeats, column, strict=True):
+                        mean.add(cell, language, repetition, value)
     return found
 
 
@@ -240,18 +228,15 @@ def group_cells(cells: Iterable[Cell], axes: Iterable[str]) -> Iterable[list[Cel
     The position of a cell in a table is then worked out once for the group.
     """
     names = {*axes}
-    simple = [name for name in names if name not in {*BY_LANGUAGE, "learnt"}]
-    by_training, by_parts = bool({"setting", "learnt"} & names), "parts" in names
-    by_variant = bool({"split", "metric"} & names)
+    simple = [name for name in names if name not in BY_LANGUAGE]
+    by_variant, by_parts = bool({"split", "metric"} & names), "parts" in names
     groups: dict[Any, list[Cell]] = {}
     for cell in cells:
-        key: tuple[Any, ...] = (cell.languages, *map(cell.axes.get, simple))
-        if by_training:
-            key += (cell.train,)
+        key: tuple[Any, ...] = (cell.languages, cell.train, *map(cell.axes.get, simple))
         if by_parts:
-            key += tuple(cell.parts(language) for language in cell.languages)
+            key += tuple(map(cell.parts, cell.languages))
         if by_variant:
-            key += tuple(tuple(variant.items()) for variant in cell.variants(names))
+            key += (str(cell.variants(names)),)
         groups.setdefault(key, []).append(cell)
     return groups.values()
 
