@@ -61,15 +61,6 @@ def test_the_best_cell_of_each_task(tmp_path):
     assert "Bold: best." in latex
 
 
-def test_a_trial_that_is_missing_is_not_the_best(tmp_path):
-    def one(trial, labels):
-        return accuracy(trial, labels) if trial.get("finetune")["batch"] == 8 else None
-
-    page = content(study(tmp_path, GRID, one, {}))
-    assert "4 of 8 trials done: the best of the grid: mnli 84.00" in page["findings"][0]
-    assert "sst2 92.00 with rate 5e-05 and batch 8." in page["findings"][0]
-
-
 def test_the_axes_are_those_of_the_table(tmp_path):
     (tmp_path / "r.yaml").write_text(GRID.replace("best: [finetune.rate", "best: [model"))
     with pytest.raises(RecipeError, match=r"best: expected axes of rows or columns, got 'model'"):

@@ -15,7 +15,7 @@ from deadhead.report.tables.build import tables
 from deadhead.studies.store.records import Record
 from deadhead.studies.trial import Trial
 
-ARCHIVES = sorted((Path(__file__).parents[2] / "docs" / "results").glob("*.tar.xz"))
+RESULTS = Path(__file__).parents[2] / "docs" / "results"
 LANGUAGES = """\
 steps: [prune, finetune, evaluate]
 fixed: {model: a/model, task: pos, source: en, targets: [en, zh], splits: test}
@@ -122,9 +122,9 @@ def test_searches_list_gains_and_the_trials_they_were_chosen_from(tmp_path):
     )
 
 
-@pytest.mark.parametrize("archive", ARCHIVES, ids=lambda path: path.name)
+@pytest.mark.parametrize("archive", ["pos-sources", "rankers-cut"])
 def test_every_cell_is_the_mean_of_what_it_lists(archive, tmp_path):
-    with tarfile.open(archive) as packed:
+    with tarfile.open(RESULTS / f"{archive}.tar.xz") as packed:
         packed.extractall(tmp_path, filter="data")
     for home in tmp_path.iterdir():
         for table in tables(home):

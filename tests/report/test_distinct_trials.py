@@ -78,14 +78,6 @@ def test_in_findings(data):
     assert "mean accuracy is 66.0, against 70.0 unpruned (5 masks, sd 5.5" in data["findings"][0]
 
 
-def test_draws_of_what_is_not_drawn_are_no_masks(tmp_path):
-    recipe = RECIPE.replace("none, {random: 50}", "none")
-    assert (
-        "is 56.0, against 70.0 unpruned (one trial)"
-        in content(study(tmp_path, recipe, outcome))["findings"][0]
-    )
-
-
 def test_seeds_of_several_parts_of_a_recipe_weigh_the_same(tmp_path):
     """Two seeds in every draw and a third beside them: nothing is drawn, so there are three repetitions and not two."""
     axes = "axes:\n  - {remove: [none, {random: 50}], draw: [0, 1], seed: [0, 1]}\n  - {remove: [none], seed: [2]}\n"

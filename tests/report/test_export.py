@@ -15,7 +15,7 @@ from by_hand import DRAWN, SEARCH, done, drawn, searched, study
 from typer.testing import CliRunner
 
 from deadhead.cli import app
-from deadhead.errors import DeadheadError, MissingExtra
+from deadhead.errors import MissingExtra
 from deadhead.report.export import export
 from deadhead.report.tables.build import tables
 from deadhead.report.tables.text import escape, to_csv, to_latex, to_markdown
@@ -163,12 +163,6 @@ def test_markdown_escapes_what_it_would_take_for_markup(odd_names):
     assert rows[3] == "| plain | not run | 50.00 |"
 
 
-def test_markdown_by_hand(tmp_path):
-    assert "| random 50 % | 72.00 ± 2.00 (82.00) | 90.00 ± 2.00 |" in to_markdown(
-        tables(study(tmp_path, DRAWN, drawn))[0]
-    )
-
-
 def test_without_the_extra_there_is_one_line_to_type(tmp_path, monkeypatch):
     folder = study(tmp_path, DRAWN, drawn)
     monkeypatch.setitem(sys.modules, "vl_convert", None)
@@ -221,26 +215,6 @@ def test_the_command_takes_several_studies(tmp_path):
     assert "lowest-k prunings" in (tmp_path / "both.html").read_text(encoding="utf-8")
     run(first, first, "--out", tmp_path / "both.html", "--figures", tmp_path / "twice")
     assert {file.name for file in (tmp_path / "twice").iterdir()} == {"study-1", "study-2"}
-
-
-def test_a_comparison_leaves_the_pages_of_its_studies_alone(tmp_path):
-    for name in ("one", "two"):
-        (tmp_path / name).mkdir()
-    first, second = study(tmp_path / "one", DRAWN, drawn), study(tmp_path / "two", SEARCH, searched)
-    run(first)
-    page = (first / "report.html").read_bytes()
-    output, problem = run(first, second)
-    assert problem is None
-    assert (first / "report.html").read_bytes() == page
-    assert f"{first / 'comparison.html'}: " in output
-    assert "lowest-k prunings" in (first / "comparison.html").read_text(encoding="utf-8")
-    assert not (second / "comparison.html").exists()
-
-
-def test_the_command_and_a_folder_that_is_no_study(tmp_path):
-    _, problem = run(tmp_path)
-    assert isinstance(problem, DeadheadError)
-    assert not (tmp_path / "report.html").exists()
 
 
 def test_a_number_that_rounds_to_zero_has_no_sign(tmp_path):

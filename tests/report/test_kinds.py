@@ -3,21 +3,18 @@
 from __future__ import annotations
 
 import dataclasses
-import json
 import warnings
 from importlib import import_module
 from pathlib import Path
 from types import ModuleType
 
 import pytest
-from by_hand import DRAWN, drawn, study
 
 from deadhead.report import figures, tables
 from deadhead.report.check import check_display
 from deadhead.report.figures import FIGURES
-from deadhead.report.page.content import content
-from deadhead.report.spec import Display, Figure, Table, specs
-from deadhead.report.tables import TABLES, USUAL
+from deadhead.report.spec import Display, specs
+from deadhead.report.tables import TABLES
 
 KINDS = [("tables", name) for name in TABLES] + [("figures", name) for name in FIGURES]
 
@@ -43,16 +40,6 @@ def test_every_kind_that_is_written_is_listed(module, registry):
 
 
 @pytest.mark.parametrize(("part", "name"), KINDS)
-def test_a_kind_has_its_listed_name_and_its_own_code(part, name):
-    kind = (TABLES if part == "tables" else FIGURES)[name]
-    assert kind.kind == name
-    code = "build" if part == "tables" else "draw"
-    assert getattr(kind, code) is not getattr(Table if part == "tables" else Figure, code)
-    assert all("check" in field.metadata for field in dataclasses.fields(kind))
-    assert USUAL in TABLES
-
-
-@pytest.mark.parametrize(("part", "name"), KINDS)
 def test_recipes_know_every_kind_and_its_options(part, name):
     kind = (TABLES if part == "tables" else FIGURES)[name]
     required = {f.name: "remove" for f in dataclasses.fields(kind) if f.metadata["required"]}
@@ -60,18 +47,6 @@ def test_recipes_know_every_kind_and_its_options(part, name):
     assert not [*check_display({part: [entry]}, Path("."))]
     problems = [*check_display({part: [{**entry, "banana": 1}]}, Path("."))]
     assert [path for path, _ in problems] == [(part, 0, "banana")]
-
-
-def test_a_stored_entry_that_cannot_be_read_is_skipped(tmp_path):
-    """A study may come from a version that has other kinds."""
-    folder = study(tmp_path, DRAWN + "figures: [{kind: cost}]\n", drawn)
-    described = json.loads((folder / "study.json").read_text())
-    described["recipe"]["figures"] = [{"kind": "banana"}, {"kind": "curve"}, {"kind": "epochs"}]
-    described["recipe"]["tables"] = [{"kind": "banana"}, {"rows": "remove"}]
-    (folder / "study.json").write_text(json.dumps(described))
-    page = content(folder)
-    assert [table["row_names"] for table in page["tables"]] == [["remove"]]
-    assert [figure["kind"] for figure in page["figures"]] in ([], ["epochs"])
 
 
 def test_an_entry_of_a_stored_recipe_that_cannot_be_read_is_skipped_with_a_warning():

@@ -82,12 +82,17 @@ def put_together(parts: Iterable[Mapping[Any, Mean]]) -> dict[Any, Mean]:
     return together
 
 
-@pytest.mark.parametrize("over", [(), ("seed",), ("language", "seed")])
 @pytest.mark.parametrize(
-    "where", [{}, {"setting": "cross-lingual"}, {"seed": 1, "language": ["de", "zh"]}, {"parts": 1}]
-)
-@pytest.mark.parametrize(
-    "axis", ["language", "train", "learnt", "setting", "parts", "split", "metric"]
+    ("axis", "where", "over"),
+    [
+        ("language", {}, ()),
+        ("train", {"setting": "cross-lingual"}, ("seed",)),
+        ("learnt", {"seed": 1, "language": ["de", "zh"]}, ()),
+        ("setting", {}, ("language", "seed")),
+        ("parts", {"parts": 1}, ("seed",)),
+        ("split", {"parts": 1}, ()),
+        ("metric", {}, ("seed",)),
+    ],
 )
 def test_means_of_cells_together_are_those_one_by_one(whole, searches, axis, where, over):
     axes = ("remove", axis)

@@ -81,18 +81,6 @@ def test_table2_of_the_weak_link_paper(tmp_path):
     assert "encoder-decoder (ED)" in table["note"]
 
 
-@pytest.mark.parametrize("scale", [None, "mini"])
-def test_table3_of_the_weak_link_paper(tmp_path, scale):
-    table = run("weak-link/table3", tmp_path / "s", scale)
-    assert table["row_names"] == ["% pruned", "ES", "ED", "DS"]
-    assert table["rows"][:3] == [
-        ["0", "48", "48", "48"],
-        ["48", "14", "31", "30"],
-        ["48", "31", "14", "30"],
-    ]
-    assert table["rows"][-1] == ["82", "12", "9", "5"]
-
-
 def test_a_percentage_that_no_file_has_is_counted(tmp_path):
     """777322/233777/777332 keeps 28 + 29 + 29 = 86 of 144 heads."""
     table = run_of(tmp_path, "per_layer: [777322/233777/777332]")

@@ -70,19 +70,6 @@ def test_a_recipe_without_tables_gets_fitting_ones(tmp_path):
     assert cell(table, ["none"], ["de"])["ours"] == pytest.approx(70.5)
 
 
-def test_bleu_is_not_a_share(tmp_path):
-    recipe = """\
-steps: [finetune, evaluate]
-fixed: {model: a/model, task: wmt14, source: en-de}
-axes: {seed: [0]}
-tables: [{title: BLEU, rows: model, columns: language}]
-"""
-    (table,) = tables(
-        study(tmp_path, recipe, lambda trial, labels: done(trial, {"en-de/test/bleu": 27.95}))
-    )
-    assert table["cells"][0][0]["ours"] == 27.95
-
-
 def test_splits_as_an_axis_and_as_a_choice(tmp_path):
     recipe = (
         LANGUAGES
@@ -232,17 +219,3 @@ def test_several_sources(tmp_path):
     assert [entry["mark"] for entry in row] == [None] * 4
     assert "no unpruned seeds to test against" in table["test"]
     assert [entry["published"] for entry in row] == [41.5, None, None, 43.5]
-
-
-def test_a_search_names_data_that_was_short(tmp_path):
-    def short(trial, labels):
-        return replace(
-            searched(trial, labels),
-            details={"shortfalls": {"en train": {"expected": 2_500_000, "got": 1_486_965}}},
-        )
-
-    (table,) = tables(study(tmp_path, SEARCH, short))
-    assert (
-        "Less data than the recipe asks for: pos en train 1,486,965 of 2,500,000 rows."
-        in table["note"]
-    )

@@ -15,7 +15,7 @@ from deadhead.report.tables.text import to_csv, to_latex, to_markdown
 from deadhead.studies.store.records import Record
 from deadhead.studies.trial import Trial
 
-TABLES, LANGUAGES, REMOVALS = 400, 9, 5
+TABLES, LANGUAGES, REMOVALS = 300, 9, 5
 SEEDED = """\
 steps: [prune, finetune, evaluate]
 fixed: {model: a/model, task: pos, source: en, targets: [en, zh], splits: test}

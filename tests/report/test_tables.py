@@ -34,29 +34,6 @@ def test_means_spread_and_published_by_hand(tmp_path):
     assert len(full["trials"]) == 1
 
 
-@pytest.mark.parametrize(
-    ("title", "texts"),
-    [
-        ("F1", "Accuracy"),
-        ("F1 after one epoch", "Accuracy after one epoch"),
-        ("Accuracy", "Accuracy"),
-        ("accuracy on GLUE", "accuracy on GLUE"),
-        ("Half of the heads", "Half of the heads"),
-    ],
-)
-def test_a_title_names_the_metric_that_the_table_shows(tmp_path, title, texts):
-    """GLUE is scored by accuracy, whatever an older recipe calls it."""
-    first, *_ = tables(
-        study(
-            tmp_path,
-            DRAWN.replace("title: Scores", f"title: {title}"),
-            drawn,
-            {"numbers.csv": NUMBERS},
-        )
-    )
-    assert (first["title"], first["note"].startswith("Accuracy on ")) == (texts, True)
-
-
 def test_a_title_has_one_name_for_a_metric():
     assert title_for("Accuracy after the cut", ["micro_f1"]) == "Micro F1 after the cut"
     assert (
@@ -174,15 +151,6 @@ def test_drops_are_against_the_mean_of_the_unpruned_seeds(tmp_path):
     assert cell(drops, ["random 50 %"], ["mnli"])["ours"] == pytest.approx(10)  # of 70, not of 90
 
 
-def test_relative_drops(tmp_path):
-    _, drops = tables(study(tmp_path, DRAWN, drawn))
-    pruned = cell(drops, ["random 50 %"], ["mnli"])
-    each = [100 * (80 - score) / 80 for score in (70, 72, 74)]
-    assert pruned["ours"] == pytest.approx(sum(each) / 3)
-    assert pruned["spread"] == pytest.approx(stdev(each), abs=1e-4)
-    assert cell(drops, ["none"], ["mnli"])["ours"] == 0
-
-
 def test_published_drops_come_of_published_scores(tmp_path):
     recipe = DRAWN.replace("kind: drop,", "kind: drop, published: numbers.csv,")
     _, drops = tables(study(tmp_path, recipe, drawn, {"numbers.csv": NUMBERS}))
@@ -216,10 +184,3 @@ def test_missing_and_failed_cells_are_marked(tmp_path):
     }
     assert cell(scores, ["random 50 %"], ["mnli"])["ours"] == pytest.approx(71)
     assert cell(scores, ["random 50 %"], ["sst2"])["ours"] is None
-
-
-def test_a_study_without_records(tmp_path):
-    scores, drops = tables(study(tmp_path, DRAWN, lambda trial, labels: None))
-    assert {
-        entry["state"] for table in (scores, drops) for row in table["cells"] for entry in row
-    } == {"missing"}
