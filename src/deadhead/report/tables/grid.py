@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from itertools import islice
 from statistics import fmean
@@ -61,31 +61,34 @@ class Means:
     """The means of a table, beside the unpruned model and the published numbers."""
 
     layout: Layout
-    by_key: Keyed
-    base: Mapping[Key, list[float]]  # numbers of the unpruned model
+    by_key: Keyed  # the base of a mean is the unpruned model
     file: Sequence[Mapping[str, str]]  # published rows
     published: Published
 
     @classmethod
     def of(cls, study: Study, table: Table, kind: str) -> Means:
         layout = Layout.of(table, ("remove",), ("language",))
-        file = table.published_rows(study)
         by_key = table.means(study, layout.axes, layout.where, layout.mean_over, kind=kind)
-        return cls(
-            layout=layout,
-            by_key=by_key,
-            base=_unpruned(study, table, layout, by_key, kind),
-            file=file,
-            published=Published(file, tuple(dict.fromkeys((*layout.axes, *layout.where)))),
-        )
+        unpruned = by_key
+        if not any(mean.unpruned and mean.values for mean in by_key.values()):
+            # `where` may exclude the unpruned cells
+            where = {**layout.unpruned_where, "remove": "none"}
+            unpruned = table.means(study, layout.axes, where, layout.mean_over, kind=kind)
+        bases: Keyed = {}
+        for key, mean in unpruned.items():
+            if mean.unpruned:
+                bases.setdefault(layout.without_pruning(key), mean)
+        for key, mean in by_key.items():
+            if not mean.unpruned:
+                mean.base = bases.get(layout.without_pruning(key))
+        file = table.published_rows(study)
+        published = Published(file, tuple(dict.fromkeys((*layout.axes, *layout.where))))
+        return cls(layout=layout, by_key=by_key, file=file, published=published)
 
     def labels(self, key: Key) -> dict[str, Any]:
         where = self.layout.where.items()
         fixed = {axis: value for axis, value in where if not isinstance(value, list)}
         return fixed | dict(zip(self.layout.axes, key, strict=True))
-
-    def unpruned(self, key: Key) -> list[float]:
-        return self.base.get(self.layout.without_pruning(key), [])
 
     def published_drop(self, labels: Mapping[str, Any], mean: Mean | None) -> float | None:
         """The published score relative to the published unpruned score."""
@@ -96,18 +99,9 @@ class Means:
 
     def table(self, study: Study, table: Table, cell: Any, about: str) -> dict[str, Any]:
         """The whole table: `cell(key)` gives its cells, `about` says what its numbers are."""
-        rows, columns = keys_in_order(study, self.layout, self.by_key)
         trials = dict.fromkeys(trial for mean in self.by_key.values() for trial in mean.cells)
         sentences = [about + self._means(), *remarks(study, trials, table.split)]
-        return grid(
-            title=table.heading(study),
-            note=" ".join(filter(None, [*sentences, study.published_difference(table.published)])),
-            layout=self.layout,
-            rows=rows,
-            columns=columns,
-            cells=[[cell((*row, *column)) for column in columns] for row in rows],
-            file=self.file,
-        )
+        return build_table(study, table, self.layout, self.by_key, cell, sentences)
 
     def _means(self) -> str:
         """What the numbers are means over."""
@@ -126,39 +120,38 @@ def measured(study: Study, table: Table) -> str:
     return measured_words(metrics, [table.split] if table.split else study.splits)
 
 
-def grid(
-    *,
-    title: str,
-    note: str,
+def build_table(
+    study: Study,
+    table: Table,
     layout: Layout,
-    rows: list[Key],
-    columns: list[Key],
-    cells: list[list[Entry]],
-    file: Sequence[Mapping[str, str]],
+    keys: Iterable[Key],
+    cell: Callable[[Key], Entry],
+    sentences: Sequence[str],
+    *,
+    order: Mapping[str, list[Any]] | None = None,
     against: str = UNPRUNED,
 ) -> dict[str, Any]:
+    """The whole table: the cells of all rows and columns that occur in the keys."""
+    rows, columns = keys_in_order(study, layout, keys, order or {})
+    cells = [[cell((*row, *column)) for column in columns] for row in rows]
+    published = study.published_difference(table.published)
     return {
-        "title": title,
-        "note": note,
+        "title": table.heading(study).replace("{k}", str(study.most_removed)),
+        "note": " ".join(filter(None, [*sentences, published])),
         "test": mark_cells(cells, against),
         "row_names": list(layout.rows),
         "column_names": list(layout.columns),
-        "rows": [list(row) for row in rows],
-        "columns": [list(column) for column in columns],
+        "rows": list(map(list, rows)),
+        "columns": list(map(list, columns)),
         "cells": cells,
-        "decimals": decimals(file),  # decimals of published numbers
+        "decimals": decimals(table.published_rows(study)),  # of published numbers
     }
 
 
-def entry(
-    mean: Mean | None,
-    published: float | None,
-    base: Sequence[float] = (),
-    lower_is_better: bool = False,
-) -> Entry:
-    """One cell of a table; whether it is marked is decided over the whole table, by `grid`."""
+def entry(mean: Mean | None, published: float | None, *, lower_is_better: bool = False) -> Entry:
+    """One cell of a table; whether it is marked is decided over the whole table."""
     numbers = mean.repeats if mean else []
-    against = base if mean and not mean.unpruned else ()
+    against = mean.base.repeats if mean and mean.base else ()
     return {
         "ours": round(fmean(numbers), ROUND) if numbers else None,
         "spread": round(deviation(numbers), ROUND) if len(numbers) > 1 else None,
@@ -173,28 +166,13 @@ def entry(
     }
 
 
-def _unpruned(
-    study: Study, table: Table, layout: Layout, by_key: Keyed, kind: str
-) -> dict[Key, list[float]]:
-    """The numbers of the unpruned cells, by the labels that pruning does not change."""
-    if not any(mean.unpruned and mean.values for mean in by_key.values()):
-        # `where` may exclude the unpruned cells
-        where = {**layout.unpruned_where, "remove": "none"}
-        by_key = table.means(study, layout.axes, where, layout.mean_over, kind=kind)
-    base: dict[Key, list[float]] = {}
-    for key, mean in by_key.items():
-        if mean.unpruned:
-            base.setdefault(layout.without_pruning(key), mean.repeats)
-    return base
-
-
 def keys_in_order(
-    study: Study, layout: Layout, keys: Iterable[Key], order: Mapping[str, list[Any]] | None = None
+    study: Study, layout: Layout, keys: Iterable[Key], order: Mapping[str, list[Any]]
 ) -> tuple[list[Key], list[Key]]:
     """The rows and the columns that occur, each axis in the order of the recipe."""
 
     def sort(axes: Sequence[str], start: int) -> list[Key]:
-        labels = [(order or {}).get(axis) or study.labels(axis) for axis in axes]
+        labels = [order.get(axis) or study.labels(axis) for axis in axes]
         positions = [{label: i for i, label in enumerate(of_axis)} for of_axis in labels]
         distinct = dict.fromkeys(key[start : start + len(axes)] for key in keys)
         return sorted(

@@ -36,9 +36,7 @@ class MultiSource(Table):
         means = _scores(study, layout)
         _add_cells(means, study, layout)
         published = Published(self.published_rows(study), layout.axes)
-        table = search_grid(
-            study, self, layout, means, theirs=published.value, order={"arm": list(METHODS)}
-        )
+        table = search_grid(study, self, layout, means, published.value, {"arm": list(METHODS)})
         return {**table, "note": f"{NOTE} {table['note']}"}
 
 

@@ -18,7 +18,7 @@ from deadhead.results.cells import LANGUAGE, PRUNING, Key, plain_text
 from deadhead.results.means import Part
 from deadhead.tasks.metrics import sign
 
-from .grid import Keyed, Layout, entry, grid, keys_in_order
+from .grid import Entry, Keyed, Layout, build_table, entry
 from .notes import about_data
 from .published import average, number
 from .significance import SEEDS
@@ -113,54 +113,39 @@ def search_grid(
     table: Table,
     layout: Layout,
     means: Keyed,
-    *,
     theirs: PublishedOf,
     order: Mapping[str, list[Any]] | None = None,
-    bases: Mapping[Key, Mean] | None = None,
 ) -> dict[str, Any]:
-    """A table of searches; `theirs` finds published numbers, cells are tested against `bases`."""
+    """A table of searches; `theirs` finds published numbers."""
     file = table.published_rows(study)
-    rows, columns = keys_in_order(study, layout, means, order)
 
-    def cell(key: Key) -> dict[str, Any]:
-        mean, base = means.get(key), (bases or {}).get(key)
-        labels = dict(zip(layout.axes, key, strict=True))
+    def cell(key: Key) -> Entry:
+        mean, labels = means.get(key), dict(zip(layout.axes, key, strict=True))
         is_gain = str(labels.get("statistic", "")).startswith("gain")
-        return entry(
-            mean,
-            theirs(labels, mean) if file else None,
-            base.repeats if base else (),
-            lower_is_better=not is_gain and mean is not None and sign(mean.metric) < 0,
-        )
+        lower_is_better = not is_gain and mean is not None and sign(mean.metric) < 0
+        published = theirs(labels, mean) if file else None
+        return entry(mean, published, lower_is_better=lower_is_better)
 
-    table_data = grid(
-        title=table.heading(study).replace("{k}", str(study.most_removed)),
-        note=_note(study, columns, means, study.published_difference(table.published)),
-        layout=layout,
-        rows=rows,
-        columns=columns,
-        cells=[[cell((*row, *column)) for column in columns] for row in rows],
-        file=file,
-        against=SEEDS,
-    )
-    return {**table_data, "test": table_data["test"] or UNTESTED}
+    note = _note(study, means)
+    built = build_table(study, table, layout, means, cell, note, order=order, against=SEEDS)
+    return {**built, "test": built["test"] or UNTESTED}
 
 
-def _note(study: Study, columns: Sequence[Key], means: Keyed, published: str) -> str:
+def _note(study: Study, means: Keyed) -> list[str]:
     metrics = list(filter(None, study.metrics))
     sentences = [
         f"{capitalized(measured_words(metrics, ('test',)))}{unit_of(metrics, ', in ')}. Up to "
-        f"{study.most_removed} heads are removed. k is the number that does best on the test set unless the "
-        "column says otherwise, so it gains a little even if pruning does nothing: compare it with "
-        "the gain of the same number of unpruned seeds."
+        f"{study.most_removed} heads are removed. k is the number that does best on the test set "
+        "unless the column says otherwise, so it gains a little even if pruning does nothing: "
+        "compare it with the gain of the same number of unpruned seeds."
     ]
-    if any(column[-1:] == ("gain, stop rule",) for column in columns):
+    if any(key[-1:] == ("gain, stop rule",) for key in means):
         sentences.append(
             "Stop rule: heads are removed one by one until the score falls for the first time, "
             "and the best k up to there counts."
         )
     trials = dict.fromkeys(trial for mean in means.values() for trial in mean.cells)
-    return " ".join(filter(None, [*sentences, *about_data(study, trials), published]))
+    return [*sentences, *about_data(study, trials)]
 
 
 def printed_score(rows: Iterable[Mapping[str, str]], column: str = "value") -> float | None:

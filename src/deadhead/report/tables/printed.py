@@ -8,10 +8,9 @@ component keeps (`components`).
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
-from statistics import fmean
 from typing import Any, NamedTuple
 
-from deadhead.results import Study
+from deadhead.results import Mean, Study
 from deadhead.translation import SIZES
 
 from .published import ROUND, Row, average, number
@@ -38,13 +37,12 @@ class PrintedRemoval(NamedTuple):
         return self.strategy in (None, "none")
 
 
-def changes(
-    numbers: Sequence[float], base: Sequence[float], rows: Iterable[Row]
-) -> dict[str, float | None]:
+def changes(mean: Mean, rows: Iterable[Row]) -> dict[str, float | None]:
     """The brackets of a pruned cell: our change from unpruned, and what the paper prints."""
     printed = average([value for row in rows if (value := number(row, "delta")) is not None])
+    ours = mean.value - mean.base.value if mean.values and mean.base and mean.base.values else None
     return {
-        "change": round(fmean(numbers) - fmean(base), ROUND) if numbers and base else None,
+        "change": None if ours is None else round(ours, ROUND),
         "published_change": None if printed is None else round(printed, ROUND),
     }
 

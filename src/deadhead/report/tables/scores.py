@@ -38,13 +38,13 @@ class Scores(Table):
         means = Means.of(study, self, "score")
 
         def cell(key: Key) -> Entry:
-            mean, labels, unpruned = means.by_key.get(key), means.labels(key), means.unpruned(key)
+            mean, labels = means.by_key.get(key), means.labels(key)
             published = means.published.value(labels, mean) if means.file else None
             metric = labels.get("metric") or self.metric or (mean.metric if mean else "")
-            entry_data = entry(mean, published, unpruned, lower_is_better=sign(str(metric)) < 0)
+            entry_data = entry(mean, published, lower_is_better=sign(str(metric)) < 0)
             if self.change and mean is not None:
                 rows = means.published.of(labels, mean) if means.file else []
-                entry_data |= changes([] if mean.unpruned else mean.repeats, unpruned, rows)
+                entry_data |= changes(mean, rows)
             return entry_data
 
         unit_words = unit_of(filter(None, self.metrics(study)), ", in ")
@@ -82,7 +82,7 @@ class Drop(Table):
         def cell(key: Key) -> Entry:
             mean = means.by_key.get(key)
             published = means.published_drop(means.labels(key), mean) if means.file else None
-            return entry(mean, published, means.unpruned(key), lower_is_better=True)
+            return entry(mean, published, lower_is_better=True)
 
         what = measured(study, self)
         about = f"Relative drop of {what} against the unpruned model, in %."

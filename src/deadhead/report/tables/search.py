@@ -67,23 +67,21 @@ class SearchTable(Table):
         columns = _columns(study, pairs)
         fill = filler(study, layout, pairs)
         means: Keyed = {}
-        bases: Keyed = {}
         for column in columns:
             statistic, arms = STATISTICS[column]
             filled = fill(arms, statistic, column == "unpruned")
-            means |= {(*key, column): mean for key, mean in filled.items()}
-            if column in LUCK:
-                luck = fill(("full", "seeds"), LUCK[column], True)
-                bases |= {(*key, column): mean for key, mean in luck.items()}
+            luck = fill(("full", "seeds"), LUCK[column], True) if column in LUCK else {}
+            for key, mean in filled.items():
+                mean.base = luck.get(key)
+                means[(*key, column)] = mean
         published = Published(self.published_rows(study), (*layout.axes, "arm"))
         return search_grid(
             study,
             self,
             replace(layout, columns=(*layout.columns, "statistic")),
             means,
-            theirs=lambda labels, mean: _published(published, labels, mean),
-            order={"statistic": columns},
-            bases=bases,
+            lambda labels, mean: _published(published, labels, mean),
+            {"statistic": columns},
         )
 
     def _by_arm(self, study: Study, layout: Layout, pairs: Sequence[Search]) -> dict[str, Any]:
@@ -96,19 +94,16 @@ class SearchTable(Table):
             if arm in study.labels("arm"):
                 filled = fill(("full", arm), best(arm), arm == "full")
                 means |= {(*key[:at], arm, *key[at:]): mean for key, mean in filled.items()}
-        seeds = {key: (*key[:at], "seeds", *key[at + 1 :]) for key in means}
+        for key, mean in means.items():
+            if key[at] not in ("full", "seeds"):
+                mean.base = means.get((*key[:at], "seeds", *key[at + 1 :]))
         published = Published(self.published_rows(study), layout.axes)
         return search_grid(
             study,
             self,
             layout,
             means,
-            theirs=lambda labels, mean: printed_score(published.of(labels, mean)),
-            bases={
-                key: means[luck]
-                for key, luck in seeds.items()
-                if key[at] not in ("full", "seeds") and luck in means
-            },
+            lambda labels, mean: printed_score(published.of(labels, mean)),
         )
 
     @classmethod
