@@ -28,7 +28,6 @@ class Field:
     """A field of a trial."""
 
     name: str
-    about: str  # one line, for people
     check: Callable[[Any], Iterator[Problem]]  # what is wrong with a value; paths begin within it
     default: Any = None
     canonical: Callable[[Any], Any] = lambda value: value  # one spelling of equal values; or None
@@ -201,47 +200,30 @@ def _one_or_more(value: Any) -> Any:
     return names[0] if len(names) == 1 else names
 
 
-MODEL = Field(
-    name="model",
-    about="the folder or hub name of the model every trial starts from, "
-    "or a size such as transformer-base for pretrain",
-    check=_model,
-    single=True,
-)
-TASK = Field(name="task", about="what is learnt and scored", check=_task, single=True)
-DATA = Field(
-    name="data", about="how its data is read: the options of load_data and encode", check=_data
-)
-SOURCE = Field(
-    name="source",
-    about="the language(s) heads are ranked on, and trained on unless `train` says otherwise",
-    check=_languages,
-    canonical=_one_or_more,
-)
-TRAIN = Field(
-    name="train",
-    about="the language(s) of the training that is scored, where they are not those of `source`",
-    check=_languages,
-    canonical=_one_or_more,
-)
+# The folder or hub name of the model every trial starts from, or a size such as transformer-base
+# for pretrain.
+MODEL = Field(name="model", check=_model, single=True)
+# What is learnt and scored.
+TASK = Field(name="task", check=_task, single=True)
+# How its data is read: the options of load_data and encode.
+DATA = Field(name="data", check=_data)
+# The language(s) heads are ranked on, and trained on unless `train` says otherwise.
+SOURCE = Field(name="source", check=_languages, canonical=_one_or_more)
+# The language(s) of the training that is scored, where they are not those of `source`.
+TRAIN = Field(name="train", check=_languages, canonical=_one_or_more)
+# The languages scored; by default those of `train`.
 TARGETS = Field(
     name="targets",
-    about="the languages scored; by default those of `train`",
     check=_languages,
     canonical=lambda value: sorted({*as_list(value)}),  # the order changes no score
 )
+# The splits scored; by default test.
 SPLITS = Field(
     name="splits",
-    about="the splits scored; by default test",
     check=_splits,
     default=["test"],
     canonical=lambda value: sorted({*as_list(value)}),
 )
-SEED = Field(
-    name="seed",
-    about="of training and ranking, and of heads removed at random unless `draw` is given",
-    check=check_seed,
-    default=0,
-    single=True,
-)
+# Of training and ranking, and of heads removed at random unless `draw` is given.
+SEED = Field(name="seed", check=check_seed, default=0, single=True)
 SHARED = (MODEL, TASK, DATA, SOURCE, TRAIN, TARGETS, SPLITS, SEED)

@@ -26,7 +26,6 @@ class Step(ABC):
     """
 
     name: str
-    about: str  # one line, for people
     fields: tuple[Field, ...] = ()  # those it uses, besides model, task and data
     needs: tuple[str, ...] = ()  # fields that a recipe with this step must give
 

@@ -28,7 +28,7 @@ from .check import DISPLAY, check
 from .display import DisplayCheck
 from .expand import Cell, cells
 from .overrides import apply_override, apply_scale, is_display
-from .yaml import Document, Path, RecipeError, read
+from .yaml import RecipeError, read
 
 SUFFIXES = (".yaml", ".yml")
 
@@ -40,17 +40,11 @@ class Recipe:
     name: str
     data: Mapping[str, Any]
     source: str = ""  # the file it came from
-    notes: tuple[str, ...] = field(default=(), compare=False)  # what was overridden, for people
-    written: Document | None = field(default=None, compare=False, repr=False)  # has the lines
     inputs: Fingerprints = field(default_factory=dict)  # what its trials read: `with_inputs`
 
     @property
     def about(self) -> str:
         return str(self.data.get("about", ""))
-
-    def where(self, path: Path) -> str:
-        """The place of a value, for people, as far as it is known."""
-        return self.name if self.written is None else self.written.where(path)
 
     @cached_property
     def cells(self) -> list[Cell]:
@@ -113,11 +107,7 @@ def load(
             names[i] = _included(other, folder, passed, scale, recipe.where(("include", i)))
     check(recipe, folder, display)
     return Recipe(
-        name=File(name).stem if _is_file(name) else str(name),
-        data=data,
-        source=str(file),
-        notes=tuple(overrides),
-        written=recipe,
+        name=File(name).stem if _is_file(name) else str(name), data=data, source=str(file)
     )
 
 

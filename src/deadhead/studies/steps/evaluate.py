@@ -19,8 +19,9 @@ FIRST = "@1"  # behind the name of a split: scored with the weights after epoch 
 
 
 class Evaluate(Step):
+    """Score the languages of `targets`."""
+
     name = "evaluate"
-    about = "score the languages of `targets`"
     fields = (TARGETS, SPLITS)
     inspects = True
 
@@ -56,9 +57,6 @@ class Evaluate(Step):
                 for lang, metrics in scores.items():
                     if metrics.signature:
                         signatures.add(metrics.signature)
-                    if unseen := models.untrained(trial, state.at, sets[lang]):
-                        notes = state.details.setdefault("labels never trained on", {})
-                        notes[f"{lang}/{split}"] = unseen
                     for metric, value in metrics.items():
                         state.metrics[f"{lang}/{name}/{metric}"] = float(value)
 

@@ -15,8 +15,9 @@ from .training import FINETUNE, Training, TrainingStep, drop_first, train, write
 
 
 class Finetune(TrainingStep):
+    """Train on the languages of `source`, or of `train` where no ranking follows."""
+
     name = "finetune"
-    about = "train on the languages of `source`, or of `train` where no ranking follows"
     fields = (FINETUNE, SEED)
 
     def write_out(self, fields: Mapping[str, Any]) -> dict[str, Any]:

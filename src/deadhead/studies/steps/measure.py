@@ -42,18 +42,14 @@ def _canonical(value: Any) -> list[Any]:
     return [{name: options} if options else name for name, options in measures]
 
 
-MEASURE = Field(
-    name="measure",
-    about="what is measured besides the scores: names, each alone or with options",
-    check=_check,
-    canonical=_canonical,
-    example="[entropy, weights]",
-)
+# What is measured besides the scores: names, each alone or with options.
+MEASURE = Field(name="measure", check=_check, canonical=_canonical, example="[entropy, weights]")
 
 
 class Measure(Step):
+    """Measure what `measure` names."""
+
     name = "measure"
-    about = "measure what `measure` names"
     fields = (MEASURE, TARGETS)
     needs = ("measure",)
     inspects = True

@@ -7,7 +7,6 @@ keeps the sub-words on disk, by a hash of data, tokenizer and options.
 from __future__ import annotations
 
 import json
-from collections import Counter
 from dataclasses import replace
 from functools import lru_cache
 from pathlib import Path
@@ -119,17 +118,6 @@ def _encoded(
 @lru_cache(maxsize=4)
 def _pieces(tokenizer: Any) -> Pieces:
     return Pieces(tokenizer)
-
-
-def untrained(trial: Trial, at: int, encoded: Encoded) -> dict[str, int]:
-    """Counts of labels that were not in the training data, so that no model can predict them."""
-    trained = [i for i in range(at - len(trial.before(at)), at) if trial.steps[i] == "finetune"]
-    if not trained or not encoded.data.task.traits.has_labels:
-        return {}
-    sets = (dataset(trial, trial.languages(place), "train") for place in trained)
-    seen = {label for data in sets for label in data.used_labels}
-    labels = (label for row in encoded.data.rows for label in row.labels)
-    return dict(sorted(Counter(label for label in labels if label not in seen).items()))
 
 
 def measure_inputs(state: State, trial: Trial) -> MeasureInputs:

@@ -27,17 +27,14 @@ def _check(value: Any) -> Iterator[Problem]:
     yield from check(value, ("vocabulary", "seed"))
 
 
-PRETRAIN = Field(
-    name="pretrain",
-    about="the settings of training from scratch, with the size of the vocabulary",
-    check=_check,
-    needs_step=False,
-)
+# The settings of training from scratch, with the size of the vocabulary.
+PRETRAIN = Field(name="pretrain", check=_check, needs_step=False)
 
 
 class Pretrain(TrainingStep):
+    """Train a translation model from scratch."""
+
     name = "pretrain"
-    about = "train a translation model from scratch"
     # Its seed is one of its settings, so that later steps can be repeated on one trained model.
     fields = (PRETRAIN,)
     builds_model = True

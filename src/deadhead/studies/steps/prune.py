@@ -57,33 +57,28 @@ def _not_default(value: dict[str, Any]) -> dict[str, Any]:
     return {name: item for name, item in value.items() if item not in (False, "whole")}
 
 
+# Which heads go: a strategy and its amount, or none.
 REMOVE = Field(
     name="remove",
-    about="which heads go: a strategy and its amount, or none",
     check=_check_removal,
     canonical=lambda value: None if Removal.parse(value) is None else value,
     single=True,
 )
-DRAW = Field(
-    name="draw",
-    about="the seed of heads removed at random, where it differs from `seed`",
-    check=check_seed,
-    single=True,
-    needs_step=False,
-)
+# The seed of heads removed at random, where it differs from `seed`.
+DRAW = Field(name="draw", check=check_seed, single=True, needs_step=False)
+# How they go: drop_output_bias, whether a layer without heads loses its output bias too; groups,
+# `whole` or `expand`: where heads share key/value heads, these are copied to remove single heads.
 PRUNE = Field(
     name="prune",
-    about="how they go: drop_output_bias, whether a layer without heads loses its output bias too; "
-    "groups, `whole` or `expand`: where heads share key/value heads, these are copied to remove "
-    "single heads",
     check=_check,
     canonical=lambda value: _not_default(value) or None,  # defaults are in no id
 )
 
 
 class Prune(Step):
+    """Remove the heads that `remove` picks."""
+
     name = "prune"
-    about = "remove the heads that `remove` picks"
     fields = (REMOVE, DRAW, PRUNE)
     needs = ("remove",)
     prunes = True

@@ -40,9 +40,9 @@ def _check(value: Any) -> Iterator[Problem]:
         yield ("split",), unknown_name("split", value["split"], SPLIT_NAMES).message
 
 
+# The ranking method, its options and its data.
 RANK = Field(
     name="rank",
-    about="the ranking method, its options and its data",
     check=_check,
     default=DEFAULT,
     canonical=lambda value: {**DEFAULT, **value},
@@ -72,8 +72,9 @@ OWN = tuple(name for name in Ranking.__dataclass_fields__ if name != "options")
 
 
 class Rank(Step):
+    """Score the heads on `source`."""
+
     name = "rank"
-    about = "score the heads on `source`"
     fields = (SOURCE, RANK, SEED)
     ranks = True
     uses_languages = True

@@ -19,8 +19,9 @@ from .training import FINETUNE, TrainingFailed, drop_first, write_out
 
 
 class RankEach(Step):
+    """Train and rank on each language of `source` alone, then merge the rankings."""
+
     name = "rank_each"
-    about = "train and rank on each language of `source` alone, then merge the rankings"
     fields = (SOURCE, RANK, FINETUNE, SEED)
     ranks = True
     uses_languages = True

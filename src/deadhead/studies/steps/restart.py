@@ -11,8 +11,9 @@ from .state import State
 
 
 class Restart(Step):
+    """Back to the first weights; a ranking stays."""
+
     name = "restart"
-    about = "back to the first weights; a ranking stays"
     restarts = True
     lasting = False
 

@@ -72,9 +72,9 @@ def _check(value: Any) -> Iterator[Problem]:
         yield (), problem.message
 
 
+# What to remove without training, and how: a target and options of `shrink`, or none.
 SHRINK = Field(
     name="shrink",
-    about="what to remove without training, and how: a target and options of `shrink`, or none",
     check=_check,
     canonical=lambda value: None if value == "none" else value,
     single=True,
@@ -101,8 +101,9 @@ class Shrinking:
 
 
 class Shrink(Step):
+    """Remove heads and neurons without training, and repair the rest."""
+
     name = "shrink"
-    about = "remove heads and neurons without training, and repair the rest"
     fields = (SOURCE, SHRINK, SEED)
     needs = ("shrink",)
     prunes = True

@@ -121,7 +121,8 @@ def check(value: Any, more: Sequence[str] = ("first",)) -> Iterator[Problem]:
             yield (name,), f"{value[name]!r} is not a value for this."
 
 
-FINETUNE = Field(name="finetune", about="the settings of training", check=check, needs_step=False)
+# The settings of training.
+FINETUNE = Field(name="finetune", check=check, needs_step=False)
 
 
 def write_out(value: Mapping[str, Any] | None, fields: Mapping[str, Any]) -> dict[str, Any]:
