@@ -111,24 +111,3 @@ def test_a_layer_set_is_of_every_block_by_default() -> None:
 def test_a_layer_that_is_empty_already_is_still_counted() -> None:
     left = BERT.without(layers(BERT, "top 1"))
     assert {h.layer for h in layers(left, "top 3")} == {9, 10}
-
-
-@given(st.integers(1, 30), st.data())
-def test_layer_sets_are_what_their_words_say(depth: int, data: st.DataObject) -> None:
-    all_layers, k = range(depth), data.draw(st.integers(0, depth))
-    top, bottom, middle = (
-        layer_set(f"{word} {k}", all_layers) for word in ("top", "bottom", "middle")
-    )
-    assert len(top) == len(bottom) == len(middle) == k
-    assert min(top, default=depth) == depth - k
-    assert max(bottom, default=-1) == k - 1
-    below, above = min(middle, default=0), depth - 1 - max(middle, default=depth - 1)
-    assert not middle or above - below in (0, 1)  # centred, else nearer the bottom
-    odd, even = layer_set("odd", all_layers), layer_set("even", all_layers)
-    assert odd | even == set(all_layers)
-    assert not odd & even
-    assert 0 in odd
-    if (depth - k) % 2 == 0:
-        assert middle == set(all_layers) - layer_set(
-            f"top {(depth - k) // 2} + bottom {(depth - k) // 2}", all_layers
-        )

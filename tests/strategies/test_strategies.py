@@ -101,16 +101,6 @@ def test_nested_masks_grow(steps: list[int], seed: int | str, per: str) -> None:
     assert all(small <= large for small, large in pairwise(masks))
 
 
-def test_masks_are_otherwise_independent_of_each_other() -> None:
-    masks = {p: [random_percent(BERT, p, seed=s) for s in range(30)] for p in (10, 20, 50)}
-    assert all(len(set(part)) == 30 for part in masks.values())
-    assert not any(small <= large for small, large in zip(masks[10], masks[20], strict=True))
-    overlap = (
-        sum(len(small & large) for small, large in zip(masks[10], masks[50], strict=True)) / 30
-    )
-    assert 6 < overlap < 8  # of 14 heads, 7 by chance; all 14 were the masks nested
-
-
 def test_a_percentage_is_of_the_remaining_heads_by_default() -> None:
     left = BERT.without(random_percent(BERT, 25))
     again = random_percent(left, 50)

@@ -11,8 +11,6 @@ from typer.testing import CliRunner
 
 from deadhead.cli import app
 from deadhead.studies import clean, load, run
-from deadhead.studies.store import folder as place
-from deadhead.studies.store.folder import StudyTaken
 
 SMALL = ["data.examples=32", "targets=[de]", "finetune.scored=none", "rank={examples: 16}"]
 SHORT = [*SMALL, "remove=[none, {lowest: 2}, {lowest: 4}]"]
@@ -65,10 +63,3 @@ def test_what_a_trial_waits_for_is_kept(whole: Path, tmp_path: Path) -> None:
     (study / "records" / f"{full.id}.json").unlink()
     assert run(recipe, study, executor="serial").ran == 1  # trained again, to the same numbers
     assert stable_records(study)[full.id]["metrics"] == stable_records(whole)[full.id]["metrics"]
-
-
-def test_a_running_study_is_left_alone(whole: Path, tmp_path: Path) -> None:
-    shutil.copytree(whole, tmp_path / "s")
-    with place.locked(tmp_path / "s"), pytest.raises(StudyTaken):
-        clean(tmp_path / "s")
-    assert kinds(tmp_path / "s") == [False, True]

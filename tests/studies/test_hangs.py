@@ -13,9 +13,7 @@ from typing import Any
 import pytest
 from small_study import WORK, stable_records
 from test_crash import workers_of
-from typer.testing import CliRunner
 
-from deadhead.cli import app
 from deadhead.cli.status import status_lines
 from deadhead.studies import load, run, status
 from deadhead.studies.execution import watchdog
@@ -224,11 +222,3 @@ def test_a_clock_set_back_shows_no_negative_times(nearly: Path) -> None:
         results = status(nearly)
     assert [(trial.seconds, trial.quiet) for trial in results.running] == [(5.0, 1.0)]
     assert results.eta == pytest.approx(10.0)
-
-
-def test_the_option_of_the_command(tmp_path: Path) -> None:
-    result = CliRunner(env={"COLUMNS": "150"}).invoke(
-        app, ["run", "smoke", "--out", str(tmp_path / "s"), "--trial-timeout", "soon"]
-    )
-    assert result.exit_code == 2
-    assert "got 'soon'" in result.output

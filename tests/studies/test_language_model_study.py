@@ -9,10 +9,8 @@ import pytest
 
 import tiny_decoders
 from deadhead.errors import DataError, DeadheadError
-from deadhead.report.page.content import content
 from deadhead.report.tables.build import tables
 from deadhead.results import Study
-from deadhead.results.searches import picks
 from deadhead.studies import load, run
 
 RECIPE = """
@@ -75,20 +73,6 @@ def test_a_rise_of_the_perplexity_is_a_loss(study: Path) -> None:
     assert "lower is better" in scores["note"]
     removals = Study.open(study).removals
     assert [removal.loss > 0 for removal in removals] == [value > unpruned for value in pruned]
-
-
-def test_findings_say_that_a_lower_perplexity_is_better(study: Path) -> None:
-    sentences = content(study)["findings"]
-    choice = next(text for text in sentences if text.startswith("The mean is"))
-    assert "lower is better (perplexity)" in choice
-    assert not [text for text in sentences if "points" in text]
-
-
-def test_a_search_keeps_the_lowest_perplexity() -> None:
-    chosen = picks(30.0, {1: 28.0, 2: 35.0, 3: 27.0}, {}, {}, up=-1)
-    assert (chosen["test"].k, chosen["test"].gain) == (3, 3.0)
-    assert (chosen["stop"].k, chosen["stop"].gain) == (1, 2.0)  # it stops at 2, which is worse
-    assert picks(30.0, {1: 28.0, 2: 35.0}, {}, {})["test"].k == 2
 
 
 def test_what_a_recipe_may_not_say(recipe: Path, tmp_path: Path) -> None:

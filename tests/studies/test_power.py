@@ -9,9 +9,7 @@ from typing import Any
 
 import pytest
 from small_study import WORK, stable_records
-from typer.testing import CliRunner
 
-from deadhead.cli import app
 from deadhead.studies import load, run, status, stop
 from deadhead.studies.recipe.load import Recipe
 from deadhead.studies.store import folder as place
@@ -150,19 +148,6 @@ def test_a_damaged_model_is_trained_again(trained: Path, tmp_path: Path, length:
     assert metrics(folder) == metrics(trained)
     assert any("model.safetensors" in text for text in result.reports)
     assert weights_of(folder).read_bytes() == weights_of(trained).read_bytes()
-
-
-def test_the_command_says_what_was_damaged(trained: Path, tmp_path: Path) -> None:
-    shutil.copytree(trained, tmp_path / "s")
-    cut(weights_of(tmp_path / "s"), "0")
-    overrides = [part for text in WORLD for part in ("--set", text)]
-    result = CliRunner().invoke(
-        app, ["run", "smoke", "--out", str(tmp_path / "s"), "--executor", "serial", *overrides]
-    )
-    assert result.exit_code == 0, result.output
-    assert result.stderr.count("was damaged (model/model.safetensors has 0 bytes of") == 1
-    result = CliRunner().invoke(app, ["status", str(tmp_path / "s")])
-    assert "was damaged (model/model.safetensors has 0 bytes of" in result.stdout
 
 
 def test_shared_work_keeps_only_what_is_read_back(tmp_path: Path) -> None:

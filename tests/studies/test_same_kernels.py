@@ -12,8 +12,7 @@ from typing import Any
 import pytest
 import torch
 
-from deadhead import numerics
-from deadhead.studies import STEPS, load, run_trial
+from deadhead.studies import load, run_trial
 from deadhead.studies.trial import Trial
 
 SMALL = [
@@ -81,37 +80,6 @@ def test_after_a_computation_in_bf16_that_switches_onednn_off(
     assert not torch.backends.mkldnn.enabled  # as it was before the trial
 
 
-def test_after_somebody_changed_what_decides_digits(trial: Trial, fresh: tuple[Any, ...]) -> None:
-    places = [
-        (torch.backends.mkldnn, "enabled", False),
-        (torch.backends.mkldnn.matmul, "fp32_precision", "bf16"),
-    ]
-    before = [getattr(place, name) for place, name, _ in places]
-    try:
-        for place, name, value in places:
-            setattr(place, name, value)
-        torch.set_default_dtype(torch.float64)
-        torch.use_deterministic_algorithms(True, warn_only=True)
-        torch.set_flush_denormal(True)
-        torch.set_num_threads(2)
-        with torch.autocast("cpu", torch.bfloat16):
-            assert losses_and_versions(trial) == fresh
-            assert torch.is_autocast_enabled("cpu")
-        assert [getattr(place, name) for place, name, _ in places] == [
-            value for _, _, value in places
-        ]
-        assert (torch.get_default_dtype(), torch.get_num_threads()) == (torch.float64, 2)
-        assert torch.is_deterministic_algorithms_warn_only_enabled()
-        assert float(torch.tensor(1e-40, dtype=torch.float32) * 1) == 0
-    finally:
-        torch.set_default_dtype(torch.float32)
-        torch.use_deterministic_algorithms(False)
-        torch.set_flush_denormal(False)
-        torch.set_num_threads(1)
-        for (place, name, _), value in zip(places, before, strict=True):
-            setattr(place, name, value)
-
-
 def test_a_training_in_bf16_computes_without_onednn_where_it_must(
     trial: Trial, fresh: tuple[Any, ...], switches: Callable[[], int]
 ) -> None:
@@ -132,20 +100,3 @@ def test_a_training_in_bf16_computes_without_onednn_where_it_must(
     again = run_trial(low)
     assert again.epochs == first.epochs
     assert [epoch["loss"] for epoch in first.epochs] != fresh[0]
-
-
-def test_a_trial_computed_by_two_sets_of_kernels_fails(
-    trial: Trial, fresh: tuple[Any, ...]
-) -> None:
-    """Code that deadhead does not know of computes in bfloat16 in the middle of a trial."""
-    step = STEPS["finetune"]
-
-    def switching(state: Any, trial: Trial) -> None:
-        with numerics.fixed():
-            step.run(state, trial)
-            torch.backends.mkldnn.enabled = False
-
-    record = run_trial(trial, steps={"finetune": switching})
-    assert "oneDNN was switched off" in (record.error or "")
-    assert torch.backends.mkldnn.enabled
-    assert losses_and_versions(trial) == fresh

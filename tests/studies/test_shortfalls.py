@@ -2,14 +2,13 @@
 
 from __future__ import annotations
 
-import json
 from pathlib import Path
 
 import pytest
 from typer.testing import CliRunner
 
 from deadhead.cli import app
-from deadhead.errors import DataError, DeadheadError
+from deadhead.errors import DataError
 from deadhead.studies import load, plan, run, run_trial
 
 SMALL = ["remove=[none]", "targets=[en]", "finetune.epochs=1"]
@@ -63,20 +62,6 @@ def test_a_plan_names_it(files: Path) -> None:
     assert plan(load("smoke", [*SMALL, "data={examples: 20}"])).shortfalls == ()
 
 
-@pytest.mark.parametrize(("pair", "short"), [("en-ru", True), ("en-de", False)])
-def test_a_plan_knows_the_sizes_on_the_hub(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, pair: str, short: bool
-) -> None:
-    monkeypatch.delenv("DEADHEAD_DATA", raising=False)
-    recipe = load("weak-link/table1", [f"axes.source=[{pair}]"])
-    lines = [
-        line
-        for line in plan(recipe).shortfalls
-        if "1,486,965 training rows where data.examples expects 2,500,000" in line
-    ]
-    assert bool(lines) is short
-
-
 @pytest.mark.parametrize("table", ["table1", "table2", "table3", "figure1"])
 def test_a_part_of_the_pairs_is_never_taken_for_all_of_them(
     table: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
@@ -105,21 +90,3 @@ def test_it_is_refused_where_the_number_matters(files: Path, tmp_path: Path) -> 
         run_trial(load("smoke", [*SMALL, "data={examples: 20, exact: true}"]).trials[0]).state
         == "done"
     )
-
-
-@pytest.mark.parametrize(
-    ("data", "problem"),
-    [("{examples: 5, exact: 7}", "`exact` of data expects true or false, got 7")],
-)
-def test_the_option_is_checked(data: str, problem: str) -> None:
-    with pytest.raises(DeadheadError, match=problem):
-        load("smoke", [f"data={data}"])
-
-
-def test_a_plan_in_json_lists_models_tasks_and_removals() -> None:
-    output = json.loads(CliRunner().invoke(app, ["plan", "contributions/table2", "--json"]).stdout)
-    assert output["models"] == ["bert-base-multilingual-cased", "xlm-roberta-base"]
-    assert output["tasks"] == ["pos"]
-    assert {*output["languages"]} == {"en", "de", "nl", "ar", "he", "zh", "ja", "ur", "fa"}
-    assert output["removals"][0] == "none"
-    assert {*output["removals"]} == {"none", *(f"lowest {k}" for k in range(1, 13))}

@@ -15,7 +15,7 @@ from typer.testing import CliRunner
 
 from deadhead.cli import app
 from deadhead.cli._progress import log_lines
-from deadhead.errors import DeadheadError, MissingExtra
+from deadhead.errors import MissingExtra
 from deadhead.results.frame import frame, write_csv, write_parquet
 from deadhead.studies import load, plan, run, status, summaries
 from deadhead.studies.execution.processes import environment, gpus
@@ -126,14 +126,6 @@ def test_commands(study: Path, search_file: Path, tmp_path: Path) -> None:
     assert f"{TOTAL} of {TOTAL} done" in say(
         "run", search_file, "--out", study, "--executor", "serial"
     )
-
-
-def test_a_mistake_is_reported(tmp_path: Path) -> None:
-    result = CliRunner().invoke(app, ["plan", "smok"])
-    assert isinstance(result.exception, DeadheadError)
-    assert "Did you mean 'smoke'?" in str(result.exception)
-    with pytest.raises(DeadheadError, match="is not a study"):
-        status(tmp_path)
 
 
 def test_a_stop_at_once_says_how_to_resume(
