@@ -6,7 +6,15 @@ import json
 from pathlib import Path
 from typing import Any
 
+from deadhead.studies import Recipe, Result, load, run
+
 WORK = "trivial:work"
+
+
+def run_free(recipe: Recipe | Path, folder: Path, **options: Any) -> Result:
+    """Run a study in this process, by the steps that cost nothing."""
+    recipe = load(recipe) if isinstance(recipe, Path) else recipe
+    return run(recipe, folder, executor="serial", work=WORK, **options)
 
 
 def stable_records(folder: Path) -> dict[str, Any]:

@@ -5,12 +5,12 @@ from __future__ import annotations
 from pathlib import Path
 
 import pytest
-from small_study import WORK
+from small_study import run_free
 from typer.testing import CliRunner
 
 from deadhead.cli import app
 from deadhead.errors import UnknownName
-from deadhead.studies import cost, load, plan, run
+from deadhead.studies import cost, load, plan
 
 GPUS = ("t4", "v100", "a100", "h100", "h200")
 
@@ -60,7 +60,7 @@ def test_records_of_this_machine_say_nothing_about_another(
     search_file: Path, tmp_path: Path
 ) -> None:
     recipe = load(search_file)
-    run(recipe, tmp_path / "s", executor="serial", work=WORK)
+    run_free(recipe, tmp_path / "s")
     longer = load(search_file, ["seed=[0, 1, 2]"])
     assert "records" in plan(longer, tmp_path / "s").basis
     assert "one h200" in plan(longer, tmp_path / "s", device="h200").basis

@@ -13,7 +13,7 @@ from contextlib import suppress
 from pathlib import Path
 
 import pytest
-from small_study import WORK, stable_records
+from small_study import WORK, run_free, stable_records
 
 from deadhead.studies import load, run
 from deadhead.studies.store.folder import is_running
@@ -101,7 +101,7 @@ def test_killed_at_twenty_moments(tmp_path: Path) -> None:
         name: record for name, record in stable_records(folder).items() if name in before
     } == before  # nothing was lost or done again
     assert result.ran == len(recipe.trials) - len(before)
-    run(recipe, tmp_path / "undisturbed", executor="serial", work=WORK)
+    run_free(recipe, tmp_path / "undisturbed")
     assert stable_records(folder) == stable_records(tmp_path / "undisturbed")
     left = [path.name for path in folder.rglob("*") if ".draft" in path.name]
     assert not left

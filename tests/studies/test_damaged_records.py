@@ -8,7 +8,7 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
-from small_study import WORK
+from small_study import run_free
 from typer.testing import CliRunner
 from whole_records import changed, places, whole_study
 
@@ -16,7 +16,7 @@ from deadhead.cli import app
 from deadhead.papers.claims import check
 from deadhead.report.page.content import content
 from deadhead.report.page.html import html
-from deadhead.studies import load, plan, run, status, summaries
+from deadhead.studies import load, plan, status, summaries
 from deadhead.studies.recipe.load import Recipe
 from deadhead.studies.store.folder import StudyError
 from deadhead.studies.store.records import _digest
@@ -73,13 +73,13 @@ def test_every_reader_reports_an_edited_number_and_does_not_show_it(
 
 def test_a_run_sets_it_aside_and_runs_the_trial_again(search_file: Path, tmp_path: Path) -> None:
     recipe, folder = load(search_file), tmp_path / "s"
-    run(recipe, folder, executor="serial", work=WORK)
+    run_free(recipe, folder)
     file = sorted((folder / "records").iterdir())[0]
     good = json.loads(file.read_text())
     for nth in ("", "-2"):
         damaged = json.dumps({**good, "removed": 3})
         file.write_text(damaged)
-        result = run(recipe, folder, executor="serial", work=WORK)
+        result = run_free(recipe, folder)
         assert (result.ran, result.left) == (1, 0)
         moved = f"damaged/{file.stem}{nth}.json"
         assert result.reports == (
@@ -122,7 +122,7 @@ def commands_of(folder: Path, out: Path) -> Iterator[tuple[int, str]]:
 
 def test_an_edited_index_is_not_used(search_file: Path, tmp_path: Path) -> None:
     recipe, folder = load(search_file), tmp_path / "s"
-    run(recipe, folder, executor="serial", work=WORK)
+    run_free(recipe, folder)
     index, before = folder / "index.jsonl", summaries(folder)
     text = index.read_text()
     first, *others = text.splitlines()
@@ -131,7 +131,7 @@ def test_an_edited_index_is_not_used(search_file: Path, tmp_path: Path) -> None:
     edited = json.dumps(parts)[:-1]
     index.write_text("\n".join([f'{edited}, "0123456789abcdef"]', *others]) + "\n")
     assert summaries(folder) == before
-    assert run(recipe, folder, executor="serial", work=WORK).ran == 0
+    assert run_free(recipe, folder).ran == 0
     assert sorted(index.read_text().splitlines()) == sorted(text.splitlines())
     own = edited.encode() + _digest(edited.encode())  # the twin: a line with its digest is used
     index.write_text("\n".join([own.decode(), *others]) + "\n")
@@ -140,7 +140,7 @@ def test_an_edited_index_is_not_used(search_file: Path, tmp_path: Path) -> None:
 
 def test_swapped_ids_in_study_json_are_refused(search_file: Path, tmp_path: Path) -> None:
     recipe, folder = load(search_file), tmp_path / "s"
-    run(recipe, folder, executor="serial", work=WORK)
+    run_free(recipe, folder)
     file = folder / "study.json"
     whole = json.loads(file.read_text())
     cells = [list(cell) for cell in whole["cells"]]
@@ -151,6 +151,6 @@ def test_swapped_ids_in_study_json_are_refused(search_file: Path, tmp_path: Path
     for read in (status, content, check):
         with pytest.raises(StudyError, match=warning):
             read(folder)
-    result = run(recipe, folder, executor="serial", work=WORK)
+    result = run_free(recipe, folder)
     assert result.reports == (f"{warning}; written again from the recipe",)
     assert (result.ran, json.loads(file.read_text())) == (0, whole)

@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from small_study import WORK, stable_records
+from small_study import WORK, run_free, stable_records
 
 from deadhead.studies import load, run, stop
 from deadhead.studies.execution import jobs
@@ -36,7 +36,7 @@ def test_serial_and_processes_write_equal_records(
     search_file: Path, tmp_path: Path, marks_folder: Path
 ) -> None:
     recipe = load(search_file)
-    result = run(recipe, tmp_path / "one", executor="serial", work=WORK)
+    result = run_free(recipe, tmp_path / "one")
     assert (result.done, result.ran, result.left) == (TOTAL, TOTAL, 0)
     counted = marks(marks_folder)
     assert set(counted.values()) == {1}  # every training and ranking once, shared ones too
@@ -50,12 +50,10 @@ def test_serial_and_processes_write_equal_records(
 def test_run_again_runs_nothing_and_a_longer_axis_only_adds(
     search_file: Path, tmp_path: Path
 ) -> None:
-    run(load(search_file), tmp_path / "s", executor="serial", work=WORK)
+    run_free(search_file, tmp_path / "s")
     before = stable_records(tmp_path / "s")
-    assert run(load(search_file), tmp_path / "s", executor="serial", work=WORK).ran == 0
-    longer = run(
-        load(search_file, ["seed=[0, 1, 2]"]), tmp_path / "s", executor="serial", work=WORK
-    )
+    assert run_free(search_file, tmp_path / "s").ran == 0
+    longer = run_free(load(search_file, ["seed=[0, 1, 2]"]), tmp_path / "s")
     assert longer.ran == TOTAL // 2
     assert {name: stable_records(tmp_path / "s")[name] for name in before} == before
 
@@ -132,17 +130,17 @@ def test_a_second_run_is_refused(search_file: Path, tmp_path: Path) -> None:
     with place.locked(folder):
         assert place.is_running(folder)
         with pytest.raises(StudyTaken, match=rf"process {os.getpid()} on"):
-            run(load(search_file), folder, executor="serial", work=WORK)
+            run_free(search_file, folder)
     assert not place.is_running(folder)
-    assert run(load(search_file), folder, executor="serial", work=WORK).done == TOTAL
+    assert run_free(search_file, folder).done == TOTAL
 
 
 def test_another_recipe_is_refused(search_file: Path, tmp_path: Path) -> None:
-    run(load(search_file), tmp_path / "s", executor="serial", work=WORK)
+    run_free(search_file, tmp_path / "s")
     other = search_file.with_name("other.yaml")
     other.write_text(search_file.read_text())
     with pytest.raises(StudyError, match="is a study of search, not of other"):
-        run(load(other), tmp_path / "s", executor="serial", work=WORK)
+        run_free(other, tmp_path / "s")
 
 
 def test_stop_and_resume(
@@ -164,15 +162,15 @@ def test_stop_and_resume(
     assert 0 < first.left < TOTAL
     assert first.failed == 0
     monkeypatch.setenv("TRIVIAL_SECONDS", "0")
-    assert run(load(search_file), tmp_path / "s", executor="serial", work=WORK).ran == first.left
-    run(load(search_file), tmp_path / "whole", executor="serial", work=WORK)
+    assert run_free(search_file, tmp_path / "s").ran == first.left
+    run_free(search_file, tmp_path / "whole")
     assert stable_records(tmp_path / "s") == stable_records(tmp_path / "whole")
     assert not stop(tmp_path / "s")
     with pytest.raises(StudyError, match="is not a study"):
         stop(tmp_path)
     (tmp_path / "config.json").write_text("{}")
     with pytest.raises(StudyError, match="has a saved model"):
-        run(load(search_file), tmp_path, executor="serial", work=WORK)
+        run_free(search_file, tmp_path)
     assert sorted(path.name for path in tmp_path.iterdir() if path.is_dir()) == ["s", "whole"]
 
 
@@ -201,7 +199,7 @@ def test_ctrl_c(
             < TOTAL
         )
     monkeypatch.setenv("TRIVIAL_SECONDS", "0")
-    assert run(load(search_file), tmp_path / "s", executor="serial", work=WORK).left == 0
+    assert run_free(search_file, tmp_path / "s").left == 0
     assert signal.signal(signal.SIGINT, before) is signal.default_int_handler
 
 
@@ -212,7 +210,7 @@ def test_a_study_in_the_background_ignores_ctrl_c(search_file: Path, tmp_path: P
         os.kill(os.getpid(), signal.SIGINT)
 
     try:
-        result = run(load(search_file), tmp_path / "s", executor="serial", work=WORK, watch=watch)
+        result = run_free(search_file, tmp_path / "s", watch=watch)
     finally:
         signal.signal(signal.SIGINT, before)
     assert result.done == TOTAL
@@ -243,7 +241,7 @@ def test_a_full_disk_is_reported_and_no_record_is_lost(
     assert (
         len(stable_records(tmp_path / "s")) >= 6
     )  # the one that met the full disk went into the reserve
-    assert run(load(search_file), tmp_path / "s", executor="serial", work=WORK).left == 0
+    assert run_free(search_file, tmp_path / "s").left == 0
 
 
 def test_a_read_only_folder_is_reported(
@@ -256,4 +254,4 @@ def test_a_read_only_folder_is_reported(
     with pytest.raises(
         StudyError, match=r"cannot be written .Read-only file system.. Nothing was changed"
     ):
-        run(load(search_file), tmp_path / "s", executor="serial", work=WORK)
+        run_free(search_file, tmp_path / "s")

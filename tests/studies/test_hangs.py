@@ -11,7 +11,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from small_study import WORK, stable_records
+from small_study import WORK, run_free, stable_records
 from test_crash import workers_of
 
 from deadhead.cli.status import status_lines
@@ -142,7 +142,7 @@ def test_a_stopped_worker_is_replaced(
     (report,) = result.reports
     assert "its process gave no sign of life" in report
     assert "runs again" in report
-    run(recipe, tmp_path / "whole", executor="serial", work=WORK)
+    run_free(recipe, tmp_path / "whole")
     assert stable_records(tmp_path / "s") == stable_records(tmp_path / "whole")
 
 
@@ -196,7 +196,7 @@ def live(folder: Path, **facts: Any) -> None:
 @pytest.fixture
 def nearly(search_file: Path, tmp_path: Path) -> Path:
     """A study with one trial to go."""
-    run(load(search_file), tmp_path / "s", executor="serial", work=WORK)
+    run_free(search_file, tmp_path / "s")
     next((tmp_path / "s" / "records").iterdir()).unlink()
     return tmp_path / "s"
 

@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from small_study import WORK, stable_records
+from small_study import WORK, run_free, stable_records
 
 from deadhead.studies import load, run, status, stop
 from deadhead.studies.recipe.load import Recipe
@@ -48,7 +48,7 @@ def interrupted(recipe: Recipe, folder: Path, after: int, **options: Any) -> Non
 def begun(search_file: Path, tmp_path: Path) -> tuple[Recipe, Path, dict[str, Any]]:
     """A study in its midst, and the records of the same study undisturbed."""
     recipe = load(search_file, SMALL)
-    run(recipe, tmp_path / "whole", executor="serial", work=WORK)
+    run_free(recipe, tmp_path / "whole")
     interrupted(recipe, tmp_path / "s", 4, work=WORK)
     return recipe, tmp_path / "s", stable_records(tmp_path / "whole")
 
@@ -66,7 +66,7 @@ def test_any_file_of_a_study_may_be_cut_short(
         shutil.copytree(folder, copy)
         for file in files if name is None else [name]:  # in the end all of them
             cut(copy / file, length)
-        result = run(recipe, copy, executor="serial", work=WORK)
+        result = run_free(recipe, copy)
         assert (result.left, result.failed) == (0, 0)
         assert stable_records(copy) == expected
         record = (
@@ -105,7 +105,7 @@ def test_nothing_that_was_synced_is_lost(
     } <= synced
     for path in lost_records:
         cut(path, "0")
-    assert run(recipe, folder, executor="serial", work=WORK).ran == len(recipe.trials) - len(before)
+    assert run_free(recipe, folder).ran == len(recipe.trials) - len(before)
 
 
 @pytest.fixture(scope="module")

@@ -13,7 +13,7 @@ from typing import Any
 import pytest
 import ray
 from slow_trivial import processes
-from small_study import WORK, stable_records
+from small_study import WORK, run_free, stable_records
 from test_crash import workers_of
 
 from deadhead.studies import load, run
@@ -90,7 +90,7 @@ def test_a_cluster_of_its_own(search_file: Path, tmp_path: Path, short: None) ->
     result = run(load(search_file), tmp_path / "ray", executor="ray", workers=2, work=WORK)
     assert result.done == result.total
     assert not ray.is_initialized()
-    run(load(search_file), tmp_path / "here", executor="serial", work=WORK)
+    run_free(search_file, tmp_path / "here")
     assert stable_records(tmp_path / "ray") == stable_records(tmp_path / "here")
     assert os.environ.get("RAY_ADDRESS") is None
 
@@ -112,7 +112,7 @@ def run_alone(search_file: Path, folder: Path, **options: Any) -> Any:
 
 
 def undisturbed(search_file: Path, folder: Path) -> dict[str, Any]:
-    run(load(search_file), folder, executor="serial", work=WORK)
+    run_free(search_file, folder)
     return stable_records(folder)
 
 
@@ -182,6 +182,6 @@ def test_a_cluster_that_is_gone_stops_the_study(
     before = stable_records(tmp_path / "s")
     assert len(before) >= 2
     assert all(record["state"] == "done" for record in before.values())
-    result = run(load(search_file), tmp_path / "s", executor="serial", work=WORK)
+    result = run_free(search_file, tmp_path / "s")
     assert result.ran == result.total - len(before)
     assert stable_records(tmp_path / "s") == undisturbed(search_file, tmp_path / "here")

@@ -7,9 +7,9 @@ from pathlib import Path
 
 import numpy
 import pytest
-from small_study import WORK
+from small_study import run_free
 
-from deadhead.studies import clean, load, read, run, status, summaries
+from deadhead.studies import clean, load, read, status, summaries
 from deadhead.studies.store import folder as place
 from deadhead.studies.store.folder import StudyError
 from deadhead.studies.store.records import Record
@@ -24,12 +24,12 @@ def test_no_link_is_followed(search_file: Path, tmp_path: Path, part: str) -> No
     folder.mkdir()
     (folder / part).symlink_to(outside if part in ("records", "shared") else outside / "file")
     with pytest.raises(StudyError, match="is a link"):
-        run(load(search_file), folder, executor="serial", work=WORK)
+        run_free(search_file, folder)
     assert not list(outside.iterdir())
 
 
 def test_foreign_files_are_no_records(search_file: Path, tmp_path: Path) -> None:
-    run(load(search_file), tmp_path / "s", executor="serial", work=WORK)
+    run_free(search_file, tmp_path / "s")
     folder = tmp_path / "s" / "records"
     good = sorted(folder.iterdir())
     secret = tmp_path / "secret.json"
@@ -39,7 +39,7 @@ def test_foreign_files_are_no_records(search_file: Path, tmp_path: Path) -> None
     good[0].write_text(good[0].read_text()[:40])  # cut short, as by a power failure
     good[1].write_text("")
     assert set(summaries(tmp_path / "s")) == {file.stem for file in good[2:]}
-    assert run(load(search_file), tmp_path / "s", executor="serial", work=WORK).ran == 2
+    assert run_free(search_file, tmp_path / "s").ran == 2
     with pytest.raises(StudyError, match="there is no record nothing"):
         read(tmp_path / "s", "nothing")
 
@@ -51,12 +51,12 @@ def test_shared_work_of_others_is_only_data(search_file: Path, tmp_path: Path) -
     home.mkdir()
     (home / "pytorch_model.bin").write_bytes(b"a pickle")
     with pytest.raises(StudyError, match="does not belong in a study"):
-        run(recipe, tmp_path / "s", executor="serial", work=WORK)
+        run_free(recipe, tmp_path / "s")
 
 
 @pytest.mark.parametrize("damage", ["gone", "half a line", "garbage", "older"])
 def test_the_index_is_only_a_shortcut(search_file: Path, tmp_path: Path, damage: str) -> None:
-    run(load(search_file), tmp_path / "s", executor="serial", work=WORK)
+    run_free(search_file, tmp_path / "s")
     whole = summaries(tmp_path / "s")
     index = tmp_path / "s" / "index.jsonl"
     text = index.read_text()
@@ -72,7 +72,7 @@ def test_the_index_is_only_a_shortcut(search_file: Path, tmp_path: Path, damage:
     else:
         index.write_text(text[:-30] if damage == "half a line" else "\x00{[" + text[5:])
     assert summaries(tmp_path / "s") == whole
-    run(load(search_file), tmp_path / "s", executor="serial", work=WORK)
+    run_free(search_file, tmp_path / "s")
     assert len(index.read_text().splitlines()) == len(whole)
 
 
@@ -134,7 +134,7 @@ def test_a_strange_study_is_refused(tmp_path: Path, text: str) -> None:
 
 
 def test_a_damaged_recipe_is_not_cleaned(search_file: Path, tmp_path: Path) -> None:
-    run(load(search_file), tmp_path / "s", executor="serial", work=WORK)
+    run_free(search_file, tmp_path / "s")
     file = tmp_path / "s" / "study.json"
     stored = json.loads(file.read_text())
     old = {name: value for name, value in stored.items() if name != "digest"} | {"format": 1}

@@ -10,14 +10,14 @@ from typing import Any
 
 import pandas
 import pytest
-from small_study import WORK
+from small_study import run_free
 from typer.testing import CliRunner
 
 from deadhead.cli import app
 from deadhead.cli._progress import log_lines
 from deadhead.errors import MissingExtra
 from deadhead.results.frame import frame, write_csv, write_parquet
-from deadhead.studies import load, plan, run, status, summaries
+from deadhead.studies import load, plan, status, summaries
 from deadhead.studies.execution.processes import environment, gpus
 from deadhead.studies.plan import usual_workers
 
@@ -26,7 +26,7 @@ TOTAL = 2 * (1 + 4 * 4)
 
 @pytest.fixture
 def study(search_file: Path, tmp_path: Path) -> Path:
-    run(load(search_file), tmp_path / "s", executor="serial", work=WORK)
+    run_free(search_file, tmp_path / "s")
     return tmp_path / "s"
 
 
@@ -44,7 +44,7 @@ def test_status_counts(study: Path, search_file: Path) -> None:
     results = status(study)
     assert (results.done, results.left) == (TOTAL - 3, 3)
     assert results.eta is not None
-    run(load(search_file, ["seed=[0]"]), study, executor="serial", work=WORK)
+    run_free(load(search_file, ["seed=[0]"]), study)
     assert status(study).total == TOTAL // 2
     assert status(study).others + status(study).total == len(summaries(study))
 
@@ -198,14 +198,14 @@ def test_failed_trials_are_not_counted_as_done(tmp_path: Path) -> None:
         "steps: [prune, evaluate]\nfixed: {model: x, source: en, task: pos}\naxes: {remove: {random: [0, 66]}}\n"
     )
     recipe, heard = load(file), []
-    assert run(recipe, tmp_path / "s", executor="serial", work=WORK).failed == 1
+    assert run_free(recipe, tmp_path / "s").failed == 1
     results = plan(recipe, tmp_path / "s")
     assert (results.trials, results.done, results.failed) == (2, 1, 1)
     output = CliRunner().invoke(app, ["plan", str(file), "--out", str(tmp_path / "s")]).output
     assert "2 trials, 1 of them done already, 1 failed (`run --retry-failed`" in output
-    run(recipe, tmp_path / "s", executor="serial", work=WORK, watch=heard.append)
+    run_free(recipe, tmp_path / "s", watch=heard.append)
     assert heard[-1]["before"] == {"done": 1, "failed": 1}
-    run(recipe, tmp_path / "s", executor="serial", work=WORK, watch=heard.append, retry_failed=True)
+    run_free(recipe, tmp_path / "s", watch=heard.append, retry_failed=True)
     assert (heard[-1]["before"], heard[-1]["failed"], heard[-1]["total"]) == (
         {"done": 1, "failed": 0},
         1,
@@ -219,7 +219,7 @@ def test_a_mistake_that_is_explained_comes_without_its_traceback(tmp_path: Path)
         "steps: [prune, evaluate]\nfixed: {model: x, source: en, task: pos}\n"
         "axes: {remove: {random: [66, 67]}}\n"
     )
-    run(load(file), tmp_path / "s", executor="serial", work=WORK)
+    run_free(file, tmp_path / "s")
     lines = CliRunner().invoke(app, ["status", str(tmp_path / "s"), "--failures"]).output
     assert lines.count("Traceback (most recent call last)") == 1  # a mistake of the code itself
     assert "ValueError: no heads today" in lines
