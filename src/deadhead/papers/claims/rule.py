@@ -172,6 +172,12 @@ def over_repeats(
     return sides * quantile * sum(error**2 for error in errors) ** 0.5 / len(errors)
 
 
+def joint(*widths: float | None) -> float | None:
+    """Half the interval of a difference of independent numbers, from those that are known."""
+    known = [width for width in widths if width is not None]
+    return sum(width**2 for width in known) ** 0.5 if known else None
+
+
 def by_repeats(cells: Iterable[Sequence[float]], weight: float = 1.0) -> float | None:
     """Half the 95 % interval of a sum or difference of cell means; None without repeats.
 

@@ -65,10 +65,8 @@ def gains_are_comparable(evidence: Evidence, other: Evidence, task: str) -> Find
             return missing(f"{setting} searches of mBERT and XLM-R on {task}, of four pairs")
         sides = [list(side) for side in zip(*both.values(), strict=True)]
         leads = [xlmr.gain() - mbert.gain() for mbert, xlmr in both.values()]
-        known = [width for side in sides if (width := noise(side)) is not None]
-        width = sum(one**2 for one in known) ** 0.5 if known else None
         whole = _whole(both, task, setting)
-        parts.append(rule.as_stated(leads, 0.0, rule.POINT, whole, width))
+        parts.append(rule.as_stated(leads, 0.0, rule.POINT, whole, rule.joint(*map(noise, sides))))
         means = [fmean(s.gain() for s in side) for side in sides]
         texts.append(f"{setting} mBERT {means[0]:+.2f}, XLM-R {means[1]:+.2f}")
         used += [s for side in sides for s in side]

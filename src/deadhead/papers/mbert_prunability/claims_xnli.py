@@ -25,7 +25,7 @@ CLASSES = ("SVO", "SOV", "VSO", "Agglutinative")
 TWO = "{} {:.2f}"  # a name and a number with two decimals
 QUARTER = 25  # percent of the heads
 RESOURCES = ("high", "medium", "low")
-Drops = dict[tuple[Any, ...], tuple[float, Mean]]
+Drops = dict[tuple[Any, ...], tuple[float, Mean, float]]
 
 
 def unpruned(scores: Iterable[Score]) -> list[Score]:
@@ -33,12 +33,12 @@ def unpruned(scores: Iterable[Score]) -> list[Score]:
 
 
 def drops(scores: Iterable[Score], *axes: str) -> Drops:
-    """By target and axes: the relative loss, where the unpruned score of the language is known."""
+    """By target and axes: the relative loss, the pruned and the unpruned score, if it is known."""
     known = list(scores)
     full = means(unpruned(known), "target")
     cells = means([score for score in known if score.remove != "none"], "target", *axes)
     return {
-        key: (drop(full[key[0]].value, cell.value), cell)
+        key: (drop(full[key[0]].value, cell.value), cell, full[key[0]].value)
         for key, cell in cells.items()
         if key[0] in full and full[key[0]].value
     }
@@ -51,7 +51,7 @@ def losses_along_the_curve(
     losses = drops(unpruned(scores) + at_random(scores), "share")
     # By target: the relative loss at each share of heads removed at random, 0 at 0 %.
     all_curves: dict[str, dict[float, float]] = {}
-    for (target, share), (value, _) in sorted(losses.items(), key=lambda item: float(item[0][1])):
+    for (target, share), (value, *_) in sorted(losses.items(), key=lambda item: float(item[0][1])):
         all_curves.setdefault(target, {0.0: 0.0})[float(share)] = value
     curves = [c for c in all_curves.items() if all(_around(c[1], at) for at in (25, 50, 90))]
     if not curves:
@@ -64,7 +64,7 @@ def losses_along_the_curve(
         rule.as_stated(at[50], at50, rule.ABOUT * at50, whole),
         rule.as_stated(at[90], (low + high) / 2, (high - low) / 2, whole),
     ]
-    used = [cell for _, cell in losses.values()]
+    used = [cell for _, cell, _ in losses.values()]
     each = listed({point: fmean(values) for point, values in at.items()}, "{} %: {:.1f} %")
     return judged(rule.worst(parts), f"mean relative loss {each}", used)
 
@@ -79,52 +79,44 @@ def _around(curve: dict[float, float], point: float) -> bool:
 def more_lost_across_languages(evidence: Evidence, glue: float, xnli: float) -> Finding:
     """Whether XNLI loses more than GLUE wherever more than a quarter of the heads is removed."""
     scores = [s for s in evidence.final if s.remove == "none" or s.strategy == "random"]
-    across = [score for score in scores if score.task == "xnli"]
-    within = [score for score in scores if score.task != "xnli"]
-    drop_across, drop_within = _mean_drops(across), _mean_drops(within)
-    shares = sorted(share for share in drop_across if share > QUARTER and share in drop_within)
-    leads = {share: drop_across[share] - drop_within[share] for share in shares}
+    xnli_scores = [score for score in scores if score.task == "xnli"]
+    glue_scores = [score for score in scores if score.task != "xnli"]
+    across, within = _drops_by_share(xnli_scores), _drops_by_share(glue_scores)
+    leads = {
+        share: fmean(loss for loss, _ in across[share]) - fmean(loss for loss, _ in within[share])
+        for share in sorted(across)
+        if share > QUARTER and share in within
+    }
     if len(leads) < 2:
         what = "XNLI and GLUE scores of mBERT, unpruned"
         return missing(f"{what} and at two random shares of heads beyond 25 %")
-    tasks = all_of_xnli(s.target for s in across) and all_of_glue(s.task for s in within)
+    tasks = all_of_xnli(s.target for s in xnli_scores) and all_of_glue(s.task for s in glue_scores)
     whole = tasks and set(leads) == {share for share in TENTHS if share > QUARTER}
-    widths = [_drop_noise(across, within, share) for share in leads]
+    widths = [
+        rule.joint(
+            # XNLI has one training.
+            rule.over_repeats((repeats for _, repeats in across[share]), shared=True),
+            rule.over_repeats(repeats for _, repeats in within[share]),
+        )
+        for share in leads
+    ]
     outcome = rule.every(list(leads.values()), whole, noise=widths)
-    each = listed(leads, "{:g} %: {:+.2f}")
     paper_numbers = f"(stated: about {xnli:g} against {glue:g} % at 50 %)"
-    numbers = f"mean relative loss on XNLI minus that on GLUE: {each} {paper_numbers}"
+    each = f"{listed(leads, '{:g} %: {:+.2f}')} {paper_numbers}"
+    numbers = f"mean relative loss on XNLI minus that on GLUE: {each}"
     pruned = [score for score in scores if score.remove != "none"]
     cells = means(pruned, "task", "target", "share").values()
     return judged(outcome, numbers, cells, signs(leads.values()))
 
 
-def _mean_drops(scores: Iterable[Score]) -> dict[float, float]:
-    """By share of heads removed at random: the mean relative loss over tasks and languages."""
-    values: dict[float, list[float]] = {}
+def _drops_by_share(scores: Iterable[Score]) -> dict[float, list[tuple[float, list[float]]]]:
+    """By share of heads: for each task and language the relative loss, and the repeats in %."""
+    values: dict[float, list[tuple[float, list[float]]]] = {}
     for group in means(scores, "task").values():
-        for (_, share), (value, _) in drops(group.scores, "share").items():
-            values.setdefault(share, []).append(value)
-    return {share: fmean(group) for share, group in values.items()}
-
-
-def _drop_noise(across: list[Score], within: list[Score], share: float) -> float | None:
-    """Half the interval of the mean loss on XNLI minus that on GLUE; XNLI has one training."""
-    widths = []
-    for scores in (across, within):
-        scaled = []
-        for by_task in means(scores, "task").values():
-            group = by_task.scores
-            full = means(unpruned(group), "target")
-            pruned = [s for s in group if s.remove != "none" and s.share == share]
-            scaled += [
-                [100 * value / full[target].value for value in cell.repeats]
-                for target, cell in means(pruned, "target").items()
-                if target in full and full[target].value
-            ]
-        widths.append(rule.over_repeats(scaled, shared=scores is across))
-    known = [width for width in widths if width is not None]
-    return sum(width**2 for width in known) ** 0.5 if known else None
+        for (_, share), (loss, cell, full) in drops(group.scores, "share").items():
+            repeats = [100 * value / full for value in cell.repeats]
+            values.setdefault(share, []).append((loss, repeats))
+    return values
 
 
 def _order(values: dict[str, float], by: str, names: Sequence[str]) -> Order | None:
@@ -147,7 +139,7 @@ def svo_and_high_resource_lose_least(evidence: Evidence) -> Finding:
     scores = [s for s in evidence.final if s.remove == "none" or s.strategy == "random"]
     losses = drops(scores, "share")
     values: dict[str, list[float]] = {}
-    for (target, _), (value, _) in losses.items():
+    for (target, _), (value, *_) in losses.items():
         values.setdefault(target, []).append(value)
     by_language = {target: fmean(group) for target, group in values.items()}
     orders, levels = group_means(by_language, "word_order"), group_means(by_language, "resource")
@@ -159,7 +151,7 @@ def svo_and_high_resource_lose_least(evidence: Evidence) -> Finding:
         orders["Agglutinative"] - max(orders[name] for name in CLASSES[:-1]),
         min(levels["medium"], levels["low"]) - levels["high"],
     )
-    used = [cell for _, cell in losses.values()]
+    used = [cell for _, cell, _ in losses.values()]
     numbers = f"mean relative loss: {listed(orders, TWO)}; {listed(levels, TWO)}"
     outcome = rule.exactly(margin > 0, margin, all_of_xnli(by_language))
     return judged(outcome, numbers, used, _classed(by_language))
@@ -171,7 +163,7 @@ def bottom_against_top(evidence: Evidence) -> tuple[dict[str, float], dict[str, 
     differences: dict[str, list[float]] = {}
     tops: dict[str, list[float]] = {}
     used = []
-    for (target, (word, n)), (value, cell) in losses.items():
+    for (target, (word, n)), (value, cell, _) in losses.items():
         bottom = losses.get((target, ("bottom", n))) if word == "top" else None
         if bottom is not None:
             differences.setdefault(target, []).append(bottom[0] - value)

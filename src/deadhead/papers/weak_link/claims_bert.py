@@ -138,11 +138,10 @@ def better_than_blocks(evidence: Evidence, word: str) -> Finding:
     groups = places.values()
     others = [max((g["top"], g["bottom"]), key=lambda cell: cell.value) for g in groups]
     pairs = [(group[word], other) for group, other in zip(groups, others, strict=True)]
-    leads = [ours.value - other.value for ours, other in pairs]
+    leads, widths = rule.differences(pairs)
     used = [group[name] for group in groups for name in words]
     tasks = f"{sum(lead > 0 for lead in leads)} of {len(leads)} tasks"
     numbers = f"better than both on {tasks}, the smallest lead {min(leads):+.2f} points"
-    widths = [rule.by_repeats(cell.repeats for cell in pair) for pair in pairs]
     outcome = rule.every(leads, all_of_glue(task for task, _ in places), noise=widths)
     return judged(outcome, numbers, used, signs(leads))
 

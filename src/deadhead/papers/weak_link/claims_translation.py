@@ -181,8 +181,7 @@ def _never_best(groups: list[dict[str, Mean]], best: list[str]) -> Outcome:
     outcomes = []
     for name in set(BLOCKS) - set(best):
         pairs = [(group[first], group[name]) for group, first in zip(groups, best, strict=True)]
-        gaps = [first.value - other.value for first, other in pairs]
-        widths = [rule.by_repeats(cell.repeats for cell in pair) for pair in pairs]
+        gaps, widths = rule.differences(pairs)
         bounds = (rule.ROUNDED if width is None else width for width in widths)
         clear = all(gap - bound > SLACK for gap, bound in zip(gaps, bounds, strict=True))
         basis = f"at {len(groups)} percentages"
