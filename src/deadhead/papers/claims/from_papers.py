@@ -14,7 +14,7 @@ from deadhead.tasks import task_of
 from .evidence import Evidence, Rho
 from .strength import rho_p
 
-Row = dict[str, str]
+PrintedNumber = dict[str, str]
 LABELS = ("model", "task", "source", "target", "remove")  # of a printed score
 AXES = ("model", "task", "source", "target", "setting")  # of a printed search
 MERGED = ("FL", "MD", "SD", "EC")  # arms of several sources; FL is the unpruned model
@@ -23,7 +23,7 @@ PAIRS = {"pos": 24, "ner": 24, "slots": 8}  # source-target pairs behind each st
 
 
 @cache
-def rows(paper: str, table: str) -> tuple[Row, ...]:
+def rows(paper: str, table: str) -> tuple[PrintedNumber, ...]:
     """The numbers of one table, one a row."""
     with published_files()[f"{paper}/{table}.csv"].open(encoding="utf-8") as file:
         return tuple(csv.DictReader(file))
@@ -50,7 +50,7 @@ def printed(paper: str = "") -> Evidence:
 @cache
 def _printed(names: tuple[str, ...]) -> Evidence:
     """The columns of a table say what it has: `remove` and `percent` scores, `arm` searches."""
-    known: list[Row] = []
+    known: list[PrintedNumber] = []
     for file in published_files():
         paper, _, table = file.removesuffix(".csv").partition("/")
         if paper in names:
@@ -66,7 +66,7 @@ def _printed(names: tuple[str, ...]) -> Evidence:
     )
 
 
-def _score(row: Row) -> Score:
+def _score(row: PrintedNumber) -> Score:
     labels: dict[str, Any] = {name: row[name] for name in LABELS}
     kind = task_of(row["task"]).kind
     return Score(**labels, share=float(row["percent"]), value=float(row["value"]), kind=kind)
@@ -77,14 +77,16 @@ def printed_arm(arm: str, gain: float, full: float) -> Arm:
     return Arm(arm=arm, full=full, picks={"test": Pick(None, full + gain, gain)}, tried=TRIED)
 
 
-def _by_arm(arms: list[Row], axes: Sequence[str]) -> dict[tuple[str, ...], dict[str, float]]:
+def _by_arm(
+    arms: list[PrintedNumber], axes: Sequence[str]
+) -> dict[tuple[str, ...], dict[str, float]]:
     values: dict[tuple[str, ...], dict[str, float]] = {}
     for row in arms:
         values.setdefault(tuple(row[axis] for axis in axes), {})[row["arm"]] = float(row["value"])
     return values
 
 
-def _searches(arms: list[Row]) -> Iterator[Search]:
+def _searches(arms: list[PrintedNumber]) -> Iterator[Search]:
     """Of `full` and `lowest` papers print scores, of controls differences from `full`."""
     for pair, by_arm in _by_arm(arms, AXES).items():
         full = by_arm.pop("full")
@@ -94,13 +96,13 @@ def _searches(arms: list[Row]) -> Iterator[Search]:
         yield Search(**labels, unpruned=full, arms=printed_arms)
 
 
-def _merged(arms: list[Row]) -> Iterator[Merged]:
+def _merged(arms: list[PrintedNumber]) -> Iterator[Merged]:
     for place, by_arm in _by_arm(arms, AXES[:4]).items():
         labels: dict[str, Any] = dict(zip(("model", "task", "train", "target"), place, strict=True))
         yield Merged(**labels, unpruned=by_arm.pop("FL"), scores=by_arm)
 
 
-def _rho(row: Row) -> Rho:
+def _rho(row: PrintedNumber) -> Rho:
     labels = {name: row[name] for name in ("model", "task", "setting")}
     rho, pairs = float(row["value"]), PAIRS[row["task"]]
     return Rho(**labels, against=row["of"], rho=rho, pairs=pairs, p=rho_p(rho, pairs))

@@ -11,9 +11,9 @@ from .evidence import Mean, means
 from .rule import above, over_repeats
 from .verdict import Outcome
 
-Place = tuple[str, str]  # task and target language
-Sets = dict[tuple[str, int], dict[Place, Mean]]
-Halves = dict[Place, dict[str, Mean]]
+TaskLanguage = tuple[str, str]  # task and target language
+Sets = dict[tuple[str, int], dict[TaskLanguage, Mean]]
+Halves = dict[TaskLanguage, dict[str, Mean]]
 BLOCKS = ("top", "bottom", "middle")  # adjacent layers
 ALTERNATE = ("odd", "even")
 HALVES = (*BLOCKS, *ALTERNATE, "ends")

@@ -15,7 +15,7 @@ from deadhead.papers.claims.from_papers import stated
 from deadhead.papers.claims.layer_sets import (
     ALTERNATE,
     BLOCKS,
-    Place,
+    TaskLanguage,
     half_means,
     halves,
     is_better,
@@ -32,7 +32,7 @@ THIRD = 100 / 3  # percent of the layers: four of twelve
 TWO = "{} {:.2f}"  # a name and a number with two decimals
 
 
-def _whole(places: Iterable[Place]) -> bool:
+def _whole(places: Iterable[TaskLanguage]) -> bool:
     return all_of_glue(task for task, _ in places)
 
 
@@ -159,8 +159,8 @@ def level_with_bert_on_two_tasks(evidence: Evidence, other: Evidence) -> Finding
 def middle_matters_most(evidence: Evidence) -> Finding:
     sets, used = sets_of_layers(evidence.final), []
     # By place: how far the middle is behind the ends, up to a third of the layers and beyond.
-    lags: dict[Place, dict[bool, list[float]]] = {}
-    ends: dict[Place, list[float]] = {}  # top minus bottom
+    lags: dict[TaskLanguage, dict[bool, list[float]]] = {}
+    ends: dict[TaskLanguage, list[float]] = {}  # top minus bottom
     for where, n in [
         (where, n) for (word, n), at in sets.items() if word == "middle" for where in at
     ]:

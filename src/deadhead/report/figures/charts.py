@@ -29,7 +29,7 @@ MOST_TICKS = 10  # of an axis with ticks at its points only
 FAINT = {"type": "line", "strokeWidth": 1, "opacity": 0.35}  # lines behind the one of a panel
 DOT = {"type": "point", "filled": True, "size": 46, "opacity": 1}
 HOLLOW = {"type": "point", "filled": False, "size": 70, "strokeWidth": 1.6, "opacity": 1}
-Row = dict[str, Any]
+Datum = dict[str, Any]
 Labels = Sequence[Any]
 TYPES = {"Q": "quantitative", "O": "ordinal", "N": "nominal"}
 
@@ -53,21 +53,21 @@ def categories(labels: Labels, grey: Labels = ()) -> Chart:
     }
 
 
-def distinct(rows: Sequence[Row], name: str) -> list[Any]:
+def distinct(rows: Sequence[Datum], name: str) -> list[Any]:
     """The values of a column, each once, in the order of the rows."""
     return list(dict.fromkeys(row[name] for row in rows))
 
 
-def point(values: Sequence[float], digits: int = 3) -> Row:
+def point(values: Sequence[float], digits: int = 3) -> Datum:
     """The mean of values as y, how many there are, and a band of one standard deviation."""
-    row: Row = {"n": len(values), "y": round(fmean(values), digits) if values else None}
+    row: Datum = {"n": len(values), "y": round(fmean(values), digits) if values else None}
     if len(values) > 1:
         mean, sd = fmean(values), deviation(values)
         row |= {"low": round(mean - sd, digits), "high": round(mean + sd, digits)}
     return row
 
 
-def whole(chart: Chart, values: Sequence[Row], title: str) -> Chart:
+def whole(chart: Chart, values: Sequence[Datum], title: str) -> Chart:
     return {"$schema": SCHEMA, "title": title, "data": {"values": list(values)}, **chart}
 
 
@@ -101,7 +101,7 @@ def panelled(layers: Chart, panels: Labels, height: int, *free: str) -> Chart:
 
 
 def curves(
-    values: Sequence[Row],
+    values: Sequence[Datum],
     title: str,
     *,
     x: str,
@@ -155,7 +155,7 @@ def _line_colours(lines: Labels, title: str, grey: Labels) -> Chart:
     return field("line", "N", title or None, scale=categories(lines, grey), legend=titled)
 
 
-def _across(values: Sequence[Row], x: str, numbers: bool, order: Labels) -> Chart:
+def _across(values: Sequence[Datum], x: str, numbers: bool, order: Labels) -> Chart:
     """The x axis; integers have ticks at the points only, since there are no half layers."""
     if not numbers:
         axis = {"labelAngle": -40, "labelLimit": 140}
@@ -168,8 +168,8 @@ def _across(values: Sequence[Row], x: str, numbers: bool, order: Labels) -> Char
 
 
 def _separate(
-    values: Sequence[Row], lines: Labels, panels: Labels
-) -> tuple[Sequence[Row], Labels, list[Row]]:
+    values: Sequence[Datum], lines: Labels, panels: Labels
+) -> tuple[Sequence[Datum], Labels, list[Datum]]:
     """Keep bands from hiding each other: a panel for each line with the others in grey behind it.
 
     A figure that has panels already loses its bands instead.
@@ -185,7 +185,7 @@ def _separate(
 
 
 def head_maps(
-    values: Sequence[Row], title: str, *, panels: Labels, legend: str, scheme: str, columns: int
+    values: Sequence[Datum], title: str, *, panels: Labels, legend: str, scheme: str, columns: int
 ) -> Chart:
     """Layer x head squares, the input at the bottom. Rows: layer, index, head, value, panel."""
     layers, indices = ({row[name] for row in values} for name in ("layer", "index"))
@@ -211,7 +211,7 @@ def head_maps(
 
 
 def squares(
-    values: Sequence[Row], title: str, *, order: Labels, panels: Labels, legend: str
+    values: Sequence[Datum], title: str, *, order: Labels, panels: Labels, legend: str
 ) -> Chart:
     """A square for every pair, with its number in it. Rows: a, b, value, panel."""
     side = (34 if len(order) <= 12 else NUMBER) * len(order)
@@ -235,7 +235,7 @@ def squares(
 
 
 def clouds(
-    values: Sequence[Row], title: str, *, groups: Labels, panels: Labels, group: str
+    values: Sequence[Datum], title: str, *, groups: Labels, panels: Labels, group: str
 ) -> Chart:
     """Points without axes, as t-SNE gives them. Rows: x, y, group, panel."""
     shapes = [SHAPES[i // len(COLOURS) % len(SHAPES)] for i in range(len(groups))]
@@ -251,7 +251,7 @@ def clouds(
 
 
 def trade(
-    values: Sequence[Row], title: str, *, cost: str, groups: Labels, panels: Labels, y: str
+    values: Sequence[Datum], title: str, *, cost: str, groups: Labels, panels: Labels, y: str
 ) -> Chart:
     """Score against cost; a dashed line joins the points that no other beats in both.
 

@@ -10,7 +10,7 @@ from deadhead.report.labels import joined, score_words, strategy_words, unit_of
 from deadhead.report.spec import Chart, Figure, Scored, Suggested
 from deadhead.results import Study
 
-from .charts import Row, distinct, trade
+from .charts import Datum, distinct, trade
 
 MILLION = 1e6
 Removals = dict[tuple[str, str, str], list[tuple[float, float]]]  # (panel, group, label) -> trials
@@ -63,14 +63,14 @@ class Cost(Scored, Figure):
         yield 70, cls()
 
 
-def _row(key: tuple[str, str, str], trials: list[tuple[float, float]]) -> Row:
+def _row(key: tuple[str, str, str], trials: list[tuple[float, float]]) -> Datum:
     panel, group, label = key
     score, parameters = (fmean(values) for values in zip(*trials, strict=True))
     row = {"panel": panel, "group": group, "label": label, "n": len(trials)}
     return row | {"y": round(score, 3), "cost": round(parameters, 4)}
 
 
-def mark_front(rows: list[Row]) -> None:
+def mark_front(rows: list[Datum]) -> None:
     """Mark the rows that no other row beats in cost and score together."""
     best: float | None = None
     for row in sorted(rows, key=lambda row: (row["cost"], -row["y"])):

@@ -11,7 +11,7 @@ from deadhead.report.tables.published import Published
 from deadhead.results import Mean, Study
 from deadhead.strategies.amounts import PERCENT
 
-from .charts import Row, curves, point
+from .charts import Datum, curves, point
 from .curve_means import CurveOptions, Points, class_of
 
 X_WORDS = {
@@ -50,7 +50,7 @@ def curve_chart(
     )
 
 
-def panels_in_order(study: Study, spec: CurveOptions, rows: Sequence[Row]) -> list[str]:
+def panels_in_order(study: Study, spec: CurveOptions, rows: Sequence[Datum]) -> list[str]:
     axis = spec.panels[0] if len(spec.panels) == 1 else ""
     return in_order(study, axis, [row["panel"] for row in rows])
 
@@ -79,14 +79,14 @@ def score_axis(study: Study, spec: CurveOptions) -> str:
 
 def _rows(
     study: Study, spec: CurveOptions, points: Points, line_names: Mapping[str, str]
-) -> Iterator[Row]:
+) -> Iterator[Datum]:
     published_point = _published(study, spec)
     for (panel, line, x), mean in points.items():
         numbers = mean.repeats
         published = published_point(panel, line, mean) if published_point else None
         if not numbers and published is None:
             continue
-        row: Row = {"x": x, "line": line_names.get(str(line), str(line)), "panel": str(panel)}
+        row: Datum = {"x": x, "line": line_names.get(str(line), str(line)), "panel": str(panel)}
         row |= point(numbers)
         if published is not None:
             row["published"] = round(published, 3)

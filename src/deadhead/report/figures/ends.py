@@ -22,7 +22,7 @@ from .curve_means import GROUPS, REMOVAL, position
 
 ENDS = ("top", "bottom")
 # end ("" for unpruned) -> layers removed -> trial -> score
-Scores = dict[str, dict[float, dict[str, float]]]
+ByEnd = dict[str, dict[float, dict[str, float]]]
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -64,8 +64,8 @@ class Ends(Scored, Figure):
             line=self.group.replace("_", " "),
         )
 
-    def _scores(self, study: Study) -> dict[str, Scores]:
-        scores: dict[str, Scores] = {}
+    def _scores(self, study: Study) -> dict[str, ByEnd]:
+        scores: dict[str, ByEnd] = {}
         for (language, *removal), mean in self.means(
             study, ("language", *REMOVAL), self.where
         ).items():
@@ -76,7 +76,7 @@ class Ends(Scored, Figure):
         return scores
 
 
-def _difference(scores: Scores) -> LayerDifference | None:
+def _difference(scores: ByEnd) -> LayerDifference | None:
     full = [value for trials in scores.get("", {}).values() for value in trials.values()]
     top, bottom = (
         {k: list(trials.values()) for k, trials in scores.get(end, {}).items()} for end in ENDS

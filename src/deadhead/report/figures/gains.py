@@ -16,7 +16,7 @@ from deadhead.results.heads import by_language
 from deadhead.results.statistics import correlation_rows, similarity, spearman
 from deadhead.tasks.distances import distances
 
-from .charts import Row, categories, distinct, field, panelled, tip, whole
+from .charts import Datum, categories, distinct, field, panelled, tip, whole
 
 DISTANCE = "syntactic"  # one of URIEL's distances
 FEWEST_HEADS = 3  # that two rankings must share to be compared
@@ -37,7 +37,7 @@ class Gains(Figure):
 
     def draw(self, study: Study) -> Chart | None:
         rankings = by_language([*study.chosen()][::-1], lambda _, one: (one.model, one.task))
-        panels: dict[str, list[Row]] = {}
+        panels: dict[str, list[Datum]] = {}
         varied = [a for a in ("task", "model") if len({getattr(p, a) for p in study.pairs}) > 1]
         for words, x_of in X_AXES.items():
             for pair in selected(study.pairs, self.where):
@@ -81,14 +81,14 @@ X_AXES: Mapping[str, Callable[[Search, Rankings], float | None]] = {
 }
 
 
-def _correlation(rows: Sequence[Row]) -> str:
+def _correlation(rows: Sequence[Datum]) -> str:
     """One label, without the commas at which the name of a panel begins a new line."""
     rho = spearman([row["x"] for row in rows], [row["y"] for row in rows])
     (row,) = correlation_rows({"": rho})
     return f"rho {row['rho']:+.2f}; p {row['p']:.2g}; n {row['n']}"
 
 
-def _chart(rows: Sequence[Row], title: str) -> Chart:
+def _chart(rows: Sequence[Datum], title: str) -> Chart:
     panels = distinct(rows, "panel")
     encoding = {
         "x": field("x", "Q", panels[0] if len(panels) == 1 else "", scale={"zero": False}),

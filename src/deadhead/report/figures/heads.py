@@ -15,7 +15,7 @@ from deadhead.results.cells import Cell
 from deadhead.results.records import map_measures
 from deadhead.results.statistics import head_changes, layer_rows
 
-from .charts import Row, curves, distinct, head_maps
+from .charts import Datum, curves, distinct, head_maps
 
 RANKING, REMOVED, ENTROPY_CHANGE = "ranking", "removed", "entropy_change"
 LEGENDS = {
@@ -127,7 +127,7 @@ def cut_note(panels: int, most: int) -> str:
     return f" (the first {most} of {panels})" if panels > most else ""
 
 
-def _rows(panel: str, maps: list[Mapping[str, float]], every: list[str]) -> Iterator[Row]:
+def _rows(panel: str, maps: list[Mapping[str, float]], every: list[str]) -> Iterator[Datum]:
     """Means over the maps of a panel.
 
     A head that is not in a map was not there. In maps of removals (of `every` head) it was kept.
@@ -162,7 +162,7 @@ class Layers(Figure):
                 for row in layer_rows(numbers):
                     key = (row["block"], line, row["layer"])
                     means.setdefault(key, []).append(row["value"])
-        rows: list[Row] = [
+        rows: list[Datum] = [
             {"x": layer, "y": fmean(values), "line": line, "panel": block, "n": len(values)}
             for (block, line, layer), values in means.items()
         ]

@@ -10,7 +10,7 @@ from deadhead.report.labels import STAGES, joined
 from deadhead.report.spec import Chart, Figure, Suggested
 from deadhead.results import Study
 
-from .charts import Row, clouds, distinct
+from .charts import Datum, clouds, distinct
 from .heads import cut_note
 
 MOST_PANELS = 6
@@ -25,7 +25,7 @@ class Points(Figure):
     default_title: ClassVar[str] = "Sentences by language"
 
     def draw(self, study: Study) -> Chart | None:
-        rows: list[Row] = []
+        rows: list[Datum] = []
         panels: dict[str, None] = {}
         stages = (
             (trial.cell, stage, measured.get(name, {}))

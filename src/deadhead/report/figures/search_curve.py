@@ -13,7 +13,7 @@ from deadhead.report.tables.pairs import best, pair_label, selected
 from deadhead.results import Mean, Study
 from deadhead.results.searches import ARMS
 
-from .charts import Row, curves
+from .charts import Datum, curves
 from .curve_chart import curve_chart, panels_in_order, score_axis
 from .curve_means import ALL_PARTS, PARTS, CurveOptions, Points
 
@@ -70,7 +70,7 @@ def panel_of(all_labels: Mapping[str, Any], axes: tuple[str, ...]) -> str:
     return joined(*labels.values())
 
 
-def _rows(points: Points) -> Iterator[Row]:
+def _rows(points: Points) -> Iterator[Datum]:
     for (panel, arm, k), mean in points.items():
         if arm == "seeds":
             continue
@@ -91,7 +91,7 @@ def _rows(points: Points) -> Iterator[Row]:
         repeated = [scores for scores in by_search.values() if len(scores) > 1]
         if repeated:
             low, middle, high = (fmean(map(of, repeated)) for of in (min, fmean, max))
-            band: Row = {"y": round(middle, 3), "low": round(low, 3), "high": round(high, 3)}
+            band: Datum = {"y": round(middle, 3), "low": round(low, 3), "high": round(high, 3)}
             band |= {"line": SEEDS, "panel": panel, "n": sum(map(len, repeated))}
             yield from ({"x": x, **band} for x in (0.0, most))
 
