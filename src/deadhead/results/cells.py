@@ -6,7 +6,6 @@ The axes of a cell are those of the recipe, and `language` (also called `target`
 
 from __future__ import annotations
 
-from ast import literal_eval
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cache, cached_property
@@ -25,7 +24,6 @@ PRUNING = ("remove", "strategy", "amount", "draw", "arm", "k")  # axes that prun
 CHANCE = ("seed", "draw")  # axes that only repeat
 APART = ("model", "task", "source")  # labels that distinguish recipes drawn together
 NOTHING = {"remove": "none", "strategy": "none"}
-UNCHANGED = frozenset((str, int, float))  # types of labels that stay as they are
 LABELLED = ("model", "task", "source", "train", "seed", "remove")  # fixed fields in tables
 
 
@@ -91,9 +89,9 @@ class Cell:
         if name in LANGUAGE:
             return language
         if name == "setting":
-            return self.setting(language)
+            return setting(self.learnt, language)
         if name == "learnt":
-            return "+".join(self.train)
+            return self.learnt
         return self.parts(language) if name == "parts" else self.axes.get(name)
 
     def key(self, axes: Iterable[str], language: str, variant: Mapping[str, str]) -> Key:
@@ -130,9 +128,10 @@ class Cell:
         )
         return [dict(labels) for labels in chosen] or [dict.fromkeys(axes, "")]
 
-    def setting(self, language: str) -> str:
-        """How the language scored relates to those trained on."""
-        return setting("+".join(self.train), language)
+    @property
+    def learnt(self) -> str:
+        """The languages trained on: `en+de`."""
+        return "+".join(self.train)
 
     @cached_property
     def main_row(self) -> tuple[float | None, ...]:
@@ -142,8 +141,8 @@ class Cell:
     @property
     def is_for(self) -> list[str]:
         """The languages that its search is for."""
-        source, train = str(self.axes.get("source", "")), "+".join(self.train)
-        return [language for language in self.languages if is_target(source, train, language)]
+        source = str(self.axes.get("source", ""))
+        return [name for name in self.languages if is_target(source, self.learnt, name)]
 
     @cached_property
     def scores(self) -> dict[str, float]:
@@ -160,8 +159,8 @@ class Cell:
             return (None,) * len(self.languages)
         name, split = metric or self.metric, split or ""
         split = self.split + split if split[:1] in ("", "@") else split
-        scale = points(name, 1.0)
-        values = map(self.summary.metrics.get, _names(self.languages, split, name))
+        known, scale = self.summary.metrics, points(name, 1.0)
+        values = [known.get(f"{language}/{split}/{name}") for language in self.languages]
         return tuple([None if value is None else scale * value for value in values])
 
     def one_label(self, split: str) -> bool:
@@ -172,17 +171,17 @@ class Cell:
     def common(self, target: str) -> dict[str, Any]:
         """What scores and searches in one language share."""
         trial = self.summary.trial if self.summary else {}
-        dataset, train = str(trial.get("task", self.axes.get("task"))), "+".join(self.train)
+        dataset = str(trial.get("task", self.axes.get("task")))
         task, parts = task_info(dataset), _parts(self.summary, target)
         return {
             "model": str(trial.get("model", self.axes.get("model"))),
             "task": task.name,
             "kind": task.kind,
             "dataset": dataset,
-            "source": str(self.axes.get("source") or train),
-            "train": train,
+            "source": str(self.axes.get("source") or self.learnt),
+            "train": self.learnt,
             "target": target,
-            "setting": setting(train, target),
+            "setting": setting(self.learnt, target),
             "parts": parts if isinstance(parts, int) else None,
         }
 
@@ -202,24 +201,17 @@ class Cell:
             "rank": rank_label(trial),
             "share": share,
         }
-        common: dict[str, dict[str, Any]] = {}
-        one_label: dict[str, bool] = {}
-        end = f"/{metric}" if metric else ""
         for name, value in self.summary.metrics.items():
-            if name.count("/") != 2 or value is None or not name.endswith(end):
-                continue
-            target, split, measured = name.split("/")
-            if target not in common:
-                common[target] = fixed | self.common(target)
-            if (name := split.partition("@")[0]) not in one_label:
-                one_label[name] = self.one_label(name)
-            yield Score(
-                **common[target],
-                split=split,
-                metric=measured,
-                value=points(measured, value),
-                one_label=one_label[name],
-            )
+            target, *rest = name.split("/")
+            if len(rest) == 2 and value is not None and metric in ("", rest[1]):
+                yield Score(
+                    **fixed,
+                    **self.common(target),
+                    split=rest[0],
+                    metric=rest[1],
+                    value=points(rest[1], value),
+                    one_label=self.one_label(rest[0].partition("@")[0]),
+                )
 
 
 def make_cell(
@@ -228,17 +220,19 @@ def make_cell(
     """A cell out of the fixed fields of its recipe, its labels and the index."""
     fields = {**(summary.trial if summary is not None else {}), **fixed, **labels}
     remove = fields.get("remove")
-    removed = NOTHING if remove is None or remove == "none" else _removal(repr(remove))
+    removal = None if remove == "none" else Removal.parse(remove)
     shown = {**{name: fields[name] for name in LABELLED if name in fields}, **labels}
-    axes = {n: v if type(v) in UNCHANGED else label(v) for n, v in shown.items()}
-    if "remove" in fields:
-        axes |= removed
+    axes = {name: label(value) for name, value in shown.items()}
+    if removal is not None:
+        axes |= {"strategy": removal.strategy, "amount": label(removal.amount)}
+    elif "remove" in fields:
+        axes |= NOTHING
     train = as_tuple(fields.get("train", fields.get("source")))
     return Cell(
         labels=labels,
         axes=axes,
         trial=trial,
-        unpruned=removed["remove"] == "none",
+        unpruned=removal is None,
         languages=as_tuple(fields.get("targets")) or train,
         train=train,
         splits=as_tuple(fields.get("splits")) or ("test",),
@@ -256,32 +250,10 @@ def fixed_of(parts: Sequence[Mapping[str, Any]], labels: Mapping[str, Any]) -> M
     return next(agree, {})
 
 
-@cache
-def _removal(code: str) -> dict[str, Any]:
-    """The labels of a removal, from its Python form: many cells share a few removals."""
-    value = literal_eval(code)
-    if (removal := Removal.parse(value)) is None:
-        return NOTHING
-    amount = label(removal.amount)
-    return {"remove": label(value), "strategy": removal.strategy, "amount": amount}
-
-
-@cache
-def _names(languages: tuple[str, ...], split: str, metric: str) -> tuple[str, ...]:
-    """The names of the scores in a record."""
-    return tuple(f"{language}/{split}/{metric}" for language in languages)
-
-
 def as_tuple(value: Any) -> tuple[str, ...]:
     if value is None:
         return ()
-    return _shared((value,) if isinstance(value, str) else tuple(map(str, value)))
-
-
-@cache
-def _shared(names: tuple[str, ...]) -> tuple[str, ...]:
-    """One tuple object for equal names: many cells have them, and comparing is faster."""
-    return names
+    return (value,) if isinstance(value, str) else tuple(map(str, value))
 
 
 def _parts(summary: Summary | None, language: str) -> Any:
