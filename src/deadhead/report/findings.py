@@ -1,7 +1,4 @@
-"""The findings of a study: up to three sentences with their numbers, the most important first.
-
-They say how much evidence there is: repetitions, the spread, the control for luck.
-"""
+"""Up to three sentences about a study, with how much evidence there is for each."""
 
 from __future__ import annotations
 
@@ -79,33 +76,30 @@ def _failed(study: Study) -> Sentences:
         )
 
 
-# Removals: which cost little, which cost much, and whether the choice matters ------------------
-
-
 def _removals(study: Study, tables: Sequence[Table]) -> Sentences:
-    if removals := study.removals:
-        groups: dict[frozenset[Any], list[Mean]] = {}
-        for removal in removals:
-            groups.setdefault(removal.scored_on, []).append(removal)
-        # Means over other tasks are other numbers: compare what was scored on the same.
-        _, comparable = max(groups.items(), key=lambda group: (len(group[1]), len(group[0])))
-        if removals[0].base is not None:
-            least = _least(study, comparable)
-            yield _least_and_most(study, comparable, least)
-        else:
-            least = None
-            yield from _best_and_worst(study, comparable)
+    removals = study.removals
+    if not removals:
         yield from tested(tables)
-        yield from _choice_matters(removals)
-        for who, axis in (("Languages", "language"), ("Tasks", "task")):
-            mixed = [removal for removal in removals if len(removal.gains(axis)) > 1]
-            worst = max(mixed, key=lambda removal: removal.loss, default=None)
-            # The first sentence has the languages of the removal that costs least.
-            if worst is not None and (axis == "task" or worst is not least):
-                what, unit = f"without {_words(worst)}", unit_of([worst.metric])
-                yield from _extremes(worst.gains(axis), what, who, unit)
+        return
+    groups: dict[frozenset[Any], list[Mean]] = {}
+    for removal in removals:
+        groups.setdefault(removal.scored_on, []).append(removal)
+    # Means over other tasks are other numbers: compare what was scored on the same.
+    _, comparable = max(groups.items(), key=lambda group: (len(group[1]), len(group[0])))
+    least = _least(study, comparable) if removals[0].base is not None else None
+    if least is not None:
+        yield _least_and_most(study, comparable, least)
     else:
-        yield from tested(tables)
+        yield from _best_and_worst(study, comparable)
+    yield from tested(tables)
+    yield from _choice_matters(removals)
+    for who, axis in (("Languages", "language"), ("Tasks", "task")):
+        mixed = [removal for removal in removals if len(removal.gains(axis)) > 1]
+        worst = max(mixed, key=lambda removal: removal.loss, default=None)
+        # The first sentence has the languages of the removal that costs least.
+        if worst is not None and (axis == "task" or worst is not least):
+            what, unit = f"without {_words(worst)}", unit_of([worst.metric])
+            yield from _extremes(worst.gains(axis), what, who, unit)
 
 
 def _words(removal: Mean) -> str:
@@ -243,9 +237,6 @@ def _extremes(gains: Mapping[Any, float], what: str, who: str, unit: str) -> Sen
         )
 
 
-# Searches: is the best of k prunings better than luck? -----------------------------------------
-
-
 def _searches(study: Study) -> Sentences:
     merged, unit = study.merged, unit_of(study.metrics)
     # Merged rankings count once, beside the best ranking of a single source.
@@ -310,9 +301,6 @@ def _chosen_on_dev(pairs: Sequence[Search], unit: str) -> Sentences:
             f"{len(gains)} {_cases(pairs)}{control if len(seeds) == len(gains) else ''}. If dev "
             f"chooses, pruning gains {dev:+.2f}."
         )
-
-
-# Published numbers, rankings, measures, and scores without a comparison ---------------------------------------------
 
 
 def _published(tables: Sequence[Table]) -> Sentences:

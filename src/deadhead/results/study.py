@@ -158,9 +158,8 @@ class Study:
     ) -> dict[Key, Mean]:
         """The means by the labels on some axes: of scores, or of what pruning loses or gains.
 
-        kind: `score`, `drop` or `gain`. where: axes -> the labels to include.
-        mean_over: axes whose labels are repetitions, by default each trial is one.
-        searches: only the trials of searches, in the languages that these are for.
+        kind: `score`, `drop` or `gain`. where: axes -> the labels to include. mean_over: axes whose
+        labels are repetitions, by default each trial is one. searches: as in `means_of`.
         """
         values = values_by(self.cells, kind, metric, split)
         return means_of(self.cells, axes, where, mean_over, values, searches=searches)
@@ -294,10 +293,9 @@ class Study:
 
     @cached_property
     def scores(self) -> tuple[Score, ...]:
-        """Every score in the main metric of its task.
+        """Every score in the main metric of its task, each once.
 
-        The pruned trials of searches are in `searches`. Cells that share a trial and have the same
-        labels give one score.
+        The pruned trials of searches are in `searches`.
         """
         outside = (cell for cell in self.cells if cell.labels.get("arm", "") in OUTSIDE)
         return tuple(
@@ -390,10 +388,7 @@ class Study:
 
 
 def arms(folder: str | Path) -> list[Arm]:
-    """Every arm of every search in a study, in every language, scored as the records store it.
-
-    Searches without their unpruned model are left out.
-    """
+    """Every arm of every search with an unpruned model, scored as the records store it."""
     by_search = (by_language for _, by_language in arms_among(Study.open(folder).cells))
     return [
         arm
