@@ -2,20 +2,19 @@
 
 from __future__ import annotations
 
-import copy
 import json
 from typing import Any
 
 import pytest
 import torch
 
-from deadhead.errors import FolderError, GroupError, HeadError, UnknownName, UnsupportedModel
+from deadhead.errors import FolderError, GroupError, UnknownName, UnsupportedModel
 from deadhead.heads import discover, gated, head_means, load, prune, save
 from deadhead.heads.discover import find_sites
 from deadhead.heads.summary import cache_bytes
 from deadhead.layout import HeadLayout
 from deadhead.measures.weights import head_weights
-from tiny_models import answers, apart, batch_of, build, hooks
+from tiny_models import answers, apart, batch_of, build, refused
 
 EIGHT = {"num_attention_heads": 8, "num_key_value_heads": 2, "head_dim": 4}
 # Heads 0 to 3 read one key/value head, 4 to 7 the other. Layer 0 keeps 1 and 4 of them, layer 1
@@ -61,7 +60,7 @@ def test_masked_is_pruned_is_reloaded(kind, tmp_path):
     assert apart(answers(plain), masked) < 1e-9
 
 
-@pytest.mark.parametrize("kind", ["llama", "qwen3, norms of each head", "phi3, fused"])
+@pytest.mark.parametrize("kind", ["llama", "phi3, fused"])
 def test_generation_with_a_cache(kind):
     model = grouped(kind)
     prompt = {"input_ids": batch_of(model)["input_ids"][:1], "max_new_tokens": 8}
@@ -101,7 +100,8 @@ def test_the_mean_of_removed_heads_fills_their_place(tmp_path):
     assert apart(masked, closed(model, REMOVED)) > 0.01
     prune(model, REMOVED, groups="expand", fill=means)
     assert apart(answers(model), masked) < 1e-9
-    assert apart(answers(load(save(model, tmp_path))), masked) < 1e-9
+    model.save_pretrained(tmp_path)
+    assert apart(answers(load(tmp_path)), masked) < 1e-9
 
 
 def gradients(model) -> dict[str, torch.Tensor]:
@@ -170,7 +170,7 @@ def test_the_weights_of_heads_are_those_of_their_copies():
     assert not torch.equal(after["decoder.0.2/k"], after["decoder.0.4/k"])
 
 
-@pytest.mark.parametrize("kind", ["llama", "phi3, fused", "qwen2, biases"])
+@pytest.mark.parametrize("kind", ["llama", "phi3, fused"])
 def test_the_bytes_of_the_cache_are_counted(kind):
     def cached(model) -> int:
         tokens = torch.arange(3, 10)[None]
@@ -185,21 +185,14 @@ def test_the_bytes_of_the_cache_are_counted(kind):
     assert cache_bytes(build("bert")) == 0
 
 
-def test_a_refusal_names_both_ways_out_and_changes_nothing():
+def test_a_refusal_names_both_ways_out():
     model = grouped()
-    before, state = hooks(model), copy.deepcopy(model.state_dict())
     with pytest.raises(GroupError) as problem:
         prune(model, REMOVED)
-    hint = str(problem.value.hint)
-    assert "remove whole groups" in hint
-    assert 'prune(model, heads, groups="expand")' in hint
-    assert "--groups expand" in hint
-    with pytest.raises(HeadError, match="twice"):
-        prune(model, ["decoder.0.0", "decoder.0.0"], groups="expand")
-    with pytest.raises(UnknownName, match="expant"):
+    for way in ("remove whole groups", 'prune(model, heads, groups="expand")', "--groups expand"):
+        assert way in str(problem.value.hint)
+    with refused(model, UnknownName, "expant"):
         prune(model, REMOVED, groups="expant")
-    assert hooks(model) == before
-    assert all(torch.equal(value, state[name]) for name, value in model.state_dict().items())
 
 
 @pytest.mark.parametrize("share", [0, 3, "x", [1]])

@@ -11,12 +11,12 @@ from transformers import BertModel, XLNetModel
 
 from architectures.tiny import tiny
 from deadhead.errors import UnknownName
-from deadhead.heads import discover, load, prune, save
-from tiny_models import answers, apart, build, build_class, hooks, uneven
+from deadhead.heads import discover, head_means, load, prune, save
+from slow import slow_but
+from tiny_models import answers, apart, batch_of, build, build_class, hooks, uneven
 
 CLASSES = [
     "BertForSequenceClassification",
-    "RobertaForTokenClassification",
     "XLMRobertaForTokenClassification",
     "BertModel",
     "MarianMTModel",
@@ -28,73 +28,49 @@ CLASSES = [
     "DebertaForTokenClassification",
     "ViTForImageClassification",
 ]
+FAST = "BertForSequenceClassification GPT2LMHeadModel LlamaForCausalLM T5ForConditionalGeneration"
+OTHERS = "deberta-v2 xlnet olmo2 falcon codegen umt5 gpt_bigcode gpt_oss phi3 longformer"
+
+
+def whole(name: str):
+    return build_class(getattr(transformers, name), num_labels=3, pad_token_id=0)
 
 
 def pruned(name: str):
     """A model of this class, its first layer emptied and the others thinned."""
-    model = build_class(getattr(transformers, name), num_labels=3, pad_token_id=0)
+    model = whole(name)
     first = discover(model).attentions[0]
     return prune(model, [*first.heads, *(h for h in uneven(model) if h not in first.heads)])
 
 
-@pytest.mark.parametrize("name", CLASSES)
-def test_saved_and_loaded(name, tmp_path):
-    model = pruned(name)
+@pytest.mark.parametrize("name", slow_but(FAST, CLASSES))
+def test_saved_and_loaded_in_both_forms(name, tmp_path):
+    model, cls = pruned(name), getattr(transformers, name)
     expected, hooks_before, config = answers(model), hooks(model), model.config.to_dict()
-    assert save(model, tmp_path / "out") == tmp_path / "out"
+    assert apart(expected, answers(whole(name))) > 1e-2
+    for form, limit in (("compact", 0), ("padded", 1e-9)):
+        assert save(model, tmp_path / form, form=form) == tmp_path / form
+        again = load(tmp_path / form).eval()
+        assert type(again) is cls
+        assert again.dtype == torch.float64
+        assert apart(expected, answers(again)) <= limit
+        assert discover(again) == discover(model)
+        shapes = [{k: v.shape for k, v in m.state_dict().items()} for m in (again, model)]
+        assert shapes[0] == shapes[1]
+    plain = cls.from_pretrained(tmp_path / "padded", dtype=torch.float64).eval()
+    assert apart(expected, answers(plain)) < 1e-9
+    assert plain.num_parameters() > model.num_parameters()
     assert hooks(model) == hooks_before
     assert model.config.to_dict() == config
-    again = load(tmp_path / "out").eval()
-    assert type(again) is getattr(transformers, name)
-    assert again.dtype == torch.float64
-    assert apart(expected, answers(again)) == 0
-    assert discover(again) == discover(model)
-    assert {k: v.shape for k, v in again.state_dict().items()} == {
-        k: v.shape for k, v in model.state_dict().items()
-    }
-    assert {"config.json", "model.safetensors", "README.md"} <= {
-        f.name for f in (tmp_path / "out").iterdir()
-    }
-    whole = build_class(getattr(transformers, name), num_labels=3, pad_token_id=0)
-    assert apart(expected, answers(whole)) > 1e-2
 
 
-@pytest.mark.parametrize("name", CLASSES)
-def test_the_padded_form_loads_without_deadhead(name, tmp_path):
-    model = pruned(name)
-    expected = answers(model)
-    save(model, tmp_path, form="padded")
-    unpruned = getattr(transformers, name).from_pretrained(tmp_path, dtype=torch.float64).eval()
-    assert apart(expected, answers(unpruned)) < 1e-9
-    cut = load(tmp_path).eval()
-    assert apart(expected, answers(cut)) < 1e-9
-    assert discover(cut) == discover(model)
-    assert sum(p.numel() for p in cut.parameters()) == sum(p.numel() for p in model.parameters())
-    assert sum(p.numel() for p in unpruned.parameters()) > sum(p.numel() for p in cut.parameters())
-
-
-@pytest.mark.parametrize(
-    "family",
-    [
-        "deberta-v2",
-        "xlnet",
-        "olmo2",
-        "falcon",
-        "codegen",
-        "umt5",
-        "gpt_bigcode",
-        "gpt_oss",
-        "phi3",
-        "longformer",
-    ],
-)
+@pytest.mark.parametrize("family", slow_but("codegen olmo2 umt5 xlnet", OTHERS.split()))
 def test_the_padded_form_of_other_kinds(family, tmp_path):
     model = build(family).float()
     prune(model, uneven(model))
     expected = answers(model)
     save(model, tmp_path, form="padded")
-    unpruned = type(model).from_pretrained(tmp_path).eval()
-    assert apart(expected, answers(unpruned)) < 1e-3
+    assert apart(expected, answers(type(model).from_pretrained(tmp_path).eval())) < 1e-3
     assert apart(expected, answers(load(tmp_path).eval())) < 1e-3
     assert apart(expected, answers(build(family).float())) > 1e-2
 
@@ -124,13 +100,15 @@ def test_a_folder_nobody_pruned(tmp_path):
     assert discover(again) == discover(model)
 
 
-@pytest.mark.parametrize("dtype", [torch.bfloat16, torch.float16, torch.float32])
+@pytest.mark.parametrize("dtype", [torch.bfloat16, torch.float32])
 def test_the_saved_precision(dtype, tmp_path):
-    model = pruned("BertModel").to(dtype)
-    save(model, tmp_path)
+    """The biases that a fill added have it, too."""
+    model = build("llama")
+    prune(model, uneven(model), fill=head_means(model, [batch_of(model)]))
+    save(model.to(dtype), tmp_path)
     again = load(tmp_path)
     assert {p.dtype for p in again.parameters()} == {dtype}
-    assert all(torch.equal(v, model.state_dict()[k]) for k, v in again.state_dict().items())
+    assert all(torch.equal(v, again.state_dict()[k]) for k, v in model.state_dict().items())
     assert load(tmp_path, dtype=torch.float64).dtype == torch.float64
 
 
@@ -165,7 +143,7 @@ def test_the_kernel_and_other_arguments_go_through(tmp_path):
 
 def test_the_card_says_what_was_removed_and_how_to_load(tmp_path):
     model = build("marian")
-    model.config._name_or_path = str(tmp_path)
+    model.config._name_or_path = "/home/somebody/models/mine"
     prune(model, ["encoder.0.1", "encoder.0.2", "encoder.0.3", "cross.1.0"])
     save(model, tmp_path / "compact")
     text = (tmp_path / "compact" / "README.md").read_text()
@@ -174,19 +152,11 @@ def test_the_card_says_what_was_removed_and_how_to_load(tmp_path):
     assert "| encoder | 0 | 1-3 | 1 of 4 |" in text
     assert "| cross | 1 | 0 | 3 of 4 |" in text
     assert "deadhead.load(" in text
-    assert str(tmp_path) not in text
-    assert str(tmp_path) not in (tmp_path / "compact" / "config.json").read_text()
+    assert "somebody" not in text + (tmp_path / "compact" / "config.json").read_text()
     save(model, tmp_path / "padded", form="padded")
     text = (tmp_path / "padded" / "README.md").read_text()
     assert "zeroed heads grow back" in text
     assert "AutoModel.from_pretrained" in text
-
-
-def test_a_machine_path_that_is_gone_is_still_no_name(tmp_path):
-    model = build("bert")
-    model.config._name_or_path = "/home/somebody/models/mine"
-    save(model, tmp_path)
-    assert "somebody" not in (tmp_path / "README.md").read_text()
 
 
 def test_an_unknown_form(tmp_path):
@@ -194,7 +164,7 @@ def test_an_unknown_form(tmp_path):
         save(build("bert"), tmp_path, form="paded")
 
 
-@pytest.mark.parametrize("family", ["bert", "gpt2", "distilbert", "xlm", "albert"])
+@pytest.mark.parametrize("family", ["gpt2", "xlm", "albert"])
 def test_a_folder_of_transformers_4(family, tmp_path):
     """transformers 4 wrote small weights and `pruned_heads`; plain transformers 5 cannot load that."""
     model = tiny(family)

@@ -17,6 +17,7 @@ from deadhead.heads.output_bias import set_output
 from deadhead.heads.prune import note_in_config
 from deadhead.heads.saved_config import read_config
 from deadhead.verify.proof import sample_neurons
+from slow import slow_but
 from tiny_models import answers, apart, batch_of, build, uneven
 
 CUTS = ("heads", "emptied", "neurons", "filled", "filled neurons", "dropped bias")
@@ -54,7 +55,7 @@ def plain(model, folder: Path, **options):
 
 
 @pytest.mark.parametrize("name", CUTS)
-@pytest.mark.parametrize("family", ["bert", "llama", "gpt2", "t5"])
+@pytest.mark.parametrize("family", slow_but("gpt2 llama", ["bert", "llama", "gpt2", "t5"]))
 def test_equal_through_load_and_never_wrong_without(family, name, tmp_path):
     model = cut(family, name)
     expected = answers(model)
@@ -109,14 +110,6 @@ def test_added_biases_alone(family, tmp_path):
                 plain(model, tmp_path / folder, **options)
 
 
-def test_biases_that_the_class_has_itself(tmp_path):
-    """Every size and every name fits, so plain transformers reads them."""
-    model = with_biases(build("bert"))
-    assert apart(answers(model), answers(build("bert"))) > 1e-2
-    model.save_pretrained(tmp_path)
-    assert apart(answers(model), answers(plain(model, tmp_path))) == 0
-
-
 def test_fusions_of_the_user_stay(tmp_path):
     """The key that stops plain loading has a use of its own."""
     model = build("llama")
@@ -124,8 +117,7 @@ def test_fusions_of_the_user_stay(tmp_path):
     with_biases(model).save_pretrained(tmp_path)
     with pytest.raises(ValueError, match="this model is pruned"):
         plain(model, tmp_path)
-    config = read_config(tmp_path, {})
-    assert config.fusion_config == {"patch_embeddings": False}
+    assert read_config(tmp_path, {}).fusion_config == {"patch_embeddings": False}
 
 
 def test_a_part_of_an_encoder_decoder(tmp_path):
