@@ -256,19 +256,6 @@ def test_copies_pickles_and_state_dicts(kind):
     assert apart(expected, answers(model)) > 1e-3
 
 
-@pytest.mark.parametrize("kind", ["bert", "llama"])
-def test_the_kernel_may_be_changed_after_pruning(kind):
-    model = built(kind)
-    layout = discover(model)
-    removed = [*layout.attentions[0].heads, *layout.attentions[1].groups[0]]
-    masked = closed(model, removed)
-    prune(model, removed)
-    for kernel in ("eager", "sdpa"):
-        model.set_attn_implementation(kernel)
-        # the eager kernel of Llama computes its softmax in float32
-        assert apart(masked, answers(model)) < 1e-5
-
-
 def test_a_pruned_model_can_be_compiled():
     model = build("bert")
     compiled, batch = torch.compile(model, backend="aot_eager"), batch_of(model)

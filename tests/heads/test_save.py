@@ -133,14 +133,6 @@ def test_saving_over_another_model_replaces_the_card_it_made_and_no_other(tmp_pa
     assert not list(tmp_path.glob(".draft*"))
 
 
-def test_the_kernel_and_other_arguments_go_through(tmp_path):
-    model = pruned("BertModel")
-    save(model, tmp_path)
-    eager = load(tmp_path, attn_implementation="eager").eval()
-    assert eager.config._attn_implementation == "eager"
-    assert apart(answers(model), answers(eager)) < 1e-9
-
-
 def test_the_card_says_what_was_removed_and_how_to_load(tmp_path):
     model = build("marian")
     model.config._name_or_path = "/home/somebody/models/mine"

@@ -26,7 +26,7 @@ WHOLE = {
 
 
 @dataclass(kw_only=True)
-class Call:
+class ModelCall:
     """A call of the model."""
 
     number: int = 0
@@ -44,7 +44,7 @@ class Calls:
 
     def __init__(self, model: nn.Module, stack: ExitStack, whole: str = ""):
         self.model, self.whole = _inner(model), whole
-        self.run = Call()
+        self.run = ModelCall()
         self._follow(self.model, stack)
         if is_encoder_decoder(self.model) and hasattr(self.model, "get_encoder"):
             encoder = self.model.get_encoder()  # generation calls it by itself
@@ -80,14 +80,14 @@ class Calls:
                 f"{cached} cached tokens.",
                 WHOLE[self.whole],
             )
-        self.run = Call(number=self.run.number + 1, running=True, batch=batch, cached=cached)
+        self.run = ModelCall(number=self.run.number + 1, running=True, batch=batch, cached=cached)
 
     @property
     def checkpointed(self) -> bool:
         """Whether layers run again during the backward pass, after the call of the model."""
         return getattr(self.model, "is_gradient_checkpointing", False) is True
 
-    def now(self) -> Call:
+    def now(self) -> ModelCall:
         """The running call; an error where a part of the model was called by itself."""
         run = self.run
         if not run.running and not (run.number and self.checkpointed):

@@ -31,42 +31,33 @@ from .site import MARK, Born, Site
 from .sites import output_inside
 
 
-def cut(
-    site: Site, kept: tuple[int, ...], share: int | None = None
-) -> list[tuple[Part, torch.Tensor]]:
-    """Leave only these heads, or neurons, in one layer; gives the rows that stay of each part.
+def cut(site: Site, kept: tuple[int, ...], share: int | None = None) -> None:
+    """Leave only these heads, or neurons, in one layer.
 
     share: heads that read one key/value head; by default as many as can without uneven groups.
     """
-    staying, *_ = [_cut_use(use, kept, share) for use in site.uses]
+    for use in site.uses:
+        _cut_use(use, kept, share)
     for tied in site.tied:  # each use was cut alone
         for role, part in site.parts.items():
             for name, _ in part.tensors:
                 setattr(tied.parts[role].module, name, getattr(part.module, name))
-    return staying
 
 
-def _cut_use(
-    site: Site, kept: tuple[int, ...], share: int | None
-) -> list[tuple[Part, torch.Tensor]]:
-    before = copy.copy(site)
-    shrinks = _shrinks(site)
+def _cut_use(site: Site, kept: tuple[int, ...], share: int | None) -> None:
+    before, shrinks = copy.copy(site), _shrinks(site)
     if shrinks:
         site.key_heads = _key_heads(site, kept, share)
     keys = site.keys_of(kept)
-    if not shrinks:  # bare vectors stay as they are if the code needs its old shapes
-        for part in site.parts.values():
-            part.cut = part.cut and part.module is not site.core
-    staying: list[tuple[Part, torch.Tensor]] = []
     for part in site.parts.values():
+        if not shrinks:  # bare vectors stay as they are if the code needs its old shapes
+            part.cut = part.cut and part.module is not site.core
         if kept and site.key_heads and part.cut:
-            staying.append((part, _copied_rows(part, before, kept, keys)))
+            _slice(part, _copied_rows(part, before, kept, keys))
             continue
         old, new = part.present(before.kept, before.keys_of(before.kept)), part.present(kept, keys)
         if len(new) < len(old):
-            staying.append((part, torch.isin(old, new).nonzero().flatten()))
-    for part, index in staying:
-        _slice(part, index)
+            _slice(part, torch.isin(old, new).nonzero().flatten())
     site.kept = kept
     first = next(iter(site.parts.values())).module
     left = {name: getattr(site, name) for name in ("size", "keys", "width", "halves", "key_heads")}
@@ -84,7 +75,6 @@ def _cut_use(
     else:
         _set_counts(site, site.size, site.keys)
         _spread(site, kept, keys)
-    return staying
 
 
 def computed_heads(site: Site, left: int) -> int:

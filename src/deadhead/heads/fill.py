@@ -43,7 +43,7 @@ def values_of(fill: Fill, site: Site, calls: Calls, seed: int) -> Values:
         values = fill.of(site.described()).flatten(-2)
         return _PositionMeans(site, values, calls) if fill.per_position else _Means(site, values)
     if isinstance(fill, Captured):
-        return _Run(site, fill, calls)
+        return _CapturedRun(site, fill, calls)
     return _Others(site, calls, seed)
 
 
@@ -75,7 +75,7 @@ class _PositionMeans:
         return batch_first(self.site, values)
 
 
-class _Run:
+class _CapturedRun:
     """Gives what the same layer read in a captured run, call by call."""
 
     def __init__(self, site: Site, fill: Captured, calls: Calls):

@@ -8,7 +8,6 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import contextmanager
-from functools import partial
 from typing import Any
 
 import torch
@@ -16,7 +15,7 @@ from torch import nn
 
 from deadhead.errors import HeadError
 from deadhead.forward import is_encoder_decoder
-from deadhead.layout import Head, HeadLayout, Kind, LayerKey, Neurons
+from deadhead.layout import FeedForward, Head, HeadLayout, LayerKey, Neurons, SiteKey
 
 from .call import Calls
 from .captured import Captured
@@ -30,7 +29,7 @@ from .site import Site
 
 Gates = torch.Tensor | Mapping[str, "float | torch.Tensor"] | Mapping[Head, "float | torch.Tensor"]
 NeuronGates = Mapping[LayerKey, torch.Tensor]
-Read = Callable[[], torch.Tensor]  # reads the gates of a layer at the time of the forward pass
+ReadGates = Callable[[], torch.Tensor]  # reads the gates of a layer at the time of the forward pass
 
 
 @contextmanager
@@ -140,7 +139,7 @@ class _Gate:
     fill: Values | None = None
     where: Where | None = None
 
-    def __init__(self, site: Site, read: Read):
+    def __init__(self, site: Site, read: ReadGates):
         self.read, self.width, self.batch_axis = read, site.width, 1 if site.time_first else 0
         self.name = f"{site.block} layer {site.layer}"
 
@@ -183,74 +182,65 @@ def _refuse_fill(fill: Fill, positions: Any) -> None:
 
 def _readers(
     layout: HeadLayout, gates: Gates | None, closed: set[Head]
-) -> dict[tuple[Kind, str, int], Read]:
+) -> dict[SiteKey, ReadGates]:
     """For each attention layer with a gate that may not be 1, the function that reads its gates."""
-    readers: dict[tuple[Kind, str, int], Read] = {}
+    readers: dict[SiteKey, ReadGates] = {}
     tensors, numbers = _sorted_gates(layout, gates)
-    named = closed.union(numbers)
     for block in layout.blocks:
         for row, attention in enumerate(layout.of(block)):
-            heads, tensor = attention.heads, tensors.get(block)
-            if tensor is not None or not named.isdisjoint(heads):
-                factors = torch.tensor([0.0 if head in closed else 1.0 for head in heads])
-                values = [numbers.get(head) for head in heads]
+            tensor, heads = tensors.get(block), attention.heads
+            if tensor is not None or not (closed | numbers.keys()).isdisjoint(heads):
                 rows = None if tensor is None else _rows(tensor, row, attention.kept)
-                readers["heads", block, attention.layer] = _reader(rows, values, factors)
+                factors = torch.tensor([0.0 if head in closed else 1.0 for head in heads])
+                of_heads = [numbers.get(head) for head in heads]
+                readers["heads", block, attention.layer] = _reader(rows, of_heads, factors)
     return readers
 
 
 def _neuron_readers(
     layout: HeadLayout, closed: Neurons | None, gates: NeuronGates | None
-) -> dict[tuple[Kind, str, int], Read]:
+) -> dict[SiteKey, ReadGates]:
     """The same for each feed-forward layer with a neuron that is closed or has a gate."""
-    readers: dict[tuple[Kind, str, int], Read] = {}
-    numbers = layout.check_neurons(closed)
-    tensors = dict(gates or {})
+    readers: dict[SiteKey, ReadGates] = {}
+    numbers, tensors = layout.check_neurons(closed), dict(gates or {})
     layout.check_neurons(dict.fromkeys(tensors, ()))  # raises an error for a layer without neurons
     for layer in layout.feed_forwards:
-        place = (layer.block, layer.layer)
-        if place not in numbers and place not in tensors:
-            continue
-        factors = torch.ones(layer.size)
-        factors[list(numbers.get(place, ()))] = 0
-        rows = None
-        if place in tensors:
-            _check_neuron_gates(place, tensors[place], layer.size)
-            rows = _rows(tensors[place], None, layer.kept)
-        readers["neurons", *place] = _reader(rows, [], factors[list(layer.kept)])
+        key = (layer.block, layer.layer)
+        if key in numbers or key in tensors:
+            factors = torch.ones(layer.size)
+            factors[list(numbers.get(key, ()))] = 0
+            rows = None
+            if key in tensors:
+                _check_neuron_gates(layer, tensors[key])
+                rows = _rows(tensors[key], None, layer.kept)
+            readers["neurons", *key] = _reader(rows, [], factors[list(layer.kept)])
     return readers
 
 
-def _check_neuron_gates(place: LayerKey, tensor: Any, size: int) -> None:
+def _check_neuron_gates(layer: FeedForward, tensor: Any) -> None:
     is_tensor = isinstance(tensor, torch.Tensor)
-    if not is_tensor or tensor.dim() not in (1, 2) or tensor.shape[-1] != size:
+    if not is_tensor or tensor.dim() not in (1, 2) or tensor.shape[-1] != layer.size:
         got = f"shape {tuple(tensor.shape)}" if is_tensor else type(tensor).__name__
         raise HeadError(
-            f"neuron_gates of {place[0]} layer {place[1]} expect a tensor of {size} numbers, got "
-            f"{got}.",
+            f"neuron_gates of {layer.block} layer {layer.layer} expect a tensor of {layer.size} "
+            f"numbers, got {got}.",
             "for gates of each example, put an axis for the batch in front",
         )
 
 
-def _rows(tensor: torch.Tensor, row: int | None, kept: tuple[int, ...]) -> Read:
+def _rows(tensor: torch.Tensor, row: int | None, kept: tuple[int, ...]) -> ReadGates:
     """Reads the gates of what a layer has left. row: of its block; None: of one layer alone."""
-    whole = kept == tuple(range(tensor.shape[-1]))
     # once, not at each call: a layer has thousands of neurons
-    return partial(_row, tensor, row, None if whole else torch.tensor(kept, dtype=torch.long))
-
-
-def _row(tensor: torch.Tensor, row: int | None, left: torch.Tensor | None) -> torch.Tensor:
-    gate = tensor if row is None else tensor[..., row, :]
-    return gate if left is None else gate[..., left]
+    left = torch.tensor(kept, dtype=torch.long) if len(kept) < tensor.shape[-1] else slice(None)
+    return lambda: (tensor if row is None else tensor[..., row, :])[..., left]
 
 
 def _reader(
-    rows: Read | None, numbers: list[float | torch.Tensor | None], factors: torch.Tensor
-) -> Read:
+    rows: ReadGates | None, numbers: list[float | torch.Tensor | None], factors: torch.Tensor
+) -> ReadGates:
     """rows: reads a tensor of gates; numbers: of single heads; factors: 0 for closed heads."""
     any_number = any(number is not None for number in numbers)
     all_open = bool((factors == 1).all())
-    memo: dict[torch.device, torch.Tensor] = {}
     exact = torch.empty(0, dtype=torch.float64)  # a model may be in double precision
 
     def read() -> torch.Tensor:
@@ -265,11 +255,9 @@ def _reader(
             if gate is not None:
                 stacked = gate * (stacked.to(gate) if first is exact else stacked)
             gate = stacked
-        if gate is None:
-            return factors
-        if all_open:
-            return gate
-        return gate * memo.setdefault(gate.device, factors.to(gate.device))
+        if gate is None or all_open:
+            return factors if gate is None else gate
+        return gate * factors.to(gate.device)
 
     return read
 

@@ -24,7 +24,7 @@ from .site import Site
 
 
 @dataclass(frozen=True)
-class Layer:
+class StackLayer:
     """A member of a list of modules that has sites inside."""
 
     module: nn.Module
@@ -32,7 +32,7 @@ class Layer:
     stack: str  # the path of the list
 
 
-def layers_around(model: nn.Module, sites: Iterable[Site]) -> list[Layer]:
+def layers_around(model: nn.Module, sites: Iterable[Site]) -> list[StackLayer]:
     """The members of the outermost lists of modules that have these sites inside."""
     kinds = nn.ModuleList | nn.Sequential
     lists = {name: module for name, module in model.named_modules() if isinstance(module, kinds)}
@@ -42,7 +42,7 @@ def layers_around(model: nn.Module, sites: Iterable[Site]) -> list[Layer]:
         if (outermost := min(around, key=len, default=None)) is not None:
             stacks[outermost] = None
     return [
-        Layer(module, f"{stack}.{name}.", stack)
+        StackLayer(module, f"{stack}.{name}.", stack)
         for stack in stacks
         for name, module in lists[stack].named_children()
     ]

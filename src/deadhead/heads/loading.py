@@ -1,9 +1,8 @@
 """How transformers loads a pruned model where deadhead is not installed.
 
 A model that keeps the same number of heads and neurons in every layer is a smaller model of its
-class, if the class has a config for it. Layers that differ need `per_layer_config`, which few
-classes of transformers read. Either is written only if the class builds exactly the modules of the
-pruned model from it. For all others, `save` writes the loader `load_pruned.py` beside the weights,
+class, if the class has a config for it. The config is written only if the class builds exactly the
+modules of the pruned model from it. For all others, `save` writes the loader `load_pruned.py` beside the weights,
 with a list of how the modules of the pruned model differ from those of the whole one.
 """
 
@@ -11,7 +10,7 @@ from __future__ import annotations
 
 import copy
 import json
-from collections.abc import Iterator, Mapping
+from collections.abc import Mapping
 from functools import partial
 from itertools import pairwise
 from pathlib import Path
@@ -25,7 +24,7 @@ from deadhead.files.hub import quiet
 from . import load_pruned
 from .load_pruned import PLAN, AddBias, PickInput, PickRows, Spread
 from .names import COUNTS, KEY_COUNTS, NEURON_COUNTS
-from .saved_config import LATEST, PER_LAYER, UNPRUNED, restore
+from .saved_config import LATEST, UNPRUNED, restore
 from .site import Site
 
 WIDTH = "head_dim"
@@ -60,36 +59,28 @@ def loading_of(model: Any, sites: list[Site]) -> Loading:
     if all(len(site.kept) == site.size for site in sites):
         plan = _attempt(model, model.config)
         return Loading(model.config, {}, plan or None)  # a refit may have added biases
-    for config, old_sizes in _configs(model, sites):
+    if (changed := _smaller_config(model, sites)) is not None:
+        config, old_sizes = changed
         if _attempt(model, config, exact=True) == {}:
             return Loading(config, {"format": LATEST, UNPRUNED: old_sizes}, None)
     return Loading(model.config, {}, _attempt(model, model.config))
 
 
-def _configs(model: Any, sites: list[Site]) -> Iterator[tuple[Any, dict[str, Any]]]:
-    """Configs that might describe the pruned model, each with the sizes of the unpruned one."""
+def _smaller_config(model: Any, sites: list[Site]) -> tuple[Any, dict[str, Any]] | None:
+    """A config that might describe the pruned model, and the sizes of the unpruned one."""
     blocks = {site.block for site in sites if len(site.kept) < site.size}
     sites = [site for site in sites if site.block in blocks]
     if len(blocks) > 1 or any(not site.kept for site in sites):
-        return  # no config has a size for each block, or layers of no heads
+        return None  # no config has a size for each block, or layers of no heads
     text = model.config.get_text_config()
     paths = {id(value): f"{name}." for name, value in vars(model.config).items()}
     prefix = "" if text is model.config else paths.get(id(text))
-    if prefix is None:
-        return
-    stored = text.to_dict()  # some fields of a config with differing layers cannot be read from it
-    layers: dict[int, dict[str, int]] = {}
+    stored, fields = text.to_dict(), {}
     for site in sites:
-        numbers = [int(step) for step in site.path.split(".") if step.isdigit()]
-        layers.setdefault(numbers[-1] if numbers else 0, {}).update(_sizes(stored, site))
-    first, *others = layers.values()
-    if all(layer == first for layer in others):
-        yield from _changed(model.config, prefix, first)
-    if hasattr(type(text), PER_LAYER):
-        changes = {int(layer): dict(own) for layer, own in stored.get(PER_LAYER, {}).items()}
-        for layer, sizes in layers.items():
-            changes.setdefault(layer, {}).update(sizes)
-        yield from _changed(model.config, prefix, {PER_LAYER: changes})
+        for name, value in _sizes(stored, site).items():
+            if fields.setdefault(name, value) != value:
+                return None  # the layers differ
+    return None if prefix is None else _changed(model.config, prefix, fields)
 
 
 def _sizes(stored: Mapping[str, Any], site: Site) -> dict[str, int]:
@@ -104,8 +95,8 @@ def _sizes(stored: Mapping[str, Any], site: Site) -> dict[str, int]:
 
 def _changed(
     config: Any, prefix: str, fields: Mapping[str, Any]
-) -> Iterator[tuple[Any, dict[str, Any]]]:
-    """The config with other sizes, as transformers reads it, if it can be undone; else nothing."""
+) -> tuple[Any, dict[str, Any]] | None:
+    """The config with other sizes, as transformers reads it, if it can be undone."""
     try:
         new = copy.deepcopy(config)
         part = new.get_text_config()
@@ -117,10 +108,10 @@ def _changed(
         read = type(config).from_dict(new.to_dict())
         undone = copy.deepcopy(read)
         restore(undone, old)
-        if undone.to_dict() == type(config).from_dict(config.to_dict()).to_dict():
-            yield read, old
+        same = undone.to_dict() == type(config).from_dict(config.to_dict()).to_dict()
+        return (read, old) if same else None
     except Exception:  # a config raises what it likes for sizes that it does not know
-        return
+        return None
 
 
 def _attempt(model: Any, config: Any, *, exact: bool = False) -> Plan | None:

@@ -5,7 +5,6 @@ The card of the source follows, under a heading that says so.
 
 from __future__ import annotations
 
-import json
 import re
 from pathlib import Path
 from typing import Any
@@ -20,7 +19,6 @@ from deadhead.layout import HeadLayout, spans
 from .discover import layout_of
 from .model_files import CARD, kept_files, leaves
 from .output_bias import filled
-from .prune import RECORD
 from .site import Site
 
 REMOVING = "with deadhead by removing"  # in cards of earlier versions, which have no mark
@@ -67,7 +65,7 @@ def card(
         new["base_model"] = split(name)[0]
     # without removed heads, a refit may still have added biases
     load = f"## Load\n\n{HOW[form] if pruned or form == 'loader' else UNPRUNED}"
-    changes = (_changes(model, layout, source), _neurons(layout), _fill(sites))
+    changes = (_changes(model, layout), _neurons(layout), _fill(sites))
     parts = (*changes, note, _kept(source, front), load, original)
     text = "\n\n".join(part for part in parts if part)
     return (
@@ -75,7 +73,7 @@ def card(
     )
 
 
-def _changes(model: Any, layout: HeadLayout, source: Path | None) -> str:
+def _changes(model: Any, layout: HeadLayout) -> str:
     """Which heads were removed from which model, and the class and precision of the result."""
     left, total, cls = len(layout), len(layout) + len(layout.removed), type(model).__name__
     name = _name(model) or "an unnamed model"
@@ -91,16 +89,12 @@ def _changes(model: Any, layout: HeadLayout, source: Path | None) -> str:
         )
         text = f"Made from `{name}` {REMOVING} {total - left} attention heads (counted from 0):"
         text += f"\n\n| block | layer | removed | left |\n|---|---|---|---|\n{rows}"
-        if before := _removed_before(source):
-            text += f"\n\n{before} of these were gone from `{name}` already."
     else:
         text = f"Saved with deadhead from `{name}`: no attention head was removed."
-    saved_as = [*(getattr(model.config, "architectures", None) or [])]
-    other = f" `{name}` was saved as {saved_as[0]}." if saved_as and saved_as != [cls] else ""
     precision = str(getattr(model, "dtype", "")).removeprefix("torch.")
     return (
         f"# {cls} with {left} of {total} heads\n\n{text}\n\n"
-        f"It is a {cls} with weights in {precision}.{other}"
+        f"It is a {cls} with weights in {precision}."
     )
 
 
@@ -132,18 +126,6 @@ def _fill(sites: list[Site]) -> str:
             f"mean output, or the result of a refit (layers: {named})."
         )
     return " ".join(sentences)
-
-
-def _removed_before(source: Path | None) -> int:
-    """The number of heads that were removed from the source."""
-    if source is None:
-        return 0
-    try:
-        config = json.loads((source / "config.json").read_text(encoding="utf-8"))
-        blocks = config[RECORD]["removed"].values()
-        return sum(len(heads) for layers in blocks for heads in layers.values())
-    except (OSError, ValueError, KeyError, TypeError, AttributeError):
-        return 0  # not written by deadhead
 
 
 def _name(model: Any) -> str:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
-from operator import index
 from typing import Any
 
 import torch
@@ -27,19 +26,27 @@ class Positions:
 
     def __init__(self, block: str, positions: Any):
         self.block = block
-        values = positions.tolist() if hasattr(positions, "tolist") else positions
-        rows = _rows(values)
-        self.each = rows is not None  # whether every example has its own
-        every = [_checked(row) for row in (rows if rows is not None else [values])]
-        if not any(every):
+        values = _numbers(positions)
+        if not isinstance(values, list):
+            raise DataError(f"`positions` expects a list, got {positions!r}.", WRITE)
+        inner = {isinstance(value, list) for value in values}
+        if len(inner) > 1:
+            text = "`positions` expects numbers or a list for each example, got both."
+            raise DataError(text, WRITE)
+        self.each = inner == {True}  # whether every example has its own
+        self.rows: list[list[Any]] = values if self.each else [values]
+        every = [value for row in self.rows for value in row]
+        if not every:
             raise DataError(
                 "`positions` expects at least one position, got none.",
                 "leave `positions` out to gate all of them",
             )
-        self.is_mask = any(isinstance(value, bool) for row in every for value in row)
-        if self.is_mask and not all(isinstance(value, bool) for row in every for value in row):
+        if wrong := [value for value in every if not isinstance(value, int)]:
+            text = f"`positions` expects whole numbers or booleans, got {wrong[0]!r}."
+            raise DataError(text, WRITE)
+        self.is_mask = isinstance(every[0], bool)
+        if any(isinstance(value, bool) != self.is_mask for value in every):
             raise DataError("`positions` expects booleans or numbers, got both.", WRITE)
-        self.rows = every
 
     def at(self, examples: int, length: int) -> Tensor:
         """The mask, (examples or 1) x length."""
@@ -124,26 +131,9 @@ def positions_of_blocks(positions: Any, blocks: Sequence[str], gated: Iterable[s
     return {block: Positions(block, positions) for block in names or blocks[:1]}
 
 
-def _rows(values: Any) -> list[Any] | None:
-    """The values of each example; None where they are for all."""
-    if isinstance(values, str | bytes) or not isinstance(values, Iterable):
-        raise DataError(f"`positions` expects a list, got {values!r}.", WRITE)
-    rows = [row.tolist() if hasattr(row, "tolist") else row for row in values]
-    inner = [isinstance(row, Iterable) and not isinstance(row, str | bytes) for row in rows]
-    if any(inner) and not all(inner):
-        raise DataError("`positions` expects numbers or a list for each example, got both.", WRITE)
-    return rows if any(inner) else None
-
-
-def _checked(row: Any) -> list[Any]:
-    values = []
-    for value in row:
-        value = value.item() if hasattr(value, "item") else value
-        if not isinstance(value, bool):
-            try:
-                value = index(value)
-            except TypeError:
-                got = f"`positions` expects whole numbers or booleans, got {value!r}."
-                raise DataError(got, WRITE) from None
-        values.append(value)
-    return values
+def _numbers(value: Any) -> Any:
+    """Lists of plain numbers, from those of Python, numpy or torch; anything else as it is."""
+    value = value.tolist() if hasattr(value, "tolist") else value
+    if isinstance(value, Iterable) and not isinstance(value, str | bytes):
+        return [_numbers(item) for item in value]
+    return value

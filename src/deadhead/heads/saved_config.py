@@ -47,8 +47,7 @@ MOST_HEADS = 2**17  # removed heads of a model: the largest of today has a tenth
 WEIGHTS = "transformers_weights"
 LATEST = 2  # format of a record: 2 has the next key
 UNPRUNED = "unpruned"  # the sizes of the unpruned model, if the fields of the config are smaller
-PER_LAYER = "per_layer_config"
-SIZES = (*names.COUNTS, *names.KEY_COUNTS, *names.NEURON_COUNTS, "head_dim", PER_LAYER)
+SIZES = (*names.COUNTS, *names.KEY_COUNTS, *names.NEURON_COUNTS, "head_dim")
 ANY_BLOCK = "*"  # transformers 4 wrote no block: it pruned models of one block only
 
 T = TypeVar("T")
@@ -176,13 +175,6 @@ def restore(config: Any, sizes: Mapping[str, Any]) -> None:
 
 def _is_size(name: str, value: Any) -> bool:
     """Whether a config may have this value for a size; None stands for the default."""
-    if name == PER_LAYER and value is not None:
-        return all(
-            str(layer).isdecimal()
-            and PER_LAYER not in own
-            and all(map(_is_size, own, own.values()))
-            for layer, own in value.items()
-        )
     return name in SIZES and (value is None or (type(value) is int and 0 < value <= WIDEST))
 
 

@@ -22,7 +22,7 @@ import torch
 from torch import Tensor, nn
 
 from deadhead.forward import forward
-from deadhead.heads.layers import Layer, layers_around, replaced
+from deadhead.heads.layers import StackLayer, layers_around, replaced
 from deadhead.heads.residual import Following
 from deadhead.heads.site import Site
 from deadhead.layout import Batch
@@ -57,7 +57,7 @@ class Streams:
         self.calls: Counter[int] = Counter()  # id of a site -> its calls in a run
         self.order: list[Site] = []  # in which the sites run; the others do not run
         self._changes: dict[int, tuple[Site, Install]] = {}  # id of a site -> in small runs
-        self._layers: list[Layer] = []  # in the order in which they run
+        self._layers: list[StackLayer] = []  # in the order in which they run
         self._stored: dict[bool, dict[int, _Outputs]] = {False: {}, True: {}}  # whole, small
         self._bytes = 0
 
