@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import sys
 import threading
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator
 from contextlib import ExitStack, contextmanager
 from functools import partial
 from typing import Any
@@ -92,26 +92,20 @@ def _guard(model: nn.Module) -> Callable[[nn.Module, Any, dict[str, Any]], None]
     def guard(module: nn.Module, args: Any, kwargs: dict[str, Any]) -> None:
         if not is_same(module, model):
             return
-        if not torch.compiler.is_compiling():  # a compiled graph does not know its thread
-            _refuse_other_threads(module, model)
-        _refuse_head_mask(kwargs)
+        # neither a replica nor a compiled graph knows its thread
+        checks_thread = not torch.compiler.is_compiling() and not is_replica(module)
+        owners = _OWNERS.get(model)
+        if owners and checks_thread and threading.get_ident() not in owners:
+            text = "this model was called while another thread has gated it."
+            raise UnsupportedModel(text, OWN_COPY)
+        for name in HEAD_MASKS:
+            if kwargs.get(name) is not None:
+                raise UnsupportedModel(
+                    f"a gated model expects no {name}, got one; transformers 5 would ignore it.",
+                    f"pass it to the gates instead: with gated(model, {name}): ...",
+                )
 
     return guard
-
-
-def _refuse_other_threads(module: nn.Module, model: nn.Module) -> None:
-    owners = _OWNERS.get(model)
-    if owners and threading.get_ident() not in owners and not is_replica(module):
-        raise UnsupportedModel("this model was called while another thread has gated it.", OWN_COPY)
-
-
-def _refuse_head_mask(kwargs: Mapping[str, Any]) -> None:
-    for name in HEAD_MASKS:
-        if kwargs.get(name) is not None:
-            raise UnsupportedModel(
-                f"a gated model expects no {name}, got one; transformers 5 would ignore it.",
-                f"pass it to the gates instead: with gated(model, {name}): ...",
-            )
 
 
 def is_same(module: nn.Module, hooked: nn.Module) -> bool:

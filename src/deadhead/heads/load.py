@@ -213,7 +213,7 @@ def cut_saved_heads(model: Any, saved: Saved, sites: list[Site] | None = None) -
         for site in sites:
             if kept[site.place] != site.kept:
                 cut(site, kept[site.place], saved.shares.get((site.block, site.layer)))
-            if site.layer in saved.filled.get(site.kind, {}).get(site.block, ()):
+            if site.place in saved.filled:
                 add_bias(site)
     tie_added(model, before)
     return sites
@@ -328,8 +328,8 @@ def _remove_saved_heads(model: Any, saved: Saved, sites: list[Site]) -> None:
     if saved.padded:
         cut_saved_heads(model, saved, sites)
     for site in sites:
-        listed = saved.dropped.get(site.block, ()) if site.kind == "heads" else ()
-        if not site.kept and site.layer in listed:
+        is_listed = site.kind == "heads" and (site.block, site.layer) in saved.dropped
+        if not site.kept and is_listed:
             if not is_zero(site):
                 raise FolderError(
                     f"{saved.folder}: the output bias of {site.block} layer {site.layer} was "

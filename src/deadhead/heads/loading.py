@@ -75,7 +75,8 @@ def _smaller_config(model: Any, sites: list[Site]) -> tuple[Any, dict[str, Any]]
     text = model.config.get_text_config()
     paths = {id(value): f"{name}." for name, value in vars(model.config).items()}
     prefix = "" if text is model.config else paths.get(id(text))
-    stored, fields = text.to_dict(), {}
+    stored = text.to_dict()
+    fields: dict[str, int] = {}
     for site in sites:
         for name, value in _sizes(stored, site).items():
             if fields.setdefault(name, value) != value:

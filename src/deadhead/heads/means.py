@@ -49,7 +49,7 @@ class HeadMeans:
             self.neurons._check(layout.feed_forwards)
 
     def _check(self, layers: Sequence[Attention | FeedForward]) -> None:
-        widths = {place: value.shape[-1] for place, value in self.values.items()}
+        widths = {key: value.shape[-1] for key, value in self.values.items()}
         again = "compute them for this model: means = head_means(model, batches)"
         check_fits("means", self.kept, widths, layers, again)
 
@@ -60,17 +60,17 @@ class HeadMeans:
         return self._of(layer)
 
     def _of(self, layer: Attention | FeedForward) -> Tensor:
-        place = (layer.block, layer.layer)
-        if place not in self.values:
+        key = (layer.block, layer.layer)
+        if key not in self.values:
             raise HeadError(
-                f"{place[0]} layer {place[1]} has no means: no batch has run it.",
+                f"{key[0]} layer {key[1]} has no means: no batch has run it.",
                 "give head_means batches that use this part of the model",
             )
-        if layer.kept == self.kept[place]:
-            return self.values[place]
-        left = {number: row for row, number in enumerate(self.kept[place])}
+        if layer.kept == self.kept[key]:
+            return self.values[key]
+        left = {number: row for row, number in enumerate(self.kept[key])}
         rows = [left[number] for number in layer.kept]
-        return self.values[place][..., rows, :]
+        return self.values[key][..., rows, :]
 
 
 def check_fits(
@@ -90,15 +90,15 @@ def check_fits(
             f"{block} layer {number}.",
             hint,
         )
-    for place, layer in places.items():
-        where, width = f"{place[0]} layer {place[1]}", widths.get(place, layer.width)
+    for key, layer in places.items():
+        where, width = f"{key[0]} layer {key[1]}", widths.get(key, layer.width)
         units = "neurons" if isinstance(layer, FeedForward) else "heads"
         if layer.kept and width != layer.width:
             raise HeadError(
                 f"{where}: expected the {name} of {units} of width {layer.width}, got {width}.",
                 hint,
             )
-        if missing := sorted(set(layer.kept) - set(kept[place])):
+        if missing := sorted(set(layer.kept) - set(kept[key])):
             raise HeadError(
                 f"{where}: expected the {name} of its {units}, got none of {spans(missing)}.", hint
             )
@@ -141,7 +141,7 @@ def head_means(
             _check_batch(number, batch)
             moved, runs = on_device(batch, model), runs + 1
             for reader in readers.values():
-                reader.batch, reader.runs = moved, runs
+                reader.batch, reader.ran = moved, set()
             forward(model, moved)
     if not any(reader.sums for reader in readers.values()):
         expected = "a batch that runs an attention layer" if runs else "at least one batch"
@@ -187,11 +187,10 @@ class _Reader:
     def __init__(self, model: nn.Module, per_position: bool):
         self.model, self.per_position = model, per_position
         self.batch: Mapping[str, Any] = {}
-        self.runs = 0
+        self.ran: set[LayerKey] = set()  # in this batch
         self.sums: dict[LayerKey, Tensor] = {}  # (positions x) heads * width, in double precision
         self.counts: dict[LayerKey, Tensor] = {}  # rows behind a sum, for each position
         self.tokens: dict[LayerKey, int] = {}  # like counts, but once for layers that share weights
-        self.last_run: dict[LayerKey, int] = {}
         self.dtypes: dict[LayerKey, torch.dtype] = {}
 
     def at(self, site: Site) -> Any:
@@ -210,7 +209,7 @@ class _Reader:
         return read
 
     def _add(self, site: Site, rows: Tensor, real: Tensor | None) -> None:
-        place = (site.block, site.layer)
+        key = (site.block, site.layer)
         precise = torch.float32 if rows.device.type == "mps" else torch.float64
         chosen = rows.flatten(0, -2) if real is None else rows[real]
         if self.per_position:
@@ -222,12 +221,12 @@ class _Reader:
         else:
             sums = chosen.sum(0, dtype=precise)
             counts = torch.tensor(len(chosen), device=rows.device)
-        self.sums[place] = _longer(self.sums.get(place), sums)
-        self.counts[place] = _longer(self.counts.get(place), counts)
-        self.dtypes[place] = torch.promote_types(rows.dtype, torch.float32)
-        if self.last_run.get(place) != self.runs:
-            self.tokens[place] = self.tokens.get(place, 0) + len(chosen)
-            self.last_run[place] = self.runs
+        self.sums[key] = _longer(self.sums.get(key), sums)
+        self.counts[key] = _longer(self.counts.get(key), counts)
+        self.dtypes[key] = torch.promote_types(rows.dtype, torch.float32)
+        if key not in self.ran:
+            self.tokens[key] = self.tokens.get(key, 0) + len(chosen)
+            self.ran.add(key)
 
     def tokens_of_blocks(self) -> dict[str, int]:
         """The most tokens of a layer, since some models shorten the sequence layer by layer."""
@@ -239,15 +238,15 @@ class _Reader:
     def means(self, sites: Iterable[Site], kind: Kind) -> HeadMeans:
         own = {(site.block, site.layer): site for site in sites if site.kind == kind}
         return HeadMeans(
-            values={place: self._mean(site) for place, site in own.items() if place in self.sums},
-            kept={place: site.kept for place, site in own.items()},
+            values={key: self._mean(site) for key, site in own.items() if key in self.sums},
+            kept={key: site.kept for key, site in own.items()},
             tokens=self.tokens_of_blocks(),
             per_position=self.per_position,
         )
 
     def _mean(self, site: Site) -> Tensor:
-        place = (site.block, site.layer)
-        sums, counts = self.sums[place], self.counts[place]
+        key = (site.block, site.layer)
+        sums, counts = self.sums[key], self.counts[key]
         if not bool(counts.any()):
             raise DataError(
                 f"expected real tokens in {site.block} layer {site.layer}, got only padding.",
@@ -260,7 +259,7 @@ class _Reader:
                 f"the mean of {site.block} layer {site.layer} is not a finite number.",
                 "check the model's weights for nan or infinity",
             )
-        return mean.to(self.dtypes[place]).unflatten(-1, (len(site.kept), site.width))
+        return mean.to(self.dtypes[key]).unflatten(-1, (len(site.kept), site.width))
 
 
 def _longer(some: Tensor | None, more: Tensor) -> Tensor:

@@ -280,24 +280,24 @@ def _expected(wish: str, got: str, hint: str) -> UnsupportedModel:
 
 def record(sites: list[Site]) -> dict[str, Any]:
     """What was removed, as it is written into a config: block -> layer -> numbers."""
-    removed: dict[str, dict[str, list[int]]] = {}
-    neurons: dict[str, dict[str, str]] = {}
-    biases: dict[str, dict[str, list[int]]] = {}
-    shares: dict[str, dict[str, int]] = {}
+    listed: dict[str, Any] = {"format": FORMAT, "removed": {}}
+
+    def note(key: str, site: Site, value: Any) -> None:
+        listed.setdefault(key, {}).setdefault(site.block, {})[str(site.layer)] = value
+
     for site in sites:
         if site.key_heads:
-            shares.setdefault(site.block, {})[str(site.layer)] = len(site.groups[0])
+            note(SHARES, site, len(site.groups[0]))
         numbers = sorted(set(range(site.size)).difference(site.kept))
         if numbers and site.kind == "heads":
-            removed.setdefault(site.block, {})[str(site.layer)] = numbers
+            note("removed", site, numbers)
         elif numbers:  # thousands: one line for a layer
-            neurons.setdefault(site.block, {})[str(site.layer)] = spans(numbers)
+            note(REMOVED_NEURONS, site, spans(numbers))
         fills = FILLED_BIASES if site.kind == "heads" else FILLED_FEED_FORWARDS
-        for key, listed in ((BIASES, dropped(site)), (fills, filled(site))):
-            if listed:
-                biases.setdefault(key, {}).setdefault(site.block, []).append(site.layer)
-    more = {name: value for name, value in ((SHARES, shares), (REMOVED_NEURONS, neurons)) if value}
-    return {"format": FORMAT, "removed": removed, **more, **biases}
+        for key, is_listed in ((BIASES, dropped(site)), (fills, filled(site))):
+            if is_listed:
+                listed.setdefault(key, {}).setdefault(site.block, []).append(site.layer)
+    return listed
 
 
 def set_record(config: Any, sites: list[Site]) -> None:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 import struct
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, TypeVar
 
@@ -15,7 +15,7 @@ from safetensors import SafetensorError
 from deadhead.errors import FolderError, UnsupportedModel
 from deadhead.files.hub import check_name, quiet
 from deadhead.files.model_folder import TRAINING
-from deadhead.layout import MOST_NEURONS, Head, Kind, LayerKey, numbers_of
+from deadhead.layout import MOST_NEURONS, Head, Kind, LayerKey, SiteKey, numbers_of
 
 from . import names
 from .config_file import check_config_file, keep_own_attention
@@ -59,25 +59,23 @@ class Saved:
 
     folder: str | Path
     removed: tuple[Head, ...]
-    neurons: Mapping[LayerKey, tuple[int, ...]]
-    shares: Mapping[LayerKey, int]  # heads per key/value head, in layers with copies
-    dropped: Mapping[str, set[int]]  # output biases that were dropped: block -> layers
-    filled: Mapping[Kind, Mapping[str, set[int]]]  # biases with the mean output of removed units
-    ours: bool  # written by deadhead
-    padded: bool  # with the shapes of the unpruned model
+    neurons: Mapping[LayerKey, tuple[int, ...]] = field(default_factory=dict)
+    shares: Mapping[LayerKey, int] = field(default_factory=dict)  # heads per copied key/value head
+    dropped: frozenset[LayerKey] = frozenset()  # with an output bias that was dropped
+    filled: frozenset[SiteKey] = frozenset()  # with a bias for the output of removed units
+    ours: bool = False  # written by deadhead
+    padded: bool = False  # with the shapes of the unpruned model
 
     @property
     def is_pruned(self) -> bool:
-        return bool(self.removed or self.neurons or any(self.filled.values()))
+        return bool(self.removed or self.neurons or self.filled)
 
     @property
     def needed(self) -> tuple[Kind, ...]:
         """The kinds of layers that the model must have."""
-        heads: tuple[Kind, ...] = ("heads",) if self.removed or self.filled.get("heads") else ()
-        neurons: tuple[Kind, ...] = (
-            ("neurons",) if self.neurons or self.filled.get("neurons") else ()
-        )
-        return (*heads, *neurons)
+        filled = {kind for kind, _, _ in self.filled}
+        heads: tuple[Kind, ...] = ("heads",) if self.removed or "heads" in filled else ()
+        return (*heads, "neurons") if self.neurons or "neurons" in filled else heads
 
 
 def read_config(folder: str | Path, where: Mapping[str, Any]) -> Any:
@@ -183,16 +181,7 @@ def read_saved(config: Any, folder: str | Path) -> Saved:
     ours, old = getattr(config, RECORD, None), getattr(config, "pruned_heads", None)
     if ours is None:
         removed = _parsed(_heads, {ANY_BLOCK: old or {}}, folder, "removed heads")
-        return Saved(
-            folder=folder,
-            removed=removed,
-            neurons={},
-            shares={},
-            dropped={},
-            filled={},
-            ours=False,
-            padded=False,
-        )
+        return Saved(folder=folder, removed=removed)
     version = _parsed(lambda record: record.get("format"), ours, folder, "removed heads")
     if type(version) is not int or not 0 < version <= LATEST:
         hint = "pip install --upgrade deadhead"
@@ -200,18 +189,21 @@ def read_saved(config: Any, folder: str | Path) -> Saved:
             hint = f"config.json was changed after `save`, which writes `format` into {RECORD!r}: "
             hint += "restore that file, or save the model again"
         raise FolderError(f"{folder}: expected a format up to {LATEST}, got {version!r}.", hint)
+
+    def parsed(parse: Callable[[Any], T], key: str, what: str) -> T:
+        return _parsed(parse, ours.get(key) or {}, folder, what)
+
+    heads = parsed(_layers, FILLED_BIASES, "filled biases")
+    neurons = parsed(_layers, FILLED_FEED_FORWARDS, "filled biases")
     return Saved(
         folder=folder,
         removed=_parsed(_heads, ours.get("removed"), folder, "removed heads"),
-        neurons=_parsed(_neurons, ours.get(REMOVED_NEURONS) or {}, folder, "removed neurons"),
-        shares=_parsed(_shares, ours.get(SHARES) or {}, folder, "copied key/value heads"),
-        dropped=_parsed(_layers, ours.get(BIASES) or {}, folder, "dropped biases"),
-        filled={
-            "heads": _parsed(_layers, ours.get(FILLED_BIASES) or {}, folder, "filled biases"),
-            "neurons": _parsed(
-                _layers, ours.get(FILLED_FEED_FORWARDS) or {}, folder, "filled biases"
-            ),
-        },
+        neurons=parsed(_neurons, REMOVED_NEURONS, "removed neurons"),
+        shares=parsed(_shares, SHARES, "copied key/value heads"),
+        dropped=parsed(_layers, BIASES, "dropped biases"),
+        filled=frozenset(
+            (*(("heads", *at) for at in heads), *(("neurons", *at) for at in neurons))
+        ),
         ours=True,
         padded=ours.get("form") == "padded",
     )
@@ -246,8 +238,8 @@ def _shares(listed: Any) -> dict[LayerKey, int]:
     }
 
 
-def _layers(listed: Any) -> dict[str, set[int]]:
-    return {block: {_number(layer) for layer in layers} for block, layers in listed.items()}
+def _layers(listed: Any) -> frozenset[LayerKey]:
+    return frozenset((block, _number(layer)) for block, of in listed.items() for layer in of)
 
 
 def _number(value: Any) -> int:
