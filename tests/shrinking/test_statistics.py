@@ -19,7 +19,7 @@ KINDS = ("classify", "tag", "causal")
 def collected(model, batches, moments=False, **options) -> Statistics:
     model.requires_grad_(False)
     sites = find_every_site(model)
-    places = [site.place for site in sites] if moments else []
+    places = [site.key for site in sites] if moments else []
     return collect(model, sites, batches, moments=places, progress=silent, **options)
 
 
@@ -39,7 +39,7 @@ def test_inputs_are_summed_over_real_tokens(kind):
             for row in singles(batch):
                 model(**row)
         hook.remove()
-        rows, layer = torch.cat(read), statistics.places[site.place]
+        rows, layer = torch.cat(read), statistics.places[site.key]
         assert float(layer.rows) == len(rows) == sum(LENGTHS)
         torch.testing.assert_close(layer.columns, rows.sum(0), rtol=1e-6, atol=1e-9)
         torch.testing.assert_close(layer.squares, rows.square().sum(0), rtol=1e-6, atol=1e-9)
@@ -81,7 +81,7 @@ def test_gradients_are_those_of_gates_that_multiply(kind, monkeypatch):
 def test_squares_and_moments_at_each_token():
     model, batch = model_of("tag"), data("tag")
     statistics = collected(model, [batch], moments=True)
-    site = next(s for s in find_every_site(model) if s.place == ("neurons", "encoder", 0))
+    site = next(s for s in find_every_site(model) if s.key == ("neurons", "encoder", 0))
     kept: list[torch.Tensor] = []
 
     def before(module, args):
@@ -103,7 +103,7 @@ def test_squares_and_moments_at_each_token():
         plain += weights.mean() * read.T @ read
     for hook in hooks:
         hook.remove()
-    facts = statistics.places[site.place]
+    facts = statistics.places[site.key]
     torch.testing.assert_close(facts.by_token, by_token, rtol=1e-8, atol=1e-12)
     torch.testing.assert_close(facts.moment, moment, rtol=1e-8, atol=1e-12)
     assert (moment - plain).abs().max() > 1e-3 * moment.abs().max()  # the weights matter
@@ -113,7 +113,7 @@ def test_squares_and_moments_at_each_token():
 def test_a_layer_with_nan_is_named_and_the_model_is_as_before():
     model, batch = model_of("tag"), data("tag")
     with torch.no_grad():
-        next(s for s in find_every_site(model) if s.place == ("neurons", "encoder", 1)).parts[
+        next(s for s in find_every_site(model) if s.key == ("neurons", "encoder", 1)).parts[
             "up"
         ].module.weight[3] = float("nan")
     with pytest.raises(DataError, match="comes out of the neurons of encoder layer 1"):
@@ -127,7 +127,7 @@ def test_a_gradient_of_nan_is_named():
     def hook(module, args, output):
         output.register_hook(lambda gradient: gradient * float("nan"))
 
-    site = next(s for s in find_every_site(model) if s.place == ("heads", "encoder", 1))
+    site = next(s for s in find_every_site(model) if s.key == ("heads", "encoder", 1))
     site.out.register_forward_hook(hook)
     with pytest.raises(DataError, match="gradient at the heads of encoder layer 0"):
         collected(model, [batch])

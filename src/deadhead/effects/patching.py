@@ -138,7 +138,7 @@ class _Patching:
     budget: int
 
     def __call__(self, source: Batch, target: Batch) -> tuple[Tensor, Tensor, dict[HeadAt, Tensor]]:
-        layers = {(site.block, site.layer) for site in self.sites}
+        layers = {site.layer_key for site in self.sites}
         with capturing(self.model, self.every, layers) as source_run:
             outputs = forward(self.model, on_device(source, self.model))
         source_metric = self._metric(outputs, self._moved(source))

@@ -98,11 +98,11 @@ def capturing(
     model: nn.Module, sites: list[Site], places: Collection[LayerKey]
 ) -> Iterator[Captured]:
     """Keep what is read at these places of a model, whose attention layers are known."""
-    run = Captured(values={}, kept={(site.block, site.layer): site.kept for site in sites})
+    run = Captured(values={}, kept={site.layer_key: site.kept for site in sites})
     with hooked(model, sites) as stack:
         calls = Calls(model, stack)
         for site in sites:
-            if (site.block, site.layer) in places:
+            if site.layer_key in places:
                 stack.callback(attach(site, _keep(run, site, calls)))
         yield run
 
@@ -120,7 +120,7 @@ def _keep(run: Captured, site: Site, calls: Calls) -> Callable[[Tensor], Tensor]
         values = batch_first(site, context).detach().clone()
         if site.block not in run.padding:
             run.padding[site.block] = calls.padding(site)
-        run.values.setdefault((site.block, site.layer), []).append(values)
+        run.values.setdefault(site.layer_key, []).append(values)
         return context
 
     return keep

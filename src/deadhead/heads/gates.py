@@ -107,7 +107,7 @@ def gated(
     in_steps = {
         site.block
         for site in sites
-        if site.place in readers and (is_of_decoder(model, site) or not is_encoder_decoder(model))
+        if site.key in readers and (is_of_decoder(model, site) or not is_encoder_decoder(model))
     }
     whole = "fill" if in_steps and isinstance(fill, Captured) else ""
     whole = "positions" if in_steps.intersection(at) else whole
@@ -116,7 +116,7 @@ def gated(
             stack.enter_context(resampled(model))
         calls = Calls(model, stack, whole) if at or fill != ZERO else None
         for site in sites:
-            read = readers.get(site.place)
+            read = readers.get(site.key)
             if read is not None and site.kept:
                 gate = _Gate(site, read)
                 if calls is not None and fill != ZERO:

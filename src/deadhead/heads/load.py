@@ -211,9 +211,9 @@ def cut_saved_heads(model: Any, saved: Saved, sites: list[Site] | None = None) -
         if saved.padded:
             _check_still_zero(sites, kept, saved)
         for site in sites:
-            if kept[site.place] != site.kept:
-                cut(site, kept[site.place], saved.shares.get((site.block, site.layer)))
-            if site.place in saved.filled:
+            if kept[site.key] != site.kept:
+                cut(site, kept[site.key], saved.shares.get(site.layer_key))
+            if site.key in saved.filled:
                 add_bias(site)
     tie_added(model, before)
     return sites
@@ -234,11 +234,11 @@ def _saved_units(sites: list[Site], saved: Saved) -> dict[SiteKey, tuple[int, ..
     try:
         kept = layout.without(named, saved.neurons).kept
         for site in sites:
-            share = saved.shares.get((site.block, site.layer))
+            share = saved.shares.get(site.layer_key)
             if site.kind == "heads" and share is not None:
-                _check_share(site, kept[site.place], share)
+                _check_share(site, kept[site.key], share)
             else:
-                refuse_uneven_groups(site, kept[site.place])
+                refuse_uneven_groups(site, kept[site.key])
     except HeadError as problem:
         raise FolderError(
             f"{saved.folder}: the removed heads do not fit the model: {problem.message}",
@@ -328,7 +328,7 @@ def _remove_saved_heads(model: Any, saved: Saved, sites: list[Site]) -> None:
     if saved.padded:
         cut_saved_heads(model, saved, sites)
     for site in sites:
-        is_listed = site.kind == "heads" and (site.block, site.layer) in saved.dropped
+        is_listed = site.kind == "heads" and site.layer_key in saved.dropped
         if not site.kept and is_listed:
             if not is_zero(site):
                 raise FolderError(
@@ -346,7 +346,7 @@ def _check_still_zero(
 ) -> None:
     """Refuse a padded model whose zeroed units were trained: cutting them would lose that."""
     for site in sites:
-        removed = sorted(set(site.kept).difference(kept[site.place]))
+        removed = sorted(set(site.kept).difference(kept[site.key]))
         if not removed:
             continue
         part = site.parts["all" if site.out is None else "o"]

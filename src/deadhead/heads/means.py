@@ -209,7 +209,7 @@ class _Reader:
         return read
 
     def _add(self, site: Site, rows: Tensor, real: Tensor | None) -> None:
-        key = (site.block, site.layer)
+        key = site.layer_key
         precise = torch.float32 if rows.device.type == "mps" else torch.float64
         chosen = rows.flatten(0, -2) if real is None else rows[real]
         if self.per_position:
@@ -236,7 +236,7 @@ class _Reader:
         return tokens
 
     def means(self, sites: Iterable[Site], kind: Kind) -> HeadMeans:
-        own = {(site.block, site.layer): site for site in sites if site.kind == kind}
+        own = {site.layer_key: site for site in sites if site.kind == kind}
         return HeadMeans(
             values={key: self._mean(site) for key, site in own.items() if key in self.sums},
             kept={key: site.kept for key, site in own.items()},
@@ -245,7 +245,7 @@ class _Reader:
         )
 
     def _mean(self, site: Site) -> Tensor:
-        key = (site.block, site.layer)
+        key = site.layer_key
         sums, counts = self.sums[key], self.counts[key]
         if not bool(counts.any()):
             raise DataError(

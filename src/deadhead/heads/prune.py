@@ -82,12 +82,12 @@ def prune(
     if drop_output_bias:
         refuse_bias_outside(sites)
     changed = [(site, left) for site, left in cuts if left != site.kept]
-    means = {} if fill is None else {site.place: fill.of(site.described()) for site, _ in changed}
+    means = {} if fill is None else {site.key: fill.of(site.described()) for site, _ in changed}
     # parameters made in inference mode could never be trained or ranked again
     with torch.inference_mode(False):
         for site, left in changed:
             if fill is not None:
-                fill_bias(site, left, means[site.place])
+                fill_bias(site, left, means[site.key])
             cut(site, left)
             if drop_output_bias and not left and site.kind == "heads":
                 drop_bias(site)
@@ -124,7 +124,7 @@ def checked_cuts(
         raise problem
     sites = _sites_to_cut(model, bool(heads) or neurons is None, bool(neurons))
     kept = _kept_units(layout_of(sites), heads, neurons)
-    cuts = [Cut(site, kept[site.place]) for site in sites]
+    cuts = [Cut(site, kept[site.key]) for site in sites]
     changed = [site for site, left in cuts if everywhere or left != site.kept]
     _refuse_shared(model, changed, biases=biases)
     for site, left in cuts:

@@ -8,7 +8,7 @@ from dataclasses import dataclass, field
 import torch
 from torch import nn
 
-from deadhead.layout import Attention, FeedForward, Kind, SiteKey, by_key_head
+from deadhead.layout import Attention, FeedForward, Kind, LayerKey, SiteKey, by_key_head
 
 from .parts import Part
 
@@ -53,8 +53,12 @@ class Site:
         return tuple(use.out for use in self.uses if use.out is not None)
 
     @property
-    def place(self) -> SiteKey:
+    def key(self) -> SiteKey:
         return self.kind, self.block, self.layer
+
+    @property
+    def layer_key(self) -> LayerKey:
+        return self.block, self.layer
 
     @property
     def group(self) -> int:

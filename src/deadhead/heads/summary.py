@@ -21,7 +21,7 @@ def summary(model: Any, *, neurons: bool = False) -> dict[str, Any]:
     attentions = [site for site in sites if site.kind == "heads"]
     modules = [m for s in attentions for m in (s.core, *(p.module for p in s.parts.values()))]
     in_attention = {id(p): p.numel() for module in modules for p in module.parameters()}
-    per_unit = {site.place: _parameters_per_unit(site) for site in sites}
+    per_unit = {site.key: _parameters_per_unit(site) for site in sites}
     facts = {
         "class": type(model).__name__,
         "heads": len(layout),

@@ -101,7 +101,7 @@ class OpenGates:
     """Open gates at layers of a model, created during the forward pass; `begin` each batch."""
 
     def __init__(self, sites: Iterable[Site], per_token: bool):
-        self.kept: dict[SiteKey, tuple[int, ...]] = {s.place: s.kept for s in sites if s.kept}
+        self.kept: dict[SiteKey, tuple[int, ...]] = {s.key: s.kept for s in sites if s.kept}
         self.gates: dict[SiteKey, Tensor] = {}
         self.per_token, self.examples, self.options = per_token, 0, 1
         self.lengths: Collection[int] = ()
@@ -176,7 +176,7 @@ class OpenGates:
 
     def at(self, site: Site) -> Any:
         """A hook that lets the context of a layer through and reads its gate's gradient."""
-        key, axis = site.place, 1 if site.time_first else 0
+        key, axis = site.key, 1 if site.time_first else 0
 
         def let_through(context: Tensor) -> Tensor:
             if not torch.is_grad_enabled():  # a run that gives a fill

@@ -75,7 +75,7 @@ def in_copies(
 
     undo = attach(site, replace)
     try:
-        with replay.start_at((site.block, site.layer), len(changes)):
+        with replay.start_at(site.layer_key, len(changes)):
             return run(repeated(batch, len(changes)))
     finally:
         undo()

@@ -25,7 +25,7 @@ from .ranker import RankerInputs
 def changes(inputs: RankerInputs) -> dict[LayerKey, float]:
     """1 - cosine between the stream without and with the output of each layer, mean of tokens."""
     model, layers = inputs.model, dict.fromkeys(head[:2] for head in inputs.layout)
-    sites = [site for site in find_sites(model) if (site.block, site.layer) in layers]
+    sites = [site for site in find_sites(model) if site.layer_key in layers]
     watch, finite = _Watch(model), FiniteLoss()
     with ExitStack() as stack:
         for site in sites:
@@ -39,7 +39,7 @@ def changes(inputs: RankerInputs) -> dict[LayerKey, float]:
             finite.add(signal(model, watch.batch, outputs))
     finite.check()
     for site in sites:
-        if not watch.tokens.get((site.block, site.layer)):
+        if not watch.tokens.get(site.layer_key):
             raise UnsupportedModel(
                 f"{site.block} layer {site.layer} ({type(site.core).__name__}) was not run, or its "
                 "output is added to no residual stream.",

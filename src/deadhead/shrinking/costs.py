@@ -60,9 +60,9 @@ def costs(model: nn.Module, sites: Iterable[Site], batch: Batch, on: InputShape)
         feed = {name: value[:, :1] for name, value in feed.items() if value.dim() > 1}
     rows, texts = _rows(model, sites, feed), on[0] * options
     return Costs(
-        macs={site.place: [texts * n for n in _table(site, rows)] for site in sites},
-        parameters={site.place: _table(site, None) for site in sites},
-        new_biases={site.place: _new_bias(site) for site in sites},
+        macs={site.key: [texts * n for n in _table(site, rows)] for site in sites},
+        parameters={site.key: _table(site, None) for site in sites},
+        new_biases={site.key: _new_bias(site) for site in sites},
         model_parameters=sum(p.numel() for p in model.parameters()),
         shape=on,
     )

@@ -77,13 +77,13 @@ def latency(
         with suppress(OSError):  # a cache that cannot be written costs only time
             file.parent.mkdir(parents=True, exist_ok=True)
             files.write(file, json.dumps(table, indent=1) + "\n", durable=False)
-    layers = {site.place: table["layers"][_name(site)] for site in sites}
+    layers = {site.key: table["layers"][_name(site)] for site in sites}
     return Latency(whole=table["whole"], layers=layers)
 
 
 def _name(site: Site) -> str:
     """The name of a layer in a file."""
-    return ":".join(map(str, site.place))
+    return ":".join(map(str, site.key))
 
 
 def time_models(
@@ -169,18 +169,18 @@ def _measured(
     model: nn.Module, sites: Sequence[Site], feed: Batch, progress: Progress
 ) -> dict[str, Any]:
     """Time the whole model, and the layers of each shape."""
-    homes = {site.place: _home(model, site) for site in sites}
+    homes = {site.key: _home(model, site) for site in sites}
     examples: dict[str, Site] = {}
     for site in sites:
         examples.setdefault(_shape(model, site), site)
-    timed = {homes[site.place] for site in examples.values()}
+    timed = {homes[site.key] for site in examples.values()}
     calls = _calls(model, set(homes.values()), timed, feed)
     device = device_of(model)
     before = _seconds_of(partial(forward, model, feed), device)
     shapes: dict[str, dict[int, float]] = {}
     for number, (shape, site) in enumerate(examples.items()):
         progress(number, len(examples), "timing layers")
-        home = homes[site.place]
+        home = homes[site.key]
         shapes[shape] = (
             _times(model.get_submodule(home), site, calls[home][0], device) if home in calls else {}
         )
@@ -188,7 +188,7 @@ def _measured(
     layers = {}
     for site in sites:
         times = shapes[_shape(model, site)]
-        uses = len(site.uses) * len(calls.get(homes[site.place], ()))
+        uses = len(site.uses) * len(calls.get(homes[site.key], ()))
         counts = range(1 + units_left(site))
         layers[_name(site)] = [uses * _at(times, site, count) for count in counts]
     return {"whole": _quick([*before, *after]), "layers": layers}

@@ -46,14 +46,14 @@ def collect_with_orders(
             model,
             sites if first is None else chosen,
             batches,
-            moments=[site.place for site in chosen],
+            moments=[site.key for site in chosen],
             gradients=gradients,
             by_batch=by_batch and first is None,
             progress=count,
         )
         first = first or statistics
         for site in chosen:
-            _add_order(first, statistics, site.place)
+            _add_order(first, statistics, site.key)
     assert first is not None  # there is at least one pass
     return first
 

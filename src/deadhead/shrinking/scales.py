@@ -61,8 +61,8 @@ class _Scales(Solver):
         self.is_over = False
 
     def _streams(self, cuts: Sequence[Cut]) -> Streams:
-        sites = {cut.site.place: cut.site for cut in cuts}
-        teacher = {id(sites[cut.site.place]): partial(closed, cut) for cut in self.of_teacher}
+        sites = {cut.site.key: cut.site for cut in cuts}
+        teacher = {id(sites[cut.site.key]): partial(closed, cut) for cut in self.of_teacher}
         return Streams(self.model, sites.values(), teacher)
 
     def _solve(

@@ -110,7 +110,7 @@ def collect(
         stack.enter_context(hooked(model, sites))
         for site in sites:
             stack.callback(attach(site, reader.at(site)))
-            for out in site.outs if site.place in moments else ():
+            for out in site.outs if site.key in moments else ():
                 stack.callback(out.register_forward_hook(reader.after(site)).remove)
         gates = stack.enter_context(open_gates(model, per_token=True, sites=sites))
         for number, batch in enumerate(batches):
@@ -139,8 +139,8 @@ class _Reader:
         self.tokens: Tensor | None = None  # labelled ones of each batch of BATCH examples
         device = device_of(model)
         self.precise = torch.float32 if device.type == "mps" else torch.float64
-        self.kept = {site.place: site.kept for site in sites}
-        places = {site.place: self._empty(site, moments) for site in sites}
+        self.kept = {site.key: site.kept for site in sites}
+        places = {site.key: self._empty(site, moments) for site in sites}
         heads = [place for place in places if place[0] == "heads"]
         columns, end = {}, 0
         for place in heads:
@@ -150,7 +150,7 @@ class _Reader:
         self.statistics = Statistics(places=places, fisher=fisher, columns=columns)
 
     def _empty(self, site: Site, moments: Collection[SiteKey]) -> LayerStatistics:
-        if site.out is None and site.place in moments:
+        if site.out is None and site.key in moments:
             raise UnsupportedModel(
                 f"{type(site.core).__name__} has no module as output projection, whose gradient "
                 "reconstruction needs.",
@@ -164,7 +164,7 @@ class _Reader:
                 f"{site.layer}, where their numbers differ.",
                 "shrink the model before you remove single heads from it",
             )
-        size, wants_moment = weight.shape[1], site.place in moments
+        size, wants_moment = weight.shape[1], site.key in moments
 
         def zeros(*shape: int) -> Tensor:
             return torch.zeros(shape, dtype=self.precise, device=weight.device)
@@ -181,7 +181,7 @@ class _Reader:
         )
 
     def at(self, site: Site) -> Callable[[Tensor], Tensor]:
-        layer = self.statistics.places[site.place]
+        layer = self.statistics.places[site.key]
 
         def read(context: Tensor) -> Tensor:
             if is_repeated():
@@ -195,7 +195,7 @@ class _Reader:
                 rows = rows.masked_fill(~real[..., None], 0)
             rows = rows.flatten(0, -2)
             if layer.moment is not None:
-                self.rows[site.place] = rows  # until the gradient arrives
+                self.rows[site.key] = rows  # until the gradient arrives
             rows = _precise(rows)
             layer.columns += rows.sum(0)
             layer.squares += rows.square().sum(0)
@@ -209,7 +209,7 @@ class _Reader:
         A token whose output does not matter to the loss does not matter to a refit either: in the
         last layer of a classifier, all but the first one.
         """
-        moment = self.statistics.places[site.place].moment
+        moment = self.statistics.places[site.key].moment
         assert moment is not None  # or this hook is not asked for
 
         def add(rows: Tensor, gradient: Tensor) -> None:
@@ -220,7 +220,7 @@ class _Reader:
 
         def hook(module: nn.Module, args: Any, output: Tensor) -> None:
             if output.requires_grad and not is_repeated():
-                output.register_hook(partial(add, self.rows.pop(site.place)))
+                output.register_hook(partial(add, self.rows.pop(site.key)))
 
         return hook
 

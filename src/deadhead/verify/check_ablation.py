@@ -304,7 +304,7 @@ class _Mistakes:
             places = [
                 site.kept.index(head.index)
                 for head in heads
-                if (head.block, head.layer) == (site.block, site.layer)
+                if (head.block, head.layer) == site.layer_key
             ]
             undo = install(site, places) if places else None
             if undo is not None:

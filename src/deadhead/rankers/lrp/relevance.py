@@ -95,7 +95,7 @@ def _read(
     gradients = torch.autograd.grad(start, [context for _, context in seen], allow_unused=True)
     relevant: Relevance = {}
     for (site, context), gradient in zip(seen, gradients, strict=True):
-        layer = (site.block, site.layer)
+        layer = site.layer_key
         arrived = torch.zeros_like(context)
         if gradient is not None:
             arrived = rules.relevance(context.detach(), gradient)

@@ -94,11 +94,11 @@ def _sizes(calibration: Calibration, removed: Mapping[SiteKey, int]) -> dict[str
 def _layers(calibration: Calibration, plan: RefitPlan) -> tuple[ShrunkLayer, ...]:
     """A row for each layer that lost units or was refitted, and for the task layer."""
     refits = {(r.kind, r.block, r.layer): r for r in plan.report.layers}
-    after = {site.place: len(site.kept) for site in find_every_site(calibration.model)}
+    after = {site.key: len(site.kept) for site in find_every_site(calibration.model)}
     rows = []
     for site in calibration.sites:
-        before, row = len(site.kept), refits.get(site.place)
-        if after[site.place] == before and row is None:
+        before, row = len(site.kept), refits.get(site.key)
+        if after[site.key] == before and row is None:
             continue
         rows.append(
             ShrunkLayer(
@@ -106,7 +106,7 @@ def _layers(calibration: Calibration, plan: RefitPlan) -> tuple[ShrunkLayer, ...
                 block=site.block,
                 layer=site.layer,
                 before=before,
-                left=after[site.place],
+                left=after[site.key],
                 candidate="nothing" if row is None else row.candidate,
                 errors=None if row is None else (row.error_cut, row.error_refitted),
             )
