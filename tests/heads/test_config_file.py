@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-import json
 import os
 import shutil
 
 import pytest
+from folders import edit_config
 
 from deadhead import load
 from deadhead.errors import DataError, FolderError, Notice
@@ -22,11 +22,6 @@ def folder(tmp_path):
     return tmp_path / "model"
 
 
-def change(folder, **fields):
-    file = folder / "config.json"
-    file.write_text(json.dumps({**json.loads(file.read_text()), **fields}))
-
-
 @pytest.mark.parametrize(
     "fields",
     [
@@ -39,7 +34,7 @@ def change(folder, **fields):
     ],
 )
 def test_a_config_that_asks_for_too_much(folder, fields):
-    change(folder, **fields)
+    edit_config(folder, **fields)
     with pytest.raises(FolderError, match=r"in config\.json is larger|experts in all layers"):
         check_config_file(folder, {})  # first: without it, the next call takes all memory
     for read in (load, skeleton):
@@ -51,7 +46,7 @@ def test_a_config_that_asks_for_too_much(folder, fields):
 
 def test_a_config_of_a_large_model_is_read(folder):
     """The twin, with the sizes of Kimi K2, 163,840 tokens and a million positions."""
-    change(
+    edit_config(
         folder,
         text_config={"num_hidden_layers": 61, "n_routed_experts": 384, "vocab_size": 163_840},
         id2label={str(n): str(n) for n in range(30_000)},
@@ -63,7 +58,7 @@ def test_a_config_of_a_large_model_is_read(folder):
 
 
 def test_a_config_of_many_bytes_is_not_parsed(folder):
-    change(folder, note="a" * BYTES)
+    edit_config(folder, note="a" * BYTES)
     with pytest.raises(FolderError, match="bytes; expected at most"):
         load(folder)
 
@@ -97,16 +92,16 @@ def test_a_device_is_refused(folder):
 )
 def test_no_config_reaches_a_loader_of_kernels(folder, fields):
     whole = load(folder)
-    change(folder, **fields)
+    edit_config(folder, **fields)
     with pytest.warns(Notice, match=r"config\.json .* asks for the attention '"):
         model = load(folder)
     assert model.config._attn_implementation == whole.config._attn_implementation == "sdpa"
-    change(folder, **dict.fromkeys(fields, "eager"))  # the twin: transformers' own is taken
+    edit_config(folder, **dict.fromkeys(fields, "eager"))  # the twin: transformers' own is taken
     assert load(folder).config._attn_implementation == "eager"
 
 
 def test_the_caller_may_ask_for_an_attention(folder):
-    change(folder, attn_implementation="somebody/kernels")
+    edit_config(folder, attn_implementation="somebody/kernels")
     with pytest.warns(Notice):
         model = load(folder, attn_implementation="eager")
     assert model.config._attn_implementation == "eager"

@@ -2,17 +2,16 @@
 
 from __future__ import annotations
 
-import json
 from typing import Any
 
 import pytest
 import torch
+from folders import config_of, edit_record
 
 from deadhead.errors import FolderError, GroupError, UnknownName, UnsupportedModel
 from deadhead.heads import discover, gated, head_means, load, prune, save
 from deadhead.heads.discover import find_sites
 from deadhead.heads.summary import cache_bytes
-from deadhead.layout import HeadLayout
 from deadhead.measures.weights import head_weights
 from tiny_models import answers, apart, batch_of, build
 
@@ -130,16 +129,6 @@ def test_trained_copies_are_followed_when_more_heads_go(tmp_path):
     assert len(discover(model)) == 5
 
 
-def test_whole_groups_of_copies_go_as_any_others():
-    model = prune(grouped(), REMOVED, groups="expand")
-    layout = discover(model)
-    assert [len(a.groups) for a in layout.attentions] == [5, 3]
-    assert HeadLayout.from_dict(json.loads(json.dumps(layout.to_dict()))) == layout
-    group = [str(head) for head in layout.attentions[1].groups[1]]
-    masked = closed(model, group)
-    assert apart(answers(prune(model, group)), masked) < 1e-9
-
-
 def test_the_weights_of_heads_are_those_of_their_copies():
     model = grouped()
     before = head_weights(model)
@@ -177,10 +166,8 @@ def test_a_refusal_names_both_ways_out():
 @pytest.mark.parametrize("share", [0, 3, "x", [1]])
 def test_a_damaged_record_of_copies(share, tmp_path):
     save(prune(grouped(), REMOVED, groups="expand"), tmp_path)
-    file = tmp_path / "config.json"
-    config = json.loads(file.read_text())
-    assert config["deadhead"]["heads_per_key_value_head"] == {"decoder": {"0": 1, "1": 2}}
-    config["deadhead"]["heads_per_key_value_head"]["decoder"]["1"] = share
-    file.write_text(json.dumps(config))
+    shares = config_of(tmp_path)["deadhead"]["heads_per_key_value_head"]
+    assert shares == {"decoder": {"0": 1, "1": 2}}
+    edit_record(tmp_path, heads_per_key_value_head={"decoder": {"0": 1, "1": share}})
     with pytest.raises(FolderError, match=r"do not fit|damaged"):
         load(tmp_path)

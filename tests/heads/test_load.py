@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import shutil
 from collections.abc import Callable
 from pathlib import Path
@@ -11,8 +10,8 @@ from typing import Any
 import pytest
 import torch
 import transformers
+from folders import config_of, edit_config, edit_record, edit_weights
 from safetensors import SafetensorError
-from safetensors.torch import load_file, save_file
 
 from deadhead.errors import FolderError, UnsupportedModel
 from deadhead.heads import discover, load, prune, save, sites
@@ -30,29 +29,19 @@ def folder(saved, tmp_path):
     return Path(shutil.copytree(saved, tmp_path / "model"))
 
 
-def edit(folder: Path, change: Callable[[dict[str, Any]], Any]):
-    path = folder / "config.json"
-    config = json.loads(path.read_text())
-    change(config)
-    path.write_text(json.dumps(config))
-
-
-def weights(folder: Path, change: Callable[[dict[str, torch.Tensor]], Any]):
-    tensors = load_file(folder / "model.safetensors")
-    change(tensors)
-    save_file(tensors, folder / "model.safetensors", metadata={"format": "pt"})
-
-
 def shorten(path: Path, share: float):
     path.write_bytes(path.read_bytes()[: int(path.stat().st_size * share)])
 
 
 def changed(**fields: Any) -> Callable[[Path], Any]:
-    return lambda folder: edit(folder, lambda config: config.update(fields))
+    return lambda folder: edit_config(folder, **fields)
 
 
 def removed(**blocks: Any) -> Callable[[Path], Any]:
-    return lambda folder: edit(folder, lambda config: config["deadhead"]["removed"].update(blocks))
+    def change(folder: Path):
+        edit_record(folder, removed={**config_of(folder)["deadhead"]["removed"], **blocks})
+
+    return change
 
 
 def written(name: str, data: bytes) -> Callable[[Path], Any]:
@@ -65,12 +54,15 @@ DAMAGE: list[tuple[Callable[[Path], Any], str]] = [
     (lambda f: shorten(f / "model.safetensors", 0.5), "cannot be loaded"),
     (written("model.safetensors", b""), "cannot be loaded"),
     (lambda f: (f / "model.safetensors").unlink(), "cannot be loaded"),
-    (lambda f: weights(f, lambda t: t.pop(QUERY)), f"{QUERY} is missing"),
+    (lambda f: edit_weights(f, lambda t: t.pop(QUERY)), f"{QUERY} is missing"),
     (
-        lambda f: weights(f, lambda t: t.update({QUERY: torch.zeros(8, 32)})),
+        lambda f: edit_weights(f, lambda t: t.update({QUERY: torch.zeros(8, 32)})),
         f"{QUERY} has another shape",
     ),
-    (lambda f: weights(f, lambda t: t.update({"another": torch.zeros(2)})), "another has no place"),
+    (
+        lambda f: edit_weights(f, lambda t: t.update({"another": torch.zeros(2)})),
+        "another has no place",
+    ),
     (lambda f: (f / "config.json").unlink(), "has no config.json"),
     (lambda f: shorten(f / "config.json", 0.5), "/config.json is not JSON: "),
     (written("config.json", b"[1, 2]"), UNREADABLE),
@@ -81,7 +73,7 @@ DAMAGE: list[tuple[Callable[[Path], Any], str]] = [
     (changed(architectures={"a": 1}), "`architectures` in config.json expects a list"),
     (changed(architectures=["BertConfig"]), "the installed transformers knows, got BertConfig"),
     (changed(architectures=["NoSuchModel"]), "the installed transformers knows, got NoSuchModel"),
-    (lambda f: edit(f, lambda c: c["deadhead"].pop("removed")), "removed heads in config.json is"),
+    (lambda f: edit_record(f, removed=None), "removed heads in config.json is"),
     (removed(encoder={"0": ["x"]}), "is damaged"),
     (changed(deadhead="yes"), "is damaged"),
     (removed(encoder={"1": [0, 2]}), "has another shape"),
@@ -90,8 +82,8 @@ DAMAGE: list[tuple[Callable[[Path], Any], str]] = [
     (removed(encoder={"9": [0]}), "do not fit the model"),
     (removed(cross={"0": [0]}), "do not fit the model"),
     (changed(num_hidden_layers=3), "is missing"),
-    (lambda f: edit(f, lambda c: c.pop("deadhead")), "has another shape"),
-    (lambda f: edit(f, lambda c: (c.pop("deadhead"), c.update(pruned_heads={"a": 1}))), "damaged"),
+    (changed(deadhead=None), "has another shape"),
+    (changed(deadhead=None, pruned_heads={"a": 1}), "damaged"),
 ]
 
 
@@ -110,7 +102,7 @@ def test_a_damaged_folder_is_refused(damage, text, folder):
 )
 def test_only_a_newer_format_needs_a_newer_deadhead(number, hint, folder):
     assert load(folder)  # as it was saved
-    edit(folder, lambda c: c["deadhead"].update(format=number))
+    edit_record(folder, format=number)
     with pytest.raises(FolderError, match="expected a format up to 2, got") as error:
         load(folder)
     assert hint in str(error.value.hint)
@@ -125,19 +117,19 @@ def test_no_such_folder(tmp_path):
 def test_a_padded_folder_whose_heads_grew_back(tmp_path):
     save(prune(build("bert"), ["encoder.1.2"]), tmp_path, form="padded")
     name = "bert.encoder.layer.1.attention.output.dense.weight"
-    weights(tmp_path, lambda t: t[name][:, 16:24].add_(0.1))
+    edit_weights(tmp_path, lambda t: t[name][:, 16:24].add_(0.1))
     with pytest.raises(
         FolderError, match=r"head encoder\.1\.2 was removed by zeroing, and is no longer zero"
     ):
         load(tmp_path)
-    edit(tmp_path, lambda c: c.pop("deadhead"))  # the hint it names
+    edit_config(tmp_path, deadhead=None)  # the hint it names
     assert len(discover(load(tmp_path))) == 8
 
 
 def test_a_padded_list_that_splits_a_group(tmp_path):
     save(prune(build("llama"), ["decoder.0.2", "decoder.0.3"]), tmp_path, form="padded")
     load(tmp_path)
-    edit(tmp_path, lambda c: c["deadhead"]["removed"]["decoder"].update({"0": [2]}))
+    edit_record(tmp_path, removed={"decoder": {"0": [2]}})
     with pytest.raises(FolderError, match="read one key/value head"):
         load(tmp_path)
 
@@ -200,7 +192,7 @@ def test_a_folder_of_onnx_files_is_named_as_such(folder):
 
 
 def test_a_quantised_model_is_refused(folder):
-    edit(folder, lambda config: config.update(quantization_config={"quant_method": "gptq"}))
+    edit_config(folder, quantization_config={"quant_method": "gptq"})
     with pytest.raises(UnsupportedModel, match=r"expected plain .*, got a quantised model \(gptq"):
         load(folder)
 

@@ -2,15 +2,12 @@
 
 from __future__ import annotations
 
-import json
 import warnings
-from collections.abc import Callable
-from pathlib import Path
-from typing import Any
 
 import pytest
 import transformers
-from safetensors.torch import load_file, save_file
+from folders import edit_config, edit_weights
+from safetensors.torch import load_file
 
 from architectures.configs import FURTHER
 from deadhead.errors import FolderError, Notice
@@ -31,23 +28,8 @@ def named(request, tmp_path):
         **(FURTHER["mpnet"] if "MPNet" in request.param else {}),
     )
     model.save_pretrained(tmp_path / "model")
-    edit(
-        tmp_path / "model",
-        lambda config: config.update(architectures=[request.param], tie_word_embeddings=False),
-    )
+    edit_config(tmp_path / "model", architectures=[request.param], tie_word_embeddings=False)
     return request.param, tmp_path / "model", model
-
-
-def edit(folder: Path, change: Callable[[dict[str, Any]], Any]):
-    config = json.loads((folder / "config.json").read_text())
-    change(config)
-    (folder / "config.json").write_text(json.dumps(config))
-
-
-def weights(folder: Path, change: Callable[[dict[str, Any]], Any]):
-    tensors = load_file(folder / "model.safetensors")
-    change(tensors)
-    save_file(tensors, folder / "model.safetensors", metadata={"format": "pt"})
 
 
 def test_the_class_that_fits_the_weights_is_loaded(named, tmp_path):
@@ -72,13 +54,13 @@ def test_damage_is_still_refused(named):
         for name in load_file(folder / "model.safetensors")
         if "layer" in name and name.endswith("weight")
     )
-    weights(folder, lambda tensors: tensors.pop(missing))
+    edit_weights(folder, lambda tensors: tensors.pop(missing))
     with pytest.raises(FolderError, match="is missing"):
         load(folder)
 
 
 def test_half_a_task_layer_is_damage(tmp_path):
     build_class(transformers.BertForTokenClassification).save_pretrained(tmp_path)
-    weights(tmp_path, lambda tensors: tensors.pop("classifier.weight"))
+    edit_weights(tmp_path, lambda tensors: tensors.pop("classifier.weight"))
     with pytest.raises(FolderError, match=r"classifier\.weight is missing"):
         load(tmp_path)

@@ -5,12 +5,11 @@ from __future__ import annotations
 import json
 import subprocess
 import sys
-from pathlib import Path
-from typing import Any
 
 import pytest
 import torch
 import transformers
+from folders import config_of, edit_record
 
 from deadhead.errors import FolderError
 from deadhead.heads import discover, head_means, load, load_pruned, prune, save
@@ -60,11 +59,6 @@ def halved(family: str):
     heads = [h for a in layout.attentions for g in a.groups[: len(a.groups) // 2] for h in g]
     neurons = {(f.block, f.layer): f.kept[::2] for f in layout.feed_forwards}
     return prune(model, heads, neurons=neurons)
-
-
-def config_of(folder: Path) -> dict[str, Any]:
-    stored: dict[str, Any] = json.loads((folder / "config.json").read_text(encoding="utf-8"))
-    return stored
 
 
 @pytest.mark.slow
@@ -159,9 +153,7 @@ def test_sizes_that_only_look_right_are_not_written(tmp_path):
 @pytest.mark.parametrize("sizes", [{"vocab_size": 5}, {"num_attention_heads": 2**60}, 7])
 def test_a_damaged_list_of_sizes_is_refused(sizes, tmp_path):
     save(halved("llama"), tmp_path)
-    stored = config_of(tmp_path)
-    stored["deadhead"]["unpruned"] = sizes
-    (tmp_path / "config.json").write_text(json.dumps(stored))
+    edit_record(tmp_path, unpruned=sizes)
     with pytest.raises(FolderError, match="can be loaded"):
         load(tmp_path)
 

@@ -2,33 +2,23 @@
 
 from __future__ import annotations
 
-import json
-from pathlib import Path
-
 import pytest
 import torch
+from folders import config_of, edit_record
 
 from deadhead.errors import FolderError
 from deadhead.heads import discover, load, prune, save
 from tiny_models import answers, apart, build
 
 
-def edit(folder: Path, **changes):
-    """Change keys of the record in a config."""
-    file = folder / "config.json"
-    config = json.loads(file.read_text())
-    config["deadhead"].update(changes)
-    file.write_text(json.dumps(config))
-
-
 def test_the_record_has_one_line_for_a_layer_and_old_folders_have_none(tmp_path):
     model = build("bert")
     save(prune(model, ["encoder.0.1"]), tmp_path / "heads")
-    record = json.loads((tmp_path / "heads" / "config.json").read_text())["deadhead"]
+    record = config_of(tmp_path / "heads")["deadhead"]
     assert record == {"format": 1, "removed": {"encoder": {"0": [1]}}, "form": "compact"}
     assert discover(load(tmp_path / "heads"), neurons=True) == discover(model, neurons=True)
     save(prune(model, neurons={("encoder", 1): [9, 7, 8, 30]}), tmp_path / "both")
-    record = json.loads((tmp_path / "both" / "config.json").read_text())["deadhead"]
+    record = config_of(tmp_path / "both")["deadhead"]
     assert record["removed"] == {"encoder": {"0": [1]}}
     assert record["removed_neurons"] == {"encoder": {"1": "7-9, 30"}}
     assert load(tmp_path / "both").config.deadhead == model.config.deadhead
@@ -55,7 +45,7 @@ def test_save_pretrained_writes_the_record_too(tmp_path):
 )
 def test_a_record_that_does_not_fit(listed, words, tmp_path):
     save(prune(build("bert"), neurons={("encoder", 0): [0, 1]}), tmp_path)
-    edit(tmp_path, removed_neurons=listed)
+    edit_record(tmp_path, removed_neurons=listed)
     with pytest.raises(FolderError, match=words):
         load(tmp_path)
 

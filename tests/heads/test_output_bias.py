@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-import json
 from typing import Any
 
 import pytest
 import torch
 import transformers
+from folders import edit_record
 
 from deadhead.errors import FolderError, UnsupportedModel
 from deadhead.heads import discover, gated, load, prune, save
@@ -74,28 +74,21 @@ def test_gates_of_examples_and_numbers_empty_a_layer_too():
 
 
 @pytest.mark.parametrize("form", ["compact", "padded"])
-@pytest.mark.parametrize("name", ["MarianMTModel", "GPT2LMHeadModel"])
-def test_saved_and_loaded(name, form, tmp_path):
-    model = build_class(getattr(transformers, name), num_labels=3, pad_token_id=0)
+def test_saved_and_loaded(form, tmp_path):
+    model = build_class(transformers.MarianMTModel, pad_token_id=0)
     prune(model, emptied(model), drop_output_bias=True)
     expected = answers(model)
-    save(model, tmp_path / "out", form=form)
-    again = load(tmp_path / "out").eval()
+    again = load(save(model, tmp_path, form=form)).eval()
     assert apart(expected, answers(again)) == 0
     assert again.config.deadhead == model.config.deadhead
-    frozen = {n for n, p in again.named_parameters() if n.endswith("bias") and not p.requires_grad}
-    assert frozen == {
-        n for n, p in model.named_parameters() if n.endswith("bias") and not p.requires_grad
-    }
+    frozen, again_frozen = (
+        {n for n, p in m.named_parameters() if n.endswith("bias") and not p.requires_grad}
+        for m in (model, again)
+    )
+    assert frozen == again_frozen != set()
     if form == "padded":
-        unpruned = (
-            getattr(transformers, name)
-            .from_pretrained(tmp_path / "out", dtype=torch.float64)
-            .eval()
-        )
-        assert apart(expected, answers(unpruned)) < 1e-9
-    save(again, tmp_path / "twice")
-    assert apart(expected, answers(load(tmp_path / "twice").eval())) == 0
+        plain = type(model).from_pretrained(tmp_path, dtype=torch.float64).eval()
+        assert apart(expected, answers(plain)) < 1e-9
 
 
 def test_training_leaves_it_dropped():
@@ -118,9 +111,7 @@ def test_a_bias_that_grew_back_is_refused(tmp_path):
     unpruned.save_pretrained(tmp_path)
     with pytest.raises(FolderError, match="encoder layer 0 was dropped, and is no longer zero"):
         load(tmp_path)
-    config = json.loads((tmp_path / "config.json").read_text())
-    config["deadhead"]["dropped_output_biases"] = [1]
-    (tmp_path / "config.json").write_text(json.dumps(config))
+    edit_record(tmp_path, dropped_output_biases=[1])
     with pytest.raises(FolderError, match="list of dropped biases"):
         load(tmp_path)
 

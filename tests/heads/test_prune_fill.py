@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 import copy
-import json
 from typing import Any
 
 import pytest
 import torch
 import transformers
+from folders import edit_record
 
 from deadhead.errors import FolderError, HeadError, UnsupportedModel
 from deadhead.heads import discover, gated, load, prune, save
@@ -213,11 +213,8 @@ def test_the_card_and_damaged_records_of_fills(tmp_path):
     card = (tmp_path / "README.md").read_text(encoding="utf-8")
     assert "In place of removed heads, the bias of the output projection adds a constant" in card
     assert "(layers: decoder 1)" in card
-    file = tmp_path / "config.json"
-    config = json.loads(file.read_text())
     for listed, message in (([1], "list of filled biases"), ({}, r"o_proj\.bias has no place")):
-        config["deadhead"]["filled_output_biases"] = listed
-        file.write_text(json.dumps(config))
+        edit_record(tmp_path, filled_output_biases=listed)
         with pytest.raises(FolderError, match=message):
             load(tmp_path)
 

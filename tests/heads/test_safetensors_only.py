@@ -8,6 +8,7 @@ from typing import Any
 
 import pytest
 import torch
+from folders import edit_config
 from safetensors.torch import load_file
 
 from deadhead.errors import FolderError, UnsupportedModel
@@ -38,9 +39,8 @@ def pickled(folder: Path, index: str = "model.safetensors.index.json", **config)
     (folder / index).write_text(
         json.dumps({"metadata": {}, "weight_map": dict.fromkeys(weights, "w.bin")})
     )
-    stored = json.loads((folder / "config.json").read_text())
-    stored.pop("dtype", None)  # transformers then reads the first file to find it out
-    (folder / "config.json").write_text(json.dumps({**stored, **config}))
+    # without a precision, transformers reads the first file to find it out
+    edit_config(folder, dtype=None, **config)
     return folder
 
 
@@ -98,9 +98,6 @@ def test_the_caller_cannot_ask_for_a_pickle(tmp_path):
 def test_a_class_that_reads_a_pickle_beside_its_weights(tmp_path):
     build("bert").save_pretrained(tmp_path)
     name = "Qwen2_5OmniForConditionalGeneration"
-    stored = json.loads((tmp_path / "config.json").read_text())
-    (tmp_path / "config.json").write_text(
-        json.dumps({**stored, "model_type": "qwen2_5_omni", "architectures": [name]})
-    )
+    edit_config(tmp_path, model_type="qwen2_5_omni", architectures=[name])
     with pytest.raises(UnsupportedModel, match="reads its voices from a pickle"):
         load(tmp_path)

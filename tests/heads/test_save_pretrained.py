@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-import json
 from pathlib import Path
 
 import pytest
 import torch
 import transformers
+from folders import edit_config
 
 from architectures.tiny import tiny
 from deadhead.errors import FolderError
@@ -82,17 +82,6 @@ def test_plain_transformers_refuses_what_save_wrote(name, options, tmp_path):
     assert apart(answers(model), answers(load(tmp_path).eval())) == 0
 
 
-def test_plain_transformers_reads_what_is_not_pruned_and_the_padded_form(tmp_path):
-    whole, pruned = build("llama"), cut("llama", "emptied")
-    save(whole, tmp_path / "whole")
-    save(pruned, tmp_path / "padded", form="padded")
-    assert apart(answers(whole), answers(plain(whole, tmp_path / "whole"))) == 0
-    assert apart(answers(pruned), answers(plain(pruned, tmp_path / "padded"))) < 1e-9
-    save(pruned, tmp_path / "padded")  # into the same folder, in the other form
-    with pytest.raises(ValueError, match="this model is pruned"):
-        plain(pruned, tmp_path / "padded")
-
-
 @pytest.mark.parametrize("family", ["llama", "t5"])
 def test_added_biases_alone(family, tmp_path):
     """All sizes fit the class, which has no such biases: transformers would drop them."""
@@ -144,13 +133,10 @@ def test_a_model_that_names_its_own_file_of_weights(tmp_path):
     model = build("bert")
     model.save_pretrained(tmp_path)
     (tmp_path / "model.safetensors").rename(tmp_path / "other.safetensors")
-    config = json.loads((tmp_path / "config.json").read_text())
-    config["transformers_weights"] = "other.safetensors"
-    (tmp_path / "config.json").write_text(json.dumps(config))
+    edit_config(tmp_path, transformers_weights="other.safetensors")
     assert apart(answers(model), answers(load(tmp_path).eval())) == 0
     torch.save(model.state_dict(), tmp_path / "adapter_model.bin")  # transformers reads this pickle
-    config["transformers_weights"] = "adapter_model.bin"
-    (tmp_path / "config.json").write_text(json.dumps(config))
+    edit_config(tmp_path, transformers_weights="adapter_model.bin")
     with pytest.raises(FolderError, match=r"safetensors in .*, got 'adapter_model\.bin'"):
         load(tmp_path)
 

@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-import json
 import shutil
 from pathlib import Path
 
 import pytest
 import transformers
+from folders import edit_config
 
 from deadhead import discover, load
 from deadhead.errors import FolderError
@@ -23,14 +23,9 @@ def folder(tmp_path):
     return Path(shutil.copytree(MODELS / "encoder", tmp_path / "model"))
 
 
-def change(folder: Path, **fields):
-    file = folder / "config.json"
-    file.write_text(json.dumps({**json.loads(file.read_text()), **fields}))
-
-
 @pytest.mark.parametrize("part", ["__class__", "__init__", "_auto_class", "id2label", "no_part"])
 def test_a_size_of_the_unpruned_model_changes_nothing_but_its_config(folder, part):
-    change(folder, deadhead={**RECORD, "unpruned": {f"{part}.head_dim": 5}})
+    edit_config(folder, deadhead={**RECORD, "unpruned": {f"{part}.head_dim": 5}})
     with pytest.raises(FolderError, match=r"unpruned model in config.json is damaged"):
         load(folder)
     assert not hasattr(transformers.BertConfig, "head_dim")
@@ -38,7 +33,7 @@ def test_a_size_of_the_unpruned_model_changes_nothing_but_its_config(folder, par
 
 @pytest.mark.parametrize("value", ["8", 8.0, True, -8, 0, 2**30, [8], {"a": 8}])
 def test_a_size_of_the_unpruned_model_is_a_number(folder, value):
-    change(folder, deadhead={**RECORD, "unpruned": {"num_attention_heads": value}})
+    edit_config(folder, deadhead={**RECORD, "unpruned": {"num_attention_heads": value}})
     with pytest.raises(FolderError, match=r"unpruned model in config.json is damaged"):
         load(folder)
 
@@ -47,7 +42,7 @@ def test_a_size_of_the_unpruned_model_is_a_number(folder, value):
     "removed", [{"encoder": {"0": [1.7]}}, {"encoder": {"0": [True]}}, {"encoder": {"-1": [0]}}]
 )
 def test_a_removed_head_is_a_number(folder, removed):
-    change(folder, deadhead={**RECORD, "removed": removed})
+    edit_config(folder, deadhead={**RECORD, "removed": removed})
     with pytest.raises(FolderError, match=r"list of removed heads in config.json is damaged"):
         load(folder)
 
@@ -56,9 +51,9 @@ def test_a_removed_head_is_a_number(folder, removed):
 def test_too_many_removed_heads_are_never_listed(folder, record, monkeypatch):
     listed = {"0": [0] * (saved_config.MOST_HEADS + 1)}
     if record is None:
-        change(folder, pruned_heads=listed)  # as transformers 4 wrote it
+        edit_config(folder, pruned_heads=listed)  # as transformers 4 wrote it
     else:
-        change(folder, deadhead={**RECORD, "removed": {"encoder": listed}})
+        edit_config(folder, deadhead={**RECORD, "removed": {"encoder": listed}})
     monkeypatch.setattr(saved_config, "Head", None)
     with pytest.raises(FolderError, match=r"list of removed heads in config.json is damaged"):
         load(folder)
@@ -74,13 +69,13 @@ def test_ranges_ascend_and_are_not_more_than_a_model_has(text):
 
 def test_layers_share_the_bound_on_removed_neurons(folder):
     layers = dict.fromkeys(map(str, range(4)), "0-3000000")
-    change(folder, deadhead={**RECORD, "removed_neurons": {"encoder": layers}})
+    edit_config(folder, deadhead={**RECORD, "removed_neurons": {"encoder": layers}})
     with pytest.raises(FolderError, match=r"list of removed neurons in config.json is damaged"):
         load(folder)
 
 
 def test_a_good_record_is_still_read(folder):
-    change(folder, pruned_heads={"0": [1, 2]})
+    edit_config(folder, pruned_heads={"0": [1, 2]})
     saved = saved_config.read_saved(saved_config.read_config(folder, {}), folder)
     assert [head[1:] for head in saved.removed] == [(0, 1), (0, 2)]
     assert len(discover(load(MODELS / "encoder"))) == 40

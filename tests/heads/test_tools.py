@@ -13,7 +13,7 @@ from transformers import Trainer, TrainingArguments, pipeline
 
 from deadhead.heads import discover, head_means, load, prune, save
 from deadhead.world import MODELS
-from tiny_models import answers, apart, batch_of, build, build_class, uneven
+from tiny_models import answers, apart, batch_of, build_class, uneven
 
 TEXTS = ["Maria bought a red car .", "The dog sleeps ."]
 
@@ -101,19 +101,3 @@ def test_pipeline_takes_the_model_or_a_padded_folder(tmp_path):
     for folder in (load(tmp_path / "padded"), str(tmp_path / "padded")):
         result = scores(folder, tokenizer=tokenizer)
         torch.testing.assert_close(result, expected, rtol=0, atol=1e-5)
-
-
-@pytest.mark.parametrize("family", ["bert", "llama"])
-def test_torch_export(family):
-    model = build(family, use_cache=False) if family == "llama" else build(family)
-    whole = answers(model)
-    first = discover(model).attentions[0].heads  # a layer without heads, too
-    prune(model, {*uneven(model), *first})
-    ids = {"input_ids": torch.tensor([[5, 9, 3, 7], [8, 2, 6, 4]])}
-    program = torch.export.export(model, (), ids, strict=False)
-    other = {"input_ids": torch.tensor([[7, 1, 2, 9], [3, 3, 8, 5]])}
-    with torch.no_grad():
-        expected = model(**other)[0]
-        result = program.module()(**other)[0]
-    torch.testing.assert_close(result, expected, rtol=0, atol=1e-9)
-    assert apart(whole, answers(model)) > 1e-3
