@@ -10,6 +10,7 @@ from typing import Any
 
 import pytest
 import torch
+from identity import prune_as_masked
 from transformers import BertLMHeadModel
 
 from deadhead.files.hub import quiet
@@ -86,21 +87,10 @@ def closed(model, heads) -> list[torch.Tensor]:
         return answers(model)
 
 
-def size(model) -> int:
-    return sum(p.numel() for p in model.parameters())
-
-
 @pytest.mark.parametrize("kind", KINDS)
 def test_masked_is_pruned_with_uneven_counts(kind):
     model = built(kind)
-    removed, whole, numbers = uneven(model), answers(model), size(model)
-    expected = discover(model).without(removed)
-    masked = closed(model, removed)
-    assert prune(model, removed) is model
-    assert apart(masked, answers(model)) < limit(model)
-    assert apart(whole, masked) > 1e-2
-    assert size(model) < numbers
-    assert discover(model) == expected
+    prune_as_masked(model, uneven(model))
 
 
 @pytest.mark.parametrize("kind", slow_but(FAST, KINDS))
