@@ -4,10 +4,12 @@ from __future__ import annotations
 
 import pytest
 from torch import nn
+from transformers import BertLMHeadModel
 
 from deadhead import gated, rank, refit, shrink
 from deadhead.errors import NoAttention, UnknownArchitecture, UnsupportedModel
 from deadhead.heads import discover, prune
+from deadhead.layout import Head
 from tiny_models import answers, apart, build, build_class, hooks
 
 BLOCKS = {
@@ -25,21 +27,14 @@ BLOCKS = {
 
 @pytest.mark.parametrize("family", BLOCKS)
 def test_blocks_and_counts(family):
-    layout = discover(build(family))
-    assert layout.blocks == BLOCKS[family]
-    assert [(layout.layers(b), layout.size(b)) for b in layout.blocks] == [(2, 4)] * len(
-        BLOCKS[family]
-    )
-    assert len(layout) == len(list(layout)) == 8 * len(BLOCKS[family])
+    layout, blocks = discover(build(family)), BLOCKS[family]
+    assert layout.blocks == blocks
+    assert [(layout.layers(b), layout.size(b)) for b in blocks] == [(2, 4)] * len(blocks)
+    assert list(layout) == [Head(b, layer, i) for b in blocks for layer in (0, 1) for i in range(4)]
     assert all(a.width == 8 for a in layout.attentions)
-    assert list(layout) == sorted(
-        layout, key=lambda h: (layout.blocks.index(h.block), h.layer, h.index)
-    )
 
 
 def test_a_bert_that_reads_left_to_right_is_a_decoder_and_may_have_cross_attention():
-    from transformers import BertLMHeadModel
-
     layout = discover(build_class(BertLMHeadModel, is_decoder=True, add_cross_attention=True))
     assert layout.blocks == ("decoder", "cross")
     assert len(layout) == 16

@@ -91,14 +91,3 @@ def test_the_encoder_is_patched_in_generation_with_a_cache():
             text, slowly = generate(model), generate(model, use_cache=False)
         assert torch.equal(text, slowly)
         assert not torch.equal(text, free)
-    with (
-        pytest.raises(DataError, match="`fill` expects whole sequences"),
-        gated(model, closed=["decoder.0.1"], fill=run),
-    ):
-        model(
-            **PROMPT,
-            decoder_input_ids=PROMPT["input_ids"][:, :1],
-            past_key_values=model(
-                **PROMPT, decoder_input_ids=other["input_ids"], use_cache=True
-            ).past_key_values,
-        )
