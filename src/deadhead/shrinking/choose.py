@@ -157,7 +157,7 @@ def choose_by_each(
     from deadhead.rankers.run import frozen, refuse_resampling
 
     refuse_resampling(model)
-    sites = {s.place: s for s in find_every_site(model, *kinds) if s.kind in kinds}
+    sites = {s.key: s for s in find_every_site(model, *kinds) if s.kind in kinds}
     units = units_of(layout_of([*sites.values()]))
     _check_places(budgets, units)
     has_others = any(place[0] == "heads" and place not in places for place in units)
