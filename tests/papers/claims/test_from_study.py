@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import os
-from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -12,9 +11,6 @@ import pytest
 from deadhead.papers.claims import all_claims
 from deadhead.papers.claims.evidence import Evidence
 from deadhead.papers.claims.from_study import measured
-from deadhead.results import study as open_study
-from deadhead.results.study import TRIES
-from deadhead.studies.store.records import read_within, summaries, write
 from hand_made import study
 
 FIXED = {"model": "nobody/nothing", "source": "en", "splits": ["dev", "test"]}
@@ -121,23 +117,6 @@ def test_rankings_of_several_studies_are_joined_whatever_their_order(tmp_path: P
     assert there == back
     assert dict(there.scores) == pytest.approx({"encoder.0.0": 0.2, "encoder.0.1": 0.4})
     assert dict(same.scores) == {"encoder.0.0": 0.1, "encoder.0.1": 0.7}  # the same trial is one
-
-
-@pytest.mark.parametrize(("at", "opened"), [(0, 1), (2, 3), (None, TRIES)])
-def test_a_ranking_that_no_record_holds_is_not_looked_for_in_all_of_them(
-    at: int | None, opened: int, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    cells = [{"labels": {"seed": seed}} for seed in range(3 * TRIES)]
-    folder = study(tmp_path / "s", TAGS, cells, RANK)
-    if at is not None:
-        trial = sorted(summaries(folder))[at]
-        write(replace(read_within(folder, trial), details=ranking(0.5)), folder)
-    names: list[str] = []
-    monkeypatch.setattr(
-        open_study, "read_within", lambda home, name: names.append(name) or read_within(home, name)
-    )
-    assert len(measured([folder]).rankings) == (at is not None)
-    assert len(names) == opened
 
 
 def test_what_two_studies_share_counts_once(tmp_path: Path) -> None:

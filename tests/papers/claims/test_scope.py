@@ -130,7 +130,6 @@ TAGGED = Evidence(searches=tuple(replace(s, kind="tag") for s in TRANSLATED.sear
 AGAINST = "C-xlmr-POS-cross-lingual"
 GAIN = "C-mean-POS-{}-cross-lingual"
 FOUR_TO_TWO = {"mnli": "pos", "sst2": "ner", "qqp": "mine", "qnli": "slots"}
-BOTH_COUNTED = gains([1.0] * 12) + gains([1.0] * 12, model=XLMR) + gains([-1.0] * 12, model=MINE)
 
 
 @pytest.mark.parametrize(
@@ -142,13 +141,6 @@ BOTH_COUNTED = gains([1.0] * 12) + gains([1.0] * 12, model=XLMR) + gains([-1.0] 
             recast(CASES["W7"][1], {BERT: XLMR}) + recast(CASES["W7"][0], {BERT: "roberta-base"}),
             HOLDS,
             "on roberta-base, not BERT: ",
-        ),
-        (
-            "C-low",
-            recast(CASES["C-low"][1], {MBERT: MINE})
-            + recast(CASES["C-low"][0], {MBERT: "mini-mbert"}),
-            HOLDS,
-            "on mini-mbert, not mBERT",
         ),
         # BERT never replaces mBERT, and neither of two models of a paper the other.
         (
@@ -163,7 +155,6 @@ BOTH_COUNTED = gains([1.0] * 12) + gains([1.0] * 12, model=XLMR) + gains([-1.0] 
             UNTESTED,
             f"this study has {XLMR} on pos",
         ),
-        (GAIN.format("xlm-r"), gains([1.0, 2.0, 3.0]), UNTESTED, f"this study has {MBERT} on pos"),
         # Plenty of data, but nothing of what the claim is about, is not too little data.
         (
             "M17",
@@ -172,7 +163,6 @@ BOTH_COUNTED = gains([1.0] * 12) + gains([1.0] * 12, model=XLMR) + gains([-1.0] 
             "about mBERT; this study has world/encoder on pos",
         ),
         ("M17", CASES["M9"][0], OPEN, ""),
-        ("M9", Evidence(), OPEN, ""),
         # A comparison needs both models.
         (
             AGAINST,
@@ -187,7 +177,6 @@ BOTH_COUNTED = gains([1.0] * 12) + gains([1.0] * 12, model=XLMR) + gains([-1.0] 
             "against xlm-roberta-large: ",
         ),
         (AGAINST, recast(CASES[AGAINST][0], {XLMR: MINE}), OPEN, ""),
-        ("M6", recast(CASES["M6"][0], {BERT: XLMR}), OPEN, ""),
         # The paper, too, takes BERT's numbers from the one before.
         (
             "M14",
@@ -202,7 +191,6 @@ BOTH_COUNTED = gains([1.0] * 12) + gains([1.0] * 12, model=XLMR) + gains([-1.0] 
             UNSHOWN,
             f"on {MBERT} of mBERT and XLM-R: 11 of 12 pairs gain (stated: 88 of 96)",
         ),
-        ("C-count-POS", BOTH_COUNTED, UNSHOWN, "24 of 24 pairs gain (stated: 88 of 96)"),
         (
             "L-seeds",
             recast(controls("seeds", 0.2), {MBERT: MINE}),
@@ -217,27 +205,13 @@ BOTH_COUNTED = gains([1.0] * 12) + gains([1.0] * 12, model=XLMR) + gains([-1.0] 
             UNSHOWN,
             "on sst2 of qnli and sst2: extra loss of the middle: sst2 3.00",
         ),
-        ("W10", recast(CASES["W10"][0], tasks={"qnli": "mnli", "sst2": "pos"}), UNTESTED, ""),
-        ("M7", only("M7", 1, task="mnli"), UNSHOWN, "on mnli of GLUE: "),
         ("W7", moved(recast(CASES["W7"][0], tasks=FOUR_TO_TWO), target="de"), OPEN, ""),
         # XNLI is scored across languages, each source by itself.
-        (
-            "M11",
-            recast(CASES["M11"][0], {MBERT: MINE}, TO_POS),
-            UNTESTED,
-            f"this study has {MINE} on pos",
-        ),
         (
             "M11",
             CASES["M11"][0] + moved(CASES["M11"][1], source="de"),
             FAILS,
             " | on xnli from de: the bottom matters more in 10 of 11 languages",
-        ),
-        (
-            "M9",
-            recast(only("M9", target="en"), tasks=TO_POS),
-            UNTESTED,
-            f"about mBERT on XNLI; this study has {MBERT} on pos",
         ),
         (
             "W15",
@@ -252,15 +226,8 @@ BOTH_COUNTED = gains([1.0] * 12) + gains([1.0] * 12, model=XLMR) + gains([-1.0] 
             UNTESTED,
             f"about WMT14; this study has {TRANSLATOR} on mine",
         ),
-        (
-            "W2",
-            recast(CASES["W2"][0], {BERT: "transformer-base"}),
-            HOLDS,
-            "loss of BLEU: en-ru 75 %: +0.90, en-de 75 %: +0.90",
-        ),
         ("W3a", recast(CASES["W3a"][0], {BERT: TRANSLATOR}, {"wmt14": "mine"}), HOLDS, ""),
         ("W7", moved(only("W3a", target="en-ru"), **LEARNT), OPEN, ""),
-        ("W7", moved(only("W3a", target="en-ru"), **LEARNT, kind="tag"), UNSHOWN, ""),
         ("C-rand-vs-low", TRANSLATED, OPEN, ""),
         ("C-rand-vs-low", TAGGED, HOLDS, ""),
         ("L-random", TRANSLATED, HOLDS, ""),  # luck is the same everywhere
