@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import re
 from pathlib import Path
 
 import pytest
@@ -10,9 +9,7 @@ from paper_recipes import OF_PAPERS
 
 from deadhead.papers.claims import named
 from deadhead.report.check import load_recipe as load
-from deadhead.report.labels import metric_words
 from deadhead.studies.recipe.yaml import RecipeError
-from deadhead.tasks import task_of
 
 
 @pytest.mark.parametrize("name", OF_PAPERS)
@@ -34,29 +31,6 @@ def test_claims_are_known(name: str) -> None:
     claims = load(name).data["claims"]
     assert claims
     assert all(named(claim) for claim in claims)
-
-
-OF_RESULTS = sorted((Path(__file__).parents[2] / "docs" / "results").glob("*.yaml"))
-NAMES = re.compile(r"(?:(?:micro|macro|span|slot|chunk) )?F1|accuracy|BLEU", re.IGNORECASE)
-
-
-@pytest.mark.parametrize(
-    "name", [*OF_PAPERS, "demo", "smoke", *OF_RESULTS], ids=lambda name: getattr(name, "stem", name)
-)
-def test_titles_name_no_other_metric_than_is_shown(name: str | Path) -> None:
-    recipe = load(name)
-    tasks = {str(trial.get("task")) for trial in recipe.trials}
-    for spec in (*recipe.data.get("tables", ()), *recipe.data.get("figures", ())):
-        only = (spec.get("where") or {}).get("task") or tasks
-        metrics = {
-            metric_words(task_of(task).metric)
-            for task in ({only} if isinstance(only, str) else only)
-        }
-        names = {
-            text if text == "BLEU" else text[0].lower() + text[1:]
-            for text in NAMES.findall(spec["title"])
-        }
-        assert names <= (metrics if len(metrics) == 1 else set()), spec["title"]
 
 
 STEPS = "steps: [prune, finetune, evaluate]\n"

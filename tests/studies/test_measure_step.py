@@ -111,30 +111,6 @@ def test_shared_training_brings_its_first_epoch_and_its_beginning_along(tmp_path
     assert set(alone.details["measures"]) == {"before", "first", "after"}
 
 
-def test_translation() -> None:
-    """Entropy and weights of the three kinds of attention in an encoder-decoder."""
-    changes = [
-        "model=world/seq2seq",
-        "task=parallel",
-        "source=en-de",
-        "targets=[en-de]",
-        "data={root: world, examples: 24}",
-    ]
-    training = ["finetune={epochs: 1, rate: 1e-3, scored: none}", "remove={random: 50}"]
-    steps = [
-        "steps=[prune, measure, finetune, measure]",
-        "measure=[{entropy: {sentences: 8}}, weights]",
-    ]
-    record = run_trial(load("smoke", [*changes, *training, *steps]).trials[0])
-    assert record.error is None, record.error
-    before, after = (record.details["measures"][stage] for stage in ("before", "after"))
-    assert {name.split(".")[0] for name in after["entropy"]} == {"encoder", "decoder", "cross"}
-    assert not {*after["weights"]} & {*record.removed}
-    assert before["entropy"].keys() == after["weights"].keys()
-    assert before["entropy"] != after["entropy"]
-    assert min(after["weights"].values()) > 0
-
-
 TRAINED: dict[str, Any] = {"model": "m", "task": "pos", "source": "en", "finetune": {"epochs": 2}}
 
 
