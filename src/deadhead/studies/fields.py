@@ -52,23 +52,18 @@ def among(value: Any, known: Collection[str]) -> bool:
 def _model(value: Any) -> Iterator[Problem]:
     if not isinstance(value, str) or not value:
         yield (), "expected a folder or a name on the hub."
-    elif problem := _unreadable(value):
-        yield (), problem
-    elif value.startswith("world/") and value not in BUNDLED and not File(value).is_dir():
+        return
+    try:
+        split_name(value)
+    except DeadheadError as problem:
+        yield (), problem.message
+        return
+    if value.startswith("world/") and value not in BUNDLED and not File(value).is_dir():
         yield (), unknown_name("model of the small world", value, BUNDLED).message
     elif value.startswith((".", "/", "~")) and not any(
         (File(value).expanduser() / name).is_file() for name in ("config.json", MARKER)
     ):
         yield (), f"there is no model in {value} (no config.json)."
-
-
-def _unreadable(name: str) -> str | None:
-    """What is wrong with the name of a model as such, if anything."""
-    try:
-        split_name(name)
-    except DeadheadError as problem:
-        return problem.message
-    return None
 
 
 def _task(value: Any) -> Iterator[Problem]:

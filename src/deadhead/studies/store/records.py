@@ -279,8 +279,7 @@ def heal(folder: Path) -> list[str]:
                 f"records/{name}.json was damaged ({reason}): "
                 f"moved to {moved.relative_to(folder)}, and the trial runs again"
             )
-    lines = _lines(folder)
-    if content.fresh or len(lines) > 2 * len(content.known) + 100:
+    if content.fresh:
         known = content.known.values()
         text = (_line(target(folder, r.id), r.state, r.trial, r.metrics, r.cost) for r in known)
         place.write(folder / INDEX, "".join(text), durable=False)
@@ -303,7 +302,10 @@ def _files(folder: Path) -> dict[str, tuple[int, int]]:
 
 def _index(home: Path, files: Mapping[str, tuple[int, int]]) -> dict[str, Summary]:
     """What the index has about files that are as they were when it was written."""
-    contents = [(line[:-DIGEST], line) for line in _lines(home)]
+    lines: list[bytes] = []
+    with suppress(OSError):
+        lines = (home / INDEX).read_bytes().splitlines()
+    contents = [(line[:-DIGEST], line) for line in lines]
     whole = [content + b"]" for content, line in contents if line == content + _digest(content)]
     known = {}
     for name, size, time, *parts in json.loads(b"[" + b",".join(whole) + b"]"):  # all at once
@@ -311,12 +313,6 @@ def _index(home: Path, files: Mapping[str, tuple[int, int]]) -> dict[str, Summar
             summary = dict(zip(SUMMARY, parts, strict=True))
             known[name] = Summary(id=name, time=time / 1e9, **summary)
     return known
-
-
-def _lines(home: Path) -> list[bytes]:
-    with suppress(OSError):
-        return (home / INDEX).read_bytes().splitlines()
-    return []
 
 
 def _digest(content: bytes) -> bytes:
