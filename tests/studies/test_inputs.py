@@ -242,13 +242,10 @@ def test_every_line_parallel_file_counts(tmp_path: Path, monkeypatch: pytest.Mon
     ]
 
 
-def test_a_hash_is_kept_by_version_of_the_file(tmp_path: Path) -> None:
+def test_a_hash_is_that_of_the_version_of_the_file(tmp_path: Path) -> None:
     file = tmp_path / "x"
     file.write_text("a")
     first = file_hash(file)
+    assert file_hash(file) == first
     file.write_text("b")
     assert file_hash(file) != first
-    for entry in (tmp_path / "cache" / "fingerprints").iterdir():
-        entry.write_text("{ damaged")
-    file.write_text("a")
-    assert file_hash(file) == first

@@ -6,8 +6,7 @@ The fingerprints become part of the trial, and so of its id and of the work it s
 others: two trials that read different files are never the same trial. What is bundled with
 deadhead needs none.
 
-Hashing gigabytes of weights at every start would be slow, so hashes are kept in the cache folder
-by path, size, times and inode. Nothing here loads torch.
+A process hashes a file once, by path, size, times and inode. Nothing here loads torch.
 """
 
 from __future__ import annotations
@@ -15,12 +14,10 @@ from __future__ import annotations
 import hashlib
 import json
 from collections.abc import Iterable, Mapping
-from contextlib import suppress
 from functools import lru_cache
 from pathlib import Path
 from typing import Any
 
-from deadhead import files
 from deadhead.errors import DeadheadError
 from deadhead.files.hub import COMMIT, split
 from deadhead.files.model_folder import finish_save
@@ -39,7 +36,6 @@ MODEL_FILES = (  # weights, config, tokenizer
     ".tokenizer", ".vocab",
 )
 # fmt: on
-CHUNK = 1 << 20
 
 
 class InputsChanged(StudyError):
@@ -177,27 +173,12 @@ def _of_data(task: str, language: str, split: str, where: Mapping[str, Any]) -> 
 
 
 def file_hash(file: Path) -> str:
-    """The hash of a file's content; computed once for each version of the file."""
+    """The hash of a file's content; a process computes it once for each version of the file."""
     stat = file.stat()
-    version = [str(file.resolve()), stat.st_size, stat.st_mtime_ns, stat.st_ctime_ns, stat.st_ino]
-    return _version_hash(json.dumps(version))
+    return _hash(file.resolve(), (stat.st_size, stat.st_mtime_ns, stat.st_ctime_ns, stat.st_ino))
 
 
 @lru_cache(maxsize=4096)
-def _version_hash(version: str) -> str:
-    file = Path(json.loads(version)[0])
-    folder = files.cache_folder() / "fingerprints"
-    entry = folder / f"{hashlib.sha256(str(file).encode()).hexdigest()[:32]}.json"
-    with suppress(OSError, ValueError, TypeError, KeyError):
-        stored = json.loads(entry.read_text(encoding="utf-8"))
-        if stored["version"] == version and isinstance(stored["hash"], str):
-            return str(stored["hash"])
-    content = hashlib.sha256()
+def _hash(file: Path, version: tuple[int, ...]) -> str:
     with open(file, "rb") as stream:
-        while chunk := stream.read(CHUNK):
-            content.update(chunk)
-    value = content.hexdigest()[:32]
-    with suppress(OSError):  # a cache that cannot be written costs time, nothing else
-        folder.mkdir(parents=True, exist_ok=True)
-        files.write(entry, json.dumps({"version": version, "hash": value}), durable=False)
-    return value
+        return hashlib.file_digest(stream, "sha256").hexdigest()[:32]
