@@ -28,6 +28,6 @@ def test_recipes_named_in_commands_exist() -> None:
 
 def test_functions_named_exist() -> None:
     named = re.findall(r"`(deadhead(?:\.[a-z_]+)*)\.([a-z_]+)\b", PAGE)
-    assert len(named) >= 20
+    assert len(named) > 10
     for room, name in named:
         assert hasattr(importlib.import_module(room), name), f"{room}.{name}"
