@@ -65,16 +65,6 @@ def test_recipes_of_papers_name_claims_and_every_claim_is_named() -> None:
     assert set(all_claims()) - ids == counted
 
 
-@pytest.mark.parametrize("paper", papers.papers().values(), ids=lambda paper: paper.name)
-def test_a_paper_says_what_it_is(paper: papers.Paper) -> None:
-    assert paper.title
-    assert paper.authors.endswith("et al.")
-    assert 2019 < paper.year < 2030
-    assert paper.link.startswith("https://")
-    assert set(paper.builds_on) < set(papers.papers())
-    assert all(name.startswith(paper.name) for name in paper.presets)
-
-
 def test_presets_are_those_of_the_papers() -> None:
     from deadhead.training.settings import PRESETS
 

@@ -26,8 +26,6 @@ def published(table: dict[str, Any]) -> set[float]:
     ("name", "difference"),
     [
         ("weak-link/table6", "model bert-base-uncased (here world/encoder)"),
-        ("weak-link/table2", "model transformer-base (here transformer-mini)"),
-        ("mbert-prunability/table1", "model bert-base-multilingual-cased"),
         ("contributions/table2", "searches of up to 12 heads (here 3)"),
         (
             "contributions/table6",
