@@ -1,8 +1,5 @@
 """Trials that score few rows: for tests of what a trial does, and not of its scores."""
 
-from __future__ import annotations
-
-from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import replace
 
@@ -23,13 +20,13 @@ def clear_caches():
 
 
 @contextmanager
-def few_rows() -> Iterator[None]:
+def few_rows():
     """Dev and test sets of `ROWS` rows in every trial that this process runs."""
     from deadhead.studies.steps import data
 
     load = data.load_data
 
-    def first_rows(task: str, lang: str, split: str, **options):
+    def first_rows(task, lang, split, **options):
         whole = load(task, lang, split, **options)
         return whole if split == "train" else replace(whole, rows=whole.rows[:ROWS])
 

@@ -1,7 +1,5 @@
 """Tiny language models of the structures that GGUF can hold, a tokenizer, and ways to make them smaller."""
 
-from __future__ import annotations
-
 import copy
 from functools import cache
 from typing import Any
@@ -72,7 +70,7 @@ CHANGES: dict[str, dict[str, Any]] = {
 
 
 @cache
-def _built(family: str):
+def _built(family):
     name, settings = (FAMILIES | MORE)[family]
     model_class = getattr(transformers, f"{name}ForCausalLM")
     torch.manual_seed(0)
@@ -84,7 +82,7 @@ def _built(family: str):
     return model
 
 
-def build(family: str, change: str = "whole"):
+def build(family, change="whole"):
     """A fresh tiny model, made smaller in one way."""
     model = copy.deepcopy(_built(family))
     fill = None

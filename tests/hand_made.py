@@ -2,16 +2,9 @@
 it out.
 """
 
-from __future__ import annotations
-
 import json
-from collections.abc import Callable, Iterable, Mapping
-from pathlib import Path
-from typing import Any
 from unittest.mock import patch
 
-from deadhead.studies.recipe.expand import Cell
-from deadhead.studies.recipe.load import Recipe
 from deadhead.studies.store.records import Record, write
 from deadhead.studies.trial import settle
 
@@ -19,14 +12,7 @@ STEPS = ["finetune", "rank", "restart", "prune", "finetune", "evaluate"]
 PARTS = ("metrics", "details", "removed", "cost")
 
 
-def study(
-    folder: Path,
-    fixed: Mapping[str, Any],
-    cells: Iterable[Mapping[str, Any]],
-    steps: list[str] = STEPS,
-    name: str = "by-hand",
-    **recipe,
-) -> Path:
+def study(folder, fixed, cells, steps=STEPS, name="by-hand", **recipe):
     """Make a study. A cell has `labels`, and of `fields`, `metrics`, `details`, `removed`,
     `cost`, `state` what it needs.
     """
@@ -56,7 +42,7 @@ def study(
     return folder
 
 
-def of_recipe(folder: Path, recipe: Recipe, outcome: Callable[[Cell], dict[str, Any]]) -> Path:
+def of_recipe(folder, recipe, outcome):
     """The study of a recipe as if it had been run: `outcome` gives the result of each cell's trial."""
     (folder / "records").mkdir(parents=True)
     done: set[str] = set()

@@ -10,8 +10,6 @@ The section "how numbers are read" is the only place that knows the code. When a
 an attribute gets another name, adapt that section; the stored file stays byte for byte as it is.
 """
 
-from __future__ import annotations
-
 import hashlib
 import json
 import lzma
@@ -19,7 +17,7 @@ import os
 import re
 import sys
 import tarfile
-from collections.abc import Iterator, Mapping
+from collections.abc import Mapping
 from functools import lru_cache
 from math import fsum, isfinite
 from pathlib import Path
@@ -42,7 +40,6 @@ from deadhead.papers.claims import published as verdicts_on_papers
 from deadhead.report.page.content import content as page_content
 from deadhead.results import Study
 from deadhead.results.frame import rows as frame_rows
-from deadhead.studies import Recipe
 from deadhead.studies import built_in as built_in_recipes
 from deadhead.studies import load as load_recipe
 from deadhead.studies.plan import plan as plan_of
@@ -62,7 +59,7 @@ MARKS = {None: None, "better": "better", "worse": "worse"}
 RULES = {"test": "test", "dev": "dev", "source dev": "source dev", "stop": "stop"}
 
 
-def scores(folder: Path) -> dict[str, Any]:
+def scores(folder):
     """Every measured number of every trial, and the rows that tell it, each with its labels."""
     values: dict[str, dict[str, float]] = {}
     rows: dict[str, list[Any]] = {}
@@ -77,7 +74,7 @@ def scores(folder: Path) -> dict[str, Any]:
     return {"values": values, "rows": counts}
 
 
-def searches(folder: Path) -> list[Any]:
+def searches(folder):
     """Every search in every language: the unpruned score, and of each arm what each rule chose."""
     stored = []
     for search in Study.open(folder).searches:
@@ -94,7 +91,7 @@ def searches(folder: Path) -> list[Any]:
     return stored
 
 
-def arm_numbers(arm, scale: float) -> dict[str, Any]:
+def arm_numbers(arm, scale):
     """The stored file has scores as the metric gives them, a share or BLEU."""
     picks = {
         RULES[rule]: [pick.k, pick.score / scale, pick.gain / scale]
@@ -104,7 +101,7 @@ def arm_numbers(arm, scale: float) -> dict[str, Any]:
     return {"by k": by_k, "picks": picks, "missing": arm.missing, "trials": arm.trials}
 
 
-def frame(folder: Path) -> dict[str, Any]:
+def frame(folder):
     """The data frame: rows, and of each column of numbers how many there are and their sum."""
     columns: dict[str, list[float]] = {}
     rows = list(frame_rows(folder))
@@ -116,7 +113,7 @@ def frame(folder: Path) -> dict[str, Any]:
     return {"rows": len(rows), "columns": sums}
 
 
-def verdict_numbers(verdict) -> dict[str, Any]:
+def verdict_numbers(verdict):
     return {
         "verdict": VERDICTS[verdict.verdict],
         "on paper": ON_PAPER[verdict.follows],
@@ -127,13 +124,13 @@ def verdict_numbers(verdict) -> dict[str, Any]:
     }
 
 
-def verdicts(*folders: Path) -> dict[str, Any]:
+def verdicts(*folders):
     """Every claim of every paper, judged on the studies together."""
     judged = [verdict for paper in sources() for verdict in verdicts_on(*folders, paper=paper)]
     return {verdict.id: verdict_numbers(verdict) for verdict in judged}
 
 
-def papers_verdicts() -> dict[str, Any]:
+def papers_verdicts():
     """Every claim, judged on the papers' own tables, with the numbers of its statement."""
     return {
         verdict.id: {**verdict_numbers(verdict), "statement": numbers_in(verdict.statement)}
@@ -141,7 +138,7 @@ def papers_verdicts() -> dict[str, Any]:
     }
 
 
-def page(folder: Path) -> dict[str, Any]:
+def page(folder):
     """All numbers that the page of a study shows."""
     content = page_content(folder)
     fields = content["trials"]["fields"]
@@ -164,7 +161,7 @@ def page(folder: Path) -> dict[str, Any]:
     }
 
 
-def table_numbers(table: Mapping[str, Any]) -> dict[str, Any]:
+def table_numbers(table):
     return {
         "rows": len(table["rows"]),
         "columns": len(table["columns"]),
@@ -174,7 +171,7 @@ def table_numbers(table: Mapping[str, Any]) -> dict[str, Any]:
     }
 
 
-def cell_numbers(cell: Mapping[str, Any]) -> dict[str, Any]:
+def cell_numbers(cell):
     plain = ("ours", "spread", "n", "published", "p", "change", "published_change", "records")
     parts = [(value, [part[2] for part in listed]) for value, _, listed in cell["numbers"]]
     return {
@@ -185,7 +182,7 @@ def cell_numbers(cell: Mapping[str, Any]) -> dict[str, Any]:
     }
 
 
-def figure_numbers(figure: Mapping[str, Any]) -> dict[str, Any]:
+def figure_numbers(figure):
     """The numbers of each row that is drawn, sorted; and those in its labels, such as a rho."""
     rows = list(drawn_rows(figure["spec"]))
     labels = dict.fromkeys(text for row in rows for text in row.values() if isinstance(text, str))
@@ -196,7 +193,7 @@ def figure_numbers(figure: Mapping[str, Any]) -> dict[str, Any]:
     }
 
 
-def drawn_rows(spec) -> Iterator[Mapping[str, Any]]:
+def drawn_rows(spec):
     """The rows of all data in a vega-lite spec."""
     if isinstance(spec, list):
         for part in spec:
@@ -209,7 +206,7 @@ def drawn_rows(spec) -> Iterator[Mapping[str, Any]]:
                 yield from drawn_rows(part)
 
 
-def head_numbers(facts: Mapping[str, Any]) -> dict[str, Any]:
+def head_numbers(facts):
     measures = facts["measures"]
     return {
         "rankings": list(facts["rankings"].values()),
@@ -220,7 +217,7 @@ def head_numbers(facts: Mapping[str, Any]) -> dict[str, Any]:
     }
 
 
-def record_numbers(record: Mapping[str, Any]) -> list[Any]:
+def record_numbers(record):
     metrics = list(record["metrics"].values())
     epochs = [value for epoch in record["epochs"] for value in epoch.values() if is_number(value)]
     sums = [len(metrics), fsum(metrics), len(epochs), fsum(epochs)]
@@ -228,11 +225,11 @@ def record_numbers(record: Mapping[str, Any]) -> list[Any]:
 
 
 @lru_cache(maxsize=2)  # a recipe is read for its trials, then for its plan
-def loaded(name: str, scale: str | None) -> Recipe:
+def loaded(name, scale):
     return load_recipe(name, scale=scale)
 
 
-def recipe_numbers(name: str, scale: str | None = None) -> dict[str, Any]:
+def recipe_numbers(name, scale=None):
     """The trials of a recipe, as one hash of their ids."""
     recipe = loaded(name, scale)
     ids = " ".join(trial.id for trial in recipe.trials)
@@ -240,7 +237,7 @@ def recipe_numbers(name: str, scale: str | None = None) -> dict[str, Any]:
     return {"cells": len(recipe.cells), "trials": len(recipe.trials), "ids": digest}
 
 
-def plan_numbers(name: str, scale: str | None = None) -> dict[str, Any]:
+def plan_numbers(name, scale=None):
     """What `deadhead plan` predicts; time in multiples of the recipe `smoke`, on any machine."""
     plan = plan_of(loaded(name, scale))
     counts = ("cells", "trials", "done", "failed", "trainings", "rankings", "shared", "bytes")
@@ -282,24 +279,24 @@ SECTIONS = {
 }
 
 
-def is_number(value) -> bool:
+def is_number(value):
     return isinstance(value, int | float) and not isinstance(value, bool)
 
 
-def numbers_in(*sentences) -> list[float]:
+def numbers_in(*sentences):
     """The numbers of some sentences, sorted: their order may change with the words."""
     text = " ".join(map(str, sentences)).replace("\u2212", "-").replace("+-", " ")
     return sorted(float(number.replace(",", "")) for number in NUMBER.findall(text))
 
 
-def unpack(archive: str, folder: Path) -> Path:
+def unpack(archive, folder):
     """The study folder of an archive."""
     with tarfile.open(RESULTS / f"{archive}.tar.xz") as packed:
         packed.extractall(folder, filter="data")
     return folder / archive
 
 
-def plain(value, digits: int | None = None):
+def plain(value, digits=None):
     """Plain data as JSON stores it; with `digits`, numbers of so many significant digits."""
     if isinstance(value, Mapping):
         return {str(name): plain(part, digits) for name, part in value.items()}
@@ -313,7 +310,7 @@ def plain(value, digits: int | None = None):
     return value
 
 
-def recipe_section(name: str) -> dict[str, Any]:
+def recipe_section(name):
     """The trial ids of one recipe at each scale, and its plans if it comes with deadhead."""
     if name.endswith(".yaml"):
         return {"full": recipe_numbers(str(RESULTS / name))}
@@ -324,14 +321,14 @@ def recipe_section(name: str) -> dict[str, Any]:
     }
 
 
-def count(value) -> int:
+def count(value):
     """How many numbers, ids and verdicts there are in it."""
     if isinstance(value, Mapping):
         return sum(map(count, value.values()))
     return sum(map(count, value)) if isinstance(value, list) else 1
 
 
-def write(folder: Path):
+def write(folder):
     """Store the numbers of today."""
     os.chdir(folder)  # where no recipe finds data
     os.environ.pop("DEADHEAD_DATA", None)

@@ -1,16 +1,11 @@
 """Predictions of batches in the order of the rows, collected one by one: slow, and easy to check."""
 
-from __future__ import annotations
-
-from collections.abc import Iterable
 from typing import Any
 
 import numpy as np
 
-from deadhead.tasks import Batches
 
-
-def collect(batches: Batches, outputs: Iterable[Any]) -> list[Any]:
+def collect(batches, outputs):
     """Return predictions in the order of the rows, ready for `score`.
 
     outputs: for each batch the predicted label numbers (for each position or row), or the texts.

@@ -1,14 +1,9 @@
 """Parameters of which `make test` tries some, and `make test-all` every one."""
 
-from __future__ import annotations
-
-from collections.abc import Iterable
-from typing import Any
-
 import pytest
 
 
-def slow_but(fast: str, every: Iterable[Any]) -> list[Any]:
+def slow_but(fast, every):
     """Mark all as slow but those whose name, or whose first value, is one of these words."""
     names = fast.split()
     parameters = []

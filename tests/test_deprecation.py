@@ -1,7 +1,5 @@
 """An old name works for one release, says the new one, and is reported once per line."""
 
-from __future__ import annotations
-
 import subprocess
 import sys
 import warnings
@@ -13,7 +11,7 @@ from deadhead.errors import Deprecation, deprecated, moved
 from deadhead.version import __version__
 
 
-def shrink(*, macs: str | None = None):
+def shrink(*, macs=None):
     """A function with an old name."""
     if macs is not None:
         deprecated("shrink(macs=...)", "shrink(keep_macs=...)")

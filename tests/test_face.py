@@ -1,7 +1,5 @@
 """The public face: what a guide imports from `deadhead`, and what is documented as internal."""
 
-from __future__ import annotations
-
 import importlib
 import re
 from pathlib import Path

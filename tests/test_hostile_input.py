@@ -1,7 +1,5 @@
 """Files that anybody may have written: each gets one clear error, at once, and names nothing outside its folder."""
 
-from __future__ import annotations
-
 import json
 import shutil
 import time

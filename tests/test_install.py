@@ -1,7 +1,5 @@
 """A hint to install an extra names a command that works: for this installation, and with the package that is missing."""
 
-from __future__ import annotations
-
 import ast
 import json
 import re
@@ -9,7 +7,6 @@ import sys
 import tomllib
 from pathlib import Path
 from types import SimpleNamespace
-from typing import Any
 
 import pytest
 
@@ -26,7 +23,7 @@ COMPUTED = {
 }  # where the package is no constant
 
 
-def extras() -> dict[str, set[str]]:
+def extras():
     """The packages that each extra of pyproject.toml installs."""
     project = tomllib.loads((SOURCE.parents[1] / "pyproject.toml").read_text(encoding="utf-8"))[
         "project"
@@ -37,7 +34,7 @@ def extras() -> dict[str, set[str]]:
     }
 
 
-def raised() -> list[tuple[str, set[str], str]]:
+def raised():
     """Every MissingExtra in the source: file, packages, extra."""
     result = []
     for file in sorted(SOURCE.rglob("*.py")):
@@ -65,7 +62,7 @@ def test_every_hint_installs_what_is_missing():
 def elsewhere(monkeypatch):
     """deadhead installed as a package, with this origin on record."""
 
-    def installed(origin: dict[str, Any] | None):
+    def installed(origin):
         text = None if origin is None else json.dumps(origin)
         monkeypatch.setattr(version, "checkout", lambda: None)
         monkeypatch.setattr(

@@ -1,7 +1,5 @@
 """The words everyone uses: heads print and parse, layouts count, shrink and refuse what is not there."""
 
-from __future__ import annotations
-
 import pickle
 
 import pytest

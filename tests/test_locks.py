@@ -1,7 +1,5 @@
 """What set-up installs is pinned and has hashes: constraints.txt, locks/ and pyproject.toml say the same."""
 
-from __future__ import annotations
-
 import re
 import tomllib
 from pathlib import Path
@@ -18,7 +16,7 @@ PINS = [
 ]
 
 
-def locked() -> dict[str, list[str]]:
+def locked():
     """Requirement -> hashes, over all locks."""
     entries: dict[str, list[str]] = {}
     for lock in sorted((HOME / "locks").glob("*.txt")):

@@ -1,7 +1,5 @@
 """What decides digits: set, on record and restored; and models of half precision leave oneDNN as it was."""
 
-from __future__ import annotations
-
 from collections.abc import Callable
 
 import pytest

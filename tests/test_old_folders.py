@@ -3,8 +3,6 @@
 `old_folders` holds files as they lie on a user's disk, so nothing here is written again by a test.
 """
 
-from __future__ import annotations
-
 import json
 import shutil
 import tarfile

@@ -6,12 +6,9 @@ The tests read everything again (`pinned_numbers.py`) and compare it with what i
     python -m pytest tests/test_pinned_numbers.py -k page            the pages of all archives
 """
 
-from __future__ import annotations
-
 import json
 import lzma
 import os
-from collections.abc import Iterator
 from functools import cache
 from math import isclose
 from pathlib import Path
@@ -35,7 +32,7 @@ from pinned_numbers import (
 )
 
 
-def differences(pinned, got, key: str) -> Iterator[str]:
+def differences(pinned, got, key):
     """A line for each number that is not as it was; of a claim not tested, the word alone."""
     if isinstance(pinned, dict) and pinned.get("verdict") == "untested":
         pinned, got = ({"verdict": one["verdict"]} for one in (pinned, got))
@@ -54,19 +51,19 @@ def differences(pinned, got, key: str) -> Iterator[str]:
         yield f"{key}: pinned {pinned!r}, got {got!r}"
 
 
-def clip(value, name: str | None = None) -> str:
+def clip(value, name=None):
     if name is not None:
         return "nothing" if name not in value else clip(value[name])
     return json.dumps(value)[:200]
 
 
-def equal(pinned, got) -> bool:
+def equal(pinned, got):
     if is_number(pinned) and is_number(got):
         return isclose(pinned, got, rel_tol=1e-9, abs_tol=1e-12)
     return type(pinned) is type(got) and pinned == got
 
 
-def compare(pinned, got, key: str):
+def compare(pinned, got, key):
     lines = list(differences(pinned, plain(got), key))
     more = f"\n... and {len(lines) - 20} more" if len(lines) > 20 else ""
     assert not lines, f"{len(lines)} pinned numbers differ:\n" + "\n".join(lines[:20]) + more

@@ -1,7 +1,5 @@
 """The wheel and the sdist hold all of the package and run where only the wheel is installed."""
 
-from __future__ import annotations
-
 import os
 import subprocess
 import sys
@@ -21,14 +19,14 @@ DATA = {".csv", ".yaml", ".json", ".xz", ".safetensors", ".css", ".js", ".html"}
 WITHOUT = ("PYTHONPATH", "PYTHONHOME")  # an environment variable must not find deadhead
 
 
-def run(*words: object, cwd: Path) -> str:
+def run(*words, cwd):
     env = {name: value for name, value in os.environ.items() if name not in WITHOUT}
     done = subprocess.run([*map(str, words)], cwd=cwd, env=env, capture_output=True, text=True)
     assert done.returncode == 0, done.stdout + done.stderr
     return done.stdout
 
 
-def files_of(wheel: Path) -> dict[str, int]:
+def files_of(wheel):
     with zipfile.ZipFile(wheel) as archive:
         return {
             i.filename: i.file_size for i in archive.infolist() if "dist-info" not in i.filename
@@ -43,7 +41,7 @@ def built(tmp_path_factory):
     return out
 
 
-def only(folder: Path, pattern: str) -> Path:
+def only(folder, pattern):
     (file,) = folder.glob(pattern)
     assert f"deadhead-{deadhead.__version__}" in file.name
     return file

@@ -5,13 +5,10 @@ are large, every subfolder and every module is a room of its own. `ALLOWED` name
 rooms it may import.
 """
 
-from __future__ import annotations
-
 import ast
 import re
 import subprocess
 import sys
-from collections.abc import Iterator, Mapping
 from pathlib import Path
 
 import pytest
@@ -125,7 +122,7 @@ DYNAMIC = {
 }
 
 
-def modules() -> dict[str, Path]:
+def modules():
     """Every module by its dotted name below deadhead; the package itself is ''."""
     paths = {}
     for path in SOURCE.rglob("*.py"):
@@ -134,14 +131,14 @@ def modules() -> dict[str, Path]:
     return paths
 
 
-def room(module: str) -> str:
+def room(module):
     first, *rest = module.split(".")
     if first in DIVIDED and rest:
         return f"{first}.{rest[0]}"
     return first or "deadhead"
 
 
-def imports(code: str, module: str, known: Mapping[str, Path]) -> Iterator[str]:
+def imports(code, module, known):
     """The modules of deadhead that this code of a module imports, at any depth."""
     package = ["deadhead", *module.split(".")] if module else ["deadhead"]
     if known[module].name != "__init__.py":
@@ -161,7 +158,7 @@ def imports(code: str, module: str, known: Mapping[str, Path]) -> Iterator[str]:
                 yield inner if inner in known else ".".join(rest)
 
 
-def graph() -> dict[str, set[str]]:
+def graph():
     """Module -> the modules it imports."""
     known = modules()
     return {
@@ -170,11 +167,11 @@ def graph() -> dict[str, set[str]]:
     }
 
 
-def circle(edges: Mapping[str, set[str]]) -> list[str]:
+def circle(edges):
     """A circle of imports, or an empty list."""
     done: set[str] = set()
 
-    def walk(name: str, way: list[str]) -> list[str]:
+    def walk(name, way):
         if name in way:
             return [*way[way.index(name) :], name]
         if name in done:
@@ -188,7 +185,7 @@ def circle(edges: Mapping[str, set[str]]) -> list[str]:
     return next((steps for name in sorted(edges) if (steps := walk(name, []))), [])
 
 
-def test_every_room_imports_only_what_it_may() -> None:
+def test_every_room_imports_only_what_it_may():
     strangers = {
         f"{module} imports {target}"
         for module, targets in graph().items()
@@ -198,13 +195,13 @@ def test_every_room_imports_only_what_it_may() -> None:
     assert not strangers
 
 
-def test_the_list_knows_every_room() -> None:
+def test_the_list_knows_every_room():
     assert {room(module) for module in modules()} == set(ALLOWED)
     named = {name for names in ALLOWED.values() for name in names.split()}
     assert named <= set(ALLOWED)
 
 
-def test_the_list_allows_nothing_that_no_module_needs() -> None:
+def test_the_list_allows_nothing_that_no_module_needs():
     used: dict[str, set[str]] = {}
     for module, targets in graph().items():
         used.setdefault(room(module), set()).update(map(room, targets))
@@ -212,7 +209,7 @@ def test_the_list_allows_nothing_that_no_module_needs() -> None:
     assert not {name: names for name, names in unused.items() if names}
 
 
-def test_imports_by_a_computed_name_are_known() -> None:
+def test_imports_by_a_computed_name_are_known():
     calls = {
         name
         for name, path in modules().items()
@@ -222,12 +219,12 @@ def test_imports_by_a_computed_name_are_known() -> None:
     assert calls == set(DYNAMIC)
 
 
-def test_there_is_no_circle_of_imports() -> None:
+def test_there_is_no_circle_of_imports():
     assert circle(graph()) == []
     assert circle({name: set(names.split()) for name, names in ALLOWED.items()}) == []
 
 
-def test_imports_inside_functions_count() -> None:
+def test_imports_inside_functions_count():
     known = modules()
     lazy = (
         "def f():\n    if True:\n        from ..layout import Head\n        import deadhead.errors"
@@ -242,18 +239,18 @@ def test_imports_inside_functions_count() -> None:
     assert circle({"a": {"b"}, "b": {"c"}, "c": {"b"}}) == ["b", "c", "b"]
 
 
-def test_there_is_no_room_for_odds_and_ends() -> None:
+def test_there_is_no_room_for_odds_and_ends():
     assert not [f for f in SOURCE.rglob("*.py") if f.stem in ("utils", "helpers", "common", "misc")]
 
 
-def reads_records(code: str) -> bool:
+def reads_records(code):
     return any(
         isinstance(node, ast.Attribute) and node.attr == "records"
         for node in ast.walk(ast.parse(code))
     )
 
 
-def test_only_results_and_studies_read_the_records_of_a_study() -> None:
+def test_only_results_and_studies_read_the_records_of_a_study():
     readers = {
         name for name, path in modules().items() if reads_records(path.read_text(encoding="utf-8"))
     }
@@ -262,7 +259,7 @@ def test_only_results_and_studies_read_the_records_of_a_study() -> None:
     assert not reads_records("from deadhead.studies.store.records import Record")
 
 
-def test_only_results_reads_the_cells_of_a_study() -> None:
+def test_only_results_reads_the_cells_of_a_study():
     readers = {
         name
         for name, path in modules().items()
@@ -280,7 +277,7 @@ OWNERS = {
 }
 
 
-def listed(code: str) -> Iterator[set[object]]:
+def listed(code):
     """The constants of each list, tuple or set, and of the keys of each dict."""
     for node in ast.walk(ast.parse(code)):
         if isinstance(node, ast.List | ast.Tuple | ast.Set | ast.Dict):
@@ -289,7 +286,7 @@ def listed(code: str) -> Iterator[set[object]]:
 
 
 @pytest.mark.parametrize("words", OWNERS)
-def test_each_list_of_words_has_one_owner(words: tuple[str, ...]) -> None:
+def test_each_list_of_words_has_one_owner(words):
     copies = {
         name
         for name, path in modules().items()
@@ -298,12 +295,12 @@ def test_each_list_of_words_has_one_owner(words: tuple[str, ...]) -> None:
     assert copies == {*OWNERS[words]}
 
 
-def test_a_second_list_is_found() -> None:
+def test_a_second_list_is_found():
     assert list(listed("ARMS = ('full', 'seeds')")) == [{"full", "seeds"}]
     assert list(listed("WORDS = {'full': 1, **more}")) == [{"full"}]
 
 
-def test_no_module_lists_the_removals_of_nothing() -> None:
+def test_no_module_lists_the_removals_of_nothing():
     """`Amount.zero_is_nothing` says it; a list of labels such as `random 0` would be a copy."""
     label = re.compile(rf"({'|'.join(STRATEGIES)}) 0")
     copies = {
@@ -316,7 +313,7 @@ def test_no_module_lists_the_removals_of_nothing() -> None:
     assert label.fullmatch("random_layers 0")
 
 
-def test_few_modules_are_loose_and_no_room_is_a_hall() -> None:
+def test_few_modules_are_loose_and_no_room_is_a_hall():
     assert len(list(SOURCE.glob("*.py"))) <= 6
     assert len(list((SOURCE / "heads").rglob("*.py"))) <= 35
 
@@ -337,7 +334,7 @@ def test_few_modules_are_loose_and_no_room_is_a_hall() -> None:
         ),
     ],
 )
-def test_torch_is_not_loaded_before_it_is_needed(code: str) -> None:
+def test_torch_is_not_loaded_before_it_is_needed(code):
     loaded = "\nimport sys; print(sorted({'torch', 'transformers'} & set(sys.modules)))"
     done = subprocess.run(
         [sys.executable, "-c", code + loaded], capture_output=True, text=True, check=True
@@ -345,7 +342,7 @@ def test_torch_is_not_loaded_before_it_is_needed(code: str) -> None:
     assert done.stdout.splitlines()[-1] == "[]"
 
 
-def test_torch_is_loaded_when_it_is_needed() -> None:
+def test_torch_is_loaded_when_it_is_needed():
     code = "import sys, deadhead; deadhead.discover; print('torch' in sys.modules)"
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
     assert done.stdout == "True\n"

@@ -1,9 +1,5 @@
 """Tiny decoders and a tokenizer for them, which has no pad token."""
 
-from __future__ import annotations
-
-from pathlib import Path
-
 import torch
 from tokenizers import Tokenizer, decoders, models, pre_tokenizers, processors, trainers
 from transformers import (
@@ -22,7 +18,7 @@ TEXT = (
 )
 
 
-def tokenizer(bos: bool = False):
+def tokenizer(bos=False):
     """Byte-level BPE; with `bos` it puts a token before each text, as that of Llama does."""
     built = Tokenizer(models.BPE())
     built.pre_tokenizer = pre_tokenizers.ByteLevel(add_prefix_space=False)
@@ -43,7 +39,7 @@ def tokenizer(bos: bool = False):
     return PreTrainedTokenizerFast(tokenizer_object=built, bos_token="<s>", eos_token="</s>")
 
 
-def gpt2(positions: int = 64, vocabulary: int = 300):
+def gpt2(positions=64, vocabulary=300):
     torch.manual_seed(0)
     size = {"n_layer": 2, "n_head": 4, "n_embd": 16, "n_positions": positions}
     options = {"initializer_range": 0.3, "bos_token_id": 0, "eos_token_id": 1}
@@ -52,7 +48,7 @@ def gpt2(positions: int = 64, vocabulary: int = 300):
     return GPT2LMHeadModel(config).double().eval()
 
 
-def llama(positions: int = 64, vocabulary: int = 300):
+def llama(positions=64, vocabulary=300):
     torch.manual_seed(0)
     size = {"num_hidden_layers": 2, "num_attention_heads": 4, "num_key_value_heads": 2}
     size |= {"hidden_size": 16, "intermediate_size": 32, "max_position_embeddings": positions}
@@ -61,7 +57,7 @@ def llama(positions: int = 64, vocabulary: int = 300):
     return LlamaForCausalLM(config).double().eval()
 
 
-def saved(folder: Path, model=None) -> Path:
+def saved(folder, model=None):
     """A folder of a decoder in float32, with its tokenizer; neither has a pad token."""
     model = gpt2() if model is None else model
     assert model.config.pad_token_id is None

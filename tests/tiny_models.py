@@ -1,20 +1,15 @@
 """Tiny models in double precision, built once and copied for each test, and the few questions tests ask of them."""
 
-from __future__ import annotations
-
 import copy
 import warnings
-from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from functools import cache
-from typing import Any
 
 import pytest
 import torch
 
 from architectures.configs import shrunk
 from architectures.tiny import randomise, tiny
-from deadhead.errors import DeadheadError
 from deadhead.files.hub import quiet
 from deadhead.heads import discover
 from deadhead.layout import Head
@@ -25,7 +20,7 @@ torch.set_num_threads(1)
 
 
 @cache
-def _built(family: str, overrides: tuple[tuple[str, Any], ...]):
+def _built(family, overrides):
     with warnings.catch_warnings(), quiet():
         warnings.simplefilter("ignore")
         model = tiny(family, **dict(overrides))
@@ -34,7 +29,7 @@ def _built(family: str, overrides: tuple[tuple[str, Any], ...]):
         )  # whose own code overflows in double precision
 
 
-def build(family: str, **overrides):
+def build(family, **overrides):
     """A fresh tiny model of this family, in evaluation mode, in float64."""
     return copy.deepcopy(_built(family, tuple(sorted(overrides.items()))))
 
@@ -48,29 +43,29 @@ def build_class(model_class, **overrides):
 
 
 @torch.no_grad()
-def answers(model, batch: dict[str, Any] | None = None) -> list[torch.Tensor]:
+def answers(model, batch=None):
     with quiet():
         return outputs(model, batch or batch_of(model))
 
 
-def batch_of(model) -> dict[str, Any]:
+def batch_of(model):
     """Two examples for the model, the second one padded, in the model's precision."""
     return {
         k: v.to(model.dtype) if v.is_floating_point() else v for k, v in batch_for(model).items()
     }
 
 
-def apart(first: list[torch.Tensor], two: list[torch.Tensor]) -> float:
+def apart(first, two):
     assert [t.shape for t in first] == [t.shape for t in two]
     return max(float((a - b).abs().max()) for a, b in zip(first, two, strict=True))
 
 
-def limit(model) -> float:
+def limit(model):
     """What rounding may leave between two ways of computing one thing."""
     return 1e-9 if model.dtype == torch.float64 else 1e-4
 
 
-def hooks(model: torch.nn.Module) -> dict[str, Any]:
+def hooks(model):
     """Everything a hook could hide in, and every attribute set on a module by hand."""
     return {
         path: (
@@ -83,7 +78,7 @@ def hooks(model: torch.nn.Module) -> dict[str, Any]:
     }
 
 
-def uneven(model: torch.nn.Module) -> list[Head]:
+def uneven(model):
     """Another number of heads (or key/value groups) from every layer of every block, at least one left in each."""
     removed: list[Head] = []
     for nth, attention in enumerate(discover(model).attentions):
@@ -94,10 +89,10 @@ def uneven(model: torch.nn.Module) -> list[Head]:
 
 
 @contextmanager
-def refused(model, kind: type[DeadheadError], text: str) -> Iterator[None]:
+def refused(model, kind, text):
     """The block raises this error with these words and a hint, and leaves the model as it was."""
 
-    def state() -> tuple[Any, ...]:
+    def state():
         weights = {name: value.clone() for name, value in model.state_dict().items()}
         return hooks(model), model.config.to_dict(), weights
 
@@ -117,7 +112,7 @@ def refused(model, kind: type[DeadheadError], text: str) -> Iterator[None]:
     assert not real or apart(before, answers(model)) == 0
 
 
-def finite_difference(loss: Callable[[], Any], numbers: torch.Tensor, place: Any) -> float:
+def finite_difference(loss, numbers, place):
     """The slope of a loss in one of these numbers."""
     ends = []
     for step in (1e-5, -1e-5):

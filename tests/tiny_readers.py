@@ -1,7 +1,5 @@
 """Small models of question answering, with random weights."""
 
-from __future__ import annotations
-
 import torch
 import transformers
 
@@ -25,7 +23,7 @@ CONFIGS = {
 }  # fmt: skip
 
 
-def reader(family: str):
+def reader(family):
     torch.manual_seed(0)
     model = transformers.AutoModelForQuestionAnswering.from_config(CONFIGS[family])
     return model.double().eval()

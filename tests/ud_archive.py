@@ -1,10 +1,5 @@
 """A small archive of Universal Dependencies 2.7: the folders and files of the real one, with few sentences in each."""
 
-from __future__ import annotations
-
-from collections.abc import Mapping
-from pathlib import Path
-
 ALL, TEST = ("train", "dev", "test"), ("test",)
 HDT = ("train-a-1", "train-a-2", "train-b-1", "train-b-2", "dev", "test")
 # Folder -> the code in the names of its files, and their splits.
@@ -52,7 +47,7 @@ OWN = {
 }
 
 
-def archive(folder: Path, sizes: Mapping[str, int] | None = None) -> Path:
+def archive(folder, sizes=None):
     """Write the archive; each word is the name of its file.
 
     sizes: sentences of a file, by its name; others have two.

@@ -1,7 +1,5 @@
 """A tokenizer of whole words that makes pairs as BERT's does."""
 
-from __future__ import annotations
-
 import transformers
 from tokenizers import Tokenizer, models
 from tokenizers.normalizers import Lowercase

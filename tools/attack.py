@@ -65,7 +65,7 @@ def attacks() -> dict[str, tuple[str, int, float, Callable[[Count], None]]]:
 
     return {
         "kills": ("kill -9 of a training at a random moment", 200, 0.4, attack_processes.kills),
-        "readers": ("damaged study, read by each of 6 readers", 600, 0.1, attack_files.readers),
+        "readers": ("damaged study, read by each of 5 readers", 600, 0.1, attack_files.readers),
         "fuzz": (
             "mutated recipe, task file, manifest, data file, ranking or config",
             5000,

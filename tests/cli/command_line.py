@@ -1,7 +1,5 @@
 """What a command printed and its exit code, for the tests of commands."""
 
-from __future__ import annotations
-
 from collections.abc import Callable
 from typing import NamedTuple
 
@@ -15,5 +13,5 @@ class Done(NamedTuple):
 RunCommand = Callable[..., Done]
 
 
-def clean(done: Done) -> bool:
+def clean(done):
     return "Traceback" not in done.out + done.err

@@ -1,14 +1,11 @@
 """Run commands as a user types them, on tiny saved models."""
 
-from __future__ import annotations
-
 import sys
 from contextlib import nullcontext
-from pathlib import Path
 
 import pytest
 import transformers
-from command_line import Done, RunCommand
+from command_line import Done
 from tokenizers import Tokenizer
 from tokenizers import models as token_models
 
@@ -19,13 +16,13 @@ from deadhead.shrinking import latency
 
 
 @pytest.fixture
-def run_command(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> RunCommand:
+def run_command(monkeypatch, capsys):
     monkeypatch.setenv("COLUMNS", "150")
     # as in a terminal: most tests are not about the lines of a log
     monkeypatch.setattr("deadhead.cli._command.logged", lambda say: nullcontext())
     monkeypatch.setattr(latency, "ROUNDS", (3, 3))  # no test reads the times that shrink prints
 
-    def run(*words: object) -> Done:
+    def run(*words):
         monkeypatch.setattr(sys, "argv", ["deadhead", *map(str, words)])
         capsys.readouterr()
         with pytest.raises(SystemExit) as left:
@@ -36,12 +33,12 @@ def run_command(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[s
 
 
 @pytest.fixture(scope="session")
-def bert(tmp_path_factory: pytest.TempPathFactory) -> Path:
+def bert(tmp_path_factory):
     words = Tokenizer(token_models.WordLevel({"[UNK]": 0, "hello": 1}, unk_token="[UNK]"))
     tokenizer = transformers.PreTrainedTokenizerFast(tokenizer_object=words, unk_token="[UNK]")
     return save(tiny("bert"), tmp_path_factory.mktemp("models") / "bert", tokenizer)
 
 
 @pytest.fixture(scope="session")
-def llama(tmp_path_factory: pytest.TempPathFactory) -> Path:
+def llama(tmp_path_factory):
     return save(tiny("llama"), tmp_path_factory.mktemp("models") / "llama")

@@ -1,7 +1,5 @@
 """The commands `bench`, `bench-runtimes` and `export`: what they print, what they refuse."""
 
-from __future__ import annotations
-
 import importlib
 import json
 import re
@@ -10,19 +8,16 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from command_line import RunCommand
 
 from deadhead.cli.bench_runtimes import _print_runtimes
 
 
-def test_bench(
-    run_command: RunCommand, bert: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_bench(run_command, bert, tmp_path, monkeypatch):
     run_command("prune", bert, "--remove-random", 50, "--out", tmp_path)
     words = ("bench", tmp_path, "--against", bert, "--batch-sizes", "1,2", "--lengths", "16")
     words += ("--repeats", 1, "--device", "cpu")
 
-    def peak(name: str, *_: Any) -> int:  # the process itself is tested in tests/saved/test_bench
+    def peak(name, *_):  # the process itself is tested in tests/saved/test_bench
         return 2**20 * (300 if name == str(tmp_path) else 400)
 
     monkeypatch.setattr("deadhead.saved.bench._peak_of_process", peak)
@@ -55,7 +50,7 @@ def test_bench(
 @pytest.mark.parametrize(
     ("option", "value"), [("--batch-sizes", "0"), ("--lengths", "4096"), ("--repeats", "0")]
 )
-def test_bench_refuses(option: str, value: str, run_command: RunCommand, bert: Path) -> None:
+def test_bench_refuses(option, value, run_command, bert):
     done = run_command("bench", bert, "--against", bert, option, value)
     assert (done.code, done.out) == (1, "")
     assert done.err.startswith("DeadheadError")
@@ -87,12 +82,10 @@ RUNTIMES: dict[str, Any] = {
 }
 
 
-def test_bench_of_runtimes(
-    run_command: RunCommand, bert: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_bench_of_runtimes(run_command, bert, tmp_path, monkeypatch):
     calls: list[Any] = []
 
-    def measure(*values: Any, **options: Any) -> Any:
+    def measure(*values, **options):
         calls.append((*values, options))
         return RUNTIMES
 
@@ -123,9 +116,7 @@ def test_bench_of_runtimes(
     assert "none.txt cannot be read" in missing.err
 
 
-def test_eighty_columns_break_no_name_and_no_number(
-    capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_eighty_columns_break_no_name_and_no_number(capsys, monkeypatch):
     monkeypatch.setenv("COLUMNS", "80")
     models = ["runs/SmolLM2-135M-shrunk-half", "runs/SmolLM2-135M"]
     numbers = {
@@ -159,23 +150,19 @@ def test_eighty_columns_break_no_name_and_no_number(
         (("bench", "--against", "x", "--prompts", "p.txt"), "No such option: --prompts"),
     ],
 )
-def test_options_of_bench(
-    words: tuple[object, ...], message: str, run_command: RunCommand, bert: Path
-) -> None:
+def test_options_of_bench(words, message, run_command, bert):
     command, *options = words
     done = run_command(command, bert, *options)
     assert done.code != 0
     assert message in " ".join(done.err.replace("│", " ").split())
 
 
-def test_export(
-    run_command: RunCommand, bert: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_export(run_command, bert, tmp_path, monkeypatch):
     exporting = importlib.import_module("deadhead.exports.onnx.export")
     names = dict.fromkeys(["input_ids", "token_type_ids"])
     graph = exporting.Graph("m.onnx", None, names, {}, ("logits",))
 
-    def written(folder: str, *, onnx: Path, int8: bool, **_: object) -> Any:
+    def written(folder, *, onnx, int8, **_):
         onnx.write_bytes(b"graph")
         return exporting.Exported(onnx, (graph,), 2e-7, 5, 0.03 if int8 else None)
 
@@ -200,16 +187,14 @@ def test_export(
     assert json.loads(run_command(*words, "--json").out)["largest_difference_int8"] == 0.03
 
 
-def test_export_of_a_folder(
-    run_command: RunCommand, bert: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_export_of_a_folder(run_command, bert, tmp_path, monkeypatch):
     exporting = importlib.import_module("deadhead.exports.onnx.export")
     names = [f"past_key_values.{layer}.{kind}" for layer in (0, 2) for kind in ("key", "value")]
     graph = exporting.Graph(
         "model.onnx", None, dict.fromkeys(["input_ids", *names]), {}, ("logits",)
     )
 
-    def written(folder: str, *, onnx: Path, **_: object) -> Any:
+    def written(folder, *, onnx, **_):
         onnx.mkdir(exist_ok=True)
         (onnx / "model.onnx").write_bytes(b"graph")
         (onnx / "config.json").write_bytes(b"{}")
@@ -228,9 +213,7 @@ def test_export_of_a_folder(
     assert facts["graphs"]["model.onnx"]["inputs"] == ["input_ids", *names]
 
 
-def test_export_without_the_extra(
-    run_command: RunCommand, bert: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_export_without_the_extra(run_command, bert, tmp_path, monkeypatch):
     monkeypatch.setitem(sys.modules, "onnxruntime", None)
     done = run_command("export", bert, "--onnx", tmp_path / "m.onnx")
     assert (done.code, done.out) == (1, "")
@@ -238,17 +221,11 @@ def test_export_without_the_extra(
 
 
 @pytest.mark.parametrize("is_installed", [True, False])
-def test_export_as_gguf(
-    is_installed: bool,
-    run_command: RunCommand,
-    bert: Path,
-    tmp_path: Path,
-    monkeypatch: pytest.MonkeyPatch,
-) -> None:
+def test_export_as_gguf(is_installed, run_command, bert, tmp_path, monkeypatch):
     exporting = importlib.import_module("deadhead.exports.gguf.export")
     comparison = exporting.runtime.Comparison(3, 2, 4e-5, 3e-6, 48) if is_installed else None
 
-    def written(folder: str, *, gguf: Path, **options: object) -> Any:
+    def written(folder, *, gguf, **options):
         gguf.write_bytes(b"GGUF")
         return exporting.Exported(gguf, "deci", comparison, 22, 5)
 
@@ -278,9 +255,7 @@ def test_export_as_gguf(
         (("--gguf", "m.gguf", "--int8"), "--int8 is for ONNX"),
     ],
 )
-def test_options_of_two_formats(
-    words: tuple[str, ...], message: str, run_command: RunCommand, bert: Path
-) -> None:
+def test_options_of_two_formats(words, message, run_command, bert):
     done = run_command("export", bert, *words)
     assert done.code == 2
     assert message in " ".join(done.err.replace("│", " ").split())

@@ -1,14 +1,11 @@
 """`deadhead bench-task`: the costs and the score on the data of a task, of each kind."""
 
-from __future__ import annotations
-
 import json
 import re
-from pathlib import Path
 from typing import Any
 
 import pytest
-from command_line import RunCommand, clean
+from command_line import clean
 
 import tiny_decoders
 from deadhead import load
@@ -21,11 +18,11 @@ QUICK = ("--repeats", 1, "--device", "cpu")
 
 
 @pytest.fixture(autouse=True)
-def no_processes(monkeypatch: pytest.MonkeyPatch) -> list[tuple[Any, ...]]:
+def no_processes(monkeypatch):
     """The process that measures memory has its own test; here only what it is started with."""
     calls: list[tuple[Any, ...]] = []
 
-    def peak(*values: Any) -> int:
+    def peak(*values):
         calls.append(values)
         return 300 * 2**20
 
@@ -34,19 +31,17 @@ def no_processes(monkeypatch: pytest.MonkeyPatch) -> list[tuple[Any, ...]]:
 
 
 @pytest.fixture(scope="module")
-def decoder(tmp_path_factory: pytest.TempPathFactory) -> Path:
+def decoder(tmp_path_factory):
     return tiny_decoders.saved(tmp_path_factory.mktemp("models") / "decoder")
 
 
 @pytest.fixture
-def text(tmp_path: Path) -> Path:
+def text(tmp_path):
     (tmp_path / "text.txt").write_text(tiny_decoders.TEXT * 12)
     return tmp_path / "text.txt"
 
 
-def test_two_language_models(
-    decoder: Path, text: Path, run_command: RunCommand, no_processes: list[tuple[Any, ...]]
-) -> None:
+def test_two_language_models(decoder, text, run_command, no_processes):
     half = text.parent / "half"
     run_command("prune", decoder, "--remove-random", 50, "--out", half)
     data = ("--task", "lm", "--data", text, "--max-length", 16, "--max-examples", 30)
@@ -72,7 +67,7 @@ def test_two_language_models(
     assert no_processes == [(str(half), *shape, how), (str(decoder), *shape, how)]
 
 
-def test_one_model_has_no_ratios(decoder: Path, text: Path, run_command: RunCommand) -> None:
+def test_one_model_has_no_ratios(decoder, text, run_command):
     data = ("--task", "lm", "--data", text, "--max-examples", 3)
     done = run_command("bench-task", decoder, *data, "--batch-sizes", 2, *QUICK)
     assert done.code == 0, done.err
@@ -82,7 +77,7 @@ def test_one_model_has_no_ratios(decoder: Path, text: Path, run_command: RunComm
     assert "Scores are of 3 examples, times of" in " ".join(done.out.split())
 
 
-def test_other_kinds_of_tasks(decoder: Path, tmp_path: Path, run_command: RunCommand) -> None:
+def test_other_kinds_of_tasks(decoder, tmp_path, run_command):
     row = {"context": "The dog", "options": [" sleeps .", " is open ."], "answer": 0}
     (tmp_path / "rows.jsonl").write_text(f"{json.dumps(row)}\n" * 3)
     choice = ("bench-task", decoder, "--task", "choice", "--data", tmp_path / "rows.jsonl")
@@ -104,7 +99,7 @@ def test_other_kinds_of_tasks(decoder: Path, tmp_path: Path, run_command: RunCom
         assert rows["tokens per second in batches of 2"]["model"] > 0
 
 
-def test_mistakes_have_one_clear_error(decoder: Path, text: Path, run_command: RunCommand) -> None:
+def test_mistakes_have_one_clear_error(decoder, text, run_command):
     commands = {
         "does not fit lm": (MODELS / "encoder",),
         "`batch` expects numbers of at least 1, got 0": (decoder, "--batch-sizes", 0),
@@ -117,7 +112,7 @@ def test_mistakes_have_one_clear_error(decoder: Path, text: Path, run_command: R
         assert message in " ".join(done.err.split()), (message, done.err)
 
 
-def test_every_batch_size_is_timed_on_the_same_windows(decoder: Path, text: Path) -> None:
+def test_every_batch_size_is_timed_on_the_same_windows(decoder, text):
     model, tokenizer = load(decoder), tiny_decoders.tokenizer()
     model.config.pad_token_id = 1
     encoded = encode_for(model, tokenizer, load_data("lm", "text", "dev", root=text), 8)

@@ -1,13 +1,8 @@
 """All arguments are checked before the weights of any model are read."""
 
-from __future__ import annotations
-
-from pathlib import Path
-from typing import Any
-
 import pytest
 import transformers
-from command_line import RunCommand, clean
+from command_line import clean
 from tokenizers import Tokenizer
 from tokenizers import models as token_models
 
@@ -72,7 +67,7 @@ WRONG: list[tuple[tuple[str, ...], str]] = [
 
 
 @pytest.fixture(scope="module")
-def models(tmp_path_factory: pytest.TempPathFactory) -> Path:
+def models(tmp_path_factory):
     folder = tmp_path_factory.mktemp("models")
     (folder / "text.txt").write_text("Maria bought a red car .\n", encoding="utf-8")
     tiny_decoders.saved(folder / "decoder")
@@ -89,14 +84,9 @@ def models(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 @pytest.mark.parametrize(("words", "message"), WRONG, ids=[" ".join(w) for w, _ in WRONG])
 def test_a_mistake_costs_no_time_to_read_weights(
-    words: tuple[str, ...],
-    message: str,
-    models: Path,
-    tmp_path: Path,
-    run_command: RunCommand,
-    monkeypatch: pytest.MonkeyPatch,
-) -> None:
-    def too_late(*_: Any, **__: Any) -> None:
+    words, message, models, tmp_path, run_command, monkeypatch
+):
+    def too_late(*_, **__):
         raise AssertionError("weights were read before all arguments were checked")
 
     monkeypatch.chdir(models)

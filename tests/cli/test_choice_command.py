@@ -1,13 +1,9 @@
 """Multiple choice on the command line: evaluate, rank, shrink and finetune on one file or a folder of rows."""
 
-from __future__ import annotations
-
 import json
-from pathlib import Path
-from typing import Any
 
 import pytest
-from command_line import RunCommand, clean
+from command_line import clean
 
 import tiny_decoders
 from deadhead import discover, load
@@ -21,30 +17,30 @@ ROWS = [
 ]
 
 
-def write(path: Path, *rows: Any) -> Path:
+def write(path, *rows):
     path.parent.mkdir(parents=True, exist_ok=True)
     path.write_text("".join(json.dumps(row) + "\n" for row in rows), encoding="utf-8")
     return path
 
 
 @pytest.fixture(scope="module")
-def model(tmp_path_factory: pytest.TempPathFactory) -> Path:
+def model(tmp_path_factory):
     return tiny_decoders.saved(tmp_path_factory.mktemp("models") / "decoder")
 
 
 @pytest.fixture
-def rows(tmp_path: Path) -> Path:
+def rows(tmp_path):
     return write(tmp_path / "rows.jsonl", *ROWS)
 
 
 @pytest.fixture
-def folder(tmp_path: Path) -> Path:
+def folder(tmp_path):
     write(tmp_path / "data" / "train.jsonl", *ROWS * 3)
     write(tmp_path / "data" / "test.jsonl", *ROWS)
     return tmp_path / "data"
 
 
-def test_evaluate(run_command: RunCommand, model: Path, rows: Path) -> None:
+def test_evaluate(run_command, model, rows):
     words = ("evaluate", model, "--task", "choice", "--data", rows, "--device", "cpu")
     done = run_command(*words)
     assert done.code == 0, done.err
@@ -64,7 +60,7 @@ def test_evaluate(run_command: RunCommand, model: Path, rows: Path) -> None:
     assert f"{model}: contexts cut on the left: 1" in done.err
 
 
-def test_rank_and_prune(run_command: RunCommand, model: Path, rows: Path, tmp_path: Path) -> None:
+def test_rank_and_prune(run_command, model, rows, tmp_path):
     words = ("--task", "choice", "--data", rows, "--max-length", 12, "--device", "cpu")
     done = run_command("rank", model, *words, "--out", tmp_path / "ranking.json")
     assert done.code == 0, done.err
@@ -77,7 +73,7 @@ def test_rank_and_prune(run_command: RunCommand, model: Path, rows: Path, tmp_pa
     assert run_command("rank", model, *words, "--out", tmp_path / "self.json").code == 0
 
 
-def test_shrink(run_command: RunCommand, model: Path, folder: Path, tmp_path: Path) -> None:
+def test_shrink(run_command, model, folder, tmp_path):
     out = tmp_path / "small"
     words = ("--task", "choice", "--data", folder, "--remove-heads", 2, "--device", "cpu", "--json")
     done = run_command("shrink", model, *words, "--out", out)
@@ -92,7 +88,7 @@ def test_shrink(run_command: RunCommand, model: Path, folder: Path, tmp_path: Pa
     assert [*json.loads(done.out)["scores"]] == [str(model), str(out)]
 
 
-def test_finetune(run_command: RunCommand, model: Path, folder: Path, tmp_path: Path) -> None:
+def test_finetune(run_command, model, folder, tmp_path):
     out = tmp_path / "trained"
     words = (
         "--task",
@@ -116,8 +112,8 @@ def test_finetune(run_command: RunCommand, model: Path, folder: Path, tmp_path: 
         assert not [name for name in load(out).state_dict() if "lora" in name]
 
 
-def test_mistakes(run_command: RunCommand, model: Path, rows: Path, tmp_path: Path) -> None:
-    def evaluate(*words: object) -> str:
+def test_mistakes(run_command, model, rows, tmp_path):
+    def evaluate(*words):
         done = run_command("evaluate", model, "--task", "choice", "--device", "cpu", *words)
         assert done.code != 0
         assert clean(done)

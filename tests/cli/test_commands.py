@@ -1,7 +1,5 @@
 """Every command is in the table, has a file of its name and a complete help text."""
 
-from __future__ import annotations
-
 from pathlib import Path
 
 import pytest
@@ -17,7 +15,7 @@ ROOT = Path(__file__).parents[2]
 REFERENCE = (ROOT / "docs" / "reference" / "commands.md").read_text(encoding="utf-8")
 
 
-def test_the_table_the_files_and_the_reference_list_the_same_commands() -> None:
+def test_the_table_the_files_and_the_reference_list_the_same_commands():
     names = [*COMMANDS, *GROUPS]
     files = {file.stem.replace("_", "-") for file in Path(cli.__file__).parent.glob("[!_]*.py")}
     assert files == set(names)
@@ -29,7 +27,7 @@ def test_the_table_the_files_and_the_reference_list_the_same_commands() -> None:
 
 
 @pytest.mark.parametrize("name", COMMANDS)
-def test_help_explains_the_command_and_every_option(name: str) -> None:
+def test_help_explains_the_command_and_every_option(name):
     command = get_command(app).commands[name]  # type: ignore[attr-defined]
     assert command.help
     if command.params and name != "recipes":
@@ -40,7 +38,7 @@ def test_help_explains_the_command_and_every_option(name: str) -> None:
 
 
 @pytest.mark.parametrize("name", ["rank", "shrink"])
-def test_help_has_the_lengths_that_the_code_takes_by_default(name: str) -> None:
+def test_help_has_the_lengths_that_the_code_takes_by_default(name):
     command = get_command(app).commands[name]  # type: ignore[attr-defined]
     options = {param.name: param.help for param in command.params}
     windows = {kind: traits.window for kind, traits in KINDS.items()}
@@ -72,7 +70,7 @@ def test_help_has_the_lengths_that_the_code_takes_by_default(name: str) -> None:
         (["run", "smoke", "--out="], "expected a value, got nothing"),
     ],
 )
-def test_a_wrong_value_gets_a_plain_message(words: list[str], message: str) -> None:
+def test_a_wrong_value_gets_a_plain_message(words, message):
     result = CliRunner(env={"COLUMNS": "200"}).invoke(app, words)
     assert result.exit_code == 2
     assert message in result.output

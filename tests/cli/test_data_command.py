@@ -1,9 +1,6 @@
 """`deadhead data check` and `deadhead data list`."""
 
-from __future__ import annotations
-
 import json
-from pathlib import Path
 
 import pytest
 from typer.testing import CliRunner
@@ -14,7 +11,7 @@ run = CliRunner().invoke
 
 
 @pytest.fixture
-def folder(tmp_path: Path) -> Path:
+def folder(tmp_path):
     (tmp_path / "ner").mkdir()
     (tmp_path / "ner/en-train.txt").write_text(
         "-DOCSTART- O\n\nJan\tB-PER\n\n".replace(" O", "\tO")
@@ -23,7 +20,7 @@ def folder(tmp_path: Path) -> Path:
     return tmp_path
 
 
-def test_check_prints_a_row_for_each_split(folder: Path) -> None:
+def test_check_prints_a_row_for_each_split(folder):
     done = run(app, ["check", str(folder)])
     assert done.exit_code == 0, done.output
     test, train, total = done.stdout.splitlines()
@@ -32,9 +29,7 @@ def test_check_prints_a_row_for_each_split(folder: Path) -> None:
     assert total == "2 splits read, 2 sentences; 0 cannot be read."
 
 
-def test_check_without_a_folder_takes_the_one_of_the_environment(
-    folder: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_check_without_a_folder_takes_the_one_of_the_environment(folder, monkeypatch):
     monkeypatch.setenv("DEADHEAD_DATA", str(folder))
     assert run(app, ["check"]).stdout == run(app, ["check", str(folder)]).stdout != ""
     monkeypatch.delenv("DEADHEAD_DATA")
@@ -45,7 +40,7 @@ def test_check_without_a_folder_takes_the_one_of_the_environment(
     )
 
 
-def test_check_as_json(folder: Path) -> None:
+def test_check_as_json(folder):
     done = run(app, ["check", str(folder), "--json"])
     rows = json.loads(done.stdout)
     assert [
@@ -59,7 +54,7 @@ def test_check_as_json(folder: Path) -> None:
     assert rows[0]["fingerprint"] != rows[1]["fingerprint"]
 
 
-def test_check_names_the_malformed_line_and_continues(folder: Path) -> None:
+def test_check_names_the_malformed_line_and_continues(folder):
     (folder / "ner/en-test.txt").write_text("Piet\tB-PER\nloopt\n")
     done = run(app, ["check", str(folder)])
     assert done.exit_code == 1
@@ -89,9 +84,7 @@ FILES = 'files: {train: a.tsv, dev: "{lang}/b.tsv", test: "{lang}/c.tsv"}\n'
         ),
     ],
 )
-def test_check_of_the_files_of_a_task_file(
-    tmp_path: Path, languages: str, rows: list[str], skipped: list[str]
-) -> None:
+def test_check_of_the_files_of_a_task_file(tmp_path, languages, rows, skipped):
     """Their names say nothing, so that only the task file can; and DIR is not needed."""
     file = tmp_path / "task.yaml"
     file.write_text(OF_YOUR_OWN + languages + FILES)
@@ -109,7 +102,7 @@ def test_check_of_the_files_of_a_task_file(
     assert "not-named" not in done.output
 
 
-def test_check_of_a_task_file_with_damaged_data(tmp_path: Path) -> None:
+def test_check_of_a_task_file_with_damaged_data(tmp_path):
     (tmp_path / "task.yaml").write_text("name: t\nkind: tag\nfiles: {train: a.txt, test: b.txt}\n")
     (tmp_path / "a.txt").write_bytes(b"\xff\n")
     (tmp_path / "b.txt").write_text("Piet\tB-PER\nloopt\n")
@@ -118,7 +111,7 @@ def test_check_of_a_task_file_with_damaged_data(tmp_path: Path) -> None:
     assert [line.split("ERROR")[1].split(":")[1] for line in done.stderr.splitlines()] == ["1", "2"]
 
 
-def test_check_of_a_translation_needs_its_languages(tmp_path: Path) -> None:
+def test_check_of_a_translation_needs_its_languages(tmp_path):
     file = tmp_path / "task.yaml"
     file.write_text("name: t\nkind: translate\nfiles: {test: a.en|a.de}\n")
     done = run(app, ["check", "--task-file", str(file)])
@@ -131,7 +124,7 @@ def test_check_of_a_translation_needs_its_languages(tmp_path: Path) -> None:
     assert done.stdout.split()[:4] == ["t", "en-de", "test", "1"]
 
 
-def test_a_name_or_a_file(folder: Path) -> None:
+def test_a_name_or_a_file(folder):
     done = run(app, ["check", str(folder), "--task", "ner", "--task-file", "task.yaml"])
     assert done.exit_code == 2
     assert "the same as --task: give one" in " ".join(done.output.split())
@@ -140,7 +133,7 @@ def test_a_name_or_a_file(folder: Path) -> None:
     assert "task.yaml: there is no such task file" in str(done.exception)
 
 
-def test_list() -> None:
+def test_list():
     done = run(app, ["list"])
     assert done.exit_code == 0
     assert "xnli" in done.stdout

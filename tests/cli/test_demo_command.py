@@ -1,7 +1,5 @@
 """`deadhead demo`: half of a tagger removed, its page; and the study of the embedded world."""
 
-from __future__ import annotations
-
 import io
 import json
 import re
@@ -47,7 +45,7 @@ def small(tmp_path_factory):
     return done, demo_page(done, next_command(out))
 
 
-def table_of(page: str) -> list[list[str]]:
+def table_of(page):
     body = re.search("<tbody>(.*)</tbody>", page).group(1)
     return [re.findall("<t[hd][^>]*>(.*?)</t[hd]>", row) for row in body.split("</tr>")[:-1]]
 
@@ -120,7 +118,7 @@ def test_the_next_command_has_options_that_exist(small):
     assert all(word in shown for word in words if word.startswith("--"))
 
 
-def test_the_recipe_asks_the_three_questions() -> None:
+def test_the_recipe_asks_the_three_questions():
     recipe = load("demo")
     assert recipe.data["fixed"]["targets"] == LANGUAGES
     removals = [
@@ -139,7 +137,7 @@ def test_the_recipe_asks_the_three_questions() -> None:
 
 
 @pytest.mark.slow
-def test_the_study(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_the_study(tmp_path, monkeypatch):
     monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "cache"))
     monkeypatch.chdir(tmp_path)
     first = CliRunner().invoke(app, ["demo", "--study", "--workers", "1", *WORDS])
@@ -162,9 +160,7 @@ def test_the_study(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     assert f"{by_rank['cells'][0][1]['ours']:.1f}" in first.stdout
 
 
-def test_without_the_extra_the_study_ends_before_it_trains(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_without_the_extra_the_study_ends_before_it_trains(tmp_path, monkeypatch, capsys):
     monkeypatch.setitem(sys.modules, "vl_convert", None)
     monkeypatch.chdir(tmp_path)
     monkeypatch.setattr(sys, "argv", ["deadhead", "demo", "--study", *WORDS])
@@ -177,9 +173,7 @@ def test_without_the_extra_the_study_ends_before_it_trains(
     assert not list(tmp_path.iterdir())
 
 
-def table(
-    mark: str | None = None, state: str = "done", ours: float | None = 81.25
-) -> dict[str, Any]:
+def table(mark=None, state="done", ours=81.25):
     cell: dict[str, Any] = {
         "ours": ours,
         "spread": 1.5,
@@ -200,14 +194,14 @@ def table(
     }
 
 
-def drawn(arguments: dict[str, Any], width: int) -> str:
+def drawn(arguments, width):
     file = io.StringIO()
     console = Console(width=width, file=file, force_terminal=True, color_system="standard")
     console.print(as_rich(arguments, console))
     return file.getvalue()
 
 
-def test_tables_fit_the_terminal() -> None:
+def test_tables_fit_the_terminal():
     narrow, wide = drawn(table(), 80), drawn(table(), 140)
     assert narrow.count("81.2") == wide.count("81.2 ±1.5") == len(LANGUAGES)
     assert "±" not in narrow

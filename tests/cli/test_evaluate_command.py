@@ -1,7 +1,5 @@
 """`deadhead evaluate`: numbers in points, with their uncertainty."""
 
-from __future__ import annotations
-
 import json
 import sys
 from pathlib import Path
@@ -19,7 +17,7 @@ from deadhead.training import Settings, finetune
 from deadhead.training.evaluation import predict
 
 
-def message(*words: object) -> str:
+def message(*words):
     result = CliRunner(env={"COLUMNS": "150"}).invoke(app, [str(word) for word in words])
     if result.exception is not None and not isinstance(result.exception, SystemExit):
         raise result.exception
@@ -28,7 +26,7 @@ def message(*words: object) -> str:
 
 
 @pytest.fixture(scope="module")
-def translator(tmp_path_factory: pytest.TempPathFactory) -> Path:
+def translator(tmp_path_factory):
     """A model that says something, with a task led by another BLEU than the usual."""
     home, model = tmp_path_factory.mktemp("translator"), small_tasks.marian()
     data = small_tasks.translate(home / "cache")
@@ -46,7 +44,7 @@ def translator(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return home
 
 
-def test_every_bleu_is_printed_in_points(translator: Path) -> None:
+def test_every_bleu_is_printed_in_points(translator):
     arguments = (
         translator / "model",
         "--task-file",
@@ -64,7 +62,7 @@ def test_every_bleu_is_printed_in_points(translator: Path) -> None:
 
 
 @pytest.fixture(scope="module")
-def taggers(tmp_path_factory: pytest.TempPathFactory) -> Path:
+def taggers(tmp_path_factory):
     """Two taggers of the same letters, of which one has learnt more, and the data."""
     home = tmp_path_factory.mktemp("taggers")
     data = small_tasks.tag(home / "cache", n=60)
@@ -86,7 +84,7 @@ def taggers(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return home
 
 
-def arguments(home: Path, *more: object) -> tuple[object, ...]:
+def arguments(home, *more):
     words = (
         "evaluate",
         home / "less",
@@ -101,7 +99,7 @@ def arguments(home: Path, *more: object) -> tuple[object, ...]:
     return (*words, *more)
 
 
-def test_a_model_named_twice_has_two_columns(taggers: Path) -> None:
+def test_a_model_named_twice_has_two_columns(taggers):
     words = (*arguments(taggers)[:1], taggers / "more", *arguments(taggers)[2:], "--json")
     printed = json.loads(message(*words))
     name, again = str(taggers / "more"), f"{taggers / 'more'} (2)"
@@ -110,7 +108,7 @@ def test_a_model_named_twice_has_two_columns(taggers: Path) -> None:
     assert printed["differences"][again]["en"] == {"value": 0, "low": 0, "high": 0, "p": 1}
 
 
-def test_scores_and_differences_carry_their_uncertainty(taggers: Path) -> None:
+def test_scores_and_differences_carry_their_uncertainty(taggers):
     printed = json.loads(message(*arguments(taggers, "--json")))
     less, more = (str(taggers / name) for name in ("less", "more"))
     for model in (less, more):
@@ -139,7 +137,7 @@ def test_scores_and_differences_carry_their_uncertainty(taggers: Path) -> None:
     assert "1,000 bootstrap samples of sentences (seed 0)" in table
 
 
-def test_the_same_seed_draws_the_same(taggers: Path) -> None:
+def test_the_same_seed_draws_the_same(taggers):
     one, same, other = (
         json.loads(message(*arguments(taggers, "--json", "--seed", seed)))["intervals"]
         for seed in (1, 1, 2)
@@ -147,7 +145,7 @@ def test_the_same_seed_draws_the_same(taggers: Path) -> None:
     assert one == same != other
 
 
-def test_fewer_examples_are_less_sure(taggers: Path) -> None:
+def test_fewer_examples_are_less_sure(taggers):
     printed = json.loads(message(*arguments(taggers, "--json", "--max-examples", 25)))
     assert printed["examples"] == {"en": 25, "de": 25}
     whole = json.loads(message(*arguments(taggers, "--json")))
@@ -160,14 +158,14 @@ def test_fewer_examples_are_less_sure(taggers: Path) -> None:
     assert widths[0] > widths[1]
 
 
-def test_a_bundled_model() -> None:
+def test_a_bundled_model():
     """Named as for every other command; it is an encoder without a classifier."""
     words = ("evaluate", "world/encoder", "--task", "pos", "--lang", "en", "--data", "world")
     with pytest.raises(DataError, match="does not fit pos"):
         message(*words, "--max-examples", 2, "--device", "cpu")
 
 
-def test_it_takes_an_auto_class_and_a_precision(taggers: Path) -> None:
+def test_it_takes_an_auto_class_and_a_precision(taggers):
     words = arguments(
         taggers, "--auto", "AutoModelForTokenClassification", "--dtype", "float64", "--json"
     )

@@ -1,10 +1,6 @@
 """`deadhead finetune`: its output, and how it resumes after a kill."""
 
-from __future__ import annotations
-
 import json
-from pathlib import Path
-from typing import Any
 
 import pytest
 import torch
@@ -28,7 +24,7 @@ ROWS = [
 
 
 @pytest.fixture
-def reviews(tmp_path: Path) -> Path:
+def reviews(tmp_path):
     task = tmp_path / "reviews.yaml"
     task.write_text(
         "kind: classify\ntexts: [text]\nlabels: [good, bad]\nlanguages: [en, de]\nfiles: {train: '{lang}-train.tsv', dev: '{lang}-dev.tsv'}\n"
@@ -40,7 +36,7 @@ def reviews(tmp_path: Path) -> Path:
     return task
 
 
-def learn(reviews: Path, out: Path, *more: object, lang: str = "en", model: Path = ENCODER) -> Any:
+def learn(reviews, out, *more, lang="en", model=ENCODER):
     words = (
         "finetune",
         model,
@@ -66,12 +62,12 @@ def learn(reviews: Path, out: Path, *more: object, lang: str = "en", model: Path
     return result
 
 
-def weights(folder: Path) -> dict[str, torch.Tensor]:
+def weights(folder):
     with safe_open(folder / "model.safetensors", "pt") as stored:
         return {name: stored.get_tensor(name) for name in stored.keys()}  # noqa: SIM118
 
 
-def test_every_epoch_is_scored_and_printed(reviews: Path, tmp_path: Path) -> None:
+def test_every_epoch_is_scored_and_printed(reviews, tmp_path):
     result = learn(reviews, tmp_path / "out", "--json")
     printed = json.loads(result.stdout)
     assert (printed["metric"], printed["dev"], len(printed["scores"])) == ("accuracy", {"en": 8}, 3)
@@ -87,7 +83,7 @@ def test_every_epoch_is_scored_and_printed(reviews: Path, tmp_path: Path) -> Non
     assert f"best after epoch {printed['best']}" in table
 
 
-def test_a_language_without_dev_data_is_reported(reviews: Path, tmp_path: Path) -> None:
+def test_a_language_without_dev_data_is_reported(reviews, tmp_path):
     result = learn(reviews, tmp_path / "de", "--json", lang="de")
     assert "no dev data of reviews in de, so its epochs are not scored" in result.stderr
     assert (json.loads(result.stdout)["dev"], json.loads(result.stdout)["best"]) == ({}, None)
@@ -107,10 +103,10 @@ class Killed(BaseException):
     """As a kill, it gives nobody time to tidy up."""
 
 
-def killed_after(epoch: int, monkeypatch: pytest.MonkeyPatch) -> None:
+def killed_after(epoch, monkeypatch):
     keep = Folder.save
 
-    def save_and_die(self: Folder, number: int, *rest: Any) -> None:
+    def save_and_die(self, number, *rest):
         keep(self, number, *rest)
         if number == epoch:
             raise Killed
@@ -118,9 +114,7 @@ def killed_after(epoch: int, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(Folder, "save", save_and_die)
 
 
-def test_killed_it_resumes_to_the_same_weights(
-    reviews: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_killed_it_resumes_to_the_same_weights(reviews, tmp_path, monkeypatch):
     whole = json.loads(learn(reviews, tmp_path / "whole", "--json").stdout)
     with monkeypatch.context() as patch:
         killed_after(2, patch)
@@ -147,9 +141,7 @@ def test_killed_it_resumes_to_the_same_weights(
         learn(reviews, tmp_path / "killed")
 
 
-def test_data_or_a_model_that_changed_is_another_training(
-    reviews: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_data_or_a_model_that_changed_is_another_training(reviews, tmp_path, monkeypatch):
     with monkeypatch.context() as patch:
         killed_after(1, patch)
         with pytest.raises(Killed):
@@ -163,7 +155,7 @@ def test_data_or_a_model_that_changed_is_another_training(
     assert "epoch 1/3" in fresh.stderr
 
 
-def test_the_precision_of_the_source_is_kept(reviews: Path, tmp_path: Path) -> None:
+def test_the_precision_of_the_source_is_kept(reviews, tmp_path):
     dtype = torch.bfloat16
     small = save(
         load(ENCODER, dtype=dtype), tmp_path / "small", AutoTokenizer.from_pretrained(ENCODER)
@@ -189,13 +181,13 @@ def test_the_precision_of_the_source_is_kept(reviews: Path, tmp_path: Path) -> N
         learn(reviews, tmp_path / "x", "--dtype", "float31")
 
 
-def test_max_examples_of_each_set(reviews: Path, tmp_path: Path) -> None:
+def test_max_examples_of_each_set(reviews, tmp_path):
     printed = json.loads(learn(reviews, tmp_path / "out", "--max-examples", 5, "--json").stdout)
     assert (printed["examples"], printed["dev"]) == (5, {"en": 5})
     assert "rows left out at random: 7" in printed["notes"]
 
 
-def test_the_best_weights_are_those_of_the_best_epoch(reviews: Path, tmp_path: Path) -> None:
+def test_the_best_weights_are_those_of_the_best_epoch(reviews, tmp_path):
     dev = (
         reviews.parent / "en-dev.tsv"
     )  # with labels the wrong way round, what is learnt is of no use

@@ -1,15 +1,11 @@
 """`deadhead finetune --lora`: adapters are trained beside the frozen weights and merged into the saved model."""
 
-from __future__ import annotations
-
 import json
 import sys
-from pathlib import Path
-from typing import Any
 
 import pytest
 import torch
-from command_line import RunCommand, clean
+from command_line import clean
 from transformers import AutoTokenizer
 
 from deadhead import discover, load, prune, save
@@ -22,7 +18,7 @@ ENCODER = MODELS / "encoder"
 
 
 @pytest.fixture(scope="module")
-def start(tmp_path_factory: pytest.TempPathFactory) -> Path:
+def start(tmp_path_factory):
     """The encoder without its first layer of heads, some others, and some neurons."""
     heads = [*(f"encoder.0.{i}" for i in range(8)), "encoder.2.1", "encoder.4.7"]
     model = prune(load(ENCODER), heads, neurons={("encoder", 1): [0, 5, 6]})
@@ -30,15 +26,13 @@ def start(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return save(model, folder, AutoTokenizer.from_pretrained(ENCODER))
 
 
-def learn(run: RunCommand, model: Path, out: Path, *more: object) -> Any:
+def learn(run, model, out, *more):
     words = ("--task", "pos", "--lang", "en", "--data", "world", "--max-examples", 64)
     options = ("--epochs", 2, "--device", "cpu", "--out", out)
     return run("finetune", model, *words, *options, *more)
 
 
-def test_only_adapters_and_the_classifier_change(
-    run_command: RunCommand, start: Path, tmp_path: Path
-) -> None:
+def test_only_adapters_and_the_classifier_change(run_command, start, tmp_path):
     out = tmp_path / "out"
     done = learn(run_command, start, out, "--lora", 4, "--learning-rate", 5e-3, "--json")
     facts = json.loads(done.out)
@@ -61,12 +55,12 @@ def test_only_adapters_and_the_classifier_change(
     assert "LoRA of rank 4" in (out / "README.md").read_text()
 
 
-def _is_projection(model: Any, name: str) -> bool:
+def _is_projection(model, name):
     module = model.get_submodule(name.removesuffix(".weight"))
     return isinstance(module, torch.nn.Linear) and name.startswith("bert.encoder")
 
 
-def test_the_saved_model_is_the_trained_one(start: Path) -> None:
+def test_the_saved_model_is_the_trained_one(start):
     """Merging changes no prediction, and a training is the same again with the same seed."""
     tokenizer = AutoTokenizer.from_pretrained(start)
     data = load_data("pos", "en", "dev", root="world")
@@ -87,15 +81,13 @@ def test_the_saved_model_is_the_trained_one(start: Path) -> None:
     assert torch.equal(*logits)
 
 
-def test_an_interrupted_training_resumes(
-    run_command: RunCommand, start: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_an_interrupted_training_resumes(run_command, start, tmp_path, monkeypatch):
     from deadhead.training.checkpoint import Folder
 
     learn(run_command, start, tmp_path / "through", "--lora", 2)
     save_state = Folder.save
 
-    def stop(self: Folder, epoch: int, *rest: Any) -> None:
+    def stop(self, epoch, *rest):
         save_state(self, epoch, *rest)
         raise KeyboardInterrupt
 
@@ -111,9 +103,7 @@ def test_an_interrupted_training_resumes(
     assert all(torch.equal(through[name], resumed[name]) for name in through)
 
 
-def test_its_rate_and_what_is_missing(
-    run_command: RunCommand, start: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_its_rate_and_what_is_missing(run_command, start, tmp_path, monkeypatch):
     done = learn(run_command, start, tmp_path / "out", "--lora", 2, "--epochs", 1, "--json")
     assert json.loads(done.out)["settings"]["rate"] == RATE
     assert learn(run_command, start, tmp_path / "other", "--lora", 0).code == 2

@@ -1,15 +1,11 @@
 """`deadhead heads`, help, versions and wrong usage: output, exit codes, no traceback."""
 
-from __future__ import annotations
-
 import json
 import subprocess
 import sys
-from pathlib import Path
-from typing import Any
 
 import pytest
-from command_line import RunCommand, clean
+from command_line import clean
 
 import deadhead
 from architectures.tiny import tiny
@@ -20,12 +16,12 @@ from deadhead.measures.patterns import patterns
 from deadhead.world import MODELS
 
 
-def test_the_version(run_command: RunCommand) -> None:
+def test_the_version(run_command):
     assert run_command("--version") == (0, f"deadhead {deadhead.__version__}\n", "")
 
 
 @pytest.mark.parametrize("command", ["heads", "prune", "bench", "export"])
-def test_every_command_has_help_with_examples(command: str, run_command: RunCommand) -> None:
+def test_every_command_has_help_with_examples(command, run_command):
     done = run_command(command, "--help")
     assert done.code == 0
     assert f"deadhead {command} " in done.out.split("Example")[1]
@@ -33,7 +29,7 @@ def test_every_command_has_help_with_examples(command: str, run_command: RunComm
     assert command in run_command("--help").out
 
 
-def test_shell_completion(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_shell_completion(monkeypatch):
     assert "--install-completion" in " ".join(option for p in _root().params for option in p.opts)
     script = "from deadhead.cli import main; main()"
     environment = {
@@ -49,13 +45,13 @@ def test_shell_completion(monkeypatch: pytest.MonkeyPatch) -> None:
     assert done.stdout.split() == ["prune"]
 
 
-def _root() -> Any:
+def _root():
     import typer
 
     return typer.main.get_command(cli.app)
 
 
-def test_a_user_s_mistake_in_a_real_process(tmp_path: Path) -> None:
+def test_a_user_s_mistake_in_a_real_process(tmp_path):
     code = "from deadhead.cli import main; main()"
     done = subprocess.run(
         [sys.executable, "-c", code, "heads", str(tmp_path)],
@@ -94,7 +90,7 @@ WRONG_USAGE = [
 
 
 @pytest.mark.parametrize("words", WRONG_USAGE, ids=" ".join)
-def test_wrong_usage_ends_with_2(words: tuple[str, ...], run_command: RunCommand) -> None:
+def test_wrong_usage_ends_with_2(words, run_command):
     done = run_command(*words)
     assert done.code == 2
     assert done.out == ""
@@ -102,7 +98,7 @@ def test_wrong_usage_ends_with_2(words: tuple[str, ...], run_command: RunCommand
     assert clean(done)
 
 
-def test_heads_as_a_map(run_command: RunCommand, bert: Path) -> None:
+def test_heads_as_a_map(run_command, bert):
     done = run_command("heads", bert)
     assert (done.code, done.err) == (0, "")
     assert "BertLMHeadModel: 8 heads" in done.out
@@ -110,14 +106,14 @@ def test_heads_as_a_map(run_command: RunCommand, bert: Path) -> None:
     assert done.out.count("4 of 4") == 2
 
 
-def test_a_bundled_model_has_a_name(run_command: RunCommand) -> None:
+def test_a_bundled_model_has_a_name(run_command):
     done = run_command("heads", "world/encoder", "--json")
     assert done.code == 0, done.err
     assert located("world/encoder") == str(MODELS / "encoder")
     assert json.loads(done.out)["heads"] == 40
 
 
-def test_heads_as_json(run_command: RunCommand, bert: Path) -> None:
+def test_heads_as_json(run_command, bert):
     facts = json.loads(run_command("heads", bert, "--json").out)
     assert (facts["heads"], facts["removed"], facts["skipped"]) == (8, [], {})
     assert [
@@ -131,7 +127,7 @@ def test_heads_as_json(run_command: RunCommand, bert: Path) -> None:
     assert facts["layers"][0]["parameters_per_head"] == 8 * 32 * 4 + 8 * 3
 
 
-def test_neurons_of_each_layer(run_command: RunCommand, bert: Path, tmp_path: Path) -> None:
+def test_neurons_of_each_layer(run_command, bert, tmp_path):
     assert "neurons" not in run_command("heads", bert).out
     model = prune(load(bert), neurons={("encoder", 1): range(8)})
     save(model, tmp_path / "pruned")
@@ -148,7 +144,7 @@ def test_neurons_of_each_layer(run_command: RunCommand, bert: Path, tmp_path: Pa
     assert per_neuron == {32 + 1 + 32}  # a row with its bias, and a column
 
 
-def test_heads_with_patterns(run_command: RunCommand, llama: Path) -> None:
+def test_heads_with_patterns(run_command, llama):
     done = run_command("heads", llama, "--patterns", "--device", "cpu")
     assert done.out.count("8 heads, 0 (00) to 1 (99)") == 4
     assert done.out.count("highest: decoder.") == 4
@@ -162,16 +158,14 @@ def test_heads_with_patterns(run_command: RunCommand, llama: Path) -> None:
 
 
 @pytest.mark.parametrize("family", ["gpt2", "bart"])
-def test_patterns_of_a_folder_without_a_tokenizer(
-    family: str, run_command: RunCommand, tmp_path: Path
-) -> None:
+def test_patterns_of_a_folder_without_a_tokenizer(family, run_command, tmp_path):
     save(tiny(family), tmp_path)  # transformers builds an empty tokenizer for these types
     done = run_command("heads", tmp_path, "--patterns", "--device", "cpu", "--json")
     assert (done.code, done.err) == (0, "")
     assert json.loads(done.out)["patterns"] == patterns(load(tmp_path))
 
 
-def test_heads_of_a_pruned_model(run_command: RunCommand, bert: Path, tmp_path: Path) -> None:
+def test_heads_of_a_pruned_model(run_command, bert, tmp_path):
     run_command("prune", bert, "--remove-heads", "encoder.0.1,encoder.0.2", "--out", tmp_path)
     assert "● · · ●" in run_command("heads", tmp_path).out
     assert json.loads(run_command("heads", tmp_path, "--json").out)["removed"] == [
@@ -180,9 +174,7 @@ def test_heads_of_a_pruned_model(run_command: RunCommand, bert: Path, tmp_path: 
     ]
 
 
-def test_heads_that_share_weights_are_explained(
-    run_command: RunCommand, llama: Path, tmp_path: Path
-) -> None:
+def test_heads_that_share_weights_are_explained(run_command, llama, tmp_path):
     printed = run_command("heads", llama).out
     assert "Every 2 consecutive heads share one key/value head" in printed
     assert "copied" not in printed
@@ -195,7 +187,7 @@ def test_heads_that_share_weights_are_explained(
 
 
 @pytest.mark.parametrize("family", ["bert", "llama"])
-def test_the_check(family: str, run_command: RunCommand, request: pytest.FixtureRequest) -> None:
+def test_the_check(family, run_command, request):
     folder = request.getfixturevalue(family)
     done = run_command("heads", folder, "--check", "--json")
     assert done.code == 0
@@ -218,18 +210,14 @@ def test_the_check(family: str, run_command: RunCommand, request: pytest.Fixture
         pytest.param("fsmt", {"src_vocab_size": 40, "tgt_vocab_size": 18}, marks=pytest.mark.slow),
     ],
 )
-def test_the_check_of_a_small_vocabulary(
-    family: str, sizes: dict[str, int], run_command: RunCommand, tmp_path: Path
-) -> None:
+def test_the_check_of_a_small_vocabulary(family, sizes, run_command, tmp_path):
     save(tiny(family, **sizes), tmp_path)
     done = run_command("heads", tmp_path, "--check", "--device", "cpu", "--json")
     assert (done.code, done.err) == (0, "")
     assert all(c["holds"] and c["effect"] > 0 for c in json.loads(done.out)["check"].values())
 
 
-def test_a_check_that_fails_ends_with_1(
-    run_command: RunCommand, bert: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_check_that_fails_ends_with_1(run_command, bert, monkeypatch):
     monkeypatch.setattr("deadhead.verify.proof.prune", lambda model, heads, **_: model)
     done = run_command("heads", bert, "--check", "--json")
     assert done.code == 1
@@ -237,7 +225,7 @@ def test_a_check_that_fails_ends_with_1(
     assert done.err.startswith("DeadheadError: the proof does not hold")
 
 
-def test_a_model_that_is_not_there(run_command: RunCommand) -> None:
+def test_a_model_that_is_not_there(run_command):
     done = run_command("heads", "no/such-model-anywhere")
     assert (done.code, done.out) == (1, "")
     assert "FolderError" in done.err

@@ -1,7 +1,5 @@
 """A hint names what can be typed in the command at hand."""
 
-from __future__ import annotations
-
 import re
 from pathlib import Path
 
@@ -17,12 +15,12 @@ READERS = ("evaluate", "rank", "finetune", "shrink", "bench-task")  # commands t
 OPTION = re.compile(r"(?<![\w-])--[a-z][a-z-]+")
 
 
-def options(*commands: str) -> list[set[str]]:
+def options(*commands):
     every = get_command(app).commands  # type: ignore[attr-defined]
     return [{text for p in every[name].params for text in p.opts} for name in commands]
 
 
-def named(folder: str) -> set[str]:
+def named(folder):
     """The options that texts in a folder name; those of other programs are left out."""
     files = (SOURCE / folder).rglob("*.py")
     texts = (
@@ -31,24 +29,24 @@ def named(folder: str) -> set[str]:
     return {name for text in texts for name in OPTION.findall(text)}
 
 
-def test_hints_of_data_name_options_of_all_commands_that_read_data() -> None:
+def test_hints_of_data_name_options_of_all_commands_that_read_data():
     of_studies = {"--set"}  # each time with the word "study" before it
     assert named("tasks") - of_studies - {"--task"} <= set.intersection(*options(*READERS))
 
 
-def test_hints_of_studies_name_options_of_their_commands() -> None:
+def test_hints_of_studies_name_options_of_their_commands():
     of_others = {"--source"}  # replaced in hints
     known = set.union(*options("plan", "run", "status"))
     assert named("studies") - of_others <= known
 
 
 @pytest.fixture(autouse=True)
-def _no_folder(monkeypatch: pytest.MonkeyPatch) -> None:
+def _no_folder(monkeypatch):
     monkeypatch.setenv("DEADHEAD_DATA", "")  # restored afterwards, whatever --data sets it to
 
 
 @pytest.mark.parametrize("data", [[], ["--data", "nowhere"]])
-def test_a_plan_names_what_a_plan_takes(data: list[str], monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_plan_names_what_a_plan_takes(data, monkeypatch):
     command = ["plan", "contributions/search", "--set", "source=[de]", "--set", "targets=[nl]"]
     printed = CliRunner().invoke(app, [*command, *data]).stdout
     assert "--source" not in printed
@@ -60,7 +58,7 @@ def test_a_plan_names_what_a_plan_takes(data: list[str], monkeypatch: pytest.Mon
     assert "Missing" not in printed, printed
 
 
-def test_a_check_names_what_a_check_takes() -> None:
+def test_a_check_names_what_a_check_takes():
     printed = CliRunner().invoke(app, ["data", "check", "nowhere"])
     assert printed.exit_code == 1
     assert (
@@ -69,7 +67,7 @@ def test_a_check_names_what_a_check_takes() -> None:
     )
 
 
-def test_a_broken_line_names_no_option_that_only_a_check_has(tmp_path: Path) -> None:
+def test_a_broken_line_names_no_option_that_only_a_check_has(tmp_path):
     (tmp_path / "sst2").mkdir()
     (tmp_path / "sst2/dev.tsv").write_text("sentence\tlabel\nfine\t7\n")
     command = [

@@ -1,13 +1,10 @@
 """rank, evaluate, finetune and shrink of a decoder on plain text: `--task lm --data text.txt`."""
 
-from __future__ import annotations
-
 import json
 import re
-from pathlib import Path
 
 import pytest
-from command_line import RunCommand, clean
+from command_line import clean
 
 import tiny_decoders
 from deadhead import Ranking, discover, load
@@ -19,25 +16,25 @@ LM = ("--task", "lm", "--device", "cpu")
 
 
 @pytest.fixture(scope="module")
-def decoder(tmp_path_factory: pytest.TempPathFactory) -> Path:
+def decoder(tmp_path_factory):
     return tiny_decoders.saved(tmp_path_factory.mktemp("models") / "decoder")
 
 
 @pytest.fixture
-def text(tmp_path: Path) -> Path:
+def text(tmp_path):
     (tmp_path / "text.txt").write_text(tiny_decoders.TEXT * 12)
     return tmp_path / "text.txt"
 
 
 @pytest.fixture
-def folder(tmp_path: Path) -> Path:
+def folder(tmp_path):
     (tmp_path / "corpus").mkdir()
     for name in ("train", "valid", "test"):
         (tmp_path / "corpus" / f"{name}.txt").write_text(tiny_decoders.TEXT * 12)
     return tmp_path / "corpus"
 
 
-def test_evaluate_a_file(decoder: Path, text: Path, run_command: RunCommand) -> None:
+def test_evaluate_a_file(decoder, text, run_command):
     done = run_command("evaluate", decoder, *LM, "--data", text, "--json")
     facts = json.loads(done.out)
     assert (facts["metric"], facts["task"]) == ("perplexity", "lm")
@@ -61,11 +58,11 @@ def test_evaluate_a_file(decoder: Path, text: Path, run_command: RunCommand) -> 
     assert "Lower is better" in few.out
 
 
-def _tokens(text: Path) -> int:
+def _tokens(text):
     return len(tiny_decoders.tokenizer()(text.read_text())["input_ids"])
 
 
-def test_rank_on_windows(decoder: Path, text: Path, run_command: RunCommand) -> None:
+def test_rank_on_windows(decoder, text, run_command):
     out = text.parent / "ranking.json"
     options = ("--data", text, "--max-examples", 6, "--max-length", 16, "--out", out)
     done = run_command("rank", decoder, *LM, *options)
@@ -79,7 +76,7 @@ def test_rank_on_windows(decoder: Path, text: Path, run_command: RunCommand) -> 
     assert Ranking.load(out).data["windows"] == 6
 
 
-def test_finetune(decoder: Path, folder: Path, text: Path, run_command: RunCommand) -> None:
+def test_finetune(decoder, folder, text, run_command):
     out = text.parent / "tuned"
     options = ("--learning-rate", "0.01", "--epochs", 2, "--batch-size", 4, "--json")
     done = run_command("finetune", decoder, *LM, "--data", folder, "--out", out, *options)
@@ -100,7 +97,7 @@ def test_finetune(decoder: Path, folder: Path, text: Path, run_command: RunComma
     assert "is one file, and serves as train data only" in alone.err
 
 
-def test_shrink(decoder: Path, folder: Path, tmp_path: Path, run_command: RunCommand) -> None:
+def test_shrink(decoder, folder, tmp_path, run_command):
     out = tmp_path / "small"
     options = ("--remove-heads", "50%", "--examples", 20, "--max-length", 16, "--on", "2x16")
     done = run_command("shrink", decoder, *LM, "--data", folder, *options, "--out", out, "--json")
@@ -116,9 +113,7 @@ def test_shrink(decoder: Path, folder: Path, tmp_path: Path, run_command: RunCom
     assert facts["scored"] == json.loads(again.out)["examples"]  # all, whatever --examples says
 
 
-def test_shrink_scores_the_requested_number_of_windows(
-    decoder: Path, folder: Path, tmp_path: Path, run_command: RunCommand
-) -> None:
+def test_shrink_scores_the_requested_number_of_windows(decoder, folder, tmp_path, run_command):
     few = ("--max-examples", 3, "--max-length", 16)
     options = ("--remove-heads", 2, "--examples", 12, "--on", "2x16", "--out", tmp_path / "small")
     done = run_command("shrink", decoder, *LM, "--data", folder, *options, *few)
@@ -129,7 +124,7 @@ def test_shrink_scores_the_requested_number_of_windows(
     assert f"{scores['text']['perplexity']:.2f}" in done.out  # the same three windows
 
 
-def test_shrink_with_one_file(decoder: Path, text: Path, run_command: RunCommand) -> None:
+def test_shrink_with_one_file(decoder, text, run_command):
     out = text.parent / "small"
     options = (
         "--remove-heads",
@@ -149,9 +144,7 @@ def test_shrink_with_one_file(decoder: Path, text: Path, run_command: RunCommand
     assert "perplexity" not in done.out  # no text is left to score
 
 
-def test_mistakes_have_one_clear_error(
-    decoder: Path, text: Path, tmp_path: Path, run_command: RunCommand
-) -> None:
+def test_mistakes_have_one_clear_error(decoder, text, tmp_path, run_command):
     empty, binary, short = (tmp_path / f"{name}.txt" for name in ("empty", "binary", "short"))
     empty.write_text("\n")
     binary.write_bytes(b"\x89PNG\x00\x01")
@@ -195,8 +188,8 @@ OPTIONS = {
 
 @pytest.mark.parametrize("command", ["rank", "evaluate", "finetune", "shrink"])
 def test_a_hint_about_long_windows_works_with_few_positions(
-    command: str, tmp_path: Path, run_command: RunCommand, monkeypatch: pytest.MonkeyPatch
-) -> None:
+    command, tmp_path, run_command, monkeypatch
+):
     model = tiny_decoders.saved(tmp_path / "model", tiny_decoders.gpt2(positions=16))
     text = tmp_path / "text.txt"
     text.write_text(tiny_decoders.TEXT)
@@ -218,9 +211,9 @@ def test_a_hint_about_long_windows_works_with_few_positions(
 
 @pytest.mark.parametrize("command", OPTIONS)
 def test_a_name_of_the_hub_belongs_to_source(
-    command: str, decoder: Path, tmp_path: Path, run_command: RunCommand,
-    monkeypatch: pytest.MonkeyPatch,
-) -> None:  # fmt: skip
+    command, decoder, tmp_path, run_command,
+    monkeypatch,
+):  # fmt: skip
     monkeypatch.chdir(tmp_path)
     done = run_command(command, decoder, *LM, "--data", "wikitext", *OPTIONS[command])
     assert done.code != 0
@@ -231,9 +224,7 @@ def test_a_name_of_the_hub_belongs_to_source(
 
 
 @pytest.mark.parametrize("command", OPTIONS)
-def test_a_tokenizer_of_another_model_is_refused(
-    command: str, tmp_path: Path, run_command: RunCommand, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_tokenizer_of_another_model_is_refused(command, tmp_path, run_command, monkeypatch):
     """Also if every token of the text has an embedding."""
     monkeypatch.chdir(tmp_path)
     letters, known = tmp_path / "letters.txt", tiny_decoders.tokenizer()
@@ -247,14 +238,12 @@ def test_a_tokenizer_of_another_model_is_refused(
     assert sizes in " ".join(done.err.split()), done.err
 
 
-def test_the_logits_of_a_batch_are_limited(
-    decoder: Path, text: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_the_logits_of_a_batch_are_limited(decoder, text, monkeypatch):
     """A vocabulary is large: 32 windows at once would take many gigabytes."""
     model, tokenizer = load_with_tokenizer(str(decoder), "cpu", auto=None, dtype=None)
     rows = rank_data.sample_rows("lm", ["text"], "dev", most=None, seed=0, root=text)
 
-    def sizes(size: int | None) -> set[int]:
+    def sizes(size):
         batches, _ = rank_data.rank_batches(
             model, tokenizer, rows,
             needs_labels=True, loss=None, size=size, max_length=16, in_file_order=False,

@@ -1,18 +1,11 @@
 """What a command says on standard error while it works outside of a terminal."""
 
-from __future__ import annotations
-
-from pathlib import Path
-
-import pytest
-from command_line import RunCommand
-
 from deadhead.display.progress import logged
 
 
 def test_a_line_for_each_stage_in_a_log_and_none_in_a_terminal(
-    bert: Path, tmp_path: Path, run_command: RunCommand, monkeypatch: pytest.MonkeyPatch
-) -> None:
+    bert, tmp_path, run_command, monkeypatch
+):
     monkeypatch.setattr("deadhead.cli._command.logged", logged)
     done = run_command("prune", bert, "--remove-heads", "encoder.0.1", "--out", tmp_path / "small")
     assert f"loading {bert}" in done.err.splitlines()

@@ -1,13 +1,10 @@
 """`--auto-class`, `--dtype` and `--device` of the commands that load a model."""
 
-from __future__ import annotations
-
 import json
-from pathlib import Path
 from typing import Any
 
 import pytest
-from typer.testing import CliRunner, Result
+from typer.testing import CliRunner
 
 from architectures.tiny import tiny
 from deadhead.cli import app
@@ -16,15 +13,15 @@ from deadhead.heads import discover, load, save
 
 
 @pytest.fixture(scope="session")
-def bert(tmp_path_factory: pytest.TempPathFactory) -> Path:
+def bert(tmp_path_factory):
     return save(tiny("bert"), tmp_path_factory.mktemp("models") / "bert")
 
 
-def run_command(*words: object) -> Result:
+def run_command(*words):
     return CliRunner().invoke(app, [*map(str, words)], env={"COLUMNS": "200"})
 
 
-def test_heads(bert: Path) -> None:
+def test_heads(bert):
     done = run_command(
         "heads",
         bert,
@@ -42,7 +39,7 @@ def test_heads(bert: Path) -> None:
     assert all(proof["holds"] for proof in facts["check"].values())
 
 
-def test_prune(bert: Path, tmp_path: Path) -> None:
+def test_prune(bert, tmp_path):
     words = (
         "--auto-class",
         "AutoModelForSequenceClassification",
@@ -66,12 +63,10 @@ def test_prune(bert: Path, tmp_path: Path) -> None:
         (("export", "--onnx", "model.onnx"), {"auto": "AutoModel", "dtype": "float16"}),
     ],
 )
-def test_bench_and_export_hand_them_on(
-    words: tuple[str, ...], options: dict[str, str], bert: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_bench_and_export_hand_them_on(words, options, bert, monkeypatch):
     arguments: dict[str, Any] = {}
 
-    def note(*_: object, **options: Any) -> Any:
+    def note(*_, **options):
         arguments.update(options)
         raise DeadheadError("enough")
 
@@ -89,7 +84,7 @@ def test_bench_and_export_hand_them_on(
         ("--dtype", "bf16", "bfloat16"),
     ],
 )
-def test_a_wrong_name(option: str, value: str, near: str, bert: Path) -> None:
+def test_a_wrong_name(option, value, near, bert):
     done = run_command("heads", bert, option, value)
     assert isinstance(done.exception, UnknownName)
     assert value in done.exception.message
@@ -99,5 +94,5 @@ def test_a_wrong_name(option: str, value: str, near: str, bert: Path) -> None:
 @pytest.mark.parametrize(
     "words", [("heads", "MODEL", "--device", "cpu"), ("export-study", "DIR", "--csv", "x.csv", "--auto-class", "AutoModel")]
 )  # fmt: skip
-def test_where_they_have_no_use(words: tuple[str, ...]) -> None:
+def test_where_they_have_no_use(words):
     assert run_command(*words).exit_code == 2

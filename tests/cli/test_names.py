@@ -1,12 +1,9 @@
 """The names of options: few are shown, flags show no type, old names work and say the new one."""
 
-from __future__ import annotations
-
 import re
 from pathlib import Path
 
 import pytest
-from command_line import RunCommand
 from typer.main import get_command
 from typer.testing import CliRunner
 
@@ -95,9 +92,7 @@ def test_options_say_whether_a_share_goes_or_stays():
         (("--auto", "AutoModel", "--remove-heads", "encoder.0.1"), "--auto-class"),
     ],
 )
-def test_an_old_name_works_and_says_the_new_one(
-    old, new, tmp_path: Path, run_command: RunCommand, bert: Path
-):
+def test_an_old_name_works_and_says_the_new_one(old, new, tmp_path, run_command, bert):
     done = run_command("prune", bert, *old, "--out", tmp_path / "out")
     assert done.code == 0, done.err
     assert f"note: {old[0].partition('=')[0]} is now {new}; the old name works until" in done.err
@@ -105,7 +100,7 @@ def test_an_old_name_works_and_says_the_new_one(
     assert "is now" not in run_command("prune", bert, *words, "--out", tmp_path / "new").err
 
 
-def test_an_old_name_beside_the_new_one_is_refused(run_command: RunCommand, bert: Path):
+def test_an_old_name_beside_the_new_one_is_refused(run_command, bert):
     heads = ("--heads", "encoder.0.1", "--remove-heads", "encoder.0.2")
     done = run_command("prune", bert, *heads, "--out", "out")
     assert done.code == 2
@@ -121,7 +116,7 @@ def test_an_old_name_beside_the_new_one_is_refused(run_command: RunCommand, bert
         (("export", "nowhere", "--csv", "x.csv"), "export-study", "nowhere"),
     ],
 )
-def test_a_command_that_was_split_says_its_new_name(words, new, problem, run_command: RunCommand):
+def test_a_command_that_was_split_says_its_new_name(words, new, problem, run_command):
     done = run_command(*words)
     assert done.code != 0
     text = " ".join(done.err.replace("│", " ").split())
@@ -129,7 +124,7 @@ def test_a_command_that_was_split_says_its_new_name(words, new, problem, run_com
     assert problem in text
 
 
-def test_a_percentage_with_and_without_its_sign(run_command: RunCommand, bert: Path, tmp_path):
+def test_a_percentage_with_and_without_its_sign(run_command, bert, tmp_path):
     removed = []
     for number, share in enumerate(("50%", "50")):
         out = tmp_path / str(number)
@@ -160,7 +155,7 @@ def test_one_list_of_papers_of_verdicts_and_of_weights_to_save():
     assert all(name in options("finetune")["--weights"].help for name in SAVED)
 
 
-def test_the_bundled_model_learns_from_its_teacher(run_command: RunCommand, tmp_path: Path):
+def test_the_bundled_model_learns_from_its_teacher(run_command, tmp_path):
     from transformers import AutoTokenizer
 
     from deadhead import discover, load, save

@@ -1,7 +1,5 @@
 """Where commands write: checked before any work, and nothing is overwritten without --force."""
 
-from __future__ import annotations
-
 import errno
 import json
 import os
@@ -9,7 +7,6 @@ import sys
 import tempfile
 from collections.abc import Callable
 from pathlib import Path
-from typing import Any
 
 import pytest
 import torch
@@ -24,10 +21,10 @@ RunCommand = Callable[..., tuple[int, str]]
 
 
 @pytest.fixture
-def run_command(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> RunCommand:
+def run_command(monkeypatch, capsys):
     """What a command answers: its exit code, and what it says on standard error."""
 
-    def run(*words: object) -> tuple[int, str]:
+    def run(*words):
         monkeypatch.setattr(sys, "argv", ["deadhead", *map(str, words)])
         capsys.readouterr()
         with pytest.raises(SystemExit) as left:
@@ -38,7 +35,7 @@ def run_command(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[s
 
 
 @pytest.fixture
-def here(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+def here(tmp_path, monkeypatch):
     """A folder to stand in, with a model, a folder that holds a file, an empty one, and a file."""
     monkeypatch.chdir(tmp_path)
     save(tiny("bert"), "model")
@@ -49,7 +46,7 @@ def here(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     return tmp_path
 
 
-def everything(folder: Path) -> dict[str, bytes]:
+def everything(folder):
     return {
         str(p.relative_to(folder)): p.read_bytes() if p.is_file() else b""
         for p in sorted(folder.rglob("*"))
@@ -136,14 +133,8 @@ LATER = (  # what must not be called before the output is checked
 @pytest.mark.parametrize(
     ("words", "message"), WRONG, ids=[" ".join(words[-4:]) for words, _ in WRONG]
 )
-def test_a_wrong_output_is_refused_before_any_work(
-    words: tuple[str, ...],
-    message: str,
-    run_command: RunCommand,
-    here: Path,
-    monkeypatch: pytest.MonkeyPatch,
-) -> None:
-    def too_late(*_: Any, **__: Any) -> None:
+def test_a_wrong_output_is_refused_before_any_work(words, message, run_command, here, monkeypatch):
+    def too_late(*_, **__):
         raise AssertionError("loaded before the place to write to was checked")
 
     (here / "link").symlink_to("model")
@@ -156,11 +147,11 @@ def test_a_wrong_output_is_refused_before_any_work(
     assert everything(here) == before
 
 
-def read_only(monkeypatch: pytest.MonkeyPatch, folder: str) -> None:
+def read_only(monkeypatch, folder):
     """No file can be made in this folder, though its permissions allow it."""
     real = tempfile.TemporaryFile
 
-    def refuse(*args: Any, dir: Path, **options: Any) -> Any:
+    def refuse(*args, dir, **options):
         if str(dir) == folder:
             raise OSError(errno.EROFS, os.strerror(errno.EROFS))
         return real(*args, dir=dir, **options)
@@ -168,18 +159,14 @@ def read_only(monkeypatch: pytest.MonkeyPatch, folder: str) -> None:
     monkeypatch.setattr(tempfile, "TemporaryFile", refuse)
 
 
-def test_a_read_only_folder_is_refused(
-    run_command: RunCommand, here: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_read_only_folder_is_refused(run_command, here, monkeypatch):
     read_only(monkeypatch, ".")
     code, err = run_command(*PRUNE, "--out", "small")
     assert code == 1
     assert "--out small: . is not writable (Read-only file system)." in err
 
 
-def test_only_the_output_folder_needs_to_be_writable(
-    run_command: RunCommand, here: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_only_the_output_folder_needs_to_be_writable(run_command, here, monkeypatch):
     """An existing folder needs no writable parent; a read-only one is refused before the work."""
     read_only(monkeypatch, ".")
     code, err = run_command(*PRUNE, "--out", "empty")
@@ -194,14 +181,12 @@ def test_only_the_output_folder_needs_to_be_writable(
     assert "--out full: full is not writable (Read-only" in err
 
 
-def test_a_device_in_a_read_only_folder_is_accepted(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_device_in_a_read_only_folder_is_accepted(monkeypatch):
     read_only(monkeypatch, str(Path(os.devnull).parent))
     check_file(Path(os.devnull), "--out", "ranking.json", force=False)
 
 
-def test_an_empty_folder_is_accepted_and_a_full_one_with_force(
-    run_command: RunCommand, here: Path
-) -> None:
+def test_an_empty_folder_is_accepted_and_a_full_one_with_force(run_command, here):
     for words in (("empty",), ("full", "--force")):
         code, err = run_command(*PRUNE, "--out", *words)
         assert code == 0, err
@@ -209,40 +194,32 @@ def test_an_empty_folder_is_accepted_and_a_full_one_with_force(
     assert (here / "full" / "note.txt").read_text() == "mine"
 
 
-def exported(folder: Path, *, onnx: Path, **_: object) -> Exported:
+def exported(folder, *, onnx, **_):
     onnx.write_bytes(b"graph")
     graph = Graph("m.onnx", torch.nn.Identity(), {}, {}, ("logits",))
     return Exported(onnx, (graph,), 0.0, 1)
 
 
-def test_a_file_is_overwritten_with_force(
-    run_command: RunCommand, here: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_file_is_overwritten_with_force(run_command, here, monkeypatch):
     monkeypatch.setattr("deadhead.exports.onnx.export.exported", exported)
     assert run_command("export", "model", "--onnx", "old.json", "--force")[0] == 0
     assert (here / "old.json").read_bytes() == b"graph"
 
 
-def test_no_tokenizer_is_invented_for_a_model_without_one(
-    run_command: RunCommand, here: Path
-) -> None:
+def test_no_tokenizer_is_invented_for_a_model_without_one(run_command, here):
     assert run_command(*PRUNE, "--out", "small")[0] == 0
     assert not [*(here / "small").glob("tokenizer*")]
 
 
 @pytest.mark.parametrize("options", [(), ("--force",)])
 def test_of_two_commands_for_one_output_the_second_is_refused(
-    options: tuple[str, ...],
-    run_command: RunCommand,
-    bert: Path,
-    tmp_path: Path,
-    monkeypatch: pytest.MonkeyPatch,
-) -> None:
+    options, run_command, bert, tmp_path, monkeypatch
+):
     monkeypatch.setenv("DEADHEAD_CACHE", str(tmp_path / "cache"))
     prune = ("prune", bert, "--out", tmp_path / "small", *options, "--remove-heads")
     replies: list[tuple[int, str]] = []
 
-    def meanwhile(name: str) -> None:
+    def meanwhile(name):
         replies.append(run_command(*prune, "encoder.0.1"))
 
     with monkeypatch.context() as patch:
@@ -257,16 +234,14 @@ def test_of_two_commands_for_one_output_the_second_is_refused(
     assert run_command(*prune, "encoder.0.1")[0] == (0 if options else 1)
 
 
-def test_a_folder_with_the_draft_of_a_killed_command_is_empty(
-    run_command: RunCommand, bert: Path, tmp_path: Path
-) -> None:
+def test_a_folder_with_the_draft_of_a_killed_command_is_empty(run_command, bert, tmp_path):
     (tmp_path / "small" / ".draft-killed").mkdir(parents=True)
     prune = ("prune", bert, "--remove-heads", "encoder.0.0", "--out", tmp_path / "small")
     assert run_command(*prune)[0] == 0
     assert not [path for path in (tmp_path / "small").iterdir() if path.name[0] == "."]
 
 
-def test_one_file_for_two_options_is_refused(run_command: RunCommand, tmp_path: Path) -> None:
+def test_one_file_for_two_options_is_refused(run_command, tmp_path):
     same = tmp_path / "table"
     code, message = run_command("export-study", tmp_path, "--csv", same, "--parquet", same)
     assert code == 1

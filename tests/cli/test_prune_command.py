@@ -1,14 +1,11 @@
 """`deadhead prune`: what it writes and prints, and what it refuses."""
 
-from __future__ import annotations
-
 import json
 import shutil
-from pathlib import Path
 
 import pytest
 import transformers
-from command_line import RunCommand, clean
+from command_line import clean
 from tokenizers import Tokenizer
 from tokenizers.models import WordLevel
 from tokenizers.pre_tokenizers import WhitespaceSplit
@@ -26,9 +23,7 @@ WAYS = [
 
 
 @pytest.mark.parametrize(("how", "missing"), WAYS, ids=[" ".join(w) for w, _ in WAYS])
-def test_prune(
-    how: tuple[str, ...], missing: int, run_command: RunCommand, bert: Path, tmp_path: Path
-) -> None:
+def test_prune(how, missing, run_command, bert, tmp_path):
     done = run_command("prune", bert, *how, "--out", tmp_path, "--json")
     assert (done.code, done.err) == (0, "")
     facts = json.loads(done.out)
@@ -44,9 +39,7 @@ def test_prune(
 
 
 @pytest.mark.parametrize("form", ["compact", "padded"])
-def test_prune_drops_the_bias_of_emptied_layers_with_a_flag(
-    form: str, run_command: RunCommand, bert: Path, tmp_path: Path
-) -> None:
+def test_prune_drops_the_bias_of_emptied_layers_with_a_flag(form, run_command, bert, tmp_path):
     for name, words in (("kept", ()), ("dropped", ("--drop-output-bias",))):
         assert (
             run_command(
@@ -69,8 +62,8 @@ def test_prune_drops_the_bias_of_emptied_layers_with_a_flag(
     assert [bool(bias.any()) for bias in biases] == [True, False]
 
 
-def test_the_same_seed_the_same_heads(run_command: RunCommand, bert: Path, tmp_path: Path) -> None:
-    def drawn(seed: int) -> list[str]:
+def test_the_same_seed_the_same_heads(run_command, bert, tmp_path):
+    def drawn(seed):
         return json.loads(
             run_command(
                 "prune",
@@ -91,9 +84,7 @@ def test_the_same_seed_the_same_heads(run_command: RunCommand, bert: Path, tmp_p
 
 
 @pytest.mark.parametrize("which", ["lowest", "highest"])
-def test_prune_by_a_ranking(
-    which: str, run_command: RunCommand, bert: Path, tmp_path: Path
-) -> None:
+def test_prune_by_a_ranking(which, run_command, bert, tmp_path):
     from deadhead.ranking import Ranking
 
     layout = discover(load(bert))
@@ -117,9 +108,7 @@ def test_prune_by_a_ranking(
 
 
 @pytest.mark.parametrize("heads", [2, 6])
-def test_a_ranking_of_another_model_is_refused(
-    heads: int, run_command: RunCommand, bert: Path, tmp_path: Path
-) -> None:
+def test_a_ranking_of_another_model_is_refused(heads, run_command, bert, tmp_path):
     from deadhead.layout import HeadLayout
     from deadhead.ranking import Ranking
 
@@ -145,9 +134,7 @@ def test_a_ranking_of_another_model_is_refused(
     assert not (tmp_path / "out").exists()
 
 
-def test_a_ranking_serves_the_pruned_model_too(
-    run_command: RunCommand, bert: Path, tmp_path: Path
-) -> None:
+def test_a_ranking_serves_the_pruned_model_too(run_command, bert, tmp_path):
     from deadhead.ranking import Ranking
 
     layout = discover(load(bert))
@@ -164,7 +151,7 @@ def test_a_ranking_serves_the_pruned_model_too(
     assert discover(load(tmp_path / "twice")).removed == tuple(layout)[:4]
 
 
-def test_prune_prints_what_it_did(run_command: RunCommand, bert: Path, tmp_path: Path) -> None:
+def test_prune_prints_what_it_did(run_command, bert, tmp_path):
     done = run_command(
         "prune", bert, "--remove-heads", "encoder.0.1", "--out", tmp_path, "--form", "padded"
     )
@@ -174,9 +161,7 @@ def test_prune_prints_what_it_did(run_command: RunCommand, bert: Path, tmp_path:
     assert len(discover(load(tmp_path))) == 7
 
 
-def test_a_text_beyond_the_positions_of_the_model_is_refused(
-    run_command: RunCommand, bert: Path, tmp_path: Path
-) -> None:
+def test_a_text_beyond_the_positions_of_the_model_is_refused(run_command, bert, tmp_path):
     folder = tmp_path / "bert"
     shutil.copytree(bert, folder)
     words = Tokenizer(WordLevel({"[UNK]": 0, "hello": 1}, unk_token="[UNK]"))
@@ -195,9 +180,7 @@ def test_a_text_beyond_the_positions_of_the_model_is_refused(
     assert not out.exists()
 
 
-def test_prune_fills_with_the_means_of_a_text(
-    run_command: RunCommand, bert: Path, tmp_path: Path
-) -> None:
+def test_prune_fills_with_the_means_of_a_text(run_command, bert, tmp_path):
     text, heads = tmp_path / "text.txt", ("--remove-heads", "encoder.0.1,encoder.1.2")
     text.write_text("hello\nhello hello hello world\n")
     for out, flags in (("plain", ()), ("filled", ("--fill", "mean", "--text", text))):
@@ -213,9 +196,7 @@ def test_prune_fills_with_the_means_of_a_text(
         assert gap > 1e-3
 
 
-def test_means_of_a_text_need_a_model_that_reads_text(
-    run_command: RunCommand, tmp_path: Path
-) -> None:
+def test_means_of_a_text_need_a_model_that_reads_text(run_command, tmp_path):
     save(tiny("whisper"), tmp_path / "sound")
     (tmp_path / "text.txt").write_text("hello\n")
     flags = ("--remove-heads", "encoder.0.1", "--fill", "mean", "--text", tmp_path / "text.txt")
@@ -262,9 +243,7 @@ REFUSED = [
 
 
 @pytest.mark.parametrize(("how", "message"), REFUSED, ids=[" ".join(h) for h, _ in REFUSED])
-def test_prune_refuses_with_1_and_writes_nothing(
-    how: tuple[str, ...], message: str, run_command: RunCommand, bert: Path, tmp_path: Path
-) -> None:
+def test_prune_refuses_with_1_and_writes_nothing(how, message, run_command, bert, tmp_path):
     done = run_command("prune", bert, *how, "--out", tmp_path / "out")
     assert (done.code, done.out) == (1, "")
     assert message in done.err
@@ -273,7 +252,7 @@ def test_prune_refuses_with_1_and_writes_nothing(
     assert not (tmp_path / "out").exists()
 
 
-def test_prune_does_not_split_a_group(run_command: RunCommand, llama: Path, tmp_path: Path) -> None:
+def test_prune_does_not_split_a_group(run_command, llama, tmp_path):
     done = run_command("prune", llama, "--remove-heads", "decoder.0.1", "--out", tmp_path / "out")
     assert done.code == 1
     assert "GroupError" in done.err
@@ -281,9 +260,7 @@ def test_prune_does_not_split_a_group(run_command: RunCommand, llama: Path, tmp_
 
 
 @pytest.mark.parametrize("claimed", ["float32", "bfloat16", None])
-def test_prune_prints_what_it_kept(
-    claimed: str | None, run_command: RunCommand, tmp_path: Path
-) -> None:
+def test_prune_prints_what_it_kept(claimed, run_command, tmp_path):
     """The precision of the source, and its files; that weights are not what config.json says is one line on standard error."""
     build = transformers.BertModel(
         transformers.BertConfig(
@@ -325,7 +302,7 @@ def test_prune_prints_what_it_kept(
     assert facts["bytes"] == (tmp_path / "other" / "model.safetensors").stat().st_size
 
 
-def test_single_heads_of_a_group(run_command: RunCommand, llama: Path, tmp_path: Path) -> None:
+def test_single_heads_of_a_group(run_command, llama, tmp_path):
     words = ("prune", llama, "--remove-heads", "decoder.0.1", "--out", tmp_path / "single")
     refused = run_command(*words)
     assert refused.code == 1
@@ -343,7 +320,7 @@ def test_single_heads_of_a_group(run_command: RunCommand, llama: Path, tmp_path:
     assert "'expnad'" in run_command(*drawn, "--groups", "expnad").err
 
 
-def test_whole_groups_are_the_default(run_command: RunCommand, llama: Path, tmp_path: Path) -> None:
+def test_whole_groups_are_the_default(run_command, llama, tmp_path):
     done = run_command("prune", llama, "--remove-random", 50, "--out", tmp_path / "half")
     assert "up to 2 heads share a key/value head: whole groups of them were" in done.out
     assert "--groups expand" in done.out

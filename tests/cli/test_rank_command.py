@@ -1,12 +1,9 @@
 """`deadhead rank` and `deadhead compare`, from a folder of data and a model to files and tables."""
 
-from __future__ import annotations
-
 import json
 import shutil
 import subprocess
 import sys
-from pathlib import Path
 
 import pytest
 import torch
@@ -32,14 +29,14 @@ WORDS = ["the", "dog", "sees", "a", "cat", "runs", "big", "."]
 LABELS = ("O", "B-PER", "I-PER")
 
 
-def app() -> typer.Typer:
+def app():
     built = typer.Typer(pretty_exceptions_enable=False)
     built.command()(rank)
     built.command()(compare)
     return built
 
 
-def run(*words: object) -> str:
+def run(*words):
     result = CliRunner(env={"COLUMNS": "150"}).invoke(app(), [str(word) for word in words])
     if result.exception is not None and not isinstance(result.exception, SystemExit):
         raise result.exception
@@ -48,7 +45,7 @@ def run(*words: object) -> str:
 
 
 @pytest.fixture(scope="module")
-def place(tmp_path_factory: pytest.TempPathFactory) -> Path:
+def place(tmp_path_factory):
     """A folder with a small tagger, the same without a classifier, and sentences in two languages."""
     folder = tmp_path_factory.mktemp("rank")
     vocabulary = {name: i for i, name in enumerate(["[PAD]", "[UNK]", "[CLS]", "[SEP]", *WORDS])}
@@ -95,12 +92,12 @@ def place(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 
 @pytest.fixture(autouse=True)
-def _own_cache(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def _own_cache(tmp_path, monkeypatch):
     monkeypatch.setenv("DEADHEAD_CACHE", str(tmp_path / "cache"))
     monkeypatch.delenv("DEADHEAD_DATA", raising=False)
 
 
-def ask(place: Path, out: Path, *more: object, model: str = "tagger") -> str:
+def ask(place, out, *more, model="tagger"):
     return run(
         "rank",
         place / model,
@@ -365,7 +362,7 @@ def test_no_examples_are_refused(place, tmp_path):
         draw_examples(load_data("pos", "en", "dev", root="world"), 0)
 
 
-def test_without_data_the_hint_names_plain_text_too() -> None:
+def test_without_data_the_hint_names_plain_text_too():
     result = CliRunner(env={"COLUMNS": "200"}).invoke(whole, ["rank", "model", "--out", "q.json"])
     assert result.exit_code == 2
     assert "--task NAME" in result.output

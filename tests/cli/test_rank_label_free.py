@@ -1,12 +1,9 @@
 """`deadhead rank` without labels: plain text, or the texts of a task."""
 
-from __future__ import annotations
-
 import json
 from pathlib import Path
 
 import pytest
-from command_line import RunCommand
 from transformers import (
     AutoTokenizer,
     BartConfig,
@@ -27,7 +24,7 @@ from deadhead.world import MODELS
 
 
 @pytest.fixture(scope="module")
-def embedder(tmp_path_factory: pytest.TempPathFactory) -> Path:
+def embedder(tmp_path_factory):
     return save(
         load(MODELS / "encoder", auto="AutoModel"),
         tmp_path_factory.mktemp("models") / "embedder",
@@ -35,7 +32,7 @@ def embedder(tmp_path_factory: pytest.TempPathFactory) -> Path:
     )
 
 
-def ranked(model: Path, out: Path, *words: object) -> dict:
+def ranked(model, out, *words):
     result = CliRunner().invoke(
         app,
         [str(word) for word in ("rank", model, "--device", "cpu", "--json", "--out", out, *words)],
@@ -46,7 +43,7 @@ def ranked(model: Path, out: Path, *words: object) -> dict:
     return json.loads(result.stdout)
 
 
-def test_plain_text(embedder: Path, tmp_path: Path) -> None:
+def test_plain_text(embedder, tmp_path):
     (tmp_path / "texts.txt").write_text(
         "Maria bought a red car .\n\nThe dog sleeps .\nThe car .\tA house .\n"
     )
@@ -75,7 +72,7 @@ def test_plain_text(embedder: Path, tmp_path: Path) -> None:
         ranked(embedder, tmp_path / "x.json", "--text", tmp_path / "texts.txt")
 
 
-def test_texts_longer_than_the_model_can_read(embedder: Path, tmp_path: Path) -> None:
+def test_texts_longer_than_the_model_can_read(embedder, tmp_path):
     (tmp_path / "long.txt").write_text("The dog sleeps . " * 60)
     words = ("--text", tmp_path / "long.txt", "--loss", "self")
     with pytest.raises(DataError, match=r"(?s)and the model has 128\..*--max-length 128"):
@@ -84,7 +81,7 @@ def test_texts_longer_than_the_model_can_read(embedder: Path, tmp_path: Path) ->
     assert printed["data"]["notes"] == {"texts cut off": 1}
 
 
-def test_the_texts_of_a_task(embedder: Path, tmp_path: Path) -> None:
+def test_the_texts_of_a_task(embedder, tmp_path):
     arguments = ("--task", "pos", "--lang", "de", "--data", "world", "--max-examples", 6)
     printed = ranked(
         embedder, tmp_path / "r.json", *arguments, "--loss", "self", "--method", "ablation"
@@ -105,7 +102,7 @@ def test_the_texts_of_a_task(embedder: Path, tmp_path: Path) -> None:
         ranked(embedder, tmp_path / "x.json", *arguments)
 
 
-def test_mistakes_cost_no_time(tmp_path: Path) -> None:
+def test_mistakes_cost_no_time(tmp_path):
     with pytest.raises(DeadheadError, match="lrp explains the logit"):
         ranked(
             Path("nowhere"),
@@ -135,7 +132,7 @@ def test_mistakes_cost_no_time(tmp_path: Path) -> None:
         read_texts(tmp_path / "nowhere.txt")
 
 
-def test_batches_of_texts_are_those_of_the_tokenizer() -> None:
+def test_batches_of_texts_are_those_of_the_tokenizer():
     tokenizer = AutoTokenizer.from_pretrained(MODELS / "encoder")
     texts = [
         *texts_of(load_data("pos", "en", "dev", root="world"))[:7],
@@ -158,9 +155,7 @@ def test_batches_of_texts_are_those_of_the_tokenizer() -> None:
 
 
 @pytest.mark.slow
-def test_question_answering_from_text_to_a_small_model(
-    tmp_path: Path, run_command: RunCommand
-) -> None:
+def test_question_answering_from_text_to_a_small_model(tmp_path, run_command):
     """It gives the logits of starts and ends under names of their own."""
     model, text = tmp_path / "qa", tmp_path / "pairs.txt"
     names = ("Maria", "Paul", "Anna", "Tom")
@@ -192,9 +187,7 @@ def test_question_answering_from_text_to_a_small_model(
             assert getattr(small(**batch), name).equal(getattr(again(**batch), name))
 
 
-def test_question_answering_with_a_decoder_that_reads_the_same_text(
-    tmp_path: Path, run_command: RunCommand
-) -> None:
+def test_question_answering_with_a_decoder_that_reads_the_same_text(tmp_path, run_command):
     model, text, ranking = tmp_path / "qa", tmp_path / "pairs.txt", tmp_path / "ranking.json"
     text.write_text("Who bought a car ?\tMaria bought a red car .\n" * 12)
     tokenizer = AutoTokenizer.from_pretrained(MODELS / "encoder")
@@ -219,9 +212,7 @@ def test_question_answering_with_a_decoder_that_reads_the_same_text(
     assert "BartModel reads two texts" in done.err
 
 
-def test_a_model_without_logits_gets_commands_to_type(
-    tmp_path: Path, run_command: RunCommand
-) -> None:
+def test_a_model_without_logits_gets_commands_to_type(tmp_path, run_command):
     """XLNet searches for an answer: it returns the best few starts and ends, not their logits."""
     model, text, ranking = tmp_path / "qa", tmp_path / "texts.txt", tmp_path / "ranking.json"
     text.write_text("Maria bought a red car .\n" * 3)
@@ -241,7 +232,6 @@ def test_a_model_without_logits_gets_commands_to_type(
         assert (
             "deadhead rank MODEL --auto-class AutoModel --loss self --text FILE --out FILE" in hint
         )
-        assert "deadhead prune MODEL --remove-lowest N --ranking FILE --out DIR" in hint
     out = tmp_path / "smaller"
     done = run_command("rank", model, "--auto-class", "AutoModel", *plain, "--out", ranking)
     assert done.code == 0, done.err

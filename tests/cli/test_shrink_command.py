@@ -1,13 +1,10 @@
 """`deadhead shrink`: from a saved tagger to a smaller one, and its errors."""
 
-from __future__ import annotations
-
 import json
-from pathlib import Path
 
 import pytest
 import torch
-from command_line import RunCommand, clean
+from command_line import clean
 from transformers import AutoModelForTokenClassification, AutoTokenizer
 
 from deadhead import discover, load, save
@@ -21,7 +18,7 @@ SMALL = ("--examples", 60, "--on", "2x16")
 
 
 @pytest.fixture(scope="module")
-def tagger(tmp_path_factory: pytest.TempPathFactory) -> Path:
+def tagger(tmp_path_factory):
     folder, tokenizer = tmp_path_factory.mktemp("models"), AutoTokenizer.from_pretrained(ENCODER)
     data = load_data("pos", "en", "train", root="world", parts=1)
     names = dict(enumerate(data.labels))
@@ -33,7 +30,7 @@ def tagger(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return folder / "tagger"
 
 
-def test_a_smaller_tagger(tagger: Path, tmp_path: Path, run_command: RunCommand) -> None:
+def test_a_smaller_tagger(tagger, tmp_path, run_command):
     out = tmp_path / "smaller"
     done = run_command(
         "shrink",
@@ -69,7 +66,7 @@ def test_a_smaller_tagger(tagger: Path, tmp_path: Path, run_command: RunCommand)
     assert score == pytest.approx(facts["scores"]["refitted"]["en"], abs=0.01)  # rounded weights
 
 
-def test_the_table(tagger: Path, tmp_path: Path, run_command: RunCommand) -> None:
+def test_the_table(tagger, tmp_path, run_command):
     options = ("--keep-macs", "60%", "--method", "random", "--compensation", "mean", "--seed", 3)
     done = run_command("shrink", tagger, *DATA, *SMALL, *options, "--out", tmp_path / "s")
     assert done.code == 0, done.err
@@ -80,7 +77,7 @@ def test_the_table(tagger: Path, tmp_path: Path, run_command: RunCommand) -> Non
     assert done.err.count("--compensation is now --repair") == 1
 
 
-def test_plain_text_without_labels(tagger: Path, tmp_path: Path, run_command: RunCommand) -> None:
+def test_plain_text_without_labels(tagger, tmp_path, run_command):
     text = tmp_path / "text.txt"
     rows = load_data("pos", "en", "dev", root="world").rows[:60]
     text.write_text("\n".join(" ".join(row.texts) for row in rows), encoding="utf-8")
@@ -112,9 +109,7 @@ def test_plain_text_without_labels(tagger: Path, tmp_path: Path, run_command: Ru
         ),
     ],
 )
-def test_mistakes(
-    tagger: Path, tmp_path: Path, run_command: RunCommand, words: tuple[str, ...], message: str
-) -> None:
+def test_mistakes(tagger, tmp_path, run_command, words, message):
     done = run_command("shrink", tagger, *words, "--out", tmp_path / "s")
     assert done.code in (1, 2)
     assert message in " ".join(done.err.replace("│", " ").split())
@@ -122,9 +117,7 @@ def test_mistakes(
     assert not (tmp_path / "s").exists()
 
 
-def test_text_needs_a_loss_without_labels(
-    tagger: Path, tmp_path: Path, run_command: RunCommand
-) -> None:
+def test_text_needs_a_loss_without_labels(tagger, tmp_path, run_command):
     text = tmp_path / "text.txt"
     text.write_text("Maria bought a red car .\n", encoding="utf-8")
     done = run_command(
@@ -134,10 +127,8 @@ def test_text_needs_a_loss_without_labels(
     assert "--loss self" in done.err
 
 
-def test_an_interrupt_while_it_times_loses_nothing(
-    tagger: Path, tmp_path: Path, run_command: RunCommand, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    def interrupt(*_: object, **__: object) -> list[float]:
+def test_an_interrupt_while_it_times_loses_nothing(tagger, tmp_path, run_command, monkeypatch):
+    def interrupt(*_, **__):
         raise KeyboardInterrupt
 
     monkeypatch.setattr("deadhead.shrinking.latency.time_models", interrupt)

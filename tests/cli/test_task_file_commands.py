@@ -1,12 +1,9 @@
 """A task file whose paths contain no {lang}: no command asks for a language."""
 
-from __future__ import annotations
-
 import json
-from pathlib import Path
 
 import pytest
-from command_line import RunCommand, clean
+from command_line import clean
 
 from deadhead import discover, load
 from deadhead.world import MODELS
@@ -22,7 +19,7 @@ CPU = ("--device", "cpu")
 
 
 @pytest.fixture(scope="module")
-def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
+def folder(tmp_path_factory):
     folder = tmp_path_factory.mktemp("moods")
     rows = [f"Maria bought {n} cars .\t{'good' if n % 2 else 'bad'}" for n in range(40)]
     (folder / "rows.tsv").write_text("\n".join(["sentence\tlabel", *rows]) + "\n")
@@ -31,9 +28,7 @@ def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 
 @pytest.mark.slow
-def test_no_command_asks_for_a_language(
-    folder: Path, run_command: RunCommand, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_no_command_asks_for_a_language(folder, run_command, monkeypatch):
     # the process that measures the peak is tested in tests/saved/test_bench
     monkeypatch.setattr("deadhead.saved.bench._peak_of_process", lambda *_: 2**20)
     task, model, out = ("--task", folder / "task.yaml"), folder / "model", folder / "small"
@@ -68,8 +63,8 @@ def test_no_command_asks_for_a_language(
 )
 @pytest.mark.parametrize("command", ["rank", "evaluate", "finetune", "shrink", "bench-task"])
 def test_where_a_language_is_needed_the_error_says_why(
-    tmp_path: Path, run_command: RunCommand, command: str, old: str, new: str, message: str
-) -> None:
+    tmp_path, run_command, command, old, new, message
+):
     file = tmp_path / "own.yaml"
     file.write_text(TASK.replace(old, new))
     more = () if command in ("evaluate", "bench-task") else ("--out", tmp_path / "out")
@@ -81,7 +76,7 @@ def test_where_a_language_is_needed_the_error_says_why(
     assert "".join(message.format(file).split()) in words
 
 
-def test_errors_name_the_file_that_was_typed(folder: Path, run_command: RunCommand) -> None:
+def test_errors_name_the_file_that_was_typed(folder, run_command):
     task = ("--task", folder / "task.yaml")
     done = run_command("evaluate", MODELS / "encoder", *task, *CPU)
     assert done.code == 1

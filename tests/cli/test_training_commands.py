@@ -1,9 +1,6 @@
 """`deadhead finetune` and `evaluate` do what the library does, and refuse mistakes."""
 
-from __future__ import annotations
-
 import json
-from pathlib import Path
 
 import pytest
 import torch
@@ -29,7 +26,7 @@ ENCODER = MODELS / "encoder"
 
 
 @pytest.fixture(scope="module")
-def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
+def folder(tmp_path_factory):
     """A tagger with a classifier drawn at random, whole and cut in half: different numbers in no time."""
     home, tokenizer = tmp_path_factory.mktemp("models"), AutoTokenizer.from_pretrained(ENCODER)
     names = dict(enumerate(load_data("pos", "en", "dev", root="world").labels))
@@ -45,13 +42,13 @@ def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return home
 
 
-def evaluated(*arguments: object) -> str:
+def evaluated(*arguments):
     return output_of(
         "evaluate", *arguments, "--data", "world", "--device", "cpu", "--resamples", 50
     )
 
 
-def output_of(*arguments: object) -> str:
+def output_of(*arguments):
     result = CliRunner(env={"COLUMNS": "200"}).invoke(app, [*map(str, arguments)])
     if result.exception is not None and not isinstance(result.exception, SystemExit):
         raise result.exception
@@ -59,7 +56,7 @@ def output_of(*arguments: object) -> str:
     return result.stdout
 
 
-def test_it_gives_the_numbers_of_the_library(folder: Path) -> None:
+def test_it_gives_the_numbers_of_the_library(folder):
     printed = json.loads(
         evaluated(folder / "whole", folder / "half", "--task", "pos", "--lang", "en,de", "--json")
     )
@@ -74,7 +71,7 @@ def test_it_gives_the_numbers_of_the_library(folder: Path) -> None:
     assert printed["scores"][str(folder / "whole")] != printed["scores"][str(folder / "half")]
 
 
-def test_models_stand_side_by_side(folder: Path) -> None:
+def test_models_stand_side_by_side(folder):
     expected = json.loads(
         evaluated(
             folder / "whole",
@@ -103,7 +100,7 @@ def test_models_stand_side_by_side(folder: Path) -> None:
     assert "mean" not in evaluated(folder / "whole", "--task", "pos", "--lang", "de")
 
 
-def test_mistakes(folder: Path) -> None:
+def test_mistakes(folder):
     with pytest.raises(DataError, match="does not fit pos"):
         evaluated(ENCODER, "--task", "pos", "--lang", "en")
     with pytest.raises(DataError, match="are not the labels of slots"):
@@ -113,7 +110,7 @@ def test_mistakes(folder: Path) -> None:
 
 
 @pytest.fixture
-def reviews(tmp_path: Path) -> Path:
+def reviews(tmp_path):
     """A task of a few rows, whose labels are in no order of the alphabet."""
     task = tmp_path / "reviews.yaml"
     task.write_text(
@@ -131,7 +128,7 @@ def reviews(tmp_path: Path) -> Path:
     return task
 
 
-def learn(model: Path, reviews: Path, out: Path, *more: object) -> str:
+def learn(model, reviews, out, *more):
     options = (
         "--task-file",
         reviews,
@@ -153,7 +150,7 @@ def learn(model: Path, reviews: Path, out: Path, *more: object) -> str:
     return output_of("finetune", model, *options, *more)
 
 
-def test_a_pruned_model_learns_what_it_learns_in_python(reviews: Path, tmp_path: Path) -> None:
+def test_a_pruned_model_learns_what_it_learns_in_python(reviews, tmp_path):
     tokenizer = AutoTokenizer.from_pretrained(ENCODER)
     missing = [f"encoder.{layer}.{head}" for layer in (0, 2) for head in range(8)]
     start = save(prune(load(ENCODER), missing), tmp_path / "start", tokenizer)
@@ -196,7 +193,7 @@ def test_a_pruned_model_learns_what_it_learns_in_python(reviews: Path, tmp_path:
     assert set(again["scores"][str(tmp_path / "out")]["en"]) == {"accuracy", "macro_f1"}
 
 
-def test_a_model_that_knows_the_labels_keeps_its_order(reviews: Path, tmp_path: Path) -> None:
+def test_a_model_that_knows_the_labels_keeps_its_order(reviews, tmp_path):
     names = {"id2label": {0: "bad", 1: "good"}, "label2id": {"bad": 0, "good": 1}}
     known = save(
         load(ENCODER, auto=AutoModelForSequenceClassification, **names),
@@ -211,7 +208,7 @@ def test_a_model_that_knows_the_labels_keeps_its_order(reviews: Path, tmp_path: 
     assert torch.allclose(after.classifier.weight, before.classifier.weight.float(), atol=1e-6)
 
 
-def test_what_finetune_refuses(folder: Path, reviews: Path, tmp_path: Path) -> None:
+def test_what_finetune_refuses(folder, reviews, tmp_path):
     with pytest.raises(DeadheadError, match="is MODEL itself"):
         learn(folder / "whole", reviews, folder / "whole")
     with pytest.raises(DeadheadError, match="is not empty"):
@@ -234,9 +231,7 @@ def test_what_finetune_refuses(folder: Path, reviews: Path, tmp_path: Path) -> N
     assert not (tmp_path / "x").exists()
 
 
-def test_the_seed_of_a_paper_is_kept_and_no_setting_is_given_twice(
-    reviews: Path, tmp_path: Path
-) -> None:
+def test_the_seed_of_a_paper_is_kept_and_no_setting_is_given_twice(reviews, tmp_path):
     options = (
         "--task-file",
         reviews,
@@ -265,9 +260,7 @@ def test_the_seed_of_a_paper_is_kept_and_no_setting_is_given_twice(
     assert (result.exit_code, "given twice" in result.output) == (2, True)
 
 
-def test_a_classifier_that_learnt_other_labels_is_not_renamed(
-    reviews: Path, tmp_path: Path
-) -> None:
+def test_a_classifier_that_learnt_other_labels_is_not_renamed(reviews, tmp_path):
     names = {"id2label": {0: "cat", 1: "dog"}, "label2id": {"cat": 0, "dog": 1}}
     other = load(ENCODER, auto=AutoModelForSequenceClassification, **names)
     known = save(other, tmp_path / "known", AutoTokenizer.from_pretrained(ENCODER))
@@ -277,7 +270,7 @@ def test_a_classifier_that_learnt_other_labels_is_not_renamed(
         learn(known, reviews, tmp_path / "out")
 
 
-def test_a_decoder_that_has_no_padding_learns_and_is_scored(reviews: Path, tmp_path: Path) -> None:
+def test_a_decoder_that_has_no_padding_learns_and_is_scored(reviews, tmp_path):
     tokenizer = AutoTokenizer.from_pretrained(ENCODER)
     model = GPT2LMHeadModel(
         GPT2Config(vocab_size=len(tokenizer), n_layer=1, n_head=2, n_embd=8, n_positions=64)

@@ -1,14 +1,11 @@
 """Mistakes with a BERT, a GPT-2 and a T5: one error that says what to type next, and works."""
 
-from __future__ import annotations
-
 import os
-from pathlib import Path
 
 import pytest
 import torch
 import transformers
-from command_line import RunCommand, clean
+from command_line import clean
 from transformers import AutoTokenizer
 
 from deadhead import save
@@ -19,7 +16,7 @@ TEXT = ("--text", "text.txt", "--loss", "self", "--device", "cpu")
 
 
 @pytest.fixture(scope="module")
-def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
+def folder(tmp_path_factory):
     """A text, a folder without anything, and models."""
     folder = tmp_path_factory.mktemp("wrong")
     tokenizer = AutoTokenizer.from_pretrained(MODELS / "encoder")
@@ -87,14 +84,7 @@ def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
         ),
     ],
 )
-def test_the_hint_can_be_typed(
-    folder: Path,
-    run_command: RunCommand,
-    monkeypatch: pytest.MonkeyPatch,
-    words: tuple[object, ...],
-    message: str,
-    hint: str,
-) -> None:
+def test_the_hint_can_be_typed(folder, run_command, monkeypatch, words, message, hint):
     monkeypatch.chdir(folder)
     done = run_command(*words)
     assert done.code == 1
@@ -106,9 +96,7 @@ def test_the_hint_can_be_typed(
     assert not {"o", "o.json"} & {*os.listdir(folder)}
 
 
-def test_no_hint_to_do_what_was_done(
-    folder: Path, run_command: RunCommand, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_no_hint_to_do_what_was_done(folder, run_command, monkeypatch):
     """An encoder-decoder reads the labels of a task, also with --loss self."""
     monkeypatch.chdir(folder)
     data = ("--task", "pos", "--lang", "en", "--data", "world", "--device", "cpu")
@@ -120,9 +108,7 @@ def test_no_hint_to_do_what_was_done(
     assert "go without labels: --loss self" in done.err
 
 
-def test_a_loss_that_rounds_to_nothing_has_no_sign(
-    folder: Path, run_command: RunCommand, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_loss_that_rounds_to_nothing_has_no_sign(folder, run_command, tmp_path, monkeypatch):
     monkeypatch.chdir(folder)
     monkeypatch.setattr("deadhead.shrinking.stages.calibration.mean_loss", lambda *_: -1e-9)
     done = run_command(
@@ -133,7 +119,7 @@ def test_a_loss_that_rounds_to_nothing_has_no_sign(
     assert "-0.0000" not in done.out
 
 
-def test_a_name_longer_than_a_file_can_have(run_command: RunCommand) -> None:
+def test_a_name_longer_than_a_file_can_have(run_command):
     done = run_command("evaluate", "model", "--task", "a" * 5000 + ".yaml")
     assert done.code == 1
     assert "aaa...: this name is longer than a file can have" in done.err

@@ -1,7 +1,5 @@
 """Progress: a bar in a terminal, a line that changes in a notebook, nothing in a log."""
 
-from __future__ import annotations
-
 import sys
 from types import ModuleType
 
@@ -18,28 +16,28 @@ class Clock:
 
     now = 100.0
 
-    def __call__(self) -> float:
+    def __call__(self):
         return self.now
 
 
 @pytest.fixture
-def clock(monkeypatch: pytest.MonkeyPatch) -> Clock:
+def clock(monkeypatch):
     clock = Clock()
     monkeypatch.setattr(progress.time, "monotonic", clock)
     return clock
 
 
 @pytest.fixture
-def pages(monkeypatch: pytest.MonkeyPatch) -> list[list[str]]:
+def pages(monkeypatch):
     """What a notebook displays: for each display the texts it had, one after the other."""
     displays: list[list[str]] = []
 
     class Display:
-        def __init__(self, page: str):
+        def __init__(self, page):
             self.pages = [page]
             displays.append(self.pages)
 
-        def update(self, page: str) -> None:
+        def update(self, page):
             self.pages.append(page)
 
     module = ModuleType("IPython.display")
@@ -51,7 +49,7 @@ def pages(monkeypatch: pytest.MonkeyPatch) -> list[list[str]]:
     return displays
 
 
-def test_a_notebook_changes_a_few_times_a_second(pages: list[list[str]], clock: Clock) -> None:
+def test_a_notebook_changes_a_few_times_a_second(pages, clock):
     with counting("taylor <b>") as count:
         for done in range(1, 1001):
             clock.now += 0.01
@@ -65,7 +63,7 @@ def test_a_notebook_changes_a_few_times_a_second(pages: list[list[str]], clock: 
     assert len(pages) == 1
 
 
-def test_a_training_shows_its_last_update(pages: list[list[str]]) -> None:
+def test_a_training_shows_its_last_update(pages):
     with TrainingProgress(True, epochs=2, updates=3, examples=6, name="mine") as show:
         for epoch in (1, 2):
             for update in (1, 2, 3):
@@ -74,7 +72,7 @@ def test_a_training_shows_its_last_update(pages: list[list[str]]) -> None:
     assert "mine  epoch 2/2  update 3/3  loss 0.5000" in pages[0][-1]
 
 
-def test_a_log_stays_empty(capsys: pytest.CaptureFixture[str]) -> None:
+def test_a_log_stays_empty(capsys):
     with counting("taylor") as count:
         count(1, 2)
     with TrainingProgress(True, epochs=1, updates=1, examples=1) as show:
@@ -82,7 +80,7 @@ def test_a_log_stays_empty(capsys: pytest.CaptureFixture[str]) -> None:
     assert capsys.readouterr() == ("", "")
 
 
-def test_the_argument_is_a_bar_nothing_or_a_function(pages: list[list[str]], clock: Clock) -> None:
+def test_the_argument_is_a_bar_nothing_or_a_function(pages, clock):
     calls = []
     with reported(lambda *facts: calls.append(facts), "mine") as count:
         count(1, 2, "half")
@@ -96,7 +94,7 @@ def test_the_argument_is_a_bar_nothing_or_a_function(pages: list[list[str]], clo
     assert "mine 1/2" in pages[0][0]
 
 
-def test_the_log_of_a_command_has_a_line_for_each_stage(clock: Clock) -> None:
+def test_the_log_of_a_command_has_a_line_for_each_stage(clock):
     """And one now and then in a long stage; a function that is called from Python says nothing."""
     lines: list[str] = []
     progress.stage("before")

@@ -10,8 +10,6 @@
 the page says otherwise: other tests compare executors, and each process would load torch again.
 """
 
-from __future__ import annotations
-
 import ast
 import contextlib
 import importlib.util
@@ -19,10 +17,8 @@ import io
 import re
 import shlex
 import sys
-from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
 from unittest import mock
 
 import yaml
@@ -38,7 +34,7 @@ NOT_RUN = (
 )  # commands that a page may have and no test can run
 
 
-def script(name: str) -> Any:
+def script(name):
     """Return docs/NAME.py as a module: the scripts of docs/ are no package."""
     spec = importlib.util.spec_from_file_location(f"docs_{name}", ROOT / "docs" / f"{name}.py")
     assert spec is not None
@@ -58,7 +54,7 @@ class Block:
     line: int
 
 
-def blocks(page: Path) -> list[Block]:
+def blocks(page):
     source = page.read_text(encoding="utf-8")
     result = []
     for fence in FENCE.finditer(source):
@@ -74,7 +70,7 @@ def blocks(page: Path) -> list[Block]:
     return result
 
 
-def same(expected: str, output: str) -> bool:
+def same(expected, output):
     """Whether the output is as expected; white space does not count, `...` matches anything."""
     words = [re.escape(word).replace(re.escape("..."), ".*") for word in expected.split()]
     return (
@@ -85,7 +81,7 @@ def same(expected: str, output: str) -> bool:
     )
 
 
-def run_block(block: Block, names: dict[str, Any], folder: Path) -> None:
+def run_block(block, names, folder):
     """Run one block in the folder; raise AssertionError where the page is wrong."""
     if block.file:
         (folder / block.file).parent.mkdir(parents=True, exist_ok=True)
@@ -112,7 +108,7 @@ def run_block(block: Block, names: dict[str, Any], folder: Path) -> None:
                 parse(line)
 
 
-def run_python(block: Block, names: dict[str, Any]) -> None:
+def run_python(block, names):
     lines = block.text.splitlines()
     for statement in ast.parse(block.text).body:
         expected = (
@@ -150,7 +146,7 @@ def run_python(block: Block, names: dict[str, Any]) -> None:
             )
 
 
-def _printed(statement: ast.stmt, lines: list[str]) -> Iterator[str]:
+def _printed(statement, lines):
     """The expected output of the prints inside a statement, such as a `try`."""
     for inner in ast.walk(statement):
         if isinstance(inner, ast.Expr) and isinstance(inner.value, ast.Call) and _shows(inner):
@@ -161,7 +157,7 @@ def _printed(statement: ast.stmt, lines: list[str]) -> Iterator[str]:
             )
 
 
-def _shows(statement: ast.stmt) -> bool:
+def _shows(statement):
     """Whether the comment is the output: after a print or a bare value, not after other calls."""
     if not isinstance(statement, ast.Expr):
         return False
@@ -171,7 +167,7 @@ def _shows(statement: ast.stmt) -> bool:
     )
 
 
-def commands(block: Block) -> Iterator[tuple[str, str | None]]:
+def commands(block):
     """The commands of a block, each with its expected output, or None."""
     text = block.text.replace("\\\n", " ")
     if block.tag == "console":
@@ -186,11 +182,11 @@ def commands(block: Block) -> Iterator[tuple[str, str | None]]:
         )
 
 
-def words(line: str) -> list[str]:
+def words(line):
     return shlex.split(line, comments=True)
 
 
-def run_command(line: str) -> tuple[int, str]:
+def run_command(line):
     """Exit code and output of a deadhead command; for others, check that their targets exist."""
     arguments = words(line)
     if arguments[0] != "deadhead":
@@ -219,7 +215,7 @@ def run_command(line: str) -> tuple[int, str]:
     return code, output.getvalue()
 
 
-def look_up(line: str, arguments: list[str]) -> None:
+def look_up(line, arguments):
     if arguments[0] == "make":
         assert re.search(
             rf"^{arguments[1]}:", (ROOT / "Makefile").read_text(encoding="utf-8"), re.M
@@ -236,7 +232,7 @@ def look_up(line: str, arguments: list[str]) -> None:
         assert line.startswith(NOT_RUN), f"expected a command that this test knows, got {line}"
 
 
-def parse(line: str) -> None:
+def parse(line):
     """Check that a command which is not run exists and takes these options."""
     from typer.main import get_command
 

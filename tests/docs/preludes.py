@@ -1,7 +1,5 @@
 """What pages take as given: a model, a tagger, a study. Made when a page first asks, and put where it looks for it."""
 
-from __future__ import annotations
-
 import tarfile
 from collections.abc import Callable
 from pathlib import Path
@@ -12,7 +10,7 @@ from doc_blocks import ROOT
 SMALL = ["data.examples=48", "targets=[en, de]", "remove=[none, {lowest: 4}, {random: 50}]"]
 
 
-def tagger(folder: Path) -> Path:
+def tagger(folder):
     """The small encoder, shortly trained on English parts of speech."""
     if (folder / "tagger").is_dir():
         return folder / "tagger"
@@ -38,7 +36,7 @@ def tagger(folder: Path) -> Path:
     return folder / "tagger"
 
 
-def study(folder: Path) -> Path:
+def study(folder):
     """Three trials of the recipe `smoke`."""
     if (folder / "my-study").is_dir():
         return folder / "my-study"
@@ -48,7 +46,7 @@ def study(folder: Path) -> Path:
     return folder / "my-study"
 
 
-def big_model(shared: Path, page: Path) -> dict[str, Any]:
+def big_model(shared, page):
     """A model of 12 x 12 heads, and a batch for it."""
     from transformers import AutoTokenizer, BertConfig, BertForSequenceClassification
 
@@ -78,7 +76,7 @@ def big_model(shared: Path, page: Path) -> dict[str, Any]:
     }
 
 
-def with_tagger(shared: Path, page: Path) -> dict[str, Any]:
+def with_tagger(shared, page):
     """A tagger in the folder, and as `model` with `batches` of its task."""
     from transformers import AutoTokenizer
 
@@ -91,14 +89,14 @@ def with_tagger(shared: Path, page: Path) -> dict[str, Any]:
     return {"model": model, "tokenizer": tokenizer, "batches": batches(encode(data, tokenizer))}
 
 
-def with_my_tagger(shared: Path, page: Path) -> dict[str, Any]:
+def with_my_tagger(shared, page):
     """A tagger under another name than the page gives to its own."""
     (page / "my-tagger").symlink_to(tagger(shared))
     return {}
 
 
-def with_studies(*names: str) -> Callable[[Path, Path], dict[str, Any]]:
-    def link(shared: Path, page: Path) -> dict[str, Any]:
+def with_studies(*names):
+    def link(shared, page):
         for name in names:
             (page / name).symlink_to(study(shared))
         return {}
@@ -106,10 +104,10 @@ def with_studies(*names: str) -> Callable[[Path, Path], dict[str, Any]]:
     return link
 
 
-def with_records(*names: str) -> Callable[[Path, Path], dict[str, Any]]:
+def with_records(*names):
     """Studies whose records lie beside the page."""
 
-    def unpack(shared: Path, page: Path) -> dict[str, Any]:
+    def unpack(shared, page):
         for name in names:
             with tarfile.open(ROOT / "docs" / "results" / f"{name}.tar.xz") as packed:
                 packed.extractall(page, filter="data")
@@ -118,7 +116,7 @@ def with_records(*names: str) -> Callable[[Path, Path], dict[str, Any]]:
     return unpack
 
 
-def with_tokenizer(shared: Path, page: Path) -> dict[str, Any]:
+def with_tokenizer(shared, page):
     from transformers import AutoTokenizer
 
     from deadhead.world import MODELS
@@ -126,7 +124,7 @@ def with_tokenizer(shared: Path, page: Path) -> dict[str, Any]:
     return {"tokenizer": AutoTokenizer.from_pretrained(MODELS / "encoder")}
 
 
-def inside_the_package(shared: Path, page: Path) -> dict[str, Any]:
+def inside_the_package(shared, page):
     """Files that the page puts into src/deadhead/ROOM are found there."""
     import deadhead.cli
     import deadhead.measures

@@ -1,7 +1,5 @@
 """The files for contributors agree with the code: the version, the commands, the hooks."""
 
-from __future__ import annotations
-
 import tomllib
 
 import pytest
@@ -11,18 +9,18 @@ from doc_blocks import ROOT
 import deadhead
 
 
-def test_the_citation_names_this_version() -> None:
+def test_the_citation_names_this_version():
     citation = yaml.safe_load((ROOT / "CITATION.cff").read_text(encoding="utf-8"))
     assert citation["version"] == deadhead.__version__
     assert citation["license"] == project()["license"]
     assert citation["repository-code"] == project()["urls"]["Homepage"]
 
 
-def project() -> dict:
+def project():
     return tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))["project"]
 
 
-def test_ci_runs_the_one_command_on_both_processors() -> None:
+def test_ci_runs_the_one_command_on_both_processors():
     workflow = yaml.safe_load((ROOT / ".github/workflows/ci.yml").read_text(encoding="utf-8"))
     job = workflow["jobs"]["test"]
     assert {entry["machine"] for entry in job["strategy"]["matrix"]["include"]} == {
@@ -34,11 +32,11 @@ def test_ci_runs_the_one_command_on_both_processors() -> None:
 
 
 @pytest.mark.parametrize("target", ["setup", "check", "test", "test-all", "docs", "demo"])
-def test_targets_that_the_docs_name_are_in_the_makefile(target: str) -> None:
+def test_targets_that_the_docs_name_are_in_the_makefile(target):
     assert f"\n{target}: " in (ROOT / "Makefile").read_text(encoding="utf-8")
 
 
-def test_hooks_are_the_checks_of_make_check() -> None:
+def test_hooks_are_the_checks_of_make_check():
     hooks = yaml.safe_load((ROOT / ".pre-commit-config.yaml").read_text(encoding="utf-8"))
     tools = {hook["entry"].split()[0] for repo in hooks["repos"] for hook in repo["hooks"]}
     makefile = (ROOT / "Makefile").read_text(encoding="utf-8")
@@ -47,12 +45,12 @@ def test_hooks_are_the_checks_of_make_check() -> None:
     assert "$(BIN)/mypy" in makefile
 
 
-def test_typing_is_shipped() -> None:
+def test_typing_is_shipped():
     assert (ROOT / "src" / "deadhead" / "py.typed").is_file()
 
 
 @pytest.mark.parametrize("form", ["bug", "architecture", "idea"])
-def test_issue_forms_are_well_formed(form: str) -> None:
+def test_issue_forms_are_well_formed(form):
     page = yaml.safe_load((ROOT / f".github/ISSUE_TEMPLATE/{form}.yml").read_text(encoding="utf-8"))
     assert page["name"]
     assert all(field["attributes"]["label"] for field in page["body"])

@@ -1,9 +1,6 @@
 """Links between pages, to files and to headings lead somewhere; commands named in a sentence exist."""
 
-from __future__ import annotations
-
 import re
-from pathlib import Path
 
 import pytest
 from doc_blocks import FENCE, ROOT, parse
@@ -12,11 +9,11 @@ PAGES = [*sorted(ROOT.glob("*.md")), *sorted((ROOT / "docs").rglob("*.md"))]
 LINK = re.compile(r"\]\(([^)\s]+)\)")
 
 
-def prose(page: Path) -> str:
+def prose(page):
     return FENCE.sub("", page.read_text(encoding="utf-8"))
 
 
-def anchors(page: Path) -> set[str]:
+def anchors(page):
     """The names of its headings as the site, and code hosts, make them."""
     titles = re.findall(r"^#+ (.*)$", prose(page), re.M)
     return {
@@ -25,7 +22,7 @@ def anchors(page: Path) -> set[str]:
     }
 
 
-def dead(page: Path) -> list[str]:
+def dead(page):
     broken = []
     for link in LINK.findall(prose(page)):
         path, _, anchor = link.partition("#")
@@ -39,12 +36,12 @@ def dead(page: Path) -> list[str]:
 
 
 @pytest.mark.parametrize("page", PAGES, ids=lambda page: str(page.relative_to(ROOT)))
-def test_links_lead_somewhere(page: Path) -> None:
+def test_links_lead_somewhere(page):
     assert dead(page) == []
 
 
 @pytest.mark.parametrize("page", PAGES, ids=lambda page: str(page.relative_to(ROOT)))
-def test_commands_in_sentences_exist(page: Path) -> None:
+def test_commands_in_sentences_exist(page):
     from typer.main import get_command
 
     from deadhead.cli import app
@@ -54,7 +51,7 @@ def test_commands_in_sentences_exist(page: Path) -> None:
     assert [name for name in named if name not in known] == []
 
 
-def test_dead_links_are_noticed(tmp_path: Path) -> None:
+def test_dead_links_are_noticed(tmp_path):
     page = tmp_path / "page.md"
     page.write_text(
         "# One `two`\n[a](page.md) [b](#one-two) [c](none.md) [d](#none) [e](http://x) [f](page.md#nowhere)\n",

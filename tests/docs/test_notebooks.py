@@ -1,11 +1,6 @@
 """The notebooks of examples/ run from top to bottom, and show heat maps and progress."""
 
-from __future__ import annotations
-
-from collections.abc import Iterator
-from pathlib import Path
 from tempfile import TemporaryDirectory
-from typing import Any
 
 import nbformat
 import pytest
@@ -23,7 +18,7 @@ EXPECTED = {  # what the outputs of each notebook must have among them
 
 
 @pytest.fixture(scope="module")
-def kernel(tmp_path_factory: pytest.TempPathFactory) -> Iterator[KernelManager]:
+def kernel(tmp_path_factory):
     """One kernel for all notebooks: each would load torch again."""
     folder = tmp_path_factory.mktemp("jupyter")
     names = ("JUPYTER_CONFIG_DIR", "JUPYTER_DATA_DIR", "JUPYTER_RUNTIME_DIR", "IPYTHONDIR")
@@ -37,7 +32,7 @@ def kernel(tmp_path_factory: pytest.TempPathFactory) -> Iterator[KernelManager]:
             manager.shutdown_kernel(now=True)
 
 
-def run(notebook: Any, folder: Path, kernel: KernelManager) -> str:
+def run(notebook, folder, kernel):
     """Run all cells without the names of other notebooks; what they show, as HTML where they can."""
     fresh = f"%reset -f\n__import__('os').chdir({str(folder)!r})"
     notebook.cells.insert(0, nbformat.v4.new_code_cell(fresh))
@@ -49,13 +44,13 @@ def run(notebook: Any, folder: Path, kernel: KernelManager) -> str:
 
 @pytest.mark.slow
 @pytest.mark.parametrize("path", NOTEBOOKS, ids=lambda path: path.stem)
-def test_notebook(path: Path, tmp_path: Path, kernel: KernelManager) -> None:
+def test_notebook(path, tmp_path, kernel):
     outputs = run(nbformat.read(path, as_version=4), tmp_path, kernel)
     assert [text for text in EXPECTED[path.stem] if text not in outputs] == []
 
 
 @pytest.mark.slow
-def test_a_notebook_has_no_names_of_others(tmp_path: Path, kernel: KernelManager) -> None:
+def test_a_notebook_has_no_names_of_others(tmp_path, kernel):
     cells = [[nbformat.v4.new_code_cell(text)] for text in ("forgotten = 1", "forgotten")]
     first, second = (nbformat.v4.new_notebook(cells=cell) for cell in cells)
     run(first, tmp_path, kernel)
@@ -63,7 +58,7 @@ def test_a_notebook_has_no_names_of_others(tmp_path: Path, kernel: KernelManager
         run(second, tmp_path, kernel)
 
 
-def test_every_notebook_is_valid_and_has_no_outputs() -> None:
+def test_every_notebook_is_valid_and_has_no_outputs():
     assert {path.stem for path in NOTEBOOKS} == set(EXPECTED)
     for path in NOTEBOOKS:
         notebook = nbformat.read(path, as_version=4)

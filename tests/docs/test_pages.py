@@ -1,8 +1,5 @@
 """Every page does what it says: its blocks run, top to bottom, in an empty folder, and print what it says they print."""
 
-from __future__ import annotations
-
-from collections.abc import Iterator
 from dataclasses import replace
 from pathlib import Path
 
@@ -18,13 +15,13 @@ PAGES = {
 
 
 @pytest.fixture(scope="session")
-def shared(tmp_path_factory: pytest.TempPathFactory) -> Path:
+def shared(tmp_path_factory):
     """Where a tagger and a study are kept for the pages that take one as given."""
     return tmp_path_factory.mktemp("shared")
 
 
 @pytest.fixture
-def as_it_was() -> Iterator[None]:
+def as_it_was():
     """The tables of the package, which a page on how to add to them adds to, are put back."""
     from deadhead import cli, measures, papers, rankers, shrinking, strategies
     from deadhead.heads import names as part_names
@@ -68,7 +65,7 @@ def as_it_was() -> Iterator[None]:
 @pytest.mark.slow
 @pytest.mark.usefixtures("as_it_was")
 @pytest.mark.parametrize("name", [name for name, page in PAGES.items() if blocks(page)])
-def test_page(name: str, shared: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_page(name, shared, tmp_path, monkeypatch):
     monkeypatch.setenv("COLUMNS", "100")
     monkeypatch.setenv("XDG_CACHE_HOME", str(shared / "cache"))
     monkeypatch.delenv("DEADHEAD_DATA", raising=False)
@@ -86,7 +83,7 @@ def test_page(name: str, shared: Path, tmp_path: Path, monkeypatch: pytest.Monke
             raise
 
 
-def test_output_is_compared() -> None:
+def test_output_is_compared():
     assert same("4 of ... done", "4 of 12 done\n")
     assert same("a\n...\nz", "a\nb\nc\nz")
     assert same("a\n...\nz", "a\nz")
@@ -112,15 +109,13 @@ def test_output_is_compared() -> None:
         ("ruby", "puts 1"),
     ],
 )
-def test_a_wrong_page_is_noticed(
-    tag: str, text: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_wrong_page_is_noticed(tag, text, tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
     with pytest.raises(AssertionError):
         run_block(Block(tag, "", text, 1), {"Path": Path}, tmp_path)
 
 
-def test_right_blocks_pass(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_right_blocks_pass(tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
     run_block(Block("yaml", "a/b.yaml", "x: 1\n", 1), {}, tmp_path)
     assert (tmp_path / "a/b.yaml").read_text(encoding="utf-8") == "x: 1\n"

@@ -1,7 +1,5 @@
 """The lists of commands, recipes and claims are those of the code as it is now."""
 
-from __future__ import annotations
-
 from functools import cache
 
 import pytest
@@ -11,23 +9,23 @@ LISTS = ("reference/commands.md", "reference/recipes.md", "reference/recipes.csv
 
 
 @cache
-def pages() -> dict[str, str]:
+def pages():
     """Every list, generated once."""
     return script("make").pages()
 
 
-def test_every_list_is_compared() -> None:
+def test_every_list_is_compared():
     assert {*LISTS} == {*pages()}
 
 
 @pytest.mark.parametrize("path", LISTS)
-def test_not_stale(path: str) -> None:
+def test_not_stale(path):
     kept = (ROOT / "docs" / path).read_text(encoding="utf-8")
     if pages()[path] != kept:  # a line, not the difference of two long pages
         pytest.fail(f"docs/{path} is stale: run `make docs`", pytrace=False)
 
 
-def test_all_are_there() -> None:
+def test_all_are_there():
     from typer.main import get_command
 
     from deadhead.cli import app

@@ -1,10 +1,7 @@
 """Pages of results are short, and their appendix holds what the records give."""
 
-from __future__ import annotations
-
 import csv
 import re
-from pathlib import Path
 
 import pytest
 from doc_blocks import FENCE, ROOT, Block, parse, run_block
@@ -16,7 +13,7 @@ PAGES = sorted(RESULTS.glob("*.md"))
 MOST_WORDS = 900
 
 
-def faults(text: str) -> list[str]:
+def faults(text):
     """Say what makes a page long to read."""
     prose = FENCE.sub("", text)
     lines = [line for line in prose.splitlines() if not line.startswith("|")]
@@ -31,14 +28,14 @@ def faults(text: str) -> list[str]:
 
 
 @pytest.mark.parametrize("page", PAGES, ids=lambda page: page.stem)
-def test_a_page_is_one_short_result(page: Path) -> None:
+def test_a_page_is_one_short_result(page):
     text = page.read_text(encoding="utf-8")
     assert faults(text) == []
     assert "\n## Limits\n" in text
     assert "\n![" in text or page.stem == "serving"
 
 
-def test_long_pages_are_noticed() -> None:
+def test_long_pages_are_noticed():
     table = "| a |\n|---|\n| 1 |\n"
     assert faults(f"One ± 1, two ± 2 and three ± 3.\n\n{table}\n{table}" + "word " * 900) == [
         "911 words",
@@ -48,7 +45,7 @@ def test_long_pages_are_noticed() -> None:
     assert faults(f"One ± 1. Two ± 2. Three ± 3.\n\n{table}") == []
 
 
-def test_every_appendix_is_linked_and_read() -> None:
+def test_every_appendix_is_linked_and_read():
     text = "".join(page.read_text(encoding="utf-8") for page in PAGES)
     linked = set(re.findall(r"\(appendix/([^)]+)\)", text))
     assert linked == {file.name for file in APPENDIX.iterdir() if file.is_file()}
@@ -61,7 +58,7 @@ def test_every_appendix_is_linked_and_read() -> None:
 
 
 @pytest.mark.parametrize("file", sorted(APPENDIX.glob("*.txt")), ids=lambda file: file.stem)
-def test_commands_of_the_appendix_parse(file: Path) -> None:
+def test_commands_of_the_appendix_parse(file):
     commands = re.findall(r"^(?:.*&& )?(deadhead .*)$", file.read_text(encoding="utf-8"), re.M)
     assert len(commands) > 5
     for command in commands:
@@ -70,16 +67,14 @@ def test_commands_of_the_appendix_parse(file: Path) -> None:
 
 @pytest.mark.slow
 @pytest.mark.parametrize("file", sorted(APPENDIX.glob("*.py")), ids=lambda file: file.stem)
-def test_numbers_come_from_the_records(
-    file: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_numbers_come_from_the_records(file, tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
     names = {"__name__": "page", **GIVEN[f"results/appendix/{file.name}"](tmp_path, tmp_path)}
     run_block(Block("python", "", file.read_text(encoding="utf-8"), 1), names, tmp_path)
 
 
 @pytest.mark.slow
-def test_shrink_curves_come_from_the_rows(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_shrink_curves_come_from_the_rows(tmp_path, monkeypatch):
     monkeypatch.syspath_prepend(ROOT / "benchmarks")
     import shrink_curves_report as report
 

@@ -1,12 +1,9 @@
 """The site builds without a warning, and what it shows comes from nowhere else."""
 
-from __future__ import annotations
-
 import os
 import re
 import subprocess
 import sys
-from pathlib import Path
 
 import pytest
 from doc_blocks import ROOT
@@ -17,7 +14,7 @@ FETCHED = re.compile(
 
 
 @pytest.mark.slow
-def test_site(tmp_path: Path) -> None:
+def test_site(tmp_path):
     quiet = {**os.environ, "NO_MKDOCS_2_WARNING": "1"}
     line = [
         sys.executable,
@@ -37,7 +34,7 @@ def test_site(tmp_path: Path) -> None:
         assert not FETCHED.search(page.read_text(encoding="utf-8")), page
 
 
-def test_what_is_fetched_is_noticed() -> None:
+def test_what_is_fetched_is_noticed():
     assert FETCHED.search('<script src="https://unpkg.com/x.js"></script>')
     assert FETCHED.search('<link href="//fonts.example/css" rel="stylesheet">')
     assert not FETCHED.search(
@@ -48,7 +45,7 @@ def test_what_is_fetched_is_noticed() -> None:
 @pytest.mark.parametrize(
     "picture", sorted((ROOT / "docs" / "images").glob("*.svg")), ids=lambda p: p.stem
 )
-def test_pictures_are_readable_in_the_dark(picture: Path) -> None:
+def test_pictures_are_readable_in_the_dark(picture):
     text = picture.read_text(encoding="utf-8")
     assert "prefers-color-scheme: dark" in text
     assert '<rect class="page"' in text  # its own background, whatever it lies on

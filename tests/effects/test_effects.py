@@ -1,7 +1,5 @@
 """Effects as a table and as heat maps."""
 
-from __future__ import annotations
-
 import pytest
 
 from deadhead.effects import Effects
@@ -11,7 +9,7 @@ LAYOUT = HeadLayout.grid(encoder=(2, 2))
 HEADS = list(LAYOUT)
 
 
-def effects(positions: tuple[int | None, ...] = (None,)) -> Effects:
+def effects(positions=(None,)):
     places = [(head, position) for head in HEADS for position in positions]
     values = {place: 1.0 + number / 4 for number, place in enumerate(places)}
     return Effects(values=values, clean=3.0, corrupt=1.0, into="corrupt", examples=5, layout=LAYOUT)

@@ -1,8 +1,5 @@
 """Patching all heads at once against one run per head, for every kind of model; and bad input."""
 
-from __future__ import annotations
-
-from collections.abc import Mapping
 from typing import Any
 
 import pytest
@@ -27,13 +24,13 @@ FAMILIES = ["gpt2", "llama", "bert", "bart", "xlnet", "albert"]
 Batch = dict[str, Tensor]
 
 
-def difference(outputs, batch: Mapping[str, Any]) -> Tensor:
+def difference(outputs, batch):
     if not hasattr(outputs, "logits"):
         return outputs.last_hidden_state[:, 0, 3]
     return logit_difference(5, 6)(outputs, batch)
 
 
-def pair(family: str) -> tuple[Any, Batch, Batch]:
+def pair(family):
     """A model, a batch with padding, and the same batch with other tokens in place of some."""
     model = tiny(family).double().eval()
     clean = batch_for(model)
@@ -45,9 +42,7 @@ def pair(family: str) -> tuple[Any, Batch, Batch]:
 
 
 @torch.no_grad()
-def one_run_per_head(
-    model, source: Batch, target: Batch, position: int | None = None
-) -> dict[tuple[Head, int | None], float]:
+def one_run_per_head(model, source, target, position=None):
     """The usual loop, with hooks of its own."""
     contexts: dict[Any, list[Tensor]] = {}
     sites = find_sites(model)
@@ -68,7 +63,7 @@ def one_run_per_head(
                 both = (slice(None), position)
                 place = (*(both[::-1] if site.time_first else both), features)
 
-            def patch(context: Tensor, calls=calls, place=place) -> Tensor:
+            def patch(context, calls=calls, place=place):
                 patched, other = context.clone(), next(calls)
                 patched[place] = other[place]
                 return patched
@@ -80,12 +75,12 @@ def one_run_per_head(
     return values
 
 
-def assert_same(got: Mapping[Any, float], expected: Mapping[Any, float]):
+def assert_same(got, expected):
     assert got.keys() == expected.keys()
     assert max(abs(got[place] - expected[place]) for place in expected) < 1e-10
 
 
-def hooks_of(model) -> list[Any]:
+def hooks_of(model):
     return [
         (len(m._forward_pre_hooks), len(m._forward_hooks), "forward" in vars(m), m.training)
         for m in model.modules()
@@ -166,11 +161,11 @@ def test_the_metric_sees_its_own_batch():
     labelled = [{**clean, "labels": answers[:, None]}, corrupt]  # the labels of both
     seen = []
 
-    def from_labels(outputs, batch: Mapping[str, Tensor]) -> Tensor:
+    def from_labels(outputs, batch):
         seen.append(len(outputs.logits))
         return outputs.logits[:, 2].gather(1, batch["labels"])[:, 0]
 
-    def from_outside(outputs, batch: Mapping[str, Tensor]) -> Tensor:
+    def from_outside(outputs, batch):
         return outputs.logits[torch.arange(len(answers)), 2, answers]
 
     first = patch_effects(model, *labelled, from_labels)
@@ -206,7 +201,7 @@ def test_the_model_is_left_as_it_was():
         model, clean, corrupt, difference
     )  # without dropout
 
-    def broken(outputs, batch) -> Tensor:
+    def broken(outputs, batch):
         raise KeyError("broken")
 
     with pytest.raises(KeyError, match="broken"):
@@ -218,7 +213,7 @@ def test_the_model_is_left_as_it_was():
 def test_pairs_that_do_not_fit_are_refused():
     model, clean, corrupt = pair("bert")
 
-    def refuses(message: str, first, second):
+    def refuses(message, first, second):
         with pytest.raises(DataError, match=message):
             patch_effects(model, first, second, difference)
 

@@ -1,7 +1,5 @@
 """One export of an encoder for all tests that read it, and what speeds up torch's exporter."""
 
-from __future__ import annotations
-
 import copy
 import gc
 import logging

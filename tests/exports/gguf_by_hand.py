@@ -3,10 +3,6 @@
 It reads nothing but the file: the four architectures that deadhead writes, in float32.
 """
 
-from __future__ import annotations
-
-from pathlib import Path
-
 import gguf
 import numpy as np
 
@@ -14,7 +10,7 @@ import numpy as np
 class File:
     """A GGUF file: metadata without the name of the architecture, and tensors as float32."""
 
-    def __init__(self, path: Path):
+    def __init__(self, path):
         reader = gguf.GGUFReader(path)
         values = {key: field.contents() for key, field in reader.fields.items()}
         self.architecture = values["general.architecture"]
@@ -26,20 +22,20 @@ class File:
         self.kinds = {t.name: t.tensor_type.name for t in reader.tensors}
         self.used: set[str] = set()
 
-    def get(self, name: str):
+    def get(self, name):
         self.used.add(name)
         return self.tensors.get(name)
 
-    def linear(self, name: str, x):
+    def linear(self, name, x):
         bias = self.get(f"{name}.bias")
         return x @ self.get(f"{name}.weight").T + (0 if bias is None else bias)
 
-    def norm(self, name: str, x):
+    def norm(self, name, x):
         epsilon = self.values["attention.layer_norm_rms_epsilon"]
         return x / np.sqrt((x**2).mean(-1, keepdims=True) + epsilon) * self.get(f"{name}.weight")
 
 
-def logits(file: File, ids: list[int]):
+def logits(file, ids):
     """The logits after each token; also fails if a tensor is missing or not used."""
     x = file.get("token_embd.weight")[ids]
     for layer in range(file.values["block_count"]):
@@ -58,7 +54,7 @@ def logits(file: File, ids: list[int]):
     return answer
 
 
-def attention(file: File, layer: int, x):
+def attention(file, layer, x):
     heads = file.values["attention.head_count"][layer]
     keys = file.values["attention.head_count_kv"][layer]
     name, width = f"blk.{layer}.", file.values["attention.key_length"]
@@ -89,7 +85,7 @@ def attention(file: File, layer: int, x):
     return file.linear(f"{name}attn_output", context.reshape(len(x), -1))
 
 
-def turned(file: File, x):
+def turned(file, x):
     """Rotary positions: pairs side by side in deci, half a head apart in the others."""
     width = x.shape[-1]
     dimensions = file.values["rope.dimension_count"] // (2 if file.architecture == "step35" else 1)

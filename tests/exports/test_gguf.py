@@ -1,12 +1,8 @@
 """GGUF files hold the model: every structure, however its heads and neurons were removed."""
 
-from __future__ import annotations
-
 import json
 import resource
 import sys
-from pathlib import Path
-from typing import Any
 
 import pytest
 import torch
@@ -31,7 +27,7 @@ def _no_runtime(monkeypatch):
     monkeypatch.setattr(runtime, "is_installed", lambda: False)
 
 
-def saved(tmp_path: Path, family: str, change: str = "whole") -> Path:
+def saved(tmp_path, family, change="whole"):
     save(build(family, change), tmp_path / "model", byte_tokenizer())
     return tmp_path / "model"
 
@@ -41,7 +37,7 @@ def answer(model):
     return model(input_ids=torch.tensor([IDS])).logits[0].double().numpy()
 
 
-def written(model, path: Path) -> File:
+def written(model, path):
     """The file of a model in memory, without a tokenizer."""
     contents = plan(read(model), quantised=False)
     write(path, contents, contents.metadata(), "f32")
@@ -177,7 +173,7 @@ def test_a_full_disk_leaves_nothing(tmp_path):
 
 
 def test_a_file_that_answers_differently_is_not_kept(tmp_path, monkeypatch):
-    def ask(file: Path, prompts, texts) -> dict[str, Any]:
+    def ask(file, prompts, texts):
         assert file.exists()
         steps = [{"token": 5, "likeliest": [(5, -20.0), (6, -1.0)]}]
         return {"answers": [steps] * len(prompts), "tokens": []}

@@ -1,7 +1,5 @@
 """What GGUF cannot hold is refused with the reason, before anything is written."""
 
-from __future__ import annotations
-
 import pytest
 import torch
 import transformers
@@ -17,7 +15,7 @@ from tiny_models import build as build_family
 DYNAMIC = {"rope_type": "dynamic", "rope_theta": 10000.0, "factor": 2.0}
 
 
-def model_of(name: str, **settings):
+def model_of(name, **settings):
     model_class = getattr(transformers, name)
     torch.manual_seed(0)
     return model_class(model_class.config_class(**{**SIZES, **settings})).eval()

@@ -1,7 +1,5 @@
 """llama.cpp answers with the exported file as the model does."""
 
-from __future__ import annotations
-
 import pytest
 import torch
 

@@ -1,7 +1,5 @@
 """The tokenizer in a GGUF file splits and merges as the model's own; an unknown one is refused."""
 
-from __future__ import annotations
-
 import json
 from typing import Any
 
@@ -28,7 +26,7 @@ TEXTS = (
 )
 
 
-def with_splits(*steps, ignore_merges: bool = False, merges: bool = True):
+def with_splits(*steps, ignore_merges=False, merges=True):
     """The byte-level tokenizer with other splits and as many merges of letters as it has tokens."""
     alphabet = sorted(pre_tokenizers.ByteLevel.alphabet())
     letters = "etaoinshrdlu"
@@ -44,7 +42,7 @@ def with_splits(*steps, ignore_merges: bool = False, merges: bool = True):
     )
 
 
-def by_name(name: str):
+def by_name(name):
     (steps, whole_words) = next(key for key, value in SPLITS.items() if value == name)
     byte_level = pre_tokenizers.ByteLevel(add_prefix_space=False, use_regex="words" in steps)
     parts: list[Any] = [pre_tokenizers.Digits(True)] if "digits" in steps else []
@@ -56,7 +54,7 @@ def by_name(name: str):
     return with_splits(*parts, byte_level, ignore_merges=whole_words)
 
 
-def sentencepiece(*, prepends: bool = True):
+def sentencepiece(*, prepends=True):
     """BPE over characters with byte tokens, as Llama 2 has it: merges in the order of the results."""
     results = ["he", "▁t", "in", "er", "▁a", "▁the", "ing", "▁in", "there"]
     letters = sorted(set("▁abcdefghijklmnopqrstuvwxyzCHL.,!'"))

@@ -1,13 +1,10 @@
 """ONNX files answer as the model does; without the extra, the message says what to install."""
 
-from __future__ import annotations
-
 import copy
 import errno
 import importlib
 import os
 import sys
-from pathlib import Path
 from types import SimpleNamespace
 
 import pytest
@@ -22,7 +19,7 @@ from tiny_models import build, build_class
 from word_tokenizer import word_tokenizer
 
 
-def answered(file: Path, batch: dict[str, torch.Tensor]) -> dict[str, torch.Tensor]:
+def answered(file, batch):
     import onnxruntime
 
     session = onnxruntime.InferenceSession(str(file), providers=["CPUExecutionProvider"])
@@ -31,19 +28,19 @@ def answered(file: Path, batch: dict[str, torch.Tensor]) -> dict[str, torch.Tens
     return {name: torch.from_numpy(value) for name, value in zip(names, values, strict=True)}
 
 
-def exported(model, folder: Path) -> Path:
+def exported(model, folder):
     save(model, folder / "model")
     return export(folder / "model", onnx=folder / "deep" / "model.onnx")
 
 
 @torch.no_grad()
-def gated_logits(model, batch: dict[str, torch.Tensor], **closed) -> torch.Tensor:
+def gated_logits(model, batch, **closed):
     with gated(model, **closed):
         logits: torch.Tensor = model(**batch).logits
     return logits
 
 
-def of_ids(rows: int, length: int) -> dict[str, torch.Tensor]:
+def of_ids(rows, length):
     ids = torch.randint(3, 90, (rows, length), generator=torch.Generator().manual_seed(0))
     return {"input_ids": ids, "attention_mask": torch.ones_like(ids)}
 
@@ -80,7 +77,7 @@ def test_a_file_of_an_encoder_and_a_decoder(tmp_path):
     assert (answered(file, batch)["logits"] - expected).abs().max() > 1e-2
 
 
-def check_pairs(folder: Path, file: Path, *, reads_types: bool):
+def check_pairs(folder, file, *, reads_types):
     """Token types are inputs, and count where the model reads them; outputs have the names of transformers."""
     model, tokenizer = load(folder).float().eval(), word_tokenizer()
     pairs = [
@@ -125,13 +122,13 @@ def test_a_file_that_answers_differently_is_not_kept(tmp_path, monkeypatch):
     class Liar:
         def __init__(self, *_, **__): ...
 
-        def run(self, _, inputs: dict[str, object]) -> list[object]:
+        def run(self, _, inputs):
             return [torch.zeros(*inputs["input_ids"].shape, 99).numpy()]
 
     class Program:
         model = SimpleNamespace(graph=SimpleNamespace(inputs=[]))
 
-        def save(self, path: Path, **_):
+        def save(self, path, **_):
             path.write_bytes(b"a graph")
 
     monkeypatch.setattr("onnxruntime.InferenceSession", Liar)

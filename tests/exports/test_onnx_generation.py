@@ -1,7 +1,5 @@
 """ONNX folders generate the same greedy tokens as the pruned model, under onnxruntime and genai."""
 
-from __future__ import annotations
-
 import importlib
 import shutil
 from pathlib import Path
@@ -82,7 +80,7 @@ class Case(NamedTuple):
     folder: Path
 
 
-def built(family: str):
+def built(family):
     name, settings = MODELS[family]
     model_class = getattr(transformers, name)
     torch.manual_seed(0)
@@ -110,7 +108,7 @@ REMOVED: dict[str, dict[tuple[str, int], range | list[int]]] = {
 }
 
 
-def removed(model) -> dict[str, Any]:
+def removed(model):
     """What the model loses, and the means in its place, as arguments of `gated`."""
     batch = {"input_ids": torch.arange(3, 93).view(3, 30)}
     if model.config.is_encoder_decoder:
@@ -142,7 +140,7 @@ def case(request, tmp_path_factory, quick_exporter):
     return Case(built(request.param), load(place / "model").eval(), place / "model", folder)
 
 
-def padded(rows: list[list[int]]) -> tuple[np.ndarray, np.ndarray]:
+def padded(rows):
     """The rows as one batch, padded on the left, and its mask."""
     length = max(map(len, rows))
     ids = np.array([[0] * (length - len(row)) + row for row in rows])
@@ -150,7 +148,7 @@ def padded(rows: list[list[int]]) -> tuple[np.ndarray, np.ndarray]:
     return ids, mask
 
 
-def generated(folder: Path, rows: list[list[int]]) -> np.ndarray:
+def generated(folder, rows):
     """The logits of each new token, row x token x word: the greedy loop of docs/serving.md."""
     session = onnxruntime.InferenceSession(folder / "model.onnx")
     caches = [i for i in session.get_inputs() if i.name.startswith("past_key_values.")]
@@ -167,7 +165,7 @@ def generated(folder: Path, rows: list[list[int]]) -> np.ndarray:
     return np.hstack(scores)
 
 
-def translated(folder: Path, rows: list[list[int]]) -> np.ndarray:
+def translated(folder, rows):
     """The same for the two graphs of an encoder-decoder."""
     encoder = onnxruntime.InferenceSession(folder / "encoder_model.onnx")
     decoder = onnxruntime.InferenceSession(folder / "decoder_model.onnx")
@@ -191,12 +189,12 @@ def translated(folder: Path, rows: list[list[int]]) -> np.ndarray:
     return np.hstack(scores)
 
 
-def scores_of(case: Case, rows: list[list[int]]) -> np.ndarray:
+def scores_of(case, rows):
     is_encoder_decoder = case.small.config.is_encoder_decoder
     return (translated if is_encoder_decoder else generated)(case.folder, rows)
 
 
-def expected(model, rows: list[list[int]]) -> list[list[int]]:
+def expected(model, rows):
     ids, mask = map(torch.from_numpy, padded(rows))
     answer = model.generate(ids, attention_mask=mask, max_new_tokens=TOKENS, do_sample=False)
     return answer[:, -TOKENS:].tolist()
@@ -210,7 +208,7 @@ def test_greedy_tokens(case):
     assert scores_of(case, PROMPTS).argmax(-1).tolist() == alone
 
 
-def gated_scores(case: Case, row: list[int], **closed) -> torch.Tensor:
+def gated_scores(case, row, **closed):
     """The logits of the first new token, of the whole model with gates."""
     batch = {"input_ids": torch.tensor([row])}
     if case.small.config.is_encoder_decoder:
@@ -290,7 +288,7 @@ def rounding(before, after):
 def test_int8(case, tmp_path, monkeypatch):
     exporting = importlib.import_module("deadhead.exports.onnx.export")
 
-    def copied(graph, file: Path):  # rather than traced again
+    def copied(graph, file):  # rather than traced again
         shutil.copyfile(case.folder / graph.name, file)
 
     monkeypatch.setattr(exporting, "write", copied)

@@ -1,9 +1,6 @@
 """An encoder in int8, as one file and as a folder, and weights in a file beside the graph."""
 
-from __future__ import annotations
-
 import importlib
-from pathlib import Path
 
 import pytest
 
@@ -29,7 +26,7 @@ def test_weights_in_a_second_file(traced_encoder, tmp_path, monkeypatch):
     sizes = []
     quantise = exporting._quantise
 
-    def noted(file: Path, *, large: bool):
+    def noted(file, *, large):
         sizes.append(file.with_name("model.onnx.data").stat().st_size)
         quantise(file, large=large)
 

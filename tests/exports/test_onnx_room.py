@@ -1,9 +1,6 @@
 """Models with few positions: no example of an export is longer than the model can read."""
 
-from __future__ import annotations
-
 from pathlib import Path
-from typing import Any
 
 import onnxruntime
 import pytest
@@ -26,14 +23,14 @@ class Echo:
         self.graph = graph
         self.lengths: list[int] = []
 
-    def run(self, _, inputs: dict[str, Any]) -> list[Any]:
+    def run(self, _, inputs):
         self.lengths.append(inputs["input_ids"].shape[1])
         with torch.no_grad():
             answer = self.graph.module(*(torch.from_numpy(value) for value in inputs.values()))
         return [value.numpy() for value in answer]
 
 
-def gpt2(positions: int):
+def gpt2(positions):
     config = transformers.GPT2Config(
         vocab_size=60,
         n_embd=8,

@@ -1,9 +1,6 @@
 """`compare_runtimes`: the same tokens everywhere, speeds of the same prompts, and what it refuses."""
 
-from __future__ import annotations
-
 from types import SimpleNamespace
-from typing import Any
 
 import pytest
 import torch
@@ -101,7 +98,7 @@ def test_genai_is_not_installed(uneven, monkeypatch):
         compare_runtimes([uneven], ["onnx-genai"])
 
 
-def answers(prompt: float, new: float, tokens: list[int]) -> list[dict[str, Any]]:
+def answers(prompt, new, tokens):
     facts = {"prompt_seconds": prompt, "new_seconds": new, "tokens": tokens, "peak_bytes": 7}
     return [{"count": 10, **facts}, {"count": 30, **facts}]
 

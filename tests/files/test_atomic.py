@@ -1,12 +1,9 @@
 """Files are whole or absent, after a kill and after a power cut, whoever else writes."""
 
-from __future__ import annotations
-
 import errno
 import os
 import threading
 from pathlib import Path
-from typing import Any
 
 import pytest
 from safetensors import SafetensorError
@@ -18,18 +15,18 @@ from deadhead.files.writing import writing
 
 
 @pytest.fixture
-def calls(monkeypatch: pytest.MonkeyPatch) -> list[str]:
+def calls(monkeypatch):
     """The order in which files are synced and renamed."""
     log: list[str] = []
     fsync, replace, rename = os.fsync, os.replace, os.rename
 
-    def logged_fsync(handle: int) -> None:
+    def logged_fsync(handle):
         name = Path(os.readlink(f"/proc/self/fd/{handle}")).name
         log.append("sync draft" if files.is_draft(name) else f"sync {name}")
         fsync(handle)
 
-    def logged(move: Any) -> Any:
-        def call(old: Any, new: Any) -> None:
+    def logged(move):
+        def call(old, new):
             log.append(f"rename {Path(new).name}")
             move(old, new)
 
@@ -47,9 +44,7 @@ needs_proc = pytest.mark.skipif(
 
 
 @needs_proc
-def test_a_file_is_synced_before_it_gets_its_name_and_the_name_after(
-    tmp_path: Path, calls: list[str]
-) -> None:
+def test_a_file_is_synced_before_it_gets_its_name_and_the_name_after(tmp_path, calls):
     home = tmp_path / "home"
     home.mkdir()
     files.write(home / "a.txt", "häuser")
@@ -65,10 +60,8 @@ def test_a_file_is_synced_before_it_gets_its_name_and_the_name_after(
 
 
 @needs_proc
-def test_all_of_a_folder_is_synced_before_it_gets_its_name(
-    tmp_path: Path, calls: list[str]
-) -> None:
-    def fill(draft: Path) -> None:
+def test_all_of_a_folder_is_synced_before_it_gets_its_name(tmp_path, calls):
+    def fill(draft):
         (draft / "inner").mkdir()
         (draft / "inner" / "weights").write_bytes(b"1")
 
@@ -82,7 +75,7 @@ def test_all_of_a_folder_is_synced_before_it_gets_its_name(
     ]
 
 
-def test_a_folder_is_replaced_and_a_failure_leaves_the_old_one(tmp_path: Path) -> None:
+def test_a_folder_is_replaced_and_a_failure_leaves_the_old_one(tmp_path):
     home = tmp_path / "home"
     files.put_folder(home, lambda draft: (draft / "old").write_text("1"))
     with pytest.raises(OSError, match="no room"):
@@ -93,13 +86,11 @@ def test_a_folder_is_replaced_and_a_failure_leaves_the_old_one(tmp_path: Path) -
     assert os.listdir(tmp_path) == ["home"]
 
 
-def fails(draft: Path) -> None:
+def fails(draft):
     raise OSError("no room")
 
 
-def test_a_failed_write_leaves_nothing_behind(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_failed_write_leaves_nothing_behind(tmp_path, monkeypatch):
     files.write(tmp_path / "a", "old")
     with monkeypatch.context() as patch:
         patch.setattr(os, "replace", lambda old, new: fails(old))
@@ -111,11 +102,11 @@ def test_a_failed_write_leaves_nothing_behind(
     assert os.listdir(tmp_path) == ["a"]
 
 
-def test_many_writers_of_one_folder(tmp_path: Path) -> None:
+def test_many_writers_of_one_folder(tmp_path):
     """Whoever is last wins; none fails, and nothing half is ever in place."""
     problems: list[BaseException] = []
 
-    def work(number: int) -> None:
+    def work(number):
         try:
             for _ in range(30):
                 files.put_folder(
@@ -136,7 +127,7 @@ def test_many_writers_of_one_folder(tmp_path: Path) -> None:
     assert os.listdir(tmp_path) == ["home"]
 
 
-def test_links_are_replaced_and_devices_written_to(tmp_path: Path) -> None:
+def test_links_are_replaced_and_devices_written_to(tmp_path):
     (tmp_path / "outside").write_text("secret")
     for name, place in (
         ("one", lambda path: files.write(path, "x")),
@@ -150,7 +141,7 @@ def test_links_are_replaced_and_devices_written_to(tmp_path: Path) -> None:
     assert not Path("/dev/null").is_file()
 
 
-def test_drafts_of_killed_writers_are_removed(tmp_path: Path) -> None:
+def test_drafts_of_killed_writers_are_removed(tmp_path):
     files.draft_of(tmp_path / "a.json").write_text("half")
     files.draft_of(tmp_path / "folder").mkdir()
     (tmp_path / ".draft-123-model").mkdir()  # as earlier versions named it
@@ -159,14 +150,14 @@ def test_drafts_of_killed_writers_are_removed(tmp_path: Path) -> None:
     assert os.listdir(tmp_path) == ["draft.md"]
 
 
-def test_the_next_writer_removes_the_drafts_of_a_killed_one(tmp_path: Path) -> None:
+def test_the_next_writer_removes_the_drafts_of_a_killed_one(tmp_path):
     half, other = files.draft_of(tmp_path / "m.gguf"), files.draft_of(tmp_path / "n.gguf")
     half.write_text("half")
     other.write_text("of another file")
     (tmp_path / ".m.gguf.mine.draft").write_text("mine")
     inner: list[str] = []
 
-    def fill(draft: Path) -> None:
+    def fill(draft):
         draft.write_text("outer")
         # another writer of the same file, while this one writes
         files.put(tmp_path / "m.gguf", lambda own: own.write_text("inner"))
@@ -182,12 +173,12 @@ def test_the_next_writer_removes_the_drafts_of_a_killed_one(tmp_path: Path) -> N
     assert not [n for n in os.listdir(tmp_path) if n.startswith(".folder")]
 
 
-def test_a_long_name_has_a_draft_too(tmp_path: Path) -> None:
+def test_a_long_name_has_a_draft_too(tmp_path):
     files.write(tmp_path / ("x" * 255), "1")
     assert os.listdir(tmp_path) == ["x" * 255]
 
 
-def test_the_syncer_syncs_all_it_is_given(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_the_syncer_syncs_all_it_is_given(tmp_path, monkeypatch):
     synced: list[Path] = []
     monkeypatch.setattr(syncer, "sync", synced.append)
     with files.Syncer() as thread:
@@ -197,20 +188,18 @@ def test_the_syncer_syncs_all_it_is_given(tmp_path: Path, monkeypatch: pytest.Mo
     assert synced[-1] == tmp_path  # the names after the files
 
 
-def test_the_syncer_reports_a_disk_that_failed(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_the_syncer_reports_a_disk_that_failed(tmp_path, monkeypatch):
     monkeypatch.setattr(syncer, "sync", fails)
     with pytest.raises(OSError, match="no room"), files.Syncer() as thread:
         thread.add(tmp_path / "a")
 
 
-def test_a_folder_goes_whole_or_not_at_all(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_folder_goes_whole_or_not_at_all(tmp_path, monkeypatch):
     """A process that is killed while it deletes leaves no half of a folder under its name."""
     (tmp_path / "state").mkdir()
     (tmp_path / "state" / "a").write_text("a")
 
-    def killed(*_: Any, **__: Any) -> None:
+    def killed(*_, **__):
         raise KeyboardInterrupt
 
     with monkeypatch.context() as patch:
@@ -231,7 +220,7 @@ def test_a_folder_goes_whole_or_not_at_all(tmp_path: Path, monkeypatch: pytest.M
         (SafetensorError("I/O error: No space left on device"), "I/O error: No space left"),
     ],
 )
-def test_a_disk_that_refuses_is_one_error(problem: Exception, reason: str) -> None:
+def test_a_disk_that_refuses_is_one_error(problem, reason):
     with pytest.raises(FolderError, match=f"^out cannot be written: {reason}"), writing("out"):
         raise problem
     with pytest.raises(ValueError, match="other"), writing("out"):

@@ -1,11 +1,7 @@
 """An export replaces only its own files; killed at any step, the next call finds one export whole."""
 
-from __future__ import annotations
-
 import json
 import os
-from pathlib import Path
-from typing import Any
 
 import pytest
 
@@ -21,12 +17,12 @@ class Killed(BaseException):
 
 
 @pytest.fixture(autouse=True)
-def no_waiting_for_the_disk(monkeypatch: pytest.MonkeyPatch) -> None:
+def no_waiting_for_the_disk(monkeypatch):
     monkeypatch.setattr(os, "fsync", lambda handle: None)
 
 
-def write(folder: Path, content: dict[str, str]) -> None:
-    def fill(draft: Path) -> None:
+def write(folder, content):
+    def fill(draft):
         for name, text in content.items():
             (draft / name).parent.mkdir(exist_ok=True)
             (draft / name).write_text(text)
@@ -34,13 +30,13 @@ def write(folder: Path, content: dict[str, str]) -> None:
     put_export(folder, fill)
 
 
-def visible(folder: Path) -> dict[str, str]:
+def visible(folder):
     files = (path for path in folder.rglob("*") if path.is_file())
     names = {path.relative_to(folder).as_posix(): path for path in files}
     return {name: path.read_text() for name, path in names.items() if name[0] != "."}
 
 
-def test_an_export_replaces_its_own_files_and_no_others(tmp_path: Path) -> None:
+def test_an_export_replaces_its_own_files_and_no_others(tmp_path):
     folder = tmp_path / "export"
     write(folder, OLD)
     assert visible(folder) == OLD
@@ -61,10 +57,10 @@ def test_an_export_replaces_its_own_files_and_no_others(tmp_path: Path) -> None:
     assert (folder / "model.onnx").read_text() == "new"
 
 
-def test_a_file_that_appears_during_the_export_stays(tmp_path: Path) -> None:
+def test_a_file_that_appears_during_the_export_stays(tmp_path):
     folder = tmp_path / "export"
 
-    def fill(draft: Path) -> None:
+    def fill(draft):
         (draft / "config.json").write_text("new")
         (folder / "config.json").write_text("mine")
 
@@ -73,7 +69,7 @@ def test_a_file_that_appears_during_the_export_stays(tmp_path: Path) -> None:
     assert visible(folder) == {"config.json": "mine"}
 
 
-def test_a_folder_without_a_list_is_of_the_user(tmp_path: Path) -> None:
+def test_a_folder_without_a_list_is_of_the_user(tmp_path):
     (tmp_path / "model.onnx").write_text("mine")
     for text in (None, "[]", "{", '{"files": 3}', "[" * 5000):
         if text is not None:
@@ -83,7 +79,7 @@ def test_a_folder_without_a_list_is_of_the_user(tmp_path: Path) -> None:
     assert visible(tmp_path) == {"model.onnx": "mine"}
 
 
-def test_a_forged_list_deletes_nothing_outside(tmp_path: Path) -> None:
+def test_a_forged_list_deletes_nothing_outside(tmp_path):
     folder, outside = tmp_path / "export", tmp_path / "outside"
     outside.mkdir()
     (outside / "a").write_text("mine")
@@ -97,10 +93,10 @@ def test_a_forged_list_deletes_nothing_outside(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("call", ["replace", "rename", "unlink", "mkdir", "rmdir"])
-def test_a_kill_at_any_step(call: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_kill_at_any_step(call, tmp_path, monkeypatch):
     real, steps, kill_at = getattr(os, call), [0], [0]
 
-    def counted(*args: Any, **kwargs: Any) -> Any:
+    def counted(*args, **kwargs):
         steps[0] += 1
         if steps[0] == kill_at[0]:
             raise Killed

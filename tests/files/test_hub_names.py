@@ -1,10 +1,7 @@
 """Names of no model: typos are reported at once, the hub gets only names that it may have, and its log is hidden."""
 
-from __future__ import annotations
-
 import logging
 from pathlib import Path
-from typing import Any
 
 import pytest
 
@@ -16,23 +13,23 @@ from tiny_models import build
 class Hub:
     """In the place of the hub: what was asked of it, and whether it has the model."""
 
-    def __init__(self) -> None:
+    def __init__(self):
         self.asked: list[str] = []
         self.has = False
 
-    def info(self, name: str, **_: Any) -> None:
+    def info(self, name, **_):
         self.asked.append(name)
         if not self.has:
             raise OSError("no network")
 
-    def config(self, name: str, **_: Any) -> None:
+    def config(self, name, **_):
         self.asked.append(f"config of {name}")
         logging.getLogger("huggingface_hub.utils._http").warning("Retrying in 1s [Retry 1/5].")
         raise OSError(f"{name} is not on the hub")
 
 
 @pytest.fixture
-def hub(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Hub:
+def hub(tmp_path, monkeypatch):
     """No hub, and a folder to stand in with a model in `tagger` and a folder `taggers` that holds none."""
     built = Hub()
     monkeypatch.setattr("huggingface_hub.model_info", built.info)
@@ -47,9 +44,7 @@ NO_HUB_NAME = ["/nowhere/taggr", "./taggr", "../here/taggr", "~/taggr", "a/b/tag
 
 
 @pytest.mark.parametrize("name", [*NO_HUB_NAME, Path("/nowhere/taggr")], ids=str)
-def test_what_can_only_be_a_folder_is_not_requested_from_the_hub(
-    name: str | Path, hub: Hub
-) -> None:
+def test_what_can_only_be_a_folder_is_not_requested_from_the_hub(name, hub):
     with pytest.raises(FolderError) as error:
         load(name)
     assert error.value.message == f"there is no folder {name}."
@@ -65,7 +60,7 @@ def test_what_can_only_be_a_folder_is_not_requested_from_the_hub(
         ("{here}/taggr", "{here}/tagger"),
     ],
 )
-def test_the_nearest_folder_is_named(name: str, near: str, hub: Hub, tmp_path: Path) -> None:
+def test_the_nearest_folder_is_named(name, near, hub, tmp_path):
     with pytest.raises(FolderError) as error:
         load(name.format(here=tmp_path))
     assert error.value.message.startswith(f"there is no folder {name.format(here=tmp_path)}")
@@ -73,16 +68,14 @@ def test_the_nearest_folder_is_named(name: str, near: str, hub: Hub, tmp_path: P
     assert hub.asked == ([] if "/" in name else [name])  # once, without a second try
 
 
-def test_a_model_of_the_hub_goes_before_a_folder_of_a_like_name(hub: Hub) -> None:
+def test_a_model_of_the_hub_goes_before_a_folder_of_a_like_name(hub):
     hub.has = True
     with pytest.raises(FolderError, match="taggr is not on the hub"):
         load("taggr")
     assert hub.asked == ["taggr", "config of taggr"]
 
 
-def test_a_name_like_no_folder_goes_to_the_hub_in_silence(
-    hub: Hub, caplog: pytest.LogCaptureFixture, capfd: Any
-) -> None:
+def test_a_name_like_no_folder_goes_to_the_hub_in_silence(hub, caplog, capfd):
     logging.getLogger("huggingface_hub").setLevel(logging.WARNING)  # whatever ran before
     with pytest.raises(FolderError, match="org/model is not on the hub"):
         load("org/model")
@@ -101,7 +94,7 @@ def test_a_name_like_no_folder_goes_to_the_hub_in_silence(
     assert messages == ["heard again"]
 
 
-def test_a_file_is_no_folder(hub: Hub) -> None:
+def test_a_file_is_no_folder(hub):
     with pytest.raises(FolderError) as error:
         load("tagger/model.safetensors")
     assert (error.value.message, error.value.hint) == (

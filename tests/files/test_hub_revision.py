@@ -1,10 +1,7 @@
 """A model on the hub can be named with a revision, and a study keeps to the commit it began with."""
 
-from __future__ import annotations
-
 import json
 import shutil
-from pathlib import Path
 
 import pytest
 from typer.testing import CliRunner
@@ -25,7 +22,7 @@ MODELS = {FIRST: build("bert"), SECOND: prune(build("bert", seed=3), ["encoder.0
 
 
 @pytest.fixture
-def cache(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+def cache(tmp_path, monkeypatch):
     """The hub's cache with two commits of one model: `main` is the second, the tag `old` the first."""
     home = tmp_path / "hub" / f"models--{NAME.replace('/', '--')}"
     for commit, model in MODELS.items():
@@ -43,13 +40,13 @@ def cache(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
 @pytest.mark.parametrize(
     ("revision", "commit"), [("", SECOND), ("@main", SECOND), ("@old", FIRST), (f"@{FIRST}", FIRST)]
 )
-def test_a_model_of_this_revision_is_loaded(revision: str, commit: str, cache: Path) -> None:
+def test_a_model_of_this_revision_is_loaded(revision, commit, cache):
     loaded = load(f"{NAME}{revision}").eval()
     assert apart(answers(MODELS[commit]), answers(loaded)) == 0
     assert folder_of(f"{NAME}{revision}") == cache / "snapshots" / commit
 
 
-def test_a_saved_copy_includes_the_files_of_that_revision(cache: Path) -> None:
+def test_a_saved_copy_includes_the_files_of_that_revision(cache):
     for commit in MODELS:
         (cache / "snapshots" / commit / "LICENSE").write_text(commit)
     small = save(load(f"{NAME}@old"), "small")
@@ -59,7 +56,7 @@ def test_a_saved_copy_includes_the_files_of_that_revision(cache: Path) -> None:
     assert f"base_model: {NAME}\n" in card
 
 
-def test_the_command_line_takes_one(cache: Path) -> None:
+def test_the_command_line_takes_one(cache):
     printed = [
         CliRunner().invoke(app, ["heads", f"{NAME}{revision}", "--json"])
         for revision in ("", "@old")
@@ -67,7 +64,7 @@ def test_the_command_line_takes_one(cache: Path) -> None:
     assert [json.loads(result.stdout)["heads"] for result in printed] == [7, 8]
 
 
-def test_a_study_keeps_to_the_commit_it_began_with(cache: Path) -> None:
+def test_a_study_keeps_to_the_commit_it_began_with(cache):
     trial = Trial({"model": NAME, "task": "pos", "data": {"root": "world"}, "steps": []})
     known = fingerprints([trial])
     assert list(known.values()) == [SECOND]
@@ -84,7 +81,7 @@ def test_a_study_keeps_to_the_commit_it_began_with(cache: Path) -> None:
     }
 
 
-def test_a_revision_that_is_not_there_is_an_error(cache: Path) -> None:
+def test_a_revision_that_is_not_there_is_an_error(cache):
     with pytest.raises(FolderError, match="expected a model that can be loaded"):
         load(f"{NAME}@{'3' * 40}")
     for name in (f"{NAME}@", f"{NAME}@ x"):
@@ -93,7 +90,7 @@ def test_a_revision_that_is_not_there_is_an_error(cache: Path) -> None:
         assert list(MODEL.check(name))
 
 
-def test_folders_may_have_an_at_sign(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_folders_may_have_an_at_sign(tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
     save(build("bert"), "model@home")
     assert load("model@home").config.num_hidden_layers
@@ -103,7 +100,7 @@ def test_folders_may_have_an_at_sign(tmp_path: Path, monkeypatch: pytest.MonkeyP
         load("./model@home")
 
 
-def test_names() -> None:
+def test_names():
     assert split("bert-base-cased@refs/pr/1") == ("bert-base-cased", "refs/pr/1")
     assert split("/nowhere/model@home") == ("/nowhere/model@home", None)
     assert source("a/b@c") == {"pretrained_model_name_or_path": "a/b", "revision": "c"}

@@ -1,8 +1,6 @@
 """The heads changed by hand: hooks written for these tests, which share no code with the gates."""
 
-from __future__ import annotations
-
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from contextlib import contextmanager
 from typing import Any
 
@@ -15,16 +13,14 @@ Change = Callable[[str, int, int, torch.Tensor], torch.Tensor]
 
 
 @contextmanager
-def changed(model, change: Change) -> Iterator[None]:
+def changed(model, change):
     """Pass what each output projection reads through `change`, heads and their width apart."""
     undo: list[Callable[[], None]] = []
     for site in find_sites(model):
         uses = [0]
         core: Any = site.core
 
-        def apply(
-            read: torch.Tensor, site=site, uses: list[int] = uses
-        ) -> torch.Tensor:  # heads side by side
+        def apply(read, site=site, uses=uses):  # heads side by side
             swap = type(site.core).__module__.endswith(("modeling_fsmt", "modeling_xlnet"))
             rows = read.transpose(0, 1) if swap else read
             rows = rows.unflatten(-1, (-1, site.width))
@@ -52,11 +48,11 @@ def changed(model, change: Change) -> Iterator[None]:
             step()
 
 
-def read(model, run: Callable[[], Any]) -> dict[tuple[str, int], list[torch.Tensor]]:
+def read(model, run):
     """What each output projection read in this run, once for each call of a layer."""
     kept: dict[tuple[str, int], list[torch.Tensor]] = {}
 
-    def keep(block: str, layer: int, use: int, rows: torch.Tensor) -> torch.Tensor:
+    def keep(block, layer, use, rows):
         kept.setdefault((block, layer), []).append(rows)
         return rows
 

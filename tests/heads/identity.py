@@ -1,26 +1,10 @@
 """The identity that most tests of pruning are about: masked = pruned = reloaded = padded."""
 
-from __future__ import annotations
-
-from collections.abc import Iterable
-from pathlib import Path
-from typing import Any
-
-import torch
-
 from deadhead.heads import discover, gated, load, prune, save
 from tiny_models import answers, apart, hooks, limit
 
 
-def prune_as_masked(
-    model,
-    heads: Iterable[Any] = (),
-    folder: Path | None = None,
-    forms: Iterable[str] = ("compact", "padded"),
-    *,
-    near: float = 0.0,
-    **how: Any,
-) -> list[torch.Tensor]:
+def prune_as_masked(model, heads=(), folder=None, forms=("compact", "padded"), *, near=0.0, **how):
     """Prune a model and save it in these forms: all give the masked answers, which are returned.
 
     near: how far from the masked answers those of a loaded model may be; how: as for `prune`.

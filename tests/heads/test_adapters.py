@@ -1,7 +1,5 @@
 """LoRA adapters of peft on whole and pruned models: heads keep their numbers, cuts stay exact, adapters train."""
 
-from __future__ import annotations
-
 import copy
 
 import pytest
@@ -34,30 +32,30 @@ CASES = [
 ]
 
 
-def small(family: str):
+def small(family):
     """A layer of Llama has but two groups of heads."""
     return build(family, **({"num_hidden_layers": 3} if family == "llama" else {}))
 
 
-def cut_heads(model) -> list[str]:
+def cut_heads(model):
     """Uneven, with the first layer of each block emptied."""
     layout = discover(model)
     layers = [layout.of(block) for block in layout.blocks]
     return [str(h) for of in layers for h in (*of[0].heads, *of[-1].groups[0])]
 
 
-def last_groups(model) -> list[str]:
+def last_groups(model):
     layout = discover(model)
     return [str(h) for block in layout.blocks for h in layout.of(block)[-1].groups[-1]]
 
 
-def fresh(model, names: tuple[str, ...]):
+def fresh(model, names):
     """Adapters as they begin, which change nothing."""
     torch.manual_seed(0)
     return get_peft_model(model, LoraConfig(r=2, lora_alpha=8, target_modules=list(names)))
 
 
-def adapted(model, names: tuple[str, ...]):
+def adapted(model, names):
     wrapped = fresh(model, names)
     generator = torch.Generator().manual_seed(5)
     for name, parameter in wrapped.named_parameters():
@@ -66,7 +64,7 @@ def adapted(model, names: tuple[str, ...]):
     return wrapped.eval()
 
 
-def heads_of(model) -> list[tuple[object, ...]]:
+def heads_of(model):
     return [
         (a.block, a.layer, a.size, a.kept, a.width, a.group) for a in discover(model).attentions
     ]
@@ -111,7 +109,7 @@ def test_adapters_are_gated_and_refused_until_they_are_merged(family, tmp_path):
     assert apart(answers(model, batch), expected) < limit(model)
 
 
-def train(model, batch) -> tuple[float, float]:
+def train(model, batch):
     """The first and the last loss of a few steps against random targets."""
     optimizer = torch.optim.AdamW([p for p in model.parameters() if p.requires_grad], lr=0.02)
     targets, losses = None, []

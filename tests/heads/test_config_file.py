@@ -1,7 +1,5 @@
 """A config.json may come from anybody: what it asks for is checked before anything is built."""
 
-from __future__ import annotations
-
 import os
 import shutil
 

@@ -1,7 +1,5 @@
 """Single heads of models whose heads share key/value heads: these are copied, and nothing else changes."""
 
-from __future__ import annotations
-
 from typing import Any
 
 import pytest
@@ -34,12 +32,12 @@ KINDS: dict[str, tuple[str, dict[str, Any]]] = {
 }
 
 
-def grouped(kind: str = "llama"):
+def grouped(kind="llama"):
     family, sizes = KINDS[kind]
     return build(family, **sizes)
 
 
-def closed(model, heads: list[str], **how) -> list[torch.Tensor]:
+def closed(model, heads, **how):
     with gated(model, closed=heads, **how):
         return answers(model)
 
@@ -128,7 +126,7 @@ def test_the_weights_of_heads_are_those_of_their_copies():
 
 @pytest.mark.parametrize("kind", ["llama", "phi3, fused"])
 def test_the_bytes_of_the_cache_are_counted(kind):
-    def cached(model) -> int:
+    def cached(model):
         tokens = torch.arange(3, 10)[None]
         layers = model(input_ids=tokens, use_cache=True).past_key_values.layers
         return sum(layer.keys.nbytes + layer.values.nbytes for layer in layers) // 7

@@ -1,7 +1,5 @@
 """Layers that were cut keep the numbers and places of their heads."""
 
-from __future__ import annotations
-
 import pytest
 import torch
 from transformers import BigBirdConfig, BigBirdModel

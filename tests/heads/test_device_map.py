@@ -1,7 +1,5 @@
 """Models that accelerate has spread: no code may assume that all weights are on one device."""
 
-from __future__ import annotations
-
 import copy
 
 import pytest
@@ -17,7 +15,7 @@ from deadhead.forward import device_of
 CLOSED = ["decoder.0.0", "decoder.0.1"]
 
 
-def batches() -> list[dict[str, torch.Tensor]]:
+def batches():
     ids = torch.randint(3, 90, (6, 8), generator=torch.Generator().manual_seed(0))
     return [{"input_ids": rows, "labels": rows} for rows in ids.split(3)]
 

@@ -1,7 +1,5 @@
 """Model in, heads out: blocks, counts and groups are right, also after pruning, and the model is not touched."""
 
-from __future__ import annotations
-
 import pytest
 from torch import nn
 from transformers import BertLMHeadModel

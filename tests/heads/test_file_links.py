@@ -1,7 +1,5 @@
 """No link is followed out of a model's folder, so that no private file gets into a copy."""
 
-from __future__ import annotations
-
 import os
 import shutil
 import warnings
@@ -35,7 +33,7 @@ def folder(tmp_path):
     return model
 
 
-def check_copy(out: Path):
+def check_copy(out):
     texts = {path: path.read_bytes() for path in out.rglob("*") if path.is_file()}
     assert SECRET.encode() not in b"".join(texts.values())
     assert (out / "LICENSE").read_text() == (out / "modules" / "own.json").read_text() == "{}"

@@ -1,9 +1,6 @@
 """Fills: each kind of fill is the blend by hand, for every kind of model, gate, position and padding."""
 
-from __future__ import annotations
-
 from collections.abc import Callable
-from typing import Any
 
 import pytest
 import torch
@@ -18,12 +15,12 @@ FAMILIES = ["bert", "gpt2", "llama", "marian", "t5", "bart", "xlnet", "fsmt", "a
 Fills = Callable[[str, int, int, torch.Tensor], torch.Tensor]
 
 
-def some_heads(model) -> list[Any]:
+def some_heads(model):
     """The first and the last head of each layer."""
     return [head for a in discover(model).attentions for head in (a.heads[0], a.heads[-1])]
 
 
-def masks(batch: dict[str, Any], block: str) -> torch.Tensor:
+def masks(batch, block):
     """The real tokens of a block, by hand."""
     if block in ("decoder", "cross") and "decoder_input_ids" in batch:
         ones = torch.ones_like(batch["decoder_input_ids"])
@@ -31,10 +28,10 @@ def masks(batch: dict[str, Any], block: str) -> torch.Tensor:
     return batch["attention_mask"].bool()
 
 
-def blended(model, batch, gates: dict[Any, Any], fill: Fills, at=None):
+def blended(model, batch, gates, fill, at=None):
     """gate * head + (1 - gate) * fill, head by head, by hand."""
 
-    def change(block: str, layer: int, use: int, rows: torch.Tensor) -> torch.Tensor:
+    def change(block, layer, use, rows):
         values, mixed = fill(block, layer, use, rows), rows.clone()
         kept = discover(model)[block, layer].kept
         for head, gate in gates.items():
@@ -49,10 +46,10 @@ def blended(model, batch, gates: dict[Any, Any], fill: Fills, at=None):
         return answers(model, batch)
 
 
-def resampled(batch, seed: int) -> Fills:
+def resampled(batch, seed):
     """Each real token from the donor's real token of the same number, with loops."""
 
-    def fill(block: str, layer: int, use: int, rows: torch.Tensor) -> torch.Tensor:
+    def fill(block, layer, use, rows):
         mask, values = masks(batch, block), rows.clone()
         for example, donor in enumerate(derangement(len(rows), seed)):
             own = mask[example].nonzero().flatten().tolist()
@@ -64,12 +61,12 @@ def resampled(batch, seed: int) -> Fills:
     return fill
 
 
-def other_batch(batch: dict[str, Any]) -> dict[str, Any]:
+def other_batch(batch):
     """The same shapes and padding, other tokens."""
     return {n: v.roll(1, 1) if n.endswith("ids") else v for n, v in batch.items()}
 
 
-def cases(model, batch, kind: str) -> tuple[Any, Fills]:
+def cases(model, batch, kind):
     """A fill for `gated`, and the same by hand."""
     if kind == "zero":
         return "zero", lambda block, layer, use, rows: torch.zeros_like(rows)
@@ -86,7 +83,7 @@ def cases(model, batch, kind: str) -> tuple[Any, Fills]:
     if not per_position:
         return means, lambda block, layer, use, rows: values[block, layer].expand_as(rows)
 
-    def by_number(block: str, layer: int, use: int, rows: torch.Tensor) -> torch.Tensor:
+    def by_number(block, layer, use, rows):
         numbers = (masks(batch, block).long().cumsum(1) - 1).clamp(min=0)
         return values[block, layer][numbers]
 
@@ -177,7 +174,7 @@ def test_a_fill_of_the_whole_model_serves_a_pruned_one(kind):
     fill, of_whole = cases(model, batch, kind)
     prune(model, ["decoder.0.0", "decoder.0.2"])  # one of each group
 
-    def by_hand(block: str, layer: int, use: int, rows: torch.Tensor) -> torch.Tensor:
+    def by_hand(block, layer, use, rows):
         kept = list(discover(model)[block, layer].kept)
         whole = of_whole(block, layer, use, rows.new_zeros(*rows.shape[:2], 4, 8))
         return whole[:, :, kept]

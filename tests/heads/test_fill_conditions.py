@@ -1,11 +1,8 @@
 """Fills and positions under everything a model runs in: gradients, precision, compilation, caches, copies."""
 
-from __future__ import annotations
-
 import copy
 import warnings
 from dataclasses import replace
-from typing import Any
 
 import pytest
 import torch
@@ -19,7 +16,7 @@ FAMILIES = ["bert", "gpt2", "marian", "xlnet", "fsmt"]
 SHUT = ["decoder.0.1", "decoder.1.0", "decoder.1.3"]
 
 
-def fill_of(model, kind: str, batch=None):
+def fill_of(model, kind, batch=None):
     batch = batch_of(model) if batch is None else batch
     if kind == "captured":
         with captured(model) as clean:
@@ -30,7 +27,7 @@ def fill_of(model, kind: str, batch=None):
     return kind
 
 
-def filled(model, fill, batch=None, **options) -> list[torch.Tensor]:
+def filled(model, fill, batch=None, **options):
     with gated(model, closed=SHUT, fill=fill, **options):
         return answers(model, batch)
 
@@ -48,7 +45,7 @@ def test_the_gradient_of_a_gate_is_the_finite_difference(family, kind):
         for block, size in sizes.items()
     }
 
-    def loss(at) -> torch.Tensor:
+    def loss(at):
         with gated(model, gates, fill=fill, positions=at):
             return model(**batch).logits.tanh().square().mean()
 
@@ -88,7 +85,7 @@ def test_gradients_reach_the_values_of_a_fill():
     ("kind", "reentrant"), [*((kind, False) for kind in KINDS), ("zero", True)]
 )
 def test_gradient_checkpointing(kind, reentrant):
-    def gradients(checkpointed: bool, **options) -> list[torch.Tensor]:
+    def gradients(checkpointed, **options):
         model = build("gpt2", resid_pdrop=0.0, attn_pdrop=0.0, embd_pdrop=0.0)
         fill, batch = fill_of(model, kind), batch_of(model)
         if checkpointed:
@@ -116,7 +113,7 @@ def test_layers_that_share_weights_lose_their_order_under_checkpointing():
         model(**batch_of(model))
 
 
-def generate(model, prompt: dict[str, Any], **options) -> torch.Tensor:
+def generate(model, prompt, **options):
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")
         text: torch.Tensor = model.generate(
@@ -222,7 +219,7 @@ def test_a_copy_made_inside_is_not_gated(family, kind):
     assert len(discover(prune(copied, heads[:1]))) == len(discover(model)) - 1
 
 
-def replica_of(model: torch.nn.Module):
+def replica_of(model):
     """A copy as nn.DataParallel makes it for a GPU: modules of its own, hooks of the model."""
     copies = {module: module._replicate_for_data_parallel() for module in model.modules()}
     for module, twin in copies.items():

@@ -1,9 +1,5 @@
 """Batches that hold copies of their examples, and what generation runs once or more than once."""
 
-from __future__ import annotations
-
-from typing import Any
-
 import pytest
 import torch
 
@@ -18,7 +14,7 @@ PROMPT = {
 }
 
 
-def generate(model, prompt: dict[str, Any] = PROMPT, **options) -> torch.Tensor:
+def generate(model, prompt=PROMPT, **options):
     options = {"max_new_tokens": 4, "eos_token_id": None, "pad_token_id": 0, **options}
     text: torch.Tensor = model.generate(**prompt, **options)
     return text
@@ -64,7 +60,7 @@ def test_what_copies_the_batch_refuses_to_resample():
     corrupt = {**clean, "input_ids": clean["input_ids"] + 20}
     before = hooks(model)
 
-    def metric(outputs, batch) -> torch.Tensor:
+    def metric(outputs, batch):
         return outputs.logits[:, 0, 3]
 
     with gated(model, closed=["encoder.0.1"], fill="resample"):

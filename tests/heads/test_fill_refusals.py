@@ -1,7 +1,5 @@
 """Fills and positions that do not fit: one clear error each, and the model stays as it was."""
 
-from __future__ import annotations
-
 from typing import Any
 
 import numpy as np
@@ -17,12 +15,12 @@ BATCH = {"input_ids": torch.randint(3, 90, (2, 12), generator=torch.Generator().
 PADDED = torch.tensor([[1] * 12, [1] * 8 + [0] * 4])
 
 
-def means_of(family: str, **options):
+def means_of(family, **options):
     model = build(family, **options)
     return head_means(model, [batch_of(model)])
 
 
-def run_of(family: str, batch=None, heads=None, **options):
+def run_of(family, batch=None, heads=None, **options):
     model = build(family, **options)
     with captured(model, heads) as run:
         answers(model, batch)
@@ -237,7 +235,7 @@ class Flat(torch.nn.Module):
         super().__init__()
         self.inner = build("bert")
 
-    def forward(self, input_ids: torch.Tensor):
+    def forward(self, input_ids):
         return self.inner(input_ids=input_ids.view(1, -1))
 
 

@@ -1,7 +1,5 @@
 """Models from GGUF files are ordinary models: found, gated, cut, saved; packed ones are refused."""
 
-from __future__ import annotations
-
 import copy
 import json
 
@@ -34,7 +32,7 @@ NAMES = {
 }
 
 
-def interleaved(name: str, weight: torch.Tensor, config: LlamaConfig) -> torch.Tensor:
+def interleaved(name, weight, config):
     """The rows of queries and keys as llama.cpp turns them: pairs beside each other."""
     heads = {"q_proj": config.num_attention_heads, "k_proj": config.num_key_value_heads}
     count = next((n for part, n in heads.items() if part in name), None)
@@ -82,7 +80,7 @@ def original(tmp_path_factory):
     return model, folder
 
 
-def logits(model) -> torch.Tensor:
+def logits(model):
     ids = torch.randint(3, len(WORDS), (2, 9), generator=torch.Generator().manual_seed(1))
     with torch.no_grad():
         return model(input_ids=ids).logits

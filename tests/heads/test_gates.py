@@ -1,7 +1,5 @@
 """Gates: the formula of one head closed, under every kernel, mode and wrapper, and nothing left behind."""
 
-from __future__ import annotations
-
 import platform
 from contextlib import ExitStack
 
@@ -22,7 +20,7 @@ SHUT = ["encoder.0.1", "encoder.1.0", "encoder.1.3"]
 
 
 @torch.no_grad()
-def zeroed_by_hand(model, heads: list[str]) -> list[torch.Tensor]:
+def zeroed_by_hand(model, heads):
     """The formula of a closed head, without deadhead: its columns of BERT's output projection are zero."""
     for head in map(Head.parse, heads):
         model.get_submodule(f"bert.encoder.layer.{head.layer}.attention.output.dense").weight[
@@ -31,7 +29,7 @@ def zeroed_by_hand(model, heads: list[str]) -> list[torch.Tensor]:
     return answers(model)
 
 
-def masked(model, heads=SHUT) -> list[torch.Tensor]:
+def masked(model, heads=SHUT):
     with gated(model, closed=heads):
         return answers(model)
 
@@ -114,7 +112,7 @@ def test_compiled_before_or_after():
     with captured(model) as clean:
         answers(model, {**batch, "input_ids": batch["input_ids"].flip(1)})
 
-    def gates(gated_model) -> ExitStack:
+    def gates(gated_model):
         stack = ExitStack()
         positions = {"positions": [1, -2]}
         stack.enter_context(gated(gated_model, closed=["encoder.0.0"], fill=means, **positions))

@@ -1,7 +1,5 @@
 """What may be given as gates, as people had it in transformers 4, and what is refused, before anything runs."""
 
-from __future__ import annotations
-
 from typing import Any
 
 import pytest

@@ -1,9 +1,6 @@
 """Gates belong to one thread and one model object: nobody else gets them without being told."""
 
-from __future__ import annotations
-
 import threading
-from collections.abc import Callable
 from typing import Any
 
 import pytest
@@ -14,7 +11,7 @@ from deadhead.errors import HeadError, UnsupportedModel
 from tiny_models import answers, apart, batch_of, build, hooks, limit
 
 
-def in_thread(work: Callable[[], Any]):
+def in_thread(work):
     """What the work returns or raises in a thread of its own."""
     box: list[Any] = []
 
@@ -30,7 +27,7 @@ def in_thread(work: Callable[[], Any]):
     return box[0]
 
 
-def closing(model, number: int) -> list[torch.Tensor]:
+def closing(model, number):
     with gated(model, closed=[list(discover(model))[number]]):
         return answers(model)
 

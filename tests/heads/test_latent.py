@@ -1,7 +1,5 @@
 """Heads whose keys are expanded from a few numbers, or that read the keys of another layer."""
 
-from __future__ import annotations
-
 import pytest
 import torch
 from identity import prune_as_masked
@@ -11,11 +9,11 @@ from deadhead.files.hub import quiet
 from deadhead.heads import discover, prune, sites
 from deadhead.heads.discover import find_sites
 from deadhead.verify.inputs import batch_for, prompt_for
-from deadhead.verify.proof import Proof, prove, sample
+from deadhead.verify.proof import prove, sample
 from tiny_models import build
 
 
-def proof_of(model, *, whole: bool, **options) -> Proof:
+def proof_of(model, *, whole, **options):
     with quiet():
         heads = sample(discover(model), whole)
         return prove(model, batch_for(model), heads, generate=prompt_for(model), **options)
@@ -47,7 +45,7 @@ def test_the_proof_holds_for_latent_attention(whole):
 def test_the_proof_fails_if_the_rows_of_keys_and_values_are_mistaken(monkeypatch):
     rows = sites._projection_rows
 
-    def shifted(site, role: str, module) -> dict[str, torch.Tensor]:
+    def shifted(site, role, module):
         right = rows(site, role, module)
         return {name: row.roll(1, 0) for name, row in right.items()} if role == "kv" else right
 

@@ -1,7 +1,5 @@
 """Folders that are damaged, edited or of the future are refused with the reason, and a failed save loses nothing."""
 
-from __future__ import annotations
-
 import shutil
 from collections.abc import Callable
 from pathlib import Path
@@ -29,22 +27,22 @@ def folder(saved, tmp_path):
     return Path(shutil.copytree(saved, tmp_path / "model"))
 
 
-def shorten(path: Path, share: float):
+def shorten(path, share):
     path.write_bytes(path.read_bytes()[: int(path.stat().st_size * share)])
 
 
-def changed(**fields: Any) -> Callable[[Path], Any]:
+def changed(**fields):
     return lambda folder: edit_config(folder, **fields)
 
 
-def removed(**blocks: Any) -> Callable[[Path], Any]:
-    def change(folder: Path):
+def removed(**blocks):
+    def change(folder):
         edit_record(folder, removed={**config_of(folder)["deadhead"]["removed"], **blocks})
 
     return change
 
 
-def written(name: str, data: bytes) -> Callable[[Path], Any]:
+def written(name, data):
     return lambda folder: (folder / name).write_bytes(data)
 
 
@@ -155,7 +153,7 @@ def test_a_failed_save_loses_nothing(step, folder, monkeypatch):
     assert apart(expected, answers(load(folder).eval())) == 0
 
 
-def _failing(problem: Exception):
+def _failing(problem):
     def fail(*_, **__):
         raise problem
 

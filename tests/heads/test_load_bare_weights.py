@@ -1,7 +1,5 @@
 """A config that names a class with a task layer, over weights of the bare model, as all-mpnet-base-v2 has them."""
 
-from __future__ import annotations
-
 import warnings
 
 import pytest

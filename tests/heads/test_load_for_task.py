@@ -1,7 +1,5 @@
 """`load(..., auto=...)`: a pruned folder of one class becomes a model for a task, with a new classifier on the heads that are left."""
 
-from __future__ import annotations
-
 import pytest
 import torch
 from safetensors.torch import load_file, save_file

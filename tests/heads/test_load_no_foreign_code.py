@@ -1,9 +1,6 @@
 """A folder that brings code of its own: none of it is run, and nobody is asked whether it should be."""
 
-from __future__ import annotations
-
 import json
-from pathlib import Path
 
 import pytest
 from transformers import AutoTokenizer
@@ -28,7 +25,7 @@ def folder(tmp_path, monkeypatch):
     return built
 
 
-def changed(file: Path, **fields):
+def changed(file, **fields):
     file.write_text(json.dumps({**json.loads(file.read_text()), **fields}))
 
 

@@ -1,7 +1,5 @@
 """Saved models where deadhead is not installed: by their config alone, or by the loader in the folder."""
 
-from __future__ import annotations
-
 import json
 import subprocess
 import sys
@@ -37,7 +35,7 @@ assert not [name for name in sys.modules if name.startswith("deadhead.")]
 """
 
 
-def emptied(family: str, **options):
+def emptied(family, **options):
     """A model that lost all heads of its first layer, some of the others, and neurons."""
     model = build(family)
     layout = discover(model, neurons=True)
@@ -52,7 +50,7 @@ def emptied(family: str, **options):
     return prune(model, heads, neurons=neurons, **options)
 
 
-def halved(family: str):
+def halved(family):
     """A model that lost the same number of heads and neurons in every layer."""
     model = build(family)
     layout = discover(model, neurons=True)

@@ -1,7 +1,5 @@
 """The means of heads: by hand, over real tokens alone, and refused where there is nothing to average."""
 
-from __future__ import annotations
-
 from functools import partial
 from typing import Any
 
@@ -18,7 +16,7 @@ from tiny_models import batch_of, build, hooks, limit, refused
 FAMILIES = ["bert", "gpt2", "llama", "marian", "t5", "xlnet", "fsmt", "albert", "longformer"]
 
 
-def exact(family: str):
+def exact(family):
     """A model in double precision, except where its own code overflows there."""
     return build(family).float() if family == "fsmt" else build(family)
 

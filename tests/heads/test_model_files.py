@@ -1,7 +1,5 @@
 """A saved model includes the other files of its source, and its card says what happened to it."""
 
-from __future__ import annotations
-
 import json
 from pathlib import Path
 
@@ -29,7 +27,7 @@ NOT_TAKEN = ("pytorch_model.bin", "model.onnx", "onnx/config.json", "optimizer.p
              "pytorch_model.bin.index.json", "openvino/model.xml")  # fmt: skip
 
 
-def put(folder: Path, name: str, text: str):
+def put(folder, name, text):
     (folder / name).parent.mkdir(parents=True, exist_ok=True)
     (folder / name).write_text(text, encoding="utf-8")
 
@@ -49,7 +47,7 @@ def source(tmp_path):
 LOADER = {"load_pruned.py", "load_pruned.json"}  # of a compact folder
 
 
-def files(folder: Path) -> set[str]:
+def files(folder):
     return {str(path.relative_to(folder)) for path in folder.rglob("*") if path.is_file()}
 
 

@@ -1,7 +1,5 @@
 """Feed-forward neurons: masked = pruned = reloaded = padded, with and without heads."""
 
-from __future__ import annotations
-
 import copy
 from typing import Any
 
@@ -12,7 +10,6 @@ from identity import prune_as_masked
 from deadhead.heads import discover, gated, head_means, load, prune, save
 from deadhead.heads.discover import find_every_site
 from deadhead.heads.load_pruned import PickInput
-from deadhead.layout import HeadLayout
 from deadhead.verify.inputs import prompt_for
 from slow import slow_but
 from tiny_models import answers, apart, batch_of, build, finite_difference, limit, uneven
@@ -42,7 +39,7 @@ FAMILIES: list[tuple[str, dict[str, Any]]] = [
 IDS = [" ".join([family, *map(str, overrides.values())]) for family, overrides in FAMILIES]
 
 
-def some_neurons(layout: HeadLayout, *, empty: bool = True) -> dict[tuple[str, int], list[int]]:
+def some_neurons(layout, *, empty=True):
     """Another share of each layer; all of the first one if there are several."""
     chosen = {}
     for nth, layer in enumerate(layout.feed_forwards):
@@ -122,7 +119,7 @@ def test_gradients_of_neuron_gates_are_finite_differences(family):
     gates = torch.full((layer.size,), 0.9, dtype=torch.float64, requires_grad=True)
     weights = torch.randn(answers(model)[0].shape, generator=torch.Generator().manual_seed(3))
 
-    def loss() -> torch.Tensor:
+    def loss():
         with gated(model, neuron_gates={place: gates}):
             return (model(**batch)[0] * weights).mean()
 
@@ -158,7 +155,7 @@ class _SplitsByConfig(torch.nn.Module):
         super().__init__()
         self.gate_up_proj, self.down_proj, self.config = old.gate_up_proj, old.down_proj, config
 
-    def forward(self, x: torch.Tensor) -> torch.Tensor:
+    def forward(self, x):
         size = self.config.intermediate_size
         gate, up = self.gate_up_proj(x).split([size, size], dim=-1)
         return self.down_proj(torch.nn.functional.silu(gate) * up)

@@ -1,7 +1,5 @@
 """Where feed-forward layers are, which ones are skipped and why, and what is refused."""
 
-from __future__ import annotations
-
 from contextlib import ExitStack
 from typing import Any
 
@@ -72,12 +70,12 @@ def test_a_model_of_experts_alone_says_so_and_keeps_its_heads():
 class _Between(nn.Module):
     """A feed-forward layer with something between its two matrices."""
 
-    def __init__(self, old, between: nn.Module, name: str):
+    def __init__(self, old, between, name):
         super().__init__()
         self.up_proj, self.down_proj, self.name = old.up_proj, old.down_proj, name
         setattr(self, name, between)
 
-    def forward(self, x: torch.Tensor) -> torch.Tensor:
+    def forward(self, x):
         return self.down_proj(getattr(self, self.name)(self.up_proj(x)))
 
 

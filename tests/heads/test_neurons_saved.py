@@ -1,7 +1,5 @@
 """Folders of models without some neurons: record, card, damaged and trained folders."""
 
-from __future__ import annotations
-
 import pytest
 import torch
 from folders import config_of, edit_record

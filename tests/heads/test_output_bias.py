@@ -1,9 +1,5 @@
 """A layer without heads may drop its output bias: closed, cut out, saved and loaded then agree, and it stays dropped."""
 
-from __future__ import annotations
-
-from typing import Any
-
 import pytest
 import torch
 import transformers
@@ -17,7 +13,7 @@ from tiny_models import answers, apart, batch_of, build, build_class, limit, ref
 FAMILIES = ["bert", "xlm-roberta", "gpt2", "deberta", "marian", "albert", "t5", "xlnet", "fsmt"]
 
 
-def emptied(model) -> list[Any]:
+def emptied(model):
     """All heads of each block's first layer, and one head of every other."""
     layout = discover(model)
     firsts = [h for b in layout.blocks if layout.layers(b) > 1 for h in layout.of(b)[0].heads]

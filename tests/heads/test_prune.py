@@ -1,7 +1,5 @@
 """Cut out is closed: for families of every kind, uneven, whole layers, twice in a row, in generation."""
 
-from __future__ import annotations
-
 import contextlib
 import copy
 import pickle
@@ -74,7 +72,7 @@ SPEAKERS = [
 FAST = "albert bert codegen deberta gpt2 llama marian t5 xlnet"
 
 
-def built(kind: str, **more):
+def built(kind, **more):
     model = build(kind.split()[0], **KINDS[kind], **more)
     if hasattr(model, "set_experts_implementation"):
         # the grouped products of experts are for small floats only
@@ -82,7 +80,7 @@ def built(kind: str, **more):
     return model
 
 
-def closed(model, heads) -> list[torch.Tensor]:
+def closed(model, heads):
     with gated(model, closed=heads):
         return answers(model)
 
@@ -146,7 +144,7 @@ def test_an_emptied_layer_computes_no_queries_keys_or_values():
     assert sum(p.numel() for n, p in attention.named_parameters() if "LayerNorm" not in n) == 32
 
 
-def generated(model, **how) -> torch.Tensor:
+def generated(model, **how):
     prompt = {
         k: v.to(model.dtype) if isinstance(v, torch.Tensor) and v.is_floating_point() else v
         for k, v in (prompt_for(model) or {}).items()
@@ -181,7 +179,7 @@ def test_the_cache_of_a_bert_decoder_with_cross_attention(emptied):
     ids, draw = torch.arange(5, 15).view(2, 5), torch.Generator().manual_seed(0)
     source = torch.randn(2, 6, 32, dtype=torch.float64, generator=draw)
 
-    def logits(tokens: torch.Tensor, **how) -> torch.Tensor:
+    def logits(tokens, **how):
         return model(tokens, encoder_hidden_states=source, **how).logits
 
     with gated(model, closed=removed):
@@ -195,7 +193,7 @@ def test_the_cache_of_a_bert_decoder_with_cross_attention(emptied):
 
 
 @torch.no_grad()
-def cached(model) -> torch.Tensor:
+def cached(model):
     """The logits of the last words with the first in the cache; one example is padded on the left."""
     ids, mask = torch.arange(5, 21).view(2, 8), torch.ones(2, 8, dtype=torch.long)
     mask[1, :2] = 0

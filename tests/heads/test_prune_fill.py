@@ -1,7 +1,5 @@
 """Heads removed with their mean output as a fill: the output bias adds what they contributed on average."""
 
-from __future__ import annotations
-
 import copy
 from typing import Any
 
@@ -14,7 +12,7 @@ from identity import prune_as_masked
 from deadhead.errors import FolderError, HeadError, UnsupportedModel
 from deadhead.heads import discover, gated, load, prune, save
 from deadhead.heads.means import HeadMeans, head_means
-from deadhead.layout import Head, HeadLayout
+from deadhead.layout import Head
 from deadhead.saved.prune import prune_saved
 from deadhead.verify.proof import sample
 from slow import slow_but
@@ -24,16 +22,16 @@ from tiny_models import answers, apart, batch_of, build, build_class, limit, ref
 FAMILIES = ["bert", "gpt2", "llama", "t5", "albert", "marian", "xlnet", "gpt_neox_japanese"]
 
 
-def means_of(model) -> HeadMeans:
+def means_of(model):
     return head_means(model, [batch_of(model)])
 
 
-def masked(model, heads, fill, batch=None) -> list[torch.Tensor]:
+def masked(model, heads, fill, batch=None):
     with gated(model, closed=heads, fill=fill):
         return answers(model, batch)
 
 
-def last_head(layout: HeadLayout) -> list[Head]:
+def last_head(layout):
     """The last head of the last layer, if it can be removed alone."""
     layers = [a for a in layout.attentions if a.group == 1 and len(a.heads) > 1]
     return [layers[-1].heads[-1]] if layers else []

@@ -1,7 +1,5 @@
 """Everything `prune` refuses: one clear error with the hint, and the model left as it was."""
 
-from __future__ import annotations
-
 import re
 from typing import Any
 

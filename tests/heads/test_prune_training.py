@@ -1,7 +1,5 @@
 """A pruned model trains: the same losses as the masked one, with real parameters."""
 
-from __future__ import annotations
-
 from typing import Any
 
 import pytest
@@ -24,11 +22,11 @@ STILL: dict[str, dict[str, Any]] = {  # no dropout, so that both models see the 
 }
 
 
-def still(family: str):
+def still(family):
     return build(family, **STILL[family])
 
 
-def trained(model: nn.Module, steps: int = 4) -> list[float]:
+def trained(model, steps=4):
     """The losses of a few steps; the first is that of the model as it came."""
     model.train()
     batch = batch_of(model)

@@ -1,10 +1,7 @@
 """Activations that are computed again: the same numbers, and the model is left as it was."""
 
-from __future__ import annotations
-
 import pytest
 import torch
-from torch import nn
 from transformers import AlbertForMaskedLM
 
 from architectures.tiny import randomise, tiny
@@ -16,7 +13,7 @@ from deadhead.heads.layers import checkpointed, copy_with_same_weights, is_repea
 METHODS = ("gradient", "taylor", "fisher", "attribution")
 
 
-def case(kind: str = "llama"):
+def case(kind="llama"):
     """A model with random weights, and a batch of three examples."""
     model = tiny(kind)
     if kind == "albert":  # its layers share their weights
@@ -30,7 +27,7 @@ def case(kind: str = "llama"):
 class Counted:
     """Counts the runs of the first layer, and how many of them are second ones."""
 
-    def __init__(self, model: nn.Module):
+    def __init__(self, model):
         self.runs = self.repeated = 0
         site = find_every_site(model)[0]
         self.hook = site.out.register_forward_hook(self)
@@ -40,7 +37,7 @@ class Counted:
         self.repeated += is_repeated()
 
 
-def forwards(model: nn.Module) -> list[str]:
+def forwards(model):
     return [name for name, module in model.named_modules() if "forward" in module.__dict__]
 
 

@@ -1,9 +1,6 @@
 """Weights are read as safetensors only, whatever an index, a config or an adapter names."""
 
-from __future__ import annotations
-
 import json
-from pathlib import Path
 from typing import Any
 
 import pytest
@@ -29,7 +26,7 @@ def unpickled(monkeypatch):
     assert not calls
 
 
-def pickled(folder: Path, index: str = "model.safetensors.index.json", **config) -> Path:
+def pickled(folder, index="model.safetensors.index.json", **config):
     """A model whose index names a file that torch unpickles."""
     build("bert").save_pretrained(folder)
     weights = load_file(folder / "model.safetensors")

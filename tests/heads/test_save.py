@@ -1,7 +1,5 @@
 """Saved and loaded: the right class, precision and answers, in both forms, by whoever wrote the folder."""
 
-from __future__ import annotations
-
 import pytest
 import torch
 import transformers
@@ -31,11 +29,11 @@ FAST = "BertForSequenceClassification GPT2LMHeadModel LlamaForCausalLM T5ForCond
 OTHERS = "deberta-v2 xlnet olmo2 falcon codegen umt5 gpt_bigcode gpt_oss phi3 longformer"
 
 
-def whole(name: str):
+def whole(name):
     return build_class(getattr(transformers, name), num_labels=3, pad_token_id=0)
 
 
-def pruned(name: str):
+def pruned(name):
     """A model of this class, its first layer emptied and the others thinned."""
     model = whole(name)
     first = discover(model).attentions[0]

@@ -1,13 +1,9 @@
 """A save that is cut short at any step leaves the old model or the new one, whole; a forged marker reaches nothing outside its folder."""
 
-from __future__ import annotations
-
 import json
 import os
 import shutil
-from collections.abc import Iterator
 from contextlib import contextmanager, suppress
-from pathlib import Path
 
 import pytest
 
@@ -39,20 +35,20 @@ class Killed(BaseException):
 class Tokenizer:
     """Writes a file and a folder, as tokenizers with several chat templates do."""
 
-    def __init__(self, text: str):
+    def __init__(self, text):
         self.text = text
 
-    def save_pretrained(self, folder: Path):
+    def save_pretrained(self, folder):
         (folder / "templates").mkdir()
         (folder / "templates" / "chat.jinja").write_text(self.text)
         (folder / "vocab.txt").write_text(self.text)
 
 
-def content(folder: Path) -> dict[str, bytes]:
+def content(folder):
     return {str(f.relative_to(folder)): f.read_bytes() for f in folder.rglob("*") if f.is_file()}
 
 
-def write_old(folder: Path, shards: str = "50GB") -> Path:
+def write_old(folder, shards="50GB"):
     save(OLD, folder, Tokenizer("old"), max_shard_size=shards)
     for name, text in MINE.items():
         (folder / name).write_bytes(text)
@@ -60,7 +56,7 @@ def write_old(folder: Path, shards: str = "50GB") -> Path:
 
 
 @contextmanager
-def cut_at(step: int, call: str, problem: BaseException) -> Iterator[None]:
+def cut_at(step, call, problem):
     """Raise the error in place of the n-th call of this function of `os`."""
     calls, real = [0], getattr(os, call)
 
@@ -75,7 +71,7 @@ def cut_at(step: int, call: str, problem: BaseException) -> Iterator[None]:
         yield
 
 
-def check_whole(folder: Path, old: dict[str, bytes], new: dict[str, bytes]) -> str:
+def check_whole(folder, old, new):
     """Which of the two models is there."""
     loaded = load(folder).eval()
     now = content(folder)
@@ -140,7 +136,7 @@ def test_finishing_may_be_killed_too(second, tmp_path):
     assert not [name for name in os.listdir(folder) if name.startswith(".")]
 
 
-def interrupt(folder: Path):
+def interrupt(folder):
     """Kill a save over a folder when its old files are out of the way and no new one is in place."""
     with pytest.raises(Killed), cut_at(2 + len(content(folder)) - len(MINE), "replace", Killed()):
         save(NEW, folder, Tokenizer("new"))

@@ -1,9 +1,5 @@
 """Folders that `save_pretrained` writes: `load` reads them back, and plain transformers never reads them wrongly."""
 
-from __future__ import annotations
-
-from pathlib import Path
-
 import pytest
 import torch
 import transformers
@@ -24,7 +20,7 @@ CUTS = ("heads", "emptied", "neurons", "filled", "filled neurons", "dropped bias
 WHOLE = {"ignore_mismatched_sizes": True}  # asks transformers for random numbers where sizes differ
 
 
-def cut(family: str, name: str):
+def cut(family, name):
     """A tiny model of this family, pruned in one of the ways above."""
     model = build(family)
     first = discover(model).attentions[0].heads
@@ -49,7 +45,7 @@ def with_biases(model):
     return model
 
 
-def plain(model, folder: Path, **options):
+def plain(model, folder, **options):
     """The same class, loaded without deadhead."""
     return type(model).from_pretrained(folder, dtype=torch.float64, **options).eval()
 

@@ -1,7 +1,5 @@
 """Configs that anybody may have written: known fields, checked sizes, and nothing is built first."""
 
-from __future__ import annotations
-
 import shutil
 from pathlib import Path
 

@@ -1,9 +1,5 @@
 """A pruned encoder in sentence-transformers: cut in place, saved, and loaded with equal embeddings."""
 
-from __future__ import annotations
-
-from pathlib import Path
-
 import pytest
 import sentence_transformers
 import torch
@@ -16,7 +12,7 @@ from tiny_models import build_class, uneven
 TEXTS = ["Maria bought a red car .", "The dog sleeps .", "A house stands there ."]
 
 
-def embeddings(encoder) -> torch.Tensor:
+def embeddings(encoder):
     result: torch.Tensor = encoder.encode(
         TEXTS, convert_to_tensor=True, show_progress_bar=False, device="cpu"
     )
@@ -39,7 +35,7 @@ def folder(tmp_path):
     return tmp_path / "whole"
 
 
-def opened(folder: Path):
+def opened(folder):
     return sentence_transformers.SentenceTransformer(str(folder), device="cpu")
 
 

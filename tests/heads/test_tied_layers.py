@@ -1,10 +1,7 @@
 """Layers whose weights are the same parameters (Zamba): one set of heads, tied before and after."""
 
-from __future__ import annotations
-
 import copy
 import importlib.util
-from pathlib import Path
 
 import pytest
 import torch
@@ -33,36 +30,36 @@ HEADS = ("decoder.1.0", "decoder.1.3")
 NEURONS = {("decoder", 1): [2, 3, 11]}
 
 
-def zamba(**changes) -> nn.Module:
+def zamba(**changes):
     """Layer 1 and layer 3 have the same parameters."""
     blocks = ["mamba", "hybrid", "mamba", "hybrid"]
     sizes = {**SIZES, "n_mamba_heads": 2, "layers_block_type": blocks, **changes}
     return randomised(ZambaForCausalLM(ZambaConfig(num_hidden_layers=4, **sizes)))
 
 
-def zamba2() -> nn.Module:
+def zamba2():
     """Layers 0 and 2 have the same parameters, and so do layers 1 and 3."""
     sizes = {**SIZES, "mamba_headdim": 8, "n_mamba_heads": 4, "num_mem_blocks": 2}
     config = Zamba2Config(layers_block_type=["hybrid"] * 4, num_hidden_layers=4, **sizes)
     return randomised(Zamba2ForCausalLM(config))
 
 
-def randomised(model: nn.Module) -> nn.Module:
+def randomised(model):
     randomise(model, 0)
     return model.double().eval()
 
 
-def batch(seed: int = 0) -> dict[str, torch.Tensor]:
+def batch(seed=0):
     ids = torch.randint(3, 60, (3, 7), generator=torch.Generator().manual_seed(seed))
     return {"input_ids": ids, "attention_mask": torch.ones_like(ids), "labels": ids}
 
 
 @torch.no_grad()
-def answer(model: nn.Module) -> torch.Tensor:
+def answer(model):
     return model(**batch()).logits
 
 
-def tied_names(model: nn.Module) -> set[frozenset[str]]:
+def tied_names(model):
     """The names of each parameter that has several."""
     names: dict[int, set[str]] = {}
     for name, parameter in model.named_parameters(remove_duplicate=False):
@@ -70,11 +67,11 @@ def tied_names(model: nn.Module) -> set[frozenset[str]]:
     return {frozenset(group) for group in names.values() if len(group) > 1}
 
 
-def numbers(model: nn.Module) -> int:
+def numbers(model):
     return sum(p.numel() for p in model.parameters())
 
 
-def places(layers) -> list[tuple[int, int, int]]:
+def places(layers):
     return [(layer.layer, layer.size, layer.shared_by) for layer in layers]
 
 
@@ -119,7 +116,7 @@ def test_masked_is_pruned_is_reloaded(tmp_path, fill, form):
     torch.testing.assert_close(answer(loaded), masked)
 
 
-def loaded_without_deadhead(folder: Path) -> nn.Module:
+def loaded_without_deadhead(folder):
     """The model as the loader in its folder loads it."""
     spec = importlib.util.spec_from_file_location("load_pruned_of_zamba", folder / "load_pruned.py")
     loader = importlib.util.module_from_spec(spec)

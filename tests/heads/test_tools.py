@@ -1,10 +1,5 @@
 """Tools around transformers, the real ones, with a pruned model: trained, resumed, piped, exported."""
 
-from __future__ import annotations
-
-from pathlib import Path
-from typing import Any
-
 import pytest
 import torch
 import transformers
@@ -26,14 +21,14 @@ def fresh_state():
         state._reset_state()
 
 
-def pruned(name: str):
+def pruned(name):
     """A tiny model, its heads thinned, with the mean output of the removed ones in a bias."""
     options = {"num_labels": 3, "pad_token_id": 0}
     model = build_class(getattr(transformers, name), **options)
     return prune(model, uneven(model), fill=head_means(model, [batch_of(model)]))
 
 
-def rows(name: str) -> list[dict[str, Any]]:
+def rows(name):
     """Examples of one length; without labels of their own, a model learns the text itself."""
     drawn = torch.randint(5, 90, (16, 7), generator=torch.Generator().manual_seed(1)).tolist()
     if "Causal" in name:
@@ -41,7 +36,7 @@ def rows(name: str) -> list[dict[str, Any]]:
     return [{"input_ids": row, "labels": i % 3} for i, row in enumerate(drawn)]
 
 
-def trainer(model, folder: Path, steps: int, name: str) -> Trainer:
+def trainer(model, folder, steps, name):
     settings = TrainingArguments(
         output_dir=str(folder),
         max_steps=steps,
@@ -88,7 +83,7 @@ def test_pipeline_takes_the_model_or_a_padded_folder(tmp_path):
     size = {"vocab_size": len(tokenizer), "num_labels": 3, "pad_token_id": 0}
     model = build_class(transformers.BertForSequenceClassification, **size)
 
-    def scores(model, **options) -> torch.Tensor:
+    def scores(model, **options):
         classify = pipeline("text-classification", model, top_k=None, device="cpu", **options)
         ordered = (sorted(row, key=lambda s: s["label"]) for row in classify(TEXTS))
         return torch.tensor([[s["score"] for s in row] for row in ordered])

@@ -1,7 +1,5 @@
 """Embeddings: the vectors are the model's own, and clusters made by hand have the distances and silhouette computed by hand."""
 
-from __future__ import annotations
-
 import sys
 
 import numpy as np

@@ -1,7 +1,5 @@
 """Attention entropy against attention that is known by hand, before the gate, under the heads' own names."""
 
-from __future__ import annotations
-
 import math
 
 import pytest
@@ -31,7 +29,7 @@ def bert():
     return BertForSequenceClassification(config).eval()
 
 
-def batch() -> dict[str, torch.Tensor]:
+def batch():
     mask = torch.stack([(torch.arange(6) < length).long() for length in LENGTHS])
     return {
         "input_ids": torch.randint(1, 30, (3, 6)) * mask,
@@ -94,7 +92,7 @@ def test_encoder_decoders():
 def test_as_a_measure():
     requests = []
 
-    def batches(split: str, most: int) -> list[dict[str, torch.Tensor]]:
+    def batches(split, most):
         requests.append((split, most))
         return [batch()]
 

@@ -1,8 +1,5 @@
 """Attention patterns: heads that are built to read one place, and the model's own attention maps."""
 
-from __future__ import annotations
-
-from collections.abc import Iterator
 from typing import Any
 
 import pytest
@@ -20,7 +17,7 @@ from deadhead.registry.options import OptionError
 SMALL = {"sequences": 3, "length": 8}
 
 
-def by_hand(attention: torch.Tensor, ids: torch.Tensor, random: set[int]) -> dict[str, Any]:
+def by_hand(attention, ids, random):
     """The scores of the heads of one layer, token by token, by looking for the earlier copy."""
     sums: dict[str, list[torch.Tensor]] = {score: [] for score in KEYS}
     for row, tokens in enumerate(ids.tolist()):
@@ -36,7 +33,7 @@ def by_hand(attention: torch.Tensor, ids: torch.Tensor, random: set[int]) -> dic
     return {score: torch.stack(values).mean(0) for score, values in sums.items()}
 
 
-def with_inputs(model, **options) -> tuple[Any, list[dict[str, Any]]]:
+def with_inputs(model, **options):
     """The scores, and the inputs of the model's forward passes."""
     calls: list[dict[str, Any]] = []
     hook = model.register_forward_pre_hook(
@@ -89,7 +86,7 @@ def test_layers_that_share_weights_are_averaged_over_their_uses():
     assert len(patterns(tiny("albert"), **SMALL)["induction"]) == 4
 
 
-def state(model) -> Iterator[Any]:
+def state(model):
     for path, module in model.named_modules():
         yield path, module.training, len(module._forward_hooks), len(module._forward_pre_hooks)
     yield model.config._attn_implementation, torch.random.get_rng_state().tolist()
@@ -107,7 +104,7 @@ def test_the_model_is_left_as_it_was_also_after_an_error(monkeypatch):
         (UnsupportedModel("not this one.", "another"), "^not this one"),
     ):
 
-        def broken(*args, problem: Exception = problem, **kwargs):
+        def broken(*args, problem=problem, **kwargs):
             raise problem
 
         monkeypatch.setattr(model.lm_head, "forward", broken)
@@ -128,7 +125,7 @@ class FewTokens:
     all_special_ids = tuple(range(20))
     bos_token_id, sep_token_id, eos_token_id, cls_token_id = None, 4, None, 3
 
-    def __len__(self) -> int:
+    def __len__(self):
         return 30
 
 

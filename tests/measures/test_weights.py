@@ -1,7 +1,5 @@
 """Weight change against changes made by hand, in every way projections are kept."""
 
-from __future__ import annotations
-
 import copy
 
 import pytest
@@ -124,7 +122,7 @@ def test_fused_grouped_and_bare_projections():
     assert list(change(began, head_weights(bare)).values()) == pytest.approx([0, 0, 1 / 3])
 
 
-def heads(count: int) -> list[str]:
+def heads(count):
     return [f"decoder.0.{i}" for i in range(count)]
 
 

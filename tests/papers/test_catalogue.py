@@ -1,7 +1,5 @@
 """The catalogue of papers and everything that lists papers agree."""
 
-from __future__ import annotations
-
 import subprocess
 import sys
 from importlib import import_module
@@ -21,7 +19,7 @@ HOME = Path(papers.__file__).parent
 OWN = {"demo", "shrink", "smoke"}  # recipes of no paper
 
 
-def test_every_list_of_papers_agrees() -> None:
+def test_every_list_of_papers_agrees():
     names = list(papers.papers())
     assert names == [folder.replace("_", "-") for folder in papers.FOLDERS]
     assert {file.parent.name for file in HOME.glob("*/paper.yaml")} == set(papers.FOLDERS)
@@ -31,7 +29,7 @@ def test_every_list_of_papers_agrees() -> None:
     assert {claim.paper for claim in all_claims().values()} == set(sources())
 
 
-def test_every_recipe_on_disk_is_listed_by_the_command() -> None:
+def test_every_recipe_on_disk_is_listed_by_the_command():
     output = CliRunner().invoke(app, ["recipes"]).output
     listed = {line.split()[0] for line in output.splitlines() if "  " in line}
     files = {f"{p.parents[1].name.replace('_', '-')}/{p.stem}" for p in HOME.glob("*/recipes/*")}
@@ -39,12 +37,12 @@ def test_every_recipe_on_disk_is_listed_by_the_command() -> None:
     assert {name.partition("/")[0] for name in files} == set(papers.papers())
 
 
-def test_every_table_on_disk_is_in_the_catalogue() -> None:
+def test_every_table_on_disk_is_in_the_catalogue():
     files = {f"{p.parents[1].name.replace('_', '-')}/{p.name}" for p in HOME.glob("*/published/*")}
     assert files == set(papers.published_files())
 
 
-def test_every_claim_has_one_id_and_a_sentence_of_its_own() -> None:
+def test_every_claim_has_one_id_and_a_sentence_of_its_own():
     modules = [import_module(module) for module in papers.claim_modules().values()]
     ids = [claim.id for module in (*modules, luck) for claim in module.CLAIMS]
     claims = all_claims()
@@ -55,7 +53,7 @@ def test_every_claim_has_one_id_and_a_sentence_of_its_own() -> None:
     assert all(claim.unit for claim in claims.values())
 
 
-def test_recipes_of_papers_name_claims_and_every_claim_is_named() -> None:
+def test_recipes_of_papers_name_claims_and_every_claim_is_named():
     ids: set[str] = set()
     for recipe in built_in():
         names = load(recipe).data.get("claims", [])
@@ -65,15 +63,13 @@ def test_recipes_of_papers_name_claims_and_every_claim_is_named() -> None:
     assert set(all_claims()) - ids == counted
 
 
-def test_presets_are_those_of_the_papers() -> None:
+def test_presets_are_those_of_the_papers():
     from deadhead.training.settings import PRESETS
 
     assert set(PRESETS) == set(papers.combined("presets"))
 
 
-def test_unknown_papers_and_fields_are_named(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_unknown_papers_and_fields_are_named(tmp_path, monkeypatch):
     with pytest.raises(UnknownName, match=r"no paper 'weak-lnk'. Did you mean 'weak-link'"):
         papers.paper("weak-lnk")
     (tmp_path / "mine").mkdir()
@@ -84,7 +80,7 @@ def test_unknown_papers_and_fields_are_named(
         papers.papers()
 
 
-def test_the_catalogue_loads_neither_claims_nor_torch() -> None:
+def test_the_catalogue_loads_neither_claims_nor_torch():
     code = "import sys, deadhead.papers.catalogue as p; p.papers(), p.recipe_files(); print(*sys.modules)"
     run = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
     loaded = set(run.stdout.split())

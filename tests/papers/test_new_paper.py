@@ -1,10 +1,7 @@
 """A fourth paper is a folder: the one that docs/extend.md describes, used by all commands."""
 
-from __future__ import annotations
-
 import re
 import sys
-from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
@@ -23,7 +20,7 @@ FILES = dict(
 
 
 @pytest.fixture
-def paper(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
+def paper(tmp_path, monkeypatch):
     for name, text in FILES.items():
         (tmp_path / name).parent.mkdir(parents=True, exist_ok=True)
         (tmp_path / name).write_text(text, encoding="utf-8")
@@ -35,13 +32,13 @@ def paper(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
         del sys.modules[module]
 
 
-def command(*arguments: str) -> str:
+def command(*arguments):
     result = CliRunner().invoke(app, arguments, env={"COLUMNS": "200"}, catch_exceptions=False)
     assert result.exit_code == 0, result.output
     return result.output
 
 
-def test_the_page_shows_every_kind_of_file() -> None:
+def test_the_page_shows_every_kind_of_file():
     assert sorted(FILES) == [
         "small_world/claims.py",
         "small_world/paper.yaml",
@@ -53,7 +50,7 @@ def test_the_page_shows_every_kind_of_file() -> None:
 
 @pytest.mark.slow
 @pytest.mark.usefixtures("paper")
-def test_every_command_knows_it() -> None:
+def test_every_command_knows_it():
     assert "small-world/table1" in command("recipes")
     assert "2 trials" in command("plan", "small-world/table1")
     table = command("claims", "--published", "--paper", "small-world", "--markdown")
@@ -67,5 +64,5 @@ def test_every_command_knows_it() -> None:
     assert '"published":91.5' in Path("page.html").read_text(encoding="utf-8").replace(": ", ":")
 
 
-def test_other_tests_do_not_see_it() -> None:
+def test_other_tests_do_not_see_it():
     assert "small-world" not in papers.papers()

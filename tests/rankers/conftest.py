@@ -1,7 +1,5 @@
 """Small models and batches that the tests of this room share."""
 
-from __future__ import annotations
-
 import copy
 
 import pytest

@@ -7,10 +7,7 @@ nothing, whatever other heads are open. So the head of the common kind is essent
 then, and three heads that were never open, and have no output weights, are useless.
 """
 
-from __future__ import annotations
-
 from functools import cache
-from typing import Any
 
 import torch
 from transformers import BertConfig, BertForSequenceClassification
@@ -32,12 +29,12 @@ LENGTH, WORDS, HEADS, WIDTH = 6, 12, 4, 8
 FIRST, SIGNS = WORDS + 1, WORDS + 2  # the first token, and the first of the signs
 
 
-def sentences(count: int, seed: int) -> dict[str, torch.Tensor]:
+def sentences(count, seed):
     words, label, _ = _drawn(count, seed)
     return {"input_ids": words, "attention_mask": torch.ones_like(words), "labels": label}
 
 
-def _drawn(count: int, seed: int) -> tuple[torch.Tensor, torch.Tensor, torch.Tensor]:
+def _drawn(count, seed):
     generator = torch.Generator().manual_seed(seed)
     words = torch.randint(1, WORDS + 1, (count, LENGTH), generator=generator)
     words[:, 0] = FIRST
@@ -49,7 +46,7 @@ def _drawn(count: int, seed: int) -> tuple[torch.Tensor, torch.Tensor, torch.Ten
     return words, label, kind
 
 
-def _lesson(count: int, seed: int) -> tuple[torch.Tensor, torch.Tensor, torch.Tensor]:
+def _lesson(count, seed):
     """Sentences, the gates each is taught with, and what is to be said: the label, or that it cannot be known."""
     words, label, kind = _drawn(count, seed)
     gates = (
@@ -63,7 +60,7 @@ def _lesson(count: int, seed: int) -> tuple[torch.Tensor, torch.Tensor, torch.Te
 
 
 @cache
-def _trained() -> tuple[Any, float]:
+def _trained():
     torch.manual_seed(0)
     model = BertForSequenceClassification(
         BertConfig(
@@ -107,7 +104,7 @@ def planted():
     return model
 
 
-def batches() -> list[dict[str, torch.Tensor]]:
+def batches():
     return [sentences(16, 1000 + i) for i in range(4)]
 
 

@@ -1,7 +1,5 @@
 """A tiny model and a padded batch for each kind of task."""
 
-from __future__ import annotations
-
 from dataclasses import dataclass
 from typing import Any
 
@@ -10,7 +8,7 @@ from transformers import AutoModelForSequenceClassification, AutoModelForTokenCl
 
 from architectures.tiny import randomise, tiny
 from deadhead.heads import discover
-from deadhead.rankers.ranker import Ranker, RankerInputs
+from deadhead.rankers.ranker import RankerInputs
 
 Batch = dict[str, torch.Tensor]
 LENGTHS = (12, 9, 5, 7)
@@ -24,7 +22,7 @@ class Case:
     model: Any
     batch: Batch
 
-    def singles(self) -> list[Batch]:
+    def singles(self):
         """The same examples one at a time, without padding."""
         rows = []
         for i, length in enumerate(LENGTHS):
@@ -42,7 +40,7 @@ class Case:
         return rows
 
 
-def make_case(kind: str) -> Case:
+def make_case(kind):
     draw = torch.Generator().manual_seed(3)
     ids = torch.randint(3, 90, (4, 12), generator=draw)
     mask = (torch.arange(12)[None] < torch.tensor(LENGTHS)[:, None]).long()
@@ -76,7 +74,7 @@ def make_case(kind: str) -> Case:
     return Case(model.double().eval(), batch)
 
 
-def scores_of(ranker: Ranker, model: Any, batches: list[Batch], **inputs: Any) -> Any:
+def scores_of(ranker, model, batches, **inputs):
     """What a ranker gives for a model in evaluation mode; by default for all of its heads."""
     given = {"layout": discover(model), **inputs}
     return ranker(RankerInputs(model=model, batches=batches, **given))

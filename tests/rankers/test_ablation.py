@@ -1,7 +1,5 @@
 """Ablation against closing each head and running the whole model; and replay, which must not be noticed."""
 
-from __future__ import annotations
-
 import pytest
 import torch
 from ranker_cases import KINDS
@@ -19,7 +17,7 @@ from deadhead.verify.inputs import batch_for
 
 
 @torch.no_grad()
-def the_long_way(model, batches, fill="zero") -> dict:
+def the_long_way(model, batches, fill="zero"):
     count = sum(len(batch["labels"]) for batch in batches)
     total = lambda: sum(float(example_losses(model, batch).sum()) for batch in batches) / count  # noqa: E731
     whole, result = total(), {}

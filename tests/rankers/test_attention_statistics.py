@@ -1,7 +1,5 @@
 """Entropy and confidence against the model's own attention maps."""
 
-from __future__ import annotations
-
 import pytest
 import torch
 from ranker_cases import KINDS
@@ -13,7 +11,7 @@ from deadhead.rankers import rank
 from deadhead.verify.inputs import batch_for
 
 
-def maps(model, batch) -> dict:
+def maps(model, batch):
     """Block -> attention maps of its layers, as transformers gives them."""
     model.set_attn_implementation("eager")
     with torch.no_grad():
@@ -29,7 +27,7 @@ def maps(model, batch) -> dict:
     return {discover(model).blocks[0]: outputs["attentions"]}
 
 
-def queries(first, block) -> torch.Tensor:
+def queries(first, block):
     if first.model.config.is_encoder_decoder and block != "encoder":
         return first.batch["labels"] != -100
     return first.batch["attention_mask"].bool()

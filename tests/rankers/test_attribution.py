@@ -1,7 +1,5 @@
 """Attribution against finite differences of gates, Taylor scores and ablation with the same fill."""
 
-from __future__ import annotations
-
 import pytest
 import torch
 from ranker_cases import KINDS
@@ -22,7 +20,7 @@ STEP, TOLERANCE = {"causal": 2**-7}, {"causal": 1e-3}
 
 
 @torch.no_grad()
-def differences(model, batches, fills, step=2**-13) -> dict:
+def differences(model, batches, fills, step=2**-13):
     """The rise of the mean loss per unit of a gate that closes a little, by central differences."""
     slopes = {}
     for head in discover(model):
@@ -41,7 +39,7 @@ def assert_same(scores, expected, tolerance):
     assert len(set(expected.values())) > len(expected) / 2
 
 
-def other_tokens(batch) -> dict:
+def other_tokens(batch):
     ids, mask = batch["input_ids"], batch["attention_mask"]
     return {**batch, "input_ids": (ids * 7 % 80 + 9) * mask}
 

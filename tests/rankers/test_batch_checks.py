@@ -1,7 +1,5 @@
 """What is checked in batches before a model reads them, for `rank`, `shrink` and `refit`."""
 
-from __future__ import annotations
-
 import pytest
 import torch
 from transformers import (

@@ -1,7 +1,5 @@
 """The ranker fisher: its matrix against single examples, its order against the greedy sets."""
 
-from __future__ import annotations
-
 from dataclasses import replace
 from itertools import pairwise
 
@@ -21,7 +19,7 @@ from deadhead.rankers.ranker import RankerInputs
 FORMS = ("whole", "by_layer", "diagonal")
 
 
-def rows_by_real_gates(setup) -> np.ndarray:
+def rows_by_real_gates(setup):
     """Gate gradients the plain way, examples x heads: gates that multiply, one example at a time."""
     layout, rows = discover(setup.model), []
     for single in setup.singles():

@@ -1,7 +1,5 @@
 """Gradient and Taylor scores against the definition: finite differences, single examples, real gates."""
 
-from __future__ import annotations
-
 from itertools import pairwise
 
 import pytest
@@ -17,11 +15,11 @@ from deadhead.rankers.loss import example_losses
 from deadhead.ranking.scores import spread, unit_layers
 
 
-def apart(first, other) -> float:
+def apart(first, other):
     return max(abs(first[head] - other[head]) for head in first)
 
 
-def by_real_gates(model, batch) -> dict:
+def by_real_gates(model, batch):
     """Gate gradients the plain way: gates that multiply, one example at a time; head -> value per example."""
     layout = discover(model)
     result = {head: [] for head in layout}

@@ -1,7 +1,5 @@
 """L0: the hard-concrete formulas, both scalings of the penalty, the mask that comes of it, and a model left alone."""
 
-from __future__ import annotations
-
 import copy
 import math
 
@@ -16,7 +14,7 @@ from ranker_cases import scores_of
 from architectures.tiny import tiny
 from deadhead.heads import discover, prune
 from deadhead.layout import Head
-from deadhead.rankers import Scores, rank
+from deadhead.rankers import rank
 from deadhead.rankers.hard_concrete import chance_open, sampled, settled_gate
 from deadhead.rankers.l0 import L0
 from deadhead.registry.options import OptionError
@@ -25,7 +23,7 @@ from deadhead.verify.inputs import batch_for
 QUICK = {"steps": 12, "penalty": 0.2}
 
 
-def scored(ranker: L0, model: torch.nn.Module | None = None, seed: int = 0) -> Scores:
+def scored(ranker, model=None, seed=0):
     model = planted() if model is None else model
     return scores_of(ranker, model, batches(), seed=seed)
 

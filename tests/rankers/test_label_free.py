@@ -1,7 +1,5 @@
 """Ranking without labels: a loss of one's own, and the distance to what the whole model says, against brute force."""
 
-from __future__ import annotations
-
 import math
 from types import SimpleNamespace
 from typing import Any
@@ -73,7 +71,7 @@ def test_a_head_that_does_nothing_comes_last(method, embedder, texts):
     )  # seeded
 
 
-def hidden(model, batch, gates: dict[Head, float]) -> torch.Tensor:
+def hidden(model, batch, gates):
     with gated(model, gates):
         return model(**batch).last_hidden_state * batch["attention_mask"][..., None]
 
@@ -89,7 +87,7 @@ def test_ablation_measures_the_distance_itself(embedder, texts):
         assert scores[head] == pytest.approx(float(torch.cat(each).mean()), rel=1e-6, abs=1e-12)
 
 
-def moved(model, batch, head: Head) -> torch.Tensor:
+def moved(model, batch, head):
     """How far the output of each example moves as the gate of a head does, as a share of its size; by finite differences."""
     step = 1e-4
     slope = (hidden(model, batch, {head: 1 + step}) - hidden(model, batch, {head: 1 - step})) / (
@@ -159,7 +157,7 @@ def test_a_loss_of_ones_own_is_taken_as_it_is(method, case):
     setup = case("classify")
     options = {"shapley": {"measure": "loss", "permutations": 3}}.get(method, {})
 
-    def entropy_of_labels(outputs, batch) -> torch.Tensor:
+    def entropy_of_labels(outputs, batch):
         return torch.nn.functional.cross_entropy(outputs.logits, batch["labels"], reduction="none")
 
     mine = rank(setup.model, [setup.batch], method, loss=entropy_of_labels, **options)
@@ -238,7 +236,7 @@ def test_labels_of_which_several_hold_are_compared_one_by_one(labels, embedder, 
     assert min(rank(model, texts, "fisher", loss="self", form="diagonal").scores.values()) >= 0
 
 
-def cross_entropy(logits: torch.Tensor, chances: torch.Tensor) -> torch.Tensor:
+def cross_entropy(logits, chances):
     """Binary, and summed over the labels of each example."""
     losses = torch.nn.BCEWithLogitsLoss(reduction="none")(logits, chances)
     return losses.sum(1)

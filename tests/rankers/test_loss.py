@@ -1,7 +1,5 @@
 """The loss of an example is its own: the model's loss for it alone, whatever stands beside it and however it is padded."""
 
-from __future__ import annotations
-
 import pytest
 import torch
 from ranker_cases import KINDS

@@ -1,10 +1,6 @@
 """LRP: each rule against its formula, relevance conserved from the logit to the embeddings, and no trace left."""
 
-from __future__ import annotations
-
-from collections.abc import Callable
 from contextlib import ExitStack
-from typing import Any
 
 import pytest
 import torch
@@ -28,7 +24,7 @@ FAMILIES = ("roberta", "electra", "marian", "m2m_100", "opt")
 BOTH = pytest.mark.parametrize("rule", ["alpha-beta", "epsilon"])
 
 
-def ready(family: str) -> tuple[Any, dict[str, Tensor]]:
+def ready(family):
     """A tiny language model with labels, the second sentence padded."""
     model = tiny(family).double().requires_grad_(False)
     batch = batch_for(model)
@@ -40,7 +36,7 @@ def ready(family: str) -> tuple[Any, dict[str, Tensor]]:
     return model, {**batch, "labels": labels.clone()}
 
 
-def tagger() -> tuple[Any, dict[str, Tensor]]:
+def tagger():
     model = BertForTokenClassification(shrunk(BertConfig, {"num_labels": 5}))
     randomise(model, 0)
     model = model.double().eval().requires_grad_(False)
@@ -52,9 +48,7 @@ def tagger() -> tuple[Any, dict[str, Tensor]]:
     return model, {**batch, "labels": labels}
 
 
-def by_formula(
-    function: Callable[..., Tensor], inputs: tuple[Tensor, ...], arrived: Tensor
-) -> tuple[Tensor, ...]:
+def by_formula(function, inputs, arrived):
     """The alpha-beta rule as it stands in the paper, entry by entry, with the Jacobian from autograd."""
     jacobians = torch.autograd.functional.jacobian(function, inputs)
     output, at_zero = (
@@ -78,7 +72,7 @@ def by_formula(
     )
 
 
-def noise(*shape: int, seed: int = 0) -> Tensor:
+def noise(*shape, seed=0):
     return torch.randn(*shape, dtype=torch.float64, generator=torch.Generator().manual_seed(seed))
 
 
@@ -122,7 +116,7 @@ def test_attention_rule_is_the_formula(constant):
     mask = torch.ones(3, 5, dtype=torch.bool).tril(2)
     weights = (q @ k.transpose(-2, -1) * 0.7).masked_fill(~mask, -1e9).softmax(-1)
 
-    def attend(q: Tensor, k: Tensor, v: Tensor) -> Tensor:
+    def attend(q, k, v):
         return (q @ k.transpose(-2, -1) * 0.7).masked_fill(~mask, -1e9).softmax(-1) @ v
 
     result = rules.attention(arrived, q, k, v, weights=weights, scale=0.7, constant=constant)
@@ -134,11 +128,11 @@ def test_attention_rule_is_the_formula(constant):
     assert all(bool((part == 0).all()) for part in result[: 3 - len(inputs)])
 
 
-def arriving(model: nn.Module, batch: dict[str, Tensor], rule) -> tuple[Tensor, float]:
+def arriving(model, batch, rule):
     """Relevance of each sentence summed over everything it was embedded with, and the logits it came from."""
     seen: list[Tensor] = []
 
-    def keep(module: nn.Module, args, output: Tensor) -> Tensor:
+    def keep(module, args, output):
         seen.append(output.detach().expand(2, *output.shape[-2:]).clone().requires_grad_())
         return seen[-1]
 

@@ -1,7 +1,5 @@
 """Models of multiple choice, which run each option of an example as a text of its own."""
 
-from __future__ import annotations
-
 import pytest
 import torch
 from torch.nn.functional import pad

@@ -1,7 +1,5 @@
 """A decoder's ranking does not depend on where the padding is: left, right or nowhere."""
 
-from __future__ import annotations
-
 import copy
 from functools import cache
 from typing import Any
@@ -25,11 +23,11 @@ FAMILIES = ("gpt2", "llama", "bloom")
 
 
 @cache
-def build(family: str):
+def build(family):
     return tiny(family).double()
 
 
-def padded(side: str, rows: list[list[int]] = SENTENCES) -> dict[str, torch.Tensor]:
+def padded(side, rows=SENTENCES):
     """The sentences in one batch, as a tokenizer with this padding side writes them."""
     wide = max(map(len, rows))
     batch: dict[str, list[list[int]]] = {"input_ids": [], "attention_mask": [], "labels": []}
@@ -44,7 +42,7 @@ def padded(side: str, rows: list[list[int]] = SENTENCES) -> dict[str, torch.Tens
     return {name: torch.tensor(value) for name, value in batch.items()}
 
 
-def alone() -> list[dict[str, torch.Tensor]]:
+def alone():
     return [padded("right", [row]) for row in SENTENCES]
 
 

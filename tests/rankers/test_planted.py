@@ -1,7 +1,5 @@
 """A planted truth: the methods must find the heads that do nothing and the one that does most."""
 
-from __future__ import annotations
-
 import copy
 from typing import Any
 

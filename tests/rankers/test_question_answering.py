@@ -1,7 +1,5 @@
 """loss="self" of models of question answering: the divergence of starts plus that of ends, over the real tokens."""
 
-from __future__ import annotations
-
 import copy
 from functools import cache
 from types import SimpleNamespace
@@ -10,7 +8,6 @@ from typing import Any
 import pytest
 import torch
 import transformers
-from torch import Tensor
 
 from deadhead import discover, gated, rank
 from deadhead.errors import DataError, UnsupportedModel
@@ -30,11 +27,11 @@ METHODS: dict[str, dict[str, Any]] = {
 
 
 @cache
-def build(family: str):
+def build(family):
     return reader(family).requires_grad_(False)
 
 
-def padded(rows: list[list[int]] = TEXTS, side: str = "right") -> dict[str, Tensor]:
+def padded(rows=TEXTS, side="right"):
     wide = max(map(len, rows))
     batch: dict[str, list[list[int]]] = {"input_ids": [], "attention_mask": []}
     for row in rows:
@@ -44,11 +41,11 @@ def padded(rows: list[list[int]] = TEXTS, side: str = "right") -> dict[str, Tens
     return {name: torch.tensor(rows) for name, rows in batch.items()}
 
 
-def alone() -> list[dict[str, Tensor]]:
+def alone():
     return [padded([row]) for row in TEXTS]
 
 
-def by_hand(model, head: Head) -> list[float]:
+def by_hand(model, head):
     """The distance of each text, which is run without padding."""
     values = []
     for batch in alone():
@@ -163,7 +160,7 @@ def test_labels_are_refused_with_what_to_use_instead():
     assert with_places == without
 
 
-def beams() -> dict[str, tuple[Any, str]]:
+def beams():
     """Models of answers in a text whose outputs are more than starts and ends, or others."""
     xlnet = transformers.XLNetConfig(d_model=16, n_layer=1, n_head=4, d_inner=16, vocab_size=30)
     xlm = transformers.XLMConfig(emb_dim=16, n_layers=1, n_heads=4, vocab_size=30)

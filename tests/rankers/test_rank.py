@@ -1,13 +1,10 @@
 """`rank` itself: one contract over every method, and one clear error for each mistake in what it is given."""
 
-from __future__ import annotations
-
 import copy
 from dataclasses import is_dataclass
 
 import pytest
 import torch
-from torch import nn
 
 from architectures.tiny import tiny
 from deadhead.effects import patch_effects
@@ -23,7 +20,7 @@ QUICK = {"l0": {"steps": 5}, "shapley": {"permutations": 3}}
 METHODS = pytest.mark.parametrize("method", sorted(RANKERS))
 
 
-def state(model: nn.Module) -> list[object]:
+def state(model):
     """Everything about a model that a ranking must leave as it was, besides its weights."""
     return [
         *((m.training, len(m._forward_pre_hooks), len(m._forward_hooks)) for m in model.modules()),
@@ -82,7 +79,7 @@ def test_every_method_leaves_the_model_alone_after_an_error(case, method):
     setup.model.train()
     before, calls = state(setup.model), []
 
-    def stop(module: nn.Module, args):
+    def stop(module, args):
         calls.append(1)
         # the first call is that of the check of labels
         if len(calls) > (RANKERS[method].reads != "inputs"):
@@ -141,7 +138,7 @@ def test_unknown_method_and_option(case):
     refuses(setup.model, [setup.batch], OptionError, words, "taylor", last_layer="words")
 
 
-def wrong_label(batch, label: int) -> dict:
+def wrong_label(batch, label):
     labels = batch["labels"].clone()
     labels[2, 1] = label
     return {**batch, "labels": labels}

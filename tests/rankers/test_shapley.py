@@ -1,10 +1,7 @@
 """Shapley: brute force over all sets, the efficiency identity, the walk as the paper's pseudocode has it, and v(S) itself."""
 
-from __future__ import annotations
-
 import itertools
 import math
-from typing import Any
 
 import pytest
 import torch
@@ -40,19 +37,19 @@ games = st.lists(st.floats(-1, 1, width=32), min_size=16, max_size=16)
 class Game:
     """Any value for every set of closed heads, counting how often it is asked."""
 
-    def __init__(self, numbers: list[float], heads: list[Head] = FOUR):
+    def __init__(self, numbers, heads=FOUR):
         sets = (
             frozenset(s) for n in range(len(heads) + 1) for s in itertools.combinations(heads, n)
         )
         self.value = dict(zip(sets, itertools.cycle(numbers), strict=False))
         self.asked: list[frozenset[Head]] = []
 
-    def __call__(self, sets) -> list[float]:
+    def __call__(self, sets):
         self.asked += sets
         return [self.value[s] for s in sets]
 
 
-def by_definition(value, heads: list[Head]) -> dict[Head, float]:
+def by_definition(value, heads):
     """The weighted sum over all sets without the head, `value` being that of the set of closed heads."""
     n, result = len(heads), {}
     for head in heads:
@@ -113,9 +110,7 @@ def test_truncated_walks_sum_to_something_else():
         assert sum(s.mean for s in result.samples.values()) == pytest.approx(total)
 
 
-def one_by_one(
-    options: Shapley, heads: list[Head], value, endless
-) -> tuple[dict[Head, list[float]], set[Head]]:
+def one_by_one(options, heads, value, endless):
     """The walk as the pseudocode has it: one evaluation after the other."""
     samples: dict[Head, list[float]] = {head: [] for head in heads}
     closed: set[Head] = set()
@@ -189,7 +184,7 @@ def test_the_bound_is_empirical_bernstein():
     assert Shapley().bound(Samples(1, 0.1, 0.01)) == math.inf
 
 
-def small() -> tuple[Any, list[dict[str, torch.Tensor]]]:
+def small():
     """One layer of four heads, and two batches, one padded."""
     model = BertForSequenceClassification(
         shrunk(BertConfig, {"num_hidden_layers": 1, "num_labels": 3})
@@ -204,7 +199,7 @@ def test_a_model_by_brute_force():
     model, data = small()
     layout = discover(model)
 
-    def value(closed: frozenset[Head]) -> float:
+    def value(closed):
         with gated(model, closed=closed), torch.no_grad():
             return -float(torch.cat([example_losses(model, batch) for batch in data]).mean())
 
@@ -228,7 +223,7 @@ def test_a_model_by_brute_force():
     assert scores.details["full"] == pytest.approx(value(frozenset()))
 
 
-def correct_tokens(setup, batch: dict[str, torch.Tensor]) -> tuple[int, int]:
+def correct_tokens(setup, batch):
     logits, labels = setup.model(**batch).logits, batch["labels"]
     if labels.shape == batch["input_ids"].shape and setup.model.config.model_type == "llama":
         logits, labels = logits[:, :-1], labels[:, 1:]

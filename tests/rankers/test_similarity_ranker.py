@@ -1,7 +1,5 @@
 """Similarity: by hand with hooks, 0 for a layer that adds nothing, and the layers that a study then removes."""
 
-from __future__ import annotations
-
 import pytest
 import torch
 from ranker_cases import make_case
@@ -15,7 +13,7 @@ from deadhead.verify.inputs import batch_for
 
 
 @torch.no_grad()
-def turned(before: torch.Tensor, after: torch.Tensor, mask: torch.Tensor) -> float:
+def turned(before, after, mask):
     """1 - cosine over the tokens that are no padding."""
     cosine = torch.nn.functional.cosine_similarity(before, after, dim=-1)
     return float((1 - cosine)[mask.bool()].mean())
@@ -99,7 +97,7 @@ class SelfAttention(nn.Module):
         self.num_heads, self.head_dim = 4, 8
         self.q_proj, self.k_proj, self.v_proj, self.o_proj = (nn.Linear(32, 32) for _ in range(4))
 
-    def forward(self, x: torch.Tensor) -> torch.Tensor:
+    def forward(self, x):
         projections = (self.q_proj, self.k_proj, self.v_proj)
         q, k, v = (p(x).unflatten(-1, (4, 8)).transpose(1, 2) for p in projections)
         context = nn.functional.scaled_dot_product_attention(q, k, v)
@@ -113,5 +111,5 @@ class Alone(nn.Module):
         super().__init__()
         self.embeddings, self.attention = nn.Embedding(99, 32), SelfAttention()
 
-    def forward(self, input_ids: torch.Tensor) -> tuple[torch.Tensor]:
+    def forward(self, input_ids):
         return (2 * self.attention(self.embeddings(input_ids)),)

@@ -1,7 +1,5 @@
 """Correlations and overlaps against numbers worked out by hand, and against scipy."""
 
-from __future__ import annotations
-
 import math
 
 import numpy as np
@@ -14,14 +12,14 @@ from deadhead.ranking.compare import overlap, rho, spearman
 NAMES = [f"encoder.{layer}.{head}" for layer in range(2) for head in range(3)]
 
 
-def scores(*values: float) -> dict[str, float]:
+def scores(*values):
     return dict(zip(NAMES, values, strict=True))
 
 
 EN, DE, ZH = scores(1, 2, 3, 4, 5, 6), scores(2, 1, 3, 4, 6, 5), scores(6, 5, 4, 3, 2, 1)
 
 
-def test_spearman_by_hand() -> None:
+def test_spearman_by_hand():
     """Ranks 1 2 3 4 against 1 2 4 3: rho = 1 - 6 (0 + 0 + 1 + 1) / (4 * 15) = 0.8.
 
     Of the 24 orders, |rho| >= 0.8 for the sum of squares 0, 2 (1 - 0.2 = 0.8), 18 and 20: 1 + 3 + 3
@@ -33,7 +31,7 @@ def test_spearman_by_hand() -> None:
     assert (result.n, result.how) == (4, "exact")
 
 
-def test_spearman_with_ties_by_hand() -> None:
+def test_spearman_with_ties_by_hand():
     """Ranks of (1, 1, 2) are 1.5 1.5 3, of (1, 2, 3) are 1 2 3; centred -.5 -.5 1 and -1 0 1.
 
     rho = (0.5 + 0 + 1) / sqrt(1.5 * 2) = 1.5 / sqrt 3. The 6 orders give 1.5, 1.5, 0, 0, -1.5, -1.5
@@ -45,7 +43,7 @@ def test_spearman_with_ties_by_hand() -> None:
 
 
 @pytest.mark.parametrize("n", [5, 8, 24, 144])
-def test_spearman_against_scipy(n: int) -> None:
+def test_spearman_against_scipy(n):
     rng = np.random.default_rng(n)
     x = rng.integers(0, 6, n).astype(float)  # many ties
     y = x + rng.normal(0, 4, n)
@@ -57,7 +55,7 @@ def test_spearman_against_scipy(n: int) -> None:
         assert mine.p == pytest.approx(theirs.pvalue)
     else:
 
-        def statistic(order: np.ndarray) -> float:
+        def statistic(order):
             return float(stats.spearmanr(order, y).statistic)
 
         resamples = np.inf if n == 5 else 600
@@ -67,7 +65,7 @@ def test_spearman_against_scipy(n: int) -> None:
         assert mine.p == pytest.approx(other.pvalue, abs=1e-9 if n == 5 else 0.07)
 
 
-def test_the_papers_p_values_are_impossible() -> None:
+def test_the_papers_p_values_are_impossible():
     """With 24 pairs a rho of 0.34 has a p near 0.10, and only |rho| above about 0.5 is below
     0.01.
     """
@@ -82,7 +80,7 @@ def test_the_papers_p_values_are_impossible() -> None:
     )  # drawn the same again
 
 
-def test_nothing_to_correlate() -> None:
+def test_nothing_to_correlate():
     assert math.isnan(spearman([1, 1, 1], [1, 2, 3]).rho)
     assert math.isnan(spearman([1, 2], [1, 2]).p)
     assert math.isnan(spearman([1, 2, math.nan], [1, 2, 3]).p)
@@ -90,7 +88,7 @@ def test_nothing_to_correlate() -> None:
         spearman([1, 2, 3], [1, 2])
 
 
-def test_overlap_by_hand() -> None:
+def test_overlap_by_hand():
     """The two highest of en are 6 and 5 (1.2, 1.1), of de the same; the two lowest are 0.0 and 0.1
     in both; zh shares none.
 

@@ -1,9 +1,6 @@
 """A ranking belongs to models built alike, and is written to a file or not at all."""
 
-from __future__ import annotations
-
 import os
-from pathlib import Path
 
 import pytest
 
@@ -26,7 +23,7 @@ STRANGERS = {
 
 
 @pytest.mark.parametrize("layout", STRANGERS.values(), ids=STRANGERS)
-def test_a_model_built_otherwise_is_refused(layout: HeadLayout) -> None:
+def test_a_model_built_otherwise_is_refused(layout):
     cut = layout.without(list(layout)[-1:])  # not even where every head that is there has a score
     other = Ranking(scores=dict.fromkeys(layout, 1.0), layout=layout, method="gradient")
     for refused in (
@@ -41,7 +38,7 @@ def test_a_model_built_otherwise_is_refused(layout: HeadLayout) -> None:
         assert built(layout) in error.value.message
 
 
-def test_a_model_built_alike_is_taken_pruned_or_not() -> None:
+def test_a_model_built_alike_is_taken_pruned_or_not():
     cut = LAYOUT.without(list(LAYOUT)[:5])
     assert RANKING.scores_for(LAYOUT) == RANKING.scores_for(cut) == RANKING.scores
     later = Ranking(scores=dict.fromkeys(cut, 1.0), layout=cut, method="gradient")
@@ -49,14 +46,12 @@ def test_a_model_built_alike_is_taken_pruned_or_not() -> None:
     assert RANKING.spearman(later).n == 7
 
 
-def test_a_ranking_that_cannot_be_written_leaves_nothing_behind(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_ranking_that_cannot_be_written_leaves_nothing_behind(tmp_path, monkeypatch):
     with pytest.raises(DataError, match="is a folder") as error:
         RANKING.save(tmp_path)
     assert error.value.hint == f"name a file, for instance {tmp_path / 'ranking.json'}"
 
-    def full(*_: object) -> None:
+    def full(*_):
         raise OSError(28, "No space left on device")
 
     monkeypatch.setattr(os, "replace", full)

@@ -1,7 +1,5 @@
 """The heat map of a notebook: every head once, its score as a tooltip, text that can be read."""
 
-from __future__ import annotations
-
 import xml.etree.ElementTree as ElementTree
 
 import pytest
@@ -20,7 +18,7 @@ UNEVEN = HeadLayout(
 )
 
 
-def cells(page: str) -> dict[str, tuple[str, str]]:
+def cells(page):
     """Tooltip up to the colon -> the rest of it and the text of the square."""
     root = ElementTree.fromstring(page)
     squares = [cell for cell in root.iter("td") if "title" in cell.attrib]
@@ -47,7 +45,7 @@ def test_a_ranking_shows_each_head_with_its_score():
 
 
 @pytest.mark.parametrize("value", [float("nan"), float("inf"), -float("inf")])
-def test_a_score_that_is_no_number_is_named_and_has_no_colour(value: float):
+def test_a_score_that_is_no_number_is_named_and_has_no_colour(value):
     scores = dict.fromkeys(UNEVEN, 1.0) | {Head("cross", 0, 0): value}
     squares = cells(html(scores, UNEVEN, "effects"))
     assert squares["cross.0.0"] == (f"{value:.4g}", "·")
@@ -72,7 +70,7 @@ def test_grouped_heads_name_their_key_value_head():
     assert squares["decoder.0.3"] == ("width 8, key/value head 1", "3")
 
 
-def luminance(colour: str) -> float:
+def luminance(colour):
     parts = [int(colour[i : i + 2], 16) / 255 for i in (1, 3, 5)]
     linear = [p / 12.92 if p <= 0.04045 else ((p + 0.055) / 1.055) ** 2.4 for p in parts]
     return 0.2126 * linear[0] + 0.7152 * linear[1] + 0.0722 * linear[2]

@@ -1,7 +1,5 @@
 """Rankings: order and ties, files, likeness, heat maps, merging. No torch anywhere."""
 
-from __future__ import annotations
-
 import json
 import math
 import os
@@ -25,7 +23,7 @@ numbers = st.lists(
 )
 
 
-def ranking(values, layout=LAYOUT, **fields) -> Ranking:
+def ranking(values, layout=LAYOUT, **fields):
     scores = {head: float(value) for head, value in zip(layout, values, strict=True)}
     return Ranking(scores=scores, layout=layout, **{"method": "gradient", "raw": scores, **fields})
 
@@ -153,7 +151,7 @@ def test_scaling():
     assert (min(spread(scores).values()), max(spread(scores).values())) == (0, 1)
 
 
-def raw_ranking(raw, lang) -> Ranking:
+def raw_ranking(raw, lang):
     measured = dict(zip(LAYOUT, map(float, raw), strict=True))
     return Ranking(
         scores=normalised(measured),

@@ -1,7 +1,5 @@
 """The recipes of the papers have the configurations that the papers list, written out by hand."""
 
-from __future__ import annotations
-
 from collections import Counter
 from itertools import product
 from math import prod
@@ -12,7 +10,7 @@ from paper_recipes import counted, label_of, removals, trials_of
 from deadhead.layout import HeadLayout
 from deadhead.strategies import choose
 from deadhead.studies import load
-from deadhead.studies.trial import Removal, Trial
+from deadhead.studies.trial import Removal
 
 GLUE = ("mnli", "qqp", "qnli", "sst2")
 RANDOM = [f"random {percent}" for percent in range(10, 100, 10)]
@@ -95,35 +93,35 @@ PARTS = [  # the trials of one are among those of the other
 
 
 @pytest.mark.parametrize("name", TRIALS)
-def test_a_recipe_has_the_trials_of_its_table(name: str) -> None:
+def test_a_recipe_has_the_trials_of_its_table(name):
     assert len(trials_of(name)) == TRIALS[name]
 
 
 @pytest.mark.parametrize("name", REMOVALS)
-def test_a_recipe_removes_what_its_table_lists(name: str) -> None:
+def test_a_recipe_removes_what_its_table_lists(name):
     assert removals(name) == REMOVALS[name]
     if name in ("weak-link/table2", "weak-link/table3"):  # mini has 6 + 6 layers of 8 heads too
         assert removals(name, "mini") == REMOVALS[name]
 
 
 @pytest.mark.parametrize("name", UNIONS)
-def test_a_union_has_the_trials_of_its_parts(name: str) -> None:
+def test_a_union_has_the_trials_of_its_parts(name):
     assert {*trials_of(name)} == {trial for part in UNIONS[name] for trial in trials_of(part)}
 
 
 @pytest.mark.parametrize(("part", "whole"), PARTS)
-def test_a_part_is_in_the_whole(part: str, whole: str) -> None:
+def test_a_part_is_in_the_whole(part, whole):
     assert {*trials_of(part)} < {*trials_of(whole)}
 
 
-def test_headline_is_figures_1_and_3_without_bert() -> None:
+def test_headline_is_figures_1_and_3_without_bert():
     parts = [t for n in (1, 3) for t in trials_of(f"mbert-prunability/figure{n}")]
     theirs = {trial for trial in parts if trial.get("model") == "bert-base-multilingual-cased"}
     assert {*trials_of("mbert-prunability/headline")} == theirs
 
 
 @pytest.mark.parametrize("draw", [0, 1, 2])
-def test_table1_takes_the_same_number_of_heads_from_every_component(draw: int) -> None:
+def test_table1_takes_the_same_number_of_heads_from_every_component(draw):
     for trial in trials_of("weak-link/table1"):
         if (removal := Removal.parse(trial.get("remove"))) and trial.get("draw") == draw:
             removed = choose(
@@ -138,7 +136,7 @@ def test_table1_takes_the_same_number_of_heads_from_every_component(draw: int) -
 
 
 @pytest.mark.parametrize("scale", [None, "mini"])
-def test_the_translation_tables_share_their_models(scale: str | None) -> None:
+def test_the_translation_tables_share_their_models(scale):
     """114 trainings after pruning, as the paper says, of one model a language pair."""
     trials = [t for n in (1, 2, 3) for t in trials_of(f"weak-link/table{n}", scale)]
     if scale is None:
@@ -146,7 +144,7 @@ def test_the_translation_tables_share_their_models(scale: str | None) -> None:
     assert len({trial.keys[0] for trial in trials}) == (2 if scale is None else 1)
 
 
-def test_settings_of_the_trainings_of_bert() -> None:
+def test_settings_of_the_trainings_of_bert():
     for name in ("table4", "table5", "table6", "figure2"):
         settings = [trial.get("finetune") for trial in trials_of(f"weak-link/{name}")]
         weights = "last" if name == "figure2" else "best"  # the change is of all ten epochs
@@ -159,7 +157,7 @@ def test_settings_of_the_trainings_of_bert() -> None:
     assert {t.get("finetune")["first"] for t in trials_of("mbert-prunability/recovery")} == {True}
 
 
-def test_figures_4_and_5_measure_before_and_after() -> None:
+def test_figures_4_and_5_measure_before_and_after():
     entropy, points = load("mbert-prunability/figure4"), load("mbert-prunability/figure5")
     assert counted(entropy, "remove", "measure", "task") == {("random 90", "entropy", "mnli"): 3}
     assert counted(points, "remove", "measure") == {("random 50", "embeddings"): 1}
@@ -169,7 +167,7 @@ def test_figures_4_and_5_measure_before_and_after() -> None:
         assert trial.get("finetune")["first"]  # so there is a measure after one epoch as well
 
 
-def test_figure2_of_weak_link_shows_six_of_the_prunings_it_measures() -> None:
+def test_figure2_of_weak_link_shows_six_of_the_prunings_it_measures():
     figure = ["random 10", "random 50", "random 90"]
     figure += ["layers top 3", "layers bottom 3", "layers odd 6"]
     recipe = load("weak-link/figure2")
@@ -186,7 +184,7 @@ def test_figure2_of_weak_link_shows_six_of_the_prunings_it_measures() -> None:
         *("mbert-prunability/table1", "mbert-prunability/recovery"),
     ],
 )
-def test_a_layer_of_bert_without_heads_adds_nothing(name: str) -> None:
+def test_a_layer_of_bert_without_heads_adds_nothing(name):
     """Its feed-forward part reads the output of the layer before it."""
     for trial in trials_of(name):
         assert trial.get("prune") == ({"drop_output_bias": True} if trial.get("remove") else None)
@@ -196,7 +194,7 @@ def test_a_layer_of_bert_without_heads_adds_nothing(name: str) -> None:
     ("name", "sizes"),
     [("weak-link/grid", (8, 16, 32, 64, 128)), ("mbert-prunability/grid", (32, 64, 128))],
 )
-def test_the_grid_is_that_of_the_paper(name: str, sizes: tuple[int, ...]) -> None:
+def test_the_grid_is_that_of_the_paper(name, sizes):
     recipe, rates = load(name), (2e-5, 3e-5, 4e-5, 5e-5)
     settings = [(trial.get("task"), trial.get("finetune")) for trial in recipe.trials]
     points = [(task, one["rate"], one["batch"], one["epochs"]) for task, one in settings]
@@ -213,12 +211,12 @@ ATIS = ("en", "es", "pt", "de", "fr", "zh", "ja", "hi", "tr")
 FIVE = ("en", "de", "ar", "he", "zh")
 
 
-def learnt(trial: Trial) -> tuple[str, ...]:
+def learnt(trial):
     languages = trial.get("train", trial.get("source"))
     return (languages,) if isinstance(languages, str) else tuple(languages)
 
 
-def order(trial: Trial) -> str:
+def order(trial):
     return next(iter(trial.get("remove") or {"none": 0}))
 
 
@@ -226,9 +224,7 @@ def order(trial: Trial) -> str:
     ("name", "sources", "languages"),
     [("table2", SOURCES, NINE), ("table3", SOURCES, NINE), ("table4", ("en",), ATIS)],
 )
-def test_a_search_is_on_the_source_alone_and_with_each_other_language(
-    name: str, sources: tuple[str, ...], languages: tuple[str, ...]
-) -> None:
+def test_a_search_is_on_the_source_alone_and_with_each_other_language(name, sources, languages):
     trials = trials_of(f"contributions/{name}")
     pairs = {(source, other) for source in sources for other in languages if other != source}
     assert {learnt(trial) for trial in trials} == pairs | {(source,) for source in sources}
@@ -243,7 +239,7 @@ def test_a_search_is_on_the_source_alone_and_with_each_other_language(
     assert len({t.keys[1] for t in trials if t.get("remove")}) == len(sources) * 2
 
 
-def test_table5_adds_the_highest_and_random_heads() -> None:
+def test_table5_adds_the_highest_and_random_heads():
     trials = trials_of("contributions/table5")
     counts = Counter(map(order, trials))
     assert counts["highest"] + counts["random_k"] == prod((2, 2, 12, 1 + 8))
@@ -253,7 +249,7 @@ def test_table5_adds_the_highest_and_random_heads() -> None:
     assert rest < others
 
 
-def test_table6_merges_the_rankings_of_all_but_one() -> None:
+def test_table6_merges_the_rankings_of_all_but_one():
     trials = trials_of("contributions/table6")
     assert {learnt(trial) for trial in trials} == {
         tuple(x for x in FIVE if x != left) for left in FIVE
@@ -268,7 +264,7 @@ def test_table6_merges_the_rankings_of_all_but_one() -> None:
 
 
 @pytest.mark.parametrize("name", ["figure2", "figure3"])
-def test_low_resource_figures_take_tenths_of_the_target(name: str) -> None:
+def test_low_resource_figures_take_tenths_of_the_target(name):
     trials = trials_of(f"contributions/{name}")
     parts = {(learnt(t)[1], *next(iter(t.get("data")["parts"].items()))) for t in trials}
     assert all(target == cut for target, cut, _ in parts)
@@ -278,13 +274,13 @@ def test_low_resource_figures_take_tenths_of_the_target(name: str) -> None:
     assert len({t.keys[1] for t in trials if t.get("remove")}) == 1  # one ranking, on English
 
 
-def test_figure1_ranks_and_does_nothing_else() -> None:
+def test_figure1_ranks_and_does_nothing_else():
     trials = trials_of("contributions/figure1")
     assert {trial.steps for trial in trials} == {("finetune", "rank")}
     assert {trial.get("source") for trial in trials if trial.get("task") == "slots"} == {*ATIS}
 
 
-def test_rankers() -> None:
+def test_rankers():
     """Every search of table 3 with multilingual BERT, by each ranking, with shared baselines."""
     trials = trials_of("contributions/rankers")
     ranks = {(rank["method"], rank.get("rule")) for t in trials if (rank := t.get("rank"))}
@@ -294,7 +290,7 @@ def test_rankers() -> None:
 
 
 @pytest.mark.parametrize("name", [name for name in TRIALS if name.startswith("contributions/")])
-def test_every_training_is_the_papers(name: str) -> None:
+def test_every_training_is_the_papers(name):
     expected = {"epochs": 3, "rate": 5e-5, "sampler": "sequential"}
     seeds = (42,) if name != "contributions/search" else None
     for trial in trials_of(name):

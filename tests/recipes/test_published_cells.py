@@ -1,9 +1,6 @@
 """Every published number has a trial of ours: each row of a file agrees with one kind of cell."""
 
-from __future__ import annotations
-
 import csv
-from pathlib import Path
 from typing import Any
 
 import pytest
@@ -12,7 +9,7 @@ from paper_recipes import OF_PAPERS, label_of
 from deadhead.papers.catalogue import published_files
 from deadhead.report.tables.build import tables
 from deadhead.results.cells import setting
-from deadhead.studies import Recipe, load
+from deadhead.studies import load
 from deadhead.studies.store.folder import prepare
 from deadhead.studies.study import _describe
 
@@ -26,7 +23,7 @@ NUMBERS = [(name, file) for name, files in WITH_NUMBERS.items() for file in sort
 COLUMNS = ("model", "task", "source", "target", "setting", "remove", "arm")
 
 
-def in_words(recipe: Recipe) -> set[tuple[tuple[str, str], ...]]:
+def in_words(recipe):
     """Every cell of a recipe in every language scored, by the columns of published files."""
     fixed: dict[str, Any] = recipe.data.get("fixed") or {}
     cells_in_words = set()
@@ -47,18 +44,18 @@ def in_words(recipe: Recipe) -> set[tuple[tuple[str, str], ...]]:
     return cells_in_words
 
 
-def way(labels: dict[str, str], fields: dict[str, Any]) -> str:
+def way(labels, fields):
     if labels["arm"] == "full":
         return "FL"
     return str(fields["rank.merge"]).upper() if "rank.merge" in fields else "EC"
 
 
-def rows(name: str, file: str) -> list[dict[str, str]]:
+def rows(name, file):
     text = published_files()[f"{name.partition('/')[0]}/{file}"].read_text(encoding="utf-8")
     return list(csv.DictReader(text.splitlines()))
 
 
-def test_every_table_of_the_papers_has_its_numbers() -> None:
+def test_every_table_of_the_papers_has_its_numbers():
     tables = {name for name in OF_PAPERS if name.rpartition("/")[2].startswith("table")}
     assert {name for name, files in WITH_NUMBERS.items() if files} == {
         *tables,
@@ -67,7 +64,7 @@ def test_every_table_of_the_papers_has_its_numbers() -> None:
 
 
 @pytest.mark.parametrize(("name", "file"), NUMBERS)
-def test_no_number_is_orphaned(name: str, file: str) -> None:
+def test_no_number_is_orphaned(name, file):
     cells, published = in_words(load(name)), rows(name, file)
     columns = [column for column in COLUMNS if column in published[0]]
     known = {tuple((key, value) for key, value in cell if key in columns) for cell in cells}
@@ -82,14 +79,14 @@ def test_no_number_is_orphaned(name: str, file: str) -> None:
     )  # no two rows for one cell
 
 
-def test_a_number_without_a_cell_is_noticed() -> None:
+def test_a_number_without_a_cell_is_noticed():
     cells = in_words(load("weak-link/table4", ["axes.remove={random: 50}"]))
     assert any(("remove", "random 50") in cell for cell in cells)
     assert not any(("remove", "random 10") in cell for cell in cells)
 
 
 @pytest.mark.parametrize(("name", "file"), NUMBERS)
-def test_every_number_is_in_the_table(name: str, file: str, tmp_path: Path) -> None:
+def test_every_number_is_in_the_table(name, file, tmp_path):
     """In a study that has only begun, so before there is any number of ours."""
     recipe = load(name)
     _describe(recipe, prepare(tmp_path / "study"))

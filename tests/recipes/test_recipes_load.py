@@ -1,9 +1,5 @@
 """Every recipe of the papers loads and expands at both scales, with includes, figures and parts."""
 
-from __future__ import annotations
-
-from pathlib import Path
-
 import pytest
 from paper_recipes import OF_PAPERS
 
@@ -13,7 +9,7 @@ from deadhead.studies.recipe.yaml import RecipeError
 
 
 @pytest.mark.parametrize("name", OF_PAPERS)
-def test_loads_at_both_scales(name: str) -> None:
+def test_loads_at_both_scales(name):
     full, mini = load(name), load(name, scale="mini")
     assert full.about
     assert full.data.get("tables") or full.data.get("figures")
@@ -27,7 +23,7 @@ def test_loads_at_both_scales(name: str) -> None:
 
 
 @pytest.mark.parametrize("name", [name for name in OF_PAPERS if not name.endswith("/grid")])
-def test_claims_are_known(name: str) -> None:
+def test_claims_are_known(name):
     claims = load(name).data["claims"]
     assert claims
     assert all(named(claim) for claim in claims)
@@ -39,7 +35,7 @@ TWO = STEPS + ("fixed: {model: m/two, task: ner, source: de}\naxes: {remove: {ra
 
 
 @pytest.fixture
-def folder(tmp_path: Path) -> Path:
+def folder(tmp_path):
     (tmp_path / "one.yaml").write_text(ONE + "scales: {mini: {axes.remove: {random: 10}}}\n")
     (tmp_path / "two.yaml").write_text(TWO + "scales: {mini: {axes.remove: {random: 30}}}\n")
     (tmp_path / "both.yaml").write_text(
@@ -48,7 +44,7 @@ def folder(tmp_path: Path) -> Path:
     return tmp_path
 
 
-def test_included_trials_are_those_of_the_others(folder: Path) -> None:
+def test_included_trials_are_those_of_the_others(folder):
     both = load(folder / "both.yaml")
     assert [t.id for t in both.trials] == [
         t.id for name in ("one", "two") for t in load(folder / f"{name}.yaml").trials
@@ -62,13 +58,13 @@ def test_included_trials_are_those_of_the_others(folder: Path) -> None:
     ]
 
 
-def test_overrides_go_to_the_included(folder: Path) -> None:
+def test_overrides_go_to_the_included(folder):
     seeded = load(folder / "both.yaml", ["seed=3", "tables=[]"])
     assert {trial.get("seed") for trial in seeded.trials} == {3}
     assert seeded.data["tables"] == []
 
 
-def test_own_trials_beside_included(folder: Path) -> None:
+def test_own_trials_beside_included(folder):
     (folder / "own.yaml").write_text("include: [one.yaml]\n" + TWO)
     own = load(folder / "own.yaml")
     assert {cell.labels["model"] for cell in own.cells} == {"m/one", "m/two"}
@@ -128,14 +124,14 @@ def test_own_trials_beside_included(folder: Path) -> None:
         ),
     ],
 )
-def test_mistakes_are_named(folder: Path, text: str, message: str) -> None:
+def test_mistakes_are_named(folder, text, message):
     (folder / "wrong.yaml").write_text(text)
     with pytest.raises(RecipeError) as caught:
         load(folder / "wrong.yaml")
     assert message in str(caught.value)
 
 
-def test_right_figures_are_let_through(folder: Path) -> None:
+def test_right_figures_are_let_through(folder):
     (folder / "right.yaml").write_text(
         ONE
         + "figures: [{title: F, kind: curve, x: amount, lines: task, group: resource, value: drop, "
@@ -144,7 +140,7 @@ def test_right_figures_are_let_through(folder: Path) -> None:
     assert len(load(folder / "right.yaml").data["figures"]) == 2
 
 
-def test_target_parts_are_of_what_is_no_source(folder: Path) -> None:
+def test_target_parts_are_of_what_is_no_source(folder):
     text = ONE.replace("source: en", "source: en, train: [en, de, zh], data: {target_parts: 3}")
     (folder / "parts.yaml").write_text(text)
     assert [trial.get("data") for trial in load(folder / "parts.yaml").trials] == [

@@ -1,16 +1,11 @@
 """Every recipe of the papers runs at its mini scale: a trial of each kind, all with `-m whole`."""
 
-from __future__ import annotations
-
-from collections.abc import Iterator
-from pathlib import Path
-
 import pytest
 from paper_recipes import OF_PAPERS
 
 from deadhead.papers.claims import check
 from deadhead.report.page.content import content
-from deadhead.studies import Record, Trial, load, read, run, run_trial
+from deadhead.studies import load, read, run, run_trial
 from deadhead.studies.trial import settle
 from few_rows import few_rows
 
@@ -21,12 +16,12 @@ COSTLY = (  # a model is trained from scratch, or the trials are those of other 
 
 
 @pytest.fixture(scope="module")
-def score_few_rows() -> Iterator[None]:
+def score_few_rows():
     with few_rows():
         yield
 
 
-def smallest(trial: Trial) -> Trial:
+def smallest(trial):
     """The same steps on next to no data."""
     content = dict(trial.content)
     content["data"] = {**content["data"], "examples": 32, "max_length": 48}
@@ -42,7 +37,7 @@ def smallest(trial: Trial) -> Trial:
     return settle(list(content.pop("steps")), content)
 
 
-def tried(name: str) -> list[Record]:
+def tried(name):
     """One trial of every kind in a recipe, except the unpruned ones, which add no step."""
     trials = load(name, scale="mini").trials
     pruned = [trial for trial in trials if trial.get("remove")] or trials
@@ -55,7 +50,7 @@ def tried(name: str) -> list[Record]:
 @pytest.mark.parametrize(
     "name", [n if n not in COSTLY else pytest.param(n, marks=pytest.mark.slow) for n in OF_PAPERS]
 )
-def test_one_trial_runs(name: str) -> None:
+def test_one_trial_runs(name):
     for record in tried(name):
         assert record.error is None
         trial = record.trial
@@ -69,7 +64,7 @@ def test_one_trial_runs(name: str) -> None:
 
 @pytest.mark.whole
 @pytest.mark.parametrize("name", OF_PAPERS)
-def test_the_whole_of_it_runs(name: str, tmp_path: Path) -> None:
+def test_the_whole_of_it_runs(name, tmp_path):
     recipe = load(name, scale="mini")
     result = run(recipe, tmp_path / "study", workers=1)
     assert (result.done, result.failed, result.left) == (len(recipe.trials), 0, 0)

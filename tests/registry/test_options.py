@@ -1,10 +1,8 @@
 """One check of options: names, types, words and bounds, and what a refusal says."""
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Annotated, Any, Literal
+from typing import Annotated, Literal
 
 import pytest
 
@@ -33,7 +31,7 @@ class Part(Checked):
     most: Count | None = None
 
 
-def function(layout: Any, *, seed: int | str = 0, first: Literal[0, 1] = 1) -> None: ...
+def function(layout, *, seed: int | str = 0, first: Literal[0, 1] = 1): ...
 
 
 GOOD = [{"steps": 1}, {"share": 0}, {"rate": [1, 2.5]}, {"unit": "sentence"}, {"most": None}]
@@ -55,22 +53,20 @@ BAD = [
 
 
 @pytest.mark.parametrize("options", GOOD)
-def test_good_options_are_accepted(options: dict[str, Any]) -> None:
+def test_good_options_are_accepted(options):
     check("part", Part, options)
     Part(**options)
 
 
 @pytest.mark.parametrize(("options", "message"), BAD)
-def test_bad_options_are_refused_with_the_same_words_everywhere(
-    options: dict[str, Any], message: str
-) -> None:
+def test_bad_options_are_refused_with_the_same_words_everywhere(options, message):
     for call in (lambda: check("part", Part, options), lambda: Part(**options)):
         with pytest.raises(OptionError) as refusal:
             call()
         assert refusal.value.message == message
 
 
-def test_names_are_checked_and_all_problems_are_listed() -> None:
+def test_names_are_checked_and_all_problems_are_listed():
     with pytest.raises(UnknownName, match=r"no option of part 'step'\. Did you mean 'steps'"):
         check("part", Part, {"step": 1})
     assert [name for name, _ in problems("part", Part, {"steps": 0, "x": 1, "share": 0.1})] == [
@@ -79,7 +75,7 @@ def test_names_are_checked_and_all_problems_are_listed() -> None:
     ]
 
 
-def test_the_options_of_a_function_are_its_keywords() -> None:
+def test_the_options_of_a_function_are_its_keywords():
     assert list(options_of(function)) == ["seed", "first"]
     check("function", function, {"seed": "a", "first": 0})
     with pytest.raises(OptionError, match="`first` of function expects 0 or 1, got True"):

@@ -1,10 +1,7 @@
 """The lists of rankers, strategies, measures and methods of choosing agree wherever they are used."""
 
-from __future__ import annotations
-
 import subprocess
 import sys
-from typing import Any
 
 import pytest
 from typer.testing import CliRunner
@@ -13,7 +10,7 @@ from deadhead.cli._names import strategy_flag
 from deadhead.errors import DeadheadError, UnknownName
 from deadhead.measures import MEASURES, Measure, measure
 from deadhead.rankers import METHOD, RANKERS, Ranker, ranker
-from deadhead.registry import Registry, options
+from deadhead.registry import options
 from deadhead.shrinking import AUTO, CHOOSERS, REPAIRS, Chooser, Repair, method_names
 from deadhead.strategies import STRATEGIES, Strategy
 from deadhead.studies import load
@@ -21,20 +18,20 @@ from deadhead.studies import load
 HELP = {"COLUMNS": "400", "NO_COLOR": "1", "TERM": "dumb"}
 
 
-def help_of(command: str) -> str:
+def help_of(command):
     from deadhead.cli import app
 
     return CliRunner().invoke(app, [command, "--help-all"], env=HELP).output
 
 
-def refusal(*changes: str) -> str:
+def refusal(*changes):
     with pytest.raises(DeadheadError) as error:
         load("smoke", list(changes))
     return error.value.message
 
 
 @pytest.mark.parametrize("registry", [RANKERS, STRATEGIES, MEASURES, CHOOSERS, REPAIRS])
-def test_a_registry_knows_its_parts(registry: Registry[Any]) -> None:
+def test_a_registry_knows_its_parts(registry):
     assert len(dict(registry)) == len(registry) > 2
     with pytest.raises(UnknownName, match="Known: "):
         registry["nonsense"]
@@ -42,7 +39,7 @@ def test_a_registry_knows_its_parts(registry: Registry[Any]) -> None:
     assert 3 not in registry
 
 
-def test_rankers_agree_in_python_help_and_recipes() -> None:
+def test_rankers_agree_in_python_help_and_recipes():
     assert METHOD in RANKERS
     assert ", ".join(RANKERS) in help_of("rank")
     for name, kind in RANKERS.items():
@@ -55,7 +52,7 @@ def test_rankers_agree_in_python_help_and_recipes() -> None:
             assert error.value.message in refusal(f"rank={{method: {name}, {option}: {{a: 1}}}}")
 
 
-def test_strategies_agree_in_python_help_and_recipes() -> None:
+def test_strategies_agree_in_python_help_and_recipes():
     prune = help_of("prune")
     for name, strategy in STRATEGIES.items():
         assert isinstance(strategy, Strategy)
@@ -66,7 +63,7 @@ def test_strategies_agree_in_python_help_and_recipes() -> None:
         assert f"axes.remove.{name}: " in refusal(f"remove={{{name}: -1}}")
 
 
-def test_measures_agree_in_python_and_recipes() -> None:
+def test_measures_agree_in_python_and_recipes():
     for name, kind in MEASURES.items():
         assert issubclass(kind, Measure)
         assert kind.__name__.lower() == name
@@ -79,7 +76,7 @@ def test_measures_agree_in_python_and_recipes() -> None:
         assert ("split" in options.options_of(kind)) == (kind.reads != "nothing")
 
 
-def test_methods_of_choosing_state_their_facts() -> None:
+def test_methods_of_choosing_state_their_facts():
     assert method_names() == ("auto", *CHOOSERS)
     assert ", ".join(method_names()) in help_of("shrink")
     for name, kind in CHOOSERS.items():
@@ -93,7 +90,7 @@ def test_methods_of_choosing_state_their_facts() -> None:
         assert CHOOSERS[name].predicts
 
 
-def test_repairs_state_their_facts() -> None:
+def test_repairs_state_their_facts():
     assert ", ".join(REPAIRS) in help_of("shrink")
     for repair in REPAIRS.values():
         assert isinstance(repair, Repair)
@@ -102,7 +99,7 @@ def test_repairs_state_their_facts() -> None:
         assert repair.compare_by is None or REPAIRS[repair.compare_by].compare_by is None
 
 
-def test_facts_are_read_without_torch() -> None:
+def test_facts_are_read_without_torch():
     code = (
         "import sys; import deadhead.rankers.merge; from deadhead.rankers import RANKERS; from deadhead.measures import MEASURES; "
         "from deadhead.strategies import STRATEGIES; from deadhead.shrinking import CHOOSERS, REPAIRS; "

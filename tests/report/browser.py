@@ -1,11 +1,8 @@
 """A real browser for the page: Debian's Chromium without a window, driven through selenium."""
 
-from __future__ import annotations
-
 import json
 import shutil
 import time
-from pathlib import Path
 
 HOW = "no browser: apt-get install chromium chromium-driver, and pip install selenium"
 CHROMIUM = (
@@ -17,7 +14,7 @@ UP, DOWN, LEFT, RIGHT = "\ue013", "\ue015", "\ue012", "\ue014"
 END, ENTER, TAB, ESCAPE = "\ue010", "\ue007", "\ue004", "\ue00c"
 
 
-def missing() -> bool:
+def missing():
     try:
         import selenium  # noqa: F401
     except ImportError:
@@ -25,7 +22,7 @@ def missing() -> bool:
     return CHROMIUM is None or DRIVER is None
 
 
-def start(profile: Path, size: tuple[int, int] = (1360, 900)):
+def start(profile, size=(1360, 900)):
     """A Chromium that keeps what the page says on its console."""
     from selenium import webdriver
     from selenium.webdriver.chrome.options import Options
@@ -48,7 +45,7 @@ def start(profile: Path, size: tuple[int, int] = (1360, 900)):
     return webdriver.Chrome(options=options, service=Service(str(DRIVER)))
 
 
-def as_printed(value: float | None, digits: int = 1) -> str:
+def as_printed(value, digits=1):
     """A number as the page prints it."""
     return "–" if value is None else f"{value:.{digits}f}".replace("-", "−")
 
@@ -59,7 +56,7 @@ class Page:
     def __init__(self, driver):
         self.driver = driver
 
-    def open(self, address: str) -> Page:
+    def open(self, address):
         self.driver.get(
             "about:blank"
         )  # so that an address that differs only after # is loaded again
@@ -72,40 +69,40 @@ class Page:
         )
         return self
 
-    def run(self, script: str, *arguments):
+    def run(self, script, *arguments):
         return self.driver.execute_script(script, *arguments)
 
-    def until(self, script: str, *arguments, seconds: float = 20):
+    def until(self, script, *arguments, seconds=20):
         end = time.monotonic() + seconds
         while not (results := self.run(script, *arguments)):
             assert time.monotonic() < end, f"never came true: {script}"
             time.sleep(0.05)
         return results
 
-    def find(self, selector: str):
+    def find(self, selector):
         return self.driver.find_element("css selector", selector)
 
-    def texts(self, selector: str) -> list[str]:
+    def texts(self, selector):
         return self.run(
             "return [...document.querySelectorAll(arguments[0])].map((node) => node.textContent)",
             selector,
         )
 
-    def press(self, *keys: str):
+    def press(self, *keys):
         from selenium.webdriver.common.action_chains import ActionChains
 
         ActionChains(self.driver).send_keys(*keys).perform()
 
-    def click(self, selector: str):
+    def click(self, selector):
         self._brought_into_sight(selector).click()
 
-    def point_at(self, selector: str, *, scroll: bool = True):
+    def point_at(self, selector, *, scroll=True):
         from selenium.webdriver.common.action_chains import ActionChains
 
         node = self._brought_into_sight(selector) if scroll else self.find(selector)
         ActionChains(self.driver).move_to_element(node).perform()
 
-    def _brought_into_sight(self, selector: str):
+    def _brought_into_sight(self, selector):
         node = self.find(selector)
         self.run("arguments[0].scrollIntoView({block: 'center'})", node)
         self.settle()
@@ -117,7 +114,7 @@ class Page:
             "requestAnimationFrame(() => requestAnimationFrame(() => setTimeout(arguments[0])))"
         )
 
-    def complaints(self) -> list[str]:
+    def complaints(self):
         """What the page said on the console: errors, refused scripts, anything."""
         return [
             json.dumps(entry)

@@ -1,10 +1,7 @@
 """Studies written by hand: a recipe, and for each of its trials the record it is to have, so that every number can be checked."""
 
-from __future__ import annotations
-
 import json
 from collections.abc import Callable, Mapping
-from pathlib import Path
 from typing import Any
 
 from deadhead.report.check import load_recipe as load
@@ -48,9 +45,7 @@ HEADS = tuple(f"encoder.{layer}.{head}" for layer in range(2) for head in range(
 Outcome = Callable[[Trial, Mapping[str, Any]], Record | None]
 
 
-def study(
-    folder: Path, recipe: str, outcome: Outcome, files: Mapping[str, str] | None = None
-) -> Path:
+def study(folder, recipe, outcome, files=None):
     """The folder of a study whose trials came out as `outcome` says; None is a trial that was not run.
 
     files: published numbers, beside the recipe and kept in the study; by default NUMBERS.
@@ -80,12 +75,12 @@ def study(
     return home
 
 
-def done(trial: Trial, metrics: Mapping[str, float], **fields) -> Record:
+def done(trial, metrics, **fields):
     """The record of a trial that removed nothing."""
     return Record(trial=trial, state="done", removed=(), metrics=metrics, **fields)
 
 
-def drawn(trial: Trial, labels: Mapping[str, Any]) -> Record:
+def drawn(trial, labels):
     """The record of a trial of DRAWN."""
     remove = trial.get("remove")
     amount = remove["random"] if remove else 0
@@ -122,7 +117,7 @@ TEST |= {
 DEV = {**dict.fromkeys(TEST, 0.5), ("lowest", 1): 0.6}
 
 
-def searched(trial: Trial, labels: Mapping[str, Any]) -> Record:
+def searched(trial, labels):
     """The record of a trial of SEARCH."""
     at = (labels["arm"], labels["k"])
     metrics = {
@@ -154,7 +149,7 @@ def searched(trial: Trial, labels: Mapping[str, Any]) -> Record:
     )
 
 
-def cell(table: Mapping[str, Any], row: list[Any], column: list[Any]) -> dict[str, Any]:
+def cell(table, row, column):
     return dict(table["cells"][table["rows"].index(row)][table["columns"].index(column)])
 
 

@@ -1,11 +1,6 @@
 """Helpers to draw one figure and to check it."""
 
-from __future__ import annotations
-
-from collections.abc import Mapping
 from dataclasses import replace
-from pathlib import Path
-from typing import Any
 
 import altair
 import vl_convert
@@ -13,18 +8,16 @@ from by_hand import DRAWN, HEADS, done, drawn, study
 
 from deadhead.report.export import VEGALITE
 from deadhead.report.figures.build import figures
-from deadhead.studies.store.records import Record
-from deadhead.studies.trial import Trial
 
 
-def only(folder: Path, spec: str, recipe: str = DRAWN, outcome=drawn) -> dict[str, Any]:
+def only(folder, spec, recipe=DRAWN, outcome=drawn):
     """The one figure a recipe asks for; drawn too, so that a broken specification shows."""
     (figure,) = figures(study(folder, recipe + f"figures: [{spec}]\n", outcome))
     valid(figure["spec"])
     return dict(figure)
 
 
-def valid(spec: dict[str, Any]) -> str:
+def valid(spec):
     altair.Chart.from_dict(spec)  # by the schema of vega-lite
     drawing = str(vl_convert.vegalite_to_svg(spec, vl_version=VEGALITE))
     assert "<path" in drawing
@@ -32,7 +25,7 @@ def valid(spec: dict[str, Any]) -> str:
     return drawing
 
 
-def values(figure: Mapping[str, Any]) -> list[dict[str, Any]]:
+def values(figure):
     return list(figure["spec"]["data"]["values"])
 
 
@@ -43,7 +36,7 @@ axes: {remove: [none, {layers: [top 1, top 2, bottom 1, bottom 2, top 1 + bottom
 """
 
 
-def layers(trial: Trial, labels: Mapping[str, Any]) -> Record:
+def layers(trial, labels):
     remove = trial.get("remove")
     losses = {"top 1": 0.01, "top 2": 0.02, "bottom 1": 0.03, "bottom 2": 0.04}
     loss = losses.get(remove["layers"], 0.05) if remove else 0
@@ -51,7 +44,7 @@ def layers(trial: Trial, labels: Mapping[str, Any]) -> Record:
     return done(trial, {f"{lang}/dev/accuracy": value - loss for lang, value in scores.items()})
 
 
-def measured(trial: Trial, labels: Mapping[str, Any]) -> Record:
+def measured(trial, labels):
     """With rankings of two languages, entropies, weights and points."""
     language = "en" if trial.get("task") == "mnli" else "de"
     scores = {head: float(i if language == "en" else -i) for i, head in enumerate(HEADS)}

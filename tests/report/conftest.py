@@ -1,7 +1,5 @@
 """For the tests of the page: one browser for all of them, and pages opened in it that must not complain."""
 
-from __future__ import annotations
-
 import json
 from pathlib import Path
 

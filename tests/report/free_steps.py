@@ -1,15 +1,8 @@
 """A study whose steps cost nothing, with all that a page shows: rankings, removed heads, epochs, scores, and one failure."""
 
-from __future__ import annotations
-
-from collections.abc import Callable, Collection
-from pathlib import Path
-
 from deadhead.studies import load, run
 from deadhead.studies.execution.one_trial import run_trial
-from deadhead.studies.steps.state import State
-from deadhead.studies.store.records import Record
-from deadhead.studies.trial import Trial, digest
+from deadhead.studies.trial import digest
 
 WORK = "free_steps:work"
 HEADS = [f"encoder.{layer}.{index}" for layer in range(3) for index in range(4)]
@@ -25,26 +18,26 @@ tables:
 """
 
 
-def number(*parts: object) -> float:
+def number(*parts):
     return int(digest([str(part) for part in parts])[:8], 16) / 2**32
 
 
-def finetune(state: State, trial: Trial):
+def finetune(state, trial):
     state.epochs += [
         {"step": state.at, "number": n, "loss": number(trial.content, n) / n} for n in (1, 2, 3)
     ]
 
 
-def rank(state: State, trial: Trial):
+def rank(state, trial):
     scores = {head: number(head, trial.get("seed")) for head in HEADS}
     state.details["ranking"] = {"method": "gradient", "languages": ["en"], "scores": scores}
 
 
-def restart(state: State, trial: Trial):
+def restart(state, trial):
     state.epochs.clear()
 
 
-def prune(state: State, trial: Trial):
+def prune(state, trial):
     strategy, amount = next(iter(trial.get("remove").items()))
     if strategy == "highest" and trial.get("seed") == 1:
         raise ValueError("no heads today")
@@ -52,7 +45,7 @@ def prune(state: State, trial: Trial):
     state.removed = order[:amount] if strategy == "lowest" else order[-amount:]
 
 
-def evaluate(state: State, trial: Trial):
+def evaluate(state, trial):
     for language in trial.get("targets"):
         for split in trial.get("splits"):
             state.metrics[f"{language}/{split}/accuracy"] = round(
@@ -72,13 +65,11 @@ STEPS = {
 }
 
 
-def work(
-    trial: Trial, folder: Path | None, keep: Collection[str], tell: Callable[[str], None]
-) -> Record:
+def work(trial, folder, keep, tell):
     return run_trial(trial, folder, keep, tell, steps=STEPS)
 
 
-def made_study(folder: Path, *overrides: str) -> Path:
+def made_study(folder, *overrides):
     """Run it into a folder; again with more seeds to add to it."""
     file = folder.parent / "free.yaml"
     file.write_text(RECIPE)

@@ -1,7 +1,5 @@
 """A content made by hand, rich enough to draw every part of the page, so that the page is tested without a study."""
 
-from __future__ import annotations
-
 from itertools import product
 from random import Random
 from typing import Any
@@ -20,7 +18,7 @@ ARABIC = ["اشترت", "ماريا", "سيارة", "حمراء"]
 ENGLISH = ["Maria", "bought", "a", "car", "."]
 
 
-def made_content(name: str = "a study made by hand", hostile: str = "") -> dict[str, Any]:
+def made_content(name="a study made by hand", hostile=""):
     """`hostile` is put wherever text of the data stands."""
     rng = Random(7)
     removals = [*REMOVALS, *([hostile] if hostile else [])]
@@ -92,7 +90,7 @@ def made_content(name: str = "a study made by hand", hostile: str = "") -> dict[
     }
 
 
-def _record(trial: dict[str, Any], rng: Random, hostile: str) -> dict[str, Any]:
+def _record(trial, rng, hostile):
     failed = trial["state"] == "failed"
     amount = {"25": 12, "50": 24}.get(trial["remove"][-2:], 0)
     return {
@@ -123,7 +121,7 @@ def _record(trial: dict[str, Any], rng: Random, hostile: str) -> dict[str, Any]:
     }
 
 
-def _sample(hostile: str) -> list[dict[str, Any]]:
+def _sample(hostile):
     odd = [hostile] if hostile else []
     return [
         {
@@ -154,10 +152,8 @@ def _sample(hostile: str) -> list[dict[str, Any]]:
     ]
 
 
-def _table(
-    removals: list[str], trials: list[dict[str, Any]], rng: Random, hostile: str
-) -> dict[str, Any]:
-    def cell(remove: str) -> dict[str, Any]:
+def _table(removals, trials, rng, hostile):
+    def cell(remove):
         mine = [t for t in trials if t["remove"] == remove]
         apart = rng.gauss(
             0, 2
@@ -198,7 +194,7 @@ def _table(
     }
 
 
-def _figure(removals: list[str], trials: list[dict[str, Any]], hostile: str) -> dict[str, Any]:
+def _figure(removals, trials, hostile):
     values = [
         {"remove": t["remove"], "score": t["score"], "head": HEADS[n % len(HEADS)]}
         for n, t in enumerate(trials)
@@ -227,7 +223,7 @@ def _figure(removals: list[str], trials: list[dict[str, Any]], hostile: str) -> 
     }
 
 
-def _claims(trials: list[dict[str, Any]], hostile: str) -> list[dict[str, Any]]:
+def _claims(trials, hostile):
     margins = (0.6, -0.3, -1.2, None, None)
     return [
         {
@@ -244,7 +240,7 @@ def _claims(trials: list[dict[str, Any]], hostile: str) -> list[dict[str, Any]]:
     ]
 
 
-def _maps(rng: Random, hostile: str) -> list[dict[str, Any]]:
+def _maps(rng, hostile):
     titles = {
         "Ranking: gradient, en": "ranking",
         "Ranking: lrp, en": "ranking",

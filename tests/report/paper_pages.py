@@ -1,7 +1,5 @@
 """Studies of the papers' recipes with random numbers, and what their pages show."""
 
-from __future__ import annotations
-
 import random
 from functools import cache
 from pathlib import Path
@@ -10,7 +8,6 @@ from typing import Any
 
 from deadhead.report.check import load_recipe
 from deadhead.report.page.content import content
-from deadhead.studies.recipe.expand import Cell
 from deadhead.tasks import task_of
 from hand_made import of_recipe
 
@@ -19,7 +16,7 @@ BERT = (("encoder",), 12, 12)
 
 
 @cache
-def page_content(name: str) -> dict[str, Any]:
+def page_content(name):
     """The content of the page of a finished study of a recipe."""
     rng = random.Random(name)
     with TemporaryDirectory() as folder:
@@ -27,7 +24,7 @@ def page_content(name: str) -> dict[str, Any]:
         return content(home)
 
 
-def _result(cell: Cell, rng: random.Random) -> dict[str, Any]:
+def _result(cell, rng):
     trial, task = cell.trial, task_of(cell.trial.get("task"))
     blocks, layers, width = SHAPES.get(task.name, BERT)
     heads = [f"{b}.{layer}.{h}" for b in blocks for layer in range(layers) for h in range(width)]

@@ -3,8 +3,6 @@
 deadhead demo --study --out out/demo && python tests/report/screenshots.py out/demo
 """
 
-from __future__ import annotations
-
 import sys
 import tempfile
 from pathlib import Path
@@ -17,7 +15,7 @@ IMAGES = Path(__file__).parents[2] / "docs" / "images"
 SIZE = (1360, 1040)
 
 
-def main(study: Path, folder: Path):
+def main(study, folder):
     if missing():
         sys.exit(HOW)
     folder.mkdir(parents=True, exist_ok=True)
@@ -32,7 +30,7 @@ def main(study: Path, folder: Path):
             driver.quit()
 
 
-def take(page: Page, address: str, folder: Path):
+def take(page, address, folder):
     page.open(address)
     _keep(page, folder / "page.png")
     page.run("document.getElementById('heads').scrollIntoView()")
@@ -53,7 +51,7 @@ def take(page: Page, address: str, folder: Path):
     _keep(page, folder / "page-dark.png")
 
 
-def _telling(page: Page):
+def _telling(page):
     """A trial that removed some heads and whose predictions can be read."""
     script = """
         const { records } = JSON.parse(document.getElementById('content').textContent).studies[0];
@@ -62,7 +60,7 @@ def _telling(page: Page):
     return page.run(script)
 
 
-def _keep(page: Page, file: Path):
+def _keep(page, file):
     page.settle()
     page.driver.get_screenshot_as_file(str(file))
     print(f"{file}: {file.stat().st_size // 1000} KB")

@@ -1,11 +1,5 @@
 """Figures of the analyses, of studies written by hand: every number they draw is worked out here."""
 
-from __future__ import annotations
-
-from collections.abc import Mapping
-from pathlib import Path
-from typing import Any
-
 import pytest
 from by_hand import HEADS, done, study
 from test_figures import valid, values
@@ -13,7 +7,6 @@ from test_figures import valid, values
 from deadhead.report.figures import gains
 from deadhead.report.figures.build import figures
 from deadhead.studies.store.records import Record
-from deadhead.studies.trial import Trial
 
 LAYERS = """\
 steps: [prune, finetune, measure, evaluate]
@@ -29,7 +22,7 @@ SCORES = {
 ORDER = ("none", "top 1", "bottom 1", "top 2", "bottom 2")
 
 
-def layered(trial: Trial, labels: Mapping[str, Any]) -> Record:
+def layered(trial, labels):
     at = ORDER.index((trial.get("remove") or {"layers": "none"})["layers"])
     metrics = {f"{language}/dev/accuracy": scores[at] for language, scores in SCORES.items()}
     metrics |= {
@@ -41,9 +34,7 @@ def layered(trial: Trial, labels: Mapping[str, Any]) -> Record:
     return done(trial, metrics, details={"measures": {"after": {"weights": moved}}})
 
 
-def drawn_rows(
-    folder: Path, figure: str, recipe: str = LAYERS, outcome=layered
-) -> list[dict[str, Any]]:
+def drawn_rows(folder, figure, recipe=LAYERS, outcome=layered):
     (charts,) = figures(study(folder, recipe + f"figures: [{figure}]\n", outcome))
     valid(charts["spec"])
     assert charts["note"]
@@ -93,7 +84,7 @@ GAINS = {
 }  # by pair with English, either way
 
 
-def searched(trial: Trial, labels: Mapping[str, Any]) -> Record:
+def searched(trial, labels):
     source = str(labels["source"])
     gained = {t: GAINS.get((source, t)) or GAINS.get((t, source)) or 0.0 for t in SEARCH_LANGUAGES}
     metrics = {

@@ -1,10 +1,5 @@
 """A grid search marks the best cell of each task, and its finding names the settings."""
 
-from __future__ import annotations
-
-from collections.abc import Mapping
-from typing import Any
-
 import pytest
 from by_hand import cell, study
 
@@ -13,7 +8,6 @@ from deadhead.report.page.content import content
 from deadhead.report.tables.text import to_latex, to_markdown
 from deadhead.studies.recipe.yaml import RecipeError
 from deadhead.studies.store.records import Record
-from deadhead.studies.trial import Trial
 
 GRID = """\
 steps: [finetune, evaluate]
@@ -32,7 +26,7 @@ ACCURACIES = {
 }
 
 
-def accuracy(trial: Trial, labels: Mapping[str, Any]) -> Record:
+def accuracy(trial, labels):
     settings = trial.get("finetune")["rate"], trial.get("finetune")["batch"]
     score = ACCURACIES[trial.get("task")][settings]
     return Record(trial=trial, state="done", metrics={"en/dev/accuracy": score})

@@ -1,12 +1,7 @@
 """The content of a page: its shape, its numbers against the records, and studies that are not as they should be."""
 
-from __future__ import annotations
-
 import json
-from collections.abc import Mapping
 from dataclasses import replace
-from pathlib import Path
-from typing import Any
 
 import numpy as np
 import pytest
@@ -18,7 +13,6 @@ from deadhead.results import Study
 from deadhead.results.records import by_use
 from deadhead.studies.store.folder import StudyError
 from deadhead.studies.store.records import Record, scan
-from deadhead.studies.trial import Trial
 from deadhead.tasks import load_data
 from deadhead.tasks.predictions import Predictions
 
@@ -156,12 +150,12 @@ axes: {seed: [0]}
 """
 
 
-def sampled(folder: Path, task: str, lang: str, predict, mark: str = "") -> list[dict[str, Any]]:
+def sampled(folder, task, lang, predict, mark=""):
     """The samples of a study that kept these predictions of test data of the small world."""
     data = load_data(task, lang, "test", root="world")
     trials: list[str] = []
 
-    def outcome(trial: Trial, labels: Mapping[str, Any]) -> Record:
+    def outcome(trial, labels):
         trials.append(trial.id)
         return done(trial, {f"{lang}/test/{data.task.metric}": 0.5})
 
@@ -180,7 +174,7 @@ def sampled(folder: Path, task: str, lang: str, predict, mark: str = "") -> list
     return samples(home)
 
 
-def samples(home: Path) -> list[dict[str, Any]]:
+def samples(home):
     (record,) = content(home)["records"].values()
     return list(record["sample"])
 

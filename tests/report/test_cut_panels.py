@@ -1,16 +1,10 @@
 """Figures with more panels than are drawn say how many there are."""
 
-from __future__ import annotations
-
-from collections.abc import Mapping
-from typing import Any
-
 import pytest
 from by_hand import HEADS, study
 
 from deadhead.report.figures.build import figures
 from deadhead.studies.store.records import Record
-from deadhead.studies.trial import Trial
 
 SHARES = """\
 steps: [prune, finetune, measure, evaluate]
@@ -20,7 +14,7 @@ figures: [{title: Removed, kind: heads, show: removed, panels: remove}, {title: 
 """
 
 
-def measured(trial: Trial, labels: Mapping[str, Any]) -> Record:
+def measured(trial, labels):
     points = {"en": [[0.0, 1.0], [1.0, 0.0]], "de": [[2.0, 1.0], [1.0, 2.0]]}
     details = {"measures": {"after": {"embeddings": {"points": points}}}}
     return Record(

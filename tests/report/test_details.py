@@ -1,19 +1,13 @@
 """The numbers behind a cell: those the cell is the mean of, with their seeds, and no others."""
 
-from __future__ import annotations
-
 import tarfile
-from collections.abc import Mapping
 from pathlib import Path
 from statistics import fmean
-from typing import Any
 
 import pytest
 from by_hand import DRAWN, SEARCH, done, drawn, searched, study
 
 from deadhead.report.tables.build import tables
-from deadhead.studies.store.records import Record
-from deadhead.studies.trial import Trial
 
 RESULTS = Path(__file__).parents[2] / "docs" / "results"
 LANGUAGES = """\
@@ -28,7 +22,7 @@ tables:
 ENGLISH, CHINESE = (0.99, 0.98, 0.97), (0.7084, 0.7145, 0.7388)
 
 
-def in_languages(trial: Trial, labels: Mapping[str, Any]) -> Record:
+def in_languages(trial, labels):
     less = 0.1 if trial.get("remove") else 0.0
     seed = trial.get("seed")
     metrics = {
@@ -39,7 +33,7 @@ def in_languages(trial: Trial, labels: Mapping[str, Any]) -> Record:
     return done(trial, metrics, cost={})
 
 
-def whole(table: Mapping[str, Any]) -> list[tuple[list[Any], list[Any], dict[str, Any]]]:
+def whole(table):
     return [
         (row, column, cell)
         for row, cells in zip(table["rows"], table["cells"], strict=True)

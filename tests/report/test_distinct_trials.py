@@ -1,17 +1,11 @@
 """A trial that several cells of a recipe share counts once in every mean: nothing is drawn of an unpruned model, so its draws are one trial."""
 
-from __future__ import annotations
-
-from collections.abc import Mapping
 from statistics import stdev
-from typing import Any
 
 import pytest
 from by_hand import done, study
 
 from deadhead.report.page.content import content
-from deadhead.studies.store.records import Record
-from deadhead.studies.trial import Trial
 
 SEEDS = {
     0: 0.9,
@@ -34,7 +28,7 @@ figures:
 """
 
 
-def outcome(trial: Trial, labels: Mapping[str, Any]) -> Record:
+def outcome(trial, labels):
     remove, seed = trial.get("remove") or {}, trial.get("seed")
     pruned = {
         "random": 0.6 if seed else 0.7,

@@ -1,14 +1,9 @@
 """Figures and tables as files, and the command that writes them."""
 
-from __future__ import annotations
-
 import csv
 import io
 import re
 import sys
-from collections.abc import Mapping
-from pathlib import Path
-from typing import Any
 
 import pytest
 from by_hand import DRAWN, SEARCH, done, drawn, searched, study
@@ -20,8 +15,6 @@ from deadhead.report.export import export
 from deadhead.report.tables.build import tables
 from deadhead.report.tables.text import escape, to_csv, to_latex, to_markdown
 from deadhead.studies.store.folder import StudyError
-from deadhead.studies.store.records import Record
-from deadhead.studies.trial import Trial
 
 HOSTILE = r"50% \of_{heads} & <b>more</b> | a*b #1 ~ ^ $x$ [y](z)"
 
@@ -108,7 +101,7 @@ def test_latex_with_labels_over_several_columns(tmp_path):
     form(text)
 
 
-def form(text: str):
+def form(text):
     """What LaTeX asks of a text: brackets and environments closed in order, no special sign left bare."""
     depth = 0
     for sign in re.sub(r"\\[{}\\%&#$_]", "", text):
@@ -126,7 +119,7 @@ def form(text: str):
     assert not re.search(r"(?<!\\)[%#^~<>|]", text)
 
 
-def hostile(trial: Trial, labels: Mapping[str, Any]) -> Record | None:
+def hostile(trial, labels):
     return done(trial, {"en/dev/accuracy": 0.5}) if trial.get("seed") else None
 
 
@@ -177,7 +170,7 @@ def test_a_place_that_cannot_be_written_to(tmp_path):
         export(folder, tmp_path / "file")
 
 
-def run(*arguments: str | Path) -> tuple[str, BaseException | None]:
+def run(*arguments):
     result = CliRunner().invoke(app, ["report", *map(str, arguments)])
     return result.output, result.exception
 

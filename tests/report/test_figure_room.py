@@ -1,7 +1,5 @@
 """Figures as SVG in a real browser, whose font is wider than the one that measured their text."""
 
-from __future__ import annotations
-
 from deadhead.report.export import PRINT, _drawers
 from deadhead.report.figures.charts import curves
 

@@ -1,11 +1,7 @@
 """Figures of studies written by hand: the values they draw, and that each of them can be drawn."""
 
-from __future__ import annotations
-
 from dataclasses import replace
-from pathlib import Path
 from statistics import stdev
-from typing import Any
 
 import pytest
 from by_hand import DRAWN, HEADS, SEARCH, done, drawn, searched
@@ -16,17 +12,17 @@ CURVE = "{title: Curve, kind: curve, x: remove, lines: task, mean_over: draw}"
 BANDS = "Points are means, bands one standard deviation over repetitions"
 
 
-def rows_by(axes: tuple[str, ...], *arguments: Any) -> dict[Any, dict[str, Any]]:
+def rows_by(axes, *arguments):
     """The rows of the one figure of a study, by some of their labels."""
     rows = values(only(*arguments))
     return {tuple(row[axis] for axis in axes): row for row in rows}
 
 
-def numbers(rows: dict[Any, dict[str, Any]]) -> dict[Any, float]:
+def numbers(rows):
     return {at: row["y"] for at, row in rows.items()}
 
 
-def test_a_curve_has_means_bands_and_published_points(tmp_path: Path):
+def test_a_curve_has_means_bands_and_published_points(tmp_path):
     figure = only(tmp_path / "both", CURVE)
     rows = {(row["line"], row["x"]): row for row in values(figure)}
     full, half = rows["mnli", 0], rows["mnli", 50]
@@ -41,7 +37,7 @@ def test_a_curve_has_means_bands_and_published_points(tmp_path: Path):
     assert bare["note"] == f"{BANDS}."
 
 
-def test_a_curve_of_drops_in_panels(tmp_path: Path):
+def test_a_curve_of_drops_in_panels(tmp_path):
     spec = "{title: Drop, kind: curve, x: amount, panels: task, value: drop, mean_over: draw}"
     assert numbers(rows_by(BY_PANEL, tmp_path, spec)) == {
         ("mnli", 0.0): 0,
@@ -51,7 +47,7 @@ def test_a_curve_of_drops_in_panels(tmp_path: Path):
     }
 
 
-def test_layers_are_lines_over_their_number(tmp_path: Path):
+def test_layers_are_lines_over_their_number(tmp_path):
     spec = "{title: Layers, kind: curve, x: amount, lines: strategy, where: {language: en}}"
     figure = only(tmp_path, spec, LAYERS, layers)
     assert {(row["line"], row["x"]): row["y"] for row in values(figure)} == {
@@ -66,7 +62,7 @@ def test_layers_are_lines_over_their_number(tmp_path: Path):
     assert ">1.5<" not in valid(figure["spec"])  # there is no half layer
 
 
-def test_languages_are_grouped_by_what_is_known_of_them(tmp_path: Path):
+def test_languages_are_grouped_by_what_is_known_of_them(tmp_path):
     where = "where: {remove: [none, layers top 1, layers top 2]}"
     spec = f"{{title: Groups, kind: curve, x: amount, group: word_order, {where}}}"
     means = numbers(rows_by(BY_LINE, tmp_path / "lines", spec, LAYERS, layers))
@@ -82,9 +78,7 @@ def test_languages_are_grouped_by_what_is_known_of_them(tmp_path: Path):
 @pytest.mark.parametrize(
     ("value", "best", "full", "band"), [("score", 74, 70, (70, 75)), ("gain", 4, 0, (0, 5))]
 )
-def test_a_search_is_compared_with_a_band_of_seeds(
-    tmp_path: Path, value: str, best: float, full: float, band: tuple[float, float]
-):
+def test_a_search_is_compared_with_a_band_of_seeds(tmp_path, value, best, full, band):
     """A gain is over the unpruned model of the same search."""
     spec = f"{{title: Search, kind: curve, x: k, panels: language, value: {value}}}"
     english = rows_by(("panel", *BY_LINE), tmp_path, spec, SEARCH, searched)
@@ -111,7 +105,7 @@ axes: [{remove: [none, {random: [10, 20]}]}, {remove: {layers: [top 1, top 2]}}]
         ("group: word_order, where: {strategy: layers}", {0.0, 1.0, 2.0}),
     ],
 )
-def test_percent_and_layers_share_no_axis(tmp_path: Path, options: str, shares: set[float]):
+def test_percent_and_layers_share_no_axis(tmp_path, options, shares):
     def results(trial, labels):
         return done(trial, {f"{lang}/dev/accuracy": 0.5 for lang in ("en", "de", "hi", "tr")})
 
@@ -128,7 +122,7 @@ search: {lowest: 1..2}
 """
 
 
-def test_a_learning_curve_has_the_means_of_unpruned_and_best_pruned(tmp_path: Path):
+def test_a_learning_curve_has_the_means_of_unpruned_and_best_pruned(tmp_path):
     def learnt(trial, labels):
         score = 0.05 * labels["data.target_parts"] + 0.02 * labels["k"] + 0.01 * labels["seed"]
         places = [f"{lang}/{split}" for lang in ("en", "de") for split in ("dev", "test")]
@@ -146,7 +140,7 @@ def test_a_learning_curve_has_the_means_of_unpruned_and_best_pruned(tmp_path: Pa
     assert {row["n"] for row in rows.values()} == {2}
 
 
-def test_maps_of_heads(tmp_path: Path):
+def test_maps_of_heads(tmp_path):
     spec = "{title: Removed, kind: heads, show: removed, where: {task: mnli}}"
     removed = values(only(tmp_path / "removed", spec))
     shares = {row["head"]: row["value"] for row in removed}
@@ -165,15 +159,13 @@ def test_maps_of_heads(tmp_path: Path):
         ("show: weights, panels: draw", {"draw 0", "draw 1", "draw 2"}),
     ],
 )
-def test_panels_of_maps(tmp_path: Path, options: str, panels: set[str]):
+def test_panels_of_maps(tmp_path, options, panels):
     rows = values(only(tmp_path, f"{{title: Maps, kind: heads, {options}}}", DRAWN, measured))
     assert {row["panel"] for row in rows} == panels
 
 
 @pytest.mark.parametrize(("remove", "moved"), [("random 50", [0.25, 0.25]), ("none", [1.5, 0.0])])
-def test_the_change_of_entropy_is_that_of_one_epoch(
-    tmp_path: Path, remove: str, moved: list[float]
-):
+def test_the_change_of_entropy_is_that_of_one_epoch(tmp_path, remove, moved):
     """Its size, for heads that remain; of the whole training if nothing was measured after epoch 1."""
 
     def epochs(trial, labels):

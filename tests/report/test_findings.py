@@ -1,17 +1,12 @@
 """The sentences at the top of the page say what the tables below them show: every number is computed again from the cells."""
 
-from __future__ import annotations
-
 import re
-from collections.abc import Mapping
 from statistics import fmean
-from typing import Any
 
 from by_hand import HEADS, study
 
 from deadhead.report.page.content import content
 from deadhead.studies.store.records import Record
-from deadhead.studies.trial import Trial
 
 RECIPE = """\
 steps: [finetune, rank, restart, prune, finetune, evaluate]
@@ -28,7 +23,7 @@ GAINS = {
 }
 
 
-def outcome(trial: Trial, labels: Mapping[str, Any]) -> Record:
+def outcome(trial, labels):
     remove = trial.get("remove")
     name = " ".join(map(str, next(iter(remove.items())))) if remove else "none"
     noise = 0.004 * ((7 * trial.get("seed") + len(name)) % 5)

@@ -1,13 +1,9 @@
 """What a page shows first: the table or figure that the paper prints, then the findings."""
 
-from __future__ import annotations
-
 import re
-from collections.abc import Iterator
 from contextlib import contextmanager
 
 import pytest
-from browser import Page
 from paper_pages import page_content
 
 from deadhead.papers.catalogue import recipe_files
@@ -63,7 +59,7 @@ def test_a_map_of_three_blocks_names_its_panels_in_two_lines():
 
 
 @contextmanager
-def screen(page: Page, width: int) -> Iterator[None]:
+def screen(page, width):
     size = {"width": width, "height": SCREENS[width], "deviceScaleFactor": 1, "mobile": width < 500}
     page.driver.execute_cdp_cmd("Emulation.setDeviceMetricsOverride", size)
     try:
@@ -72,7 +68,7 @@ def screen(page: Page, width: int) -> Iterator[None]:
         page.driver.execute_cdp_cmd("Emulation.clearDeviceMetricsOverride", {})
 
 
-def box(page: Page, selector: str) -> dict[str, float]:
+def box(page, selector):
     script = "return document.querySelector(arguments[0]).getBoundingClientRect().toJSON()"
     return dict(page.run(script, selector))
 

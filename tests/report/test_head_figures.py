@@ -1,7 +1,5 @@
 """Figures of heads and rankings, and suggested figures."""
 
-from __future__ import annotations
-
 import json
 from dataclasses import replace
 from itertools import combinations

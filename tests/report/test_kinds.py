@@ -1,12 +1,9 @@
 """The kinds of tables and figures that recipes may name are those that can be built and drawn."""
 
-from __future__ import annotations
-
 import dataclasses
 import warnings
 from importlib import import_module
 from pathlib import Path
-from types import ModuleType
 
 import pytest
 
@@ -19,7 +16,7 @@ from deadhead.report.tables import TABLES
 KINDS = [("tables", name) for name in TABLES] + [("figures", name) for name in FIGURES]
 
 
-def defined(package: ModuleType) -> set[str]:
+def defined(package):
     """The kinds that the files of a package define."""
     files = [file.stem for file in Path(str(package.__file__)).parent.glob("*.py")]
     modules = [import_module(f"{package.__name__}.{name}") for name in files if name != "__init__"]

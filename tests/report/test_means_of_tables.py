@@ -1,8 +1,5 @@
 """Cells that are alike are placed together, and that changes nothing: each of them placed by itself gives the same means."""
 
-from __future__ import annotations
-
-from collections.abc import Iterable, Mapping
 from dataclasses import replace
 from typing import Any
 
@@ -15,7 +12,6 @@ from deadhead.report.spec import read
 from deadhead.results import Mean, Study
 from deadhead.results.means import means_of, values_by
 from deadhead.studies.store.records import Record
-from deadhead.studies.trial import Trial
 
 RECIPE = """\
 steps: [finetune, rank, restart, prune, finetune, evaluate]
@@ -28,7 +24,7 @@ axes:
 """
 
 
-def outcome(trial: Trial, labels: Mapping[str, Any]) -> Record | None:
+def outcome(trial, labels):
     """Some trials are left, some failed, some lack a score or were scored by one more metric."""
     number = int(trial.id, 16)
     if number % 11 == 0:
@@ -67,14 +63,14 @@ def whole(tmp_path_factory):
     return Study.open(study(tmp_path_factory.mktemp("gathered"), RECIPE, outcome))
 
 
-def counted(means: Mapping[Any, Mean]) -> dict[Any, Any]:
+def counted(means):
     return {
         key: (mean.by_repetition(), sorted(mean.repeats), {*mean.cells}, mean.state(), mean.lacking)
         for key, mean in means.items()
     }
 
 
-def put_together(parts: Iterable[Mapping[Any, Mean]]) -> dict[Any, Mean]:
+def put_together(parts):
     together: dict[Any, Mean] = {}
     for means in parts:
         for key, mean in means.items():

@@ -1,14 +1,11 @@
 """The page as a file: self-contained, small enough, and unable to run what it was not made with."""
 
-from __future__ import annotations
-
 import base64
 import errno
 import hashlib
 import json
 import re
 from pathlib import Path
-from typing import Any
 
 import pytest
 from free_steps import made_study
@@ -24,7 +21,7 @@ ASSETS = Path(page.__file__).parent / "assets"
 CONTENT = re.compile(r'<script type="application/json" id="content">(.*?)</script>', re.DOTALL)
 
 
-def embedded(page: str) -> list[dict[str, Any]]:
+def embedded(page):
     """The contents of the studies of a page."""
     return json.loads(CONTENT.search(page)[1])["studies"]
 
@@ -91,7 +88,7 @@ def test_twenty_thousand_trials_fit_and_records_give_way_first():
     big = data | {"trials": {"fields": fields, "rows": rows}}
     record = next(iter(data["records"].values()))
 
-    def page_with(**heavy: Any) -> dict[str, Any]:
+    def page_with(**heavy):
         whole = html(big | {"records": {f"{n:016x}": record | heavy for n in range(300)}})
         assert len(whole.encode()) < page.MOST
         return embedded(whole)[0]
@@ -144,13 +141,13 @@ def test_a_link_in_the_place_of_the_page_is_not_followed(tmp_path):
     assert outside.read_text() == "mine"
 
 
-def _luminance(colour: str) -> float:
+def _luminance(colour):
     parts = [int(colour[n : n + 2], 16) / 255 for n in (1, 3, 5)]
     linear = [p / 12.92 if p <= 0.03928 else ((p + 0.055) / 1.055) ** 2.4 for p in parts]
     return 0.2126 * linear[0] + 0.7152 * linear[1] + 0.0722 * linear[2]
 
 
-def contrast(one: str, other: str) -> float:
+def contrast(one, other):
     light, dark = sorted((_luminance(one), _luminance(other)), reverse=True)
     return (light + 0.05) / (dark + 0.05)
 

@@ -1,7 +1,5 @@
 """The whole page in a real browser: drawn without complaint, in the dark, on paper, with hostile text."""
 
-from __future__ import annotations
-
 from collections.abc import Callable
 
 from browser import as_printed

@@ -1,7 +1,5 @@
 """Heads and trials of the page in a real browser, by mouse and by keyboard."""
 
-from __future__ import annotations
-
 from collections.abc import Callable
 
 from browser import DOWN, END, ENTER, RIGHT, UP, as_printed

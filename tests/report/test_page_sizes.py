@@ -1,7 +1,5 @@
 """The page on screens of every size: charts fit, navigation is not cut."""
 
-from __future__ import annotations
-
 from collections.abc import Callable
 
 import pytest

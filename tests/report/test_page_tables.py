@@ -1,9 +1,6 @@
 """Tables and claims of the page in a real browser: the numbers of the records, and the way to them."""
 
-from __future__ import annotations
-
 from collections.abc import Callable
-from typing import Any
 
 from browser import ESCAPE, as_printed
 from free_steps import made_study
@@ -50,7 +47,7 @@ def test_numbers_of_the_page_are_those_of_the_records(page, drawn, tmp_path):
     assert page.complaints() == []
 
 
-def _mean(facts: dict[str, Any], records: dict[str, Any], row: int, column: int) -> float | None:
+def _mean(facts, records, row, column):
     """The mean over the trials of a cell, out of the records themselves, in points (the score of tagging is F1)."""
     table = facts["tables"][0]
     language = table["columns"][column][0]

@@ -1,17 +1,12 @@
 """Removals that are counted in several ways share an axis by the percent of heads that are gone, which records tell."""
 
-from __future__ import annotations
-
-from collections.abc import Mapping
 from dataclasses import replace
-from typing import Any
 
 import pytest
 from by_hand import HEADS, study
 
 from deadhead.report.figures.build import figures
 from deadhead.studies.store.records import Record
-from deadhead.studies.trial import Trial
 
 RECIPE = """\
 steps: [prune, finetune, evaluate]
@@ -29,7 +24,7 @@ SCORES = {"30": 0.7, "50": 0.6, "31": 0.5, "13": 0.4, "11": 0.3, "top 1": 0.2}
 GONE = {"30": 2, "50": 4, "31": 4, "13": 4, "11": 6, "top 1": 4}  # of eight heads
 
 
-def outcome(trial: Trial, labels: Mapping[str, Any]) -> Record:
+def outcome(trial, labels):
     amount = next((str(value) for value in (trial.get("remove") or {}).values()), None)
     score = 0.8 if amount is None else SCORES[amount] + trial.get("draw", 0) / 10
     removed = () if amount is None else HEADS[: GONE[amount]]
@@ -84,5 +79,5 @@ def test_records_that_do_not_tell_their_heads_leave_the_amounts(tmp_path):
     assert {row["x"] for row in whole["spec"]["data"]["values"]} >= {"per_layer 31", 50.0, 1.0}
 
 
-def axis(figure: Mapping[str, Any]) -> str:
+def axis(figure):
     return str(figure["spec"]["layer"][0]["encoding"]["x"]["title"])

@@ -1,11 +1,5 @@
 """Tables as the papers print them: brackets, columns for components, and what a table says where it could mislead."""
 
-from __future__ import annotations
-
-from collections.abc import Mapping
-from pathlib import Path
-from typing import Any
-
 import pytest
 from by_hand import done, study
 
@@ -16,7 +10,7 @@ from deadhead.studies.recipe.yaml import RecipeError
 from deadhead.studies.store.folder import prepare
 from deadhead.studies.store.records import Record, write
 from deadhead.studies.study import _describe
-from deadhead.studies.trial import Trial, label
+from deadhead.studies.trial import label
 
 BLEU = {
     "none": 29.09,
@@ -26,7 +20,7 @@ BLEU = {
 BLEU |= {"per_block 14/31/30": 28.96, "random 25 per=block": 29.59, "random 87 per=layer": 27.47}
 
 
-def run(name: str, folder: Path, scale: str | None = None) -> dict[str, Any]:
+def run(name, folder, scale=None):
     """The first table of a built-in recipe, with the paper's own numbers for ours so far as they are in BLEU; others are 28."""
     recipe = load(name, scale=scale)
     home = prepare(folder)
@@ -95,7 +89,7 @@ def test_prunings_that_have_no_components_keep_their_names(tmp_path):
     assert (table["row_names"], table["rows"]) == (["remove"], [["none"], ["random 25 %"]])
 
 
-def run_of(folder: Path, removals: str) -> dict[str, Any]:
+def run_of(folder, removals):
     recipe = f"""\
 steps: [pretrain, prune, finetune, evaluate]
 fixed: {{model: transformer-mini, task: parallel, source: en-de, splits: test}}
@@ -136,7 +130,7 @@ tables:
 CHOSEN = "The epoch is the best of a training by the same dev set, so scores are slightly too high."
 
 
-def layered(trial: Trial, labels: Mapping[str, Any]) -> Record:
+def layered(trial, labels):
     removed = tuple(f"encoder.4.{head}" for head in range(8)) if trial.get("remove") else ()
     scores = {f"{lang}/dev/accuracy": 0.5 for lang in trial.get("targets")}
     return Record(

@@ -1,18 +1,12 @@
 """Tables of searches and of several sources."""
 
-from __future__ import annotations
-
-from collections.abc import Mapping
 from dataclasses import replace
 from statistics import stdev
-from typing import Any
 
 import pytest
 from by_hand import DRAWN, SEARCH, cell, done, drawn, searched, study
 
 from deadhead.report.tables.build import tables
-from deadhead.studies.store.records import Record
-from deadhead.studies.trial import Trial
 
 
 def test_cells_the_recipe_does_not_have(tmp_path):
@@ -32,7 +26,7 @@ axes: {remove: [none, {random_k: 2}], seed: [0, 1]}
 """
 
 
-def by_language(trial: Trial, labels: Mapping[str, Any]) -> Record:
+def by_language(trial, labels):
     first = {"en": 0.9, "tr": 0.5, "de": 0.7}
     loss = 0.1 if trial.get("remove") else 0.0
     scores = {

@@ -1,13 +1,9 @@
 """The findings and notes of a page."""
 
-from __future__ import annotations
-
 import json
 import re
 import subprocess
 import sys
-from collections.abc import Mapping
-from typing import Any
 
 import pytest
 from by_hand import DRAWN, HEADS, MEASURED, SEARCH, done, drawn, searched, study
@@ -16,7 +12,6 @@ from deadhead.report.findings import findings
 from deadhead.report.page.content import content
 from deadhead.results import Study
 from deadhead.studies.store.records import Record
-from deadhead.studies.trial import Trial
 from deadhead.tasks import METRICS
 
 
@@ -86,7 +81,7 @@ axes: {remove: REMOVE, seed: [0, 1]}
 """
 
 
-def seeded(trial: Trial, labels: Mapping[str, Any]) -> Record:
+def seeded(trial, labels):
     removed = trial.get("remove") or {"random_k": 0}
     return done(
         trial, {"en/test/micro_f1": 0.8 + 0.02 * trial.get("seed") - 0.01 * removed["random_k"]}

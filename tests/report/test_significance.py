@@ -1,10 +1,5 @@
 """Marked cells differ from what they are compared with, at the error rate that the table states."""
 
-from __future__ import annotations
-
-from collections.abc import Mapping
-from typing import Any
-
 import numpy as np
 import pytest
 from by_hand import DRAWN, SEARCH, TEST, done, drawn, searched, study
@@ -12,8 +7,6 @@ from by_hand import DRAWN, SEARCH, TEST, done, drawn, searched, study
 from deadhead.report.tables.build import tables
 from deadhead.report.tables.significance import RATE, compared, mark_cells
 from deadhead.report.tables.text import to_csv, to_latex, to_markdown
-from deadhead.studies.store.records import Record
-from deadhead.studies.trial import Trial
 
 TABLES, LANGUAGES, REMOVALS = 300, 9, 5
 SEEDED = """\
@@ -26,7 +19,7 @@ tables:
 """
 
 
-def seeded(trial: Trial, labels: Mapping[str, Any]) -> Record:
+def seeded(trial, labels):
     """Chinese loses 20 points without 90 % of the heads; nothing else is more than noise."""
     loss = 0.2 if trial.get("remove") and trial.get("remove")["random"] == 90 else 0.0
     noise = 0.003 * ((trial.get("seed") * 7 + (trial.get("remove") or {"random": 3})["random"]) % 5)
@@ -35,9 +28,7 @@ def seeded(trial: Trial, labels: Mapping[str, Any]) -> Record:
     )
 
 
-def simulated(
-    rng: np.random.Generator, repeats: int, effect: float = 0.0, apart: int = 0
-) -> tuple[int, int]:
+def simulated(rng, repeats, effect=0.0, apart=0):
     """How many cells of a table are marked: of those without an effect, and of the first `apart` with one."""
     base = rng.normal(size=(LANGUAGES, repeats))
     values = rng.normal(size=(REMOVALS, LANGUAGES, repeats))

@@ -1,7 +1,5 @@
 """Tables of studies written by hand: every number is computed here too."""
 
-from __future__ import annotations
-
 from dataclasses import replace
 from statistics import stdev
 

@@ -1,7 +1,5 @@
 """Every example of the page on analyses prints what the page says."""
 
-from __future__ import annotations
-
 import contextlib
 import io
 import re

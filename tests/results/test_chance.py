@@ -1,7 +1,5 @@
 """Tests against numbers worked out by hand, and against scipy where it has the same number."""
 
-from __future__ import annotations
-
 import math
 
 import pytest

@@ -1,7 +1,5 @@
 """Drops, groups, top against bottom and recovery, each against a case worked out by hand."""
 
-from __future__ import annotations
-
 import pytest
 
 from deadhead.errors import DataError, UnknownName

@@ -2,8 +2,6 @@
 everything.
 """
 
-from __future__ import annotations
-
 import itertools
 from statistics import mean
 

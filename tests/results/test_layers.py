@@ -1,7 +1,5 @@
 """Numbers by layer: means, the 10 % test, trends and thirds, each worked out by hand."""
 
-from __future__ import annotations
-
 import math
 
 import pytest
@@ -18,7 +16,7 @@ from deadhead.results.statistics import (
 )
 
 
-def layers(*values: float) -> dict[str, float]:
+def layers(*values):
     return {f"encoder.{layer}.0": value for layer, value in enumerate(values)}
 
 

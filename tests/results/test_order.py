@@ -1,7 +1,5 @@
 """Order tests, with every way to deal the members out counted by hand."""
 
-from __future__ import annotations
-
 import pytest
 
 from deadhead.errors import DataError

@@ -1,7 +1,5 @@
 """The effect of removing a head, against cases worked out by hand."""
 
-from __future__ import annotations
-
 import math
 
 import numpy as np

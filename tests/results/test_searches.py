@@ -1,13 +1,8 @@
 """The search rules on cases worked out by hand, and the arms of a study from its records."""
 
-from __future__ import annotations
-
-from pathlib import Path
-from typing import Any
-
 import pytest
 
-from deadhead.results import Arm, Pick, Study, arms
+from deadhead.results import Pick, Study, arms
 from deadhead.results.searches import best, picks, until_fall
 from hand_made import study
 
@@ -44,7 +39,7 @@ FIXED = {
 }
 
 
-def searched(seed: int) -> list[dict[str, Any]]:
+def searched(seed):
     """A search up to k = 3 with a control; dev of the source prefers 3, test prefers 2."""
     cells = []
     for arm, k in [("full", 0), *((arm, k) for arm in ("lowest", "highest") for k in (1, 2, 3))]:
@@ -57,7 +52,7 @@ def searched(seed: int) -> list[dict[str, Any]]:
     return cells
 
 
-def german(folder: Path) -> Arm:
+def german(folder):
     return next(
         arm
         for arm in arms(folder)

@@ -1,7 +1,5 @@
 """Rankings compared, and gains against distance and similarity: by hand and against scipy."""
 
-from __future__ import annotations
-
 import math
 
 import pytest
@@ -19,7 +17,7 @@ from deadhead.results.statistics import (
 NAMES = [f"encoder.{layer}.{head}" for layer in range(2) for head in range(3)]
 
 
-def scores(*values: float) -> dict[str, float]:
+def scores(*values):
     return dict(zip(NAMES, values, strict=True))
 
 

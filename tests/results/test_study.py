@@ -1,7 +1,5 @@
 """`Study.open`: every number once, in points, with the labels of tables."""
 
-from __future__ import annotations
-
 import ast
 from collections import Counter
 from dataclasses import FrozenInstanceError
@@ -122,7 +120,7 @@ def test_a_score_for_every_number(tmp_path):
         scores[0].value = 1.0  # type: ignore[misc]
 
 
-def search_cells(train: list[str], full: float, by_arm: dict[str, dict[int, float]]) -> list[dict]:
+def search_cells(train, full, by_arm):
     labels = {"source": "en", "train": train, "seed": 0}
     remove = {"lowest": "lowest", "highest": "highest", "random": "random_k"}
     cells = [

@@ -1,7 +1,5 @@
 """The memory that `bench` reports is that of each model by itself."""
 
-from __future__ import annotations
-
 import sys
 
 import pytest

@@ -1,21 +1,16 @@
 """Tiny models with data: a tagger, a grouped-query language model, and planted useless units."""
 
-from __future__ import annotations
-
-from typing import Any
-
 import torch
 from transformers import AutoModelForSequenceClassification, AutoModelForTokenClassification
 
 from architectures.tiny import randomise, tiny
 from deadhead.heads.discover import find_every_site
-from deadhead.heads.site import Site
 
 Batch = dict[str, torch.Tensor]
 LENGTHS = (9, 6, 4, 7, 8, 5)
 
 
-def data(kind: str, side: str = "right") -> Batch:
+def data(kind, side="right"):
     """Six padded examples with labels of a kind."""
     draw = torch.Generator().manual_seed(3)
     ids = torch.randint(3, 90, (len(LENGTHS), max(LENGTHS)), generator=draw)
@@ -29,11 +24,11 @@ def data(kind: str, side: str = "right") -> Batch:
     return batch
 
 
-def _rolled(row: torch.Tensor, mask: torch.Tensor) -> torch.Tensor:
+def _rolled(row, mask):
     return row.roll(int((mask == 0).sum()))
 
 
-def singles(batch: Batch) -> list[Batch]:
+def singles(batch):
     """The same examples one at a time, without padding."""
     rows = []
     for number, length in enumerate(LENGTHS):
@@ -42,7 +37,7 @@ def singles(batch: Batch) -> list[Batch]:
     return rows
 
 
-def model_of(kind: str) -> Any:
+def model_of(kind):
     if kind == "causal":
         model = tiny("llama")
     else:
@@ -54,12 +49,12 @@ def model_of(kind: str) -> Any:
     return model.double().eval()
 
 
-def site_at(model: Any, kind: str, layer: int) -> Site:
+def site_at(model, kind, layer):
     return next(s for s in find_every_site(model) if (s.kind, s.layer) == (kind, layer))
 
 
 @torch.no_grad()
-def silence(model: Any, kind: str, layer: int, number: int) -> None:
+def silence(model, kind, layer, number):
     """The output projection ignores a head or a neuron."""
     site = site_at(model, kind, layer)
     assert site.out is not None
@@ -67,7 +62,7 @@ def silence(model: Any, kind: str, layer: int, number: int) -> None:
 
 
 @torch.no_grad()
-def duplicate(model: Any, kind: str, layer: int, source: int, copy: int) -> None:
+def duplicate(model, kind, layer, source, copy):
     """A head or a neuron gives what another gives; the output projection reads both."""
     site = site_at(model, kind, layer)
     for name, part in site.parts.items():

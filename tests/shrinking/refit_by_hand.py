@@ -1,9 +1,6 @@
 """Tiny models and texts for refits, and a refit of two copies of a model by hand."""
 
-from __future__ import annotations
-
 import copy
-from typing import Any
 
 import torch
 from torch import Tensor
@@ -21,11 +18,11 @@ REMOVED = {
 }
 
 
-def build(family: str, **overrides: Any) -> Any:
+def build(family, **overrides):
     return tiny(family, **overrides).double()
 
 
-def batches(count: int = 12, size: int = 4, length: int = 9, *, left: bool = False) -> list[Any]:
+def batches(count=12, size=4, length=9, *, left=False):
     """Random text in batches of padded examples, of 3 tokens or more."""
     random = torch.Generator().manual_seed(0)
     result = []
@@ -42,17 +39,17 @@ def batches(count: int = 12, size: int = 4, length: int = 9, *, left: bool = Fal
     return result
 
 
-def state(model: Any) -> dict[str, Tensor]:
+def state(model):
     return {name: value.clone() for name, value in model.state_dict().items()}
 
 
-def is_same(first: dict[str, Tensor], second: dict[str, Tensor]) -> bool:
+def is_same(first, second):
     return first.keys() == second.keys() and all(
         first[name].nan_to_num(7).equal(second[name].nan_to_num(7)) for name in first
     )
 
 
-def marks(model: Any) -> dict[str, Any]:
+def marks(model):
     """Where hooks and replaced functions could hide, the modes, and what has gradients."""
     marks = {}
     for path, module in model.named_modules():
@@ -63,17 +60,17 @@ def marks(model: Any) -> dict[str, Any]:
 
 
 @torch.no_grad()
-def logits(model: Any, batch: dict[str, Tensor]) -> Tensor:
+def logits(model, batch):
     output = model(**batch)[0]
     return output[batch["attention_mask"].bool()]
 
 
-def neurons_of(model: Any, step: int = 3) -> dict[tuple[str, int], tuple[int, ...]]:
+def neurons_of(model, step=3):
     layers = discover(model, neurons=True).feed_forwards
     return {(layer.block, layer.layer): layer.kept[::step] for layer in layers}
 
 
-def tokens_to_fit(data: list[Any]) -> int:
+def tokens_to_fit(data):
     mask = torch.cat([batch["attention_mask"] for batch in data])
     fit = sorted({*range(len(mask))} - held_out_numbers(len(mask), 0.125))
     return int(mask[fit].sum())
@@ -82,17 +79,17 @@ def tokens_to_fit(data: list[Any]) -> int:
 class Reader:
     """Records what a module reads and gives."""
 
-    def __init__(self, module: torch.nn.Module):
+    def __init__(self, module):
         self.inputs: list[Tensor] = []
         self.outputs: list[Tensor] = []
         module.register_forward_hook(self)
 
-    def __call__(self, module: Any, args: Any, output: Any) -> None:
+    def __call__(self, module, args, output):
         self.inputs.append(args[0])
         self.outputs.append(output[0] if isinstance(output, tuple) else output)
 
 
-def layer_parts(model: Any, family: str, layer: int) -> tuple[Any, Any]:
+def layer_parts(model, family, layer):
     """The output projection of the attention, and a module that reads the stream before it."""
     if family == "bert":
         inner = model.base_model.encoder.layer[layer]
@@ -102,7 +99,7 @@ def layer_parts(model: Any, family: str, layer: int) -> tuple[Any, Any]:
 
 
 @torch.no_grad()
-def refit_by_hand(family: str, ridge: float, target: str) -> Any:
+def refit_by_hand(family, ridge, target):
     """Two copies: the small one is cut and refitted layer by layer, every token by itself."""
     whole, small, data = build(family), build(family), batches()
     held_out = held_out_numbers(48, 0.125)
@@ -125,7 +122,7 @@ def refit_by_hand(family: str, ridge: float, target: str) -> Any:
             for batch, held_out in zip(data, flags, strict=True)
         ]
 
-        def chosen(values: list[Tensor], fit: list[Tensor] = fit) -> Tensor:
+        def chosen(values, fit=fit):
             return torch.cat([value[rows] for value, rows in zip(values, fit, strict=True)])
 
         y = chosen(models["whole"][0].outputs)

@@ -1,7 +1,5 @@
 """How many units each layer loses: against enumeration, and on curves with thousands of units."""
 
-from __future__ import annotations
-
 from itertools import accumulate, product
 
 import numpy as np
@@ -10,18 +8,18 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from deadhead.errors import DeadheadError
-from deadhead.layout import HeadLayout, SiteKey
+from deadhead.layout import HeadLayout
 from deadhead.shrinking import Budget, Curve, allocate, removal, units_of
 from deadhead.shrinking.allocate import in_order_of_cost
 
 
-def curve(layer: int, steps: list[float], kind: str = "heads") -> Curve:
+def curve(layer, steps, kind="heads"):
     units = tuple((number,) for number in range(len(steps)))
     costs = tuple(accumulate(steps))
     return Curve(kind=kind, block="encoder", layer=layer, units=units, costs=costs)
 
 
-def totals(curves: list[Curve], saving: dict[SiteKey, list[float]], counts: dict[SiteKey, int]):
+def totals(curves, saving, counts):
     cost = sum((0.0, *c.costs)[counts[c.place]] for c in curves)
     return cost, sum(saving[c.place][counts[c.place]] for c in curves)
 

@@ -1,7 +1,5 @@
 """Which units go: planted ones first, whatever the batches; errors before anything is computed."""
 
-from __future__ import annotations
-
 import copy
 from importlib import import_module
 from pathlib import Path
@@ -50,7 +48,7 @@ def flap(monkeypatch):
     del CHOOSERS["flap"]
 
 
-def counted(model, heads=0, neurons=0) -> list[Budget]:
+def counted(model, heads=0, neurons=0):
     layout = discover(model, neurons=True)
     budgets = [removal(layout, "heads", heads)] if heads else []
     return budgets + ([removal(layout, "neurons", neurons)] if neurons else [])

@@ -1,10 +1,7 @@
 """Counted costs are those that torch counts in a run, to the last multiply-accumulate."""
 
-from __future__ import annotations
-
 import copy
 import warnings
-from typing import Any
 
 import pytest
 import torch
@@ -18,9 +15,8 @@ from deadhead.files.hub import quiet
 from deadhead.forward import forward
 from deadhead.heads import prune
 from deadhead.heads.discover import find_every_site, layout_of
-from deadhead.layout import SiteKey
 from deadhead.shrinking.allocate import units_of
-from deadhead.shrinking.costs import Costs, costs, sample, shape_for
+from deadhead.shrinking.costs import costs, sample, shape_for
 from deadhead.verify.inputs import batch_for
 
 SHAPE = (3, 12)
@@ -28,14 +24,14 @@ FAMILIES = ("bert", "gpt2", "llama", "t5", "modernbert", "vit")
 
 
 @torch.no_grad()
-def flops(model: Any, feed: dict[str, Any]) -> int:
+def flops(model, feed):
     counter = FlopCounterMode(display=False)
     with sdpa_kernel(SDPBackend.MATH), counter:
         forward(model, feed)
     return int(counter.get_total_flops())
 
 
-def build(family: str) -> tuple[Any, dict[str, Any], Costs]:
+def build(family):
     with warnings.catch_warnings(), quiet():
         warnings.simplefilter("ignore")
         model = tiny(family)
@@ -43,7 +39,7 @@ def build(family: str) -> tuple[Any, dict[str, Any], Costs]:
         return model, batch, costs(model, find_every_site(model), batch, SHAPE)
 
 
-def without(model: Any, place: SiteKey, count: int) -> Any:
+def without(model, place, count):
     """A copy of the model whose place lost its last units."""
     units = units_of(layout_of(find_every_site(model)))[place][-count:]
     kind, block, layer = place
@@ -54,7 +50,7 @@ def without(model: Any, place: SiteKey, count: int) -> Any:
 
 
 @pytest.mark.parametrize("family", FAMILIES)
-def test_the_counts_are_those_of_a_run(family: str) -> None:
+def test_the_counts_are_those_of_a_run(family):
     model, batch, counted = build(family)
     feed = sample(model, batch, SHAPE)
     whole = flops(model, feed)
@@ -74,7 +70,7 @@ def test_the_counts_are_those_of_a_run(family: str) -> None:
             assert counted.model_parameters - left == saved
 
 
-def test_all_layers_of_bert_are_all_matrices_but_the_pooler() -> None:
+def test_all_layers_of_bert_are_all_matrices_but_the_pooler():
     model, batch, _ = build("bert")
     model = BertModel(model.config).eval()
     counted = costs(model, find_every_site(model), batch, SHAPE)
@@ -82,7 +78,7 @@ def test_all_layers_of_bert_are_all_matrices_but_the_pooler() -> None:
     assert flops(model, sample(model, batch, SHAPE)) == 2 * (counted.of(counted.macs) + pooler)
 
 
-def test_shared_layers_count_as_often_as_they_run() -> None:
+def test_shared_layers_count_as_often_as_they_run():
     model, batch, counted = build("albert")
     place = ("neurons", "encoder", 0)
     small = without(model, place, 5)
@@ -93,7 +89,7 @@ def test_shared_layers_count_as_often_as_they_run() -> None:
     assert saved == model.config.num_hidden_layers * once
 
 
-def test_shapes() -> None:
+def test_shapes():
     model = tiny("bert")
     assert shape_for(model, None) == (32, 128)
     assert shape_for(tiny("roberta", pad_token_id=1), None) == (
@@ -112,7 +108,7 @@ def test_shapes() -> None:
             shape_for(model, wrong)  # type: ignore[arg-type]
 
 
-def test_what_is_given_for_every_token_gets_the_length_of_the_texts() -> None:
+def test_what_is_given_for_every_token_gets_the_length_of_the_texts():
     bert = tiny("bert")
     ids = torch.tensor([[1, 7, 9], [1, 8, 0]])
     batch = {
@@ -131,7 +127,7 @@ def test_what_is_given_for_every_token_gets_the_length_of_the_texts() -> None:
     assert feed["global_attention_mask"].tolist() == [[1, 0, 0, 0, 0, 0, 0]] * 2
 
 
-def test_the_mask_of_a_sound_keeps_the_length_of_the_sound() -> None:
+def test_the_mask_of_a_sound_keeps_the_length_of_the_sound():
     mask = (torch.arange(4000) < 3000).long()[None]
     batch = {"input_values": torch.randn(1, 4000), "attention_mask": mask}
     feed = sample(tiny("wav2vec2"), batch, (2, 7))

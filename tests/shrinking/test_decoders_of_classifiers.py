@@ -1,9 +1,6 @@
 """The decoder of a classifier reads the text of the encoder: its padding counts for nothing."""
 
-from __future__ import annotations
-
 import copy
-from typing import Any
 
 import pytest
 import torch
@@ -19,7 +16,7 @@ from deadhead import refit
 SIZES = {"vocab_size": 30, "d_model": 16, "pad_token_id": 1, "eos_token_id": 2, "num_labels": 3}
 
 
-def bart() -> Any:
+def bart():
     layers = {"encoder_layers": 1, "decoder_layers": 1, "max_position_embeddings": 32}
     heads = {"encoder_attention_heads": 4, "decoder_attention_heads": 4}
     return BartForSequenceClassification(
@@ -27,12 +24,12 @@ def bart() -> Any:
     )
 
 
-def t5() -> Any:
+def t5():
     config = T5Config(**SIZES, d_kv=4, d_ff=16, num_layers=1, num_heads=4, decoder_start_token_id=1)
     return T5ForSequenceClassification(config)
 
 
-def texts(lengths: list[int]) -> dict[str, torch.Tensor]:
+def texts(lengths):
     draw = torch.Generator().manual_seed(4)
     ids = torch.ones(len(lengths), max(lengths), dtype=torch.long)
     for row, length in zip(ids, lengths, strict=True):
@@ -46,7 +43,7 @@ def texts(lengths: list[int]) -> dict[str, torch.Tensor]:
 
 
 @pytest.mark.parametrize("build", [bart, t5])
-def test_a_refit_does_not_depend_on_how_examples_are_batched(build: Any) -> None:
+def test_a_refit_does_not_depend_on_how_examples_are_batched(build):
     torch.manual_seed(0)
     model = build().double().eval()
     lengths = [5, 12, 7, 3, 9, 12, 4, 6] * 4

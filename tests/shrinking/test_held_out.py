@@ -1,9 +1,6 @@
 """The held-out examples are spread, the same in any batches; the loss there is a mean by hand."""
 
-from __future__ import annotations
-
 from itertools import pairwise
-from typing import Any
 
 import pytest
 import torch
@@ -14,7 +11,7 @@ from deadhead.errors import DataError, DeadheadError
 from deadhead.shrinking.held_out import check_share, mean_loss, split_examples
 
 
-def batches(*sizes: int) -> list[dict[str, Any]]:
+def batches(*sizes):
     """Batches whose inputs are the numbers of the examples."""
     numbers = torch.arange(sum(sizes))
     return [
@@ -22,11 +19,11 @@ def batches(*sizes: int) -> list[dict[str, Any]]:
     ]
 
 
-def numbers(part: list[Any]) -> list[int]:
+def numbers(part):
     return [int(number) for batch in part for number in batch["input_ids"][:, 0]]
 
 
-def test_the_split_does_not_depend_on_the_batches() -> None:
+def test_the_split_does_not_depend_on_the_batches():
     parts = [split_examples(batches(*sizes), 0.125) for sizes in ([40], [7, 3, 30], [1] * 40)]
     fit, held_out = map(numbers, parts[0])
     assert all(tuple(map(numbers, other)) == (fit, held_out) for other in parts[1:])
@@ -36,7 +33,7 @@ def test_the_split_does_not_depend_on_the_batches() -> None:
     assert gaps == {8}  # spread over all of the data
 
 
-def test_a_few_examples() -> None:
+def test_a_few_examples():
     fit, held_out = split_examples(batches(1, 1), 0.125)
     assert (len(numbers(fit)), len(numbers(held_out))) == (1, 1)
     assert held_out[0]["flag"] is True
@@ -45,12 +42,12 @@ def test_a_few_examples() -> None:
 
 
 @pytest.mark.parametrize("share", [0, 1, 0.9, -0.1, "half", True])
-def test_shares_that_make_no_sense(share: Any) -> None:
+def test_shares_that_make_no_sense(share):
     with pytest.raises(DeadheadError, match="`held_out` expects a share"):
         check_share(share)
 
 
-def test_the_mean_loss_is_that_of_labelled_examples() -> None:
+def test_the_mean_loss_is_that_of_labelled_examples():
     torch.manual_seed(0)
     size = {"hidden_size": 16, "num_hidden_layers": 1, "num_attention_heads": 2, "num_labels": 3}
     config = BertConfig(vocab_size=20, intermediate_size=16, initializer_range=0.3, **size)

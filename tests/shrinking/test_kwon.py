@@ -6,8 +6,6 @@ data below in batches of 32, at half of the MACs. Their own numbers in float32 d
 7e-6 (Fisher, relative) and 2e-6 (scales); the tolerances leave room for other kernels.
 """
 
-from __future__ import annotations
-
 import json
 import zlib
 from fractions import Fraction
@@ -17,13 +15,12 @@ from typing import Any
 import numpy as np
 import pytest
 import torch
-from torch import Tensor
 from transformers import BertConfig, BertForSequenceClassification
 
 from deadhead.display.progress import silent
 from deadhead.heads.discover import find_every_site, layout_of
 from deadhead.layout import Kind
-from deadhead.shrinking import REPAIRS, Choice, Curve, choose
+from deadhead.shrinking import REPAIRS, Curve, choose
 from deadhead.shrinking.budgets import budgets_for
 from deadhead.shrinking.costs import costs
 from deadhead.shrinking.methods import Kwon
@@ -39,7 +36,7 @@ LAYERS, HEADS, WIDTH, NEURONS, WORDS, TOKENS, EXAMPLES = 3, 4, 16, 24, 40, 10, 1
 SIZES = {"heads": HEADS, "neurons": NEURONS}
 
 
-def numbers(name: str, *shape: int) -> np.ndarray:
+def numbers(name, *shape):
     """Numbers from -0.5 to 0.5 that integers alone decide, so they are the same everywhere."""
     bits = np.arange(int(np.prod(shape)), dtype=np.uint64) + np.uint64(zlib.crc32(name.encode()))
     bits *= np.uint64(2654435761)
@@ -50,7 +47,7 @@ def numbers(name: str, *shape: int) -> np.ndarray:
 
 
 @pytest.fixture
-def model() -> BertForSequenceClassification:
+def model():
     config = BertConfig(
         vocab_size=WORDS, hidden_size=WIDTH, num_hidden_layers=LAYERS, num_attention_heads=HEADS,
         intermediate_size=NEURONS, max_position_embeddings=16, num_labels=2,
@@ -69,7 +66,7 @@ def model() -> BertForSequenceClassification:
     return bert
 
 
-def batches(size: int = 45) -> list[dict[str, Tensor]]:
+def batches(size=45):
     """The examples in other batches than those of the method, which has its own."""
     lengths = 4 + ((numbers("lengths", EXAMPLES) + 0.5) * (TOKENS - 3)).astype(int)
     examples = {
@@ -83,7 +80,7 @@ def batches(size: int = 45) -> list[dict[str, Tensor]]:
     ]
 
 
-def chosen(model: BertForSequenceClassification) -> Choice:
+def chosen(model):
     """The choice at half of the MACs."""
     sites = find_every_site(model)
     layers = costs(model, sites, batches()[0], (1, TOKENS))
@@ -95,7 +92,7 @@ def chosen(model: BertForSequenceClassification) -> Choice:
     return choose(model, batches(), "kwon", budgets=budgets, progress=False)
 
 
-def kept(choice: Choice | None) -> dict[str, list[str]]:
+def kept(choice):
     """The units of each layer, 1 for those that stay."""
     assert choice is not None
     flags = {kind: np.ones((LAYERS, size), dtype=int) for kind, size in SIZES.items()}
@@ -106,7 +103,7 @@ def kept(choice: Choice | None) -> dict[str, list[str]]:
     return {kind: ["".join(map(str, row)) for row in rows] for kind, rows in flags.items()}
 
 
-def test_scores_are_those_of_the_authors(model: BertForSequenceClassification) -> None:
+def test_scores_are_those_of_the_authors(model):
     model.requires_grad_(False)
     sites = find_every_site(model)
     statistics = collect(model, sites, batches(), by_batch=True, progress=silent)
@@ -119,13 +116,13 @@ def test_scores_are_those_of_the_authors(model: BertForSequenceClassification) -
         assert scores.tolist() == pytest.approx(AUTHORS["fisher"][kind][layer], rel=1e-3)
 
 
-def test_units_are_those_of_the_authors(model: BertForSequenceClassification) -> None:
+def test_units_are_those_of_the_authors(model):
     choice = chosen(model)
     assert kept(choice) == AUTHORS["kept"]
     assert kept(choice.teacher) == AUTHORS["teacher"]
 
 
-def test_scales_are_those_of_the_authors(model: BertForSequenceClassification) -> None:
+def test_scales_are_those_of_the_authors(model):
     choice = chosen(model)
     plan = plan_scales(model, batches(), choice, progress=False)
     assert plan.report.notes == ()
@@ -142,9 +139,7 @@ def test_scales_are_those_of_the_authors(model: BertForSequenceClassification) -
         torch.testing.assert_close(solution.bias, site.out.bias)  # type: ignore[union-attr]
 
 
-def test_a_scale_that_is_too_large_ends_the_search(
-    model: BertForSequenceClassification, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_scale_that_is_too_large_ends_the_search(model, monkeypatch):
     monkeypatch.setattr("deadhead.shrinking.scales.LARGEST", 2.9)  # neuron 16 of layer 1 has 2.98
     plan = plan_scales(model, batches(), chosen(model), progress=False)
     assert [(s.cut.site.kind, s.cut.site.layer) for s in plan.solutions] == [
@@ -156,7 +151,7 @@ def test_a_scale_that_is_too_large_ends_the_search(
     assert torch.isfinite(model(**batches()[0]).logits).all()
 
 
-def test_the_search_for_units_is_exact() -> None:
+def test_the_search_for_units_is_exact():
     """Also in layers with many neurons, where the search of other methods only comes near."""
     draw = np.random.default_rng(0)
     curves, saving, steps = [], {}, {}
@@ -183,7 +178,7 @@ def test_the_search_for_units_is_exact() -> None:
     assert sum(costs_of[place][n] for place, n in counts.items()) == pytest.approx(expected)
 
 
-def test_swaps_find_units_that_cancel_each_other() -> None:
+def test_swaps_find_units_that_cancel_each_other():
     gradients = np.array([[1.0, 0.0], [0.0, 1.1], [-1.2, 0.0], [3.0, 3.0]])
     assert rearranged(gradients, 0) == []
     assert rearranged(gradients, 2) == [0, 2]

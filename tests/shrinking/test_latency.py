@@ -1,10 +1,6 @@
 """The table of times, with a clock that counts parameters instead of seconds."""
 
-from __future__ import annotations
-
 import json
-from collections.abc import Callable, Sequence
-from pathlib import Path
 from typing import Any
 
 import pytest
@@ -14,14 +10,14 @@ from transformers import BertConfig, BertModel
 from deadhead.heads import prune
 from deadhead.heads.discover import find_every_site
 from deadhead.shrinking import latency as module
-from deadhead.shrinking.latency import Latency, latency, time_models
+from deadhead.shrinking.latency import latency, time_models
 from deadhead.shrinking.timing import in_turns
 
 SHAPE = (2, 6)
 BATCH = {"input_ids": torch.arange(5, 9)[None], "attention_mask": torch.ones(1, 4).long()}
 
 
-def build(neurons: int = 64) -> BertModel:
+def build(neurons=64):
     torch.manual_seed(0)
     size = {"hidden_size": 32, "num_hidden_layers": 3, "num_attention_heads": 4}
     config = BertConfig(vocab_size=30, intermediate_size=neurons, **size)
@@ -31,12 +27,10 @@ def build(neurons: int = 64) -> BertModel:
 class Clock:
     """Every parameter of a module takes a microsecond; each call also runs, since it must."""
 
-    def __init__(self) -> None:
+    def __init__(self):
         self.calls = 0
 
-    def __call__(
-        self, calls: Sequence[Callable[[], Any]], device: Any, rounds: int, **_: int
-    ) -> list[list[float]]:
+    def __call__(self, calls, device, rounds, **_):
         times = []
         for call in calls:
             self.calls += 1
@@ -48,18 +42,18 @@ class Clock:
 
 
 @pytest.fixture
-def clock(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Clock:
+def clock(monkeypatch, tmp_path):
     clock = Clock()
     monkeypatch.setattr(module, "in_turns", clock)
     monkeypatch.setenv("DEADHEAD_CACHE", str(tmp_path))
     return clock
 
 
-def measured(model: Any, shape: tuple[int, int] = SHAPE) -> Latency:
+def measured(model, shape=SHAPE):
     return latency(model, find_every_site(model), BATCH, shape)
 
 
-def test_times_of_the_table_are_those_of_the_pruned_model(clock: Clock) -> None:
+def test_times_of_the_table_are_those_of_the_pruned_model(clock):
     model = build()
     table = measured(model)
     assert set(map(len, table.layers.values())) == {5, 65}
@@ -75,14 +69,14 @@ def test_times_of_the_table_are_those_of_the_pruned_model(clock: Clock) -> None:
     assert predicted == pytest.approx(small)
 
 
-def test_only_multiples_of_neurons_pay(clock: Clock) -> None:
+def test_only_multiples_of_neurons_pay(clock):
     times = measured(build()).layers["neurons", "encoder", 0]
     assert len(set(times)) == 9  # 0, 8, ..., 64
     assert times[57:] == [times[64]] * 8
     assert times[56] < times[57]
 
 
-def test_the_table_is_kept(clock: Clock, tmp_path: Path) -> None:
+def test_the_table_is_kept(clock, tmp_path):
     first = measured(build())
     calls = clock.calls
     assert measured(build()) == first
@@ -99,10 +93,10 @@ def test_the_table_is_kept(clock: Clock, tmp_path: Path) -> None:
     assert clock.calls > calls
 
 
-def test_a_limit_of_seconds_sets_the_rounds(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_limit_of_seconds_sets_the_rounds(monkeypatch):
     rounds: list[int] = []
 
-    def half_a_second(calls: Sequence[Any], _: Any, count: int, **__: int) -> list[list[float]]:
+    def half_a_second(calls, _, count, **__):
         rounds.append(count)
         return [[0.5] * count for _ in calls]
 
@@ -114,7 +108,7 @@ def test_a_limit_of_seconds_sets_the_rounds(monkeypatch: pytest.MonkeyPatch) -> 
     assert rounds == [1, 15, 1, 5, 1, 3]  # a run to know how long one takes, then the rounds
 
 
-def test_turns() -> None:
+def test_turns():
     order: list[int] = []
     calls = [lambda: order.append(0), lambda: order.append(1)]
     times = in_turns(calls, torch.device("cpu"), 3, repeats=2)

@@ -1,7 +1,5 @@
 """Moments in several passes: the same orders, and never more of them than the bound allows."""
 
-from __future__ import annotations
-
 import pytest
 import torch
 from choice_cases import data, model_of

@@ -1,7 +1,5 @@
 """Products of float32 as NVIDIA's tensor cores compute them: from two parts of 11 bits each."""
 
-from __future__ import annotations
-
 import pytest
 import torch
 
@@ -11,12 +9,12 @@ from deadhead.numerics import precise_product
 FLOAT32 = 2.0**-24  # the rounding of a number
 
 
-def matrices() -> tuple[torch.Tensor, torch.Tensor]:
+def matrices():
     random = torch.Generator().manual_seed(0)
     return torch.randn(40, 300, generator=random).T, torch.randn(40, 7, generator=random) * 1e3
 
 
-def test_three_products_of_the_parts_are_as_precise_as_float32() -> None:
+def test_three_products_of_the_parts_are_as_precise_as_float32():
     first, second = matrices()
     exact = first.double() @ second.double()
     size = first.double().abs() @ second.double().abs()
@@ -30,7 +28,7 @@ def test_three_products_of_the_parts_are_as_precise_as_float32() -> None:
 
 
 @pytest.mark.parametrize("dtype", [torch.float32, torch.float64])
-def test_it_is_the_product_whatever_torch_is_set_to(dtype: torch.dtype) -> None:
+def test_it_is_the_product_whatever_torch_is_set_to(dtype):
     first, second = (matrix.to(dtype) for matrix in matrices())
     exact = first.double() @ second.double()
     before = torch.get_float32_matmul_precision()
@@ -45,7 +43,7 @@ def test_it_is_the_product_whatever_torch_is_set_to(dtype: torch.dtype) -> None:
 
 
 @pytest.mark.skipif(not torch.cuda.is_available(), reason="needs a CUDA device")
-def test_a_gpu_multiplies_in_full_precision() -> None:
+def test_a_gpu_multiplies_in_full_precision():
     first, second = matrices()
     exact = first.double() @ second.double()
     size = first.double().abs() @ second.double().abs()

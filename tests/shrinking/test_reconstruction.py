@@ -1,16 +1,13 @@
 """The order of removal by reconstruction: against least squares, in turn, with duplicates."""
 
-from __future__ import annotations
-
 import pytest
 import torch
-from torch import Tensor
 
 from deadhead.shrinking import reconstruction
 from deadhead.shrinking.reconstruction import RIDGE, order_of_removal
 
 
-def inputs(columns: int, rows: int = 400, seed: int = 0) -> Tensor:
+def inputs(columns, rows=400, seed=0):
     draw = torch.Generator().manual_seed(seed)
     mixed = torch.randn(rows, columns // 2, generator=draw, dtype=torch.float64)
     spread = torch.randn(columns // 2, columns, generator=draw, dtype=torch.float64)
@@ -18,12 +15,12 @@ def inputs(columns: int, rows: int = 400, seed: int = 0) -> Tensor:
     return mixed @ spread + noise * torch.rand(columns, generator=draw, dtype=torch.float64)
 
 
-def weights(outputs: int, columns: int) -> Tensor:
+def weights(outputs, columns):
     draw = torch.Generator().manual_seed(1)
     return torch.randn(outputs, columns, generator=draw, dtype=torch.float64)
 
 
-def remaining_error(x: Tensor, weight: Tensor, kept: list[int]) -> float:
+def remaining_error(x, weight, kept):
     """What ridge least squares toward the old weights leaves, by rows added for the ridge."""
     ridge = (RIDGE * (x.T @ x / len(x)).diagonal().mean() * len(x)).sqrt()
     rows = torch.cat((x, ridge * torch.eye(x.shape[1], dtype=x.dtype)))

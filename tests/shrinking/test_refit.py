@@ -1,11 +1,7 @@
 """A refit: what it computes, against two models run by hand, and what it makes up for."""
 
-from __future__ import annotations
-
 import copy
 import json
-from pathlib import Path
-from typing import Any
 
 import pytest
 import torch
@@ -28,9 +24,7 @@ from deadhead.shrinking.refitting import plan_refit, refit
 
 @pytest.mark.parametrize("target", ["residual", "output"])
 @pytest.mark.parametrize("family", ["bert", "llama"])
-def test_it_is_what_two_models_by_hand_give(
-    family: str, target: str, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_it_is_what_two_models_by_hand_give(family, target, monkeypatch):
     ridge = 0.1
     monkeypatch.setattr("deadhead.shrinking.solve.RIDGES", (ridge,))
     monkeypatch.setattr("deadhead.shrinking.solve._rounding_ridge", lambda *_: 1.0)
@@ -46,7 +40,7 @@ def test_it_is_what_two_models_by_hand_give(
 
 
 @torch.no_grad()
-def repeat_head(model: Any, family: str) -> None:
+def repeat_head(model, family):
     """Make the first head of layer 1 the same as the second, but for the output projection."""
     inner = model.base_model.encoder.layer[1].attention.self
     width = inner.query.weight.shape[0] // model.config.num_attention_heads
@@ -55,7 +49,7 @@ def repeat_head(model: Any, family: str) -> None:
         module.bias[:width] = module.bias[width : 2 * width]
 
 
-def test_a_head_that_others_can_give_is_recovered_exactly() -> None:
+def test_a_head_that_others_can_give_is_recovered_exactly():
     model, data = build("bert"), batches()
     repeat_head(model, "bert")
     expected = [logits(model, batch) for batch in data]
@@ -68,7 +62,7 @@ def test_a_head_that_others_can_give_is_recovered_exactly() -> None:
 
 
 @pytest.mark.parametrize("family", ["bert", "llama", "gpt2"])
-def test_heads_and_neurons_of_all_layers(family: str, tmp_path: Path) -> None:
+def test_heads_and_neurons_of_all_layers(family, tmp_path):
     model, data = build(family), batches()
     whole, neurons = copy.deepcopy(model), neurons_of(model)
     cut = prune(copy.deepcopy(model), REMOVED[family], neurons=neurons)
@@ -95,7 +89,7 @@ def test_heads_and_neurons_of_all_layers(family: str, tmp_path: Path) -> None:
         assert float((logits(again, data[0]) - logits(model, data[0])).abs().max()) < 1e-9
 
 
-def test_an_emptied_layer_keeps_the_mean_of_what_it_gave() -> None:
+def test_an_emptied_layer_keeps_the_mean_of_what_it_gave():
     model, data = build("llama"), batches()
     heads = [head for head in discover(model) if head.layer == 0]
     (layer,) = refit(model, data, heads, progress=False).layers
@@ -105,7 +99,7 @@ def test_an_emptied_layer_keeps_the_mean_of_what_it_gave() -> None:
 
 
 @pytest.mark.parametrize("family", ["t5", "bart", "albert", "gemma2", "xlnet"])
-def test_other_structures(family: str) -> None:
+def test_other_structures(family):
     """Encoder and decoder, shared layers, an output that a norm reads, and no projection module."""
     model, data = build(family), batches()
     for batch in data if family in ("t5", "bart") else []:
@@ -129,7 +123,7 @@ def test_other_structures(family: str) -> None:
         assert report.tokens == 2 * tokens_to_fit(data)
 
 
-def test_layers_that_the_data_do_not_run_are_only_cut() -> None:
+def test_layers_that_the_data_do_not_run_are_only_cut():
     model, data = build("bart"), batches()
     encoder = transformers.BartModel.get_encoder(model.base_model)
     model.forward = lambda **batch: encoder(  # type: ignore[method-assign]
@@ -144,11 +138,11 @@ def test_layers_that_the_data_do_not_run_are_only_cut() -> None:
 class Doubled(torch.nn.Linear):
     """A projection whose output is not its weight times its input."""
 
-    def forward(self, value: Any) -> Any:
+    def forward(self, value):
         return 2 * super().forward(value)
 
 
-def test_a_projection_of_another_kind_is_only_cut() -> None:
+def test_a_projection_of_another_kind_is_only_cut():
     model, data = build("bert"), batches()
     out = model.base_model.encoder.layer[0].attention.output.dense
     out.__class__ = Doubled
@@ -163,7 +157,7 @@ def test_a_projection_of_another_kind_is_only_cut() -> None:
 
 
 @pytest.mark.parametrize("candidates", [("refit",), ()])
-def test_a_plan_that_is_tried_gives_what_it_gives_when_applied(candidates: tuple[str, ...]) -> None:
+def test_a_plan_that_is_tried_gives_what_it_gives_when_applied(candidates):
     model, data = build("llama"), batches()
     before, weights = logits(model, data[0]), state(model)
     plan = plan_refit(model, data, REMOVED["llama"], candidates=candidates, progress=False)

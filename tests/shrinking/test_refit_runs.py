@@ -1,14 +1,10 @@
 """A refit gives the same however it is run, and changes nothing before its end."""
 
-from __future__ import annotations
-
 import copy
-from typing import Any
 
 import pytest
 import torch
 from refit_by_hand import REMOVED, batches, build, is_same, marks, neurons_of, state
-from torch import Tensor
 
 from deadhead.errors import (
     DataError,
@@ -20,21 +16,21 @@ from deadhead.errors import (
 )
 from deadhead.heads import gated
 from deadhead.shrinking import streams
-from deadhead.shrinking.refitting import RefitReport, refit
+from deadhead.shrinking.refitting import refit
 
 
-def reports_and_weights(model: Any, data: Any, **options: Any) -> tuple[RefitReport, Any]:
+def reports_and_weights(model, data, **options):
     report = refit(model, data, REMOVED["llama"], neurons_of(model), progress=False, **options)
     return report, state(model)
 
 
-def assert_equal(first: dict[str, Tensor], second: dict[str, Tensor]) -> None:
+def assert_equal(first, second):
     assert first.keys() == second.keys()
     for name, value in first.items():
         assert torch.allclose(value, second[name], atol=1e-7), name
 
 
-def test_batches_one_by_one_padding_sides_and_memory(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_batches_one_by_one_padding_sides_and_memory(monkeypatch):
     expected, weights = reports_and_weights(build("llama"), batches())
     one_by_one = [{n: t[i : i + 1] for n, t in b.items()} for b in batches() for i in range(4)]
     for data in (one_by_one, batches(left=True), iter(batches())):
@@ -53,14 +49,14 @@ def test_batches_one_by_one_padding_sides_and_memory(monkeypatch: pytest.MonkeyP
 
 
 @pytest.mark.parametrize("dtype", [torch.float16, torch.bfloat16, torch.float32])
-def test_precisions(dtype: torch.dtype) -> None:
+def test_precisions(dtype):
     model = build("llama").to(dtype)
     report = refit(model, batches(), REMOVED["llama"], progress=False)
     assert all(layer.error_refitted < layer.error_cut for layer in report.layers)
     assert {p.dtype for p in model.parameters()} == {dtype}
 
 
-def test_modes_gradients_and_configs() -> None:
+def test_modes_gradients_and_configs():
     model, data = build("bert"), batches()
     model.train()
     model.gradient_checkpointing_enable()
@@ -78,7 +74,7 @@ def test_modes_gradients_and_configs() -> None:
     assert model.config.deadhead["filled_output_biases"] == {"encoder": [0, 1]}
 
 
-def test_progress_counts_batches_of_layers() -> None:
+def test_progress_counts_batches_of_layers():
     steps: list[tuple[int, int]] = []
     refit(
         build("bert"),
@@ -93,14 +89,14 @@ class Broken(Exception):
     pass
 
 
-def test_an_exception_in_the_middle_leaves_the_model_as_it_was() -> None:
+def test_an_exception_in_the_middle_leaves_the_model_as_it_was():
     model = build("bert")
     model.train()
     first = model.base_model.encoder.layer[0]
     first.forward = forward = first.forward  # as accelerate does to move weights
     before, where = state(model), marks(model)
 
-    def stop(done: int, total: int, note: str = "") -> None:
+    def stop(done, total, note=""):
         if done == 15:
             raise Broken
 
@@ -111,7 +107,7 @@ def test_an_exception_in_the_middle_leaves_the_model_as_it_was() -> None:
     assert first.__dict__["forward"] is forward
 
 
-def nan_at(layer: int) -> Any:
+def nan_at(layer):
     model = build("bert")
     with torch.no_grad():
         model.base_model.encoder.layer[layer].attention.self.value.bias[0] = float("nan")
@@ -132,9 +128,7 @@ def nan_at(layer: int) -> Any:
         ("bert", batches(), {"held_out": 1.5}, DeadheadError, "a share above 0"),
     ],
 )
-def test_errors_come_before_any_change(
-    model: Any, data: Any, options: dict[str, Any], error: type[Exception], message: str
-) -> None:
+def test_errors_come_before_any_change(model, data, options, error, message):
     model = build(model) if isinstance(model, str) else copy.deepcopy(model)
     before, where = state(model), marks(model)
     with pytest.raises(error, match=message):
@@ -143,7 +137,7 @@ def test_errors_come_before_any_change(
     assert marks(model) == where
 
 
-def test_a_gated_model_is_refused() -> None:
+def test_a_gated_model_is_refused():
     model = build("bert")
     with (
         gated(model, closed=["encoder.0.0"]),

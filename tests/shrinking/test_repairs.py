@@ -1,10 +1,6 @@
 """A repair is one entry of `REPAIRS`: everything that takes the name of one finds it there."""
 
-from __future__ import annotations
-
 import warnings
-from collections.abc import Iterator
-from typing import Any
 
 import pytest
 import torch
@@ -21,7 +17,7 @@ TUNED = ("mean", "scales")
 
 
 @pytest.fixture
-def tuned() -> Iterator[str]:
+def tuned():
     """A repair of our own: a bias and a factor for each unit."""
     REPAIRS["tuned"] = Repair(
         help="a bias and a factor for each unit", plan=refitting_by(*TUNED), new_biases="cut"
@@ -30,12 +26,12 @@ def tuned() -> Iterator[str]:
     del REPAIRS["tuned"]
 
 
-def same(first: Any, second: Any) -> bool:
+def same(first, second):
     weights = zip(first.state_dict().values(), second.state_dict().values(), strict=True)
     return all(torch.equal(*pair) for pair in weights)
 
 
-def test_a_name_in_the_registry_is_enough(tuned: str) -> None:
+def test_a_name_in_the_registry_is_enough(tuned):
     model, by_hand, plain = build(), build(), build()
     report = shrink(model, data(), heads=0.5, repair=tuned, **QUIET)
     assert {row.candidate for row in report.layers} <= {"nothing", *TUNED}
@@ -46,7 +42,7 @@ def test_a_name_in_the_registry_is_enough(tuned: str) -> None:
     assert load("shrink", [f"shrink={{heads: 0.5, repair: {tuned}}}"]).trials
 
 
-def test_the_biases_that_a_repair_adds_are_saved_elsewhere(tuned: str) -> None:
+def test_the_biases_that_a_repair_adds_are_saved_elsewhere(tuned):
     """Llama has no biases: the target holds with those that this repair adds."""
     model = build("llama")
     before = sum(p.numel() for p in model.parameters())
@@ -55,7 +51,7 @@ def test_the_biases_that_a_repair_adds_are_saved_elsewhere(tuned: str) -> None:
     assert sum(p.numel() for p in model.parameters()) <= 0.6 * before
 
 
-def test_the_old_name_works_and_says_the_new_one() -> None:
+def test_the_old_name_works_and_says_the_new_one():
     old, new = build(), build()
     with pytest.warns(Deprecation, match=r"compensation=\.\.\.\) is now shrink\(repair=") as caught:
         shrink(old, data(), heads=2, compensation="mean", **QUIET)

@@ -1,7 +1,5 @@
 """The set that costs least together: against enumeration, greedy alone, and on 144 heads."""
 
-from __future__ import annotations
-
 from itertools import combinations
 
 import numpy as np
@@ -12,7 +10,7 @@ from deadhead.rankers.fisher import greedy, within
 from deadhead.shrinking.search import cheapest_set, swapped
 
 
-def fisher(seed: int, units: int) -> np.ndarray:
+def fisher(seed, units):
     """A Fisher matrix of a few examples, with units that repeat and oppose each other."""
     draw = np.random.default_rng(seed)
     rows = draw.normal(size=(draw.integers(2, 30), units)) * draw.exponential(size=units)
@@ -20,11 +18,11 @@ def fisher(seed: int, units: int) -> np.ndarray:
     return rows.T @ rows / len(rows)
 
 
-def cost(matrix: np.ndarray, removed: np.ndarray) -> float:
+def cost(matrix, removed):
     return float(removed @ matrix @ removed)
 
 
-def best(matrix: np.ndarray, count: int) -> float:
+def best(matrix, count):
     sets = combinations(range(len(matrix)), count)
     return min(float(matrix[np.ix_(members, members)].sum()) for members in sets)
 

@@ -1,12 +1,9 @@
 """`shrink` meets its target, reports what is true, and leaves the model alone after an error."""
 
-from __future__ import annotations
-
 import copy
 import json
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from functools import cache
-from pathlib import Path
 from typing import Any
 
 import pytest
@@ -34,7 +31,7 @@ QUIET = {"progress": False, "on": (2, 8)}
 
 
 @cache
-def _built(family: str) -> Any:
+def _built(family):
     torch.manual_seed(0)
     shared = {"vocab_size": 40, "initializer_range": 0.3, "pad_token_id": 0}
     shared |= {"max_position_embeddings": 32}
@@ -53,11 +50,11 @@ def _built(family: str) -> Any:
     return model.double().eval()
 
 
-def build(family: str = "bert") -> Any:
+def build(family="bert"):
     return copy.deepcopy(_built(family))
 
 
-def data(family: str = "bert", size: int = 16) -> list[dict[str, torch.Tensor]]:
+def data(family="bert", size=16):
     draw = torch.Generator().manual_seed(1)
     ids = torch.randint(5, 40, (96, 8), generator=draw)
     mask = torch.ones_like(ids)
@@ -70,13 +67,13 @@ def data(family: str = "bert", size: int = 16) -> list[dict[str, torch.Tensor]]:
     ]
 
 
-def unseen(model: Any) -> Any:
+def unseen(model):
     """What an error must not change besides the weights."""
     return marks(model), model.config.to_dict()
 
 
 @pytest.mark.parametrize("family", ["bert", "llama", "t5"])
-def test_half_of_the_heads_and_neurons(family: str) -> None:
+def test_half_of_the_heads_and_neurons(family):
     model, whole = build(family), build(family)
     report = shrink(model, data(family), heads=0.5, neurons="50%", **QUIET)
     assert report.model is model
@@ -101,7 +98,7 @@ def test_half_of_the_heads_and_neurons(family: str) -> None:
     assert any("raised the held-out loss" in n for n in report.notes) == (by_hand[2] > by_hand[1])
 
 
-def test_the_report_is_plain_data() -> None:
+def test_the_report_is_plain_data():
     report = shrink(build(), data(), heads=3, neurons=5, **QUIET)
     stored = json.loads(json.dumps(report.to_dict()))
     assert len(stored["choice"]["heads"]) == 3
@@ -114,7 +111,7 @@ def test_the_report_is_plain_data() -> None:
 
 
 @pytest.mark.parametrize(("family", "share"), [("bert", 0.8), ("llama", 0.4)])
-def test_a_share_of_the_macs_remains(family: str, share: float) -> None:
+def test_a_share_of_the_macs_remains(family, share):
     model = build(family)
     report = shrink(model, data(family), macs=share, **QUIET)
     before, after = report.sizes["macs"]
@@ -124,7 +121,7 @@ def test_a_share_of_the_macs_remains(family: str, share: float) -> None:
 
 
 @pytest.mark.parametrize("method", ["auto", "reconstruction", "fisher", "kwon", "random"])
-def test_a_head_stays_where_neurons_could_take_its_place(method: str) -> None:
+def test_a_head_stays_where_neurons_could_take_its_place(method):
     model = build()
     with torch.no_grad():  # heads hardly matter, so the cheapest choice has none
         for site in find_every_site(model, "heads"):
@@ -137,15 +134,15 @@ def test_a_head_stays_where_neurons_could_take_its_place(method: str) -> None:
     assert report.sizes["neurons"][1] > 0
 
 
-def test_at_most_all_groups_of_heads_but_one_leave() -> None:
+def test_at_most_all_groups_of_heads_but_one_leave():
     report = shrink(build("llama"), data("llama"), heads=6, **QUIET)
     assert report.sizes["heads"] == (8, 2)
     with pytest.raises(DeadheadError, match="at most 6 heads, got 7"):
         shrink(build("llama"), data("llama"), heads=7, **QUIET)
 
 
-def test_it_says_that_whole_groups_of_heads_leave() -> None:
-    def notes(family: str, **targets: object) -> list[str]:
+def test_it_says_that_whole_groups_of_heads_leave():
+    def notes(family, **targets):
         options = {"method": "random", "repair": "none", **QUIET}
         report = shrink(build(family), data(family), **targets, **options)
         return [note for note in report.notes if "key/value head" in note]
@@ -161,14 +158,14 @@ def test_it_says_that_whole_groups_of_heads_leave() -> None:
 @pytest.mark.parametrize(  # bert has biases, llama none
     ("family", "repair"), [("bert", "refit"), *(("llama", repair) for repair in REPAIRS)]
 )
-def test_a_share_of_the_parameters_remains(family: str, repair: str) -> None:
+def test_a_share_of_the_parameters_remains(family, repair):
     model = build(family)
     before = sum(p.numel() for p in model.parameters())
     shrink(model, data(family), parameters="60%", repair=repair, **QUIET)
     assert 0.55 < sum(p.numel() for p in model.parameters()) / before <= 0.6
 
 
-def test_without_repair_it_is_pruning() -> None:
+def test_without_repair_it_is_pruning():
     model, pruned = build(), build()
     report = shrink(model, data(), heads=0.5, repair="none", **QUIET)
     prune(pruned, report.choice.heads)
@@ -178,7 +175,7 @@ def test_without_repair_it_is_pruning() -> None:
 
 
 @pytest.mark.parametrize("repair", [name for name in REPAIRS if name != "none"])
-def test_repairs_without_labels(repair: str) -> None:
+def test_repairs_without_labels(repair):
     unlabelled = [{k: v for k, v in batch.items() if k != "labels"} for batch in data()]
     model = build()
     options = {"repair": repair, "loss": "self", "neurons": 0.5}
@@ -193,7 +190,7 @@ def test_repairs_without_labels(repair: str) -> None:
     assert report.loss == "self"
 
 
-def test_all_projections_are_refitted() -> None:
+def test_all_projections_are_refitted():
     """Methods are compared as without it; only the better choice is refitted in every layer."""
     few, every, by_hand = build(), build(), build()
     plain = shrink(few, data(), heads=2, **QUIET)
@@ -209,7 +206,7 @@ def test_all_projections_are_refitted() -> None:
     assert report.losses["refitted"] != plain.losses["refitted"]
 
 
-def test_the_batches_do_not_matter() -> None:
+def test_the_batches_do_not_matter():
     results = []
     for size in (16, 5):
         model = build()
@@ -219,10 +216,10 @@ def test_the_batches_do_not_matter() -> None:
     assert results[0][2] == pytest.approx(results[1][2], abs=1e-6)
 
 
-def test_a_score_is_requested_three_times() -> None:
+def test_a_score_is_requested_three_times():
     probe = data()[0]
 
-    def score(model: Any) -> float:
+    def score(model):
         with torch.no_grad():
             return float(model(**probe).loss)
 
@@ -231,18 +228,18 @@ def test_a_score_is_requested_three_times() -> None:
     assert len(set(report.scores.values())) == 3
 
 
-def test_methods_without_labels_measure_the_distance_of_outputs() -> None:
+def test_methods_without_labels_measure_the_distance_of_outputs():
     unlabelled = [{k: v for k, v in batch.items() if k != "labels"} for batch in data()]
     report = shrink(build(), unlabelled, neurons=0.25, method="random", **QUIET)
     assert report.loss == "self"
 
 
-def _nan(model: Any) -> None:
+def _nan(model):
     with torch.no_grad():
         model.bert.encoder.layer[1].intermediate.dense.weight[0, 0] = float("nan")
 
 
-def _untouched(model: Any) -> None:
+def _untouched(model):
     """No change."""
 
 
@@ -278,9 +275,7 @@ REFUSED: list[tuple[str, Any, dict[str, Any], Callable[[Any], None]]] = [
 
 
 @pytest.mark.parametrize(("message", "batches", "options", "change"), REFUSED)
-def test_an_error_leaves_the_model_as_it_was(
-    message: str, batches: Any, options: dict[str, Any], change: Callable[[Any], None]
-) -> None:
+def test_an_error_leaves_the_model_as_it_was(message, batches, options, change):
     model = build().train()
     change(model)
     before = unseen(model), state(model)
@@ -290,21 +285,21 @@ def test_an_error_leaves_the_model_as_it_was(
     assert is_same(before[1], state(model))
 
 
-def test_a_model_without_known_layers_is_refused() -> None:
+def test_a_model_without_known_layers_is_refused():
     with pytest.raises(UnknownArchitecture):
         shrink(torch.nn.Sequential(torch.nn.Linear(4, 4)), data(), heads=0.5, **QUIET)
 
 
-def test_a_model_inside_gates_is_refused() -> None:
+def test_a_model_inside_gates_is_refused():
     model = build()
     with gated(model, closed=["encoder.0.0"]), pytest.raises(DeadheadError, match="without gates"):
         shrink(model, data(), heads=0.5, **QUIET)
 
 
-def test_an_error_in_the_middle_leaves_the_model_as_it_was() -> None:
+def test_an_error_in_the_middle_leaves_the_model_as_it_was():
     calls = []
 
-    def score(model: Any) -> None:
+    def score(model):
         calls.append(1)
         if len(calls) == 2:  # the model is cut by gates
             raise RuntimeError("stop")
@@ -320,12 +315,10 @@ def test_an_error_in_the_middle_leaves_the_model_as_it_was() -> None:
 class Clock:
     """A microsecond for every parameter; single layers, as the table times them, by a factor."""
 
-    def __init__(self, factor: float = 1.0):
+    def __init__(self, factor=1.0):
         self.factor = factor
 
-    def __call__(
-        self, calls: Sequence[Callable[[], Any]], device: Any, rounds: int, **options: int
-    ) -> list[list[float]]:
+    def __call__(self, calls, device, rounds, **options):
         times = []
         for call in calls:
             part = getattr(call, "func", None)
@@ -337,9 +330,7 @@ class Clock:
 
 
 @pytest.mark.parametrize("factor", [1.0, 2.0, 0.8])
-def test_a_speed_up_is_reached_even_if_the_table_is_wrong(
-    factor: float, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
-) -> None:
+def test_a_speed_up_is_reached_even_if_the_table_is_wrong(factor, monkeypatch, tmp_path):
     monkeypatch.setattr(timing, "in_turns", Clock(factor))
     monkeypatch.setenv("DEADHEAD_CACHE", str(tmp_path))
     model = build()
@@ -352,9 +343,7 @@ def test_a_speed_up_is_reached_even_if_the_table_is_wrong(
     assert report.speed.measured == pytest.approx(before / after)
 
 
-def test_a_speed_up_that_cannot_be_is_refused(
-    monkeypatch: pytest.MonkeyPatch, tmp_path: Path
-) -> None:
+def test_a_speed_up_that_cannot_be_is_refused(monkeypatch, tmp_path):
     monkeypatch.setattr(timing, "in_turns", Clock())
     monkeypatch.setenv("DEADHEAD_CACHE", str(tmp_path))
     model = build()
@@ -370,7 +359,7 @@ def test_a_speed_up_that_cannot_be_is_refused(
 
 
 @pytest.mark.parametrize("how", ["autocast", "compiled", "compiled in place"])
-def test_autocast_and_compiled_models_are_computed_as_written(how: str) -> None:
+def test_autocast_and_compiled_models_are_computed_as_written(how):
     """Autocast rounds sums until they have no inverse; torch would compile each hook again."""
     expected, model = build(), build()
     whole = shrink(expected, data(), macs=0.6, **QUIET)

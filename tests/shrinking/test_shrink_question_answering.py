@@ -1,10 +1,6 @@
 """Models of question answering are shrunk without labels, saved and loaded."""
 
-from __future__ import annotations
-
 import copy
-from pathlib import Path
-from typing import Any
 
 import pytest
 import torch
@@ -16,7 +12,7 @@ from deadhead.shrinking.streams import TASK_LAYER
 from tiny_readers import CONFIGS, reader
 
 
-def answers(model: Any, batch: Any) -> torch.Tensor:
+def answers(model, batch):
     """The logits of starts and ends of the real tokens."""
     with torch.no_grad():
         outputs = model(**batch)
@@ -25,7 +21,7 @@ def answers(model: Any, batch: Any) -> torch.Tensor:
 
 
 @pytest.mark.parametrize("family", ["bert", "distilbert"])
-def test_shrunk_saved_and_loaded_again(family: str, tmp_path: Path) -> None:
+def test_shrunk_saved_and_loaded_again(family, tmp_path):
     model, data = reader(family), batches()
     before = {name: value.clone() for name, value in model.qa_outputs.state_dict().items()}
     whole = copy.deepcopy(model)
@@ -44,7 +40,7 @@ def test_shrunk_saved_and_loaded_again(family: str, tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("family", CONFIGS)
-def test_masked_is_pruned_is_reloaded(family: str, tmp_path: Path) -> None:
+def test_masked_is_pruned_is_reloaded(family, tmp_path):
     model, data = reader(family), batches()
     small = copy.deepcopy(model)
     report = shrink(small, data, heads=0.5, loss="self", repair="none", progress=False)
@@ -59,7 +55,7 @@ def test_masked_is_pruned_is_reloaded(family: str, tmp_path: Path) -> None:
         assert torch.allclose(answers(other, data[0]), masked, atol=1e-10)
 
 
-def test_the_loss_does_not_depend_on_the_padding_side() -> None:
+def test_the_loss_does_not_depend_on_the_padding_side():
     results = []
     for left in (False, True):
         model = reader("bert")

@@ -1,10 +1,7 @@
 """The algebra of a refit against plain least squares on the rows themselves."""
 
-from __future__ import annotations
-
 import pytest
 import torch
-from torch import Tensor
 
 from deadhead.errors import UnknownName
 from deadhead.shrinking.candidates import CANDIDATES, check_candidates
@@ -23,7 +20,7 @@ from deadhead.shrinking.solve import (
 INPUTS, OUTPUTS, WIDTH = 6, 4, 2
 
 
-def rows(count: int, seed: int) -> tuple[Tensor, Tensor]:
+def rows(count, seed):
     """Inputs with means and correlations, and errors that depend on them."""
     random = torch.Generator().manual_seed(seed)
     mix = torch.randn(INPUTS, INPUTS, generator=torch.Generator().manual_seed(7)).double()
@@ -33,7 +30,7 @@ def rows(count: int, seed: int) -> tuple[Tensor, Tensor]:
     return inputs, inputs @ depends + 0.3 * noise - 2
 
 
-def sums_of(inputs: Tensor, errors: Tensor, weights: Tensor | None = None, parts: int = 1) -> Sums:
+def sums_of(inputs, errors, weights=None, parts=1):
     sums = Sums.zeros(INPUTS, OUTPUTS, torch.device("cpu"))
     weights = torch.ones(len(inputs)).double() if weights is None else weights
     for x, e, w in zip(inputs.chunk(parts), errors.chunk(parts), weights.chunk(parts), strict=True):
@@ -41,11 +38,11 @@ def sums_of(inputs: Tensor, errors: Tensor, weights: Tensor | None = None, parts
     return sums
 
 
-def squared(inputs: Tensor, errors: Tensor, change: Change) -> float:
+def squared(inputs, errors, change):
     return float((errors - inputs @ change.weight - change.bias).square().sum())
 
 
-def test_the_error_in_closed_form_is_that_of_the_rows() -> None:
+def test_the_error_in_closed_form_is_that_of_the_rows():
     inputs, errors = rows(50, 0)
     change = Change("any", torch.randn(INPUTS, OUTPUTS).double(), torch.randn(OUTPUTS).double())
     assert float(error(sums_of(inputs, errors), change)) == pytest.approx(
@@ -54,7 +51,7 @@ def test_the_error_in_closed_form_is_that_of_the_rows() -> None:
 
 
 @pytest.mark.parametrize("is_weighted", [False, True])
-def test_a_refit_is_least_squares_with_rows_for_the_ridge(is_weighted: bool) -> None:
+def test_a_refit_is_least_squares_with_rows_for_the_ridge(is_weighted):
     inputs, errors = rows(60, 1)
     weights = torch.rand(60).double() + 0.1 if is_weighted else torch.ones(60).double()
     changes = list(refits("refit", sums_of(inputs, errors, weights, parts=7)))
@@ -74,7 +71,7 @@ def test_a_refit_is_least_squares_with_rows_for_the_ridge(is_weighted: bool) -> 
     assert sizes[0] > 1.5 * sizes[-1]
 
 
-def test_scales_are_least_squares_of_a_factor_per_unit() -> None:
+def test_scales_are_least_squares_of_a_factor_per_unit():
     inputs, errors = rows(60, 2)
     weight = torch.randn(INPUTS, OUTPUTS, generator=torch.Generator().manual_seed(3)).double()
     change = scales(sums_of(inputs, errors), weight, WIDTH)
@@ -89,7 +86,7 @@ def test_scales_are_least_squares_of_a_factor_per_unit() -> None:
     assert float(factors.abs().max()) > 0.1
 
 
-def test_the_best_is_the_lowest_on_the_held_out_rows() -> None:
+def test_the_best_is_the_lowest_on_the_held_out_rows():
     fit, held_out = sums_of(*rows(12, 5)), sums_of(*rows(400, 6))
     weight = torch.randn(INPUTS, OUTPUTS).double()
     changes = list(candidates(CANDIDATES, fit, fit, weight, WIDTH))
@@ -103,7 +100,7 @@ def test_the_best_is_the_lowest_on_the_held_out_rows() -> None:
     assert before == pytest.approx(float(held_out.squared_error) / total)
 
 
-def test_no_change_wins_ties_and_worse_candidates() -> None:
+def test_no_change_wins_ties_and_worse_candidates():
     sums = sums_of(*rows(30, 5))
     weight = torch.zeros(INPUTS, OUTPUTS).double()
     same = Change("same", weight, torch.zeros(OUTPUTS).double())
@@ -113,7 +110,7 @@ def test_no_change_wins_ties_and_worse_candidates() -> None:
     assert before == after > 0
 
 
-def test_inputs_that_depend_on_each_other_have_a_solution() -> None:
+def test_inputs_that_depend_on_each_other_have_a_solution():
     inputs, errors = rows(60, 1)
     inputs = torch.cat([inputs[:, :3], inputs[:, :3]], 1)  # the second half repeats the first
     inputs[:, 0] = 1.0  # and one never changes
@@ -123,7 +120,7 @@ def test_inputs_that_depend_on_each_other_have_a_solution() -> None:
     assert bool(winner.weight.isfinite().all())
 
 
-def test_an_empty_layer_has_a_bias_alone() -> None:
+def test_an_empty_layer_has_a_bias_alone():
     sums = Sums.zeros(0, OUTPUTS, torch.device("cpu"))
     errors = rows(10, 1)[1]
     sums.add(torch.zeros(10, 0).double(), errors, errors.square().sum(1), torch.ones(10).double())
@@ -135,7 +132,7 @@ def test_an_empty_layer_has_a_bias_alone() -> None:
         assert torch.equal(change.bias, changes[0].bias)
 
 
-def test_names_of_candidates() -> None:
+def test_names_of_candidates():
     assert check_candidates(["refit", "mean"]) == ("mean", "refit")
     assert check_candidates("scales") == ("scales",)
     with pytest.raises(UnknownName, match="Did you mean 'scales'"):

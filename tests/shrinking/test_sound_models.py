@@ -1,10 +1,7 @@
 """Whisper reads sounds and writes text: what its decoder needs, and how long its text can be."""
 
-from __future__ import annotations
-
 import pytest
 import torch
-from torch import nn
 from transformers import WhisperConfig, WhisperForConditionalGeneration
 
 from deadhead import discover, head_means, rank, shrink
@@ -16,7 +13,7 @@ Batches = list[dict[str, torch.Tensor]]
 
 
 @pytest.fixture
-def whisper() -> nn.Module:
+def whisper():
     torch.manual_seed(0)
     sizes = {"d_model": 32, "num_mel_bins": 8, "vocab_size": 50, "max_source_positions": 50}
     sizes |= {f"{side}_layers": 1 for side in ("encoder", "decoder")}
@@ -27,7 +24,7 @@ def whisper() -> nn.Module:
     return WhisperForConditionalGeneration(config).eval()
 
 
-def batches(**texts: int) -> Batches:
+def batches(**texts):
     """Sounds, with texts of these names and lengths."""
     torch.manual_seed(1)
     written = {name: torch.randint(3, 50, (8, length)) for name, length in texts.items()}
@@ -35,14 +32,14 @@ def batches(**texts: int) -> Batches:
 
 
 @pytest.mark.parametrize("name", ["labels", "decoder_input_ids"])
-def test_it_shrinks_with_no_word_about_lengths(whisper: nn.Module, name: str) -> None:
+def test_it_shrinks_with_no_word_about_lengths(whisper, name):
     loss = None if name == "labels" else "self"
     report = shrink(whisper, batches(**{name: 6}), heads=2, loss=loss, progress=False)
     assert report.shape == (32, POSITIONS)
     assert len(discover(whisper)) == 10
 
 
-def test_more_tokens_than_its_decoder_has_positions_for(whisper: nn.Module) -> None:
+def test_more_tokens_than_its_decoder_has_positions_for(whisper):
     with pytest.raises(DeadheadError, match="at most the 40 positions of this model, got 50"):
         shrink(whisper, batches(labels=6), heads=2, on=(2, 50), progress=False)
     for name, loss in (("labels", None), ("decoder_input_ids", "self")):
@@ -51,7 +48,7 @@ def test_more_tokens_than_its_decoder_has_positions_for(whisper: nn.Module) -> N
             rank(whisper, batches(**{name: POSITIONS + 1}), loss=loss, progress=False)
 
 
-def test_a_decoder_without_a_text(whisper: nn.Module) -> None:
+def test_a_decoder_without_a_text(whisper):
     """transformers says that there are two."""
     words = "the decoder of WhisperForConditionalGeneration needs a text of its own.*input_features"
     with pytest.raises(DataError, match=words):

@@ -1,7 +1,5 @@
 """What one pass collects: against single examples, plain hooks and gates that multiply."""
 
-from __future__ import annotations
-
 import pytest
 import torch
 from choice_cases import LENGTHS, data, model_of, singles
@@ -11,19 +9,19 @@ from deadhead.errors import DataError, UnsupportedModel
 from deadhead.heads.discover import discover, find_every_site
 from deadhead.heads.gates import gated
 from deadhead.rankers.loss import example_losses
-from deadhead.shrinking.statistics import Statistics, collect
+from deadhead.shrinking.statistics import collect
 
 KINDS = ("classify", "tag", "causal")
 
 
-def collected(model, batches, moments=False, **options) -> Statistics:
+def collected(model, batches, moments=False, **options):
     model.requires_grad_(False)
     sites = find_every_site(model)
     places = [site.key for site in sites] if moments else []
     return collect(model, sites, batches, moments=places, progress=silent, **options)
 
 
-def labelled(kind: str) -> list[int]:
+def labelled(kind):
     return [{"classify": 1, "tag": n, "causal": n - 1}[kind] for n in LENGTHS]
 
 

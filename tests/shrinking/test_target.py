@@ -1,9 +1,6 @@
 """What people may write for a target, and what they are told about other things."""
 
-from __future__ import annotations
-
 from fractions import Fraction
-from typing import Any
 
 import pytest
 
@@ -28,7 +25,7 @@ from deadhead.shrinking.target import TYPED, count_of
         ("speedup", 2, Fraction(2)),
     ],
 )
-def test_amounts(name: str, value: Any, amount: Any) -> None:
+def test_amounts(name, value, amount):
     targets = read_targets({name: value})
     assert targets == {name: amount}
     assert type(targets[name]) is type(amount)
@@ -57,14 +54,14 @@ def test_amounts(name: str, value: Any, amount: Any) -> None:
         ("heads", "1/0"),
     ],
 )
-def test_what_is_no_amount(name: str, value: Any) -> None:
+def test_what_is_no_amount(name, value):
     with pytest.raises(DeadheadError, match=f"`{name}` expects .*, got ") as caught:
         read_targets({name: value})
     assert f"{name}=" in str(caught.value.hint)
     assert TYPED[name] in str(caught.value.hint)
 
 
-def test_one_target_or_heads_and_neurons() -> None:
+def test_one_target_or_heads_and_neurons():
     assert set(read_targets({"heads": 0.5, "neurons": 0.25, "macs": None})) == {"heads", "neurons"}
     with pytest.raises(DeadheadError, match="expected a target, got none"):
         read_targets({"heads": None})
@@ -72,7 +69,7 @@ def test_one_target_or_heads_and_neurons() -> None:
         read_targets({"heads": 0.5, "macs": 0.5})
 
 
-def test_counts_of_shares() -> None:
+def test_counts_of_shares():
     assert count_of("heads", Fraction(3, 4), 144, 143) == 108
     assert count_of("heads", 12, 144, 143) == 12
     with pytest.raises(DeadheadError, match="at most 143 heads, got 144"):
@@ -88,9 +85,7 @@ def test_counts_of_shares() -> None:
         ("speedup", "1.5", 0.6676, r"at most about 1\.49 .* got 1\.5\."),
     ],
 )
-def test_what_an_error_expects_is_accepted(
-    name: str, amount: str, least: float, message: str
-) -> None:
+def test_what_an_error_expects_is_accepted(name, amount, least, message):
     """Rounded to the nearest, it would be the same as what it got."""
     with pytest.raises(DeadheadError, match=message):
         check_reach(name, Fraction(amount), least, (1, 8))

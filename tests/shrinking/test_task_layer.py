@@ -1,9 +1,6 @@
 """The task layer of a classifier or tagger, refitted last to the logits of the whole model."""
 
-from __future__ import annotations
-
 import copy
-from collections.abc import Callable
 from typing import Any
 
 import pytest
@@ -23,7 +20,7 @@ KINDS = {
 }
 
 
-def build(kind: str, **config: Any) -> Any:
+def build(kind, **config):
     torch.manual_seed(0)
     sizes = {"hidden_size": 16, "num_hidden_layers": 2, "num_attention_heads": 4}
     sizes |= {"intermediate_size": 24, "vocab_size": 30, "initializer_range": 0.5}
@@ -31,7 +28,7 @@ def build(kind: str, **config: Any) -> Any:
 
 
 @torch.no_grad()
-def outputs(model: Any, data: list[Any]) -> tuple[torch.Tensor, torch.Tensor]:
+def outputs(model, data):
     """What the task layer reads and gives: a row for each example or each real token."""
     rows: list[Any] = []
     remove = model.classifier.register_forward_hook(
@@ -49,15 +46,13 @@ def outputs(model: Any, data: list[Any]) -> tuple[torch.Tensor, torch.Tensor]:
     return torch.cat([x for x, _ in pairs]), torch.cat([z for _, z in pairs])
 
 
-def divergence(logits: torch.Tensor, target: torch.Tensor) -> float:
+def divergence(logits, target):
     logs = logits.log_softmax(-1), target.log_softmax(-1)
     return float((logs[1].exp() * (logs[1] - logs[0])).sum(-1).mean())
 
 
 @pytest.mark.parametrize("kind", KINDS)
-def test_it_brings_the_logits_nearer_to_those_of_the_whole_model(
-    kind: str, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_it_brings_the_logits_nearer_to_those_of_the_whole_model(kind, monkeypatch):
     model, data = build(kind), batches(60)
     target = outputs(model, data)[1]
     with_it, without = copy.deepcopy(model), copy.deepcopy(model)
@@ -76,7 +71,7 @@ def test_it_brings_the_logits_nearer_to_those_of_the_whole_model(
             assert torch.allclose(value, state(with_it)[name], atol=1e-10), name
 
 
-def test_a_plan_that_is_tried_gives_what_it_gives_when_applied() -> None:
+def test_a_plan_that_is_tried_gives_what_it_gives_when_applied():
     model, data = build("tokens"), batches(60)
     before = state(model)
     plan = plan_refit(model, data, HEADS, progress=False)
@@ -88,7 +83,7 @@ def test_a_plan_that_is_tried_gives_what_it_gives_when_applied() -> None:
         assert torch.allclose(model(**data[0]).logits, tried, atol=1e-10)
 
 
-def test_it_stays_as_it_is_where_it_cannot_be_fitted() -> None:
+def test_it_stays_as_it_is_where_it_cannot_be_fitted():
     language_model = transformers.BertForMaskedLM(build("tokens").config).double().eval()
     cases = {
         "shared with the embeddings": (language_model, {}),
@@ -107,7 +102,7 @@ def test_it_stays_as_it_is_where_it_cannot_be_fitted() -> None:
     assert len(discover(language_model)) == 2
 
 
-def binary_divergence(logits: torch.Tensor, target: torch.Tensor) -> float:
+def binary_divergence(logits, target):
     """The mean over examples of what the labels, each yes or no, differ by."""
     chances, new = target.sigmoid(), logits.sigmoid()
     yes = chances * (chances / new).log()
@@ -115,7 +110,7 @@ def binary_divergence(logits: torch.Tensor, target: torch.Tensor) -> float:
     return float((yes + no).sum(-1).mean())
 
 
-def squares(logits: torch.Tensor, target: torch.Tensor) -> float:
+def squares(logits, target):
     return float((logits - target).square().sum(-1).mean())
 
 
@@ -128,9 +123,7 @@ def squares(logits: torch.Tensor, target: torch.Tensor) -> float:
         ("tokens", "multi_label_classification", divergence),  # which no tagger reads
     ],
 )
-def test_it_is_judged_by_what_fits_its_outputs(
-    kind: str, problem: str | None, judge: Callable[..., float]
-) -> None:
+def test_it_is_judged_by_what_fits_its_outputs(kind, problem, judge):
     model, data = build(kind, problem_type=problem), batches(60)
     small = copy.deepcopy(model)
     last = refit(small, data, HEADS, progress=False).layers[-1]
@@ -147,7 +140,7 @@ def test_it_is_judged_by_what_fits_its_outputs(
 
 
 @pytest.mark.parametrize("problem", [None, "multi_label_classification", "regression"])
-def test_no_change_wins_ties(problem: str | None) -> None:
+def test_no_change_wins_ties(problem):
     """A head that adds next to nothing leaves: what other candidates gain is rounding."""
     model, data = build("classes", problem_type=problem), batches(60)
     with torch.no_grad():

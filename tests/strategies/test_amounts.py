@@ -1,7 +1,5 @@
 """What people type: percentages to whole heads, strings of numbers, and the layer sets of the papers."""
 
-from __future__ import annotations
-
 from collections import Counter
 
 import pytest
@@ -14,7 +12,7 @@ from deadhead.strategies import random as random_percent
 from deadhead.strategies.amounts import count, counts, layer_set
 
 
-def test_roundings() -> None:
+def test_roundings():
     assert [count(30, 144, r) for r in ("nearest", "floor_pruned", "floor_kept")] == [
         43,
         43,
@@ -38,16 +36,14 @@ def test_roundings() -> None:
 
 
 @given(percents, st.integers(0, 500))
-def test_roundings_agree_where_nothing_is_rounded_and_differ_by_at_most_one(
-    percent: float, total: int
-) -> None:
+def test_roundings_agree_where_nothing_is_rounded_and_differ_by_at_most_one(percent, total):
     low, near, high = (count(percent, total, r) for r in ("floor_pruned", "nearest", "floor_kept"))
     assert 0 <= low <= near <= high <= min(low + 1, total)
     assert low <= percent * total / 100 + 1e-9 * total
     assert high >= percent * total / 100 - 1e-9 * total
 
 
-def test_numbers_of_two_digits_take_commas() -> None:
+def test_numbers_of_two_digits_take_commas():
     assert counts("12,12, 0,3") == [12, 12, 0, 3]
     assert counts("888444") == counts(888444) == [8, 8, 8, 4, 4, 4]
     assert counts("12,") == [12]
@@ -75,13 +71,13 @@ A11 = {  # counted from 1, as in the papers
 
 
 @pytest.mark.parametrize(("text", "numbers"), A11.items())
-def test_a11_layer_numbers(text: str, numbers: list[int]) -> None:
+def test_a11_layer_numbers(text, numbers):
     removed = layers(BERT, text)
     assert {h.layer + 1 for h in removed} == set(numbers)
     assert len(removed) == 12 * len(numbers)
 
 
-def test_numbers_are_layers_counted_from_0() -> None:
+def test_numbers_are_layers_counted_from_0():
     assert layer_set("0,2,5-7", range(12)) == {0, 2, 5, 6, 7}
     assert layer_set([0, 2], range(12)) == layer_set("2, 0", range(12)) == {0, 2}
     assert layer_set(4, range(12)) == {4}
@@ -93,7 +89,7 @@ def test_numbers_are_layers_counted_from_0() -> None:
     assert layer_set("3-11", [3, 7, 11, 15]) == {3, 7, 11}
 
 
-def test_a_layer_set_is_of_every_block_by_default() -> None:
+def test_a_layer_set_is_of_every_block_by_default():
     assert Counter(h.block for h in layers(TRANSFORMER, "top 2")) == {
         "encoder": 16,
         "decoder": 16,
@@ -108,6 +104,6 @@ def test_a_layer_set_is_of_every_block_by_default() -> None:
     )
 
 
-def test_a_layer_that_is_empty_already_is_still_counted() -> None:
+def test_a_layer_that_is_empty_already_is_still_counted():
     left = BERT.without(layers(BERT, "top 1"))
     assert {h.layer for h in layers(left, "top 3")} == {9, 10}

@@ -1,13 +1,10 @@
 """Draws: any layout, any strategy; groups whole, numbers exact or refused, chance uniform, and seeds that last."""
 
-from __future__ import annotations
-
 import os
 import subprocess
 import sys
 from collections import Counter
 from itertools import combinations
-from typing import Any
 
 import pytest
 from hypothesis import assume, given
@@ -29,7 +26,7 @@ from deadhead.strategies import (
 from deadhead.strategies import random as random_percent
 
 
-def llama(layer_count: int = 4, size: int = 8, group: int = 4) -> HeadLayout:
+def llama(layer_count=4, size=8, group=4):
     return HeadLayout(
         Attention(
             block="decoder", layer=i, size=size, kept=tuple(range(size)), width=16, group=group
@@ -43,7 +40,7 @@ MIXED = HeadLayout([*HeadLayout.grid(vision=(2, 3)).attentions, *llama(2).attent
 
 
 @st.composite
-def layouts(draw: st.DrawFn) -> HeadLayout:
+def layouts(draw):
     """Blocks of any shape, grouped or not, from which whole groups may be gone already."""
     attentions = []
     for block in draw(
@@ -65,7 +62,7 @@ def layouts(draw: st.DrawFn) -> HeadLayout:
     return HeadLayout(attentions)
 
 
-def groups_are_whole(layout: HeadLayout, removed: frozenset[Head]) -> bool:
+def groups_are_whole(layout, removed):
     return all(
         len(removed & set(bundle)) in (0, len(bundle))
         for a in layout.attentions
@@ -77,7 +74,7 @@ def groups_are_whole(layout: HeadLayout, removed: frozenset[Head]) -> bool:
 
 
 @st.composite
-def calls(draw: st.DrawFn) -> tuple[str, HeadLayout, Any, dict[str, Any]]:
+def calls(draw):
     """Any strategy with an amount it can be given on any layout (groups may still refuse it)."""
     layout, name = draw(layouts()), draw(st.sampled_from(sorted(STRATEGIES)))
     amount = {
@@ -108,9 +105,7 @@ def calls(draw: st.DrawFn) -> tuple[str, HeadLayout, Any, dict[str, Any]]:
 
 
 @given(calls())
-def test_every_strategy_keeps_the_contract(
-    call: tuple[str, HeadLayout, Any, dict[str, Any]],
-) -> None:
+def test_every_strategy_keeps_the_contract(call):
     name, layout, amount, given_ = call
     if (removed := or_refused(name, layout, amount, **given_)) is None:
         assert any(a.group > 1 for a in layout.attentions)  # no other reason to refuse
@@ -123,9 +118,7 @@ def test_every_strategy_keeps_the_contract(
     assert STRATEGIES[name](layout, amount, **given_) == removed  # same arguments, same set
 
 
-def or_refused(
-    name: str, layout: HeadLayout, amount: Any, **options: Any
-) -> frozenset[Head] | None:
+def or_refused(name, layout, amount, **options):
     try:
         return choose(name, layout, amount, **options)
     except GroupError:
@@ -133,7 +126,7 @@ def or_refused(
 
 
 @given(layouts())
-def test_nothing_and_everything(layout: HeadLayout) -> None:
+def test_nothing_and_everything(layout):
     assume(len(layout))
     assert (
         random_percent(layout, 0)
@@ -149,9 +142,7 @@ def test_nothing_and_everything(layout: HeadLayout) -> None:
 
 
 @given(layouts(), st.data(), seeds)
-def test_per_layer_keeps_exactly_what_it_spells(
-    layout: HeadLayout, data: st.DataObject, seed: int | str
-) -> None:
+def test_per_layer_keeps_exactly_what_it_spells(layout, data, seed):
     expected = {
         b: [data.draw(st.integers(0, len(a.groups))) * a.group for a in layout.of(b)]
         for b in layout.blocks
@@ -163,9 +154,7 @@ def test_per_layer_keeps_exactly_what_it_spells(
 
 
 @given(st.integers(1, 6), st.integers(1, 4), st.integers(1, 4), st.data())
-def test_balanced_shares_differ_by_at_most_one_group(
-    depth: int, groups: int, group: int, data: st.DataObject
-) -> None:
+def test_balanced_shares_differ_by_at_most_one_group(depth, groups, group, data):
     layout, kept = llama(depth, groups * group, group), data.draw(st.integers(0, depth * groups))
     numbers = kept_in(layout, per_block(layout, kept * group, balanced=True))["decoder"]
     assert sum(numbers) == kept * group
@@ -175,7 +164,7 @@ def test_balanced_shares_differ_by_at_most_one_group(
 # The same on every machine ---------------------------------------------------------------------------
 
 
-def test_draws_are_uniform() -> None:
+def test_draws_are_uniform():
     """Every head, and every pair of heads, is drawn equally often (3000 draws, 6 standard deviations)."""
     layout, pairs, n = HeadLayout.grid(encoder=(2, 3)), Counter[tuple[Head, ...]](), 3000
     for seed in range(n):
@@ -184,10 +173,10 @@ def test_draws_are_uniform() -> None:
     assert all(abs(seen - n / 15) < 6 * (n / 15 * 14 / 15) ** 0.5 for seen in pairs.values())
 
 
-def test_seeds_mean_the_same_heads_for_ever() -> None:
+def test_seeds_mean_the_same_heads_for_ever():
     """Written down once: a change here would change every published mask."""
 
-    def text(removed: frozenset[Head]) -> str:
+    def text(removed):
         return " ".join(f"{h.layer}.{h.index}" for h in sorted(removed))
 
     assert text(random_percent(BERT, 5, seed=0)) == "1.5 1.8 2.0 6.11 7.7 8.0 8.3"
@@ -202,7 +191,7 @@ def test_seeds_mean_the_same_heads_for_ever() -> None:
     )  # a seed is its text
 
 
-def test_the_hash_seed_of_the_process_does_not_matter() -> None:
+def test_the_hash_seed_of_the_process_does_not_matter():
     code = (
         "from deadhead.layout import HeadLayout as L; from deadhead import strategies as s; import sys;"
         "print(sorted(s.random(L.grid(encoder=(6, 8), cross=(6, 8)), 40, seed='x', per='block')));"
@@ -224,7 +213,7 @@ def test_the_hash_seed_of_the_process_does_not_matter() -> None:
 # Groups ----------------------------------------------------------------------------------------------
 
 
-def test_groups_are_ranked_by_their_mean() -> None:
+def test_groups_are_ranked_by_their_mean():
     layout = llama(1)
     scores = dict(zip(layout, [0, 0, 0, 9, 2, 2, 2, 2], strict=True))
     assert {h.index for h in lowest(layout, 4, scores=scores)} == {
@@ -236,7 +225,7 @@ def test_groups_are_ranked_by_their_mean() -> None:
     assert {h.index for h in highest(layout, 4, scores=scores)} == {0, 1, 2, 3}
 
 
-def test_the_percentages_a_refusal_names_will_do() -> None:
+def test_the_percentages_a_refusal_names_will_do():
     with pytest.raises(GroupError, match=r"12 or 16 of its 32 heads \(37.5 or 50 %\)"):
         random_percent(llama(), 45)
     assert len(random_percent(llama(), 37.5)) == 12
@@ -245,7 +234,7 @@ def test_the_percentages_a_refusal_names_will_do() -> None:
     assert len(stratified(llama(), 4)) == 16
 
 
-def test_groups_of_different_sizes_are_drawn_uniformly() -> None:
+def test_groups_of_different_sizes_are_drawn_uniformly():
     layout, seen, n = (
         HeadLayout([*HeadLayout.grid(vision=(1, 4)).attentions, *llama(1, 4, 2).attentions]),
         Counter[frozenset[Head]](),
@@ -260,7 +249,7 @@ def test_groups_of_different_sizes_are_drawn_uniformly() -> None:
     assert all(abs(seen[s] - n / 14) < 6 * (n / 14 * 13 / 14) ** 0.5 for s in sets)
 
 
-def test_a_prefix_does_not_skip_a_group_to_meet_a_number() -> None:
+def test_a_prefix_does_not_skip_a_group_to_meet_a_number():
     scores = {head: (0.0 if head.block == "decoder" else 1.0) for head in MIXED}
     with pytest.raises(GroupError, match="remove 0 or 4 "):
         lowest(MIXED, 2, scores=scores)
@@ -279,7 +268,7 @@ def test_a_prefix_does_not_skip_a_group_to_meet_a_number() -> None:
 
 
 @given(layouts())
-def test_what_a_refusal_offers_is_the_nearest_that_can_be_had(layout: HeadLayout) -> None:
+def test_what_a_refusal_offers_is_the_nearest_that_can_be_had(layout):
     can = [
         k
         for k in range(len(layout) + 1)

@@ -1,7 +1,5 @@
 """Strategies one by one: the tables of the papers to the letter, rankings by hand, and what is refused."""
 
-from __future__ import annotations
-
 from collections import Counter
 from itertools import pairwise
 from math import ceil, floor, inf
@@ -29,7 +27,7 @@ from deadhead.strategies.amounts import count
 
 
 @pytest.mark.parametrize("name", STRATEGIES)
-def test_every_strategy_can_be_kept_to_some_blocks(name: str) -> None:
+def test_every_strategy_can_be_kept_to_some_blocks(name):
     amount = {"per_layer": "444444/444444", "per_block": "20/20", "layers": "top 3"}.get(name, 5)
     removed = choose(
         name,
@@ -51,13 +49,13 @@ KEPT_OF_48 = {25: 36, 35: 31, 50: 24, 55: 22, 60: 19, 75: 12, 81: 9}
 
 
 @pytest.mark.parametrize(("percent", "pruned"), PRUNED_OF_144.items())
-def test_heads_pruned_of_144(percent: int, pruned: int) -> None:
+def test_heads_pruned_of_144(percent, pruned):
     assert count(percent, 144) == pruned
     assert len(random_percent(BERT, percent)) == len(random_percent(TRANSFORMER, percent)) == pruned
 
 
 @pytest.mark.parametrize(("percent", "kept"), KEPT_OF_48.items())
-def test_transformer_keeps_equally_many_in_each_component(percent: int, kept: int) -> None:
+def test_transformer_keeps_equally_many_in_each_component(percent, kept):
     removed = random_percent(TRANSFORMER, percent, per="block")
     assert len(removed) == 144 - 3 * kept
     assert {
@@ -66,7 +64,7 @@ def test_transformer_keeps_equally_many_in_each_component(percent: int, kept: in
     assert {35: 51, 55: 78, 60: 87}.get(percent, len(removed)) == len(removed)
 
 
-def test_the_87_percent_case_keeps_one_head_in_every_layer() -> None:
+def test_the_87_percent_case_keeps_one_head_in_every_layer():
     removed = stratified(TRANSFORMER, 1)
     assert len(removed) == 126
     assert kept_in(TRANSFORMER, removed) == dict.fromkeys(TRANSFORMER.blocks, [1] * 6)
@@ -79,9 +77,7 @@ def test_the_87_percent_case_keeps_one_head_in_every_layer() -> None:
 
 
 @given(percents, seeds, st.sampled_from(["nearest", "floor_pruned", "floor_kept"]), st.booleans())
-def test_random_removes_exactly_the_count(
-    percent: float, seed: int | str, rounding: str, nested: bool
-) -> None:
+def test_random_removes_exactly_the_count(percent, seed, rounding, nested):
     options: dict[str, Any] = {"seed": seed, "rounding": rounding, "nested": nested}
     assert len(random_percent(TRANSFORMER, percent, **options)) == count(percent, 144, rounding)
     for per, size in (("block", 48), ("layer", 8)):
@@ -96,12 +92,12 @@ def test_random_removes_exactly_the_count(
     seeds,
     st.sampled_from(["model", "block", "layer"]),
 )
-def test_nested_masks_grow(steps: list[int], seed: int | str, per: str) -> None:
+def test_nested_masks_grow(steps, seed, per):
     masks = [random_percent(TRANSFORMER, p, seed=seed, per=per, nested=True) for p in steps]
     assert all(small <= large for small, large in pairwise(masks))
 
 
-def test_a_percentage_is_of_the_remaining_heads_by_default() -> None:
+def test_a_percentage_is_of_the_remaining_heads_by_default():
     left = BERT.without(random_percent(BERT, 25))
     again = random_percent(left, 50)
     assert len(again) == 54
@@ -122,7 +118,7 @@ TABLE_3 = [(0, 48, 48, 48), (48, 14, 31, 30), (60, 21, 12, 25), (75, 15, 13, 8),
 
 
 @pytest.mark.parametrize(("percent", "es", "ed", "ds"), TABLE_2)
-def test_table_2_strings(percent: int, es: str, ed: str, ds: str) -> None:
+def test_table_2_strings(percent, es, ed, ds):
     removed = per_layer(TRANSFORMER, f"ES={es};ED={ed};DS={ds}", seed=1)
     assert kept_in(TRANSFORMER, removed) == {
         "encoder": [*map(int, es)],
@@ -141,7 +137,7 @@ def test_table_2_strings(percent: int, es: str, ed: str, ds: str) -> None:
 
 @pytest.mark.parametrize(("percent", "es", "ed", "ds"), TABLE_3)
 @pytest.mark.parametrize("balanced", [False, True])
-def test_table_3_triples(percent: int, es: int, ed: int, ds: int, balanced: bool) -> None:
+def test_table_3_triples(percent, es, ed, ds, balanced):
     removed = per_block(TRANSFORMER, (es, ed, ds), balanced=balanced)
     left = kept_in(TRANSFORMER, removed)
     assert (sum(left["encoder"]), sum(left["cross"]), sum(left["decoder"])) == (es, ed, ds)
@@ -156,7 +152,7 @@ def test_table_3_triples(percent: int, es: int, ed: int, ds: int, balanced: bool
         )
 
 
-def test_balanced_is_not_what_chance_gives_anyway_and_spreads_its_remainder() -> None:
+def test_balanced_is_not_what_chance_gives_anyway_and_spreads_its_remainder():
     spread = [
         max(n) - min(n)
         for s in range(20)
@@ -170,7 +166,7 @@ def test_balanced_is_not_what_chance_gives_anyway_and_spreads_its_remainder() ->
     assert len(favoured) > 5
 
 
-def test_blocks_that_are_not_named_stay_whole() -> None:
+def test_blocks_that_are_not_named_stay_whole():
     assert {h.block for h in per_layer(TRANSFORMER, "cross=000000")} == {"cross"}
     assert {h.block for h in per_block(TRANSFORMER, {"DS": 4})} == {"decoder"}
     assert per_layer(TRANSFORMER, "444444", blocks="encoder") == per_layer(
@@ -179,7 +175,7 @@ def test_blocks_that_are_not_named_stay_whole() -> None:
     assert per_block(BERT, 14) == per_block(BERT, "14") == per_block(BERT, {"encoder": 14})
 
 
-def test_balanced_refuses_what_a_thinned_layer_cannot_hold() -> None:
+def test_balanced_refuses_what_a_thinned_layer_cannot_hold():
     left = BERT.without([h for h in BERT if h.layer == 3 and h.index > 1])
     with pytest.raises(HeadError, match="cannot keep 60 heads evenly"):
         per_block(left, 60, balanced=True)
@@ -191,7 +187,7 @@ def test_balanced_refuses_what_a_thinned_layer_cannot_hold() -> None:
 # Prefixes of a ranking
 
 
-def test_lowest_and_highest_by_hand() -> None:
+def test_lowest_and_highest_by_hand():
     layout = HeadLayout.grid(encoder=(2, 2))
     a, b, c, d = layout
     scores = {a: 0.5, b: 0.1, c: 0.1, d: 0.9}
@@ -211,7 +207,7 @@ def test_lowest_and_highest_by_hand() -> None:
     ]
 
 
-def test_ties_fall_by_layer_then_head_whatever_the_block() -> None:
+def test_ties_fall_by_layer_then_head_whatever_the_block():
     flat = dict.fromkeys(TRANSFORMER, 1.0)
     assert lowest(TRANSFORMER, 4, scores=flat) == {
         Head("encoder", 0, 0),
@@ -222,7 +218,7 @@ def test_ties_fall_by_layer_then_head_whatever_the_block() -> None:
 
 
 @given(st.lists(st.integers(-2, 2), min_size=144, max_size=144), st.integers(0, 144))
-def test_prefixes_are_exact_nested_and_complementary(values: list[int], k: int) -> None:
+def test_prefixes_are_exact_nested_and_complementary(values, k):
     scores = dict(zip(BERT, map(float, values), strict=True))
     low, high = lowest(BERT, k, scores=scores), highest(BERT, 144 - k, scores=scores)
     assert len(low) == k
@@ -233,7 +229,7 @@ def test_prefixes_are_exact_nested_and_complementary(values: list[int], k: int) 
 
 
 @pytest.mark.parametrize("k", range(1, 13))
-def test_random_prefixes_nest_with_one_seed(k: int) -> None:
+def test_random_prefixes_nest_with_one_seed(k):
     assert len(random_k(BERT, k)) == k
     assert random_k(BERT, k) < random_k(BERT, k + 1)
     assert random_k(BERT, k) == random_k(BERT, k, seed=42) != random_k(BERT, k, seed=43)
@@ -241,7 +237,7 @@ def test_random_prefixes_nest_with_one_seed(k: int) -> None:
     assert not random_k(BERT, k, nested=False) <= random_k(BERT, k + 1, nested=False)
 
 
-def test_scores_of_heads_gone_are_not_missed_and_infinity_protects() -> None:
+def test_scores_of_heads_gone_are_not_missed_and_infinity_protects():
     scores = {head: float(i) for i, head in enumerate(BERT)}
     left = BERT.without(lowest(BERT, 3, scores=scores))
     assert lowest(left, 2, scores={**scores, Head("encoder", 0, 3): inf}) == {

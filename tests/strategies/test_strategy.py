@@ -1,7 +1,5 @@
 """What a strategy says about itself, and which amounts and options it refuses."""
 
-from __future__ import annotations
-
 from math import nan
 from typing import Any
 
@@ -54,9 +52,7 @@ BAD: list[tuple[str, Any, dict[str, Any], str]] = [
 
 
 @pytest.mark.parametrize(("name", "amount", "options", "says"), BAD)
-def test_bad_input_gives_one_clear_error(
-    name: str, amount: Any, options: dict[str, Any], says: str
-) -> None:
+def test_bad_input_gives_one_clear_error(name, amount, options, says):
     with pytest.raises(DeadheadError) as error:
         choose(name, BERT, amount, **options)
     assert says in error.value.message
@@ -64,11 +60,11 @@ def test_bad_input_gives_one_clear_error(
     assert not isinstance(error.value, GroupError)
 
 
-def test_strategies_are_found_by_name() -> None:
+def test_strategies_are_found_by_name():
     assert all(getattr(strategies, name) is each.select for name, each in STRATEGIES.items())
 
 
-def test_the_facts_of_a_strategy_are_those_of_its_function() -> None:
+def test_the_facts_of_a_strategy_are_those_of_its_function():
     """What a descriptor states, seen in the heads that its function chooses."""
     amounts = {"per_layer": "6" * 12, "per_block": "60", "layers": "top 3"}
     scores = {head: float(i) for i, head in enumerate(BERT)}
@@ -94,7 +90,7 @@ def test_the_facts_of_a_strategy_are_those_of_its_function() -> None:
                 each.check_amount(name, text)
 
 
-def test_texts_are_no_numbers_in_a_recipe() -> None:
+def test_texts_are_no_numbers_in_a_recipe():
     """50 and "50" would be two trials."""
     for name in ("random", "random_k", "stratified", "lowest", "highest"):
         with pytest.raises(HeadError, match="got the text '5'"):

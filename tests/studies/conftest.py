@@ -1,9 +1,5 @@
 """A small study for testing the engine: a search with its controls on steps that cost nothing."""
 
-from __future__ import annotations
-
-from pathlib import Path
-
 import pytest
 
 SEARCH = """\
@@ -17,7 +13,7 @@ search: {lowest: 1..4, controls: [seeds, random, highest]}
 
 
 @pytest.fixture
-def search_file(tmp_path: Path) -> Path:
+def search_file(tmp_path):
     file = tmp_path / "search.yaml"
     file.write_text(SEARCH)
     return file

@@ -1,7 +1,5 @@
 """Whether tests can make networks of their own on this machine."""
 
-from __future__ import annotations
-
 import shutil
 import subprocess
 import sys
@@ -19,7 +17,7 @@ APART = [
 ]
 
 
-def can_be_apart() -> bool:
+def can_be_apart():
     """Whether this machine lets us make networks, as root of a world of our own."""
     wire = "ip link add wire1 type veth peer name wire2"
     if sys.platform != "linux" or not shutil.which("unshare") or not shutil.which("ip"):

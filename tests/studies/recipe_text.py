@@ -1,9 +1,5 @@
 """The text of a recipe, and the message that refuses a wrong one."""
 
-from __future__ import annotations
-
-from pathlib import Path
-
 import pytest
 
 from deadhead.report.check import load_recipe as load
@@ -27,7 +23,7 @@ scales:
 """
 
 
-def refusal(file: Path, text: str, *overrides: str) -> str:
+def refusal(file, text, *overrides):
     file.write_text(text)
     with pytest.raises(RecipeError) as caught:
         load(file, overrides)

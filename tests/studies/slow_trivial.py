@@ -1,32 +1,22 @@
 """The steps that cost nothing, a little slower, so that there is a midst to kill a node in."""
 
-from __future__ import annotations
-
 import json
 import os
 import signal
 import time
-from collections.abc import Callable, Collection
 from pathlib import Path
 
 import trivial
 
-from deadhead.studies.store.records import Record
-from deadhead.studies.trial import Trial
-
 SIGNALS = {3: signal.SIGKILL, 6: signal.SIGSTOP}  # the number of a trial in the order of starts
 
 
-def work(
-    trial: Trial, folder: Path | None, keep: Collection[str], tell: Callable[[str], None]
-) -> Record:
+def work(trial, folder, keep, tell):
     time.sleep(0.2)
     return trivial.work(trial, folder, keep, tell)
 
 
-def strikes_itself(
-    trial: Trial, folder: Path | None, keep: Collection[str], tell: Callable[[str], None]
-) -> Record:
+def strikes_itself(trial, folder, keep, tell):
     """Two trials send their own process a signal, once the study has heard of them."""
     assert folder is not None
     record = writes_its_process(trial, folder, keep, tell)
@@ -38,21 +28,19 @@ def strikes_itself(
     return record
 
 
-def writes_its_process(
-    trial: Trial, folder: Path | None, keep: Collection[str], tell: Callable[[str], None]
-) -> Record:
+def writes_its_process(trial, folder, keep, tell):
     with open(Path(os.environ["TRIVIAL_MARKS"]) / "processes", "a") as file:
         file.write(f"{os.getpid()}\n")
     return trivial.work(trial, folder, keep, tell)
 
 
-def processes() -> list[int]:
+def processes():
     """The process of each trial that began, in this order."""
     file = Path(os.environ["TRIVIAL_MARKS"]) / "processes"
     return [int(line) for line in file.read_text().split()] if file.exists() else []
 
 
-def _running(folder: Path) -> dict[str, dict[str, object]]:
+def _running(folder):
     running: dict[str, dict[str, object]] = json.loads((folder / "live.json").read_text())[
         "running"
     ]

@@ -1,23 +1,20 @@
 """What tests of this folder share: the name of the free steps, and records to compare."""
 
-from __future__ import annotations
-
 import json
 from pathlib import Path
-from typing import Any
 
-from deadhead.studies import Recipe, Result, load, run
+from deadhead.studies import load, run
 
 WORK = "trivial:work"
 
 
-def run_free(recipe: Recipe | Path, folder: Path, **options: Any) -> Result:
+def run_free(recipe, folder, **options):
     """Run a study in this process, by the steps that cost nothing."""
     recipe = load(recipe) if isinstance(recipe, Path) else recipe
     return run(recipe, folder, executor="serial", work=WORK, **options)
 
 
-def stable_records(folder: Path) -> dict[str, Any]:
+def stable_records(folder):
     """All records of a study, without the part that depends on time and order."""
     results = {}
     for file in (folder / "records").iterdir():

@@ -1,9 +1,6 @@
 """`clean` deletes trained models that no trial waits for, and a study can still be resumed and extended."""
 
-from __future__ import annotations
-
 import shutil
-from pathlib import Path
 
 import pytest
 from small_study import stable_records
@@ -18,18 +15,18 @@ LONG = [*SMALL, "remove=[none, {lowest: 2}, {lowest: 4}, {lowest: 6}]", "seed=0"
 
 
 @pytest.fixture(scope="module")
-def whole(tmp_path_factory: pytest.TempPathFactory) -> Path:
+def whole(tmp_path_factory):
     folder = tmp_path_factory.mktemp("whole") / "s"
     assert run(load("smoke", LONG), folder, executor="serial").done == 4
     return folder
 
 
-def kinds(study: Path) -> list[bool]:
+def kinds(study):
     """For each piece of shared work whether it is a ranking."""
     return sorted((folder / "ranking.json").is_file() for folder in (study / "shared").iterdir())
 
 
-def test_a_finished_study_is_tidied_and_extended(whole: Path, tmp_path: Path) -> None:
+def test_a_finished_study_is_tidied_and_extended(whole, tmp_path):
     run(load("smoke", SHORT), tmp_path / "s", executor="serial")
     assert kinds(tmp_path / "s") == [False, True]
     models, size = clean(tmp_path / "s", dry=True)
@@ -51,7 +48,7 @@ def test_a_finished_study_is_tidied_and_extended(whole: Path, tmp_path: Path) ->
     ]  # the ranking was there: nothing was trained again for it
 
 
-def test_what_a_trial_waits_for_is_kept(whole: Path, tmp_path: Path) -> None:
+def test_what_a_trial_waits_for_is_kept(whole, tmp_path):
     study = tmp_path / "s"
     shutil.copytree(whole, study)
     recipe = load("smoke", LONG)

@@ -1,9 +1,5 @@
 """A corpus for each task, and what comes from where."""
 
-from __future__ import annotations
-
-from pathlib import Path
-
 import pytest
 from typer.testing import CliRunner
 
@@ -19,16 +15,16 @@ FIGURE = "contributions/figure1"  # POS, NER and slots
 
 
 @pytest.fixture(autouse=True)
-def _no_folder(monkeypatch: pytest.MonkeyPatch) -> None:
+def _no_folder(monkeypatch):
     monkeypatch.setenv("DEADHEAD_DATA", "")
 
 
-def put(root: Path, name: str, text: str) -> None:
+def put(root, name, text):
     (root / name).parent.mkdir(parents=True, exist_ok=True)
     (root / name).write_text(text)
 
 
-def test_a_corpus_for_each_task() -> None:
+def test_a_corpus_for_each_task():
     recipe = load(FIGURE, ["fixed.data.source={pos: ud-2.7, ner: wikiann, slots: files}"])
     sources = {(trial.task, trial.data.source) for trial in recipe.trials}
     assert sources == {("pos", "ud-2.7"), ("ner", "wikiann"), ("slots", "files")}
@@ -37,7 +33,7 @@ def test_a_corpus_for_each_task() -> None:
     assert sources == {("pos", "ud-2.7"), ("ner", "wikiann"), ("slots", None)}
 
 
-def test_it_is_the_trial_of_that_corpus() -> None:
+def test_it_is_the_trial_of_that_corpus():
     one = load("contributions/table2", ["fixed.data.source=ud-2.7"])
     each = load("contributions/table2", ["fixed.data.source={pos: ud-2.7, ner: wikiann}"])
     other = load("contributions/table2", ["fixed.data.source={ner: wikiann}"])
@@ -54,12 +50,12 @@ def test_it_is_the_trial_of_that_corpus() -> None:
         ("{}", "`source` of data expects"),
     ],
 )
-def test_it_is_checked(source: str, problem: str) -> None:
+def test_it_is_checked(source, problem):
     with pytest.raises(DeadheadError, match=problem):
         load(FIGURE, [f"fixed.data.source={source}"])
 
 
-def test_files_are_never_replaced_by_the_hub() -> None:
+def test_files_are_never_replaced_by_the_hub():
     with pytest.raises(DataError, match="no dev data of ner in en without a folder"):
         load_data("ner", "en", "dev", source="files")
 
@@ -84,8 +80,8 @@ SMALL = [
     ],
 )
 def test_a_plan_says_what_is_not_the_data_of_the_paper(
-    folder: str, train: int, expected: list[str], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+    folder, train, expected, tmp_path, monkeypatch
+):
     archive(tmp_path, {**PERSIAN, "fa_seraji-ud-train": train}).rename(tmp_path / folder)
     monkeypatch.setenv("DEADHEAD_DATA", str(tmp_path / folder))
     lines = [f"pos is not the data of the paper: {text}" for text in expected]
@@ -95,7 +91,7 @@ def test_a_plan_says_what_is_not_the_data_of_the_paper(
     assert ("not the data of the paper" in printed) == bool(lines)
 
 
-def sets(changes: list[str]) -> list[str]:
+def sets(changes):
     return [part for change in changes for part in ("--set", change)]
 
 
@@ -107,7 +103,7 @@ def sets(changes: list[str]) -> list[str]:
         ("{ner: wikiann}", "ner is not the data of the paper: wikiann, which is another corpus than the paper's (fa)"),
     ],
 )  # fmt: skip
-def test_the_hub_may_have_other_data(source: str, line: str | None) -> None:
+def test_the_hub_may_have_other_data(source, line):
     task = source[1:4]
     recipe = load(
         "contributions/search",
@@ -116,9 +112,7 @@ def test_the_hub_may_have_other_data(source: str, line: str | None) -> None:
     assert plan(recipe).other_data == ((line,) if line else ())
 
 
-def test_a_run_reports_it_and_records_keep_the_corpora(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_run_reports_it_and_records_keep_the_corpora(tmp_path, monkeypatch):
     monkeypatch.setenv("DEADHEAD_DATA", str(archive(tmp_path)))
     result = run(
         load("contributions/table2", SMALL), tmp_path / "s", executor="serial", watch=False
@@ -138,7 +132,7 @@ def test_a_run_reports_it_and_records_keep_the_corpora(
     assert "pos fa/train: 2 rows (paper: 4,798)" in note
 
 
-def test_exact_refuses_other_data(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_exact_refuses_other_data(tmp_path, monkeypatch):
     monkeypatch.setenv("DEADHEAD_DATA", str(archive(tmp_path)))
     recipe = load("smoke", ["targets=[en]", "fixed.data={exact: true}"])
     with pytest.raises(

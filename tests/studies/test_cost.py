@@ -1,9 +1,5 @@
 """The time of a study is estimated for a device, and counts trainings, rankings and scores."""
 
-from __future__ import annotations
-
-from pathlib import Path
-
 import pytest
 from small_study import run_free
 from typer.testing import CliRunner
@@ -16,17 +12,17 @@ GPUS = ("t4", "v100", "a100", "h100", "h200")
 
 
 @pytest.fixture(autouse=True)
-def no_data(monkeypatch: pytest.MonkeyPatch) -> None:
+def no_data(monkeypatch):
     monkeypatch.delenv("DEADHEAD_DATA", raising=False)
     monkeypatch.setattr(cost, "gpus", lambda environ: [])
 
 
-def hours(tmp_path: Path, text: str) -> float:
+def hours(tmp_path, text):
     (tmp_path / "r.yaml").write_text(text)
     return plan(load(tmp_path / "r.yaml")).gpu_hours["h200"]
 
 
-def test_hours_on_a_gpu() -> None:
+def test_hours_on_a_gpu():
     recipe = load("weak-link/table4")
     here = plan(recipe)
     assert tuple(here.gpu_hours) == GPUS
@@ -43,22 +39,20 @@ def test_hours_on_a_gpu() -> None:
     assert there.seconds == pytest.approx(passes * 80 * 110e6 / (0.6 * 67e12))
 
 
-def test_the_command() -> None:
+def test_the_command():
     words = ["plan", "weak-link/table4", "--device", "a100"]
     lines = CliRunner().invoke(app, words).stdout.splitlines()
     assert "on one a100 at 1.2e13 a second" in lines[2]
     assert all(f" {name} " in lines[3] for name in GPUS)
 
 
-def test_an_unknown_device_is_refused_with_all_names() -> None:
+def test_an_unknown_device_is_refused_with_all_names():
     with pytest.raises(UnknownName, match=r"no device .* 'h1000'\. Did you mean 'h100'") as got:
         plan(load("smoke"), device="h1000")
     assert all(name in str(got.value) for name in ("cpu", *GPUS))
 
 
-def test_records_of_this_machine_say_nothing_about_another(
-    search_file: Path, tmp_path: Path
-) -> None:
+def test_records_of_this_machine_say_nothing_about_another(search_file, tmp_path):
     recipe = load(search_file)
     run_free(recipe, tmp_path / "s")
     longer = load(search_file, ["seed=[0, 1, 2]"])
@@ -66,7 +60,7 @@ def test_records_of_this_machine_say_nothing_about_another(
     assert "one h200" in plan(longer, tmp_path / "s", device="h200").basis
 
 
-def test_rankings_and_scores_are_counted(tmp_path: Path) -> None:
+def test_rankings_and_scores_are_counted(tmp_path):
     fixed = "fixed: {model: x, task: pos, source: en, targets: [en, de], finetune: {scored: none}}"
     scored = hours(tmp_path, f"steps: [evaluate]\n{fixed}\n")
     trained = hours(tmp_path, f"steps: [finetune, evaluate]\n{fixed}\n") - scored
@@ -78,10 +72,10 @@ def test_rankings_and_scores_are_counted(tmp_path: Path) -> None:
     assert (each - trained - scored) / scored == pytest.approx(3 * 2_002 / (2_077 + 977))
 
 
-def test_rows_are_those_of_the_language(tmp_path: Path) -> None:
+def test_rows_are_those_of_the_language(tmp_path):
     text = "steps: [finetune, evaluate]\nfixed: {model: x, task: %s, source: %s, splits: train, finetune: {scored: none}, data: {%s}}\n"
 
-    def guess(*words: str) -> float:
+    def guess(*words):
         return hours(tmp_path, text % words)
 
     assert guess("ner", "ur", "") / guess("ner", "de", "") == pytest.approx(289_741 / 12_705)
@@ -91,7 +85,7 @@ def test_rows_are_those_of_the_language(tmp_path: Path) -> None:
     assert guess("pos", "en", "parts: 3") == pytest.approx(0.3 * guess("pos", "en", ""))
 
 
-def test_rows_are_those_of_the_files(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_rows_are_those_of_the_files(tmp_path, monkeypatch):
     """A corpus without dev lends a tenth of its file; the sides of a translation count once."""
     (tmp_path / "data" / "ner").mkdir(parents=True)
     (tmp_path / "data" / "ner" / "ur-train.txt").write_text("a O\n\n" * 500)
@@ -122,7 +116,7 @@ def test_rows_are_those_of_the_files(tmp_path: Path, monkeypatch: pytest.MonkeyP
         ("method: shapley, permutations: 10", 720),
     ],
 )
-def test_a_slow_ranking_counts_more(tmp_path: Path, rank: str, passes: float) -> None:
+def test_a_slow_ranking_counts_more(tmp_path, rank, passes):
     text = "steps: [rank]\nfixed: {model: x, task: pos, source: en, rank: {%s}}\n"
     assert hours(tmp_path, text % rank) == pytest.approx(
         passes * hours(tmp_path, text % "method: entropy")

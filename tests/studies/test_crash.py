@@ -1,7 +1,5 @@
 """Kill -9 at any moment, whoever it hits, and resume: the records are those of an undisturbed run."""
 
-from __future__ import annotations
-
 import json
 import os
 import random
@@ -32,7 +30,7 @@ search: {lowest: 1..8, controls: [random, highest]}
 """
 
 
-def start(file: Path, folder: Path) -> subprocess.Popen[bytes]:
+def start(file, folder):
     path = os.pathsep.join([str(Path(__file__).parent), *sys.path])
     environ = {**os.environ, "PYTHONPATH": path, "TRIVIAL_SECONDS": "0.001"}
     return subprocess.Popen(
@@ -42,7 +40,7 @@ def start(file: Path, folder: Path) -> subprocess.Popen[bytes]:
     )
 
 
-def workers_of(pid: int) -> list[int]:
+def workers_of(pid):
     """The children of a process, out of /proc."""
     with suppress(OSError):
         return [
@@ -51,7 +49,7 @@ def workers_of(pid: int) -> list[int]:
     return []
 
 
-def kill(pid: int) -> int:
+def kill(pid):
     """1 if there was somebody to kill."""
     with suppress(ProcessLookupError):
         os.kill(pid, signal.SIGKILL)
@@ -59,7 +57,7 @@ def kill(pid: int) -> int:
     return 0
 
 
-def wait_for(process: subprocess.Popen[bytes], folder: Path, records: int) -> None:
+def wait_for(process, folder, records):
     while process.poll() is None and (
         not folder.exists() or len(list((folder / "records").glob("*.json"))) < records
     ):
@@ -69,7 +67,7 @@ def wait_for(process: subprocess.Popen[bytes], folder: Path, records: int) -> No
 
 @pytest.mark.slow
 @pytest.mark.skipif(sys.platform != "linux", reason="looks for the workers in /proc")
-def test_killed_at_twenty_moments(tmp_path: Path) -> None:
+def test_killed_at_twenty_moments(tmp_path):
     file, folder, rng = tmp_path / "crash.yaml", tmp_path / "s", random.Random(0)
     file.write_text(RECIPE)
     recipe = load(file)
@@ -107,7 +105,7 @@ def test_killed_at_twenty_moments(tmp_path: Path) -> None:
     assert not left
 
 
-def told_now(folder: Path) -> dict[str, object]:
+def told_now(folder):
     """The records as they are now, each whole; drafts of killed processes may lie beside them."""
     results = {}
     for path in (folder / "records").glob("*.json"):

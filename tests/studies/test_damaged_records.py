@@ -1,11 +1,7 @@
 """One damaged record does not hide the others: it is reported, its trial runs again, and no reader stumbles over it."""
 
-from __future__ import annotations
-
 import json
 import os
-from collections.abc import Iterator
-from pathlib import Path
 
 import pytest
 from small_study import run_free
@@ -17,20 +13,19 @@ from deadhead.papers.claims import check
 from deadhead.report.page.content import content
 from deadhead.report.page.html import html
 from deadhead.studies import load, plan, status, summaries
-from deadhead.studies.recipe.load import Recipe
 from deadhead.studies.store.folder import StudyError
 from deadhead.studies.store.records import _digest
 from deadhead.studies.store.records import read as read_record
 
 
 @pytest.fixture(scope="module")
-def study(tmp_path_factory: pytest.TempPathFactory) -> tuple[Recipe, Path]:
+def study(tmp_path_factory):
     folder = tmp_path_factory.mktemp("whole") / "s"
     return whole_study(folder), folder
 
 
 @pytest.fixture
-def file(study: tuple[Recipe, Path]) -> Iterator[Path]:
+def file(study):
     """A pruned record of the study, put back after the test."""
     recipe, folder = study
     trial = next(trial for trial in recipe.trials if trial.get("remove"))
@@ -41,7 +36,7 @@ def file(study: tuple[Recipe, Path]) -> Iterator[Path]:
     os.utime(path, ns=(stat.st_atime_ns, stat.st_mtime_ns))
 
 
-def test_any_change_of_a_record_shows(study: tuple[Recipe, Path], file: Path) -> None:
+def test_any_change_of_a_record_shows(study, file):
     _, folder = study
     stored = json.loads(file.read_text())
     others = {*summaries(folder)} - {file.stem}
@@ -53,9 +48,7 @@ def test_any_change_of_a_record_shows(study: tuple[Recipe, Path], file: Path) ->
             read_record(folder, file.stem)
 
 
-def test_every_reader_reports_an_edited_number_and_does_not_show_it(
-    study: tuple[Recipe, Path], file: Path, tmp_path: Path
-) -> None:
+def test_every_reader_reports_an_edited_number_and_does_not_show_it(study, file, tmp_path):
     recipe, folder = study
     stored = json.loads(file.read_text())
     file.write_text(json.dumps(stored))  # the twin: formatting is no edit
@@ -71,7 +64,7 @@ def test_every_reader_reports_an_edited_number_and_does_not_show_it(
         read_record(folder, file.stem)
 
 
-def test_a_run_sets_it_aside_and_runs_the_trial_again(search_file: Path, tmp_path: Path) -> None:
+def test_a_run_sets_it_aside_and_runs_the_trial_again(search_file, tmp_path):
     recipe, folder = load(search_file), tmp_path / "s"
     run_free(recipe, folder)
     file = sorted((folder / "records").iterdir())[0]
@@ -91,9 +84,7 @@ def test_a_run_sets_it_aside_and_runs_the_trial_again(search_file: Path, tmp_pat
         assert status(folder).damaged == ()
 
 
-def test_a_record_damaged_behind_the_index_is_reported(
-    study: tuple[Recipe, Path], file: Path
-) -> None:
+def test_a_record_damaged_behind_the_index_is_reported(study, file):
     """Of the same size and time: its scores come from the index, the record itself is not shown."""
     _, folder = study
     stat = file.stat()
@@ -107,7 +98,7 @@ def test_a_record_damaged_behind_the_index_is_reported(
     check(folder)
 
 
-def commands_of(folder: Path, out: Path) -> Iterator[tuple[int, str]]:
+def commands_of(folder, out):
     """What every command that reads a study says: its exit code and its output."""
     for command in (
         ["status", str(folder)],
@@ -120,7 +111,7 @@ def commands_of(folder: Path, out: Path) -> Iterator[tuple[int, str]]:
         yield output.exit_code, " ".join(f"{output.output} {output.exception}".split())
 
 
-def test_an_edited_index_is_not_used(search_file: Path, tmp_path: Path) -> None:
+def test_an_edited_index_is_not_used(search_file, tmp_path):
     recipe, folder = load(search_file), tmp_path / "s"
     run_free(recipe, folder)
     index, before = folder / "index.jsonl", summaries(folder)
@@ -138,7 +129,7 @@ def test_an_edited_index_is_not_used(search_file: Path, tmp_path: Path) -> None:
     assert {*summaries(folder)[parts[0]].metrics.values()} == {0.99}
 
 
-def test_swapped_ids_in_study_json_are_refused(search_file: Path, tmp_path: Path) -> None:
+def test_swapped_ids_in_study_json_are_refused(search_file, tmp_path):
     recipe, folder = load(search_file), tmp_path / "s"
     run_free(recipe, folder)
     file = folder / "study.json"

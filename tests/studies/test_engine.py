@@ -1,13 +1,10 @@
 """Records, executors and the folder: complete, equal, whole or absent, and nothing done twice."""
 
-from __future__ import annotations
-
 import errno
 import os
 import signal
 import threading
 from pathlib import Path
-from typing import Any
 
 import pytest
 from small_study import WORK, run_free, stable_records
@@ -20,21 +17,19 @@ from deadhead.studies.store.folder import DiskFull, GpuLost, StudyError, StudyTa
 TOTAL = 2 * (1 + 4 * 4)
 
 
-def marks(folder: Path) -> dict[str, int]:
+def marks(folder):
     return {file.name: len(file.read_text()) for file in folder.iterdir()}
 
 
 @pytest.fixture
-def marks_folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+def marks_folder(tmp_path, monkeypatch):
     folder = tmp_path / "marks"
     folder.mkdir()
     monkeypatch.setenv("TRIVIAL_MARKS", str(folder))
     return folder
 
 
-def test_serial_and_processes_write_equal_records(
-    search_file: Path, tmp_path: Path, marks_folder: Path
-) -> None:
+def test_serial_and_processes_write_equal_records(search_file, tmp_path, marks_folder):
     recipe = load(search_file)
     result = run_free(recipe, tmp_path / "one")
     assert (result.done, result.ran, result.left) == (TOTAL, TOTAL, 0)
@@ -47,9 +42,7 @@ def test_serial_and_processes_write_equal_records(
     assert set(stable_records(tmp_path / "one")) == {trial.id for trial in recipe.trials}
 
 
-def test_run_again_runs_nothing_and_a_longer_axis_only_adds(
-    search_file: Path, tmp_path: Path
-) -> None:
+def test_run_again_runs_nothing_and_a_longer_axis_only_adds(search_file, tmp_path):
     run_free(search_file, tmp_path / "s")
     before = stable_records(tmp_path / "s")
     assert run_free(search_file, tmp_path / "s").ran == 0
@@ -58,7 +51,7 @@ def test_run_again_runs_nothing_and_a_longer_axis_only_adds(
     assert {name: stable_records(tmp_path / "s")[name] for name in before} == before
 
 
-def test_failures_are_recorded_and_retried(tmp_path: Path) -> None:
+def test_failures_are_recorded_and_retried(tmp_path):
     file = tmp_path / "r.yaml"
     file.write_text(
         "steps: [prune, finetune, evaluate]\nfixed: {model: m, task: pos, source: en}\naxes: {remove: {random: [1, 66, 77, 2]}}\n"
@@ -76,7 +69,7 @@ def test_failures_are_recorded_and_retried(tmp_path: Path) -> None:
     assert len(list((tmp_path / "s" / "records").iterdir())) == 4
 
 
-def loses(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, *draws: int) -> Path:
+def loses(tmp_path, monkeypatch, *draws):
     monkeypatch.setenv("TRIVIAL_MARKS", str(tmp_path))
     file = tmp_path / "r.yaml"
     head = "steps: [prune, finetune, evaluate]\nfixed: {model: m, task: pos, source: en}\n"
@@ -85,9 +78,7 @@ def loses(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, *draws: int) -> Path:
 
 
 @pytest.mark.slow
-def test_a_gpu_that_gave_up_once_is_tried_again_in_a_new_process(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_gpu_that_gave_up_once_is_tried_again_in_a_new_process(tmp_path, monkeypatch):
     result = run(load(loses(tmp_path, monkeypatch, 88, 1)), tmp_path / "s", workers=1, work=WORK)
     assert (result.done, result.failed, result.left) == (6, 0, 0)
     first, *others = (tmp_path / "lost").read_text().split()
@@ -95,9 +86,7 @@ def test_a_gpu_that_gave_up_once_is_tried_again_in_a_new_process(
     assert first not in others
 
 
-def test_a_trial_that_loses_the_gpu_twice_has_failed_and_spoils_no_other(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_trial_that_loses_the_gpu_twice_has_failed_and_spoils_no_other(tmp_path, monkeypatch):
     result = run(
         load(loses(tmp_path, monkeypatch, 1, 99, 2), ["seed=0"]),
         tmp_path / "s",
@@ -114,9 +103,7 @@ def test_a_trial_that_loses_the_gpu_twice_has_failed_and_spoils_no_other(
 @pytest.mark.parametrize(
     ("executor", "failed"), [pytest.param("local", 1, marks=pytest.mark.slow), ("serial", 0)]
 )
-def test_a_missing_gpu_stops_the_study(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, executor: str, failed: int
-) -> None:
+def test_a_missing_gpu_stops_the_study(tmp_path, monkeypatch, executor, failed):
     """Not one trial after the other is written off: what is left can run when the GPU is back."""
     recipe = load(loses(tmp_path, monkeypatch, 99), ["seed=[0, 1, 2, 3]"])
     with pytest.raises(GpuLost, match="busy or unavailable") as problem:
@@ -125,7 +112,7 @@ def test_a_missing_gpu_stops_the_study(
     assert len(stable_records(tmp_path / "s")) == failed
 
 
-def test_a_second_run_is_refused(search_file: Path, tmp_path: Path) -> None:
+def test_a_second_run_is_refused(search_file, tmp_path):
     folder = place.prepare(tmp_path / "s")
     with place.locked(folder):
         assert place.is_running(folder)
@@ -135,7 +122,7 @@ def test_a_second_run_is_refused(search_file: Path, tmp_path: Path) -> None:
     assert run_free(search_file, folder).done == TOTAL
 
 
-def test_another_recipe_is_refused(search_file: Path, tmp_path: Path) -> None:
+def test_another_recipe_is_refused(search_file, tmp_path):
     run_free(search_file, tmp_path / "s")
     other = search_file.with_name("other.yaml")
     other.write_text(search_file.read_text())
@@ -143,9 +130,7 @@ def test_another_recipe_is_refused(search_file: Path, tmp_path: Path) -> None:
         run_free(other, tmp_path / "s")
 
 
-def test_stop_and_resume(
-    search_file: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_stop_and_resume(search_file, tmp_path, monkeypatch):
     """A stop that is asked for while trials run lets those finish, and the rest is left for the next run."""
     monkeypatch.setenv("TRIVIAL_SECONDS", "0.1")
     monkeypatch.setattr(
@@ -153,7 +138,7 @@ def test_stop_and_resume(
     )  # seldom, it might only look when both workers have just ended a trial
     calls: list[bool] = []
 
-    def watch(facts: dict[str, Any]) -> None:
+    def watch(facts):
         if facts["running"] and not calls:
             calls.append(stop(tmp_path / "s"))
 
@@ -175,15 +160,13 @@ def test_stop_and_resume(
 
 
 @pytest.mark.parametrize(("times", "raised"), [(1, False), (2, True)])
-def test_ctrl_c(
-    search_file: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, times: int, raised: bool
-) -> None:
+def test_ctrl_c(search_file, tmp_path, monkeypatch, times, raised):
     """Once finishes the running trials, twice stops at once; either way what is there is whole."""
     monkeypatch.setenv("TRIVIAL_SECONDS", "0.1")
     sent: list[int] = []
     before = signal.signal(signal.SIGINT, signal.default_int_handler)  # ignored in the background
 
-    def watch(facts: dict[str, Any]) -> None:
+    def watch(facts):
         while facts["running"] and len(sent) < times:
             sent.append(1)
             os.kill(os.getpid(), signal.SIGINT)
@@ -203,10 +186,10 @@ def test_ctrl_c(
     assert signal.signal(signal.SIGINT, before) is signal.default_int_handler
 
 
-def test_a_study_in_the_background_ignores_ctrl_c(search_file: Path, tmp_path: Path) -> None:
+def test_a_study_in_the_background_ignores_ctrl_c(search_file, tmp_path):
     before = signal.signal(signal.SIGINT, signal.SIG_IGN)  # as a shell starts it
 
-    def watch(facts: dict[str, Any]) -> None:
+    def watch(facts):
         os.kill(os.getpid(), signal.SIGINT)
 
     try:
@@ -216,11 +199,11 @@ def test_a_study_in_the_background_ignores_ctrl_c(search_file: Path, tmp_path: P
     assert result.done == TOTAL
 
 
-def full_disk(monkeypatch: pytest.MonkeyPatch, after: int, number: int) -> None:
+def full_disk(monkeypatch, after, number):
     """From the so-manieth record on, files of the study can only be written once the reserve is gone."""
     real, count = os.replace, [0]
 
-    def replace(old: Any, new: Any) -> None:
+    def replace(old, new):
         if "records" in str(new):
             count[0] += 1
             if count[0] > after and (Path(new).parent.parent / "reserve").exists():
@@ -232,8 +215,8 @@ def full_disk(monkeypatch: pytest.MonkeyPatch, after: int, number: int) -> None:
 
 @pytest.mark.parametrize("executor", ["serial", "local"])
 def test_a_full_disk_is_reported_and_no_record_is_lost(
-    search_file: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, executor: str
-) -> None:
+    search_file, tmp_path, monkeypatch, executor
+):
     with monkeypatch.context() as patch:
         full_disk(patch, 5, errno.ENOSPC)
         with pytest.raises(DiskFull, match="the disk is full"):
@@ -244,10 +227,8 @@ def test_a_full_disk_is_reported_and_no_record_is_lost(
     assert run_free(search_file, tmp_path / "s").left == 0
 
 
-def test_a_read_only_folder_is_reported(
-    search_file: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    def barred(*_: Any, **__: Any) -> None:
+def test_a_read_only_folder_is_reported(search_file, tmp_path, monkeypatch):
+    def barred(*_, **__):
         raise OSError(errno.EROFS, "Read-only file system")
 
     monkeypatch.setattr(Path, "mkdir", barred)

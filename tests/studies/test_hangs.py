@@ -1,14 +1,11 @@
 """Processes that were stopped and trials that make no progress are noticed, ended, run again and reported."""
 
-from __future__ import annotations
-
 import json
 import os
 import signal
 import sys
 import time
 from pathlib import Path
-from typing import Any
 
 import pytest
 from small_study import WORK, run_free, stable_records
@@ -33,14 +30,14 @@ HEAD = "steps: [prune, finetune, evaluate]\nfixed: {model: m, task: pos, source:
 
 
 class Clock:
-    def __init__(self) -> None:
+    def __init__(self):
         self.now = 1000.0
 
-    def __call__(self) -> float:
+    def __call__(self):
         return self.now
 
 
-def passing(dog: Watchdog, clock: Clock, seconds: float, **beats: str) -> list[Any]:
+def passing(dog, clock, seconds, **beats):
     """Let time go by in short steps, with signs of life of some trials; the first hang."""
     for _ in range(int(seconds)):
         clock.now += 1
@@ -51,7 +48,7 @@ def passing(dog: Watchdog, clock: Clock, seconds: float, **beats: str) -> list[A
     return []
 
 
-def test_a_process_without_a_sign_of_life_hangs() -> None:
+def test_a_process_without_a_sign_of_life_hangs():
     clock = Clock()
     dog = Watchdog(clock=clock)
     dog.begin("a")
@@ -62,7 +59,7 @@ def test_a_process_without_a_sign_of_life_hangs() -> None:
     assert "no sign of life" in hang.reason
 
 
-def test_the_limit_comes_from_the_trials_before_and_counts_from_the_last_progress() -> None:
+def test_the_limit_comes_from_the_trials_before_and_counts_from_the_last_progress():
     clock = Clock()
     dog = Watchdog(clock=clock)
     for number in range(ENOUGH):
@@ -79,7 +76,7 @@ def test_the_limit_comes_from_the_trials_before_and_counts_from_the_last_progres
 
 
 @pytest.mark.parametrize(("timeout", "hangs"), [(50.0, 1), (None, 0)])
-def test_a_limit_that_was_chosen_is_of_the_whole_trial(timeout: float | None, hangs: int) -> None:
+def test_a_limit_that_was_chosen_is_of_the_whole_trial(timeout, hangs):
     clock = Clock()
     dog = Watchdog(timeout, clock=clock)
     dog.begin("a")
@@ -87,7 +84,7 @@ def test_a_limit_that_was_chosen_is_of_the_whole_trial(timeout: float | None, ha
     assert [len(passing(dog, clock, 1, a=str(number))) for number in range(3)][-1] == hangs
 
 
-def test_whoever_was_stopped_itself_blames_nobody() -> None:
+def test_whoever_was_stopped_itself_blames_nobody():
     clock = Clock()
     dog = Watchdog(50.0, clock=clock)
     dog.begin("a")
@@ -101,30 +98,26 @@ def test_whoever_was_stopped_itself_blames_nobody() -> None:
     ("timeout", "executor"),
     [(0, "local"), (-1.0, "local"), ("soon", "local"), (float("nan"), "local"), (5.0, "serial")],
 )
-def test_limits_that_make_no_sense_are_refused(
-    search_file: Path, tmp_path: Path, timeout: Any, executor: str
-) -> None:
+def test_limits_that_make_no_sense_are_refused(search_file, tmp_path, timeout, executor):
     with pytest.raises(StudyError, match="trial"):
         run(load(search_file), tmp_path / "s", work=WORK, executor=executor, trial_timeout=timeout)
     assert not (tmp_path / "s").exists()
 
 
-def command_of(pid: int) -> str:
+def command_of(pid):
     """How a process was started; other tests may have left processes of theirs, such as a browser."""
     return Path(f"/proc/{pid}/cmdline").read_bytes().replace(b"\0", b" ").decode()
 
 
 @pytest.mark.skipif(sys.platform != "linux", reason="looks for the workers in /proc")
-def test_a_stopped_worker_is_replaced(
-    search_file: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_stopped_worker_is_replaced(search_file, tmp_path, monkeypatch):
     monkeypatch.setattr(watchdog, "BEAT", 0.1)
     monkeypatch.setattr(watchdog, "SILENT", 1.5)
     monkeypatch.setenv("TRIVIAL_SECONDS", "0.02")
     recipe = load(search_file)
     stopped: list[int] = []
 
-    def watch(facts: dict[str, Any]) -> None:
+    def watch(facts):
         if facts["done"] >= 3 and facts["running"] and not stopped:
             stopped.append(
                 next(
@@ -146,9 +139,7 @@ def test_a_stopped_worker_is_replaced(
     assert stable_records(tmp_path / "s") == stable_records(tmp_path / "whole")
 
 
-def test_a_trial_that_hangs_once_runs_again_and_one_that_always_hangs_fails(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_trial_that_hangs_once_runs_again_and_one_that_always_hangs_fails(tmp_path, monkeypatch):
     monkeypatch.setenv("TRIVIAL_MARKS", str(tmp_path))
     file = tmp_path / "r.yaml"
     file.write_text(f"{HEAD}axes: {{remove: {{random: [1, 54, 55, 2]}}}}\n")
@@ -166,9 +157,7 @@ def test_a_trial_that_hangs_once_runs_again_and_one_that_always_hangs_fails(
     assert status(tmp_path / "s").reports == result.reports
 
 
-def test_processes_that_all_go_silent_stop_the_study(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_processes_that_all_go_silent_stop_the_study(tmp_path, monkeypatch):
     """As on a disk that does not answer: not one trial after the other is written off."""
     monkeypatch.setenv("TRIVIAL_MARKS", str(tmp_path))
     monkeypatch.setattr(watchdog, "BEAT", 3600.0)
@@ -180,7 +169,7 @@ def test_processes_that_all_go_silent_stop_the_study(
     assert status(tmp_path / "s").left >= 9
 
 
-def live(folder: Path, **facts: Any) -> None:
+def live(folder, **facts):
     usual = {
         "done": 9,
         "failed": 0,
@@ -194,14 +183,14 @@ def live(folder: Path, **facts: Any) -> None:
 
 
 @pytest.fixture
-def nearly(search_file: Path, tmp_path: Path) -> Path:
+def nearly(search_file, tmp_path):
     """A study with one trial to go."""
     run_free(search_file, tmp_path / "s")
     next((tmp_path / "s" / "records").iterdir()).unlink()
     return tmp_path / "s"
 
 
-def test_no_time_to_go_is_promised_while_a_trial_hangs(nearly: Path) -> None:
+def test_no_time_to_go_is_promised_while_a_trial_hangs(nearly):
     running = {"a": {"since": time.time(), "note": "at it", "seconds": 500.0, "quiet": 100.0}}
     with place.locked(nearly):
         live(nearly, running=running)
@@ -214,7 +203,7 @@ def test_no_time_to_go_is_promised_while_a_trial_hangs(nearly: Path) -> None:
         assert status(nearly).eta == pytest.approx(10.0, abs=0.5)
 
 
-def test_a_clock_set_back_shows_no_negative_times(nearly: Path) -> None:
+def test_a_clock_set_back_shows_no_negative_times(nearly):
     later = time.time() + 10_000  # when the run wrote about itself the clock said so
     running = {"a": {"since": later, "note": "", "seconds": 5.0, "quiet": 1.0}}
     with place.locked(nearly):

@@ -1,9 +1,5 @@
 """A trial keeps its id from version to version, or a study of last year would begin anew."""
 
-from __future__ import annotations
-
-from pathlib import Path
-
 from deadhead.studies import load
 
 SEARCH = """\
@@ -22,7 +18,7 @@ SEARCH_IDS = [
 KEYS = ["04e98b868cf80892", "3152303c1c3bfd53", "718be1e7469d10c5", "83713cf8dcd58859"]
 
 
-def test_ids_are_those_of_the_first_version(tmp_path: Path) -> None:
+def test_ids_are_those_of_the_first_version(tmp_path):
     """Whoever has to change these must raise FORMAT in `trial.py`, and say in the changelog that studies begin anew."""
     assert [trial.id for trial in load("smoke").trials] == IDS
     (tmp_path / "search.yaml").write_text(SEARCH)
@@ -31,7 +27,7 @@ def test_ids_are_those_of_the_first_version(tmp_path: Path) -> None:
     assert sorted({key for trial in trials for key in trial.work}) == KEYS
 
 
-def test_settings_that_matter_are_in_the_id() -> None:
+def test_settings_that_matter_are_in_the_id():
     ids = {
         load("smoke", change).trials[0].id
         for change in ([], ["finetune.average=2"], ["finetune.first=true"], ["seed=1"])
@@ -39,7 +35,7 @@ def test_settings_that_matter_are_in_the_id() -> None:
     assert len(ids) == 4
 
 
-def test_a_task_file_that_was_changed_makes_other_trials(tmp_path: Path) -> None:
+def test_a_task_file_that_was_changed_makes_other_trials(tmp_path):
     """Its content is in the id; also where one process loads the recipe before and after."""
     task, recipe = tmp_path / "mine.yaml", tmp_path / "recipe.yaml"
     recipe.write_text(
@@ -54,7 +50,7 @@ def test_a_task_file_that_was_changed_makes_other_trials(tmp_path: Path) -> None
     assert ids[0] != ids[1] == ids[2]
 
 
-def test_a_task_file_without_a_language_needs_no_source(tmp_path: Path) -> None:
+def test_a_task_file_without_a_language_needs_no_source(tmp_path):
     """Whoever names one keeps the trials of before."""
     task, recipe = tmp_path / "mine.yaml", tmp_path / "recipe.yaml"
     task.write_text("name: mine\nkind: classify\ntexts: [text]\nfiles: {train: x.tsv}\n")

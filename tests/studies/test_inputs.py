@@ -1,12 +1,8 @@
 """A study never mixes two versions of its model or data: it refuses, or keeps the old records marked."""
 
-from __future__ import annotations
-
 import json
 import os
 import shutil
-from pathlib import Path
-from typing import Any
 
 import pytest
 from typer.testing import CliRunner
@@ -15,13 +11,13 @@ from deadhead.cli import app
 from deadhead.report.page.content import content
 from deadhead.studies import load, plan, run, status
 from deadhead.studies.inputs import InputsChanged, attached, file_hash, fingerprints
-from deadhead.studies.recipe.load import Recipe, with_inputs
+from deadhead.studies.recipe.load import with_inputs
 from deadhead.world import MODELS, rows
 
 SIZES = {"train": 24, "dev": 8, "test": 8}
 
 
-def write_data(root: Path, start: int, languages: tuple[str, ...] = ("en", "de")) -> Path:
+def write_data(root, start, languages=("en", "de")):
     """Tagged sentences of the small world as files; another start gives other sentences."""
     for lang in languages:
         for split, size in SIZES.items():
@@ -37,12 +33,12 @@ def write_data(root: Path, start: int, languages: tuple[str, ...] = ("en", "de")
 
 
 @pytest.fixture(autouse=True)
-def caches(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def caches(tmp_path, monkeypatch):
     monkeypatch.setenv("DEADHEAD_CACHE", str(tmp_path / "cache"))
 
 
 @pytest.fixture
-def world(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+def world(tmp_path, monkeypatch):
     """A folder with a model, two versions of the data, and a recipe that names neither by content."""
     shutil.copytree(MODELS / "encoder", tmp_path / "model")
     write_data(tmp_path / "data1", 0)
@@ -57,20 +53,18 @@ def world(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     return tmp_path
 
 
-def recipe_of(world: Path, *overrides: str) -> Recipe:
+def recipe_of(world, *overrides):
     return load(world / "recipe.yaml", overrides)
 
 
-def contents(folder: Path) -> dict[str, Any]:
+def contents(folder):
     return {
         file.stem: json.loads(file.read_text())
         for file in sorted((folder / "records").glob("*.json"))
     }
 
 
-def test_changed_data_is_refused_and_nothing_is_lost(
-    world: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_changed_data_is_refused_and_nothing_is_lost(world, monkeypatch):
     assert run(recipe_of(world), world / "s", executor="serial").done == 2
     before = contents(world / "s")
     monkeypatch.setenv("DEADHEAD_DATA", str(world / "data2"))
@@ -89,9 +83,7 @@ def test_changed_data_is_refused_and_nothing_is_lost(
     )  # the way back stays open
 
 
-def test_accepted_changes_mark_the_old_records_and_share_no_work(
-    world: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_accepted_changes_mark_the_old_records_and_share_no_work(world, monkeypatch):
     run(recipe_of(world), world / "s", executor="serial")
     old = contents(world / "s")
     monkeypatch.setenv("DEADHEAD_DATA", str(world / "data2"))
@@ -124,7 +116,7 @@ def test_accepted_changes_mark_the_old_records_and_share_no_work(
     assert "do not share their inputs" not in json.dumps(content(fresh)["tables"])  # the twin
 
 
-def test_an_overwritten_model_is_refused(world: Path) -> None:
+def test_an_overwritten_model_is_refused(world):
     run(recipe_of(world), world / "s", executor="serial")
     weights = world / "model" / "model.safetensors"
     noise = bytearray(weights.read_bytes())
@@ -139,7 +131,7 @@ TOKENIZERS += "prophetnet.tokenizer vocab.json chat_template.jinja"
 
 
 @pytest.mark.parametrize("name", TOKENIZERS.split())
-def test_every_file_of_a_tokenizer_counts(world: Path, name: str) -> None:
+def test_every_file_of_a_tokenizer_counts(world, name):
     prints = []
     for text in (None, "one", "two"):
         if text is not None:
@@ -150,7 +142,7 @@ def test_every_file_of_a_tokenizer_counts(world: Path, name: str) -> None:
     assert len(set(prints)) == 3
 
 
-def test_a_file_that_changes_under_a_running_study_stops_it(world: Path) -> None:
+def test_a_file_that_changes_under_a_running_study_stops_it(world):
     recipe = with_inputs(recipe_of(world))
     write_data(world / "data1", 50)
     from deadhead.studies import run_trial
@@ -159,7 +151,7 @@ def test_a_file_that_changes_under_a_running_study_stops_it(world: Path) -> None
         run_trial(recipe.trials[0])
 
 
-def test_a_second_run_in_one_process_reads_changed_files_again(world: Path) -> None:
+def test_a_second_run_in_one_process_reads_changed_files_again(world):
     from deadhead.studies.steps.models import dataset
 
     first = dataset(with_inputs(recipe_of(world)).trials[0], ["en"], "train").rows
@@ -167,9 +159,7 @@ def test_a_second_run_in_one_process_reads_changed_files_again(world: Path) -> N
     assert dataset(with_inputs(recipe_of(world)).trials[0], ["en"], "train").rows != first
 
 
-def test_the_same_content_elsewhere_is_the_same_input(
-    world: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_the_same_content_elsewhere_is_the_same_input(world, monkeypatch):
     run(recipe_of(world), world / "s", executor="serial")
     shutil.copytree(world / "data1", world / "moved")
     for file in (world / "model").iterdir():
@@ -178,14 +168,14 @@ def test_the_same_content_elsewhere_is_the_same_input(
     assert run(recipe_of(world), world / "s", executor="serial").ran == 0
 
 
-def test_a_longer_axis_reads_more_and_is_no_change(world: Path) -> None:
+def test_a_longer_axis_reads_more_and_is_no_change(world):
     write_data(world / "data1", 0, ("zh",))
     run(recipe_of(world), world / "s", executor="serial")
     result = run(recipe_of(world, "targets=[en,de,zh]"), world / "s", executor="serial")
     assert result.ran == 2
 
 
-def test_a_study_from_before_fingerprints_is_readable_and_not_continued(world: Path) -> None:
+def test_a_study_from_before_fingerprints_is_readable_and_not_continued(world):
     run(recipe_of(world), world / "s", executor="serial")
     _forget_inputs(world / "s", recipe_of(world))
     assert status(world / "s").done == 2
@@ -197,7 +187,7 @@ def test_a_study_from_before_fingerprints_is_readable_and_not_continued(world: P
     assert (result.done, result.ran) == (2, 0)
 
 
-def _forget_inputs(folder: Path, recipe: Recipe) -> None:
+def _forget_inputs(folder, recipe):
     """Make a study look as an earlier version wrote it."""
     names = {attached(trial, with_inputs(recipe).inputs).id: trial.id for trial in recipe.trials}
     stored = json.loads((folder / "study.json").read_text())
@@ -213,7 +203,7 @@ def _forget_inputs(folder: Path, recipe: Recipe) -> None:
     (folder / "index.jsonl").unlink()
 
 
-def test_what_is_bundled_needs_no_fingerprint_so_its_ids_stay() -> None:
+def test_what_is_bundled_needs_no_fingerprint_so_its_ids_stay():
     recipe = load("smoke")
     assert fingerprints(recipe.trials) == {}
     assert [trial.id for trial in with_inputs(recipe).trials] == [
@@ -221,7 +211,7 @@ def test_what_is_bundled_needs_no_fingerprint_so_its_ids_stay() -> None:
     ]
 
 
-def test_every_line_parallel_file_counts(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_every_line_parallel_file_counts(tmp_path, monkeypatch):
     """A translation reads two files; the second one matters as much."""
     for split in SIZES:
         for lang in ("en", "de"):
@@ -242,7 +232,7 @@ def test_every_line_parallel_file_counts(tmp_path: Path, monkeypatch: pytest.Mon
     ]
 
 
-def test_a_hash_is_that_of_the_version_of_the_file(tmp_path: Path) -> None:
+def test_a_hash_is_that_of_the_version_of_the_file(tmp_path):
     file = tmp_path / "x"
     file.write_text("a")
     first = file_hash(file)

@@ -1,9 +1,6 @@
 """A study of a decoder on plain text: no languages, windows as examples, and lower scores are better."""
 
-from __future__ import annotations
-
 import json
-from pathlib import Path
 
 import pytest
 
@@ -32,7 +29,7 @@ tables:
 
 
 @pytest.fixture(scope="module")
-def recipe(tmp_path_factory: pytest.TempPathFactory) -> Path:
+def recipe(tmp_path_factory):
     folder = tmp_path_factory.mktemp("lm")
     tiny_decoders.saved(folder / "decoder")
     file = folder / "recipe.yaml"
@@ -41,14 +38,14 @@ def recipe(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 
 @pytest.fixture(scope="module")
-def study(recipe: Path) -> Path:
+def study(recipe):
     result = run(load(recipe), recipe.parent / "study", executor="serial")
     records = [json.loads(f.read_text()) for f in (recipe.parent / "study/records").glob("*.json")]
     assert (result.done, [record["error"] for record in records]) == (3, [None] * 3)
     return recipe.parent / "study"
 
 
-def test_trials_have_no_language(study: Path) -> None:
+def test_trials_have_no_language(study):
     records = [json.loads(file.read_text()) for file in (study / "records").glob("*.json")]
     for record in records:
         assert record["trial"]["source"] == "text"
@@ -62,7 +59,7 @@ def test_trials_have_no_language(study: Path) -> None:
         assert notes["windows left out at random"] > 0
 
 
-def test_a_rise_of_the_perplexity_is_a_loss(study: Path) -> None:
+def test_a_rise_of_the_perplexity_is_a_loss(study):
     scores, drops = tables(study)
     assert scores["note"].startswith("Perplexity on the test set (per token; lower is better).")
     unpruned, *pruned = (row[0]["ours"] for row in scores["cells"])
@@ -75,7 +72,7 @@ def test_a_rise_of_the_perplexity_is_a_loss(study: Path) -> None:
     assert [removal.loss > 0 for removal in removals] == [value > unpruned for value in pruned]
 
 
-def test_what_a_recipe_may_not_say(recipe: Path, tmp_path: Path) -> None:
+def test_what_a_recipe_may_not_say(recipe, tmp_path):
     text = recipe.read_text()
     for line, message in (
         ("  source: en\n", "leave `source` out"),
@@ -91,9 +88,7 @@ def test_what_a_recipe_may_not_say(recipe: Path, tmp_path: Path) -> None:
         load(tmp_path / "both.yaml")
 
 
-def test_one_file_cannot_be_all_splits(
-    recipe: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_one_file_cannot_be_all_splits(recipe, tmp_path, monkeypatch):
     (tmp_path / "text.txt").write_text(tiny_decoders.TEXT)
     (tmp_path / "recipe.yaml").write_text(recipe.read_text().replace(", root: world", ""))
     monkeypatch.setenv("DEADHEAD_DATA", str(tmp_path / "text.txt"))

@@ -1,14 +1,11 @@
 """The step `measure`, and the weights after epoch 1, on the embedded world."""
 
-from __future__ import annotations
-
 import os
-from pathlib import Path
 from typing import Any
 
 import pytest
 
-from deadhead.studies import Record, load, read, run, run_trial
+from deadhead.studies import load, read, run, run_trial
 from deadhead.studies.recipe.yaml import RecipeError
 from deadhead.studies.trial import settle
 
@@ -20,12 +17,12 @@ FIRST = ["finetune.first=true", "finetune.epochs=2", "splits=[dev]"]
 
 
 @pytest.fixture(scope="module", autouse=True)
-def cache(tmp_path_factory: pytest.TempPathFactory) -> None:
+def cache(tmp_path_factory):
     os.environ.setdefault("XDG_CACHE_HOME", str(tmp_path_factory.mktemp("cache")))
 
 
 @pytest.fixture(scope="module")
-def measured() -> Record:
+def measured():
     """One trial: half of the heads cut at random, two epochs, everything measured."""
     trial = load("smoke", [*SMALL, *FIRST, STEPS, MEASURE, "remove={random: 50}"]).trials[0]
     record = run_trial(trial)
@@ -33,7 +30,7 @@ def measured() -> Record:
     return record
 
 
-def test_stages_and_shapes(measured: Record) -> None:
+def test_stages_and_shapes(measured):
     stages = measured.details["measures"]
     assert set(stages) == {"before", "first", "after"}
     alive = {f"encoder.{layer}.{head}" for layer in range(5) for head in range(8)} - set(
@@ -51,7 +48,7 @@ def test_stages_and_shapes(measured: Record) -> None:
         assert all(len(points) == 12 for points in stage["embeddings"]["points"].values())
 
 
-def test_before_first_and_after_differ(measured: Record) -> None:
+def test_before_first_and_after_differ(measured):
     stages = measured.details["measures"]
     assert set(stages["before"]["weights"].values()) == {0.0}  # nothing was trained yet
     first, after = (sum(stages[name]["weights"].values()) for name in ("first", "after"))
@@ -59,9 +56,7 @@ def test_before_first_and_after_differ(measured: Record) -> None:
     assert stages["before"]["entropy"] != stages["first"]["entropy"] != stages["after"]["entropy"]
 
 
-def test_epoch_one_is_that_of_a_training_of_the_same_schedule_stopped_there(
-    measured: Record,
-) -> None:
+def test_epoch_one_is_that_of_a_training_of_the_same_schedule_stopped_there(measured):
     """The scores at @1 belong to the weights after epoch 1: not to those at the end, and they leave those in place."""
     plain = run_trial(
         load(
@@ -78,7 +73,7 @@ def test_epoch_one_is_that_of_a_training_of_the_same_schedule_stopped_there(
     assert early != plain.metrics
 
 
-def test_epoch_one_scores_are_those_that_training_itself_saw() -> None:
+def test_epoch_one_scores_are_those_that_training_itself_saw():
     changes = [
         SMALL[0],
         "finetune.scored=dev",
@@ -94,7 +89,7 @@ def test_epoch_one_scores_are_those_that_training_itself_saw() -> None:
 
 
 @pytest.mark.slow
-def test_shared_training_brings_its_first_epoch_and_its_beginning_along(tmp_path: Path) -> None:
+def test_shared_training_brings_its_first_epoch_and_its_beginning_along(tmp_path):
     """Two trials that differ in the splits they score share one training, and have the numbers of a trial alone."""
     changes = [*SMALL, *FIRST[:2], STEPS, "measure=[weights]", "remove=none"]
     recipe = load("smoke", [*changes, "axes={splits: [[dev], [dev, test]]}", "fixed.remove=none"])
@@ -114,7 +109,7 @@ def test_shared_training_brings_its_first_epoch_and_its_beginning_along(tmp_path
 TRAINED: dict[str, Any] = {"model": "m", "task": "pos", "source": "en", "finetune": {"epochs": 2}}
 
 
-def test_defaults_are_not_in_the_id() -> None:
+def test_defaults_are_not_in_the_id():
     plain = settle(["finetune", "evaluate"], TRAINED)
     assert plain == settle(
         ["finetune", "evaluate"], {**TRAINED, "measure": ["entropy"]}
@@ -128,7 +123,7 @@ def test_defaults_are_not_in_the_id() -> None:
     assert load("smoke", ["finetune.first=false"]).trials == load("smoke").trials
 
 
-def test_one_spelling_for_equal_measures() -> None:
+def test_one_spelling_for_equal_measures():
     steps = ["finetune", "measure"]
     spellings = [
         ["weights", "entropy"],
@@ -155,12 +150,12 @@ def test_one_spelling_for_equal_measures() -> None:
         ("finetune.first=yes please", "true"),
     ],
 )
-def test_mistakes_are_reported(change: str, message: str) -> None:
+def test_mistakes_are_reported(change, message):
     with pytest.raises(RecipeError, match=message):
         load("smoke", [STEPS, "measure=[entropy]", change])
 
 
-def test_a_step_without_its_field_and_a_field_without_its_step() -> None:
+def test_a_step_without_its_field_and_a_field_without_its_step():
     with pytest.raises(
         RecipeError, match=r"the step measure needs `measure`, such as \[entropy, weights\]\."
     ):

@@ -1,9 +1,5 @@
 """All data is looked for before the first trial begins, and what is looked for is what trials read."""
 
-from __future__ import annotations
-
-from pathlib import Path
-
 import pytest
 from typer.testing import CliRunner
 
@@ -49,7 +45,7 @@ SLOW = pytest.mark.slow
         ),
     ],
 )
-def test_the_data_checked_is_the_data_read(changes: list[str]) -> None:
+def test_the_data_checked_is_the_data_read(changes):
     trial = load("smoke", [*SMALL, *changes]).trials[0]
     record = run_trial(trial)
     assert record.error is None
@@ -61,7 +57,7 @@ def test_the_data_checked_is_the_data_read(changes: list[str]) -> None:
     assert set(trial.reads()) == read
 
 
-def test_nothing_is_begun_without_data(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_nothing_is_begun_without_data(tmp_path, monkeypatch):
     monkeypatch.setenv("DEADHEAD_DATA", str(tmp_path))
     (tmp_path / "pos").mkdir()
     for name in ("en-train", "en-dev", "en-test", "de-test"):
@@ -79,9 +75,7 @@ def test_nothing_is_begun_without_data(tmp_path: Path, monkeypatch: pytest.Monke
     )  # the twin: test alone is there
 
 
-def test_a_study_that_is_there_is_left_as_it_was(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_study_that_is_there_is_left_as_it_was(tmp_path, monkeypatch):
     (tmp_path / "s").mkdir()
     monkeypatch.setenv("DEADHEAD_DATA", str(tmp_path / "nowhere"))
     with pytest.raises(DataError, match="there is no such folder"):
@@ -90,7 +84,7 @@ def test_a_study_that_is_there_is_left_as_it_was(
     assert not (tmp_path / "s" / "logs").exists()  # no worker was started
 
 
-def test_a_plan_warns(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_plan_warns(tmp_path, monkeypatch):
     monkeypatch.setenv("DEADHEAD_DATA", "")
     message = CliRunner().invoke(
         app, ["plan", "smoke", "--set", "data={}", "--data", str(tmp_path / "nowhere")]
@@ -108,7 +102,7 @@ def test_a_plan_warns(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     assert "Missing" not in CliRunner().invoke(app, ["plan", "smoke"]).stdout
 
 
-def test_no_hint_is_left_out(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_no_hint_is_left_out(tmp_path, monkeypatch):
     """Three tasks in nine languages each: one reason, and a line for each corpus."""
     monkeypatch.setenv("DEADHEAD_DATA", str(tmp_path))
     missing = plan(load("contributions/correlations"))

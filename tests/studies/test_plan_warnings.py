@@ -1,9 +1,5 @@
 """What a recipe may ask for and its user hardly wants is told before it is run."""
 
-from __future__ import annotations
-
-from pathlib import Path
-
 import pytest
 
 from deadhead.studies import load, plan
@@ -24,7 +20,7 @@ from deadhead.studies import load, plan
         ("prune, finetune, rank", ""),
     ],
 )
-def test_a_recipe_that_scores_nothing(tmp_path: Path, steps: str, message: str) -> None:
+def test_a_recipe_that_scores_nothing(tmp_path, steps, message):
     recipe = tmp_path / "r.yaml"
     recipe.write_text(
         f"steps: [{steps}]\nfixed: {{model: m, task: pos, source: en, data: {{root: world}}, remove: {{random: 50}}}}\n"

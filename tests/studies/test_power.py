@@ -1,17 +1,12 @@
 """Files of a study cut short, as a power cut or a disk leaves them, and resumed: the records are those of an undisturbed run."""
 
-from __future__ import annotations
-
 import os
 import shutil
-from pathlib import Path
-from typing import Any
 
 import pytest
 from small_study import WORK, run_free, stable_records
 
 from deadhead.studies import load, run, status, stop
-from deadhead.studies.recipe.load import Recipe
 from deadhead.studies.store import folder as place
 from deadhead.studies.store import shared_work as shared
 
@@ -27,15 +22,15 @@ WORLD = [
 LENGTHS = ("0", "half", "one byte short")
 
 
-def cut(file: Path, length: str) -> None:
+def cut(file, length):
     size = file.stat().st_size
     os.truncate(file, {"0": 0, "half": size // 2, "one byte short": max(0, size - 1)}[length])
 
 
-def interrupted(recipe: Recipe, folder: Path, after: int, **options: Any) -> None:
+def interrupted(recipe, folder, after, **options):
     """Run a study until some trials are done."""
 
-    def watch(facts: dict[str, Any]) -> None:
+    def watch(facts):
         if facts["done"] >= after:
             stop(folder)
 
@@ -45,7 +40,7 @@ def interrupted(recipe: Recipe, folder: Path, after: int, **options: Any) -> Non
 
 
 @pytest.fixture
-def begun(search_file: Path, tmp_path: Path) -> tuple[Recipe, Path, dict[str, Any]]:
+def begun(search_file, tmp_path):
     """A study in its midst, and the records of the same study undisturbed."""
     recipe = load(search_file, SMALL)
     run_free(recipe, tmp_path / "whole")
@@ -54,9 +49,7 @@ def begun(search_file: Path, tmp_path: Path) -> tuple[Recipe, Path, dict[str, An
 
 
 @pytest.mark.parametrize("length", LENGTHS)
-def test_any_file_of_a_study_may_be_cut_short(
-    begun: tuple[Recipe, Path, dict[str, Any]], tmp_path: Path, length: str
-) -> None:
+def test_any_file_of_a_study_may_be_cut_short(begun, tmp_path, length):
     recipe, folder, expected = begun
     files = [path.relative_to(folder) for path in folder.rglob("*") if path.is_file()]
     kinds = {"study.json", "index.jsonl", "live.json", "lock", "reserve", "records", "shared"}
@@ -82,9 +75,7 @@ def test_any_file_of_a_study_may_be_cut_short(
             )
 
 
-def test_nothing_that_was_synced_is_lost(
-    search_file: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_nothing_that_was_synced_is_lost(search_file, tmp_path, monkeypatch):
     """A power cut empties all files that were not synced: every record and all shared work was."""
     recipe, folder = load(search_file, SMALL), tmp_path / "s"
     synced: set[int] = set()
@@ -109,18 +100,18 @@ def test_nothing_that_was_synced_is_lost(
 
 
 @pytest.fixture(scope="module")
-def trained(tmp_path_factory: pytest.TempPathFactory) -> Path:
+def trained(tmp_path_factory):
     folder = tmp_path_factory.mktemp("trained") / "s"
     assert run(load("smoke", WORLD), folder, executor="serial").done == 2
     return folder
 
 
-def weights_of(folder: Path) -> Path:
+def weights_of(folder):
     (results,) = (folder / "shared").glob("*/model/model.safetensors")
     return results
 
 
-def metrics(folder: Path) -> dict[str, Any]:
+def metrics(folder):
     return {
         name: (record["state"], record["metrics"], record["removed"])
         for name, record in stable_records(folder).items()
@@ -130,7 +121,7 @@ def metrics(folder: Path) -> dict[str, Any]:
 @pytest.mark.parametrize(
     "length", [*(pytest.param(n, marks=pytest.mark.slow) for n in LENGTHS), "noise"]
 )
-def test_a_damaged_model_is_trained_again(trained: Path, tmp_path: Path, length: str) -> None:
+def test_a_damaged_model_is_trained_again(trained, tmp_path, length):
     """The trials that start from it do not fail; nobody has to delete anything."""
     folder = tmp_path / "s"
     shutil.copytree(trained, folder)
@@ -150,10 +141,10 @@ def test_a_damaged_model_is_trained_again(trained: Path, tmp_path: Path, length:
     assert weights_of(folder).read_bytes() == weights_of(trained).read_bytes()
 
 
-def test_shared_work_keeps_only_what_is_read_back(tmp_path: Path) -> None:
+def test_shared_work_keeps_only_what_is_read_back(tmp_path):
     """A saved model takes along the files it came with, whatever they are."""
 
-    def write(home: Path) -> None:
+    def write(home):
         (home / "model").mkdir()
         for name in ("state.json", "model/config.json", "model/vocab.txt", "model/modeling.py"):
             (home / name).write_text("{}")

@@ -1,9 +1,6 @@
 """The published tables that a recipe names are kept in its study, so that a page can be made of the folder alone."""
 
-from __future__ import annotations
-
 import json
-from pathlib import Path
 
 from deadhead.papers.catalogue import published_files
 from deadhead.studies import load
@@ -20,7 +17,7 @@ tables:
 """
 
 
-def test_of_a_built_in_recipe_and_beside_the_recipe(tmp_path: Path) -> None:
+def test_of_a_built_in_recipe_and_beside_the_recipe(tmp_path):
     (tmp_path / "own.csv").write_text("remove,value\nnone,1.5\n")
     (tmp_path / "weak-link").mkdir()
     (tmp_path / "weak-link" / "table1.csv").write_text(

@@ -1,11 +1,8 @@
 """Nodes, processes and the head of a cluster are killed in the midst: the records are those of a run on this machine."""
 
-from __future__ import annotations
-
 import os
 import signal
 import sys
-from collections.abc import Iterator
 from contextlib import suppress
 from pathlib import Path
 from typing import Any
@@ -23,14 +20,14 @@ from deadhead.studies.store.folder import ClusterLost
 
 
 @pytest.fixture
-def search_file(search_file: Path) -> Path:
+def search_file(search_file):
     """A study of one seed: long enough to be struck in the midst of it."""
     search_file.write_text(search_file.read_text().replace("seed: [0, 1]", "seed: [0]"))
     return search_file
 
 
 @pytest.fixture
-def short(tmp_path_factory: pytest.TempPathFactory, monkeypatch: pytest.MonkeyPatch) -> None:
+def short(tmp_path_factory, monkeypatch):
     monkeypatch.setenv("RAY_ENABLE_UV_RUN_RUNTIME_ENV", "0")
     monkeypatch.setenv("RAY_health_check_period_ms", "500")
     monkeypatch.setenv("RAY_health_check_failure_threshold", "4")
@@ -38,7 +35,7 @@ def short(tmp_path_factory: pytest.TempPathFactory, monkeypatch: pytest.MonkeyPa
 
 
 @pytest.fixture
-def cluster(short: None) -> Any:
+def cluster(short):
     from ray.cluster_utils import Cluster
 
     machines = Cluster(
@@ -53,15 +50,13 @@ def cluster(short: None) -> Any:
 
 
 @pytest.mark.slow
-def test_a_node_dies_and_then_the_last_one(
-    search_file: Path, tmp_path: Path, cluster: Any, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_node_dies_and_then_the_last_one(search_file, tmp_path, cluster, monkeypatch):
     machines, nodes = cluster
     recipe = load(search_file)
     options: dict[str, Any] = {"executor": "ray", "work": "slow_trivial:work"}
     killed: list[int] = []
 
-    def watch(facts: dict[str, Any]) -> None:
+    def watch(facts):
         if facts["done"] >= 2 and len(facts["running"]) == len(nodes) and len(killed) < limit:
             killed.append(facts["done"])
             machines.remove_node(nodes.pop(), allow_graceful=False)
@@ -85,7 +80,7 @@ def test_a_node_dies_and_then_the_last_one(
     assert [node for node in ray.nodes() if node["Alive"]] == [ray.nodes()[0]]  # the head
 
 
-def test_a_cluster_of_its_own(search_file: Path, tmp_path: Path, short: None) -> None:
+def test_a_cluster_of_its_own(search_file, tmp_path, short):
     assert not ray.is_initialized()
     result = run(load(search_file), tmp_path / "ray", executor="ray", workers=2, work=WORK)
     assert result.done == result.total
@@ -98,7 +93,7 @@ def test_a_cluster_of_its_own(search_file: Path, tmp_path: Path, short: None) ->
 linux = pytest.mark.skipif(sys.platform != "linux", reason="looks for processes in /proc")
 
 
-def below(process: int) -> Iterator[tuple[str, int]]:
+def below(process):
     """The processes that a process started, and those they started, with their names."""
     for child in workers_of(process):
         with suppress(OSError):
@@ -106,18 +101,18 @@ def below(process: int) -> Iterator[tuple[str, int]]:
         yield from below(child)
 
 
-def run_alone(search_file: Path, folder: Path, **options: Any) -> Any:
+def run_alone(search_file, folder, **options):
     """Run a small study on a cluster of its own with one process for trials."""
     return run(load(search_file), folder, executor="ray", workers=1, **options)
 
 
-def undisturbed(search_file: Path, folder: Path) -> dict[str, Any]:
+def undisturbed(search_file, folder):
     run_free(search_file, folder)
     return stable_records(folder)
 
 
 @pytest.fixture
-def quick(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def quick(tmp_path, monkeypatch):
     """Short times until a process counts as hanging."""
     monkeypatch.setenv("TRIVIAL_MARKS", str(tmp_path))
     monkeypatch.setattr("deadhead.studies.execution.jobs.EVERY", 0.0)
@@ -127,9 +122,7 @@ def quick(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 @pytest.mark.slow
-def test_processes_of_trials_die_and_are_stopped(
-    search_file: Path, tmp_path: Path, short: None, quick: None
-) -> None:
+def test_processes_of_trials_die_and_are_stopped(search_file, tmp_path, short, quick):
     result = run_alone(search_file, tmp_path / "s", work="slow_trivial:strikes_itself")
     assert (result.left, result.failed) == (0, 0)
     killed, stopped = result.reports
@@ -140,11 +133,11 @@ def test_processes_of_trials_die_and_are_stopped(
 
 @pytest.mark.slow
 def test_an_idle_process_is_stopped_and_the_next_trial_runs_in_another(
-    search_file: Path, tmp_path: Path, short: None, quick: None
-) -> None:
+    search_file, tmp_path, short, quick
+):
     stopped: list[int] = []
 
-    def watch(facts: dict[str, Any]) -> None:
+    def watch(facts):
         if facts["done"] == 2 and not facts["running"] and not stopped:
             stopped.append(processes()[-1])
             os.kill(stopped[0], signal.SIGSTOP)
@@ -162,15 +155,13 @@ def test_an_idle_process_is_stopped_and_the_next_trial_runs_in_another(
 @linux
 @pytest.mark.slow
 @pytest.mark.parametrize("name", ["raylet/raylet", "gcs_server"])
-def test_a_cluster_that_is_gone_stops_the_study(
-    search_file: Path, tmp_path: Path, short: None, monkeypatch: pytest.MonkeyPatch, name: str
-) -> None:
+def test_a_cluster_that_is_gone_stops_the_study(search_file, tmp_path, short, monkeypatch, name):
     """Not one trial after the other is written off: the study continues when there is a cluster again."""
     monkeypatch.setattr(clusters, "HEAD", 1.0)
     monkeypatch.setattr("deadhead.studies.execution.jobs.EVERY", 0.02)
     killed: list[int] = []
 
-    def watch(facts: dict[str, Any]) -> None:
+    def watch(facts):
         if facts["done"] >= 2 and facts["running"] and not killed:
             killed.extend(process for command, process in below(os.getpid()) if name in command)
             os.kill(killed[0], signal.SIGKILL)

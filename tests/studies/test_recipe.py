@@ -1,10 +1,7 @@
 """A recipe is checked whole, says where it is wrong, and expands to the trials it means."""
 
-from __future__ import annotations
-
 import subprocess
 import sys
-from pathlib import Path
 
 import pytest
 from recipe_text import TABLE4, refusal
@@ -14,13 +11,13 @@ from deadhead.studies.recipe.yaml import RecipeError
 
 
 @pytest.fixture
-def table4(tmp_path: Path) -> Path:
+def table4(tmp_path):
     file = tmp_path / "table4.yaml"
     file.write_text(TABLE4)
     return file
 
 
-def test_equal_trials_collapse(table4: Path) -> None:
+def test_equal_trials_collapse(table4):
     recipe = load(table4)
     assert len(recipe.cells) == 4 * 10 * 3
     assert len(recipe.trials) == 4 * (
@@ -36,7 +33,7 @@ def test_equal_trials_collapse(table4: Path) -> None:
     }
 
 
-def test_presets_are_written_out(table4: Path) -> None:
+def test_presets_are_written_out(table4):
     rates = {t.get("task"): t.get("finetune")["rate"] for t in load(table4).trials}
     assert rates == {"mnli": 3e-5, "qqp": 5e-5, "qnli": 5e-5, "sst2": 2e-5}
     assert all(
@@ -45,7 +42,7 @@ def test_presets_are_written_out(table4: Path) -> None:
     )
 
 
-def test_overrides_and_scales(table4: Path) -> None:
+def test_overrides_and_scales(table4):
     mini = load(table4, scale="mini")
     assert {t.get("task") for t in mini.trials} == {"sst2"}
     assert {t.get("finetune")["epochs"] for t in mini.trials} == {1}
@@ -96,9 +93,7 @@ GRIDS = TABLE4.replace(
         ("finetune.epochs=3", "finetune.epochs", {3}),
     ],
 )
-def test_an_override_reaches_every_grid(
-    tmp_path: Path, change: str, field: str, expected: set[object]
-) -> None:
+def test_an_override_reaches_every_grid(tmp_path, change, field, expected):
     """What is set is what trials have, wherever the recipe has the field; it was once lost behind an axis of its name."""
     file = tmp_path / "r.yaml"
     file.write_text(GRIDS)
@@ -113,7 +108,7 @@ def test_an_override_reaches_every_grid(
     }
 
 
-def test_several_values_of_one_field_are_an_axis(table4: Path) -> None:
+def test_several_values_of_one_field_are_an_axis(table4):
     assert {t.get("seed") for t in load(table4, ["seed=[3, 4]"]).trials} == {3, 4}
     assert {t.get("seed") for t in load(table4, ["seed=3..5"]).trials} == {3, 4, 5}
     with pytest.raises(RecipeError, match=r"--set fixed.draw=3: fixed.draw: this changes nothing"):
@@ -158,7 +153,7 @@ def test_several_values_of_one_field_are_an_axis(table4: Path) -> None:
         ("claims", "claims", 0, ""),
     ],
 )
-def test_mistakes_are_placed(tmp_path: Path, old: str, new: str, line: int, message: str) -> None:
+def test_mistakes_are_placed(tmp_path, old, new, line, message):
     file = tmp_path / "r.yaml"
     if not message:  # the twin: without a mistake nothing is refused
         file.write_text(TABLE4)
@@ -167,7 +162,7 @@ def test_mistakes_are_placed(tmp_path: Path, old: str, new: str, line: int, mess
     assert f"{file}:{line}: {message}" in refusal(file, TABLE4.replace(old, new))
 
 
-def test_all_mistakes_are_reported_at_once(tmp_path: Path) -> None:
+def test_all_mistakes_are_reported_at_once(tmp_path):
     text = refusal(
         tmp_path / "r.yaml",
         TABLE4.replace("sst2]", "sst3]").replace("[prune", "[prun").replace("title:", "titel:"),
@@ -175,8 +170,8 @@ def test_all_mistakes_are_reported_at_once(tmp_path: Path) -> None:
     assert [int(line.split(":")[1]) for line in text.splitlines()[:-1]] == [2, 8, 12]
 
 
-def test_an_option_is_checked_with_each_method(tmp_path: Path) -> None:
-    def written(method: str) -> Path:
+def test_an_option_is_checked_with_each_method(tmp_path):
+    def written(method):
         file = tmp_path / "rankers.yaml"
         fixed = "{model: m, task: pos, source: en}"
         file.write_text(
@@ -195,7 +190,7 @@ def test_an_option_is_checked_with_each_method(tmp_path: Path) -> None:
         load(written("shapley, gradient"))
 
 
-def test_search_has_its_controls(search_file: Path) -> None:
+def test_search_has_its_controls(search_file):
     cells = load(search_file).cells
     arms = [
         (c.labels["arm"], c.labels["k"])
@@ -213,13 +208,13 @@ def test_search_has_its_controls(search_file: Path) -> None:
     ("value", "message"),
     [("4..1", "is empty"), ("1..99999999", "is too long"), ("none", "numbers of heads")],
 )
-def test_a_search_over_nothing_is_refused(search_file: Path, value: str, message: str) -> None:
+def test_a_search_over_nothing_is_refused(search_file, value, message):
     with pytest.raises(
         RecipeError, match=f"--set search.lowest={value}: search.lowest: .*{message}"
     ):
         load(search_file, [f"search.lowest={value}"])
 
 
-def test_no_torch() -> None:
+def test_no_torch():
     code = "import sys, deadhead.studies, deadhead.studies.study as s; assert 'torch' not in sys.modules"
     subprocess.run([sys.executable, "-c", code], check=True)

@@ -1,7 +1,5 @@
 """Only plain data is read from a recipe, and no text and no data breaks its check."""
 
-from __future__ import annotations
-
 from contextlib import suppress
 from pathlib import Path
 
@@ -33,19 +31,19 @@ from deadhead.studies.step import fields
         ("a: " + "x" * 1_000_001, "at most"),
     ],
 )
-def test_only_plain_data_is_read(tmp_path: Path, text: str, message: str) -> None:
+def test_only_plain_data_is_read(tmp_path, text, message):
     import re
 
     assert re.search(message, refusal(tmp_path / "r.yaml", text))
 
 
-def test_scalars() -> None:
+def test_scalars():
     read_ = read('[1, no, 5e-5, 1:30, 2020-01-01, "3", yes, ~, true, 010]', "x").data
     assert read_ == [1, "no", 5e-5, "1:30", "2020-01-01", "3", "yes", None, True, 10]
 
 
 @given(st.text(max_size=200))
-def test_no_text_breaks_the_reader(text: str) -> None:
+def test_no_text_breaks_the_reader(text):
     with suppress(RecipeError):
         read(text, "x")
 
@@ -81,7 +79,7 @@ PLACES = (
 
 
 @given(st.lists(st.tuples(st.sampled_from(PLACES), junk), min_size=1, max_size=3))
-def test_no_data_breaks_the_check(changes: list[tuple[str, object]]) -> None:
+def test_no_data_breaks_the_check(changes):
     """Whatever stands in a recipe, it is refused with a RecipeError or it has trials."""
     result = read(TABLE4, "x")
     result.data.pop("scales")

@@ -1,9 +1,6 @@
 """The folder and the records of a study: no link is followed, and strange files are refused."""
 
-from __future__ import annotations
-
 import json
-from pathlib import Path
 
 import numpy
 import pytest
@@ -17,7 +14,7 @@ from deadhead.studies.trial import Trial
 
 
 @pytest.mark.parametrize("part", ["records", "shared", "study.json", "index.jsonl", "lock"])
-def test_no_link_is_followed(search_file: Path, tmp_path: Path, part: str) -> None:
+def test_no_link_is_followed(search_file, tmp_path, part):
     outside = tmp_path / "outside"
     outside.mkdir()
     folder = tmp_path / "s"
@@ -28,7 +25,7 @@ def test_no_link_is_followed(search_file: Path, tmp_path: Path, part: str) -> No
     assert not list(outside.iterdir())
 
 
-def test_foreign_files_are_no_records(search_file: Path, tmp_path: Path) -> None:
+def test_foreign_files_are_no_records(search_file, tmp_path):
     run_free(search_file, tmp_path / "s")
     folder = tmp_path / "s" / "records"
     good = sorted(folder.iterdir())
@@ -44,7 +41,7 @@ def test_foreign_files_are_no_records(search_file: Path, tmp_path: Path) -> None
         read(tmp_path / "s", "nothing")
 
 
-def test_shared_work_of_others_is_only_data(search_file: Path, tmp_path: Path) -> None:
+def test_shared_work_of_others_is_only_data(search_file, tmp_path):
     recipe = load(search_file)
     key = next(iter(recipe.trials[1].keys.values()))
     home = place.prepare(tmp_path / "s") / "shared" / key
@@ -55,7 +52,7 @@ def test_shared_work_of_others_is_only_data(search_file: Path, tmp_path: Path) -
 
 
 @pytest.mark.parametrize("damage", ["gone", "half a line", "garbage", "older"])
-def test_the_index_is_only_a_shortcut(search_file: Path, tmp_path: Path, damage: str) -> None:
+def test_the_index_is_only_a_shortcut(search_file, tmp_path, damage):
     run_free(search_file, tmp_path / "s")
     whole = summaries(tmp_path / "s")
     index = tmp_path / "s" / "index.jsonl"
@@ -76,7 +73,7 @@ def test_the_index_is_only_a_shortcut(search_file: Path, tmp_path: Path, damage:
     assert len(index.read_text().splitlines()) == len(whole)
 
 
-def test_a_record_comes_back_as_it_was() -> None:
+def test_a_record_comes_back_as_it_was():
     record = Record(
         trial=Trial({"steps": ["evaluate"], "model": "m"}),
         state="done",
@@ -87,7 +84,7 @@ def test_a_record_comes_back_as_it_was() -> None:
     assert Record.from_dict(json.loads(record.to_json())) == record
 
 
-def test_records_are_plain_json() -> None:
+def test_records_are_plain_json():
     odd = {
         "a": float("nan"),
         "b": numpy.float32(0.5),
@@ -109,7 +106,7 @@ def test_records_are_plain_json() -> None:
 
 
 @pytest.mark.parametrize("name", ["../study", "/etc/passwd", ".", "a/b"])
-def test_an_id_is_no_path(search_file: Path, tmp_path: Path, name: str) -> None:
+def test_an_id_is_no_path(search_file, tmp_path, name):
     place.prepare(tmp_path / "s")
     with pytest.raises(StudyError, match="expected the id of a trial, got "):
         read(tmp_path / "s", name)
@@ -127,13 +124,13 @@ def test_an_id_is_no_path(search_file: Path, tmp_path: Path, name: str) -> None:
         "[" * 100_000,
     ],
 )
-def test_a_strange_study_is_refused(tmp_path: Path, text: str) -> None:
+def test_a_strange_study_is_refused(tmp_path, text):
     (place.prepare(tmp_path / "s") / "study.json").write_text(text)
     with pytest.raises(StudyError, match="is not a study"):
         status(tmp_path / "s")
 
 
-def test_a_damaged_recipe_is_not_cleaned(search_file: Path, tmp_path: Path) -> None:
+def test_a_damaged_recipe_is_not_cleaned(search_file, tmp_path):
     run_free(search_file, tmp_path / "s")
     file = tmp_path / "s" / "study.json"
     stored = json.loads(file.read_text())

@@ -1,11 +1,5 @@
 """--retry-failed trains again what failed, with what is left of it on disk or without."""
 
-from __future__ import annotations
-
-from pathlib import Path
-
-import pytest
-
 from deadhead.studies import load, read, run
 from deadhead.training.history import Watch
 
@@ -18,9 +12,7 @@ SMALL = [
 ]
 
 
-def test_a_failed_training_of_several_epochs_is_trained_again(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_failed_training_of_several_epochs_is_trained_again(tmp_path, monkeypatch):
     recipe = load("smoke", SMALL)
     with monkeypatch.context() as patch:
         patch.setattr(Watch, "add", lambda self, loss: self.every.append(loss) or "the loss is nan")

@@ -4,16 +4,10 @@ On a CPU that cannot multiply bfloat16 with oneDNN (ARM without bf16), torch swi
 whole process at the first such product. The fixture `switches` stands in for such a CPU on any other.
 """
 
-from __future__ import annotations
-
-from collections.abc import Callable, Iterator
-from typing import Any
-
 import pytest
 import torch
 
 from deadhead.studies import load, run_trial
-from deadhead.studies.trial import Trial
 
 SMALL = [
     *(
@@ -28,40 +22,38 @@ SMALL = [
 
 
 @pytest.fixture(scope="module")
-def cache(tmp_path_factory: pytest.TempPathFactory) -> Iterator[None]:
+def cache(tmp_path_factory):
     with pytest.MonkeyPatch.context() as patch:
         patch.setenv("XDG_CACHE_HOME", str(tmp_path_factory.mktemp("cache")))
         yield
 
 
 @pytest.fixture(scope="module")
-def trial(cache: None) -> Trial:
+def trial(cache):
     return load("smoke", SMALL).trials[0]
 
 
 @pytest.fixture(scope="module")
-def fresh(trial: Trial) -> tuple[Any, ...]:
+def fresh(trial):
     """What a trial says in a process that changed nothing."""
     torch.backends.mkldnn.enabled = torch.backends.mkldnn.is_available()
     return losses_and_versions(trial)
 
 
-def losses_and_versions(trial: Trial, **options: Any) -> tuple[Any, ...]:
+def losses_and_versions(trial, **options):
     record = run_trial(trial, **options)
     assert record.error is None, record.error
     return [epoch["loss"] for epoch in record.epochs], dict(record.versions)
 
 
-def bf16() -> None:
+def bf16():
     """A computation that makes torch switch oneDNN off where the CPU cannot do it."""
     torch.nn.Linear(64, 64, dtype=torch.bfloat16)(
         torch.ones(64, 64, dtype=torch.bfloat16)
     ).sum().backward()
 
 
-def test_without_onednn_the_digits_are_others(
-    trial: Trial, fresh: tuple[Any, ...], monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_without_onednn_the_digits_are_others(trial, fresh, monkeypatch):
     """Why it is decided: else the tests below would show nothing."""
     monkeypatch.setattr(torch.backends.mkldnn, "is_available", lambda: False)
     losses, versions = losses_and_versions(trial)
@@ -71,18 +63,14 @@ def test_without_onednn_the_digits_are_others(
         pytest.skip("on this CPU oneDNN changes no digit of this trial")
 
 
-def test_after_a_computation_in_bf16_that_switches_onednn_off(
-    trial: Trial, fresh: tuple[Any, ...], switches: Callable[[], int]
-) -> None:
+def test_after_a_computation_in_bf16_that_switches_onednn_off(trial, fresh, switches):
     bf16()
     assert (switches(), torch.backends.mkldnn.enabled) == (1, False)
     assert losses_and_versions(trial) == fresh
     assert not torch.backends.mkldnn.enabled  # as it was before the trial
 
 
-def test_a_training_in_bf16_computes_without_onednn_where_it_must(
-    trial: Trial, fresh: tuple[Any, ...], switches: Callable[[], int]
-) -> None:
+def test_a_training_in_bf16_computes_without_onednn_where_it_must(trial, fresh, switches):
     """It is isolated: from its first product on it computes without oneDNN, its numbers repeat, and others' are left alone."""
     low = load(
         "smoke", [*SMALL, "data.examples=8", "finetune.epochs=1", "finetune.precision=bf16"]

@@ -1,10 +1,6 @@
 """A real training gives the same numbers to the last digit, whoever runs it and however many run beside it."""
 
-from __future__ import annotations
-
 import os
-from pathlib import Path
-from typing import Any
 
 import pytest
 from networks import can_be_apart
@@ -23,7 +19,7 @@ SMALL = [
 
 
 @pytest.fixture(scope="module")
-def here(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Any]:
+def here(tmp_path_factory):
     """The records of the serial run."""
     folder = tmp_path_factory.mktemp("serial")
     os.environ.setdefault("XDG_CACHE_HOME", str(folder / "cache"))
@@ -37,9 +33,7 @@ ON_RAY = pytest.mark.skipif(can_be_apart(), reason="test_slurm shows the same wi
 @pytest.mark.parametrize(
     "executor", ["local", pytest.param("ray", marks=[pytest.mark.slow, ON_RAY])]
 )
-def test_every_executor_writes_the_same_records(
-    executor: str, here: dict[str, Any], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_every_executor_writes_the_same_records(executor, here, tmp_path, monkeypatch):
     """Equal as text: metrics, losses of every epoch, removed heads, fingerprints, versions."""
     if executor == "ray":
         monkeypatch.setenv("RAY_ENABLE_UV_RUN_RUNTIME_ENV", "0")
@@ -51,7 +45,7 @@ def test_every_executor_writes_the_same_records(
     assert all(record["versions"]["threads"] == "1" for record in here.values())
 
 
-def test_a_record_says_how_many_threads_made_its_numbers(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_record_says_how_many_threads_made_its_numbers(monkeypatch):
     """Another number of threads may change the last digits, so it is fixed and recorded."""
     import torch
 

@@ -1,9 +1,5 @@
 """Fewer training rows than a recipe asks for: reported by `plan` and in the record, refused where the number matters."""
 
-from __future__ import annotations
-
-from pathlib import Path
-
 import pytest
 from typer.testing import CliRunner
 
@@ -15,7 +11,7 @@ SMALL = ["remove=[none]", "targets=[en]", "finetune.epochs=1"]
 
 
 @pytest.fixture
-def files(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+def files(tmp_path, monkeypatch):
     monkeypatch.setenv("DEADHEAD_DATA", str(tmp_path))
     (tmp_path / "pos").mkdir()
     for name in ("en-train", "en-dev", "en-test"):
@@ -25,7 +21,7 @@ def files(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     return tmp_path
 
 
-def test_the_record_names_it(files: Path) -> None:
+def test_the_record_names_it(files):
     record = run_trial(load("smoke", [*SMALL, "data={examples: 50}"]).trials[0])
     assert record.state == "done", record.error
     assert record.details["shortfalls"] == {"en/train": {"expected": 50, "got": 20}}
@@ -33,7 +29,7 @@ def test_the_record_names_it(files: Path) -> None:
     assert "shortfalls" not in enough.details
 
 
-def test_the_ranking_names_it(files: Path) -> None:
+def test_the_ranking_names_it(files):
     changes = [
         "remove={lowest: 2}",
         "rank={split: dev, examples: 30}",
@@ -46,7 +42,7 @@ def test_the_ranking_names_it(files: Path) -> None:
     assert record.details["shortfalls"] == {"en/dev (rank)": {"expected": 30, "got": 20}}
 
 
-def test_a_plan_names_it(files: Path) -> None:
+def test_a_plan_names_it(files):
     expected = "pos in en: 20 training rows where data.examples expects 50; these trials train on what there is (1 trial)"
     recipe = load("smoke", [*SMALL, "data={examples: 50}"])
     assert plan(recipe).shortfalls == (expected,)
@@ -63,9 +59,7 @@ def test_a_plan_names_it(files: Path) -> None:
 
 
 @pytest.mark.parametrize("table", ["table1", "table2", "table3", "figure1"])
-def test_a_part_of_the_pairs_is_never_taken_for_all_of_them(
-    table: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_part_of_the_pairs_is_never_taken_for_all_of_them(table, tmp_path, monkeypatch):
     monkeypatch.delenv("DEADHEAD_DATA", raising=False)
     recipe = load(f"weak-link/{table}", ["remove=[none]", "draw=[0]"])
     assert any("`run` refuses that (data.exact)" in line for line in plan(recipe).shortfalls)
@@ -73,7 +67,7 @@ def test_a_part_of_the_pairs_is_never_taken_for_all_of_them(
         run(recipe, tmp_path / "s", watch=False)
 
 
-def test_it_is_refused_where_the_number_matters(files: Path, tmp_path: Path) -> None:
+def test_it_is_refused_where_the_number_matters(files, tmp_path):
     recipe = load("smoke", [*SMALL, "data={examples: 50, exact: true}"])
     with pytest.raises(
         DataError,

@@ -1,7 +1,5 @@
 """The step `shrink`: what its field may be, which training trials share, what a record has."""
 
-from __future__ import annotations
-
 import os
 
 import pytest
@@ -10,7 +8,6 @@ from deadhead.layout import Head
 from deadhead.studies import load, read, run
 from deadhead.studies.recipe.yaml import RecipeError
 from deadhead.studies.steps.shrink import Shrinking
-from deadhead.studies.store.records import Record
 
 SMALL = ["data.examples=64", "targets=[en]", "finetune.epochs=1"]
 ARMS = (
@@ -20,7 +17,7 @@ ARMS = (
 
 
 @pytest.fixture(scope="module")
-def records(tmp_path_factory: pytest.TempPathFactory) -> list[Record]:
+def records(tmp_path_factory):
     folder = tmp_path_factory.mktemp("study")
     os.environ.setdefault("XDG_CACHE_HOME", str(folder / "cache"))
     recipe = load("shrink", [*SMALL, ARMS])
@@ -28,7 +25,7 @@ def records(tmp_path_factory: pytest.TempPathFactory) -> list[Record]:
     return [read(folder / "s", trial.id) for trial in recipe.trials]
 
 
-def test_the_record_has_choice_losses_seconds_and_candidates(records: list[Record]) -> None:
+def test_the_record_has_choice_losses_seconds_and_candidates(records):
     whole, half, cut, drawn, both = records
     assert "shrink" not in whole.details
     assert whole.removed == ()
@@ -53,7 +50,7 @@ def test_the_record_has_choice_losses_seconds_and_candidates(records: list[Recor
     assert len({record.metrics["en/test/micro_f1"] for record in (whole, cut, drawn)}) == 3
 
 
-def test_the_plan_shares_the_training() -> None:
+def test_the_plan_shares_the_training():
     recipe = load("shrink", SMALL)
     trials = recipe.trials
     assert len(trials) == 11
@@ -84,12 +81,12 @@ def test_the_plan_shares_the_training() -> None:
         ("{neurons: 0.5, method: gradient}", "gradient chooses no neurons"),
     ],
 )
-def test_mistakes_are_found_before_anything_runs(value: str, message: str) -> None:
+def test_mistakes_are_found_before_anything_runs(value, message):
     with pytest.raises(RecipeError, match=message):
         load("shrink", [*SMALL, f"shrink={value}"])
 
 
-def test_the_word_of_older_recipes_means_the_same() -> None:
+def test_the_word_of_older_recipes_means_the_same():
     """It stays in the content of a trial, and so in its id."""
     changes = [*SMALL, "shrink={heads: 0.5, compensation: mean}"]
     (trial,) = load("shrink", changes).trials

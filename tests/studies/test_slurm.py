@@ -5,8 +5,6 @@ between them, and the trials. Slurm is not: `srun` and `scontrol` stand in, both
 one machine, and nothing is tested of queues, limits of time, GPUs or a scheduler that kills.
 """
 
-from __future__ import annotations
-
 import os
 import subprocess
 import sys
@@ -27,7 +25,7 @@ SMALL += ["finetune={epochs: 1, scored: none}"]
 
 @pytest.mark.slow
 @pytest.mark.skipif(not can_be_apart(), reason="this machine does not let us make networks")
-def test_two_nodes(tmp_path: Path) -> None:
+def test_two_nodes(tmp_path):
     tools = Path(sys.executable).parent
     with tempfile.TemporaryDirectory(
         prefix="dh", dir="/tmp"

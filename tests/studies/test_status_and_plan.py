@@ -1,12 +1,9 @@
 """Status, plan, frame and export tell what the records say; and the commands that print them."""
 
-from __future__ import annotations
-
 import csv
 import json
 import sys
 from pathlib import Path
-from typing import Any
 
 import pandas
 import pytest
@@ -25,12 +22,12 @@ TOTAL = 2 * (1 + 4 * 4)
 
 
 @pytest.fixture
-def study(search_file: Path, tmp_path: Path) -> Path:
+def study(search_file, tmp_path):
     run_free(search_file, tmp_path / "s")
     return tmp_path / "s"
 
 
-def test_status_counts(study: Path, search_file: Path) -> None:
+def test_status_counts(study, search_file):
     results = status(study)
     assert (results.total, results.done, results.left, results.active, results.eta) == (
         TOTAL,
@@ -49,7 +46,7 @@ def test_status_counts(study: Path, search_file: Path) -> None:
     assert status(study).others + status(study).total == len(summaries(study))
 
 
-def test_frame_is_the_records(study: Path) -> None:
+def test_frame_is_the_records(study):
     table, known = frame(study), summaries(study)
     assert len(table) == TOTAL
     row = table[(table["arm"] == "lowest") & (table["k"] == 3) & (table["seed"] == 1)].iloc[0]
@@ -64,7 +61,7 @@ def test_frame_is_the_records(study: Path) -> None:
     )
 
 
-def test_export(study: Path, tmp_path: Path) -> None:
+def test_export(study, tmp_path):
     assert write_csv(study, tmp_path / "s.csv") == TOTAL
     with open(tmp_path / "s.csv", encoding="utf-8") as file:
         rows = list(csv.DictReader(file))
@@ -73,13 +70,13 @@ def test_export(study: Path, tmp_path: Path) -> None:
     assert list(pandas.read_parquet(tmp_path / "s.parquet")["id"]) == [row["id"] for row in rows]
 
 
-def test_missing_pandas_is_reported(study: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_missing_pandas_is_reported(study, monkeypatch):
     monkeypatch.setitem(sys.modules, "pandas", None)
     with pytest.raises(MissingExtra, match="pandas"):
         frame(study)
 
 
-def test_plan_counts(search_file: Path, study: Path) -> None:
+def test_plan_counts(search_file, study):
     recipe = load(search_file)
     results = plan(recipe)
     # per seed: one training of the full model, which is also ranked, then one for every other trial
@@ -103,8 +100,8 @@ def test_plan_counts(search_file: Path, study: Path) -> None:
     )  # its ranking is there already
 
 
-def test_commands(study: Path, search_file: Path, tmp_path: Path) -> None:
-    def say(*words: Any) -> str:
+def test_commands(study, search_file, tmp_path):
+    def say(*words):
         result = CliRunner().invoke(app, [str(word) for word in words])
         assert result.exit_code == 0, result.output
         return result.stdout
@@ -128,10 +125,8 @@ def test_commands(study: Path, search_file: Path, tmp_path: Path) -> None:
     )
 
 
-def test_a_stop_at_once_says_how_to_resume(
-    search_file: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    def stopped(*_: Any, **__: Any) -> None:
+def test_a_stop_at_once_says_how_to_resume(search_file, tmp_path, monkeypatch):
+    def stopped(*_, **__):
         raise KeyboardInterrupt
 
     monkeypatch.setattr("deadhead.studies.run", stopped)
@@ -141,7 +136,7 @@ def test_a_stop_at_once_says_how_to_resume(
     assert f"interrupted: {kept}" in result.output
 
 
-def test_what_is_for_ray_alone_is_refused_elsewhere(tmp_path: Path) -> None:
+def test_what_is_for_ray_alone_is_refused_elsewhere(tmp_path):
     result = CliRunner().invoke(
         app, ["run", "smoke", "--out", str(tmp_path / "s"), "--gpus", "0.25"]
     )
@@ -150,7 +145,7 @@ def test_what_is_for_ray_alone_is_refused_elsewhere(tmp_path: Path) -> None:
     assert not (tmp_path / "s").exists()
 
 
-def test_threads_are_fixed_and_gpus_are_divided(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_threads_are_fixed_and_gpus_are_divided(monkeypatch):
     monkeypatch.setattr("deadhead.studies.execution.processes.cores", lambda: 8)
     assert (
         environment(0, 2, {})["OMP_NUM_THREADS"]
@@ -166,7 +161,7 @@ def test_threads_are_fixed_and_gpus_are_divided(monkeypatch: pytest.MonkeyPatch)
     assert gpus({"CUDA_VISIBLE_DEVICES": ""}) == []
 
 
-def test_the_usual_number_of_workers(search_file: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_the_usual_number_of_workers(search_file, monkeypatch):
     recipe = load(search_file)  # a model nothing is known of: some 3.6 GB each
     planning = sys.modules[
         "deadhead.studies.plan"
@@ -185,13 +180,13 @@ def test_the_usual_number_of_workers(search_file: Path, monkeypatch: pytest.Monk
     assert usual_workers(recipe) == 3
 
 
-def test_an_unknown_claim_is_reported_with_its_line(search_file: Path) -> None:
+def test_an_unknown_claim_is_reported_with_its_line(search_file):
     search_file.write_text(search_file.read_text() + "claims:\n  - L-seeds\n  - L-sedes\n")
     message = str(CliRunner().invoke(app, ["plan", str(search_file)]).exception)
     assert f"{search_file}:9: claims[1]: no claim 'L-sedes'. Did you mean 'L-seeds'?" in message
 
 
-def test_failed_trials_are_not_counted_as_done(tmp_path: Path) -> None:
+def test_failed_trials_are_not_counted_as_done(tmp_path):
     """Neither by a plan nor by the lines of a run that has nothing left to do."""
     file = tmp_path / "fails.yaml"
     file.write_text(
@@ -213,7 +208,7 @@ def test_failed_trials_are_not_counted_as_done(tmp_path: Path) -> None:
     )
 
 
-def test_a_mistake_that_is_explained_comes_without_its_traceback(tmp_path: Path) -> None:
+def test_a_mistake_that_is_explained_comes_without_its_traceback(tmp_path):
     file = tmp_path / "fails.yaml"
     file.write_text(
         "steps: [prune, evaluate]\nfixed: {model: x, source: en, task: pos}\n"
@@ -230,10 +225,10 @@ def test_a_mistake_that_is_explained_comes_without_its_traceback(tmp_path: Path)
     assert "Traceback (most recent call last)" in json.loads(stored.read_text())["error"]
 
 
-def test_a_plan_says_which_model_comes_from_the_hub(tmp_path: Path) -> None:
+def test_a_plan_says_which_model_comes_from_the_hub(tmp_path):
     (tmp_path / "config.json").write_text("{}")
 
-    def say(model: object, *words: str) -> str:
+    def say(model, *words):
         return CliRunner().invoke(app, ["plan", "smoke", "--set", f"model={model}", *words]).output
 
     line = "  nowhere is no folder here: `run` loads it from the Hugging Face hub.\n"
@@ -244,7 +239,7 @@ def test_a_plan_says_which_model_comes_from_the_hub(tmp_path: Path) -> None:
         assert "hub" not in say(model)
 
 
-def test_the_lines_of_a_run_count_what_failed_before(capsys: pytest.CaptureFixture[str]) -> None:
+def test_the_lines_of_a_run_count_what_failed_before(capsys):
     log_lines()(
         {
             "before": {"done": 3, "failed": 2},

@@ -1,7 +1,5 @@
 """All lists of steps and fields agree: the table, the files, the documentation, the facts of each step."""
 
-from __future__ import annotations
-
 import re
 import subprocess
 import sys
@@ -10,31 +8,31 @@ from pathlib import Path
 import pytest
 
 import deadhead.studies.steps
-from deadhead.studies.fields import SHARED, Field
+from deadhead.studies.fields import SHARED
 from deadhead.studies.step import STEPS, Step, fields
 
 PAGE = (Path(__file__).parents[2] / "docs" / "studies.md").read_text(encoding="utf-8")
 NO_STEPS = {"__init__", "data", "models", "progress", "state", "training"}
 
 
-def test_the_table_has_every_file_of_a_step() -> None:
+def test_the_table_has_every_file_of_a_step():
     folder = Path(deadhead.studies.steps.__file__).parent
     assert {file.stem for file in folder.glob("*.py")} - NO_STEPS == {*STEPS}
 
 
-def test_the_page_names_every_step_and_field() -> None:
+def test_the_page_names_every_step_and_field():
     assert _first_column("step") == [*STEPS]
     assert sorted(_first_column("field of a trial")) == sorted(fields())
 
 
-def _first_column(title: str) -> list[str]:
+def _first_column(title):
     table = PAGE.partition(f"| {title} |")[2].partition("\n\n")[0]
     rows = [line.split("|")[1] for line in table.splitlines() if line.startswith("| `")]
     return [name for row in rows for name in re.findall(r"`([a-z_]+)`", row)]
 
 
 @pytest.mark.parametrize("name", STEPS)
-def test_a_step_agrees_with_itself(name: str) -> None:
+def test_a_step_agrees_with_itself(name):
     step: Step = STEPS[name]
     assert step.name == name
     assert {*step.needs} <= {field.name for field in step.fields}
@@ -43,7 +41,7 @@ def test_a_step_agrees_with_itself(name: str) -> None:
 
 
 @pytest.mark.parametrize("field", fields().values(), ids=lambda field: field.name)
-def test_a_field_accepts_its_own_default(field: Field) -> None:
+def test_a_field_accepts_its_own_default(field):
     assert fields()[field.name] is field
     if field.default is not None:
         assert not list(field.check(field.default))
@@ -51,7 +49,7 @@ def test_a_field_accepts_its_own_default(field: Field) -> None:
     assert list(field.check(object()))  # the twin: it refuses what it cannot be
 
 
-def test_every_field_is_used() -> None:
+def test_every_field_is_used():
     used = {field.name for step in STEPS.values() for field in step.fields}
     always = {"model", "task", "data"}
     by_language = {"source", "train"}  # `Trial.languages` gives them to the steps
@@ -59,7 +57,7 @@ def test_every_field_is_used() -> None:
     assert {field.name for field in SHARED} <= {*fields()}
 
 
-def test_steps_load_no_torch() -> None:
+def test_steps_load_no_torch():
     code = (
         "import sys; from deadhead.studies.step import STEPS, fields; fields(); list(STEPS.values())"
         "; print('torch' in sys.modules)"

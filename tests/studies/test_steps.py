@@ -1,9 +1,6 @@
 """The real steps, on the embedded world: what is shared, ranked and cut is what the record says."""
 
-from __future__ import annotations
-
 import os
-from pathlib import Path
 
 import pytest
 from transformers import AutoTokenizer
@@ -27,7 +24,7 @@ SMALL = ["data.examples=48", "targets=[en, de]", "finetune.scored=none"]
 
 
 @pytest.fixture(scope="module")
-def study(tmp_path_factory: pytest.TempPathFactory) -> Path:
+def study(tmp_path_factory):
     folder = tmp_path_factory.mktemp("study")
     os.environ.setdefault("XDG_CACHE_HOME", str(folder / "cache"))
     result = run(load("smoke", SMALL), folder / "s", executor="serial")
@@ -35,7 +32,7 @@ def study(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return folder / "s"
 
 
-def test_shared_work_changes_no_number(study: Path) -> None:
+def test_shared_work_changes_no_number(study):
     """A trial that went on from another's training has the numbers of one that did all itself."""
     recipe = load("smoke", SMALL)
     for trial in recipe.trials[:3:2]:  # the unpruned model, and lowest 4
@@ -48,7 +45,7 @@ def test_shared_work_changes_no_number(study: Path) -> None:
     assert "reused" not in alone.cost
 
 
-def test_the_removed_heads_are_those_of_the_strategy(study: Path) -> None:
+def test_the_removed_heads_are_those_of_the_strategy(study):
     trials = load("smoke", SMALL).trials
     full, _, lowest, drawn = (read(study, trial.id) for trial in trials)
     ranking = Ranking.load(study / "shared" / lowest.shared["rank"] / "ranking.json")
@@ -64,7 +61,7 @@ def test_the_removed_heads_are_those_of_the_strategy(study: Path) -> None:
     assert (study / "predictions" / full.trial.id / "test" / "de.npz").is_file()
 
 
-def test_what_was_cut_is_in_the_record(study: Path) -> None:
+def test_what_was_cut_is_in_the_record(study):
     """Windows of eight sub-words split many sentences."""
     short = ["data={root: world, examples: 2, max_length: 8}", "targets=[en, de]"]
     trial = load("smoke", [*short, "finetune.scored=none"]).trials[0]
@@ -76,7 +73,7 @@ def test_what_was_cut_is_in_the_record(study: Path) -> None:
     assert "data notes" not in full.details  # the twin
 
 
-def test_the_ranking_is_in_the_record(study: Path) -> None:
+def test_the_ranking_is_in_the_record(study):
     full, one, four, drawn = (read(study, trial.id) for trial in load("smoke", SMALL).trials)
     kept = Ranking.load(study / "shared" / four.shared["rank"] / "ranking.json")
     for record in (one, four):  # one made it, the other took it over
@@ -88,7 +85,7 @@ def test_the_ranking_is_in_the_record(study: Path) -> None:
     assert "ranking" not in drawn.details
 
 
-def test_merged_rankings(tmp_path: Path) -> None:
+def test_merged_rankings(tmp_path):
     changes = [
         "steps=[rank_each, restart, prune, finetune, evaluate]",
         "source=[en, de]",
@@ -112,7 +109,7 @@ def test_merged_rankings(tmp_path: Path) -> None:
     }
 
 
-def test_a_model_that_is_not_there_fails_the_trial_only(tmp_path: Path) -> None:
+def test_a_model_that_is_not_there_fails_the_trial_only(tmp_path):
     recipe = load("smoke", [*SMALL, "model=nobody/nothing", "remove=none"])
     result = run(recipe, tmp_path / "s", executor="serial")
     assert (result.failed, result.left) == (1, 0)
@@ -120,7 +117,7 @@ def test_a_model_that_is_not_there_fails_the_trial_only(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("part", ["training/{id}-0", "predictions/{id}", "predictions/{id}/test"])
-def test_no_link_of_a_trial_is_followed(part: str, tmp_path: Path) -> None:
+def test_no_link_of_a_trial_is_followed(part, tmp_path):
     """What it would write there is outside of the study."""
     folder, outside = prepare(tmp_path / "s"), tmp_path / "outside"
     outside.mkdir()
@@ -133,7 +130,7 @@ def test_no_link_of_a_trial_is_followed(part: str, tmp_path: Path) -> None:
     assert not list(outside.iterdir())
 
 
-def test_drafts_of_predictions_are_swept(tmp_path: Path) -> None:
+def test_drafts_of_predictions_are_swept(tmp_path):
     """Those of a run that was killed while it wrote them, once the trial is run again."""
     folder = prepare(tmp_path / "s")
     trial = load("smoke", [*SMALL, "targets=[de]", "remove=none"]).trials[0]
@@ -144,7 +141,7 @@ def test_drafts_of_predictions_are_swept(tmp_path: Path) -> None:
     assert sorted(path.name for path in home.iterdir()) == ["de.json", "de.npz"]
 
 
-def test_data_is_of_the_folder_named_now(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_data_is_of_the_folder_named_now(tmp_path, monkeypatch):
     """What is kept in a process is not mistaken for that of another DEADHEAD_DATA."""
     trial = load("smoke", [*SMALL, "data={examples: 48}", "remove=none"]).trials[0]
     results = []
@@ -158,7 +155,7 @@ def test_data_is_of_the_folder_named_now(tmp_path: Path, monkeypatch: pytest.Mon
     assert [list(texts) for texts in results] == [["one"], ["two"]]
 
 
-def test_why_a_training_ended_is_in_the_record() -> None:
+def test_why_a_training_ended_is_in_the_record():
     still = ["data.examples=32", "targets=[en]", "finetune={epochs: 9, patience: 1, rate: 1e-12}"]
     record = run_trial(load("smoke", still).trials[0])
     assert len(record.epochs) == 2  # nothing moves, so the second is no better
@@ -173,7 +170,7 @@ def test_why_a_training_ended_is_in_the_record() -> None:
     assert "stopped early" not in str(wild.details)
 
 
-def test_a_folder_that_was_pruned_can_be_the_model(tmp_path: Path) -> None:
+def test_a_folder_that_was_pruned_can_be_the_model(tmp_path):
     """Cut first and saved, then named in a recipe, it learns just what it learns when the recipe does the cutting."""
     cut = run_trial(
         load(
@@ -196,7 +193,7 @@ def test_a_folder_that_was_pruned_can_be_the_model(tmp_path: Path) -> None:
     assert record.metrics == cut.metrics
 
 
-def test_a_layer_without_heads_can_drop_its_output_bias() -> None:
+def test_a_layer_without_heads_can_drop_its_output_bias():
     calls = [*SMALL, "steps=[prune, finetune, evaluate]", "remove={layers: bottom 2}"]
     plain, same = (
         load("smoke", [*calls, *more]).trials[0]
@@ -216,7 +213,7 @@ def test_a_layer_without_heads_can_drop_its_output_bias() -> None:
         load("smoke", [*calls, "prune={drop_output_bias: 'yes'}"])
 
 
-def test_single_heads_of_a_group_are_removed_with_copies() -> None:
+def test_single_heads_of_a_group_are_removed_with_copies():
     calls = [*SMALL, "steps=[prune, finetune, evaluate]", "remove={random_k: 1}"]
     plain, same = (
         load("smoke", [*calls, *more]).trials[0] for more in ([], ["prune={groups: whole}"])

@@ -1,7 +1,5 @@
 """A trial is its content: what matters is in its id, and shared work has one key."""
 
-from __future__ import annotations
-
 from hypothesis import given
 from hypothesis import strategies as st
 
@@ -13,7 +11,7 @@ plain = st.dictionaries(
 
 
 @given(plain, st.randoms())
-def test_an_id_is_the_content(fields: dict[str, int], rng: object) -> None:
+def test_an_id_is_the_content(fields, rng):
     """The order of fields and what no step uses do not matter; all else does."""
     fields = {**fields, "source": "en", "targets": "de", "model": str(fields.get("model", 0))}
     steps = ["finetune", "evaluate"]
@@ -27,7 +25,7 @@ def test_an_id_is_the_content(fields: dict[str, int], rng: object) -> None:
         assert settle(steps, {**fields, **change}).id != settle(steps, fields).id
 
 
-def test_what_does_not_matter_is_left_out() -> None:
+def test_what_does_not_matter_is_left_out():
     steps = ["finetune", "rank", "restart", "prune", "finetune", "evaluate"]
     base = {
         "model": "m",
@@ -62,7 +60,7 @@ def test_what_does_not_matter_is_left_out() -> None:
     )  # a ranking that is asked for itself
 
 
-def test_shared_work_has_one_key() -> None:
+def test_shared_work_has_one_key():
     steps = ["finetune", "rank", "restart", "prune", "finetune", "evaluate"]
     base = {"model": "m", "task": "pos", "source": "en", "targets": "de"}
     one, two = (settle(steps, {**base, "remove": {"lowest": k}}) for k in (1, 2))
@@ -87,7 +85,7 @@ def test_shared_work_has_one_key() -> None:
     assert other.keys[1] != one.keys[1]
 
 
-def test_rankings_of_several_sources_are_shared() -> None:
+def test_rankings_of_several_sources_are_shared():
     steps = ["rank_each", "restart", "prune", "finetune", "evaluate"]
     base = {
         "model": "m",

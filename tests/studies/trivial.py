@@ -1,20 +1,15 @@
 """Steps that cost nothing, for testing the engine: numbers made from the trial's own content."""
 
-from __future__ import annotations
-
 import os
 import time
-from collections.abc import Callable, Collection
 from pathlib import Path
 
 from deadhead.errors import HeadError
 from deadhead.studies.execution.one_trial import run_trial
-from deadhead.studies.steps.state import State
-from deadhead.studies.store.records import Record
-from deadhead.studies.trial import Trial, digest
+from deadhead.studies.trial import digest
 
 
-def number(*parts: object) -> float:
+def number(*parts):
     return int(digest([str(part) for part in parts])[:8], 16) / 2**32
 
 
@@ -22,7 +17,7 @@ LOSES = (88, 99)  # draws that lose the GPU: the first time, every time
 STICKS = (54, 55)  # draws that hang: the first time, every time
 
 
-def _lose_the_gpu(*, once: bool) -> None:
+def _lose_the_gpu(*, once):
     import torch
 
     with open(Path(os.environ["TRIVIAL_MARKS"]) / "lost", "a") as file:
@@ -34,7 +29,7 @@ def _lose_the_gpu(*, once: bool) -> None:
         )
 
 
-def _first(state: State, trial: Trial) -> bool:
+def _first(state, trial):
     """Whether this step of the trial is done for the first time."""
     mark = Path(os.environ["TRIVIAL_MARKS"]) / f"{trial.id}-{state.at}"
     first = not mark.exists()
@@ -42,7 +37,7 @@ def _first(state: State, trial: Trial) -> bool:
     return first
 
 
-def finetune(state: State, trial: Trial) -> None:
+def finetune(state, trial):
     _count(state, trial, "finetune")
     state.epochs.append(
         {
@@ -52,18 +47,18 @@ def finetune(state: State, trial: Trial) -> None:
     )
 
 
-def rank(state: State, trial: Trial) -> None:
+def rank(state, trial):
     _count(state, trial, "rank")
     state.details["order"] = sorted(
         range(8), key=lambda head: number(head, trial.get("seed"), state.epochs)
     )
 
 
-def restart(state: State, trial: Trial) -> None:
+def restart(state, trial):
     state.epochs.clear()
 
 
-def prune(state: State, trial: Trial) -> None:
+def prune(state, trial):
     remove = trial.get("remove")
     strategy, amount = next(iter(remove.items()))
     if strategy == "random" and amount == 66:
@@ -83,7 +78,7 @@ def prune(state: State, trial: Trial) -> None:
     ]
 
 
-def evaluate(state: State, trial: Trial) -> None:
+def evaluate(state, trial):
     for language in trial.get("targets"):
         for split in trial.get("splits"):
             state.metrics[f"{language}/{split}/micro_f1"] = number(
@@ -92,7 +87,7 @@ def evaluate(state: State, trial: Trial) -> None:
     time.sleep(float(os.environ.get("TRIVIAL_SECONDS", "0")))
 
 
-def _count(state: State, trial: Trial, step: str) -> None:
+def _count(state, trial, step):
     """Leave a mark for every time the step is done, so that tests can see what was computed twice."""
     marks = os.environ.get("TRIVIAL_MARKS")
     if marks:
@@ -109,8 +104,6 @@ STEPS = {
 }
 
 
-def work(
-    trial: Trial, folder: Path | None, keep: Collection[str], tell: Callable[[str], None]
-) -> Record:
+def work(trial, folder, keep, tell):
     tell("at it")
     return run_trial(trial, folder, keep, tell, steps=STEPS)

@@ -1,17 +1,11 @@
 """Studies of a few records that hold all that a reader looks at, to be damaged field by field."""
 
-from __future__ import annotations
-
 import json
-from collections.abc import Iterator
-from pathlib import Path
-from typing import Any
 
 from deadhead.studies import load
-from deadhead.studies.recipe.load import Recipe
 from deadhead.studies.store.records import Record, write
 from deadhead.studies.study import _describe
-from deadhead.studies.trial import Trial, digest
+from deadhead.studies.trial import digest
 
 HEADS = tuple(f"encoder.{layer}.{head}" for layer in range(3) for head in range(4))
 RECIPE = """\
@@ -33,11 +27,11 @@ figures:
 """
 
 
-def number(*parts: object) -> float:
+def number(*parts):
     return int(digest([str(part) for part in parts])[:8], 16) / 2**32
 
 
-def record_of(trial: Trial) -> Record:
+def record_of(trial):
     """A record whose numbers are made from the trial's content."""
     places = [f"{lang}/{split}" for lang in ("en", "de") for split in ("dev", "test")]
     scores = {head: number(trial.id, head) for head in HEADS}
@@ -56,7 +50,7 @@ def record_of(trial: Trial) -> Record:
     )
 
 
-def whole_study(folder: Path) -> Recipe:
+def whole_study(folder):
     """Write the study; its recipe."""
     file = folder.parent / "whole.yaml"
     file.write_text(RECIPE)
@@ -69,7 +63,7 @@ def whole_study(folder: Path) -> Recipe:
     return recipe
 
 
-def places(value: Any, path: tuple[Any, ...] = ()) -> Iterator[tuple[Any, ...]]:
+def places(value, path=()):
     """Every place in a record; of lists and of the mappings by head or language the first alone."""
     if path:
         yield path
@@ -83,7 +77,7 @@ def places(value: Any, path: tuple[Any, ...] = ()) -> Iterator[tuple[Any, ...]]:
         yield from places(value[0], (*path, 0))
 
 
-def changed(stored: Any, path: tuple[Any, ...], value: Any) -> Any:
+def changed(stored, path, value):
     """A copy with another value in a place."""
     copy = json.loads(json.dumps(stored))
     here = copy

@@ -1,7 +1,5 @@
 """Small tokenizers of the three kinds, trained here, and a folder to cache in."""
 
-from __future__ import annotations
-
 import sys
 from pathlib import Path
 
@@ -39,7 +37,7 @@ TEXT = [
 SPECIAL = ["[PAD]", "[UNK]", "[CLS]", "[SEP]"]
 
 
-def _wrap(built: Tokenizer, typed: bool = False) -> PreTrainedTokenizerFast:
+def _wrap(built, typed=False):
     names = (
         ["input_ids", "token_type_ids", "attention_mask"]
         if typed
@@ -55,7 +53,7 @@ def _wrap(built: Tokenizer, typed: bool = False) -> PreTrainedTokenizerFast:
     )
 
 
-def _framed(built: Tokenizer, second_type: int) -> Tokenizer:
+def _framed(built, second_type):
     specials = [(name, built.token_to_id(name)) for name in ("[CLS]", "[SEP]")]
     pair = f"[CLS]:0 $A:0 [SEP]:0 $B:{second_type} [SEP]:{second_type}"
     built.post_processor = processors.TemplateProcessing(
@@ -64,7 +62,7 @@ def _framed(built: Tokenizer, second_type: int) -> Tokenizer:
     return built
 
 
-def wordpiece() -> PreTrainedTokenizerFast:
+def wordpiece():
     built = Tokenizer(models.WordPiece(unk_token="[UNK]"))
     built.normalizer = normalizers.BertNormalizer(lowercase=False, strip_accents=False)
     built.pre_tokenizer = pre_tokenizers.BertPreTokenizer()
@@ -74,7 +72,7 @@ def wordpiece() -> PreTrainedTokenizerFast:
     return _wrap(_framed(built, 1), typed=True)
 
 
-def bytelevel() -> PreTrainedTokenizerFast:
+def bytelevel():
     built = Tokenizer(models.BPE())
     built.pre_tokenizer = pre_tokenizers.ByteLevel(add_prefix_space=False)
     built.decoder = decoders.ByteLevel()
@@ -88,7 +86,7 @@ def bytelevel() -> PreTrainedTokenizerFast:
     return _wrap(_framed(built, 0))
 
 
-def unigram() -> PreTrainedTokenizerFast:
+def unigram():
     built = Tokenizer(models.Unigram())
     built.normalizer = normalizers.NFKC()
     built.pre_tokenizer = pre_tokenizers.Metaspace(prepend_scheme="always")

@@ -1,16 +1,12 @@
 """Folders of data for tests: files are written, and the sizes of the splits are read back."""
 
-from __future__ import annotations
-
 import gzip
-from collections.abc import Mapping
-from pathlib import Path
 
-from deadhead.tasks import Dataset, load_data
+from deadhead.tasks import load_data
 from deadhead.tasks.task import SPLITS
 
 
-def put(root: Path, files: Mapping[str, str]) -> Path:
+def put(root, files):
     """Write files by their paths; one that ends in .gz is packed."""
     for name, text in files.items():
         path = root / name
@@ -19,11 +15,11 @@ def put(root: Path, files: Mapping[str, str]) -> Path:
     return root
 
 
-def sizes(task: str, lang: str, root: Path, **options: str) -> list[int]:
+def sizes(task, lang, root, **options):
     """The rows of train, dev and test."""
     return [len(load_data(task, lang, split, root=root, **options)) for split in SPLITS]
 
 
-def words(data: Dataset) -> list[str]:
+def words(data):
     """The first word of each row."""
     return [row.texts[0] for row in data.rows]

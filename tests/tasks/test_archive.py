@@ -1,7 +1,5 @@
 """The archive of a release of Universal Dependencies, as it is unpacked: many treebanks of one language."""
 
-from __future__ import annotations
-
 from pathlib import Path
 
 import pytest

@@ -1,7 +1,5 @@
 """Encoded data on disk: written once, found again, never damaged."""
 
-from __future__ import annotations
-
 import os
 
 import numpy as np
@@ -59,7 +57,7 @@ def test_a_damaged_cache_is_written_again(tokenizers, tmp_path, damage):
 
 
 def test_whoever_is_killed_leaves_nothing_behind(tmp_path):
-    def write(notes: dict[str, int]):
+    def write(notes):
         yield {"a": np.arange(3, dtype=np.int32)}
         raise KeyboardInterrupt
 
@@ -69,11 +67,11 @@ def test_whoever_is_killed_leaves_nothing_behind(tmp_path):
 
 
 def test_two_writers_may_race(tmp_path):
-    def slow(notes: dict[str, int]):
+    def slow(notes):
         stored(tmp_path / "x", quick)  # another one is quicker
         yield {"a": np.arange(3, dtype=np.int32)}
 
-    def quick(notes: dict[str, int]):
+    def quick(notes):
         notes["told"] = 1
         yield {"a": np.arange(2, dtype=np.int32)}
         yield {"a": np.arange(2, 3, dtype=np.int32)}

@@ -1,7 +1,5 @@
 """Batches: every window once, in an order that only the seed decides, little padding, ready for a model; and back."""
 
-from __future__ import annotations
-
 import numpy as np
 import pytest
 import torch

@@ -1,7 +1,5 @@
 """Confidence intervals by drawing rows again: against a plain loop, the textbook and sacrebleu, and they cover."""
 
-from __future__ import annotations
-
 import random
 
 import numpy as np
@@ -30,7 +28,7 @@ YES = Task(
 )
 
 
-def tagged(seed: int, rows: int = 40):
+def tagged(seed, rows=40):
     draw = random.Random(seed)
     gold = [tuple(draw.choice(TAGS) for _ in range(draw.randint(1, 9))) for _ in range(rows)]
     message = [[tag if draw.random() < 0.8 else draw.choice(TAGS) for tag in tags] for tags in gold]
@@ -51,7 +49,7 @@ def test_each_draw_is_the_metric_of_the_rows_drawn(metric):
     assert result.low < result.value < result.high
 
 
-def answers(rows: int, right: int):
+def answers(rows, right):
     data = dataset(YES, "en", "dev", [Row(("text",), ("yes",)) for _ in range(rows)])
     return data, ["yes"] * right + ["no"] * (rows - right)
 

@@ -1,9 +1,6 @@
 """Multiple choice: rows of a file, their windows, and what is refused."""
 
-from __future__ import annotations
-
 import json
-from pathlib import Path
 
 import numpy as np
 import pytest
@@ -27,7 +24,7 @@ ROWS = [
 DATA = [Row((r["context"], *r["options"]), (str(r["answer"]),)) for r in ROWS]
 
 
-def write(path: Path, *rows) -> Path:
+def write(path, *rows):
     path.parent.mkdir(parents=True, exist_ok=True)
     path.write_text("".join(json.dumps(row) + "\n" for row in rows), encoding="utf-8")
     return path

@@ -1,18 +1,15 @@
 """Damaged files: right rows or one error with file and line, never a hang, never a silent drop."""
 
-from __future__ import annotations
-
 import gzip
 import re
 from collections import Counter
-from pathlib import Path
 
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
 from deadhead.errors import DataError
-from deadhead.tasks import TASKS, Row
+from deadhead.tasks import TASKS
 from deadhead.tasks.reading.formats import reader_of
 
 NER, POS, MNLI, SST2, SLOTS = (TASKS[name] for name in ("ner", "pos", "mnli", "sst2", "slots"))
@@ -57,14 +54,14 @@ edits = st.lists(
 )
 
 
-def damaged(raw: bytes, changes: list[tuple[float, int, bytes]]) -> bytes:
+def damaged(raw, changes):
     for at, missing, new in changes:
         start = int(at * len(raw))
         raw = raw[:start] + new + raw[start + missing :]
     return raw
 
 
-def rows_or_error(path: Path, form: str, task) -> tuple[list[Row], Counter[str]] | None:
+def rows_or_error(path, form, task):
     notes: Counter[str] = Counter()
     try:
         return reader_of(form)({"": path}, task, notes), notes
@@ -94,7 +91,7 @@ def test_damage_gives_rows_or_one_error(tmp_path, form, task, changes, packed):
         check_nothing_lost(raw, form, *result)
 
 
-def check_nothing_lost(raw: bytes, form: str, rows: list[Row], notes: Counter[str]):
+def check_nothing_lost(raw, form, rows, notes):
     """Every line of the file is a word, a comment, a blank or counted."""
     text = raw.removeprefix(b"\xef\xbb\xbf").decode()
     body = [line.rstrip("\r") for line in text.split("\n")]

@@ -1,7 +1,5 @@
 """Datasets built from others: distinct rows, parts, fingerprints."""
 
-from __future__ import annotations
-
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
@@ -11,7 +9,7 @@ from deadhead.tasks import Row, concatenate, dataset, distinct, first_parts
 from deadhead.tasks.dataset import shuffled
 
 
-def words(data) -> list[str]:
+def words(data):
     return [row.texts[0] for row in data.rows]
 
 

@@ -1,7 +1,5 @@
 """Distances between languages: URIEL's vectors of lang2vec, as in the paper."""
 
-from __future__ import annotations
-
 import itertools
 import subprocess
 import sys
@@ -57,7 +55,7 @@ def test_unknown_names_are_refused():
         distances("en", "de", ["syntax"])
 
 
-def not_installed(name: str) -> metadata.Distribution:
+def not_installed(name):
     raise metadata.PackageNotFoundError(name)
 
 

@@ -1,7 +1,5 @@
 """Rows to numbers: the tokenizer's own pieces, a label for every word, no word lost, everything counted, cached once."""
 
-from __future__ import annotations
-
 import copy
 import sys
 
@@ -13,7 +11,6 @@ from hypothesis import strategies as st
 from deadhead.errors import DataError, UnknownName
 from deadhead.forward import IGNORED
 from deadhead.tasks import Row, batches, dataset, encode
-from deadhead.tasks.encoding.encode import Encoded
 from deadhead.tasks.encoding.tokenizer import Pieces
 
 SAMPLES = [
@@ -36,15 +33,15 @@ text = st.lists(word, max_size=8).map(" ".join)
 KINDS = ["wordpiece", "bytelevel", "unigram"]
 
 
-def window(encoded: Encoded, i: int) -> list[int]:
+def window(encoded, i):
     return encoded.arrays["ids"][encoded.starts[i] : encoded.starts[i + 1]].tolist()
 
 
-def labels(encoded: Encoded, i: int) -> list[int]:
+def labels(encoded, i):
     return encoded.arrays["labels"][encoded.label_starts[i] : encoded.label_starts[i + 1]].tolist()
 
 
-def words(encoded: Encoded, i: int) -> list[int]:
+def words(encoded, i):
     return encoded.arrays["words"][encoded.starts[i] : encoded.starts[i + 1]].tolist()
 
 

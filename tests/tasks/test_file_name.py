@@ -1,7 +1,5 @@
 """Names of files and folders: each split comes from one file, and what is not read is reported."""
 
-from __future__ import annotations
-
 import json
 from pathlib import Path
 
@@ -17,11 +15,11 @@ PAWSX = "id\tsentence1\tsentence2\tlabel\n1\tein Satz\tnoch einer\t0\n"
 CONLLU = "1\tHallo\t_\tINTJ\t_\t_\t_\t_\t_\t_\n\n"
 
 
-def tagged(size: int, tag: str = "B-city") -> str:
+def tagged(size, tag="B-city"):
     return f"nach\tO\nBonn\t{tag}\n\n" * size
 
 
-def skipped(root: Path, task: str | None = None) -> dict[str, str]:
+def skipped(root, task=None):
     """The files that are not read, with the reasons."""
     return {row.source: row.skipped for row in check_folder(root, task) if row.skipped}
 

@@ -4,8 +4,6 @@
 folder that holds small copies of the repositories.
 """
 
-from __future__ import annotations
-
 import sys
 from collections.abc import Callable
 from typing import Any
@@ -42,9 +40,7 @@ def put(tmp_path, monkeypatch):
     monkeypatch.setattr(datasets.config, "HF_HUB_OFFLINE", True)
     cards: dict[tuple[str, str], list[str]] = {}
 
-    def write(
-        repository: str, config: str, split: str, features: Features, rows: list[dict[str, Any]]
-    ):
+    def write(repository, config, split, features, rows):
         file = tmp_path / repository / config / f"{split}-00000-of-00001.parquet"
         file.parent.mkdir(parents=True, exist_ok=True)
         datasets.Dataset.from_list(rows, features=features).to_parquet(file)
@@ -102,7 +98,7 @@ def test_translation(put):
     assert (data.rows, data.notes) == ([Row(("a", "x"))], {"dropped: an empty side": 1})
 
 
-def ner(names: list[str]) -> Features:
+def ner(names):
     return Features(
         {
             "tokens": List(Value("string")),

@@ -1,7 +1,5 @@
 """What the papers say of languages, row by row."""
 
-from __future__ import annotations
-
 import pytest
 
 from deadhead.errors import UnknownName

@@ -1,9 +1,6 @@
 """Plain text as windows of tokens: which tokens, words and bytes each of them predicts."""
 
-from __future__ import annotations
-
 import gzip
-from pathlib import Path
 
 import numpy as np
 import pytest
@@ -13,17 +10,7 @@ from test_hub import put  # noqa: F401  # a fixture
 import tiny_decoders
 from deadhead.errors import DataError
 from deadhead.forward import IGNORED
-from deadhead.tasks import (
-    Dataset,
-    Encoded,
-    Row,
-    check_folder,
-    draw_examples,
-    encode,
-    find_data,
-    load_data,
-    score,
-)
+from deadhead.tasks import Row, check_folder, draw_examples, encode, find_data, load_data, score
 from deadhead.tasks.encoding.tokenizer import Pieces
 from deadhead.tasks.predictions import Predictions
 
@@ -36,7 +23,7 @@ def file(tmp_path):
     return tmp_path / "text.txt"
 
 
-def of_text(folder: Path, text: str, name: str = "text.txt") -> Dataset:
+def of_text(folder, text, name="text.txt"):
     """The data of a file with this text."""
     (folder / name).write_text(text)
     return load_data("lm", root=folder / name)
@@ -91,12 +78,12 @@ def test_windows_cover_the_text_once(bos, length, file, tmp_path):
     assert not encoded.notes
 
 
-def _begins(windows: list[np.ndarray], bos: bool) -> list[int]:
+def _begins(windows, bos):
     sizes = [len(window) - bos for window in windows]
     return [sum(sizes[:i]) for i in range(len(sizes))]
 
 
-def _bytes(tokenizer, text: str, ids: list[int], tokens: int) -> int:
+def _bytes(tokenizer, text, ids, tokens):
     """The bytes of the first tokens, up to the end of a character."""
     names = tokenizer.convert_ids_to_tokens(ids[:tokens])
     size = sum(map(len, names))  # a letter of byte-level BPE is a byte
@@ -135,7 +122,7 @@ def test_a_last_token_alone_is_dropped_and_counted(tmp_path):
 def test_examples_are_windows_drawn_at_random(file, tmp_path):
     data, tokenizer = load_data("lm", root=file), tiny_decoders.tokenizer()
 
-    def encoded(most: int | None, seed: int = 1) -> Encoded:
+    def encoded(most, seed=1):
         drawn = draw_examples(data, most, seed=seed)
         return encode(drawn, tokenizer, max_length=8, cache=tmp_path / f"{most} {seed}")
 

@@ -1,7 +1,5 @@
 """From task, language and split to rows: found, cut, put together and taken apart."""
 
-from __future__ import annotations
-
 import gzip
 import json
 import subprocess
@@ -17,7 +15,7 @@ from deadhead.tasks import Row, check_folder, concatenate, load_data
 from deadhead.tasks.task import SPLITS
 
 
-def sentences(start: int, stop: int, label: str = "NOUN") -> str:
+def sentences(start, stop, label="NOUN"):
     return "".join(f"w{i}\t{label}\n\n" for i in range(start, stop))
 
 

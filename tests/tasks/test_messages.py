@@ -1,7 +1,5 @@
 """Data that is not there: the message names what is, and what can be typed."""
 
-from __future__ import annotations
-
 import json
 
 import pytest

@@ -1,7 +1,5 @@
 """Our numbers are those of seqeval, scikit-learn and sacrebleu."""
 
-from __future__ import annotations
-
 import warnings
 
 import pytest
@@ -20,7 +18,7 @@ from deadhead.tasks.reading.tags import UPOS
 Pair = tuple[list[list[str]], list[list[str]]]
 
 
-def pairs(tags: list[str]) -> st.SearchStrategy[Pair]:
+def pairs(tags):
     """Gold and predicted tags of the same shape."""
     sentence = st.lists(
         st.tuples(st.sampled_from(tags), st.sampled_from(tags)), min_size=1, max_size=8

@@ -1,10 +1,6 @@
 """A metric states everything about itself: `evaluate`, tables and pages take the rest from it."""
 
-from __future__ import annotations
-
 import json
-from collections.abc import Mapping
-from typing import Any
 
 import by_hand
 import numpy as np
@@ -16,9 +12,7 @@ from deadhead import save
 from deadhead.cli import app
 from deadhead.report.page.content import content
 from deadhead.studies.store.records import Record
-from deadhead.studies.trial import Trial
 from deadhead.tasks import METRICS, Metric, points
-from deadhead.tasks.metrics import Labels
 
 STUDY = """\
 steps: [finetune, evaluate]
@@ -28,7 +22,7 @@ tables: [{{title: Scores, rows: model, columns: task, mean_over: seed}}]
 """
 
 
-def complete_rows(gold: Labels, predicted: Labels, lang: str) -> np.ndarray:
+def complete_rows(gold, predicted, lang):
     """Count for each row whether all its labels are right, and the row."""
     return np.array([(list(g) == list(p), 1) for g, p in zip(gold, predicted, strict=True)], float)
 
@@ -45,7 +39,7 @@ def complete(monkeypatch):
     monkeypatch.setitem(METRICS, "complete", metric)
 
 
-def output_of(*words) -> str:
+def output_of(*words):
     result = CliRunner(env={"COLUMNS": "150"}).invoke(app, [str(word) for word in words])
     assert result.exit_code == 0, result.output
     return result.stdout
@@ -71,7 +65,7 @@ def test_a_new_metric_has_its_label_and_scale_everywhere(complete, tmp_path):
     assert "complete rows, of ten" in printed
     assert f" {10 * value:.2f} [" in printed
 
-    def outcome(trial: Trial, labels: Mapping[str, Any]) -> Record:
+    def outcome(trial, labels):
         return Record(trial=trial, state="done", removed=(), metrics={"en/dev/complete": 0.25})
 
     page = content(by_hand.study(tmp_path, STUDY.format(task=task), outcome))

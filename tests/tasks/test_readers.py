@@ -1,11 +1,8 @@
 """Each layout that the corpora use gives the rows that are in it."""
 
-from __future__ import annotations
-
 import gzip
 import json
 from collections import Counter
-from pathlib import Path
 
 import pytest
 from read_text import Notes, read
@@ -198,7 +195,7 @@ def test_xsid(tmp_path):
     assert notes == {"tags read as O": 1}
 
 
-def _files(tmp_path: Path, **texts: str) -> dict[str, Path]:
+def _files(tmp_path, **texts):
     for name, text in texts.items():
         (tmp_path / name).write_text(text, "utf-8")
     return {name.replace("_", "."): tmp_path / name for name in texts}

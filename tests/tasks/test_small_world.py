@@ -1,7 +1,5 @@
 """The small world is loaded like other data."""
 
-from __future__ import annotations
-
 import pytest
 
 from deadhead.errors import UnknownName

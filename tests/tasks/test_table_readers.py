@@ -1,7 +1,5 @@
 """Tables give the rows that are in them, whatever separates their columns; broken lines are named."""
 
-from __future__ import annotations
-
 import json
 
 import pytest

@@ -1,7 +1,5 @@
 """Whatever scheme a corpus writes, the same spans come out as BIO."""
 
-from __future__ import annotations
-
 from hypothesis import given
 from hypothesis import strategies as st
 
@@ -12,7 +10,7 @@ Span = tuple[str, int, int]
 
 
 @st.composite
-def sentences(draw: st.DrawFn) -> tuple[int, list[Span]]:
+def sentences(draw):
     """A length, and spans that do not overlap."""
     result, at = [], 0
     for kind, gap, size in draw(
@@ -26,7 +24,7 @@ def sentences(draw: st.DrawFn) -> tuple[int, list[Span]]:
     return at + draw(st.integers(0, 2)) + (at == 0), result
 
 
-def write(length: int, result: list[Span], scheme: str) -> list[str]:
+def write(length, result, scheme):
     tags = ["O"] * length
     for kind, first, last in result:
         touching = any(k == kind and end == first - 1 for k, _, end in result)

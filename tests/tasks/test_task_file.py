@@ -1,7 +1,5 @@
 """A task of your own in a few lines of YAML takes the same road as those of the table."""
 
-from __future__ import annotations
-
 import pytest
 
 from deadhead.errors import DataError, UnknownName

@@ -1,7 +1,5 @@
 """TASKS, KINDS, METRICS and FORMATS agree with everything that lists their names."""
 
-from __future__ import annotations
-
 import csv
 import re
 from importlib import resources

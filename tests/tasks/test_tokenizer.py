@@ -1,7 +1,5 @@
 """A model folder without a tokenizer: what transformers makes up for it is never taken for one."""
 
-from __future__ import annotations
-
 import pytest
 from transformers import (
     AutoTokenizer,

@@ -1,7 +1,5 @@
 """The release of a treebank, by its folder or its README."""
 
-from __future__ import annotations
-
 import pytest
 from data_folder import put
 

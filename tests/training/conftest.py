@@ -1,7 +1,5 @@
 """Encoded data for all training tests, made once."""
 
-from __future__ import annotations
-
 import pytest
 import small_tasks
 

@@ -1,9 +1,6 @@
 """Tiny data and models of the three kinds, the same in every process."""
 
-from __future__ import annotations
-
 import random
-from pathlib import Path
 
 import torch
 from tokenizers import Tokenizer, models, pre_tokenizers, processors
@@ -16,7 +13,7 @@ from transformers import (
     PreTrainedTokenizerFast,
 )
 
-from deadhead.tasks import Encoded, Row, Task, dataset, encode
+from deadhead.tasks import Row, Task, dataset, encode
 
 WORDS = ["the", "quick", "brown", "fox", "jumps", "over", "a", "lazy", "dog", "and", "runs", "away"]
 SPECIAL = ["[PAD]", "[UNK]", "[CLS]", "[SEP]"]
@@ -59,12 +56,12 @@ def tokenizer():
     )
 
 
-def sentences(n: int, seed: int) -> list[list[str]]:
+def sentences(n, seed):
     draw = random.Random(seed)
     return [[draw.choice(WORDS) for _ in range(draw.randint(2, 14))] for _ in range(n)]
 
 
-def classify(cache: Path | str, n: int = 40, seed: int = 0, **options) -> Encoded:
+def classify(cache, n=40, seed=0, **options):
     """Is there a fox?"""
     rows = [
         Row((" ".join(words),), ("yes" if "fox" in words else "no",))
@@ -73,7 +70,7 @@ def classify(cache: Path | str, n: int = 40, seed: int = 0, **options) -> Encode
     return encode(dataset(CLASSIFYING, "en", "train", rows), tokenizer(), cache=cache, **options)
 
 
-def tag(cache: Path | str, n: int = 40, seed: int = 0, **options) -> Encoded:
+def tag(cache, n=40, seed=0, **options):
     """The tag of a word depends on its first letter."""
     rows = [
         Row(tuple(words), tuple("ABC"[ord(w[0]) % 3] for w in words))
@@ -82,19 +79,13 @@ def tag(cache: Path | str, n: int = 40, seed: int = 0, **options) -> Encoded:
     return encode(dataset(TAGGING, "en", "train", rows), tokenizer(), cache=cache, **options)
 
 
-def translate(cache: Path | str, n: int = 40, seed: int = 0) -> Encoded:
+def translate(cache, n=40, seed=0):
     """The translation of a sentence is its first words."""
     rows = [Row((" ".join(words), " ".join(words[:5]))) for words in sentences(n, seed)]
     return encode(dataset(TRANSLATING, "en-en", "train", rows), tokenizer(), cache=cache)
 
 
-def bert(
-    kind=BertForSequenceClassification,
-    dropout: float = 0.1,
-    attention_dropout: float | None = None,
-    labels: int = 3,
-    **more,
-):
+def bert(kind=BertForSequenceClassification, dropout=0.1, attention_dropout=None, labels=3, **more):
     torch.manual_seed(0)
     config = BertConfig(
         hidden_size=32,
@@ -116,7 +107,7 @@ def tagger(**options):
     return bert(BertForTokenClassification, **options)
 
 
-def marian(dropout: float = 0.0):
+def marian(dropout=0.0):
     torch.manual_seed(0)
     config = MarianConfig(
         vocab_size=16,

@@ -1,12 +1,10 @@
 """Training with checkpointing, which computes each layer twice to save memory: the same numbers."""
 
-from __future__ import annotations
-
 import pytest
 import torch
 from small_tasks import tagger
 
-from deadhead.training import Settings, Tick, finetune
+from deadhead.training import Settings, finetune
 
 
 def test_checkpointing_gives_the_same_numbers(letters):
@@ -15,12 +13,12 @@ def test_checkpointing_gives_the_same_numbers(letters):
     runs = [0, 0, 0]
     for place, model in enumerate(models):
 
-        def count(*_, place: int = place):
+        def count(*_, place=place):
             runs[place] += 1
 
         model.bert.encoder.layer[0].attention.register_forward_pre_hook(count)
 
-    def stop(tick: Tick):
+    def stop(tick):
         raise KeyboardInterrupt
 
     settings = Settings(batch=8, rate=3e-3, epochs=1)

@@ -1,7 +1,5 @@
 """Multiple choice with a decoder: likelihoods of options by hand, batches, padding, ranking, training, saving."""
 
-from __future__ import annotations
-
 import json
 
 import numpy as np
@@ -34,7 +32,7 @@ def data():
     return dataset("choice", "text", "test", ROWS)
 
 
-def by_hand(model, cut, context: str, option: str) -> float:
+def by_hand(model, cut, context, option):
     """The log-likelihood of an option, one text at a time, without padding."""
     head = [] if context or cut.encode("a")[0] == cut.bos_token_id else [cut.bos_token_id]
     whole = [*head, *cut.encode(context + option)]

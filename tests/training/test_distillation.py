@@ -1,7 +1,5 @@
 """Distillation brings a pruned model nearer to the whole one, and reads no labels."""
 
-from __future__ import annotations
-
 import copy
 
 import pytest
@@ -12,7 +10,7 @@ from deadhead.heads import discover, prune
 from deadhead.training import Settings, distill
 
 
-def models() -> tuple[BertForSequenceClassification, BertForSequenceClassification]:
+def models():
     """A small model without half of its heads, and the whole one."""
     torch.manual_seed(0)
     size = {"hidden_size": 16, "num_hidden_layers": 2, "num_attention_heads": 4}
@@ -23,7 +21,7 @@ def models() -> tuple[BertForSequenceClassification, BertForSequenceClassificati
     return small, whole
 
 
-def data(labels: bool = False) -> list[dict[str, torch.Tensor]]:
+def data(labels=False):
     draw = torch.Generator().manual_seed(1)
     ids = torch.randint(5, 50, (24, 6), generator=draw)
     more = {"labels": torch.zeros(24, dtype=torch.long)} if labels else {}

@@ -1,10 +1,7 @@
 """Evaluation: predictions do not depend on the batch, are kept and scored again, and translate."""
 
-from __future__ import annotations
-
 import json
 import warnings
-from typing import Any
 
 import numpy as np
 import pytest
@@ -12,7 +9,7 @@ import torch
 from small_tasks import TAGGING, Task, bert, classify, marian, tag, tagger, tokenizer, translate
 
 from deadhead.errors import DataError, FolderError
-from deadhead.tasks import Encoded, Row, batches, dataset, encode, score
+from deadhead.tasks import Row, batches, dataset, encode, score
 from deadhead.tasks.predictions import Predictions
 from deadhead.training import Settings, finetune
 from deadhead.training.evaluation import evaluate, predict
@@ -24,7 +21,7 @@ def cache(tmp_path_factory):
     return tmp_path_factory.mktemp("cache")
 
 
-def by_hand(model, encoded: Encoded) -> list[Any]:
+def by_hand(model, encoded):
     """One window at a time."""
     built = batches(encoded, size=1)
     model.eval()
@@ -96,7 +93,7 @@ def test_out_of_memory_halves_the_batch(cache, monkeypatch):
     expected = predict(model, data)
     forward, seen = model.bert.encoder.forward, []
 
-    def tight(hidden: torch.Tensor, *args, **kwargs):
+    def tight(hidden, *args, **kwargs):
         seen.append(len(hidden))
         if len(hidden) > 6:
             raise torch.OutOfMemoryError("CUDA out of memory.")

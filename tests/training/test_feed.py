@@ -1,7 +1,5 @@
 """Batches picked on the device are those that `tasks.batches` makes, and filler changes no loss."""
 
-from __future__ import annotations
-
 import numpy as np
 import pytest
 import torch

@@ -1,7 +1,5 @@
 """The training loop: reproducible, equal to a simple loop, masked as pruned, parts as whole."""
 
-from __future__ import annotations
-
 import copy
 from dataclasses import replace
 
@@ -13,17 +11,17 @@ from small_tasks import bert, marian, tagger
 from deadhead import discover, prune
 from deadhead.errors import HeadError
 from deadhead.layout import Head
-from deadhead.tasks import Encoded, batches
+from deadhead.tasks import batches
 from deadhead.training import Settings, SettingsError, Tick, finetune
 
 FAST = Settings(batch=8, rate=3e-3, epochs=3)
 
 
-def trained(model, data: Encoded, settings: Settings = FAST, **options):
+def trained(model, data, settings=FAST, **options):
     return finetune(model, data, settings, progress=False, **options)
 
 
-def weights(model) -> torch.Tensor:
+def weights(model):
     return torch.cat([p.detach().flatten() for p in model.parameters()])
 
 
@@ -110,7 +108,7 @@ def test_out_of_memory_halves_and_changes_nothing(letters, monkeypatch):
     seen: list[int] = []
     forward = model.bert.encoder.forward
 
-    def tight(hidden: torch.Tensor, *args, **kwargs):
+    def tight(hidden, *args, **kwargs):
         seen.append(len(hidden))
         if len(hidden) > 3:
             raise torch.OutOfMemoryError("CUDA out of memory. Tried to allocate 2.00 GiB")
@@ -153,7 +151,7 @@ def test_nan_stops_with_a_record_and_keeps_the_weights(foxes, monkeypatch):
     calls = {"n": 0}
     forward = model.classifier.forward
 
-    def sometimes(x: torch.Tensor) -> torch.Tensor:
+    def sometimes(x):
         calls["n"] += 1
         return forward(x) * (float("nan") if calls["n"] == 8 else 1.0)
 
@@ -170,11 +168,11 @@ class Broken(torch.autograd.Function):
     """Passes its input on, and a gradient that is no number back."""
 
     @staticmethod
-    def forward(ctx, x: torch.Tensor) -> torch.Tensor:
+    def forward(ctx, x):
         return x.clone()
 
     @staticmethod
-    def backward(ctx, gradient: torch.Tensor) -> torch.Tensor:
+    def backward(ctx, gradient):
         return gradient * float("nan")
 
 
@@ -220,7 +218,7 @@ def test_half_precision_weights_are_trained_in_full(letters):
 
 
 def test_scoring_changes_nothing(foxes):
-    def noisy(model) -> dict[str, float]:
+    def noisy(model):
         assert not model.training
         return {"luck": float(torch.rand(()))}
 
@@ -245,7 +243,7 @@ def test_best_last_and_first_weights(foxes):
     scores = iter([0.5, 0.9, 0.7])
     seen: list[torch.Tensor] = []
 
-    def score(model) -> float:
+    def score(model):
         seen.append(weights(model))
         return next(scores)
 

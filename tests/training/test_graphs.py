@@ -1,10 +1,7 @@
 """CUDA graphs: on a GPU the same losses as step by step; elsewhere with a fake device."""
 
-from __future__ import annotations
-
 from contextlib import nullcontext
 from dataclasses import replace
-from typing import Any
 
 import numpy as np
 import pytest
@@ -22,7 +19,7 @@ from transformers import (
 )
 
 from deadhead import prune
-from deadhead.tasks import Encoded, batches
+from deadhead.tasks import batches
 from deadhead.training import Settings, finetune, graphs, run
 from deadhead.training.graphs import Graphs
 from deadhead.training.update import READY_MASKS, additive
@@ -79,7 +76,7 @@ def _fake_cuda(monkeypatch):
     Recorded.replays = 0
 
 
-def both(build, data: Encoded, settings: Settings, **options) -> tuple[Any, Any]:
+def both(build, data, settings, **options):
     captured = finetune(build(), data, settings, progress=False, **options)
     return captured, finetune(build(), data, settings, progress=False, name="stepwise", **options)
 

@@ -1,7 +1,5 @@
 """Language models on plain text: perplexities by hand, in any batches, and training."""
 
-from __future__ import annotations
-
 import copy
 import math
 
@@ -15,7 +13,7 @@ from deadhead import rank, shrink
 from deadhead.errors import DataError
 from deadhead.forward import token_limit
 from deadhead.rankers.loss import example_losses
-from deadhead.tasks import Encoded, batches, encode, load_data, task_of
+from deadhead.tasks import batches, encode, load_data, task_of
 from deadhead.training import Settings, distill, finetune
 from deadhead.training.evaluation import evaluate, predict
 from deadhead.training.history import Epoch, History
@@ -35,7 +33,7 @@ def encoded(tmp_path_factory):
     }
 
 
-def _by_hand(model, encoded: Encoded) -> tuple[float, int, int]:
+def _by_hand(model, encoded):
     """The loss, the tokens and the right ones, a window at a time, without padding or mask."""
     loss, tokens, right = 0.0, 0, 0
     for number in range(len(encoded)):
@@ -155,7 +153,7 @@ def test_distilling_with_its_batches(encoded):
     assert losses[1] < losses[0]
 
 
-def _bert(cls: type, **options):
+def _bert(cls, **options):
     size = {"hidden_size": 16, "num_hidden_layers": 1, "num_attention_heads": 2}
     config = BertConfig(vocab_size=300, intermediate_size=16, **size, **options)
     return cls(config)

@@ -1,7 +1,5 @@
 """Models for a task: what `deadhead finetune` can train, a study can train too."""
 
-from __future__ import annotations
-
 import json
 
 import pytest

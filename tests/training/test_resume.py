@@ -1,7 +1,5 @@
 """A killed training resumes with the same numbers, and its folder says what is in it."""
 
-from __future__ import annotations
-
 import json
 import os
 import signal
@@ -36,7 +34,7 @@ finetune(small_tasks.tagger(), data, SETTINGS, dev=data, folder=sys.argv[2], kee
 """
 
 
-def weights(model) -> torch.Tensor:
+def weights(model):
     return torch.cat([p.detach().flatten() for p in model.parameters()])
 
 
@@ -132,11 +130,11 @@ def test_a_finished_training_is_not_run_again(foxes, tmp_path):
 def test_parts_that_memory_needed_stay_when_it_resumes(letters, tmp_path):
     """With dropout, smaller parts draw other numbers, so a run that resumes with more memory must not take larger ones."""
 
-    def tight(memory: bool):
+    def tight(memory):
         model = tagger()
         forward = model.bert.encoder.forward
 
-        def run(hidden: torch.Tensor, *args, **kwargs):
+        def run(hidden, *args, **kwargs):
             if model.training and len(hidden) > 4 and not memory:
                 raise torch.OutOfMemoryError("CUDA out of memory.")
             return forward(hidden, *args, **kwargs)
@@ -221,7 +219,7 @@ def test_a_damaged_result_is_trained_again(foxes, tmp_path, file):
     )  # now it is whole
 
 
-def cut(file: Path, length: str):
+def cut(file, length):
     size = file.stat().st_size
     os.truncate(file, {"0": 0, "half": size // 2, "one byte short": size - 1}[length])
 

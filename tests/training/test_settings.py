@@ -1,7 +1,5 @@
 """Settings: the schedules, the papers' presets, and what is refused."""
 
-from __future__ import annotations
-
 import json
 import re
 

@@ -1,7 +1,5 @@
 """A training that cannot work is refused before it starts; unusual input is noted."""
 
-from __future__ import annotations
-
 import dataclasses
 
 import pytest
@@ -9,17 +7,16 @@ import torch
 from small_tasks import TAGGING, bert, dataset, encode, marian, tag, tagger, tokenizer
 
 from deadhead.errors import DataError, UnknownName
-from deadhead.tasks import Encoded
 from deadhead.training import Settings, SettingsError, finetune
 
 FAST = Settings(batch=8, rate=3e-3, epochs=3)
 
 
-def trained(model, data: Encoded, settings: Settings = FAST, **options):
+def trained(model, data, settings=FAST, **options):
     return finetune(model, data, settings, progress=False, **options)
 
 
-def weights(model) -> torch.Tensor:
+def weights(model):
     return torch.cat([p.detach().flatten() for p in model.parameters()])
 
 

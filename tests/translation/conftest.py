@@ -1,13 +1,11 @@
 """The toy pair, its vocabulary, and a tiny Transformer that has learnt some of it; made once."""
 
-from __future__ import annotations
-
 import copy
 
 import pytest
 from toy_pair import TASK, TINY, TRAINING, pairs
 
-from deadhead.tasks import Encoded, Row, dataset, encode
+from deadhead.tasks import Row, dataset, encode
 from deadhead.training import finetune
 from deadhead.translation import build, vocabulary
 
@@ -24,7 +22,7 @@ def tokenizer():
 
 @pytest.fixture(scope="session")
 def toy(tokenizer, cache):
-    def built(n: int = 60, seed: int = 0) -> Encoded:
+    def built(n=60, seed=0):
         return encode(
             dataset(TASK, "en-xx", "train", [Row(pair) for pair in pairs(n, seed)]),
             tokenizer,

@@ -1,7 +1,5 @@
 """Decoding: each sentence alone or among others, with a limit of its own, greedily or with a beam."""
 
-from __future__ import annotations
-
 import pytest
 import torch
 

@@ -1,9 +1,6 @@
 """The Transformer is the one of the paper: its parts, its heads, its missing biases; cut, saved and loaded it says the same."""
 
-from __future__ import annotations
-
 import math
-from typing import Any
 
 import pytest
 import torch
@@ -18,7 +15,7 @@ from deadhead.translation import SIZES, Size, build, size_of
 PROJECTIONS = ("q_proj.bias", "k_proj.bias", "v_proj.bias", "out_proj.bias")
 
 
-def projections(model) -> dict[str, Any]:
+def projections(model):
     return {name: p for name, p in model.named_parameters() if name.endswith(PROJECTIONS)}
 
 
@@ -104,7 +101,7 @@ def test_masked_pruned_and_reloaded_give_equal_translations(
 ):
     data = toy(24, seed=5)
 
-    def printed(model) -> tuple[str, ...]:
+    def printed(model):
         return predict(model, data, tokenizer=tokenizer, beams=beams).texts
 
     whole = printed(model)

@@ -1,7 +1,5 @@
 """The step pretrain: one model from scratch for all trials of a study, with its vocabulary; a kill changes no number."""
 
-from __future__ import annotations
-
 import pytest
 from toy_pair import TINY, pairs
 
@@ -97,7 +95,7 @@ def test_a_kill_changes_no_number(at, recipe, study, tmp_path, monkeypatch):
     monkeypatch.setattr(state, "EVERY", 0.0)
     trial, message = recipe.trials[0], []
 
-    def killed(text: str):
+    def killed(text):
         if text.startswith(at):
             raise KeyboardInterrupt
 

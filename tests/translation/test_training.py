@@ -1,7 +1,5 @@
 """Training pairs of texts: batches by tokens, parts that add up, the mean of the last epochs, dev scores, bf16."""
 
-from __future__ import annotations
-
 import copy
 from dataclasses import replace
 
@@ -21,7 +19,7 @@ from deadhead.training.update import Updater
 SHORT = replace(TRAINING, epochs=4, tokens=300)
 
 
-def weights(model) -> torch.Tensor:
+def weights(model):
     return torch.cat([p.detach().flatten() for p in model.parameters()])
 
 
@@ -73,7 +71,7 @@ def test_ten_parts_are_one_batch(model, toy):
 def test_the_end_is_the_mean_of_the_last_epochs(kept, model, toy, tmp_path):
     seen: list[dict[str, torch.Tensor]] = []
 
-    def watch(model) -> float:
+    def watch(model):
         seen.append({name: p.detach().clone() for name, p in model.named_parameters()})
         return 0.0
 
@@ -142,7 +140,7 @@ def test_every_training_starts_its_own_schedule(model, toy, monkeypatch):
     counts: list[float] = []
     apply = Updater.apply
 
-    def watched(self: Updater, loss: torch.Tensor, rate):
+    def watched(self, loss, rate):
         rates.append(float(rate))
         counts.append(float(self.count))
         apply(self, loss, rate)

@@ -1,7 +1,5 @@
 """The joint vocabulary: any text comes back, the same texts give the same pieces, and it is an ordinary tokenizer."""
 
-from __future__ import annotations
-
 import os
 import subprocess
 import sys

@@ -1,7 +1,5 @@
 """A toy language pair, and a Transformer small enough to learn some of it in a second: what tests of this room are made of."""
 
-from __future__ import annotations
-
 import random
 
 from deadhead.tasks import Task
@@ -34,7 +32,7 @@ TRAINING = Settings(
 )
 
 
-def pairs(n: int, seed: int) -> list[tuple[str, str]]:
+def pairs(n, seed):
     """Sentences of three to nine words, and the same word by word in the other language."""
     draw = random.Random(seed)
     result = []

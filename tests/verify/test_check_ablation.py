@@ -1,8 +1,5 @@
 """`check_ablation` on correct hooks, whatever their form, and what it leaves behind."""
 
-from __future__ import annotations
-
-from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from functools import partial
 
@@ -13,7 +10,6 @@ from hooks_by_hand import at_input, at_output, correct, out, part, zero
 from architectures.tiny import tiny
 from deadhead import check_ablation, gated, head_means, prune
 from deadhead.errors import DeadheadError, HeadError
-from deadhead.layout import Head
 from deadhead.verify.inputs import batch_for
 from slow import slow_but
 from tiny_models import answers, apart, build, hooks
@@ -22,7 +18,7 @@ FAMILIES = ["gpt2", "llama", "bert"]
 
 
 @contextmanager
-def as_context(model, heads: tuple[Head, ...]) -> Iterator[None]:
+def as_context(model, heads):
     handles = correct(model, heads)
     try:
         yield
@@ -31,12 +27,12 @@ def as_context(model, heads: tuple[Head, ...]) -> Iterator[None]:
             handle.remove()
 
 
-def as_generator(model, heads: tuple[Head, ...]) -> Iterator[None]:
+def as_generator(model, heads):
     with as_context(model, heads):
         yield
 
 
-def as_undo(model, heads: tuple[Head, ...]) -> Callable[[], None]:
+def as_undo(model, heads):
     handles = correct(model, heads)
     return lambda: [handle.remove() for handle in handles] and None
 
@@ -72,7 +68,7 @@ def test_hooks_that_stay_are_reported_and_removed():
     model = build("gpt2")
     before, state = answers(model), hooks(model)
 
-    def forgets(model, heads: tuple[Head, ...]):
+    def forgets(model, heads):
         correct(model, heads)
 
     result = check_ablation(model, forgets)
@@ -80,7 +76,7 @@ def test_hooks_that_stay_are_reported_and_removed():
     assert all(case.difference < 1e-9 for case in result.cases)  # beside that it is right
     assert (apart(answers(model), before), hooks(model)) == (0, state)
 
-    def replaces(model, heads: tuple[Head, ...]):
+    def replaces(model, heads):
         model.forward = partial(model.forward, head_mask=torch.ones(2, 4))
 
     result = check_ablation(model, replaces, ["decoder.0.1"])
@@ -91,7 +87,7 @@ def test_hooks_that_stay_are_reported_and_removed():
 def test_weights_that_stay_changed_are_reported_at_once():
     model = build("gpt2")
 
-    def cuts(model, heads: tuple[Head, ...]):
+    def cuts(model, heads):
         for head in heads:
             out(model, head.layer).weight.data[part(head)] = 0
 
@@ -105,10 +101,10 @@ def test_the_model_is_as_before_after_an_error_in_the_function():
     before, state = answers(model.eval()), hooks(model)
     model.train()
 
-    def breaks(x: torch.Tensor, head: Head):
+    def breaks(x, head):
         raise ArithmeticError("my own mistake")
 
-    def forgets(model, heads: tuple[Head, ...]):
+    def forgets(model, heads):
         at_input(breaks, model, heads)
 
     with pytest.raises(ArithmeticError, match="my own mistake"):
@@ -125,7 +121,7 @@ def test_means_as_a_fill():
     model = build("llama")
     means = head_means(model, [batch_for(model)])
 
-    def to_mean(x: torch.Tensor, head: Head):
+    def to_mean(x, head):
         x[..., part(head)] = means.values[head.block, head.layer][head.index].to(x)
 
     assert check_ablation(model, partial(at_input, to_mean), fill=means).ok
@@ -149,7 +145,7 @@ def test_a_pruned_model_has_its_heads_at_other_places():
     result = check_ablation(model, correct, ["decoder.0.1", "decoder.0.2"])
     assert {problem.name for problem in result.problems} == {"other_head"}
 
-    def placed(x: torch.Tensor, head: Head):
+    def placed(x, head):
         zero(x, head._replace(index=head.index - 1))
 
     assert check_ablation(model, partial(at_input, placed), ["decoder.0.1", "decoder.0.2"]).ok

@@ -1,18 +1,13 @@
 """`check_ablation` on hooks with a mistake: each mistake gets its name."""
 
-from __future__ import annotations
-
-from collections.abc import Iterator
 from contextlib import contextmanager
 from functools import partial
-from typing import Any
 
 import pytest
 import torch
 from hooks_by_hand import WIDTH, at_input, at_output, correct, out, part, queries, zero
 
 from deadhead import check_ablation
-from deadhead.layout import Head
 from slow import slow_but
 from tiny_models import build, hooks
 
@@ -20,7 +15,7 @@ FAMILIES = ["gpt2", "llama", "bert"]
 
 
 @contextmanager
-def head_mask(model, heads: tuple[Head, ...]) -> Iterator[None]:
+def head_mask(model, heads):
     """As in transformers 4: transformers 5 ignores the argument."""
     mask = torch.ones(2, 4)
     for head in heads:
@@ -33,7 +28,7 @@ def head_mask(model, heads: tuple[Head, ...]) -> Iterator[None]:
         del model.forward
 
 
-def late_binding(model, heads: tuple[Head, ...]) -> list[Any]:
+def late_binding(model, heads):
     """All hooks see the last head of the loop."""
     handles = []
     for head in heads:
@@ -47,31 +42,31 @@ def late_binding(model, heads: tuple[Head, ...]) -> list[Any]:
     return handles
 
 
-def wrong_axes(x: torch.Tensor, head: Head):
+def wrong_axes(x, head):
     x.view(x.shape[0], 4, x.shape[1], WIDTH)[:, head.index] = 0
 
 
-def interleaved(x: torch.Tensor, head: Head):
+def interleaved(x, head):
     x.view(*x.shape[:2], WIDTH, 4)[..., head.index] = 0
 
 
-def mean(x: torch.Tensor, head: Head):
+def mean(x, head):
     x[..., part(head)] = x[..., part(head)].mean((0, 1))
 
 
-def last(x: torch.Tensor, head: Head):
+def last(x, head):
     x[:, -1, part(head)] = 0
 
 
-def first_example(x: torch.Tensor, head: Head):
+def first_example(x, head):
     x[0, :, part(head)] = 0
 
 
-def one_based(x: torch.Tensor, head: Head):
+def one_based(x, head):
     x[..., part(head._replace(index=head.index - 1))] = 0
 
 
-def other_layer(model, heads: tuple[Head, ...]) -> list[Any]:
+def other_layer(model, heads):
     return correct(model, tuple(head._replace(layer=1 - head.layer) for head in heads))
 
 
@@ -127,10 +122,10 @@ def test_a_width_that_is_not_hidden_size_by_heads():
     """Heads of width 16 beside a hidden size of 32 and 4 heads."""
     model, heads = build("llama", head_dim=16), ["decoder.0.1", "decoder.1.1"]
 
-    def narrow(x: torch.Tensor, head: Head):
+    def narrow(x, head):
         x[..., part(head, 32 // 4)] = 0
 
-    def wide(x: torch.Tensor, head: Head):
+    def wide(x, head):
         x[..., part(head, 16)] = 0
 
     assert check_ablation(model, partial(at_input, wide), heads).ok
@@ -140,15 +135,15 @@ def test_a_width_that_is_not_hidden_size_by_heads():
     assert [problem.name for problem in result.problems] == ["output_side"]
 
 
-def values(model, layer: int):
+def values(model, layer):
     return model.model.layers[layer].self_attn.v_proj
 
 
-def own_values(x: torch.Tensor, head: Head):
+def own_values(x, head):
     x[..., part(head._replace(index=head.index // 2))] = 0
 
 
-def pairs(x: torch.Tensor, head: Head):
+def pairs(x, head):
     x[..., part(head, 2 * WIDTH)] = 0
 
 
@@ -169,18 +164,18 @@ def test_heads_that_share_keys_and_values(function, name):
 # -- the cache
 
 
-def long_only(x: torch.Tensor, head: Head):
+def long_only(x, head):
     if x.shape[1] > 1:
         zero(x, head)
 
 
-def fixed_length(x: torch.Tensor, head: Head) -> torch.Tensor:
+def fixed_length(x, head):
     mask = torch.ones(12, 4 * WIDTH, dtype=x.dtype)
     mask[:, part(head)] = 0
     return x * mask[:, :] if x.shape[1] == 12 else x.view(-1, 12, 4 * WIDTH) * mask
 
 
-def twice(x: torch.Tensor, head: Head):
+def twice(x, head):
     if x.shape[1] > 1:
         zero(x, head)
     else:

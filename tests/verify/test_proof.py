@@ -1,7 +1,5 @@
 """The proof holds on sound code; and it fails when the code does."""
 
-from __future__ import annotations
-
 import copy
 from dataclasses import replace
 
@@ -11,17 +9,14 @@ import torch
 from deadhead.errors import HeadError
 from deadhead.files.hub import quiet
 from deadhead.heads import discover, load
-from deadhead.heads.means import HeadMeans, head_means
+from deadhead.heads.means import head_means
 from deadhead.heads.parts import Part
-from deadhead.heads.site import Site
 from deadhead.verify.inputs import batch_for, prompt_for
-from deadhead.verify.proof import Proof, prove, sample
+from deadhead.verify.proof import prove, sample
 from tiny_models import build
 
 
-def proof_of(
-    family: str, *, whole: bool = False, generate: bool = False, mean_fill: bool = False
-) -> Proof:
+def proof_of(family, *, whole=False, generate=False, mean_fill=False):
     model = build(family)
     with quiet():
         return prove(
@@ -57,7 +52,7 @@ def test_a_sample_is_uneven_and_empties_a_layer():
     assert sum(h.layer == 0 for h in whole) == 4
 
 
-def wrong_keys(part: Part, heads: tuple[int, ...], keys: tuple[int, ...]) -> torch.Tensor:
+def wrong_keys(part, heads, keys):
     """As many rows as there should be, but of the keys the first ones instead of the right ones."""
     right = PRESENT(part, heads, keys)
     return torch.arange(len(right)) if set(part.rows) == {"k"} else right
@@ -66,7 +61,7 @@ def wrong_keys(part: Part, heads: tuple[int, ...], keys: tuple[int, ...]) -> tor
 PRESENT = Part.present
 
 
-def keep_the_gate_open(gate, context: torch.Tensor) -> torch.Tensor:
+def keep_the_gate_open(gate, context):
     return context
 
 
@@ -93,7 +88,7 @@ def test_the_proof_fails_when_nothing_is_cut(monkeypatch):
 
 
 def test_the_proof_fails_when_the_means_are_zero(monkeypatch):
-    def zero_means(model, batches, *, neurons: bool) -> HeadMeans:
+    def zero_means(model, batches, *, neurons):
         means = head_means(model, batches, neurons=neurons)
         values = {place: torch.zeros_like(value) for place, value in means.values.items()}
         return replace(means, values=values)
@@ -109,7 +104,7 @@ def test_the_proof_fails_when_a_gate_is_left_behind(monkeypatch):
 
     attach = gates.attach
 
-    def sticky(site: Site, change):
+    def sticky(site, change):
         attach(site, lambda context: context * 1.001)  # never taken out again
         return attach(site, change)
 
@@ -120,7 +115,7 @@ def test_the_proof_fails_when_a_gate_is_left_behind(monkeypatch):
 
 
 def test_the_proof_fails_when_a_folder_gives_back_something_else(monkeypatch):
-    def noisy(folder: str):
+    def noisy(folder):
         model = load(folder)
         with torch.no_grad():
             model.get_input_embeddings().weight.add_(0.01)

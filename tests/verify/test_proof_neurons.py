@@ -1,7 +1,5 @@
 """The proof with feed-forward neurons, and that it can fail."""
 
-from __future__ import annotations
-
 import importlib
 from dataclasses import replace
 
@@ -11,12 +9,12 @@ from torch import nn
 
 from deadhead.files.hub import quiet
 from deadhead.heads import discover, load, load_pruned
-from deadhead.heads.means import HeadMeans, head_means
+from deadhead.heads.means import head_means
 from deadhead.heads.parts import Part
 from deadhead.heads.prune import prune
 from deadhead.verify.inputs import batch_for, prompt_for
 from deadhead.verify.own_weights import prove_model
-from deadhead.verify.proof import Proof, prove, sample, sample_neurons
+from deadhead.verify.proof import prove, sample, sample_neurons
 from tiny_models import build
 
 
@@ -53,7 +51,7 @@ def test_a_sample_is_uneven_and_empties_a_layer():
         assert emptied[block, 1] == uneven[block, 1]
 
 
-def proof_of(family: str, *units: str, whole: bool = False, mean_fill: bool = False) -> Proof:
+def proof_of(family, *units, whole=False, mean_fill=False):
     """The proof for some heads, some neurons or both; neurons without a name."""
     model = build(family)
     layout = discover(model, neurons=True)
@@ -83,7 +81,7 @@ def test_the_proof_fails_when_the_first_matrix_is_cut_wrongly(family, roles, mon
     present = Part.present
     assert proof_of(family).holds
 
-    def wrong(part: Part, *left) -> torch.Tensor:
+    def wrong(part, *left):
         right = present(part, *left)
         return torch.arange(len(right)) if set(part.rows) == roles else right
 
@@ -132,10 +130,10 @@ def test_the_proof_fails_when_the_means_are_lost(unit, monkeypatch):
 
 
 def test_the_proof_fails_when_the_means_are_zero(monkeypatch):
-    def zeros(means: HeadMeans) -> HeadMeans:
+    def zeros(means):
         return replace(means, values={k: torch.zeros_like(v) for k, v in means.values.items()})
 
-    def zero_means(model, batches, *, neurons: bool) -> HeadMeans:
+    def zero_means(model, batches, *, neurons):
         means = head_means(model, batches, neurons=neurons)
         assert means.neurons is not None
         return replace(means, neurons=zeros(means.neurons))
@@ -145,7 +143,7 @@ def test_the_proof_fails_when_the_means_are_zero(monkeypatch):
 
 
 def test_the_proof_fails_when_a_folder_gives_back_other_neurons(monkeypatch):
-    def shuffled(folder: str):
+    def shuffled(folder):
         model = load(folder)
         with torch.no_grad():
             weight = model.bert.encoder.layer[1].output.dense.weight

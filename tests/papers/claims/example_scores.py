@@ -1,9 +1,6 @@
 """Scores of single cells, written by hand."""
 
-from __future__ import annotations
-
 from itertools import count, cycle
-from typing import Any
 
 from deadhead.papers.claims.evidence import Evidence
 from deadhead.results import Score
@@ -21,15 +18,7 @@ FOUR = ("mnli", "qqp", "qnli", "sst2")
 _ids = count()
 
 
-def fact(
-    task: str,
-    remove: str,
-    value: float,
-    share: float | None = None,
-    target: str = "en",
-    model: str = BERT,
-    **more: Any,
-) -> Score:
+def fact(task, remove, value, share=None, target="en", model=BERT, **more):
     more = {"trial": f"t{next(_ids)}", "kind": task_of(task).kind, **more}
     return Score(
         model=model,
@@ -43,16 +32,11 @@ def fact(
     )
 
 
-def facts(*scores: Score) -> Evidence:
+def facts(*scores):
     return Evidence(scores=scores)
 
 
-def glue(
-    removed: dict[str, Any],
-    tasks: tuple[str, ...] = FOUR,
-    model: str = BERT,
-    full: float | None = 80.0,
-) -> Evidence:
+def glue(removed, tasks=FOUR, model=BERT, full=80.0):
     """Scores on tasks by removal: {"layers top 2": 70}, or with the share, {"random 50": (79, 50)}.
 
     A list has scores for the tasks in turn.

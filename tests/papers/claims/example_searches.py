@@ -1,10 +1,6 @@
 """Evidence of searches, rankings and measures, written by hand."""
 
-from __future__ import annotations
-
-from collections.abc import Callable, Sequence
 from itertools import product
-from typing import Any
 
 from example_scores import CROSS, MBERT, MULTI, XLMR, _ids, fact, facts
 
@@ -14,20 +10,13 @@ from deadhead.papers.claims.searches import PAPER_LRP
 from deadhead.results import Arm, Merged, Pick, RankedHeads, Search
 
 
-def arm(gain: float, k: float | None = None, budget: int = 12, **more: Any) -> Arm:
+def arm(gain, k=None, budget=12, **more):
     """The best of some trials; which arm it is, the search says."""
     picks = {"test": Pick(k, 50.0 + gain, gain)}
     return Arm(**{"arm": "", "picks": picks, "tried": tuple(range(1, budget + 1)), **more})
 
 
-def search(
-    gain: float,
-    source: str = "en",
-    target: str = "de",
-    task: str = "pos",
-    setting: str = CROSS,
-    **more: Any,
-) -> Search:
+def search(gain, source="en", target="de", task="pos", setting=CROSS, **more):
     arms = {"lowest": arm(gain, more.pop("k", None), more.pop("budget", 12))}
     arms |= {name: arm(more.pop(name)) for name in ("highest", "random", "seeds") if name in more}
     fields = {"model": MBERT, "unpruned": 50.0, "trials": (f"s{next(_ids)}",), **more}
@@ -37,7 +26,7 @@ def search(
 OTHERS = ("de", "nl", "fa", "ur", "he", "ar", "zh", "ja", "es", "pt", "fr", "tr")
 
 
-def gains(values: list[float], **more: Any) -> Evidence:
+def gains(values, **more):
     """Searches from English to one language after another."""
     return Evidence(
         searches=tuple(
@@ -47,14 +36,7 @@ def gains(values: list[float], **more: Any) -> Evidence:
     )
 
 
-def on_tables(
-    task: str,
-    gain: float | list[float] | Callable[[Search], float],
-    *,
-    model: str = "",
-    setting: str = "",
-    **more: Any,
-) -> Evidence:
+def on_tables(task, gain, *, model="", setting="", **more):
     """Searches of the pairs in the paper's tables: of one model or both, in one setting or both."""
     searches = [
         s
@@ -73,7 +55,7 @@ def on_tables(
     )
 
 
-def controlled(task: str, low: float = 1.0, **arms: float | Callable[[Search], float]) -> Evidence:
+def controlled(task, low=1.0, **arms):
     """Searches of the pairs of table 5, with its arms."""
     searches = [s for s in printed().searches if s.task == task and "highest" in s.arms]
     results = []
@@ -86,7 +68,7 @@ def controlled(task: str, low: float = 1.0, **arms: float | Callable[[Search], f
 FIVE = ("en", "de", "ar", "he", "zh")
 
 
-def several_sources(task: str, train: str, target: str, scores: dict[str, float]) -> Merged:
+def several_sources(task, train, target, scores):
     return Merged(
         model=MBERT,
         task=task,
@@ -98,14 +80,14 @@ def several_sources(task: str, train: str, target: str, scores: dict[str, float]
     )
 
 
-def merged(task: str = "pos", targets: tuple[str, ...] = FIVE, **ways: float) -> Evidence:
+def merged(task="pos", targets=FIVE, **ways):
     scores = {"MD": 51.0, "SD": 51.0, "EC": 52.0, **ways}
     return Evidence(
         merged=tuple(several_sources(task, "he+zh", target, scores) for target in targets)
     )
 
 
-def sources(task: str, ahead: float) -> Evidence:
+def sources(task, ahead):
     """Several sources, so far ahead of the best single one, into the five targets."""
     alone = tuple(
         search(1.0, "he" if target != "he" else "ur", target, task, unpruned=50.0 - ahead)
@@ -118,22 +100,20 @@ def sources(task: str, ahead: float) -> Evidence:
     return Evidence(searches=alone, merged=both)
 
 
-def rho(task: str, value: float, p: float) -> Evidence:
+def rho(task, value, p):
     labels = {"model": MBERT, "task": task, "setting": CROSS, "against": "uriel distance"}
     one = Rho(**labels, rho=value, pairs=8 if task == "slots" else 24, p=p)
     return Evidence(rhos=(one,), searches=(search(1.0, task=task),))
 
 
-def ranked(
-    language: str, heads: Sequence[int], method: str = "gradient", task: str = "pos", **more: Any
-) -> RankedHeads:
+def ranked(language, heads, method="gradient", task="pos", **more):
     """A ranking of the heads of one layer, the lowest first."""
     scores = {f"encoder.0.{head}": float(score) for score, head in enumerate(heads)}
     fields = {"trial": f"{method}{language}", "model": MBERT, **more}
     return RankedHeads(task=task, languages=(language,), method=method, scores=scores, **fields)
 
 
-def by_both(swap: int) -> Evidence:
+def by_both(swap):
     """Rankings of three sources by gradient and by LRP, with the first `swap` heads reversed."""
     heads = list(range(12))
     both = {"gradient": heads, PAPER_LRP: [*heads[:swap][::-1], *heads[swap:]]}
@@ -143,7 +123,7 @@ def by_both(swap: int) -> Evidence:
     )
 
 
-def rankings(top: int, bottom: int = 0, model: str = MBERT) -> Evidence:
+def rankings(top, bottom=0, model=MBERT):
     """Rankings of twelve heads in two languages.
 
     The second moves `top` of the two highest and `bottom` of the two lowest heads to the middle.
@@ -156,12 +136,12 @@ def rankings(top: int, bottom: int = 0, model: str = MBERT) -> Evidence:
     return Evidence(rankings=(ranked("en", order, model=model), ranked("de", other, model=model)))
 
 
-def both_ranked(top: int, bottom: int = 0) -> Evidence:
+def both_ranked(top, bottom=0):
     """Those of mBERT, and of XLM-R, whose lowest heads are the same in both languages."""
     return rankings(top, bottom) + rankings(top, 0, XLMR)
 
 
-def parts_of_data(gain: Callable[[int], float], **more: Callable[[int], float]) -> Evidence:
+def parts_of_data(gain, **more):
     """The cases of figure 3: nine parts of the data of eight targets, by their number."""
     cases = enumerate(product(("de", "nl", "ar", "he", "zh", "ja", "ur", "fa"), range(1, 10)))
     return Evidence(
@@ -178,17 +158,17 @@ def parts_of_data(gain: Callable[[int], float], **more: Callable[[int], float]) 
     )
 
 
-def little(better: int) -> Evidence:
+def little(better):
     """So many of the cases gain."""
     return parts_of_data(lambda i: 1.0 if i < better else -1.0)
 
 
-def peaks(gain: float) -> Evidence:
+def peaks(gain):
     """Each tenth of the target's data is worth a point."""
     return parts_of_data(lambda i: gain, unpruned=lambda parts: 50.0 + parts)
 
 
-def japanese(parts8: float) -> Evidence:
+def japanese(parts8):
     some = {"task": "ner", "target": "ja", "setting": MULTI}
     return Evidence(
         searches=(
@@ -198,14 +178,14 @@ def japanese(parts8: float) -> Evidence:
     )
 
 
-def controls(arm: str, value: float, task: str = "pos", low: float = 1.0) -> Evidence:
+def controls(arm, value, task="pos", low=1.0):
     """Eight searches with a control arm, all alike."""
     return Evidence(
         searches=tuple(search(low, target=t, task=task, **{arm: value}) for t in OTHERS[:8])
     )
 
 
-def strings(*differences: float) -> Evidence:
+def strings(*differences):
     """Important layers keep more, minus fewer, at the five percentages of table 2."""
     printed_scores = printed("weak-link").scores
     table = [s for s in printed_scores if s.strategy == "per_layer"]
@@ -219,7 +199,7 @@ def strings(*differences: float) -> Evidence:
     )
 
 
-def triples(*best: int, repeats: tuple[float, ...] = (-0.01, 0.0, 0.01)) -> Evidence:
+def triples(*best, repeats=(-0.01, 0.0, 0.01)):
     """By percentage, the block (0 to 2) that is best to keep fewest heads in; similar draws."""
     scores = []
     for few, winner in zip((4, 8, 12, 16), best, strict=False):

@@ -1,10 +1,5 @@
 """Small evidence, written by hand: scores, searches, rankings and measures."""
 
-from __future__ import annotations
-
-from collections.abc import Sequence
-from typing import Any
-
 from example_scores import BERT, MBERT, fact, facts, glue
 
 from deadhead.papers.claims.evidence import Evidence
@@ -30,7 +25,7 @@ KIND = dict(
 )  # of the five numbers by class, the one of a language
 
 
-def bleu(**by_share: float) -> Evidence:
+def bleu(**by_share):
     """Curves of a translation model with 30 BLEU unpruned: s60=29.9 is its BLEU without 60 %."""
     scores = []
     for pair in ("en-ru", "en-de"):
@@ -42,7 +37,7 @@ def bleu(**by_share: float) -> Evidence:
     return facts(*scores)
 
 
-def xnli(removed: dict[str, Any], full: float = 80.0) -> Evidence:
+def xnli(removed, full=80.0):
     """Scores in the languages SPOKEN by removal; a list is by SVO, SOV, VSO, Turkish, Swahili."""
     scores = [fact("xnli", "none", full, target=target, model=MBERT) for target in SPOKEN]
     for remove, text in removed.items():
@@ -61,7 +56,7 @@ def xnli(removed: dict[str, Any], full: float = 80.0) -> Evidence:
     return Evidence(scores=tuple(scores))
 
 
-def layers(**removed: Any) -> dict[str, Any]:
+def layers(**removed):
     """top2=70 as {"layers top 2": 70}; ends4 is both ends."""
     named = {}
     for name, value in removed.items():
@@ -72,9 +67,7 @@ def layers(**removed: Any) -> dict[str, Any]:
     return named
 
 
-def change(
-    values: list[float], name: str, stage: str, remove: str, model: str, trial: str, heads: int = 0
-) -> Measurement:
+def change(values, name, stage, remove, model, trial, heads=0):
     """One number for each layer, of its one head; `heads` layers above have none left."""
     removed = tuple(f"encoder.{len(values) + i}.0" for i in range(heads))
     return Measurement(
@@ -89,13 +82,13 @@ def change(
     )
 
 
-def weights(*values: float, remove: str = "layers top 1", trial: str = "w") -> Evidence:
+def weights(*values, remove="layers top 1", trial="w"):
     return Evidence(
         measures=(change(list(values), "weights", "after", remove, BERT, trial, heads=1),)
     )
 
 
-def all_sets(*values: float) -> Evidence:
+def all_sets(*values):
     """The same change of weights in a run for each of the 18 sets of layers."""
     return sum(
         (weights(*values, remove=f"layers top {n}", trial=f"w{n}") for n in range(1, 19)),
@@ -103,7 +96,7 @@ def all_sets(*values: float) -> Evidence:
     )
 
 
-def scattered(*scores: Sequence[float]) -> Evidence:
+def scattered(*scores):
     """A run for each list of changes, one number for each layer."""
     return sum(
         (weights(*values, remove="random 10", trial=f"w{n}") for n, values in enumerate(scores)),
@@ -111,7 +104,7 @@ def scattered(*scores: Sequence[float]) -> Evidence:
     )
 
 
-def entropy(*moved: float) -> Evidence:
+def entropy(*moved):
     """Three draws that hardly differ."""
     measures = []
     for trial, more in (("e1", -0.01), ("e2", 0.0), ("e3", 0.01)):
@@ -121,12 +114,10 @@ def entropy(*moved: float) -> Evidence:
     return Evidence(measures=tuple(measures))
 
 
-def embeddings(
-    close: float, together: float, apart: float, silhouettes: tuple[float, float] = (0.5, 0.1)
-) -> Evidence:
+def embeddings(close, together, apart, silhouettes=(0.5, 0.1)):
     """Distances within en, es, de, vi; of hi and ur; of sw, tr, ar; and 1 elsewhere."""
 
-    def between(pair: set[str]) -> float:
+    def between(pair):
         if len(pair) == 1:
             return 0.0
         if pair & {"sw", "tr", "ar"}:
@@ -149,7 +140,7 @@ def embeddings(
     )
 
 
-def epochs(first: float, last: float, **others: float) -> Evidence:
+def epochs(first, last, **others):
     """Four trials in all languages, those named with another score after the first epoch."""
     return facts(
         *(
@@ -170,7 +161,7 @@ def epochs(first: float, last: float, **others: float) -> Evidence:
     )
 
 
-def draws(task: str, target: str, model: str, sd: float) -> Evidence:
+def draws(task, target, model, sd):
     """Three draws of four conditions; the standard deviation is about `sd` % of the mean."""
     return facts(
         *(
@@ -188,7 +179,7 @@ def draws(task: str, target: str, model: str, sd: float) -> Evidence:
     )
 
 
-def across_and_within(across: float, within: float) -> Evidence:
+def across_and_within(across, within):
     """So much is lost, of 80 points, for each tenth of the heads, on XNLI and on GLUE."""
     tenths = range(10, 100, 10)
     return xnli({f"random {p}": (80 - across * p / 10, p) for p in tenths}) + glue(

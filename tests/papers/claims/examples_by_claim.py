@@ -3,11 +3,7 @@
 Both have all the cases of the statement, so that no interval of a sample matters.
 """
 
-from __future__ import annotations
-
-from collections.abc import Callable
 from functools import partial
-from typing import Any
 
 from example_scores import BERT, CROSS, FOUR, MBERT, XLMR, fact, facts, glue
 from example_searches import (
@@ -41,43 +37,42 @@ from examples import (
 
 from deadhead.papers.claims.evidence import Evidence
 from deadhead.papers.claims.searches import PAPER_LRP
-from deadhead.results import Search
 
 Cases = dict[str, tuple[Evidence, Evidence]]
 TENTHS = range(10, 100, 10)
 
 
-def one_head_kept(points: float) -> Evidence:
+def one_head_kept(points):
     kept = (30 - points + step for step in (-0.02, 0.0, 0.02))
     full = fact("wmt14", "none", 30.0, target="en-ru")
     return facts(full, *(fact("wmt14", "stratified 1", v, 87.5, "en-ru") for v in kept))
 
 
-def both_ends(*leads: float) -> Evidence:
+def both_ends(*leads):
     depths = (1, 3, 6, 8)
     tops = {f"top{n}": 70 + lead for n, lead in zip(depths, leads, strict=True)}
     return glue(layers(**tops, **{f"bottom{n}": 70 for n in depths}))
 
 
-def middles(ends: float, middle: Any, tasks: tuple[str, ...] = FOUR) -> Evidence:
+def middles(ends, middle, tasks=FOUR):
     sets = {"ends": ends, "middle": middle}
     return glue(layers(**{f"{w}{n}": v for w, v in sets.items() for n in (2, 4, 6, 8)}), tasks)
 
 
-def halves(model: str = BERT, **other: Any) -> Evidence:
+def halves(model=BERT, **other):
     """The odd layers are the best ones to cut in BERT, the even ones in mBERT."""
     odd, even = (73, 72) if model == BERT else (72, 73)
     ways = {"top2": 70, "bottom2": 71, "middle2": 69, "odd2": odd, "even2": even}
     return glue(layers(**{**ways, **other}), model=model)
 
 
-def at_random(model: str = BERT, full: float = 80.0, **scores: float) -> Evidence:
+def at_random(model=BERT, full=80.0, **scores):
     """p50=79.5 is the score without a random 50 % of the heads."""
     removed = {f"random {name[1:]}": (v, float(name[1:])) for name, v in scores.items()}
     return glue(removed, model=model, full=full)
 
 
-def slopes(mbert: float, bert: float) -> Evidence:
+def slopes(mbert, bert):
     """Scores of both models that fall by so much with each tenth of the heads."""
     both = ((MBERT, 70.0, mbert), (BERT, 80.0, bert))
     curves = (
@@ -87,14 +82,14 @@ def slopes(mbert: float, bert: float) -> Evidence:
     return sum(curves, Evidence())
 
 
-def unpruned(*ours: float) -> Evidence:
+def unpruned(*ours):
     return facts(
         *(fact(t, "none", v, model=MBERT) for t, v in zip(FOUR, ours, strict=True)),
         *(fact(t, "none", 80.0, model=BERT) for t in FOUR),
     )
 
 
-def depths(few: float, many: float) -> Evidence:
+def depths(few, many):
     """How far the middle is behind the ends, with few and with many layers removed."""
     removed = {}
     for n, share, ends, lag in ((1, 20, 75, few), (3, 60, 65, many)):
@@ -103,15 +98,15 @@ def depths(few: float, many: float) -> Evidence:
     return glue(removed, model=MBERT)
 
 
-def curve(**losses: float) -> Evidence:
+def curve(**losses):
     return xnli({f"random {n[1:]}": (80 - 0.8 * v, int(n[1:])) for n, v in losses.items()})
 
 
-def cut(top: Any, bottom: Any) -> Evidence:
+def cut(top, bottom):
     return xnli({"layers top 2": top, "layers bottom 2": bottom})
 
 
-def lag(languages: list[float], bert: float) -> Evidence:
+def lag(languages, bert):
     ends = {"layers top 2": 70, "layers bottom 2": 70}
     ours = xnli({**ends, "layers middle 2": [70 - points for points in languages]})
     return ours + glue({**ends, "layers middle 2": 70 - bert})
@@ -169,29 +164,29 @@ ON_SCORES: Cases = {
 }
 
 
-def some(better: int, task: str, of: int = 96) -> Evidence:
+def some(better, task, of=96):
     return on_tables(task, [1.0] * better + [-1.0] * (of - better))
 
 
-def both_tasks(**arms: float | Callable[[Search], float]) -> Evidence:
+def both_tasks(**arms):
     return controlled("pos", **arms) + controlled("ner", **arms)
 
 
-def where(found: Callable[[Search], bool], then: float = -1.0) -> Callable[[Search], float]:
+def where(found, then=-1.0):
     return lambda s: then if found(s) else 1.0
 
 
-def near(search: Search) -> bool:
+def near(search):
     pair = {search.source, search.target}
     return pair in ({"en", "de"}, {"en", "nl"}, {"ar", "he"})
 
 
-def xlmr_scores(full: float) -> Evidence:
+def xlmr_scores(full):
     of = partial(on_tables, "pos", 1.0, setting=CROSS)
     return of(model=MBERT, unpruned=50.0) + of(model=XLMR, unpruned=full)
 
 
-def by_ranker(gradient: float, lrp: float) -> Evidence:
+def by_ranker(gradient, lrp):
     of = partial(on_tables, "ner", model=MBERT, setting=CROSS)
     return of(gradient, rank="gradient") + of(lrp, rank=PAPER_LRP)
 

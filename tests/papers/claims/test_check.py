@@ -1,11 +1,8 @@
 """From a study to its verdicts: which claims are judged, and what the command prints of them."""
 
-from __future__ import annotations
-
 import json
 from dataclasses import replace
 from functools import partial
-from pathlib import Path
 
 import pytest
 from typer.testing import CliRunner
@@ -20,7 +17,7 @@ from hand_made import study
 CLAIMS = all_claims()
 
 
-def test_a_recipe_of_nobodys_paper_is_judged_by_all_claims(tmp_path: Path) -> None:
+def test_a_recipe_of_nobodys_paper_is_judged_by_all_claims(tmp_path):
     folder = study(tmp_path / "s", {"model": "a/b", "source": "en", "task": "mnli"}, [])
     assert [v.id for v in check(folder)] == list(CLAIMS)
     assert [v.id for v in check(folder, paper="luck")] == [
@@ -28,7 +25,7 @@ def test_a_recipe_of_nobodys_paper_is_judged_by_all_claims(tmp_path: Path) -> No
     ]
 
 
-def test_a_claim_nobody_makes(tmp_path: Path) -> None:
+def test_a_claim_nobody_makes(tmp_path):
     folder = study(
         tmp_path / "s", {"model": "a/b", "source": "en", "task": "mnli"}, [], claims=["W99"]
     )
@@ -36,7 +33,7 @@ def test_a_claim_nobody_makes(tmp_path: Path) -> None:
         check(folder)
 
 
-def test_names_of_claims() -> None:
+def test_names_of_claims():
     assert [c.id for c in named("W3")] == ["W3", "W3a", "W3b"]
     assert [c.id for c in named("W1")] == ["W1"]
     assert len(named("C-mean")) == 12
@@ -46,7 +43,7 @@ def test_names_of_claims() -> None:
     assert [c.id for c in named("C-single")] == ["C-single-NER", "C-single-POS"]
 
 
-def test_as_plain_data_a_verdict_names_the_first_of_very_many_trials() -> None:
+def test_as_plain_data_a_verdict_names_the_first_of_very_many_trials():
     trials = tuple(map(str, range(2 * MOST_TRIALS)))
     (verdict,) = judge(Evidence(), [CLAIMS["L-seeds"]])
     few, many = (replace(verdict, trials=ids).to_dict() for ids in (trials[:3], trials))
@@ -54,7 +51,7 @@ def test_as_plain_data_a_verdict_names_the_first_of_very_many_trials() -> None:
     assert (many["trials"], many["records"]) == (list(trials[:MOST_TRIALS]), 2 * MOST_TRIALS)
 
 
-def test_command(tmp_path: Path) -> None:
+def test_command(tmp_path):
     folder = str(as_printed("weak-link/table6", tmp_path / "s"))
     run = partial(CliRunner().invoke, app, env={"COLUMNS": "200"})
     result = run(["claims", folder])
@@ -77,7 +74,7 @@ def test_command(tmp_path: Path) -> None:
         (["--published", "--paper", "weaklink"], "Did you mean 'weak-link'"),
     ],
 )
-def test_a_mistake_gets_one_clear_error(arguments: list[str], message: str) -> None:
+def test_a_mistake_gets_one_clear_error(arguments, message):
     result = CliRunner().invoke(app, ["claims", *arguments])
     assert isinstance(result.exception, DeadheadError)
     assert message in str(result.exception)

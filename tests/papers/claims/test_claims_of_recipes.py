@@ -1,9 +1,5 @@
 """Every built-in recipe, run to its end, has what the claims it lists are judged by."""
 
-from __future__ import annotations
-
-from pathlib import Path
-
 import pytest
 from whole_studies import complete
 
@@ -15,9 +11,7 @@ OF_PAPERS = [name for name in built_in() if "/" in name and not name.endswith("/
 
 
 @pytest.mark.parametrize("name", OF_PAPERS)
-def test_a_whole_run_is_enough_for_every_claim_of_its_recipe(
-    name: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_whole_run_is_enough_for_every_claim_of_its_recipe(name, tmp_path, monkeypatch):
     monkeypatch.setattr(
         relations,
         "distances",

@@ -1,7 +1,5 @@
 """The page about claims: its table has what the command prints, and its counts are right."""
 
-from __future__ import annotations
-
 import csv
 import json
 import re
@@ -18,7 +16,7 @@ DOCS = Path(__file__).parents[3] / "docs"
 PAGE = (DOCS / "claims.md").read_text(encoding="utf-8")
 
 
-def test_the_table_has_the_verdicts_that_the_command_prints() -> None:
+def test_the_table_has_the_verdicts_that_the_command_prints():
     with (DOCS / "claims.csv").open(encoding="utf-8") as file:
         rows = [[row["claim"], row["verdict"]] for row in csv.DictReader(file)]
     printed = json.loads(CliRunner().invoke(app, ["claims", "--published", "--json"]).output)
@@ -26,7 +24,7 @@ def test_the_table_has_the_verdicts_that_the_command_prints() -> None:
     assert [name for name, _ in rows] == [*CLAIMS]
 
 
-def test_the_counts_in_the_text_are_those_of_the_table() -> None:
+def test_the_counts_in_the_text_are_those_of_the_table():
     paragraph = PAGE.split("## The papers on their own tables")[1].split("\n\n")[1]
     wrong = {
         verdict.id

@@ -1,15 +1,11 @@
 """Evidence out of study folders: what is read, in which units, and that nothing counts twice."""
 
-from __future__ import annotations
-
 import os
-from pathlib import Path
 from typing import Any
 
 import pytest
 
 from deadhead.papers.claims import all_claims
-from deadhead.papers.claims.evidence import Evidence
 from deadhead.papers.claims.from_study import measured
 from hand_made import study
 
@@ -20,15 +16,15 @@ RANK = ["finetune", "rank"]
 Cells = list[dict[str, Any]]
 
 
-def read(folder: Path, cells: Cells, fixed: dict[str, Any] = TARGETS) -> Evidence:
+def read(folder, cells, fixed=TARGETS):
     return measured([study(folder, fixed, cells, ["prune", "finetune", "measure", "evaluate"])])
 
 
-def cell(remove: Any, metrics: dict[str, float], task: str = "mnli", **more: Any) -> dict[str, Any]:
+def cell(remove, metrics, task="mnli", **more):
     return {"labels": {"task": task, "remove": remove}, "metrics": metrics, **more}
 
 
-def test_scores_are_points_of_the_reported_split_and_shares_are_counted(tmp_path: Path) -> None:
+def test_scores_are_points_of_the_reported_split_and_shares_are_counted(tmp_path):
     layer = {"removed": [f"encoder.4.{i}" for i in range(8)], "cost": {"heads before": 40}}
     cells = [
         cell("none", {"en/dev/accuracy": 0.8, "en/dev/macro_f1": 0.1}),
@@ -53,16 +49,14 @@ def test_scores_are_points_of_the_reported_split_and_shares_are_counted(tmp_path
 
 
 @pytest.mark.parametrize(("epochs", "expected"), [(1, [None]), (2, [None, 1])])
-def test_a_training_of_one_epoch_says_nothing_about_the_first(
-    epochs: int, expected: list[int | None], tmp_path: Path
-) -> None:
+def test_a_training_of_one_epoch_says_nothing_about_the_first(epochs, expected, tmp_path):
     """Its weights after the first epoch are its last, unlike those of a longer training."""
     fixed = {**TARGETS, "finetune": {"epochs": epochs, "first": True}}
     one = cell({"random": 30}, {"en/dev/accuracy": 0.7, "en/dev@1/accuracy": 0.7})
     assert [s.epoch for s in read(tmp_path / "s", [one], fixed).scores] == expected
 
 
-def test_failed_trainings_are_reported_beside_a_verdict(tmp_path: Path) -> None:
+def test_failed_trainings_are_reported_beside_a_verdict(tmp_path):
     """One label of three for everything; a model that is bad in another way has not failed."""
     one_label = {"en/dev/accuracy": 0.4, "en/dev/macro_f1": 0.8 / 1.4 / 3}
     good = {"en/dev/accuracy": 0.8, "en/dev/macro_f1": 0.79}
@@ -77,7 +71,7 @@ def test_failed_trainings_are_reported_beside_a_verdict(tmp_path: Path) -> None:
     assert [s.one_label for s in later.scores] == [False, False]
 
 
-def lowest(seed: int, full: float, scores: list[float]) -> Cells:
+def lowest(seed, full, scores):
     name = "de/test/micro_f1"
     searched: list[tuple[str, Any, float]] = [("full", "none", full)]
     searched += [("lowest", {"lowest": k}, score) for k, score in enumerate(scores, 1)]
@@ -87,7 +81,7 @@ def lowest(seed: int, full: float, scores: list[float]) -> Cells:
     ]
 
 
-def test_seeds_of_a_search_are_one_pair_with_the_arms_of_all(tmp_path: Path) -> None:
+def test_seeds_of_a_search_are_one_pair_with_the_arms_of_all(tmp_path):
     random = {"seed": 0, "arm": "random", "k": 1, "remove": {"random_k": 1}, "draw": 42}
     cells = [*lowest(0, 0.5, [0.6, 0.55]), *lowest(1, 0.6, [0.6, 0.62])]
     cells.append({"labels": random, "metrics": {"de/test/micro_f1": 0.4}})
@@ -101,12 +95,12 @@ def test_seeds_of_a_search_are_one_pair_with_the_arms_of_all(tmp_path: Path) -> 
     assert (pair.arms["lowest"].k, set(pair.arms)) == (1.5, {"lowest"})
 
 
-def ranking(*scores: float) -> dict[str, Any]:
+def ranking(*scores):
     heads = {f"encoder.0.{i}": score for i, score in enumerate(scores)}
     return {"ranking": {"method": "gradient", "languages": ["en"], "scores": heads}}
 
 
-def test_rankings_of_several_studies_are_joined_whatever_their_order(tmp_path: Path) -> None:
+def test_rankings_of_several_studies_are_joined_whatever_their_order(tmp_path):
     one, other = (
         study(tmp_path / f"{seed}", TAGS, [{"labels": {"seed": seed}, "details": details}], RANK)
         for seed, details in enumerate((ranking(0.1, 0.7), ranking(0.3, 0.1)))
@@ -119,7 +113,7 @@ def test_rankings_of_several_studies_are_joined_whatever_their_order(tmp_path: P
     assert dict(same.scores) == {"encoder.0.0": 0.1, "encoder.0.1": 0.7}  # the same trial is one
 
 
-def test_what_two_studies_share_counts_once(tmp_path: Path) -> None:
+def test_what_two_studies_share_counts_once(tmp_path):
     cells = [cell({"random": 30}, {"en/test/accuracy": 0.9})]
     one = study(tmp_path / "a", TARGETS, cells, ["prune", "finetune", "evaluate"])
     cells.append(cell("none", {"en/test/accuracy": 0.95}))
@@ -127,7 +121,7 @@ def test_what_two_studies_share_counts_once(tmp_path: Path) -> None:
     assert (len(measured([one]).scores), len(measured([one, other]).scores)) == (1, 2)
 
 
-def test_a_search_that_two_studies_share_has_the_arms_of_both(tmp_path: Path) -> None:
+def test_a_search_that_two_studies_share_has_the_arms_of_both(tmp_path):
     plain = lowest(0, 0.5, [0.6])
     highest = {"seed": 0, "arm": "highest", "k": 1, "remove": {"highest": 1}}
     control = {"labels": highest, "metrics": {"de/test/micro_f1": 0.4}}
@@ -138,7 +132,7 @@ def test_a_search_that_two_studies_share_has_the_arms_of_both(tmp_path: Path) ->
         assert len(search.trials) == 3
 
 
-def test_damaged_records_and_values_that_are_no_numbers_are_skipped(tmp_path: Path) -> None:
+def test_damaged_records_and_values_that_are_no_numbers_are_skipped(tmp_path):
     nan = float("nan")
     weights = {"encoder.0.0": nan, "encoder.0.1": 0.5}
     after = {"weights": weights, "embeddings": {"silhouette": None}}

@@ -1,11 +1,8 @@
 """Luck: what the best of many equally good trials would do, by hand and by throwing dice."""
 
-from __future__ import annotations
-
 import random
 from dataclasses import replace
 from functools import cache
-from typing import Any
 
 import pytest
 from example_searches import OTHERS, arm, controls, merged, rankings, search
@@ -19,7 +16,7 @@ GAIN = "C-mean-POS-mbert-cross-lingual"
 OURS = ("L-seeds", "L-random", "L-highest", "L-count-POS")
 
 
-def test_share_by_hand() -> None:
+def test_share_by_hand():
     assert lucky_share([12]) == pytest.approx(12 / 13)
     assert lucky_share([1, 3]) == pytest.approx((1 / 2 + 3 / 4) / 2)
     one_of_eight = "luck alone: 1.5 of 3, as many or more with p = 0.12"
@@ -27,7 +24,7 @@ def test_share_by_hand() -> None:
 
 
 @cache
-def dice(better: float) -> Evidence:
+def dice(better):
     """Searches in which every trial scores as a die does; the lowest arm may have loaded dice."""
     rng = random.Random(0)
     pairs = [(s, t) for s in ("en", "zh", "ar", "sw") for t in OTHERS if s != t]
@@ -44,7 +41,7 @@ def dice(better: float) -> Evidence:
     return Evidence(searches=tuple(searches))
 
 
-def test_dice_make_the_papers_counts_and_no_claim_on_luck() -> None:
+def test_dice_make_the_papers_counts_and_no_claim_on_luck():
     """Nine of ten pairs "gain" where pruning does nothing; only the controls tell."""
     for name in ("C-count-POS", "C-rand-vs-low", *OURS):
         assert CLAIMS[name].on(dice(0.0)).verdict == UNSHOWN, name
@@ -53,7 +50,7 @@ def test_dice_make_the_papers_counts_and_no_claim_on_luck() -> None:
     assert "the best of as many unpruned seeds gains +1." in counted.strength
 
 
-def test_what_is_more_than_luck_is_found() -> None:
+def test_what_is_more_than_luck_is_found():
     for name in OURS:
         assert CLAIMS[name].on(dice(2.0)).verdict == HOLDS, name
     seeds = CLAIMS["L-seeds"].on(dice(2.0))
@@ -62,7 +59,7 @@ def test_what_is_more_than_luck_is_found() -> None:
     assert CLAIMS["C-count-POS"].on(dice(2.0)).follows == ""  # every pair gains
 
 
-def means(low: float, *seeds: float) -> Evidence:
+def means(low, *seeds):
     """Searches that gain `low`, and whose unpruned seeds gain these numbers in turn."""
     arms = [{"seeds": seeds[i % len(seeds)]} if seeds else {} for i in range(len(OTHERS))]
     pairs = zip(OTHERS, arms, strict=True)
@@ -80,14 +77,12 @@ def means(low: float, *seeds: float) -> Evidence:
         (3.0, [3.5], FAILS, ""),  # what does not hold is not by luck
     ],
 )
-def test_a_mean_gain_is_luck_where_unpruned_seeds_gain_as_much(
-    low: float, seeds: list[float], verdict: str, follows: str
-) -> None:
+def test_a_mean_gain_is_luck_where_unpruned_seeds_gain_as_much(low, seeds, verdict, follows):
     result = CLAIMS[GAIN].on(means(low, *seeds))
     assert (result.verdict, result.follows) == (verdict, follows)
 
 
-def test_ec_that_is_best_as_often_as_its_trials_are_more_is_luck() -> None:
+def test_ec_that_is_best_as_often_as_its_trials_are_more_is_luck():
     """Of two sources it has half of all trials: three wins of five are no wonder."""
     some = merged("ner", ("en", "de", "ar")) + merged("ner", ("he", "zh"), MD=60.0)
     verdict = CLAIMS["C-EC-NER"].on(some)
@@ -104,9 +99,7 @@ def test_ec_that_is_best_as_often_as_its_trials_are_more_is_luck() -> None:
         ((6, 9, 6, 9), {"tried": (3, 6, 9, 12)}, UNSHOWN, LUCKY, "7.5 by luck"),
     ],
 )
-def test_the_number_of_heads_that_luck_takes_is_luck(
-    ks: tuple[float, ...], arms: dict[str, Any], verdict: str, follows: str, by_chance: str
-) -> None:
+def test_the_number_of_heads_that_luck_takes_is_luck(ks, arms, verdict, follows, by_chance):
     pairs = zip(ks, means(1.0).searches, strict=False)
     searches = tuple(replace(one, arms={"lowest": arm(1.0, k, **arms)}) for k, one in pairs)
     result = CLAIMS["C-heads-POS"].on(Evidence(searches=searches))
@@ -114,21 +107,21 @@ def test_the_number_of_heads_that_luck_takes_is_luck(
     assert by_chance in result.numbers
 
 
-def test_the_lowest_that_vary_less_than_the_highest_do_not_vary() -> None:
+def test_the_lowest_that_vary_less_than_the_highest_do_not_vary():
     ranked = CLAIMS["C-rank"].on
     assert ranked(rankings(0, 1)).verdict == UNSHOWN  # of mBERT; nothing is known of XLM-R
     assert ranked(rankings(0, 0)).verdict == FAILS  # all the same, the lowest too
     assert ranked(rankings(1, 0)).margin == pytest.approx(0.5 - 1)
 
 
-def test_one_training_scored_in_many_languages_is_one_experiment() -> None:
+def test_one_training_scored_in_many_languages_is_one_experiment():
     searches = tuple(search(1.0, target=target, seeds=0.0, trials=("one",)) for target in OTHERS)
     verdict = CLAIMS["L-seeds"].on(Evidence(searches=searches))
     so_far = "so far ahead in 12 of 12 pairs, by +1.00 points on average"
     assert (verdict.verdict, f"there are 1 ({so_far})" in verdict.numbers) == (OPEN, True)
 
 
-def test_a_language_scored_in_itself_is_no_transfer() -> None:
+def test_a_language_scored_in_itself_is_no_transfer():
     """Table 5 has 32 pairs; English scored in English is not one of them."""
     pairs, in_itself = controls("random", 0.2), {"target": "en", "setting": "mono-lingual"}
     home = tuple(search(-9.0, random=9.0, task=task, **in_itself) for task in ("pos", "ner"))
@@ -137,6 +130,6 @@ def test_a_language_scored_in_itself_is_no_transfer() -> None:
     assert verdict.numbers == CLAIMS["L-random"].on(pairs).numbers
 
 
-def test_arms_of_unequal_budget_are_not_compared() -> None:
+def test_arms_of_unequal_budget_are_not_compared():
     uneven = tuple(search(1.0, target=target, seeds=0.0, budget=4) for target in OTHERS)
     assert CLAIMS["L-seeds"].on(Evidence(searches=uneven)).verdict == OPEN

@@ -1,10 +1,5 @@
 """Published numbers stand beside a study only if it has the paper's setting."""
 
-from __future__ import annotations
-
-from pathlib import Path
-from typing import Any
-
 import pytest
 from whole_studies import as_printed, complete
 
@@ -14,7 +9,7 @@ from deadhead.results import Study
 NOT_SHOWN = "The published numbers are not shown, since they are of "
 
 
-def published(table: dict[str, Any]) -> set[float]:
+def published(table):
     cells = [cell for row in table["cells"] for cell in row]
     shown = {
         cell[name] for cell in cells for name in ("published", "published_change") if name in cell
@@ -33,9 +28,7 @@ def published(table: dict[str, Any]) -> set[float]:
         ),
     ],
 )
-def test_a_small_run_has_no_numbers_of_the_paper(
-    name: str, difference: str, tmp_path: Path
-) -> None:
+def test_a_small_run_has_no_numbers_of_the_paper(name, difference, tmp_path):
     table = tables(complete(name, tmp_path / "s", "mini"))[0]
     assert not published(table)
     assert NOT_SHOWN in table["note"]
@@ -45,7 +38,7 @@ def test_a_small_run_has_no_numbers_of_the_paper(
 @pytest.mark.parametrize(
     "name", ["weak-link/table6", "contributions/table4", "contributions/table6"]
 )
-def test_a_whole_run_has_them(name: str, tmp_path: Path) -> None:
+def test_a_whole_run_has_them(name, tmp_path):
     study = Study.open(as_printed(name, tmp_path / "s"))
     table = tables(study)[0]
     (rows,) = study.published.values()
@@ -53,7 +46,7 @@ def test_a_whole_run_has_them(name: str, tmp_path: Path) -> None:
     assert NOT_SHOWN not in table["note"]
 
 
-def test_the_title_has_the_size_of_the_search(tmp_path: Path) -> None:
+def test_the_title_has_the_size_of_the_search(tmp_path):
     assert (
         tables(complete("contributions/search", tmp_path / "s", "mini"))[0]["title"] == "Best of 4"
     )

@@ -1,9 +1,6 @@
 """The findings, the tables and the claims of a page count the same pairs of languages."""
 
-from __future__ import annotations
-
 import re
-from pathlib import Path
 from statistics import fmean
 from typing import Any
 
@@ -24,12 +21,12 @@ PRINTED = {"table2": (90, 96), "table4": (30, 32), "table5": (27, 32)}
 
 
 @pytest.fixture(scope="module")
-def printed(tmp_path_factory: pytest.TempPathFactory) -> Any:
+def printed(tmp_path_factory):
     home = tmp_path_factory.mktemp("printed")
     return lambda table: Study.open(as_printed(f"contributions/{table}", home / table))
 
 
-def in_table(study: Study) -> list[float]:
+def in_table(study):
     """The gains in the first table of searches, without those of a source in itself."""
     table = next(t for t in tables(study) if "statistic" in t["column_names"])
     gains: dict[Any, list[float]] = {}
@@ -41,7 +38,7 @@ def in_table(study: Study) -> list[float]:
     return [fmean(values) for values in gains.values()]
 
 
-def in_finding(study: Study) -> tuple[int, float]:
+def in_finding(study):
     """The number of pairs and their mean gain."""
     text = " ".join(findings(study))
     patterns = (
@@ -52,11 +49,11 @@ def in_finding(study: Study) -> tuple[int, float]:
     return int(found["n"]), float(found["mean"])
 
 
-def in_claim(study: Study) -> list[float]:
+def in_claim(study):
     return [search.gain() for search in single(measured([study]))]
 
 
-def check(study: Study) -> None:
+def check(study):
     claimed, shown, (n, mean) = in_claim(study), in_table(study), in_finding(study)
     assert len(claimed) == len(shown) == n
     assert fmean(claimed) == pytest.approx(fmean(shown), abs=1e-4)  # as tables round
@@ -65,12 +62,12 @@ def check(study: Study) -> None:
 
 
 @pytest.mark.parametrize("archive", ARCHIVES)
-def test_of_an_archive(archive: str, tmp_path: Path) -> None:
+def test_of_an_archive(archive, tmp_path):
     check(Study.open(unpack(archive, tmp_path)))
 
 
 @pytest.mark.parametrize("table", PRINTED)
-def test_of_a_printed_table(table: str, printed: Any) -> None:
+def test_of_a_printed_table(table, printed):
     study, (better, n) = printed(table), PRINTED[table]
     check(study)
     claimed = in_claim(study)
@@ -82,7 +79,7 @@ def test_of_a_printed_table(table: str, printed: Any) -> None:
         assert re.search(rf"\b{better} of {n}\b", counted)
 
 
-def merged_cells(study: Study) -> list[float]:
+def merged_cells(study):
     """The gain of each way to merge, from the table of several sources."""
     table = next(t for t in tables(study) if "FL" in str(t["rows"] + t["columns"]))
     scores: dict[Any, float] = {}
@@ -94,7 +91,7 @@ def merged_cells(study: Study) -> list[float]:
 
 
 @pytest.mark.parametrize(("name", "better", "n"), [("table6", 28, 30), ("pos-sources", 14, 15)])
-def test_of_several_sources(name: str, better: int, n: int, printed: Any, tmp_path: Path) -> None:
+def test_of_several_sources(name, better, n, printed, tmp_path):
     study = printed(name) if name == "table6" else Study.open(unpack(name, tmp_path))
     gains = merged_cells(study)
     assert (sum(gain > 0 for gain in gains), len(gains)) == (better, n)
@@ -104,7 +101,7 @@ def test_of_several_sources(name: str, better: int, n: int, printed: Any, tmp_pa
     assert f"{better} of {n} gain" in CLAIMS["C-multi-all"].on(measured([study])).numbers
 
 
-def test_of_parts_of_the_data(tmp_path: Path) -> None:
+def test_of_parts_of_the_data(tmp_path):
     """Each part of a target's data is a case; finding, table and claim count the same ten."""
     study = Study.open(unpack("pos-low-resource", tmp_path))
     gains = in_table(study)
@@ -116,7 +113,7 @@ def test_of_parts_of_the_data(tmp_path: Path) -> None:
     assert f"better in {better} of 10 cases, by {mean} points" in claim.numbers
 
 
-def test_a_search_in_one_language_is_no_pair_but_still_counts(tmp_path: Path) -> None:
+def test_a_search_in_one_language_is_no_pair_but_still_counts(tmp_path):
     """A study without any pair reports the searches that it has."""
     study = Study.open(unpack("ner-search", tmp_path))
     alone = tuple(cell for cell in study.searches if cell.target == "en")

@@ -3,8 +3,6 @@
 `tests/test_pinned_numbers.py` has every verdict with its numbers.
 """
 
-from __future__ import annotations
-
 import json
 import re
 
@@ -23,7 +21,7 @@ TITLES = {
 COUNTS = {NO: 12, IN_PART: 12, LUCKY: 2}  # of the last, 1 does not hold
 
 
-def test_what_does_not_hold_says_how_it_fails() -> None:
+def test_what_does_not_hold_says_how_it_fails():
     verdicts = published()
     assert all(bool(v.follows) == (v.verdict in (FAILS, UNSHOWN)) for v in verdicts)
     assert {how: sum(v.follows == how for v in verdicts) for how in COUNTS} == COUNTS
@@ -32,7 +30,7 @@ def test_what_does_not_hold_says_how_it_fails() -> None:
     assert not any(v.numbers.startswith("on ") for v in verdicts)
 
 
-def test_the_command_shows_how_claims_fail() -> None:
+def test_the_command_shows_how_claims_fail():
     run = CliRunner().invoke
     output = run(app, ["claims", "--published"], env={"COLUMNS": "200"}).output
     for how, title in TITLES.items():
@@ -47,7 +45,7 @@ def test_the_command_shows_how_claims_fail() -> None:
     assert [table.count(f"**does not hold**: {how} |") for how in TITLES] == [12, 12, 1]
 
 
-def test_those_of_one_paper() -> None:
+def test_those_of_one_paper():
     assert {v.paper for v in published("mbert-prunability")} == {"mbert-prunability"}
     assert len(published("luck")) == 6
 
@@ -56,12 +54,12 @@ def test_those_of_one_paper() -> None:
     ("task", "rho", "p"),
     [("pos", -0.52, 0.009), ("ner", -0.27, 0.202), ("slots", 0.69, 0.058), ("slots", -0.73, 0.04)],
 )
-def test_p_values_of_printed_rhos(task: str, rho: float, p: float) -> None:
+def test_p_values_of_printed_rhos(task, rho, p):
     (found,) = {r.p for r in printed().rhos if (r.task, r.rho) == (task, rho)}
     assert found == pytest.approx(p, abs=6e-4)
 
 
-def test_stated_numbers_are_found_or_refused() -> None:
+def test_stated_numbers_are_found_or_refused():
     assert stated("weak-link", "bleu_drop_at_percent", target="en-de") == 1.03
     with pytest.raises(LookupError, match="2 times"):
         stated("weak-link", "bleu_drop_at_percent")
@@ -76,9 +74,7 @@ def test_stated_numbers_are_found_or_refused() -> None:
         ("C-EC-NER", "cases_EC_best", {}),
     ],
 )
-def test_a_statement_has_the_number_of_the_paper(
-    name: str, quantity: str, where: dict[str, str]
-) -> None:
+def test_a_statement_has_the_number_of_the_paper(name, quantity, where):
     claim = all_claims()[name]
     number = f"{stated(claim.paper, quantity, **where):g}"
     assert number in re.findall(r"[\d.]*\d", claim.statement)

@@ -1,7 +1,5 @@
 """The papers' numbers as they lie beside the recipes: all of them, unchanged, and in our words."""
 
-from __future__ import annotations
-
 import csv
 from statistics import fmean
 
@@ -42,19 +40,19 @@ CELLS = {  # single cells, read off the papers
 }
 
 
-def rows(name: str) -> list[dict[str, str]]:
+def rows(name):
     with published_files()[f"{name}.csv"].open(encoding="utf-8", newline="") as file:
         return list(csv.DictReader(file))
 
 
 @pytest.mark.parametrize("name", TABLES)
-def test_every_number_is_there(name: str) -> None:
+def test_every_number_is_there(name):
     values = [float(row["value"]) for row in rows(name)]
     assert (len(values), round(fmean(values), 4)) == TABLES[name]
 
 
 @pytest.mark.parametrize("name", CELLS)
-def test_a_number_is_where_it_belongs(name: str) -> None:
+def test_a_number_is_where_it_belongs(name):
     where, value = CELLS[name]
     values = [
         row["value"] for row in rows(name) if all(row[axis] == text for axis, text in where.items())
@@ -63,7 +61,7 @@ def test_a_number_is_where_it_belongs(name: str) -> None:
 
 
 @pytest.mark.parametrize("name", [name for name in TABLES if not name.endswith("text")])
-def test_each_number_is_there_once_and_in_our_words(name: str) -> None:
+def test_each_number_is_there_once_and_in_our_words(name):
     values = rows(name)
     other = ("value", "delta", "note")
     labels = {tuple(text for axis, text in row.items() if axis not in other) for row in values}
@@ -75,7 +73,7 @@ def test_each_number_is_there_once_and_in_our_words(name: str) -> None:
         assert {*sources, *row["target"].split("-")} - {""} <= set(languages())
 
 
-def test_printed_differences_are_those_of_the_scores() -> None:
+def test_printed_differences_are_those_of_the_scores():
     checked = 0
     for name in ("weak-link/table1", "weak-link/table2", "weak-link/table3"):
         full = {row["source"]: float(row["value"]) for row in rows(name) if row["remove"] == "none"}

@@ -1,28 +1,23 @@
 """Correlations of gains, from small searches and rankings."""
 
-from __future__ import annotations
-
-from collections.abc import Mapping
-
 import pytest
 from example_scores import MBERT
 from example_searches import ranked, search
 
 from deadhead.papers.claims import UNSHOWN, all_claims, relations
 from deadhead.papers.claims.evidence import Evidence
-from deadhead.results import RankedHeads
 
 CLAIMS = all_claims()
 
 LANGUAGES = ("de", "nl", "fa", "ur", "he", "ar")
 
 
-def like_english(language: str, moved: int) -> RankedHeads:
+def like_english(language, moved):
     """A ranking of eight heads, the first `moved` reversed: the more, the less like English."""
     return ranked(language, [*range(moved - 1, -1, -1), *range(moved, 8)])
 
 
-def evidence(gains: list[float]) -> Evidence:
+def evidence(gains):
     rankings = [like_english(name, n) for n, name in enumerate(("en", *LANGUAGES), 1)]
     return Evidence(
         searches=tuple(search(gain, target=t) for gain, t in zip(gains, LANGUAGES, strict=True)),
@@ -30,12 +25,12 @@ def evidence(gains: list[float]) -> Evidence:
     )
 
 
-def far(source: str, target: str, names: list[str]) -> Mapping[str, float]:
+def far(source, target, names):
     assert (source, names) == ("en", ["syntactic"])
     return {"syntactic": [0.3, 0.1, 0.2, 0.6, 0.5, 0.4][LANGUAGES.index(target)]}
 
 
-def test_against_likeness_and_distance(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_against_likeness_and_distance(monkeypatch):
     monkeypatch.setattr(relations, "distances", far)
     rhos = {r.against: r for r in relations.rhos(evidence([6.0, 5.0, 4.0, 3.0, 2.0, 1.0]))}
     similarity, distance = rhos["ranking similarity"], rhos["uriel distance"]
@@ -54,14 +49,14 @@ def test_against_likeness_and_distance(monkeypatch: pytest.MonkeyPatch) -> None:
     )
 
 
-def test_without_rankings_there_is_nothing_to_go_by() -> None:
+def test_without_rankings_there_is_nothing_to_go_by():
     assert relations.rhos(Evidence(searches=evidence([1.0, 2, 3, 4, 5, 6]).searches)) == ()
 
 
-def test_without_distances_there_is_still_likeness(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_without_distances_there_is_still_likeness(monkeypatch):
     from deadhead.errors import MissingExtra
 
-    def not_installed(source: str, target: str, names: list[str]) -> Mapping[str, float]:
+    def not_installed(source, target, names):
         raise MissingExtra("urielplus", "lang", "a distance")
 
     monkeypatch.setattr(relations, "distances", not_installed)

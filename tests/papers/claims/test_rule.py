@@ -1,11 +1,7 @@
 """What numbers show about a statement: by hand, with dice, and in single claims."""
 
-from __future__ import annotations
-
 import random
-from collections.abc import Callable
 from dataclasses import replace
-from typing import Any
 
 import pytest
 from example_scores import fact, facts, glue
@@ -80,19 +76,17 @@ COUNT = (88, 96)
         (level, ([0.4, 0.5, 0.3, 0.3], 1.0), WHOLE, FAILS),  # small, but all one way
     ],
 )
-def test_what_numbers_show(
-    judge: Callable[..., Outcome], arguments: tuple[Any, ...], options: Any, verdict: str
-) -> None:
+def test_what_numbers_show(judge, arguments, options, verdict):
     outcome = judge(*arguments, **options)
     assert outcome.verdict == verdict
     assert outcome.margin >= 0 if verdict == HOLDS else outcome.margin <= 0 or verdict == UNSHOWN
 
 
-def test_the_clear_counterexample_gives_the_margin() -> None:
+def test_the_clear_counterexample_gives_the_margin():
     assert every([-0.1, -0.02], noise=[0.2, 0.01]) == Outcome(FAILS, -0.02, "n = 2")
 
 
-def test_of_several_parts_the_worst_counts() -> None:
+def test_of_several_parts_the_worst_counts():
     holds, unshown, fails = Outcome(HOLDS, 1.0), Outcome(UNSHOWN, -9.0), Outcome(FAILS, -0.1)
     assert worst([holds, unshown, fails]) == fails
     assert worst([holds, unshown]) == unshown
@@ -113,11 +107,11 @@ def test_of_several_parts_the_worst_counts() -> None:
         (over_repeats([[0.0, 1.0, 2.0]] * 4, sides=2), 2.306 / 3**0.5),
     ],
 )
-def test_noise_of_repeats_by_hand(width: float | None, expected: float | None) -> None:
+def test_noise_of_repeats_by_hand(width, expected):
     assert width == (expected if expected is None else pytest.approx(expected, abs=1e-3))
 
 
-def test_noise_does_not_confirm() -> None:
+def test_noise_does_not_confirm():
     """Numbers that have nothing to do with the statement hold in 1 of 20 tries at most."""
     rng = random.Random(0)
     draw = lambda: [rng.gauss(0.0, 2.0) for _ in range(4)]  # noqa: E731
@@ -133,22 +127,22 @@ def test_noise_does_not_confirm() -> None:
 # --- in claims
 
 
-def odd_against_top(*leads: float) -> Evidence:
+def odd_against_top(*leads):
     runs = (glue(layers(odd6=70 + lead, top6=70, bottom6=60), ("sst2",)) for lead in leads)
     return sum(runs, Evidence())
 
 
-def draws_lose(*points: float) -> Evidence:
+def draws_lose(*points):
     kept = (fact("wmt14", "stratified 1", 30 - value, 87.5, "en-ru") for value in points)
     return facts(fact("wmt14", "none", 30.0, target="en-ru"), *kept)
 
 
-def ec_is_best(targets: int, others: int) -> Evidence:
+def ec_is_best(targets, others):
     names = ("en", "de", "ar", "he", "zh")[: targets + others]
     return merged("pos", names[:targets]) + merged("pos", names[targets:], MD=60.0)
 
 
-def apart_before(value: float) -> Evidence:
+def apart_before(value):
     return embeddings(0.2, 0.3, 2.0, (value, value - 0.3))
 
 
@@ -180,7 +174,7 @@ SEMITIC = on_tables("pos", 0.91, model="bert-base-multilingual-cased")  # two pa
         ("C-EC-POS", ec_is_best(1, 2), UNSHOWN, ""),
     ],
 )
-def test_in_a_claim(name: str, evidence: Evidence, verdict: str, numbers: str) -> None:
+def test_in_a_claim(name, evidence, verdict, numbers):
     result = CLAIMS[name].on(evidence)
     assert result.verdict == verdict, result
     assert result.numbers.endswith(numbers)
@@ -190,16 +184,14 @@ def test_in_a_claim(name: str, evidence: Evidence, verdict: str, numbers: str) -
     ("other", "whole"),
     [({"model": "transformer-mini"}, False), ({"target": "en-de"}, False), ({}, True)],
 )
-def test_five_percentages_of_another_model_or_pair_are_a_sample(
-    other: dict[str, str], whole: bool
-) -> None:
+def test_five_percentages_of_another_model_or_pair_are_a_sample(other, whole):
     """Table 2 has one model and one language pair; five others are not all of its cases."""
     scores = strings(0.3, -0.2, 0.1, -0.3, 0.2).scores
     result = CLAIMS["W4"].on(facts(*(replace(score, **other) for score in scores)))
     assert ("all 5 cases" in result.strength) == whole
 
 
-def test_three_ways_to_merge_are_one_case_of_a_target() -> None:
+def test_three_ways_to_merge_are_one_case_of_a_target():
     """MD, SD and EC share trainings: three targets are not nine cases, and may be luck."""
     verdict = CLAIMS["C-multi-all"].on(merged(targets=("en", "de", "zh")))
     assert (verdict.verdict, verdict.follows) == (UNSHOWN, LUCKY)
@@ -210,7 +202,7 @@ def test_three_ways_to_merge_are_one_case_of_a_target() -> None:
 @pytest.mark.parametrize(
     ("setting", "verdict"), [("cross-lingual", HOLDS), ("multi-lingual", FAILS)]
 )
-def test_every_language_counts_where_the_paper_excepts_none(setting: str, verdict: str) -> None:
+def test_every_language_counts_where_the_paper_excepts_none(setting, verdict):
     """XLM-R behind into zh and ja refutes nothing across languages, but does with the target."""
     both = on_tables("pos", 1.0, setting=setting).searches
     behind = tuple(

@@ -1,9 +1,6 @@
 """What a claim is judged on if a study has other models or tasks, and how the verdict says so."""
 
-from __future__ import annotations
-
 from dataclasses import replace
-from pathlib import Path
 from typing import Any
 
 import pytest
@@ -44,7 +41,7 @@ KINDS = {
         ("world/encoder", "monolingual multilingual"),
     ],
 )
-def test_kinds_by_name(model: str, kinds: str) -> None:
+def test_kinds_by_name(model, kinds):
     assert [name for name, fits in KINDS.items() if fits(model)] == kinds.split()
 
 
@@ -67,7 +64,7 @@ ON_GLUE = ("W6", "W7", "W11", "M1", "M5")
 
 
 @pytest.mark.parametrize("name", GENERAL)
-def test_a_general_claim_is_judged_on_a_replacement_which_it_names(name: str) -> None:
+def test_a_general_claim_is_judged_on_a_replacement_which_it_names(name):
     for case in CASES[name]:
         ours = Evidence(searches=tuple(s for s in case.searches if s.model == MBERT))
         case = replace(case, searches=ours.searches)
@@ -82,7 +79,7 @@ def test_a_general_claim_is_judged_on_a_replacement_which_it_names(name: str) ->
 
 @pytest.mark.parametrize("name", NAMED)
 @pytest.mark.parametrize("model", [MINE, "mini-mbert", "world/encoder"])
-def test_a_claim_about_a_model_is_not_tested_on_another(name: str, model: str) -> None:
+def test_a_claim_about_a_model_is_not_tested_on_another(name, model):
     for case in CASES[name]:
         verdict = CLAIMS[name].on(recast(case, {BERT: model, MBERT: model}))
         assert (verdict.verdict, verdict.margin, verdict.follows) == (UNTESTED, None, "")
@@ -92,7 +89,7 @@ def test_a_claim_about_a_model_is_not_tested_on_another(name: str, model: str) -
 
 
 @pytest.mark.parametrize("name", ON_GLUE)
-def test_where_there_is_the_own_model_or_task_no_other_is_judged(name: str) -> None:
+def test_where_there_is_the_own_model_or_task_no_other_is_judged(name):
     holds, fails = CASES[name]
     own = BERT if name.startswith("W") else MBERT
     other = {"mnli": "mine", "sst2": "pos", "qqp": "ner", "qnli": "slots"}
@@ -106,13 +103,13 @@ def test_where_there_is_the_own_model_or_task_no_other_is_judged(name: str) -> N
     assert CLAIMS[name].on(thin).verdict == OPEN
 
 
-def only(name: str, case: int = 0, **where: str) -> Evidence:
+def only(name, case=0, **where):
     """The scores of a case of a claim that have these labels."""
     scores = CASES[name][case].scores
     return facts(*(s for s in scores if all(getattr(s, a) == text for a, text in where.items())))
 
 
-def moved(evidence: Evidence, **labels: str) -> Evidence:
+def moved(evidence, **labels):
     """The same scores, found in other languages or by other kinds of tasks."""
     return facts(*(replace(score, **labels) for score in evidence.scores))
 
@@ -233,13 +230,13 @@ FOUR_TO_TWO = {"mnli": "pos", "sst2": "ner", "qqp": "mine", "qnli": "slots"}
         ("L-random", TRANSLATED, HOLDS, ""),  # luck is the same everywhere
     ],
 )
-def test_what_is_judged_and_named(name: str, evidence: Evidence, verdict: str, words: str) -> None:
+def test_what_is_judged_and_named(name, evidence, verdict, words):
     result = CLAIMS[name].on(evidence)
     assert result.verdict == verdict, result
     assert words in result.numbers
 
 
-def test_a_study_of_ones_own(tmp_path: Path) -> None:
+def test_a_study_of_ones_own(tmp_path):
     """A multilingual encoder on a task file, scored in many languages: all verdicts name both."""
     (tmp_path / "mine.yaml").write_text(
         "name: mine\nkind: classify\nmetrics: [accuracy]\ntexts: [text]\nlabel: label\n"
@@ -250,7 +247,7 @@ def test_a_study_of_ones_own(tmp_path: Path) -> None:
     scores: dict[str, Any] = {"none": 0.9, "layers top 1": 0.8, "layers bottom 1": 0.7}
     scores |= {"random 25": 0.88, "random 50": 0.896, "random 90": 0.8}
 
-    def cell(remove: str, score: float) -> dict[str, Any]:
+    def cell(remove, score):
         word, _, amount = remove.partition(" ")
         removal = {word: int(amount) if word == "random" else amount} if amount else remove
         return {

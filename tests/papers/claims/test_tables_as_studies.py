@@ -1,13 +1,9 @@
 """Equal numbers get equal verdicts: the papers' tables, as studies and as they are printed."""
 
-from __future__ import annotations
-
-from pathlib import Path
-
 import pytest
 from whole_studies import as_printed
 
-from deadhead.papers.claims import HOLDS, OPEN, UNTESTED, Verdict, all_claims, judge, published
+from deadhead.papers.claims import HOLDS, OPEN, UNTESTED, all_claims, judge, published
 from deadhead.papers.claims.from_study import measured
 
 CLAIMS = all_claims()
@@ -37,13 +33,13 @@ NOT_IN_TABLES = [*(f"M{n}" for n in (*range(9, 17), 20, 21, 22))]
 
 
 @pytest.fixture(scope="module")
-def both(tmp_path_factory: pytest.TempPathFactory) -> dict[str, tuple[Verdict, Verdict]]:
+def both(tmp_path_factory):
     home = tmp_path_factory.mktemp("printed")
     evidence = measured(as_printed(name, home / name.replace("/", "-")) for name in TABLES)
     return {one.id: (one, other) for one, other in zip(judge(evidence), published(), strict=True)}
 
 
-def test_every_claim_gets_one_verdict_from_both(both: dict[str, tuple[Verdict, Verdict]]) -> None:
+def test_every_claim_gets_one_verdict_from_both(both):
     different = {
         name: (ours, theirs)
         for name, (ours, theirs) in both.items()
@@ -57,7 +53,7 @@ def test_every_claim_gets_one_verdict_from_both(both: dict[str, tuple[Verdict, V
     assert {different[name][1].verdict for name in ONLY_STUDIED} == {OPEN}
 
 
-def test_margins_are_the_same_too(both: dict[str, tuple[Verdict, Verdict]]) -> None:
+def test_margins_are_the_same_too(both):
     for name, (ours, theirs) in both.items():
         if (
             ours.judged and theirs.judged and ours.paper != "luck"
@@ -66,7 +62,7 @@ def test_margins_are_the_same_too(both: dict[str, tuple[Verdict, Verdict]]) -> N
     assert sum(ours.judged and theirs.judged for ours, theirs in both.values()) == 73
 
 
-def test_counted_over_the_pairs_the_paper_counts(both: dict[str, tuple[Verdict, Verdict]]) -> None:
+def test_counted_over_the_pairs_the_paper_counts(both):
     """48 pairs a model: not the source itself, languages in training or several sources."""
     for name, n in (("C-heads-POS", 48), ("C-heads-NER", 48), ("C-heads-SF", 17)):
         ours, _ = both[name]
@@ -75,7 +71,7 @@ def test_counted_over_the_pairs_the_paper_counts(both: dict[str, tuple[Verdict, 
         assert ours.strength == f"searches: {2 * n}"
 
 
-def test_draws_that_agree_with_the_paper_to_the_digit(tmp_path: Path) -> None:
+def test_draws_that_agree_with_the_paper_to_the_digit(tmp_path):
     """Three draws that all lose what is stated have an interval of no width."""
     verdict = {v.id: v for v in judge(measured([as_printed("weak-link/table1", tmp_path / "s")]))}[
         "W3"

@@ -1,16 +1,10 @@
 """Finished studies of built-in recipes without training: with printed or with random numbers."""
 
-from __future__ import annotations
-
 import random
 import re
-from collections.abc import Callable
-from pathlib import Path
-from typing import Any
 
 from deadhead.papers.claims.from_papers import rows
 from deadhead.studies import load
-from deadhead.studies.recipe.expand import Cell
 from deadhead.studies.trial import label
 from deadhead.tasks import task_of
 from hand_made import of_recipe
@@ -20,7 +14,7 @@ BEST = 7  # heads gone at the best score of every search
 WORSE = 0.3  # how much lower, as a share, all other trials of a search score
 
 
-def as_printed(name: str, folder: Path) -> Path:
+def as_printed(name, folder):
     """The study of a recipe that found what the paper's table of the same name says."""
     paper, table = name.split("/")
     if paper == "contributions":
@@ -28,13 +22,13 @@ def as_printed(name: str, folder: Path) -> Path:
     return of_recipe(folder, load(name), _scores(paper, table))
 
 
-def _scores(paper: str, table: str) -> Callable[[Cell], dict[str, Any]]:
+def _scores(paper, table):
     by_place = {
         (r["task"], r["source"], r["remove"]): (float(r["value"]), float(r["percent"]))
         for r in rows(paper, table)
     }
 
-    def result_of(cell: Cell) -> dict[str, Any]:
+    def result_of(cell):
         trial = cell.trial
         task, source = task_of(trial.get("task")), trial.get("source")
         value, percent = by_place[
@@ -53,7 +47,7 @@ def _scores(paper: str, table: str) -> Callable[[Cell], dict[str, Any]]:
     return result_of
 
 
-def _searches(table: str) -> Callable[[Cell], dict[str, Any]]:
+def _searches(table):
     """The best of every search, at k = 7, is what the table says.
 
     Table 5 gives differences from the unpruned models of tables 2 and 3.
@@ -69,7 +63,7 @@ def _searches(table: str) -> Callable[[Cell], dict[str, Any]]:
             at = tuple(r[axis] for axis in place)
             scores[(*at, r["arm"])] = scores[(*at, "full")] + float(r["value"])
 
-    def result_of(cell: Cell) -> dict[str, Any]:
+    def result_of(cell):
         trial, arm = cell.trial, str(cell.labels["arm"])
         source = cell.labels.get("source") or "en"  # which tables 4 and 5 have fixed
         train = cell.labels.get("train", source)
@@ -94,13 +88,13 @@ def _searches(table: str) -> Callable[[Cell], dict[str, Any]]:
     return result_of
 
 
-def _merged() -> Callable[[Cell], dict[str, Any]]:
+def _merged():
     scores = {
         (r["task"], frozenset(r["source"].split("+")), r["target"], r["arm"]): float(r["value"])
         for r in rows("contributions", "table6")
     }
 
-    def result_of(cell: Cell) -> dict[str, Any]:
+    def result_of(cell):
         labels = cell.labels
         train = labels.get("train", labels["source"])
         way = "FL" if labels["arm"] == "full" else str(labels.get("rank.merge", "EC")).upper()
@@ -120,13 +114,13 @@ def _merged() -> Callable[[Cell], dict[str, Any]]:
     return result_of
 
 
-def complete(name: str, folder: Path, scale: str | None = None) -> Path:
+def complete(name, folder, scale=None):
     """The study of a recipe that found something everywhere."""
     rng = random.Random(name)
     return of_recipe(folder, load(name, scale=scale), lambda cell: _something(cell, rng))
 
 
-def _something(cell: Cell, rng: random.Random) -> dict[str, Any]:
+def _something(cell, rng):
     trial = cell.trial
     metric, targets = task_of(trial.get("task")).metric, trial.get("targets", ())
     splits = [f"{split}{mark}" for split in trial.get("splits", ()) for mark in ("", "@1")]
@@ -145,7 +139,7 @@ def _something(cell: Cell, rng: random.Random) -> dict[str, Any]:
     }
 
 
-def _heads(remove: str) -> int:
+def _heads(remove):
     """How many of 144 heads go: 12 for each layer, a share, or all but those kept."""
     numbers = [
         int(number)
@@ -156,7 +150,7 @@ def _heads(remove: str) -> int:
     return 144 - sum(numbers) if remove.startswith("per_") else round(1.44 * numbers[0])
 
 
-def _measures(trial: Any, targets: Any, removed: list[str], rng: random.Random) -> dict[str, Any]:
+def _measures(trial, targets, removed, rng):
     measures = trial.get("measure")
     if not measures:
         return {}
@@ -175,7 +169,7 @@ def _measures(trial: Any, targets: Any, removed: list[str], rng: random.Random) 
     return {"measures": {name: stage() for name in ("before", "first", "after")}}
 
 
-def _ranking(trial: Any, rng: random.Random) -> dict[str, Any]:
+def _ranking(trial, rng):
     rank, source = trial.get("rank"), trial.get("source")
     if not rank:
         return {}
