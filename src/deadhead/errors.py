@@ -4,8 +4,6 @@ Everything deadhead raises on purpose is a `DeadheadError`; the command line pri
 traceback and ends with exit code 1. Any other exception is a bug.
 """
 
-from __future__ import annotations
-
 import difflib
 import warnings
 from collections.abc import Callable, Iterable

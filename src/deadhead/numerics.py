@@ -14,8 +14,6 @@ precision is computed without oneDNN from the first product on, and everything e
 Imports torch only inside its functions.
 """
 
-from __future__ import annotations
-
 import os
 import sys
 import warnings

@@ -3,8 +3,6 @@
 Everything else is imported inside the functions, so that `import deadhead` is fast.
 """
 
-from __future__ import annotations
-
 from functools import cache
 from pathlib import Path
 from typing import Any

@@ -5,8 +5,6 @@ its options. No torch is loaded to show help. Exit codes: 0 success, 1 failure (
 standard error), 2 wrong usage, 130 Ctrl-C, 143 SIGTERM.
 """
 
-from __future__ import annotations
-
 import errno
 import os
 import sys

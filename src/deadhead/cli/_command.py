@@ -1,7 +1,5 @@
 """What every command does: group options, refuse empty values, accept old names, end quietly."""
 
-from __future__ import annotations
-
 import re
 import sys
 from contextlib import nullcontext

@@ -3,8 +3,6 @@
 An option that is in no panel here is in the panel How.
 """
 
-from __future__ import annotations
-
 from deadhead.strategies import STRATEGIES
 
 REMOVE, DATA, HOW, OUTPUT, MODEL = "What to remove", "Data", "How", "Output", "Model"

@@ -4,8 +4,6 @@ An output belongs to the command that has checked it until the command ends. An 
 says what became of the outputs that were checked.
 """
 
-from __future__ import annotations
-
 import os
 import tempfile
 from collections.abc import Iterator

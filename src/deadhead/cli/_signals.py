@@ -3,8 +3,6 @@
 A shell starts a job in the background with SIGINT ignored. It stays ignored; SIGTERM ends the job.
 """
 
-from __future__ import annotations
-
 import signal
 import threading
 from collections.abc import Iterator

@@ -1,7 +1,5 @@
 """`deadhead bench`: the cost of a pruned model beside that of another, on random inputs."""
 
-from __future__ import annotations
-
 import json
 from typing import Annotated, Any
 

@@ -1,7 +1,5 @@
 """`deadhead bench-runtimes`: the speed and memory of one or two models in several runtimes."""
 
-from __future__ import annotations
-
 import json
 from pathlib import Path
 from typing import Annotated, Any

@@ -1,7 +1,5 @@
 """`deadhead bench-task`: the score and the cost of one or two models on the data of a task."""
 
-from __future__ import annotations
-
 from . import _options as opt
 from .bench import print_costs
 

@@ -1,7 +1,5 @@
 """`deadhead clean`: delete trained models that a study no longer needs."""
 
-from __future__ import annotations
-
 import typer
 
 from ._options import Study

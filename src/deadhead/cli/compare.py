@@ -1,7 +1,5 @@
 """`deadhead compare`: how similar rankings are."""
 
-from __future__ import annotations
-
 import json
 from itertools import combinations
 from pathlib import Path

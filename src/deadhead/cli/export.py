@@ -1,7 +1,5 @@
 """`deadhead export`: write a model for another runtime."""
 
-from __future__ import annotations
-
 import json
 import re
 from collections.abc import Iterable

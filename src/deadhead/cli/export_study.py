@@ -1,7 +1,5 @@
 """`deadhead export-study`: write the records of a study as one table."""
 
-from __future__ import annotations
-
 import json
 from pathlib import Path
 from typing import Annotated, Any

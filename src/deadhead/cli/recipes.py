@@ -1,7 +1,5 @@
 """`deadhead recipes`: list the built-in recipes."""
 
-from __future__ import annotations
-
 import json
 
 import typer

@@ -1,7 +1,5 @@
 """`deadhead report`: write the page of a study."""
 
-from __future__ import annotations
-
 from functools import partial
 from pathlib import Path
 from typing import Annotated

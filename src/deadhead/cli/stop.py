@@ -1,7 +1,5 @@
 """`deadhead stop`: stop a running study."""
 
-from __future__ import annotations
-
 from typing import Annotated
 
 import typer

@@ -4,8 +4,6 @@ All styles are inside the tags, since some viewers of notebooks remove style she
 the squares has the colour of the page, so it can be read in light and in dark themes.
 """
 
-from __future__ import annotations
-
 from collections.abc import Iterable, Mapping, Sequence
 from html import escape
 from typing import NamedTuple

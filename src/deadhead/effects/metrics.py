@@ -1,7 +1,5 @@
 """A metric that many studies of heads use: the difference of two logits."""
 
-from __future__ import annotations
-
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 

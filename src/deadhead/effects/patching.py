@@ -4,8 +4,6 @@ A batch of pairs is run clean and corrupt. Then the patched run is repeated with
 for every head of a layer, from that layer upwards (rankers/head_copies.py).
 """
 
-from __future__ import annotations
-
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import partial

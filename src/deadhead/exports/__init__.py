@@ -1,7 +1,5 @@
 """Write a saved model, pruned or not, in the format of another runtime: one module per format."""
 
-from __future__ import annotations
-
 from pathlib import Path
 from typing import Any
 

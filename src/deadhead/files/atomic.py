@@ -1,7 +1,5 @@
 """Write, replace and delete files and folders in one step: a reader sees all of it or nothing."""
 
-from __future__ import annotations
-
 import errno
 import os
 import re

@@ -5,8 +5,6 @@ it is never overwritten or deleted, and the next export refuses the folder, with
 are replaced as those of a saved model are, so a killed export is completed by the next.
 """
 
-from __future__ import annotations
-
 import json
 from collections.abc import Callable
 from contextlib import suppress

@@ -6,8 +6,6 @@ commit. Hub names contain no @, so the two cannot be confused; a folder of the s
 first.
 """
 
-from __future__ import annotations
-
 import difflib
 import re
 from collections.abc import Iterator, Mapping

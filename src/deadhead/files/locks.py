@@ -1,7 +1,5 @@
 """Locks on files and folders, which end with the process that took them, even if it is killed."""
 
-from __future__ import annotations
-
 import hashlib
 import os
 from contextlib import suppress

@@ -11,8 +11,6 @@ that, `finish_save` moves the files that are still in the draft. A marker may co
 so it can only name a draft and weights directly in its own folder, and no link is followed.
 """
 
-from __future__ import annotations
-
 import json
 import os
 import re

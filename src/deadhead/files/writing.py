@@ -1,7 +1,5 @@
 """One error for a disk that refuses: full, read-only, or somebody else's."""
 
-from __future__ import annotations
-
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path

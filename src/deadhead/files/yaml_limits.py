@@ -1,7 +1,5 @@
 """What YAML may not have: a few bytes could be nested or repeated until reading them never ends."""
 
-from __future__ import annotations
-
 DEEPEST = 20  # mappings and lists in each other
 
 

@@ -1,7 +1,5 @@
 """What the running call of a model was given, for the hooks inside of it that need to know."""
 
-from __future__ import annotations
-
 import inspect
 from collections.abc import Mapping
 from contextlib import ExitStack

@@ -1,7 +1,5 @@
 """Keep what the output projections read in a run, to patch heads of another run with it."""
 
-from __future__ import annotations
-
 from collections.abc import Callable, Collection, Iterable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, field

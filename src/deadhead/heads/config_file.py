@@ -4,8 +4,6 @@ A few bytes there can ask for more modules or names than a machine has room for,
 that is computed by code from elsewhere.
 """
 
-from __future__ import annotations
-
 import json
 import math
 import re

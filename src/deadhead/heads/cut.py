@@ -13,8 +13,6 @@ groups of heads that share one become uneven, key/value heads are *copied*: as f
 the groups even. A layer that is spread has its old groups, and needs no copies.
 """
 
-from __future__ import annotations
-
 import copy
 import inspect
 import math

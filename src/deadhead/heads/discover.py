@@ -1,7 +1,5 @@
 """Which block and layer each attention and feed-forward layer belongs to, as a `HeadLayout`."""
 
-from __future__ import annotations
-
 import re
 from collections import Counter
 from collections.abc import Iterable, Mapping

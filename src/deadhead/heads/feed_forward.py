@@ -5,8 +5,6 @@ the second matrix that reads it. `names.py` lists the names of the matrices; the
 A layer whose neurons do not stand alone is skipped with the reason.
 """
 
-from __future__ import annotations
-
 from collections.abc import Iterator
 from typing import Any
 

@@ -1,7 +1,5 @@
 """What a closed gate lets through instead of its head: nothing, means, other examples, a run."""
 
-from __future__ import annotations
-
 import random
 from collections.abc import Callable
 from typing import Any, Literal

@@ -4,8 +4,6 @@ transformers unpacks such a file into plain floats, and still marks the model as
 counts here is what the weights are: a model of plain floats is an ordinary one, whatever its mark.
 """
 
-from __future__ import annotations
-
 from pathlib import Path
 from typing import Any
 

@@ -4,8 +4,6 @@ There one multiplication is masking (a closed gate), soft weighting (any number)
 that requires its gradient, a score.
 """
 
-from __future__ import annotations
-
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import contextmanager
 from typing import Any

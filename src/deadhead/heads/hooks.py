@@ -6,8 +6,6 @@ layer; `hooked` reserves the model meanwhile and refuses calls that would give w
 `**kwargs` and changes nothing.
 """
 
-from __future__ import annotations
-
 import sys
 import threading
 from collections.abc import Callable, Iterable, Iterator

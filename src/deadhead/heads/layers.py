@@ -6,8 +6,6 @@ input alone, and runs again when the backward pass needs the rest. Hooks inside 
 twice; `is_repeated` says which of the two runs it is.
 """
 
-from __future__ import annotations
-
 import copy
 from collections.abc import Callable, Iterable, Iterator
 from contextlib import ExitStack, contextmanager, nullcontext

@@ -1,7 +1,5 @@
 """Load a saved model, pruned or not: its class, its precision, and without its removed heads."""
 
-from __future__ import annotations
-
 import re
 import warnings
 from collections.abc import Callable, Mapping

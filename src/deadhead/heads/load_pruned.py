@@ -10,8 +10,6 @@ and transformers reads the weights. Nothing else is needed, and no code of the f
 you import it.
 """
 
-from __future__ import annotations
-
 import json
 from functools import partial
 from pathlib import Path

@@ -6,8 +6,6 @@ modules of the pruned model from it. For all others, `save` writes the loader `l
 with a list of how the modules of the pruned model differ from those of the whole one.
 """
 
-from __future__ import annotations
-
 import copy
 import json
 from collections.abc import Mapping

@@ -3,8 +3,6 @@
 The card of the source follows, under a heading that says so.
 """
 
-from __future__ import annotations
-
 import re
 from pathlib import Path
 from typing import Any

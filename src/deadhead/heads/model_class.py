@@ -1,7 +1,5 @@
 """The transformers class for a saved model, and the precision of its weights."""
 
-from __future__ import annotations
-
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Any

@@ -1,7 +1,5 @@
 """The files of a model: its folder or its place in the hub's cache, and what a saved copy keeps."""
 
-from __future__ import annotations
-
 import json
 import math
 import os

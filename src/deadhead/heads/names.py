@@ -4,8 +4,6 @@ Heads are found by structure, so most architectures need nothing here. If `deadh
 refuses yours, one of its parts has a new name. Widths and counts come from the weights.
 """
 
-from __future__ import annotations
-
 import re
 
 # fmt: off

@@ -6,8 +6,6 @@ are removed with their mean output as a fill leave a constant behind, which is a
 other.
 """
 
-from __future__ import annotations
-
 from collections.abc import Callable, Iterable
 from typing import Any
 

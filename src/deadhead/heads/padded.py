@@ -6,8 +6,6 @@ form needs a config that asks for these biases. Many architectures have the swit
 the result is the same.
 """
 
-from __future__ import annotations
-
 import copy
 from typing import Any, NamedTuple
 

@@ -1,7 +1,5 @@
 """The parts of a layer that hold weights, and the rows that belong to each head or neuron."""
 
-from __future__ import annotations
-
 import inspect
 from dataclasses import dataclass
 from typing import Any

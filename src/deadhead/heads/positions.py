@@ -1,7 +1,5 @@
 """At which token positions a gate works: a mask or numbers, of all examples or of each."""
 
-from __future__ import annotations
-
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 

@@ -1,7 +1,5 @@
 """Remove heads and neurons: check everything first, then cut each layer, then note it down."""
 
-from __future__ import annotations
-
 import copy
 from collections import Counter
 from collections.abc import Iterable, Mapping

@@ -1,7 +1,5 @@
 """Follow the output of a projection to what the model adds to it: the residual stream."""
 
-from __future__ import annotations
-
 from collections.abc import Mapping
 from typing import Any
 

@@ -1,7 +1,5 @@
 """Which rows of what an output projection reads are tokens of an example, and which are padding."""
 
-from __future__ import annotations
-
 from collections.abc import Mapping
 from typing import Any
 

@@ -6,8 +6,6 @@ forms: `compact` has the small weights and needs `load`; `padded` has the shapes
 model with the removed heads zeroed, and loads exactly everywhere.
 """
 
-from __future__ import annotations
-
 import copy
 from collections.abc import Iterator
 from contextlib import contextmanager

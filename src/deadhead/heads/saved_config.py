@@ -1,7 +1,5 @@
 """What the config of a saved model says: its kind, and which heads were removed from it."""
 
-from __future__ import annotations
-
 import json
 import struct
 from collections.abc import Callable, Mapping

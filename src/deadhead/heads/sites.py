@@ -6,8 +6,6 @@ the names of such parts; widths and counts come from the weights. Any other atte
 with the reason, never guessed at.
 """
 
-from __future__ import annotations
-
 import inspect
 from collections import Counter
 from collections.abc import Callable

@@ -1,7 +1,5 @@
 """A saved model without its weights: its modules on the device "meta", which holds no numbers."""
 
-from __future__ import annotations
-
 from pathlib import Path
 from typing import Any
 

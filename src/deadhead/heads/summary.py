@@ -1,7 +1,5 @@
 """What a model has to prune: heads and neurons by layer and their parameters, as plain data."""
 
-from __future__ import annotations
-
 from typing import Any
 
 from deadhead.layout import spans

@@ -5,8 +5,6 @@ are. `MEASURES` has the class of each measure, which states everything about it:
 data it needs, its words and how it is drawn. Importing a measure loads no torch.
 """
 
-from __future__ import annotations
-
 from typing import Any
 
 from deadhead.registry import Registry

@@ -5,8 +5,6 @@ the mean over all queries that are no padding. The probabilities are those befor
 heads that are left. The ranker of the same name computes it.
 """
 
-from __future__ import annotations
-
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from typing import Any, ClassVar, Literal

@@ -9,8 +9,6 @@ The catalogue only reads files, so any part of the package may use it. `papers.c
 claims. A paper is a folder and its name in `FOLDERS`.
 """
 
-from __future__ import annotations
-
 import sys
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, fields

@@ -1,7 +1,5 @@
 """Ablation: the exact change when one head alone is closed. The yardstick for all other methods."""
 
-from __future__ import annotations
-
 import math
 from dataclasses import dataclass
 from typing import ClassVar, Literal

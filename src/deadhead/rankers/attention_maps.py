@@ -4,8 +4,6 @@ Fused kernels never form the attention probabilities, so the plain implementatio
 meanwhile. Each layer's map is reduced as soon as it exists, and dropped.
 """
 
-from __future__ import annotations
-
 import inspect
 from collections.abc import Callable, Iterable, Iterator
 from contextlib import ExitStack, contextmanager

@@ -6,8 +6,6 @@ fill this is attribution patching, with the mean it needs no other run, and with
 Taylor score with its sign.
 """
 
-from __future__ import annotations
-
 from dataclasses import dataclass
 from typing import ClassVar
 

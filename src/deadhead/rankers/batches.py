@@ -1,7 +1,5 @@
 """Is the data fit for the model? What is wrong with it is reported before a ranking starts."""
 
-from __future__ import annotations
-
 import hashlib
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Any

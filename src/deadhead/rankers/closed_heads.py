@@ -1,7 +1,5 @@
 """The loss and the accuracy of a model with each head closed in turn."""
 
-from __future__ import annotations
-
 import math
 from collections.abc import Sequence
 from functools import partial

@@ -1,7 +1,5 @@
 """What replaces the output of a closed head: 0, its mean, or its output in another run."""
 
-from __future__ import annotations
-
 from collections.abc import Callable, Sequence
 
 import torch

@@ -5,8 +5,6 @@ a set S raises the loss by half the sum of F over S x S: F knows that two heads 
 gradients cost little together, and that two heads which do the same cost more than twice as much.
 """
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import ClassVar, Literal

@@ -7,8 +7,6 @@ batch, one backward pass gives the value of every example separately, and becaus
 frozen, only the gradients of the gates are computed.
 """
 
-from __future__ import annotations
-
 from collections import Counter
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from contextlib import ExitStack, contextmanager

@@ -3,8 +3,6 @@
 Where the absolute value is taken (the `unit`) changes the ranking, and papers differ.
 """
 
-from __future__ import annotations
-
 from dataclasses import dataclass
 from typing import ClassVar, Literal
 

@@ -4,8 +4,6 @@ The formulas are those of Voita et al. 2019. A gate is random between 0 and 1 an
 or 1. Its parameter is log a.
 """
 
-from __future__ import annotations
-
 import copy
 import itertools
 import math

@@ -6,8 +6,6 @@ and another head replaced in every copy. What replaces it is a fill: nothing (0)
 or its output in another run.
 """
 
-from __future__ import annotations
-
 from collections.abc import Callable, Iterator, Sequence
 from typing import Any, NamedTuple
 

@@ -6,8 +6,6 @@ in the end, P(gate != 0); the heads whose gate has closed for good are in `detai
 `prune` accepts.
 """
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from typing import Annotated, Literal

@@ -17,8 +17,6 @@ and for other logits it comes from labels drawn from the model's own prediction 
 information). So the score is how far the output moves, to first order, as the gate closes.
 """
 
-from __future__ import annotations
-
 from collections.abc import Callable, Iterable, Sequence
 from functools import partial
 from random import Random

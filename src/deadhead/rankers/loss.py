@@ -5,8 +5,6 @@ its one label). A model's own `loss` is the mean over all tokens of the batch, w
 weigh more; here an example has the same loss in every batch, padded or not.
 """
 
-from __future__ import annotations
-
 import math
 from collections.abc import Iterable
 from typing import Any

@@ -4,8 +4,6 @@
 been one set; `"sd"` adds up the finished scores.
 """
 
-from __future__ import annotations
-
 from collections.abc import Callable, Mapping, Sequence
 
 from deadhead.errors import DataError, unknown_name

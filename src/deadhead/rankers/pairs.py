@@ -1,7 +1,5 @@
 """Do clean and corrupt batches fit each other? What is wrong is reported before anything runs."""
 
-from __future__ import annotations
-
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 

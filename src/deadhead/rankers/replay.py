@@ -11,8 +11,6 @@ the earlier layers cannot be skipped. So the first recording is replayed once wi
 where that gives another output, every later run is a whole one.
 """
 
-from __future__ import annotations
-
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from typing import Any

@@ -1,7 +1,5 @@
 """How much each attention layer turns the residual stream: one run over the data."""
 
-from __future__ import annotations
-
 from collections.abc import Callable
 from contextlib import ExitStack
 from typing import Any

@@ -1,7 +1,5 @@
 """Run a ranker on a model: freeze the model, check data and scores, restore the model."""
 
-from __future__ import annotations
-
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager, nullcontext
 from dataclasses import asdict

@@ -1,7 +1,5 @@
 """v(S): the score of a model on the data with only the heads of S open, for many sets at once."""
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 
 import torch

@@ -5,8 +5,6 @@ leaves the direction of the stream as it was can go. It is a score of layers, so
 layer has the same.
 """
 
-from __future__ import annotations
-
 from dataclasses import dataclass
 from typing import ClassVar, Literal
 

@@ -4,8 +4,6 @@ For few numbers all orders are tried, so that p is exact; for more, orders are d
 seed; for many the t distribution is as good. `Correlation.how` says which.
 """
 
-from __future__ import annotations
-
 import itertools
 import math
 from collections.abc import Mapping, Sequence

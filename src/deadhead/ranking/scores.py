@@ -4,8 +4,6 @@ Numbers per head in, numbers per head out; no model and no torch. Rankers scale 
 it, and rankings of different languages are merged with it.
 """
 
-from __future__ import annotations
-
 from collections.abc import Mapping, Sequence
 
 import numpy as np

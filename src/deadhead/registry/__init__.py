@@ -1,7 +1,5 @@
 """Tables of parts that one file and one line extend: rankers, strategies, measures and more."""
 
-from __future__ import annotations
-
 from collections.abc import Iterator, MutableMapping
 from importlib import import_module
 from typing import Generic, TypeVar, cast

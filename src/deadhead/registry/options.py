@@ -5,8 +5,6 @@ each may be is written once, as its type: `int`, `bool`, `Literal["loss", "accur
 `Share | None`, `Sequence[float]`. `Annotated[int, Bound(...)]` adds a bound to a type.
 """
 
-from __future__ import annotations
-
 import difflib
 import inspect
 from collections.abc import Callable, Collection, Iterator, Mapping, Sequence

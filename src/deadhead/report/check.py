@@ -4,8 +4,6 @@ The room of studies does not know the kinds of tables and figures, nor the claim
 `studies.load` takes the check of these from here.
 """
 
-from __future__ import annotations
-
 from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any

@@ -1,7 +1,5 @@
 """Figures and tables as files: SVG, PNG and PDF of figures, CSV, Markdown and LaTeX of tables."""
 
-from __future__ import annotations
-
 import copy
 from collections.abc import Callable, Iterator, Mapping
 from functools import partial

@@ -1,7 +1,5 @@
 """Up to three sentences about a study, with how much evidence there is for each."""
 
-from __future__ import annotations
-
 from collections.abc import Iterator, Mapping, Sequence
 from itertools import combinations
 from math import isnan

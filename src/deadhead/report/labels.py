@@ -1,7 +1,5 @@
 """Names of metrics, splits, stages and strategies in words for readers of the page."""
 
-from __future__ import annotations
-
 import re
 from collections.abc import Iterable
 from typing import Any

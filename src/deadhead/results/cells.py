@@ -4,8 +4,6 @@ The axes of a cell are those of the recipe, and `language` (also called `target`
 `strategy`, `amount`, and `learnt`: the languages trained on. Scores are in points: shares times 100, BLEU as it is.
 """
 
-from __future__ import annotations
-
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cache, cached_property

@@ -1,7 +1,5 @@
 """What the opened trials of a study say about heads: rankings, maps of measures, removals."""
 
-from __future__ import annotations
-
 from collections import Counter
 from collections.abc import Callable, Iterable, Mapping
 from contextlib import suppress

@@ -5,8 +5,6 @@ use these classes, so one function can judge a study and a paper. Scores are in 
 BLEU as it is), shares of heads in percent.
 """
 
-from __future__ import annotations
-
 import re
 from collections.abc import Mapping
 from dataclasses import dataclass, field

@@ -1,7 +1,5 @@
 """The published numbers that may stand beside those of a study: those of the same setting."""
 
-from __future__ import annotations
-
 import csv
 import io
 from collections.abc import Mapping, Sequence

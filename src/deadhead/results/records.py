@@ -4,8 +4,6 @@ Scores come from the index. Of a small study all records are opened, of a large 
 ones: opening 20,000 takes longer than a reader waits.
 """
 
-from __future__ import annotations
-
 import json
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass

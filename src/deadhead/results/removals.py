@@ -1,7 +1,5 @@
 """The removals of a study: scores without some heads beside those of the unpruned model."""
 
-from __future__ import annotations
-
 from collections.abc import Iterable, Mapping
 from typing import Any
 

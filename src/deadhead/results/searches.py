@@ -7,8 +7,6 @@ highest, random ones, and the *unpruned* model with k other seeds. If `lowest` d
 on the source's dev.
 """
 
-from __future__ import annotations
-
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from math import isfinite, nan

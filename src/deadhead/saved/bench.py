@@ -6,8 +6,6 @@ is that of a fresh process for each model, which loads it and runs one batch: on
 the process used, Python and torch included, on a GPU what was allocated there.
 """
 
-from __future__ import annotations
-
 import platform
 import statistics
 import subprocess

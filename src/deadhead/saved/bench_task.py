@@ -4,8 +4,6 @@ The score is that of all examples. The time is that of random examples with abou
 batches of the sizes that are named, sorted by length as in an evaluation.
 """
 
-from __future__ import annotations
-
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any

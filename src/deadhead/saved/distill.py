@@ -1,7 +1,5 @@
 """Train a saved model on the outputs of another, and save it into another folder."""
 
-from __future__ import annotations
-
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any

@@ -8,8 +8,6 @@ The arguments and the state of a training that is not finished are in OUT/.train
 command resumes it. Another command for the same folder is refused, with the differences.
 """
 
-from __future__ import annotations
-
 import hashlib
 import json
 from collections.abc import Callable, Iterator, Mapping

@@ -1,7 +1,5 @@
 """Prune a saved model into another folder, in its own precision and with its other files."""
 
-from __future__ import annotations
-
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 from pathlib import Path

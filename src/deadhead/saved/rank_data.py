@@ -1,7 +1,5 @@
 """The data that heads are ranked on: labelled batches of a task, or texts without labels."""
 
-from __future__ import annotations
-
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Any

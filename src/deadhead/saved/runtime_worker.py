@@ -7,8 +7,6 @@ tokens, the new tokens, and the peak memory. It imports a runtime and no other, 
 deadhead where that would load torch.
 """
 
-from __future__ import annotations
-
 import json
 import os
 import runpy

@@ -1,7 +1,5 @@
 """Shrink a saved model into another folder: its data, its scores before and after, its times."""
 
-from __future__ import annotations
-
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from functools import partial

@@ -1,7 +1,5 @@
 """The budget of each target, from the costs of the layers."""
 
-from __future__ import annotations
-
 from collections.abc import Collection, Mapping
 from dataclasses import replace
 from math import ceil, floor

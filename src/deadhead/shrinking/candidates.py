@@ -1,7 +1,5 @@
 """The candidates that a refit tries in each layer. Needs no torch."""
 
-from __future__ import annotations
-
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from typing import Literal

@@ -5,8 +5,6 @@ values. One run of the model counts the rows that every matrix reads; the rest f
 shapes of the weights. Attention counts as computed over all pairs of positions.
 """
 
-from __future__ import annotations
-
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import partial

@@ -1,7 +1,5 @@
 """The calibration batches of a refit, and which of their examples are held out."""
 
-from __future__ import annotations
-
 from collections.abc import Iterable, Iterator
 from typing import Any
 

@@ -1,7 +1,5 @@
 """The part of the calibration data that is only measured on, and the loss of a model there."""
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 
 import torch

@@ -7,8 +7,6 @@ counts: other programs only ever slow a call down. The table is kept in the cach
 all that decides it: the shapes of the model and its inputs, precision, device, threads, torch.
 """
 
-from __future__ import annotations
-
 import copy
 import hashlib
 import json

@@ -1,7 +1,5 @@
 """Methods that predict the rise of the loss from statistics of the full model."""
 
-from __future__ import annotations
-
 from collections.abc import Iterable, Mapping, Sequence
 from itertools import accumulate, pairwise
 

@@ -5,8 +5,6 @@ Llama of 8 billion weights, 1.6 GB for its neurons, and it has 32 layers. So a p
 moments of some layers, turns each into the order in which its units leave, and drops it.
 """
 
-from __future__ import annotations
-
 from collections.abc import Collection, Sequence
 
 from torch import nn

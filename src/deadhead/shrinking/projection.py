@@ -1,7 +1,5 @@
 """An output projection that loses inputs: the sums it is solved from, and its new weights."""
 
-from __future__ import annotations
-
 from collections.abc import Callable, Iterable
 from contextlib import ExitStack
 from dataclasses import dataclass

@@ -5,8 +5,6 @@ the others give back all of the output but an error of trace(W_u ((H^-1)_uu)^-1 
 brain surgeon. After each removal, W becomes those best weights, and H^-1 that of the columns left.
 """
 
-from __future__ import annotations
-
 import torch
 from torch import Tensor
 

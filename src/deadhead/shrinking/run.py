@@ -1,7 +1,5 @@
 """`shrink`: choose units, remove them, and repair the remaining layers."""
 
-from __future__ import annotations
-
 from collections.abc import Callable, Iterable
 from typing import Any
 

@@ -1,7 +1,5 @@
 """Methods that score units instead of predicting rises of the loss, for comparison."""
 
-from __future__ import annotations
-
 from typing import ClassVar, Literal
 
 from deadhead.layout import Head, Kind

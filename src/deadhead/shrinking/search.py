@@ -1,7 +1,5 @@
 """The set of units that costs least together, by a matrix of costs of pairs: greedy, then swaps."""
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 
 import numpy as np

@@ -10,8 +10,6 @@ and the curvature of a mean of T losses is T times the square of its gradient, s
 an example are multiplied by the square root of T.
 """
 
-from __future__ import annotations
-
 from collections.abc import Callable, Collection, Mapping, Sequence
 from contextlib import ExitStack
 from dataclasses import dataclass, field

@@ -1,7 +1,5 @@
 """Targets, the size or speed to reach: `heads=0.75`, `macs="50%"`. Loads no torch."""
 
-from __future__ import annotations
-
 from collections.abc import Mapping
 from fractions import Fraction
 from typing import Any

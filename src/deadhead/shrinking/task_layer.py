@@ -4,8 +4,6 @@ The layers before it are refitted to the residual stream, all directions of whic
 This layer reads what is left, and what is wrong along its own directions it can still correct.
 """
 
-from __future__ import annotations
-
 import weakref
 from collections import Counter
 from collections.abc import Iterator, Sequence

@@ -1,7 +1,5 @@
 """Time functions in turns, so that a busy machine slows all of them."""
 
-from __future__ import annotations
-
 import time
 from collections.abc import Callable, Sequence
 from typing import Any

@@ -21,8 +21,6 @@ What holds for all of them:
 whether it draws or needs scores, its words for tables and help.
 """
 
-from __future__ import annotations
-
 from typing import Any
 
 from deadhead.layout import HeadLayout

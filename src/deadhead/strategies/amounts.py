@@ -4,8 +4,6 @@ These functions read an amount, a Python value or the text of a command line or 
 what makes no sense. The `Amount`s at the end describe each kind of it.
 """
 
-from __future__ import annotations
-
 import re
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from fractions import Fraction

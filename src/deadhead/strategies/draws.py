@@ -8,8 +8,6 @@ Of `random.Random` only the seeding with a text and the method `random()` are us
 to keep these two, but not `shuffle` and `sample`.
 """
 
-from __future__ import annotations
-
 from collections.abc import Iterable, Sequence
 from functools import cache
 from itertools import accumulate, chain

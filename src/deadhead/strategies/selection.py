@@ -1,7 +1,5 @@
 """The strategies: heads drawn at random, whole layers, and the heads of lowest or highest score."""
 
-from __future__ import annotations
-
 from collections.abc import Iterable, Mapping, Sequence
 from fractions import Fraction
 from math import isnan

@@ -1,7 +1,5 @@
 """What a strategy says about itself: everything that recipes, tables and commands must know."""
 
-from __future__ import annotations
-
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
 from typing import Any

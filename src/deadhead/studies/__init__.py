@@ -7,8 +7,6 @@
 Nothing here loads torch until a trial runs.
 """
 
-from __future__ import annotations
-
 from deadhead.studies.execution.one_trial import run_trial
 from deadhead.studies.recipe.load import Recipe, built_in, load
 from deadhead.studies.store.records import Record, read, summaries

@@ -1,7 +1,5 @@
 """Which corpora a study reads, and what of it is not the data of the paper."""
 
-from __future__ import annotations
-
 import json
 import zlib
 from collections import defaultdict

@@ -4,8 +4,6 @@ A weight takes two operations for each sub-word of a forward pass, and four more
 Devices are assumed to sustain a share of their peak; the share was measured on one of them.
 """
 
-from __future__ import annotations
-
 import json
 import os
 from collections.abc import Callable, Iterable, Mapping

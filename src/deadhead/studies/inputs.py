@@ -9,8 +9,6 @@ deadhead needs none.
 A process hashes a file once, by path, size, times and inode. Nothing here loads torch.
 """
 
-from __future__ import annotations
-
 import hashlib
 import json
 from collections.abc import Iterable, Mapping

@@ -4,8 +4,6 @@ Only names are looked up (`find_data`), so it takes seconds and loads neither a 
 language without a test set costs a line on the screen instead of a night.
 """
 
-from __future__ import annotations
-
 import gzip
 import json
 from collections import Counter

@@ -4,8 +4,6 @@ Counts are exact. Time and disk are estimates: from the records of the study whe
 from sizes and speeds (`cost`), and then the plan calls them rough.
 """
 
-from __future__ import annotations
-
 import os
 from collections import Counter
 from collections.abc import Mapping

@@ -6,8 +6,6 @@ files. With `accept_changed` it is: the old fingerprints move to `earlier`, the 
 and cells without a newer record show them.
 """
 
-from __future__ import annotations
-
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path

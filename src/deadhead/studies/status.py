@@ -1,7 +1,5 @@
 """How far a study has come: counted from its records, and from what its run reports."""
 
-from __future__ import annotations
-
 import time
 from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence

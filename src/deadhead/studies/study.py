@@ -4,8 +4,6 @@ Trials that have a record do not run again, so a kill costs what was running and
 longer axis adds only what is missing.
 """
 
-from __future__ import annotations
-
 import json
 import shutil
 import time

@@ -8,8 +8,6 @@ equally good models would be at least as far apart, in either direction: it coun
 around their mean (as in sacrebleu, but two-sided). No torch here.
 """
 
-from __future__ import annotations
-
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any

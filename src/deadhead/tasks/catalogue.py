@@ -4,8 +4,6 @@ The facts are in the `languages.csv` of each paper. A folder may hold several co
 (an archive of Universal Dependencies holds eight of English): the papers' own is the default.
 """
 
-from __future__ import annotations
-
 import re
 from collections.abc import Mapping
 from dataclasses import dataclass

@@ -4,8 +4,6 @@ The functions build new datasets (shares, parts, concatenations, without repetit
 its argument, and each counts what it leaves out.
 """
 
-from __future__ import annotations
-
 import hashlib
 import json
 import random

@@ -6,8 +6,6 @@ together) are cosine distances of these, genetic is that of the branches of the 
 geographic is the great-circle distance in shares of half the way round the earth.
 """
 
-from __future__ import annotations
-
 from collections.abc import Mapping, Sequence
 from functools import cache
 from importlib import metadata

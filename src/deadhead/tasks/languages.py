@@ -4,8 +4,6 @@ Each paper has a `languages.csv` in its folder, with its own classes and sizes. 
 this one only names further languages. Distances are in `distances.py`.
 """
 
-from __future__ import annotations
-
 import csv
 from functools import cache
 from pathlib import Path

@@ -5,8 +5,6 @@ them, and cuts what has no official split the way the papers' data demand: a mis
 last tenth of train, a corpus without any split is cut 80/10/10 in file order.
 """
 
-from __future__ import annotations
-
 import os
 from collections.abc import Sequence
 from dataclasses import replace

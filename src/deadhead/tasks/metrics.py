@@ -12,8 +12,6 @@ an X at the start of a sentence begins too early. `chunk_f1` keeps all of this, 
 are those of the papers. BLEU is that of sacrebleu, which is imported when a text is scored.
 """
 
-from __future__ import annotations
-
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from functools import partial

@@ -5,8 +5,6 @@ A language is an argument of a task, not a task of its own. A name with a dash p
 your own (`task_file.py`).
 """
 
-from __future__ import annotations
-
 from dataclasses import replace
 
 from deadhead.errors import unknown_name

@@ -1,7 +1,5 @@
 """The splits of a task in a language: from a folder, a task file, the small world or the hub."""
 
-from __future__ import annotations
-
 from collections import Counter
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field, replace

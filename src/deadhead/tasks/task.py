@@ -3,8 +3,6 @@
 The files of TASKS are in `registry.py`, tasks of your own in YAML files (`task_file.py`).
 """
 
-from __future__ import annotations
-
 import re
 from collections.abc import Mapping
 from dataclasses import dataclass, field

@@ -11,8 +11,6 @@
 Paths are relative to the YAML file; the two sides of a translation are written `train.en|train.de`.
 """
 
-from __future__ import annotations
-
 import re
 from collections.abc import Mapping
 from pathlib import Path

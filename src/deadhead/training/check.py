@@ -1,7 +1,5 @@
 """Checks before a training starts: a mistake should cost a second, not a night."""
 
-from __future__ import annotations
-
 from collections import Counter
 from collections.abc import Mapping
 from typing import Any

@@ -9,8 +9,6 @@
 Files are written beside, synced and renamed, so each is whole or absent. Nothing is pickled.
 """
 
-from __future__ import annotations
-
 import hashlib
 import json
 import shutil

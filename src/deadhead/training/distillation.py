@@ -1,7 +1,5 @@
 """Train a model to give the outputs of another, its teacher: no labels are needed."""
 
-from __future__ import annotations
-
 from collections.abc import Iterable, Mapping
 from typing import Any
 

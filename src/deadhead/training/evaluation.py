@@ -7,8 +7,6 @@ Batches are sorted by length and as large as memory allows; if it runs out, they
 `scorer` scores a training after every epoch: with your own function, or the metrics on dev data.
 """
 
-from __future__ import annotations
-
 import json
 import warnings
 from collections.abc import Callable, Mapping, Sequence

@@ -5,8 +5,6 @@ host, so that it can be part of a CUDA graph. A negative number is filler: ~n is
 its labels. Filler pads a short batch to full shape and adds nothing to the loss.
 """
 
-from __future__ import annotations
-
 from typing import Any, NamedTuple
 
 import numpy as np

@@ -9,8 +9,6 @@ The first batch of a shape is run directly, which also warms up the libraries; t
 captured. Dropout draws from the same stream of random numbers either way.
 """
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 
 import numpy as np

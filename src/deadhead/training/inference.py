@@ -1,7 +1,5 @@
 """Run a model on a dataset, in large batches by length, without waiting for the device."""
 
-from __future__ import annotations
-
 import inspect
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager

@@ -7,8 +7,6 @@ instead and gives the same losses (except for dropout in the attention, which dr
 when there are fewer heads).
 """
 
-from __future__ import annotations
-
 from collections.abc import Callable, Iterable
 from contextlib import AbstractContextManager, nullcontext
 from pathlib import Path

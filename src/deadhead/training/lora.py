@@ -1,7 +1,5 @@
 """LoRA: train small adapters beside the frozen weights of a model, and merge them afterwards."""
 
-from __future__ import annotations
-
 from typing import Any
 
 import torch

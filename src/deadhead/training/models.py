@@ -9,8 +9,6 @@ labels_for(model, data)                                 the labels in the order 
 encode_for(model, tokenizer, data)                      the windows that the model reads
 """
 
-from __future__ import annotations
-
 from collections import Counter
 from collections.abc import Callable, Iterable, Sequence
 from inspect import signature

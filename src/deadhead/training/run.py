@@ -1,7 +1,5 @@
 """One training in progress: its epochs, what it keeps, and how it resumes."""
 
-from __future__ import annotations
-
 import math
 import time
 from collections.abc import Callable, Mapping

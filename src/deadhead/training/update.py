@@ -5,8 +5,6 @@ runs step by step or is captured once as a CUDA graph. In bf16 the model compute
 `masters`, the weights that are updated, stay in float32.
 """
 
-from __future__ import annotations
-
 import math
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any

@@ -6,8 +6,6 @@ the biases of its attention projections. These stay zero and are never trained. 
 so under `projection_bias`, so a model that is loaded again keeps it. SIZES needs no torch.
 """
 
-from __future__ import annotations
-
 from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any

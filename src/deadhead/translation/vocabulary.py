@@ -5,8 +5,6 @@ same order give the same vocabulary on every machine. The result is an ordinary 
 transformers, which is saved with the model.
 """
 
-from __future__ import annotations
-
 from collections.abc import Iterable
 from typing import Any
 

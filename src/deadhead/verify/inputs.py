@@ -1,7 +1,5 @@
 """Inputs for the proof on a user's model: random tokens, an image or sound, as its forward reads."""
 
-from __future__ import annotations
-
 import inspect
 from collections.abc import Iterator
 from typing import Any

@@ -1,7 +1,5 @@
 """Prove on a model's own weights that masked, pruned and reloaded are the same."""
 
-from __future__ import annotations
-
 from typing import Any
 
 from deadhead.heads.discover import discover

@@ -6,8 +6,6 @@ means must differ from zeros, or the proof would be empty. It runs in float64 on
 any difference that remains is a mistake.
 """
 
-from __future__ import annotations
-
 import copy
 import tempfile
 from collections.abc import Mapping, Sequence

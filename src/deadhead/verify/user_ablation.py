@@ -1,7 +1,5 @@
 """Apply a user's own ablation in any of the forms it may have, and remove what it leaves behind."""
 
-from __future__ import annotations
-
 import inspect
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import contextmanager

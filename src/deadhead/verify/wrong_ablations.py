@@ -5,8 +5,6 @@ attention layer; `places` are the places of the heads in that layer, which are t
 the model was pruned.
 """
 
-from __future__ import annotations
-
 from collections.abc import Callable, Iterable, Sequence
 from contextlib import ExitStack
 from dataclasses import dataclass

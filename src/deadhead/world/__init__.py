@@ -9,8 +9,6 @@ machine. `models/` holds two tiny models. The programs in `tools/world` of the r
 sentences and pre-train the models. The docs page of tasks lists the simplifications.
 """
 
-from __future__ import annotations
-
 import json
 import lzma
 import re

@@ -6,8 +6,6 @@ and that no weight is left over. `logits` computes this form in plain torch, and
 model whose own answer is another one.
 """
 
-from __future__ import annotations
-
 from collections.abc import Iterator
 from dataclasses import dataclass, field
 from typing import Any

@@ -1,7 +1,5 @@
 """Write a saved model as a GGUF file, and check it with llama.cpp."""
 
-from __future__ import annotations
-
 from pathlib import Path
 from typing import Any, NamedTuple
 

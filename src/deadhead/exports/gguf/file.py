@@ -1,7 +1,5 @@
 """Write a GGUF file, and read one."""
 
-from __future__ import annotations
-
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Any

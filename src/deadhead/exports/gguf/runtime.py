@@ -1,7 +1,5 @@
 """How llama.cpp answers with a GGUF file, compared with the model it was written from."""
 
-from __future__ import annotations
-
 import json
 import subprocess
 import sys

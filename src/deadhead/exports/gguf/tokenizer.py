@@ -5,8 +5,6 @@ So the definition of a tokenizer is looked up in `SPLITS`. A wrong name would gi
 without any error, so an unknown definition is refused.
 """
 
-from __future__ import annotations
-
 import json
 from collections.abc import Iterable, Mapping
 from pathlib import Path

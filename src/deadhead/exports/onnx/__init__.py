@@ -9,8 +9,6 @@ room        how many tokens an example may have
 genai       the settings that onnxruntime-genai reads
 """
 
-from __future__ import annotations
-
 from pathlib import Path
 
 

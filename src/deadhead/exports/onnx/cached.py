@@ -9,8 +9,6 @@ cross-attention reads, once for each text. So the decoder needs no encoder, and 
 both files.
 """
 
-from __future__ import annotations
-
 import inspect
 import math
 from typing import Any

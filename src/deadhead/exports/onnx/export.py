@@ -1,7 +1,5 @@
 """Export a saved model as ONNX with torch's exporter, and compare the graphs with the model."""
 
-from __future__ import annotations
-
 import json
 import logging
 import shutil

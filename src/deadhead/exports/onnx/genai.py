@@ -4,8 +4,6 @@ It takes the shapes of each layer's cache from the inputs of the graph, and skip
 such inputs. The numbers of heads in its settings are of the largest layer, and are not used.
 """
 
-from __future__ import annotations
-
 from typing import Any
 
 from .cached import CACHE, NEW

@@ -1,7 +1,5 @@
 """One ONNX graph: what it takes and gives, and how torch's exporter writes it."""
 
-from __future__ import annotations
-
 import logging
 import re
 import warnings

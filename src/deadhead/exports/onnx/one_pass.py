@@ -1,7 +1,5 @@
 """The graph of one whole forward pass, and the batches to compare it with the model on."""
 
-from __future__ import annotations
-
 import inspect
 from collections.abc import Iterator
 from typing import Any

@@ -1,7 +1,5 @@
 """How many tokens an example may have: no more than the model has positions for."""
 
-from __future__ import annotations
-
 from typing import Any
 
 from deadhead.errors import UnsupportedModel

@@ -1,7 +1,5 @@
 """Run the graphs of generation step by step, and compare them with whole passes of the model."""
 
-from __future__ import annotations
-
 import inspect
 from collections.abc import Iterator
 from itertools import pairwise

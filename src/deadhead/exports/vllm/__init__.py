@@ -4,8 +4,6 @@ vLLM calls `register` in each of its processes, by the entry point `vllm.general
 else is imported until a model asks for the class.
 """
 
-from __future__ import annotations
-
 ARCHITECTURE = "DeadheadForCausalLM"  # what a user writes for `architectures`
 
 

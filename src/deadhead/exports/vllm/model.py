@@ -5,8 +5,6 @@ in place of those, and asks its config how many heads each layer has. The class 
 between, as `load` does, and answers with the heads that are left.
 """
 
-from __future__ import annotations
-
 from dataclasses import replace
 from typing import Any
 

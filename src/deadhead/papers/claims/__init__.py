@@ -10,8 +10,6 @@ The claims themselves are in `deadhead.papers`, a module for each paper, which `
 its name; `luck.py` has those that no paper makes. Loads no torch.
 """
 
-from __future__ import annotations
-
 import re
 from collections.abc import Iterable
 from dataclasses import replace

@@ -3,8 +3,6 @@
 Evidence that has all of them, and no others, is whole (`rule.py`).
 """
 
-from __future__ import annotations
-
 from collections import Counter
 from collections.abc import Callable, Iterable, Sequence
 

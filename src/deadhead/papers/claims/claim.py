@@ -1,7 +1,5 @@
 """A claim: one checkable statement, with everything that is known about it in one place."""
 
-from __future__ import annotations
-
 from collections.abc import Callable, Mapping
 from dataclasses import KW_ONLY, dataclass, field
 from functools import partial

@@ -1,7 +1,5 @@
 """Evidence from the tables that papers print, and the numbers that their texts state."""
 
-from __future__ import annotations
-
 import csv
 from collections.abc import Iterator, Sequence
 from functools import cache

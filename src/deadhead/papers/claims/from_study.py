@@ -1,7 +1,5 @@
 """Evidence from study folders: what claims use of the scores, searches, rankings and measures."""
 
-from __future__ import annotations
-
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import replace
 from pathlib import Path

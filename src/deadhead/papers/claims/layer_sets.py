@@ -1,7 +1,5 @@
 """Scores after whole layers were removed: by which layers, and by way to remove half of them."""
 
-from __future__ import annotations
-
 from collections.abc import Iterable
 from statistics import fmean
 

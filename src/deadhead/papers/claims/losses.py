@@ -1,7 +1,5 @@
 """What is lost when heads are removed at random: by task, language and share of the heads."""
 
-from __future__ import annotations
-
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from statistics import fmean, stdev

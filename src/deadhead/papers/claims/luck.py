@@ -7,8 +7,6 @@ that gain is compared with the number that would gain by luck: the best of 12 eq
 model 12 times of 13. Pairs scored by the same trained models count as one group.
 """
 
-from __future__ import annotations
-
 from collections.abc import Hashable, Sequence
 from dataclasses import replace
 from functools import partial

@@ -1,7 +1,5 @@
 """What gains go with: Spearman's rho with the distance of languages and similarity of rankings."""
 
-from __future__ import annotations
-
 from collections.abc import Mapping, Sequence
 from contextlib import suppress
 from functools import cache

@@ -12,8 +12,6 @@ that equal numbers get equal verdicts. Evidence that has some of the cases, or o
     compatible, not shown  it reaches across the border: too few cases, or too different ones
 """
 
-from __future__ import annotations
-
 from collections.abc import Iterable, Sequence
 from statistics import fmean, stdev
 

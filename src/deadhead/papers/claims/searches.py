@@ -1,7 +1,5 @@
 """Which searches a claim is about: by task, model and setting, from one source language."""
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 from statistics import fmean
 

@@ -1,7 +1,5 @@
 """How much of a finding may be chance: spread over repeats, sign tests, intervals, p-values."""
 
-from __future__ import annotations
-
 from collections.abc import Iterable, Sequence
 from statistics import fmean, stdev
 

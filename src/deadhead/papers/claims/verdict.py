@@ -4,8 +4,6 @@
 evidence is not there.
 """
 
-from __future__ import annotations
-
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, fields
 from typing import Any

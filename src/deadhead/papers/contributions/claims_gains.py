@@ -1,7 +1,5 @@
 """Claims of Ma et al. 2021 on what searches from one source gain, and on their controls."""
 
-from __future__ import annotations
-
 from collections.abc import Callable, Iterator
 from functools import partial
 from itertools import product

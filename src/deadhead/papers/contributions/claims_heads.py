@@ -4,8 +4,6 @@ How many heads go (C-heads), what gains go with (C-rho, C-p), how similar rankin
 what happens with little data (C-low, C-peak).
 """
 
-from __future__ import annotations
-
 from collections.abc import Iterable, Mapping
 from dataclasses import replace
 from functools import partial

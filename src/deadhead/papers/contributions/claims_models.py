@@ -1,7 +1,5 @@
 """Claims of Ma et al. 2021 that compare mBERT with XLM-R: scores of the full models, and gains."""
 
-from __future__ import annotations
-
 from collections.abc import Iterator
 from functools import partial
 from itertools import product

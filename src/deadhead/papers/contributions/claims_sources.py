@@ -1,7 +1,5 @@
 """Claims of Ma et al. 2021 on several source languages: merged rankings, several against one."""
 
-from __future__ import annotations
-
 from dataclasses import replace
 from functools import partial
 from statistics import fmean

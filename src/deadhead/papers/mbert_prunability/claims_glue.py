@@ -1,7 +1,5 @@
 """Claims of Budhraja et al. 2021 on GLUE: M1 to M8."""
 
-from __future__ import annotations
-
 from collections.abc import Iterable
 from functools import partial
 from statistics import fmean

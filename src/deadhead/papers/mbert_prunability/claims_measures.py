@@ -1,7 +1,5 @@
 """Claims of Budhraja et al. 2021 on one epoch: scores, entropy, embeddings (M16-M18, M21)."""
 
-from __future__ import annotations
-
 from functools import partial
 from itertools import combinations
 from statistics import fmean

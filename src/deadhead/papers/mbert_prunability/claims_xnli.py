@@ -1,7 +1,5 @@
 """Claims of Budhraja et al. 2021 on XNLI, trained on English, scored in 11 languages: M9 to M15, M19, M20, M22."""
 
-from __future__ import annotations
-
 from collections.abc import Iterable, Sequence
 from functools import partial
 from statistics import fmean

@@ -1,7 +1,5 @@
 """Claims of Budhraja et al. 2020 on BERT: W6 to W16 and W18."""
 
-from __future__ import annotations
-
 from collections.abc import Iterable
 from contextlib import suppress
 from dataclasses import replace

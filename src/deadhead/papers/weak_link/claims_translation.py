@@ -1,7 +1,5 @@
 """Claims of Budhraja et al. 2020 on a translation model: W1 to W5 and W17."""
 
-from __future__ import annotations
-
 import re
 from dataclasses import replace
 from functools import partial

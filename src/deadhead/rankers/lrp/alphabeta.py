@@ -13,8 +13,6 @@ attaches such a rule to autograd, with relevance instead of the gradient: whatev
 numbers (reshape, transpose, index) passes relevance on as it passes on gradients.
 """
 
-from __future__ import annotations
-
 from collections.abc import Callable
 from dataclasses import dataclass
 from functools import partial, reduce

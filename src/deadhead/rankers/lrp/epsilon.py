@@ -7,8 +7,6 @@ f(x)/x, a product of two activations gives half of its relevance to each, and th
 gradient.
 """
 
-from __future__ import annotations
-
 from dataclasses import dataclass
 from typing import Any
 

@@ -6,8 +6,6 @@ without a rule is refused by name, so an architecture is supported exactly when 
 has a rule.
 """
 
-from __future__ import annotations
-
 from collections.abc import Callable, Iterator
 from contextlib import ExitStack, contextmanager
 from typing import Any, Protocol

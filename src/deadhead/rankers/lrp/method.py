@@ -9,8 +9,6 @@ Written from the published formulas (Bach et al. 2015, Voita et al. 2019 and 202
 your use is another, check before you use it.
 """
 
-from __future__ import annotations
-
 from dataclasses import dataclass
 from typing import ClassVar, Literal
 

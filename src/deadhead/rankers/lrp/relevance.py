@@ -1,7 +1,5 @@
 """Run relevance back through a model and read what arrives at each head."""
 
-from __future__ import annotations
-
 from collections.abc import Callable, Iterator
 from contextlib import ExitStack, contextmanager
 from functools import partial

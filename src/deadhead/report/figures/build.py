@@ -5,8 +5,6 @@ page draws and `export` writes as SVG, PNG and PDF. Extra figures are those of a
 only tables: the page shows them last, on request.
 """
 
-from __future__ import annotations
-
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Any

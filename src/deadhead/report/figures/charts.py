@@ -5,8 +5,6 @@ print. Categories have the colours of Okabe and Ito and four more, amounts have 
 can distinguish these.
 """
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 from statistics import fmean
 from typing import Any

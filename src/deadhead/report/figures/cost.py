@@ -1,7 +1,5 @@
 """Figures of kind `cost`: the score against the parameters that are left."""
 
-from __future__ import annotations
-
 from dataclasses import dataclass
 from statistics import fmean
 from typing import ClassVar

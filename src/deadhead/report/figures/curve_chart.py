@@ -1,7 +1,5 @@
 """Gathered values of a curve as a chart, with published numbers where there are some."""
 
-from __future__ import annotations
-
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import Any
 

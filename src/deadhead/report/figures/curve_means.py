@@ -1,7 +1,5 @@
 """The options of figures of kind `curve`, and their values, gathered by panel, line and x."""
 
-from __future__ import annotations
-
 import re
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass

@@ -1,7 +1,5 @@
 """Figures of kind `ends`: how much more is lost without the bottom layers than without the top."""
 
-from __future__ import annotations
-
 from collections.abc import Mapping
 from dataclasses import dataclass
 from statistics import fmean

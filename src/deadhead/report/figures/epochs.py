@@ -1,7 +1,5 @@
 """Figures of kind `epochs`: the training loss over the epochs of each trial's last training."""
 
-from __future__ import annotations
-
 from dataclasses import dataclass
 from typing import ClassVar
 

@@ -1,7 +1,5 @@
 """Figures of kind `gains`: what pruning gains between two languages, against how close they are."""
 
-from __future__ import annotations
-
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from math import isfinite

@@ -1,7 +1,5 @@
 """Figures of kind `heads`, a value for each head, and `layers`, the means over their layers."""
 
-from __future__ import annotations
-
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from statistics import fmean

@@ -1,7 +1,5 @@
 """Figures of kind `points`: sentences of all languages as points, before and after training."""
 
-from __future__ import annotations
-
 from dataclasses import dataclass
 from typing import ClassVar
 

@@ -1,7 +1,5 @@
 """Figures of kind `recovery`: the share of the final score that one epoch reaches."""
 
-from __future__ import annotations
-
 from dataclasses import dataclass
 from statistics import fmean
 from typing import ClassVar

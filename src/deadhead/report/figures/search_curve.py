@@ -1,7 +1,5 @@
 """Curves of searches: a line for each arm, over k or over another axis."""
 
-from __future__ import annotations
-
 from collections.abc import Iterator, Mapping
 from dataclasses import replace
 from statistics import fmean

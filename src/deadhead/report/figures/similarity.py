@@ -1,7 +1,5 @@
 """Figures of kind `similarity`: how alike the rankings of every two languages are."""
 
-from __future__ import annotations
-
 from dataclasses import dataclass
 from math import isnan
 from typing import ClassVar

@@ -1,7 +1,5 @@
 """All that the page shows of a study, as plain data: `content(folder)`."""
 
-from __future__ import annotations
-
 import re
 from collections.abc import Mapping, Sequence
 from pathlib import Path

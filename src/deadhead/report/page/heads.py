@@ -1,7 +1,5 @@
 """What the page shows of single heads: maps of values, and all numbers of each head."""
 
-from __future__ import annotations
-
 from collections import Counter
 from collections.abc import Iterator, Mapping
 from itertools import islice

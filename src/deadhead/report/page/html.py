@@ -8,8 +8,6 @@ with its interpreter instead of compiling, and the page's policy lets the browse
 scripts that it names by hash.
 """
 
-from __future__ import annotations
-
 import json
 from base64 import b64encode
 from collections.abc import Callable, Mapping, Sequence

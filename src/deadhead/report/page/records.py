@@ -5,8 +5,6 @@ STUDY/predictions. The page shows their sentences if the data is local (the bund
 folder that DEADHEAD_DATA names); a report downloads nothing.
 """
 
-from __future__ import annotations
-
 import os
 import time
 from collections.abc import Iterable

@@ -1,7 +1,5 @@
 """The best cell of a grid search: the best score over some axes, for each label on the others."""
 
-from __future__ import annotations
-
 from collections.abc import Collection, Iterator
 from typing import Any
 

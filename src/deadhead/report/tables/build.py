@@ -1,7 +1,5 @@
 """Build the tables of a study: those its recipe names, or suggested ones if it names none."""
 
-from __future__ import annotations
-
 import re
 from collections.abc import Iterable, Mapping
 from pathlib import Path

@@ -4,8 +4,6 @@ Their mean is the number in the cell. They have the cell's language, split and m
 differences if the cell shows differences.
 """
 
-from __future__ import annotations
-
 from collections.abc import Mapping, Sequence
 from statistics import fmean
 from typing import Any

@@ -1,7 +1,5 @@
 """Tables of kind `multi-source`: rankings of several source languages, used together or alone."""
 
-from __future__ import annotations
-
 from collections.abc import Iterator
 from dataclasses import dataclass, replace
 from typing import Any, ClassVar

@@ -1,7 +1,5 @@
 """Notes that keep a reader from misreading a table: who chose the epoch, what data was short."""
 
-from __future__ import annotations
-
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import Any
 

@@ -3,8 +3,6 @@
 A search is a pair: from the languages it learns to one that it is scored in.
 """
 
-from __future__ import annotations
-
 from collections import defaultdict
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from functools import partial

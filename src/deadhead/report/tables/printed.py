@@ -5,8 +5,6 @@ describes a pruning by its percentage (`percent`), or by that and the number of 
 component keeps (`components`).
 """
 
-from __future__ import annotations
-
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Any, NamedTuple
 

@@ -3,8 +3,6 @@
 A row belongs to a cell of a table if it has the cell's label in every column that is an axis.
 """
 
-from __future__ import annotations
-
 from collections.abc import Mapping, Sequence
 from typing import Any
 

@@ -1,7 +1,5 @@
 """Tables of kind `scores` and `drop`: means over what the rows and columns leave open."""
 
-from __future__ import annotations
-
 from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import Any, ClassVar

@@ -4,8 +4,6 @@ Every control has the same budget of k trials and is shown as its gain over the 
 that luck is visible.
 """
 
-from __future__ import annotations
-
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any, ClassVar

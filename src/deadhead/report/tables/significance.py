@@ -4,8 +4,6 @@ A cell is tested if both the cell and its base were repeated. The Benjamini-Hoch
 the cells to mark, so that the expected share of chance differences among them is at most RATE.
 """
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 from math import isnan, nan
 from statistics import fmean

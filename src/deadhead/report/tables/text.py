@@ -3,8 +3,6 @@
 Labels may hold anything; they always come out as text.
 """
 
-from __future__ import annotations
-
 import csv
 import io
 from collections.abc import Iterator, Mapping, Sequence

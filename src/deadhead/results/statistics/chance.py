@@ -1,7 +1,5 @@
 """Could it be chance? The sign test, a test of two means, and corrections for many tests."""
 
-from __future__ import annotations
-
 import math
 from collections.abc import Sequence
 from statistics import fmean

@@ -4,8 +4,6 @@ A drop is in % of the score of the unpruned model. Scores of several seeds are a
 value of a group is the mean of its members' drops.
 """
 
-from __future__ import annotations
-
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Any, NamedTuple
 

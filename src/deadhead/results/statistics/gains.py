@@ -5,8 +5,6 @@ prunings is compared with the best of k *unpruned* models that differ only in th
 were only another seed, the two would be equally good, and either would be ahead as often.
 """
 
-from __future__ import annotations
-
 import math
 from collections.abc import Hashable, Iterable, Mapping, Sequence
 from typing import NamedTuple

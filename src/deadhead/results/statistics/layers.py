@@ -4,8 +4,6 @@ Heads have their printed names, `encoder.0.3`, as in measures and rankings; laye
 the input. Pruned heads have no number and are left out of every mean.
 """
 
-from __future__ import annotations
-
 from collections.abc import Iterable, Mapping
 from typing import Any, NamedTuple
 

@@ -1,7 +1,5 @@
 """Is a < b < c? An order among group means, its margin, and how often chance alone does as well."""
 
-from __future__ import annotations
-
 import itertools
 import math
 from collections.abc import Iterator, Mapping, Sequence

@@ -5,8 +5,6 @@ Distances are URIEL's, from 0 to 1: a rho above 0 says that pruning gains more b
 languages. With similarities (1 - distance) every sign would be the opposite.
 """
 
-from __future__ import annotations
-
 import itertools
 from collections.abc import Callable, Mapping, Sequence
 from math import nan

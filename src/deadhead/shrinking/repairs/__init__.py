@@ -1,7 +1,5 @@
 """Repairs of the layers after the cut: `REPAIRS` has a `Repair` for each name."""
 
-from __future__ import annotations
-
 from deadhead.registry import Registry
 
 from .repair import Planner, Repair, refitting_by

@@ -1,7 +1,5 @@
 """Calibration: check the model and the data, hold out examples, and count what layers cost."""
 
-from __future__ import annotations
-
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any

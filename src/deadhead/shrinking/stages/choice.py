@@ -1,7 +1,5 @@
 """Choice: the units to remove by the method, or by each that "auto" tries, and what that saves."""
 
-from __future__ import annotations
-
 from collections.abc import Mapping, Sequence
 from contextlib import nullcontext
 from dataclasses import dataclass, replace

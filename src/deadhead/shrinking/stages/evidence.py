@@ -1,7 +1,5 @@
 """Evidence: how long layers take, what must be saved, and the loss of the full model."""
 
-from __future__ import annotations
-
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 

@@ -1,7 +1,5 @@
 """Repair: solve the repair of each cut, keep the best, and write it into the model."""
 
-from __future__ import annotations
-
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 

@@ -1,7 +1,5 @@
 """Report: sizes, speed, layers and notes of the smaller model."""
 
-from __future__ import annotations
-
 from collections.abc import Mapping
 from typing import Any
 

@@ -1,7 +1,5 @@
 """The seconds of each stage, and its progress on the screen."""
 
-from __future__ import annotations
-
 import time
 from collections.abc import Iterator
 from contextlib import contextmanager

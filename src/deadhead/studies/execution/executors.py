@@ -4,8 +4,6 @@ All have one signature and do the same: take trials from the workload, have the 
 each record to `finish`, which alone writes it. So the same trials give the same records.
 """
 
-from __future__ import annotations
-
 from collections.abc import Callable, Mapping
 from functools import partial
 

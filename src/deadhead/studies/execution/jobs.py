@@ -4,8 +4,6 @@ Trials that share work do not start together while one of them computes it: the 
 then use it. The first trial of each kind goes first, so that many can follow.
 """
 
-from __future__ import annotations
-
 import importlib
 import json
 import os

@@ -4,8 +4,6 @@ The steps are in `studies/steps`, one file each. They load torch when they run; 
 does not.
 """
 
-from __future__ import annotations
-
 import errno
 import os
 import sys

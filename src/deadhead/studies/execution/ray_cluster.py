@@ -7,8 +7,6 @@ the study stops, and no trial counts as failed. Nodes that see the study's folde
 others keep their own.
 """
 
-from __future__ import annotations
-
 import json
 import os
 import sys

@@ -1,7 +1,5 @@
 """Whether the Ray cluster of a study still answers, and signs of life of the trials on it."""
 
-from __future__ import annotations
-
 import os
 import signal
 import socket

@@ -5,8 +5,6 @@ waits for a disk that does not answer, gives none. Progress is a new note of the
 next update of a training. All times are monotonic, so setting the clock changes nothing.
 """
 
-from __future__ import annotations
-
 import time
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass

@@ -5,8 +5,6 @@ It ends with the process that started it, however that ends: its input closes th
 between two signs of life.
 """
 
-from __future__ import annotations
-
 import json
 import os
 import queue

@@ -5,8 +5,6 @@ one. What a field of a trial may be is stated where the field is; here is what h
 recipe as a whole.
 """
 
-from __future__ import annotations
-
 from collections.abc import Iterator, Mapping
 from pathlib import Path as File
 from typing import Any

@@ -4,8 +4,6 @@ Only the shape of these lists is checked here. The kinds of tables and figures a
 known to rooms above, which give `load` a function that checks them (`DisplayCheck`).
 """
 
-from __future__ import annotations
-
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from pathlib import Path
 from typing import Any

@@ -4,8 +4,6 @@ A cell keeps the values that led to it, so that a table can be filled by rows an
 equal trials became one.
 """
 
-from __future__ import annotations
-
 import itertools
 import os
 import re

@@ -10,8 +10,6 @@
 No model and no torch is loaded here: a typo in the last axis costs a second, not a night.
 """
 
-from __future__ import annotations
-
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import cached_property

@@ -1,7 +1,5 @@
 """Changes to a recipe before it is checked: `--set FIELD=VALUE`, and those under `scales`."""
 
-from __future__ import annotations
-
 import copy
 from collections.abc import Mapping, Sequence
 from typing import Any

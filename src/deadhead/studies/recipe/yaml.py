@@ -5,8 +5,6 @@ anchor or a key given twice is refused. Scalars are read by the YAML 1.2 rules, 
 language (Norwegian) and `5e-5` is a number.
 """
 
-from __future__ import annotations
-
 import re
 from collections.abc import Iterable
 from dataclasses import dataclass, field

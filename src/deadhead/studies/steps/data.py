@@ -1,7 +1,5 @@
 """The rows that a trial reads, cached for the next trials of the process. Loads no torch."""
 
-from __future__ import annotations
-
 import json
 import os
 from dataclasses import replace

@@ -1,7 +1,5 @@
 """The step `evaluate`: score the model on every target language and split; keep its predictions."""
 
-from __future__ import annotations
-
 from collections.abc import Iterator
 from itertools import product
 from pathlib import Path

@@ -1,7 +1,5 @@
 """The step `finetune`: train the model, and score it after every epoch."""
 
-from __future__ import annotations
-
 from collections.abc import Mapping, Sequence
 from typing import Any
 

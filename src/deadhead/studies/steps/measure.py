@@ -1,7 +1,5 @@
 """The step `measure`: measure the model besides its scores, before and after training."""
 
-from __future__ import annotations
-
 from collections.abc import Iterator
 from itertools import product
 from typing import Any

@@ -4,8 +4,6 @@ Data, tokenizers and sub-words are kept in memory for the next trials of the pro
 keeps the sub-words on disk, by a hash of data, tokenizer and options.
 """
 
-from __future__ import annotations
-
 import json
 from dataclasses import replace
 from functools import lru_cache

@@ -1,7 +1,5 @@
 """The step `pretrain`: train a translation model from scratch, with a vocabulary of its own."""
 
-from __future__ import annotations
-
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 

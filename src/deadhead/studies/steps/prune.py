@@ -1,7 +1,5 @@
 """The step `prune`: remove the heads that a strategy picks."""
 
-from __future__ import annotations
-
 import difflib
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any

@@ -1,7 +1,5 @@
 """The step `rank_each`: train and rank on each source language alone, then merge the rankings."""
 
-from __future__ import annotations
-
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import ExitStack
 from pathlib import Path

@@ -1,7 +1,5 @@
 """The step `restart`: the next step begins with the weights that the trial began with."""
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 
 from deadhead.studies.step import Step

@@ -1,7 +1,5 @@
 """The state of a trial, passed from step to step and saved for other trials. Loads no torch."""
 
-from __future__ import annotations
-
 import time
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field

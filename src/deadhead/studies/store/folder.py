@@ -19,8 +19,6 @@ link is followed: a study folder from somebody else cannot make deadhead read or
 it.
 """
 
-from __future__ import annotations
-
 import errno
 import json
 import os

@@ -6,8 +6,6 @@ damaged work counts as absent, is moved to STUDY/damaged, and is repeated. Only 
 safetensors are read back, and no link is followed.
 """
 
-from __future__ import annotations
-
 import hashlib
 import json
 import os

@@ -5,8 +5,6 @@ type and the hash of every array. It is written beside and renamed into place, s
 two writers race, either wins. A folder whose content does not have its hash is written again.
 """
 
-from __future__ import annotations
-
 import hashlib
 import json
 from collections.abc import Callable, Iterable, Mapping

@@ -7,8 +7,6 @@ are full except the last one (`text_windows.py`). Multiple choice has a window f
 (`option_windows.py`).
 """
 
-from __future__ import annotations
-
 import hashlib
 import json
 from collections.abc import Iterator, Mapping, Sequence

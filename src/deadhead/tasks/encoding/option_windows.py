@@ -5,8 +5,6 @@ of this text that are beyond those of the context alone, without the blanks at i
 option's. A window that is too long loses tokens on the left.
 """
 
-from __future__ import annotations
-
 from collections.abc import Iterator, Sequence
 from typing import NamedTuple
 

@@ -6,8 +6,6 @@ end of the token before it to its own end, so that blanks belong to the token be
 counts the UTF-8 bytes of its predicted tokens, and the words that begin in them.
 """
 
-from __future__ import annotations
-
 import re
 from collections.abc import Callable, Sequence
 from typing import NamedTuple

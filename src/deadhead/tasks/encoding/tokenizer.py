@@ -5,8 +5,6 @@ cuts at blanks first (BERT's kind), this covers whole texts. And special tokens 
 row by row: a `Frame` is read off one probe and put around the pieces afterwards.
 """
 
-from __future__ import annotations
-
 import hashlib
 import json
 from collections.abc import Iterable, Sequence

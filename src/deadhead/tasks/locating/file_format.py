@@ -1,7 +1,5 @@
 """The format of a file, and whether it can be data of a task, by its name and first line."""
 
-from __future__ import annotations
-
 import re
 from pathlib import Path
 

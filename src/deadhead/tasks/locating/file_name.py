@@ -5,8 +5,6 @@
 `SST-2/dev.tsv`, `xnli.test.tsv` with a language column. Each property is one rule.
 """
 
-from __future__ import annotations
-
 import re
 from dataclasses import dataclass
 from functools import cached_property

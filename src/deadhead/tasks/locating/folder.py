@@ -3,8 +3,6 @@
 Loading and checking both go through `survey`.
 """
 
-from __future__ import annotations
-
 import json
 import os
 import re

@@ -4,8 +4,6 @@ A tagged file that names no split is a corpus without splits and counts as train
 beside it names one. Every file that looks like data but is not read is reported with the reason.
 """
 
-from __future__ import annotations
-
 from collections import defaultdict
 from collections.abc import Iterator
 from dataclasses import replace

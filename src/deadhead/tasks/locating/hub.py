@@ -3,8 +3,6 @@
 `places.csv` says where to get the files of a task, and how to lay them out in a folder.
 """
 
-from __future__ import annotations
-
 import csv
 from collections import Counter
 from collections.abc import Iterator, Mapping

@@ -1,7 +1,5 @@
 """Where data comes from, in words: the corpus, its release, and the folder or the hub."""
 
-from __future__ import annotations
-
 from pathlib import Path
 from typing import NamedTuple
 

@@ -1,7 +1,5 @@
 """The bundled small world, named `world` in place of a data folder: real words, offline."""
 
-from __future__ import annotations
-
 from collections.abc import Callable, Iterator, Mapping
 from pathlib import Path
 from typing import Any

@@ -1,7 +1,5 @@
 """The files of one split of one corpus."""
 
-from __future__ import annotations
-
 import re
 from collections import defaultdict
 from collections.abc import Iterable, Iterator, Mapping

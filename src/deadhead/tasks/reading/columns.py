@@ -1,7 +1,5 @@
 """Readers of words and tags: CoNLL-U, one word a line with its tag in some column, Facebook's."""
 
-from __future__ import annotations
-
 import json
 import re
 from collections import Counter

@@ -5,8 +5,6 @@ the task, and a counter of notes. It returns the rows, or raises one `DataError`
 and the line. What it drops or repairs is counted in the notes.
 """
 
-from __future__ import annotations
-
 from collections import Counter
 from collections.abc import Callable, Iterator, Mapping
 from functools import partial

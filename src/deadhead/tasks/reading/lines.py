@@ -5,8 +5,6 @@ and the line. A byte-order mark and Windows line ends are removed; anything else
 text (bad UTF-8, NUL bytes, stray carriage returns, a broken gzip) is refused.
 """
 
-from __future__ import annotations
-
 import gzip
 import zlib
 from collections.abc import Iterator

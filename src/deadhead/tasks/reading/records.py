@@ -5,8 +5,6 @@ texts first and the label last. MASSIVE's `[slot : words]` and MultiATIS++'s bla
 are records too.
 """
 
-from __future__ import annotations
-
 import csv
 import json
 import re

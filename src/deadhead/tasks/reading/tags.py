@@ -6,8 +6,6 @@ tags have no prefix, a run of equal tags is one span. The table of types follows
 type that is not listed becomes MISC.
 """
 
-from __future__ import annotations
-
 import re
 from collections.abc import Iterable, Mapping, Sequence
 from functools import lru_cache
