@@ -37,7 +37,7 @@ COMMANDS = (
     f"rank smol {LM} --split train --out ranking.json",
     f"shrink smol {LM} --remove-heads 20% --on 1x{LENGTH} --out small",
     f"evaluate smol small {LM}",
-    f"bench-task small --against smol {LM} --batch-sizes 1,8 --repeats 3",
+    f"bench small --against smol --batch-sizes 1,8 --lengths {LENGTH} --repeats 3",
     f"finetune small {LM} --lora 8 --epochs 1 --batch-size 8 --out tuned",
     f"evaluate small tuned {LM}",
     "heads tuned",

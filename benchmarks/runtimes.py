@@ -24,6 +24,7 @@ from typing import Any
 
 import torch
 import transformers
+from in_runtimes import compare_runtimes
 from machine import loaded_cores, versions
 from page import fill, markdown, write_csv
 from tokenizers import Tokenizer, decoders, models, pre_tokenizers
@@ -31,7 +32,6 @@ from tokenizers import Tokenizer, decoders, models, pre_tokenizers
 from deadhead import discover, head_means, load, prune, save
 from deadhead.exports.gguf.export import TEXTS
 from deadhead.heads.model_files import tokenizer_of
-from deadhead.saved.runtimes import compare_runtimes
 
 SIZES = {
     "vocab_size": 512,

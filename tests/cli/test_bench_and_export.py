@@ -1,15 +1,11 @@
-"""The commands `bench`, `bench-runtimes` and `export`: what they print, what they refuse."""
+"""The commands `bench` and `export`: what they print, what they refuse."""
 
 import importlib
 import json
 import re
 import sys
-from pathlib import Path
-from typing import Any
 
 import pytest
-
-from deadhead.cli.bench_runtimes import _print_runtimes
 
 
 def test_bench(run_command, bert, tmp_path, monkeypatch):
@@ -56,104 +52,16 @@ def test_bench_refuses(option, value, run_command, bert):
     assert done.err.startswith("DeadheadError")
 
 
-RUNTIMES: dict[str, Any] = {
-    "models": ["runs/half", "runs/whole"],
-    "machine": "x86_64 CPU",
-    "threads": 1,
-    "prompt_tokens": [5, 2],
-    "new_tokens": 8,
-    "rounds": 3,
-    "rows": [
-        {
-            "runtime": "llama.cpp q8_0",
-            "model": "runs/half",
-            "file_bytes": 3_000_000,
-            "peak_memory_bytes": 44_000_000,
-            "prompt_tokens_per_second": 410.26,
-            "new_tokens_per_second": 52.0,
-            "ratios": {"prompt": 1.5, "new": 1.25},
-            "same_tokens": 1,
-            "largest_difference": 1e-3,
-            "note": "5 of 22 matrices are f16",
-            "problem": None,
-        },
-        {"runtime": "onnx", "model": "runs/whole", "problem": "[onnx] is not installed."},
-    ],
-}
-
-
-def test_bench_of_runtimes(run_command, bert, tmp_path, monkeypatch):
-    calls: list[Any] = []
-
-    def measure(*values, **options):
-        calls.append((*values, options))
-        return RUNTIMES
-
-    monkeypatch.setattr("deadhead.saved.runtimes.compare_runtimes", measure)
-    (tmp_path / "p.txt").write_text("The capital\n\nof France\n")
-    words = ["bench-runtimes", bert, "--against", bert, "--runtimes", "onnx,llama.cpp:q8_0"]
-    printed = run_command(*words, "--prompts", tmp_path / "p.txt", "--new-tokens", 8).out
-    models, names, options = calls[0]
-    assert (models, names) == ([str(bert)] * 2, ["onnx", "llama.cpp:q8_0"])
-    assert options["prompts"] == ["The capital", "of France"]
-    assert (options["new_tokens"], options["lengths"]) == (8, [32, 128])
-    for text in ("llama.cpp q8_0", "half", "3 MB", "44 MB", "410.3", "(1.50 x)", "1 of 2"):
-        assert text in printed
-    assert "onnx, runs/whole: [onnx] is not installed." in printed
-    assert "llama.cpp q8_0, runs/half: 5 of 22 matrices are f16" in printed
-    assert "in brackets the ratio" in " ".join(printed.split())
-    assert "Same tokens: prompts" in " ".join(printed.split())
-    assert json.loads(run_command(*words, "--json").out) == RUNTIMES
-    assert calls[1][2]["prompts"] is None
-    alone = {**RUNTIMES, "models": ["runs/half"], "new_tokens": 0}
-    monkeypatch.setattr("deadhead.saved.runtimes.compare_runtimes", lambda *_, **__: alone)
-    printed = run_command("bench-runtimes", bert, "--runtimes", "onnx").out
-    assert "Medians of the rounds. Peak memory" in " ".join(printed.split())
-    assert "Same tokens" not in printed
-    assert "half: x86_64 CPU" in printed  # one model: it needs no place in each row
-    missing = run_command(*words, "--prompts", tmp_path / "none.txt")
-    assert missing.code == 1
-    assert "none.txt cannot be read" in missing.err
-
-
-def test_eighty_columns_break_no_name_and_no_number(capsys, monkeypatch):
-    monkeypatch.setenv("COLUMNS", "80")
-    models = ["runs/SmolLM2-135M-shrunk-half", "runs/SmolLM2-135M"]
-    numbers = {
-        "file_bytes": 1_024_000_000,
-        "peak_memory_bytes": 2_048_000_000,
-        "prompt_tokens_per_second": 1410.26,
-    }
-    names = ["transformers", "onnx-genai int8", "llama.cpp q8_0"]
-    rows = [
-        {**RUNTIMES["rows"][0], **numbers, "runtime": name, "model": model}
-        for name in names
-        for model in models
-    ]
-    _print_runtimes({**RUNTIMES, "models": models, "prompt_tokens": [5] * 12, "rows": rows})
-    cells = {cell.strip() for cell in re.split("[│┃\n]", capsys.readouterr().out)}
-    texts = {"1.02 GB", "2.05 GB", "1410.3", "(1.50 x)", "(1.25 x)", "1 of 12", "tokens/s"}
-    assert {*names, *(Path(model).name for model in models), *texts} <= cells
-
-
 @pytest.mark.parametrize(
     ("words", "message"),
     [
-        (("bench",), "Missing option '--against'"),
-        (("bench-runtimes",), "Missing option '--runtimes'"),
-        (("bench-task",), "give --task NAME or --task FILE.yaml"),
-        (("bench-task", "--task", "pos"), "name at least one language"),
-        (
-            ("bench-runtimes", "--runtimes", "onnx", "--new-tokens", 0),
-            "`--new-tokens` expects at least 1, got '0'",
-        ),
-        (("bench", "--against", "x", "--prompts", "p.txt"), "No such option: --prompts"),
+        ((), "Missing option '--against'"),
+        (("--against", "x", "--runtimes", "onnx"), "No such option: --runtimes"),
     ],
 )
 def test_options_of_bench(words, message, run_command, bert):
-    command, *options = words
-    done = run_command(command, bert, *options)
-    assert done.code != 0
+    done = run_command("bench", bert, *words)
+    assert done.code == 2
     assert message in " ".join(done.err.replace("│", " ").split())
 
 

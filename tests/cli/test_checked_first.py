@@ -18,7 +18,7 @@ TEXT = ("--text", "text.txt", "--loss", "self")
 LONG = ("--task", "lm", "--data", "text.txt", "--max-length", "99")
 TOO_LONG = "windows of 99 positions and the model has 64"
 ENCODER, ENCODER_FOLDER = "world/encoder", MODELS / "encoder"
-READ_ONLY = ("evaluate", "bench", "bench-task", "bench-runtimes", "export")
+READ_ONLY = ("evaluate", "bench", "export")
 AUTO = transformers.AutoModelForTokenClassification
 NO_ATTENTION = "has no attention"
 WRONG: list[tuple[tuple[str, ...], str]] = [
@@ -52,15 +52,12 @@ WRONG: list[tuple[tuple[str, ...], str]] = [
     (("evaluate", "tagger", "nomodel", *POS), "expected a model that can be loaded, got nomodel"),
     (("evaluate", "tagger", ENCODER, *POS), "BertForMaskedLM does not fit pos"),
     (("bench", "tagger", "--against", "nomodel"), "got nomodel"),
-    (("bench-task", "tagger", "--against", "nomodel", *POS), "got nomodel"),
-    (("bench-runtimes", "tagger", "--against", "nomodel", "--runtimes", "onnx"), "got nomodel"),
     (("bench", "tagger", "--against", ENCODER, "--lengths", "9,999"), "at most the 128 positions"),
     (("export", "vit", "--onnx", "m.onnx"), "expected a model that reads text (input_ids)"),
     (("export", "mamba", "--gguf", "m.gguf", "--tokenizer-from", "no.gguf"), "got no.gguf"),
     (("shrink", "decoder", *LONG, *HALF), TOO_LONG),
     (("rank", "decoder", *LONG), TOO_LONG),
     (("evaluate", "decoder", *LONG), TOO_LONG),
-    (("bench-task", "decoder", "--against", "decoder", *LONG), TOO_LONG),
     (("finetune", "decoder", *LONG), TOO_LONG),
     (("finetune", "no-words", *POS), "the tokenizer of no-words has only"),
 ]

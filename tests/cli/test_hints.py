@@ -11,7 +11,7 @@ import deadhead
 from deadhead.cli import app
 
 SOURCE = Path(deadhead.__file__).parent
-READERS = ("evaluate", "rank", "finetune", "shrink", "bench-task")  # commands that read data
+READERS = ("evaluate", "rank", "finetune", "shrink")  # commands that read data
 OPTION = re.compile(r"(?<![\w-])--[a-z][a-z-]+")
 
 

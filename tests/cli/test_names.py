@@ -69,9 +69,7 @@ def test_every_name_of_a_table_is_an_option():
     assert len(set(panels)) == len(panels)
     for command, changed in OLD.items():
         has = {*options(command)} if command else every
-        assert [new for new in changed.values() if command != "" and new not in has] == [] or (
-            command.startswith("bench")
-        )
+        assert [new for new in changed.values() if command != "" and new not in has] == []
         assert {*changed} & has == set() or command == ""
     assert {new for changed in SPLIT.values() for new in changed.values()} <= {*COMMANDS}
 
@@ -109,12 +107,7 @@ def test_an_old_name_beside_the_new_one_is_refused(run_command, bert):
 
 @pytest.mark.parametrize(
     ("words", "new", "problem"),
-    [
-        (("bench", "m", "--task", "pos"), "bench-task", "name at least one language"),
-        (("bench", "m", "--task-file=t.yaml"), "bench-task", "there is no such task file"),
-        (("bench", "m", "--runtimes", "tin"), "bench-runtimes", "no runtime 'tin'"),
-        (("export", "nowhere", "--csv", "x.csv"), "export-study", "nowhere"),
-    ],
+    [(("export", "nowhere", "--csv", "x.csv"), "export-study", "nowhere")],
 )
 def test_a_command_that_was_split_says_its_new_name(words, new, problem, run_command):
     done = run_command(*words)

@@ -28,9 +28,7 @@ def folder(tmp_path_factory):
 
 
 @pytest.mark.slow
-def test_no_command_asks_for_a_language(folder, run_command, monkeypatch):
-    # the process that measures the peak is tested in tests/saved/test_bench
-    monkeypatch.setattr("deadhead.saved.bench._peak_of_process", lambda *_: 2**20)
+def test_no_command_asks_for_a_language(folder, run_command):
     task, model, out = ("--task", folder / "task.yaml"), folder / "model", folder / "small"
     done = run_command("finetune", MODELS / "encoder", *task, *CPU, "--epochs", 1, "--out", model)
     assert done.code == 0, done.err
@@ -44,8 +42,6 @@ def test_no_command_asks_for_a_language(folder, run_command, monkeypatch):
     assert done.code == 0, done.err
     assert "accuracy text dev" in done.out
     assert len(discover(load(out))) == 30
-    done = run_command("bench-task", out, *task, *CPU, "--batch-sizes", 1, "--repeats", 1, "--json")
-    assert done.code == 0, done.err
     assert run_command("data", "check", *task).code == 0
 
 
@@ -61,13 +57,13 @@ def test_no_command_asks_for_a_language(folder, run_command, monkeypatch):
         ("kind: classify", "kind: translate", "such as --lang en-de: a translation has a source"),
     ],
 )
-@pytest.mark.parametrize("command", ["rank", "evaluate", "finetune", "shrink", "bench-task"])
+@pytest.mark.parametrize("command", ["rank", "evaluate", "finetune", "shrink"])
 def test_where_a_language_is_needed_the_error_says_why(
     tmp_path, run_command, command, old, new, message
 ):
     file = tmp_path / "own.yaml"
     file.write_text(TASK.replace(old, new))
-    more = () if command in ("evaluate", "bench-task") else ("--out", tmp_path / "out")
+    more = () if command == "evaluate" else ("--out", tmp_path / "out")
     more += ("--remove-heads", 2) if command == "shrink" else ()
     done = run_command(command, MODELS / "encoder", "--task", file, *CPU, *more)
     assert done.code == 2

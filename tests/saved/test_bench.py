@@ -50,6 +50,6 @@ def test_arithmetic_of_the_attention_is_counted():
         if p.dim() == 2 and "embeddings" not in name
     )
     assert (
-        _flops(model, [inputs(model, 1, length)])
+        _flops(model, inputs(model, 1, length))
         == 2 * length * weights + 3 * 2 * 2 * length * length * 24
     )

@@ -27,7 +27,7 @@ COMMANDS = {  # name -> panel, in the order of the help
     **dict.fromkeys(
         ("heads", "finetune", "rank", "compare", "prune", "shrink", "evaluate"), MODELS
     ),
-    **dict.fromkeys(("bench", "bench-task", "bench-runtimes", "export"), MODELS),
+    **dict.fromkeys(("bench", "export"), MODELS),
     **dict.fromkeys(("demo", "run", "plan", "recipes", "status", "stop", "clean"), STUDIES),
     **dict.fromkeys(("claims", "report", "export-study"), STUDIES),
 }

@@ -16,7 +16,7 @@ def strategy_flag(name: str) -> str:
 PANELS = {
     REMOVE: "remove-heads remove-neurons keep-macs keep-parameters speedup on ranking groups",
     DATA: "lang task text split data source max-examples max-length examples score-examples "
-    "prompts malformed paper published",
+    "malformed paper published",
     HOW: "",
     OUTPUT: "out form force json plot figures csv parquet onnx gguf int8 type markdown all",
     MODEL: "auto-class dtype device against tokenizer-from teacher preset",
@@ -41,7 +41,6 @@ RARE = {  # command -> parameters that only --help-all shows
     "finetune": (*LOADING, "source", "max_length", "checkpointing"),
 }
 
-BENCH = {"--batch": "--batch-sizes", "--length": "--lengths"}
 OLD = {  # command, or "" for all -> old name of an option -> the new one
     "": {
         "--auto": "--auto-class",
@@ -63,11 +62,8 @@ OLD = {  # command, or "" for all -> old name of an option -> the new one
         "--keep": "--keep-per-layer",
         **{f"--{name.replace('_', '-')}": strategy_flag(name) for name in STRATEGIES},
     },
-    "bench": BENCH,
-    "bench-task": BENCH,
-    "bench-runtimes": BENCH,
+    "bench": {"--batch": "--batch-sizes", "--length": "--lengths"},
 }
 SPLIT = {  # command -> option that was another command -> that command
-    "bench": {"--runtimes": "bench-runtimes", "--task": "bench-task", "--task-file": "bench-task"},
-    "export": {"--csv": "export-study", "--parquet": "export-study"},
+    "export": {"--csv": "export-study", "--parquet": "export-study"}
 }

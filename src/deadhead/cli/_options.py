@@ -95,15 +95,6 @@ Length = Annotated[
 EXAMPLES = "Use N random examples of each data set; by default all of them."
 BATCH = "Examples per batch; by default 32, for lm and choice fewer, on a GPU as many as fit."
 Batch = Annotated[int | None, Option("--batch-size", metavar="N", min=1, help=BATCH)]
-BatchSizes = Annotated[str, Option(metavar="NUMBERS", help="Batch sizes, comma-separated.")]
-Lengths = Annotated[
-    str, Option(metavar="NUMBERS", help="Lengths of random inputs in tokens, comma-separated.")
-]
-Repeats = Annotated[int, Option(metavar="N", help="Time this many rounds.")]
-Against = Annotated[
-    str | None,
-    Option(metavar="MODEL", help="Measure this model too, and compare.", callback=located),
-]
 MaxExamples = Annotated[int | None, Option(metavar="N", min=1, help=EXAMPLES)]
 
 # Studies
@@ -198,12 +189,3 @@ def shape_from(text: str) -> tuple[int, int]:
         message = f"expects examples x tokens such as 32x128, got {text!r}"
         raise BadParameter(message, param_hint="--on")
     return int(numbers[1]), int(numbers[2])
-
-
-def numbers_from(text: str, option: str) -> list[int]:
-    """Comma-separated whole numbers."""
-    try:
-        return [int(part) for part in text.split(",")]
-    except ValueError:
-        message = f"expects whole numbers such as 1,8, got {text!r}"
-        raise BadParameter(message, param_hint=option) from None

@@ -27,14 +27,7 @@ from deadhead.heads.skeleton import skeleton
 from deadhead.numerics import device_named, is_half, onednn
 from deadhead.shrinking.timing import in_turns
 
-from .runtime_worker import peak_bytes as peak_of_process
-
-EXAMPLES = {
-    "batch": "--batch-sizes 1,8",
-    "length": "--lengths 32,128",
-    "repeats": "--repeats 10",
-    "new_tokens": "--new-tokens 32",
-}
+EXAMPLES = {"batch": "--batch-sizes 1,8", "length": "--lengths 32,128", "repeats": "--repeats 10"}
 CHILD = """
 import sys, torch
 from deadhead.heads import load
@@ -62,7 +55,7 @@ def bench(
 
     Both are loaded with the same `auto` and `dtype` (names, see `load`).
     """
-    check_numbers(batch=batches, length=lengths, repeats=[repeats])
+    _check_numbers(batch=batches, length=lengths, repeats=[repeats])
     place = device_named(device)
     names = (str(model), str(against))
     shapes = [(b, n) for b in batches for n in lengths]
@@ -71,15 +64,25 @@ def bench(
         for b, n in shapes:
             inputs(bare, b, n)
     pair = [load(name, auto=auto, dtype=dtype).eval().to(place) for name in names]
-    rows = size_rows(names, pair)
+    rows = [
+        _row("heads", [len(discover(m)) for m in pair]),
+        _row("parameters", [sum(p.numel() for p in m.parameters()) for m in pair]),
+        _row("disk bytes", [disk_bytes(name) for name in names]),
+    ]
     for b, n in shapes:
         stage(f"timing {b} x {n}")
-        rows += run_rows(f"{b} x {n}", pair, [[inputs(m, b, n)] for m in pair], repeats)
-    rows.append(peak_row(names, [shapes[-1]] * 2, (str(place), auto or "", dtype)))
-    return {"model": names[0], "against": names[1], **machine(place), "rows": rows}
+        feeds = [inputs(m, b, n) for m in pair]
+        rows.append(_row(f"FLOPs {b} x {n}", list(map(_flops, pair, feeds))))
+        rows.append(_seconds(f"seconds {b} x {n}", pair, feeds, repeats))
+    stage("measuring memory")
+    how = (str(place), auto or "", dtype)
+    peaks = [_peak_of_process(name, *shapes[-1], how) for name in names]
+    rows.append(_row("peak memory bytes {} x {}".format(*shapes[-1]), peaks))
+    machine = {"device": _device_name(place), "threads": torch.get_num_threads()}
+    return {"model": names[0], "against": names[1], **machine, "rows": rows}
 
 
-def check_numbers(**numbers: Sequence[int]) -> None:
+def _check_numbers(**numbers: Sequence[int]) -> None:
     """Raise an error unless all numbers of each name are at least 1, and there is one."""
     for name, values in numbers.items():
         if not values or min(values) < 1:
@@ -88,41 +91,11 @@ def check_numbers(**numbers: Sequence[int]) -> None:
             raise DeadheadError(message, f"for instance {EXAMPLES[name]}")
 
 
-def size_rows(names: Sequence[str], models: Sequence[Any]) -> list[dict[str, Any]]:
-    """How large each model is: a model, or two to compare."""
-    return [
-        make_row("heads", [len(discover(m)) for m in models]),
-        make_row("parameters", [sum(p.numel() for p in m.parameters()) for m in models]),
-        make_row("disk bytes", [disk_bytes(name) for name in names]),
-    ]
-
-
-def run_rows(
-    what: str, models: Sequence[Any], feeds: Sequence[Sequence[Mapping[str, Any]]], repeats: int
-) -> list[dict[str, Any]]:
-    """The arithmetic and the time of each model on its own batches."""
-    flops = [_flops(m, batches) for m, batches in zip(models, feeds, strict=True)]
-    return [make_row(f"FLOPs {what}", flops), _seconds(f"seconds {what}", models, feeds, repeats)]
-
-
-def peak_row(
-    names: Sequence[str], shapes: Sequence[tuple[int, int]], how: tuple[str, ...]
-) -> dict[str, Any]:
-    """The peak memory of a process that runs one batch; how: device, auto class, precision."""
-    stage("measuring memory")
-    peaks = [_peak_of_process(name, *shape, how) for name, shape in zip(names, shapes, strict=True)]
-    return make_row("peak memory bytes {} x {}".format(*shapes[0]), peaks)
-
-
-def make_row(what: str, values: Sequence[Any]) -> dict[str, Any]:
-    """A number of the model, that of the other one or None, and their ratio."""
-    model, against = (*values, None)[:2]
+def _row(what: str, values: Sequence[Any]) -> dict[str, Any]:
+    """A number of both models and their ratio, if both are known."""
+    model, against = values
     ratio = model / against if model is not None and against else None
     return {"what": what, "model": model, "against": against, "ratio": ratio}
-
-
-def machine(device: torch.device) -> dict[str, Any]:
-    return {"device": _device_name(device), "threads": torch.get_num_threads()}
 
 
 def inputs(model: Any, batch: int, length: int) -> dict[str, torch.Tensor]:
@@ -163,33 +136,32 @@ def _tokens(
 
 
 @torch.no_grad()
-def _flops(model: Any, batches: Sequence[Mapping[str, Any]]) -> int:
+def _flops(model: Any, feed: Mapping[str, Any]) -> int:
     from torch.nn.attention import SDPBackend, sdpa_kernel
     from torch.utils.flop_counter import FlopCounterMode
 
     counter = FlopCounterMode(display=False)
     # the counter does not see into fused attention
     with sdpa_kernel(SDPBackend.MATH), onednn(is_half(model)), counter:
-        for batch in batches:
-            forward(model, batch)
+        forward(model, feed)
     return int(counter.get_total_flops())
 
 
 @torch.no_grad()
 def _seconds(
-    what: str, models: Sequence[Any], feeds: Sequence[Sequence[Mapping[str, Any]]], repeats: int
+    what: str, models: Sequence[Any], feeds: Sequence[Mapping[str, Any]], repeats: int
 ) -> dict[str, Any]:
-    def run(model: Any, batches: Sequence[Mapping[str, Any]]) -> None:
+    def run(model: Any, feed: Mapping[str, Any]) -> None:
         with onednn(is_half(model)):  # a half-precision model may change the kernels of both
-            for batch in batches:
-                forward(model, batch)
+            forward(model, feed)
 
-    calls = [partial(run, model, batches) for model, batches in zip(models, feeds, strict=True)]
+    calls = [partial(run, model, feed) for model, feed in zip(models, feeds, strict=True)]
     times = in_turns(calls, models[0].device, repeats)
-    row = make_row(what, [statistics.median(seconds) for seconds in times])
-    if len(times) > 1:
-        row["ratio"] = statistics.median(a / b for a, b in zip(*times, strict=True))
-    return {**row, "spread": [_interquartile_range(seconds) for seconds in times]}
+    return {
+        **_row(what, [statistics.median(seconds) for seconds in times]),
+        "ratio": statistics.median(a / b for a, b in zip(*times, strict=True)),
+        "spread": [_interquartile_range(seconds) for seconds in times],
+    }
 
 
 def _interquartile_range(values: list[float]) -> float:
@@ -218,7 +190,14 @@ def peak_bytes(device: torch.device) -> int:
     """The most memory that this process has used at any time, on this device."""
     if device.type == "cuda":
         return torch.cuda.max_memory_allocated(device)
-    return peak_of_process()
+    status = Path("/proc/self/status")
+    if status.exists():  # on Linux, getrusage counts the memory of the parent process too
+        lines = status.read_text().splitlines()
+        return next(int(line.split()[1]) * 1024 for line in lines if line.startswith("VmHWM:"))
+    import resource
+
+    unit = 1 if sys.platform == "darwin" else 1024
+    return resource.getrusage(resource.RUSAGE_SELF).ru_maxrss * unit
 
 
 def _device_name(device: torch.device) -> str:

@@ -1,5 +1,8 @@
 """Models in other runtimes, side by side: speed, memory, size, and whether they answer the same.
 
+    python benchmarks/in_runtimes.py MODEL [MODEL ...] --runtimes transformers,onnx:int8,llama.cpp:q8_0
+                                     [--prompts FILE] [--new-tokens 32] [--repeats 5]
+
 Each model runs in each runtime in a process of its own, on the CPU, with the same prompts and
 threads. All of them take turns in one run, so that a busy machine slows all. Speeds are medians
 over the rounds, and the ratio of two models is the median of the ratios of the rounds.
@@ -7,6 +10,7 @@ over the rounds, and the ratio of two models is the median of the ratios of the 
 
 from __future__ import annotations
 
+import argparse
 import json
 import platform
 import statistics
@@ -19,6 +23,7 @@ from importlib.util import find_spec
 from pathlib import Path
 from typing import IO, Any, NamedTuple
 
+import runtime_worker
 import torch
 
 from deadhead.display.progress import stage
@@ -30,9 +35,7 @@ from deadhead.heads.load import load
 from deadhead.heads.model_class import AS_SAVED
 from deadhead.heads.model_files import tokenizer_of
 from deadhead.heads.skeleton import skeleton
-
-from . import runtime_worker
-from .bench import check_numbers, disk_bytes
+from deadhead.saved.bench import disk_bytes
 
 # how the file of a runtime can store matrices; onnx and onnx-genai without a type store float32
 TYPES = {
@@ -102,7 +105,6 @@ def compare_runtimes(
         tokenizer_from: a GGUF file whose tokenizer the files for llama.cpp get, see `export`.
         auto, dtype: how to load the models (names, see `load`).
     """
-    check_numbers(repeats=[repeats], new_tokens=[new_tokens], length=lengths)
     kinds = list(dict.fromkeys(Runtime.of(text) for text in runtimes))
     for model in models:
         skeleton(model, auto=auto, dtype=dtype)  # or raise an error before any weights are read
@@ -147,7 +149,7 @@ def _described(name: str, auto: str | None, dtype: str) -> _Model:
     if model.config.is_encoder_decoder or "input_ids" not in model.main_input_name:
         raise UnsupportedModel(
             f"expected an encoder or a decoder that reads text, got {type(model).__name__}.",
-            "leave out --runtimes, which compares the models in transformers",
+            "deadhead bench compares other models in transformers",
         )
     generates = model.can_generate()
     ends = model.generation_config.eos_token_id if generates else None
@@ -366,3 +368,21 @@ def _process(description: dict[str, Any]) -> Iterator[tuple[subprocess.Popen[str
             yield process, printed
         finally:
             process.kill()
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=(__doc__ or "").partition("\n")[0])
+    parser.add_argument("models", nargs="+", metavar="MODEL")
+    parser.add_argument("--runtimes", default="transformers,onnx", metavar="NAMES")
+    parser.add_argument("--prompts", type=Path, help="a file with a prompt on each line")
+    parser.add_argument("--new-tokens", type=int, default=32)
+    parser.add_argument("--repeats", type=int, default=5)
+    options = parser.parse_args()
+    prompts = options.prompts and options.prompts.read_text(encoding="utf-8").splitlines()
+    how = {"new_tokens": options.new_tokens, "repeats": options.repeats, "prompts": prompts}
+    result = compare_runtimes(options.models, options.runtimes.split(","), **how)
+    print(json.dumps(result, indent=1))
+
+
+if __name__ == "__main__":
+    main()

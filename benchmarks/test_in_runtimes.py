@@ -2,8 +2,11 @@
 
 from types import SimpleNamespace
 
+import in_runtimes
 import pytest
 import torch
+from in_runtimes import TYPES, Runtime, _Run, compare_runtimes
+from runtime_worker import RUNTIMES
 from transformers import (
     BertConfig,
     BertModel,
@@ -17,9 +20,6 @@ from deadhead.errors import DataError, DeadheadError, UnsupportedModel
 from deadhead.exports.gguf import runtime as llama_cpp
 from deadhead.exports.gguf.export import Exported
 from deadhead.heads import prune, save
-from deadhead.saved import bench, runtimes
-from deadhead.saved.runtime_worker import RUNTIMES
-from deadhead.saved.runtimes import TYPES, Runtime, _Run, compare_runtimes
 from gguf_models import SIZES, byte_tokenizer
 
 TINY = {"hidden_size": 24, "num_hidden_layers": 2, "num_attention_heads": 4, "vocab_size": 40}
@@ -47,7 +47,6 @@ def uneven(tmp_path_factory):
 
 
 @pytest.mark.slow
-@pytest.mark.usefixtures("quick_exporter")
 def test_runtimes_of_a_decoder(uneven):
     names = ["transformers", "onnx", "onnx-genai", "llama.cpp:f32"]
     texts = ["Maria bought a red car", "The dog"]
@@ -61,17 +60,6 @@ def test_runtimes_of_a_decoder(uneven):
     memory = [row["peak_memory_bytes"] for row in result["rows"]]
     assert max(memory[1:]) < memory[0]  # the others run without torch
     assert result["prompt_tokens"] == [len(byte_tokenizer()(text)["input_ids"]) for text in texts]
-
-
-def test_an_encoder_reads_and_the_others_say_why_they_cannot(traced_encoder):
-    names = ["onnx", "onnx-genai", "llama.cpp"]
-    result = compare_runtimes([traced_encoder.model], names, lengths=[5, 9], repeats=1)
-    onnx, genai, llama_cpp = result["rows"]
-    assert (result["new_tokens"], result["prompt_tokens"]) == (0, [5, 9])
-    assert onnx["prompt_tokens_per_second"] > 0
-    assert onnx["new_tokens_per_second"] is onnx["same_tokens"] is None
-    assert "for models that generate text" in genai["problem"]
-    assert llama_cpp["problem"]
 
 
 def test_a_file_that_is_no_model(uneven, monkeypatch):
@@ -93,7 +81,7 @@ def test_a_runtime_that_is_not_installed(uneven, monkeypatch):
 
 
 def test_genai_is_not_installed(uneven, monkeypatch):
-    monkeypatch.setattr(runtimes, "find_spec", lambda _: None)
+    monkeypatch.setattr(in_runtimes, "find_spec", lambda _: None)
     with pytest.raises(DeadheadError, match=r"no runtime can run .*'onnxruntime-genai'.*\[genai\]"):
         compare_runtimes([uneven], ["onnx-genai"])
 
@@ -154,8 +142,6 @@ def test_runtimes_are_named_with_their_type():
 @pytest.mark.parametrize(
     ("options", "message"),
     [
-        ({"repeats": 0}, "`repeats` expects numbers of at least 1, got 0"),
-        ({"new_tokens": 0}, "`new_tokens` expects numbers of at least 1, got 0"),
         ({"lengths": [250], "new_tokens": 7}, "at most 256 positions, got 257"),
         ({"prompts": ["a", ""]}, "got an empty one"),
         ({"prompts": []}, "got none.\n  Hint: write a prompt on each line"),
@@ -178,20 +164,9 @@ def test_refused_models(tmp_path, uneven):
         compare_runtimes([tmp_path / "t5"], ["transformers"])
 
 
-def test_bench_of_decoders(uneven, tmp_path, monkeypatch):
-    """Without runtimes too: two decoders beside each other."""
-    monkeypatch.setattr(bench, "_peak_of_process", lambda *_: 4)  # tested with encoders
-    save(decoder(), tmp_path)
-    result = bench.bench(uneven, tmp_path, batches=[1], lengths=[8], repeats=1, device="cpu")
-    rows = {row["what"]: row for row in result["rows"]}
-    assert rows["heads"]["ratio"] == 4 / 8
-    assert 0 < rows["FLOPs 1 x 8"]["ratio"] < 1
-    assert rows["seconds 1 x 8"]["model"] > 0
-
-
 def test_the_random_prompts_are_the_same_for_all_models():
-    models = [runtimes._Model(str(n), True, words, 64, [2]) for n, words in enumerate((40, 20))]
-    requests = runtimes._requests(models, None, (5, 9), 3)
+    models = [in_runtimes._Model(str(n), True, words, 64, [2]) for n, words in enumerate((40, 20))]
+    requests = in_runtimes._requests(models, None, (5, 9), 3)
     assert [len(request["prompt"]) for request in requests] == [5, 9]
     assert max(max(request["prompt"]) for request in requests) < 20
-    assert requests == runtimes._requests(models, None, (5, 9), 3)
+    assert requests == in_runtimes._requests(models, None, (5, 9), 3)
