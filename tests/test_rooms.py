@@ -47,7 +47,7 @@ ALLOWED = {
     "world": "errors",
     "tasks": "errors files forward papers.catalogue world",
     "training": "display errors files forward heads layout numerics papers.catalogue rankers tasks",
-    "saved": "display errors exports files forward heads layout numerics rankers "
+    "saved": "display errors files forward heads layout numerics rankers "
     "shrinking tasks training world",
     # studies
     "studies.fields": "errors files registry tasks",
