@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
+from statistics import fmean
 from typing import TYPE_CHECKING, Any, ClassVar
 
 from deadhead.errors import HeadError
@@ -34,17 +35,13 @@ class Weights(Measure):
     is_change: ClassVar[bool] = True
     digits: ClassVar[int] = 8
 
-    magnitudes: bool = False  # compare |after| with |before|, so that a change of sign is no change
-    relative: bool = False  # divide by the mean |before| of the head
-    biases: bool = False  # count the biases of the three projections among the entries
-
     def __call__(self, model: Any, inputs: MeasureInputs) -> dict[str, float]:
         now = head_weights(model)
-        return change(now if inputs.start is None else inputs.start, now, self)
+        return change(now if inputs.start is None else inputs.start, now)
 
 
 def head_weights(model: Any) -> dict[str, Tensor]:
-    """A copy of the weights of every head: `encoder.0.3/q` -> tensor; `encoder.0.3/q.bias`."""
+    """A copy of the weights of every head: `encoder.0.3/q` -> tensor."""
     from deadhead.heads.discover import find_sites
 
     tensors = (pair for site in find_sites(model) for pair in _of_site(site))
@@ -56,14 +53,15 @@ def _of_site(site: Site) -> Iterator[tuple[str, Tensor]]:
         for role in part.rows:
             for name, axis in part.tensors:
                 tensor = getattr(part.module, name, None)
-                matrix = role if name in ("weight", "bias") else name  # XLNet's have no module
+                matrix = role if name == "weight" else name  # XLNet's have no module
                 if tensor is None or matrix not in MATRICES or part is not _owner(site, matrix):
                     continue
-                suffix = f"/{matrix}.bias" if name == "bias" else f"/{matrix}"
                 for head in site.kept:
                     rows = site.rows_of(part, role, head).to(tensor.device)
-                    values = tensor.index_select(axis, rows)
-                    yield f"{site.block}.{site.layer}.{head}{suffix}", values
+                    yield (
+                        f"{site.block}.{site.layer}.{head}/{matrix}",
+                        tensor.index_select(axis, rows),
+                    )
 
 
 def _owner(site: Site, matrix: str) -> Any:
@@ -71,39 +69,18 @@ def _owner(site: Site, matrix: str) -> Any:
     return next(site.parts[name] for name in (matrix, "kv", "qkv", "all") if name in site.parts)
 
 
-def change(
-    before: Mapping[str, Tensor], after: Mapping[str, Tensor], options: Weights | None = None
-) -> dict[str, float]:
+def change(before: Mapping[str, Tensor], after: Mapping[str, Tensor]) -> dict[str, float]:
     """How far each head of `after` is from the same head of `before`, both from `head_weights`."""
-    heads = dict.fromkeys(name.partition("/")[0] for name in after)
-    return {head: _change(head, before, after, options or Weights()) for head in heads}
-
-
-def _change(
-    head: str, before: Mapping[str, Tensor], after: Mapping[str, Tensor], options: Weights
-) -> float:
-    moves, sizes = [], []
-    for matrix in MATRICES:
-        name = f"{head}/{matrix}"
-        old, new = _entries(before, name, options.biases), _entries(after, name, options.biases)
-        if old.shape != new.shape:
+    moves: dict[str, list[float]] = {}
+    for name, new in after.items():
+        head = name.partition("/")[0]
+        if name not in before:
+            hint = "keep those of the model before heads were removed"
+            raise HeadError(f"there are no weights {name} to compare with.", hint)
+        if before[name].shape != new.shape:
             message = f"head {head} has weights of other shapes before and after."
             raise HeadError(message, "compare one model before and after training")
-        if options.magnitudes:
-            old, new = old.abs(), new.abs()
-        moves.append(float((new - old).abs().mean()))
-        sizes.append(float(old.abs().mean()))
-    total = sum(moves) / len(moves)
-    return total / (sum(sizes) / len(sizes)) if options.relative else total
-
-
-def _entries(weights: Mapping[str, Tensor], name: str, biases: bool) -> Tensor:
-    import torch
-
-    if name not in weights:
-        hint = "keep those of the model before heads were removed"
-        raise HeadError(f"there are no weights {name} to compare with.", hint)
-    entries = [weights[name].double().flatten()]
-    if biases and f"{name}.bias" in weights:
-        entries.append(weights[f"{name}.bias"].double().flatten())
-    return torch.cat(entries)
+        moves.setdefault(head, []).append(
+            float((new.double() - before[name].double()).abs().mean())
+        )
+    return {head: fmean(of_matrices) for head, of_matrices in moves.items()}

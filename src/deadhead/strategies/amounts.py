@@ -107,37 +107,28 @@ def only_blocks(layout: HeadLayout, blocks: Blocks) -> HeadLayout:
     return HeadLayout(a for a in layout.attentions if a.block in chosen)
 
 
-def parts_of(value: Any) -> tuple[list[tuple[str, Any]], list[Any]]:
-    """An amount for each block, named (a mapping, `ES=14;DS=30`) or in order (`14/31/30`)."""
+def parts_of(value: Any) -> list[Any]:
+    """The amounts for blocks in a mapping, in `14/31/30`, or in a sequence."""
     if isinstance(value, Mapping):
-        return list(value.items()), []
-    if not isinstance(value, str | int):
-        return [], list(value)
-    text = str(value).strip("; ")
-    if "=" not in text:
-        return [], text.split("/")
-    pairs = (part.partition("=") for part in text.split(";"))
-    return [(name, amount) for name, _, amount in pairs], []
+        return list(value.values())
+    return str(value).split("/") if isinstance(value, str | int) else list(value)
 
 
 def by_block(layout: HeadLayout, value: Any) -> dict[str, Any]:
     """The amount for each block; amounts without names are in the papers' order."""
-    named, ordered = parts_of(value)
-    pairs = named or _in_paper_order(layout, ordered)
-    blocks = {block_named(layout, name): amount for name, amount in pairs}
-    if len(blocks) < len(pairs):
-        raise HeadError(f"a block is named twice in {value!r}.", "name each block once")
-    return blocks
-
-
-def _in_paper_order(layout: HeadLayout, values: Sequence[Any]) -> list[tuple[str, Any]]:
+    amounts = parts_of(value)
+    if isinstance(value, Mapping):
+        blocks = {block_named(layout, name): amount for name, amount in value.items()}
+        if len(blocks) < len(amounts):
+            raise HeadError(f"a block is named twice in {value!r}.", "name each block once")
+        return blocks
     order = list(combined("blocks").values())
     names = sorted(layout.blocks, key=lambda b: order.index(b) if b in order else len(order))
-    if len(names) != len(values):
-        message = f"{'/'.join(map(str, values))} is for {len(values)} blocks, but there are "
-        hint = f"give one for each of {', '.join(names)}, in this order, or name the blocks you "
-        raise HeadError(f"{message}{len(names)}.", f"{hint}mean: BLOCK=...;BLOCK=...")
-    return list(zip(names, values, strict=True))
+    if len(names) != len(amounts):
+        parts = "/".join(map(str, amounts))
+        message = f"{parts} is for {len(amounts)} blocks, but there are {len(names)}."
+        raise HeadError(message, f"give one for each of {', '.join(names)}, in this order")
+    return dict(zip(names, amounts, strict=True))
 
 
 def layer_set(
@@ -202,8 +193,7 @@ def _number(value: Any, unit: str = "heads") -> None:
 
 def _for_blocks(read: Callable[[Any], Any]) -> Callable[[Any], None]:
     def check(value: Any) -> None:
-        named, ordered = parts_of(value)
-        for part in [amount for _, amount in named] + ordered:
+        for part in parts_of(value):
             read(part)
 
     return check

@@ -56,13 +56,9 @@ def keep(place: str, attentions: Sequence[Attention], kept: int, seed: Seed) -> 
     return draw(place, attentions, left - kept, seed)
 
 
-def draw(
-    place: str, attentions: Sequence[Attention], n: int, seed: Seed, nested: bool = False
-) -> Heads:
+def draw(place: str, attentions: Sequence[Attention], n: int, seed: Seed) -> Heads:
     """n heads, drawn uniformly from all the sets of whole groups that have n heads."""
     bundles = [bundle for a in attentions for bundle in a.groups]
-    if nested:
-        return prefix(place, shuffled(bundles, rng_for(seed, place)), n)
     sizes = sorted({len(b) for b in bundles})
     by_size = {size: [b for b in bundles if len(b) == size] for size in sizes}
     rng = rng_for(seed, place, n)
@@ -135,23 +131,3 @@ def refusal(place: str, n: int, possible: Sequence[int]) -> HeadError:
         f"which keeps {total - under} or {total - over}; or choose single heads, with copies of "
         'their keys and values: --groups expand, prune(model, heads, groups="expand")',
     )
-
-
-def shares(block: str, attentions: Sequence[Attention], kept: int, seed: Seed) -> list[int]:
-    """Heads to keep in each layer, as even as can be; chance says which keep one group more."""
-    sizes = {len(bundle) for a in attentions for bundle in a.groups} or {1}
-    if len(sizes) > 1:
-        message = f"the layers of {block} have groups of different sizes: they cannot be balanced."
-        raise GroupError(message, "leave out `balanced`")
-    size = sizes.pop()
-    left = sum(len(a.kept) for a in attentions)
-    if kept <= left and kept % size:
-        raise refusal(block, left - kept, range(0, left + 1, size))
-    low, extra = divmod(kept // size, len(attentions))
-    roomy = [a for a in attentions if len(a.groups) > low]
-    if len(roomy) < extra or any(len(a.groups) < low for a in attentions):
-        left_in = ", ".join(str(len(a.kept)) for a in attentions)
-        message = f"{block} cannot keep {kept} heads evenly: its layers have {left_in}."
-        raise HeadError(message, "keep fewer, or leave out `balanced`")
-    favoured = set(shuffled(roomy, rng_for(seed, block, "balanced", kept))[:extra])
-    return [(low + (a in favoured)) * size for a in attentions]

@@ -10,7 +10,7 @@ from deadhead.layout import Attention, Head, HeadLayout
 
 from . import amounts
 from .amounts import Rounding, by_block, only_blocks, whole
-from .draws import Bundle, Seed, draw, keep, prefix, rng_for, shares, shuffled
+from .draws import Bundle, Seed, draw, keep, prefix, rng_for, shuffled
 from .strategy import Blocks, Heads, Scores, Strategy
 
 
@@ -23,35 +23,24 @@ def random(
     blocks: Blocks = None,
     per: Literal["model", "block", "layer"] = "model",
     rounding: Rounding = "nearest",
-    nested: bool = False,
 ) -> Heads:
-    """Remove a percentage of the heads, drawn uniformly.
+    """Remove a percentage of the heads, drawn uniformly; each percentage is a draw of its own.
 
     per: draw from the whole `model`, or the same percentage from each `block` or each `layer`.
-    nested: larger percentages contain smaller ones, because all are prefixes of one shuffle per
-        seed (the same as in `random_k`); otherwise each percentage is a draw of its own.
     """
     chosen: set[Head] = set()
     for place, part in _parts(only_blocks(layout, blocks), per).items():
         total = sum(len(a.kept) for a in part)
-        chosen |= draw(place, part, amounts.count(percent, total, rounding), seed, nested)
+        chosen |= draw(place, part, amounts.count(percent, total, rounding), seed)
     return frozenset(chosen)
 
 
 def random_k(
-    layout: HeadLayout,
-    k: int,
-    *,
-    seed: Seed = 42,
-    scores: Scores = None,
-    blocks: Blocks = None,
-    nested: bool = True,
+    layout: HeadLayout, k: int, *, seed: Seed = 42, scores: Scores = None, blocks: Blocks = None
 ) -> Heads:
-    """Remove k heads drawn uniformly.
-
-    nested: the first k of one shuffle per seed; otherwise a new draw for each k.
-    """
-    return draw("model", only_blocks(layout, blocks).attentions, whole(k, "k"), seed, nested)
+    """Remove k heads drawn uniformly: the first k of one shuffle per seed."""
+    bundles = [bundle for a in only_blocks(layout, blocks).attentions for bundle in a.groups]
+    return prefix("model", shuffled(bundles, rng_for(seed, "model")), whole(k, "k"))
 
 
 def stratified(
@@ -78,10 +67,10 @@ def per_layer(
     """Keep the numbers of heads that a text spells, layer 0 first, drawn uniformly in each layer.
 
     `888444` keeps 8 heads in each of the lower three layers and 4 in the upper; write `12,12,6`
-    where a number has two digits. For more blocks give a mapping from block to text, or its written
-    form `encoder=888444;cross=444888` (the papers' ES, ED, DS work too): a block without a name
-    stays whole. Or give a text for every block, in the order of the papers: encoder, cross,
-    decoder, then any other in layout order; written, that is `888444/444888/888444`.
+    where a number has two digits. For more blocks give a text for every block, in the order of the
+    papers: encoder, cross, decoder, then any other in layout order; written, that is
+    `888444/444888/888444`. Or give a mapping from block (the papers' ES, ED, DS work too) to text:
+    a block without a name stays whole.
     """
     layout, chosen = only_blocks(layout, blocks), set[Head]()
     for block, text in by_block(layout, kept).items():
@@ -105,25 +94,15 @@ def per_block(
     seed: Seed = 0,
     scores: Scores = None,
     blocks: Blocks = None,
-    balanced: bool = False,
 ) -> Heads:
     """Keep this number of heads in each block, such as (14, 31, 30), drawn over all its layers.
 
     A triple is in the order of the papers: encoder (ES), cross (ED), decoder (DS); written,
-    `14/31/30`. The other forms of `per_layer` work too: a mapping, or `ES=14;DS=30`, which leaves
-    cross whole.
-    balanced: every layer of a block keeps the same number, or one (one group) more where the
-        number does not divide.
+    `14/31/30`. A mapping such as {"ES": 14, "DS": 30} leaves cross whole.
     """
     layout, chosen = only_blocks(layout, blocks), set[Head]()
-    for block, text in by_block(layout, kept).items():
-        number, attentions = whole(text, block), layout.of(block)
-        if not balanced:
-            chosen |= keep(block, attentions, number, seed)
-            continue
-        by_layer = shares(block, attentions, number, seed)
-        for attention, share in zip(attentions, by_layer, strict=True):
-            chosen |= keep(f"{block}.{attention.layer}", (attention,), share, seed)
+    for block, number in by_block(layout, kept).items():
+        chosen |= keep(block, layout.of(block), whole(number, block), seed)
     return frozenset(chosen)
 
 

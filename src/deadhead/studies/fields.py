@@ -175,7 +175,7 @@ def _data(value: Any) -> Iterator[Problem]:
 
 
 def options_by_name(value: Any) -> dict[str, dict[str, Any]]:
-    """Names with their options, from a name or a list: `[entropy, {weights: {relative: true}}]`."""
+    """Names with their options, from a name or a list: `[weights, {entropy: {split: test}}]`."""
     names: dict[str, dict[str, Any]] = {}
     for item in value if isinstance(value, list) else [value]:
         if isinstance(item, Mapping):

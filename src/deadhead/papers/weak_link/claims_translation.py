@@ -33,7 +33,7 @@ from deadhead.papers.claims.verdict import (
 )
 
 UP_TO_60 = {25, 35, 50, 55, 60}  # percent, as in table 1
-PER_LAYER = r"per_layer [\d,/;=A-Za-z]+"
+PER_LAYER = r"per_layer [\d,/]+"
 BLOCKS = ("encoder", "cross", "decoder")
 
 
@@ -97,8 +97,7 @@ def loss_grows_with_every_step(evidence: Evidence) -> Finding:
 
 def kept(remove: str) -> tuple[tuple[int, ...], ...]:
     """The heads kept, a tuple for each block, of `per_layer 888444/...` or `per_block 14/31/30`."""
-    blocks = re.split(r"[/;]", remove.split(" ", 1)[1])
-    texts = [block.split("=")[-1].strip() for block in blocks]
+    texts = remove.split(" ", 1)[1].split("/")
     if remove.startswith("per_block"):
         return tuple((int(text),) for text in texts)
     return tuple(tuple(map(int, text.split(",") if "," in text else text)) for text in texts)
@@ -140,7 +139,7 @@ def important_layers_make_no_difference(evidence: Evidence) -> Finding:
 
 def each_block_is_best_somewhere(evidence: Evidence) -> Finding:
     groups: dict[tuple[str, tuple[int, ...]], dict[str, Mean]] = {}
-    for (target, blocks), cell in _by_kept(evidence, r"per_block [\d/;=A-Za-z]+").items():
+    for (target, blocks), cell in _by_kept(evidence, r"per_block [\d/]+").items():
         counts = [block[0] for block in blocks]
         if len(counts) == 3:
             fewest = BLOCKS[counts.index(min(counts))]
