@@ -1,37 +1,25 @@
-"""`deadhead demo`: half of a tagger removed, its page; and the study of the embedded world."""
+"""`deadhead demo`: half of a tagger removed, and its page; and the recipe `demo`."""
 
-import io
 import json
 import re
 import shlex
-import sys
 from dataclasses import replace
 from pathlib import Path
-from typing import Any
 
 import pytest
-from rich.console import Console
 from typer.testing import CliRunner
 
 import deadhead
-from deadhead.cli import app, main
-from deadhead.cli.demo import as_rich, next_command
+from deadhead.cli import app
+from deadhead.cli.demo import next_command
 from deadhead.report.page.demo import demo_page, finding
 from deadhead.saved import demo as saved_demo
 from deadhead.shrinking import latency
-from deadhead.studies import load, summaries
+from deadhead.studies import load
 from deadhead.tasks import draw_examples, load_data
 from deadhead.training.models import encode_for, fitting_tokenizer
-from deadhead.version import install_command
 
 LANGUAGES = ["en", "de", "es", "zh", "hi", "ur", "ar", "tr", "sw"]
-SMALL = [
-    "data.examples=48",
-    "targets=[en, de]",
-    "seed=[0]",
-    "remove=[none, {lowest: 20}, {random: [50]}, {layers: [top 1]}]",
-]
-WORDS = [word for text in SMALL for word in ("--set", text)]
 
 
 @pytest.fixture(scope="module")
@@ -108,7 +96,6 @@ def test_the_command(small, run_command, tmp_path, monkeypatch):
     as_json = json.loads(run_command("demo", "--json").out)
     assert as_json["scores"] == small[0].scores
     assert as_json["next"] in done.out
-    assert run_command("demo", "--workers", "2").code == 2
 
 
 def test_the_next_command_has_options_that_exist(small):
@@ -134,78 +121,3 @@ def test_the_recipe_asks_the_three_questions():
     assert len(recipe.trials) == len(recipe.cells) == 3 * len(removals)
     cells = {label for table in recipe.data["tables"] for label in table["where"]["remove"]}
     assert len(cells) == len(removals)  # every number is in a table
-
-
-@pytest.mark.slow
-def test_the_study(tmp_path, monkeypatch):
-    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "cache"))
-    monkeypatch.chdir(tmp_path)
-    first = CliRunner().invoke(app, ["demo", "--study", "--workers", "1", *WORDS])
-    assert first.exit_code == 0, first.output
-    assert "4 of 4 done, 0 failed, 0 left; 4 run" in first.stdout
-    assert "deadhead-demo-study/page.html" in first.stdout
-    assert (tmp_path / "deadhead-demo-study" / "page.html").stat().st_size > 100_000
-    again = json.loads(CliRunner().invoke(app, ["demo", "--study", "--json", *WORDS]).stdout)
-    assert (again["ran"], again["done"]) == (0, 4)  # it resumes
-    by_rank = again["tables"][0]
-    assert [row[0] for row in by_rank["rows"]] == ["none", "lowest 20 heads", "random 50 %"]
-    full = next(
-        summary
-        for summary in summaries(tmp_path / "deadhead-demo-study").values()
-        if "remove" not in summary.trial
-    )
-    assert by_rank["cells"][0][1]["ours"] == pytest.approx(
-        100 * full.metrics["de/test/micro_f1"], abs=1e-4
-    )
-    assert f"{by_rank['cells'][0][1]['ours']:.1f}" in first.stdout
-
-
-def test_without_the_extra_the_study_ends_before_it_trains(tmp_path, monkeypatch, capsys):
-    monkeypatch.setitem(sys.modules, "vl_convert", None)
-    monkeypatch.chdir(tmp_path)
-    monkeypatch.setattr(sys, "argv", ["deadhead", "demo", "--study", *WORDS])
-    with pytest.raises(SystemExit) as ended:
-        main()
-    assert ended.value.code == 1
-    printed = capsys.readouterr()
-    assert "a page with figures needs the package 'vl-convert-python'" in printed.err
-    assert install_command("report") in printed.err
-    assert not list(tmp_path.iterdir())
-
-
-def table(mark=None, state="done", ours=81.25):
-    cell: dict[str, Any] = {
-        "ours": ours,
-        "spread": 1.5,
-        "n": 3,
-        "published": None,
-        "state": state,
-        "mark": mark,
-        "trials": [],
-    }
-    return {
-        "title": "T",
-        "note": "N",
-        "row_names": ["remove"],
-        "column_names": ["language"],
-        "rows": [["layers top 1 + bottom 1"]],
-        "columns": [[lang] for lang in LANGUAGES],
-        "cells": [[cell] * len(LANGUAGES)],
-    }
-
-
-def drawn(arguments, width):
-    file = io.StringIO()
-    console = Console(width=width, file=file, force_terminal=True, color_system="standard")
-    console.print(as_rich(arguments, console))
-    return file.getvalue()
-
-
-def test_tables_fit_the_terminal():
-    narrow, wide = drawn(table(), 80), drawn(table(), 140)
-    assert narrow.count("81.2") == wide.count("81.2 ±1.5") == len(LANGUAGES)
-    assert "±" not in narrow
-    assert "…" not in narrow + wide
-    assert "\x1b[32m" in drawn(table("better"), 80)
-    assert "\x1b[31m" in drawn(table("worse"), 80)
-    assert "failed" in drawn(table(state="failed", ours=None), 120)

@@ -99,15 +99,6 @@ def arguments(home, *more):
     return (*words, *more)
 
 
-def test_a_model_named_twice_has_two_columns(taggers):
-    words = (*arguments(taggers)[:1], taggers / "more", *arguments(taggers)[2:], "--json")
-    printed = json.loads(message(*words))
-    name, again = str(taggers / "more"), f"{taggers / 'more'} (2)"
-    assert [*printed["scores"]] == [name, again]
-    assert printed["scores"][name] == printed["scores"][again]
-    assert printed["differences"][again]["en"] == {"value": 0, "low": 0, "high": 0, "p": 1}
-
-
 def test_scores_and_differences_carry_their_uncertainty(taggers):
     printed = json.loads(message(*arguments(taggers, "--json")))
     less, more = (str(taggers / name) for name in ("less", "more"))

@@ -81,8 +81,6 @@ WRONG_USAGE = [
         "50",
     ),
     ("prune", "somewhere", "--out", "there", "--remove-random", "half"),
-    ("prune", "somewhere", "--out", "there", "--remove-random", "50", "--fill", "mean"),
-    ("prune", "somewhere", "--out", "there", "--remove-random", "50", "--text", "text.txt"),
     ("bench", "somewhere"),
     ("bench", "somewhere", "--against", "elsewhere", "--batch-sizes", "few"),
     ("export", "somewhere"),

@@ -1,17 +1,12 @@
 """`deadhead prune`: what it writes and prints, and what it refuses."""
 
 import json
-import shutil
 
 import pytest
 import transformers
 from command_line import clean
-from tokenizers import Tokenizer
-from tokenizers.models import WordLevel
-from tokenizers.pre_tokenizers import WhitespaceSplit
 
-from architectures.tiny import tiny
-from deadhead.heads import discover, load, save
+from deadhead.heads import discover, load
 
 WAYS = [
     (("--remove-heads", "encoder.0.1,encoder.1.3"), 2),
@@ -161,60 +156,7 @@ def test_prune_prints_what_it_did(run_command, bert, tmp_path):
     assert len(discover(load(tmp_path))) == 7
 
 
-def test_a_text_beyond_the_positions_of_the_model_is_refused(run_command, bert, tmp_path):
-    folder = tmp_path / "bert"
-    shutil.copytree(bert, folder)
-    words = Tokenizer(WordLevel({"[UNK]": 0, "hello": 1}, unk_token="[UNK]"))
-    words.pre_tokenizer = WhitespaceSplit()
-    words.save(str(folder / "tokenizer.json"))
-    room = load(bert).config.max_position_embeddings
-    text, out = tmp_path / "long.txt", tmp_path / "out"
-    text.write_text("hello " * (room + 9))
-    how = ("--remove-heads", "encoder.0.1", "--fill", "mean", "--text", text)
-    done = run_command("prune", folder, *how, "--out", out)
-    assert done.code != 0
-    assert clean(done)
-    message = " ".join(done.err.split())
-    assert f"positions and the model has {room}." in message
-    assert "into shorter ones" in message
-    assert not out.exists()
-
-
-def test_prune_fills_with_the_means_of_a_text(run_command, bert, tmp_path):
-    text, heads = tmp_path / "text.txt", ("--remove-heads", "encoder.0.1,encoder.1.2")
-    text.write_text("hello\nhello hello hello world\n")
-    for out, flags in (("plain", ()), ("filled", ("--fill", "mean", "--text", text))):
-        done = run_command("prune", bert, *heads, *flags, "--out", tmp_path / out)
-        assert (done.code, done.err) == (0, "")
-    plain, filled = (load(tmp_path / name) for name in ("plain", "filled"))
-    assert filled.config.deadhead["filled_output_biases"] == {"encoder": [0, 1]}
-    assert "filled_output_biases" not in plain.config.deadhead
-    assert plain.config.pad_token_id == filled.config.pad_token_id
-    for layer in (0, 1):
-        name = f"bert.encoder.layer.{layer}.attention.output.dense.bias"
-        gap = (plain.get_parameter(name) - filled.get_parameter(name)).abs().max()
-        assert gap > 1e-3
-
-
-def test_means_of_a_text_need_a_model_that_reads_text(run_command, tmp_path):
-    save(tiny("whisper"), tmp_path / "sound")
-    (tmp_path / "text.txt").write_text("hello\n")
-    flags = ("--remove-heads", "encoder.0.1", "--fill", "mean", "--text", tmp_path / "text.txt")
-    done = run_command("prune", tmp_path / "sound", *flags, "--out", tmp_path / "out")
-    assert done.code == 1
-    assert "its input is input_features" in done.err
-    assert not (tmp_path / "out").exists()
-
-
 REFUSED = [
-    (
-        ("--remove-heads", "encoder.0.1", "--fill", "median", "--text", "nowhere.txt"),
-        "UnknownName: no fill 'median'.",
-    ),
-    (
-        ("--remove-heads", "encoder.0.1", "--fill", "mean", "--text", "nowhere.txt"),
-        "there is no file",
-    ),
     (
         ("--remove-heads", "encoder.9.9"),
         "HeadError: head encoder.9.9: expected a layer of encoder, got 9.",

@@ -1,6 +1,6 @@
 """Take the pictures of the page that README and docs show: `python tests/report/screenshots.py STUDY [FOLDER]`.
 
-deadhead demo --study --out out/demo && python tests/report/screenshots.py out/demo
+deadhead run demo --out out/demo && python tests/report/screenshots.py out/demo
 """
 
 import sys

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-from collections import Counter
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
@@ -71,7 +70,7 @@ def evaluate(
     sets = opt.data_sets(known, lang, split, most=max_examples, seed=seed, root=data, source=source)
     check_data(outlines, sets.values(), max_length)
     predictions = {
-        label: _predict(name, sets, max_length, loading) for label, name in _labels(models).items()
+        name: _predict(name, sets, max_length, loading) for name in dict.fromkeys(models)
     }
     scores = {
         name: {language: p.score(sets[language]) for language, p in by_set.items()}
@@ -104,16 +103,6 @@ def evaluate(
             "p: the probability of such a difference between equally good models "
             "(paired bootstrap, two-sided)."
         )
-
-
-def _labels(models: list[str]) -> dict[str, str]:
-    """Each model by a name of its own: `A` and `A (2)` for one that is given twice."""
-    counts: Counter[str] = Counter()
-    labels = {}
-    for name in models:
-        counts[name] += 1
-        labels[name if counts[name] == 1 else f"{name} ({counts[name]})"] = name
-    return labels
 
 
 def _predict(

@@ -22,9 +22,6 @@ PROOF = ("effect", "all_open", "pruned", "reloaded", "generated")
 
 def heads(
     model: Model,
-    gguf: Annotated[
-        str, Option(metavar="FILE", help="The GGUF file in the folder; the same as MODEL/FILE.")
-    ] = "",
     check: Annotated[
         bool,
         Option("--check", help="Check that masking, pruning and reloading give equal outputs."),
@@ -61,7 +58,6 @@ def heads(
     if device is not None and not (check or patterns):
         message = "only --check and --patterns use a device: add one of them"
         raise BadParameter(message, param_hint="--device")
-    model = f"{model}/{gguf}" if gguf else model
     from deadhead.heads import discover, load
     from deadhead.heads.summary import summary
     from deadhead.numerics import device_named

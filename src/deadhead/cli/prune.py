@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Annotated, Any, cast
 import typer
 from typer import BadParameter, Option
 
-from deadhead.errors import DataError, HeadError, unknown_name
+from deadhead.errors import HeadError, unknown_name
 from deadhead.layout import GROUPS
 from deadhead.strategies import STRATEGIES, choose
 
@@ -25,12 +25,9 @@ from ._progress import size_text
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-    from deadhead.heads.means import HeadMeans
     from deadhead.layout import Groups, HeadLayout
     from deadhead.ranking import Ranking
     from deadhead.saved.prune import Pruned
-
-LONGEST = 10**6  # tokens of a line of --text: more than any model reads, so that none is cut
 
 
 class WithStrategyFlags:
@@ -96,20 +93,6 @@ def prune(
     seed: Seed = 0,
     auto: Auto = None,
     dtype: Dtype = None,
-    fill: Annotated[
-        str | None,
-        typer.Option(
-            metavar="mean",
-            help="Add the mean output of the removed heads on --text to the output biases.",
-        ),
-    ] = None,
-    text: Annotated[
-        Path | None,
-        typer.Option(
-            metavar="FILE",
-            help="With --fill mean: a file with one text per line; blank lines are skipped.",
-        ),
-    ] = None,
     drop_output_bias: Annotated[
         bool,
         Option(
@@ -139,15 +122,12 @@ def prune(
 
         deadhead prune ./my-model --remove-lowest 12 --ranking ranking.json --out better
 
-        deadhead prune ./my-model --remove-random 50% --fill mean --text sentences.txt --out filled
-
         deadhead prune ./my-llama --remove-lowest 12 --ranking r.json --groups expand --out single
     """
     # Longer than most functions: half of it is the list of options and the help.
     strategy, amount = _choice(remove_heads, amounts)
     if groups not in GROUPS:
         raise unknown_name("value of --groups", groups, GROUPS)
-    means = _means(fill, text, model)
     check_folder(out, "--out", model=model, force=force)
     scored = _ranking(strategy, ranking, model)
 
@@ -162,7 +142,7 @@ def prune(
     from deadhead.saved.prune import prune_saved
 
     pruned = prune_saved(
-        model, out, choose_heads, auto=auto, dtype=dtype, fill=means, form=form,
+        model, out, choose_heads, auto=auto, dtype=dtype, form=form,
         drop_output_bias=drop_output_bias, groups=cast("Groups", groups),
     )  # fmt: skip
     if as_json:
@@ -196,43 +176,6 @@ def _ranking(strategy: str, file: Path | None, model: str) -> Ranking | None:
     from deadhead.ranking import Ranking
 
     return Ranking.load(file)
-
-
-def _means(fill: str | None, file: Path | None, name: str) -> Callable[[Any], HeadMeans] | None:
-    """The function that computes the mean output of a model's heads on a file of texts."""
-    if fill not in (None, "mean"):
-        raise unknown_name("fill", fill, ["mean"])
-    if (fill is None) != (file is None):
-        hint = "--text" if file is None else "--fill"
-        raise typer.BadParameter("--fill mean and --text FILE go together", param_hint=hint)
-    if file is None:
-        return None
-    from deadhead.tasks.encoding.plain_text import read_texts
-
-    texts = read_texts(file)  # a mistake should not cost the time to load a model
-
-    def means_of(model: Any) -> HeadMeans:
-        from deadhead.forward import is_encoder_decoder
-        from deadhead.heads.means import head_means
-        from deadhead.tasks.encoding.plain_text import text_batches
-        from deadhead.training.models import check_positions, check_reads_text, fitting_tokenizer
-
-        check_reads_text(model)
-        if is_encoder_decoder(model):
-            raise DataError(
-                f"{type(model).__name__} reads two texts, one with its decoder.",
-                "use Python: prune(model, heads, fill=head_means(model, batches))",
-            )
-        pad = getattr(model.config, "pad_token_id", None)
-        tokenizer = fitting_tokenizer(model, name)
-        batches = text_batches(texts, tokenizer, max_length=LONGEST).batches
-        hint = f"break the long lines of {file} into shorter ones"
-        check_positions(model, (b["input_ids"].shape[1] for b in batches), "--text", hint)
-        means = head_means(model, batches)
-        model.config.pad_token_id = pad  # the saved config is that of the source
-        return means
-
-    return means_of
 
 
 def _print_groups(pruned: Pruned, groups: str) -> None:

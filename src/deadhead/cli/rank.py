@@ -49,14 +49,6 @@ def rank(
             help="Rank without labels: the loss is the distance to the outputs of the full model.",
         ),
     ] = None,
-    fill: Annotated[
-        str | None,
-        Option(
-            metavar="zero|mean",
-            help="Replace the output of a head that is switched off by zero, or by its mean; for "
-            "the methods ablation, attribution and shapley.",
-        ),
-    ] = None,
     option: Annotated[
         list[str] | None,
         Option(
@@ -91,7 +83,7 @@ def rank(
 
         deadhead rank ./pos-en --task pos --lang de --method shapley --out shapley.json
 
-        deadhead rank ./pos-en --task pos --lang de --method ablation --fill mean --out mean.json
+        deadhead rank ./pos-en --task pos --lang de --method ablation --option fill=mean --out mean.json
 
         deadhead rank ./all-MiniLM-L6-v2 --loss self --text sentences.txt --out embeddings.json
     """
@@ -99,10 +91,6 @@ def rank(
     # since a mistake should not cost the time to load a model.
     known = _task(task, lang, text)
     options = opt.options_from(option)
-    if fill is not None:
-        if "fill" in options:
-            raise BadParameter("give --fill or --option fill=..., not both", param_hint="--fill")
-        options["fill"] = fill
     check_file(out, "--out", "ranking.json", force=force)
     _check_plot(plot)
     check_file(plot, "--plot", "heads.svg", force=force)

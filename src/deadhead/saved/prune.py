@@ -8,7 +8,6 @@ from typing import Any
 from deadhead.heads.discover import discover
 from deadhead.heads.from_gguf import gguf_tokenizer
 from deadhead.heads.load import load
-from deadhead.heads.means import HeadMeans
 from deadhead.heads.model_files import fetch, kept_files, source_of, stored_dtype
 from deadhead.heads.prune import prune
 from deadhead.heads.save import check_form, save
@@ -38,7 +37,6 @@ def prune_saved(
     *,
     auto: str | None = None,
     dtype: str | None = None,
-    fill: Callable[[Any], HeadMeans] | None = None,
     drop_output_bias: bool = False,
     form: str = "compact",
     groups: Groups = "whole",
@@ -46,7 +44,6 @@ def prune_saved(
     """Load a model, remove the heads that `choose` picks from its layout, and save it to `out`.
 
     dtype: precision to write; by default that of the stored weights.
-    fill: computes the means of the loaded model's heads, which then replace the removed ones.
     groups: as in `prune`; with `expand`, `choose` gets a layout of single heads.
     """
     check_form(form)
@@ -57,8 +54,7 @@ def prune_saved(
     stored = stored_dtype(name) if dtype in (None, "auto") else dtype
     model = load(name, auto=auto, dtype="auto" if stored is None else stored)
     (parameters, cache), source = _sizes(model), source_of(model)
-    means = None if fill is None else fill(model)
-    prune(model, removed, fill=means, drop_output_bias=drop_output_bias, groups=groups)
+    prune(model, removed, drop_output_bias=drop_output_bias, groups=groups)
     fetch(name)
     save(model, out, gguf_tokenizer(name), form=form)
     parameters_left, cache_left = _sizes(model)
