@@ -102,9 +102,9 @@ ALLOWED = {
     # doors
     "deadhead": "effects exports heads layout rankers ranking shrinking strategies "
     "tasks training verify version",
-    "cli": "display errors exports files forward heads layout measures numerics "
+    "cli": "display errors exports files heads layout measures numerics "
     "papers.catalogue papers.claims rankers ranking report.check report.export report.page "
-    "report.tables results saved shrinking strategies studies "
+    "results saved shrinking strategies studies "
     "studies.execution studies.plan studies.recipe studies.status "
     "studies.store tasks training verify version",
     "__main__": "cli",
