@@ -33,7 +33,7 @@ def demo(
 
     Example:
 
-        deadhead demo
+        deadhead demo --out my-demo
     """
     from deadhead import files
     from deadhead.report.page.demo import demo_page, finding
