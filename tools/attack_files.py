@@ -58,7 +58,7 @@ def readers(count: Count) -> None:
         "claims": lambda: check(folder),
         "frame": lambda: list(rows(folder)),
     }
-    others = [folder / name for name in ("study.json", "index.jsonl", "live.json")]
+    others = [folder / name for name in ("study.json", "live.json")]
     while count.more():
         file = rng.choice([*sorted((folder / "records").iterdir()), *others])
         before = file.read_bytes() if file.exists() else b"{}"
@@ -146,7 +146,7 @@ def full_disk(count: Count) -> None:
     disk = count.folder / "disk"
     while count.more():
         disk.mkdir()
-        size = 280 + 8 * (count.tries % 6)  # KiB; the reserve takes 256
+        size = 24 + 8 * (count.tries % 6)  # KiB
         if subprocess.run(
             ["mount", "-t", "tmpfs", "-o", f"size={size}k", "tmpfs", disk], capture_output=True
         ).returncode:

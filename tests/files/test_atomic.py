@@ -10,7 +10,7 @@ from safetensors import SafetensorError
 
 from deadhead import files
 from deadhead.errors import FolderError
-from deadhead.files import atomic, syncer
+from deadhead.files import atomic
 from deadhead.files.writing import writing
 
 
@@ -176,22 +176,6 @@ def test_the_next_writer_removes_the_drafts_of_a_killed_one(tmp_path):
 def test_a_long_name_has_a_draft_too(tmp_path):
     files.write(tmp_path / ("x" * 255), "1")
     assert os.listdir(tmp_path) == ["x" * 255]
-
-
-def test_the_syncer_syncs_all_it_is_given(tmp_path, monkeypatch):
-    synced: list[Path] = []
-    monkeypatch.setattr(syncer, "sync", synced.append)
-    with files.Syncer() as thread:
-        for number in range(100):
-            thread.add(tmp_path / str(number))
-    assert {path.name for path in synced} == {*map(str, range(100)), tmp_path.name}
-    assert synced[-1] == tmp_path  # the names after the files
-
-
-def test_the_syncer_reports_a_disk_that_failed(tmp_path, monkeypatch):
-    monkeypatch.setattr(syncer, "sync", fails)
-    with pytest.raises(OSError, match="no room"), files.Syncer() as thread:
-        thread.add(tmp_path / "a")
 
 
 def test_a_folder_goes_whole_or_not_at_all(tmp_path, monkeypatch):

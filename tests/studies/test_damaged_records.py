@@ -14,7 +14,6 @@ from deadhead.report.page.content import content
 from deadhead.report.page.html import html
 from deadhead.studies import load, plan, status, summaries
 from deadhead.studies.store.folder import StudyError
-from deadhead.studies.store.records import _digest
 from deadhead.studies.store.records import read as read_record
 
 
@@ -84,20 +83,6 @@ def test_a_run_sets_it_aside_and_runs_the_trial_again(search_file, tmp_path):
         assert status(folder).damaged == ()
 
 
-def test_a_record_damaged_behind_the_index_is_reported(study, file):
-    """Of the same size and time: its scores come from the index, the record itself is not shown."""
-    _, folder = study
-    stat = file.stat()
-    file.write_text(file.read_text().replace('"error": null', '"error": 1234'))
-    os.utime(file, ns=(stat.st_atime_ns, stat.st_mtime_ns))
-    results = content(folder)
-    assert file.stem not in results["records"]
-    (warning,) = results["damaged"]
-    assert file.stem in warning
-    assert "index.jsonl" in warning
-    check(folder)
-
-
 def commands_of(folder, out):
     """What every command that reads a study says: its exit code and its output."""
     for command in (
@@ -109,24 +94,6 @@ def commands_of(folder, out):
     ):
         output = CliRunner().invoke(app, command)
         yield output.exit_code, " ".join(f"{output.output} {output.exception}".split())
-
-
-def test_an_edited_index_is_not_used(search_file, tmp_path):
-    recipe, folder = load(search_file), tmp_path / "s"
-    run_free(recipe, folder)
-    index, before = folder / "index.jsonl", summaries(folder)
-    text = index.read_text()
-    first, *others = text.splitlines()
-    *parts, _ = json.loads(first)
-    parts[5] = dict.fromkeys(parts[5], 0.99)  # metrics
-    edited = json.dumps(parts)[:-1]
-    index.write_text("\n".join([f'{edited}, "0123456789abcdef"]', *others]) + "\n")
-    assert summaries(folder) == before
-    assert run_free(recipe, folder).ran == 0
-    assert sorted(index.read_text().splitlines()) == sorted(text.splitlines())
-    own = edited.encode() + _digest(edited.encode())  # the twin: a line with its digest is used
-    index.write_text("\n".join([own.decode(), *others]) + "\n")
-    assert {*summaries(folder)[parts[0]].metrics.values()} == {0.99}
 
 
 def test_swapped_ids_in_study_json_are_refused(search_file, tmp_path):

@@ -200,7 +200,6 @@ def _forget_inputs(folder, recipe):
         record |= {"id": new, "format": 1}
         (folder / "records" / f"{new}.json").write_text(json.dumps(record))
         (folder / "records" / f"{old}.json").unlink()
-    (folder / "index.jsonl").unlink()
 
 
 def test_what_is_bundled_needs_no_fingerprint_so_its_ids_stay():

@@ -52,7 +52,7 @@ def begun(search_file, tmp_path):
 def test_any_file_of_a_study_may_be_cut_short(begun, tmp_path, length):
     recipe, folder, expected = begun
     files = [path.relative_to(folder) for path in folder.rglob("*") if path.is_file()]
-    kinds = {"study.json", "index.jsonl", "live.json", "lock", "reserve", "records", "shared"}
+    kinds = {"study.json", "live.json", "lock", "records", "shared"}
     assert {path.parts[0] for path in files} == kinds
     for number, name in enumerate([*files, None]):
         copy = tmp_path / f"copy-{number}"
@@ -88,7 +88,7 @@ def test_nothing_that_was_synced_is_lost(search_file, tmp_path, monkeypatch):
     lost_records = [
         path for path in folder.rglob("*") if path.is_file() and path.stat().st_ino not in synced
     ]
-    assert {path.name for path in lost_records} <= {"index.jsonl", "live.json", "lock", "reserve"}
+    assert {path.name for path in lost_records} <= {"live.json", "lock"}
     assert {
         folder.stat().st_ino,
         (folder / "records").stat().st_ino,

@@ -13,7 +13,7 @@ from deadhead.studies.store.records import Record
 from deadhead.studies.trial import Trial
 
 
-@pytest.mark.parametrize("part", ["records", "shared", "study.json", "index.jsonl", "lock"])
+@pytest.mark.parametrize("part", ["records", "shared", "study.json", "lock"])
 def test_no_link_is_followed(search_file, tmp_path, part):
     outside = tmp_path / "outside"
     outside.mkdir()
@@ -49,28 +49,6 @@ def test_shared_work_of_others_is_only_data(search_file, tmp_path):
     (home / "pytorch_model.bin").write_bytes(b"a pickle")
     with pytest.raises(StudyError, match="does not belong in a study"):
         run_free(recipe, tmp_path / "s")
-
-
-@pytest.mark.parametrize("damage", ["gone", "half a line", "garbage", "older"])
-def test_the_index_is_only_a_shortcut(search_file, tmp_path, damage):
-    run_free(search_file, tmp_path / "s")
-    whole = summaries(tmp_path / "s")
-    index = tmp_path / "s" / "index.jsonl"
-    text = index.read_text()
-    if damage == "gone":
-        index.unlink()
-    elif damage == "older":  # a record written again, which the index does not know of
-        name = next(iter(whole))
-        record = read(tmp_path / "s", name)
-        again = Record(trial=record.trial, state="failed", error="x")
-        place.write(tmp_path / "s" / "records" / f"{name}.json", again.to_json())
-        assert summaries(tmp_path / "s")[name].state == "failed"
-        return
-    else:
-        index.write_text(text[:-30] if damage == "half a line" else "\x00{[" + text[5:])
-    assert summaries(tmp_path / "s") == whole
-    run_free(search_file, tmp_path / "s")
-    assert len(index.read_text().splitlines()) == len(whole)
 
 
 def test_a_record_comes_back_as_it_was():

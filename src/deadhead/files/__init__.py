@@ -10,9 +10,9 @@ complete. Pass `durable=False` to skip the sync where a lost file only costs wor
     remove_drafts(folder)           delete what killed writers left behind
     cache_folder()                  where computed files are kept to be used again
 
-All raise OSError; the caller knows how to report it, or leaves that to `writing`. Every write-then-rename of the package
-is here: `atomic` holds these functions, `syncer` syncs many small files in a thread, `model_folder`
-replaces a saved model of many files, and `export_folder` the files of an export.
+All raise OSError; the caller knows how to report it, or leaves that to `writing`. Every
+write-then-rename of the package is here: `atomic` holds these functions, `model_folder` replaces
+a saved model of many files, and `export_folder` the files of an export.
 """
 
 from .atomic import (
@@ -27,7 +27,6 @@ from .atomic import (
     sync_tree,
     write,
 )
-from .syncer import Syncer
 
-__all__ = ["Syncer", "cache_folder", "draft_of", "is_draft", "put", "put_folder", "remove_drafts"]
+__all__ = ["cache_folder", "draft_of", "is_draft", "put", "put_folder", "remove_drafts"]
 __all__ += ["remove_folder", "sync", "sync_tree", "write"]

@@ -17,7 +17,7 @@ from typing import Any
 
 from deadhead.studies.store import folder as study_folder
 from deadhead.studies.store.folder import StudyError
-from deadhead.studies.store.records import MOST_NAMED, Record, Summary, damage, read_within, scan
+from deadhead.studies.store.records import Record, Summary, damage, read_within, scan
 from deadhead.studies.study import described
 
 from .cells import Cell, Key, as_dict, fixed_of, make_cell, matches, parts_of, task_info
@@ -53,7 +53,7 @@ class Study:
 
     home: Path
     description: Mapping[str, Any]  # what `run` stored: name, recipe, cells
-    summaries: Mapping[str, Summary]  # what the index keeps, by trial id
+    summaries: Mapping[str, Summary]  # by trial id
     cells: tuple[Cell, ...]
     damaged: tuple[str, ...] = ()  # ids of records that cannot be used
     published: Mapping[str, Rows] = field(default_factory=dict)  # file -> its rows
@@ -210,13 +210,8 @@ class Study:
 
     @property
     def damage(self) -> list[str]:
-        """Sentences about records that are missing in the index or cannot be read."""
-        names, index = self.unreadable, self.home / "index.jsonl"
-        late = (
-            f"{len(names)} record{'' if len(names) == 1 else 's'} in the index cannot be read: "
-            f"{', '.join(names[:MOST_NAMED])}; delete {index} and run `deadhead run` again"
-        )
-        return [text for text in (damage(self.damaged), late if names else "") if text]
+        """Sentences about records that cannot be used."""
+        return [damage(self.damaged)] if self.damaged else []
 
     @cached_property
     def is_search(self) -> bool:
@@ -242,23 +237,20 @@ class Study:
         return self._opened[trial]
 
     @cached_property
-    def _chosen(self) -> tuple[dict[str, Record], list[str]]:
+    def _chosen(self) -> dict[str, Record]:
         records: dict[str, Record] = {}
-        unreadable = []
         for trial in by_use(self.cells):
             if len(records) >= MOST_RECORDS:
                 break
-            if (record := self.record(trial)) is None:
-                unreadable.append(trial)
-            else:
+            if (record := self.record(trial)) is not None:
                 records[trial] = record
-        return records, unreadable
+        return records
 
     @cached_property
     def opened(self) -> dict[str, Opened]:
         """What the page shows of records, by id: all of a small study, else the most useful."""
         cells = self.trials
-        return {trial: opened(cells[trial], record) for trial, record in self._chosen[0].items()}
+        return {trial: opened(cells[trial], record) for trial, record in self._chosen.items()}
 
     @cached_property
     def heads(self) -> Heads:
@@ -276,7 +268,7 @@ class Study:
     def versions(self) -> dict[str, str]:
         """The versions that the opened records were made with."""
         versions: dict[str, dict[str, None]] = {}
-        for record in self._chosen[0].values():
+        for record in self._chosen.values():
             for name, version in record.versions.items():
                 versions.setdefault(name, {})[str(version)] = None
         return {name: " / ".join(distinct) for name, distinct in versions.items()}
@@ -284,12 +276,7 @@ class Study:
     @property
     def data(self) -> dict[str, Any]:
         """The data that the opened records read, by name."""
-        return {n: value for record in self._chosen[0].values() for n, value in record.data.items()}
-
-    @property
-    def unreadable(self) -> list[str]:
-        """Records that the index knows and that turned out to be damaged when opened."""
-        return self._chosen[1]
+        return {n: value for record in self._chosen.values() for n, value in record.data.items()}
 
     @cached_property
     def scores(self) -> tuple[Score, ...]:

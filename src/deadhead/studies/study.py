@@ -16,7 +16,6 @@ from typing import Any, TypeGuard
 
 from deadhead.display.progress import counting
 from deadhead.errors import unknown_name
-from deadhead.files import Syncer
 
 from . import missing_data
 from .corpora import check_exact, other_data, papers_of, sources
@@ -158,18 +157,17 @@ def _execute(
     """Run the trials; whatever happens, the status then says that none is running."""
     folder, keys = control.folder, shared.shared_keys(recipe.trials)
     jobs = Jobs(todo, keys, lambda key: shared.find(folder, key) is not None)
-    syncer = Syncer(place.refused)
     load = Workload(
         jobs=jobs,
         folder=folder,
-        finish=lambda record: records.write(record, folder, syncer),
+        finish=lambda record: records.write(record, folder),
         control=control,
         work=work,
         workers=control.facts["workers"],
         options=options,
     )
     try:
-        with control.signals(), syncer:
+        with control.signals():
             control.publish()
             execute(load)
         if load.problem is not None:

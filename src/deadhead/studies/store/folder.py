@@ -2,7 +2,6 @@
 
     STUDY/study.json        the recipe and its cells
     STUDY/records/ID.json   one finished trial each
-    STUDY/index.jsonl       a line per record, to read many quickly; rebuilt when it does not match
     STUDY/shared/KEY/       work that trials share, by the hash of what shaped it
     STUDY/predictions/ID/   the predictions of a trial on each test set
     STUDY/training/         states of running trainings, to resume from after a kill
@@ -10,7 +9,6 @@
     STUDY/logs/             what the workers printed
     STUDY/live.json         what the run is doing now
     STUDY/stop              a request to stop
-    STUDY/reserve           space for the records of running trials when the disk is full
     STUDY/lock              locked by the run that works here
 
 Every file is written to a draft, synced and renamed (`deadhead.files`), so it is whole or absent
@@ -36,9 +34,8 @@ FULL = (errno.ENOSPC, errno.EDQUOT)
 BARRED = (errno.EROFS, errno.EACCES, errno.EPERM)
 MOST = 64 * 1024 * 1024  # bytes of one file; a record is some kilobytes
 TRIES = 25
-RESERVE = 256 * 1024  # bytes
 PARTS = ["records", "shared", "training", "predictions", "logs", "damaged"]
-PARTS += ["study.json", "index.jsonl", "live.json", "lock", "stop", "reserve"]
+PARTS += ["study.json", "live.json", "lock", "stop"]
 LINK = "is a link, and no link is followed in a study folder."
 
 
@@ -132,20 +129,7 @@ def prepare(folder: Path) -> Path:
         except OSError as problem:
             raise refused(part, problem) from problem
     inside(folder)
-    with suppress(OSError):
-        reserve = folder / "reserve"
-        if not reserve.exists() or reserve.stat().st_size < RESERVE:
-            reserve.write_bytes(os.urandom(RESERVE))  # no file system can compress it
     return folder
-
-
-def spend_reserve(folder: Path) -> bool:
-    """Free the space kept for the last records; False if that has happened before."""
-    try:
-        (folder / "reserve").unlink()
-    except OSError:
-        return False
-    return True
 
 
 def inside(folder: Path) -> Path:

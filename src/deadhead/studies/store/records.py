@@ -1,21 +1,18 @@
-"""Records: one JSON file per finished trial, and a quick way to read very many of them.
+"""Records: one JSON file per finished trial.
 
 A record is everything the report needs about one trial. `write` renames it into place; `read`
-returns one whole; `summaries` returns the trial, state, metrics and cost of all, from an index
-that is only trusted for files whose size and time it knows. Records and lines of the index carry
-a digest of their content: whoever changed one, a disk or a person, shows. A changed line of the
-index is not used. A changed record is damaged: it counts as absent, `scan` lists it, and `heal`
-moves it away. Loads no torch, and no pickle ever.
+returns one whole; `summaries` returns the trial, state, metrics and cost of all. A record carries
+a digest of its content: whoever changed it, a disk or a person, shows. A changed record is
+damaged: it counts as absent, `scan` lists it, and `heal` moves it away. Loads no torch, and no
+pickle ever.
 """
 
 from __future__ import annotations
 
-import hashlib
 import json
 import os
 import re
 from collections.abc import Collection, Mapping
-from contextlib import suppress
 from dataclasses import dataclass, field
 from functools import cache
 from math import isfinite
@@ -23,19 +20,15 @@ from pathlib import Path
 from types import UnionType
 from typing import Any, get_args, get_origin, get_type_hints
 
-from deadhead.files import Syncer
 from deadhead.studies.trial import Trial, digest
 
 from . import folder as place
-from .folder import DiskFull, StudyError
+from .folder import StudyError
 
 FORMAT = 2  # 1 had no digest
 SUMMARY = ("state", "trial", "metrics", "cost")
-BULKY = ("steps", "finetune")  # fields of a trial that the index leaves out
 ID = re.compile("[0-9a-f]{16}")  # of a trial; other files in the folder are somebody else's
 MOST_NAMED = 5  # damaged records that a message names
-INDEX = "index.jsonl"
-DIGEST = len(', "0123456789abcdef"]')  # bytes at the end of a line of the index
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -149,26 +142,10 @@ def target(folder: Path, name: str) -> Path:
     return folder / "records" / f"{name}.json"
 
 
-def write(record: Record, folder: Path, syncer: Syncer | None = None) -> Path:
-    """Write a record, and a line about it in the index.
-
-    On a full disk the reserve is used for it, and DiskFull is raised: no more trials start.
-    syncer: syncs it to the disk while the caller continues; without one it is synced at once.
-    """
+def write(record: Record, folder: Path) -> Path:
+    """Write a record."""
     file = target(folder, record.trial.id)
-    try:
-        place.write(file, record.to_json(), durable=syncer is None)
-    except DiskFull:
-        if place.spend_reserve(folder):
-            place.write(file, record.to_json())
-        raise
-    if syncer is not None:
-        syncer.add(file)
-    parts = (record.state, lean(record.trial.content), record.metrics, record.cost)
-    with suppress(OSError), open(folder / INDEX, "a", encoding="utf-8") as index:
-        index.write(
-            _line(file, *parts)
-        )  # where this fails the index is made again from the records
+    place.write(file, record.to_json())
     return file
 
 
@@ -191,12 +168,11 @@ def read_within(folder: Path, name: str) -> Record:
 
 @dataclass(frozen=True, kw_only=True)
 class Summary:
-    """What the index has of a record."""
+    """The parts of a record that tables and counts need."""
 
     id: str
-    time: float  # when it was written, seconds since 1970
     state: str
-    trial: Mapping[str, Any]  # its content, without steps and settings of training
+    trial: Mapping[str, Any]  # its content
     metrics: Mapping[str, float]
     cost: Mapping[str, Any]
 
@@ -207,17 +183,12 @@ class Summary:
         return float(sum(value for value in times if isinstance(value, int | float)))
 
 
-def lean(content: Mapping[str, Any]) -> dict[str, Any]:
-    return {name: value for name, value in content.items() if name not in BULKY}
-
-
 @dataclass(frozen=True)
 class Scan:
     """The content of the folder of records."""
 
     known: Mapping[str, Summary] = field(default_factory=dict)  # by trial id
     damaged: Mapping[str, str] = field(default_factory=dict)  # id -> what is wrong with it
-    fresh: bool = False  # the index did not have some of them
 
 
 def summaries(folder: Path) -> dict[str, Summary]:
@@ -228,19 +199,14 @@ def summaries(folder: Path) -> dict[str, Summary]:
 def scan(folder: Path) -> Scan:
     """All records by trial id, and what is damaged; other files and links are skipped."""
     home = place.inside(Path(folder))
-    files = _files(home / "records")
-    known, damaged, fresh = _index(home, files), dict[str, str](), False
-    for name, (_, time) in files.items():
-        if name not in known:
-            stored, reason = _stored(home, name)
-            if reason is None:
-                parts = {part: stored[part] for part in SUMMARY}
-                parts["trial"] = lean(stored["trial"])
-                known[name] = Summary(id=name, time=time / 1e9, **parts)
-                fresh = True
-            elif reason and ID.fullmatch(name):
-                damaged[name] = reason
-    return Scan({name: known[name] for name in files if name in known}, damaged, fresh)
+    known, damaged = dict[str, Summary](), dict[str, str]()
+    for name in _names(home / "records"):
+        stored, reason = _stored(home, name)
+        if reason is None:
+            known[name] = Summary(id=name, **{part: stored[part] for part in SUMMARY})
+        elif reason and ID.fullmatch(name):
+            damaged[name] = reason
+    return Scan(known, damaged)
 
 
 def _stored(home: Path, name: str) -> tuple[Any, str | None]:
@@ -267,64 +233,30 @@ def damage(names: Collection[str]) -> str:
 
 
 def heal(folder: Path) -> list[str]:
-    """Move damaged records to STUDY/damaged and update the index; a sentence about each.
+    """Move damaged records to STUDY/damaged; a sentence about each.
 
     Only for the process that has the lock.
     """
-    content = scan(folder)
     reports = []
-    for name, reason in content.damaged.items():
+    for name, reason in scan(folder).damaged.items():
         if (moved := place.set_aside(target(folder, name), folder / "damaged")) is not None:
             reports.append(
                 f"records/{name}.json was damaged ({reason}): "
                 f"moved to {moved.relative_to(folder)}, and the trial runs again"
             )
-    if content.fresh:
-        known = content.known.values()
-        text = (_line(target(folder, r.id), r.state, r.trial, r.metrics, r.cost) for r in known)
-        place.write(folder / INDEX, "".join(text), durable=False)
     return reports
 
 
-def _files(folder: Path) -> dict[str, tuple[int, int]]:
-    """The record files with size and time."""
-    files = {}
+def _names(folder: Path) -> list[str]:
+    """The names of the record files."""
     try:
-        for entry in os.scandir(folder):
-            if entry.name.endswith(".json") and entry.is_file(follow_symlinks=False):
-                stat = entry.stat(follow_symlinks=False)
-                files[entry.name[:-5]] = (stat.st_size, stat.st_mtime_ns)
+        files = [entry for entry in os.scandir(folder) if entry.name.endswith(".json")]
     except FileNotFoundError:
         hint = "name the folder that `deadhead run` was given"
         raise StudyError(f"{folder.parent} is not a study: it has no records.", hint) from None
-    return files
-
-
-def _index(home: Path, files: Mapping[str, tuple[int, int]]) -> dict[str, Summary]:
-    """What the index has about files that are as they were when it was written."""
-    lines: list[bytes] = []
-    with suppress(OSError):
-        lines = (home / INDEX).read_bytes().splitlines()
-    contents = [(line[:-DIGEST], line) for line in lines]
-    whole = [content + b"]" for content, line in contents if line == content + _digest(content)]
-    known = {}
-    for name, size, time, *parts in json.loads(b"[" + b",".join(whole) + b"]"):  # all at once
-        if files.get(name) == (size, time):
-            summary = dict(zip(SUMMARY, parts, strict=True))
-            known[name] = Summary(id=name, time=time / 1e9, **summary)
-    return known
-
-
-def _digest(content: bytes) -> bytes:
-    return b', "%s"]' % hashlib.sha256(content).hexdigest()[:16].encode()
+    return [file.name[:-5] for file in files if file.is_file(follow_symlinks=False)]
 
 
 def states(folder: Path) -> dict[str, str]:
     """The state of every record that is not damaged."""
     return {name: record.state for name, record in summaries(folder).items()}
-
-
-def _line(file: Path, *parts: Any) -> str:
-    stat = file.stat(follow_symlinks=False)
-    content = dumps([file.stem, stat.st_size, stat.st_mtime_ns, *parts])[:-1]
-    return content + _digest(content.encode()).decode() + "\n"
