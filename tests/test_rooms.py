@@ -67,14 +67,13 @@ ALLOWED = {
     "tasks",
     "studies.cost": "errors files papers.catalogue studies.execution studies.missing_data "
     "studies.step studies.steps studies.trial tasks",
-    "studies.resume": "studies.inputs studies.recipe studies.store",
-    "studies.study": "display errors files studies.corpora studies.execution "
-    "studies.missing_data studies.recipe studies.resume studies.store "
+    "studies.study": "display errors studies.corpora studies.execution "
+    "studies.inputs studies.missing_data studies.recipe studies.store "
     "studies.trial",
-    "studies.status": "studies.inputs studies.store studies.study",
+    "studies.status": "studies.store studies.study",
     "studies.plan": "files numerics studies.corpora studies.cost studies.execution "
-    "studies.inputs studies.missing_data studies.recipe studies.resume "
-    "studies.step studies.store studies.trial",
+    "studies.inputs studies.missing_data studies.recipe studies.step "
+    "studies.store studies.study studies.trial",
     "studies": "studies.execution studies.plan studies.recipe studies.status "
     "studies.step studies.store studies.study studies.trial",
     # what a study shows
@@ -88,7 +87,7 @@ ALLOWED = {
     "report.labels": "strategies tasks",
     "report.spec": "errors papers.catalogue report.labels results strategies "
     "studies.fields studies.recipe tasks",
-    "report.tables": "errors registry report.labels report.spec results studies.inputs "
+    "report.tables": "errors registry report.labels report.spec results "
     "studies.trial tasks translation",
     "report.figures": "errors layout measures registry report.labels "
     "report.spec report.tables results strategies studies.fields tasks",

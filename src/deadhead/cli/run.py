@@ -30,13 +30,6 @@ def run(
     retry_failed: Annotated[
         bool, Option("--retry-failed", help="Also run failed trials again.")
     ] = False,
-    accept_changed: Annotated[
-        bool,
-        Option(
-            "--accept-changed",
-            help="Continue even if model or data files changed; mark the old records.",
-        ),
-    ] = False,
     data: opt.Data = None,
     threads: Annotated[
         int | None,
@@ -88,7 +81,6 @@ def run(
             workers=workers or usual_workers(chosen),
             executor=executor,
             retry_failed=retry_failed,
-            accept_changed=accept_changed,
             watch=watch,
             options=options,
             trial_timeout=timeout,

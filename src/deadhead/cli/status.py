@@ -86,8 +86,6 @@ def status_lines(status: Status) -> Iterator[str]:
         yield f"  {damage(status.damaged)}"
     for text in status.reports:
         yield f"  {text}"
-    for name, versions in status.mixed.items():
-        yield f"  the records have different inputs: {name} in {versions} versions"
     for trial in status.running:
         quiet = f"  (no sign of life for {clock(trial.quiet)})" if trial.quiet >= QUIET else ""
         yield f"  {trial.id}  {clock(trial.seconds)}  {trial.note}{quiet}"

@@ -63,30 +63,6 @@ def described(names: Iterable[str]) -> str:
     return "; ".join(map(_describe, names))
 
 
-def differing(trials: Iterable[Mapping[str, Any]]) -> dict[str, int]:
-    """Inputs with one name and different content among these trials, with the number of versions.
-
-    A trial without fingerprints, as earlier versions wrote them, counts as another version.
-    """
-    versions: dict[str, set[str]] = {}
-    unknown: set[tuple[str, str]] = set()
-    for content in trials:
-        model, task = str(content.get("model")), str(content.get("task"))
-        inputs = content.get("inputs")
-        if not isinstance(inputs, Mapping):
-            unknown.add((model, task))
-            continue
-        data = content.get("data") or {}
-        options = {name: value for name, value in data.items() if name in WHERE}
-        for place, value in inputs.items():
-            versions.setdefault(_name(place, model, task, options), set()).add(str(value))
-    for name, values in versions.items():
-        kind, what, *_ = json.loads(name)
-        if any(what == (model if kind == "model" else task) for model, task in unknown):
-            values.add("")
-    return {_describe(name): len(values) for name, values in versions.items() if len(values) > 1}
-
-
 def verify(trial: Trial) -> None:
     """Raise an error if a file changed after the trial got its fingerprints."""
     names = _names(trial) if trial.inputs else {}

@@ -20,10 +20,10 @@ from .corpora import other_data, papers_of, sources
 from .execution.processes import cores, gpus
 from .inputs import InputsChanged
 from .recipe.load import Recipe, with_inputs
-from .resume import resume
 from .step import STEPS
 from .store.records import Scan, Summary, scan
 from .store.shared_work import shared_keys
+from .study import resume
 from .trial import Trial, label
 
 RECORD = 8_000  # bytes of a record, its line in the index and its predictions
@@ -74,15 +74,12 @@ def plan(
     folder = None if out is None else Path(out)
     recipe = recipe if recipe.inputs else with_inputs(recipe)
     stored = scan(folder) if folder is not None and (folder / "records").is_dir() else Scan()
-    known, notes = dict(stored.known), warnings(recipe)
+    known, notes = stored.known, warnings(recipe)
     if folder is not None and known:
         try:
-            resumed = resume(recipe, folder, {name: item.state for name, item in known.items()})
+            recipe, _ = resume(recipe, folder)
         except InputsChanged as problem:
             notes += (f"{problem.message} `run` would refuse: {problem.hint}.",)
-        else:
-            recipe = resumed.recipe
-            known |= {new: known[old] for new, old in resumed.kept.items()}
     trials = recipe.trials
     left = [trial for trial in trials if trial.id not in known]
     states = Counter(known[trial.id].state for trial in trials if trial.id in known)

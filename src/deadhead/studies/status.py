@@ -3,11 +3,10 @@
 import time
 from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import asdict, dataclass, field
+from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any
 
-from .inputs import differing
 from .store import folder as place
 from .store.records import Summary, scan
 from .study import described
@@ -40,8 +39,6 @@ class Status:
     failures: tuple[str, ...]  # ids
     reports: tuple[str, ...] = ()  # what went wrong in the last run and was repaired
     damaged: tuple[str, ...] = ()  # ids of records that cannot be used; they count as left
-    # inputs that differ between the records -> number of versions
-    mixed: Mapping[str, int] = field(default_factory=dict)
 
     def to_dict(self) -> dict[str, Any]:
         return asdict(self)
@@ -62,7 +59,6 @@ def status(folder: str | Path) -> Status:
     live = told if active else {}
     age = max(0.0, time.time() - live.get("now", 0.0))  # the clock may have been set back
     running = [_running(name, facts, age) for name, facts in live.get("running", {}).items()]
-    recorded = (known[trial].trial for trial in planned if trial in known)
     return Status(
         name=study["name"],
         total=len(planned),
@@ -75,7 +71,6 @@ def status(folder: str | Path) -> Status:
         running=tuple(running),
         eta=_eta(counts["left"], live, age, running, known.values()),
         failures=tuple(trial for trial, state in states.items() if state == "failed"),
-        mixed=differing(recorded) if study.get("earlier") else {},
         reports=tuple(told.get("reports", ())),
         damaged=tuple(sorted(stored.damaged)),
     )

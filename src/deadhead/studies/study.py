@@ -22,9 +22,10 @@ from .corpora import check_exact, other_data, papers_of, sources
 from .execution.executors import EXECUTORS
 from .execution.jobs import WORK, Control, Jobs, Workload
 from .execution.watchdog import AUTO, Watchdog, check_timeout
+from .inputs import Fingerprints, InputsChanged, changed
+from .inputs import described as inputs_text
 from .recipe.display import published
 from .recipe.load import Recipe, with_inputs
-from .resume import Resumed, fingerprints_of, resume
 from .store import folder as place
 from .store import records
 from .store import shared_work as shared
@@ -57,7 +58,6 @@ def run(
     workers: int = 1,
     executor: str = "local",
     retry_failed: bool = False,
-    accept_changed: bool = False,
     watch: bool | Watch = True,
     work: str = WORK,
     options: Mapping[str, Any] | None = None,
@@ -65,8 +65,6 @@ def run(
 ) -> Result:
     """Run all trials of a recipe that have no record yet.
 
-    accept_changed: continue although the model or the data is not what the records here were made
-        with. The records stay, and the study remembers that they read something else.
     watch: show a bar in a terminal or a notebook; or a function that is called every half second
         with what is running.
     work: the function that runs one trial, as `module:name`.
@@ -91,13 +89,10 @@ def run(
         damaged = [*shared.set_aside(folder), *records.heal(folder)]
         (folder / "stop").unlink(missing_ok=True)
         known = records.states(folder)
-        allowed = {"accept_changed": accept_changed, "retry_failed": retry_failed}
-        resumed = resume(recipe, folder, known, **allowed)
-        recipe = resumed.recipe
-        if resumed.stored and not records.is_unedited(resumed.stored):
+        recipe, stored = resume(recipe, folder)
+        if stored and not records.is_unedited(stored):
             damaged.append(f"{EDITED}; written again from the recipe")
-        _describe(recipe, folder, resumed)
-        known |= {new: known[old] for new, old in resumed.kept.items()}
+        _describe(recipe, folder)
         todo = missing(recipe, known, retry_failed)
         if reads and not is_new:
             _check_data(todo)
@@ -185,22 +180,51 @@ def missing(recipe: Recipe, known: Mapping[str, str], retry_failed: bool = False
     return [trial for trial in recipe.trials if known.get(trial.id) in states]
 
 
-def _describe(recipe: Recipe, folder: Path, resumed: Resumed | None = None) -> None:
+def resume(recipe: Recipe, folder: Path) -> tuple[Recipe, dict[str, Any]]:
+    """The recipe with the fingerprints in study.json, and the content of study.json.
+
+    Refuses the folder of another recipe, and of other files: half of the records would be about
+    a model or data that is not there any more.
+    """
+    stored = place.read_json(folder / "study.json")
+    stored = stored if isinstance(stored, dict) else {}
+    if stored and stored.get("name") != recipe.name:
+        raise StudyError(
+            f"{folder} is a study of {stored.get('name')}, not of {recipe.name}.",
+            "name another folder with --out",
+        )
+    before, problem = _fingerprints_of(stored), ""
+    if names := changed(before, recipe.inputs):
+        problem = f"was made with other files: {inputs_text(names)} changed since"
+    elif stored.get("format") == 1 and recipe.inputs:
+        problem = "does not say which files its records were made with"
+    if problem:
+        hint = "start a new study with --out NEW"
+        raise InputsChanged(f"{folder} {problem}. Nothing was started.", hint)
+    return with_inputs(recipe, {**before, **recipe.inputs}), stored
+
+
+def _fingerprints_of(stored: Mapping[str, Any]) -> Fingerprints:
+    """The inputs in study.json."""
+    names = stored.get("inputs")
+    if isinstance(names, dict) and all(isinstance(value, str) for value in names.values()):
+        return names
+    return {}
+
+
+def _describe(recipe: Recipe, folder: Path) -> None:
     """Write study.json."""
-    resumed = resumed or Resumed(recipe, {}, (), {})
-    cells = [(dict(cell.labels), cell.trial.id) for cell in recipe.cells]
     study: dict[str, Any] = {
         "format": FORMAT,
         "name": recipe.name,
         "recipe": dict(recipe.data),
-        "cells": [[labels, resumed.kept.get(trial, trial)] for labels, trial in cells],
+        "cells": [[dict(cell.labels), cell.trial.id] for cell in recipe.cells],
     }
     study |= {"inputs": dict(recipe.inputs)} if recipe.inputs else {}
-    study |= {"earlier": list(resumed.earlier)} if resumed.earlier else {}
     study |= _published(recipe)
     study = json.loads(json.dumps(study))
     study["digest"] = digest(study)
-    if study != resumed.stored:
+    if study != place.read_json(folder / "study.json"):
         place.write(folder / "study.json", json.dumps(study))
 
 
@@ -253,7 +277,7 @@ def clean(folder: str | Path, *, dry: bool = False) -> tuple[int, int]:
     study = described(home)
     try:
         recipe = Recipe(name=str(study["name"]), data=study["recipe"])
-        trials = with_inputs(recipe, fingerprints_of(study) or {}).trials
+        trials = with_inputs(recipe, _fingerprints_of(study)).trials
     except Exception as problem:  # it was not checked again, and may be from anybody
         raise StudyError(
             f"the trials of {home} cannot be read from its study.json: {problem!r}.",

@@ -6,7 +6,6 @@ from typing import Any
 from deadhead.errors import DeadheadError
 from deadhead.results import Study
 from deadhead.results.cells import Cell, as_dict, fixed_of
-from deadhead.studies.inputs import differing
 from deadhead.tasks import task_of
 from deadhead.tasks.catalogue import papers_corpus
 from deadhead.tasks.reading.columns import STARTS
@@ -55,14 +54,10 @@ def _choosing_split(finetune: Mapping[str, Any], task: str) -> str | None:
 
 
 def _about_data(study: Study, cells: Sequence[Cell]) -> list[str]:
-    """Notes if records of one table read different files, less data than the recipe names, or
-    other data than the paper."""
+    """Notes if records of one table read less data than the recipe names, or other data than the
+    paper."""
     done = [cell for cell in cells if cell.summary is not None and cell.state == "done"]
     notes = []
-    inputs = differing([cell.summary.trial for cell in done if cell.summary])
-    names = "; ".join(f"{name} in {versions} versions" for name, versions in inputs.items())
-    if names:
-        notes.append(f"These records do not share their inputs: {names}.")
     details = list(_details(study, done))
     if rows := "; ".join(_shortfalls(details)):
         notes.append(f"Less data than the recipe asks for: {rows} rows.")
