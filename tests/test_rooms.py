@@ -223,6 +223,23 @@ def test_there_is_no_circle_of_imports():
     assert circle({name: set(names.split()) for name, names in ALLOWED.items()}) == []
 
 
+def named_types(source):
+    """The classes and the type aliases of a module."""
+    for node in ast.parse(source).body:
+        if isinstance(node, ast.ClassDef):
+            yield node.name
+        elif isinstance(node, ast.Assign) and isinstance(node.targets[0], ast.Name):
+            yield node.targets[0].id
+
+
+def test_a_common_word_is_the_name_of_one_type():
+    names = [n for path in modules().values() for n in named_types(path.read_text("utf-8"))]
+    words = ("Place", "Batch", "Row", "Layer", "Unit", "Scores", "Shape")
+    assert {word: names.count(word) for word in words if names.count(word) > 1} == {}
+    assert {"Batch", "Scores"} <= {*names}
+    assert list(named_types("class Row: ...\nRow = Mapping[str, str]\n")) == ["Row", "Row"]
+
+
 def test_imports_inside_functions_count():
     known = modules()
     lazy = (

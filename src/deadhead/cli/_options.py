@@ -94,7 +94,7 @@ Length = Annotated[
 ]
 EXAMPLES = "Use N random examples of each data set; by default all of them."
 BATCH = "Examples per batch; by default 32, for lm and choice fewer, on a GPU as many as fit."
-Batch = Annotated[int | None, Option("--batch-size", metavar="N", min=1, help=BATCH)]
+BatchSize = Annotated[int | None, Option("--batch-size", metavar="N", min=1, help=BATCH)]
 MaxExamples = Annotated[int | None, Option(metavar="N", min=1, help=EXAMPLES)]
 
 # Studies

@@ -59,7 +59,7 @@ def rank(
     max_examples: opt.MaxExamples = None,
     data: opt.Data = None,
     source: opt.Corpus = None,
-    batch: opt.Batch = None,
+    batch: opt.BatchSize = None,
     max_length: opt.Length = None,
     seed: opt.Seed = 0,
     auto: opt.Auto = None,

@@ -91,7 +91,7 @@ def shrink(
     ] = None,
     data: opt.Data = None,
     source: opt.Corpus = None,
-    batch: opt.Batch = None,
+    batch: opt.BatchSize = None,
     max_length: opt.Length = None,
     seed: opt.Seed = 0,
     auto: opt.Auto = None,

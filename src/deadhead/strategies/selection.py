@@ -11,7 +11,7 @@ from deadhead.layout import Attention, Head, HeadLayout
 from . import amounts
 from .amounts import Rounding, by_block, only_blocks, whole
 from .draws import Bundle, Seed, draw, keep, prefix, rng_for, shuffled
-from .strategy import Blocks, Heads, Scores, Strategy
+from .strategy import Blocks, Heads, HeadScores, Strategy
 
 
 def random(
@@ -19,7 +19,7 @@ def random(
     percent: float | Fraction,
     *,
     seed: Seed = 0,
-    scores: Scores = None,
+    scores: HeadScores = None,
     blocks: Blocks = None,
     per: Literal["model", "block", "layer"] = "model",
     rounding: Rounding = "nearest",
@@ -36,7 +36,7 @@ def random(
 
 
 def random_k(
-    layout: HeadLayout, k: int, *, seed: Seed = 42, scores: Scores = None, blocks: Blocks = None
+    layout: HeadLayout, k: int, *, seed: Seed = 42, scores: HeadScores = None, blocks: Blocks = None
 ) -> Heads:
     """Remove k heads drawn uniformly: the first k of one shuffle per seed."""
     bundles = [bundle for a in only_blocks(layout, blocks).attentions for bundle in a.groups]
@@ -48,7 +48,7 @@ def stratified(
     kept: int = 1,
     *,
     seed: Seed = 0,
-    scores: Scores = None,
+    scores: HeadScores = None,
     blocks: Blocks = None,
 ) -> Heads:
     """Keep this number of random heads in every layer of every block (1 for the papers' 87 %)."""
@@ -61,7 +61,7 @@ def per_layer(
     kept: str | Sequence[Any] | Mapping[str, Any],
     *,
     seed: Seed = 0,
-    scores: Scores = None,
+    scores: HeadScores = None,
     blocks: Blocks = None,
 ) -> Heads:
     """Keep the numbers of heads that a text spells, layer 0 first, drawn uniformly in each layer.
@@ -92,7 +92,7 @@ def per_block(
     kept: int | str | Sequence[int] | Mapping[str, int],
     *,
     seed: Seed = 0,
-    scores: Scores = None,
+    scores: HeadScores = None,
     blocks: Blocks = None,
 ) -> Heads:
     """Keep this number of heads in each block, such as (14, 31, 30), drawn over all its layers.
@@ -122,7 +122,7 @@ def layers(
     which: str | int | Iterable[int],
     *,
     seed: Seed = 0,
-    scores: Scores = None,
+    scores: HeadScores = None,
     blocks: Blocks = None,
 ) -> Heads:
     """Remove all heads of a set of layers in every block: `top 3 + bottom 3`, `odd`, `0,2,5-7`.
@@ -137,7 +137,7 @@ def layers(
 
 
 def lowest(
-    layout: HeadLayout, k: int, *, seed: Seed = 0, scores: Scores = None, blocks: Blocks = None
+    layout: HeadLayout, k: int, *, seed: Seed = 0, scores: HeadScores = None, blocks: Blocks = None
 ) -> Heads:
     """Remove the k heads of lowest score; equal scores are ordered by (layer, head), lower first.
 
@@ -148,14 +148,14 @@ def lowest(
 
 
 def highest(
-    layout: HeadLayout, k: int, *, seed: Seed = 0, scores: Scores = None, blocks: Blocks = None
+    layout: HeadLayout, k: int, *, seed: Seed = 0, scores: HeadScores = None, blocks: Blocks = None
 ) -> Heads:
     """Remove the k heads of highest score: the order of `lowest`, read from its end."""
     return prefix("model", _ascending(only_blocks(layout, blocks), scores)[::-1], whole(k, "k"))
 
 
 def lowest_layers(
-    layout: HeadLayout, n: int, *, seed: Seed = 0, scores: Scores = None, blocks: Blocks = None
+    layout: HeadLayout, n: int, *, seed: Seed = 0, scores: HeadScores = None, blocks: Blocks = None
 ) -> Heads:
     """Remove all heads of the n layers of lowest score, which is the mean of their heads' scores.
 
@@ -167,7 +167,7 @@ def lowest_layers(
 
 
 def random_layers(
-    layout: HeadLayout, n: int, *, seed: Seed = 42, scores: Scores = None, blocks: Blocks = None
+    layout: HeadLayout, n: int, *, seed: Seed = 42, scores: HeadScores = None, blocks: Blocks = None
 ) -> Heads:
     """Remove all heads of n layers drawn uniformly: the first n of one shuffle per seed."""
     bundles = [a.heads for a in only_blocks(layout, blocks).attentions if a.heads]
@@ -183,7 +183,7 @@ def _whole_layers(bundles: Sequence[Bundle], n: int) -> Heads:
 
 
 def _ascending(
-    layout: HeadLayout, scores: Scores, bundles: Sequence[Bundle] | None = None
+    layout: HeadLayout, scores: HeadScores, bundles: Sequence[Bundle] | None = None
 ) -> list[Bundle]:
     """The bundles by the mean of their scores, lowest first, ties by (layer, head).
 

@@ -8,7 +8,7 @@ from deadhead.errors import DeadheadError, HeadError
 from deadhead.layout import Head
 
 Heads = frozenset[Head]
-Scores = Mapping[Head, float] | None
+HeadScores = Mapping[Head, float] | None
 Blocks = str | Iterable[str] | None
 
 

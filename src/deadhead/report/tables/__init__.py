@@ -10,7 +10,7 @@ TABLES: Registry[type[Table]] = Registry(
     "kind of table",
     __name__,
     {
-        "scores": "scores:Scores",
+        "scores": "scores:ScoreTable",
         "drop": "scores:Drop",
         "search": "search:SearchTable",
         "multi-source": "multi_source:MultiSource",

@@ -11,7 +11,7 @@ from typing import Any, NamedTuple
 from deadhead.results import Mean, Study
 from deadhead.translation import SIZES
 
-from .published import ROUND, Row, average, number
+from .published import ROUND, PublishedRow, average, number
 
 PERCENT = "% pruned"
 # Encoder-self, encoder-decoder (cross) and decoder-self attention, in the paper's order.
@@ -35,7 +35,7 @@ class PrintedRemoval(NamedTuple):
         return self.strategy in (None, "none")
 
 
-def changes(mean: Mean, rows: Iterable[Row]) -> dict[str, float | None]:
+def changes(mean: Mean, rows: Iterable[PublishedRow]) -> dict[str, float | None]:
     """The brackets of a pruned cell: our change from unpruned, and what the paper prints."""
     printed = average([value for row in rows if (value := number(row, "delta")) is not None])
     ours = mean.value - mean.base.value if mean.values and mean.base and mean.base.values else None
@@ -46,7 +46,7 @@ def changes(mean: Mean, rows: Iterable[Row]) -> dict[str, float | None]:
 
 
 def with_removal_columns(
-    table: dict[str, Any], remove_as: str, study: Study, file: Sequence[Row]
+    table: dict[str, Any], remove_as: str, study: Study, file: Sequence[PublishedRow]
 ) -> dict[str, Any]:
     """The table with columns that describe the pruning of each row.
 
@@ -69,7 +69,7 @@ def with_removal_columns(
 
 
 def _descriptions(
-    labels: Iterable[str], components: int, study: Study, file: Sequence[Row]
+    labels: Iterable[str], components: int, study: Study, file: Sequence[PublishedRow]
 ) -> dict[str, list[str]] | None:
     """The percentage and kept heads of each pruning; None if unknown or not distinct."""
     removals = study.combinations("remove", "strategy", "amount", "model")

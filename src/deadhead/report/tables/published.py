@@ -9,19 +9,19 @@ from typing import Any
 from deadhead.results import Mean
 from deadhead.results.cells import LANGUAGE, plain_text, removes_nothing
 
-Row = Mapping[str, str]
+PublishedRow = Mapping[str, str]
 ROUND = 4  # decimals of points that are kept
 NOT_AXES = ("value", "delta", "note", "tried")
 
 
-def number(row: Row, column: str = "value") -> float | None:
+def number(row: PublishedRow, column: str = "value") -> float | None:
     try:
         return float(row.get(column) or "")
     except ValueError:
         return None
 
 
-def decimals(rows: Sequence[Row]) -> int:
+def decimals(rows: Sequence[PublishedRow]) -> int:
     """The number of decimals that a file's numbers were printed with."""
     printed = (row["value"].strip().partition(".")[2] for row in rows if number(row) is not None)
     return min(ROUND, max(map(len, printed), default=0))
@@ -30,18 +30,18 @@ def decimals(rows: Sequence[Row]) -> int:
 class Published:
     """The rows of one file, by the labels of a table's axes."""
 
-    def __init__(self, rows: Sequence[Row], axes: Sequence[str]):
+    def __init__(self, rows: Sequence[PublishedRow], axes: Sequence[str]):
         self.rows = rows
         columns = set(rows[0]) - set(NOT_AXES) if rows else set()
         self.axes = tuple(axis for axis in axes if _column(axis, columns) is not None)
         self.columns = {axis: str(_column(axis, columns)) for axis in self.axes}
         self.other_columns = columns - set(self.columns.values())
-        self._rows: dict[tuple[str, ...], list[Row]] = {}
+        self._rows: dict[tuple[str, ...], list[PublishedRow]] = {}
         for row in rows:
             key = tuple(_text(axis, row[self.columns[axis]]) for axis in self.axes)
             self._rows.setdefault(key, []).append(row)
 
-    def of(self, labels: Mapping[str, Any], mean: Mean | None = None) -> list[Row]:
+    def of(self, labels: Mapping[str, Any], mean: Mean | None = None) -> list[PublishedRow]:
         """The rows of a cell; if several, those that agree with the labels of its mean."""
         if not self.axes:
             return []

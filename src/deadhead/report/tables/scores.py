@@ -18,7 +18,7 @@ NOT_ROWS = (*CHANCE, "strategy", "amount", "targets", "splits")
 
 
 @dataclass(frozen=True, kw_only=True)
-class Scores(Table):
+class ScoreTable(Table):
     """Mean scores, in points."""
 
     kind: ClassVar[str] = "scores"
