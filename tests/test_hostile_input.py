@@ -138,7 +138,7 @@ def test_a_million_trials_are_refused_at_once(tmp_path):
         assert text in str(result.exception)
 
 
-@pytest.mark.parametrize("name", ["a" * 5000, "a/" * 2500, f"a@{'b' * 5000}", f"{'a' * 300}.gguf"])
+@pytest.mark.parametrize("name", ["a" * 5000, "a/" * 2500, f"a@{'b' * 5000}"])
 def test_a_name_too_long_for_any_file_system(name, tmp_path):
     recipe = tmp_path / "long.yaml"
     recipe.write_text(

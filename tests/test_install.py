@@ -19,7 +19,6 @@ SOURCE = Path(deadhead.__file__).parent
 COMPUTED = {
     "cli/rank.py": set(PACKAGES.values()),
     "exports/onnx/export.py": {"onnxruntime", "onnxscript"},
-    "heads/from_gguf.py": {"accelerate", "gguf"},
 }  # where the package is no constant
 
 

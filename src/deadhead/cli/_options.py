@@ -20,8 +20,8 @@ Seed = Annotated[int, Option(help="The random seed.")]
 
 # Models
 MODEL = (
-    "model folder, a GGUF file, a name on the hub (NAME@REVISION for one commit), or "
-    "world/encoder, which is bundled."
+    "model folder, a name on the hub (NAME@REVISION for one commit), or world/encoder, which is "
+    "bundled."
 )
 Model = Annotated[str, Argument(metavar="MODEL", help=f"A {MODEL}", callback=located)]
 Models = Annotated[

@@ -1,8 +1,7 @@
 """Names of models: a folder on this machine, or a model on the Hugging Face hub.
 
-Either may end with the name of a GGUF file in it: `folder/file.gguf`. A hub name may
-carry a revision: `bert-base-cased@main`, `someone/model@COMMIT`. Without one it means the newest
-commit. Hub names contain no @, so the two cannot be confused; a folder of the same name comes
+A hub name may carry a revision: `bert-base-cased@main`, `someone/model@COMMIT`. Without one it
+means the newest commit. Hub names contain no @, so the two cannot be confused; a folder of the same name comes
 first.
 """
 
@@ -18,7 +17,6 @@ from deadhead.errors import FolderError
 WITH_REVISION = re.compile(r"(?P<name>\w[\w.-]*(/[\w.-]+)?)@(?P<revision>.*)", re.DOTALL)
 REVISION = re.compile(r"\w[\w./-]*")  # a commit, a branch, a tag, or refs/pr/1
 COMMIT = re.compile(r"[0-9a-f]{40}")
-GGUF = ".gguf"
 WORLD = Path(__file__).parents[1] / "world" / "models"
 BUNDLED = {f"world/{name}": WORLD / name for name in ("encoder", "seq2seq")}
 LONGEST = 4096, 255  # characters of a name, and of a folder in it: no file system has more
@@ -32,19 +30,11 @@ def located(name: str) -> str:
     return str(BUNDLED[name]) if name in BUNDLED and not Path(name).is_dir() else name
 
 
-def gguf_of(name: str | Path) -> str | None:
-    """The GGUF file that a name ends with, if any."""
-    path = Path(name)
-    return path.name if path.suffix.lower() == GGUF and not path.is_dir() else None
-
-
 def split(name: str | Path) -> tuple[str, str | None]:
-    """The name of a model without its GGUF file and revision, and the revision or None."""
+    """The name of a model without its revision, and the revision or None."""
     if len(text := str(name)) > LONGEST[0] or any(len(p) > LONGEST[1] for p in Path(name).parts):
         hint = "name a folder with a saved model, or a hub model such as bert-base-cased"
         raise FolderError(f"there is no model {text[:40]}...: the name is too long.", hint)
-    if gguf_of(name) is not None:
-        name = Path(name).parent
     match = WITH_REVISION.fullmatch(str(name))
     if match is None or Path(name).exists():
         return str(name), None
@@ -60,12 +50,8 @@ def split(name: str | Path) -> tuple[str, str | None]:
 def source(name: str | Path) -> dict[str, Any]:
     """The arguments of `from_pretrained` that locate a model or a tokenizer."""
     base, revision = split(name)
-    where = {
-        "pretrained_model_name_or_path": base,
-        "revision": revision,
-        "gguf_file": gguf_of(name),
-    }
-    return {argument: value for argument, value in where.items() if value is not None}
+    where = {"pretrained_model_name_or_path": base}
+    return where if revision is None else {**where, "revision": revision}
 
 
 def at_commit(name: str, commit: str | None) -> str:

@@ -39,7 +39,7 @@ def check_config_file(folder: str | Path, where: Mapping[str, Any]) -> None:
     home = Path(folder) / where.get("subfolder", "")
     if home.is_dir():
         check_files(home)
-    if "gguf_file" in where or (file := _file(folder, where)) is None or not file.exists():
+    if (file := _file(folder, where)) is None or not file.exists():
         return
     try:
         _check_text(file)

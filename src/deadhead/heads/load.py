@@ -19,7 +19,6 @@ from deadhead.layout import SiteKey
 
 from .cut import cut
 from .discover import find_every_site, layout_of
-from .from_gguf import drop_mark, unpacking
 from .load_pruned import parameter_names, tie_added
 from .model_class import AS_SAVED, bare_class, dtype_named, saved_class, task_class
 from .model_files import INDEX, check_hub_weights
@@ -29,18 +28,11 @@ from .saved_config import ANY_BLOCK, FAULTS, WEIGHTS, Saved, first_line, read_co
 from .site import Site
 
 # arguments of from_pretrained for the config as well as the weights
-FROM_WHERE = ("subfolder", "revision", "token", "cache_dir", "local_files_only", "gguf_file")
+FROM_WHERE = ("subfolder", "revision", "token", "cache_dir", "local_files_only")
 Report = Mapping[str, Any]  # what transformers reports about the weights it read
 
 
-def load(
-    folder: str | Path,
-    *,
-    gguf: str | None = None,
-    auto: Any = None,
-    dtype: Any = AS_SAVED,
-    **kwargs: Any,
-) -> Any:
+def load(folder: str | Path, *, auto: Any = None, dtype: Any = AS_SAVED, **kwargs: Any) -> Any:
     """Load what `save` wrote: the right class, the saved precision, the removed heads removed.
 
     Also reads a plain Hugging Face folder or hub name (`name@revision` for one commit, branch or
@@ -50,16 +42,13 @@ def load(
     with a `Notice` (a warning).
 
     Args:
-        gguf: the name of a GGUF file in the folder, as in `load("folder", gguf="model.gguf")` or
-            `load("folder/model.gguf")`. The model is an ordinary one of floats.
         auto: for another task than the saved one, such as `AutoModelForTokenClassification` (the
             class or its name). Layers that the folder does not have, such as a classifier, start
             from scratch, and fields of the config such as `id2label` can be given as well.
         dtype: precision of the weights, such as `torch.float32` or "float32"; by default what
             config.json says, else that of the weights.
     """
-    name = folder if gguf is None else f"{folder}/{gguf}"
-    return _load_with_report(name, auto, dtype, kwargs)[0]
+    return _load_with_report(folder, auto, dtype, kwargs)[0]
 
 
 def load_complete(
@@ -94,7 +83,7 @@ def _load_with_report(
     where = {name: kwargs[name] for name in FROM_WHERE if name in kwargs}
     finish_save(Path(folder) / kwargs.get("subfolder", ""))
     config = read_config(folder, where)
-    if not Path(folder).is_dir() and "gguf_file" not in where:
+    if not Path(folder).is_dir():
         _check_hub(folder, config, where, kwargs.get("variant"))
     saved = read_saved(config, folder)
     stage(f"loading {folder}")
@@ -113,7 +102,6 @@ def _load_with_report(
         _remove_saved_heads(model, saved, sites())
     if lacks_biases(model):
         freeze_biases(sites())
-    drop_mark(model)
     _set_source(model, folder, where)
     return model, report
 
@@ -158,9 +146,6 @@ def _read(
     kwargs = {**kwargs, "use_safetensors": True}  # whatever the caller says
     try:
         with quiet():  # `_check_weights` raises what transformers would print
-            if (file := kwargs.get("gguf_file")) is not None:
-                where = {name: kwargs[name] for name in FROM_WHERE[:-1] if name in kwargs}
-                kwargs |= unpacking(saved.folder, file, where)
             reader = cutting_class(cls, saved, found) if cuts_first else cls
             model, report = reader.from_pretrained(
                 saved.folder,
@@ -371,5 +356,4 @@ def _set_source(model: Any, folder: str | Path, where: Mapping[str, Any]) -> Non
         name = str(Path(folder).resolve())
     elif where.get("revision") is not None:
         name = f"{name}@{where['revision']}"
-    file = where.get("gguf_file")
-    model.config._name_or_path = name if file is None else f"{name}/{file}"
+    model.config._name_or_path = name

@@ -14,7 +14,7 @@ from typing import Any
 import torch
 
 from deadhead.errors import FolderError, Notice
-from deadhead.files.hub import gguf_of, quiet, source, split
+from deadhead.files.hub import quiet, source, split
 
 # Weights of any library, and what a training leaves beside them: a pruned copy has its own.
 # fmt: off
@@ -51,18 +51,13 @@ READ = re.compile(
 
 
 def folder_of(name: str | Path, *, cache_dir: Any = None) -> Path | None:
-    """The folder of this name, or that of the model in the hub's cache; None if neither exists.
-
-    None for a GGUF file too: it holds all of the model, and the files beside it are others.
-    """
+    """The folder of this name, or that of the model in the hub's cache; None if neither exists."""
     from huggingface_hub import try_to_load_from_cache
     from huggingface_hub.errors import HFValidationError
 
     path = Path(name)
     if path.is_dir():
         return path
-    if gguf_of(name) is not None:
-        return None
     base, revision = split(name)
     try:
         cached = try_to_load_from_cache(base, "config.json", cache_dir=cache_dir, revision=revision)
@@ -96,7 +91,7 @@ def fetch(name: str) -> None:
     from huggingface_hub import snapshot_download
     from huggingface_hub.constants import HF_HUB_OFFLINE
 
-    if Path(name).is_dir() or gguf_of(name) is not None or HF_HUB_OFFLINE:
+    if Path(name).is_dir() or HF_HUB_OFFLINE:
         return
     base, revision = split(name)
     weights = [*(f"*.{kind}" for kind in KINDS), *(f"{folder}/*" for folder in EXPORTS)]

@@ -13,7 +13,6 @@ from deadhead.layout import GROUPS, Groups, Head, HeadLayout, Kind, Neurons, spa
 
 from .cut import cut, needs_copies
 from .discover import check_is_model, find_every_site, layout_of
-from .from_gguf import drop_mark, is_marked, is_unpacked
 from .hooks import forget_compiled, is_gated
 from .means import HeadMeans
 from .output_bias import added, drop_bias, dropped, fill_bias, filled, refuse_bias_outside
@@ -91,7 +90,6 @@ def prune(
                 drop_bias(site)
     if changed:
         note_in_config(model, sites)
-        drop_mark(model)
         forget_compiled()
     return model
 
@@ -243,7 +241,7 @@ def refuse_uneven_groups(site: Site, kept: tuple[int, ...]) -> None:
 def unfit(model: nn.Module) -> UnsupportedModel | None:
     """Why this model cannot be cut in its present state, if so."""
     check_is_model(model)
-    if is_marked(model) and not is_unpacked(model):
+    if getattr(model, "hf_quantizer", None) is not None:
         return _expected("plain weights", "a quantised model", "prune first, then quantise")
     for module in model.modules():
         if type(module).__name__ in PARALLEL:

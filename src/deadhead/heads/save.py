@@ -18,7 +18,6 @@ from deadhead.files.model_folder import draft_in, swap
 from deadhead.files.writing import writing
 
 from .discover import find_every_site
-from .from_gguf import drop_mark
 from .loading import Loading, loading_of
 from .model_card import card, is_ours
 from .model_files import CARD, copy_files, source_of
@@ -52,7 +51,6 @@ def save(
     """
     check_form(form)
     _check(model)
-    drop_mark(model)
     sites, source, target = find_every_site(model), source_of(model), Path(folder)
     if target.exists() and not target.is_dir():
         raise FolderError(f"expected a folder, got the file {target}.", "name a folder")

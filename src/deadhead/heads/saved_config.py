@@ -17,7 +17,6 @@ from deadhead.layout import MOST_NEURONS, Head, Kind, LayerKey, SiteKey, numbers
 
 from . import names
 from .config_file import check_config_file, keep_own_attention
-from .from_gguf import check_file, name_class
 from .model_files import SHARD, check_shards
 from .prune import (
     BIASES,
@@ -84,9 +83,7 @@ def read_config(folder: str | Path, where: Mapping[str, Any]) -> Any:
     check_name(folder, where)
     check_config_file(folder, where)
     check_shards(home)
-    if (file := where.get("gguf_file")) is not None:
-        check_file(folder, file)
-    elif Path(folder).is_dir() and not (home / "config.json").exists():
+    if Path(folder).is_dir() and not (home / "config.json").exists():
         hint = "name a folder with a saved model"
         if (home / TRAINING).is_dir():
             hint = "its training was interrupted: repeat the `deadhead finetune` command to resume"
@@ -99,19 +96,9 @@ def read_config(folder: str | Path, where: Mapping[str, Any]) -> Any:
         if isinstance(ours := getattr(config, RECORD, None), dict):
             restore(config, ours.pop(UNPRUNED, {}))
     except FAULTS as problem:
-        name, hint = folder, "name a folder or a hub name that exists"
-        if file is not None:
-            name = Path(folder) / file
-            hint = (
-                "name a whole GGUF file: copy or download it again; if `deadhead export` wrote it, "
-                "name the folder that it was written from"
-            )
-        message = f"expected a model that can be loaded, got {name}: {first_line(problem)}"
-        raise FolderError(message, hint) from problem
-    if file is not None:
-        name_class(config)
-    else:
-        _refuse_quantised(config, folder)
+        message = f"expected a model that can be loaded, got {folder}: {first_line(problem)}"
+        raise FolderError(message, "name a folder or a hub name that exists") from problem
+    _refuse_quantised(config, folder)
     _check_weights_file(config, folder)
     return config
 

@@ -6,7 +6,6 @@ from pathlib import Path
 from typing import Any
 
 from deadhead.heads.discover import discover
-from deadhead.heads.from_gguf import gguf_tokenizer
 from deadhead.heads.load import load
 from deadhead.heads.model_files import fetch, kept_files, source_of, stored_dtype
 from deadhead.heads.prune import prune
@@ -56,7 +55,7 @@ def prune_saved(
     (parameters, cache), source = _sizes(model), source_of(model)
     prune(model, removed, drop_output_bias=drop_output_bias, groups=groups)
     fetch(name)
-    save(model, out, gguf_tokenizer(name), form=form)
+    save(model, out, form=form)
     parameters_left, cache_left = _sizes(model)
     files = () if source is None else kept_files(source, tokenizer=True)
     return Pruned(
