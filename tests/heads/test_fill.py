@@ -77,17 +77,9 @@ def cases(model, batch, kind):
             answers(model, other_batch(batch))
         runs = read(model, lambda: answers(model, other_batch(batch)))
         return clean, lambda block, layer, use, rows: runs[block, layer][use]
-    per_position = kind == "means per position"
-    means = head_means(quiet_fsmt(model), [batch], per_position=per_position)
+    means = head_means(quiet_fsmt(model), [batch])
     values = {place: value.to(model.dtype) for place, value in means.values.items()}
-    if not per_position:
-        return means, lambda block, layer, use, rows: values[block, layer].expand_as(rows)
-
-    def by_number(block, layer, use, rows):
-        numbers = (masks(batch, block).long().cumsum(1) - 1).clamp(min=0)
-        return values[block, layer][numbers]
-
-    return means, by_number
+    return means, lambda block, layer, use, rows: values[block, layer].expand_as(rows)
 
 
 def quiet_fsmt(model):
@@ -95,7 +87,7 @@ def quiet_fsmt(model):
     return build("fsmt").float() if model.config.model_type == "fsmt" else model
 
 
-KINDS = ["zero", "means", "means per position", "resample", "captured"]
+KINDS = ["zero", "means", "resample", "captured"]
 
 
 @pytest.mark.parametrize("kind", KINDS)
@@ -157,7 +149,7 @@ def test_padding_on_the_left(family):
     for value in batch.values():
         value[1] = value[1].roll(3)
     heads = some_heads(model)
-    for kind in ("means", "means per position", "resample"):
+    for kind in ("means", "resample"):
         fill, by_hand = cases(model, batch, kind)
         with gated(model, closed=heads, fill=fill, seed=5):
             filled = answers(model, batch)

@@ -11,7 +11,7 @@ from deadhead import captured, discover, gated, head_means, prune
 from deadhead.errors import DataError, UnsupportedModel
 from tiny_models import answers, apart, batch_of, build, finite_difference, hooks
 
-KINDS = ["zero", "means", "means per position", "resample", "captured"]
+KINDS = ["zero", "means", "resample", "captured"]
 FAMILIES = ["bert", "gpt2", "marian", "xlnet", "fsmt"]
 SHUT = ["decoder.0.1", "decoder.1.0", "decoder.1.3"]
 
@@ -22,9 +22,7 @@ def fill_of(model, kind, batch=None):
         with captured(model) as clean:
             answers(model, {**batch, "input_ids": batch["input_ids"].flip(1)})
         return clean
-    if kind.startswith("means"):
-        return head_means(model, [batch], per_position=kind != "means")
-    return kind
+    return head_means(model, [batch]) if kind == "means" else kind
 
 
 def filled(model, fill, batch=None, **options):
@@ -127,7 +125,7 @@ def generate(model, prompt, **options):
     return text
 
 
-@pytest.mark.parametrize("kind", KINDS[:4])
+@pytest.mark.parametrize("kind", KINDS[:3])
 @pytest.mark.parametrize("family", ["gpt2", "llama", "marian"])
 def test_generation_with_a_cache_is_that_without(family, kind):
     model = build(family)
@@ -147,21 +145,6 @@ def test_generation_with_a_cache_is_that_without(family, kind):
         slowly = generate(model, prompt, use_cache=False)
     assert torch.equal(text, slowly)
     assert not torch.equal(text, free)
-
-
-def test_generation_after_padding_counts_real_tokens():
-    """Means per position, with a cache, for prompts of different lengths padded on the left."""
-    model = build("gpt2")
-    long = {"input_ids": torch.arange(3, 45).view(2, 21)}
-    fill = fill_of(model, "means per position", long)
-    prompt = {"input_ids": torch.tensor([[5, 6, 7, 8], [0, 0, 8, 9]])}
-    prompt["attention_mask"] = torch.tensor([[1, 1, 1, 1], [0, 0, 1, 1]])
-    with gated(model, closed=list(discover(model)), fill=fill):
-        together = generate(model, prompt)
-        alone = generate(
-            model, {"input_ids": torch.tensor([[8, 9]]), "attention_mask": torch.ones(1, 2).long()}
-        )
-    assert together[1, 4:].tolist() == alone[0, 2:].tolist()
 
 
 def test_a_step_of_generation_has_no_whole_sequence():
@@ -238,7 +221,7 @@ def test_a_replica_has_gates_and_no_fill():
         expected = answers(model)
         assert apart(answers(replica_of(model), batch), expected) == 0
     assert apart(answers(model), expected) > 1e-3
-    for options in ({"fill": fill_of(model, "means per position")}, {"positions": [1]}):
+    for options in ({"fill": "resample"}, {"positions": [1]}):
         with (
             gated(model, closed=SHUT, **options),
             pytest.raises(UnsupportedModel, match="DataParallel divides"),

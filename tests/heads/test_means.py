@@ -76,26 +76,10 @@ def test_left_padding_is_left_out_too(family):
         value[1] = value[1].roll(3)
     assert left["attention_mask"][1].tolist() == [0] * 3 + [1] * 9
     left["input_ids"][1, :3] = 7
-    for per_position in (False, True):
-        expected = head_means(model, [right], per_position=per_position)
-        means = head_means(model, [left], per_position=per_position)
-        assert means.tokens == {next(iter(means.tokens)): 21}
-        for place, value in means.values.items():
-            assert (value - expected.values[place]).abs().max() < 1e-6  # rotary angles
-
-
-def test_means_per_position():
-    model = build("gpt2")
-    batch = batch_of(model)
-    short = {name: value[:, :5] for name, value in batch.items()}
-    value = head_means(model, [short, batch], per_position=True).values["decoder", 1]
-    (first,), (second,) = (
-        read(model, partial(forward, model, b))["decoder", 1] for b in (short, batch)
-    )
-    assert value.shape == (12, 4, 8)
-    assert (value[11] - second[0, 11]).abs().max() < 1e-12  # one example is that long
-    assert (value[3] - torch.cat([first[:, 3], second[:, 3]]).mean(0)).abs().max() < 1e-12
-    assert (value[3] - value[4]).abs().max() > 1e-2
+    expected, means = head_means(model, [right]), head_means(model, [left])
+    assert means.tokens == {next(iter(means.tokens)): 21}
+    for place, value in means.values.items():
+        assert (value - expected.values[place]).abs().max() < 1e-6  # rotary angles
 
 
 def test_labels_say_what_the_decoder_reads():

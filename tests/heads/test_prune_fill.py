@@ -128,7 +128,6 @@ def test_a_copy_of_xlnet_has_a_bias_of_its_own():
 
 
 REFUSED: list[tuple[Any, str]] = [
-    (lambda model: head_means(model, [batch_of(model)], per_position=True), "one per position"),
     (
         lambda model: means_of(prune(copy.deepcopy(model), ["encoder.0.3"])),
         "encoder layer 0: expected the means of its heads, got none of 3",

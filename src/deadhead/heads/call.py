@@ -12,7 +12,7 @@ from deadhead.errors import DataError, UnsupportedModel
 from deadhead.forward import is_encoder_decoder
 
 from .hooks import is_replica
-from .rows import cached_tokens, is_of_decoder, real_rows, token_numbers
+from .rows import cached_tokens, is_of_decoder, real_rows
 from .site import Site
 
 ENCODER = ("input_ids", "inputs_embeds", "input_features", "input_values", "pixel_values")
@@ -107,11 +107,6 @@ class Calls:
         decoder = is_of_decoder(self.model, site)
         mask = self.now().batch.get("decoder_attention_mask" if decoder else "attention_mask")
         return mask.bool() if isinstance(mask, Tensor) and mask.dim() == 2 else None
-
-    def numbers(self, site: Site, rows: Tensor) -> Tensor:
-        """For each row of a layer its number among the real tokens of its example."""
-        run = self.now()
-        return token_numbers(self.model, run.batch, site, rows, cached=run.cached)
 
     def inputs(self, site: Site) -> Tensor | None:
         """What the part of the model with this layer reads: batch x tokens x ..."""

@@ -38,8 +38,7 @@ def check_fill(fill: Any, layout: HeadLayout) -> None:
 def values_of(fill: Fill, site: Site, calls: Calls, seed: int) -> Values:
     """The function that gives the fill for a layer."""
     if isinstance(fill, HeadMeans):
-        values = fill.of(site.described()).flatten(-2)
-        return _PositionMeans(site, values, calls) if fill.per_position else _Means(site, values)
+        return _Means(site, fill.of(site.described()).flatten())
     if isinstance(fill, Captured):
         return _CapturedRun(site, fill, calls)
     return _Others(site, calls, seed)
@@ -53,24 +52,6 @@ class _Means:
 
     def __call__(self, context: Tensor) -> Tensor:
         return self.values.to(context)
-
-
-class _PositionMeans:
-    def __init__(self, site: Site, values: Tensor, calls: Calls):
-        self.site, self.values, self.calls = site, values, calls
-
-    def __call__(self, context: Tensor) -> Tensor:
-        rows = batch_first(self.site, context)
-        self.calls.check_examples(self.site, rows)
-        numbers = self.calls.numbers(self.site, rows)
-        if not torch.compiler.is_compiling() and int(numbers.max()) >= len(self.values):
-            raise DataError(
-                f"expected means of {int(numbers.max()) + 1} positions in {self.site.block}, got "
-                f"{len(self.values)}.",
-                "compute the means from sequences that are as long, or without per_position",
-            )
-        values = self.values.to(context)[numbers.clamp(max=len(self.values) - 1)]
-        return batch_first(self.site, values)
 
 
 class _CapturedRun:

@@ -68,7 +68,7 @@ def gated(
               for inputs of the same shape and padding (activation patching).
         positions: work only at these token positions, elsewhere the gates are open: numbers, -1
             is the last position of the padded row; or a mask of booleans, length or batch x
-            length; or a list for each example. For gates in several blocks one for each,
+            length. For gates in several blocks one for each,
             `{"decoder": [3, -1]}`; blocks that it leaves out are gated at all positions.
         seed: of "resample". One permutation holds for all heads and calls.
         drop_output_bias: where all gates of a layer are 0, also leave out its output bias, as

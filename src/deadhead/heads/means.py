@@ -10,13 +10,13 @@ from typing import Any
 import torch
 from torch import Tensor, nn
 
-from deadhead.errors import DataError, HeadError, UnsupportedModel
+from deadhead.errors import DataError, HeadError
 from deadhead.forward import forward, on_device
 from deadhead.layout import Attention, FeedForward, HeadLayout, Kind, LayerKey, spans
 
 from .discover import find_every_site, find_sites
 from .hooks import attach, hooked
-from .rows import batch_first, real_rows, token_numbers
+from .rows import batch_first, real_rows
 from .site import Site
 
 
@@ -24,8 +24,7 @@ from .site import Site
 class HeadMeans:
     """The mean of each head at the input of the output projection.
 
-    values: for each (block, layer) that was run, heads x width, with another axis in front for the
-        position if `per_position`: the first real token of an example has position 0.
+    values: for each (block, layer) that was run, heads x width.
     kept: for each attention layer of the model, the numbers of the heads in its rows.
     tokens: for each block, how many real tokens the means come from.
     neurons: the means of neurons, as of heads of width 1.
@@ -34,7 +33,6 @@ class HeadMeans:
     values: Mapping[LayerKey, Tensor]
     kept: Mapping[LayerKey, tuple[int, ...]]
     tokens: Mapping[str, int]
-    per_position: bool = False
     neurons: HeadMeans | None = None
 
     def check(self, layout: HeadLayout) -> None:
@@ -54,7 +52,7 @@ class HeadMeans:
         check_fits("means", self.kept, widths, layers, again)
 
     def of(self, layer: Attention | FeedForward) -> Tensor:
-        """The means of what a layer has left: (positions x) heads x width; neurons have width 1."""
+        """The means of what a layer has left: heads x width; neurons have width 1."""
         if isinstance(layer, FeedForward) and self.neurons is not None:
             return self.neurons._of(layer)
         return self._of(layer)
@@ -70,7 +68,7 @@ class HeadMeans:
             return self.values[key]
         left = {number: row for row, number in enumerate(self.kept[key])}
         rows = [left[number] for number in layer.kept]
-        return self.values[key][..., rows, :]
+        return self.values[key][rows]
 
 
 def check_fits(
@@ -105,11 +103,7 @@ def check_fits(
 
 
 def head_means(
-    model: nn.Module,
-    batches: Iterable[Mapping[str, Any]],
-    *,
-    per_position: bool = False,
-    neurons: bool = False,
+    model: nn.Module, batches: Iterable[Mapping[str, Any]], *, neurons: bool = False
 ) -> HeadMeans:
     """The mean output of each head over the real tokens of these batches, padding left out.
 
@@ -117,7 +111,6 @@ def head_means(
     an encoder-decoder those of `decoder_attention_mask` or else the labelled ones. A layer whose
     weights several layers share has the mean over all of them.
 
-    per_position: a mean for each position, counted in real tokens from the first.
     neurons: also the means of the feed-forward neurons.
 
     >>> means = head_means(model, batches)
@@ -131,7 +124,7 @@ def head_means(
             f"expected a list of batches, got {type(batches).__name__}.", "write [batch]"
         )
     sites = find_every_site(model, "neurons") if neurons else find_sites(model)
-    readers = {site.kind: _Reader(model, per_position) for site in sites}
+    readers = {site.kind: _Reader(model) for site in sites}
     runs = 0
     with hooked(model, sites) as stack, evaluating(model), torch.no_grad():
         for site in sites:
@@ -147,7 +140,7 @@ def head_means(
         expected = "a batch that runs an attention layer" if runs else "at least one batch"
         raise DataError(f"expected {expected}, got none.", "give the batches to average over")
     means = {kind: reader.means(sites, kind) for kind, reader in readers.items()}
-    empty = HeadMeans(values={}, kept={}, tokens={}, per_position=per_position)
+    empty = HeadMeans(values={}, kept={}, tokens={})
     return replace(means.get("heads", empty), neurons=means.get("neurons"))
 
 
@@ -184,26 +177,19 @@ def evaluating(model: nn.Module) -> Iterator[None]:
 class _Reader:
     """Sums what each output projection reads over the real tokens of all batches."""
 
-    def __init__(self, model: nn.Module, per_position: bool):
-        self.model, self.per_position = model, per_position
+    def __init__(self, model: nn.Module):
+        self.model = model
         self.batch: Mapping[str, Any] = {}
         self.ran: set[LayerKey] = set()  # in this batch
-        self.sums: dict[LayerKey, Tensor] = {}  # (positions x) heads * width, in double precision
-        self.counts: dict[LayerKey, Tensor] = {}  # rows behind a sum, for each position
+        self.sums: dict[LayerKey, Tensor] = {}  # heads * width, in double precision
+        self.counts: dict[LayerKey, int] = {}  # rows behind a sum
         self.tokens: dict[LayerKey, int] = {}  # like counts, but once for layers that share weights
         self.dtypes: dict[LayerKey, torch.dtype] = {}
 
     def at(self, site: Site) -> Any:
         def read(context: Tensor) -> Tensor:
             rows = batch_first(site, context)
-            real = real_rows(self.model, self.batch, site, rows)
-            if self.per_position and rows.dim() != 3:
-                raise UnsupportedModel(
-                    f"{site.block} layer {site.layer} works on {tuple(rows.shape[:-1])} rows, "
-                    "which have no position of their own.",
-                    "leave per_position out",
-                )
-            self._add(site, rows, real)
+            self._add(site, rows, real_rows(self.model, self.batch, site, rows))
             return context
 
         return read
@@ -212,17 +198,8 @@ class _Reader:
         key = site.layer_key
         precise = torch.float32 if rows.device.type == "mps" else torch.float64
         chosen = rows.flatten(0, -2) if real is None else rows[real]
-        if self.per_position:
-            number = token_numbers(self.model, self.batch, site, rows)
-            number = number.flatten() if real is None else number[real]
-            sums = chosen.new_zeros(rows.shape[1], rows.shape[-1], dtype=precise)
-            sums.index_add_(0, number, chosen.to(precise))
-            counts = number.bincount(minlength=rows.shape[1])
-        else:
-            sums = chosen.sum(0, dtype=precise)
-            counts = torch.tensor(len(chosen), device=rows.device)
-        self.sums[key] = _longer(self.sums.get(key), sums)
-        self.counts[key] = _longer(self.counts.get(key), counts)
+        self.sums[key] = chosen.sum(0, dtype=precise) + self.sums.get(key, 0)
+        self.counts[key] = len(chosen) + self.counts.get(key, 0)
         self.dtypes[key] = torch.promote_types(rows.dtype, torch.float32)
         if key not in self.ran:
             self.tokens[key] = self.tokens.get(key, 0) + len(chosen)
@@ -241,32 +218,19 @@ class _Reader:
             values={key: self._mean(site) for key, site in own.items() if key in self.sums},
             kept={key: site.kept for key, site in own.items()},
             tokens=self.tokens_of_blocks(),
-            per_position=self.per_position,
         )
 
     def _mean(self, site: Site) -> Tensor:
         key = site.layer_key
-        sums, counts = self.sums[key], self.counts[key]
-        if not bool(counts.any()):
+        if not self.counts[key]:
             raise DataError(
                 f"expected real tokens in {site.block} layer {site.layer}, got only padding.",
                 "check the attention masks of the batches",
             )
-        seen = int(counts.count_nonzero()) if self.per_position else None
-        mean = sums[:seen] / counts[:seen, None] if self.per_position else sums / counts
+        mean = self.sums[key] / self.counts[key]
         if not bool(mean.isfinite().all()):
             raise DataError(
                 f"the mean of {site.block} layer {site.layer} is not a finite number.",
                 "check the model's weights for nan or infinity",
             )
         return mean.to(self.dtypes[key]).unflatten(-1, (len(site.kept), site.width))
-
-
-def _longer(some: Tensor | None, more: Tensor) -> Tensor:
-    """The sum of two tensors, of which one may have more positions."""
-    if some is None or some.dim() == 0:
-        return more if some is None else some + more
-    short, long = sorted((some, more), key=len)
-    total = long.clone()
-    total[: len(short)] += short
-    return total

@@ -1,4 +1,4 @@
-"""At which token positions a gate works: a mask or numbers, of all examples or of each."""
+"""At which token positions a gate works: numbers, or a mask of booleans."""
 
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
@@ -13,10 +13,7 @@ from .call import Calls
 from .rows import batch_first, inner_padding
 from .site import Site
 
-WRITE = (
-    "write numbers, positions=[3, -1], a list of them for each example, or a mask of booleans, "
-    "length or batch x length"
-)
+WRITE = "write numbers, positions=[3, -1], or a mask of booleans, length or batch x length"
 
 
 class Positions:
@@ -24,59 +21,41 @@ class Positions:
 
     def __init__(self, block: str, positions: Any):
         self.block = block
-        values = _numbers(positions)
-        if not isinstance(values, list):
-            raise DataError(f"`positions` expects a list, got {positions!r}.", WRITE)
-        inner = {isinstance(value, list) for value in values}
-        if len(inner) > 1:
-            text = "`positions` expects numbers or a list for each example, got both."
+        try:
+            self.values = torch.as_tensor(positions).cpu()
+        except (TypeError, ValueError, RuntimeError):
+            raise DataError(f"`positions` expects a list, got {positions!r}.", WRITE) from None
+        self.is_mask = self.values.dtype == torch.bool
+        most = 2 if self.is_mask else 1
+        if self.values.is_floating_point() or not 1 <= self.values.dim() <= most:
+            text = f"`positions` expects whole numbers or booleans, got {positions!r}."
             raise DataError(text, WRITE)
-        self.each = inner == {True}  # whether every example has its own
-        self.rows: list[list[Any]] = values if self.each else [values]
-        every = [value for row in self.rows for value in row]
-        if not every:
-            raise DataError(
-                "`positions` expects at least one position, got none.",
-                "leave `positions` out to gate all of them",
-            )
-        if wrong := [value for value in every if not isinstance(value, int)]:
-            text = f"`positions` expects whole numbers or booleans, got {wrong[0]!r}."
-            raise DataError(text, WRITE)
-        self.is_mask = isinstance(every[0], bool)
-        if any(isinstance(value, bool) != self.is_mask for value in every):
-            raise DataError("`positions` expects booleans or numbers, got both.", WRITE)
 
     def at(self, examples: int, length: int) -> Tensor:
         """The mask, (examples or 1) x length."""
-        where = f"the {self.block}'s sequence of {length} tokens"
-        if self.each and len(self.rows) != examples:
-            raise DataError(
-                f"`positions` expects those of {examples} examples, got {len(self.rows)}.",
-                "give a list of positions for each example of the batch",
-            )
-        mask = torch.zeros(len(self.rows), length, dtype=torch.bool)
-        for row, values in zip(mask, self.rows, strict=True):
-            if self.is_mask:
-                if len(values) != length:
-                    raise DataError(
-                        f"`positions` expects a mask for {where}, got {len(values)} values.",
-                        "give the mask the length of the padded rows",
-                    )
-                row.copy_(torch.tensor(values))
-                continue
-            for number in values:
-                if not -length <= number < length:
-                    raise DataError(
-                        f"`positions` expects positions in {where}, got {number}.",
-                        f"use numbers from 0 to {length - 1}, or from -{length} to -1 from the end",
-                    )
-            if len({number % length for number in values}) < len(values):
+        if self.is_mask:
+            mask = self.values.view(-1, self.values.shape[-1])
+            if mask.shape[1] != length or len(mask) not in (1, examples):
                 raise DataError(
-                    f"`positions` expects each position once, got one of {values} twice.",
-                    "a mask must be of booleans: write mask.bool()",
+                    f"`positions` expects a mask for {examples} x {length} tokens of the "
+                    f"{self.block}, got {' x '.join(map(str, self.values.shape))}.",
+                    "give the mask the length of the padded rows",
                 )
-            row[values] = True
-        return mask
+            return mask
+        for number in self.values.tolist():
+            if not -length <= number < length:
+                raise DataError(
+                    f"`positions` expects positions in the {self.block}'s sequence of {length} "
+                    f"tokens, got {number}.",
+                    f"use numbers from 0 to {length - 1}, or from -{length} to -1 from the end",
+                )
+        numbers = self.values % length
+        if len(numbers.unique()) < len(numbers):
+            raise DataError(
+                f"`positions` expects each position once, got {self.values.tolist()}.",
+                "a mask must be of booleans: write mask.bool()",
+            )
+        return torch.zeros(1, length, dtype=torch.bool).index_fill(1, numbers, True)
 
 
 class Where:
@@ -127,11 +106,3 @@ def positions_of_blocks(positions: Any, blocks: Sequence[str], gated: Iterable[s
             f"write positions={{{names[0]!r}: [3, -1], ...}}",
         )
     return {block: Positions(block, positions) for block in names or blocks[:1]}
-
-
-def _numbers(value: Any) -> Any:
-    """Lists of plain numbers, from those of Python, numpy or torch; anything else as it is."""
-    value = value.tolist() if hasattr(value, "tolist") else value
-    if isinstance(value, Iterable) and not isinstance(value, str | bytes):
-        return [_numbers(item) for item in value]
-    return value

@@ -152,11 +152,6 @@ def _check_fill(fill: HeadMeans, layout: HeadLayout, drop_output_bias: bool) -> 
             "bias.",
             "leave one of them out",
         )
-    if fill.per_position:
-        raise HeadError(
-            "`fill` expects one mean per head, got one per position, which no bias can hold.",
-            "write head_means(model, batches) without per_position",
-        )
     fill.check(layout)
 
 

@@ -3,7 +3,6 @@
 from collections.abc import Mapping
 from typing import Any
 
-import torch
 from torch import Tensor, nn
 from torch.nn.functional import pad
 
@@ -45,20 +44,6 @@ def real_rows(
         f"{tuple(real.shape)} tokens, so its padding is unknown.",
         "use batches without padding, for instance of one example each",
     )
-
-
-def token_numbers(
-    model: nn.Module, batch: Mapping[str, Any], site: Site, rows: Tensor, *, cached: int = 0
-) -> Tensor:
-    """For each row its number among the real tokens of its example, counted from 0."""
-    mask = _mask(model, batch, site)
-    if cached and mask is not None and mask.shape[1] == cached + rows.shape[1]:
-        real, cached = mask.to(rows.device), 0
-    else:
-        known = real_rows(model, batch, site, rows, cached=cached)
-        real = torch.ones(rows.shape[:2], device=rows.device) if known is None else known
-    numbers = (real.long().cumsum(1) - 1).clamp(min=0)
-    return numbers[:, -rows.shape[1] :] + cached
 
 
 def inner_padding(model: nn.Module, inputs: Tensor | None, rows: Tensor) -> int:
