@@ -36,8 +36,8 @@ from rich.table import Table
 
 from deadhead import discover, gated, prune, strategies
 from deadhead.tasks import Encoded, batches
+from deadhead.tasks.encoding.feed import Feed
 from deadhead.training import Settings, finetune
-from deadhead.training.feed import Feed
 from deadhead.training.update import Updater
 
 

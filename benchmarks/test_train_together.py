@@ -15,8 +15,8 @@ from transformers import DistilBertConfig, DistilBertForTokenClassification
 from deadhead import encode, finetune, load_data, prune
 from deadhead.errors import DeadheadError
 from deadhead.tasks import draw_examples
+from deadhead.tasks.encoding.feed import Feed
 from deadhead.training import Settings
-from deadhead.training.feed import Feed
 from deadhead.training.models import load_for_task, tokenizer_for
 from deadhead.training.update import Updater
 from deadhead.world import MODELS

@@ -20,8 +20,8 @@ from deadhead.errors import DeadheadError
 from deadhead.forward import IGNORED, device_of
 from deadhead.heads.discover import find_every_site
 from deadhead.tasks import Encoded
+from deadhead.tasks.encoding.feed import Shape
 from deadhead.training import Settings
-from deadhead.training.feed import Shape
 from deadhead.training.history import History
 from deadhead.training.run import Run
 from deadhead.training.update import Updater, additive, ready

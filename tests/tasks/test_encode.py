@@ -237,7 +237,7 @@ def test_mistakes_are_named(tokenizers):
 # --- the cache ----------------------------------------------------------------------------------
 
 
-def test_remembered_words_change_nothing(tokenizers, tmp_path):
+def test_pieces_replace_their_tokenizer(tokenizers, tmp_path):
     for kind, tokenizer in tokenizers.items():
         pieces = Pieces(tokenizer)
         for text in ("the trees grow", "the houses fall"):

@@ -1,4 +1,4 @@
-"""Batches picked on the device are those that `tasks.batches` makes, and filler changes no loss."""
+"""Batches are windows with padding, and filler changes no loss."""
 
 import numpy as np
 import pytest
@@ -7,21 +7,35 @@ from small_tasks import bert, tagger
 
 from deadhead.forward import IGNORED
 from deadhead.tasks import batches
-from deadhead.training.feed import WIDTHS, Feed, Shape, filled, rounded
+from deadhead.tasks.encoding.feed import WIDTHS, Feed, Shape, filled, rounded
 from deadhead.training.update import loss_sum
 
 
 @pytest.mark.parametrize("kind", ["foxes", "letters", "pairs"])
-def test_picked_batches_are_the_batches(kind, request):
+def test_batches_are_the_windows_with_padding(kind, request):
     encoded = request.getfixturevalue(kind)
     feed, built = Feed(encoded, "cpu"), batches(encoded, size=7, seed=1)
-    for numbers, expected in zip(built.numbers, built, strict=True):
-        got = feed(torch.from_numpy(numbers), feed.shape(numbers))
-        assert got.keys() == expected.keys()
-        assert all(torch.equal(got[name], expected[name]) for name in expected)
-        assert int(feed.labelled(torch.from_numpy(numbers))) == int(
-            (expected["labels"] != IGNORED).sum()
-        )
+
+    def padded(name, starts, n, width, filler):
+        values = encoded.arrays[name][starts[n] : starts[n + 1]].tolist()
+        return values + [filler] * (width - len(values))
+
+    for numbers, batch in zip(built.numbers, built, strict=True):
+        assert all(tensor.dtype == torch.int64 for tensor in batch.values())
+        width, lengths = batch["input_ids"].shape[1], encoded.arrays["lengths"][numbers]
+        assert width == lengths.max()
+        assert batch["attention_mask"].sum(1).tolist() == lengths.tolist()
+        assert batch["attention_mask"][:, 0].all()
+        labels = batch["labels"].reshape(len(numbers), -1).tolist()
+        for row, n in enumerate(numbers):
+            assert batch["input_ids"][row].tolist() == padded(
+                "ids", encoded.starts, n, width, encoded.pad
+            )
+            assert labels[row] == padded(
+                "labels", encoded.label_starts, n, len(labels[row]), IGNORED
+            )
+        labelled = feed.labelled(torch.from_numpy(numbers))
+        assert int(labelled) == int((batch["labels"] != IGNORED).sum())
 
 
 @pytest.mark.parametrize("kind", ["foxes", "letters"])

@@ -11,9 +11,9 @@ from toy_pair import TRAINING
 
 from deadhead.errors import DataError
 from deadhead.tasks import batches
+from deadhead.tasks.encoding.feed import Feed
 from deadhead.training import Settings, finetune, preset
 from deadhead.training.checkpoint import mean
-from deadhead.training.feed import Feed
 from deadhead.training.update import Updater
 
 SHORT = replace(TRAINING, epochs=4, tokens=300)

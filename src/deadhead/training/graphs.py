@@ -14,8 +14,9 @@ from collections.abc import Sequence
 import numpy as np
 import torch
 
+from deadhead.tasks.encoding.feed import Shape
+
 from .checkpoint import random_state, set_random_state
-from .feed import Shape
 from .update import Updater
 
 Shapes = tuple[Shape, ...]

@@ -21,10 +21,10 @@ from deadhead.forward import (
 )
 from deadhead.numerics import computing
 from deadhead.tasks import Encoded, batches
+from deadhead.tasks.encoding.feed import Feed
 from deadhead.tasks.encoding.text_windows import WINDOW_ARRAYS
 from deadhead.tasks.metrics import WINDOW_COUNTS
 
-from .feed import Feed
 from .update import loss_sum, ready
 
 # Positions of a batch, padding included. Larger batches gain nothing: the device or cache is full.

@@ -11,10 +11,10 @@ import torch
 
 from deadhead.errors import DataError
 from deadhead.tasks import Encoded, batches
+from deadhead.tasks.encoding.feed import Feed, Shape, filled
 
 from .checkpoint import Folder, Recent, copies, random_state, set_random_state
 from .evaluation import Scorer
-from .feed import Feed, Shape, filled
 from .graphs import Graphs
 from .history import WINDOW, Epoch, History, Watch, put, read
 from .inference import is_out_of_memory

@@ -14,8 +14,8 @@ import torch.nn.functional as F
 from torch import Tensor, nn
 
 from deadhead.forward import IGNORED, forward, predicts_next
+from deadhead.tasks.encoding.feed import Feed, Shape
 
-from .feed import Feed, Shape
 from .settings import Settings
 
 UNDECAYED = ("bias", "norm")  # no decay for parameters with these in their names, or of one axis

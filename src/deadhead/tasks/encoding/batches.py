@@ -14,13 +14,14 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from deadhead.errors import DataError
-from deadhead.forward import IGNORED
 from deadhead.tasks.dataset import shuffled
 
 from .encode import Encoded
 
 if TYPE_CHECKING:
     import torch
+
+    from .feed import Feed
 
 POOL = 64  # batches whose windows are sorted among themselves when the order is shuffled
 
@@ -42,15 +43,19 @@ class Batches(Sequence["dict[str, torch.Tensor]"]):
         return self._tensors(self.numbers[i])
 
     def __iter__(self) -> Iterator[dict[str, torch.Tensor]]:
-        return (self._tensors(numbers) for numbers in self.numbers)
+        return map(self._tensors, self.numbers)
+
+    @cached_property
+    def _feed(self) -> Feed:
+        from .feed import Feed
+
+        return Feed(self.encoded, "cpu" if self.device is None else self.device)
 
     def _tensors(self, numbers: np.ndarray) -> dict[str, torch.Tensor]:
         import torch
 
-        batch = {n: torch.from_numpy(values) for n, values in arrays(self.encoded, numbers).items()}
-        if self.device is None:
-            return batch
-        return {n: tensor.to(self.device, non_blocking=True) for n, tensor in batch.items()}
+        windows = torch.from_numpy(numbers).to(self._feed.device)
+        return self._feed(windows, self._feed.shape(numbers))
 
     @cached_property
     def padding(self) -> float:
@@ -114,27 +119,3 @@ def _by_tokens(order: np.ndarray, lengths: np.ndarray, tokens: int) -> list[np.n
             begin, width = i, int(lengths[number])
         longest = width
     return [*groups, order[begin:]] if len(order) else []
-
-
-def arrays(encoded: Encoded, numbers: np.ndarray) -> dict[str, np.ndarray]:
-    """Return one batch as numpy arrays, padded on the right."""
-    source = encoded.arrays
-    width = int(source["lengths"][numbers].max())
-    shape = (len(numbers), width)
-    ids, mask = np.full(shape, encoded.pad, np.int64), np.zeros(shape, np.int64)
-    batch = {"input_ids": ids, "attention_mask": mask}
-    if "types" in source:
-        batch["token_type_ids"] = np.zeros(shape, np.int64)
-    unit = encoded.data.task.traits.label_unit
-    wide = {"row": 1, "text": int(source["label_lengths"][numbers].max())}.get(unit, width)
-    labels = np.full((len(numbers), wide), IGNORED, np.int64)
-    for row, n in enumerate(numbers):
-        start, stop = encoded.starts[n], encoded.starts[n + 1]
-        ids[row, : stop - start] = source["ids"][start:stop]
-        mask[row, : stop - start] = 1
-        if "types" in source:
-            batch["token_type_ids"][row, : stop - start] = source["types"][start:stop]
-        begin, end = encoded.label_starts[n], encoded.label_starts[n + 1]
-        labels[row, : end - begin] = source["labels"][begin:end]
-    batch["labels"] = labels[:, 0] if unit == "row" else labels
-    return batch

@@ -1,4 +1,4 @@
-"""Rows to numbers, once: windows of sub-words with labels on them, memory-mapped from a cache.
+"""Rows to numbers, once: windows of sub-words with labels on them, kept in a cache.
 
 A sentence of words that is too long becomes several windows, cut between words, so no word is lost;
 a text or a pair that is too long can only be shortened. Both are counted in `notes`. Labels are on
@@ -9,6 +9,7 @@ are full except the last one (`text_windows.py`). Multiple choice has a window f
 
 import hashlib
 import json
+import zipfile
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
@@ -17,17 +18,17 @@ from typing import Any
 
 import numpy as np
 
+from deadhead import files
 from deadhead.errors import DataError, unknown_name
-from deadhead.files import cache_folder
 from deadhead.forward import IGNORED
 from deadhead.tasks.dataset import Dataset
 from deadhead.tasks.task import SHORTEST_WINDOW, Row
 
-from .array_cache import Arrays, stored
 from .option_windows import option_windows
 from .text_windows import WINDOW_ARRAYS, draw_windows, text_windows
 from .tokenizer import Frame, Pieces
 
+Arrays = Mapping[str, np.ndarray]
 FORM = 1  # raise it when the arrays change their meaning, so that old caches are not read
 STRETCH = 4096  # rows encoded at a time
 LONG = ("split", "cut")
@@ -81,7 +82,7 @@ def encode(
 ) -> Encoded:
     """Encode a dataset as windows of at most `max_length` sub-words, by default 256 (lm: 512).
 
-    tokenizer: one of transformers; or its `Pieces`, which remember the words they have cut.
+    tokenizer: one of transformers, or its `Pieces`.
     align: the label of a word on its `first` piece or on `all`.
     long: `split` long sentences into windows, or `cut` them and count the words that are lost.
     labels: those of the model, if not the dataset's own; no loss sees other labels of the rows,
@@ -103,8 +104,8 @@ def encode(
     frames = repr([encoder.frame, target])
     key = [FORM, data.fingerprint, pieces.identity, frames, names, max_length, align, long]
     fingerprint = hashlib.sha256(json.dumps(key).encode()).hexdigest()[:32]
-    folder = (cache_folder() if cache is None else Path(cache)) / "encoded" / fingerprint
-    arrays, notes = stored(folder, encoder.write)
+    folder = files.cache_folder() if cache is None else Path(cache)
+    arrays, notes = encoder.cached(folder / "encoded" / f"{fingerprint}.npz")
     return Encoded(
         data=data, labels=names, arrays=arrays, pad=pieces.pad, notes=notes, fingerprint=fingerprint
     )
@@ -149,7 +150,7 @@ class _Windows:
 
 @dataclass(frozen=True, kw_only=True)
 class _Encoder:
-    """Encodes one dataset if the cache does not have it: `stored` calls `write`."""
+    """Encodes one dataset if the cache does not have it."""
 
     data: Dataset
     pieces: Pieces
@@ -174,7 +175,27 @@ class _Encoder:
     def numbers(self) -> dict[str, int]:
         return {label: i for i, label in enumerate(self.labels)}
 
-    def write(self, notes: dict[str, int]) -> Iterator[Arrays]:
+    def cached(self, file: Path) -> tuple[Arrays, dict[str, int]]:
+        """Return the arrays and notes of a file, which is written if it is missing or damaged."""
+        try:
+            with np.load(file) as stored:
+                arrays = dict(stored)
+                return arrays, json.loads(str(arrays.pop("notes")))
+        except (OSError, EOFError, KeyError, ValueError, zipfile.BadZipFile):
+            pass
+        notes: dict[str, int] = {}
+        parts = list(self._stretches(notes))
+        arrays = {name: np.concatenate([part[name] for part in parts]) for name in parts[0]}
+
+        def fill(draft: Path) -> None:
+            with draft.open("wb") as stream:
+                np.savez(stream, notes=np.array(json.dumps(notes)), **arrays)
+
+        file.parent.mkdir(parents=True, exist_ok=True)
+        files.put(file, fill, durable=False)  # a power cut only costs writing it again
+        return arrays, notes
+
+    def _stretches(self, notes: dict[str, int]) -> Iterator[Arrays]:
         if self.room < 2:
             special = self.max_length - self.room
             message = f"`max_length` expects {special + 2} or more, for two pieces and "

@@ -1,13 +1,12 @@
 """Text to sub-word numbers, for every tokenizer: WordPiece, SentencePiece, byte-level BPE.
 
-Two things make this quick and exact. A word is cut once and remembered; if the tokenizer provably
-cuts at blanks first (BERT's kind), this covers whole texts. And special tokens are not requested
-row by row: a `Frame` is read off one probe and put around the pieces afterwards.
+Equal words and equal texts are cut once. Special tokens are not requested row by row: a `Frame` is
+read off one probe and put around the pieces afterwards.
 """
 
 import hashlib
 import json
-from collections.abc import Iterable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from itertools import chain
@@ -15,8 +14,6 @@ from typing import Any
 
 from deadhead.errors import DataError
 
-MAX_WORDS = 1_000_000  # words to remember; then the memory is emptied
-BERT_PARTS = ["BertNormalizer", "BertPreTokenizer"]
 PROBE = "Don't stop, Zürich! 日本語 עברית 3.14"
 
 
@@ -61,7 +58,6 @@ class Pieces:
             raise DataError(f"{message}builds instead knows no word.", hint)
         self.tokenizer = tokenizer
         self.backend: Any = getattr(tokenizer, "backend_tokenizer", None)
-        self._words: dict[str, list[int]] = {}
 
     @cached_property
     def _spec(self) -> dict[str, Any]:
@@ -89,14 +85,6 @@ class Pieces:
         return int(pad if pad is not None else self.tokenizer.eos_token_id or 0)
 
     @cached_property
-    def cuts_at_blanks(self) -> bool:
-        """Whether no piece, rule or added token reaches over a blank: words are cut one by one."""
-        parts = [self._spec.get(part) or {} for part in ("normalizer", "pre_tokenizer")]
-        added = self._spec.get("added_tokens", [])
-        reaches = any(" " in token["content"] for token in added)
-        return [part.get("type") for part in parts] == BERT_PARTS and not reaches
-
-    @cached_property
     def _blank_before(self) -> bool:
         """Byte-level BPE that writes the blank into the word, but puts none before the first."""
         rule = json.dumps(self._spec.get("pre_tokenizer"))
@@ -105,15 +93,8 @@ class Pieces:
     def texts(self, texts: Sequence[str]) -> list[list[int]]:
         """Return the pieces of texts, without special tokens."""
         distinct = list(dict.fromkeys(texts))  # premises come three times each
-        cut = self._by_word if self.cuts_at_blanks else self._whole
-        pieces = dict(zip(distinct, cut(distinct), strict=True))
+        pieces = dict(zip(distinct, self._whole(distinct), strict=True))
         return [pieces[text] for text in texts]
-
-    def _by_word(self, texts: Sequence[str]) -> list[list[int]]:
-        sentences = [text.split(" ") for text in texts]
-        self._learn(chain.from_iterable(sentences))
-        known = self._words
-        return [list(chain.from_iterable([known[word] for word in words])) for words in sentences]
 
     def targets(self, texts: Sequence[str]) -> list[list[int]]:
         """Return the pieces of texts in the target language, without special tokens."""
@@ -126,24 +107,15 @@ class Pieces:
             [f" {word}" if i and self._blank_before else word for i, word in enumerate(words)]
             for words in sentences
         ]
-        self._learn(chain.from_iterable(keys))
-        return [[self._words[key] for key in words] for words in keys]
-
-    def _learn(self, words: Iterable[str]) -> None:
-        """Cut the words that are not remembered yet."""
-        needed = dict.fromkeys(words)
-        new = [word for word in needed if word not in self._words]
-        if len(self._words) + len(new) > MAX_WORDS:
-            self._words, new = {}, list(needed)
-        if not new:
-            return
+        distinct = list(dict.fromkeys(chain.from_iterable(keys)))
         if self.backend is None or self._blank_before:
-            pieces = self._whole(new)
+            cut = self._whole(distinct)
         else:
             options = {"is_pretokenized": True, "add_special_tokens": False}
-            encodings = self._cutter.encode_batch([[word] for word in new], **options)
-            pieces = [list(encoding.ids) for encoding in encodings]
-        self._words.update(zip(new, pieces, strict=True))
+            encodings = self._cutter.encode_batch([[word] for word in distinct], **options)
+            cut = [list(encoding.ids) for encoding in encodings]
+        pieces = dict(zip(distinct, cut, strict=True))
+        return [[pieces[key] for key in words] for words in keys]
 
     @cached_property
     def _cutter(self) -> Any:

@@ -12,7 +12,8 @@ import torch
 from torch import Tensor
 
 from deadhead.forward import IGNORED
-from deadhead.tasks import Encoded
+
+from .encode import Encoded
 
 # Batches are padded to these lengths where shapes must be few; beyond the last, to its multiples.
 WIDTHS = (16, 24, 32, 48, 64, 96, 128, 192, 256, 384, 512)
@@ -54,8 +55,7 @@ class Feed:
         self._counts = self._move(self.counts, np.int64)
 
     def _move(self, values: Any, dtype: Any) -> Tensor:
-        copy = np.array(values, dtype)  # memory-mapped files cannot be written to
-        return torch.from_numpy(copy).to(self.device)
+        return torch.as_tensor(np.asarray(values, dtype), device=self.device)
 
     def shape(self, numbers: np.ndarray, few: bool = False) -> Shape:
         """The shape of a batch of these windows; `few`: one of the few shapes."""
