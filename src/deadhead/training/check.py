@@ -1,6 +1,5 @@
 """Checks before a training starts: a mistake should cost a second, not a night."""
 
-from collections import Counter
 from collections.abc import Mapping
 from typing import Any
 
@@ -36,15 +35,14 @@ def check(model: Any, train: Encoded, settings: Settings, dev: Mapping[str, Enco
     if not (np.asarray(train.arrays["labels"]) != IGNORED).any():
         message = "the model knows no label of the training data."
         raise DataError(message, "encode it with its own labels")
-    notes = [note for encoded in dev.values() for note in _unseen_labels(train, encoded)]
     longest = int(np.max(train.arrays["lengths"]))
     if settings.tokens is None and settings.batch > len(train.learned):
         update = f"every epoch is one update with all {len(train.learned)} windows"
-        notes.insert(0, f"batch {settings.batch} is larger than the data: {update}")
+        return [f"batch {settings.batch} is larger than the data: {update}"]
     if settings.tokens is not None and settings.tokens < longest:
         short = f"a batch of {settings.tokens} tokens is shorter than the longest window"
-        notes.insert(0, f"{short} ({longest}), which gets a batch of its own")
-    return notes
+        return [f"{short} ({longest}), which gets a batch of its own"]
+    return []
 
 
 def check_fit(model: Any, encoded: Encoded, name: str) -> None:
@@ -84,18 +82,3 @@ def _check_tokens(model: Any, encoded: Encoded, name: str) -> None:
         message = f"the tokenizer pads with token {encoded.pad} and the model knows {rows}."
         hint = "choose a token that it knows: tokenizer.pad_token = tokenizer.eos_token, then save"
         raise DataError(message, f"{hint} the tokenizer into the model's folder")
-
-
-def _unseen_labels(train: Encoded, other: Encoded) -> list[str]:
-    """A line about labels that are only in the other set: no model can predict them."""
-    if not train.data.task.traits.has_labels:
-        return []
-    known = set(train.data.used_labels) & set(train.labels)
-    labels = [label for row in other.data.rows for label in row.labels]
-    counts = Counter(label for label in labels if label not in known)
-    if not counts:
-        return []
-    names = [f"{label} ({n})" for label, n in counts.most_common(5)]
-    text = ", ".join(names + ["..."] * (len(counts) > 5))
-    where = f"{other.data.lang} {other.data.split} has labels that are not in the training data"
-    return [f"{where}, which count as wrong: {text}"]

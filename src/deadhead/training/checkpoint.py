@@ -4,15 +4,13 @@
     FOLDER/{first,best,last}.safetensors
     FOLDER/after-N.safetensors        weights to be averaged in the end
     FOLDER/epoch-N/                   all that the next epoch depends on; only the latest is kept
-    FOLDER/damaged/                   a damaged state; the training then starts from scratch
 
 Files are written beside, synced and renamed, so each is whole or absent. Nothing is pickled.
 """
 
 import hashlib
 import json
-import shutil
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -23,7 +21,7 @@ from deadhead import files
 from deadhead.errors import FolderError
 from deadhead.files.writing import writing
 
-from .history import KEPT, History, is_whole, read, write
+from .history import KEPT, History, read, write
 
 Weights = Mapping[str, Tensor]
 
@@ -42,14 +40,9 @@ class Folder:
         with writing(path):
             self.path.mkdir(parents=True, exist_ok=True)
         files.remove_drafts(self.path)  # of a run that was killed
-        self.damage: list[str] = []  # sentences about damaged files
 
     def history(self) -> History | None:
-        """The record, if the training was begun and did not fail. A damaged one is set aside."""
-        damaged = next(self._damaged(), None)
-        if damaged is not None:
-            self._set_aside(damaged)
-            return None
+        """The record, if the training was begun and did not fail."""
         file = self.path / "history.json"
         if not file.exists():
             return None
@@ -65,38 +58,6 @@ class Folder:
             differ = "its settings, data, heads or shapes differ"
             hint = "name another folder, or remove this one"
             raise FolderError(f"{self.path} has another training: {differ}.", hint)
-
-    def _damaged(self) -> Iterator[str]:
-        """Messages about files that were cut short or cannot be read."""
-        epochs = self._epochs().values()
-        for file in (self.path / "history.json", *(folder / "history.json" for folder in epochs)):
-            name = file.relative_to(self.path)
-            try:
-                history, _ = _parsed(file)
-            except FileNotFoundError:
-                if file.parent != self.path:
-                    yield f"{name} is missing"
-            except (OSError, ValueError, KeyError, TypeError, AttributeError):
-                yield f"{name} cannot be read"
-            else:
-                if history.state == "done" and not (self.path / "last.safetensors").exists():
-                    yield "last.safetensors is missing"
-        names = ("weights.safetensors", "moments.safetensors")
-        states = [folder / name for folder in epochs for name in names]
-        for file in (*self.weights().values(), *self.after().values(), *states):
-            if not is_whole(file):
-                yield f"{file.relative_to(self.path)} was cut short"
-
-    def _set_aside(self, reason: str) -> None:
-        """Move everything to FOLDER/damaged, so that the training starts from scratch."""
-        damaged = self.path / "damaged"
-        shutil.rmtree(damaged, ignore_errors=True)  # the training has been repeated since
-        damaged.mkdir()
-        ours = [self.path / "history.json", *self.weights().values(), *self.after().values()]
-        for entry in (*ours, *self._epochs().values()):
-            if entry.exists():
-                entry.rename(damaged / entry.name)
-        self.damage.append(f"the saved state was damaged ({reason}): trained from scratch")
 
     def weights(self) -> dict[str, Any]:
         files = {which: self.path / f"{which}.safetensors" for which in KEPT}
@@ -135,7 +96,7 @@ class Folder:
         self.clear(epoch)
 
     def load(self) -> tuple[History, dict[str, Tensor], dict[str, Tensor]] | None:
-        """The state after the latest epoch, if any. Call `history` first: it checks for damage."""
+        """The state after the latest epoch, if any."""
         epochs = self._epochs()
         if not epochs:
             return None
@@ -160,9 +121,13 @@ class Folder:
 
 def _parsed(file: Path) -> tuple[History, str | None]:
     """The record in a file and its identity, which old states of epochs do not have."""
-    stored = json.loads(file.read_text(encoding="utf-8"))
-    identity = stored.pop("identity", None)
-    return History.from_dict(stored), identity
+    try:
+        stored = json.loads(file.read_text(encoding="utf-8"))
+        identity = stored.pop("identity", None)
+        return History.from_dict(stored), identity
+    except (OSError, ValueError, KeyError, TypeError, AttributeError) as problem:
+        hint = "remove the folder of this training, to train from scratch"
+        raise FolderError(f"{file} cannot be read: {problem!r}.", hint) from problem
 
 
 def random_state(device: torch.device) -> dict[str, Tensor]:

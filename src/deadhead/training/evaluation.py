@@ -31,8 +31,6 @@ from .inference import label_numbers, likelihoods, option_numbers, translations,
 MEAN = "mean"  # over the languages
 Intervals = dict[str, dict[str, Interval]]  # model -> language or MEAN -> score
 Score = Callable[[Any], "Mapping[str, float] | float"]
-Scorer = Callable[[Any, int], "Mapping[str, float] | float"]  # called with model and epoch
-SetScorer = Callable[[Any, int], Mapping[str, float]]
 Dev = Encoded | Mapping[str, Encoded]
 
 
@@ -175,47 +173,27 @@ def dev_sets(dev: Dev | None) -> dict[str, Encoded]:
     return {getattr(getattr(dev, "data", None), "lang", ""): dev}
 
 
-def scorer(
-    score: Score | None, dev: Dev | None, tokenizer: Any, bleu_every: int | None
-) -> Scorer | None:
+def scorer(score: Score | None, dev: Dev | None) -> Score | None:
     """The function that scores the model after an epoch; None where nothing is scored."""
-    if score is not None:
-        own = score
-        return lambda model, epoch: own(model)
-    scorers = {name: _on_set(dev, tokenizer, bleu_every) for name, dev in dev_sets(dev).items()}
-    if len(scorers) < 2:
-        return next(iter(scorers.values()), None)
+    sets = dev_sets(dev)
+    if score is not None or not sets:
+        return score
 
-    def score_all(model: Any, epoch: int) -> dict[str, float]:
+    def score_all(model: Any) -> dict[str, float]:
         """The mean of every metric, then the metric of each set, such as `accuracy de`."""
-        scores = {name: score_set(model, epoch) for name, score_set in scorers.items()}
+        scores = {name: _score_of(model, encoded) for name, encoded in sets.items()}
         metrics = list(next(iter(scores.values())))
         means = {m: float(np.mean([own[m] for own in scores.values()])) for m in metrics}
+        if len(sets) == 1:
+            return means
         return means | {f"{m} {name}": own[m] for m in metrics for name, own in scores.items()}
 
     return score_all
 
 
-def _on_set(dev: Encoded, tokenizer: Any, bleu_every: int | None) -> SetScorer:
-    """The metrics; for translations the mean log-likelihood of a sub-word, and BLEU at times."""
-
-    def metrics(model: Any, epoch: int) -> Mapping[str, float]:
-        sets = {dev.data.lang: dev}
-        return evaluate(model, sets, tokenizer=tokenizer, progress=False)[dev.data.lang]
-
-    def likelihood(model: Any, epoch: int) -> Mapping[str, float]:
-        scores = {"log_likelihood": float(likelihoods(model, dev).sum()) / size}
-        if bleu_every is not None and epoch % bleu_every == 0:
-            scores["bleu"] = metrics(model, epoch)["bleu"]
-        return scores
-
+def _score_of(model: Any, dev: Encoded) -> Mapping[str, float]:
+    """The metrics; for translations, which take long, the mean log-likelihood of a sub-word."""
     if dev.data.task.traits.label_unit != "text":
-        return metrics
-    if bleu_every is not None and bleu_every < 1:
-        hint = "give a number of epochs, or leave it out"
-        raise DataError(f"`bleu_every` expects 1 or more, got {bleu_every}.", hint)
-    if bleu_every is not None and tokenizer is None:
-        message = "scoring translations of the dev data needs a tokenizer."
-        raise DataError(message, "give finetune tokenizer=tokenizer")
+        return evaluate(model, {dev.data.lang: dev}, progress=False)[dev.data.lang]
     size = int((np.asarray(dev.arrays["labels"]) != IGNORED).sum())
-    return likelihood
+    return {"log_likelihood": float(likelihoods(model, dev).sum()) / size}

@@ -1,14 +1,7 @@
-"""The record of a training: losses of all updates, scores of all epochs, and the weights.
-
-`Watch` detects losses that diverge.
-"""
+"""The record of a training: losses of all updates, scores of all epochs, and the weights."""
 
 from __future__ import annotations
 
-import json
-import math
-import os
-from collections import deque
 from collections.abc import Mapping
 from dataclasses import asdict, dataclass, field
 from pathlib import Path
@@ -24,7 +17,6 @@ if TYPE_CHECKING:
 
 SAVED = ("last", "best")  # epochs whose weights a model can be saved with
 KEPT = ("first", *SAVED)
-WINDOW = 100  # updates over which a loss is averaged before it counts as diverging
 
 
 @dataclass(kw_only=True)
@@ -106,33 +98,6 @@ class History:
         return cls(**{**values, "settings": settings, "epochs": epochs})
 
 
-class Watch:
-    """The losses of a training so far. `classes` gives the loss of random guesses."""
-
-    def __init__(self, classes: int, window: int):
-        self.guess = math.log(max(2, classes))
-        self.window = window
-        self.every: list[float] = []
-        self.recent: deque[float] = deque(maxlen=window)
-        self.limit = math.inf
-
-    def add(self, loss: float) -> str | None:
-        """Add the loss of an update; returns a reason to stop, if there is one."""
-        self.every.append(loss)
-        self.recent.append(loss)
-        if not math.isfinite(loss):
-            return f"the loss or its gradient is {loss}"
-        if len(self.every) == 1:  # before any update
-            self.limit = max(3 * loss, self.guess)
-        mean = sum(self.recent) / len(self.recent)
-        if len(self.recent) < self.window or mean <= self.limit:
-            return None
-        return (
-            f"the loss diverges: {mean:.3g} on average, over three times that of the start "
-            f"and worse than guessing ({self.guess:.3g}),"
-        )
-
-
 def read(path: str | Path) -> dict[str, Tensor]:
     """The tensors of a safetensors file."""
     from safetensors import SafetensorError
@@ -141,25 +106,8 @@ def read(path: str | Path) -> dict[str, Tensor]:
     try:
         return load_file(str(path))
     except (OSError, SafetensorError) as problem:
-        hint = "train again in another folder"
+        hint = "remove its folder, or train again in another one"
         raise FolderError(f"{path} cannot be read: {problem}.", hint) from problem
-
-
-def is_whole(path: str | Path) -> bool:
-    """Whether a safetensors file is as long as its header says. Cheap: reads no tensors."""
-    try:
-        with open(path, "rb") as file:
-            length = int.from_bytes(file.read(8), "little")
-            size = file.seek(0, os.SEEK_END)
-            if not 0 < length <= size - 8:
-                return False
-            file.seek(8)
-            header = json.loads(file.read(length))
-        entries = [entry for name, entry in header.items() if name != "__metadata__"]
-        end = max((entry["data_offsets"][1] for entry in entries), default=0)
-        return bool(size == 8 + length + end)
-    except (OSError, ValueError, AttributeError, KeyError, TypeError, IndexError):
-        return False
 
 
 def write(path: str | Path, tensors: Mapping[str, Tensor]) -> None:

@@ -39,8 +39,6 @@ def finetune(
     *,
     score: Score | None = None,
     dev: Dev | None = None,
-    tokenizer: Any = None,
-    bleu_every: int | None = None,
     folder: str | Path | None = None,
     keep_first: bool = False,
     masked: Iterable[Head | str] = (),
@@ -60,7 +58,6 @@ def finetune(
             which the first decides.
         dev: without `score`, compute the metrics of the task on this data (for translation, the
             log-likelihood). With several sets by name, their mean decides.
-        tokenizer, bleu_every: for translation, also compute BLEU every few epochs, which is slow.
         folder: keep the weights and the state there; an interrupted training resumes when called
             again.
         keep_first: also keep the weights after the first epoch.
@@ -79,7 +76,7 @@ def finetune(
         message = f"`settings` expects Settings, got a {type(settings).__name__}."
         raise SettingsError(message, "give Settings(...) or preset(...)")
     notes = check(model, train, settings, dev_sets(dev))
-    score_epoch = scorer(score, dev, tokenizer, bleu_every)
+    score_epoch = scorer(score, dev)
     if settings.patience is not None and score_epoch is None:
         message = f"patience is {settings.patience}, but nothing is scored."
         raise SettingsError(message, "give finetune dev=encoded or score=function")

@@ -14,9 +14,9 @@ from deadhead.tasks import Encoded, batches
 from deadhead.tasks.encoding.feed import Feed, Shape, filled
 
 from .checkpoint import Folder, Recent, copies, random_state, set_random_state
-from .evaluation import Scorer
+from .evaluation import Score
 from .graphs import Graphs
-from .history import WINDOW, Epoch, History, Watch, put, read
+from .history import Epoch, History, put
 from .inference import is_out_of_memory
 from .progress import Progress, Show
 from .update import Updater
@@ -36,7 +36,7 @@ class Run:
     train: Encoded
     history: History
     device: torch.device
-    score: Scorer | None
+    score: Score | None
     folder: Folder | None
     keep_first: bool
     each: Callable[[Epoch], None] | None = None
@@ -53,8 +53,7 @@ class Run:
     def __call__(self, progress: Show, graphs: bool, name: str) -> History:
         before = self.folder.history() if self.folder else None
         if before is not None and before.state != "running":
-            if "last" in before.weights:
-                put(self.model, read(before.weights["last"]))
+            before.restore(self.model, "last")
             return before
         torch.manual_seed(self.settings.seed)
         self.updater = self._new_updater()
@@ -63,13 +62,7 @@ class Run:
             self._plan()
             use_graphs = graphs and self.settings.tokens is None
             self.graphs = self._new_graphs() if use_graphs else None
-            window = min(WINDOW, max(10, self.updates[0]), sum(self.updates))
-            classes = len(self.train.labels)
-            if not self.train.data.task.traits.has_labels:
-                classes = int(getattr(self.model.config, "vocab_size", 2))
-            self.watch = Watch(classes, window)
-            for loss in self.history.losses:
-                self.watch.add(loss)
+            self.losses = [*self.history.losses]  # those of an epoch that fails, too
             epochs, updates = self.settings.epochs, self.updates[0]
             self.progress = Progress(progress, epochs, updates, self.windows, name)
             with self.progress:
@@ -80,7 +73,7 @@ class Run:
         except Failed as problem:
             self.history.state = "failed"
             self.history.reason = str(problem)
-            self.history.losses = self.watch.every
+            self.history.losses = self.losses
         finally:
             self.updater.close()
             self.model.eval()
@@ -98,8 +91,6 @@ class Run:
         if self.folder is None:
             return 1
         state = self.folder.load()
-        for text in self.folder.damage:
-            self.history.note(text)
         if state is None:
             self.folder.write(self.history)
             return 1
@@ -153,7 +144,7 @@ class Run:
         record.seconds = round(time.perf_counter() - begin, 4)
         if self.score is not None:
             begin = time.perf_counter()
-            record.scores = self._scores(self.score, number)
+            record.scores = self._scores(self.score)
             record.scoring = round(time.perf_counter() - begin, 4)
         best = self.history.take(record)
         patience = self.settings.patience
@@ -259,18 +250,18 @@ class Run:
         return numbers
 
     def _check_loss(self, loss: float) -> None:
-        reason = self.watch.add(loss)
-        if reason:
-            done = len(self.watch.every) - 1
+        self.losses.append(loss)
+        if not math.isfinite(loss):
+            done = len(self.losses) - 1
             epoch = int(np.searchsorted(np.cumsum(self.updates), done, side="right"))
             update = done - sum(self.updates[:epoch]) + 1
             where = f"at update {update} of epoch {epoch + 1}, rate {self.rates[done]:.3g}"
-            raise Failed(f"{reason} {where}; a smaller rate may help")
+            raise Failed(f"the loss or its gradient is {loss} {where}; a smaller rate may help")
 
-    def _scores(self, score: Scorer, epoch: int) -> dict[str, float]:
+    def _scores(self, score: Score) -> dict[str, float]:
         before = random_state(self.device)
         self.model.eval()
-        scores = score(self.model, epoch)
+        scores = score(self.model)
         after = random_state(self.device)
         if any(not torch.equal(before[name], after[name]) for name in before):
             set_random_state(before, self.device)  # scoring must not change the training

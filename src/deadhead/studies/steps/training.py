@@ -13,7 +13,7 @@ from typing import Any
 
 from deadhead import files
 from deadhead.errors import DeadheadError, unknown_name
-from deadhead.studies.fields import Field, Problem, among, is_whole, unknown
+from deadhead.studies.fields import Field, Problem, among, unknown
 from deadhead.studies.step import Read, Step, is_inspected
 from deadhead.studies.store.folder import refuse_links
 from deadhead.studies.trial import Trial
@@ -24,21 +24,8 @@ from .state import State, throttled
 
 # Options besides the settings of training. train_task: dev of the task that lends its training set.
 WORDS = {"weights": SAVED, "scored": ("dev", "test", "none", "train_task")}
-# Forward passes that take as long as to translate with a beam of 4 (on an H200).
-DECODED = 15
 # Settings that came later: the value that means what was done before is in no id.
 LATER = {"average": 1}
-
-OPTIONS: dict[str, tuple[Callable[[Any], bool], str]] = {
-    "bleu_every": (
-        lambda value: value is None or is_whole(value, 1),
-        "a number of epochs, after which dev data is translated",
-    ),
-    "first": (
-        lambda value: isinstance(value, bool),
-        "true (score and measure the weights after epoch 1 too) or false",
-    ),
-}
 
 
 class TrainingFailed(DeadheadError):
@@ -52,7 +39,6 @@ class Training:
     settings: Mapping[str, Any]
     weights: str = "last"  # which of its weights the next step gets
     scored: str = "dev"  # the split scored after each epoch, a task whose dev is scored, or none
-    bleu_every: int | None = None
     first: bool = False  # keep the weights after epoch 1, to be scored and measured too
     vocabulary: int = 0  # sub-words, of a training from scratch
 
@@ -87,9 +73,8 @@ class TrainingStep(Step):
     def passes(self, trial: Trial, place: int) -> Iterator[tuple[Read, float, int | None]]:
         training = Training.parse(trial.get(self.name))
         epochs = training.settings.get("epochs", 1)
-        decoded = DECODED * (epochs // training.bleu_every) if training.bleu_every else 0
         for read in self.reads(trial, place):
-            yield read, 3 * epochs if read[2] == "train" else epochs + decoded, None
+            yield read, 3 * epochs if read[2] == "train" else epochs, None
 
 
 def check(value: Any, more: Sequence[str] = ("first",)) -> Iterator[Problem]:
@@ -97,14 +82,14 @@ def check(value: Any, more: Sequence[str] = ("first",)) -> Iterator[Problem]:
     from deadhead.training.settings import PRESETS, Settings
 
     known = [name for name in Settings.__dataclass_fields__ if name != "seed"]
-    names = ("preset", "bleu_every", *more, *WORDS, *known)
+    names = ("preset", *more, *WORDS, *known)
     if not isinstance(value, dict):
         yield (), f"expected a mapping with some of preset, {', '.join(known)}."
         return
     yield from unknown(value, names, (), "setting of training")
-    for name, (fits, expected) in OPTIONS.items():
-        if name in value and not fits(value[name]):
-            yield (name,), f"expected {expected}, got {value[name]!r}."
+    if not isinstance(value.get("first", False), bool):
+        expected = "true (score and measure the weights after epoch 1 too) or false"
+        yield ("first",), f"expected {expected}, got {value['first']!r}."
     if "preset" in value and not among(value["preset"], PRESETS):
         yield ("preset",), unknown_name("preset", value["preset"], PRESETS).message
     for name, allowed in WORDS.items():
@@ -140,8 +125,6 @@ def _settings(text: str, task: str, source: str) -> Mapping[str, Any]:
     own = {"weights": value.pop("weights", "last"), "scored": value.pop("scored", "dev")}
     if own["scored"] == "train_task":  # XNLI is trained on MNLI; other tasks on their own data
         own["scored"] = task_of(task).train_on or "dev"
-    if (bleu_every := value.pop("bleu_every", None)) is not None:
-        own["bleu_every"] = bleu_every
     if value.pop("first", False):
         own["first"] = True
     name = value.pop("preset", None)
@@ -181,8 +164,6 @@ def train(
         data,
         settings,
         dev=dev,
-        tokenizer=models.tokenizer(state, trial) if training.bleu_every else None,
-        bleu_every=training.bleu_every,
         folder=folder,
         keep_first=first,
         progress=throttled(state.tell),
