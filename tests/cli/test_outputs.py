@@ -108,10 +108,7 @@ WRONG = [
     (("export", "model", "--onnx", "model", "--force"), "--onnx model is MODEL itself"),
     (("export", "model", "--onnx", "old.json"), "--onnx old.json: the file already exists."),
     (("export-study", "study", "--csv", "old.json"), "--csv old.json: the file already exists."),
-    (
-        ("export-study", "study", "--csv", "s.csv", "--parquet", "nodir/s.parquet"),
-        "--parquet nodir/s.parquet: there is no folder nodir.",
-    ),
+    (("export-study", "study", "--csv", "nodir/s"), "--csv nodir/s: there is no folder nodir."),
     (
         ("report", "study", "--out", "nodir/page.html"),
         "--out nodir/page.html: there is no folder nodir.\n  Hint: create it first: mkdir -p nodir",
@@ -242,7 +239,7 @@ def test_a_folder_with_the_draft_of_a_killed_command_is_empty(run_command, bert,
 
 
 def test_one_file_for_two_options_is_refused(run_command, tmp_path):
-    same = tmp_path / "table"
-    code, message = run_command("export-study", tmp_path, "--csv", same, "--parquet", same)
+    same = tmp_path / "heads.svg"
+    code, message = run_command(*RANK, "--out", same, "--plot", same)
     assert code == 1
     assert "another option names it too" in message

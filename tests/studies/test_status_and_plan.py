@@ -5,7 +5,6 @@ import json
 import sys
 from pathlib import Path
 
-import pandas
 import pytest
 from small_study import run_free
 from typer.testing import CliRunner
@@ -13,7 +12,7 @@ from typer.testing import CliRunner
 from deadhead.cli import app
 from deadhead.cli._progress import log_lines
 from deadhead.errors import MissingExtra
-from deadhead.results.frame import frame, write_csv, write_parquet
+from deadhead.results.frame import frame, write_csv
 from deadhead.studies import load, plan, status, summaries
 from deadhead.studies.execution.processes import environment, gpus
 from deadhead.studies.plan import usual_workers
@@ -66,8 +65,6 @@ def test_export(study, tmp_path):
     with open(tmp_path / "s.csv", encoding="utf-8") as file:
         rows = list(csv.DictReader(file))
     assert [row["id"] for row in rows] == list(frame(study)["id"])
-    assert write_parquet(study, tmp_path / "s.parquet") == TOTAL
-    assert list(pandas.read_parquet(tmp_path / "s.parquet")["id"]) == [row["id"] for row in rows]
 
 
 def test_missing_pandas_is_reported(study, monkeypatch):

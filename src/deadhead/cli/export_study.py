@@ -2,10 +2,10 @@
 
 import json
 from pathlib import Path
-from typing import Annotated, Any
+from typing import Annotated
 
 import typer
-from typer import BadParameter, Option
+from typer import Option
 
 from ._options import AsJson, Force, Study
 from ._outputs import check_file
@@ -13,10 +13,7 @@ from ._outputs import check_file
 
 def export_study(
     study: Study,
-    csv: Annotated[Path | None, Option(metavar="FILE", help="Write the table as CSV.")] = None,
-    parquet: Annotated[
-        Path | None, Option(metavar="FILE", help="Write the table as Parquet.")
-    ] = None,
+    csv: Annotated[Path, Option(metavar="FILE", help="Write the table as CSV.")],
     force: Force = False,
     as_json: AsJson = False,
 ) -> None:
@@ -26,20 +23,11 @@ def export_study(
 
         deadhead export-study my-study --csv my-study.csv
     """
-    if csv is None and parquet is None:
-        raise BadParameter("give --csv FILE or --parquet FILE")
     check_file(csv, "--csv", "study.csv", force=force)
-    check_file(parquet, "--parquet", "study.parquet", force=force)
-    from deadhead.results.frame import write_csv, write_parquet
+    from deadhead.results.frame import write_csv
     from deadhead.studies.store.records import damage, scan
 
-    facts: dict[str, Any] = {"from": str(study)}
-    lines = []
-    for name, file, write in (("csv", csv, write_csv), ("parquet", parquet, write_parquet)):
-        if file is not None:
-            rows = write(study, file)
-            facts |= {name: str(file), "rows": rows}
-            lines.append(f"{rows} rows written to {file}")
+    facts = {"from": str(study), "csv": str(csv), "rows": write_csv(study, csv)}
     if text := damage(scan(study).damaged):
         typer.secho(text, fg="yellow", err=True)
-    typer.echo(json.dumps(facts, indent=1) if as_json else "\n".join(lines))
+    typer.echo(json.dumps(facts, indent=1) if as_json else f"{facts['rows']} rows written to {csv}")

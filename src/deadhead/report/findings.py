@@ -2,7 +2,7 @@
 
 from collections.abc import Iterator, Mapping, Sequence
 from itertools import combinations
-from math import isnan
+from math import inf, isnan
 from statistics import fmean
 from typing import Any
 
@@ -111,16 +111,12 @@ def _words(removal: Mean) -> str:
 def _least(study: Study, removals: Sequence[Mean]) -> Mean:
     """The largest removal that costs little, else the one that costs least."""
 
-    def removed_share(removal: Mean) -> float:  # of the weights
-        cost = study.summaries[removal.trials[0]].cost
-        before, after = cost.get("parameters"), cost.get("parameters after")
-        if isinstance(before, int) and isinstance(after, int) and before:
-            return 1 - after / before
-        return 0.0
+    def remaining(removal: Mean) -> float:
+        return study.trials[removal.trials[0]].parameters or inf
 
     little = [removal for removal in removals if removal.loss <= SMALL]
     if little:
-        return max(little, key=lambda removal: (removed_share(removal), -removal.loss))
+        return min(little, key=lambda removal: (remaining(removal), removal.loss))
     return min(removals, key=lambda removal: removal.loss)
 
 

@@ -75,6 +75,13 @@ class Cell:
         return None if self.summary is None else self.summary.seconds
 
     @property
+    def parameters(self) -> int | None:
+        """The parameters of the model that was scored; None if the record does not say."""
+        cost = self.summary.cost if self.summary is not None else {}
+        number = cost.get("parameters after", cost.get("parameters"))
+        return number if isinstance(number, int) else None
+
+    @property
     def names(self) -> Mapping[str, Any]:
         """Its axes for readers: without the draw if its trial draws nothing.
 

@@ -7,7 +7,7 @@ cells share is in each of their rows; a cell whose trial is not done has no metr
 from __future__ import annotations
 
 import csv
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -69,27 +69,7 @@ def write_csv(folder: str | Path, out: str | Path) -> int:
             writer.writeheader()
             writer.writerows(table)
 
-    _put(Path(out), write, "--csv")
+    if not Path(out).parent.is_dir():
+        raise StudyError(f"there is no folder {Path(out).parent}.", "create it first")
+    study_folder.put(Path(out), write, "--csv")
     return len(table)
-
-
-def write_parquet(folder: str | Path, out: str | Path) -> int:
-    """Write the rows as a Parquet file; returns how many there are."""
-    try:
-        import pyarrow  # noqa: F401
-    except ImportError:
-        raise MissingExtra("pyarrow", "report", "a Parquet file") from None
-    table = frame(folder)
-    for name in [name for name in table.columns if str(table[name].dtype) == "object"]:
-        if table[name].map(type).nunique() > 1:  # Parquet has one type per column
-            table[name] = table[name].map(
-                lambda value: None if value is None or value != value else str(value)
-            )
-    _put(Path(out), table.to_parquet, "--parquet")
-    return len(table)
-
-
-def _put(out: Path, write: Callable[[Path], Any], option: str) -> None:
-    if not out.parent.is_dir():
-        raise StudyError(f"there is no folder {out.parent}.", "create it first")
-    study_folder.put(out, write, option)

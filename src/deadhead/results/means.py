@@ -1,7 +1,9 @@
 """The scores that a cell of a table, a point of a curve, a finding or a claim shows as one number.
 
-A `Score` is one number; a `Mean` is the scores that repeat one another. The values of a cell in
-each of its languages are its scores, what pruning loses (`drop`), or what it gains (`gain`).
+Two classes carry scores: a `Score` is one number with all its labels, for claims, and a `Mean` is
+the scores that repeat one another, in plain lists, because tables gather hundreds of thousands. The
+values of a cell in each of its languages are its scores, what pruning loses (`drop`), or what it
+gains (`gain`).
 """
 
 from __future__ import annotations

@@ -33,14 +33,28 @@ class Opened:
     """What the record of a trial adds to its scores."""
 
     cell: Cell
-    removed: tuple[str, ...]  # heads
-    ranking: RankedHeads | None
-    measures: Mapping[str, Mapping[str, Mapping[str, Any]]]  # by stage and name
-    losses: tuple[float | None, ...]  # after each epoch of the last training
+    record: Record
 
     @property
     def done(self) -> bool:
         return self.cell.state == "done"
+
+    @property
+    def removed(self) -> tuple[str, ...]:
+        """The removed heads."""
+        return self.record.removed
+
+    @cached_property
+    def ranking(self) -> RankedHeads | None:
+        return ranking_of(self.record)
+
+    @cached_property
+    def measures(self) -> dict[str, dict[str, Mapping[str, Any]]]:
+        """The values of what was measured, by stage and name."""
+        measures: dict[str, dict[str, Mapping[str, Any]]] = {}
+        for measure in measures_of(self.record):
+            measures.setdefault(measure.stage, {})[measure.name] = measure.values
+        return measures
 
     @cached_property
     def maps(self) -> dict[str, dict[str, Mapping[str, float]]]:
@@ -60,21 +74,6 @@ class Opened:
         stages = {stage: of[name] for stage, of in self.measures.items() if name in of}
         later = (stages[stage] for stage in LATER if stage in stages)
         return stages.get("before", {}), next(later, {})
-
-
-def opened(cell: Cell, record: Record) -> Opened:
-    measures: dict[str, dict[str, Mapping[str, Any]]] = {}
-    for measure in measures_of(record):
-        measures.setdefault(measure.stage, {})[measure.name] = measure.values
-    epochs = record.epochs
-    losses = [e.get("loss") for e in epochs if e.get("step") == epochs[-1].get("step")]
-    return Opened(
-        cell=cell,
-        removed=record.removed,
-        ranking=ranking_of(record),
-        measures=measures,
-        losses=tuple(float(loss) if isinstance(loss, int | float) else None for loss in losses),
-    )
 
 
 def ranking_of(record: Record) -> RankedHeads | None:

@@ -25,13 +25,14 @@ from .heads import Heads
 from .means import BY_LANGUAGE, Mean, group_cells, means_of, values_by
 from .model import Arm, Measurement, Merged, RankedHeads, Score, Search
 from .published import Rows, of_same_setting, published_by
-from .records import Opened, by_use, measures_of, opened, ranking_of
+from .records import Opened, by_use, measures_of, ranking_of
 from .removals import removals_of
 from .searches import arms_among, finished, merged_among, over_seeds, pairs_among, searches_among
 
 MOST_RECORDS = 800  # opened for the page
 TRIES = 8  # records without a ranking, after which no more are opened for it
 NOWHERE: Mapping[str, Any] = {}  # selects everything
+FIRST = "@1"  # behind a split: the weights after the first epoch
 OUTSIDE = ("", "full")  # arms of cells that are not the pruned trials of a search
 
 
@@ -236,6 +237,11 @@ class Study:
                 self._opened[trial] = None
         return self._opened[trial]
 
+    def details(self, trial: str) -> Mapping[str, Any]:
+        """What a record says beside its scores; nothing where it cannot be read."""
+        record = self.record(trial)
+        return {} if record is None else record.details
+
     @cached_property
     def _chosen(self) -> dict[str, Record]:
         records: dict[str, Record] = {}
@@ -249,8 +255,10 @@ class Study:
     @cached_property
     def opened(self) -> dict[str, Opened]:
         """What the page shows of records, by id: all of a small study, else the most useful."""
-        cells = self.trials
-        return {trial: opened(cells[trial], record) for trial, record in self._chosen.items()}
+        return {
+            trial: Opened(cell=self.trials[trial], record=record)
+            for trial, record in self._chosen.items()
+        }
 
     @cached_property
     def heads(self) -> Heads:
@@ -293,6 +301,34 @@ class Study:
                 for score in cell.all_scores(self.share(cell), cell.metric)
             )
         )
+
+    @cached_property
+    def usable_scores(self) -> tuple[Score, ...]:
+        """The scores that claims are judged by: on test, or on dev if test was not scored.
+
+        A training of one epoch says nothing about what later epochs change.
+        """
+        tested = {score.trial for score in self.scores if score.split == "test"}
+        early = {score.trial for score in self.scores if score.epoch is not None}
+        short = {trial for trial in early if self._one_epoch(trial)}
+        return tuple(
+            score
+            for score in self.scores
+            if score.split.partition("@")[0] == ("test" if score.trial in tested else "dev")
+            and (score.epoch is None or score.trial not in short)
+        )
+
+    def _one_epoch(self, trial: str) -> bool:
+        """Whether a trial was trained for one epoch only.
+
+        Its record is opened only if no score changed after the first epoch.
+        """
+        metrics = self.summaries[trial].metrics
+        early = {name: value for name, value in metrics.items() if FIRST in name}
+        if any(value != metrics.get(name.replace(FIRST, "")) for name, value in early.items()):
+            return False
+        record = self.record(trial)
+        return record is not None and (record.trial.get("finetune") or {}).get("epochs") == 1
 
     def all_scores(self) -> list[Score]:
         """Every number of every done trial in all metrics, those of searches included."""

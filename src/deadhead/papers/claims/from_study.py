@@ -6,14 +6,12 @@ from pathlib import Path
 from statistics import fmean
 from typing import Any
 
-from deadhead.results import Measurement, RankedHeads, Score, Search, Study
+from deadhead.results import Measurement, RankedHeads, Search, Study
 from deadhead.results.cells import as_dict
 from deadhead.results.records import is_number
 from deadhead.results.searches import finished
 
 from .evidence import Evidence
-
-FIRST = "@1"  # behind a split: the weights after the first epoch
 
 
 def measured(folders: Iterable[str | Path | Study]) -> Evidence:
@@ -31,42 +29,12 @@ def measured(folders: Iterable[str | Path | Study]) -> Evidence:
     merged = (one for study in studies for one in study.merged)
     rankings = [ranking for study in studies for ranking in study.rankings]
     return Evidence(
-        scores=tuple(dict.fromkeys(score for study in studies for score in usable(study))),
+        scores=tuple(dict.fromkeys(score for study in studies for score in study.usable_scores)),
         searches=tuple(searches.values()),
         merged=tuple({(m.model, m.task, m.train, m.target): m for m in merged}.values()),
         measures=tuple({(m.trial, m.name, m.stage): m for m in measures}.values()),
         rankings=tuple(_means(rankings)),
     )
-
-
-def usable(study: Study) -> Iterator[Score]:
-    """The scores that claims are judged by: on test, or on dev where nothing was scored on test."""
-    splits: dict[str, str] = {}
-    short: dict[str, bool] = {}
-    for score in study.scores:
-        if score.trial not in splits:
-            metrics = study.summaries[score.trial].metrics.items()
-            tested = any("/test/" in name and value is not None for name, value in metrics)
-            splits[score.trial] = "test" if tested else "dev"
-        if score.split.partition("@")[0] != splits[score.trial]:
-            continue
-        if score.epoch is not None and score.trial not in short:
-            short[score.trial] = _one_epoch(study, score.trial)
-        if score.epoch is None or not short[score.trial]:
-            yield score
-
-
-def _one_epoch(study: Study, trial: str) -> bool:
-    """Whether a trial was trained for one epoch only, so that no later epoch can be compared.
-
-    Its record is opened only if no score changed after the first epoch.
-    """
-    metrics = study.summaries[trial].metrics
-    early = {name: value for name, value in metrics.items() if FIRST in name}
-    if any(value != metrics.get(name.replace(FIRST, "")) for name, value in early.items()):
-        return False
-    record = study.record(trial)
-    return record is not None and (record.trial.get("finetune") or {}).get("epochs") == 1
 
 
 def _complete(measure: Measurement) -> bool:

@@ -49,10 +49,9 @@ class Cost(Scored, Figure):
             group = "nothing" if mean.unpruned else strategy_words(str(strategy))
             key = (joined(*labels, by=" "), group, str(remove or "none"))
             for trial, scores in mean.by_repetition().items():
-                cost = study.summaries[trial].cost
-                left = cost.get("parameters after", cost.get("parameters"))
-                if isinstance(left, int | float):
-                    point = fmean(scores.values()), left / MILLION
+                parameters = study.trials[trial].parameters
+                if parameters is not None:
+                    point = fmean(scores.values()), parameters / MILLION
                     removals.setdefault(key, []).append(point)
         return removals
 

@@ -59,7 +59,7 @@ def content(folder: str | Path) -> dict[str, Any]:
         "claims": claims(study),
         "layout": study.heads.layout,
         "trials": trials(study),
-        "records": full_records(study, opened),
+        "records": full_records(study),
         "maps": maps(study),
         "heads": heads(study),
     }
@@ -115,7 +115,6 @@ def _row(
     main_row, labels = cell.main_row, [(axis, names.get(axis)) for axis in axes]
     by_language = main_row if cell.languages == languages else map(cell.scores.get, languages)
     scored = [score for score in main_row if score is not None]
-    cost = cell.summary.cost if cell.summary else {}
     return [
         cell.trial,
         cell.state,
@@ -123,5 +122,5 @@ def _row(
         round(fmean(scored), 2) if scored else None,
         *[None if score is None else round(score, 2) for score in by_language],
         None if cell.seconds is None else round(cell.seconds, 1),
-        cost.get("parameters after", cost.get("parameters")),
+        cell.parameters,
     ]

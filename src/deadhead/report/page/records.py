@@ -7,15 +7,14 @@ folder that DEADHEAD_DATA names); a report downloads nothing.
 
 import os
 import time
-from collections.abc import Iterable
+from collections.abc import Mapping
 from functools import cached_property
 from pathlib import Path
 from typing import Any
 
 from deadhead.errors import DeadheadError
-from deadhead.results import Study
+from deadhead.results import Opened, Study
 from deadhead.results.cells import Cell
-from deadhead.studies.store.records import Record
 from deadhead.tasks import KINDS, Dataset, load_data
 from deadhead.tasks.predictions import Predictions
 
@@ -41,27 +40,26 @@ class Samples:
         folder = self.study.home / "predictions"
         return folder if folder.is_dir() and not folder.is_symlink() else None
 
-    def of(self, cell: Cell, record: Record) -> list[dict[str, Any]]:
+    def of(self, trial: Opened) -> list[dict[str, Any]]:
         """Some examples in some languages; none if no predictions were stored."""
-        if self.home is None or record.state != "done" or time.monotonic() > self.end:
+        if self.home is None or not trial.done or time.monotonic() > self.end:
             return []
+        cell = trial.cell
         examples: list[dict[str, Any]] = []
         step = max(1, len(cell.languages) // LANGUAGES)  # not only the first languages
         for language in cell.languages[::step][:LANGUAGES]:
-            file = self.home / record.trial.id / cell.split / f"{language}.npz"
+            file = self.home / cell.trial / cell.split / f"{language}.npz"
             inside = file.is_file() and file.resolve().is_relative_to(self.home.resolve())
             if inside:  # neither a link nor the name of a language leads out of the folder
-                examples += self._examples(file, cell, record, language)
+                examples += self._examples(file, cell, language)
         return examples
 
-    def _examples(
-        self, file: Path, cell: Cell, record: Record, language: str
-    ) -> list[dict[str, Any]]:
+    def _examples(self, file: Path, cell: Cell, language: str) -> list[dict[str, Any]]:
         try:
             predictions = Predictions.load(file)
         except DeadheadError:
             return []
-        data = self._dataset(record, language, cell.split)
+        data = self._dataset(cell, language)
         same = data is not None and data.fingerprint == predictions.fingerprint
         rows = data.rows if data is not None and same else None
         unit = KINDS[predictions.kind].label_unit
@@ -79,19 +77,19 @@ class Samples:
         wrong, rest = examples[: EACH - 1], examples[EACH - 1 :]
         return [*wrong, *rest[-1:]]  # and one that is right, if there is one
 
-    def _dataset(self, record: Record, language: str, split: str) -> Dataset | None:
+    def _dataset(self, cell: Cell, language: str) -> Dataset | None:
         """The data that a trial was scored on, if it is local."""
         options = {
             name: value
-            for name, value in (record.trial.get("data") or {}).items()
+            for name, value in (cell.field("data") or {}).items()
             if name not in NOT_OF_THE_DATA
         }
         if options.get("root") != "world" and not os.environ.get("DEADHEAD_DATA"):
             return None
-        key = (str(record.trial.get("task")), language, split, repr(options))
+        key = (str(cell.field("task")), language, cell.split, repr(options))
         if key not in self._data:
             try:
-                self._data[key] = load_data(key[0], language, split, **options)
+                self._data[key] = load_data(key[0], language, cell.split, **options)
             except (DeadheadError, OSError):
                 self._data[key] = None
         return self._data[key]
@@ -126,17 +124,15 @@ def _example(predicted: Any, row: Any, unit: str) -> dict[str, Any]:
     return example | ({"second": texts[1]} if len(texts) > 1 else {})
 
 
-def full_records(study: Study, trials: Iterable[str]) -> dict[str, dict[str, Any]]:
-    """The first few hundred of these records; failed ones first."""
-    records = [record for trial in trials if (record := study.record(trial)) is not None]
-    samples, cells = Samples(study), study.trials
-    return {
-        record.trial.id: full_record(record, samples, cells.get(record.trial.id))
-        for record in sorted(records, key=lambda record: record.state != "failed")[:MOST]
-    }
+def full_records(study: Study) -> dict[str, dict[str, Any]]:
+    """The first few hundred of the opened records; failed ones first."""
+    samples = Samples(study)
+    opened = sorted(study.opened.items(), key=lambda item: item[1].cell.state != "failed")
+    return {trial: full_record(one, samples) for trial, one in opened[:MOST]}
 
 
-def full_record(record: Record, samples: Samples, cell: Cell | None) -> dict[str, Any]:
+def full_record(opened: Opened, samples: Samples) -> dict[str, Any]:
+    record = opened.record
     metrics = {n: round(value, 5) for n, value in record.metrics.items() if value is not None}
     return {
         "trial": dict(record.trial.content),
@@ -144,15 +140,15 @@ def full_record(record: Record, samples: Samples, cell: Cell | None) -> dict[str
         "metrics": metrics,
         "epochs": [dict(epoch) for epoch in record.epochs],
         "cost": dict(record.cost),
-        "details": _details(record),
+        "details": _details(record.details),
         "error": record.error[-LONGEST_ERROR:] if record.error else None,
-        "sample": samples.of(cell, record) if cell is not None else [],
+        "sample": samples.of(opened),
     }
 
 
-def _details(record: Record) -> dict[str, Any]:
+def _details(stored: Mapping[str, Any]) -> dict[str, Any]:
     """The details without what maps and figures show: scores of heads, points of sentences."""
-    details = dict(record.details)
+    details = dict(stored)
     ranking = details.get("ranking")
     if isinstance(ranking, dict):
         details["ranking"] = {name: value for name, value in ranking.items() if name != "scores"}

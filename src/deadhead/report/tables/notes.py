@@ -70,8 +70,7 @@ def _details(study: Study, cells: Sequence[Cell]) -> Iterator[tuple[str, Mapping
     """The task and the details of one record for all trials with the same data."""
     by_data = {(str(cell.axes.get("task")), tuple(cell.train)): cell for cell in cells}
     for (task, _), cell in by_data.items():
-        if (record := study.record(cell.trial)) is not None:
-            yield task, record.details
+        yield task, study.details(cell.trial)
 
 
 def _shortfalls(details: Details) -> dict[str, None]:
