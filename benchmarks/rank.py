@@ -32,7 +32,6 @@ from deadhead.heads.discover import find_sites
 from deadhead.heads.gates import gated
 from deadhead.rankers import rank
 from deadhead.rankers.loss import example_losses
-from deadhead.ranking.scores import ranks
 
 WORDS = {None: "", True: "yes", False: "NO"}  # is the goal reached?
 SHAPES = {"6x12x384": (6, 12, 384), "12x12x768": (12, 12, 768)}
@@ -234,9 +233,7 @@ def on_gpu(folder: str | None, count: int, repeats: int) -> Iterator[Line]:
     some = packed(rows[:4000], tokens=32768)
     small = rank(model, some, "gradient")
     full = rank(build("12x12x768", "cuda", torch.float32, folder), some, "gradient")
-    rho = float(
-        np.corrcoef(list(ranks(small.scores).values()), list(ranks(full.scores).values()))[0, 1]
-    )
+    rho = small.spearman(full).rho
     yield "bf16 against float32: Spearman", rho, ">= 0.99", rho >= 0.99
 
 

@@ -14,11 +14,7 @@ FINDS_BOTH: list[tuple[str, dict[str, Any]]] = [
     ("gradient", {}),
     ("gradient", {"unit": "per_batch"}),
     ("taylor", {"unit": "per_example", "normalize": True}),
-    *(
-        ("lrp", {"rule": rule, "constant_attention": constant})
-        for rule in ("alpha-beta", "epsilon")
-        for constant in (False, True)
-    ),
+    *(("lrp", {"rule": rule}) for rule in ("alpha-beta", "epsilon")),
     ("ablation", {}),
     ("shapley", {"permutations": 30}),
     ("shapley", {"permutations": 30, "measure": "loss"}),
@@ -30,7 +26,7 @@ FINDS_USELESS: list[tuple[str, dict[str, Any]]] = [  # a model that is sure has 
     *(("gradient", {"unit": unit}) for unit in ("per_token", "cumulative")),
     ("gradient", {"normalize": False}),
     ("taylor", {}),
-    *(("fisher", {"form": form}) for form in ("whole", "by_layer", "diagonal")),
+    *(("fisher", {"form": form}) for form in ("whole", "diagonal")),
     ("fisher", {"loss": "self"}),
 ]
 

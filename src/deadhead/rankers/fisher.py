@@ -28,8 +28,7 @@ class Fisher(Ranker):
 
     differentiates: ClassVar[bool] = True
 
-    # which part of F counts: all of it, only pairs within a layer, or only the diagonal
-    form: Literal["whole", "by_layer", "diagonal"] = "whole"
+    form: Literal["whole", "diagonal"] = "whole"  # which part of F counts
 
     def __call__(self, inputs: RankerInputs) -> dict[Head, float]:
         from .gate_gradients import products
@@ -43,18 +42,8 @@ class Fisher(Ranker):
         if self.form == "diagonal":
             scores = matrix.diagonal()
         else:
-            if self.form == "by_layer":
-                matrix = within(matrix, [group[0][:2] for group in groups])
             scores = _scores_in_order(*greedy(matrix))
         return {head: float(scores[numbers[head]]) for head in layout}
-
-
-def within(matrix: np.ndarray, labels: Sequence[object]) -> np.ndarray:
-    """The matrix with 0 for pairs of different labels, such as layers."""
-    known = {label: number for number, label in enumerate(dict.fromkeys(labels))}
-    numbers = np.array([known[label] for label in labels])
-    result: np.ndarray = np.where(numbers[:, None] == numbers, matrix, 0.0)
-    return result
 
 
 def greedy(matrix: np.ndarray, prices: np.ndarray | None = None) -> tuple[list[int], list[float]]:

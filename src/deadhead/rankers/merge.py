@@ -9,7 +9,7 @@ from collections.abc import Callable, Mapping, Sequence
 from deadhead.errors import DataError, unknown_name
 from deadhead.layout import Head
 from deadhead.ranking import Ranking, check_same_heads
-from deadhead.ranking.scores import highest_of, normalised, ranks, total
+from deadhead.ranking.scores import normalised, total
 
 from . import RANKERS
 
@@ -17,7 +17,7 @@ Merge = Callable[[Sequence[Ranking]], dict[Head, float]]
 
 
 def _measured(rankings: Sequence[Ranking]) -> list[Mapping[Head, float]]:
-    hint = 'merge with "sd" or "ranks"'
+    hint = 'merge with "sd"'
     for ranking in rankings:
         if ranking.method not in RANKERS or not RANKERS[ranking.method].raw_adds_up:
             message = f"md adds up gradients, which {ranking.method} does not measure."
@@ -28,51 +28,39 @@ def _measured(rankings: Sequence[Ranking]) -> list[Mapping[Head, float]]:
     return [ranking.raw for ranking in rankings if ranking.raw is not None]
 
 
-def _mean_ranks(rankings: Sequence[Ranking]) -> dict[Head, float]:
-    sums = total([ranks(r.scores) for r in rankings])
-    return {head: value / len(rankings) for head, value in sums.items()}
-
-
 MERGES: Mapping[str, Merge] = {
     "md": lambda rankings: normalised(total(_measured(rankings))),
-    "ranks": _mean_ranks,
-    "maximum": lambda rankings: highest_of([r.scores for r in rankings]),
-    "sd": lambda rankings: total([r.scores for r in rankings]),
+    "sd": lambda rankings: total([ranking.scores for ranking in rankings]),
 }
 
 
 def merge(rankings: Sequence[Ranking], how: str = "md") -> Ranking:
-    """Merge rankings of the same heads, by one of MERGES.
+    """Merge rankings of the same heads by the same method, by one of MERGES.
 
-    md: sum of the values before scaling, then scaled as gradient scores are. ranks: mean of the
-    ranks. maximum: the largest score of each head. sd: sum of the scores.
+    md: sum of the values before scaling, then scaled as gradient scores are. sd: sum of the scores.
     """
     if how not in MERGES:
         raise unknown_name("way to merge", how, MERGES)
     check_same_heads(rankings)
-    methods = {r.method for r in rankings}
-    if len(methods) > 1 and how != "ranks":
-        message = (
-            f"scores of different methods ({', '.join(sorted(methods))}) are not on one scale."
-        )
-        raise DataError(message, 'merge with "ranks"')
-    first, names = rankings[0], {name for r in rankings for name in r.options}
-    values = {name: [r.options.get(name) for r in rankings] for name in sorted(names)}
-    agreed = {name for name in first.options if all(v == values[name][0] for v in values[name])}
-    apart = [name for name in values if name not in agreed]
-    if apart and how != "ranks":
+    methods = sorted({ranking.method for ranking in rankings})
+    if len(methods) > 1:
+        message = f"scores of different methods ({', '.join(methods)}) are not on one scale."
+        raise DataError(message, "rank by one method")
+    first, names = rankings[0], sorted({name for r in rankings for name in r.options})
+    apart = [n for n in names if any(r.options.get(n) != first.options.get(n) for r in rankings)]
+    if apart:
         sets = (", ".join(f"{name}={r.options.get(name)!r}" for name in apart) for r in rankings)
         raise DataError(
             f"scores measured with different options ({'; '.join(dict.fromkeys(sets))}) are not on "
             "one scale.",
-            'merge with "ranks", or rank again',
+            "rank again with the same options",
         )
     same_model = len({r.model for r in rankings}) == 1
     return Ranking(
         scores=MERGES[how](rankings),
         layout=first.layout,
-        method=first.method if len(methods) == 1 else "+".join(sorted(methods)),
-        options={name: first.options[name] for name in first.options if name in agreed},
+        method=first.method,
+        options=first.options,
         model=first.model if same_model else "+".join(r.model for r in rankings),
         data={
             "merged": how,

@@ -47,12 +47,6 @@ def average_ranks(values: np.ndarray) -> np.ndarray:
     return ranks
 
 
-def ranks(scores: Mapping[Head, float]) -> dict[Head, float]:
-    """The rank of each head, from 1 for the lowest score."""
-    values = average_ranks(np.array(list(scores.values()), dtype=float))
-    return dict(zip(scores, values.tolist(), strict=True))
-
-
 def matrix(scores: Mapping[Head, float], layout: HeadLayout, block: str) -> np.ndarray:
     """The scores of a block as layers x heads, nan for heads without a score."""
     table = np.full((layout.layers(block), layout.size(block)), np.nan)
@@ -65,8 +59,3 @@ def matrix(scores: Mapping[Head, float], layout: HeadLayout, block: str) -> np.n
 def total(rows: Sequence[Mapping[Head, float]]) -> dict[Head, float]:
     """The sum over all rows, head by head."""
     return {head: float(sum(scores[head] for scores in rows)) for head in rows[0]}
-
-
-def highest_of(rows: Sequence[Mapping[Head, float]]) -> dict[Head, float]:
-    """The largest over all rows, head by head."""
-    return {head: max(scores[head] for scores in rows) for head in rows[0]}

@@ -13,8 +13,7 @@ attaches such a rule to autograd, with relevance instead of the gradient: whatev
 numbers (reshape, transpose, index) passes relevance on as it passes on gradients.
 """
 
-from collections.abc import Callable
-from dataclasses import dataclass
+from collections.abc import Callable, Sequence
 from functools import partial, reduce
 from typing import Any
 
@@ -33,11 +32,8 @@ ENTRIES_ELSEWHERE = 2**26
 Rule = Callable[..., tuple[Tensor, ...]]
 
 
-@dataclass(frozen=True)
 class AlphaBeta:
     """The rules of Voita et al. Relevance is the gradient itself; activations keep it."""
-
-    constant_attention: bool = False
 
     def linear(self, x: Tensor, weight: Tensor, bias: Weight = None) -> Tensor:
         here = present_heads(x)
@@ -57,7 +53,7 @@ class AlphaBeta:
 
     def attention(self, q: Tensor, k: Tensor, v: Tensor, scale: float, weigh: Weigh) -> Tensor:
         weights = weigh(q.detach() @ k.detach().transpose(-2, -1) * scale)
-        rule = partial(attention, weights=weights, scale=scale, constant=self.constant_attention)
+        rule = partial(attention, weights=weights, scale=scale)
         return ruled(weights @ v.detach(), rule, q, k, v)
 
     def relevance(self, activation: Tensor, gradient: Tensor) -> Tensor:
@@ -171,13 +167,10 @@ def added(relevance: Tensor, x: Tensor, y: Tensor) -> tuple[Tensor, Tensor]:
     return to_x, to_y
 
 
-def attention(
-    relevance: Tensor, *qkv: Tensor, weights: Tensor, scale: float, constant: bool
-) -> tuple[Tensor, ...]:
+def attention(relevance: Tensor, *qkv: Tensor, weights: Tensor, scale: float) -> tuple[Tensor, ...]:
     """From a head's output to its queries, keys and values, with the full Jacobian of the softmax.
 
-    Tensors are batch x heads x positions x width; `weights` are the attention weights. With
-    `constant` they are fixed, and queries and keys get nothing.
+    Tensors are batch x heads x positions x width; `weights` are the attention weights.
     """
     inputs = [x.flatten(0, 1) for x in qkv]
     results = [torch.zeros_like(x) for x in inputs]
@@ -186,11 +179,7 @@ def attention(
     step = _at_once(qkv[2], weights[0].numel() * qkv[2].shape[-1])
     for i in range(0, len(heads), step):
         here = heads[i : i + step]
-        q, k, v = (x[here] for x in inputs)
-        if constant:
-            results[2][here] = _constant_attention(flat[here], v, weights[here])
-            continue
-        parts = _full_attention(flat[here], (q, k, v), weights[here], scale)
+        parts = _attention_of_heads(flat[here], [x[here] for x in inputs], weights[here], scale)
         for result, part in zip(results, parts, strict=True):
             result[here] = part
     return tuple(result.view_as(x) for result, x in zip(results, qkv, strict=True))
@@ -203,16 +192,8 @@ def _signs(z: Tensor) -> tuple[Tensor, Tensor]:
 # Axes: n heads of sentences, t queries, s keys, d widths of values, e widths of queries and keys.
 
 
-def _constant_attention(relevance: Tensor, v: Tensor, weights: Tensor) -> Tensor:
-    plus, minus = _signs(torch.einsum("nts,nsd->ntsd", weights, v))
-    pays_plus = ratio(relevance, ALPHA, plus.sum(2), 1)
-    pays_minus = ratio(relevance, BETA, minus.sum(2), -1)
-    to_plus = torch.einsum("ntd,ntsd->nsd", pays_plus, plus)
-    return to_plus + torch.einsum("ntd,ntsd->nsd", pays_minus, minus)
-
-
-def _full_attention(
-    relevance: Tensor, qkv: tuple[Tensor, Tensor, Tensor], weights: Tensor, scale: float
+def _attention_of_heads(
+    relevance: Tensor, qkv: Sequence[Tensor], weights: Tensor, scale: float
 ) -> tuple[Tensor, Tensor, Tensor]:
     q, k, v = qkv
     v_plus, v_minus = _signs(torch.einsum("nts,nsd->ntsd", weights, v))

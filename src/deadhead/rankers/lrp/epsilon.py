@@ -7,7 +7,6 @@ f(x)/x, a product of two activations gives half of its relevance to each, and th
 gradient.
 """
 
-from dataclasses import dataclass
 from typing import Any
 
 import torch
@@ -19,11 +18,8 @@ from .flow import Weigh, Weight
 TINY = 1e-10  # keeps f(x) / x finite
 
 
-@dataclass(frozen=True)
 class Epsilon:
-    """AttnLRP; with `constant_attention` CP-LRP, where attention weights are constants."""
-
-    constant_attention: bool = False
+    """The rules of AttnLRP."""
 
     def linear(self, x: Tensor, weight: Tensor, bias: Weight = None) -> Tensor:
         return F.linear(x, weight, bias)
@@ -43,8 +39,6 @@ class Epsilon:
         return _Times.apply(x, output.detach(), (output / (x + TINY)).detach())
 
     def attention(self, q: Tensor, k: Tensor, v: Tensor, scale: float, weigh: Weigh) -> Tensor:
-        if self.constant_attention:
-            return weigh(q @ k.transpose(-2, -1) * scale).detach() @ v
         return halved(weigh(halved(q @ k.transpose(-2, -1) * scale)) @ v)
 
     def relevance(self, activation: Tensor, gradient: Tensor) -> Tensor:

@@ -29,9 +29,6 @@ class LRP(Ranker):
     reads: ClassVar[Literal["labels"]] = "labels"
 
     rule: Literal["alpha-beta", "epsilon"] = "epsilon"
-    target: Literal["predicted", "gold"] = "predicted"  # the class whose logit is explained
-    # attention weights count as constants: CP-LRP; queries and keys get nothing
-    constant_attention: bool = False
 
     @property
     def passes(self) -> float:
@@ -40,8 +37,7 @@ class LRP(Ranker):
     def __call__(self, inputs: RankerInputs) -> Scores:
         from .relevance import mean_shares
 
-        gold = self.target == "gold"
-        raw = mean_shares(inputs, self.rule, gold, constant_attention=self.constant_attention)
+        raw = mean_shares(inputs, self.rule)
         if not any(raw.values()):
             message = "no relevance reaches any head: the logits do not depend on attention."
             raise UnsupportedModel(message, "check for weights that are all 0")

@@ -33,7 +33,7 @@ Relevance = dict[LayerKey, Tensor]  # sentences x heads of the layout
 
 @contextmanager
 def relevance(
-    model: nn.Module, layout: HeadLayout, rules: Rules, *, gold: bool = False
+    model: nn.Module, layout: HeadLayout, rules: Rules
 ) -> Iterator[Callable[[Batch], Relevance]]:
     """Gives a function: batch -> the relevance of every head of the layout for every sentence."""
     sites = [s for s in find_sites(model) if s.kept and layout[s.block, s.layer].kept]
@@ -56,20 +56,18 @@ def relevance(
                 raise UnsupportedModel(message)
             shifted = output_kind(model, batch) == "causal"
             finite.add(losses_of(logits.detach(), batch["labels"], shifted=shifted))
-            start = decision(logits, batch["labels"], shifted=shifted, gold=gold)
+            start = decision(logits, batch["labels"], shifted=shifted)
             return _read(seen, start, layout, rules)
 
         yield relevance_of
     finite.check()
 
 
-def mean_shares(
-    inputs: RankerInputs, rule: str, gold: bool, *, constant_attention: bool
-) -> dict[Head, float]:
+def mean_shares(inputs: RankerInputs, rule: str) -> dict[Head, float]:
     """The share of each head in the relevance of its layer, mean of the labelled sentences."""
     total: dict[LayerKey, Tensor] = {}
-    sentences, rules = 0, RULES[rule](constant_attention)
-    with relevance(inputs.model, inputs.layout, rules, gold=gold) as relevance_of:
+    sentences, rules = 0, RULES[rule]()
+    with relevance(inputs.model, inputs.layout, rules) as relevance_of:
         for batch in inputs.counted():
             for layer, values in relevance_of(batch).items():
                 size = values.abs().double()
@@ -123,10 +121,9 @@ def _record(
     return context
 
 
-def decision(logits: Tensor, labels: Tensor, *, shifted: bool, gold: bool) -> Tensor:
-    """The sum of the logits to explain: one for each labelled position."""
+def decision(logits: Tensor, labels: Tensor, *, shifted: bool) -> Tensor:
+    """The sum of the logits to explain: of the predicted class at each labelled position."""
     if shifted:
         logits, labels = logits[:, :-1], labels[:, 1:]
-    labelled = labels != IGNORED
-    classes = labels.clamp(min=0) if gold else logits.detach().argmax(-1)
-    return logits.gather(-1, classes.unsqueeze(-1)).squeeze(-1)[labelled].sum()
+    classes = logits.detach().argmax(-1, keepdim=True)
+    return logits.gather(-1, classes).squeeze(-1)[labels != IGNORED].sum()
