@@ -7,7 +7,8 @@ import torch
 from transformers import AutoModelForSequenceClassification, AutoModelForTokenClassification
 
 from architectures.tiny import randomise, tiny
-from deadhead.heads import discover
+from deadhead.heads import discover, gated
+from deadhead.rankers.loss import example_losses
 from deadhead.rankers.ranker import RankerInputs
 
 Batch = dict[str, torch.Tensor]
@@ -78,3 +79,23 @@ def scores_of(ranker, model, batches, **inputs):
     """What a ranker gives for a model in evaluation mode; by default for all of its heads."""
     given = {"layout": discover(model), **inputs}
     return ranker(RankerInputs(model=model, batches=batches, **given))
+
+
+def by_real_gates(model, batch):
+    """Gate gradients the plain way: gates that multiply, one example at a time.
+
+    Head -> its value for each example.
+    """
+    layout = discover(model)
+    result = {head: [] for head in layout}
+    for i in range(len(batch["labels"])):
+        row = {name: value[i : i + 1] for name, value in batch.items()}
+        gates = {
+            b: torch.ones(layout.layers(b), layout.size(b), dtype=torch.float64, requires_grad=True)
+            for b in layout.blocks
+        }
+        with gated(model, gates):
+            example_losses(model, row).sum().backward()
+        for head in layout:
+            result[head].append(float(gates[head.block].grad[head.layer, head.index]))
+    return result

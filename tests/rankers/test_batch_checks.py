@@ -63,6 +63,10 @@ REFUSED = {  # what is wrong with a batch, from the right one, and the words of 
         lambda b: {name: v.repeat(1, 11) for name, v in b.items() if v.dim() == 2},
         "batch 1 has 132 tokens, but the model has 128 positions",
     ),
+    "several texts for each example": (
+        lambda b: {"input_ids": b["input_ids"].unflatten(1, (2, 6))},
+        r"input_ids of batch 1 expects examples x tokens, got shape \(4, 2, 6\)",
+    ),
     "no inputs": (
         lambda b: {"input_ids": None},
         "batch 1 has no inputs; it has: attention_mask, labels",

@@ -6,29 +6,14 @@ from itertools import pairwise
 import numpy as np
 import pytest
 import torch
-from ranker_cases import KINDS
+from ranker_cases import KINDS, by_real_gates
 
 from architectures.tiny import tiny
-from deadhead.heads import discover, gated, prune
+from deadhead.heads import discover, prune
 from deadhead.rankers import rank
 from deadhead.rankers.fisher import greedy
 from deadhead.rankers.gate_gradients import products
-from deadhead.rankers.loss import example_losses
 from deadhead.rankers.ranker import RankerInputs
-
-
-def rows_by_real_gates(setup):
-    """Gate gradients the plain way, examples x heads: gates that multiply, one example at a time."""
-    layout, rows = discover(setup.model), []
-    for single in setup.singles():
-        gates = {
-            b: torch.ones(layout.layers(b), layout.size(b), dtype=torch.float64, requires_grad=True)
-            for b in layout.blocks
-        }
-        with gated(setup.model, gates):
-            example_losses(setup.model, single).sum().backward()
-        rows.append([float(gates[h.block].grad[h.layer, h.index]) for h in layout])
-    return np.array(rows)
 
 
 @pytest.mark.parametrize("kind", KINDS)
@@ -37,7 +22,7 @@ def test_the_matrix_is_that_of_single_examples(case, kind):
     setup.model.requires_grad_(False)
     inputs = RankerInputs(model=setup.model, layout=discover(setup.model), batches=[setup.batch])
     matrix = products(inputs).numpy()
-    rows = rows_by_real_gates(setup)
+    rows = np.array([*by_real_gates(setup.model, setup.batch).values()]).T
     np.testing.assert_allclose(matrix, rows.T @ rows / len(rows), rtol=0, atol=1e-12)
     assert matrix.diagonal().min() > 1e-9
     divided = products(replace(inputs, batches=setup.singles())).numpy()
@@ -46,8 +31,9 @@ def test_the_matrix_is_that_of_single_examples(case, kind):
 
 def test_the_forms_use_their_part_of_the_matrix(case):
     setup = case("classify")
-    rows, layout = rows_by_real_gates(setup), list(discover(setup.model))
-    matrix = rows.T @ rows / len(rows)
+    by_head = by_real_gates(setup.model, setup.batch)
+    layout, rows = list(by_head), np.array([*by_head.values()])
+    matrix = rows @ rows.T / rows.shape[1]
     diagonal = rank(setup.model, [setup.batch], "fisher", form="diagonal")
     assert [diagonal[h] for h in layout] == pytest.approx(matrix.diagonal().tolist(), rel=1e-9)
     ranking, (order, sums) = rank(setup.model, [setup.batch], "fisher"), greedy(matrix)

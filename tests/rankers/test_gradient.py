@@ -4,7 +4,7 @@ from itertools import pairwise
 
 import pytest
 import torch
-from ranker_cases import KINDS, scores_of
+from ranker_cases import KINDS, by_real_gates, scores_of
 
 from architectures.tiny import tiny
 from deadhead.heads import discover, gated
@@ -17,23 +17,6 @@ from deadhead.ranking.scores import spread, unit_layers
 
 def apart(first, other):
     return max(abs(first[head] - other[head]) for head in first)
-
-
-def by_real_gates(model, batch):
-    """Gate gradients the plain way: gates that multiply, one example at a time; head -> value per example."""
-    layout = discover(model)
-    result = {head: [] for head in layout}
-    for i in range(len(batch["labels"])):
-        row = {name: value[i : i + 1] for name, value in batch.items()}
-        gates = {
-            b: torch.ones(layout.layers(b), layout.size(b), dtype=torch.float64, requires_grad=True)
-            for b in layout.blocks
-        }
-        with gated(model, gates):
-            example_losses(model, row).sum().backward()
-        for head in layout:
-            result[head].append(float(gates[head.block].grad[head.layer, head.index]))
-    return result
 
 
 @pytest.mark.parametrize("unit", ["per_example", "per_token"])
@@ -178,21 +161,6 @@ def test_taylor_divides_the_last_layer_of_a_classifier_by_sentences(case):
             rescale=False,
         ).scores
     )
-
-
-def test_only_the_first_position_counts_in_the_last_layer_of_a_classifier(case):
-    """Why Taylor's last layer has a divisor of its own: there, tokens and examples are one and the same."""
-    setup = case("classify")
-    options = {"normalize": False, "rescale": False}
-    by_token, by_example = (
-        rank(setup.model, [setup.batch], "gradient", unit=unit, **options)
-        for unit in ("per_token", "per_example")
-    )
-    for head in by_token.scores:
-        if head.layer == 1:
-            assert by_token[head] == pytest.approx(by_example[head], rel=1e-10)
-        else:
-            assert by_token[head] > 1.05 * by_example[head]
 
 
 def test_shared_weights_have_one_score_over_all_their_uses():

@@ -5,7 +5,7 @@ import torch
 from ranker_cases import KINDS
 from transformers import BertConfig, BertForMaskedLM, BertLMHeadModel, XLNetConfig, XLNetLMHeadModel
 
-from deadhead.rankers.loss import attended, example_losses, losses_of, output_kind
+from deadhead.rankers.loss import example_losses, losses_of, output_kind
 
 
 @pytest.mark.parametrize("kind", KINDS)
@@ -57,21 +57,6 @@ def test_example_without_a_label_has_no_loss():
     assert losses[0] == 0
     expected = -logits[1].log_softmax(-1)[[0, 2], [1, 2]].mean()
     torch.testing.assert_close(losses[1], expected)
-
-
-def test_attended_is_all_without_a_mask():
-    ids = torch.ones(2, 3, dtype=torch.long)
-    assert attended({"input_ids": ids, "labels": ids}).sum() == 6
-    assert (
-        attended(
-            {
-                "input_ids": ids,
-                "attention_mask": torch.tensor([[1, 1, 0], [1, 0, 0]]),
-                "labels": ids,
-            }
-        ).sum()
-        == 3
-    )
 
 
 @pytest.mark.parametrize("shifted", [False, True])

@@ -7,9 +7,8 @@ import pytest
 import torch
 
 from architectures.tiny import tiny
-from deadhead.effects import patch_effects
 from deadhead.errors import DataError, DeadheadError, UnknownName, UnsupportedModel
-from deadhead.heads import discover, head_means, prune
+from deadhead.heads import discover, prune
 from deadhead.rankers import RANKERS, rank, ranker
 from deadhead.rankers.run import check_scores
 from deadhead.registry.options import OptionError
@@ -179,10 +178,7 @@ def test_data_that_does_not_fit(case, mistake):
 @pytest.mark.parametrize(
     ("method", "option", "value", "words"),
     [
-        ("l0", "penalty", "x", "a number from 0 or a list of numbers from 0"),
-        ("l0", "penalty", ["x"], "a list of numbers from 0"),
-        ("l0", "steps", 3.5, "a whole number from 1"),
-        ("shapley", "permutations", "5", "a whole number from 1"),
+        ("l0", "penalty", "x", "a number from 0"),
         ("shapley", "permutations", True, "a whole number from 1"),
         ("shapley", "rows_per_pass", "many", "a whole number from 1 or null"),
         ("gradient", "normalize", "no", "true or false"),
@@ -289,12 +285,3 @@ def test_a_model_without_numbers_is_refused(case, method):
     setup = case("tag")
     with pytest.raises(UnsupportedModel, match="weights in memory, got the meta device"):
         rank(setup.model.to("meta"), [setup.batch], method, progress=False)
-
-
-def test_means_and_patches_of_a_model_without_numbers_are_refused(case):
-    setup = case("tag")
-    model, batch = setup.model.to("meta"), setup.batch
-    with pytest.raises(UnsupportedModel, match="weights in memory, got the meta device"):
-        head_means(model, [setup.batch])
-    with pytest.raises(UnsupportedModel, match="weights in memory, got the meta device"):
-        patch_effects(model, batch, batch, lambda outputs, _: outputs.logits.sum((1, 2)))

@@ -70,25 +70,6 @@ def real_tokens(batch: Mapping[str, Any], *, decoder: bool = False) -> Tensor | 
     return None if mask is None or mask.dim() != 2 else mask.bool()
 
 
-def real_tokens_of_options(batch: Mapping[str, Any]) -> Tensor | None:
-    """The same of multiple choice, a row for each option of each example; None for other batches.
-
-    Models of multiple choice read examples x options x tokens, and run each option as a text.
-    """
-    ids, mask = batch.get("input_ids"), batch.get("attention_mask")
-    if ids is None or mask is None or ids.dim() != 3 or mask.shape != ids.shape:
-        return None
-    rows: Tensor = mask.flatten(0, 1).bool()
-    return rows
-
-
-def options_of(model: Any, batch: Mapping[str, Any]) -> int:
-    """How many texts a model runs for each example: its options in multiple choice, else 1."""
-    ids = batch.get("input_ids")
-    is_choice = any(cls.__name__.endswith("ForMultipleChoice") for cls in type(model).__mro__)
-    return int(ids.shape[1]) if is_choice and ids is not None and ids.dim() == 3 else 1
-
-
 def device_of(model: Any) -> torch.device:
     """Where a model reads its inputs: the device of its first weight.
 

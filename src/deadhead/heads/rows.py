@@ -7,7 +7,7 @@ from torch import Tensor, nn
 from torch.nn.functional import pad
 
 from deadhead.errors import DataError, UnsupportedModel
-from deadhead.forward import is_encoder_decoder, real_tokens, real_tokens_of_options
+from deadhead.forward import is_encoder_decoder, real_tokens
 
 from .site import Site
 
@@ -78,8 +78,6 @@ def _mask(model: nn.Module, batch: Mapping[str, Any], site: Site) -> Tensor | No
     decoder = is_of_decoder(model, site)
     name = "decoder_attention_mask" if decoder else "attention_mask"
     mask = batch.get(name)
-    if not decoder and (options := real_tokens_of_options(batch)) is not None:
-        return options
     if isinstance(mask, Tensor) and mask.dim() != 2:
         raise DataError(
             f"`{name}` expects batch x tokens, got {mask.dim()} axes, which do not say what is "

@@ -13,7 +13,6 @@ import torch
 from torch import Tensor, nn
 
 from deadhead.errors import UnsupportedModel
-from deadhead.forward import real_tokens_of_options
 from deadhead.heads.discover import find_sites
 from deadhead.heads.site import Site
 from deadhead.layout import Batch, Head
@@ -146,8 +145,7 @@ class _Mean:
 
     def _real(self, site: Site, probabilities: Tensor) -> tuple[Tensor, Tensor]:
         """Which queries, and which keys, of each example are no padding."""
-        options = real_tokens_of_options(self.batch)
-        queries = keys = attended(self.batch) if options is None else options
+        queries = keys = attended(self.batch)
         decoded = self._decoded()
         if decoded is not None and site.block in ("decoder", "cross"):
             queries = decoded

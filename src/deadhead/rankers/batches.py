@@ -55,7 +55,7 @@ def check_batches(
             raise DataError(f"batch {number} is {type(batch).__name__}, not a dict.", hint)
         if labels:
             _check_labels(number, batch, others)
-        _check_inputs(number, batch)
+        check_inputs(f"batch {number}", batch)
     _check_tokens(model, listed)
     if labels:
         if not any(bool((batch["labels"] != IGNORED).any()) for batch in listed):
@@ -67,7 +67,7 @@ def check_batches(
     return [right_padded(model, batch) for batch in listed]
 
 
-def _check_inputs(number: int, batch: Batch) -> None:
+def check_inputs(which: str, batch: Batch) -> None:
     """Raise an error unless the batch has tensors to read, with the same examples and tokens."""
     inputs = {name: batch[name] for name in INPUTS if batch.get(name) is not None}
     own = {name for name in batch if name != "labels" and not name.endswith("mask")}
@@ -75,16 +75,20 @@ def _check_inputs(number: int, batch: Batch) -> None:
         return  # inputs under a name of the model's own; the labels count their examples
     for name, value in inputs.items():
         if not isinstance(value, Tensor):
-            message = f"{name} of batch {number} is {type(value).__name__}, not a tensor."
+            message = f"{name} of {which} is {type(value).__name__}, not a tensor."
             raise DataError(message, f"write torch.tensor(batch[{name!r}])")
     if not any(map(len, inputs.values())):
         names = ", ".join(batch) or "nothing"
-        message = f"batch {number} has no inputs; it has: {names}."
-        raise DataError(message, "give each batch input_ids")
+        raise DataError(f"{which} has no inputs; it has: {names}.", "give each batch input_ids")
     name, first = next((name, value) for name, value in inputs.items() if len(value))
     if not first.numel():
-        message = f"batch {number} is empty: its {name} has shape {tuple(first.shape)}."
+        message = f"{which} is empty: its {name} has shape {tuple(first.shape)}."
         raise DataError(message, "leave empty batches out")
+    if name == "input_ids" and first.dim() != 2:
+        raise DataError(
+            f"input_ids of {which} expects examples x tokens, got shape {tuple(first.shape)}.",
+            "give a text for each example; models of multiple choice are not supported",
+        )
     others = {"labels": 1, "attention_mask": 2 if name == "input_ids" else 1}  # axes to compare
     for other, axes in others.items():
         value = batch.get(other)
@@ -92,7 +96,7 @@ def _check_inputs(number: int, batch: Batch) -> None:
             continue
         if value.shape[:axes] != first.shape[:axes]:
             raise DataError(
-                f"batch {number} has {name} of shape {tuple(first.shape)}, but {other} of shape "
+                f"{which} has {name} of shape {tuple(first.shape)}, but {other} of shape "
                 f"{tuple(value.shape)}.",
                 f"give {other} for the same {'examples' if axes == 1 else 'examples and tokens'}",
             )

@@ -16,7 +16,7 @@ import torch
 from torch import Tensor, nn
 
 from deadhead.errors import UnsupportedModel
-from deadhead.forward import device_of, options_of
+from deadhead.forward import device_of
 from deadhead.heads.discover import find_sites
 from deadhead.heads.gates import gated
 from deadhead.heads.hooks import attach
@@ -101,19 +101,16 @@ class OpenGates:
     def __init__(self, sites: Iterable[Site], per_token: bool):
         self.kept: dict[SiteKey, tuple[int, ...]] = {s.key: s.kept for s in sites if s.kept}
         self.gates: dict[SiteKey, Tensor] = {}
-        self.per_token, self.examples, self.options = per_token, 0, 1
+        self.per_token, self.examples = per_token, 0
         self.lengths: Collection[int] = ()
         self.fill: Fill = zero
         self.calls: Counter[SiteKey] = Counter()
 
-    def begin(self, examples: int, lengths: Collection[int] = (), options: int = 1) -> None:
-        """lengths: how many positions an example may have, for layers that flatten a batch.
-
-        options: how many texts each example has, in multiple choice.
-        """
+    def begin(self, examples: int, lengths: Collection[int] = ()) -> None:
+        """lengths: how many positions an example may have, for layers that flatten a batch."""
         self.gates.clear()
         self.calls.clear()
-        self.examples, self.lengths, self.options = examples, lengths, options
+        self.examples, self.lengths = examples, lengths
 
     def gradients(
         self, model: nn.Module, batch: Batch, finite: FiniteLoss, weights: Tensor | None = None
@@ -124,7 +121,7 @@ class OpenGates:
         """
         matrices = (v for v in batch.values() if isinstance(v, Tensor) and v.dim() > 1)
         lengths = {value.shape[1] for value in matrices}
-        self.begin(examples_of(batch), lengths, options_of(model, batch))
+        self.begin(examples_of(batch), lengths)
         losses = finite.add(example_losses(model, batch))
         if not losses.requires_grad:
             cut = "the model cuts the graph between them and its logits"
@@ -181,12 +178,6 @@ class OpenGates:
                 return context
             if context.dim() == 2 and len(context) in (n * self.examples for n in self.lengths):
                 return let_through(context.unflatten(0, (self.examples, -1))).flatten(0, 1)
-            texts = self.examples * self.options
-            if self.options > 1 and context.dim() == 3 and context.shape[axis] == texts:
-                # the positions of all options are those of their example
-                rows = context.transpose(0, axis)
-                rows = open_gate(rows.reshape(self.examples, -1, rows.shape[-1]), 0)
-                return rows.reshape(texts, -1, rows.shape[-1]).transpose(0, axis)
             if context.dim() < 3 or context.shape[axis] != self.examples:
                 raise UnsupportedModel(
                     f"{site.block} layer {site.layer} works on {tuple(context.shape[:-1])} rows "
@@ -212,11 +203,7 @@ class OpenGates:
             if not is_repeated():
                 self.calls[key] += 1
             if isinstance(filling, Tensor):
-                of_options = self.options > 1 and filling.dim() > 2
-                filling = (
-                    filling.reshape(context.shape) if of_options else batch_first(site, filling)
-                )
-                difference = difference - filling.to(context)
+                difference = difference - batch_first(site, filling).to(context)
             return _Open.apply(context, difference, gate, site.width, axis)
 
         return let_through

@@ -21,7 +21,6 @@ from deadhead.forward import (
     on_device,
     predicts_next,
     real_tokens,
-    real_tokens_of_options,
 )
 from deadhead.layout import Batch
 
@@ -236,21 +235,13 @@ def positions_of(outputs: Any, batch: Batch) -> Tensor | None:
 
 
 def attended(batch: Batch) -> Tensor:
-    """Which positions of the input are read, batch x tokens: all but the padding.
-
-    In multiple choice the tokens of all options of an example are in one row.
-    """
+    """Which positions of the input are read, batch x tokens: all but the padding."""
     real = real_tokens(batch)
     if real is not None:
         return real
-    if (options := real_tokens_of_options(batch)) is not None:
-        return options.view(len(batch["input_ids"]), -1)
     inputs: Tensor = next(
         batch[name] for name in (*INPUTS, "labels") if batch.get(name) is not None
     )
-    labels = batch.get("labels")
-    if inputs is batch.get("input_ids") and inputs.dim() == 3 and labels is not None:
-        inputs = inputs.flatten(1) if labels.dim() == 1 else inputs
     return torch.ones(inputs.shape[:2], dtype=torch.bool, device=inputs.device)
 
 

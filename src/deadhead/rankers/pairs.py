@@ -9,7 +9,7 @@ from torch import Tensor
 from deadhead.errors import DataError
 from deadhead.layout import Batch
 
-from .loss import INPUTS
+from .batches import check_inputs
 
 MASKS = ("attention_mask", "decoder_attention_mask")
 
@@ -49,13 +49,7 @@ def listed(side: str, batches: Batch | Iterable[Batch]) -> Sequence[Batch]:
             "give dicts ready for model(**batch)",
         )
     for number, batch in enumerate(batch_list):
-        inputs = [batch[name] for name in INPUTS if isinstance(batch.get(name), Tensor)]
-        if not inputs or not len(inputs[0]):
-            names = ", ".join(batch) or "nothing"
-            raise DataError(
-                f"{side} batch {number} has no inputs; it has: {names}.",
-                "give each batch input_ids",
-            )
+        check_inputs(f"{side} batch {number}", batch)
     return batch_list
 
 

@@ -37,7 +37,7 @@ class Replay:
 
     def record(self, run: Callable[[Batch], Any], batch: Batch) -> Any:
         """What `run` gives for a batch, with the forward pass inside recorded."""
-        self.calls, self.outputs, self.rows, self.recording = [], [], _rows(batch), True
+        self.calls, self.outputs, self.rows, self.recording = [], [], examples_of(batch), True
         try:
             result = run(batch)
         finally:
@@ -94,13 +94,6 @@ class Replay:
         if isinstance(output, list | tuple):
             return type(output)(self._repeated(part) for part in output)
         return output
-
-
-def _rows(batch: Batch) -> int:
-    """How many texts the layers read: one for each example, or for each choice of an example."""
-    ids = batch.get("input_ids")
-    choices = ids.shape[1] if isinstance(ids, Tensor) and ids.dim() == 3 else 1
-    return examples_of(batch) * choices
 
 
 def _tensors(result: Any) -> list[Tensor]:

@@ -5,7 +5,7 @@ from collections.abc import Sequence
 import torch
 from torch import Tensor
 
-from deadhead.forward import device_of, options_of
+from deadhead.forward import device_of
 from deadhead.heads.gates import gated
 from deadhead.heads.means import head_means
 from deadhead.layout import Batch, Head
@@ -41,8 +41,8 @@ class SetValues:
     def _values(self, batch: Batch, sets: Sequence[frozenset[Head]], finite: FiniteLoss) -> Tensor:
         """The sum of the values of one batch under each set."""
         model = self.inputs.model
-        texts = examples_of(batch) * options_of(model, batch)
-        gates = {b: gate.repeat_interleave(texts, 0) for b, gate in self._gates(sets).items()}
+        gates = self._gates(sets)
+        gates = {b: gate.repeat_interleave(examples_of(batch), 0) for b, gate in gates.items()}
         with gated(model, gates, fill=self.fill):
             losses, right = losses_and_right(model, repeated(batch, len(sets)))
         if list(sets) == [frozenset()]:  # once: the largest of nan is a class like any other

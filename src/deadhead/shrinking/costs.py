@@ -14,7 +14,7 @@ import torch
 from torch import Tensor, nn
 
 from deadhead.errors import DeadheadError
-from deadhead.forward import forward, is_encoder_decoder, on_device, options_of, token_limit
+from deadhead.forward import forward, is_encoder_decoder, on_device, token_limit
 from deadhead.heads.cut import computed_heads
 from deadhead.heads.parts import Part, outputs_of
 from deadhead.heads.site import Site
@@ -54,11 +54,9 @@ def costs(model: nn.Module, sites: Iterable[Site], batch: Batch, on: InputShape)
     """
     sites = [*sites]
     feed = sample(model, batch, (1, on[1]))
-    if (options := options_of(model, feed)) > 1:  # each is a text of its own
-        feed = {name: value[:, :1] for name, value in feed.items() if value.dim() > 1}
-    rows, texts = _rows(model, sites, feed), on[0] * options
+    rows = _rows(model, sites, feed)
     return Costs(
-        macs={site.key: [texts * n for n in _table(site, rows)] for site in sites},
+        macs={site.key: [on[0] * n for n in _table(site, rows)] for site in sites},
         parameters={site.key: _table(site, None) for site in sites},
         new_biases={site.key: _new_bias(site) for site in sites},
         model_parameters=sum(p.numel() for p in model.parameters()),
@@ -108,22 +106,18 @@ def sample(model: nn.Module, batch: Batch, shape: InputShape) -> dict[str, Any]:
     rows, length = shape
     left_out = {} if is_encoder_decoder(model) else {"labels"}
     text = any(batch.get(name) is not None for name in ("input_ids", "inputs_embeds"))
-    has_options, sized = options_of(model, batch) > 1, {}
+    sized = {}
     for name, value in batch.items():
         if isinstance(value, Tensor) and value.dim() and name not in left_out:
             # the mask of a sound has the size of the sound
             longest = length if text or name != "attention_mask" else None
-            row = (
-                _row(name, value[0], longest)[None]
-                if has_options
-                else _row(name, value[:1], longest)
-            )
+            row = _row(name, value[:1], longest)
             sized[name] = row.repeat(rows, *[1] * (row.dim() - 1))
     return on_device(sized, model)
 
 
 def _row(name: str, row: Tensor, length: int | None) -> Tensor:
-    """Resize one example, or its options, to this many tokens, unpadded; None: keep its size."""
+    """Resize one example to this many tokens, unpadded; None: keep its size."""
     numbers = row.dim() == 2 and not row.is_floating_point()  # one for every token
     if length is not None and (numbers or name.endswith(PER_TOKEN)):
         first = row.shape[1]
