@@ -236,8 +236,6 @@ class Workload:
     def end(self, record: Record) -> None:
         self.jobs.finished(record.trial, done=record.state == "done")
         self.control.end(record)
-        for text in record.details.get("damaged work", ()):
-            self.control.report(text)
         try:
             self.finish(record)
         except place.StudyError as problem:  # the others may end: their records may find room

@@ -11,7 +11,6 @@ import time
 import traceback
 from collections.abc import Callable, Collection, Iterator, Mapping
 from contextlib import contextmanager
-from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -37,30 +36,10 @@ def run_trial(
 ) -> Record:
     """Do the steps of a trial; an error becomes a failed record.
 
-    The trial starts from the furthest state that another trial has stored. If that state turns out
-    to be damaged, it is set aside and the trial runs once more.
+    The trial starts from the furthest state that another trial has stored.
     keep: keys of work that other trials wait for, to be left under the study's folder.
     steps: other functions that do the steps, for tests.
     """
-    record = _attempt(trial, folder, keep, tell, steps)
-    if record.error is None or folder is None:
-        return record
-    reused = record.cost.get("reused")
-    damaged = shared.set_aside(folder, trial.work, deep=True)
-    if not damaged and (reused is None or shared.find(folder, reused) is not None):
-        return record
-    record = _attempt(trial, folder, keep, tell, steps)
-    details = {**record.details, **({"damaged work": damaged} if damaged else {})}
-    return replace(record, details=details)
-
-
-def _attempt(
-    trial: Trial,
-    folder: Path | None,
-    keep: Collection[str],
-    tell: Callable[[str], None],
-    steps: Mapping[str, Run] | None,
-) -> Record:
     state = State(run=run_trial, folder=folder, tell=tell)
     try:
         verify(trial)

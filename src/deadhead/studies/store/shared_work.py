@@ -6,7 +6,6 @@ damaged work counts as absent, is moved to STUDY/damaged, and is repeated. Only 
 safetensors are read back, and no link is followed.
 """
 
-import hashlib
 import json
 import os
 import shutil
@@ -88,8 +87,8 @@ def _strangers(home: Path) -> Iterator[Path]:
                 yield path
 
 
-def damage(home: Path, *, deep: bool = False) -> str | None:
-    """What is wrong with a piece of work; None if it is whole. `deep` compares hashes too."""
+def damage(home: Path) -> str | None:
+    """What is wrong with a piece of work; None if it is whole."""
     listed = read_json(home / WHOLE)
     if not isinstance(listed, dict) or not isinstance(listed.get("files"), dict):
         return f"{WHOLE} cannot be read"
@@ -100,8 +99,6 @@ def damage(home: Path, *, deep: bool = False) -> str | None:
             size = (home / name).stat().st_size
             if size != facts["size"]:
                 return f"{name} has {size} bytes of {facts['size']}"
-            if deep and _hash(home / name) != facts["sha256"]:
-                return f"{name} is not what was written"
         except OSError:
             return f"{name} is missing"
         except (KeyError, TypeError):
@@ -109,12 +106,7 @@ def damage(home: Path, *, deep: bool = False) -> str | None:
     return None
 
 
-def _hash(path: Path) -> str:
-    with open(path, "rb") as file:
-        return hashlib.file_digest(file, "sha256").hexdigest()
-
-
-def set_aside(folder: Path, keys: Iterable[str] | None = None, *, deep: bool = False) -> list[str]:
+def set_aside(folder: Path, keys: Iterable[str] | None = None) -> list[str]:
     """Move damaged work (of these keys, or all) to STUDY/damaged; a sentence about each."""
     reports = []
     for key in sorted(os.listdir(folder / "shared") if keys is None else set(keys)):
@@ -123,7 +115,7 @@ def set_aside(folder: Path, keys: Iterable[str] | None = None, *, deep: bool = F
             continue
         if next(_strangers(home), None):
             continue  # `find` refuses it
-        reason = damage(home, deep=deep)
+        reason = damage(home)
         if reason is not None and (target := move(home, folder / "damaged")) is not None:
             moved = f"moved to {target.relative_to(folder)} and done again"
             reports.append(f"shared/{key} was damaged ({reason}): {moved}")
@@ -139,7 +131,7 @@ def keep(folder: Path, key: str, write: Callable[[Path], None]) -> None:
         for stranger in list(_strangers(draft)):
             stranger.unlink()  # a saved model has files that no trial reads, such as vocab.txt
         listed = {
-            path.relative_to(draft).as_posix(): {"size": path.stat().st_size, "sha256": _hash(path)}
+            path.relative_to(draft).as_posix(): {"size": path.stat().st_size}
             for path in sorted(draft.rglob("*"))
             if path.is_file()
         }
