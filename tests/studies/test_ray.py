@@ -9,7 +9,6 @@ from typing import Any
 
 import pytest
 import ray
-from slow_trivial import processes
 from small_study import WORK, run_free, stable_records
 from test_crash import workers_of
 
@@ -128,27 +127,6 @@ def test_processes_of_trials_die_and_are_stopped(search_file, tmp_path, short, q
     killed, stopped = result.reports
     assert "its node or process died" in killed
     assert "gave no sign of life" in stopped
-    assert stable_records(tmp_path / "s") == undisturbed(search_file, tmp_path / "here")
-
-
-@pytest.mark.slow
-def test_an_idle_process_is_stopped_and_the_next_trial_runs_in_another(
-    search_file, tmp_path, short, quick
-):
-    stopped: list[int] = []
-
-    def watch(facts):
-        if facts["done"] == 2 and not facts["running"] and not stopped:
-            stopped.append(processes()[-1])
-            os.kill(stopped[0], signal.SIGSTOP)
-
-    work = "slow_trivial:writes_its_process"
-    result = run_alone(search_file, tmp_path / "s", work=work, watch=watch)
-    assert stopped == [processes()[1]]
-    assert stopped[0] not in processes()[2:]
-    (report,) = result.reports  # Ray had given it the next trial
-    assert "its node or process died" in report
-    assert (result.left, result.failed) == (0, 0)
     assert stable_records(tmp_path / "s") == undisturbed(search_file, tmp_path / "here")
 
 

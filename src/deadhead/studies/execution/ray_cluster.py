@@ -11,7 +11,6 @@ import json
 import os
 import sys
 import tempfile
-from collections.abc import Collection
 from pathlib import Path
 from typing import Any
 
@@ -80,7 +79,6 @@ class _Cluster:
         self.hangs: dict[str, Hang] = {}  # trials that were ended, and why
         self.health = Health(ray, cpus, gpus)
         self.board = Board(ray)
-        self.ended_idle = float("-inf")  # when
         load.control.watchdog.starts = float("inf")  # a trial may wait until the cluster has room
 
     def run(self) -> None:
@@ -126,19 +124,6 @@ class _Cluster:
             if hang.trial in trials and hang.trial not in self.hangs:
                 self.hangs[hang.trial] = hang
                 self.board.end(hang.trial)
-        self._end_idle(trials)
-
-    def _end_idle(self, trials: Collection[str]) -> None:
-        """End idle processes if a trial does not begin: one may have been stopped after its trial.
-
-        Ray gives the next trial to a process that was idle and does not notice that it has stopped.
-        """
-        dog = self.load.control.watchdog
-        waits = [dog.seconds(trial) for trial in trials if not dog.has_begun(trial)]
-        now = dog.clock()
-        if min(max(waits, default=0.0), now - self.ended_idle) > watchdog.STARTS:
-            self.ended_idle = now
-            self.board.end_idle(trials)
 
     def _take(self, reference: Any, trial: Trial) -> None:
         """Read the answer of a trial, or find out what became of it."""

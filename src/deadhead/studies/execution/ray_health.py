@@ -5,7 +5,7 @@ import signal
 import socket
 import threading
 import time
-from collections.abc import Callable, Container, Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
@@ -106,19 +106,11 @@ class Board:
 
     def end(self, trial: str) -> None:
         """End the process of a trial, whatever it does; Ray then reports that it died."""
-        if trial in self.places:
-            self._end(*self.places[trial])
-
-    def end_idle(self, running: Container[str]) -> None:
-        """End the processes that ran trials before and run none of these now."""
-        busy = {place for trial, place in self.places.items() if trial in running}
-        for process, node in set(self.places.values()) - busy:
-            self._end(process, node)
-        self.places = {trial: place for trial, place in self.places.items() if place in busy}
-
-    def _end(self, process: int, node: str) -> None:
         from ray.util.scheduling_strategies import NodeAffinitySchedulingStrategy
 
+        if trial not in self.places:
+            return
+        process, node = self.places[trial]
         place = NodeAffinitySchedulingStrategy(node, soft=False)
         options = {"num_cpus": 0, "max_retries": 0, "scheduling_strategy": place}
         self.ray.remote(**options)(end_process).remote(process)

@@ -13,7 +13,6 @@ import sys
 import threading
 import time
 from collections.abc import Callable
-from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
@@ -25,7 +24,6 @@ from .jobs import answer, answered
 
 def main() -> None:
     signal.signal(signal.SIGINT, signal.SIG_IGN)  # Ctrl-C is for the parent process
-    _end_with_parent()
     out = os.fdopen(os.dup(1), "w", encoding="utf-8")
     os.dup2(2, 1)  # what libraries print must not mix with our answers
     folder, work = Path(sys.argv[1]), sys.argv[2]
@@ -64,15 +62,6 @@ def _listen(inbox: queue.SimpleQueue[str]) -> None:
     for line in sys.stdin:
         inbox.put(line)
     os._exit(0)  # the parent has ended, and nobody would take the result
-
-
-def _end_with_parent() -> None:
-    """Ask Linux to end this process with its parent, even while it computes."""
-    if sys.platform == "linux":
-        import ctypes
-
-        with suppress(OSError, AttributeError):
-            ctypes.CDLL(None).prctl(1, signal.SIGKILL)  # PR_SET_PDEATHSIG
 
 
 if __name__ == "__main__":
