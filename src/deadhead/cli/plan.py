@@ -27,15 +27,6 @@ def plan(
     scale: Scale = None,
     overrides: Overrides = None,
     data: Data = None,
-    device: Annotated[
-        str | None,
-        Option(
-            "--device",
-            metavar="NAME",
-            help="Estimate the time on one t4, v100, a100, h100 or h200, or on the cpu of this "
-            "machine. By default on the GPUs of this machine, else on its cpu.",
-        ),
-    ] = None,
     trials: Annotated[bool, Option("--trials", help="List the trials.")] = False,
     as_json: AsJson = False,
 ) -> None:
@@ -53,7 +44,7 @@ def plan(
     chosen = load_recipe(recipe, overrides or (), scale)
     set_environment(data)
     chosen = with_inputs(chosen)
-    cost = estimate(chosen, out, workers or usual_workers(chosen), device)
+    cost = estimate(chosen, out, workers or usual_workers(chosen))
     if as_json:
         listed = {"list": [{"id": t.id, **t.content} for t in chosen.trials]} if trials else {}
         typer.echo(json.dumps({**cost.to_dict(), **listed}, indent=1))

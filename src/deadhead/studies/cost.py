@@ -9,9 +9,9 @@ import os
 from collections.abc import Callable, Iterable, Mapping
 from functools import cache
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import Any
 
-from deadhead.errors import DeadheadError, unknown_name
+from deadhead.errors import DeadheadError
 from deadhead.files.hub import split as split_name
 from deadhead.papers.catalogue import combined
 from deadhead.tasks.catalogue import papers_corpus
@@ -36,7 +36,7 @@ PEAKS = {"t4": 8.1e12, "v100": 15.7e12, "a100": 19.5e12, "h100": 67e12, "h200": 
 # The share of the peak that an H200 sustained with BERT-base in float32: 1,578 examples a second
 # in training with batches of 128, 1,232 with batches of 32, and 4,650 in scoring.
 SUSTAINED = 0.6
-USUAL_GPU = "a100"  # what the GPUs of this machine count as; --device names another
+USUAL_GPU = "a100"  # what the GPUs of this machine count as
 CORE = 2e10  # operations per second of a CPU core, assumed
 MOST_CORES = 8  # that an estimate counts on
 RULE = "6 operations per weight and sub-word in training and 2 in scoring"
@@ -44,33 +44,20 @@ RULE = "6 operations per weight and sub-word in training and 2 in scoring"
 Work = tuple[int, Trial]  # the place of a step, and its trial
 
 
-class Speed(NamedTuple):
-    """The operations per second of a device, and its name for people."""
-
-    rate: float
-    name: str
-
-    def __str__(self) -> str:
-        return f"{self.name} at {self.rate:.2g} a second".replace("e+", "e")
-
-    def estimate(self, operations: float) -> tuple[float, str]:
-        """The seconds of these operations, and what they are based on."""
-        return operations / self.rate, f"a rough estimate: {RULE}, on {self}"
+def estimate(operations: float) -> tuple[float, str]:
+    """The seconds of these operations on this machine, and what they are based on."""
+    cards = len(gpus(os.environ))
+    count = cards or min(cores(), MOST_CORES)
+    rate = count * (SUSTAINED * PEAKS[USUAL_GPU] if cards else CORE)
+    name = f"{'GPU' if cards else 'core'}{'s' * (count != 1)}"
+    counted = f", counted as {USUAL_GPU}" if cards else ""
+    at = f"{rate:.2g} a second".replace("e+", "e")
+    return operations / rate, f"a rough estimate: {RULE}, on {count} {name}{counted} at {at}"
 
 
-def speed(device: str | None = None) -> Speed:
-    """The speed of one GPU of that name, or for None of what this machine has."""
-    name = None if device is None else device.lower()
-    if name in PEAKS:
-        return Speed(SUSTAINED * PEAKS[name], f"one {name}")
-    if name not in (None, "cpu"):
-        raise unknown_name("device with a known speed", device, ["cpu", *PEAKS])
-    cards = gpus(os.environ) if name is None else []
-    if cards:
-        text = f"{len(cards)} GPU{'s' * (len(cards) != 1)}, counted as {USUAL_GPU}"
-        return Speed(SUSTAINED * PEAKS[USUAL_GPU] * len(cards), text)
-    count = min(cores(), MOST_CORES)
-    return Speed(CORE * count, f"{count} core{'s' * (count != 1)}")
+def gpu_hours(operations: float) -> dict[str, float]:
+    """The hours of these operations on one GPU of each kind."""
+    return {name: operations / (SUSTAINED * peak) / 3600 for name, peak in PEAKS.items()}
 
 
 def operations(works: Iterable[Work]) -> float:

@@ -66,11 +66,8 @@ class Plan:
         return asdict(self)
 
 
-def plan(
-    recipe: Recipe, out: str | Path | None = None, workers: int = 1, device: str | None = None
-) -> Plan:
-    """Count the work of a recipe, less what the folder has; the time is on this machine or device."""
-    speed = cost.speed(device)
+def plan(recipe: Recipe, out: str | Path | None = None, workers: int = 1) -> Plan:
+    """Count the work of a recipe, less what the folder has; the time is on this machine."""
     folder = None if out is None else Path(out)
     recipe = recipe if recipe.inputs else with_inputs(recipe)
     stored = scan(folder) if folder is not None and (folder / "records").is_dir() else Scan()
@@ -88,8 +85,8 @@ def plan(
     shared = [trial for key, trial in trained.items() if key in keys]
     missing = data_check.missing_data(left)
     operations = cost.operations([*works.values(), *_inspections(left)])
-    done = [r for r in known.values() if r.state == "done" and device is None]
-    time, basis = _from_records(done, len(left), workers) or speed.estimate(operations)
+    done = [r for r in known.values() if r.state == "done"]
+    time, basis = _from_records(done, len(left), workers) or cost.estimate(operations)
     return Plan(
         name=recipe.name,
         cells=len(recipe.cells),
@@ -102,7 +99,7 @@ def plan(
         seconds=time,
         bytes=RECORD * len(left) + sum(int(4 * cost.weights(trial)) for trial in shared),
         basis=basis,
-        gpu_hours={name: operations / cost.speed(name).rate / 3600 for name in cost.PEAKS},
+        gpu_hours=cost.gpu_hours(operations),
         lacking=tuple(data_check.lines(missing)),
         hint=tuple(data_check.hints(missing)) if missing else (),
         other_data=tuple(other_data(sources(left), papers_of(recipe))),
