@@ -68,11 +68,6 @@ def _leaves(group: Any, prefix: str) -> Iterator[tuple[str, Any]]:
             yield whole, one
 
 
-def _shown(one: Any) -> list[Any]:
-    """The parameters of a command, without rare options and old names."""
-    return [param for param in one.params if not getattr(param, "hidden", False)]
-
-
 def _command(name: str, one: Any) -> Iterator[str]:
     text, _, examples = one.help.partition("Example")
     yield from (
@@ -85,11 +80,7 @@ def _command(name: str, one: Any) -> Iterator[str]:
         "| | |",
         "|---|---|",
     )
-    yield from map(_row, _shown(one))
-    rare = [param for param in one.params if param.name in one.rare]
-    if rare:
-        yield from ("", "Rarely needed, and shown by `--help-all`:", "", "| | |", "|---|---|")
-        yield from map(_row, rare)
+    yield from map(_row, one.params)
     lines = [line.strip() for line in examples.partition(":")[2].splitlines() if line.strip()]
     if lines:
         yield from ("", "```text", *lines, "```")
@@ -107,7 +98,7 @@ def _argument(param: Any) -> str:
 
 
 def _usage(one: Any) -> Iterator[str]:
-    for param in _shown(one):
+    for param in one.params:
         if param.param_type_name == "argument":
             yield _argument(param)
         elif param.required:

@@ -1,7 +1,6 @@
 """Where commands write: checked before any work, and nothing is overwritten without --force."""
 
 import errno
-import json
 import os
 import sys
 import tempfile
@@ -208,38 +207,8 @@ def test_no_tokenizer_is_invented_for_a_model_without_one(run_command, here):
     assert not [*(here / "small").glob("tokenizer*")]
 
 
-@pytest.mark.parametrize("options", [(), ("--force",)])
-def test_of_two_commands_for_one_output_the_second_is_refused(
-    options, run_command, bert, tmp_path, monkeypatch
-):
-    monkeypatch.setenv("DEADHEAD_CACHE", str(tmp_path / "cache"))
-    prune = ("prune", bert, "--out", tmp_path / "small", *options, "--remove-heads")
-    replies: list[tuple[int, str]] = []
-
-    def meanwhile(name):
-        replies.append(run_command(*prune, "encoder.0.1"))
-
-    with monkeypatch.context() as patch:
-        patch.setattr("deadhead.saved.prune.fetch", meanwhile)
-        assert run_command(*prune, "encoder.0.0")[0] == 0
-    ((code, message),) = replies
-    assert code == 1
-    assert "another command is writing there now" in message
-    config = json.loads((tmp_path / "small" / "config.json").read_text())
-    assert config["deadhead"]["removed"] == {"encoder": {"0": [0]}}
-    assert not list((tmp_path / "cache" / "outputs").iterdir())  # it may be written again
-    assert run_command(*prune, "encoder.0.1")[0] == (0 if options else 1)
-
-
 def test_a_folder_with_the_draft_of_a_killed_command_is_empty(run_command, bert, tmp_path):
     (tmp_path / "small" / ".draft-killed").mkdir(parents=True)
     prune = ("prune", bert, "--remove-heads", "encoder.0.0", "--out", tmp_path / "small")
     assert run_command(*prune)[0] == 0
     assert not [path for path in (tmp_path / "small").iterdir() if path.name[0] == "."]
-
-
-def test_one_file_for_two_options_is_refused(run_command, tmp_path):
-    same = tmp_path / "heads.svg"
-    code, message = run_command(*RANK, "--out", same, "--plot", same)
-    assert code == 1
-    assert "another option names it too" in message

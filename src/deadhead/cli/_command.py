@@ -1,10 +1,8 @@
 """What every command does: group options, refuse empty values, accept old names, end quietly."""
 
-import re
 import sys
 from contextlib import nullcontext
 from functools import partial
-from itertools import pairwise
 from typing import Any
 
 import typer
@@ -13,40 +11,21 @@ from typer.core import TyperCommand, TyperGroup
 from deadhead.display.progress import logged
 from deadhead.errors import deprecated
 
-from ._names import HOW, OLD, OUTPUT, PANEL_OF, PANELS, RARE, SPLIT
+from ._names import HOW, OLD, OUTPUT, PANEL_OF, PANELS, SPLIT
 from ._signals import ended_by_signals
-
-EXPECTED = {  # words in a message of typer or click -> what the option expects
-    r"valid integer": "a whole number",
-    r"valid (number|float)": "a number",
-    r"(greater than or equal to|range x>=) ?(?P<bound>\S+?)\.?$": "at least {bound}",
-    r"(less than or equal to|range x<=) ?(?P<bound>\S+?)\.?$": "at most {bound}",
-}
-UsageError: Any = typer.BadParameter.__mro__[1]  # typer does not export it
 
 
 class Command(TyperCommand):
     """A command that refuses `--out ""`, which an unset variable in a script leaves behind.
 
-    An empty path would be the current folder. `--help` groups the options and leaves out rare
-    ones, which `--help-all` shows.
+    An empty path would be the current folder. `--help` groups the options.
     """
 
     def __init__(self, *args: Any, **options: Any) -> None:
         super().__init__(*args, **options)
-        for param in self._options():
-            _group(param)
-            param.hidden = param.hidden or param.name in self.rare
-        names = [param.opts[0] for param in self._options() if param.name in self.rare]
-        if names:
-            self.epilog = f"Rarely needed, and described by --help-all: {', '.join(names)}."
-
-    @property
-    def rare(self) -> tuple[str, ...]:
-        return RARE.get(str(self.name), ())
-
-    def _options(self) -> list[Any]:
-        return [param for param in self.params if param.param_type_name == "option"]
+        for param in self.params:
+            if param.param_type_name == "option":
+                _group(param)
 
     def get_params(self, ctx: Any) -> list[Any]:
         order = [None, *PANELS]  # arguments are in no panel
@@ -62,11 +41,7 @@ class Command(TyperCommand):
         return option
 
     def parse_args(self, ctx: Any, args: list[str]) -> list[str]:
-        if "--help-all" in args:
-            self._show_rare()
-            args = ["--help"]
         args = self._with_new_names(ctx, args)
-        words = [*args]  # parsing empties args
         for place, arg in enumerate(args):
             name, equals, value = arg.partition("=")
             if name.startswith("--") and equals and not value:
@@ -75,16 +50,7 @@ class Command(TyperCommand):
                 option = args[place - 1] if place and args[place - 1].startswith("-") else None
                 message = "expected a value, got an empty one"
                 raise typer.BadParameter(message, ctx, param_hint=option)
-        try:
-            return super().parse_args(ctx, args)
-        except typer.BadParameter as problem:
-            raise self._plain(problem, ctx, words) from None
-
-    def _show_rare(self) -> None:
-        for param in self._options():
-            if param.name in self.rare:
-                param.hidden = False
-        self.epilog = None
+        return super().parse_args(ctx, args)
 
     def _with_new_names(self, ctx: Any, args: list[str]) -> list[str]:
         """The arguments with options that have a new name under that name."""
@@ -107,18 +73,6 @@ class Command(TyperCommand):
         log = nullcontext() if sys.stderr.isatty() else logged(partial(typer.echo, err=True))
         with ended_by_signals(), log:
             return super().invoke(ctx)
-
-    def _plain(self, problem: typer.BadParameter, ctx: Any, args: list[str]) -> Exception:
-        """The same error as "`--epochs` expects a whole number, got 'banana'", if possible."""
-        option = problem.param.opts[0] if problem.param else ""
-        values = [b for a, b in pairwise(args) if a == option]
-        values += [arg.partition("=")[2] for arg in args if arg.startswith(f"{option}=")]
-        for pattern, expected in EXPECTED.items():
-            match = re.search(pattern, problem.message)
-            if match and values:
-                text = expected.format(**match.groupdict())
-                return UsageError(f"`{option}` expects {text}, got {values[-1]!r}", ctx)
-        return problem
 
 
 class Commands(TyperGroup):

@@ -1,47 +1,16 @@
 """Check the output of a command before it works: its folder exists and nothing is overwritten.
 
-An output belongs to the command that has checked it until the command ends. An interrupted command
-says what became of the outputs that were checked.
+An interrupted command says what became of the outputs that were checked.
 """
 
 import os
 import tempfile
-from collections.abc import Iterator
-from contextlib import contextmanager
 from pathlib import Path
 
 from deadhead.errors import DeadheadError
-from deadhead.files import cache_folder, is_draft
-from deadhead.files.locks import Claim, claim
+from deadhead.files import is_draft
 
 checked: dict[Path, list[tuple[str, int]]] = {}  # output of this command -> its files
-claims: list[list[Claim]] = []  # of the commands that run
-
-
-@contextmanager
-def outputs() -> Iterator[None]:
-    """Forget earlier outputs, and give up those of this command at its end."""
-    checked.clear()
-    claims.append([])
-    try:
-        yield
-    finally:
-        for taken in claims.pop():
-            taken.give_up()
-
-
-def _take(path: Path, option: str) -> None:
-    """Keep other commands from this output."""
-    if not claims:  # called from Python
-        return
-    if path in checked:
-        raise DeadheadError(f"{option} {path}: another option names it too.", "use another name")
-    try:
-        taken = claim(path, cache_folder() / "outputs")
-    except BlockingIOError:
-        message = f"{option} {path}: another command is writing there now."
-        raise DeadheadError(message, "wait until it ends, or use another name") from None
-    claims[-1] += [taken] if taken else []
 
 
 def kept() -> str:
@@ -69,7 +38,6 @@ def check_file(file: Path | None, option: str, example: str, *, force: bool) -> 
         raise DeadheadError(f"{option} expects a file, got the folder {file}.", hint)
     _check_parent(file, option)
     _check_writable(file, option, file.parent)
-    _take(file, option)
     if file.is_file() and not force:
         hint = "name another file, or add --force to overwrite it"
         raise DeadheadError(f"{option} {file}: the file already exists.", hint)
@@ -92,9 +60,8 @@ def check_folder(
         raise DeadheadError(f"{option} {folder} is MODEL itself, which would be overwritten.", hint)
     _check_parent(folder, option)
     _check_writable(folder, option, folder if folder.is_dir() else folder.parent)
-    _take(folder, option)
     names = os.listdir(folder) if folder.is_dir() else []
-    # of the drafts in there, the writer was killed: no other command has the folder
+    # drafts are of a writer that was killed
     if not force and not resumes and not all(map(is_draft, names)):
         hint = "name another folder, or add --force to overwrite its files"
         raise DeadheadError(f"{option} {folder}: the folder is not empty.", hint)

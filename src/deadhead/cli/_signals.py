@@ -27,7 +27,8 @@ def ended_by_signals() -> Iterator[None]:
     The line is the message of the interrupt, if it has one, or else what is known of the outputs.
     """
     try:
-        with _outputs.outputs(), _terminable():
+        _outputs.checked.clear()
+        with _terminable():
             yield
     except KeyboardInterrupt as interrupt:
         typer.echo(f"interrupted: {str(interrupt) or _outputs.kept()}", err=True)

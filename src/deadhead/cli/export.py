@@ -139,9 +139,6 @@ def _export_gguf(
     lines = [
         f"{result.file}: {size_text(size)}, {options['type']}, architecture {result.architecture}"
     ]
-    if result.note is not None:
-        facts |= {"matrices": result.matrices, "matrices_in_f16": result.in_f16}
-        lines.append(result.note)
     if compared is None:
         return facts | {"checked": False}, [
             *lines,

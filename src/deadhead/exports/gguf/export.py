@@ -12,7 +12,7 @@ from deadhead.heads.model_files import tokenizer_of
 
 from . import runtime, tokenizer
 from .decoder import Decoder, read
-from .file import BLOCK, TYPES, left_in_f16, read_file, write
+from .file import TYPES, read_file, write
 from .plan import Plan, plan
 
 TEXTS = (
@@ -28,18 +28,6 @@ class Exported(NamedTuple):
     file: Path
     architecture: str
     comparison: runtime.Comparison | None  # None: llama.cpp is not installed
-    matrices: int = 0
-    in_f16: int = 0  # matrices of a q8_0 file whose rows are no whole blocks
-
-    @property
-    def note(self) -> str | None:
-        """What the type of the file does not say about its matrices."""
-        if not self.in_f16:
-            return None
-        return (
-            f"{self.in_f16} of {self.matrices} matrices are f16: q8_0 stores blocks of {BLOCK} "
-            "numbers, and their rows are no multiple of that"
-        )
 
 
 def exported(
@@ -77,8 +65,7 @@ def exported(
             f"{target} cannot be written: {reason}.",
             "name a file in a folder that you may write to and that has enough space",
         ) from problem
-    in_f16, matrices = left_in_f16(contents, type)
-    return Exported(target, contents.architecture, comparisons[0], matrices, in_f16)
+    return Exported(target, contents.architecture, comparisons[0])
 
 
 class _Source:

@@ -46,12 +46,6 @@ def _stored(type: str, shape: tuple[int, ...]) -> str:
     return "f16" if type == "q8_0" and shape[-1] % BLOCK else type
 
 
-def left_in_f16(contents: Plan, type: str) -> tuple[int, int]:
-    """How many matrices of a q8_0 file are f16 all the same, and how many matrices there are."""
-    kinds = [_stored(type, shape) for shape in contents.shapes().values() if len(shape) > 1]
-    return (kinds.count("f16") if type == "q8_0" else 0), len(kinds)
-
-
 def _encoded(name: str, tensor: Tensor, kind: str) -> Any:
     import gguf
 
