@@ -18,7 +18,7 @@ PANELS = {
     DATA: "lang task text split data source max-examples max-length examples score-examples "
     "malformed paper published",
     HOW: "",
-    OUTPUT: "out form force json plot figures csv parquet onnx gguf int8 type markdown all",
+    OUTPUT: "out form force json plot figures csv onnx gguf int8 type markdown all",
     MODEL: "auto-class dtype device against tokenizer-from teacher preset",
 }
 PANEL_OF = {f"--{name}": panel for panel, names in PANELS.items() for name in names.split()}
@@ -48,5 +48,5 @@ OLD = {  # command, or "" for all -> old name of an option -> the new one
     "bench": {"--batch": "--batch-sizes", "--length": "--lengths"},
 }
 SPLIT = {  # command -> option that was another command -> that command
-    "export": {"--csv": "export-study", "--parquet": "export-study"}
+    "export": {"--csv": "export-study"}
 }
