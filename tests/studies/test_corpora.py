@@ -76,7 +76,7 @@ SMALL = [
         ("ud-treebanks-v2.7", 4798, []),
         ("ud-treebanks-v2.7", 4797, ["other numbers of rows: fa/train 4,797 (paper: 4,798)"]),
         ("ud-treebanks-v2.8", 4798, ["release 2.8, by its folder where the paper has 2.7 (fa)"]),
-        ("mine", 4798, []),  # the README says 2.7
+        ("mine", 4798, []),
     ],
 )
 def test_a_plan_says_what_is_not_the_data_of_the_paper(

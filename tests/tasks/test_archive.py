@@ -7,7 +7,7 @@ from typer.testing import CliRunner
 
 from deadhead.cli.data import app
 from deadhead.errors import DataError
-from deadhead.tasks import find_data, load_data
+from deadhead.tasks import check_folder, find_data, load_data
 from deadhead.tasks.catalogue import papers_corpus
 from deadhead.tasks.hub_sets import TREEBANKS
 from ud_archive import OWN, archive
@@ -50,6 +50,10 @@ def test_a_language_is_the_code_of_the_file(lang, root):
 def test_it_has_no_data_of_other_tasks(task, root):
     with pytest.raises(DataError, match=f"no test data of {task}"):
         load_data(task, "en", "test", root=root, source="files")
+
+
+def test_the_folder_says_the_release(root):
+    assert {row.release for row in check_folder(root, "pos") if row.task} == {"2.7, by its folder"}
 
 
 def test_a_check_says_which_treebank_is_the_default(root):

@@ -1,6 +1,5 @@
 """Names of files and folders: each split comes from one file, and what is not read is reported."""
 
-import json
 from pathlib import Path
 
 import pytest
@@ -32,36 +31,6 @@ def test_other_words_for_dev_do_not_hide_train(tmp_path, dev, packed):
     put(tmp_path, {f"slots/es/{n}-es.txt{packed}": tagged(size) for n, size in splits.items()})
     assert sizes("slots", "es", tmp_path) == [7, 3, 2]
     assert sorted(row.split for row in check_folder(tmp_path)) == ["dev", "test", "train"]
-
-
-def test_facebook_slot_files_are_read_by_what_is_in_them(tmp_path):
-    rows = "# text: hola\n1\tpon\talarm/set\tNoLabel\n2\thoy\talarm/set\tB-datetime\n\n"
-    put(tmp_path, {"slots/es/train-es.conllu": rows * 3, "slots/es/eval-es.conllu": rows})
-    data = load_data("slots", "es", "train", root=tmp_path)
-    assert (len(data), data.used_labels) == (3, ("O", "B-datetime"))
-    assert data.notes == {"tags read as O": 3}
-
-
-def test_facebook_slot_tables(tmp_path):
-    starts = {"remind": 0, "me": 7, "about": 10, "trip": 16, "to": 21, "d.c": 24, ".": 27}
-    spans = [{"start": start, "length": len(word)} for word, start in starts.items()]
-    tokens = json.dumps(
-        {"tokenizations": [{"tokens": [*starts], "tokenSpans": spans}]}, separators=(",", ":")
-    )
-    line = f"set\t16:28:todo,7:9:who\tRemind me about trip to d.c.\ten_XX\t{tokens}\n"
-    put(tmp_path, {"slots/en/train-en.tsv": line * 2, "slots/en/eval-en.tsv": line})
-    data = load_data("slots", "en", "train", root=tmp_path)
-    assert (len(data), data.rows[0].texts) == (2, tuple(starts))
-    assert data.rows[0].labels == ("O", "B-who", "O", "B-todo", *["I-todo"] * 3)
-    # as given out: every split in both formats
-    put(tmp_path, {"slots/en/train-en.conllu": "1\tgo\talarm/set\tNoLabel\n\n" * 3})
-    assert len(load_data("slots", "en", "train", root=tmp_path)) == 3
-    reason = "the same data as the .conllu file beside it"
-    assert skipped(tmp_path) == {"slots/en/train-en.tsv": reason}
-    put(tmp_path, {"slots/en/eval-en.tsv": line.replace("tokenSpans", "spans")})
-    problem = r"eval-en\.tsv:1: the slots or tokens cannot be read \(KeyError: 'tokenSpans'\)"
-    with pytest.raises(DataError, match=problem):
-        load_data("slots", "en", "dev", root=tmp_path)
 
 
 @pytest.mark.parametrize(
@@ -219,7 +188,6 @@ def test_glue_as_it_is_given_out(tmp_path):
         "MNLI/dev_mismatched.tsv": head + "0\te\tf\tneutral\n" * 2,
         "MNLI/test_matched.tsv": "index\tsentence1\tsentence2\n0\tg\th\n",
         "MNLI/original/multinli_1.0_train.txt": head + "0\tx\ty\tneutral\n",
-        "CoLA/train.tsv": "gj04\t1\t\tA sentence.\n",
         "QQP/train.tsv": qqp + "0\t1\t2\ta\tb\t0\n1\t3\t4\tbroken\n\tgoes on\t1\n",
     }
     put(tmp_path, files)
@@ -231,7 +199,6 @@ def test_glue_as_it_is_given_out(tmp_path):
     with pytest.raises(DataError, match=r"train\.tsv:3: 4 columns where 6 were expected"):
         load_data("qqp", "en", "train", root=tmp_path, malformed="error")
     assert skipped(tmp_path) == {
-        "CoLA/train.tsv": "CoLA is a folder of another task",
         "MNLI/original/multinli_1.0_train.txt": "the original files that GLUE packs beside its own",
         "MNLI/test_matched.tsv": "it has no labels, as the test sets of GLUE",
     }

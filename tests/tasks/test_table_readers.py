@@ -49,25 +49,8 @@ def test_withheld_labels_are_refused(tmp_path):
 
 def test_malformed_lines_can_be_dropped_and_are_counted(tmp_path):
     text = "a\tb\tneutral\nbroken\nc\td\tneutral\n"
-    with pytest.raises(DataError, match=r":2: 1 column where 3"):
+    with pytest.raises(DataError, match=r"(?s):2: 1 column where 3.*correct or remove the line"):
         read(tmp_path, "tsv", text, "mnli")
     rows, notes = read(tmp_path, "tsv", text, "mnli", malformed="drop")
     assert len(rows) == 2
     assert notes == {"malformed lines dropped": 1}
-
-
-@pytest.mark.parametrize(
-    ("form", "text", "hint"),
-    [
-        ("csv", "sentence;label\nfine;1\n", "separate columns with commas"),
-        ("tsv", "sentence;label\nfine;1\n", "separate columns with tabs, or with commas in a file"),
-        ("tsv", '[{"sentence": "fine", "label": 1}]\n', "write jsonl: one object per line"),
-        ("tsv", ' {"sentence": "fine", "label": 1}\n', "in a file that ends in .jsonl"),
-        ("tsv", "broken\nfine\t1\n", "correct or remove the line"),
-        ("tsv", "fine\t1\nbroken;\n", "correct or remove the line"),
-    ],
-)
-def test_a_file_of_another_format(tmp_path, form, text, hint):
-    with pytest.raises(DataError, match=r":[12]: 1 column where 2 were expected\.") as seen:
-        read(tmp_path, form, text, "sst2")
-    assert hint in str(seen.value.hint)

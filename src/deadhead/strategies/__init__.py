@@ -67,6 +67,6 @@ def choose(name: str, layout: HeadLayout, amount: Any, **options: Any) -> Heads:
     return strategy.select(layout, amount, **options)
 
 
-__all__ = ["STRATEGIES", "Amount", "Blocks", "Heads", "HeadScores", "Strategy", "choose", "highest"]
+__all__ = ["STRATEGIES", "Amount", "Blocks", "HeadScores", "Heads", "Strategy", "choose", "highest"]
 __all__ += ["layers", "lowest", "lowest_layers", "per_block", "per_layer", "random", "random_k"]
 __all__ += ["random_layers", "stratified"]

@@ -50,15 +50,14 @@ class Corpus:
     def other_corpus(self, name: str, release: str) -> str:
         """Say what is read in place of this corpus; nothing if it may be this one.
 
-        release: `2.7, by its folder` or `2.7 or later, by its README`; on the hub the revision.
+        release: `2.7, by its folder`; on the hub the revision.
         """
-        number = release.partition(",")[0].partition(" ")[0]
+        number = release.partition(",")[0]
         own = f"{self.language}_{self.treebank.partition('-')[2]}".lower()  # on the hub
         if self.treebank and name.lower() not in (self.treebank.lower(), own):
             return f"{name} where the paper has {self.name}"
         if self.treebank and number and number != self.release:
-            is_open = "or later" in release and _version(number) < _version(self.release)
-            return "" if is_open else f"release {release} where the paper has {self.release}"
+            return f"release {release} where the paper has {self.release}"
         is_named = any(self.name.startswith(start) for start in FOLDERS)
         on_hub = release and ", by " not in release  # the names of folders are up to the user
         if on_hub and is_named and not self.is_folder(name):
@@ -83,10 +82,6 @@ class Corpus:
             return name.lower() == self.treebank.lower()
         word = next((word for start, word in FOLDERS.items() if self.name.startswith(start)), None)
         return word is not None and word in re.sub(r"[-_]", "", name.lower())
-
-
-def _version(text: str) -> tuple[int, ...]:
-    return tuple(map(int, text.split(".")))
 
 
 def _task_of(name: str) -> str:

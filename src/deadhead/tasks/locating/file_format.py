@@ -5,7 +5,6 @@ from pathlib import Path
 
 from deadhead.errors import DataError
 from deadhead.tasks.languages import code_of
-from deadhead.tasks.reading.columns import is_facebook
 from deadhead.tasks.reading.lines import lines
 from deadhead.tasks.reading.tags import split_tag
 from deadhead.tasks.registry import TASKS
@@ -35,12 +34,8 @@ def guess_format(path: Path, task: Task, lang: str, fields: tuple[str, ...] = ("
     cells = first_cells(path)
     if _names_labels(cells, task):
         return "tsv"
-    if is_facebook(cells):
-        return "fb-tsv"
     numbered = cells[0] == "1"
-    # Facebook's slot files are called .conllu and have the four columns of xSID
-    is_xsid = task.spans and len(cells) == 4
-    if (suffix == ".conllu" and not is_xsid) or (numbered and len(cells) == 10):
+    if suffix == ".conllu" or (numbered and len(cells) == 10):
         return "conllu"
     if numbered and len(cells) > 2:
         return "germeval" if split_tag(cells[2]) else "xsid-conll"
@@ -58,7 +53,7 @@ def fits(path: Path, task: Task, parallel: bool) -> bool:
         return True  # its reader says what is wrong with it, with the line
     if task.traits.label_unit != "word":
         return len(cells) > 1
-    if cells[0] == "1" or is_facebook(cells) or _names_labels(cells, task):
+    if cells[0] == "1" or _names_labels(cells, task):
         return True
     if SENTENCE_COLUMNS & {*cells} or any(" " in cell for cell in cells):
         return False

@@ -26,11 +26,6 @@ CORPUS_LANG = {  # the language of corpora whose names do not say it
 }
 OF_SLOTS = {"atis", "snips"}
 OF_NER = {*CORPUS_LANG, "conll2002"} - OF_SLOTS
-OTHER_TASKS = {  # folders of tasks that deadhead does not have
-    "pawsx", "paws", "cola", "mrpc", "stsb", "wnli", "ax", "diagnostic", "snli", "anli", "xcopa",
-    "copa", "xquad", "squad", "mlqa", "tydiqa", "bucc", "bucc18", "tatoeba", "boolq", "cb",
-    "multirc", "wic", "wsc", "record",
-}
 # fmt: on
 LEFT_OUT = {
     "original": "the original files that GLUE packs beside its own",
@@ -192,10 +187,6 @@ class FileName:
         for part in self.folders:
             if part.lower() in LEFT_OUT:
                 return LEFT_OUT[part.lower()]
-        if self.folder_task is None:
-            for part in self.folders:
-                if re.sub(r"[-_]", "", part.lower()) in OTHER_TASKS:
-                    return f"{part} is a folder of another task"
         if self.task is None:
             return "no folder names its task: put it into pos/, ner/ or the like, or give --task"
         if self.folder_task is None and (task := self.other_task):

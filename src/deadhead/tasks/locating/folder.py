@@ -8,13 +8,11 @@ import os
 import re
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import replace
-from functools import lru_cache
 from pathlib import Path
 from typing import Any
 
 from deadhead.errors import DataError, unknown_name
 from deadhead.tasks.hub_sets import names_of
-from deadhead.tasks.reading.lines import lines
 from deadhead.tasks.task import SPLIT_NAMES, Task
 
 from .file_name import variant_of
@@ -27,10 +25,8 @@ MANIFEST = "manifest.json"
 DAMAGE = (ValueError, KeyError, TypeError, AttributeError, StopIteration, RecursionError, OSError)
 # The folder that the archive of a release of Universal Dependencies unpacks to.
 RELEASE_FOLDER = re.compile(r"ud-treebanks-v([0-9]+\.[0-9]+)", re.IGNORECASE)
-VERSION = re.compile(r"\bv?([12]\.[0-9]{1,2})\b", re.IGNORECASE)
 # By folder and task: the version of the files, the task itself, the result.
 _surveys: dict[tuple[Path, str], tuple[Any, Task | None, Any]] = {}
-READMES = ("README.md", "README.txt", "README")
 
 
 def survey(root: Path, task: Task | None = None) -> tuple[list[SplitFiles], list[Skipped]]:
@@ -183,24 +179,6 @@ def _paired(entries: list[SplitFiles], lang: str) -> list[SplitFiles]:
 
 
 def release_of(file: Path) -> str:
-    """Return `2.7, by its folder`, `2.7 or later, by its README`, or nothing."""
-    for part in reversed(file.resolve().parts):
-        if match := RELEASE_FOLDER.search(part):
-            return f"{match[1]}, by its folder"
-    newest = _last_change(file.parent)
-    return f"{newest} or later, by its README" if newest else ""
-
-
-@lru_cache(maxsize=256)
-def _last_change(folder: Path) -> str:
-    """Return the newest release in a treebank's change log; later ones did not change it."""
-    readme = next((folder / name for name in READMES if (folder / name).is_file()), None)
-    if readme is None:
-        return ""
-    try:
-        text = "\n".join(line for _, line in lines(readme))
-    except DataError:
-        return ""
-    _, _, log = text.lower().partition("changelog")
-    versions = VERSION.findall(log)
-    return max(versions, key=lambda version: tuple(map(int, version.split("."))), default="")
+    """Return `2.7, by its folder`, or nothing."""
+    releases = [match[1] for part in file.resolve().parts if (match := RELEASE_FOLDER.search(part))]
+    return f"{releases[-1]}, by its folder" if releases else ""

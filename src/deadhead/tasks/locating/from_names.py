@@ -11,7 +11,6 @@ from itertools import combinations
 from pathlib import Path
 
 from deadhead.tasks.catalogue import papers_corpus
-from deadhead.tasks.reading.columns import is_facebook
 from deadhead.tasks.task import SPLITS, Task
 
 from .file_format import first_cells, guess_format
@@ -24,6 +23,7 @@ NOT_DATA = {
     ".sh", ".parquet",
 }
 # fmt: on
+BESIDE_SPLITS = "its name says neither train, dev nor test, and files beside it do"
 
 
 def from_names(root: Path, task: Task | None) -> tuple[list[SplitFiles], list[Skipped]]:
@@ -37,10 +37,10 @@ def from_names(root: Path, task: Task | None) -> tuple[list[SplitFiles], list[Sk
     own = task is not None and any(n.folder_task and n.known.name == task.name for n in names)
     reasons = [(name, name.reason_to_skip(own)) for name in names]
     read = [name for name, reason in reasons if not reason]
-    repeated = list(_repeated(read))
-    skipped = [Skipped(name.path, reason) for name, reason in (*reasons, *repeated) if reason]
-    left_out = {path for path, _ in skipped}
-    read = [name for name in read if name.path not in left_out]
+    repeated = list(_without_split(read))
+    skipped = [Skipped(name.path, reason) for name, reason in reasons if reason]
+    skipped += [Skipped(name.path, BESIDE_SPLITS) for name in repeated]
+    read = [name for name in read if name not in repeated]
     entries = [entry for group in _groups(read) for entry in _entries(group)]
     corpora: dict[tuple[str, str], set[str]] = defaultdict(set)
     for e in entries:
@@ -62,16 +62,12 @@ def _is_no_data(path: Path) -> bool:
     return name.startswith((".", "README", "LICENSE")) or Path(name).suffix in NOT_DATA
 
 
-def _repeated(names: list[FileName]) -> Iterator[tuple[FileName, str]]:
-    """Yield files that another file of their corpus replaces, with the reasons."""
-    conllu = {n.path.with_name(Path(n.file).stem) for n in names if n.file.endswith(".conllu")}
+def _without_split(names: list[FileName]) -> Iterator[FileName]:
+    """Yield files without a split in a corpus that has files with one."""
     with_split = {(n.task, n.lang, n.source) for n in names if n.split != NO_SPLIT}
     for n in names:
-        # Facebook's slot data has every split twice, as .tsv and as .conllu
-        if n.path.with_name(Path(n.file).stem) in conllu and is_facebook(first_cells(n.path)):
-            yield n, "the same data as the .conllu file beside it"
-        elif n.split == NO_SPLIT and (n.task, n.lang, n.source) in with_split:
-            yield n, "its name says neither train, dev nor test, and files beside it do"
+        if n.split == NO_SPLIT and (n.task, n.lang, n.source) in with_split:
+            yield n
 
 
 def _groups(names: list[FileName]) -> Iterator[list[FileName]]:

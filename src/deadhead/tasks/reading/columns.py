@@ -1,6 +1,5 @@
-"""Readers of words and tags: CoNLL-U, one word a line with its tag in some column, Facebook's."""
+"""Readers of words and tags: CoNLL-U, and one word a line with its tag in some column."""
 
-import json
 import re
 from collections import Counter
 from collections.abc import Iterator, Mapping
@@ -15,8 +14,6 @@ from .tags import has_no_prefixes, split_tag, tags_expected, to_bio
 Notes = Counter[str]
 BLANK_WORDS = "words that are blank"
 STARTS = "document starts dropped"
-FACEBOOK_COLUMNS = 5
-FACEBOOK_TOKENS = '{"tokenizations"'  # how the last column begins
 _UNTAGGED = re.compile(r"[1-9][0-9]*-[1-9][0-9]*|[0-9]+\.[1-9][0-9]*")
 
 
@@ -161,9 +158,8 @@ def tagged_rows(task: Task, notes: Notes, sentences: list[Sentence]) -> list[Row
 def _check_tags(task: Task, s: Sentence, unprefixed: bool, notes: Notes) -> None:
     known = set(task.labels)
     for i, (number, tag) in enumerate(zip(s.numbers, s.tags, strict=True)):
-        # xSID has Orecurring_datetime, which scorers read as O; Facebook's files write NoLabel
-        outside = tag != "O" and (tag.startswith("O") or tag == "NoLabel")
-        if task.spans and task.types is None and outside:
+        # xSID has Orecurring_datetime, which scorers read as O
+        if task.spans and task.types is None and tag != "O" and tag.startswith("O"):
             notes["tags read as O"] += 1
             tag = s.tags[i] = "O"
         if not tag or (task.spans and not unprefixed and split_tag(tag) is None):
@@ -172,46 +168,3 @@ def _check_tags(task: Task, s: Sentence, unprefixed: bool, notes: Notes) -> None
         if known and not task.spans and tag not in known:
             message = f"{shorten(tag)} is not a label of {task.title}."
             raise bad(s.path, number, message, f"use one of {', '.join(task.labels)}")
-
-
-def is_facebook(cells: list[str]) -> bool:
-    """Whether the cells are those of a line of this data."""
-    return len(cells) == FACEBOOK_COLUMNS and cells[-1].startswith(FACEBOOK_TOKENS)
-
-
-def read_facebook(files: Mapping[str, Path], task: Task, notes: Notes, **_: Any) -> list[Row]:
-    """Read Facebook's multilingual slot data (Schuster et al. 2019), one utterance a line.
-
-    Its columns are intent, slots, utterance, locale, and tokens as JSON. Slots are `start:end:type`
-    by character and each token has its place, so tags are computed: a token inside a slot is B- if
-    it is the first of it, else I-.
-    """
-    (path,) = files.values()
-    rows = []
-    for number, line in lines(path):
-        cells = line.split("\t")
-        if not line.strip():
-            continue
-        if not is_facebook(cells):
-            expected = "intent, slots, utterance, locale and tokens"
-            raise bad(path, number, f"got {len(cells)} columns; expected {expected}.")
-        try:
-            rows.append(_facebook_row(cells[1], json.loads(cells[-1])["tokenizations"][0]))
-        except (ValueError, KeyError, TypeError, IndexError) as error:
-            message = f"the slots or tokens cannot be read ({type(error).__name__}: {error})."
-            raise bad(path, number, message) from error
-    return rows
-
-
-def _facebook_row(slots: str, tokens: Mapping[str, Any]) -> Row:
-    parts = [slot.split(":", 2) for slot in slots.split(",") if slot]
-    spans = [(int(start), int(end), kind) for start, end, kind in parts]
-    tags, before = [], None
-    for place in tokens["tokenSpans"]:
-        span = next((span for span in spans if span[0] <= place["start"] < span[1]), None)
-        tags.append("O" if span is None else f"{'I' if span == before else 'B'}-{span[2]}")
-        before = span
-    words = tuple(map(str, tokens["tokens"]))
-    if len(words) != len(tags) or not words:
-        raise ValueError(f"{len(words)} tokens with {len(tags)} places")
-    return Row(words, tuple(tags))

@@ -15,7 +15,7 @@ from typing import Any
 from deadhead.errors import unknown_name
 from deadhead.tasks.task import Row, Task
 
-from .columns import Sentence, read_columns, read_conllu, read_facebook, tagged_rows
+from .columns import Sentence, read_columns, read_conllu, tagged_rows
 from .lines import at_blanks, bad, lines
 from .records import read_csv, read_jsonl, read_tsv
 
@@ -82,7 +82,6 @@ FORMATS: dict[str, Reader] = {
     "uner": partial(read_columns, word=1, tag=2, numbered=True),
     "xsid-conll": partial(read_columns, word=1, tag=3, numbered=True),
     "wikiann": partial(read_columns, prefixed=True),
-    "fb-tsv": read_facebook,
     "lines-seq.in": read_slot_lines,
     "lines-text": read_slot_lines,
     "lines": read_parallel,

@@ -28,22 +28,14 @@ SAME_LABEL = {"contradictory": "contradiction"}  # the machine-translated traini
 MAX_DIGITS = 9  # a longer number is no label
 UNSPACED = ("zh", "ja")  # MASSIVE writes these without blanks; a character is a word
 DROP = (
-    "in a study, --set fixed.data.malformed=drop skips and counts such lines, "
-    'in Python malformed="drop"'
+    "correct or remove the line; in a study, --set fixed.data.malformed=drop skips and counts "
+    'such lines, in Python malformed="drop"'
 )
-TABS = "tabs, or with commas in a file that ends in .csv"
 _SLOT = re.compile(r"\[([^\[\]:]+):([^\[\]]*)\]|([^\[\]]+)")
 
 
 class Unusable(Exception):
-    """What is wrong with one record; the caller knows the file and the line.
-
-    hint: what to do, where the whole file is of another format.
-    """
-
-    def __init__(self, message: str, hint: str = ""):
-        super().__init__(message)
-        self.hint = hint
+    """What is wrong with one record; the caller knows the file and the line."""
 
 
 class Unlabelled(Unusable):
@@ -206,7 +198,7 @@ def read_tsv(files: Mapping[str, Path], task: Task, notes: Notes, **options: Any
     """Read tab-separated lines, never quoted, with or without a header."""
     (path,) = files.values()
     cells = ((number, line.split("\t")) for number, line in lines(path) if line.strip(" "))
-    records = _records(path, cells, task, options, TABS)
+    records = _records(path, cells, task, options)
     return _collect(records, path, task, notes, options)
 
 
@@ -215,7 +207,7 @@ def read_csv(files: Mapping[str, Path], task: Task, notes: Notes, **options: Any
     (path,) = files.values()
     before = csv.field_size_limit(sys.maxsize)
     try:
-        records = _records(path, _csv(path), task, options, "commas")
+        records = _records(path, _csv(path), task, options)
         return _collect(records, path, task, notes, options)
     finally:
         csv.field_size_limit(before)
@@ -235,18 +227,10 @@ def _csv(path: Path) -> Iterator[tuple[int, list[str]]]:
 
 
 def _records(
-    path: Path,
-    rows: Iterable[tuple[int, list[str]]],
-    task: Task,
-    options: Mapping[str, Any],
-    separator: str,
+    path: Path, rows: Iterable[tuple[int, list[str]]], task: Task, options: Mapping[str, Any]
 ) -> Iterator[tuple[int, Any]]:
-    """Yield cells with the names of their columns; for a line of another width, an `Unusable`.
-
-    separator: what separates columns, for a message.
-    """
+    """Yield cells with the names of their columns; for a line of another width, an `Unusable`."""
     header: list[str] = []
-    begun = False
     for number, cells in rows:
         if not header:
             header = _header(path, number, cells, task, str(options.get("lang", "")))
@@ -256,16 +240,7 @@ def _records(
             yield number, dict(zip(header, cells, strict=True))
         else:
             columns = "1 column" if len(cells) == 1 else f"{len(cells)} columns"
-            hint = "" if begun or len(cells) > 1 else _other_format(cells[0], separator)
-            yield number, Unusable(f"{columns} where {len(header)} were expected.", hint)
-        begun = True
-
-
-def _other_format(line: str, separator: str) -> str:
-    """What to do with a file that begins with this line, which has one column; "" if unknown."""
-    if line.lstrip().startswith(("[", "{")):
-        return "write jsonl: one object per line, in a file that ends in .jsonl"
-    return f"separate columns with {separator}" if ";" in line else ""
+            yield number, Unusable(f"{columns} where {len(header)} were expected.")
 
 
 def _header(path: Path, number: int, cells: list[str], task: Task, lang: str) -> list[str]:
@@ -341,8 +316,7 @@ def _collect(
             notes[f"dropped: {reason}"] += 1
         except Unusable as reason:
             if options.get("malformed") != "drop":
-                hint = reason.hint or f"correct or remove the line; {DROP}"
-                raise bad(path, number, str(reason), hint) from None
+                raise bad(path, number, str(reason), DROP) from None
             notes["malformed lines dropped"] += 1
     return rows
 
