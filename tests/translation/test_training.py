@@ -12,7 +12,6 @@ from toy_pair import TRAINING
 from deadhead.tasks import batches
 from deadhead.tasks.encoding.feed import Feed
 from deadhead.training import Settings, finetune, preset
-from deadhead.training.checkpoint import mean
 from deadhead.training.update import Updater
 
 SHORT = replace(TRAINING, epochs=4, tokens=300)
@@ -78,11 +77,9 @@ def test_the_end_is_the_mean_of_the_last_epochs(kept, model, toy, tmp_path):
     history = finetune(
         model, toy(40), replace(SHORT, average=3), score=watch, folder=folder, progress=False
     )
-    expected = mean(seen[1:])
-    assert all(torch.equal(p, expected[name]) for name, p in model.named_parameters())
-    assert torch.allclose(expected["lm_head.weight"] if "lm_head.weight" in expected else expected["model.shared.weight"],
-                          torch.stack([first["model.shared.weight"] for first in seen[1:]]).mean(0), atol=1e-7)  # fmt: skip
-    assert not torch.equal(expected["model.shared.weight"], seen[-1]["model.shared.weight"])
+    for name, parameter in model.named_parameters():
+        assert torch.equal(parameter, sum(epoch[name] for epoch in seen[1:]) / 3)
+    assert not torch.equal(model.model.shared.weight, seen[-1]["model.shared.weight"])
     end = weights(model)
     assert torch.equal(weights(history.restore(model, "last")), end)
     if kept:
@@ -104,10 +101,6 @@ def test_an_interrupted_mean_resumes(model, toy, tmp_path):
 
     with pytest.raises(KeyboardInterrupt):
         finetune(model, data, settings, folder=tmp_path, progress=stop)
-    assert {f.name for f in tmp_path.glob("after-*")} == {
-        "after-2.safetensors",
-        "after-3.safetensors",
-    }
     torch.nn.init.zeros_(start.model.shared.weight)  # what is given does not matter any more
     history = finetune(start, data, settings, folder=tmp_path, progress=False)
     assert history.losses == expected.losses

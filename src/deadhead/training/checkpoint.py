@@ -2,7 +2,6 @@
 
     FOLDER/history.json               the record so far
     FOLDER/{first,best,last}.safetensors
-    FOLDER/after-N.safetensors        weights to be averaged in the end
     FOLDER/epoch-N/                   all that the next epoch depends on; only the latest is kept
 
 Files are written beside, synced and renamed, so each is whole or absent. Nothing is pickled.
@@ -10,7 +9,7 @@ Files are written beside, synced and renamed, so each is whole or absent. Nothin
 
 import hashlib
 import json
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
@@ -69,11 +68,6 @@ class Folder:
             files.put(target, lambda draft: write(draft, weights))
         return target
 
-    def after(self) -> dict[int, Path]:
-        """The weights kept for their mean, by epoch."""
-        paths = self.path.glob("after-*.safetensors")
-        return {int(f.stem[6:]): f for f in paths if f.stem[6:].isdecimal()}
-
     def write(self, history: History) -> None:
         with writing(self.path / "history.json"):
             files.write(self.path / "history.json", self._text(history))
@@ -111,8 +105,6 @@ class Folder:
         for number, folder in self._epochs().items():
             if number != but:
                 files.remove_folder(folder)
-        for file in () if but else self.after().values():
-            file.unlink()
 
     def _epochs(self) -> dict[int, Path]:
         """The folders with states, by epoch."""
@@ -144,40 +136,5 @@ def set_random_state(state: Weights, device: torch.device) -> None:
         torch.cuda.set_rng_state(state["random/cuda"].cpu(), device)
 
 
-class Recent:
-    """The weights after the last `number` epochs: in the folder of the training, else in memory."""
-
-    def __init__(self, number: int, folder: Folder | None):
-        self.number, self.folder = number, folder
-        self.weights: dict[int, Any] = {} if folder is None else dict(folder.after())
-
-    def add(self, epoch: int, weights: Weights) -> None:
-        """Keep the weights after this epoch, and delete those that are too old."""
-        if self.folder is None:
-            self.weights[epoch] = copies(weights)
-        else:
-            self.weights[epoch] = self.folder.keep(f"after-{epoch}", weights)
-        for old in [n for n in self.weights if not epoch - self.number < n <= epoch]:
-            file = self.weights.pop(old)
-            if isinstance(file, Path):
-                file.unlink(missing_ok=True)
-
-    def mean(self) -> dict[str, Tensor]:
-        return mean([self.weights[epoch] for epoch in sorted(self.weights)])
-
-
 def copies(weights: Weights) -> dict[str, Tensor]:
     return {name: tensor.detach().clone() for name, tensor in weights.items()}
-
-
-@torch.no_grad()
-def mean(states: Sequence[Weights | Path]) -> dict[str, Tensor]:
-    """The mean of weights, by name or in files; tensors of whole numbers are those of the last."""
-    total: dict[str, Tensor] = {}
-    for state in states:
-        for name, tensor in (read(state) if isinstance(state, Path) else state).items():
-            if name in total and tensor.is_floating_point():
-                total[name] += tensor
-            else:
-                total[name] = tensor.clone()
-    return {n: t / len(states) if t.is_floating_point() else t for n, t in total.items()}

@@ -13,7 +13,7 @@ from deadhead.errors import DataError
 from deadhead.tasks import Encoded, batches
 from deadhead.tasks.encoding.feed import Feed, Shape, filled
 
-from .checkpoint import Folder, Recent, copies, random_state, set_random_state
+from .checkpoint import Folder, copies, random_state, set_random_state
 from .evaluation import Score
 from .graphs import Graphs
 from .history import Epoch, History, put
@@ -21,6 +21,7 @@ from .inference import is_out_of_memory
 from .progress import Progress, Show
 from .update import Updater
 
+TOTAL = "total/"  # in the names of the sums of weights among the moments on disk
 Plan = tuple[np.ndarray, ...]  # the numbers of the windows in each batch of an epoch
 
 
@@ -46,7 +47,7 @@ class Run:
         self.parts = settings.accumulate  # that a batch is run in
         if settings.tokens is None:
             self.parts = min(self.parts, settings.batch)
-        self.recent = Recent(settings.average, self.folder) if settings.average > 1 else None
+        self.total: dict[str, torch.Tensor] = {}  # the sum of the weights to be averaged
         self.feed = Feed(self.train, self.device)
         self.windows = len(self.train.learned)
 
@@ -104,6 +105,8 @@ class Run:
         self.history.kernels = now
         self.updater.restore(weights, moments)
         set_random_state(moments, self.device)
+        for name in weights.keys() & {name.removeprefix(TOTAL) for name in moments}:
+            self.total[name] = moments[TOTAL + name].to(self.device)
         # with dropout, other parts would draw other numbers
         self.parts = max(self.parts, int(moments.get("parts", 1)))
         return len(self.history.epochs) + 1
@@ -280,13 +283,20 @@ class Run:
             self._keep_weights("first", weights)
         if best and self.score:
             self._keep_weights("best", weights)
-        averaged = epoch > settings.epochs - settings.average
-        if self.recent is not None and (settings.patience or averaged):
-            self.recent.add(epoch, weights)
+        if settings.average > 1 and epoch > settings.epochs - settings.average:
+            self._add_to_mean(weights)
         if self.folder is not None:
             self.history.weights.update(self.folder.weights())
             moments = {**self.updater.moments(), "parts": torch.tensor(self.parts)}
+            moments |= {TOTAL + name: tensor for name, tensor in self.total.items()}
             self.folder.save(epoch, self.history, weights, moments)
+
+    def _add_to_mean(self, weights: Mapping[str, torch.Tensor]) -> None:
+        for name, tensor in copies(weights).items():
+            if name in self.total and tensor.is_floating_point():
+                self.total[name] += tensor
+            else:  # tensors of whole numbers are those of the last epoch
+                self.total[name] = tensor
 
     def _keep_weights(self, which: str, weights: Mapping[str, torch.Tensor]) -> None:
         if self.folder is None:
@@ -297,8 +307,12 @@ class Run:
     def _finish(self) -> None:
         kept = self.history.weights
         if self.history.state == "done":
-            last = dict(self.updater.weights()) if self.recent is None else self.recent.mean()
-            if self.recent is not None:
+            last = self.updater.weights()
+            if self.total:
+                start = self.settings.epochs - self.settings.average
+                number = len(self.history.epochs) - max(0, start)
+                floats = {n: t / number for n, t in self.total.items() if t.is_floating_point()}
+                last = self.total | floats
                 put(self.model, last)
             self._keep_weights("last", last)
             if self.folder is not None:

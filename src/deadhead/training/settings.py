@@ -89,7 +89,7 @@ class Settings:
     by_length: bool = True  # shuffled batches have windows of similar length
     precision: str = "float32"  # bf16: compute in bfloat16, keep weights and moments in float32
     patience: int | None = None  # epochs without a better score before it stops
-    average: int = 1  # epochs at the end whose weights are averaged
+    average: int = 1  # epochs at the end, not of an early stop, whose weights are averaged
     seed: int = 0
 
     def __post_init__(self) -> None:
