@@ -88,32 +88,6 @@ def test_kernels_that_were_switched_off_before_change_no_number(letters):
     assert not torch.backends.mkldnn.enabled
     assert second.losses == first.losses
     assert torch.equal(*map(weights, models))
-    assert (
-        second.kernels
-        == first.kernels
-        == f"{torch.backends.cpu.get_cpu_capability()} with oneDNN, 1 thread"
-    )
-
-
-def test_a_training_resumed_with_other_kernels_is_noted(foxes, tmp_path):
-    def stop(tick):
-        if tick.epoch == 3:
-            raise KeyboardInterrupt
-
-    for folder, before in (
-        ("here", None),
-        ("elsewhere", "NEON with oneDNN, 1 thread"),
-        ("old", ""),
-    ):
-        with pytest.raises(KeyboardInterrupt):
-            finetune(bert(), foxes, SETTINGS, folder=tmp_path / folder, progress=stop)
-        state = tmp_path / folder / "epoch-2" / "history.json"
-        stored = json.loads(state.read_text())
-        state.write_text(json.dumps(stored if before is None else {**stored, "kernels": before}))
-        history = finetune(bert(), foxes, SETTINGS, folder=tmp_path / folder, progress=False)
-        output = [note for note in history.notes if "last digits may differ" in note]
-        assert len(output) == (folder == "elsewhere")
-        assert not output or output[0].startswith("epochs 1 to 2 used NEON with oneDNN")
 
 
 def test_a_finished_training_is_not_run_again(foxes, tmp_path):

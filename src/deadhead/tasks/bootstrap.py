@@ -113,7 +113,6 @@ def bootstrap(
     metric: str | None = None,
     resamples: int = RESAMPLES,
     seed: int = 0,
-    level: float = LEVEL,
 ) -> Interval:
     """Return a metric of predictions (as `score` takes them) with its confidence interval.
 
@@ -123,9 +122,6 @@ def bootstrap(
     if resamples < 1:
         message = f"`resamples` expects 1 or more, got {resamples}."
         raise DataError(message, f"for instance {RESAMPLES}")
-    if not 0 < level < 1:
-        message = f"`level` expects a number between 0 and 1, got {level}."
-        raise DataError(message, f"for instance {LEVEL}")
     task = task_of(data.task if task is None else task)
     name = task.metric if metric is None else metric
     if name not in task.metrics:
@@ -136,7 +132,7 @@ def bootstrap(
     counts = METRICS[name].counts(*gold_and_predicted(task, predictions, data), data.lang)
     value = METRICS[name].value
     draws = value(_sums(counts, resamples, seed))
-    return _interval(float(value(counts.sum(0))), draws, level, rows=len(counts))
+    return _interval(float(value(counts.sum(0))), draws, rows=len(counts))
 
 
 def _sums(counts: np.ndarray, resamples: int, seed: int) -> np.ndarray:
@@ -152,14 +148,12 @@ def _sums(counts: np.ndarray, resamples: int, seed: int) -> np.ndarray:
     return np.concatenate(sums)
 
 
-def _interval(
-    value: float, draws: np.ndarray, level: float, p: float | None = None, *, rows: int
-) -> Interval:
-    low, high = np.quantile(draws, [(1 - level) / 2, (1 + level) / 2])
+def _interval(value: float, draws: np.ndarray, p: float | None = None, *, rows: int) -> Interval:
+    low, high = np.quantile(draws, [(1 - LEVEL) / 2, (1 + LEVEL) / 2])
     return Interval(value, float(low), float(high), p, draws, rows)
 
 
-def difference(first: Interval, other: Interval, *, level: float = LEVEL) -> Interval:
+def difference(first: Interval, other: Interval) -> Interval:
     """Return how much higher the other is, on the same samples, with a two-sided p-value."""
     if len(first.draws) != len(other.draws) or not len(first.draws):
         times = f"{len(first.draws)} and {len(other.draws)} times"
@@ -168,22 +162,20 @@ def difference(first: Interval, other: Interval, *, level: float = LEVEL) -> Int
     value, draws = other.value - first.value, other.draws - first.draws
     farther = np.abs(draws - draws.mean()) >= abs(value)
     p = (int(farther.sum()) + 1) / (len(draws) + 1)
-    return _interval(value, draws, level, p, rows=min(first.rows, other.rows))
+    return _interval(value, draws, p, rows=min(first.rows, other.rows))
 
 
-def mean(intervals: Sequence[Interval], *, level: float = LEVEL) -> Interval:
+def mean(intervals: Sequence[Interval]) -> Interval:
     """Return the mean of scores on several sets (languages), each resampled by itself."""
     draws = np.mean([interval.draws for interval in intervals], axis=0)
     value, rows = float(np.mean([i.value for i in intervals])), min(i.rows for i in intervals)
-    return _interval(value, draws, level, rows=rows)
+    return _interval(value, draws, rows=rows)
 
 
-def side_by_side(
-    models: Mapping[str, Mapping[str, Interval]], *, level: float = LEVEL
-) -> dict[str, dict[str, Interval]]:
+def side_by_side(models: Mapping[str, Mapping[str, Interval]]) -> dict[str, dict[str, Interval]]:
     """Return for each model but the first how far it is from the first on each set."""
     (_, first), *others = models.items()
     return {
-        name: {lang: difference(first[lang], own, level=level) for lang, own in sets.items()}
+        name: {lang: difference(first[lang], own) for lang, own in sets.items()}
         for name, sets in others
     }

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import glob
-import re
 from collections.abc import Iterator
 from dataclasses import asdict, dataclass, field, replace
 from pathlib import Path
@@ -17,7 +15,7 @@ from deadhead.tasks.locating.split_files import Skipped, SplitFiles
 from .dataset import Dataset
 from .registry import task_of
 from .split_reader import MAX_NAMED, paths_of_task, read_files, split_of_task
-from .task import TEXT, Task
+from .task import Task
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -107,15 +105,10 @@ def _named_by(task: Task, malformed: str | None) -> Iterator[Finding]:
 
     A language may lack a split, such as train, if another language has it.
     """
-    if task.traits.language_pair and not task.languages:
-        message = f"{task.file} does not say which languages its files are in."
-        raise DataError(message, "add a line such as languages: [en-de]")
     skipped: list[Finding] = []
-    for split, pattern in task.files.items():
-        languages = _languages_of(task, pattern)
+    languages = _languages_of(task)
+    for split in task.files:
         finding = Finding(task=task.name, split=split, source="")
-        if not languages:
-            yield replace(finding, error=f"{pattern}: there is no such file in any language.")
         missing = {
             lang: [path for path in paths_of_task(task, lang, split).values() if not path.is_file()]
             for lang in languages
@@ -131,19 +124,14 @@ def _named_by(task: Task, malformed: str | None) -> Iterator[Finding]:
     yield from skipped
 
 
-def _languages_of(task: Task, pattern: str) -> tuple[str, ...]:
-    """The languages that a task file lists, or else those of the files of this pattern."""
-    if not task.traits.has_language:
-        return (TEXT,)
-    if task.languages:
+def _languages_of(task: Task) -> tuple[str, ...]:
+    """The languages that a task file lists; one without {lang} needs none."""
+    if task.languages and task.traits.has_language:
         return task.languages
-    first, *others = pattern.format(lang="\0").split("\0")
-    if not others:
-        return (TEXT,)
-    again = r"\1".join(map(re.escape, others))  # the same language each time
-    form = re.compile(rf"{re.escape(first)}([^/\\]+){again}")
-    there = map(form.fullmatch, glob.glob("*".join(map(glob.escape, (first, *others)))))
-    return tuple(sorted(match[1] for match in there if match is not None))
+    if task.default_language is None:
+        message = f"{task.file} does not say which languages its files are in."
+        raise DataError(message, f"add a line such as languages: [{task.example_language}]")
+    return (task.default_language,)
 
 
 def _paired(entries: list[SplitFiles]) -> Iterator[SplitFiles]:

@@ -49,7 +49,6 @@ class History:
     metric: str = ""  # the score that decides which epoch is best
     best: int | None = None  # its number
     notes: list[str] = field(default_factory=list)  # what was unusual, and how it was handled
-    kernels: str = ""  # that computed it, with the number of threads; for a GPU its name
     # name in KEPT -> tensors or file
     weights: dict[str, Any] = field(default_factory=dict, repr=False)
 
@@ -95,7 +94,8 @@ class History:
     def from_dict(cls, values: Mapping[str, Any]) -> History:
         settings = Settings.from_dict(values["settings"])
         epochs = [Epoch(**epoch) for epoch in values["epochs"]]
-        return cls(**{**values, "settings": settings, "epochs": epochs})
+        known = {name: values[name] for name in cls.__dataclass_fields__ if name in values}
+        return cls(**{**known, "settings": settings, "epochs": epochs})
 
 
 def read(path: str | Path) -> dict[str, Tensor]:

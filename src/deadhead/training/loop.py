@@ -19,7 +19,7 @@ from deadhead.forward import device_of
 from deadhead.heads import discover, gated
 from deadhead.heads.layers import checkpointed
 from deadhead.layout import Head
-from deadhead.numerics import computes_half, computing, device_named, kernels
+from deadhead.numerics import computes_half, computing, device_named
 from deadhead.tasks import Encoded
 
 from .check import check
@@ -91,7 +91,6 @@ def finetune(
     cuda = [place] if place.type == "cuda" else []
     kept = checkpointed(model) if checkpointing else nullcontext()
     with torch.random.fork_rng(cuda), _closed(model, closed, place), computing(model, half), kept:
-        history.kernels = _kernels(place)
         if half and not computes_half():
             history.note("oneDNN has no kernels for bfloat16 on this CPU: trained without oneDNN")
         run = Run(
@@ -126,15 +125,6 @@ def _folder(
     shapes = [(name, list(p.shape)) for name, p in model.named_parameters()]
     masked = [str(head) for head in closed]
     return Folder(path, identity(settings.to_dict(), train.fingerprint, masked, shapes, heads))
-
-
-def _kernels(device: torch.device) -> str:
-    """What computes this training, for its record."""
-    if device.type == "cuda":
-        return torch.cuda.get_device_name(device)
-    threads = torch.get_num_threads()
-    text = f"{kernels()}, {threads} thread{'s' * (threads > 1)}"
-    return text if device.type == "cpu" else device.type
 
 
 def _closed(

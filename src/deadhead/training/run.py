@@ -95,14 +95,7 @@ class Run:
         if state is None:
             self.folder.write(self.history)
             return 1
-        now = self.history.kernels
         self.history, weights, moments = state
-        if self.history.kernels not in ("", now):
-            self.history.note(
-                f"epochs 1 to {len(self.history.epochs)} used {self.history.kernels}, "
-                f"later ones {now}: last digits may differ from an uninterrupted training"
-            )
-        self.history.kernels = now
         self.updater.restore(weights, moments)
         set_random_state(moments, self.device)
         for name in weights.keys() & {name.removeprefix(TOTAL) for name in moments}:

@@ -13,11 +13,8 @@ from pathlib import Path
 from deadhead.errors import DataError
 
 GZIP = b"\x1f\x8b"
-PEEKED = 4096  # bytes of a file that show what it is
-CONVERT = "convert the file to UTF-8, for instance with: iconv -f {} -t utf-8"
-LATIN1, UTF16 = CONVERT.format("latin1"), CONVERT.format("utf-16")  # CoNLL-2002 is in Latin-1
-BINARY = "name a text file; this one is binary"
-MARKS_OF_UTF16 = (b"\xff\xfe", b"\xfe\xff")
+# CoNLL-2002 is in Latin-1
+CONVERT = "convert the file to UTF-8, for instance with: iconv -f latin1 -t utf-8"
 
 
 def bad(path: Path | str, number: int, message: str, hint: str | None = None) -> DataError:
@@ -35,10 +32,9 @@ def lines(path: Path, *, ends: bool = False) -> Iterator[tuple[int, str]]:
         with path.open("rb") as file:
             packed = file.read(2) == GZIP  # the bytes decide, not the name
         with gzip.open(path, "rb") if packed else path.open("rb") as file:
-            hint = _hint(file.peek(PEEKED)[:PEEKED])
             for number, raw in enumerate(file, 1):
                 end = "\n" if ends and raw.endswith(b"\n") else ""
-                yield number, _decode(path, number, raw, hint) + end
+                yield number, _decode(path, number, raw) + end
     except (OSError, EOFError, zlib.error) as error:
         if number == 0 and not path.is_file():
             hint = "check the folder given with --data or DEADHEAD_DATA"
@@ -47,28 +43,21 @@ def lines(path: Path, *, ends: bool = False) -> Iterator[tuple[int, str]]:
         raise bad(path, number + 1, message, "fetch the file again; it looks cut off") from error
 
 
-def _hint(start: bytes) -> str:
-    """What to do if a file that starts with these bytes turns out not to be UTF-8."""
-    if start.startswith(MARKS_OF_UTF16):
-        return UTF16
-    return BINARY if b"\0" in start else LATIN1
-
-
-def _decode(path: Path, number: int, raw: bytes, hint: str) -> str:
+def _decode(path: Path, number: int, raw: bytes) -> str:
     if number == 1:
         raw = raw.removeprefix(b"\xef\xbb\xbf")
     raw = raw.removesuffix(b"\n").removesuffix(b"\r")
     if b"\0" in raw:
-        raise bad(
-            path, number, "a NUL byte: this is not UTF-8 text.", BINARY if hint == LATIN1 else hint
-        )
+        hint = "name a text file in UTF-8; this one is binary, or in UTF-16"
+        raise bad(path, number, "a NUL byte: this is not UTF-8 text.", hint)
     if b"\r" in raw:
         line_ends = "end every line with a line feed"
         raise bad(path, number, "a carriage return inside the line.", line_ends)
     try:
         return raw.decode("utf-8")
     except UnicodeDecodeError as error:
-        raise bad(path, number, f"not UTF-8 (byte {error.start + 1} of the line).", hint) from error
+        message = f"not UTF-8 (byte {error.start + 1} of the line)."
+        raise bad(path, number, message, CONVERT) from error
 
 
 def at_blanks(line: str) -> list[str]:
