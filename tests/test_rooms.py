@@ -41,7 +41,7 @@ ALLOWED = {
     "rankers": "display errors forward heads layout numerics ranking registry version",
     "effects": "display errors heads layout rankers ranking",
     "measures": "errors forward heads layout numerics rankers registry",
-    "shrinking": "display errors files forward heads layout numerics rankers registry strategies",
+    "shrinking": "display errors forward heads layout numerics rankers registry strategies",
     "translation": "errors heads",
     # data, training, saved models
     "world": "errors",

@@ -123,7 +123,6 @@ def nan_at(layer):
         (nan_at(1), batches(), {}, DataError, "encoder layer 1 are not finite"),
         ("bert", batches(), {"heads": ["encoder.9.0"]}, HeadError, "a layer of encoder"),
         ("llama", batches(), {"heads": ["decoder.0.0"]}, GroupError, "key/value head"),
-        ("bert", batches(), {"target": "logits"}, UnknownName, "no target 'logits'"),
         ("bert", batches(), {"candidates": ["all"]}, UnknownName, "no candidate 'all'"),
         ("bert", batches(), {"held_out": 1.5}, DeadheadError, "a share above 0"),
     ],

@@ -106,8 +106,6 @@ def test_the_report_is_plain_data():
     assert set(stored["seconds"]) == {"count", "measure", "choose", "refit"}
     assert stored["speed"] is None
     assert "held-out loss: whole" in str(report)
-    row = report.layers[0]
-    assert f"{row.left} of 4 heads" in report._repr_html_()
 
 
 @pytest.mark.parametrize(("family", "share"), [("bert", 0.8), ("llama", 0.4)])
@@ -330,9 +328,8 @@ class Clock:
 
 
 @pytest.mark.parametrize("factor", [1.0, 2.0, 0.8])
-def test_a_speed_up_is_reached_even_if_the_table_is_wrong(factor, monkeypatch, tmp_path):
+def test_a_speed_up_is_reached_even_if_the_table_is_wrong(factor, monkeypatch):
     monkeypatch.setattr(timing, "in_turns", Clock(factor))
-    monkeypatch.setenv("DEADHEAD_CACHE", str(tmp_path))
     model = build()
     report = shrink(model, data(), speedup=1.5, repair="none", **QUIET)
     assert report.speed is not None
@@ -343,15 +340,13 @@ def test_a_speed_up_is_reached_even_if_the_table_is_wrong(factor, monkeypatch, t
     assert report.speed.measured == pytest.approx(before / after)
 
 
-def test_a_speed_up_that_cannot_be_is_refused(monkeypatch, tmp_path):
+def test_a_speed_up_that_cannot_be_is_refused(monkeypatch):
     monkeypatch.setattr(timing, "in_turns", Clock())
-    monkeypatch.setenv("DEADHEAD_CACHE", str(tmp_path))
     model = build()
     before = unseen(model), state(model)
     with pytest.raises(DeadheadError, match=r"`speedup` expects at most about \d+.*, got 500"):
         shrink(model, data(), speedup=500, **QUIET)
     monkeypatch.setattr(timing, "in_turns", Clock(1.3))  # the table promises too much
-    monkeypatch.setenv("DEADHEAD_CACHE", str(tmp_path / "other"))
     with pytest.raises(DeadheadError, match=r"`speedup` expects at most about \d+.*, got 6"):
         shrink(model, data(), speedup=6, **QUIET)
     assert before[0] == unseen(model)

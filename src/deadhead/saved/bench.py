@@ -25,7 +25,7 @@ from deadhead.heads.load import load
 from deadhead.heads.model_class import AS_SAVED
 from deadhead.heads.skeleton import skeleton
 from deadhead.numerics import device_named, is_half, onednn
-from deadhead.shrinking.timing import in_turns
+from deadhead.shrinking.latency import in_turns
 
 EXAMPLES = {"batch": "--batch-sizes 1,8", "length": "--lengths 32,128", "repeats": "--repeats 10"}
 CHILD = """

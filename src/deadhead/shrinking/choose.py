@@ -110,7 +110,6 @@ def choose(
     method: str = "auto",
     *,
     budgets: Sequence[Budget],
-    adjust: Callable[[Choice], Sequence[Budget] | None] | None = None,
     loss: Loss | str | None = None,
     seed: int = 0,
     progress: bool | Progress = True,
@@ -121,8 +120,6 @@ def choose(
         batches: dicts ready for `model(**batch)`, with `labels` unless there is a loss.
         method: a name of CHOOSERS, or "auto": the best known.
         budgets: what to save, each of places of its own; a place in none of them loses nothing.
-        adjust: called with the choice; the budgets that it returns, if any, are used instead, with
-            the same curves.
         loss: as for `rank`: "self" or a function, where there are no labels.
         seed: of `random`, and of the directions in which loss="self" measures.
 
@@ -132,9 +129,8 @@ def choose(
     """
     method = AUTO[0] if method == "auto" else method
     return choose_by_each(
-        model, batches, [method], budgets=budgets, adjust=adjust, loss=loss, seed=seed,
-        progress=progress,
-    )[0]  # fmt: skip
+        model, batches, [method], budgets=budgets, loss=loss, seed=seed, progress=progress
+    )[0]
 
 
 def choose_by_each(
@@ -148,7 +144,11 @@ def choose_by_each(
     seed: int = 0,
     progress: bool | Progress = True,
 ) -> list[Choice]:
-    """The choice of each method, as `choose` makes it, from one pass over the data for all."""
+    """The choice of each method, as `choose` makes it, from one pass over the data for all.
+
+    adjust: called with each choice; the budgets that it returns, if any, are used instead, with
+        the same curves.
+    """
     places = _places_of(budgets)
     kinds = [*dict.fromkeys(place[0] for place in places)]
     names = [_name_of(method, kinds) for method in methods]

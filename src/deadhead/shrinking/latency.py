@@ -2,28 +2,22 @@
 
 Layers of the same shape are timed once: copies of the smallest module that holds the layer are cut
 to some numbers of units and run in turns with the uncut one, on the inputs that the module gets in
-a run of the model. The rest of the model is a constant. Of the times of a call the lower quartile
-counts: other programs only ever slow a call down. The table is kept in the cache folder, by
-all that decides it: the shapes of the model and its inputs, precision, device, threads, torch.
+a run of the model. The rest of the model is a constant. Functions are timed in turns, so that a
+busy machine slows all of them, and of the times of a call the lower quartile counts: other programs
+only ever slow a call down.
 """
 
 import copy
-import hashlib
-import json
-import os
-import platform
-from collections.abc import Mapping, Sequence
-from contextlib import suppress
+import time
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import partial
-from pathlib import Path
 from statistics import quantiles
 from typing import Any
 
 import torch
 from torch import nn
 
-from deadhead import files
 from deadhead.display.progress import Progress, silent
 from deadhead.forward import device_of, forward
 from deadhead.heads.cut import cut
@@ -31,8 +25,8 @@ from deadhead.heads.site import Site
 from deadhead.layout import Batch, SiteKey
 
 from .costs import InputShape, Prices, run_watched, sample, units_left
-from .timing import WARM_UP, in_turns
 
+WARM_UP = 2  # rounds
 POINTS = 12  # numbers of units that are timed; heads: all of them up to MOST_HEADS
 MOST_HEADS = 16
 AT_ONCE = 4  # copies of a layer in memory
@@ -57,7 +51,47 @@ class Latency:
             saved += table[-1] - table[len(table) - 1 - count]
         return self.whole - saved
 
+    def speed_without(self, removed: Mapping[SiteKey, int], factor: float = 1.0) -> float:
+        """Predict how many times as fast the model will be; factor: what corrects the table."""
+        saved = 1 - self.after(removed) / self.whole
+        return 1 / (1 - factor * saved)
 
+
+def in_turns(
+    calls: Sequence[Callable[[], Any]],
+    device: torch.device,
+    rounds: int,
+    *,
+    repeats: int = 1,
+    warm_up: int = WARM_UP,
+) -> list[list[float]]:
+    """The seconds that each function takes in each round; `repeats` calls in a row are one time.
+
+    warm_up: rounds before those, which do not count.
+
+    On a CPU with one thread they are seconds of the processor, where other programs do not count.
+    """
+    alone = device.type == "cpu" and torch.get_num_threads() == 1
+    now = time.process_time if alone else time.perf_counter
+    times: list[list[float]] = [[] for _ in calls]
+    for turn in range(rounds + warm_up):
+        for call, seconds in zip(calls, times, strict=True):
+            wait_for(device)
+            start = now()
+            for _ in range(repeats):
+                call()
+            wait_for(device)
+            if turn >= warm_up:
+                seconds.append((now() - start) / repeats)
+    return times
+
+
+def wait_for(device: torch.device) -> None:
+    if device.type == "cuda":
+        torch.cuda.synchronize(device)
+
+
+@torch.no_grad()
 def latency(
     model: nn.Module,
     sites: Sequence[Site],
@@ -66,22 +100,31 @@ def latency(
     *,
     progress: Progress = silent,
 ) -> Latency:
-    """The latency table of this model on this machine. The model must be in evaluation mode."""
-    key = _key(model, on)
-    file = files.cache_folder() / "latency" / f"{_digest(key)}.json"
-    table = _read(file, key)
-    if table is None:
-        table = {"key": key, **_measured(model, sites, sample(model, batch, on), progress)}
-        with suppress(OSError):  # a cache that cannot be written costs only time
-            file.parent.mkdir(parents=True, exist_ok=True)
-            files.write(file, json.dumps(table, indent=1) + "\n", durable=False)
-    layers = {site.key: table["layers"][_name(site)] for site in sites}
-    return Latency(whole=table["whole"], layers=layers)
-
-
-def _name(site: Site) -> str:
-    """The name of a layer in a file."""
-    return ":".join(map(str, site.key))
+    """Time the whole model, and its layers of each shape. The model must be in evaluation mode."""
+    feed = sample(model, batch, on)
+    homes = {site.key: _home(model, site) for site in sites}
+    examples: dict[str, Site] = {}
+    for site in sites:
+        examples.setdefault(_shape(model, site), site)
+    timed = {homes[site.key] for site in examples.values()}
+    calls = _calls(model, set(homes.values()), timed, feed)
+    device = device_of(model)
+    before = _seconds_of(partial(forward, model, feed), device)
+    shapes: dict[str, dict[int, float]] = {}
+    for number, (shape, site) in enumerate(examples.items()):
+        progress(number, len(examples), "timing layers")
+        home = homes[site.key]
+        shapes[shape] = (
+            _times(model.get_submodule(home), site, calls[home][0], device) if home in calls else {}
+        )
+    after = _seconds_of(partial(forward, model, feed), device)
+    layers: Prices = {}
+    for site in sites:
+        times = shapes[_shape(model, site)]
+        uses = len(site.uses) * len(calls.get(homes[site.key], ()))
+        counts = range(1 + units_left(site))
+        layers[site.key] = [uses * _at(times, site, count) for count in counts]
+    return Latency(whole=_quick([*before, *after]), layers=layers)
 
 
 def time_models(
@@ -121,75 +164,6 @@ def _home(model: nn.Module, site: Site) -> str:
     while not modules <= {id(module) for module in model.get_submodule(path).modules()}:
         path = path.rpartition(".")[0]
     return path
-
-
-def _key(model: nn.Module, on: InputShape) -> dict[str, Any]:
-    """All that decides the table."""
-    first, config = next(model.parameters()), getattr(model, "config", None)
-    shapes = [(name, list(p.shape), str(p.dtype)) for name, p in model.named_parameters()]
-    return {
-        "model": type(model).__name__,
-        "weights": _digest(shapes),
-        "attention": str(getattr(config, "_attn_implementation", None)),
-        "device": _device(first.device),
-        "threads": torch.get_num_threads(),
-        "torch": torch.__version__,
-        "on": list(on),
-    }
-
-
-def _device(device: torch.device) -> str:
-    if device.type == "cuda":
-        return torch.cuda.get_device_name(device)
-    name = platform.processor() or platform.machine()
-    with suppress(OSError, StopIteration):
-        lines = Path("/proc/cpuinfo").read_text(encoding="utf-8").splitlines()
-        name = next(line.partition(":")[2].strip() for line in lines if "model name" in line)
-    return f"{device.type} {name} {os.cpu_count()}"
-
-
-def _digest(value: Any) -> str:
-    return hashlib.sha256(json.dumps(value, sort_keys=True).encode()).hexdigest()[:24]
-
-
-def _read(file: Path, key: Mapping[str, Any]) -> dict[str, Any] | None:
-    """The table of a file; None if there is none, or it is damaged or of something else."""
-    try:
-        table = json.loads(file.read_text(encoding="utf-8"))
-        is_ours = table["key"] == key and table["whole"] > 0 and table["layers"]
-        return table if is_ours else None
-    except (OSError, ValueError, KeyError, TypeError):
-        return None
-
-
-@torch.no_grad()
-def _measured(
-    model: nn.Module, sites: Sequence[Site], feed: Batch, progress: Progress
-) -> dict[str, Any]:
-    """Time the whole model, and the layers of each shape."""
-    homes = {site.key: _home(model, site) for site in sites}
-    examples: dict[str, Site] = {}
-    for site in sites:
-        examples.setdefault(_shape(model, site), site)
-    timed = {homes[site.key] for site in examples.values()}
-    calls = _calls(model, set(homes.values()), timed, feed)
-    device = device_of(model)
-    before = _seconds_of(partial(forward, model, feed), device)
-    shapes: dict[str, dict[int, float]] = {}
-    for number, (shape, site) in enumerate(examples.items()):
-        progress(number, len(examples), "timing layers")
-        home = homes[site.key]
-        shapes[shape] = (
-            _times(model.get_submodule(home), site, calls[home][0], device) if home in calls else {}
-        )
-    after = _seconds_of(partial(forward, model, feed), device)
-    layers = {}
-    for site in sites:
-        times = shapes[_shape(model, site)]
-        uses = len(site.uses) * len(calls.get(homes[site.key], ()))
-        counts = range(1 + units_left(site))
-        layers[_name(site)] = [uses * _at(times, site, count) for count in counts]
-    return {"whole": _quick([*before, *after]), "layers": layers}
 
 
 def _calls(

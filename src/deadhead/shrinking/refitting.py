@@ -1,9 +1,9 @@
 """Refit the output projections that lose inputs by least squares.
 
 Layer by layer from the input upwards, the small model (with the layers before cut and refitted)
-reads the calibration data, and its projection learns to give what that of the full model gave. With
-the target "residual" it also corrects the error that is in the residual stream already: its target
-is the stream of the full model behind the layer minus that of the small model before it.
+reads the calibration data, and its projection learns to give what that of the full model gave. It
+also corrects the error that is in the residual stream already: its target is the stream of the full
+model behind the layer minus that of the small model before it.
 
 Each layer has several candidates, from no change to a full refit, and keeps the best by its error
 on held-out examples. A task layer, which gives the logits of classes, is refitted last. Nothing of
@@ -17,13 +17,13 @@ from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import asdict, dataclass
 from functools import partial
-from typing import Any, Literal
+from typing import Any
 
 import torch
 from torch import Tensor, nn
 
 from deadhead.display.progress import Progress, reported
-from deadhead.errors import DataError, UnsupportedModel, unknown_name
+from deadhead.errors import DataError, UnsupportedModel
 from deadhead.heads.discover import find_every_site
 from deadhead.heads.hooks import attach, hooked
 from deadhead.heads.means import evaluating
@@ -41,8 +41,6 @@ from .solve import NOTHING
 from .streams import Streams
 from .task_layer import solve_task_layer
 
-Target = Literal["residual", "output"]
-TARGETS: tuple[Target, ...] = ("residual", "output")
 HELD_OUT = 0.125  # share of the examples
 
 
@@ -62,7 +60,7 @@ class LayerRefit:
     candidate: str  # such as "nothing", "mean", "refit 1e-02", "weighted 1e-01"
     error_cut: float
     error_refitted: float
-    target: str
+    target: str  # the "residual" stream, or the "output" that is added to none
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -85,7 +83,6 @@ def refit(
     heads: Iterable[Head | str] | Mapping[int, Iterable[int]] = (),
     neurons: Neurons | None = None,
     *,
-    target: Target = "residual",
     candidates: Iterable[str] = CANDIDATES,
     everywhere: bool = False,
     held_out: float = HELD_OUT,
@@ -96,9 +93,6 @@ def refit(
     Args:
         batches: calibration data, dicts for `model(**batch)`; labels are not needed.
         heads, neurons: what to remove, as for `prune`.
-        target: what a projection should give. "residual": the whole model's residual stream behind
-            the layer, given the small model's stream before it. "output": the output of the whole
-            model's projection; also used where no residual is added to the output.
         candidates: what to try in each layer, besides no change at all.
             - "mean": add the mean error to the bias (as FLAP does).
             - "scales": a factor for each head or neuron, and a bias.
@@ -108,13 +102,17 @@ def refit(
         everywhere: refit all output projections, not only those that lose inputs.
         held_out: the share of the examples that judges the candidates.
 
+    A projection should give the whole model's residual stream behind the layer, given the small
+    model's stream before it; or the output of the whole model's projection, where the model adds
+    it to no stream.
+
     The model is unchanged until every layer is solved, and after an error. A projection without a
     bias gets one if its best candidate has one. Sums are in float64; their products are in the
     precision of the model, but at least float32.
     """
     plan = plan_refit(
-        model, batches, heads, neurons=neurons, target=target, candidates=candidates,
-        everywhere=everywhere, held_out=held_out, progress=progress,
+        model, batches, heads, neurons=neurons, candidates=candidates, everywhere=everywhere,
+        held_out=held_out, progress=progress,
     )  # fmt: skip
     plan.apply()
     return plan.report
@@ -126,7 +124,6 @@ def plan_refit(
     heads: Iterable[Head | str] | Mapping[int, Iterable[int]] = (),
     neurons: Neurons | None = None,
     *,
-    target: Target = "residual",
     candidates: Iterable[str] = CANDIDATES,
     everywhere: bool = False,
     held_out: float = HELD_OUT,
@@ -134,14 +131,12 @@ def plan_refit(
 ) -> RefitPlan:
     """Solve a refit without any change of the model: it can be tried, and applied."""
     names = check_candidates(candidates)
-    if target not in TARGETS:
-        raise unknown_name("target", target, TARGETS)
     check_share(held_out)
     cuts = checked_cuts(model, heads, neurons, biases=bool(names), everywhere=everywhere)
     changed = [cut for cut in cuts if names and (everywhere or cut.left != cut.site.kept)]
 
     def solver() -> Solver:
-        return Solver(model, FitBatches(model, batches, held_out), target, names)
+        return Solver(model, FitBatches(model, batches, held_out), names)
 
     return planned(solver, model, cuts, changed, progress)
 
@@ -225,8 +220,8 @@ def _prune(model: nn.Module, cuts: Iterable[Cut]) -> None:
 class Solver:
     """Solves the projections of a model one after the other."""
 
-    def __init__(self, model: nn.Module, data: FitBatches, target: Target, names: tuple[str, ...]):
-        self.model, self.data, self.target, self.names = model, data, target, names
+    def __init__(self, model: nn.Module, data: FitBatches, names: tuple[str, ...]):
+        self.model, self.data, self.names = model, data, names
         self.layers: list[LayerRefit] = []
         self.notes: list[str] = []
         self.tokens = self.held_out_tokens = 0
@@ -285,9 +280,9 @@ class Solver:
         self.layers.append(row(solution, target))
         return solution
 
-    def _read(self, projection: Projection, count: Callable[[int], None]) -> Target | None:
+    def _read(self, projection: Projection, count: Callable[[int], None]) -> str | None:
         """Add up what a projection reads and should give; returns None if it can only be cut."""
-        cut, target = projection.cut, self.target
+        cut, target = projection.cut, "residual"
         site = cut.site
         if self.streams.calls[id(site)] > 1:  # each of its uses reads what the others gave
             self.streams.change(site, projection.unchanged().install)
@@ -321,13 +316,13 @@ class Solver:
             return self.names
         return tuple(name for name in self.names if CANDIDATES[name].relative) or self.names
 
-    def _without_residual(self, site: Site, number: int) -> Target:
+    def _without_residual(self, site: Site, number: int) -> str:
         """The target of a projection whose output meets something else than an addition."""
         if number:
             raise UnsupportedModel(
                 f"{name_of(site)} adds its output to the residual stream for batch 0, but not for "
                 f"batch {number}.",
-                'write refit(..., target="output")',
+                "give batches that the model computes in the same way",
             )
         self.notes.append(
             f"{name_of(site)} is refitted to its own output: the model does not add this output to "
@@ -362,7 +357,7 @@ class Solver:
             )
 
 
-def row(solution: Solution, target: Target) -> LayerRefit:
+def row(solution: Solution, target: str) -> LayerRefit:
     site = solution.cut.site
     return LayerRefit(
         kind=site.kind,

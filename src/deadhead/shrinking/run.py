@@ -1,27 +1,37 @@
 """`shrink`: choose units, remove them, and repair the remaining layers."""
 
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Sequence
+from contextlib import nullcontext
+from dataclasses import replace
+from functools import partial
 from typing import Any
 
 from torch import nn
 
 from deadhead.display.progress import Progress, reported
 from deadhead.errors import deprecated
+from deadhead.heads.gates import gated
+from deadhead.heads.layers import checkpointed, copy_with_same_weights
+from deadhead.heads.prune import prune
 from deadhead.layout import Batch
 from deadhead.numerics import as_written
 from deadhead.rankers.label_free import Loss
+from deadhead.rankers.run import frozen
 
+from .allocate import Budget
+from .budgets import budgets_for, check_reach, most
+from .calibration import Calibration
+from .choose import AUTO, CHOOSERS, Choice, choose_by_each
 from .costs import InputShape
-from .held_out import check_share
-from .repairs import REPAIRS
-from .shrunk import Shrunk
-from .stages.calibration import Request, calibrate
-from .stages.choice import choose_units
-from .stages.evidence import gather
-from .stages.repair import apply_repair, plan_best
-from .stages.report import report
-from .stages.stopwatch import Stopwatch
+from .held_out import check_share, mean_loss
+from .latency import Latency, latency, time_models
+from .refitting import RefitPlan
+from .repairs import REPAIRS, Repair
+from .report import report, timed
+from .shrunk import STAGES, Shrunk
 from .target import check_score, read_targets
+
+CLOSE = 0.05  # share of the time: a first prediction that misses by more is corrected once
 
 
 def shrink(
@@ -57,7 +67,7 @@ def shrink(
             layers and mixtures of experts.
         parameters: the share of the model's parameters that remains.
         speedup: how many times as fast the model shall run on inputs `on`, on this machine. The
-            times of its layers are measured once and kept in the cache folder.
+            times of its layers are measured first.
         on: examples and tokens of each of the inputs; by default (32, 128), or fewer tokens where
             the model cannot read as many.
         method: how to choose, a name of CHOOSERS; "auto" tries two of them, reconstruction and
@@ -88,19 +98,118 @@ def shrink(
     if compensation is not None:
         deprecated("shrink(compensation=...)", "shrink(repair=...)")
         repair = compensation
-    targets = {"heads": heads, "neurons": neurons, "macs": macs, "parameters": parameters}
+    named = {"heads": heads, "neurons": neurons, "macs": macs, "parameters": parameters}
     check_share(held_out)
     check_score(score)
-    request = Request(
-        targets=read_targets(targets | {"speedup": speedup}), on=on, method=method,
-        repair=REPAIRS[repair], loss=loss, held_out=held_out, seed=seed, score=score,
-        checkpointing=checkpointing,
-    )  # fmt: skip
+    targets, chosen_repair = read_targets(named | {"speedup": speedup}), REPAIRS[repair]
     with reported(progress, "shrink") as show, as_written():
-        watch = Stopwatch(show)
-        calibration = calibrate(model, batches, request, watch)
-        evidence = gather(calibration, watch)
-        cuts = choose_units(calibration, evidence, watch)
-        planned = plan_best(calibration, cuts, watch)
-        repaired = apply_repair(calibration, planned, watch)
-        return report(calibration, evidence, planned, repaired, watch)
+        calibration = Calibration(
+            model, batches, targets=targets, on=on, method=method, loss=loss, held_out=held_out,
+            seed=seed, score=score, show=show,
+        )  # fmt: skip
+        table = _time_layers(calibration) if "speedup" in targets else None
+        budgets = budgets_for(
+            targets, kinds=calibration.kinds, layout=calibration.layout, costs=calibration.costs,
+            table=table, repair=chosen_repair,
+        )  # fmt: skip
+        measured = [calibration.measure()]
+        choices = _choose(calibration, table, budgets, checkpointing)
+        (choice, predicted), plan, tried = _plan_best(calibration, choices, chosen_repair)
+        with gated(model, closed=choice.heads, neurons=choice.neurons):
+            measured.append(calibration.measure())
+        full = None if table is None else copy_with_same_weights(model)
+        plan.apply()
+        measured.append(calibration.measure())
+        speed = None if full is None else timed(calibration, full, predicted)
+        return report(
+            calibration, choice, plan, budgets=budgets, tried=tried, speed=speed,
+            measured=dict(zip(STAGES, measured, strict=True)),
+        )  # fmt: skip
+
+
+def _time_layers(calibration: Calibration) -> Latency:
+    sites = [site for site in calibration.sites if site.kept]
+    with calibration.stage("time layers") as progress, frozen(calibration.model, calibration.seed):
+        return latency(
+            calibration.model, sites, calibration.fit[0], calibration.costs.shape, progress=progress
+        )
+
+
+def _choose(
+    calibration: Calibration, table: Latency | None, budgets: Sequence[Budget], checkpointing: bool
+) -> list[tuple[Choice, float]]:
+    """The choice of each method, from one pass over the data, and how many times as fast it is.
+
+    The speed is that of the table, 1 without one.
+    """
+    methods = [calibration.method]
+    if calibration.method == "auto":  # one of them needs projections that are modules, unlike XLNet
+        modules = all(site.out is not None for site in calibration.sites)
+        methods = [name for name in AUTO if modules or not CHOOSERS[name].needs_moments]
+    factors: dict[str, float] = {}  # method -> the time saved, relative to the prediction
+    adjust = None if table is None else partial(_adjusted, calibration, table, budgets, factors)
+    checkpoints = checkpointed(calibration.model) if checkpointing else nullcontext()
+    with calibration.stage("choose") as progress, checkpoints:
+        choices = choose_by_each(
+            calibration.model, calibration.fit, methods, budgets=budgets, adjust=adjust,
+            loss=calibration.loss, seed=calibration.seed, progress=progress,
+        )  # fmt: skip
+    if table is None:
+        return [(choice, 1.0) for choice in choices]
+    return [
+        (choice, table.speed_without(calibration.removed_by(choice), factors.get(choice.name, 1.0)))
+        for choice in choices
+    ]
+
+
+def _adjusted(
+    calibration: Calibration,
+    table: Latency,
+    budgets: Sequence[Budget],
+    factors: dict[str, float],
+    choice: Choice,
+) -> list[Budget] | None:
+    """The budget by the measured time of a cut copy, and its factor; None if the table is close."""
+    model, shape, (budget,) = calibration.model, calibration.costs.shape, budgets
+    small = prune(copy_with_same_weights(model), choice.heads, neurons=choice.neurons)
+    full, seconds = time_models([model, small], calibration.fit[0], shape)
+    measured = seconds / full
+    predicted = 1 / table.speed_without(calibration.removed_by(choice))
+    if abs(measured - predicted) <= CLOSE * predicted:
+        return None
+    factor = (1 - measured) / (1 - predicted)
+    least = 1 - max(0.0, factor) * most(budget) / budget.whole
+    check_reach("speedup", calibration.targets["speedup"], least, shape)
+    factors[choice.name] = factor
+    return [replace(budget, total=budget.total / factor)]
+
+
+def _plan_best(
+    calibration: Calibration, choices: Sequence[tuple[Choice, float]], repair: Repair
+) -> tuple[tuple[Choice, float], RefitPlan, dict[str, float]]:
+    """Solve the repair of each choice, and keep that with the lowest held-out loss.
+
+    Also gives the loss of each method, if several were tried.
+    """
+
+    def solve(choice: Choice, repair: Repair) -> RefitPlan:
+        with calibration.stage("refit") as progress:
+            return repair.plan(calibration.model, calibration.fit, choice, progress)
+
+    best, *others = choices
+    if not others:
+        return best, solve(best[0], repair), {}
+    quick = repair if repair.compare_by is None else REPAIRS[repair.compare_by]
+    tried: dict[str, float] = {}
+    for pair in choices:
+        other = solve(pair[0], quick)
+        with (
+            calibration.stage("measure"),
+            other.tried(),
+            frozen(calibration.model, calibration.seed),
+        ):
+            loss = mean_loss(calibration.model, calibration.held_out)
+        if not tried or loss < min(tried.values()):
+            best, plan = pair, other
+        tried[pair[0].name] = loss
+    return best, plan if quick is repair else solve(best[0], repair), tried

@@ -56,7 +56,7 @@ class _Scales(Solver):
     """Solves the scales of the projections of a model one after the other."""
 
     def __init__(self, model: nn.Module, data: FitBatches, of_teacher: Sequence[Cut]):
-        super().__init__(model, data, "residual", ("scales",))
+        super().__init__(model, data, ("scales",))
         self.of_teacher = of_teacher
         self.is_over = False
 

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Collection, Iterable, Mapping
 from dataclasses import dataclass, field
-from html import escape
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
@@ -92,28 +91,6 @@ class Shrunk:
             "speed": self.speed and vars(self.speed),
             "layers": [vars(layer) for layer in self.layers],
         }
-
-    def _repr_html_(self) -> str:
-        """For a notebook: the main facts, and what remains of each layer."""
-        facts = "".join(
-            f"<tr><th style='text-align:left'>{escape(name)}</th><td>{escape(value)}</td></tr>"
-            for name, value in self.summary().items()
-        )
-        names = ("layer", "remaining", "repair", "error when cut", "repaired")
-        head = "".join(f"<th>{name}</th>" for name in names)
-        rows = "".join(f"<tr>{_cells(layer)}</tr>" for layer in self.layers)
-        return f"<table>{facts}</table><table><tr>{head}</tr>{rows}</table>"
-
-
-def _cells(layer: ShrunkLayer) -> str:
-    errors = ("", "") if layer.errors is None else (f"{e:.3g}" for e in layer.errors)
-    texts = (
-        f"{layer.block} {layer.layer}",
-        f"{layer.left:,} of {layer.before:,} {layer.kind}",
-        layer.candidate,
-        *errors,
-    )
-    return "".join(f"<td>{escape(text)}</td>" for text in texts)
 
 
 def choice_to_dict(choice: Choice) -> dict[str, Any]:

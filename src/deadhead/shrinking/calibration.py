@@ -1,0 +1,97 @@
+"""The full model and the data of `shrink`: checked, divided, counted and measured."""
+
+import time
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from contextlib import contextmanager
+from typing import Any
+
+from torch import nn
+
+from deadhead.display.progress import Progress
+from deadhead.display.progress import stage as say_stage
+from deadhead.errors import UnsupportedModel
+from deadhead.heads.discover import find_every_site, layout_of
+from deadhead.heads.hooks import is_gated
+from deadhead.heads.prune import unfit
+from deadhead.layout import Batch, SiteKey
+from deadhead.rankers.label_free import Loss, with_loss
+from deadhead.rankers.loss import examples_of
+from deadhead.rankers.run import frozen
+
+from .allocate import units_of
+from .budgets import check_targets
+from .choose import Choice, check_method, checked_batches
+from .costs import InputShape, costs
+from .held_out import check_number, mean_loss, split_examples
+from .target import Amount
+
+
+class Calibration:
+    """The full model, its layers, and the data to fit and to measure on."""
+
+    def __init__(
+        self,
+        model: nn.Module,
+        batches: Iterable[Batch],
+        *,
+        targets: Mapping[str, Amount],
+        on: InputShape | None,
+        method: str,
+        loss: Loss | str | None,
+        held_out: float,
+        seed: int,
+        score: Callable[[nn.Module], Any] | None,
+        show: Progress,
+    ):
+        """Check everything before the first long computation, and divide the examples."""
+        if (problem := unfit(model)) is not None:
+            raise problem
+        if is_gated(model):
+            raise UnsupportedModel(
+                "expected a model without gates, got one inside a `with gated(...)` block.",
+                "shrink after the block",
+            )
+        self.model, self.targets, self.method = model, targets, method
+        self.seed, self.score, self._show = seed, score, show
+        self.seconds: dict[str, float] = {}  # of each stage
+        self.sites = find_every_site(model)
+        self.layout = layout_of(self.sites)  # of the full model
+        self.kinds, shape = check_targets(model, targets, on)  # those that may be removed
+        needs_labels = check_method(method, self.kinds, loss)
+        with self.stage("count"), frozen(model, seed):
+            checked = checked_batches(model, batches, labels=needs_labels)
+            check_number(sum(map(examples_of, checked)))
+            self.fit, self.held_out = split_examples(checked, held_out)
+            self.costs = costs(model, self.sites, checked[0], shape)
+            if loss is None and not all("labels" in batch for batch in self.held_out):
+                loss = "self"
+            if loss is not None:
+                self.held_out = with_loss(model, self.held_out, loss, False, seed)
+        self.loss = loss
+
+    @contextmanager
+    def stage(self, name: str) -> Iterator[Progress]:
+        """Time a stage; give what to call as it proceeds."""
+        begin = time.perf_counter()
+        say_stage(f"shrink: {name}")
+
+        def progress(done: int, total: int, note: str = "") -> None:
+            self._show(done, total, f"{name} {note}".strip())
+
+        yield progress
+        self.seconds[name] = self.seconds.get(name, 0.0) + time.perf_counter() - begin
+
+    def measure(self) -> tuple[float, Any]:
+        """The held-out loss of the model as it is now, and what `score` gives for it."""
+        with self.stage("measure"):
+            with frozen(self.model, self.seed):
+                loss = mean_loss(self.model, self.held_out)
+            return loss, None if self.score is None else self.score(self.model)
+
+    def removed_by(self, choice: Choice) -> dict[SiteKey, int]:
+        """Count the units that each layer loses."""
+        after = units_of(self.layout.without(choice.heads, choice.neurons))
+        return {
+            place: len(units) - len(after.get(place, ()))
+            for place, units in units_of(self.layout).items()
+        }

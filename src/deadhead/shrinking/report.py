@@ -1,0 +1,130 @@
+"""The report of `shrink`: sizes, speed, layers and notes of the smaller model."""
+
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+from torch import nn
+
+from deadhead.heads.discover import find_every_site, layout_of
+from deadhead.layout import HeadLayout
+from deadhead.rankers.loss import examples_of
+from deadhead.rankers.run import frozen
+
+from .allocate import Budget
+from .calibration import Calibration
+from .choose import Choice
+from .latency import time_models
+from .refitting import RefitPlan
+from .shrunk import Shrunk, ShrunkLayer, Speed, group_notes, speed_notes
+
+ROUNDING = 1e-6  # relative to a loss
+
+
+def report(
+    calibration: Calibration,
+    choice: Choice,
+    plan: RefitPlan,
+    *,
+    budgets: Sequence[Budget],
+    measured: Mapping[str, tuple[float, Any]],
+    tried: Mapping[str, float],
+    speed: Speed | None,
+) -> Shrunk:
+    """Report all that is known of the smaller model.
+
+    measured: stage -> the loss and the score then.
+    """
+    notes = [*group_notes(calibration.layout, choice.heads, budgets), *plan.report.notes]
+    losses = {name: loss for name, (loss, _) in measured.items()}
+    risen = losses["refitted"] > losses["cut"] * (1 + ROUNDING)
+    if risen and (plan.solutions or plan.task_layer is not None):
+        notes.append(
+            "the repair raised the held-out loss: give more calibration data, or choose the "
+            "repair none"
+        )
+    sizes, loss = _sizes(calibration, choice), calibration.loss
+    has_score = calibration.score is not None
+    return Shrunk(
+        model=calibration.model,
+        choice=choice,
+        loss=getattr(loss, "__name__", type(loss).__name__) if callable(loss) else loss or "labels",
+        losses=losses,
+        tried=tried,
+        scores={name: score for name, (_, score) in measured.items() if has_score},
+        sizes=sizes,
+        shape=calibration.costs.shape,
+        seconds=calibration.seconds,
+        speed=speed,
+        layers=_layers(calibration, plan),
+        examples=(
+            sum(map(examples_of, calibration.fit)),
+            sum(map(examples_of, calibration.held_out)),
+        ),
+        notes=(*notes, *speed_notes(calibration.targets, sizes)),
+    )
+
+
+def timed(calibration: Calibration, full: nn.Module, predicted: float) -> Speed:
+    """Time the smaller model beside a copy of the full one."""
+    model, seed, shape = calibration.model, calibration.seed, calibration.costs.shape
+    with calibration.stage("time models"), frozen(model, seed), frozen(full, seed):
+        before, after = time_models([full, model], calibration.fit[0], shape)
+    return Speed(
+        shape=shape,
+        target=float(calibration.targets["speedup"]),
+        predicted=predicted,
+        measured=before / after,
+        seconds=(before, after),
+    )
+
+
+def _sizes(calibration: Calibration, choice: Choice) -> dict[str, tuple[int, int]]:
+    model, costs, before = calibration.model, calibration.costs, calibration.layout
+    after = layout_of(find_every_site(model))
+    macs = costs.of(costs.macs), costs.of(costs.macs, calibration.removed_by(choice))
+    return {
+        "heads": (len(before), len(after)),
+        "neurons": (_neurons(before), _neurons(after)),
+        "parameters": (costs.model_parameters, sum(p.numel() for p in model.parameters())),
+        "macs": (int(macs[0]), int(macs[1])),
+    }
+
+
+def _neurons(layout: HeadLayout) -> int:
+    return sum(len(layer.kept) for layer in layout.feed_forwards)
+
+
+def _layers(calibration: Calibration, plan: RefitPlan) -> tuple[ShrunkLayer, ...]:
+    """A row for each layer that lost units or was refitted, and for the task layer."""
+    refits = {(r.kind, r.block, r.layer): r for r in plan.report.layers}
+    after = {site.key: len(site.kept) for site in find_every_site(calibration.model)}
+    rows = []
+    for site in calibration.sites:
+        before, row = len(site.kept), refits.get(site.key)
+        if after[site.key] == before and row is None:
+            continue
+        rows.append(
+            ShrunkLayer(
+                kind=site.kind,
+                block=site.block,
+                layer=site.layer,
+                before=before,
+                left=after[site.key],
+                candidate="nothing" if row is None else row.candidate,
+                errors=None if row is None else (row.error_cut, row.error_refitted),
+            )
+        )
+    if (task := plan.task_layer) is not None:
+        outputs = len(task.weight)
+        rows.append(
+            ShrunkLayer(
+                kind="outputs",
+                block=task.cut.site.block,
+                layer=0,
+                before=outputs,
+                left=outputs,
+                candidate=task.name,
+                errors=(task.error_cut, task.error_refitted),
+            )
+        )
+    return tuple(rows)
