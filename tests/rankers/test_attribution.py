@@ -5,13 +5,10 @@ import torch
 from ranker_cases import KINDS
 
 from architectures.tiny import tiny
-from deadhead.errors import DataError, DeadheadError
+from deadhead.errors import DeadheadError
 from deadhead.heads import captured, discover, gated, head_means
-from deadhead.heads.discover import find_sites
 from deadhead.rankers import rank
-from deadhead.rankers.fills import fill_of_batches
-from deadhead.rankers.gate_gradients import open_gates
-from deadhead.rankers.loss import CORRUPT, example_losses
+from deadhead.rankers.loss import example_losses
 from deadhead.verify.inputs import batch_for
 
 # Gates as numbers are read in float32, which has 1 - STEP exactly. The norms of the causal model
@@ -117,18 +114,6 @@ def test_a_corrupt_run_as_the_fill(case, kind):
     assert exact.scores != ranking.scores
 
 
-def test_the_run_that_gives_a_fill_has_no_gates(case):
-    setup = case("classify")
-    batch = {**setup.batch, CORRUPT: other_tokens(setup.batch)}
-    outside = fill_of_batches(setup.model, [batch], "mean")(batch)
-    with open_gates(setup.model) as gates:
-        gates.begin(1)  # another number of examples than the batch has
-        inside = fill_of_batches(setup.model, [batch], "mean")(batch)
-    assert not gates.gates
-    for site in find_sites(setup.model):
-        assert torch.equal(inside(site, 0), outside(site, 0))
-
-
 def test_without_labels_it_estimates_the_distance(case):
     """To second order, which is exact enough for heads that do little."""
     setup = case("tag")
@@ -159,13 +144,3 @@ def test_corrupt_batches_that_cannot_be_used(case):
     shorter = {name: value[:, :-1] for name, value in corrupt[0].items()}
     refuses("input_ids of clean batch 0 has shape", batches=[shorter])
     refuses("`corrupt` expects a batch or a list of batches, got int", batches=3)
-
-
-def test_means_that_are_not_finite_are_reported(case):
-    setup = case("classify")
-    with torch.no_grad():
-        setup.model.bert.embeddings.word_embeddings.weight[int(setup.batch["input_ids"][2, 3])] = (
-            float("nan")
-        )
-    with pytest.raises(DataError, match="the mean of encoder layer 0 is not a finite number"):
-        rank(setup.model, [setup.batch], "attribution")

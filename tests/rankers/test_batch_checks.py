@@ -86,16 +86,6 @@ def test_batches_that_are_refused(case, problem):
         refit(setup.model, batches, ["encoder.0.1"], progress=False)
 
 
-def test_only_a_learnt_table_of_positions_ends():
-    sizes = {"max_position_embeddings": 40}
-    assert position_rows(tiny("bert", **sizes)) == 40
-    assert position_rows(tiny("roberta", pad_token_id=1, **sizes)) == 38
-    assert position_rows(tiny("opt", **sizes)) == 40
-    assert position_rows(tiny("gpt2", **sizes)) == 40
-    for model_type in ("llama", "fsmt"):  # rotary; computed again for longer texts
-        assert position_rows(tiny(model_type, **sizes)) is None
-
-
 PROPHETNET = ProphetNetConfig(
     vocab_size=40, hidden_size=16, encoder_ffn_dim=16, decoder_ffn_dim=16, num_encoder_layers=1,
     num_decoder_layers=1, num_encoder_attention_heads=4, num_decoder_attention_heads=4,

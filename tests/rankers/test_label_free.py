@@ -12,7 +12,7 @@ from deadhead import discover, gated, rank
 from deadhead.errors import DataError, DeadheadError, UnknownName, UnsupportedModel
 from deadhead.layout import Head
 from deadhead.rankers import label_free
-from deadhead.rankers.loss import example_losses, forward
+from deadhead.rankers.loss import forward
 
 USELESS = Head("encoder", 0, 2)
 QUICK: dict[str, dict[str, Any]] = {
@@ -125,31 +125,6 @@ def test_logits_are_compared_as_predictions(case):
             assert scores[head] == pytest.approx(
                 float((whole.exp() * (whole - less)).sum(-1).mean()), abs=1e-9
             )
-
-
-@pytest.mark.slow
-def test_probes_of_logits_are_fisher_information(case, monkeypatch):
-    monkeypatch.setattr(label_free, "DRAWS", 400)
-    setup = case("classify")
-    batch = {name: value for name, value in setup.batch.items() if name != "labels"}
-    prepared = label_free.with_loss(setup.model, [batch], "self", True, 0)
-    gates = torch.ones(4, 2, 4, dtype=torch.float64, requires_grad=True)
-    squares = torch.zeros(4, 2, 4, dtype=torch.float64)
-    for draw in prepared:
-        with gated(setup.model, gates):
-            (slope,) = torch.autograd.grad(example_losses(setup.model, draw).sum(), gates)
-        squares += slope.square() / len(prepared)
-    with gated(setup.model, gates):
-        logits = setup.model(**batch).logits
-        slopes = torch.stack(
-            [
-                torch.autograd.grad(logits[:, k].sum(), gates, retain_graph=True)[0]
-                for k in range(logits.shape[1])
-            ]
-        )
-    chances = logits.detach().softmax(-1).T[:, :, None, None]
-    fisher = (chances * slopes.square()).sum(0) - (chances * slopes).sum(0).square()
-    assert torch.allclose(squares.mean(0), fisher.mean(0), rtol=0.25)
 
 
 @pytest.mark.parametrize("method", ["taylor", "gradient", "ablation", "shapley"])

@@ -65,21 +65,6 @@ def test_spearman_against_scipy(n):
         assert mine.p == pytest.approx(other.pvalue, abs=1e-9 if n == 5 else 0.07)
 
 
-def test_the_papers_p_values_are_impossible():
-    """With 24 pairs a rho of 0.34 has a p near 0.10, and only |rho| above about 0.5 is below
-    0.01.
-    """
-    x = np.arange(24.0)
-    rng = np.random.default_rng(3)
-    result = [spearman(x, rng.permutation(24)) for _ in range(12)]
-    assert all((abs(first.rho) > 0.5) == (first.p < 0.011) for first in result)
-    assert all(first.how == "draws" for first in result)
-    assert spearman(x, x).p == pytest.approx(1 / 100_001)
-    assert (
-        spearman(x, result[0].rho * x).p == spearman(x, result[0].rho * x).p
-    )  # drawn the same again
-
-
 def test_nothing_to_correlate():
     assert math.isnan(spearman([1, 1, 1], [1, 2, 3]).rho)
     assert math.isnan(spearman([1, 2], [1, 2]).p)

@@ -77,14 +77,6 @@ def test_thousands_of_units_are_nearly_as_cheap_as_fractions_of_units_would_be()
     assert lowest - 1e-9 <= cost < lowest * 1.001
 
 
-def test_a_table_with_steps_is_used_at_its_steps():
-    """Latency often falls only at every few heads: numbers between them cost and save nothing."""
-    curves = [curve(0, [1.0] * 8), curve(1, [1.5] * 8)]
-    saving = {c.place: [float(n // 4) for n in range(9)] for c in curves}
-    assert allocate(curves, saving, 1.0) == {curves[0].place: 4, curves[1].place: 0}
-    assert allocate(curves, saving, 3.0) == {curves[0].place: 8, curves[1].place: 4}
-
-
 def test_scores_go_by_one_threshold_until_the_budget_is_reached():
     curves = [curve(0, [1.0, 4.0, 6.0]), curve(1, [2.0, 3.0, 9.0])]
     saving = {c.place: [0.0, 1.0, 2.0, 3.0] for c in curves}

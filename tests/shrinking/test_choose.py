@@ -13,7 +13,6 @@ from deadhead.errors import DataError, DeadheadError, UnknownName
 from deadhead.heads.discover import discover
 from deadhead.heads.prune import prune
 from deadhead.layout import Head
-from deadhead.rankers import rank
 from deadhead.shrinking import (
     CHOOSERS,
     Budget,
@@ -164,15 +163,6 @@ def test_curves_never_fall_and_name_each_unit_once(chooser, kind):
     assert curve.costs[-1] > 0
     units = units_of(discover(model, neurons=True))[kind, "decoder", 0]
     assert sorted(curve.units) == sorted(units)
-
-
-def test_the_whole_matrix_beats_its_diagonal_by_its_own_measure():
-    """Fisher and Kwon predict by the same matrix; swaps over all layers find no worse a set."""
-    model, batch = model_of("classify"), data("classify")
-    whole = chosen(model, [batch], "fisher", heads=4)
-    ranking = rank(model, [batch], "fisher", progress=False)
-    assert len(whole.heads) == 4
-    assert whole.predicted <= ranking[ranking.lowest(4)[-1]] / 2 * (1 + 1e-9)
 
 
 def test_groups_of_a_grouped_query_model_go_whole():

@@ -4,8 +4,8 @@ from itertools import pairwise
 
 import pytest
 import torch
+from choice_cases import model_of
 from torch.nn import functional
-from transformers import BertConfig, BertForTokenClassification
 
 from deadhead.errors import DataError, DeadheadError
 from deadhead.shrinking.held_out import check_share, mean_loss, split_examples
@@ -48,10 +48,7 @@ def test_shares_that_make_no_sense(share):
 
 
 def test_the_mean_loss_is_that_of_labelled_examples():
-    torch.manual_seed(0)
-    size = {"hidden_size": 16, "num_hidden_layers": 1, "num_attention_heads": 2, "num_labels": 3}
-    config = BertConfig(vocab_size=20, intermediate_size=16, initializer_range=0.3, **size)
-    model = BertForTokenClassification(config).double().eval()
+    model = model_of("tag")
     ids = torch.tensor([[5, 6, 7], [8, 9, 10], [11, 12, 13]])
     labels = torch.tensor([[0, 1, -100], [2, -100, -100], [-100, -100, -100]])
     with torch.no_grad():

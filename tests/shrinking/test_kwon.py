@@ -26,7 +26,6 @@ from deadhead.shrinking.costs import costs
 from deadhead.shrinking.methods import Kwon
 from deadhead.shrinking.projection import columns_of
 from deadhead.shrinking.scales import plan_scales
-from deadhead.shrinking.search import rearranged
 from deadhead.shrinking.statistics import collect
 
 AUTHORS: dict[str, Any] = json.loads(
@@ -176,10 +175,3 @@ def test_the_search_for_units_is_exact():
     assert sum(saving[place][count] for place, count in counts.items()) >= total
     costs_of = {curve.place: (0.0, *curve.costs) for curve in curves}
     assert sum(costs_of[place][n] for place, n in counts.items()) == pytest.approx(expected)
-
-
-def test_swaps_find_units_that_cancel_each_other():
-    gradients = np.array([[1.0, 0.0], [0.0, 1.1], [-1.2, 0.0], [3.0, 3.0]])
-    assert rearranged(gradients, 0) == []
-    assert rearranged(gradients, 2) == [0, 2]
-    assert rearranged(gradients, 4) == [0, 1, 2, 3]

@@ -74,17 +74,6 @@ def test_modes_gradients_and_configs():
     assert model.config.deadhead["filled_output_biases"] == {"encoder": [0, 1]}
 
 
-def test_progress_counts_batches_of_layers():
-    steps: list[tuple[int, int]] = []
-    refit(
-        build("bert"),
-        batches(),
-        REMOVED["bert"],
-        progress=lambda done, total, note="": steps.append((done, total)),
-    )
-    assert steps == [(n + 1, 24) for n in range(24)]
-
-
 class Broken(Exception):
     pass
 

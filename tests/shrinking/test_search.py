@@ -1,7 +1,5 @@
 """The set that costs least together: against enumeration, greedy alone, and on 144 heads."""
 
-from itertools import combinations
-
 import numpy as np
 from hypothesis import given, settings
 from hypothesis import strategies as st
@@ -22,11 +20,6 @@ def cost(matrix, removed):
     return float(removed @ matrix @ removed)
 
 
-def best(matrix, count):
-    sets = combinations(range(len(matrix)), count)
-    return min(float(matrix[np.ix_(members, members)].sum()) for members in sets)
-
-
 @settings(max_examples=100, deadline=None)
 @given(st.integers(0, 10**6), st.integers(2, 12), st.data())
 def test_swaps_never_make_the_greedy_set_worse(seed, units, data):
@@ -34,21 +27,6 @@ def test_swaps_never_make_the_greedy_set_worse(seed, units, data):
     removed = cheapest_set(matrix, np.ones(units), count)
     assert removed.sum() == count
     assert cost(matrix, removed) <= greedy(matrix)[1][count - 1] * (1 + 1e-9) + 1e-12
-
-
-def test_most_sets_are_the_best_there_are_and_more_than_without_swaps():
-    """Of up to 10 units; measured: 96 % with swaps, 80 % without."""
-    draw = np.random.default_rng(0)
-    hits, alone, cases = 0, 0, 200
-    for seed in range(cases):
-        units = int(draw.integers(3, 11))
-        count = int(draw.integers(1, units))
-        matrix = fisher(seed, units)
-        lowest = best(matrix, count) * (1 + 1e-9) + 1e-12
-        hits += cost(matrix, cheapest_set(matrix, np.ones(units), count)) <= lowest
-        alone += greedy(matrix)[1][count - 1] <= lowest
-    assert hits > 0.9 * cases
-    assert hits > alone + 0.05 * cases
 
 
 @settings(max_examples=100, deadline=None)
