@@ -17,7 +17,7 @@ from torch import Tensor
 from deadhead.forward import device_of
 from deadhead.heads.discover import discover
 from deadhead.heads.gates import gated
-from deadhead.layout import Head, HeadLayout
+from deadhead.layout import Head
 
 from .loss import FiniteLoss, example_losses
 from .ranker import RankerInputs
@@ -77,7 +77,7 @@ def train_gates(
     torch.manual_seed(seed)  # for dropout, where the weights are trained
     for step, number in enumerate(itertools.islice(_endless(len(batches), seed), steps)):
         gates = sampled(log_a, torch.rand(len(layout), generator=noise, dtype=exact).to(device))
-        with gated(model, closed=shut), gated(model, _by_block(gates, layout)):
+        with gated(model, dict(zip(layout, gates, strict=True)), closed=shut):
             loss = finite.add(example_losses(model, batches[number]), number).mean()
             optimizer.zero_grad()
             (loss + penalty * chance_open(log_a).sum()).backward()
@@ -95,16 +95,3 @@ def _endless(count: int, seed: int) -> Iterator[int]:
     rng = random.Random(seed)
     while True:
         yield from rng.sample(range(count), count)
-
-
-def _by_block(gates: Tensor, layout: HeadLayout) -> dict[str, Tensor]:
-    """One gate per head of the layout -> layers x heads of every block; other gates stay open."""
-    blocks: dict[str, Tensor] = {}
-    for block in layout.blocks:
-        rows = {a.layer: row for row, a in enumerate(layout.of(block))}
-        sites = [(n, rows[h.layer], h.index) for n, h in enumerate(layout) if h.block == block]
-        if sites:
-            number, row, index = torch.tensor(sites, device=gates.device).T
-            ones = gates.new_ones(len(rows), layout.size(block))
-            blocks[block] = ones.index_put((row, index), gates[number])
-    return blocks
