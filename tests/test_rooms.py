@@ -104,7 +104,7 @@ ALLOWED = {
     "cli": "display errors exports files heads layout measures numerics "
     "papers.catalogue papers.claims rankers ranking report.check report.export report.page "
     "results saved shrinking strategies studies "
-    "studies.execution studies.plan studies.recipe studies.status "
+    "studies.plan studies.recipe studies.status "
     "studies.store tasks training verify version",
     "__main__": "cli",
 }

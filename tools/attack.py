@@ -98,12 +98,7 @@ def attacks() -> dict[str, tuple[str, int, float, Callable[[Count], None]]]:
             0.1,
             attack_files.power,
         ),
-        "ray": (
-            "Ray worker, raylet, head or node killed or stopped",
-            5,
-            0.1,
-            attack_processes.on_ray,
-        ),
+        "ray": ("Ray worker, raylet, head or node killed", 5, 0.1, attack_processes.on_ray),
     }
 
 

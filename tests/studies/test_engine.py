@@ -97,19 +97,16 @@ def test_a_trial_that_loses_the_gpu_twice_has_failed_and_spoils_no_other(tmp_pat
     (error,) = [
         r["error"] for r in stable_records(tmp_path / "s").values() if r["state"] == "failed"
     ]
-    assert error == "the GPU gave up: CUDA error: CUDA-capable device(s) is/are busy or unavailable"
+    assert "ended with exit code 1, 2 times" in error
 
 
-@pytest.mark.parametrize(
-    ("executor", "failed"), [pytest.param("local", 1, marks=pytest.mark.slow), ("serial", 0)]
-)
-def test_a_missing_gpu_stops_the_study(tmp_path, monkeypatch, executor, failed):
+def test_a_missing_gpu_stops_a_study_in_one_process(tmp_path, monkeypatch):
     """Not one trial after the other is written off: what is left can run when the GPU is back."""
     recipe = load(loses(tmp_path, monkeypatch, 99), ["seed=[0, 1, 2, 3]"])
     with pytest.raises(GpuLost, match="busy or unavailable") as problem:
-        run(recipe, tmp_path / "s", executor=executor, workers=1, work=WORK)
+        run(recipe, tmp_path / "s", executor="serial", work=WORK)
     assert "nvidia-smi" in problem.value.hint
-    assert len(stable_records(tmp_path / "s")) == failed
+    assert not stable_records(tmp_path / "s")
 
 
 def test_a_second_run_is_refused(search_file, tmp_path):

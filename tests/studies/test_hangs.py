@@ -1,4 +1,4 @@
-"""Processes that were stopped and trials that make no progress are noticed, ended, run again and reported."""
+"""Processes that were stopped and trials that take too long are noticed, ended, run again and reported."""
 
 import json
 import os
@@ -11,92 +11,16 @@ import pytest
 from small_study import WORK, run_free, stable_records
 from test_crash import workers_of
 
-from deadhead.cli.status import status_lines
 from deadhead.studies import load, run, status
-from deadhead.studies.execution import watchdog
-from deadhead.studies.execution.watchdog import (
-    ENOUGH,
-    FLOOR,
-    PAUSE,
-    SILENT,
-    STARTS,
-    TIMES,
-    Watchdog,
-)
+from deadhead.studies.execution import processes
 from deadhead.studies.store import folder as place
 from deadhead.studies.store.folder import StudyError
 
 HEAD = "steps: [prune, finetune, evaluate]\nfixed: {model: m, task: pos, source: en}\n"
 
 
-class Clock:
-    def __init__(self):
-        self.now = 1000.0
-
-    def __call__(self):
-        return self.now
-
-
-def passing(dog, clock, seconds, **beats):
-    """Let time go by in short steps, with signs of life of some trials; the first hang."""
-    for _ in range(int(seconds)):
-        clock.now += 1
-        for trial, note in beats.items():
-            dog.note(trial, note)
-        if hangs := list(dog.hanging()):
-            return hangs
-    return []
-
-
-def test_a_process_without_a_sign_of_life_hangs():
-    clock = Clock()
-    dog = Watchdog(clock=clock)
-    dog.begin("a")
-    dog.begin("b")
-    assert passing(dog, clock, STARTS + SILENT - 1, a="x", b="x") == []
-    (hang,) = passing(dog, clock, SILENT + 1, a="x")
-    assert (hang.trial, hang.silent) == ("b", True)
-    assert "no sign of life" in hang.reason
-
-
-def test_the_limit_comes_from_the_trials_before_and_counts_from_the_last_progress():
-    clock = Clock()
-    dog = Watchdog(clock=clock)
-    for number in range(ENOUGH):
-        assert dog.limit is None
-        dog.begin(str(number))
-        clock.now += 200
-        dog.end(str(number), done=True)
-    assert dog.limit == TIMES * 200 > FLOOR
-    dog.begin("a")
-    for number in range(3):  # it takes longer than any, and makes progress
-        assert passing(dog, clock, dog.limit - 1, a=f"update {number}") == []
-    (hang,) = passing(dog, clock, dog.limit + 1, a="update 2")
-    assert (hang.trial, hang.silent) == ("a", False)
-
-
-@pytest.mark.parametrize(("timeout", "hangs"), [(50.0, 1), (None, 0)])
-def test_a_limit_that_was_chosen_is_of_the_whole_trial(timeout, hangs):
-    clock = Clock()
-    dog = Watchdog(timeout, clock=clock)
-    dog.begin("a")
-    assert passing(dog, clock, 49, a="x") == []
-    assert [len(passing(dog, clock, 1, a=str(number))) for number in range(3)][-1] == hangs
-
-
-def test_whoever_was_stopped_itself_blames_nobody():
-    clock = Clock()
-    dog = Watchdog(50.0, clock=clock)
-    dog.begin("a")
-    passing(dog, clock, 10, a="x")
-    clock.now += max(SILENT, STARTS, PAUSE) * 10
-    assert list(dog.hanging()) == []
-    assert dog.seconds("a") < 60
-
-
 @pytest.mark.parametrize(
-    ("timeout", "executor"),
-    [(0, "local"), (-1.0, "local"), ("soon", "local"), (float("nan"), "local"), (5.0, "serial")],
+    ("timeout", "executor"), [(0, "local"), (float("nan"), "local"), (5.0, "serial")]
 )
 def test_limits_that_make_no_sense_are_refused(search_file, tmp_path, timeout, executor):
     with pytest.raises(StudyError, match="trial"):
@@ -111,8 +35,8 @@ def command_of(pid):
 
 @pytest.mark.skipif(sys.platform != "linux", reason="looks for the workers in /proc")
 def test_a_stopped_worker_is_replaced(search_file, tmp_path, monkeypatch):
-    monkeypatch.setattr(watchdog, "BEAT", 0.1)
-    monkeypatch.setattr(watchdog, "SILENT", 1.5)
+    monkeypatch.setattr(processes, "BEAT", 0.1)
+    monkeypatch.setattr(processes, "SILENT", 1.5)
     monkeypatch.setenv("TRIVIAL_SECONDS", "0.02")
     recipe = load(search_file)
     stopped: list[int] = []
@@ -151,7 +75,6 @@ def test_a_trial_that_hangs_once_runs_again_and_one_that_always_hangs_fails(tmp_
         if record["state"] == "failed"
     ]
     assert "longer than the 1.5 s of --trial-timeout" in error
-    assert "--trial-timeout off" in error
     assert sum("runs again" in text for text in result.reports) == 2
     assert sum("recorded as failed" in text for text in result.reports) == 1
     assert status(tmp_path / "s").reports == result.reports
@@ -160,8 +83,8 @@ def test_a_trial_that_hangs_once_runs_again_and_one_that_always_hangs_fails(tmp_
 def test_processes_that_all_go_silent_stop_the_study(tmp_path, monkeypatch):
     """As on a disk that does not answer: not one trial after the other is written off."""
     monkeypatch.setenv("TRIVIAL_MARKS", str(tmp_path))
-    monkeypatch.setattr(watchdog, "BEAT", 3600.0)
-    monkeypatch.setattr(watchdog, "SILENT", 0.3)
+    monkeypatch.setattr(processes, "BEAT", 3600.0)
+    monkeypatch.setattr(processes, "SILENT", 0.3)
     file = tmp_path / "r.yaml"
     file.write_text(f"{HEAD}axes: {{remove: {{random: [55]}}, seed: 0..9}}\n")
     with pytest.raises(StudyError, match="one process after the other gave no sign of life"):
@@ -170,15 +93,7 @@ def test_processes_that_all_go_silent_stop_the_study(tmp_path, monkeypatch):
 
 
 def live(folder, **facts):
-    usual = {
-        "done": 9,
-        "failed": 0,
-        "workers": 1,
-        "started": time.time(),
-        "now": time.time(),
-        "elapsed": 90.0,
-        "longest": 12.0,
-    }
+    usual = {"done": 9, "failed": 0, "workers": 1, "now": time.time(), "elapsed": 90.0}
     (folder / "live.json").write_text(json.dumps({**usual, **facts}))
 
 
@@ -190,24 +105,11 @@ def nearly(search_file, tmp_path):
     return tmp_path / "s"
 
 
-def test_no_time_to_go_is_promised_while_a_trial_hangs(nearly):
-    running = {"a": {"since": time.time(), "note": "at it", "seconds": 500.0, "quiet": 100.0}}
-    with place.locked(nearly):
-        live(nearly, running=running)
-        results = status(nearly)
-        assert results.eta is None
-        line, *others = status_lines(results)
-        assert "time left unknown" in line
-        assert "no sign of life for 1:40" in others[0]
-        live(nearly, running={"a": {**running["a"], "seconds": 5.0, "quiet": 0.0}})
-        assert status(nearly).eta == pytest.approx(10.0, abs=0.5)
-
-
 def test_a_clock_set_back_shows_no_negative_times(nearly):
     later = time.time() + 10_000  # when the run wrote about itself the clock said so
-    running = {"a": {"since": later, "note": "", "seconds": 5.0, "quiet": 1.0}}
+    running = {"a": {"note": "", "seconds": 5.0}}
     with place.locked(nearly):
-        live(nearly, started=later, now=later, running=running)
+        live(nearly, now=later, running=running)
         results = status(nearly)
-    assert [(trial.seconds, trial.quiet) for trial in results.running] == [(5.0, 1.0)]
+    assert [trial.seconds for trial in results.running] == [5.0]
     assert results.eta == pytest.approx(10.0)

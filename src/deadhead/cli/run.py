@@ -41,12 +41,8 @@ def run(
     ] = None,
     gpus: Annotated[float | None, Option(help="With ray: GPUs per trial, such as 0.25.")] = None,
     trial_timeout: Annotated[
-        str | None,
-        Option(
-            metavar="SECONDS|off",
-            help="Stop a trial that runs longer, and retry it once.",
-            show_default="only if it hangs",
-        ),
+        float | None,
+        Option(metavar="SECONDS", help="Stop a trial that runs longer, and retry it once."),
     ] = None,
     as_json: opt.AsJson = False,
 ) -> None:
@@ -73,7 +69,6 @@ def run(
     if options and executor != "ray":
         flags = " and ".join(f"--{name}" for name in options)
         raise BadParameter(f"{flags}: only with --executor ray")
-    timeout = _timeout(trial_timeout)
     with _progress.study(chosen, quiet=as_json) as watch:
         result = run_study(
             chosen,
@@ -83,7 +78,7 @@ def run(
             retry_failed=retry_failed,
             watch=watch,
             options=options,
-            trial_timeout=timeout,
+            trial_timeout=trial_timeout,
         )
     if as_json:
         typer.echo(json.dumps(vars(result)))
@@ -91,19 +86,6 @@ def run(
         print_result(result, out)
     if result.failed or result.left:
         raise typer.Exit(1)
-
-
-def _timeout(text: str | None) -> float | str | None:
-    """The time limit of a trial in seconds; None for `off`, and by default AUTO."""
-    from deadhead.studies.execution.watchdog import AUTO
-
-    if text is None or text == "off":
-        return AUTO if text is None else None
-    try:
-        return float(text)
-    except ValueError:
-        message = f"expects a number of seconds, or off, got {text!r}"
-        raise BadParameter(message, param_hint="--trial-timeout") from None
 
 
 def set_environment(data: Path | None, threads: int | None = None) -> None:

@@ -21,7 +21,6 @@ if TYPE_CHECKING:
 
 # the last line of a traceback of deadhead's own errors, after which their hint may follow
 EXPLAINED = re.compile(r"^(deadhead\.(?:\w+\.)*)\w+: ", re.MULTILINE)
-QUIET = 30.0  # seconds without a sign of life before it is mentioned
 
 
 def status(
@@ -74,8 +73,6 @@ def status_lines(status: Status) -> Iterator[str]:
     left = ""
     if status.eta is not None and status.left:
         left = f", about {clock(status.eta)} left"
-    elif status.eta is None and status.running and status.done:
-        left = ", time left unknown: the running trials take longer than any before"
     yield (
         f"{status.name}: {status.done:,} done, {len(status.running)} running, "
         f"{status.failed:,} failed, {status.left:,} left of {status.total:,} ({state}{left})"
@@ -87,8 +84,7 @@ def status_lines(status: Status) -> Iterator[str]:
     for text in status.reports:
         yield f"  {text}"
     for trial in status.running:
-        quiet = f"  (no sign of life for {clock(trial.quiet)})" if trial.quiet >= QUIET else ""
-        yield f"  {trial.id}  {clock(trial.seconds)}  {trial.note}{quiet}"
+        yield f"  {trial.id}  {clock(trial.seconds)}  {trial.note}"
 
 
 def _print_failures(study: Path, status: Status) -> None:

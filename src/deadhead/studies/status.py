@@ -2,7 +2,7 @@
 
 import time
 from collections import Counter
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Mapping
 from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any
@@ -19,7 +19,6 @@ class Running:
     id: str
     seconds: float
     note: str
-    quiet: float = 0.0  # seconds without a sign of life from its process
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -58,7 +57,10 @@ def status(folder: str | Path) -> Status:
     told = told if isinstance(told, dict) else {}
     live = told if active else {}
     age = max(0.0, time.time() - live.get("now", 0.0))  # the clock may have been set back
-    running = [_running(name, facts, age) for name, facts in live.get("running", {}).items()]
+    running = [
+        Running(trial, facts["seconds"] + age, facts["note"])
+        for trial, facts in live.get("running", {}).items()
+    ]
     return Status(
         name=study["name"],
         total=len(planned),
@@ -69,34 +71,17 @@ def status(folder: str | Path) -> Status:
         active=active,
         stopping=bool(live.get("stopping")),
         running=tuple(running),
-        eta=_eta(counts["left"], live, age, running, known.values()),
+        eta=_eta(counts["left"], live, age, known.values()),
         failures=tuple(trial for trial, state in states.items() if state == "failed"),
         reports=tuple(told.get("reports", ())),
         damaged=tuple(sorted(stored.damaged)),
     )
 
 
-def _running(name: str, facts: Mapping[str, Any], age: float) -> Running:
-    quiet = facts["quiet"] + age if "quiet" in facts else 0.0
-    return Running(name, facts["seconds"] + age, facts["note"], quiet)
-
-
-def _eta(
-    left: int,
-    live: Mapping[str, Any],
-    age: float,
-    running: Sequence[Running],
-    known: Iterable[Summary],
-) -> float | None:
-    """Seconds left: at the pace of this run, or before its first trial at the mean cost.
-
-    None if only trials are left that have run longer than any other.
-    """
+def _eta(left: int, live: Mapping[str, Any], age: float, known: Iterable[Summary]) -> float | None:
+    """Seconds left: at the pace of this run, or before its first trial at the mean cost."""
     if not left:
         return 0.0
-    longest = max((trial.seconds for trial in running), default=0.0)
-    if live.get("done") and left <= len(running) and longest > live["longest"]:
-        return None
     if finished := live.get("done", 0) + live.get("failed", 0):
         return float(left * (live["elapsed"] + age) / finished)
     costs = [record.seconds for record in known if record.state == "done"]

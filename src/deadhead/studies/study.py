@@ -21,7 +21,6 @@ from . import missing_data
 from .corpora import check_exact, other_data, papers_of, sources
 from .execution.executors import EXECUTORS
 from .execution.jobs import WORK, Control, Jobs, Workload
-from .execution.watchdog import AUTO, Watchdog, check_timeout
 from .inputs import Fingerprints, InputsChanged, changed
 from .inputs import described as inputs_text
 from .recipe.display import published
@@ -61,22 +60,22 @@ def run(
     watch: bool | Watch = True,
     work: str = WORK,
     options: Mapping[str, Any] | None = None,
-    trial_timeout: float | str | None = AUTO,
+    trial_timeout: float | None = None,
 ) -> Result:
     """Run all trials of a recipe that have no record yet.
 
     watch: show a bar in a terminal or a notebook; or a function that is called every half second
         with what is running.
     work: the function that runs one trial, as `module:name`.
-    trial_timeout: seconds a trial may take; None for no limit. By default it hangs if it makes no
-        progress for 20 times the time of the longest trial, or half an hour.
+    trial_timeout: seconds a trial may take, with the executor `local`; None for no limit.
     """
     # Longer than most functions: it is the order of a run, and every part of it is a call.
     if executor not in EXECUTORS:
         raise unknown_name("executor", executor, EXECUTORS)
     if workers < 1:
         raise StudyError(f"`workers` expects 1 or more, got {workers}.", "for instance --workers 1")
-    check_timeout(trial_timeout, executor)
+    if trial_timeout is not None:
+        _check_timeout(trial_timeout, executor)
     start, is_new = time.monotonic(), not Path(out).exists()
     reads = work == WORK  # other functions may need no data
     if reads and is_new:
@@ -99,11 +98,11 @@ def run(
         other = other_data(sources(todo), papers_of(recipe)) if reads else []
         states = Counter(known.get(trial.id) for trial in recipe.trials)
         before = {"done": states["done"], "failed": 0 if retry_failed else states["failed"]}
-        dog = Watchdog(trial_timeout)
-        control = Control(folder, dog, watcher, before=before, left=len(todo), workers=workers)
+        control = Control(folder, watcher, before=before, left=len(todo), workers=workers)
         for text in (*damaged, *other):
             control.report(text)
-        _execute(EXECUTORS[executor], recipe, todo, control, work=work, options=options)
+        settings = {"work": work, "options": options, "timeout": trial_timeout}
+        _execute(EXECUTORS[executor], recipe, todo, control, **settings)
         known |= records.states(folder)
         counts = Counter(known.get(trial.id, "left") for trial in recipe.trials)
         if not counts["left"]:  # states of killed trials that the recipe no longer has
@@ -116,6 +115,20 @@ def run(
             ran=int(control.facts["done"] + control.facts["failed"]),
             seconds=time.monotonic() - start,
             reports=tuple(control.facts["reports"]),
+        )
+
+
+def _check_timeout(timeout: float, executor: str) -> None:
+    """Refuse a limit that is no positive number, or that the executor cannot enforce."""
+    if not 0 < timeout < float("inf"):
+        raise StudyError(
+            f"--trial-timeout expects a number of seconds above 0, got {timeout!r}.",
+            "give --trial-timeout a number above 0",
+        )
+    if executor != "local":
+        raise StudyError(
+            f"--trial-timeout expects an executor that can end a trial, got {executor}.",
+            "use --executor local with --trial-timeout",
         )
 
 
@@ -145,9 +158,7 @@ def _execute(
     recipe: Recipe,
     todo: list[Trial],
     control: Control,
-    *,
-    work: str,
-    options: Mapping[str, Any] | None,
+    **settings: Any,
 ) -> None:
     """Run the trials; whatever happens, the status then says that none is running."""
     folder, keys = control.folder, shared.shared_keys(recipe.trials)
@@ -157,9 +168,8 @@ def _execute(
         folder=folder,
         finish=lambda record: records.write(record, folder),
         control=control,
-        work=work,
         workers=control.facts["workers"],
-        options=options,
+        **settings,
     )
     try:
         with control.signals():

@@ -15,7 +15,6 @@ from .jobs import NOW, Workload, work_function
 def serial(load: Workload) -> None:
     """One trial after the other, in this process."""
     work = work_function(load.work)
-    load.control.watchdog.silent = None  # this process cannot watch itself
     while (trial := load.next_trial()) is not None:
         keep, tell = load.jobs.keys(trial), partial(_tell, load, trial)
         load.end(work(trial, load.folder, keep, tell))

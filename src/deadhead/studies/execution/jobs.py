@@ -24,8 +24,6 @@ from deadhead.studies.store.records import Record
 from deadhead.studies.trial import Trial
 from deadhead.version import versions
 
-from .watchdog import Watchdog
-
 WORK = "deadhead.studies.execution.one_trial:run_trial"
 GO, FINISH, NOW = 0, 1, 2  # continue; finish the running trials; stop at once
 EVERY = 0.5  # seconds between checks of the study's folder
@@ -87,7 +85,6 @@ class Control:
     def __init__(
         self,
         folder: Path,
-        watchdog: Watchdog,
         watch: Callable[[dict[str, Any]], None] | None = None,
         *,
         before: Mapping[str, int],
@@ -95,11 +92,9 @@ class Control:
         workers: int,
     ):
         """before: number of trials with a record that stays, by state; left: trials to run."""
-        self.folder, self.watchdog, self.watch = folder, watchdog, watch
+        self.folder, self.watch = folder, watch
         self.stop, self._start = GO, time.monotonic()
         self.facts: dict[str, Any] = {
-            "pid": os.getpid(),
-            "started": time.time(),
             "total": left + sum(before.values()),
             "before": dict(before),
             "done": 0,
@@ -107,22 +102,19 @@ class Control:
             "workers": workers,
             "reports": [],  # problems that were solved
         }
-        self.running: dict[str, dict[str, Any]] = {}
+        self.running: dict[str, tuple[float, str]] = {}  # trial -> its start and last note
         self._checked = 0.0
 
     def begin(self, trial: Trial) -> None:
-        self.running[trial.id] = {"since": time.time(), "note": ""}
-        self.watchdog.begin(trial.id)
+        self.running[trial.id] = (time.monotonic(), "")
 
     def note(self, trial: Trial, text: str) -> None:
         if trial.id in self.running:
-            self.running[trial.id]["note"] = text
-            self.watchdog.note(trial.id, text)
+            self.running[trial.id] = (self.running[trial.id][0], text)
 
     def drop(self, trial: Trial) -> None:
         """Forget a trial that could not be run to its end."""
         self.running.pop(trial.id, None)
-        self.watchdog.end(trial.id)
 
     def report(self, text: str) -> None:
         """Show the user a problem that was solved."""
@@ -131,7 +123,6 @@ class Control:
 
     def end(self, record: Record) -> None:
         self.running.pop(record.trial.id, None)
-        self.watchdog.end(record.trial.id, done=record.state == "done")
         self.facts["failed" if record.state == "failed" else "done"] += 1
 
     def level(self) -> int:
@@ -147,17 +138,15 @@ class Control:
 
     def publish(self) -> None:
         """Write what is running to live.json, and pass it to `watch`."""
-        dog = self.watchdog
-        running: dict[str, dict[str, Any]] = {}
-        for name, trial in self.running.items():
-            running[name] = {**trial, "seconds": round(dog.seconds(name), 1)}
-            if dog.silent is not None and dog.has_begun(name):
-                running[name]["quiet"] = round(dog.quiet(name), 1)
+        now = time.monotonic()
+        running = {
+            trial: {"seconds": round(now - start, 1), "note": note}
+            for trial, (start, note) in self.running.items()
+        }
         facts = {
             **self.facts,
             "now": time.time(),
-            "elapsed": time.monotonic() - self._start,
-            "longest": dog.longest,
+            "elapsed": now - self._start,
             "stopping": self.stop > GO,
             "running": running,
         }
@@ -202,6 +191,7 @@ class Workload:
     work: str = WORK  # module:function, called with (trial, folder, keep, note)
     workers: int = 1
     options: Mapping[str, Any] | None = None  # for the executor itself
+    timeout: float | None = None  # seconds that a trial may take
     problem: place.StudyError | None = None  # of the study: no more trials start, and it is raised
     deaths: Counter[str] = field(default_factory=Counter)  # attempts that came to no end, by trial
 
@@ -259,9 +249,12 @@ def answer(
     """Run a trial in this process; its record, or what is wrong with the study, as plain data."""
     try:
         record = work_function(work)(trial, folder, frozenset(keep), tell)
+    except place.GpuLost:
+        traceback.print_exc()
+        os._exit(1)  # every further trial would fail here; a new process may reach the GPU
     except place.StudyError as problem:
         traceback.print_exc()
-        return {"problem": [type(problem).__name__, problem.message, problem.hint]}
+        return {"problem": [problem.message, problem.hint]}
     return {"record": json.loads(record.to_json())}
 
 
@@ -269,8 +262,4 @@ def answered(message: Mapping[str, Any]) -> Record | place.StudyError:
     """The record, or the problem of the study, in an answer."""
     if "record" in message:
         return Record.from_dict(message["record"])
-    name, text, hint = message["problem"]
-    kind = next(
-        (k for k in (place.DiskFull, place.GpuLost) if k.__name__ == name), place.StudyError
-    )
-    return kind(text, hint)
+    return place.StudyError(*message["problem"])

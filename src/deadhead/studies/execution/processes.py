@@ -1,9 +1,10 @@
 """Worker processes of this machine: started, given trials, watched, and replaced when one dies.
 
-A trial whose process dies (out of memory, kill -9, a lost GPU) or that hangs is tried once more in
-a new process, then recorded as failed. If no process reaches the GPU any more, or one after the
-other gives no sign of life, the trials are not to blame: the study stops. The workers end with
-this process, however it ends.
+A trial whose process dies (out of memory, kill -9, a lost GPU) or that takes too long is tried once
+more in a new process, then recorded as failed. A process gives a sign of life every few seconds,
+whatever it computes; one that was stopped, or waits for a disk that does not answer, gives none. If
+one process after the other gives none, the trials are not to blame: the study stops. The workers
+end with this process, however it ends.
 """
 
 from __future__ import annotations
@@ -14,21 +15,24 @@ import selectors
 import signal
 import subprocess
 import sys
+import time
 from collections.abc import Mapping
 from contextlib import suppress
 from pathlib import Path
 from typing import IO, Any
 
 from deadhead.numerics import threads
-from deadhead.studies.store.folder import GpuLost, StudyError
+from deadhead.studies.store.folder import StudyError
 from deadhead.studies.store.records import Record
 from deadhead.studies.trial import Trial
 
-from . import watchdog
 from .jobs import EVERY, NOW, Workload, answered
-from .watchdog import Hang
 
 ATTEMPTS = 2
+BEAT = 5.0  # seconds between two signs of life
+SILENT = 180.0  # seconds without one
+STARTS = 60.0  # seconds that a process may take until its first
+PAUSE = 10.0  # seconds between two checks: more means that this process was stopped itself
 LIMITS = ("OMP_NUM_THREADS", "MKL_NUM_THREADS", "OPENBLAS_NUM_THREADS")
 
 
@@ -37,10 +41,12 @@ class Worker:
 
     def __init__(self, load: Workload, number: int):
         self.trial: Trial | None = None
-        self.problem: StudyError | None = None  # why it ended, if that is not the trial's fault
-        self.hang: Hang | None = None  # why it was ended
+        self.heard = time.monotonic() + STARTS  # when it last gave a sign of life
+        self.begun: float | None = None  # when its trial began
+        self.reason = ""  # why it was ended
+        self.silent = False  # it was ended since it gave no sign of life: not the trial's fault
         self.log = _log(load.folder, number)
-        module, beat = "deadhead.studies.execution.worker", str(watchdog.BEAT)
+        module, beat = "deadhead.studies.execution.worker", str(BEAT)
         self.process = subprocess.Popen(
             [sys.executable, "-m", module, str(load.folder), load.work, beat],
             stdin=subprocess.PIPE,
@@ -58,7 +64,8 @@ class Worker:
         return self.process.stdout
 
     def give(self, trial: Trial, keep: list[str]) -> None:
-        self.trial = trial
+        self.trial, self.begun = trial, None
+        self.heard = max(self.heard, time.monotonic())
         assert self.process.stdin is not None
         job = json.dumps({"trial": dict(trial.content), "keep": keep}, ensure_ascii=False)
         with suppress(BrokenPipeError):  # it has died, which the end of its output will show
@@ -71,6 +78,11 @@ class Worker:
             return None
         *lines, self._rest = (self._rest + data).split(b"\n")
         return [json.loads(line) for line in lines]
+
+    def beat(self) -> None:
+        """Note a sign of life; from the first one on the time of its trial counts."""
+        self.heard = time.monotonic()
+        self.begun = self.begun or self.heard
 
     def close(self, *, kill: bool) -> int:
         """End the process, and return its exit code."""
@@ -96,7 +108,8 @@ class Pool:
         self.load = load
         self.workers: list[Worker] = []
         self.selector = selectors.DefaultSelector()
-        self.losses = 0  # workers in a row that lost the GPU, or gave no sign of life
+        self.losses = 0  # workers in a row that gave no sign of life
+        self.checked = time.monotonic()
         self.number = 0
 
     def __enter__(self) -> Pool:
@@ -117,8 +130,7 @@ class Pool:
                 break
             for key, _ in self.selector.select(timeout=EVERY):
                 self._read(key.data)
-            for hang in self.load.control.watchdog.hanging():
-                self._end_hanging(hang)
+            self._end_hanging()
 
     def _feed(self) -> None:
         """Give every idle worker a trial, and start workers as long as there is work for them."""
@@ -129,9 +141,7 @@ class Pool:
             trial = self.load.next_trial()
             if trial is None:
                 return
-            if idle is not None:
-                self.load.control.watchdog.beat(trial.id)  # its process has started already
-            else:
+            if idle is None:
                 idle = Worker(self.load, self.number % self.load.workers)
                 self.number += 1
                 self.workers.append(idle)
@@ -147,17 +157,13 @@ class Pool:
             trial = worker.trial
             if trial is None:
                 continue
-            if "beat" in message:
-                self.load.control.watchdog.beat(trial.id)
-            elif "note" in message:
+            worker.beat()
+            if "note" in message:
                 self.load.control.note(trial, message["note"])
-            else:
+            elif "beat" not in message:
                 self._take(worker, trial, answered(message))
 
     def _take(self, worker: Worker, trial: Trial, result: Record | StudyError) -> None:
-        if isinstance(result, GpuLost):
-            worker.problem = result  # its process ends
-            return
         worker.trial = None
         if isinstance(result, Record):
             self.losses = 0
@@ -166,17 +172,24 @@ class Pool:
             self.load.put_back(trial)
             self.load.stop(result)
 
-    def _end_hanging(self, hang: Hang) -> None:
-        for worker in self.workers:
-            if worker.trial is not None and worker.trial.id == hang.trial:
-                worker.hang = hang
-                if hang.silent:
-                    text = f"gave no sign of life for {hang.limit:g} s. Finished trials are kept."
-                    hint = f"check the disk of {self.load.folder}, and run the same command again"
-                    worker.problem = StudyError(f"one process after the other {text}", hint)
-                worker.process.kill()
-                self._remove(worker)
-                return
+    def _end_hanging(self) -> None:
+        now, timeout = time.monotonic(), self.load.timeout
+        if now - self.checked > PAUSE:  # this process was stopped, and has not listened
+            for worker in self.workers:
+                worker.heard += now - self.checked
+                worker.begun = worker.begun and worker.begun + now - self.checked
+        self.checked = now
+        for worker in [worker for worker in self.workers if worker.trial is not None]:
+            quiet, taken = now - worker.heard, now - (worker.begun or now)
+            if quiet > SILENT:
+                worker.silent = True
+                worker.reason = f"its process gave no sign of life for {quiet:.0f} s"
+            elif timeout is not None and taken > timeout:
+                worker.reason = f"it took longer than the {timeout:g} s of --trial-timeout"
+            else:
+                continue
+            worker.process.kill()
+            self._remove(worker)
 
     def _remove(self, worker: Worker) -> None:
         """Forget a process that has ended, and run its trial again or record it as failed."""
@@ -186,22 +199,21 @@ class Pool:
         trial = worker.trial
         if trial is None:
             return
-        self.losses += worker.problem is not None
-        if worker.problem is not None and self.losses > ATTEMPTS * self.load.workers:
-            self.load.stop(worker.problem)  # then it is not the trials
+        self.losses += worker.silent
+        if self.losses > ATTEMPTS * self.load.workers:  # then it is not the trials
+            text = f"gave no sign of life for {SILENT:g} s. Finished trials are kept."
+            hint = f"check the disk of {self.load.folder}, and run the same command again"
+            self.load.stop(StudyError(f"one process after the other {text}", hint))
         error = _error(worker, code, self.load.folder)
-        self.load.retry(trial, ATTEMPTS, error, worker.hang.reason if worker.hang else "")
+        self.load.retry(trial, ATTEMPTS, error, worker.reason)
 
 
 def _error(worker: Worker, code: int, folder: Path) -> str:
     """Why the trial of a process that has ended counts as failed."""
-    if worker.hang is not None:
-        error = f"The trial was ended {ATTEMPTS} times, the last time because {worker.hang.reason}."
-        if worker.hang.silent:
-            return error
-        return f"{error} If it only takes long, give --trial-timeout off, or more seconds."
-    if worker.problem is not None:
-        return worker.problem.message
+    if worker.reason:
+        error = f"The trial was ended {ATTEMPTS} times, the last time because {worker.reason}."
+        hint = " If it only takes long, give --trial-timeout more seconds."
+        return error if worker.silent else error + hint
     end = f"signal {signal.Signals(-code).name}" if code < 0 else f"exit code {code}"
     memory = " Perhaps memory ran out: use fewer --workers or smaller batches."
     hint = memory if code == -signal.SIGKILL else ""

@@ -1,7 +1,7 @@
 """Trials on a Ray cluster: an existing one (`address`), or one started on this machine.
 
 Ray decides where a trial runs. Records come back to this process, which alone writes them. A trial
-whose process or node dies, or that hangs, runs again elsewhere; after several times it has failed.
+whose process or node dies runs again elsewhere; after several times it has failed.
 If the cluster is gone (its head, the node of this process, or all nodes that could run a trial)
 the study stops, and no trial counts as failed. Nodes that see the study's folder share work; the
 others keep their own.
@@ -9,30 +9,33 @@ others keep their own.
 
 import json
 import os
+import socket
 import sys
 import tempfile
+import time
 from pathlib import Path
 from typing import Any
 
 from deadhead.errors import MissingExtra
 from deadhead.numerics import THREADS, threads
-from deadhead.studies.store.folder import ClusterLost, GpuLost, StudyError, prepare
+from deadhead.studies.store.folder import ClusterLost, StudyError, prepare
 from deadhead.studies.store.records import Record
 from deadhead.studies.trial import Trial, digest
 from deadhead.version import versions
 
-from . import watchdog
 from .jobs import EVERY, NOW, Workload, answer, answered
-from .ray_health import AGAIN, Board, Health, signs_of_life
-from .watchdog import Hang
 
 RETRIES = 3  # of a trial whose node or process died
+CHECK = 1.0  # seconds between checks of the cluster
+GONE = 60.0  # seconds without any node that could run a trial, after there was one
+HEAD = 5.0  # seconds without an answer from the head; after 60, Ray would end this process
+KEPT = "Finished trials are kept."
+AGAIN = "start the cluster again and run the same command: it continues where it stopped"
 OPEN = (
     "the Ray cluster asks for no token: whoever reaches its ports can run code on it. "
     "Start it with RAY_AUTH_MODE=token."
 )
 ENVIRONMENT = ("DEADHEAD_DATA", THREADS, "HF_HUB_OFFLINE", "HF_HOME", "TOKENIZERS_PARALLELISM")
-_gpu_lost: list[GpuLost] = []  # in a process of the cluster: why it must end
 
 
 def run(load: Workload) -> None:
@@ -69,17 +72,59 @@ def _connect(ray: Any, address: str | None, workers: int, cpus: int) -> None:
         raise StudyError(f"expected a Ray cluster at {address}, got: {problem}", hint) from None
 
 
+class Health:
+    """Whether the cluster answers, and how many trials it can run; raises ClusterLost."""
+
+    def __init__(self, ray: Any, cpus: int, gpus: float):
+        self.ray, self.cpus, self.gpus = ray, cpus, gpus
+        context = ray.get_runtime_context()
+        self.head: str = context.gcs_address
+        self.node: str = context.get_node_id()
+        self.slots = 0
+        self._checked = float("-inf")
+        self._available: float | None = None  # when the cluster could last run a trial
+
+    def check(self, *, now: bool = False) -> None:
+        """Check the cluster from time to time, or at once."""
+        if not now and time.monotonic() - self._checked < CHECK:
+            return
+        self._checked = time.monotonic()
+        self._check_head()
+        alive = {node["NodeID"] for node in self.ray.nodes() if node["Alive"]}
+        if self.node not in alive:
+            raise ClusterLost(f"the Ray node that this command runs on is gone. {KEPT}", AGAIN)
+        resources = self.ray.cluster_resources()  # nodes may come and go
+        by_gpu = [resources.get("GPU", 0) / self.gpus] if self.gpus else []
+        self.slots = int(min([resources.get("CPU", 0) / self.cpus, *by_gpu]))
+        if self.slots:
+            self._available = self._checked
+        elif self._available is not None and self._checked - self._available > GONE:
+            message = "no node of the Ray cluster is left that could run a trial."
+            raise ClusterLost(f"{message} {KEPT}", AGAIN)
+
+    def _check_head(self) -> None:
+        """Connect to the head: without one, any call of Ray ends this process after a minute."""
+        host, _, port = self.head.rpartition(":")
+        until = time.monotonic() + HEAD
+        while True:
+            try:
+                socket.create_connection((host.strip("[]"), int(port)), timeout=HEAD).close()
+                return
+            except OSError as problem:
+                if time.monotonic() > until:
+                    head = f"the head of the Ray cluster at {self.head}"
+                    message = f"{head} does not answer ({problem}). {KEPT}"
+                    raise ClusterLost(message, AGAIN) from None
+                time.sleep(0.2)
+
+
 class _Cluster:
     """The trials that run on the cluster."""
 
     def __init__(self, ray: Any, load: Workload, task: Any, cpus: int, gpus: float):
         self.ray, self.load, self.task = ray, load, task
         self.running: dict[Any, Trial] = {}
-        self.gpu_losses = 0  # processes in a row that lost the GPU
-        self.hangs: dict[str, Hang] = {}  # trials that were ended, and why
         self.health = Health(ray, cpus, gpus)
-        self.board = Board(ray)
-        load.control.watchdog.starts = float("inf")  # a trial may wait until the cluster has room
 
     def run(self) -> None:
         while True:
@@ -94,7 +139,6 @@ class _Cluster:
             ready, _ = self.ray.wait(list(self.running), num_returns=1, timeout=EVERY)
             for reference in ready:
                 self._take(reference, self.running.pop(reference))
-            self._watch()
 
     def _feed(self) -> None:
         while len(self.running) < max(1, self.health.slots):
@@ -108,22 +152,8 @@ class _Cluster:
                 work=self.load.work,
                 path=sys.path,
                 environ={name: os.environ[name] for name in ENVIRONMENT if name in os.environ},
-                board=self.board.actor,
-                beat=watchdog.BEAT,
             )
             self.running[job] = trial
-
-    def _watch(self) -> None:
-        """Read signs of life, and end the processes of trials that hang."""
-        trials = {trial.id: trial for trial in self.running.values()}
-        for name, note in self.board.news():
-            if name in trials:
-                self.load.control.watchdog.beat(name)
-                self.load.control.note(trials[name], note)
-        for hang in self.load.control.watchdog.hanging():
-            if hang.trial in trials and hang.trial not in self.hangs:
-                self.hangs[hang.trial] = hang
-                self.board.end(hang.trial)
 
     def _take(self, reference: Any, trial: Trial) -> None:
         """Read the answer of a trial, or find out what became of it."""
@@ -143,23 +173,16 @@ class _Cluster:
             raise ClusterLost(message, AGAIN) from None
         else:
             if isinstance(result, Record):
-                self.gpu_losses = 0
                 self.load.end(result)
-            elif isinstance(result, GpuLost):
-                self.gpu_losses += 1
-                if self.gpu_losses > RETRIES * max(1, self.health.slots):
-                    self.load.stop(result)
-                self._died(trial, result)
             else:
                 self.load.put_back(trial)
                 self.load.stop(result)
 
     def _died(self, trial: Trial, problem: Exception) -> None:
         self.health.check(now=True)  # if the cluster is gone, it is not the trial's fault
-        hang = self.hangs.pop(trial.id, None)
-        reason = hang.reason if hang else f"its node or process died: {_first_line(problem)}"
+        reason = f"its node or process died: {_first_line(problem)}"
         error = f"The trial was ended several times, at last because {reason}."
-        self.load.retry(trial, 2 if hang else RETRIES + 1, error, reason)
+        self.load.retry(trial, RETRIES + 1, error, reason)
 
 
 def _first_line(problem: Exception) -> str:
@@ -173,20 +196,11 @@ def remote_trial(
     work: str,
     path: list[str],
     environ: dict[str, str],
-    board: Any,
-    beat: float,
 ) -> str:
     """Run one trial on whatever node this is; the answer is JSON."""
-    if _gpu_lost:
-        os._exit(1)  # Ray starts a new process, which may reach the GPU
     os.environ.update(environ)
     sys.path += [entry for entry in path if entry not in sys.path]
     home = Path(folder)
     if not (home / "study.json").is_file():  # this node does not see the study's folder
         home = prepare(Path(tempfile.gettempdir()) / f"deadhead-{os.getuid()}-{digest(folder)}")
-    trial = Trial(content)
-    with signs_of_life(board, trial.id, beat) as tell:
-        message = answer(work, trial, home, keep, tell)
-    if isinstance(problem := answered(message), GpuLost):
-        _gpu_lost.append(problem)
-    return json.dumps(message)
+    return json.dumps(answer(work, Trial(content), home, keep, lambda text: None))

@@ -16,10 +16,9 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
-from deadhead.studies.store.folder import GpuLost
 from deadhead.studies.trial import Trial
 
-from .jobs import answer, answered
+from .jobs import answer
 
 
 def main() -> None:
@@ -41,10 +40,7 @@ def main() -> None:
         job = json.loads(inbox.get())
         send({"beat": 1})  # from here on the time of the trial counts
         trial = Trial(job["trial"])
-        message = answer(work, trial, folder, job["keep"], lambda text: send({"note": text}))
-        send(message)
-        if isinstance(answered(message), GpuLost):
-            os._exit(1)  # every further trial would fail here; a new process may reach the GPU
+        send(answer(work, trial, folder, job["keep"], lambda text: send({"note": text})))
 
 
 def _in_thread(function: Callable[..., None], *args: Any) -> None:
