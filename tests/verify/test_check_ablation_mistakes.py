@@ -46,14 +46,6 @@ def wrong_axes(x, head):
     x.view(x.shape[0], 4, x.shape[1], WIDTH)[:, head.index] = 0
 
 
-def interleaved(x, head):
-    x.view(*x.shape[:2], WIDTH, 4)[..., head.index] = 0
-
-
-def mean(x, head):
-    x[..., part(head)] = x[..., part(head)].mean((0, 1))
-
-
 def last(x, head):
     x[:, -1, part(head)] = 0
 
@@ -73,12 +65,10 @@ def other_layer(model, heads):
 MISTAKES = {
     "output_side": partial(at_output, out, zero),
     "even_attention": partial(at_output, queries, zero),
-    "interleaved": partial(at_input, interleaved),
     "wrong_axes": partial(at_input, wrong_axes),
     "whole_layer": partial(at_input, lambda x, head: x.zero_()),
     "one_position": partial(at_input, last),
     "one_example": partial(at_input, first_example),
-    "batch_mean": partial(at_input, mean),
     "nothing": head_mask,
     "other_head": partial(at_input, one_based),
     "unknown": partial(at_input, lambda x, head: x * 0.5),
@@ -131,8 +121,6 @@ def test_a_width_that_is_not_hidden_size_by_heads():
     assert check_ablation(model, partial(at_input, wide), heads).ok
     result = check_ablation(model, partial(at_input, narrow), heads)
     assert [problem.name for problem in result.problems] == ["wrong_width"]
-    result = check_ablation(model, partial(at_output, out, narrow), heads)
-    assert [problem.name for problem in result.problems] == ["output_side"]
 
 
 def values(model, layer):

@@ -3,10 +3,8 @@
 import copy
 from dataclasses import replace
 
-import pytest
 import torch
 
-from deadhead.errors import HeadError
 from deadhead.files.hub import quiet
 from deadhead.heads import discover, load
 from deadhead.heads.means import head_means
@@ -43,15 +41,6 @@ def test_the_proof_holds_and_touches_nothing():
     assert len(discover(model)) == 8
 
 
-def test_a_sample_is_uneven_and_empties_a_layer():
-    layout = discover(build("bert"))
-    uneven, whole = sample(layout, False), sample(layout, True)
-    counts = [sum(h.layer == layer for h in uneven) for layer in (0, 1)]
-    assert counts[0] != counts[1]
-    assert 0 < min(counts) <= max(counts) < 4
-    assert sum(h.layer == 0 for h in whole) == 4
-
-
 def wrong_keys(part, heads, keys):
     """As many rows as there should be, but of the keys the first ones instead of the right ones."""
     right = PRESENT(part, heads, keys)
@@ -78,13 +67,6 @@ def test_the_proof_fails_when_gates_do_nothing(monkeypatch):
     proof = proof_of("bert")
     assert not proof.holds
     assert proof.effect == 0
-
-
-def test_the_proof_fails_when_nothing_is_cut(monkeypatch):
-    monkeypatch.setattr("deadhead.verify.proof.prune", lambda model, heads, **_: model)
-    proof = proof_of("gpt2")
-    assert not proof.holds
-    assert proof.pruned == proof.effect > 0
 
 
 def test_the_proof_fails_when_the_means_are_zero(monkeypatch):
@@ -125,11 +107,3 @@ def test_the_proof_fails_when_a_folder_gives_back_something_else(monkeypatch):
     proof = proof_of("bert")
     assert proof.reloaded > 0
     assert not proof.holds
-
-
-def test_the_proof_names_heads_that_are_there():
-    from deadhead.layout import Head
-
-    model = build("bert")
-    with pytest.raises(HeadError):
-        prove(model, batch_for(model), (Head("encoder", 9, 9),))

@@ -61,7 +61,7 @@ def heads(
     from deadhead.heads import discover, load
     from deadhead.heads.summary import summary
     from deadhead.numerics import device_named
-    from deadhead.verify.own_weights import prove_model
+    from deadhead.verify.proof import prove_model
 
     place = device_named(device) if check or patterns else None  # or raise an error at once
     loaded = load(model, auto=auto, dtype=dtype or "auto")

@@ -71,12 +71,6 @@ def _hidden_width(site: Site) -> int:
     return 0 if site.out is None else outputs_of(site.out) // site.size
 
 
-def _output_side_hidden_width(site: Site, places: list[int]) -> Undo | None:
-    if _hidden_width(site) == site.width:
-        return None
-    return _at_output(site.outs, _slices(places, _hidden_width(site)))
-
-
 def _wrong_width(site: Site, places: list[int]) -> Undo | None:
     if _hidden_width(site) == site.width:
         return None
@@ -109,11 +103,6 @@ def _even_attention(site: Site, places: list[int]) -> Undo | None:
     part = site.parts[role]
     rows = torch.cat([site.rows_of(part, "q", site.kept[place]) for place in places])
     return _at_output([use.parts[role].module for use in site.uses], rows.tolist())
-
-
-def _interleaved(site: Site, places: list[int]) -> Undo | None:
-    heads = len(site.kept)
-    return _at_input(site, [c for p in places for c in range(p, heads * site.width, heads)])
 
 
 def _wrong_axes(site: Site, places: list[int]) -> Undo:
@@ -150,17 +139,6 @@ def _only(where: Callable[[Tensor, bool], Tensor]) -> Install:
     return install
 
 
-def _batch_mean(site: Site, places: list[int]) -> Undo:
-    def change(context: Tensor) -> Tensor:
-        mean = context.flatten(0, -2).mean(0).expand_as(context)
-        columns = _slices(places, site.width)
-        changed = context.clone()
-        changed[..., columns] = mean[..., columns]
-        return changed
-
-    return attach(site, change)
-
-
 def first_call_only(site: Site, places: list[int]) -> Undo:
     """Zero the heads in the first call of a layer, as a hook that misses the steps with a cache."""
     calls: list[None] = []
@@ -188,12 +166,6 @@ WRONG = (
         _output_side,
     ),
     Wrong(
-        "output_side",
-        "zeroes slices of the output of the output projection, which mixes all heads",
-        SEAM,
-        _output_side_hidden_width,
-    ),
-    Wrong(
         "wrong_width",
         "takes heads of the width hidden_size / num_heads, but this model's have another width",
         "use head_dim of the config or of the attention module",
@@ -219,12 +191,6 @@ WRONG = (
         _even_attention,
     ),
     Wrong(
-        "interleaved",
-        "takes every n-th column for a head, but the columns of a head are next to each other",
-        "reshape to (..., heads, head_dim), not to (..., head_dim, heads)",
-        _interleaved,
-    ),
-    Wrong(
         "wrong_axes",
         "reshapes to (batch, heads, length, head_dim) without a transpose, and so zeroes tokens",
         "reshape to (batch, length, heads, head_dim)",
@@ -244,21 +210,9 @@ WRONG = (
         _only(lambda x, time_first: x[-1] if time_first else x[:, -1]),
     ),
     Wrong(
-        "one_position",
-        "removes the heads at the first position alone",
-        "slice columns and keep all positions: x[..., start:stop] = 0",
-        _only(lambda x, time_first: x[0] if time_first else x[:, 0]),
-    ),
-    Wrong(
         "one_example",
         "removes the heads in the first example of the batch alone",
         "slice columns and keep all examples: x[..., start:stop] = 0",
         _only(lambda x, time_first: x[:, 0] if time_first else x[0]),
-    ),
-    Wrong(
-        "batch_mean",
-        "replaces the heads by their mean over the batch, padding included",
-        "compare with mean ablation: check_ablation(..., fill=head_means(model, batches))",
-        _batch_mean,
     ),
 )
