@@ -47,28 +47,6 @@ def test_a_manifest_names_no_file_outside_its_folder(tmp_path, name):
         load_data("pos", "en", "test", root=root)
 
 
-@pytest.mark.parametrize("form", [["x"], 3, None, {"a": 1}, "", "nul\0"])
-def test_a_manifest_with_an_odd_format(tmp_path, form):
-    (tmp_path / "x.tsv").write_text("word\tNOUN\n\n")
-    manifest = {"tasks": {"pos": {"en": {"test": "x.tsv"}}}, "files": {"x.tsv": {"format": form}}}
-    (tmp_path / "manifest.json").write_text(json.dumps(manifest))
-    with pytest.raises(DataError):
-        load_data("pos", "en", "test", root=tmp_path)
-
-
-@pytest.mark.parametrize(
-    "shard", ["../elsewhere.safetensors", "/elsewhere.safetensors", "elsewhere.safetensors.bin"]
-)
-def test_an_index_names_only_safetensors_of_its_own_folder(tmp_path, shard):
-    folder = tmp_path / "model"
-    shutil.copytree(ENCODER, folder)
-    (folder / "model.safetensors").rename(tmp_path / "elsewhere.safetensors")
-    index = {"metadata": {}, "weight_map": {"bert.embeddings.word_embeddings.weight": shard}}
-    (folder / "model.safetensors.index.json").write_text(json.dumps(index))
-    with pytest.raises(FolderError, match="expects safetensors of its own folder, got"):
-        load(folder)
-
-
 @pytest.mark.parametrize("text", ["[]", "{", '{"weight_map": 3}', "[" * 5000])
 def test_a_damaged_index_of_weights(tmp_path, text):
     folder = tmp_path / "model"

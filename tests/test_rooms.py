@@ -14,7 +14,6 @@ from pathlib import Path
 import pytest
 
 import deadhead
-from deadhead.strategies import STRATEGIES
 
 SOURCE = Path(deadhead.__file__).parent
 DIVIDED = ("studies", "report", "papers")
@@ -293,50 +292,6 @@ def test_only_results_and_studies_read_the_cells_and_records_of_a_study():
 )
 def test_a_reader_of_cells_and_records_is_found(code, inside):
     assert reads_inside(code) == inside
-
-
-# Words that belong together, and the modules that may list them: the first owns the list.
-OWNERS = {
-    ("seeds", "random", "highest"): ("studies.trial", "papers.claims.luck"),  # luck has their words
-    ("encoder", "decoder", "cross"): ("layout", "papers.weak_link.claims_translation"),
-    ("first", "after"): ("results.records", "report.labels"),  # stages; labels has their words
-}
-
-
-def listed(code):
-    """The constants of each list, tuple or set, and of the keys of each dict."""
-    for node in ast.walk(ast.parse(code)):
-        if isinstance(node, ast.List | ast.Tuple | ast.Set | ast.Dict):
-            parts = node.keys if isinstance(node, ast.Dict) else node.elts
-            yield {part.value for part in parts if isinstance(part, ast.Constant)}
-
-
-@pytest.mark.parametrize("words", OWNERS)
-def test_each_list_of_words_has_one_owner(words):
-    copies = {
-        name
-        for name, path in modules().items()
-        if any({*words} <= each for each in listed(path.read_text(encoding="utf-8")))
-    }
-    assert copies == {*OWNERS[words]}
-
-
-def test_a_second_list_is_found():
-    assert list(listed("ARMS = ('full', 'seeds')")) == [{"full", "seeds"}]
-    assert list(listed("WORDS = {'full': 1, **more}")) == [{"full"}]
-
-
-def test_no_module_lists_the_removals_of_nothing():
-    """`Amount.zero_is_nothing` says it; a list of labels such as `random 0` would be a copy."""
-    label = re.compile(rf"({'|'.join(STRATEGIES)}) 0")
-    copies = {
-        name
-        for name, path in modules().items()
-        for words in listed(path.read_text(encoding="utf-8"))
-        if any(isinstance(word, str) and label.fullmatch(word) for word in words)
-    }
-    assert not copies
-    assert label.fullmatch("random_layers 0")
 
 
 def test_few_modules_are_loose_and_no_room_is_a_hall():

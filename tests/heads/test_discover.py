@@ -38,13 +38,6 @@ def test_a_bert_that_reads_left_to_right_is_a_decoder_and_may_have_cross_attenti
     assert len(layout) == 16
 
 
-@pytest.mark.parametrize(("keys", "group"), [(4, 1), (2, 2), (1, 1)])
-def test_key_value_groups(keys, group):
-    layout = discover(build("llama", num_key_value_heads=keys))
-    assert {a.group for a in layout.attentions} == {group}
-    assert [len(g) for g in layout["decoder", 0].groups] == [group] * (4 // group)
-
-
 @pytest.mark.parametrize(("layers", "groups", "uses"), [(5, 1, [(0, 5)]), (4, 2, [(0, 2), (1, 2)])])
 def test_albert_shares_its_layers(layers, groups, uses):
     layout = discover(build("albert", num_hidden_layers=layers, num_hidden_groups=groups))

@@ -154,19 +154,6 @@ def test_nothing_is_left_behind_also_after_an_exception(family):
     assert apart(whole, answers(model)) == 0
 
 
-def test_gates_and_closed_heads_together():
-    model = build("bert")
-    soft = torch.linspace(0.1, 2.0, 8).view(2, 4)
-    both = soft.clone()
-    both[0, 1] = 0
-    with gated(model, both):
-        expected = answers(model)
-    with gated(model, soft, closed=["encoder.0.1"]):
-        assert apart(expected, answers(model)) == 0
-    with gated(model, soft):
-        assert apart(expected, answers(model)) > 1e-2
-
-
 @settings(max_examples=15)
 @given(st.lists(st.floats(-3, 3, width=16), min_size=8, max_size=8))
 def test_soft_gates_scale_the_output_projection(values):

@@ -26,13 +26,10 @@ def test_the_head_mask_of_transformers_4(dtype):
 HEAD = Head("encoder", 0, 1)
 WRONG: list[tuple[Any, str]] = [
     (torch.ones(4, 2), "gates of encoder expect layers x heads = 2 x 4, got shape (4, 2)"),
-    (torch.ones(8), "shape (8,)"),
     (torch.ones(1, 1, 2, 4), "shape (1, 1, 2, 4)"),
-    ({"decoder": torch.ones(2, 4)}, "'decoder'"),
-    ({Head("encoder", 0, 4): 0.0}, "expected one of the 4 heads of its layer, got 4"),
     ({"encoder.0.4": 0.5}, "expected one of the 4 heads of its layer"),
     ([[1, 1, 1, 1], [1, 1, 1, 1]], "got list"),
-    ({"encoder": 0.5}, "'encoder'"),
+    ({"encoder": 0.5}, "or a number per Head, got 'encoder'"),
     ({HEAD: torch.tensor([0.0])}, "the gate of encoder.0.1 expects one number, got a tensor of"),
     ({HEAD: "0.5"}, "the gate of encoder.0.1 expects one number, got '0.5'"),
     (torch.ones(3, 2, 4), "expected gates for 2 examples, got 3"),
@@ -44,12 +41,6 @@ def test_gates_that_do_not_fit_are_refused(gates, text):
     model = build("bert")
     with refused(model, HeadError, text), gated(model, gates):
         answers(model)
-
-
-@pytest.mark.parametrize("heads", [["encoder.2.0"], ["encoder.0.0"] * 2, "encoder.0.0"])
-def test_closed_heads_that_do_not_fit_are_refused(heads):
-    with pytest.raises(HeadError), gated(build("bert"), closed=heads):
-        pass
 
 
 def test_one_tensor_does_not_say_which_block_it_means():
@@ -72,9 +63,3 @@ def test_a_head_mask_given_to_a_gated_model_is_refused(name):
             **{name: None},
             **({} if name == "head_mask" else {"decoder_input_ids": batch["input_ids"]}),
         )
-
-
-def test_the_hint_names_a_block_of_the_model():
-    with pytest.raises(HeadError) as error, gated(build("gpt2"), {"encoder": 0.5}):
-        pass
-    assert '{"decoder.0.1": 0.5}' in str(error.value.hint)

@@ -8,7 +8,7 @@ from folders import edit_record
 from deadhead.errors import FolderError, UnsupportedModel
 from deadhead.heads import discover, gated, load, prune, save
 from slow import slow_but
-from tiny_models import answers, apart, batch_of, build, build_class, limit, refused
+from tiny_models import answers, apart, build, build_class, limit, refused
 
 FAMILIES = ["bert", "xlm-roberta", "gpt2", "deberta", "marian", "albert", "t5", "xlnet", "fsmt"]
 
@@ -85,17 +85,6 @@ def test_saved_and_loaded(form, tmp_path):
     if form == "padded":
         plain = type(model).from_pretrained(tmp_path, dtype=torch.float64).eval()
         assert apart(expected, answers(plain)) < 1e-9
-
-
-def test_training_leaves_it_dropped():
-    model = build("bert")
-    prune(model, discover(model).of("encoder")[0].heads, drop_output_bias=True)
-    bias = model.base_model.encoder.layer[0].attention.output.dense.bias
-    optimizer = torch.optim.AdamW([p for p in model.parameters() if p.numel()], lr=1e-2)
-    model(**batch_of(model)).logits.square().mean().backward()
-    optimizer.step()
-    assert not bias.any()
-    assert bias.grad is None
 
 
 def test_a_bias_that_grew_back_is_refused(tmp_path):

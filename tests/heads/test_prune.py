@@ -267,15 +267,6 @@ def test_a_config_may_be_shared():
     assert hooks(other) == untouched
 
 
-def test_removing_nothing_changes_nothing():
-    model = build("bert")
-    config, hooks_before, whole = model.config, hooks(model), answers(model)
-    assert prune(model, []) is model
-    assert model.config is config
-    assert hooks(model) == hooks_before
-    assert apart(whole, answers(model)) == 0
-
-
 def test_a_bias_table_that_happens_to_be_as_large_as_a_head_is_wide():
     """umT5: 4 buckets x 2 heads left = 8 numbers, the width of a head; it is still a table."""
     model = build("umt5", relative_attention_num_buckets=4)

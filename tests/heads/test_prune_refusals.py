@@ -17,21 +17,10 @@ from tiny_models import answers, apart, build, refused
 
 WRONG: list[tuple[Any, str]] = [
     (["encoder.2.0"], "expected a layer of encoder, got 2"),
-    (["encoder.0.4"], "expected one of the 4 heads of its layer, got 4"),
-    ([Head("encoder", 0, -1)], "expected one of the 4 heads of its layer, got -1"),
-    (["decoder.0.0"], "expected a block of the model, got 'decoder'"),
-    (["encoder.0.1", Head("encoder", 0, 1)], "expected each head once"),
-    (["third head"], "expected a head, got 'third head'"),
-    ([("encoder", 0, 1.0)], "expected a head, got ('encoder', 0, 1.0)"),
-    ([("encoder", 0, "1")], "expected a head, got ('encoder', 0, '1')"),
-    ([7], "expected a head, got 7"),
     (None, "expected a list of heads, got None"),
-    ("encoder.0.1", "expected a list of heads, got 'encoder.0.1'"),
     ({2: [0]}, "expected a layer of encoder, got 2"),
-    ({0: [0, 0]}, "expected each head once"),
     ({0: [1.7]}, "expected a head, got Head("),
     ({0: "12"}, "expected a list of heads for layer 0, got '12'"),
-    ({0: None}, "expected a list of heads for layer 0, got None"),
 ]
 
 
@@ -126,12 +115,6 @@ def test_projections_tied_to_another_layer(how):
     with gated(model, closed=["encoder.2.0"]):
         masked = answers(model)
     assert apart(masked, answers(prune(model, ["encoder.2.0"]))) < 1e-9  # which is not tied
-
-
-def test_albert_loses_a_head_from_all_its_layers():
-    model = prune(build("albert", num_hidden_layers=4), ["encoder.0.2"])
-    with refused(model, HeadError, "expected a layer of encoder, got 1"):
-        prune(model, ["encoder.1.0"])
 
 
 def test_no_pruning_under_gates():

@@ -58,25 +58,6 @@ def test_pruned_and_masked_learn_alike(family, emptied):
     assert losses[-1] < losses[0]
 
 
-@pytest.mark.parametrize("family", slow_but("gpt2 t5 xlnet", STILL))
-def test_what_is_left_are_parameters_that_get_gradients(family):
-    whole, model = still(family), still(family)
-    layout = discover(model)
-    prune(model, [*layout.attentions[0].heads, *layout.attentions[1].groups[0]])
-    trainable, learning = [], []
-    for each in (whole, model):
-        trained(each, steps=1)
-        named = {n: p for n, p in each.named_parameters() if p.requires_grad}
-        trainable.append(named.keys())
-        place = layout.attentions[1].path
-        got = {n for n, p in named.items() if p.grad is not None and p.grad.any()}
-        learning.append({n for n in got if n.startswith(place)})
-    assert trainable[0] == trainable[1]
-    assert learning[0] == learning[1]
-    assert len(learning[0]) >= 4
-    assert all(type(p) is nn.Parameter and p.is_leaf for p in model.parameters())
-
-
 def test_frozen_weights_stay_frozen():
     model = build("bert")
     for name, parameter in model.named_parameters():

@@ -72,31 +72,6 @@ def test_the_padded_form_of_other_kinds(family, tmp_path):
     assert apart(expected, answers(build(family).float())) > 1e-2
 
 
-@pytest.mark.parametrize("form", ["compact", "padded"])
-def test_a_loaded_model_can_be_saved_by_others(form, tmp_path):
-    """The Trainer calls `save_pretrained`, on models of either form, also after a second cut."""
-    model = pruned("BertForSequenceClassification")
-    save(model, tmp_path / "first", form=form)
-    again = load(tmp_path / "first").eval()
-    again.save_pretrained(tmp_path / "second")
-    third = load(tmp_path / "second").eval()
-    assert apart(answers(model), answers(third)) < 1e-9
-    left = list(discover(third))
-    prune(third, left[:1])
-    third.save_pretrained(tmp_path / "third")
-    assert apart(answers(third), answers(load(tmp_path / "third").eval())) == 0
-    assert len(discover(load(tmp_path / "third"))) == len(left) - 1
-
-
-def test_a_folder_nobody_pruned(tmp_path):
-    model = build("bert")
-    model.save_pretrained(tmp_path)
-    again = load(tmp_path).eval()
-    assert apart(answers(model), answers(again)) == 0
-    assert not hasattr(again.config, "deadhead")
-    assert discover(again) == discover(model)
-
-
 @pytest.mark.parametrize("dtype", [torch.bfloat16, torch.float32])
 def test_the_saved_precision(dtype, tmp_path):
     """The biases that a fill added have it, too."""
@@ -128,18 +103,6 @@ def test_saving_over_another_model_replaces_the_card_it_made_and_no_other(tmp_pa
     save(build("bert"), tmp_path)
     assert (tmp_path / "README.md").read_text() == "# My model"
     assert not list(tmp_path.glob(".draft*"))
-
-
-def test_the_card_names_no_path_of_this_machine(tmp_path):
-    model = build("marian")
-    model.config._name_or_path = "/home/somebody/models/mine"
-    prune(model, ["encoder.0.1", "encoder.0.2", "encoder.0.3", "cross.1.0"])
-    save(model, tmp_path, form="padded")
-    text = (tmp_path / "README.md").read_text()
-    assert "MarianMTModel with 20 of 24 heads" in text
-    assert "| encoder | 0 | 1-3 | 1 of 4 |" in text
-    assert "zeroed heads grow back" in text
-    assert "somebody" not in text + (tmp_path / "config.json").read_text()
 
 
 def test_an_unknown_form(tmp_path):
