@@ -43,7 +43,8 @@ def test_a_closed_gate_is_a_zeroed_slice_of_the_output_projection(kernel):
     assert apart(whole, shut) > 0.1
 
 
-@pytest.mark.parametrize("compiled", [False, pytest.param(True, marks=pytest.mark.slow)])
+@pytest.mark.slow
+@pytest.mark.parametrize("compiled", [False, True])
 def test_flex_attention_too(compiled, monkeypatch):
     """transformers compiles it. torch compiles it for some CPUs only, so that everywhere it is tried uncompiled as well."""
     # flex attention on a CPU wants heads of a width of 16
