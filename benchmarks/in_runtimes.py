@@ -31,10 +31,9 @@ from deadhead.errors import DataError, DeadheadError, MissingExtra, UnsupportedM
 from deadhead.exports.gguf import runtime as llama_cpp
 from deadhead.exports.gguf import worker as llama_cpp_worker
 from deadhead.exports.gguf.file import TYPES as GGUF_TYPES
-from deadhead.heads.load import load
+from deadhead.heads.load import load, skeleton
 from deadhead.heads.model_class import AS_SAVED
 from deadhead.heads.model_files import tokenizer_of
-from deadhead.heads.skeleton import skeleton
 from deadhead.saved.bench import disk_bytes
 
 # how the file of a runtime can store matrices; onnx and onnx-genai without a type store float32

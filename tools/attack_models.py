@@ -23,7 +23,7 @@ from deadhead.errors import DeadheadError
 from deadhead.files.export_folder import put_export
 from deadhead.files.model_folder import finish_save
 from deadhead.heads import load, save
-from deadhead.heads.skeleton import skeleton
+from deadhead.heads.load import skeleton
 from deadhead.saved.prune import prune_saved
 from deadhead.training.models import tokenizer_for
 from deadhead.world import MODELS

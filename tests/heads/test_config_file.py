@@ -9,7 +9,7 @@ from folders import edit_config
 from deadhead import load
 from deadhead.errors import DataError, FolderError, Notice
 from deadhead.heads.config_file import BYTES, MOST_LABELS, MOST_PARTS, check_config_file
-from deadhead.heads.skeleton import skeleton
+from deadhead.heads.load import skeleton
 from deadhead.training.models import tokenizer_for
 from deadhead.world import MODELS
 

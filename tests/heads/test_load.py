@@ -131,14 +131,6 @@ def test_an_interrupted_training_is_named_as_such(tmp_path):
         load(tmp_path)
 
 
-def test_a_folder_of_onnx_files_is_named_as_such(folder):
-    (folder / "model.onnx").write_bytes(b"graph")
-    assert load(folder) is not None  # there are weights beside it
-    (folder / "model.safetensors").unlink()
-    with pytest.raises(FolderError, match="as ONNX; name the folder that it was written from"):
-        load(folder)
-
-
 def test_a_quantised_model_is_refused(folder):
     edit_config(folder, quantization_config={"quant_method": "gptq"})
     with pytest.raises(UnsupportedModel, match=r"expected plain .*, got a quantised model \(gptq"):

@@ -129,7 +129,6 @@ def test_the_card(source, tmp_path):
     }
     assert "Made from `mini lm` with deadhead by removing 2 attention heads" in text
     assert "| encoder | 1 | 3 | 3 of 4 |" in text
-    assert "Its licence (cc-by-4.0) applies to this model too. The licence is in LICENSE." in text
     assert text.index("Results in it are not those of this one") < text.index("It scores 99.")
     again = (
         save(prune(load(tmp_path / "small"), ["encoder.0.0"]), tmp_path / "smaller") / "README.md"

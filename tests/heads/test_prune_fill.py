@@ -12,8 +12,6 @@ from identity import prune_as_masked
 from deadhead.errors import FolderError, HeadError, UnsupportedModel
 from deadhead.heads import discover, gated, load, prune, save
 from deadhead.heads.means import HeadMeans, head_means
-from deadhead.layout import Head
-from deadhead.saved.prune import prune_saved
 from deadhead.verify.proof import sample
 from slow import slow_but
 from tiny_models import answers, apart, batch_of, build, build_class, refused, uneven
@@ -178,23 +176,11 @@ def test_the_padded_form_is_refused_if_the_architecture_has_no_such_bias(tmp_pat
     assert not (tmp_path / "out").exists()
 
 
-def test_the_card_and_damaged_records_of_fills(tmp_path):
+def test_damaged_records_of_fills(tmp_path):
     model = build("llama")
     prune(model, ["decoder.1.0", "decoder.1.1"], fill=means_of(model))
     save(model, tmp_path)
-    card = (tmp_path / "README.md").read_text(encoding="utf-8")
-    assert "In place of removed heads, the bias of the output projection adds a constant" in card
-    assert "(layers: decoder 1)" in card
     for listed, message in (([1], "list of filled biases"), ({}, r"o_proj\.bias has no place")):
         edit_record(tmp_path, filled_output_biases=listed)
         with pytest.raises(FolderError, match=message):
             load(tmp_path)
-
-
-def test_prune_saved_takes_means_of_the_loaded_model(tmp_path):
-    model = build("llama")
-    save(model, tmp_path / "whole")
-    heads = [Head("decoder", 0, 2), Head("decoder", 0, 3)]
-    prune_saved(str(tmp_path / "whole"), tmp_path / "small", lambda _: heads, fill=means_of)
-    expected = masked(model, heads, means_of(model))
-    assert apart(expected, answers(load(tmp_path / "small").eval())) < 1e-6

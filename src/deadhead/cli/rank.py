@@ -99,7 +99,7 @@ def rank(
         hint = "add --loss self, or --method entropy"
         raise DataError(f"plain text has no labels, which {method} needs.", hint)
     from deadhead.heads import discover
-    from deadhead.heads.skeleton import skeleton
+    from deadhead.heads.load import skeleton
     from deadhead.numerics import device_named
     from deadhead.saved import rank_data
     from deadhead.training.models import fitting_tokenizer, load_with_tokenizer

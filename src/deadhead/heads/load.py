@@ -21,7 +21,7 @@ from .cut import cut
 from .discover import find_every_site, layout_of
 from .load_pruned import parameter_names, tie_added
 from .model_class import AS_SAVED, bare_class, dtype_named, saved_class, task_class
-from .model_files import INDEX, check_hub_weights
+from .model_files import INDEX, check_hub_weights, stored_dtype
 from .output_bias import add_bias, drop_bias, freeze_biases, is_zero, lacks_biases
 from .prune import BIASES, RECORD, refuse_uneven_groups, set_record
 from .saved_config import ANY_BLOCK, FAULTS, WEIGHTS, Saved, first_line, read_config, read_saved
@@ -158,9 +158,7 @@ def _read(
     except FAULTS as problem:
         raise FolderError(
             f"the model in {saved.folder} cannot be loaded: {first_line(problem)}",
-            _hint_for_onnx(saved.folder)
-            or hint_for_pickles(problem)
-            or "save or download the folder again",
+            hint_for_pickles(problem) or "save or download the folder again",
         ) from problem
     model.__class__ = cls
     return model, report
@@ -281,13 +279,6 @@ def _body(model: nn.Module, sites: list[Site]) -> tuple[str, ...]:
     return tuple(f"{path}." for path in sorted(layers | embeddings))
 
 
-def _hint_for_onnx(folder: str | Path) -> str | None:
-    """What to do about a folder that `export` wrote, which has no weights for torch."""
-    if not any(Path(folder).glob("*.onnx")) or any(Path(folder).glob("*.safetensors")):
-        return None
-    return "it holds a model as ONNX; name the folder that it was written from"
-
-
 def hint_for_pickles(problem: BaseException) -> str | None:
     """What to do about weights that are not safetensors: a pickle can run code, so none is read."""
     if "safetensors" not in str(problem) or isinstance(problem, SafetensorError):
@@ -357,3 +348,26 @@ def _set_source(model: Any, folder: str | Path, where: Mapping[str, Any]) -> Non
     elif where.get("revision") is not None:
         name = f"{name}@{where['revision']}"
     model.config._name_or_path = name
+
+
+def skeleton(name: str | Path, *, auto: Any = None, dtype: Any = None) -> Any:
+    """The model of a folder or a hub name as `load` would build it, without weights.
+
+    Its modules are on the device "meta", which holds no numbers.
+
+    dtype: as for `load`; by default that of the stored weights.
+    """
+    where = source(name)
+    folder = where.pop("pretrained_model_name_or_path")
+    config = read_config(folder, where)
+    saved = read_saved(config, folder)
+    cls = saved_class(config, folder) if auto is None else task_class(auto, config, folder)
+    if saved.is_pruned and not saved.padded:
+        cls = cutting_class(cls, saved, [])
+    precision = stored_dtype(name) if dtype in (None, "auto") else dtype_named(dtype)
+    with torch.device("meta"), quiet():
+        model = cls._from_config(config, dtype=precision or getattr(config, "dtype", None))
+    if saved.padded:
+        cut_saved_heads(model, saved)
+    model.config._name_or_path = str(Path(folder).resolve()) if Path(folder).is_dir() else folder
+    return model.eval()

@@ -15,8 +15,7 @@ from deadhead.files.yaml_limits import refused_in
 from deadhead.layout import HeadLayout, spans
 
 from .discover import layout_of
-from .model_files import CARD, kept_files, leaves
-from .output_bias import filled
+from .model_files import CARD, leaves
 from .site import Site
 
 REMOVING = "with deadhead by removing"  # in cards of earlier versions, which have no mark
@@ -39,7 +38,6 @@ HOW = {  # by what plain transformers does with the folder
     "back. `deadhead.load` cuts them out again.",
 }
 UNPRUNED = "Loads with plain `from_pretrained` of transformers, and with `deadhead.load`."
-LICENCE = re.compile(r"^(licen[sc]e|copying|notice)", re.IGNORECASE)
 
 
 def is_ours(text: str) -> bool:
@@ -63,8 +61,7 @@ def card(
         new["base_model"] = split(name)[0]
     # without removed heads, a refit may still have added biases
     load = f"## Load\n\n{HOW[form] if pruned or form == 'loader' else UNPRUNED}"
-    changes = (_changes(model, layout), _neurons(layout), _fill(sites))
-    parts = (*changes, note, _kept(source, front), load, original)
+    parts = (_changes(model, layout), _neurons(layout), note, load, original)
     text = "\n\n".join(part for part in parts if part)
     return (
         f"---\n{yaml.safe_dump(new, sort_keys=False, allow_unicode=True)}---\n\n{MARK}\n\n{text}\n"
@@ -109,40 +106,8 @@ def _neurons(layout: HeadLayout) -> str:
     )
 
 
-def _fill(sites: list[Site]) -> str:
-    """Which layers add a constant for their removed heads or neurons: their mean, or by a refit."""
-    layers: dict[str, dict[str, list[int]]] = {}
-    for site in sites:
-        if filled(site):
-            of_kind = layers.setdefault(site.kind, {})
-            of_kind.setdefault(site.block, []).append(site.layer)
-    sentences = []
-    for kind, blocks in layers.items():
-        named = "; ".join(f"{block} {spans(numbers)}" for block, numbers in blocks.items())
-        sentences.append(
-            f"In place of removed {kind}, the bias of the output projection adds a constant: their "
-            f"mean output, or the result of a refit (layers: {named})."
-        )
-    return " ".join(sentences)
-
-
 def _name(model: Any) -> str:
     return str(getattr(getattr(model, "config", None), "_name_or_path", "") or "")
-
-
-def _kept(source: Path | None, front: dict[str, Any]) -> str:
-    """What this model has from the source."""
-    if source is None:
-        return ""
-    files = [str(file) for file in kept_files(source, tokenizer=True) if (source / file).is_file()]
-    sentences = []
-    if "license" in front:
-        sentences.append(f"Its licence ({front['license']}) applies to this model too.")
-    if licences := [file for file in files if LICENCE.match(file)]:
-        sentences.append(f"The licence is in {', '.join(licences)}.")
-    if "modules.json" in files:
-        sentences.append("The modules of sentence-transformers were kept.")
-    return " ".join(sentences)
 
 
 def _source_card(source: Path | None) -> tuple[dict[str, Any], str]:

@@ -207,25 +207,20 @@ def check_files(folder: Path) -> None:
 def kept_files(folder: Path, *, tokenizer: bool) -> Iterator[Path]:
     """What a copy of the model keeps: all files but weights, what `save` writes, and other models.
 
-    Paths are relative to the folder; none leaves it. tokenizer: also the files of the tokenizer.
+    Paths are relative to the folder; links out of it are skipped. tokenizer: also the files of the
+    tokenizer.
     """
-    for path in _others(folder, tokenizer=tokenizer):
-        if not leaves(folder, path) and (path.is_dir() or path.is_file()):
-            yield path.relative_to(folder)
-
-
-def _others(folder: Path, *, tokenizer: bool) -> Iterator[Path]:
-    """What there is to copy, and links out of the folder, which are not to be followed."""
     for path in sorted(folder.iterdir()):
         if path.name in WRITTEN or (not tokenizer and TOKENIZER.match(path.name)):
             continue
-        is_link = leaves(folder, path)
-        if not is_link and _is_model(path):  # a pruned copy that was saved in here, for instance
+        if leaves(folder, path) or _is_model(path):  # such as a pruned copy that was saved in here
             continue
-        for below in [path, *sorted(path.rglob("*"))] if path.is_dir() and not is_link else [path]:
-            hidden = any(NOT_COPIED.match(part) for part in below.relative_to(folder).parts)
-            if not hidden and not WEIGHTS.search(below.name):
-                yield below
+        for below in [path, *sorted(path.rglob("*"))] if path.is_dir() else [path]:
+            inside = below.relative_to(folder)
+            hidden = any(NOT_COPIED.match(part) for part in inside.parts)
+            is_file = (below.is_dir() or below.is_file()) and not WEIGHTS.search(below.name)
+            if is_file and not hidden and not leaves(folder, below):
+                yield inside
 
 
 def _is_model(folder: Path) -> bool:
@@ -242,11 +237,6 @@ def copy_files(source: Path, target: Path, *, tokenizer: bool) -> None:
 
     The target may be inside of the source; its folder there is not copied into itself.
     """
-    links = [p for p in _others(source, tokenizer=tokenizer) if leaves(source, p)]
-    if links:
-        names = ", ".join(str(path.relative_to(source)) for path in links)
-        text = f"not copied, since these are links out of {source}: {names}."
-        warnings.warn(Notice(text), stacklevel=2)
     around = target.resolve().parents
     for inside in kept_files(source, tokenizer=tokenizer):
         if (source / inside.parts[0]).resolve() in around:

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, fields
+from typing import Any
 
 import torch
 from torch import nn
@@ -99,27 +100,13 @@ class Site:
         return tuple(number for group in self.groups[:units] for number in group)
 
     def attention(self) -> Attention:
-        return Attention(
-            block=self.block,
-            layer=self.layer,
-            size=self.size,
-            kept=self.kept,
-            width=self.width,
-            group=self.group,
-            key_heads=self.key_heads,
-            shared_by=self.shared_by,
-            path=self.path,
-        )
+        return Attention(**self._fields_of(Attention))
 
     def feed_forward(self) -> FeedForward:
-        return FeedForward(
-            block=self.block,
-            layer=self.layer,
-            size=self.size,
-            kept=self.kept,
-            shared_by=self.shared_by,
-            path=self.path,
-        )
+        return FeedForward(**self._fields_of(FeedForward))
+
+    def _fields_of(self, kind: type[Attention | FeedForward]) -> dict[str, Any]:
+        return {each.name: getattr(self, each.name) for each in fields(kind)}
 
     def described(self) -> Attention | FeedForward:
         """The layer as plain data."""

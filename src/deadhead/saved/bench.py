@@ -21,9 +21,8 @@ from deadhead.display.progress import stage
 from deadhead.errors import DeadheadError
 from deadhead.forward import forward, token_limit
 from deadhead.heads.discover import discover
-from deadhead.heads.load import load
+from deadhead.heads.load import load, skeleton
 from deadhead.heads.model_class import AS_SAVED
-from deadhead.heads.skeleton import skeleton
 from deadhead.numerics import device_named, is_half, onednn
 from deadhead.shrinking.latency import in_turns
 

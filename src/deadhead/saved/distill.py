@@ -56,8 +56,8 @@ def distill_saved(
     import torch
 
     from deadhead.heads import save
+    from deadhead.heads.load import skeleton
     from deadhead.heads.model_files import stored_dtype
-    from deadhead.heads.skeleton import skeleton
     from deadhead.training import distill
     from deadhead.training.update import set_precision
 

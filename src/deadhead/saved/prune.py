@@ -6,11 +6,10 @@ from pathlib import Path
 from typing import Any
 
 from deadhead.heads.discover import discover
-from deadhead.heads.load import load
+from deadhead.heads.load import load, skeleton
 from deadhead.heads.model_files import fetch, kept_files, source_of, stored_dtype
 from deadhead.heads.prune import prune
 from deadhead.heads.save import check_form, save
-from deadhead.heads.skeleton import skeleton
 from deadhead.heads.summary import cache_bytes
 from deadhead.layout import Groups, Head, HeadLayout
 

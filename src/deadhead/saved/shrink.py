@@ -153,7 +153,7 @@ def _checked_rows(
 
     All is checked by the config of the model, before its weights are read.
     """
-    from deadhead.heads.skeleton import skeleton
+    from deadhead.heads.load import skeleton
     from deadhead.shrinking.budgets import check_targets
 
     targets = read_targets({name: options.get(name) for name in TARGETS})

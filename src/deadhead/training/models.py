@@ -127,7 +127,7 @@ def fitting_tokenizer(model: Any, name: str) -> Any:
 
 def outline(name: str, *, auto: Any = None, dtype: Any = None) -> Any:
     """A saved model without its weights, whose tokenizer fits: to check what needs no weights."""
-    from deadhead.heads.skeleton import skeleton
+    from deadhead.heads.load import skeleton
 
     model = skeleton(name, auto=auto, dtype=dtype)
     fitting_tokenizer(model, name)

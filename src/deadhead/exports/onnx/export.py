@@ -13,10 +13,9 @@ from deadhead.display.progress import stage
 from deadhead.errors import DeadheadError, FolderError, MissingExtra, UnsupportedModel
 from deadhead.files import draft_of, put
 from deadhead.files.export_folder import check_export, put_export
-from deadhead.heads.load import load_complete
+from deadhead.heads.load import load_complete, skeleton
 from deadhead.heads.model_class import dtype_named
 from deadhead.heads.model_files import copy_files, folder_of, tokenizer_of
-from deadhead.heads.skeleton import skeleton
 
 from . import genai, is_one_file, one_pass, steps
 from .cached import CACHE, MODEL, cached_graphs
