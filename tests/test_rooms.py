@@ -90,7 +90,7 @@ ALLOWED = {
     "studies.trial tasks translation",
     "report.figures": "errors layout measures registry report.labels "
     "report.spec report.tables results strategies studies.fields tasks",
-    "report.findings": "layout measures report.labels report.tables results strategies tasks",
+    "report.findings": "measures report.labels report.tables results strategies tasks",
     "report.check": "errors papers.claims registry report.figures report.spec report.tables "
     "studies studies.fields studies.recipe",
     "report.export": "errors report.figures report.tables results studies.store",

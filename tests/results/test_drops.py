@@ -10,9 +10,7 @@ from deadhead.results.statistics import (
     group_means,
     grouped,
     interpolate,
-    layer_difference_rows,
     recovery,
-    recovery_rows,
     spread,
 )
 
@@ -59,11 +57,6 @@ def test_bottom_minus_top_by_hand():
     assert result == (pytest.approx({2: 2.5, 4: 10}), pytest.approx(6.25))
     # the same in one formula: 100 (top - bottom) / whole
     assert result.by_k[4] == pytest.approx(100 * (72 - 64) / 80)
-    assert layer_difference_rows({"en": result})[1] == {
-        "line": "en",
-        "k": 4,
-        "difference": pytest.approx(10),
-    }
     assert isinstance(result, LayerDifference)
     with pytest.raises(DataError):
         bottom_minus_top(80, top={2: 78}, bottom={4: 70})
@@ -96,9 +89,6 @@ def test_recovery_by_hand():
     assert recovery([72, 60], [80, 60]) == pytest.approx(
         (0.9 + 1) / 2
     )  # the mean of shares, not the share of means (132/140)
-    assert recovery_rows({"en": 72, "de": 1}, {"en": 80}) == [
-        {"language": "en", "first": 72, "final": 80, "share": pytest.approx(0.9)}
-    ]
     with pytest.raises(DataError):
         recovery([1], [1, 2])
     with pytest.raises(DataError):

@@ -11,7 +11,6 @@ from deadhead.results.statistics import (
     entropy_change,
     evenness,
     layer_means,
-    layer_rows,
     third_of_layers,
 )
 
@@ -23,7 +22,6 @@ def layers(*values):
 def test_layer_means_by_hand():
     values = {"encoder.0.0": 1.0, "encoder.0.7": 3.0, "encoder.2.1": 4.0, "cross.0.0": 9.0}
     assert layer_means(values) == {("encoder", 0): 2.0, ("encoder", 2): 4.0, ("cross", 0): 9.0}
-    assert layer_rows(values)[0] == {"block": "encoder", "layer": 0, "value": 2.0}
 
 
 def test_the_ten_percent_test():

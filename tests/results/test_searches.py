@@ -2,7 +2,7 @@
 
 import pytest
 
-from deadhead.results import Pick, Study, arms
+from deadhead.results import Pick, Study
 from deadhead.results.searches import best, picks, until_fall
 from hand_made import study
 
@@ -52,33 +52,21 @@ def searched(seed):
     return cells
 
 
-def german(folder):
-    return next(
-        arm
-        for arm in arms(folder)
-        if (arm.labels["seed"], arm.arm, arm.language) == (1, "lowest", "de")
-    )
-
-
 def test_arms_of_a_study(tmp_path):
     folder = study(tmp_path / "s", FIXED, [*searched(0), *searched(1)])
-    order = [(arm.labels["seed"], arm.arm, arm.language) for arm in arms(folder)]
-    assert order == [
-        (seed, arm, language)
-        for seed in (0, 1)
-        for arm in ("lowest", "highest")
-        for language in ("de", "en")
+    searches = Study.open(folder).searches
+    assert [(dict(s.group)["seed"], s.target, list(s.arms)) for s in searches] == [
+        (seed, language, ["lowest", "highest"]) for seed in (0, 1) for language in ("de", "en")
     ]
-    arm = german(folder)
-    assert arm.scores == pytest.approx({1: 0.59, 2: 0.6, 3: 0.59})
+    arm = searches[2].lowest
+    assert arm.scores == pytest.approx({1: 59, 2: 60, 3: 59})
     assert (arm.picks["test"].k, arm.picks["source dev"].k, arm.missing) == (2, 3, 0)
-    assert arm.full == pytest.approx(0.58)
+    assert arm.full == pytest.approx(58)
     (folder / "records" / f"{arm.trials[2]}.json").unlink()
-    again = german(folder)
+    again = Study.open(folder).searches[2].lowest
     assert (again.missing, sorted(again.scores), again.picks["test"].k) == (1, [1, 3], 1)
 
 
 def test_a_search_without_its_unpruned_model_is_left_out(tmp_path):
     folder = study(tmp_path / "s", FIXED, searched(0)[1:])
-    assert arms(folder) == []
     assert Study.open(folder).searches == ()

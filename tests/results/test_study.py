@@ -12,7 +12,7 @@ from deadhead import results
 from deadhead.papers.claims import check
 from deadhead.papers.claims.from_study import finished, measured
 from deadhead.report.page.content import content
-from deadhead.results import Score, Study, arms
+from deadhead.results import Score, Study
 from deadhead.results.cells import is_target, one_label, setting
 from hand_made import study
 from pinned_numbers import unpack
@@ -177,14 +177,6 @@ def test_searches(tmp_path):
     assert [(s.source, s.train, s.rank, s.parts, s.remove) for s in rows] == [
         ("en", "en", "taylor", 3, "lowest 2")
     ]
-
-
-def test_arms_have_scores_as_the_records_store_them(tmp_path):
-    folder = study(tmp_path / "s", FIXED, search_cells(["en"], 0.5, ARMS))
-    german = {arm.arm: arm for arm in arms(folder) if arm.language == "de"}
-    assert {name: dict(arm.scores) for name, arm in german.items()} == ARMS
-    assert {arm.full for arm in german.values()} == {0.5}
-    assert german["lowest"].picks["test"].gain == pytest.approx(0.2)
 
 
 def test_scores_are_plain_data_and_each_is_there_once(tmp_path):

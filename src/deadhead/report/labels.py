@@ -1,13 +1,11 @@
 """Names of metrics, splits, stages and strategies in words for readers of the page."""
 
-import re
 from collections.abc import Iterable
 from typing import Any
 
 from deadhead.strategies import STRATEGIES
 from deadhead.tasks.metrics import METRICS, sign
 
-NAMED = re.compile(r"(accuracy|F1|BLEU)\b", re.IGNORECASE)  # how titles name a metric
 STAGES = {"before": "before training", "first": "after epoch 1", "after": "after training"}
 
 
@@ -24,17 +22,6 @@ def score_words(metrics: Iterable[str]) -> str:
 def unit_of(metrics: Iterable[str], before: str = " ") -> str:
     """The unit of scores behind what stands before it: points, or nothing for perplexities."""
     return "" if any(sign(metric) < 0 for metric in metrics) else f"{before}points"
-
-
-def title_for(title: str, metrics: Iterable[str]) -> str:
-    """A title; if it starts with the name of a metric, with the name of the metric that is shown.
-
-    Recipes have called the metric of POS accuracy, or F1.
-    """
-    name, match = score_words(metrics), NAMED.match(title)
-    if match is None or name == "score" or title.lower().startswith(name.lower()):
-        return title
-    return capitalized(name) + title[match.end() :]
 
 
 def removal_words(label: str) -> str:

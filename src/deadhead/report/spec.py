@@ -31,8 +31,6 @@ from deadhead.studies.recipe.display import UNPRUNED, published
 from deadhead.tasks import METRICS
 from deadhead.tasks.dataset import SPLITS
 
-from .labels import title_for
-
 Chart = dict[str, Any]  # a vega-lite specification
 Suggested = Iterator[tuple[int, "Figure"]]
 D = TypeVar("D", bound="Display")
@@ -163,10 +161,10 @@ class Display:
     def metrics(self, study: Study) -> Sequence[str]:
         return study.metrics
 
-    def heading(self, study: Study) -> str:
-        """The title, naming the metric that is shown."""
-        title = self.title or self.default_title or self.kind.capitalize()
-        return title_for(title, self.metrics(study))
+    @property
+    def heading(self) -> str:
+        """The title, of its kind unless the recipe names one."""
+        return self.title or self.default_title or self.kind.capitalize()
 
     def conflicts(self) -> Iterator[Problem]:
         """What is wrong with options that are valid one by one."""

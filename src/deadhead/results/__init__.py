@@ -11,7 +11,7 @@ from .frame import frame
 from .means import Mean
 from .model import Arm, Measurement, Merged, Pick, RankedHeads, Score, Search
 from .records import Opened
-from .study import Study, arms
+from .study import Study
 
 __all__ = ["Arm", "Mean", "Measurement", "Merged", "Opened", "Pick", "RankedHeads"]
-__all__ += ["Score", "Search", "Study", "arms", "frame"]
+__all__ += ["Score", "Search", "Study", "frame"]

@@ -97,9 +97,7 @@ class Arm:
     tried: tuple[int, ...] = ()  # the k of the trials that `picks` chose from
     trials: Mapping[int, str] = field(default_factory=dict)  # ids by k; 0 is the unpruned model
     missing: int = 0  # trials of this arm that are not done
-    language: str = ""
     metric: str = ""
-    labels: Mapping[str, Any] = field(default_factory=dict)  # identify the search in its study
     repeats: tuple[float, ...] = ()  # the gain of each seed, where this is the mean of several
 
     @property

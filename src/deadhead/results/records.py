@@ -8,6 +8,7 @@ import json
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from functools import cached_property
+from itertools import chain
 from typing import Any
 
 from deadhead.measures import MEASURES, HeadMap
@@ -19,6 +20,7 @@ from .model import Measurement, RankedHeads
 
 STAGES = ("before", "first", "after")  # when a trial measures
 LATER = STAGES[1:]  # after epoch 1 or, if it did not measure there, at the end
+STEP = 32  # between trials that are opened one after the other
 FAILED = 60  # failed trials among the first records to open
 RANKED_BY = ("model", "task", "source", "rank", "seed")  # what a ranking depends on
 
@@ -134,9 +136,11 @@ def is_number(value: Any) -> bool:
 
 
 def by_use(cells: Iterable[Cell]) -> Iterator[str]:
-    """The ids of all records, the most useful first; each once."""
+    """The ids of all records, the most useful first, then some of every part of the study."""
     recorded = [cell for cell in cells if cell.summary is not None]
-    yield from dict.fromkeys((*_firsts(recorded), *_spread([cell.trial for cell in recorded])))
+    ids = [cell.trial for cell in recorded]
+    parts = (ids[start::STEP] for start in range(STEP))
+    yield from dict.fromkeys((*_firsts(recorded), *chain.from_iterable(parts)))
 
 
 def _firsts(cells: list[Cell]) -> Iterator[str]:
@@ -155,13 +159,3 @@ def _firsts(cells: list[Cell]) -> Iterator[str]:
             seen.update(keys)
             yield cell.trial
     yield from [cell.trial for cell in cells if cell.state == "failed"][:FAILED]
-
-
-def _spread(ids: list[str]) -> Iterator[str]:
-    """All ids, the first of them evenly spaced: every 64th, then every 32nd between, and so on."""
-    step = 64
-    while step < len(ids):
-        step *= 2
-    while step:
-        yield from ids[::step]
-        step //= 2

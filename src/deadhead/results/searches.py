@@ -62,13 +62,8 @@ def picks(
     return {name: Pick(k, scale * test[k], gains[k]) for name, k in chosen.items()}
 
 
-def arms_among(
-    cells: Iterable[Cell], *, in_points: bool = False
-) -> Iterator[tuple[Cell, dict[str, list[Arm]]]]:
-    """The unpruned cell of every search, and its arms by language.
-
-    A search whose unpruned model is not done is left out.
-    """
+def searches_among(cells: Iterable[Cell]) -> Iterator[Search]:
+    """Every search in every language it is for, in points, if its unpruned model has a score."""
     searches: dict[Group, dict[str, dict[int, Cell]]] = {}  # labels -> arm -> k -> cell
     for cell in cells:
         if "arm" in cell.labels and "k" in cell.labels:
@@ -79,20 +74,36 @@ def arms_among(
     for group, arms in searches.items():
         full = arms.pop("full", {}).get(0)
         if full is not None and full.summary is not None and full.state == "done":
-            scale = points(full.metric, 1.0) if in_points else 1.0
-            by_language = {
-                language: [
-                    replace(_arm(full, language, cells, scale), arm=name, labels=dict(group))
-                    for name, cells in arms.items()
-                ]
-                for language in full.summary.trial.get("targets", ())
-            }
-            yield full, by_language
+            arms = {"lowest": arms.pop("lowest"), **arms} if "lowest" in arms else arms
+            for language in full.summary.trial.get("targets", ()):
+                yield from _search(group, full, arms, language)
 
 
-def _arm(full: Cell, language: str, cells: Mapping[int, Cell], scale: float) -> Arm:
+def _search(
+    group: Group, full: Cell, arms: Mapping[str, Mapping[int, Cell]], language: str
+) -> Iterator[Search]:
+    """The search in a language, if it is for this language and its unpruned model has a score."""
+    common = full.common(language)
+    scored = {name: _arm(name, full, language, cells) for name, cells in arms.items()}
+    unpruned = next((arm.full for arm in scored.values()), nan)
+    if isfinite(unpruned) and is_target(common["source"], common["train"], language):
+        lowest = (c for k, c in arms.get("lowest", {}).items() if k and c.state == "done")
+        ranked = next((cell.summary.trial for cell in lowest if cell.summary is not None), {})
+        trials = (arm.trials[k] for arm in scored.values() for k in sorted(arm.trials))
+        yield Search(
+            **common,
+            unpruned=unpruned,
+            arms=scored,
+            rank=rank_label(ranked),
+            trials=tuple(dict.fromkeys(trials)),
+            group=group,
+        )
+
+
+def _arm(name: str, full: Cell, language: str, cells: Mapping[int, Cell]) -> Arm:
     assert full.summary is not None
     trial, metric = full.summary.trial, full.metric
+    scale = points(metric, 1.0)
     done = {k: c.summary for k, c in cells.items() if c.summary is not None and c.state == "done"}
     sources = trial.get("source", trial.get("train", ()))
     source = sources if isinstance(sources, str) else next(iter(sources), "")
@@ -107,8 +118,7 @@ def _arm(full: Cell, language: str, cells: Mapping[int, Cell], scale: float) -> 
     base = nan if base is None else base
     dev = scores(f"{language}/dev"), scores(f"{source}/dev")
     return Arm(
-        arm="",
-        language=language,
+        arm=name,
         metric=metric,
         full=scale * base,
         scores={k: scale * value for k, value in test.items()},
@@ -117,31 +127,6 @@ def _arm(full: Cell, language: str, cells: Mapping[int, Cell], scale: float) -> 
         missing=len(cells) - len(done),
         trials={0: full.trial, **{k: summary.id for k, summary in done.items()}},
     )
-
-
-def searches_among(cells: Sequence[Cell]) -> Iterator[Search]:
-    """Every search in every language it is for, in points."""
-    summaries = {cell.trial: cell.summary for cell in cells if cell.summary is not None}
-    for full, by_language in arms_among(cells, in_points=True):
-        for language, arms in by_language.items():
-            common = full.common(language)
-            target = is_target(common["source"], common["train"], language)
-            if not target or not arms or not isfinite(arms[0].full):
-                continue
-            by_name = {arm.arm: arm for arm in arms}
-            if "lowest" in by_name:
-                by_name = {"lowest": by_name.pop("lowest"), **by_name}
-            lowest = by_name["lowest"].trials if "lowest" in by_name else {}
-            pruned = next((summaries[trial].trial for k, trial in lowest.items() if k), {})
-            trials = (arm.trials[k] for arm in by_name.values() for k in sorted(arm.trials))
-            yield Search(
-                **common,
-                unpruned=arms[0].full,
-                arms=by_name,
-                rank=rank_label(pruned),
-                trials=tuple(dict.fromkeys(trials)),
-                group=tuple(arms[0].labels.items()),
-            )
 
 
 def pairs_among(searches: Iterable[Search]) -> tuple[Search, ...]:

@@ -23,11 +23,11 @@ from deadhead.studies.study import described
 from .cells import Cell, Key, as_dict, fixed_of, make_cell, matches, parts_of, task_info
 from .heads import Heads
 from .means import BY_LANGUAGE, Mean, group_cells, means_of, values_by
-from .model import Arm, Measurement, Merged, RankedHeads, Score, Search
+from .model import Measurement, Merged, RankedHeads, Score, Search
 from .published import Rows, of_same_setting, published_by
 from .records import Opened, by_use, measures_of, ranking_of
 from .removals import removals_of
-from .searches import arms_among, finished, merged_among, over_seeds, pairs_among, searches_among
+from .searches import finished, merged_among, over_seeds, pairs_among, searches_among
 
 MOST_RECORDS = 800  # opened for the page
 TRIES = 8  # records without a ranking, after which no more are opened for it
@@ -83,17 +83,13 @@ class Study:
         )
 
     @cached_property
-    def _same_setting(self) -> dict[str, tuple[Rows, str]]:
+    def _same_setting(self) -> dict[str, Rows]:
         files = self.published.items()
         return {name: of_same_setting(self.cells, rows) for name, rows in files}
 
     def published_rows(self, name: str) -> Rows:
         """The numbers of a published file that are of the same setting as the study's."""
-        return self._same_setting.get(name, ([], ""))[0]
-
-    def published_difference(self, name: str) -> str:
-        """Why none of a file's numbers is shown, in a sentence; empty if some are."""
-        return self._same_setting.get(name, ([], ""))[1]
+        return self._same_setting.get(name, [])
 
     @property
     def name(self) -> str:
@@ -408,14 +404,3 @@ class Study:
         trials = (summary.id for summary in self._done if summary.trial.get("measure"))
         records = (record for trial in trials if (record := self.record(trial)) is not None)
         return tuple(measure for record in records for measure in measures_of(record))
-
-
-def arms(folder: str | Path) -> list[Arm]:
-    """Every arm of every search with an unpruned model, scored as the records store it."""
-    by_search = (by_language for _, by_language in arms_among(Study.open(folder).cells))
-    return [
-        arm
-        for by_language in by_search
-        for same_arm in zip(*by_language.values(), strict=True)
-        for arm in same_arm
-    ]

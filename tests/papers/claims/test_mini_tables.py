@@ -6,7 +6,7 @@ from whole_studies import as_printed, complete
 from deadhead.report.tables.build import tables
 from deadhead.results import Study
 
-NOT_SHOWN = "The published numbers are not shown, since they are of "
+NOT_SHOWN = "The published numbers are not shown"
 
 
 def published(table):
@@ -18,21 +18,13 @@ def published(table):
 
 
 @pytest.mark.parametrize(
-    ("name", "difference"),
-    [
-        ("weak-link/table6", "model bert-base-uncased (here world/encoder)"),
-        ("contributions/table2", "searches of up to 12 heads (here 3)"),
-        (
-            "contributions/table6",
-            "source ar+de+en+he, ar+de+en+zh, ar+de+he+zh and 2 more (here de",
-        ),
-    ],
+    "name", ["weak-link/table6", "contributions/table2", "contributions/table6"]
 )
-def test_a_small_run_has_no_numbers_of_the_paper(name, difference, tmp_path):
+def test_a_small_run_has_no_numbers_of_the_paper(name, tmp_path):
+    """Its model is another, its searches are shorter, or its sources are fewer."""
     table = tables(complete(name, tmp_path / "s", "mini"))[0]
     assert not published(table)
     assert NOT_SHOWN in table["note"]
-    assert difference in table["note"].partition(NOT_SHOWN)[2]
 
 
 @pytest.mark.parametrize(

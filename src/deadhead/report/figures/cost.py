@@ -33,7 +33,7 @@ class Cost(Scored, Figure):
             mark_front([row for row in rows if row["panel"] == panel])
         return trade(
             rows,
-            self.heading(study),
+            self.heading,
             cost="parameters, millions",
             groups=distinct(rows, "group"),
             panels=panels,

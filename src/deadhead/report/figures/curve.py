@@ -13,7 +13,7 @@ from deadhead.results.cells import CHANCE
 
 from .charts import has_published
 from .curve_chart import curve_chart
-from .curve_means import REMOVAL, CurveOptions, class_of, gather_curve, position, removal_percents
+from .curve_means import REMOVAL, CurveOptions, gather_curve, position, removal_percents
 from .search_curve import best_curve, panel_of, search_curve
 
 MOST_LINES = 8
@@ -101,13 +101,10 @@ def _by_removal(study: Study) -> Iterator[Curve]:
     """A curve for each unit of removals: percent, heads and layers cannot share an axis."""
     lines, panel = _lines_and_panel(study)
     by_unit: dict[str, dict[str, set[Any]]] = {}  # unit -> strategy -> (line, x) of its removals
-    removals = study.combinations(*REMOVAL)
-    pruned = [removal for removal in removals if removal[0] not in (None, "none")]
-    for strategy, *labels in pruned:
-        by_strategy = by_unit.setdefault(removal_unit(strategy), {})
-        by_strategy.setdefault(strategy, set()).add(position(strategy, *labels))
-    orders = {class_of(language, "word_order") for language in study.languages} - {""}
-    ordered = len(orders) > 1 and len(study.languages) > 3
+    for strategy, *labels in study.combinations(*REMOVAL):
+        if strategy not in (None, "none"):
+            by_strategy = by_unit.setdefault(removal_unit(strategy), {})
+            by_strategy.setdefault(strategy, set()).add(position(strategy, *labels))
     for unit, by_strategy in by_unit.items():
         all_places = set().union(*by_strategy.values())
         if len({x for _, x in all_places}) < 2:
@@ -118,14 +115,6 @@ def _by_removal(study: Study) -> Iterator[Curve]:
             yield replace(curve, lines=lines, panels=_names(panel))
         else:
             yield replace(curve, panels=_names(panel or lines))
-        if ordered and len(pruned) < len(removals):
-            yield replace(
-                curve,
-                title=f"Drop by {unit} and word order",
-                value="drop",
-                group="word_order",
-                panels=() if panel == "language" else _names(panel),
-            )
 
 
 def _lines_and_panel(study: Study) -> tuple[str, str]:

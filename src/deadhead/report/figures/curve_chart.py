@@ -37,7 +37,7 @@ def curve_chart(
     legend = spec.lines or spec.group
     return curves(
         rows,
-        spec.heading(study),
+        spec.heading,
         x=_x_words(study, spec),
         y="relative drop, %" if spec.value == "drop" else score_axis(study, spec),
         numbers=numbers,

@@ -7,12 +7,7 @@ from typing import ClassVar
 
 from deadhead.report.spec import Chart, Figure, Scored, word
 from deadhead.results import Study
-from deadhead.results.statistics import (
-    LayerDifference,
-    bottom_minus_top,
-    group_means,
-    layer_difference_rows,
-)
+from deadhead.results.statistics import LayerDifference, bottom_minus_top, group_means
 from deadhead.tasks.metrics import sign
 
 from .charts import curves
@@ -43,20 +38,15 @@ class Ends(Scored, Figure):
         up = min(map(sign, self.metrics(study)), default=1)
         lines = _class_means(differences, self.group) if self.group else differences
         rows = [
-            {
-                "x": row["k"],
-                "y": round(up * row["difference"], 4),
-                "line": row["line"],
-                "panel": "",
-                "n": 1,
-            }
-            for row in layer_difference_rows(lines)
+            {"x": k, "y": round(up * value, 4), "line": line, "panel": "", "n": 1}
+            for line, difference in lines.items()
+            for k, value in difference.by_k.items()
         ]
         if not rows:
             return None
         return curves(
             rows,
-            self.heading(study),
+            self.heading,
             x="layers pruned",
             y="drop without bottom - without top, %",
             line=self.group.replace("_", " "),

@@ -11,7 +11,7 @@ from deadhead.report.spec import Chart, Figure
 from deadhead.report.tables.pairs import selected
 from deadhead.results import Search, Study
 from deadhead.results.heads import by_language
-from deadhead.results.statistics import correlation_rows, similarity, spearman
+from deadhead.results.statistics import similarity, spearman
 from deadhead.tasks.distances import distances
 
 from .charts import Datum, categories, distinct, field, panelled, tip, whole
@@ -56,7 +56,7 @@ class Gains(Figure):
             if len(points) >= FEWEST_PAIRS
             for row in points
         ]
-        return _chart(rows, self.heading(study)) if rows else None
+        return _chart(rows, self.heading) if rows else None
 
 
 def _distance(pair: Search, rankings: Rankings) -> float | None:
@@ -82,8 +82,7 @@ X_AXES: Mapping[str, Callable[[Search, Rankings], float | None]] = {
 def _correlation(rows: Sequence[Datum]) -> str:
     """One label, without the commas at which the name of a panel begins a new line."""
     rho = spearman([row["x"] for row in rows], [row["y"] for row in rows])
-    (row,) = correlation_rows({"": rho})
-    return f"rho {row['rho']:+.2f}; p {row['p']:.2g}; n {row['n']}"
+    return f"rho {rho.rho:+.2f}; p {rho.p:.2g}; n {rho.n}"
 
 
 def _chart(rows: Sequence[Datum], title: str) -> Chart:

@@ -11,7 +11,7 @@ from deadhead.report.spec import Chart, Figure, Suggested, axis, choice
 from deadhead.results import Opened, Study
 from deadhead.results.cells import Cell
 from deadhead.results.records import map_measures
-from deadhead.results.statistics import head_changes, layer_rows
+from deadhead.results.statistics import head_changes, layer_means
 
 from .charts import Datum, curves, distinct, head_maps
 
@@ -75,8 +75,9 @@ class Heads(Figure):
         measure = map_measures().get(self.show)
         return measure.help if measure is not None else ""
 
-    def heading(self, study: Study) -> str:
-        return super().heading(study) if self.title else f"Heads: {self.show}"
+    @property
+    def heading(self) -> str:
+        return self.title or f"Heads: {self.show}"
 
     def draw(self, study: Study) -> Chart | None:
         maps: dict[str, list[Mapping[str, float]]] = {}  # panel -> maps that are averaged
@@ -100,7 +101,7 @@ class Heads(Figure):
             panels = [joined(panel, block) for panel in panels for block in blocks]
         return head_maps(
             rows,
-            self.heading(study) + cut_note(len(maps), most),
+            self.heading + cut_note(len(maps), most),
             panels=panels,
             legend=shows()[self.show],
             scheme="cividis" if self._is_change else "viridis",
@@ -149,23 +150,21 @@ class Layers(Figure):
     show: str = choice(shows, "weights")
     lines: str = axis()
 
-    def heading(self, study: Study) -> str:
-        return super().heading(study) if self.title else f"Layers: {self.show}"
+    @property
+    def heading(self) -> str:
+        return self.title or f"Layers: {self.show}"
 
     def draw(self, study: Study) -> Chart | None:
         means: dict[tuple[str, str, int], list[float]] = {}
         for trial in study.chosen(self.where):
             for line, values in head_values(study, trial, self.show, self.lines):
                 numbers = {head: value for head, value in values.items() if value is not None}
-                for row in layer_rows(numbers):
-                    key = (row["block"], line, row["layer"])
-                    means.setdefault(key, []).append(row["value"])
+                for (block, layer), mean in layer_means(numbers).items():
+                    means.setdefault((block, line, layer), []).append(mean)
         rows: list[Datum] = [
             {"x": layer, "y": fmean(values), "line": line, "panel": block, "n": len(values)}
             for (block, line, layer), values in means.items()
         ]
         if not rows:
             return None
-        return curves(
-            rows, self.heading(study), x="layer", y=self.show.replace("_", " "), form=".4~g"
-        )
+        return curves(rows, self.heading, x="layer", y=self.show.replace("_", " "), form=".4~g")

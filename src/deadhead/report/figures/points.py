@@ -47,7 +47,7 @@ class Points(Figure):
             return None
         return clouds(
             rows,
-            self.heading(study) + cut_note(len(panels), MOST_PANELS),
+            self.heading + cut_note(len(panels), MOST_PANELS),
             groups=distinct(rows, "group"),
             panels=list(panels)[:MOST_PANELS],
             group="language",

@@ -1,14 +1,15 @@
 """Figures of kind `recovery`: the share of the final score that one epoch reaches."""
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 from statistics import fmean
 from typing import ClassVar
 
 from deadhead.report.spec import Chart, Figure, Suggested
 from deadhead.results import Study
-from deadhead.results.statistics import recovery, recovery_rows
+from deadhead.results.statistics import recovery
 
-from .charts import COLOURS, field, panelled, tip, whole
+from .charts import COLOURS, Datum, field, panelled, tip, whole
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -30,12 +31,7 @@ class Recovery(Figure):
         pairs = {language: scores for language, scores in pairs.items() if scores}
         if not pairs:
             return None
-        means = [{name: fmean(p[i] for p in both) for name, both in pairs.items()} for i in (0, 1)]
-        shares = {name: 100 * recovery(*zip(*both, strict=True)) for name, both in pairs.items()}
-        rows = [
-            {**row, "share": round(shares[row["language"]], 2), "n": len(pairs[row["language"]])}
-            for row in recovery_rows(*means)
-        ]
+        rows = [_row(language, *zip(*scores, strict=True)) for language, scores in pairs.items()]
         encoding = {
             "x": field("language", "N", "", sort=list(pairs), axis={"labelAngle": 0}),
             "y": field("share", "Q", "% of the final score after one epoch"),
@@ -48,9 +44,15 @@ class Recovery(Figure):
             ],
         }
         bars = {"mark": {"type": "bar", "color": COLOURS[0]}, "encoding": encoding}
-        return whole(panelled(bars, [], 260), rows, self.heading(study))
+        return whole(panelled(bars, [], 260), rows, self.heading)
 
     @classmethod
     def suggest(cls, study: Study) -> Suggested:
         if any(study.after_one_epoch().values()):
             yield 50, cls()
+
+
+def _row(language: str, first: Sequence[float], final: Sequence[float]) -> Datum:
+    share = round(100 * recovery(first, final), 2)
+    row = {"language": language, "first": fmean(first), "final": fmean(final)}
+    return {**row, "share": share, "n": len(final)}

@@ -41,7 +41,7 @@ def search_curve(study: Study, spec: CurveOptions) -> Chart | None:
     lines = {row["line"] for row in drawn}
     return curves(
         drawn,
-        spec.heading(study),
+        spec.heading,
         x="heads removed (k)",
         y=f"gain in {score_axis(study, spec)}" if spec.value == "gain" else score_axis(study, spec),
         lines=[line for line in LINES if line in lines],

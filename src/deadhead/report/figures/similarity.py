@@ -41,7 +41,7 @@ class Similarity(Figure):
         order = dict.fromkeys(
             language for language in (*study.languages, *languages) if language in languages
         )
-        title, legend = self.heading(study), "Spearman's rho"
+        title, legend = self.heading, "Spearman's rho"
         return squares(rows, title, order=list(order), panels=panels, legend=legend)
 
     @classmethod

@@ -19,6 +19,10 @@ from .notes import remarks
 from .published import ROUND, Published, decimals
 from .significance import UNPRUNED, compared, mark_cells
 
+OTHER_SETTING = (
+    "The published numbers are not shown, since they are of another model, task, source or number "
+    "of heads."
+)
 MOST_TRIALS = 100  # ids that a cell of a table lists
 Keyed = dict[Key, Mean]  # by the labels of rows, then of columns
 Entry = dict[str, Any]  # one cell of a table, as plain data
@@ -134,17 +138,19 @@ def build_table(
     """The whole table: the cells of all rows and columns that occur in the keys."""
     rows, columns = keys_in_order(study, layout, keys, order or {})
     cells = [[cell((*row, *column)) for column in columns] for row in rows]
-    published = study.published_difference(table.published)
+    published = table.published_rows(study)
+    if study.published.get(table.published) and not published:
+        sentences = [*sentences, OTHER_SETTING]
     return {
-        "title": table.heading(study).replace("{k}", str(study.most_removed)),
-        "note": " ".join(filter(None, [*sentences, published])),
+        "title": table.heading.replace("{k}", str(study.most_removed)),
+        "note": " ".join(sentences),
         "test": mark_cells(cells, against),
         "row_names": list(layout.rows),
         "column_names": list(layout.columns),
         "rows": list(map(list, rows)),
         "columns": list(map(list, columns)),
         "cells": cells,
-        "decimals": decimals(table.published_rows(study)),  # of published numbers
+        "decimals": decimals(published),  # of published numbers
     }
 
 

@@ -1,6 +1,6 @@
 """Tables of kind `scores` and `drop`: means over what the rows and columns leave open."""
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from typing import Any, ClassVar
 
@@ -10,7 +10,6 @@ from deadhead.results import Study
 from deadhead.results.cells import CHANCE, Key
 from deadhead.tasks.metrics import sign
 
-from .best import mark_best
 from .grid import Entry, Means, entry, measured
 from .printed import changes, with_removal_columns
 
@@ -49,7 +48,7 @@ class ScoreTable(Table):
         note = f"{capitalized(measured(study, self))}{unit_words}."
         table = means.table(study, self, cell, note)
         if self.best:
-            mark_best(
+            _mark_best(
                 table, self.best, min(map(sign, filter(None, self.metrics(study))), default=1)
             )
         return with_removal_columns(table, self.remove_as, study, means.file)
@@ -85,3 +84,34 @@ class Drop(Table):
         what = measured(study, self)
         about = f"Relative drop of {what} against the unpruned model, in %."
         return means.table(study, self, cell, about)
+
+
+def _mark_best(table: dict[str, Any], axes: Sequence[str], sign: int) -> None:
+    """Mark the best cell of each group, and name them in `best` and in the note of the table.
+
+    axes: those that were searched; cells with the same labels on the others form a group.
+    sign: -1 if lower scores are better.
+    """
+    groups: dict[tuple[Any, ...], list[tuple[dict[str, Any], dict[str, Any]]]] = {}
+    for labels, cell in _labelled(table):
+        if cell["ours"] is not None:
+            group = tuple(label for axis, label in labels.items() if axis not in axes)
+            groups.setdefault(group, []).append((labels, cell))
+    texts = []
+    for group, cells in groups.items():
+        labels, best = max(cells, key=lambda pair: sign * pair[1]["ours"])
+        best["mark"] = "best"
+        equal = sum(cell["ours"] == best["ours"] for _, cell in cells)
+        chosen = " and ".join(f"{axis.rpartition('.')[2]} {labels[axis]}" for axis in axes)
+        tie = f", the first of {equal} equal ones" if equal > 1 else ""
+        texts.append(f"{' '.join([*map(str, group), ''])}{best['ours']:.2f} with {chosen}{tie}")
+    if texts:
+        table["best"] = f"The best of the grid: {'; '.join(texts)}."
+        table["note"] += f" {table['best']} It is chosen by the scores shown."
+
+
+def _labelled(table: dict[str, Any]) -> Iterator[tuple[dict[str, Any], dict[str, Any]]]:
+    names = (*table["row_names"], *table["column_names"])
+    for row, cells in zip(table["rows"], table["cells"], strict=True):
+        for column, cell in zip(table["columns"], cells, strict=True):
+            yield dict(zip(names, (*row, *column), strict=True)), cell

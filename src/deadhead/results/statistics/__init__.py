@@ -4,8 +4,7 @@
     ordered({"SVO": [...], "SOV": [...]}, ("SVO", "SOV"))    is there an order, or is it chance?
     improved(gains)                                 how many pairs gain, with a sign test
 
-Plain functions over plain numbers, without torch. Where an analysis belongs to a figure, a function
-that ends in `_rows` gives what is drawn, one dict for each mark.
+Plain functions over plain numbers, without torch.
 """
 
 from deadhead.ranking.compare import Correlation, Overlap, overlap, rho, spearman
@@ -18,9 +17,7 @@ from .drops import (
     group_means,
     grouped,
     interpolate,
-    layer_difference_rows,
     recovery,
-    recovery_rows,
     spread,
 )
 from .gains import (
@@ -42,19 +39,18 @@ from .layers import (
     evenness,
     head_changes,
     layer_means,
-    layer_rows,
     removal_effects,
     third_of_layers,
 )
 from .order import Order, ordered
-from .similarity import correlation_rows, ranking_rho, similarity, with_distance, with_similarity
+from .similarity import ranking_rho, similarity, with_distance, with_similarity
 
 __all__ = ["Correlation", "Evenness", "Excess", "GainCounts", "LayerDifference", "Order"]
 __all__ += ["Overlap", "SeedComparison", "benjamini_hochberg", "beyond_luck", "bottom_minus_top"]
-__all__ += ["by_distance", "by_layer", "compare_with_seeds", "correlation_rows", "deviation"]
+__all__ += ["by_distance", "by_layer", "compare_with_seeds", "deviation"]
 __all__ += ["drop", "entropy_change", "evenness", "expected_best", "family_means"]
 __all__ += ["group_means", "grouped", "holm", "improved", "interpolate"]
-__all__ += ["layer_difference_rows", "layer_means", "layer_rows", "ordered", "overlap"]
-__all__ += ["ranking_rho", "recovery", "recovery_rows", "removal_effects", "rho"]
+__all__ += ["layer_means", "ordered", "overlap"]
+__all__ += ["ranking_rho", "recovery", "removal_effects", "rho"]
 __all__ += ["sign_test", "similarity", "spearman", "spread", "third_of_layers"]
 __all__ += ["THIRDS", "head_changes", "two_means", "with_distance", "with_similarity"]

@@ -5,7 +5,7 @@ value of a group is the mean of its members' drops.
 """
 
 from collections.abc import Iterable, Mapping, Sequence
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 import numpy as np
 
@@ -132,26 +132,3 @@ def recovery(first: Sequence[float], final: Sequence[float]) -> float:
             "give both for every run",
         )
     return float(np.mean([early / late for early, late in zip(first, final, strict=True)]))
-
-
-def layer_difference_rows(differences: Mapping[str, LayerDifference]) -> list[dict[str, Any]]:
-    """For a figure of bottom minus top, with a line for each language or group."""
-    return [
-        {"line": line, "k": k, "difference": value}
-        for line, difference in differences.items()
-        for k, value in difference.by_k.items()
-    ]
-
-
-def recovery_rows(first: Mapping[str, float], final: Mapping[str, float]) -> list[dict[str, Any]]:
-    """For a figure of bars: the score of each language after one epoch, and in the end."""
-    return [
-        {
-            "language": language,
-            "first": score,
-            "final": final[language],
-            "share": score / final[language],
-        }
-        for language, score in first.items()
-        if language in final
-    ]

@@ -5,7 +5,7 @@ the input. Pruned heads have no number and are left out of every mean.
 """
 
 from collections.abc import Iterable, Mapping
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 import numpy as np
 
@@ -120,12 +120,6 @@ def entropy_change(
     for name, change in head_changes(before, after, signed=signed).items():
         changes[third_of_layers(Head.parse(name).layer, depth)].append(change)
     return {third: float(np.mean(values)) for third, values in changes.items() if values}
-
-
-def layer_rows(values: Mapping[str, float]) -> list[dict[str, Any]]:
-    """For a line over layers."""
-    means = layer_means(values).items()
-    return [{"block": block, "layer": layer, "value": value} for (block, layer), value in means]
 
 
 def removal_effects(

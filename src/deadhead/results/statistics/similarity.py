@@ -8,15 +8,12 @@ languages. With similarities (1 - distance) every sign would be the opposite.
 import itertools
 from collections.abc import Callable, Mapping, Sequence
 from math import nan
-from typing import Any
 
 import numpy as np
 
 from deadhead.errors import DataError
 from deadhead.ranking.compare import Correlation, rho, spearman
 from deadhead.tasks.distances import distances as uriel
-
-from .chance import holm
 
 HeadNumbers = Mapping[str, float]
 Gain = tuple[str, str, float]  # source, target, gain of pruning
@@ -83,12 +80,3 @@ def with_similarity(gains: Sequence[Gain], rankings: Mapping[str, HeadNumbers]) 
     rhos = similarity({name: rankings[name] for gain in ranked for name in gain[:2]})
     similarities = [(rhos.get(pair[:2]) or rhos[pair[1], pair[0]]).rho for pair in ranked]
     return spearman(similarities, [value for _, _, value in ranked])
-
-
-def correlation_rows(correlations: Mapping[str, Correlation]) -> list[dict[str, Any]]:
-    """For a table of correlations, with p-values corrected for their number."""
-    corrected = holm([correlation.p for correlation in correlations.values()])
-    return [
-        {"with": name, **correlation._asdict(), "p_holm": p}
-        for (name, correlation), p in zip(correlations.items(), corrected, strict=True)
-    ]
