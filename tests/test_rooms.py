@@ -84,7 +84,7 @@ ALLOWED = {
     "papers.weak_link": "errors papers.claims results",
     "report": "",
     "report.labels": "strategies tasks",
-    "report.spec": "errors papers.catalogue report.labels results strategies "
+    "report.spec": "errors papers.catalogue results strategies "
     "studies.fields studies.recipe tasks",
     "report.tables": "errors registry report.labels report.spec results "
     "studies.trial tasks translation",
