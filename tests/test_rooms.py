@@ -84,13 +84,12 @@ ALLOWED = {
     "papers.weak_link": "errors papers.claims results",
     "report": "",
     "report.labels": "strategies tasks",
-    "report.spec": "errors papers.catalogue results strategies "
-    "studies.fields studies.recipe tasks",
+    "report.spec": "errors papers.catalogue results strategies studies.fields studies.recipe tasks",
     "report.tables": "errors registry report.labels report.spec results "
     "studies.trial tasks translation",
     "report.figures": "errors layout measures registry report.labels "
     "report.spec report.tables results strategies studies.fields tasks",
-    "report.findings": "measures report.labels report.tables results strategies tasks",
+    "report.findings": "layout measures report.labels report.tables results strategies tasks",
     "report.check": "errors papers.claims registry report.figures report.spec report.tables "
     "studies studies.fields studies.recipe",
     "report.export": "errors report.figures report.tables results studies.store",

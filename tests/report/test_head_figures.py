@@ -77,6 +77,19 @@ def test_names_are_drawn_as_text(tmp_path):
     assert "&lt;b&gt;x" in drawing
 
 
+def test_learning_curves_are_of_the_last_training(tmp_path):
+    def trained(trial, labels):
+        last = ({"step": 3, "number": n, "loss": (1 + trial.get("draw", 0)) / n} for n in (1, 2))
+        first = {"step": 1, "number": 1, "loss": 9.0}
+        return replace(drawn(trial, labels), epochs=(first, *last))
+
+    rows = values(only(tmp_path, "{title: Learning, kind: epochs}", DRAWN, trained))
+    points = {(row["panel"], row["line"], row["x"]): row for row in rows}
+    assert {x for *_, x in points} == {1.0, 2.0}  # not the epoch of step 1
+    point = points["mnli", "random 50 %", 2.0]
+    assert (point["y"], point["low"], point["high"], point["n"]) == (1.0, 0.5, 1.5, 3)
+
+
 def test_seconds_are_in_no_figure(tmp_path):
     """They are of one machine and its load; if nothing got smaller there is no figure of costs."""
 

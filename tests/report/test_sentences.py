@@ -106,6 +106,28 @@ def test_findings_without_an_unpruned_model(tmp_path):
     )
 
 
+def test_changes_of_entropy_do_not_cancel_out(tmp_path):
+    """Half of the heads attend more widely, half less: the mean stays, but no head does."""
+    recipe = """\
+steps: [prune, measure, finetune, measure]
+fixed: {model: a/model, task: pos, source: en, remove: {random: 50}, measure: [entropy]}
+axes: {draw: [0, 1, 2]}
+"""
+
+    def outcome(trial, labels):
+        moved = {head: 0.1 * (1 + int(head.split(".")[1])) for head in HEADS}
+        after = {h: 2.0 + (m if i % 2 else -m) for i, (h, m) in enumerate(moved.items())}
+        stages = {"before": dict.fromkeys(HEADS, 2.0), "first": after, "after": after}
+        measures = {stage: {"entropy": values} for stage, values in stages.items()}
+        return Record(trial=trial, state="done", details={"measures": measures})
+
+    (sentence,) = findings(Study.open(study(tmp_path, recipe, outcome)))
+    assert sentence == (
+        "The attention entropy of a head changes by 0.150 nats in one epoch (mean absolute "
+        "change, 3 trials); by layers: bottom 0.100, middle 0.200."
+    )
+
+
 def test_findings_report_measures_without_a_comparison(tmp_path):
     recipe = """\
 steps: [prune, finetune, measure, evaluate]
@@ -140,7 +162,8 @@ axes: {draw: [0, 1]}
 
     data = content(study(tmp_path, recipe, outcome))
     assert data["findings"] == [
-        "Mean attention entropy goes from 2.00 to 1.50 (2 trials).",
+        "The attention entropy of a head changes by 0.500 nats in training (mean absolute change, "
+        "2 trials); by layers: bottom 0.500, middle 0.500.",
         "The change of weights by training is largest in encoder layer 1 (0.002 in the mean) and "
         "smallest in encoder layer 0 (0.001; 2 trials).",
         "Sentences of different languages are mixed after training: the silhouette of languages goes "

@@ -23,6 +23,7 @@ figures:
   - {title: Removed, kind: heads, show: removed}
   - {title: Alike, kind: similarity}
   - {title: Cost, kind: cost}
+  - {title: Epochs, kind: epochs}
 """
 
 

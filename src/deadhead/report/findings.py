@@ -6,10 +6,19 @@ from math import inf, isnan
 from statistics import fmean
 from typing import Any
 
+from deadhead.layout import Head
 from deadhead.measures.measure import trials_in_words
 from deadhead.results import Mean, Search, Study
 from deadhead.results.searches import WAYS
-from deadhead.results.statistics import deviation, ranking_rho, sign_test, two_means
+from deadhead.results.statistics import (
+    THIRDS,
+    deviation,
+    entropy_change,
+    head_changes,
+    ranking_rho,
+    sign_test,
+    two_means,
+)
 from deadhead.strategies import STRATEGIES
 from deadhead.tasks.metrics import sign
 
@@ -82,6 +91,13 @@ def _removals(study: Study, tables: Sequence[Table]) -> Sentences:
         yield from _best_and_worst(study, comparable)
     yield from tested(tables)
     yield from _choice_matters(removals)
+    for who, axis in (("Languages", "language"), ("Tasks", "task")):
+        mixed = [removal for removal in removals if len(removal.gains(axis)) > 1]
+        worst = max(mixed, key=lambda removal: removal.loss, default=None)
+        # The first sentence has the languages of the removal that costs least.
+        if worst is not None and (axis == "task" or worst is not least):
+            what, unit = f"without {_words(worst)}", unit_of([worst.metric])
+            yield from _extremes(worst.gains(axis), what, who, unit)
 
 
 def _words(removal: Mean) -> str:
@@ -206,10 +222,25 @@ def _choice_matters(removals: Sequence[Mean]) -> Sentences:
         return
 
 
+def _extremes(gains: Mapping[Any, float], what: str, who: str, unit: str) -> Sentences:
+    if len(gains) > 1:
+        low, high = _ends(gains)
+        yield (
+            f"{who}: {what} the change ranges from {gains[low]:+.1f}{unit} ({low}) to "
+            f"{gains[high]:+.1f} ({high})."
+        )
+
+
 def _searches(study: Study) -> Sentences:
     merged, unit = study.merged, unit_of(study.metrics)
     # Merged rankings count once, beside the best ranking of a single source.
     pairs = [p for p in study.pairs if p.rank not in WAYS] if merged else study.cases
+    by_target: dict[str, list[float]] = {}
+    for pair in pairs:
+        by_target.setdefault(pair.target, []).append(pair.gain())
+    for one in merged:
+        by_target.setdefault(one.target, []).extend(one.gains.values())
+    means = {target: fmean(gains) for target, gains in by_target.items() if gains}
     yield from _against_luck(pairs, unit)
     ways = dict.fromkeys(way for one in merged for way in one.scores)
     cases = f"cases with several sources ({', '.join(ways)} into each target)"
@@ -217,6 +248,7 @@ def _searches(study: Study) -> Sentences:
         [gain for one in merged for gain in one.gains.values()], cases, unit
     )
     yield from _chosen_on_dev(pairs, unit)
+    yield from _extremes(means, "with the best of k prunings", "Languages", unit)
 
 
 def _against_luck(pairs: Sequence[Search], unit: str) -> Sentences:
@@ -313,8 +345,33 @@ def _measured(study: Study) -> Sentences:
     done = [trial for trial in study.opened.values() if trial.done]
     for name, measure in study.heads.measures.items():
         stages = ({s: of[name] for s, of in trial.measures.items() if name in of} for trial in done)
-        if sentence := measure.finding(list(stages)):
+        sentence = _entropy(study) if name == "entropy" else measure.finding(list(stages))
+        if sentence:
             yield sentence
+
+
+def _entropy(study: Study) -> str | None:
+    """How far the entropy of heads moves: the mean over all heads hides it, since signs differ."""
+    moved: list[float] = []
+    by_third: dict[str, list[float]] = {}
+    early = 0
+    for trial in study.opened.values():
+        before, later = trial.before_and_later("entropy")
+        changes = head_changes(before, later) if trial.done else {}
+        if changes:
+            layers = 1 + max(Head.parse(name).layer for name in (*before, *trial.removed))
+            for third, change in entropy_change(before, later, layers=layers).items():
+                by_third.setdefault(third, []).append(change)
+            moved.append(fmean(changes.values()))
+            early += "first" in trial.measures
+    if not moved:
+        return None
+    when = "one epoch" if early == len(moved) else "training"
+    thirds = ", ".join(f"{t} {fmean(by_third[t]):.3f}" for t in THIRDS if t in by_third)
+    return (
+        f"The attention entropy of a head changes by {fmean(moved):.3f} nats in {when} (mean "
+        f"absolute change, {trials_in_words(len(moved))}); by layers: {thirds}."
+    )
 
 
 def _scored(study: Study) -> Sentences:

@@ -18,6 +18,7 @@ FIGURES: Registry[type[Figure]] = Registry(
         "recovery": "recovery:Recovery",
         "layers": "heads:Layers",
         "gains": "gains:Gains",
+        "epochs": "epochs:Epochs",
         "cost": "cost:Cost",
     },
 )
