@@ -5,7 +5,7 @@ from by_hand import cell, study
 
 from deadhead.report.check import load_recipe
 from deadhead.report.page.content import content
-from deadhead.report.tables.text import to_latex, to_markdown
+from deadhead.report.tables.text import to_latex
 from deadhead.studies.recipe.yaml import RecipeError
 from deadhead.studies.store.records import Record
 
@@ -49,7 +49,6 @@ def test_the_best_cell_of_each_task(tmp_path):
     )
     assert page["findings"][0] == text
     assert text in table["note"]
-    assert to_markdown(table).count("**") == 4
     latex = to_latex(table)
     assert r"\textbf{84.00}" in latex
     assert "Bold: best." in latex

@@ -9,22 +9,7 @@ import numpy as np
 import pytest
 
 from deadhead.errors import DataError
-from deadhead.results.statistics import (
-    beyond_luck,
-    compare_with_seeds,
-    expected_best,
-    family_means,
-    improved,
-)
-
-
-def test_improved_by_hand():
-    """Three up, one down, one the same: 2 (1 + 4) / 16 = 0.625."""
-    result = improved([0.5, 0.2, 0.9, -0.1, 0.0])
-    assert result[:3] == (3, 1, 1)
-    assert result.mean == pytest.approx(0.3)
-    assert result.p == pytest.approx(0.625)
-    assert improved([]).p == 1.0
+from deadhead.results.statistics import beyond_luck, compare_with_seeds, expected_best, family_means
 
 
 def test_family_means_by_hand():

@@ -26,8 +26,7 @@ def report(
     figures: Annotated[
         Path | None,
         Option(
-            metavar="DIR",
-            help="Also write figures as SVG, PNG and PDF, tables as CSV, Markdown and LaTeX.",
+            metavar="DIR", help="Also write figures as SVG, PNG and PDF, tables as CSV and LaTeX."
         ),
     ] = None,
 ) -> None:

@@ -1,4 +1,4 @@
-"""Figures and tables as files: SVG, PNG and PDF of figures, CSV, Markdown and LaTeX of tables."""
+"""Figures and tables as files: SVG, PNG and PDF of figures, CSV and LaTeX of tables."""
 
 import copy
 from collections.abc import Callable, Iterator, Mapping

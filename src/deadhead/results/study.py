@@ -337,10 +337,12 @@ class Study:
 
     def share(self, cell: Cell) -> float | None:
         """The percentage of heads removed: from the recipe, or counted in one record."""
-        if cell.unpruned or cell.summary is None or cell.state != "done":
+        if cell.unpruned:
             return 0.0
         if cell.axes.get("strategy") == "random":
             return float(cell.axes["amount"])
+        if cell.summary is None or cell.state != "done":
+            return None
         key = (cell.axes.get("model"), str(cell.axes.get("remove")))
         if key not in self._shares:
             total, record = cell.summary.cost.get("heads before"), self.record(cell.trial)

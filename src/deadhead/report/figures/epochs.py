@@ -6,7 +6,6 @@ from typing import ClassVar
 from deadhead.report.labels import joined
 from deadhead.report.spec import Chart, Figure, Suggested
 from deadhead.results import Study
-from deadhead.results.records import is_number
 
 from .charts import curves, point
 
@@ -33,7 +32,7 @@ class Epochs(Figure):
             epochs = trial.record.epochs
             last = [e.get("loss") for e in epochs if e.get("step") == epochs[-1].get("step")]
             for nth, loss in enumerate(last, 1):
-                if is_number(loss):
+                if isinstance(loss, int | float):
                     key = (panel, joined(axes.get(line)) or "none", float(nth))
                     losses.setdefault(key, []).append(loss)
         if len({x for _, _, x in losses}) < 2:

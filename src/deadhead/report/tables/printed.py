@@ -6,9 +6,10 @@ component keeps (`components`).
 """
 
 from collections.abc import Iterable, Mapping, Sequence
-from typing import Any, NamedTuple
+from typing import Any
 
 from deadhead.results import Mean, Study
+from deadhead.results.cells import Cell
 from deadhead.translation import SIZES
 
 from .published import ROUND, PublishedRow, average, number
@@ -21,18 +22,6 @@ KEY = (
     "a string has one digit for each layer, from the input up."
 )
 KEPT = ("per_layer", "per_block")  # strategies whose amount says what each component keeps
-
-
-class PrintedRemoval(NamedTuple):
-    """The labels of a removal, and of the model."""
-
-    strategy: str | None
-    amount: Any
-    model: Any
-
-    @property
-    def is_nothing(self) -> bool:
-        return self.strategy in (None, "none")
 
 
 def changes(mean: Mean, rows: Iterable[PublishedRow]) -> dict[str, float | None]:
@@ -72,15 +61,15 @@ def _descriptions(
     labels: Iterable[str], components: int, study: Study, file: Sequence[PublishedRow]
 ) -> dict[str, list[str]] | None:
     """The percentage and kept heads of each pruning; None if unknown or not distinct."""
-    removals = study.combinations("remove", "strategy", "amount", "model")
-    by_label = {str(label): PrintedRemoval(*others) for label, *others in removals}
+    trials = sorted(study.trials.values(), key=lambda cell: cell.state == "done")
+    cells = {str(cell.axes.get("remove")): cell for cell in trials}  # one that is done, if any
     printed = {r["remove"]: r["percent"] for r in file if r.get("remove") and r.get("percent")}
-    strategies = {str(removal.strategy) for removal in by_label.values()} & {*KEPT}
+    strategies = {str(cell.axes.get("strategy")) for cell in cells.values()} & {*KEPT}
     columns = {}
     for label in labels:
-        removal = by_label.get(label)
-        percent = _percent(removal, printed.get(label))
-        kept = _kept(removal, strategies) if components else []
+        share = study.share(cells[label])  # as the recipe says it, or as a record counts it
+        percent = printed.get(label) or (None if share is None else f"{share:.0f}")
+        kept = _kept(cells[label], strategies) if components else []
         if percent is None or len(kept) != components:
             return None
         columns[label] = [percent, *kept]
@@ -88,35 +77,11 @@ def _descriptions(
     return columns if distinct else None
 
 
-def _percent(removal: PrintedRemoval | None, printed: str | None) -> str | None:
-    """The percentage as the paper prints it, else as the recipe gives it, else worked out."""
-    if printed is not None or removal is None:
-        return printed
-    if removal.is_nothing:
-        return "0"
-    if removal.strategy == "random":
-        return str(removal.amount)
-    size, kept = SIZES.get(str(removal.model)), _kept_heads(removal)
-    if not size or not kept:
-        return None
-    return f"{100 - 100 * kept / (size.layers * size.heads * len(COMPONENTS)):.0f}"
-
-
-def _kept_heads(removal: PrintedRemoval) -> int | None:
-    parts = str(removal.amount).split("/")
-    if removal.strategy not in KEPT or not all(part.isdecimal() for part in parts):
-        return None
-    per_layer = removal.strategy == "per_layer"
-    return sum(sum(map(int, part)) if per_layer else int(part) for part in parts)
-
-
-def _kept(removal: PrintedRemoval | None, strategies: set[str]) -> list[str]:
+def _kept(cell: Cell, strategies: set[str]) -> list[str]:
     """The heads that each component keeps; the unpruned model's are written like the others'."""
-    if removal is None:
-        return []
-    if not removal.is_nothing:
-        return str(removal.amount).split("/") if removal.strategy in KEPT else []
-    size = SIZES.get(str(removal.model))
+    if not cell.unpruned:
+        return str(cell.axes["amount"]).split("/") if cell.axes["strategy"] in KEPT else []
+    size = SIZES.get(str(cell.axes.get("model")))
     if size is None or len(strategies) != 1:
         return ["all"] * len(COMPONENTS)
     per_layer = strategies == {"per_layer"}

@@ -1,12 +1,11 @@
-"""Tables as text: CSV for programs, Markdown for pages, LaTeX with booktabs for papers.
+"""Tables as text: CSV for programs, LaTeX with booktabs for papers.
 
 Labels may hold anything; they always come out as text.
 """
 
 import csv
 import io
-from collections.abc import Iterator, Mapping, Sequence
-from itertools import groupby
+from collections.abc import Iterator, Mapping
 from typing import Any
 
 from deadhead.report.labels import joined
@@ -15,7 +14,6 @@ from .printed import bracketed
 
 Table = Mapping[str, Any]
 Cell = Mapping[str, Any]
-STATES = {"failed": "failed", "missing": "not run", "none": ""}
 # Characters that LaTeX reads as commands, and how they are written.
 SPECIAL = {
     **{sign: rf"\{sign}" for sign in "{}$&#%_"},
@@ -63,38 +61,8 @@ def difference(cell: Cell) -> float | None:
     return float(round(cell["ours"] - cell["published"], 4))
 
 
-def to_markdown(table: Table) -> str:
-    """A table for a page of text: our number, the spread, and in brackets the published number."""
-    columns = [" / ".join(map(_label, column)) for column in table["columns"]]
-    heads = [_escaped(name) for name in (*table["row_names"], *columns)]
-    lines = [f"| {' | '.join(heads)} |", f"|{'---|' * len(heads)}"]
-    for row, cells in zip(table["rows"], table["cells"], strict=True):
-        labels = [_escaped(_label(label)) for label in row]
-        lines.append(f"| {' | '.join([*labels, *(_md(c, table['decimals']) for c in cells)])} |")
-    note = _escaped(joined(table["note"], table["test"], by=" "))
-    return "\n".join([f"### {_escaped(table['title'])}", "", *lines, "", note, ""])
-
-
 def _label(value: Any) -> str:
     return "" if value is None else str(value)
-
-
-def _escaped(text: str) -> str:
-    """Text that Markdown leaves as it is, on one line."""
-    for sign in "\\`*_[]<>|#$":
-        text = text.replace(sign, f"\\{sign}")
-    return " ".join(text.replace("&", "&amp;").split())
-
-
-def _md(cell: Cell, decimals: int) -> str:
-    if cell["ours"] is None:
-        text = STATES.get(cell["state"], "")
-    else:
-        bold = "**" if cell["mark"] == "best" else ""
-        text = f"{bold}{cell['ours']:z.2f}{bold}{bracketed(cell)}"
-        text += "" if cell["spread"] is None else f" ± {cell['spread']:.2f}"
-        text += " (partial)" if cell["state"] == "partial" else ""
-    return f"{text} {_published(cell, decimals)}".strip() if cell["published"] is not None else text
 
 
 def _published(cell: Cell, decimals: int) -> str:
@@ -105,16 +73,16 @@ def _published(cell: Cell, decimals: int) -> str:
 
 def to_latex(table: Table) -> str:
     """A table for a paper; it needs `\\usepackage{booktabs}`."""
-    side, across = len(table["row_names"]), len(table["columns"])
+    heads = [escape(" / ".join(map(_label, column))) for column in table["columns"]]
     caption = joined(f"{table['title']}.", table["note"], table["test"], *_signs(table), by=" ")
     lines = [
         r"\begin{table}[t]",
         r"\centering",
         rf"\caption{{{escape(caption)}}}",
         rf"\label{{tab:{table['id']}}}",
-        rf"\begin{{tabular}}{{{'l' * side}{'r' * across}}}",
+        rf"\begin{{tabular}}{{{'l' * len(table['row_names'])}{'r' * len(heads)}}}",
         r"\toprule",
-        *_heads(table),
+        " & ".join([*map(escape, table["row_names"]), *heads]) + r" \\",
         r"\midrule",
     ]
     for row, cells in zip(table["rows"], table["cells"], strict=True):
@@ -141,32 +109,6 @@ def _signs(table: Table) -> Iterator[str]:
         yield "*: some trials are not done."
 
 
-def _heads(table: Table) -> Iterator[str]:
-    """The lines above the rule; a label that neighbouring columns share is set once over them."""
-    side, levels = len(table["row_names"]), len(table["column_names"])
-    for level in range(levels):
-        last = level == levels - 1
-        first = [escape(name) if last else "" for name in table["row_names"]]
-        groups = groupby(table["columns"], key=lambda column: tuple(column[: level + 1]))
-        shared = [(escape(_label(labels[-1])), len(list(columns))) for labels, columns in groups]
-        cells = [
-            label if width == 1 else rf"\multicolumn{{{width}}}{{c}}{{{label}}}"
-            for label, width in shared
-        ]
-        yield " & ".join([*first, *cells]) + r" \\"
-        if not last:
-            yield "".join(_rules(side, [width for _, width in shared]))
-    if not levels:
-        yield " & ".join(escape(name) for name in table["row_names"]) + r" \\"
-
-
-def _rules(start: int, widths: Sequence[int]) -> Iterator[str]:
-    at = start + 1
-    for width in widths:
-        yield rf"\cmidrule(lr){{{at}-{at + width - 1}}}"
-        at += width
-
-
 def _tex(cell: Cell, decimals: int) -> str:
     """Our number with its spread, bold if better than unpruned or best; the published one in brackets."""
     if cell["ours"] is None:
@@ -187,4 +129,4 @@ def escape(text: str) -> str:
     return " ".join("".join(SPECIAL.get(sign, sign) for sign in text).split())
 
 
-WRITERS = {"csv": to_csv, "md": to_markdown, "tex": to_latex}
+WRITERS = {"csv": to_csv, "tex": to_latex}

@@ -2,7 +2,7 @@
 
     drop(84.2, 80.0)                                how much is lost, in % of the whole
     ordered({"SVO": [...], "SOV": [...]}, ("SVO", "SOV"))    is there an order, or is it chance?
-    improved(gains)                                 how many pairs gain, with a sign test
+    sign_test(up, down)                             do more pairs gain than lose?
 
 Plain functions over plain numbers, without torch.
 """
@@ -22,13 +22,11 @@ from .drops import (
 )
 from .gains import (
     Excess,
-    GainCounts,
     SeedComparison,
     beyond_luck,
     compare_with_seeds,
     expected_best,
     family_means,
-    improved,
 )
 from .layers import (
     THIRDS,
@@ -45,11 +43,11 @@ from .layers import (
 from .order import Order, ordered
 from .similarity import ranking_rho, similarity, with_distance, with_similarity
 
-__all__ = ["Correlation", "Evenness", "Excess", "GainCounts", "LayerDifference", "Order"]
+__all__ = ["Correlation", "Evenness", "Excess", "LayerDifference", "Order"]
 __all__ += ["Overlap", "SeedComparison", "benjamini_hochberg", "beyond_luck", "bottom_minus_top"]
 __all__ += ["by_distance", "by_layer", "compare_with_seeds", "deviation"]
 __all__ += ["drop", "entropy_change", "evenness", "expected_best", "family_means"]
-__all__ += ["group_means", "grouped", "holm", "improved", "interpolate"]
+__all__ += ["group_means", "grouped", "holm", "interpolate"]
 __all__ += ["layer_means", "ordered", "overlap"]
 __all__ += ["ranking_rho", "recovery", "removal_effects", "rho"]
 __all__ += ["sign_test", "similarity", "spearman", "spread", "third_of_layers"]

@@ -102,7 +102,7 @@ def interpolate(curve: Mapping[float, float], at: float) -> float:
     return float(np.interp(at, xs, [curve[x] for x in xs]))
 
 
-def spread(conditions: Iterable[Sequence[float]], *, ddof: int = 1) -> float:
+def spread(conditions: Iterable[Sequence[float]]) -> float:
     """The standard deviation over draws or seeds in % of their mean, averaged over conditions.
 
     Conditions with a single score are left out.
@@ -111,9 +111,9 @@ def spread(conditions: Iterable[Sequence[float]], *, ddof: int = 1) -> float:
     0.625
     """
     shares = [
-        100 * float(np.std(scores, ddof=ddof) / np.mean(scores))
+        100 * float(np.std(scores, ddof=1) / np.mean(scores))
         for scores in map(list, conditions)
-        if len(scores) > ddof
+        if len(scores) > 1
     ]
     if not shares:
         raise DataError("no condition has several scores.", "run each with several seeds or draws")

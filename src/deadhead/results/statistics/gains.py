@@ -1,4 +1,4 @@
-"""What pruning gains: in how many pairs, in which families, and whether it is more than luck.
+"""What pruning gains: in which families, and whether it is more than luck.
 
 The best of k trials is better than one trial even if pruning does nothing. So the best of k
 prunings is compared with the best of k *unpruned* models that differ only in their seed: if pruning
@@ -13,32 +13,10 @@ import numpy as np
 
 from deadhead.errors import DataError
 
-from .chance import SLACK, sign_test
+from .chance import SLACK
 
 ALL = 16  # groups up to which all signs are tried: 65,536
 DRAWS = 20_000
-
-
-class GainCounts(NamedTuple):
-    """How many gain, lose and stay, the mean gain, and the p-value of a sign test without ties."""
-
-    improved: int
-    fallen: int
-    same: int
-    mean: float
-    p: float
-
-
-def improved(gains: Iterable[float]) -> GainCounts:
-    """Count the pairs that pruning improves.
-
-    >>> improved([0.5, 0.2, 0.9, -0.1])[:3]
-    (3, 1, 0)
-    """
-    values = list(gains)
-    up, down = sum(gain > 0 for gain in values), sum(gain < 0 for gain in values)
-    mean = float(np.mean(values)) if values else math.nan
-    return GainCounts(up, down, len(values) - up - down, mean, sign_test(up, down))
 
 
 def family_means(

@@ -91,25 +91,19 @@ def third_of_layers(layer: int, layers: int) -> str:
 
 
 def head_changes(
-    before: Mapping[str, float | None], after: Mapping[str, float | None], *, signed: bool = False
+    before: Mapping[str, float | None], after: Mapping[str, float | None]
 ) -> dict[str, float]:
     """How far the number of each head moved, for heads that have one on both sides."""
     numbers = ((name, value, after.get(name)) for name, value in before.items())
-    changes = {n: new - old for n, old, new in numbers if old is not None and new is not None}
-    return changes if signed else {name: abs(change) for name, change in changes.items()}
+    return {n: abs(new - old) for n, old, new in numbers if old is not None and new is not None}
 
 
 def entropy_change(
-    before: Mapping[str, float],
-    after: Mapping[str, float],
-    *,
-    layers: int | None = None,
-    signed: bool = False,
+    before: Mapping[str, float], after: Mapping[str, float], *, layers: int | None = None
 ) -> dict[str, float]:
     """The mean change of attention entropy in each third, over heads that are in both.
 
     layers: of each block of the model; give it if the uppermost may have no heads left.
-    signed: after - before instead of its absolute value.
 
     >>> before = {"encoder.0.0": 2.0, "encoder.2.0": 1.0}
     >>> entropy_change(before, {"encoder.0.0": 1.5, "encoder.2.0": 1.1})
@@ -117,7 +111,7 @@ def entropy_change(
     """
     depth = layers or 1 + max((Head.parse(name).layer for name in before), default=0)
     changes: dict[str, list[float]] = {name: [] for name in THIRDS}
-    for name, change in head_changes(before, after, signed=signed).items():
+    for name, change in head_changes(before, after).items():
         changes[third_of_layers(Head.parse(name).layer, depth)].append(change)
     return {third: float(np.mean(values)) for third, values in changes.items() if values}
 
