@@ -12,7 +12,7 @@ from deadhead.report.page.content import content
 from deadhead.results import Study
 from deadhead.results.records import by_use
 from deadhead.studies.store.folder import StudyError
-from deadhead.studies.store.records import Record, scan
+from deadhead.studies.store.records import Record
 from deadhead.tasks import load_data
 from deadhead.tasks.predictions import Predictions
 
@@ -25,14 +25,6 @@ def test_all_parts_as_plain_data(tmp_path):
     assert (data["models"], data["data"]) == (["a/model"], {"en/train": "f00d"})
     assert data["versions"] == {"deadhead": "0", "torch": "2"}
     assert data["progress"] == {"total": 8, "done": 8, "failed": 0, "left": 0, "running": 0}
-
-
-def test_a_study_is_read_once_for_the_whole_page(tmp_path, monkeypatch):
-    read = []
-    monkeypatch.setattr("deadhead.results.study.scan", lambda home: read.append(home) or scan(home))
-    data = content(study(tmp_path, SEARCH + "claims: [L-seeds]\n", searched))
-    assert data["claims"]
-    assert len(read) == 1
 
 
 def test_the_list_of_trials_has_each_once(tmp_path):
@@ -211,13 +203,3 @@ def test_samples_are_not_read_through_a_link(tmp_path):
     kept.rename(tmp_path / "outside")
     kept.symlink_to(tmp_path / "outside", target_is_directory=True)
     assert not samples(tmp_path / "study")
-
-
-def test_samples_of_pairs_of_texts(tmp_path):
-    data = load_data("xnli", "de", "test", root="world")
-    sample = sampled(tmp_path, "xnli", "de", always_the_first)
-    by_text = {(row.texts[0], row.texts[1]): row.labels[0] for row in data.rows}
-    assert all(by_text[example["text"], example["second"]] == example["gold"] for example in sample)
-    assert {example["predicted"] for example in sample} == {data.labels[0]}
-    errors = [example["errors"] for example in sample]
-    assert errors == sorted(errors, reverse=True)

@@ -5,7 +5,7 @@ from pathlib import Path
 from statistics import fmean
 
 import pytest
-from by_hand import DRAWN, SEARCH, done, drawn, searched, study
+from by_hand import SEARCH, done, searched, study
 
 from deadhead.report.tables.build import tables
 
@@ -72,15 +72,6 @@ def test_a_mean_over_languages_lists_each_of_them(tmp_path):
     (value, text, parts), *_ = table["cells"][0][0]["numbers"]
     assert (value, text) == (pytest.approx(100 * (0.99 + 0.7084) / 2), "seed 0")
     assert [part[1:] for part in parts] == [["en", 99.0], ["zh", 70.84]]
-
-
-def test_draws_are_distinguished(tmp_path):
-    scores = tables(study(tmp_path, DRAWN, drawn))[0]
-    assert [text for _, text, _ in scores["cells"][1][0]["numbers"]] == [
-        "seed 0, draw 0",
-        "seed 0, draw 1",
-        "seed 0, draw 2",
-    ]
 
 
 SEEDS_AND_DRAWS = """\

@@ -2,18 +2,15 @@
 
 import json
 from dataclasses import replace
-from itertools import combinations
 
 import pytest
 from by_hand import DRAWN, SEARCH, done, drawn, searched, study
 from charts_by_hand import LAYERS, layers, measured, only, valid, values
 
 from deadhead.report.figures.build import figures
-from deadhead.report.figures.charts import COLOURS, categories
 from deadhead.report.figures.cost import mark_front
 
 NINE = ["en", "de", "es", "zh", "hi", "ur", "ar", "tr", "sw"]
-COST = "figures: [{title: Cost, kind: cost}]\n"
 
 
 def test_likeness_of_rankings(tmp_path):
@@ -90,19 +87,6 @@ def test_learning_curves_are_of_the_last_training(tmp_path):
     assert (point["y"], point["low"], point["high"], point["n"]) == (1.0, 0.5, 1.5, 3)
 
 
-def test_seconds_are_in_no_figure(tmp_path):
-    """They are of one machine and its load; if nothing got smaller there is no figure of costs."""
-
-    def timed(trial, labels):
-        seconds = 5.0 if trial.get("remove") else 8.0
-        cost = {"finetune s": 100.0, "evaluate s": seconds, "parameters": 1000}
-        return replace(drawn(trial, labels), cost=cost)
-
-    assert not figures(study(tmp_path / "timed", DRAWN + COST, timed))
-    (figure,) = figures(study(tmp_path / "smaller", DRAWN + COST, drawn))
-    assert "second" not in json.dumps(figure["spec"])
-
-
 def test_many_bands_get_a_panel_each(tmp_path):
     def in_nine_languages(trial, labels):
         scores = {
@@ -124,13 +108,6 @@ axes: {{remove: [none, {{random: [50, 90]}}], seed: [0, 1]}}
     behind = figure["spec"]["spec"]["layer"][0]
     assert len(behind["data"]["values"]) == len(rows)  # all lines, in grey
     assert "grey" in figure["note"]
-
-
-def test_nine_languages_have_nine_colours():
-    assert len({*categories(NINE)["range"]}) == 9
-    parts = [[int(colour[at : at + 2], 16) for at in (1, 3, 5)] for colour in COLOURS]
-    for one, other in combinations(parts, 2):
-        assert sum((a - b) ** 2 for a, b in zip(one, other, strict=True)) ** 0.5 > 40
 
 
 def test_searches_of_different_languages_have_their_own_panels(tmp_path):

@@ -111,13 +111,10 @@ def test_means_of_cells_together_are_those_one_by_one(whole, searches, axis, whe
     [
         {"lines": "language"},
         {"lines": "train", "panels": ["language"]},
-        {"panels": "setting", "mean_over": ["seed"]},
         {"group": "word_order", "panels": "train"},
         {"group": "word_order", "lines": "remove", "x": "parts"},
         {"x": "data.parts", "lines": "remove", "where": {"train": "zh"}},
         {"lines": "setting", "where": {"strategy": "lowest"}},
-        {"x": "data.parts"},
-        {"x": "amount", "lines": "train"},
     ],
 )
 def test_a_curve_gathers_cells_together_as_it_would_one_by_one(whole, options):

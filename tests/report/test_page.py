@@ -1,7 +1,6 @@
 """The page as a file: self-contained, small enough, and unable to run what it was not made with."""
 
 import base64
-import errno
 import hashlib
 import json
 import re
@@ -113,32 +112,6 @@ def test_an_unwritable_file_is_reported(tmp_path):
     (tmp_path / "file").write_text("")
     with pytest.raises(DeadheadError, match=r"cannot write .*page.html: .*\n  Hint: .*--out"):
         write(study, tmp_path / "file" / "page.html")
-
-
-def test_a_page_that_cannot_be_written_leaves_the_old_one_whole(tmp_path, monkeypatch):
-    study, old = made_study(tmp_path / "one"), tmp_path / "page.html"
-    old.write_text("old")
-    usual = Path.open
-
-    def full(self, mode="r", *args, **options):
-        if "w" not in mode or "page.html" not in self.name:
-            return usual(self, mode, *args, **options)
-        usual(self, mode, *args, **options).close()
-        raise OSError(errno.ENOSPC, "No space left on device")
-
-    monkeypatch.setattr(Path, "open", full)
-    with pytest.raises(DeadheadError, match="the disk is full"):
-        write(study, old)
-    assert old.read_text() == "old"
-    assert not list(tmp_path.glob(".page.html*"))
-
-
-def test_a_link_in_the_place_of_the_page_is_not_followed(tmp_path):
-    study, outside = made_study(tmp_path / "one"), tmp_path / "outside"
-    outside.write_text("mine")
-    (study / "report.html").symlink_to(outside)
-    assert embedded(write(study, study / "report.html").read_text())
-    assert outside.read_text() == "mine"
 
 
 def _luminance(colour):

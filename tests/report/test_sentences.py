@@ -190,13 +190,6 @@ def test_findings_without_a_comparison_are_the_scores(tmp_path):
     ]
 
 
-def test_the_page_counts_the_opened_records(tmp_path, monkeypatch):
-    folder = study(tmp_path, DRAWN, drawn)
-    assert content(folder)["opened"] == {"records": 8, "of": 8}
-    monkeypatch.setattr("deadhead.results.study.MOST_RECORDS", 3)
-    assert content(folder)["opened"] == {"records": 3, "of": 8}
-
-
 def test_six_layers_are_more_than_ten_percent(tmp_path):
     """What can go at little cost is the most in heads, not the largest number in a recipe."""
     recipe = "steps: [prune, finetune, evaluate]\nfixed: {model: a/m, task: mnli, source: en, splits: dev}\n"

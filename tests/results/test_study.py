@@ -12,7 +12,7 @@ from deadhead import results
 from deadhead.papers.claims import check
 from deadhead.papers.claims.from_study import finished, measured
 from deadhead.report.page.content import content
-from deadhead.results import Score, Study
+from deadhead.results import Study
 from deadhead.results.cells import is_target, one_label, setting
 from hand_made import study
 from pinned_numbers import unpack
@@ -177,15 +177,6 @@ def test_searches(tmp_path):
     assert [(s.source, s.train, s.rank, s.parts, s.remove) for s in rows] == [
         ("en", "en", "taylor", 3, "lowest 2")
     ]
-
-
-def test_scores_are_plain_data_and_each_is_there_once(tmp_path):
-    cells = search_cells(["en"], 0.5, {"lowest": {1: 0.6}, "random": {1: 0.5}})
-    whole = Study.open(study(tmp_path / "s", FIXED, cells))
-    scores = whole.all_scores()
-    assert len(scores) == len(set(scores)) == 4
-    assert all(isinstance(score, Score) for score in scores)
-    assert [(s.arm, s.target) for s in whole.scores] == [("full", "de"), ("full", "en")]
 
 
 def test_setting():
