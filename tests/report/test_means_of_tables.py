@@ -7,7 +7,7 @@ import pytest
 from by_hand import done, study
 
 from deadhead.report.figures.curve import Curve
-from deadhead.report.figures.curve_means import gather_curve
+from deadhead.report.figures.curve_chart import gather_curve
 from deadhead.report.spec import read
 from deadhead.results import Mean, Study
 from deadhead.results.means import means_of, values_by

@@ -5,7 +5,7 @@ import pytest
 from by_hand import DRAWN, SEARCH, TEST, done, drawn, searched, study
 
 from deadhead.report.tables.build import tables
-from deadhead.report.tables.significance import RATE, compared, mark_cells
+from deadhead.report.tables.cells import RATE, compared, mark_cells
 from deadhead.report.tables.text import to_csv, to_latex
 
 TABLES, LANGUAGES, REMOVALS = 300, 9, 5

@@ -23,7 +23,7 @@ from deadhead.strategies import STRATEGIES
 from deadhead.tasks.metrics import sign
 
 from .labels import joined, metric_words, removal_words, split_words, unit_of
-from .tables.significance import RATE
+from .tables.cells import RATE
 
 Sentences = Iterator[str]
 Table = Mapping[str, Any]

@@ -12,8 +12,14 @@ from deadhead.results import Study
 from deadhead.results.cells import CHANCE
 
 from .charts import has_published
-from .curve_chart import curve_chart
-from .curve_means import REMOVAL, CurveOptions, gather_curve, position, removal_percents
+from .curve_chart import (
+    REMOVAL,
+    CurveOptions,
+    curve_chart,
+    gather_curve,
+    position,
+    removal_percents,
+)
 from .search_curve import best_curve, panel_of, search_curve
 
 MOST_LINES = 8

@@ -11,7 +11,7 @@ from deadhead.results.statistics import LayerDifference, bottom_minus_top, group
 from deadhead.tasks.metrics import sign
 
 from .charts import curves
-from .curve_means import GROUPS, REMOVAL, position
+from .curve_chart import GROUPS, REMOVAL, position
 
 ENDS = ("top", "bottom")
 # end ("" for unpruned) -> layers removed -> trial -> score

@@ -12,8 +12,15 @@ from deadhead.results import Mean, Study
 from deadhead.results.searches import ARMS
 
 from .charts import Datum, curves
-from .curve_chart import curve_chart, panels_in_order, score_axis
-from .curve_means import ALL_PARTS, PARTS, CurveOptions, Points
+from .curve_chart import (
+    ALL_PARTS,
+    PARTS,
+    CurveOptions,
+    Points,
+    curve_chart,
+    panels_in_order,
+    score_axis,
+)
 
 ARM_WORDS = {
     "full": "unpruned",

@@ -4,28 +4,22 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
-from itertools import islice
-from statistics import fmean
 from typing import Any
 
 from deadhead.report.labels import measured_words
 from deadhead.report.spec import Table
 from deadhead.results import Mean, Study
 from deadhead.results.cells import PRUNING, Key
-from deadhead.results.statistics import deviation
 
-from .details import numbers_behind
+from .cells import UNPRUNED, Entry, mark_cells
 from .notes import remarks
-from .published import ROUND, Published, decimals
-from .significance import UNPRUNED, compared, mark_cells
+from .published import Published, decimals
 
 OTHER_SETTING = (
     "The published numbers are not shown, since they are of another model, task, source or number "
     "of heads."
 )
-MOST_TRIALS = 100  # ids that a cell of a table lists
 Keyed = dict[Key, Mean]  # by the labels of rows, then of columns
-Entry = dict[str, Any]  # one cell of a table, as plain data
 
 
 @dataclass(frozen=True)
@@ -151,24 +145,6 @@ def build_table(
         "columns": list(map(list, columns)),
         "cells": cells,
         "decimals": decimals(published),  # of published numbers
-    }
-
-
-def entry(mean: Mean | None, published: float | None, *, lower_is_better: bool = False) -> Entry:
-    """One cell of a table; whether it is marked is decided over the whole table."""
-    numbers = mean.repeats if mean else []
-    against = mean.base.repeats if mean and mean.base else ()
-    return {
-        "ours": round(fmean(numbers), ROUND) if numbers else None,
-        "spread": round(deviation(numbers), ROUND) if len(numbers) > 1 else None,
-        "n": len(numbers),
-        "published": None if published is None else round(published, ROUND),
-        "state": mean.state() if mean else "none",
-        "mark": None,
-        **compared(numbers, against, lower_is_better),
-        "numbers": numbers_behind(mean) if mean else [],
-        "trials": list(islice(mean.cells, MOST_TRIALS)) if mean else [],
-        "records": len(mean.cells) if mean else 0,
     }
 
 

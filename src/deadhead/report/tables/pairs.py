@@ -16,10 +16,10 @@ from deadhead.results.cells import LANGUAGE, PRUNING, Key, plain_text
 from deadhead.results.means import Part
 from deadhead.tasks.metrics import sign
 
-from .grid import Entry, Keyed, Layout, build_table, entry
+from .cells import SEEDS, Entry, entry
+from .grid import Keyed, Layout, build_table
 from .notes import about_data
 from .published import average, number
-from .significance import SEEDS
 
 Statistic = Callable[[Search], float | None]
 Filler = Callable[[Sequence[str], Statistic, bool], Keyed]

@@ -10,7 +10,8 @@ from deadhead.results import Study
 from deadhead.results.cells import CHANCE, Key
 from deadhead.tasks.metrics import sign
 
-from .grid import Entry, Means, entry, measured
+from .cells import Entry, entry
+from .grid import Means, measured
 from .printed import changes, with_removal_columns
 
 NOT_ROWS = (*CHANCE, "strategy", "amount", "targets", "splits")
