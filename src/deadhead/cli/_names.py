@@ -19,7 +19,7 @@ PANELS = {
     "malformed paper published",
     HOW: "",
     OUTPUT: "out form force json plot figures csv onnx gguf int8 type markdown all",
-    MODEL: "auto-class dtype device against tokenizer-from teacher preset",
+    MODEL: "auto-class dtype device against teacher preset",
 }
 PANEL_OF = {f"--{name}": panel for panel, names in PANELS.items() for name in names.split()}
 PANEL_OF |= {strategy_flag(name): REMOVE for name in STRATEGIES}
