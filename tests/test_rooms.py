@@ -99,7 +99,7 @@ ALLOWED = {
     # doors
     "deadhead": "effects exports heads layout rankers ranking shrinking strategies "
     "tasks training verify version",
-    "cli": "display errors exports files heads layout measures numerics "
+    "cli": "display errors exports files heads layout numerics "
     "papers.catalogue papers.claims rankers ranking report.check report.export report.page "
     "results saved shrinking strategies studies "
     "studies.plan studies.recipe studies.status "

@@ -12,7 +12,6 @@ from architectures.tiny import tiny
 from deadhead import cli
 from deadhead.files.hub import located
 from deadhead.heads import load, prune, save
-from deadhead.measures.patterns import patterns
 from deadhead.world import MODELS
 
 
@@ -140,27 +139,6 @@ def test_neurons_of_each_layer(run_command, bert, tmp_path):
     ]
     per_neuron = {r["parameters_per_neuron"] for r in facts["feed_forwards"]}
     assert per_neuron == {32 + 1 + 32}  # a row with its bias, and a column
-
-
-def test_heads_with_patterns(run_command, llama):
-    done = run_command("heads", llama, "--patterns", "--device", "cpu")
-    assert done.out.count("8 heads, 0 (00) to 1 (99)") == 4
-    assert done.out.count("highest: decoder.") == 4
-    scores = json.loads(run_command("heads", llama, "--patterns", "--json").out)["patterns"]
-    assert [*scores] == ["previous_token", "first_token", "duplicate_token", "induction"]
-    assert {len(of_heads) for of_heads in scores.values()} == {8}
-    done = run_command("heads", llama, "--device", "cpu")
-    assert done.code == 2
-    message = " ".join(done.err.replace("│", "").split())
-    assert "only --check and --patterns use a device" in message
-
-
-@pytest.mark.parametrize("family", ["gpt2", "bart"])
-def test_patterns_of_a_folder_without_a_tokenizer(family, run_command, tmp_path):
-    save(tiny(family), tmp_path)  # transformers builds an empty tokenizer for these types
-    done = run_command("heads", tmp_path, "--patterns", "--device", "cpu", "--json")
-    assert (done.code, done.err) == (0, "")
-    assert json.loads(done.out)["patterns"] == patterns(load(tmp_path))
 
 
 def test_heads_of_a_pruned_model(run_command, bert, tmp_path):

@@ -29,8 +29,6 @@ def _files(path: Path) -> list[tuple[str, int]]:
 
 def check_file(file: Path | None, option: str, example: str, *, force: bool) -> None:
     """Raise an error unless this file may be written. A device such as /dev/stdout always may."""
-    if file is not None:
-        _check_name(file, option)
     if file is None or (file.exists() and not file.is_file() and not file.is_dir()):
         return
     if file.is_dir():
@@ -51,7 +49,6 @@ def check_folder(
 
     resumes: the folder has an unfinished training that this command may resume.
     """
-    _check_name(folder, option)
     if folder.exists() and not folder.is_dir():
         message = f"{option} expects a folder, got the file {folder}."
         raise DeadheadError(message, "name a folder")
@@ -66,14 +63,6 @@ def check_folder(
         hint = "name another folder, or add --force to overwrite its files"
         raise DeadheadError(f"{option} {folder}: the folder is not empty.", hint)
     checked[folder] = _files(folder)
-
-
-def _check_name(path: Path, option: str) -> None:
-    try:
-        path.exists()
-    except OSError as problem:  # such as a name of more characters than a file can have
-        message = f"{option} cannot be written: {problem.strerror}."
-        raise DeadheadError(message, "give a shorter name") from None
 
 
 def _check_parent(path: Path, option: str) -> None:

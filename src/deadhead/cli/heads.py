@@ -8,14 +8,12 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 from typer import BadParameter, Option
 
-from deadhead.errors import DataError, DeadheadError
+from deadhead.errors import DeadheadError
 
 from ._options import AsJson, Auto, Dtype, Model
 
 if TYPE_CHECKING:
     from rich.console import Console
-
-    from deadhead.layout import HeadLayout
 
 PROOF = ("effect", "all_open", "pruned", "reloaded", "generated")
 
@@ -29,15 +27,10 @@ def heads(
     neurons: Annotated[
         bool, Option("--neurons", help="Also show the neurons of each feed-forward layer.")
     ] = False,
-    patterns: Annotated[
-        bool,
-        Option("--patterns", help="Score the attention patterns of each head on random tokens."),
-    ] = False,
     auto: Auto = None,
     dtype: Dtype = None,
     device: Annotated[
-        str | None,
-        Option(help="With --check or --patterns: cpu or cuda; by default cuda if there is a GPU."),
+        str | None, Option(help="With --check: cpu or cuda; by default cuda if there is a GPU.")
     ] = None,
     as_json: AsJson = False,
 ) -> None:
@@ -50,33 +43,25 @@ def heads(
         deadhead heads ./my-model --check
 
         deadhead heads ./my-model --neurons
-
-        deadhead heads ./my-model --patterns
-
     """
     # Longer than most functions: half of it is the list of options and the help.
-    if device is not None and not (check or patterns):
-        message = "only --check and --patterns use a device: add one of them"
-        raise BadParameter(message, param_hint="--device")
-    from deadhead.heads import discover, load
+    if device is not None and not check:
+        raise BadParameter("only --check uses a device: add it", param_hint="--device")
+    from deadhead.heads import load
     from deadhead.heads.summary import summary
     from deadhead.numerics import device_named
     from deadhead.verify.proof import prove_model
 
-    place = device_named(device) if check or patterns else None  # or raise an error at once
+    place = device_named(device) if check else None  # or raise an error at once
     loaded = load(model, auto=auto, dtype=dtype or "auto")
     facts = {"model": model, **summary(loaded, neurons=neurons)}
     if check:
         proofs = prove_model(loaded.to(place))
         facts["check"] = {title: proof.to_dict() for title, proof in proofs.items()}
-    if patterns:
-        facts["patterns"] = _pattern_scores(model, loaded.to(place))
     if as_json:
         typer.echo(json.dumps(facts, indent=1))
     else:
         _print_heads(facts)
-        if patterns:
-            _print_patterns(facts["patterns"], discover(loaded))
     if check and not all(proof["holds"] for proof in facts["check"].values()):
         hint = "do not prune it; please report the model type"
         raise DeadheadError("the proof does not hold: pruning this model is not exact.", hint)
@@ -100,40 +85,6 @@ def _print_heads(facts: dict[str, Any]) -> None:
         console.print(f"[yellow]skipped[/] {path}: {reason}", highlight=False)
     if "check" in facts:
         _print_proofs(console, facts["check"])
-
-
-def _pattern_scores(name: str, model: Any) -> dict[str, dict[str, float]]:
-    """The scores of the measure `patterns`; special tokens are those of the tokenizer, if any.
-
-    Without a saved tokenizer, the config names the most important special tokens.
-    """
-    from deadhead.measures.patterns import patterns
-    from deadhead.tasks.encoding.tokenizer import knows_words
-    from deadhead.training.models import tokenizer_for
-
-    try:
-        tokenizer = tokenizer_for(name)
-    except DataError:
-        return patterns(model)
-    return patterns(model, tokenizer=tokenizer if knows_words(tokenizer) else None)
-
-
-def _print_patterns(scores: dict[str, dict[str, float]], layout: HeadLayout) -> None:
-    from rich.console import Console
-
-    from deadhead.layout import Head, HeadLayout
-    from deadhead.measures.patterns import Patterns, highest
-    from deadhead.ranking.heatmap import printed
-
-    console, maps = Console(), Patterns.maps("patterns")
-    for score, of_heads in scores.items():
-        by_head = {Head.parse(name): value for name, value in of_heads.items()}
-        blocks = {head.block for head in by_head}
-        scored = HeadLayout(a for a in layout.attentions if a.block in blocks)
-        console.print()
-        console.print(printed(by_head, scored, maps[f"patterns.{score}"].label, (0, 1)))
-        top = ", ".join(f"{head} {of_heads[head]:.2f}" for head in highest(of_heads))
-        console.print(f"highest: {top}", highlight=False)
 
 
 def _print_block(console: Console, block: str, layers: list[dict[str, Any]]) -> None:

@@ -295,8 +295,3 @@ def _not_run(model: Any, problem: Exception) -> UnsupportedModel:
         f"code raises {type(problem).__name__}: {reason}",
         'name a model that runs on input_ids with attn_implementation="eager"',
     )
-
-
-def highest(scores: Mapping[str, float], number: int = 5) -> list[str]:
-    """The heads with the highest scores, the highest first."""
-    return sorted(scores, key=lambda head: -scores[head])[:number]

@@ -37,20 +37,15 @@ def is_installed() -> bool:
 
 
 def ask(
-    file: Path,
-    prompts: Sequence[Sequence[int]] = (),
-    texts: Sequence[str] = (),
-    *,
-    tokens: int = TOKENS,
-    likeliest: int = LIKELIEST,
+    file: Path, prompts: Sequence[Sequence[int]] = (), texts: Sequence[str] = ()
 ) -> dict[str, Any]:
     """The greedy continuations of prompts, and the tokens of texts, by llama.cpp."""
     request = {
         "file": str(file.resolve()),
         "prompts": [list(map(int, prompt)) for prompt in prompts],
         "texts": list(texts),
-        "tokens": tokens,
-        "likeliest": likeliest,
+        "tokens": TOKENS,
+        "likeliest": LIKELIEST,
         "threads": 1,
         "context": CONTEXT,
     }

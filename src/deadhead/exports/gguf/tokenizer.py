@@ -69,12 +69,13 @@ def metadata(tokenizer: Any, config: Any, size: int) -> dict[str, Any]:
         special = _byte_level(definition)
     added = {token["id"]: token for token in definition["added_tokens"]}
     kinds = [_kind(n, names, added, model) for n in range(size)]
+    template = getattr(tokenizer, "chat_template", None)
     return {
         "tokenizer.ggml.tokens": tokens,
         "tokenizer.ggml.token_type": kinds,
         **special,
         **_special_tokens(tokenizer, config),
-        **_templates(tokenizer),
+        **({"tokenizer.chat_template": template} if isinstance(template, str) else {}),
     }
 
 
@@ -197,15 +198,6 @@ def _special_tokens(tokenizer: Any, config: Any) -> dict[str, Any]:
     numbers = {f"tokenizer.ggml.{k}_token_id": v for k, v in ids.items() if v is not None}
     flags = {"tokenizer.ggml.add_bos_token": starts, "tokenizer.ggml.add_eos_token": finishes}
     return numbers | flags
-
-
-def _templates(tokenizer: Any) -> dict[str, str]:
-    template = getattr(tokenizer, "chat_template", None)
-    if isinstance(template, str):
-        return {"tokenizer.chat_template": template}
-    named = template if isinstance(template, dict) else {}
-    keys = {name: "" if name == "default" else f".{name}" for name in named}
-    return {f"tokenizer.chat_template{keys[name]}": text for name, text in named.items()}
 
 
 def _unknown(reason: str) -> UnsupportedModel:

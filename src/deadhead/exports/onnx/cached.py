@@ -20,8 +20,7 @@ from transformers.modeling_outputs import BaseModelOutput
 
 from deadhead.errors import UnsupportedModel
 
-from .graph import TOTAL, Graph
-from .room import room_of
+from .graph import TOTAL, Graph, room_of
 
 MODEL, ENCODER, DECODER = "model.onnx", "encoder_model.onnx", "decoder_model.onnx"
 CACHE, NEW = "past_key_values", "present"  # how names of inputs and outputs begin

@@ -73,22 +73,19 @@ def exported(
     gaps: list[float] = []
     int8_gaps: list[float] = []
 
-    def compare(files: list[Path]) -> Iterator[float]:
-        return _differences(model, tokenizer, graphs, files)
-
     def fill(files: list[Path]) -> None:
         files[0].touch()  # fails now rather than after the export
         for graph, file in zip(graphs, files, strict=True):
             stage(f"writing {graph.name}")
             write(graph, file)
         stage("comparing it with the model")
-        for gap in compare(files):
+        for gap in _differences(model, graphs, files):
             _check_gap(gap, LIMITS[model.dtype])
             gaps.append(gap)
         if int8:
             for file in files:
                 _quantise(file, large=bytes_of(model) > LARGEST)
-            int8_gaps.extend(compare(files))
+            int8_gaps.extend(_differences(model, graphs, files))
 
     def fill_folder(draft: Path) -> None:
         fill([draft / graph.name for graph in graphs])
@@ -133,9 +130,7 @@ def _check_model(model: Any, *, is_file: bool) -> None:
         )
 
 
-def _differences(
-    model: Any, tokenizer: Any, graphs: tuple[Graph, ...], files: list[Path]
-) -> Iterator[float]:
+def _differences(model: Any, graphs: tuple[Graph, ...], files: list[Path]) -> Iterator[float]:
     """How the files differ from the model, as a share of the largest output, on each batch."""
     import onnxruntime
 
@@ -145,7 +140,7 @@ def _differences(
         return steps.cross_decoder_differences(model, *sessions)
     if any(name.startswith(CACHE) for name in graphs[0].inputs):
         return steps.decoder_differences(model, sessions[0])
-    return one_pass.differences(graphs[0], sessions[0], tokenizer)
+    return one_pass.differences(graphs[0], sessions[0])
 
 
 def _check_gap(gap: float, limit: float) -> None:

@@ -7,8 +7,7 @@ from typing import Any
 import torch
 from torch import nn
 
-from .graph import Graph
-from .room import room_of
+from .graph import Graph, room_of
 
 # inputs of a model without a tokenizer
 USUAL = ("input_ids", "attention_mask", "token_type_ids")
@@ -16,12 +15,6 @@ USUAL = ("input_ids", "attention_mask", "token_type_ids")
 SHAPES = ((1, 5), (2, 9), (3, 14), (5, 33), (2, 64))
 TRACED = (2, 9)
 LEAST = 4  # tokens: traced with 3, compared with 4
-PAIRS = (
-    ("The parcel was sent on Monday, but nobody has seen it since.", "The parcel got lost."),
-    ("Er liest.", "Niemand weiß, was er in den langen Nächten am Fenster wirklich getan hat."),
-    ("El río crece en abril.", "El río crece."),
-    ("河水在四月上涨。", "河里没有水。"),
-)
 
 Tensors = dict[str, torch.Tensor]
 
@@ -49,11 +42,13 @@ def one_pass_graph(model: Any, tokenizer: Any, name: str) -> Graph:
     return Graph(name, module, inputs, sizes, module.outputs)
 
 
-def differences(graph: Graph, session: Any, tokenizer: Any) -> Iterator[float]:
+def differences(graph: Graph, session: Any) -> Iterator[float]:
     """The largest difference on each batch, as a share of the largest value of that output."""
     module = graph.module
     assert isinstance(module, _Model)  # for mypy
-    for inputs in _batches(module, tokenizer):
+    room = room_of(module.model, least=LEAST)
+    for rows, tokens in dict.fromkeys((rows, min(tokens, room)) for rows, tokens in SHAPES):
+        inputs = _random_inputs(module, rows, tokens)
         with torch.no_grad():
             expected = module(*inputs.values())
         answer = session.run(list(graph.outputs), {k: v.numpy() for k, v in inputs.items()})
@@ -118,21 +113,3 @@ def _random_inputs(module: _Model, batch: int, length: int) -> Tensors:
         lowest = 3 if kinds > 3 else 0
         tensors[name] = torch.randint(lowest, kinds, size, generator=generator)
     return tensors
-
-
-def _batches(module: _Model, tokenizer: Any) -> Iterator[Tensors]:
-    """Batches to compare on: random tokens of several sizes, and texts and pairs if possible."""
-    room = room_of(module.model, least=LEAST)
-    for size, length in dict.fromkeys((size, min(length, room)) for size, length in SHAPES):
-        yield _random_inputs(module, size, length)
-    if tokenizer is None:
-        return
-    padding = tokenizer.pad_token is not None
-    for texts in (([a for a, _ in PAIRS],), tuple(map(list, zip(*PAIRS, strict=True)))):
-        rows = texts if padding else tuple(text[:1] for text in texts)
-        limit = min(64, room)
-        encoded = tokenizer(
-            *rows, padding=padding, truncation=True, max_length=limit, return_tensors="pt"
-        )
-        random = _random_inputs(module, *encoded["input_ids"].shape)
-        yield {name: encoded.get(name, random[name]) for name in module.inputs}

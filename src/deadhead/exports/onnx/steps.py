@@ -8,7 +8,7 @@ from typing import Any
 import torch
 
 from .cached import CACHE, NEW
-from .room import room_of
+from .graph import room_of
 
 # real tokens of each row of a batch; shorter rows are padded on the left
 ROWS = ((9,), (12, 5, 8))
