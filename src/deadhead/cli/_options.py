@@ -133,8 +133,21 @@ def task_from(name: str | None) -> str | Task | None:
 def required_task(name: str | None) -> str | Task:
     task = task_from(name)
     if task is None:
-        raise BadParameter("give --task NAME or --task FILE.yaml", param_hint="--task")
+        message = "give --task NAME or --task FILE.yaml, or --text FILE where labels are not needed"
+        raise BadParameter(message, param_hint="--task")
     return task
+
+
+def task_or_text(
+    task: str | None, lang: str | None, text: Path | None
+) -> tuple[str | Task | None, list[str]]:
+    """The task and the languages of its data; nothing for plain text."""
+    if text is None:
+        chosen = required_task(task)
+        return chosen, languages_from(lang, chosen)
+    if task is not None or lang is not None:
+        raise BadParameter("give --text FILE alone, or --task and --lang", param_hint="--text")
+    return None, []
 
 
 def languages_from(text: str | None, task: str | Task) -> list[str]:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
@@ -156,6 +157,10 @@ def _news(say: Callable[[str], None]) -> Watch:
                 say(text)
 
     return watch
+
+
+def print_json(document: Any) -> None:
+    typer.echo(json.dumps(document, indent=1, ensure_ascii=False))
 
 
 def size_text(number: float) -> str:

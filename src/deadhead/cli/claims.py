@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
@@ -13,6 +12,7 @@ from deadhead.errors import DeadheadError
 from deadhead.papers.catalogue import names
 
 from ._options import AsJson
+from ._progress import print_json
 
 if TYPE_CHECKING:
     from rich.table import Table
@@ -77,7 +77,7 @@ def claims(
     verdicts = of_papers(paper) if published else check(*folders, paper=paper)
     if as_json:
         rows = [verdict.to_dict() for verdict in verdicts]
-        typer.echo(json.dumps(rows, indent=1, ensure_ascii=False))
+        print_json(rows)
     elif as_markdown:
         typer.echo(markdown(verdicts), nl=False)
     else:

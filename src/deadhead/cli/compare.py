@@ -1,6 +1,5 @@
 """`deadhead compare`: how similar rankings are."""
 
-import json
 from itertools import combinations
 from pathlib import Path
 from typing import Annotated, Any
@@ -9,6 +8,7 @@ import typer
 from typer import Argument, BadParameter, Option
 
 from ._options import AsJson
+from ._progress import print_json
 
 
 def compare(
@@ -51,7 +51,7 @@ def compare(
     matrix = correlations(rankings)
     if as_json:
         names_and_matrix = {"rankings": names, "methods": methods, "spearman": matrix.tolist()}
-        typer.echo(json.dumps({**names_and_matrix, "pairs": pairs}, indent=1))
+        print_json({**names_and_matrix, "pairs": pairs})
         return
     mixed = len(set(methods)) > 1
     methods_of = zip(files, methods, strict=True)

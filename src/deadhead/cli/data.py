@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
@@ -11,7 +10,7 @@ from typer import Argument, BadParameter, Option
 
 from ._command import Command
 from ._options import AsJson, task_from
-from ._progress import plural
+from ._progress import plural, print_json
 
 if TYPE_CHECKING:
     from deadhead.tasks.check_folder import Finding
@@ -71,7 +70,7 @@ def check(
             typer.echo(_finding_line(finding), err=finding.error is not None)
     unreadable = sum(row.error is not None for row in rows)
     if as_json:
-        typer.echo(json.dumps([row.to_dict() for row in rows], ensure_ascii=False, indent=1))
+        print_json([row.to_dict() for row in rows])
     else:
         skipped = sum(row.skipped is not None for row in rows)
         files = f"; {plural(skipped, 'file')} skipped" if skipped else ""
@@ -107,7 +106,7 @@ def list_tasks(as_json: AsJson = False) -> None:
             {**{key: getattr(task, key) for key in fields}, "hub": list(map(_hub, task.hub))}
             for task in TASKS.values()
         ]
-        typer.echo(json.dumps(rows, indent=1))
+        print_json(rows)
         return
     for t in TASKS.values():
         hub = f"  (hub: {'; '.join(map(_hub, t.hub))})" if t.hub else ""

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import shlex
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
@@ -12,6 +11,7 @@ from typer import Option
 
 from ._options import AsJson
 from ._outputs import check_folder
+from ._progress import print_json
 
 if TYPE_CHECKING:
     from deadhead.saved.demo import Demo
@@ -44,7 +44,7 @@ def demo(
     page, command = out / "page.html", next_command(out)
     files.write(page, demo_page(numbers, command))
     if as_json:
-        typer.echo(json.dumps({**numbers.to_dict(), "page": str(page), "next": command}, indent=1))
+        print_json({**numbers.to_dict(), "page": str(page), "next": command})
         return
     _print(numbers)
     typer.echo(f"{finding(numbers)}\nThe page: {page}\nTry next: {command}")

@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-import json
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 from typer import Option
 
 from . import _options as opt
+from ._progress import print_json
 
 if TYPE_CHECKING:
     from deadhead.tasks import Dataset, MetricValues, Task
@@ -84,7 +84,7 @@ def evaluate(
         facts |= {"scores": scores, "examples": examples}
         facts |= {"resamples": resamples, "seed": seed}
         facts |= {"intervals": _to_dict(main), "differences": _to_dict(differences)}
-        typer.echo(json.dumps(facts, indent=1))
+        print_json(facts)
         return
     _print_scores(about.metric, split, examples, main, differences)
     if about.traits.needs_decoder:

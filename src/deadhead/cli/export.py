@@ -1,6 +1,5 @@
 """`deadhead export`: write a model for another runtime."""
 
-import json
 import re
 from collections.abc import Iterable
 from pathlib import Path
@@ -11,7 +10,7 @@ from typer import Argument, BadParameter, Option
 
 from ._options import AsJson, Auto, Dtype, Force
 from ._outputs import check_file, check_folder
-from ._progress import size_text
+from ._progress import print_json, size_text
 
 
 def export(
@@ -67,7 +66,10 @@ def export(
         assert gguf is not None
         facts, lines = _export_gguf(folder, gguf, {**options, "type": type or "f16"})
     facts = {"from": str(folder), **facts}
-    typer.echo(json.dumps(facts, indent=1) if as_json else "\n".join(lines))
+    if as_json:
+        print_json(facts)
+    else:
+        typer.echo("\n".join(lines))
 
 
 def _check_onnx(folder: Path, target: Path | None, *, force: bool) -> None:

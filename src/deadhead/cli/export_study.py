@@ -1,6 +1,5 @@
 """`deadhead export-study`: write the records of a study as one table."""
 
-import json
 from pathlib import Path
 from typing import Annotated
 
@@ -9,6 +8,7 @@ from typer import Option
 
 from ._options import AsJson, Force, Study
 from ._outputs import check_file
+from ._progress import print_json
 
 
 def export_study(
@@ -30,4 +30,7 @@ def export_study(
     facts = {"from": str(study), "csv": str(csv), "rows": write_csv(study, csv)}
     if text := damage(scan(study).damaged):
         typer.secho(text, fg="yellow", err=True)
-    typer.echo(json.dumps(facts, indent=1) if as_json else f"{facts['rows']} rows written to {csv}")
+    if as_json:
+        print_json(facts)
+    else:
+        typer.echo(f"{facts['rows']} rows written to {csv}")

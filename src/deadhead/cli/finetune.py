@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
@@ -126,26 +125,22 @@ def finetune(
         raise unknown_name("weights to write", weights, SAVED)
     flags = {"epochs": epochs, "rate": rate, "batch": batch, "seed": seed}
     options = opt.options_from(option)
+    where = {"root": data, "source": source}
+    if text is not None and teacher is None:
+        raise BadParameter("goes with --teacher: plain text has no labels", param_hint="--text")
+    known, languages = opt.task_or_text(task, lang, text)
+    precision = None if dtype in (None, "auto") else dtype_named(dtype)
+    how: dict[str, Any] = {"auto": auto, "device": device_named(device), "max_length": max_length}
     if teacher is not None:
+        from deadhead.saved.rank_data import sample
+
         _check_distillation(preset, lora, weights, checkpointing, options)
         check_folder(out, "--out", model=model, force=force)
-        rows = _rows(task, lang, text, data, source, max_examples, seed or 0)
-        _distill(
-            model,
-            teacher,
-            rows,
-            _settings(None, None, options, flags),
-            out,
-            as_json=as_json,
-            auto=auto,
-            device=device_named(device),
-            max_length=max_length,
-            dtype=None if dtype in (None, "auto") else dtype_named(dtype),
-        )
+        rows = sample(known, languages, "train", text, most=max_examples, seed=seed or 0, **where)
+        settings = _settings(None, None, options, flags)
+        _distill(model, teacher, rows, settings, out, as_json=as_json, dtype=precision, **how)
         return
-    if text is not None:
-        raise BadParameter("goes with --teacher: plain text has no labels", param_hint="--text")
-    known = opt.required_task(task)
+    assert known is not None  # for mypy
     from deadhead.saved.finetune import Listener, Output, Unfinished, finetune_saved, load_sets
     from deadhead.training.lora import RATE, check_installed
 
@@ -156,14 +151,10 @@ def finetune(
         if preset is None and "rate" not in options:
             flags["rate"] = rate or RATE
     settings = _settings(preset, task, options, flags)
-    place = device_named(device)
-    precision = None if dtype in (None, "auto") else dtype_named(dtype)
     command: dict[str, Any] = {"MODEL": model, "--task": task, "--lang": lang}
     command |= {**settings.to_dict(), "--max-examples": max_examples, "--max-length": max_length}
     command |= {"--auto": auto, "--dtype": dtype, "--weights": weights, "--lora": lora}
     unfinished.check(command, force=force)
-    where = {"root": data, "source": source}
-    languages = opt.languages_from(lang, known)
     sets = load_sets(known, languages, where, max_examples, settings.seed)
     target = Output(folder=out, weights=weights, dtype=precision, force=force)
     with _progress.training(settings.epochs) as (update, epoch):
@@ -174,14 +165,15 @@ def finetune(
             target,
             command=command,
             listener=Listener(update=update, epoch=epoch, say=partial(typer.echo, err=True)),
-            auto=auto,
-            device=place,
-            max_length=max_length,
             lora=lora,
             checkpointing=checkpointing,
+            **how,
         )
     facts = _facts(start, history, sets, out, weights)
-    typer.echo(json.dumps(facts, indent=1) if as_json else "\n".join(_lines(facts, start, sets)))
+    if as_json:
+        _progress.print_json(facts)
+    else:
+        typer.echo("\n".join(_lines(facts, start, sets)))
 
 
 def _check_distillation(
@@ -200,28 +192,6 @@ def _check_distillation(
             raise unknown_name("setting of a training with --teacher", name, USED)
 
 
-def _rows(
-    task: str | None,
-    lang: str | None,
-    text: Path | None,
-    data: Path | None,
-    source: str | None,
-    most: int | None,
-    seed: int,
-) -> Any:
-    """The training data of the task, or the texts of a file."""
-    from deadhead.saved import rank_data
-
-    if text is not None:
-        if task is not None or lang is not None:
-            raise BadParameter("give --text FILE alone, or --task and --lang", param_hint="--text")
-        return rank_data.sample_texts(text, most, seed)
-    known = opt.required_task(task)
-    languages = opt.languages_from(lang, known)
-    where = {"root": data, "source": source}
-    return rank_data.sample_rows(known, languages, "train", most=most, seed=seed, **where)
-
-
 def _distill(
     model: str, teacher: str, rows: Any, settings: Settings, out: Path, *, as_json: bool, **how: Any
 ) -> None:
@@ -231,7 +201,7 @@ def _distill(
     facts: dict[str, Any] = {"out": str(out), "teacher": teacher, "settings": settings.to_dict()}
     facts |= {"losses": result.losses, "dtype": result.dtype, **result.facts}
     if as_json:
-        typer.echo(json.dumps(facts, indent=1))
+        _progress.print_json(facts)
         return
     losses = ", ".join(f"{loss:.4f}" for loss in result.losses)
     epochs = _progress.plural(len(result.losses), "epoch")

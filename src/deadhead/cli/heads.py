@@ -2,15 +2,14 @@
 
 from __future__ import annotations
 
-import json
 from typing import TYPE_CHECKING, Annotated, Any
 
-import typer
 from typer import BadParameter, Option
 
 from deadhead.errors import DeadheadError
 
 from ._options import AsJson, Auto, Dtype, Model
+from ._progress import print_json
 
 if TYPE_CHECKING:
     from rich.console import Console
@@ -59,7 +58,7 @@ def heads(
         proofs = prove_model(loaded.to(place))
         facts["check"] = {title: proof.to_dict() for title, proof in proofs.items()}
     if as_json:
-        typer.echo(json.dumps(facts, indent=1))
+        print_json(facts)
     else:
         _print_heads(facts)
     if check and not all(proof["holds"] for proof in facts["check"].values()):

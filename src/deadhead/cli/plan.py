@@ -10,7 +10,7 @@ import typer
 from typer import Option
 
 from ._options import AsJson, Data, Overrides, RecipeName, Scale, Workers
-from ._progress import plural, size_text
+from ._progress import plural, print_json, size_text
 from .run import set_environment
 
 if TYPE_CHECKING:
@@ -47,7 +47,7 @@ def plan(
     cost = estimate(chosen, out, workers or usual_workers(chosen))
     if as_json:
         listed = {"list": [{"id": t.id, **t.content} for t in chosen.trials]} if trials else {}
-        typer.echo(json.dumps({**cost.to_dict(), **listed}, indent=1))
+        print_json({**cost.to_dict(), **listed})
         return
     _print_plan(cost)
     for trial in chosen.trials if trials else ():

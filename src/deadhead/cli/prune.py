@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import inspect
-import json
 from collections.abc import Callable
 from functools import update_wrapper
 from inspect import Parameter, Signature
@@ -20,7 +19,7 @@ from deadhead.strategies import STRATEGIES, choose
 from ._names import strategy_flag
 from ._options import AsJson, Auto, Dtype, Force, Form, Model, ModelOut, Seed
 from ._outputs import check_folder
-from ._progress import size_text
+from ._progress import print_json, size_text
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -147,7 +146,7 @@ def prune(
     )  # fmt: skip
     if as_json:
         facts = {**vars(pruned), "removed": [str(head) for head in pruned.removed]}
-        typer.echo(json.dumps({"out": str(out), "form": form, **facts}, indent=1))
+        print_json({"out": str(out), "form": form, **facts})
     else:
         _print_pruned(pruned, out, dtype)
         if pruned.group > 1:

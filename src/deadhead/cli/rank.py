@@ -2,13 +2,11 @@
 
 from __future__ import annotations
 
-import json
 from importlib.util import find_spec
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
-import typer
-from typer import BadParameter, Option
+from typer import Option
 
 from deadhead import rankers
 from deadhead.errors import DataError, MissingExtra, unknown_name
@@ -16,10 +14,10 @@ from deadhead.rankers import METHOD, RANKERS
 
 from . import _options as opt
 from ._outputs import check_file
+from ._progress import print_json
 
 if TYPE_CHECKING:
     from deadhead.ranking import Ranking
-    from deadhead.tasks import Task
 
 ENDS = 10  # heads to print from each end of the ranking
 # modules that a kind of plot file needs, and the packages they are in
@@ -89,7 +87,7 @@ def rank(
     """
     # Longer than most functions: half of it is the list of options. All of them are checked first,
     # since a mistake should not cost the time to load a model.
-    known = _task(task, lang, text)
+    known, languages = opt.task_or_text(task, lang, text)
     options = opt.options_from(option)
     check_file(out, "--out", "ranking.json", force=force)
     _check_plot(plot)
@@ -108,17 +106,14 @@ def rank(
     bare = skeleton(model, auto=auto, dtype=dtype)
     discover(bare)
     fitting_tokenizer(bare, model)
-    examples: Any
-    if known is not None:
-        languages, where = opt.languages_from(lang, known), {"root": data, "source": source}
-        examples = rank_data.sample_rows(
-            known, languages, split, most=max_examples, seed=seed, **where
-        )
-        name = known if isinstance(known, str) else known.name
-        names = {"task": name, "lang": lang, "split": split}
+    where = {"root": data, "source": source}
+    examples: Any = rank_data.sample(
+        known, languages, split, text, most=max_examples, seed=seed, **where
+    )
+    if text is None:
+        names = {"task": examples.task.name, "lang": lang, "split": split}
     else:
-        file = Path(str(text))
-        examples, names = rank_data.sample_texts(file, max_examples, seed), {"text": file.name}
+        names = {"text": text.name}
     needs: Any = {"needs_labels": needs_labels, "loss": loss, "max_length": max_length}
     rank_data.check_model(bare, examples, **needs)
     loaded, tokenizer = load_with_tokenizer(model, place, auto=auto, dtype=dtype)
@@ -142,26 +137,9 @@ def rank(
         few = min(ENDS, len(ranking))
         ends = {"lowest": ranking.lowest(few), "highest": ranking.highest(few)}
         heads = {name: list(map(str, end)) for name, end in ends.items()}
-        typer.echo(json.dumps({"out": str(out), **heads, **ranking.to_dict()}, indent=1))
+        print_json({"out": str(out), **heads, **ranking.to_dict()})
     else:
         _print_ranking(ranking, out)
-
-
-def _task(task: str | None, lang: str | None, text: Path | None) -> str | Task | None:
-    """The task, or None for plain text; an error for both and for neither."""
-    if text is not None:
-        if task is not None or lang is not None:
-            raise BadParameter("give --text FILE alone, or --task and --lang", param_hint="--text")
-        return None
-    if task is None:
-        message = (
-            "give --task NAME or --task FILE.yaml, or --text FILE to rank without labels "
-            "(--loss self)"
-        )
-        raise BadParameter(message, param_hint="--task")
-    known = opt.required_task(task)
-    opt.languages_from(lang, known)
-    return known
 
 
 def _check_plot(file: Path | None) -> None:

@@ -1,10 +1,9 @@
 """`deadhead recipes`: list the built-in recipes."""
 
-import json
-
 import typer
 
 from ._options import AsJson
+from ._progress import print_json
 
 
 def recipes(as_json: AsJson = False) -> None:
@@ -18,7 +17,7 @@ def recipes(as_json: AsJson = False) -> None:
         abouts[name] = str(stored.get("about", "")) if isinstance(stored, dict) else ""
     if as_json:
         rows = [{"name": name, "about": about} for name, about in abouts.items()]
-        typer.echo(json.dumps(rows, indent=1))
+        print_json(rows)
         return
     width = max(map(len, abouts), default=0)
     for name, about in abouts.items():

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import os
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
@@ -12,7 +11,7 @@ from typer import BadParameter, Option
 
 from . import _options as opt
 from . import _progress
-from ._progress import size_text
+from ._progress import print_json, size_text
 
 if TYPE_CHECKING:
     from deadhead.studies import Result
@@ -81,7 +80,7 @@ def run(
             trial_timeout=trial_timeout,
         )
     if as_json:
-        typer.echo(json.dumps(vars(result)))
+        print_json(vars(result))
     else:
         print_result(result, out)
     if result.failed or result.left:

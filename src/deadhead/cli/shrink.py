@@ -2,22 +2,19 @@
 
 from __future__ import annotations
 
-import json
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
-import typer
 from typer import BadParameter, Option
 
 from deadhead.shrinking import REPAIRS, method_names
 
 from . import _options as opt
 from ._outputs import check_folder
-from ._progress import size_text
+from ._progress import print_json, size_text
 
 if TYPE_CHECKING:
     from deadhead.saved.shrink import ShrunkSaved
-    from deadhead.tasks import Task
 
 
 def shrink(
@@ -120,7 +117,7 @@ def shrink(
     """
     # Longer than most functions: half of it is the list of options. All of them are checked first,
     # since a mistake should not cost the time to load a model.
-    chosen = _task(task, text)
+    chosen, languages = opt.task_or_text(task, lang, text)
     if chosen is None and score_examples is not None:
         message = "counts scored examples of a task; --examples N reads N texts of --text"
         raise BadParameter(message, param_hint="--score-examples")
@@ -136,7 +133,7 @@ def shrink(
     where = device_named(device)
     calibration = ShrinkData(
         task=chosen,
-        languages=[] if chosen is None else opt.languages_from(lang, chosen),
+        languages=languages,
         text=text,
         split=split,
         examples=examples_on(where) if examples is None else examples,
@@ -152,21 +149,9 @@ def shrink(
     if as_json:
         used = {name: value for name, value in options.items() if value is not None}
         facts = {"model": model, "out": str(out), "form": form, "options": used}
-        typer.echo(json.dumps({**facts, **result.to_dict()}, indent=1))
+        print_json({**facts, **result.to_dict()})
     else:
         _print(result, out)
-
-
-def _task(task: str | None, text: Path | None) -> str | Task | None:
-    """The task, or None for plain text alone."""
-    if task is None and text is not None:
-        return None
-    if task is None:
-        message = "give --task NAME or --task FILE.yaml, or --text FILE with --loss self"
-        raise BadParameter(message, param_hint="--task")
-    if text is not None:
-        raise BadParameter("give --text FILE instead of a task", param_hint="--text")
-    return opt.required_task(task)
 
 
 def _print(result: ShrunkSaved, out: Path) -> None:

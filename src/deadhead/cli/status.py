@@ -15,6 +15,7 @@ from typer import Option
 from deadhead.training.progress import clock
 
 from ._options import AsJson, Study
+from ._progress import print_json
 
 if TYPE_CHECKING:
     from deadhead.studies import Status
@@ -43,7 +44,7 @@ def status(
 
     progress = _watch(study) if watch else read_status(study)
     if as_json:
-        typer.echo(json.dumps(progress.to_dict(), indent=1))
+        print_json(progress.to_dict())
     else:
         typer.echo("\n".join(status_lines(progress)))
     if failures:

@@ -45,6 +45,23 @@ def sample_texts(file: Path, most: int | None, seed: int) -> Texts:
     return [texts[i] for i in sorted(shuffled(len(texts), f"rank/{seed}")[:most])]
 
 
+def sample(
+    task: str | Task | None,
+    languages: list[str],
+    split: str,
+    text: Path | None,
+    *,
+    most: int | None,
+    seed: int,
+    **where: Any,
+) -> Dataset | Texts:
+    """The data of a task or the texts of a file, or at most `most` random examples of it."""
+    if task is not None:
+        return sample_rows(task, languages, split, most=most, seed=seed, **where)
+    assert text is not None  # for mypy
+    return sample_texts(text, most, seed)
+
+
 def rank_batches(
     model: Any,
     tokenizer: Any,

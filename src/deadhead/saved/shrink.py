@@ -20,14 +20,7 @@ from deadhead.shrinking import (
 from deadhead.tasks import Dataset, Task, find_data
 from deadhead.training.models import encode_for, fitting_tokenizer, load_with_tokenizer
 
-from .rank_data import (
-    check_model,
-    count_examples,
-    main_scores,
-    rank_batches,
-    sample_rows,
-    sample_texts,
-)
+from .rank_data import check_model, count_examples, main_scores, rank_batches, sample, sample_rows
 
 SECONDS_TO_TIME = 5.0  # both models, roughly: only a target speedup needs an exact ratio
 
@@ -49,10 +42,14 @@ class ShrinkData:
 
     def rows(self) -> Any:
         """The examples to choose and refit with."""
-        if self.task is None:
-            return sample_texts(Path(str(self.text)), self.examples, self.seed)
-        return sample_rows(
-            self.task, self.languages, self.split, most=self.examples, seed=self.seed, **self.where
+        return sample(
+            self.task,
+            self.languages,
+            self.split,
+            self.text,
+            most=self.examples,
+            seed=self.seed,
+            **self.where,
         )
 
     def score_sets(self) -> dict[str, Dataset]:
