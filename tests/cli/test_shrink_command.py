@@ -101,7 +101,7 @@ def test_plain_text_without_labels(tagger, tmp_path, run_command):
         ((*DATA, "--remove-heads", "50%", "--on", "32"), "expects examples x tokens"),
         ((*DATA, "--remove-heads", "50%", "--method", "luck"), "no method of choosing 'luck'"),
         (("--remove-heads", "50%"), "give --task NAME"),
-        ((*DATA, "--remove-heads", "50%", "--text", "README.md"), "--text FILE instead of a task"),
+        ((*DATA, "--remove-heads", "50%", "--text", "README.md"), "give --text FILE alone"),
         ((*DATA, "--keep-parameters", "1%", *SMALL), "`parameters` expects at least"),
         (
             ("--text", "README.md", "--remove-heads", 4, "--score-examples", 9),
