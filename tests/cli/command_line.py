@@ -1,7 +1,10 @@
 """What a command printed and its exit code, for the tests of commands."""
 
-from collections.abc import Callable
 from typing import NamedTuple
+
+from typer.testing import CliRunner
+
+from deadhead.cli import app
 
 
 class Done(NamedTuple):
@@ -10,8 +13,14 @@ class Done(NamedTuple):
     err: str
 
 
-RunCommand = Callable[..., Done]
-
-
 def clean(done):
     return "Traceback" not in done.out + done.err
+
+
+def output_of(*words):
+    """The result of a command that succeeds; an error of deadhead is raised."""
+    result = CliRunner(env={"COLUMNS": "200"}).invoke(app, [str(word) for word in words])
+    if result.exception is not None and not isinstance(result.exception, SystemExit):
+        raise result.exception
+    assert result.exit_code == 0, result.output
+    return result

@@ -6,6 +6,7 @@ from contextlib import nullcontext
 import pytest
 import transformers
 from command_line import Done
+from reviews import write_task
 from tokenizers import Tokenizer
 from tokenizers import models as token_models
 
@@ -42,3 +43,8 @@ def bert(tmp_path_factory):
 @pytest.fixture(scope="session")
 def llama(tmp_path_factory):
     return save(tiny("llama"), tmp_path_factory.mktemp("models") / "llama")
+
+
+@pytest.fixture
+def reviews(tmp_path):
+    return write_task(tmp_path)

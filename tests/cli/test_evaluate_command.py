@@ -12,7 +12,6 @@ import small_tasks
 
 from deadhead import save
 from deadhead.cli import app
-from deadhead.errors import DataError
 from deadhead.training import Settings, finetune
 from deadhead.training.evaluation import predict
 
@@ -147,22 +146,3 @@ def test_fewer_examples_are_less_sure(taggers):
         )
     ]
     assert widths[0] > widths[1]
-
-
-def test_a_bundled_model():
-    """Named as for every other command; it is an encoder without a classifier."""
-    words = ("evaluate", "world/encoder", "--task", "pos", "--lang", "en", "--data", "world")
-    with pytest.raises(DataError, match="does not fit pos"):
-        message(*words, "--max-examples", 2, "--device", "cpu")
-
-
-def test_it_takes_an_auto_class_and_a_precision(taggers):
-    words = arguments(
-        taggers, "--auto", "AutoModelForTokenClassification", "--dtype", "float64", "--json"
-    )
-    assert (
-        json.loads(message(*words))["scores"]
-        == json.loads(message(*arguments(taggers, "--json")))["scores"]
-    )
-    with pytest.raises(DataError, match="BertModel does not fit letters"):
-        message(*arguments(taggers, "--auto", "AutoModel"))

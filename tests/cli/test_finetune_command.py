@@ -4,62 +4,14 @@ import json
 
 import pytest
 import torch
+from command_line import output_of
+from reviews import ENCODER, ROWS, learn
 from safetensors import safe_open
 from transformers import AutoTokenizer
-from typer.testing import CliRunner
 
 from deadhead import load, save
-from deadhead.cli import app
 from deadhead.errors import DeadheadError, FolderError, UnknownName
 from deadhead.training.checkpoint import Folder
-from deadhead.world import MODELS
-
-ENCODER = MODELS / "encoder"
-ROWS = [
-    ("Maria bought a red car .", "good"),
-    ("The dog sleeps .", "bad"),
-    ("A fine red house .", "good"),
-    ("The car .", "bad"),
-]
-
-
-@pytest.fixture
-def reviews(tmp_path):
-    task = tmp_path / "reviews.yaml"
-    task.write_text(
-        "kind: classify\ntexts: [text]\nlabels: [good, bad]\nlanguages: [en, de]\nfiles: {train: '{lang}-train.tsv', dev: '{lang}-dev.tsv'}\n"
-    )
-    for name, times in (("en-train", 3), ("en-dev", 2), ("de-train", 2)):
-        (tmp_path / f"{name}.tsv").write_text(
-            "".join(f"{text}\t{label}\n" for text, label in [("text", "label"), *ROWS * times])
-        )
-    return task
-
-
-def learn(reviews, out, *more, lang="en", model=ENCODER):
-    words = (
-        "finetune",
-        model,
-        "--task",
-        reviews,
-        "--lang",
-        lang,
-        "--out",
-        out,
-        "--device",
-        "cpu",
-        "--epochs",
-        3,
-        "--learning-rate",
-        1e-3,
-    )
-    result = CliRunner().invoke(
-        app, [str(word) for word in (*words, "--batch-size", 4, "--seed", 3, *more)]
-    )
-    if result.exception is not None and not isinstance(result.exception, SystemExit):
-        raise result.exception
-    assert result.exit_code == 0, result.output
-    return result
 
 
 def weights(folder):
@@ -197,8 +149,8 @@ def test_the_best_weights_are_those_of_the_best_epoch(reviews, tmp_path):
     )
     printed = json.loads(learn(reviews, tmp_path / "best", "--weights", "best", "--json").stdout)
     assert printed["best"] < 3
-    args = ("--resamples", 10, "--task-file", reviews, "--lang", "en", "--device", "cpu", "--json")
-    result = CliRunner().invoke(app, [str(word) for word in ("evaluate", tmp_path / "best", *args)])
+    args = ("--resamples", 10, "--task", reviews, "--lang", "en", "--device", "cpu", "--json")
+    result = output_of("evaluate", tmp_path / "best", *args)
     (scores,) = json.loads(result.stdout)["scores"].values()
     assert scores["en"]["accuracy"] == printed["scores"][printed["best"] - 1]["accuracy"]
     learn(reviews, tmp_path / "last")

@@ -9,7 +9,6 @@ from command_line import clean
 
 import deadhead
 from architectures.tiny import tiny
-from deadhead import cli
 from deadhead.files.hub import located
 from deadhead.heads import load, prune, save
 from deadhead.world import MODELS
@@ -19,41 +18,9 @@ def test_the_version(run_command):
     assert run_command("--version") == (0, f"deadhead {deadhead.__version__}\n", "")
 
 
-@pytest.mark.parametrize("command", ["heads", "prune", "bench", "export"])
-def test_every_command_has_help_with_examples(command, run_command):
-    done = run_command(command, "--help")
-    assert done.code == 0
-    assert f"deadhead {command} " in done.out.split("Example")[1]
-    assert "--json" in done.out
-    assert command in run_command("--help").out
-
-
-def test_shell_completion(monkeypatch):
-    assert "--install-completion" in " ".join(option for p in _root().params for option in p.opts)
-    script = "from deadhead.cli import main; main()"
-    environment = {
-        "_DEADHEAD_COMPLETE": "complete_bash",
-        "COMP_WORDS": "deadhead pr",
-        "COMP_CWORD": "1",
-        "PATH": "/usr/bin:/bin",
-    }
-    code = f"import sys; sys.argv = ['deadhead']\n{script}"
-    done = subprocess.run(
-        [sys.executable, "-c", code], capture_output=True, text=True, env=environment, check=False
-    )
-    assert done.stdout.split() == ["prune"]
-
-
-def _root():
-    import typer
-
-    return typer.main.get_command(cli.app)
-
-
 def test_a_user_s_mistake_in_a_real_process(tmp_path):
-    code = "from deadhead.cli import main; main()"
     done = subprocess.run(
-        [sys.executable, "-c", code, "heads", str(tmp_path)],
+        [sys.executable, "-m", "deadhead", "heads", str(tmp_path)],
         capture_output=True,
         text=True,
         check=False,
@@ -67,7 +34,6 @@ WRONG_USAGE = [
     ("heads",),
     ("heads", "somewhere", "--no-such-option"),
     ("no-such-command",),
-    ("prune", "somewhere"),
     ("prune", "somewhere", "--out", "there"),
     (
         "prune",
@@ -79,9 +45,6 @@ WRONG_USAGE = [
         "--remove-random",
         "50",
     ),
-    ("prune", "somewhere", "--out", "there", "--remove-random", "half"),
-    ("bench", "somewhere"),
-    ("bench", "somewhere", "--against", "elsewhere", "--batch-sizes", "few"),
     ("export", "somewhere"),
 ]
 

@@ -76,7 +76,6 @@ WRONG = [
         (*PRUNE, "--out", "model"),
         "--out model is MODEL itself, which would be overwritten.\n  Hint: name another folder",
     ),
-    ((*PRUNE, "--out", "full/../model", "--force"), "is MODEL itself, which would be overwritten."),
     ((*PRUNE, "--out", "link"), "is MODEL itself, which would be overwritten."),
     (
         (*PRUNE, "--out", "full"),
@@ -97,10 +96,6 @@ WRONG = [
         "--onnx old.json/m.onnx: old.json is not a folder.\n  Hint: name another folder",
     ),
     (
-        ("export", "model", "--gguf", "old.json/new/m.gguf"),
-        "--gguf old.json/new/m.gguf: old.json is not a folder.\n  Hint: name another folder",
-    ),
-    (
         ("export", "model", "--onnx", "full"),
         "--onnx full: the folder is not empty.\n  Hint: name another folder, or add --force to overwrite its files",
     ),
@@ -113,7 +108,6 @@ WRONG = [
         "--out nodir/page.html: there is no folder nodir.\n  Hint: create it first: mkdir -p nodir",
     ),
     ((*PRUNE, "--out", "n" * 300), "nnn...: this name is longer than a file can have."),
-    (("report", "study", "--out", "full"), "--out expects a file, got the folder full."),
 ]
 
 

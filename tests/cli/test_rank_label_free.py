@@ -154,39 +154,6 @@ def test_batches_of_texts_are_those_of_the_tokenizer():
     )
 
 
-@pytest.mark.slow
-def test_question_answering_from_text_to_a_small_model(tmp_path, run_command):
-    """It gives the logits of starts and ends under names of their own."""
-    model, text = tmp_path / "qa", tmp_path / "pairs.txt"
-    names = ("Maria", "Paul", "Anna", "Tom")
-    pairs = [f"Who bought a {c} car ?\t{n} bought it ." for n in names for c in ("red", "very old")]
-    text.write_text("\n".join(2 * pairs))
-    tokenizer = AutoTokenizer.from_pretrained(MODELS / "encoder")
-    whole = load(MODELS / "encoder", auto="AutoModelForQuestionAnswering")
-    save(whole, model, tokenizer)
-    plain = ("--text", text, "--loss", "self", "--device", "cpu")
-    for method in ("taylor", "ablation"):
-        ranking = tmp_path / f"{method}.json"
-        done = run_command("rank", model, "--method", method, *plain, "--out", ranking)
-        assert done.code == 0, done.err
-        assert len(set(Ranking.load(ranking).scores.values())) == 40
-    batch = tokenizer("Who sleeps ?", "The dog sleeps .", return_tensors="pt")
-    small = tmp_path / "small"
-    done = run_command("shrink", model, "--remove-heads", "50%", *plain, "--out", small)
-    assert done.code == 0, done.err
-    assert "held-out loss (self)" in done.out
-    train = ("--text", text, "--teacher", model, "--learning-rate", "1e-4", "--device", "cpu")
-    done = run_command("finetune", small, *train, "--epochs", 1, "--out", tmp_path / "trained")
-    assert done.code == 0, done.err
-    for out in (small, tmp_path / "trained"):
-        small = load(out)
-        assert type(small) is type(whole)
-        assert len(discover(small)) == 20
-        again = load(out, auto="AutoModelForQuestionAnswering")
-        for name in ("start_logits", "end_logits"):
-            assert getattr(small(**batch), name).equal(getattr(again(**batch), name))
-
-
 def test_question_answering_with_a_decoder_that_reads_the_same_text(tmp_path, run_command):
     model, text, ranking = tmp_path / "qa", tmp_path / "pairs.txt", tmp_path / "ranking.json"
     text.write_text("Who bought a car ?\tMaria bought a red car .\n" * 12)

@@ -4,6 +4,8 @@ import json
 
 import pytest
 import torch
+from command_line import output_of
+from reviews import ENCODER, learn
 from transformers import (
     AutoModelForSequenceClassification,
     AutoModelForTokenClassification,
@@ -20,9 +22,6 @@ from deadhead.heads.save import FolderError
 from deadhead.tasks import encode, load_data
 from deadhead.training import Settings, finetune
 from deadhead.training.evaluation import evaluate
-from deadhead.world import MODELS
-
-ENCODER = MODELS / "encoder"
 
 
 @pytest.fixture(scope="module")
@@ -43,17 +42,8 @@ def folder(tmp_path_factory):
 
 
 def evaluated(*arguments):
-    return output_of(
-        "evaluate", *arguments, "--data", "world", "--device", "cpu", "--resamples", 50
-    )
-
-
-def output_of(*arguments):
-    result = CliRunner(env={"COLUMNS": "200"}).invoke(app, [*map(str, arguments)])
-    if result.exception is not None and not isinstance(result.exception, SystemExit):
-        raise result.exception
-    assert result.exit_code == 0, result.output
-    return result.stdout
+    words = ("--data", "world", "--device", "cpu", "--resamples", 50)
+    return output_of("evaluate", *arguments, *words).stdout
 
 
 def test_it_gives_the_numbers_of_the_library(folder):
@@ -71,90 +61,18 @@ def test_it_gives_the_numbers_of_the_library(folder):
     assert printed["scores"][str(folder / "whole")] != printed["scores"][str(folder / "half")]
 
 
-def test_models_stand_side_by_side(folder):
-    expected = json.loads(
-        evaluated(
-            folder / "whole",
-            folder / "half",
-            "--task",
-            "pos",
-            "--lang",
-            "en,de",
-            "--split",
-            "test",
-            "--json",
-        )
-    )["scores"]
-    whole, half = (
-        [100 * scores["micro_f1"] for scores in expected[str(folder / name)].values()]
-        for name in ("whole", "half")
-    )
-    table = evaluated(
-        folder / "whole", folder / "half", "--task", "pos", "--lang", "en,de", "--split", "test"
-    )
-    assert "micro F1, test" in table
-    for own, other in [*zip(whole, half, strict=True), (sum(whole) / 2, sum(half) / 2)]:
-        assert f"{own:.2f} [" in table
-        assert f"{other:.2f} [" in table
-        assert f"{other - own:+.2f} [" in table
-    assert "mean" not in evaluated(folder / "whole", "--task", "pos", "--lang", "de")
-
-
 def test_mistakes(folder):
-    with pytest.raises(DataError, match="does not fit pos"):
-        evaluated(ENCODER, "--task", "pos", "--lang", "en")
     with pytest.raises(DataError, match="are not the labels of slots"):
         evaluated(folder / "whole", "--task", "slots", "--lang", "en")
     for wrong in (["--lang", "en"], ["--task", "pos", "--lang", ","]):
         assert CliRunner().invoke(app, ["evaluate", "nowhere", *wrong]).exit_code == 2
 
 
-@pytest.fixture
-def reviews(tmp_path):
-    """A task of a few rows, whose labels are in no order of the alphabet."""
-    task = tmp_path / "reviews.yaml"
-    task.write_text(
-        "kind: classify\ntexts: [text]\nlabels: [good, bad]\nfiles: {train: train.tsv, dev: train.tsv}\n"
-    )
-    rows = [
-        ("Maria bought a red car .", "good"),
-        ("The dog sleeps .", "bad"),
-        ("A fine red house .", "good"),
-        ("The car .", "bad"),
-    ]
-    (tmp_path / "train.tsv").write_text(
-        "".join(f"{text}\t{label}\n" for text, label in [("text", "label"), *rows * 3])
-    )
-    return task
-
-
-def learn(model, reviews, out, *more):
-    options = (
-        "--task-file",
-        reviews,
-        "--lang",
-        "en",
-        "--out",
-        out,
-        "--device",
-        "cpu",
-        "--epochs",
-        2,
-        "--learning-rate",
-        1e-3,
-        "--batch-size",
-        4,
-        "--seed",
-        3,
-    )
-    return output_of("finetune", model, *options, *more)
-
-
 def test_a_pruned_model_learns_what_it_learns_in_python(reviews, tmp_path):
     tokenizer = AutoTokenizer.from_pretrained(ENCODER)
     missing = [f"encoder.{layer}.{head}" for layer in (0, 2) for head in range(8)]
     start = save(prune(load(ENCODER), missing), tmp_path / "start", tokenizer)
-    table = learn(start, reviews, tmp_path / "out")
+    table = learn(reviews, tmp_path / "out", model=start).stdout
     torch.manual_seed(3)
     names = {"id2label": {0: "good", 1: "bad"}, "label2id": {"good": 0, "bad": 1}}
     model = load(start, auto=AutoModelForSequenceClassification, dtype=torch.float32, **names)
@@ -162,7 +80,7 @@ def test_a_pruned_model_learns_what_it_learns_in_python(reviews, tmp_path):
     history = finetune(
         model,
         encode(load_data(str(reviews), "en", "train"), tokenizer),
-        Settings(epochs=2, rate=1e-3, batch=4, seed=3),
+        Settings(epochs=3, rate=1e-3, batch=4, seed=3),
     )
     built = load(tmp_path / "out")
     assert [str(head) for head in discover(built).removed] == missing
@@ -173,23 +91,10 @@ def test_a_pruned_model_learns_what_it_learns_in_python(reviews, tmp_path):
     assert any(
         not torch.equal(weight, before[name]) for name, weight in model.state_dict().items()
     )  # it did learn
-    assert (
-        f"12 examples, 2 epochs, mean loss {history.epochs[0].loss:.3f}, {history.epochs[1].loss:.3f}; "
-        in table
-    )
-    again = json.loads(
-        output_of(
-            "evaluate",
-            tmp_path / "out",
-            "--task",
-            reviews,
-            "--lang",
-            "en",
-            "--json",
-            "--device",
-            "cpu",
-        )
-    )
+    losses = ", ".join(f"{epoch.loss:.3f}" for epoch in history.epochs)
+    assert f"12 examples, 3 epochs, mean loss {losses}; " in table
+    words = ("--task", reviews, "--lang", "en", "--json", "--device", "cpu")
+    again = json.loads(output_of("evaluate", tmp_path / "out", *words).stdout)
     assert set(again["scores"][str(tmp_path / "out")]["en"]) == {"accuracy", "macro_f1"}
 
 
@@ -200,9 +105,8 @@ def test_a_model_that_knows_the_labels_keeps_its_order(reviews, tmp_path):
         tmp_path / "known",
         AutoTokenizer.from_pretrained(ENCODER),
     )
-    learn(
-        known, reviews, tmp_path / "out", "--epochs", 1, "--learning-rate", 1e-12
-    )  # so little that the classifier stays as it was
+    # so little that the classifier stays as it was
+    learn(reviews, tmp_path / "out", "--epochs", 1, "--learning-rate", 1e-12, model=known)
     before, after = load(known), load(tmp_path / "out")
     assert after.config.id2label == names["id2label"]
     assert torch.allclose(after.classifier.weight, before.classifier.weight.float(), atol=1e-6)
@@ -210,13 +114,13 @@ def test_a_model_that_knows_the_labels_keeps_its_order(reviews, tmp_path):
 
 def test_what_finetune_refuses(folder, reviews, tmp_path):
     with pytest.raises(DeadheadError, match="is MODEL itself"):
-        learn(folder / "whole", reviews, folder / "whole")
+        learn(reviews, folder / "whole", model=folder / "whole")
     with pytest.raises(DeadheadError, match="is not empty"):
-        learn(folder / "whole", reviews, folder / "half")
+        learn(reviews, folder / "half", model=folder / "whole")
     with pytest.raises(UnknownName, match="Did you mean 'precision'"):
-        learn(ENCODER, reviews, tmp_path / "x", "--option", "precison=bf16")
+        learn(reviews, tmp_path / "x", "--option", "precison=bf16")
     with pytest.raises(DeadheadError, match="the training failed"):
-        learn(ENCODER, reviews, tmp_path / "x", "--learning-rate", 1e30, "--epochs", 2)
+        learn(reviews, tmp_path / "x", "--learning-rate", 1e30, "--epochs", 2)
     three = reviews.with_name("three.yaml")
     three.write_text(
         reviews.read_text().replace("labels: [good, bad]", "labels: [good, bad, ugly]")
@@ -227,35 +131,22 @@ def test_what_finetune_refuses(folder, reviews, tmp_path):
         AutoTokenizer.from_pretrained(ENCODER),
     )
     with pytest.raises(FolderError, match="before it learnt another task"):
-        learn(two, three, tmp_path / "x")
+        learn(three, tmp_path / "x", model=two)
     assert not (tmp_path / "x").exists()
 
 
 def test_the_seed_of_a_paper_is_kept_and_no_setting_is_given_twice(reviews, tmp_path):
-    options = (
-        "--task-file",
-        reviews,
-        "--lang",
-        "en",
-        "--epochs",
-        1,
-        "--device",
-        "cpu",
-        "--json",
-        "--force",
-        "--out",
-        tmp_path / "out",
-    )
-    for more, seed in (
+    more = ("--epochs", 1, "--json", "--force")
+    words = ("--task", reviews, "--lang", "en", "--out", tmp_path / "out", "--device", "cpu", *more)
+    for preset, seed in (
         ((), 0),
         (("--preset", "contributions"), 42),
         (("--preset", "contributions", "--seed", 5), 5),
     ):
-        assert (
-            json.loads(output_of("finetune", ENCODER, *options, *more))["settings"]["seed"] == seed
-        )
+        facts = json.loads(output_of("finetune", ENCODER, *words, *preset).stdout)
+        assert facts["settings"]["seed"] == seed
     result = CliRunner().invoke(
-        app, ["finetune", *map(str, (ENCODER, *options, "--option", "epochs=2"))]
+        app, ["finetune", *map(str, (ENCODER, *words, "--option", "epochs=2"))]
     )
     assert (result.exit_code, "given twice" in result.output) == (2, True)
 
@@ -267,7 +158,7 @@ def test_a_classifier_that_learnt_other_labels_is_not_renamed(reviews, tmp_path)
     with pytest.raises(
         DataError, match=r"(?s)trained with other labels \(cat, dog\).*before it was fine-tuned"
     ):
-        learn(known, reviews, tmp_path / "out")
+        learn(reviews, tmp_path / "out", model=known)
 
 
 def test_a_decoder_that_has_no_padding_learns_and_is_scored(reviews, tmp_path):
@@ -277,6 +168,6 @@ def test_a_decoder_that_has_no_padding_learns_and_is_scored(reviews, tmp_path):
     )
     assert model.config.pad_token_id is None
     start = save(model, tmp_path / "start", tokenizer)
-    learn(start, reviews, tmp_path / "out")
+    learn(reviews, tmp_path / "out", model=start)
     assert load(tmp_path / "out").config.pad_token_id == tokenizer.pad_token_id
     output_of("evaluate", tmp_path / "out", "--task", reviews, "--lang", "en", "--device", "cpu")
