@@ -110,6 +110,7 @@ ALLOWED = {
 DYNAMIC = {
     "": "the public names of the package",
     "training": "its public names",
+    "rankers": "rank",
     "shrinking": "its public names",
     "registry": "a strategy, ranker, measure or step of its own package",
     "papers.claims": "the claims of each paper that the catalogue lists",

@@ -1,167 +1,25 @@
 """How much does each head matter? One file per method, and `rank`, which runs any of them.
 
-`RANKERS` has the class of every method. Importing this module, or a method, loads no torch.
+`RANKERS` has the class of every method. Importing this package, or a method, loads no torch: `rank`
+is imported when it is first used.
 """
 
-from __future__ import annotations
-
-from collections.abc import Iterable, Mapping
+from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
-from deadhead.display.progress import Progress, reported, silent, stage
-from deadhead.errors import DeadheadError, UnknownName, unknown_name
-from deadhead.layout import Batch, Head
-from deadhead.registry import Registry
-from deadhead.registry import options as checker
+from deadhead.display.progress import Progress, silent
 
+from .methods import METHOD, RANKERS, check_method, ranker
 from .ranker import Ranker, Scores
 
 if TYPE_CHECKING:
-    from torch import nn
-
-    from deadhead.ranking import Ranking
-
-    from .label_free import Loss
-
-RANKERS: Registry[type[Ranker]] = Registry(
-    "ranking method",
-    __name__,
-    {
-        "gradient": "gradient:Gradient",
-        "taylor": "gradient:Taylor",
-        "fisher": "fisher:Fisher",
-        "lrp": "lrp.method:LRP",
-        "l0": "l0:L0",
-        "shapley": "shapley:Shapley",
-        "ablation": "ablation:Ablation",
-        "attribution": "attribution:Attribution",
-        "entropy": "attention:Entropy",
-        "confidence": "attention:Confidence",
-        "similarity": "similarity:Similarity",
-    },
-)
-# By default: as near to leave-one-out as methods a hundred times slower (docs/results/rankers.md).
-METHOD = "taylor"
+    from .run import rank
 
 
-def ranker(method: str, **options: Any) -> Ranker:
-    """The ranker of a name with these options, both checked."""
-    for name, problem in checker.problems(method, RANKERS[method], options):
-        others = [other for other in RANKERS if name in checker.options_of(RANKERS[other])]
-        if isinstance(problem, UnknownName) and others:
-            raise UnknownName(problem.message, f"{name} is an option of {', '.join(others)}")
-        raise problem
-    return RANKERS[method](**options)
-
-
-def rank(
-    model: nn.Module,
-    batches: Iterable[Batch],
-    method: str = METHOD,
-    *,
-    loss: Loss | str | None = None,
-    corrupt: Iterable[Batch] | None = None,
-    seed: int = 0,
-    closed: Iterable[Head | str] = (),
-    checkpointing: bool = False,
-    progress: bool | Progress = True,
-    data: Mapping[str, Any] | None = None,
-    **options: Any,
-) -> Ranking:
-    """Score every head of the model by a method of RANKERS.
-
-    Args:
-        batches: dicts ready for `model(**batch)`, with `labels`; how the data is divided into
-            batches does not matter to most methods.
-        loss: without labels, "self", the distance to the output of the whole model, or a function
-            of the model's outputs and the batch that gives one number per example. `entropy`,
-            `confidence` and `similarity` need neither labels nor loss.
-        corrupt: for `attribution` and `ablation`, a batch for each of `batches`, of the same shape
-            and padding: a closed head is filled with its output there.
-        closed: heads that count as removed while the others are scored; they get no score.
-        checkpointing: for methods of gradients at gates, compute the activations of layers again
-            instead of keeping them: less memory, about a third more time, the same numbers.
-        progress: show a bar in a terminal or a notebook; or a function that is called with the
-            number of steps done, their total and a note.
-        data: what the ranking should remember about the data, besides its size and fingerprint.
-        options: the fields of the method's class, for instance `unit="per_token"`.
-
-    The model comes back as it was: its mode, its weights, and which of them require gradients.
-
-    >>> ranking = rank(model, batches)
-    >>> prune(model, ranking.lowest(12))
-    """
-    score = _checked(method, loss, options, checkpointing, corrupt is not None)
-    from .run import run
-
-    stage(f"ranking by {method}")
-    with reported(progress, method) as count:
-        return run(
-            model, batches, score, method=method, loss=loss, corrupt=corrupt, seed=seed,
-            closed=closed, checkpointing=checkpointing, progress=count, data=data or {},
-        )  # fmt: skip
-
-
-def check_method(
-    method: str, loss: Loss | str | None, options: Mapping[str, Any], checkpointing: bool = False
-) -> bool:
-    """Raise an error unless the method has these options and works with this loss.
-
-    Returns whether it then needs labels.
-    """
-    score = _checked(method, loss, options, checkpointing)
-    return loss is None and score.reads != "inputs"
-
-
-def _checked(
-    method: str,
-    loss: Loss | str | None,
-    options: Mapping[str, Any],
-    checkpointing: bool,
-    corrupt: bool = False,
-) -> Ranker:
-    """The ranker that measures by this loss; an error where it cannot do what is asked of it."""
-    score = _for_loss(method, loss, options)
-    if checkpointing and not score.differentiates:
-        names = [name for name in RANKERS if RANKERS[name].differentiates]
-        hint = f"leave it out, or rank by one of {', '.join(names)}"
-        raise DeadheadError(f"{method} has no checkpointing.", hint)
-    if corrupt and not score.takes_corrupt:
-        hint = "leave it out, or rank by attribution or ablation"
-        raise DeadheadError(f"{method} takes no corrupt batches.", hint)
-    if corrupt and "fill" in options:
-        hint = "leave one of them out"
-        raise DeadheadError("corrupt batches are the fill, but fill is given too.", hint)
-    return score
-
-
-def _for_loss(method: str, loss: Loss | str | None, options: Mapping[str, Any]) -> Ranker:
-    """The ranker that measures by this loss; with a loss, its `measure` is the loss by default."""
-    if loss is None:
-        return ranker(method, **options)
-    if isinstance(loss, str) and loss != "self":
-        raise unknown_name("loss", loss, ("self",))
-    if not callable(loss) and loss != "self":
-        hint = 'give "self" or a function of (outputs, batch)'
-        raise DeadheadError(f"loss is {type(loss).__name__}.", hint)
-    measured = "measure" in checker.options_of(RANKERS[method])
-    score = ranker(method, **{**({"measure": "loss"} if measured else {}), **options})
-    if score.reads == "inputs":
-        hint = "leave the loss out: it needs no labels either"
-        raise DeadheadError(f"{method} reads the inputs alone and uses no loss.", hint)
-    if score.reads == "labels":
-        hint = "rank by taylor, ablation, shapley or l0"
-        raise DeadheadError(f"{method} explains the logit of a class and uses no loss.", hint)
-    if getattr(score, "measure", "loss") == "accuracy":
-        hint = "leave the measure out, or give measure=loss"
-        raise DeadheadError("measure=accuracy needs labels, not a loss.", hint)
-    if loss == "self" and score.differentiates and score.in_file_order:
-        raise DeadheadError(
-            f"unit={options['unit']} adds up gradients before it takes their size, and those of a "
-            "probe have random signs.",
-            "leave the unit out, or give per_example or per_token",
-        )
-    return score
+def __getattr__(name: str) -> Any:
+    if name == "rank":
+        return import_module(".run", __name__).rank
+    raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
 
 
 __all__ = [

@@ -11,7 +11,7 @@ from deadhead.layout import Head
 from deadhead.ranking import Ranking, check_same_heads
 from deadhead.ranking.scores import normalised, total
 
-from . import RANKERS
+from .methods import RANKERS
 
 Merge = Callable[[Sequence[Ranking]], dict[Head, float]]
 

@@ -12,12 +12,13 @@ where that gives another output, every later run is a whole one.
 """
 
 from collections.abc import Callable, Iterator, Mapping
-from contextlib import contextmanager
+from contextlib import ExitStack, contextmanager
 from typing import Any
 
 import torch
 from torch import Tensor, nn
 
+from deadhead.heads.layers import replaced
 from deadhead.heads.site import Site
 from deadhead.layout import Batch, LayerKey
 
@@ -113,19 +114,11 @@ def layer_path(path: str) -> str:
 def replaying(model: nn.Module, sites: list[Site]) -> Iterator[Replay]:
     """Wrap the layers of a model, and unwrap them afterwards. Use without gradients."""
     replay = Replay(sites)
-    paths = dict.fromkeys(path for path in replay.layer_of.values() if path)
-    modules: dict[str, Any] = {path: model.get_submodule(path) for path in paths}
-    before = {path: module.__dict__.get("forward") for path, module in modules.items()}
-    for path, module in modules.items():
-        module.forward = replay.wrap(path, module.forward)
-    try:
+    with ExitStack() as stack:
+        for path in dict.fromkeys(filter(None, replay.layer_of.values())):
+            module = model.get_submodule(path)
+            stack.callback(replaced(module, replay.wrap(path, module.forward)))
         yield replay
-    finally:
-        for path, module in modules.items():
-            if before[path] is None:
-                del module.forward
-            else:
-                module.forward = before[path]
 
 
 def repeated(batch: Batch, times: int) -> dict[str, Tensor]:

@@ -1,4 +1,4 @@
-"""Run a ranker on a model: freeze the model, check data and scores, restore the model."""
+"""`rank`: freeze the model, check data and scores, restore the model."""
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager, nullcontext
@@ -9,11 +9,13 @@ from typing import Any
 import torch
 from torch import nn
 
+from deadhead.display.progress import Progress, reported, stage
 from deadhead.errors import DeadheadError, UnsupportedModel
 from deadhead.heads.discover import discover
 from deadhead.heads.gates import gated
 from deadhead.heads.hooks import is_resampled
 from deadhead.heads.layers import checkpointed
+from deadhead.heads.means import evaluating
 from deadhead.layout import Batch, Head, HeadLayout
 from deadhead.numerics import computing
 from deadhead.ranking import Ranking
@@ -22,40 +24,70 @@ from deadhead.version import versions
 from .batches import check_batches, describe
 from .label_free import Loss, with_loss
 from .loss import CORRUPT, right_padded
+from .methods import METHOD, checked
 from .pairs import check_pairs, listed
-from .ranker import Progress, Ranker, RankerInputs
+from .ranker import RankerInputs
 
 
-def run(
+def rank(
     model: nn.Module,
     batches: Iterable[Batch],
-    score: Ranker,
+    method: str = METHOD,
     *,
-    method: str,
-    loss: Loss | str | None,
-    corrupt: Iterable[Batch] | None,
-    seed: int,
-    closed: Iterable[Head | str],
-    checkpointing: bool,
-    progress: Progress,
-    data: Mapping[str, Any],
+    loss: Loss | str | None = None,
+    corrupt: Iterable[Batch] | None = None,
+    seed: int = 0,
+    closed: Iterable[Head | str] = (),
+    checkpointing: bool = False,
+    progress: bool | Progress = True,
+    data: Mapping[str, Any] | None = None,
+    **options: Any,
 ) -> Ranking:
-    """The ranking that a ranker makes of the heads of a model that are not closed."""
+    """Score every head of the model by a method of RANKERS.
+
+    Args:
+        batches: dicts ready for `model(**batch)`, with `labels`; how the data is divided into
+            batches does not matter to most methods.
+        loss: without labels, "self", the distance to the output of the whole model, or a function
+            of the model's outputs and the batch that gives one number per example. `entropy`,
+            `confidence` and `similarity` need neither labels nor loss.
+        corrupt: for `attribution` and `ablation`, a batch for each of `batches`, of the same shape
+            and padding: a closed head is filled with its output there.
+        closed: heads that count as removed while the others are scored; they get no score.
+        checkpointing: for methods of gradients at gates, compute the activations of layers again
+            instead of keeping them: less memory, about a third more time, the same numbers.
+        progress: show a bar in a terminal or a notebook; or a function that is called with the
+            number of steps done, their total and a note.
+        data: what the ranking should remember about the data, besides its size and fingerprint.
+        options: the fields of the method's class, for instance `unit="per_token"`.
+
+    The model comes back as it was: its mode, its weights, and which of them require gradients.
+
+    >>> ranking = rank(model, batches)
+    >>> prune(model, ranking.lowest(12))
+    """
+    score = checked(method, loss, options, checkpointing, corrupt is not None)
+    stage(f"ranking by {method}")
     layout = discover(model)
     refuse_resampling(model)
     removed = layout.check(closed)
     left = layout.without(removed) if removed else layout
     needs_labels = loss is None and score.reads != "inputs"
     kept = checkpointed(model) if checkpointing else nullcontext()
-    with frozen(model, seed), gated(model, closed=removed), kept:
-        checked = check_batches(model, batches, labels=needs_labels)
-        facts = {**describe(checked), **data}
+    with (
+        reported(progress, method) as count,
+        frozen(model, seed),
+        gated(model, closed=removed),
+        kept,
+    ):
+        measured = check_batches(model, batches, labels=needs_labels)
+        facts = {**describe(measured), **(data or {})}
         if corrupt is not None:
-            checked, facts["corrupt"] = _with_corrupt(model, checked, corrupt)
-        probed = score.differentiates
-        measured = checked if loss is None else with_loss(model, checked, loss, probed, seed)
+            measured, facts["corrupt"] = _with_corrupt(model, measured, corrupt)
+        if loss is not None:
+            measured = with_loss(model, measured, loss, score.differentiates, seed)
         scores = score(
-            RankerInputs(model=model, layout=left, batches=measured, seed=seed, progress=progress)
+            RankerInputs(model=model, layout=left, batches=measured, seed=seed, progress=count)
         )
         check_scores(method, left, scores)
     filled = {} if corrupt is None else {"fill": "corrupt"}
@@ -91,23 +123,20 @@ def frozen(model: nn.Module, seed: int) -> Iterator[None]:
             "the weights were made under torch.inference_mode, which allows no gradients.",
             "load the model outside of torch.inference_mode()",
         )
-    modes = [(module, module.training) for module in model.modules()]
     flags = [(parameter, parameter.requires_grad) for parameter in model.parameters()]
     with (
         torch.random.fork_rng(),
         torch.inference_mode(False),
         torch.enable_grad(),
         computing(model),
+        evaluating(model),
     ):
         torch.manual_seed(seed)
         try:
-            model.eval()
             for parameter, _ in flags:
                 parameter.requires_grad_(False)
             yield
         finally:
-            for module, mode in modes:
-                module.training = mode
             for parameter, flag in flags:
                 parameter.requires_grad_(flag)
 

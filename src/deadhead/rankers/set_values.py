@@ -61,12 +61,14 @@ class SetValues:
 
     def _gates(self, sets: Sequence[frozenset[Head]]) -> dict[str, Tensor]:
         """Sets x layers x heads for each block, 0 where a head is closed."""
-        layout, gates = self.inputs.layout, {}
-        for block in layout.blocks:
-            rows = {attention.layer: row for row, attention in enumerate(layout.of(block))}
-            gates[block] = torch.ones(len(sets), len(rows), layout.size(block))
-            for number, closed in enumerate(sets):
-                for head in closed:
-                    if head.block == block:
-                        gates[block][number, rows[head.layer], head.index] = 0
+        layout = self.inputs.layout
+        rows = {
+            (block, attention.layer): row
+            for block in layout.blocks
+            for row, attention in enumerate(layout.of(block))
+        }
+        gates = {b: torch.ones(len(sets), layout.layers(b), layout.size(b)) for b in layout.blocks}
+        for number, closed in enumerate(sets):
+            for head in closed:
+                gates[head.block][number, rows[head[:2]], head.index] = 0
         return gates

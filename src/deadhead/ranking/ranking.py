@@ -26,6 +26,7 @@ if TYPE_CHECKING:
     from rich.console import Group
 
 FORMAT = 1
+PLAIN = ("model", "method", "options", "seed", "data", "versions", "details")  # written as they are
 SAME_BUILD = "compare rankings of models built with the same layers and heads"
 AGAIN = "rank again with: deadhead rank MODEL --task T --lang L --out FILE"
 DAMAGE = (KeyError, TypeError, ValueError, AttributeError, OverflowError, HeadError)
@@ -129,22 +130,15 @@ class Ranking:
     def to_dict(self) -> dict[str, Any]:
         return {
             "format": FORMAT,
-            "model": self.model,
-            "method": self.method,
-            "options": dict(self.options),
-            "seed": self.seed,
-            "data": dict(self.data),
-            "versions": dict(self.versions),
+            **{name: getattr(self, name) for name in PLAIN},
             "layout": self.layout.to_dict(),
             "scores": _written(self.scores),
             "raw": None if self.raw is None else _written(self.raw),
-            "details": dict(self.details),
         }
 
     @classmethod
     def from_dict(cls, stored: Mapping[str, Any]) -> Ranking:
-        names = ("model", "method", "options", "seed", "data", "versions", "details")
-        rest = {name: stored[name] for name in names}
+        rest = {name: stored[name] for name in PLAIN}
         scores, layout = _read(stored["scores"]), HeadLayout.from_dict(stored["layout"])
         if unknown := {head.block for head in scores} - {*layout.blocks}:
             blocks = ", ".join(sorted(unknown))

@@ -8,7 +8,7 @@ from itertools import product
 from typing import Any
 
 from deadhead.errors import unknown_name
-from deadhead.rankers import RANKERS, rank, ranker
+from deadhead.rankers import RANKERS, ranker
 from deadhead.rankers.merge import MERGES
 from deadhead.registry.options import problems
 from deadhead.studies.fields import SEED, SOURCE, SPLIT_NAMES, Field, Problem, among, is_whole
@@ -89,6 +89,7 @@ class Rank(Step):
         yield from ((read, count, spec.examples) for read in self.reads(trial, place))
 
     def run(self, state: State, trial: Trial) -> None:
+        from deadhead.rankers import rank
         from deadhead.tasks import batches
 
         from . import models
