@@ -75,7 +75,6 @@ KINDS: dict[str, tuple[Kind, ...]] = {
     "both": ("heads", "neurons"),
 }
 CANDIDATES_OF = dict(zip(REPAIRED, ((), ("mean",), CANDIDATES), strict=True))
-HELD_OUT = 0.125  # the default of `shrink`
 TASKS = ("pos", "ner", "slots", "sst2", "xnli")
 Untrained = tuple[Key, Any, float]  # a model before its epoch, and the seconds that it took
 
@@ -93,9 +92,9 @@ class Run:
         self.whole = load(self.home / "model").to(arguments.device).eval()
         self.layout = layout_of(find_every_site(self.whole))
         draw = partial(self.task.calibration, self.seed, arguments.examples)
-        self.fit, self.held_out = split_examples(draw(arguments.tokens), HELD_OUT)
+        self.fit, self.held_out = split_examples(draw(arguments.tokens))
         # the same examples in fewer batches: without gradients, more tokens fit into memory
-        self.long_fit, _ = split_examples(draw(4 * arguments.tokens), HELD_OUT)
+        self.long_fit, _ = split_examples(draw(4 * arguments.tokens))
         self.choices = Choices(self)
 
     def rows(self, parts: Sequence[Part], known: set[Key]) -> Iterator[Row]:

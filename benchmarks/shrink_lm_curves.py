@@ -39,7 +39,6 @@ from deadhead.shrinking.held_out import mean_loss, split_examples
 from deadhead.tasks import Row, dataset
 from deadhead.training import Settings, finetune
 
-HELD_OUT = 0.125  # the default of `shrink`
 BATCH = 4  # windows of calibration text, with gradients
 LONG_BATCH = 64  # without them, and without logits: a refit stops before these
 TRAIN_BATCH = 16
@@ -102,8 +101,8 @@ class TextRun(Run):
         numbers = range(len(source.calibration))
         drawn = random.Random(self.seed).sample(numbers, arguments.windows)
         batches = partial(_batches, source.calibration[drawn])
-        self.fit, self.held_out = split_examples(batches(BATCH), HELD_OUT)
-        self.long_fit, _ = split_examples(batches(LONG_BATCH), HELD_OUT)
+        self.fit, self.held_out = split_examples(batches(BATCH))
+        self.long_fit, _ = split_examples(batches(LONG_BATCH))
         self.choices = Choices(self)
 
     def row(self, key: Key, model: Any, seconds: float) -> dict[str, Any]:

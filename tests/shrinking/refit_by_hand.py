@@ -72,7 +72,7 @@ def neurons_of(model, step=3):
 
 def tokens_to_fit(data):
     mask = torch.cat([batch["attention_mask"] for batch in data])
-    fit = sorted({*range(len(mask))} - held_out_numbers(len(mask), 0.125))
+    fit = sorted({*range(len(mask))} - held_out_numbers(len(mask)))
     return int(mask[fit].sum())
 
 
@@ -102,7 +102,7 @@ def layer_parts(model, family, layer):
 def refit_by_hand(family, ridge, target):
     """Two copies: the small one is cut and refitted layer by layer, every token by itself."""
     whole, small, data = build(family), build(family), batches()
-    held_out = held_out_numbers(48, 0.125)
+    held_out = held_out_numbers(48)
     flags = torch.tensor([number in held_out for number in range(48)]).split(4)
     for layer in range(2):
         removed = [Head.parse(h).index for h in REMOVED[family] if int(h.split(".")[1]) == layer]

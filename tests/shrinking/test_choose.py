@@ -129,7 +129,7 @@ def curve_at(model, batch, chooser, kind, layer):
     """The curve of a layer by a method."""
     from deadhead.display.progress import silent
     from deadhead.heads.discover import find_every_site
-    from deadhead.shrinking.moments import collect_with_orders
+    from deadhead.shrinking.statistics import collect_with_orders
 
     frozen = copy.deepcopy(model).requires_grad_(False)
     sites = find_every_site(frozen)

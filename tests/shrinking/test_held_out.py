@@ -7,8 +7,8 @@ import torch
 from choice_cases import model_of
 from torch.nn import functional
 
-from deadhead.errors import DataError, DeadheadError
-from deadhead.shrinking.held_out import check_share, mean_loss, split_examples
+from deadhead.errors import DataError
+from deadhead.shrinking.held_out import mean_loss, split_examples
 
 
 def batches(*sizes):
@@ -24,7 +24,7 @@ def numbers(part):
 
 
 def test_the_split_does_not_depend_on_the_batches():
-    parts = [split_examples(batches(*sizes), 0.125) for sizes in ([40], [7, 3, 30], [1] * 40)]
+    parts = [split_examples(batches(*sizes)) for sizes in ([40], [7, 3, 30], [1] * 40)]
     fit, held_out = map(numbers, parts[0])
     assert all(tuple(map(numbers, other)) == (fit, held_out) for other in parts[1:])
     assert len(held_out) == 5
@@ -34,17 +34,11 @@ def test_the_split_does_not_depend_on_the_batches():
 
 
 def test_a_few_examples():
-    fit, held_out = split_examples(batches(1, 1), 0.125)
+    fit, held_out = split_examples(batches(1, 1))
     assert (len(numbers(fit)), len(numbers(held_out))) == (1, 1)
     assert held_out[0]["flag"] is True
     with pytest.raises(DataError, match="at least 2 examples, one of them to measure on, got 1"):
-        split_examples(batches(1), 0.125)
-
-
-@pytest.mark.parametrize("share", [0, 1, 0.9, -0.1, "half", True])
-def test_shares_that_make_no_sense(share):
-    with pytest.raises(DeadheadError, match="`held_out` expects a share"):
-        check_share(share)
+        split_examples(batches(1))
 
 
 def test_the_mean_loss_is_that_of_labelled_examples():

@@ -6,8 +6,8 @@ from choice_cases import data, model_of
 
 from deadhead.display.progress import silent
 from deadhead.heads.discover import find_every_site
-from deadhead.shrinking import moments
-from deadhead.shrinking.moments import collect_with_orders
+from deadhead.shrinking import statistics
+from deadhead.shrinking.statistics import collect_with_orders
 
 KINDS = ("heads", "neurons")
 
@@ -24,7 +24,7 @@ def test_passes_change_nothing(monkeypatch, kind):
     at_once = orders(model, batches)
     assert len(at_once.orders) == len(find_every_site(model)) > 2
     calls: list[tuple[int, int]] = []
-    monkeypatch.setattr(moments, "MEMORY", 1)  # one layer in a pass
+    monkeypatch.setattr(statistics, "MEMORY", 1)  # one layer in a pass
     in_passes = orders(model, batches, lambda done, total, note="": calls.append((done, total)))
     assert calls[-1] == (len(at_once.orders) * 2, len(at_once.orders) * 2)
     for place, (order, errors) in at_once.orders.items():

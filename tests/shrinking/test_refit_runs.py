@@ -6,14 +6,7 @@ import pytest
 import torch
 from refit_by_hand import REMOVED, batches, build, is_same, marks, neurons_of, state
 
-from deadhead.errors import (
-    DataError,
-    DeadheadError,
-    GroupError,
-    HeadError,
-    UnknownName,
-    UnsupportedModel,
-)
+from deadhead.errors import DataError, GroupError, HeadError, UnknownName, UnsupportedModel
 from deadhead.heads import gated
 from deadhead.shrinking import streams
 from deadhead.shrinking.refitting import refit
@@ -113,7 +106,6 @@ def nan_at(layer):
         ("bert", batches(), {"heads": ["encoder.9.0"]}, HeadError, "a layer of encoder"),
         ("llama", batches(), {"heads": ["decoder.0.0"]}, GroupError, "key/value head"),
         ("bert", batches(), {"candidates": ["all"]}, UnknownName, "no candidate 'all'"),
-        ("bert", batches(), {"held_out": 1.5}, DeadheadError, "a share above 0"),
     ],
 )
 def test_errors_come_before_any_change(model, data, options, error, message):

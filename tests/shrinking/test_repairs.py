@@ -35,7 +35,7 @@ def test_a_name_in_the_registry_is_enough(tuned):
     model, by_hand, plain = build(), build(), build()
     report = shrink(model, data(), heads=0.5, repair=tuned, **QUIET)
     assert {row.candidate for row in report.layers} <= {"nothing", *TUNED}
-    fit, _ = split_examples(data(), 0.125)
+    fit, _ = split_examples(data())
     refit(by_hand, fit, report.choice.heads, candidates=TUNED, progress=False)
     assert same(model, by_hand)
     assert not same(model, prune(plain, report.choice.heads))

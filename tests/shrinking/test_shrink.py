@@ -85,7 +85,7 @@ def test_half_of_the_heads_and_neurons(family):
     counts = (sum(p.numel() for p in m.parameters()) for m in (whole, model))
     assert report.sizes["parameters"] == tuple(counts)
     # the losses are those of the whole model, of the same model merely cut, and of the result
-    _, held_out = split_examples(data(family), 0.125)
+    _, held_out = split_examples(data(family))
     cut = prune(copy.deepcopy(whole), report.choice.heads, neurons=report.choice.neurons)
     by_hand = [mean_loss(m, held_out) for m in (whole, cut, model)]
     assert list(report.losses.values()) == pytest.approx(by_hand, abs=1e-9)
@@ -197,7 +197,7 @@ def test_all_projections_are_refitted():
     assert len(plain.layers) < len(report.layers) == len(find_every_site(every)) + 1
     whole = [row for row in report.layers if row.left == row.before and row.kind != "outputs"]
     assert any(row.candidate.startswith("weighted") for row in whole)
-    refit(by_hand, split_examples(data(), 0.125)[0], plain.choice.heads, everywhere=True,
+    refit(by_hand, split_examples(data())[0], plain.choice.heads, everywhere=True,
           progress=False)  # fmt: skip
     weights = zip(every.state_dict().values(), by_hand.state_dict().values(), strict=True)
     assert all(torch.equal(*pair) for pair in weights)

@@ -132,7 +132,7 @@ def test_it_is_judged_by_what_fits_its_outputs(kind, problem, judge):
     if kind == "tokens":
         lengths = torch.cat([batch["attention_mask"].sum(1) for batch in data])
         examples = examples.repeat_interleave(lengths)
-    held_out = held_out_numbers(60 * 4, 0.125)
+    held_out = held_out_numbers(60 * 4)
     judging = torch.tensor([int(n) in held_out for n in examples])
     pair = (outputs(m, data)[1][judging] for m in (small, model))
     assert last.error_refitted == pytest.approx(judge(*pair), rel=1e-6)

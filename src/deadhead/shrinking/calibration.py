@@ -38,7 +38,6 @@ class Calibration:
         on: InputShape | None,
         method: str,
         loss: Loss | str | None,
-        held_out: float,
         seed: int,
         score: Callable[[nn.Module], Any] | None,
         show: Progress,
@@ -61,7 +60,7 @@ class Calibration:
         with self.stage("count"), frozen(model, seed):
             checked = checked_batches(model, batches, labels=needs_labels)
             check_number(sum(map(examples_of, checked)))
-            self.fit, self.held_out = split_examples(checked, held_out)
+            self.fit, self.held_out = split_examples(checked)
             self.costs = costs(model, self.sites, checked[0], shape)
             if loss is None and not all("labels" in batch for batch in self.held_out):
                 loss = "self"

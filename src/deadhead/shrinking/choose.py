@@ -195,7 +195,7 @@ def _statistics(
         return None
     from deadhead.rankers.label_free import with_loss
 
-    from .moments import collect_with_orders
+    from .statistics import collect_with_orders
 
     model, batches = evidence.model, evidence.batches
     gradients = any(user.reads == "labels or a loss" for user in users)

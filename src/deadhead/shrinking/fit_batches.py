@@ -28,14 +28,14 @@ def examples_on(device: torch.device) -> int:
 class FitBatches:
     """Batches for a model, and which rows of its activations are held out."""
 
-    def __init__(self, model: nn.Module, batches: Iterable[Batch], share: float):
-        """share: of the examples to hold out, 0 for none."""
+    def __init__(self, model: nn.Module, batches: Iterable[Batch], *, holds_out: bool = True):
+        """holds_out: whether some examples judge the candidates; else all of them are fitted to."""
         self.model = model
         self.batches = check_batches(model, batches, labels=False)
         sizes = [examples_of(batch) for batch in self.batches]
         flags = torch.zeros(sum(sizes), dtype=torch.bool)
-        if share:
-            flags[sorted(held_out_numbers(len(flags), share))] = True
+        if holds_out:
+            flags[sorted(held_out_numbers(len(flags)))] = True
         self.held_out = flags.to(device_of(model)).split(sizes)
         self._parts: dict[Any, Parts] = {}  # by batch, and by what they depend on of a layer
 

@@ -5,19 +5,11 @@ from collections.abc import Sequence
 import torch
 from torch import Tensor, nn
 
-from deadhead.errors import DataError, DeadheadError
+from deadhead.errors import DataError
 from deadhead.layout import Batch
 from deadhead.rankers.loss import IGNORED, LOSS, FiniteLoss, example_losses, examples_of
 
-MOST = 0.5
-
-
-def check_share(share: object) -> None:
-    """Raise an error unless this can be the share of the data to hold out."""
-    is_number = isinstance(share, int | float) and not isinstance(share, bool)
-    if not is_number or not 0 < share <= MOST:  # type: ignore[operator]
-        message = f"`held_out` expects a share above 0 and up to {MOST}, got {share!r}."
-        raise DeadheadError(message, "for instance held_out=0.125")
+HELD_OUT = 0.125  # share of the examples
 
 
 def check_number(examples: int) -> None:
@@ -29,21 +21,21 @@ def check_number(examples: int) -> None:
         )
 
 
-def held_out_numbers(total: int, share: float) -> set[int]:
+def held_out_numbers(total: int) -> set[int]:
     """The numbers of the examples that are held out, spread evenly: at least one, and not all."""
     if total < 2:
         message = f"expected at least 2 examples, one of them to measure on, got {total}."
         raise DataError(message, "give more data; some hundreds of examples are a good start")
-    count = max(1, round(share * total))
+    count = max(1, round(HELD_OUT * total))
     return {(2 * number + 1) * total // (2 * count) for number in range(count)}
 
 
-def split_examples(batches: Sequence[Batch], share: float) -> tuple[list[Batch], list[Batch]]:
+def split_examples(batches: Sequence[Batch]) -> tuple[list[Batch], list[Batch]]:
     """The batches without the held-out examples, and batches of these; at least one example.
 
     Which examples are held out depends on their order alone, not on the batches they are in.
     """
-    held_out = held_out_numbers(sum(map(examples_of, batches)), share)
+    held_out = held_out_numbers(sum(map(examples_of, batches)))
     parts: tuple[list[Batch], list[Batch]] = ([], [])
     begin = 0
     for batch in batches:
@@ -84,6 +76,6 @@ def mean_loss(model: nn.Module, batches: Sequence[Batch]) -> float:
     if not count:
         raise DataError(
             "none of the held-out examples has a label, so that there is no loss to measure.",
-            "give more examples with labels, or hold more of them out: held_out=0.5",
+            "give more examples with labels",
         )
     return sum(map(float, sums)) / count

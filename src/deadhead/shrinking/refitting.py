@@ -35,13 +35,10 @@ from deadhead.numerics import as_written, computing
 
 from .candidates import CANDIDATES, check_candidates
 from .fit_batches import FitBatches, Parts
-from .held_out import check_share
 from .projection import Projection, Solution, columns_of
 from .solve import NOTHING
 from .streams import Streams
 from .task_layer import solve_task_layer
-
-HELD_OUT = 0.125  # share of the examples
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -85,7 +82,6 @@ def refit(
     *,
     candidates: Iterable[str] = CANDIDATES,
     everywhere: bool = False,
-    held_out: float = HELD_OUT,
     progress: bool | Progress = True,
 ) -> RefitReport:
     """Remove heads and neurons, and refit the output projections without any training.
@@ -100,7 +96,8 @@ def refit(
             - "weighted": a mean and a refit in which each token weighs 1 / |target|^2, as it does
               in the error on the held-out tokens.
         everywhere: refit all output projections, not only those that lose inputs.
-        held_out: the share of the examples that judges the candidates.
+
+    An eighth of the examples judges the candidates.
 
     A projection should give the whole model's residual stream behind the layer, given the small
     model's stream before it; or the output of the whole model's projection, where the model adds
@@ -112,7 +109,7 @@ def refit(
     """
     plan = plan_refit(
         model, batches, heads, neurons=neurons, candidates=candidates, everywhere=everywhere,
-        held_out=held_out, progress=progress,
+        progress=progress,
     )  # fmt: skip
     plan.apply()
     return plan.report
@@ -126,17 +123,15 @@ def plan_refit(
     *,
     candidates: Iterable[str] = CANDIDATES,
     everywhere: bool = False,
-    held_out: float = HELD_OUT,
     progress: bool | Progress = True,
 ) -> RefitPlan:
     """Solve a refit without any change of the model: it can be tried, and applied."""
     names = check_candidates(candidates)
-    check_share(held_out)
     cuts = checked_cuts(model, heads, neurons, biases=bool(names), everywhere=everywhere)
     changed = [cut for cut in cuts if names and (everywhere or cut.left != cut.site.kept)]
 
     def solver() -> Solver:
-        return Solver(model, FitBatches(model, batches, held_out), names)
+        return Solver(model, FitBatches(model, batches), names)
 
     return planned(solver, model, cuts, changed, progress)
 

@@ -23,7 +23,7 @@ from .budgets import budgets_for, check_reach, most
 from .calibration import Calibration
 from .choose import AUTO, CHOOSERS, Choice, choose_by_each
 from .costs import InputShape
-from .held_out import check_share, mean_loss
+from .held_out import mean_loss
 from .latency import Latency, latency, time_models
 from .refitting import RefitPlan
 from .repairs import REPAIRS, Repair
@@ -47,7 +47,6 @@ def shrink(
     method: str = "auto",
     repair: str = "refit",
     loss: Loss | str | None = None,
-    held_out: float = 0.125,
     seed: int = 0,
     score: Callable[[nn.Module], Any] | None = None,
     checkpointing: bool = False,
@@ -79,13 +78,14 @@ def shrink(
             "scales": one factor for each unit, as Kwon et al. 2022. "mean": add the mean of what
             was removed to the biases. "none": only cut.
         loss: as for `rank`: "self", where there are no labels, or a function.
-        held_out: the share of the examples that losses are measured on. Nothing is fitted to them;
-            "auto" compares its methods on them, so its loss is slightly optimistic.
         score: called with the model before the cut, after it, and after the repair; the results
             are in the report.
         checkpointing: to choose, compute the activations of layers again in the backward pass
             instead of keeping them: less memory, more time, the same numbers.
         compensation: the old name of `repair`.
+
+    Losses are measured on an eighth of the examples. Nothing is fitted to them; "auto" compares its
+    methods on them, so its loss is slightly optimistic.
 
     The model stays as it was after any error. Weights, biases and the config change in place; make
     optimizers afterwards.
@@ -99,13 +99,12 @@ def shrink(
         deprecated("shrink(compensation=...)", "shrink(repair=...)")
         repair = compensation
     named = {"heads": heads, "neurons": neurons, "macs": macs, "parameters": parameters}
-    check_share(held_out)
     check_score(score)
     targets, chosen_repair = read_targets(named | {"speedup": speedup}), REPAIRS[repair]
     with reported(progress, "shrink") as show, as_written():
         calibration = Calibration(
-            model, batches, targets=targets, on=on, method=method, loss=loss, held_out=held_out,
-            seed=seed, score=score, show=show,
+            model, batches, targets=targets, on=on, method=method, loss=loss, seed=seed,
+            score=score, show=show,
         )  # fmt: skip
         table = _time_layers(calibration) if "speedup" in targets else None
         budgets = budgets_for(

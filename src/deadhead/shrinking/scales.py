@@ -47,7 +47,7 @@ def plan_scales(
         of_teacher = checked_cuts(model, teacher.heads, teacher.neurons, biases=False)
 
     def solver() -> Solver:
-        return _Scales(model, FitBatches(model, batches, 0), of_teacher)
+        return _Scales(model, FitBatches(model, batches, holds_out=False), of_teacher)
 
     return planned(solver, model, cuts, cuts, progress)
 

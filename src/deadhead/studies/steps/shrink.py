@@ -26,7 +26,7 @@ from deadhead.studies.trial import Trial
 from .state import State, counting
 
 TARGETS = ("heads", "neurons", "macs", "parameters")  # no speed-up: it depends on the machine
-FUNCTION = ("on", "method", "repair", "loss", "held_out", "seed")  # options of `shrink`
+FUNCTION = ("on", "method", "repair", "loss", "seed")  # options of `shrink`
 OLD = "compensation"  # the name of `repair` in recipes of 0.1: it is in the ids of their trials
 DATA = ("split", "examples", "batch")  # about the calibration data
 WORDS = {"repair": REPAIRS, OLD: REPAIRS, "loss": ("self",), "split": SPLIT_NAMES}
