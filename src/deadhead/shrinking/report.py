@@ -14,7 +14,7 @@ from .allocate import Budget
 from .calibration import Calibration
 from .choose import Choice
 from .latency import time_models
-from .refitting import RefitPlan
+from .refitting import LayerRefit, RefitPlan
 from .shrunk import Shrunk, ShrunkLayer, Speed, group_notes, speed_notes
 
 ROUNDING = 1e-6  # relative to a loss
@@ -98,33 +98,23 @@ def _layers(calibration: Calibration, plan: RefitPlan) -> tuple[ShrunkLayer, ...
     """A row for each layer that lost units or was refitted, and for the task layer."""
     refits = {(r.kind, r.block, r.layer): r for r in plan.report.layers}
     after = {site.key: len(site.kept) for site in find_every_site(calibration.model)}
-    rows = []
-    for site in calibration.sites:
-        before, row = len(site.kept), refits.get(site.key)
-        if after[site.key] == before and row is None:
-            continue
-        rows.append(
-            ShrunkLayer(
-                kind=site.kind,
-                block=site.block,
-                layer=site.layer,
-                before=before,
-                left=after[site.key],
-                candidate="nothing" if row is None else row.candidate,
-                errors=None if row is None else (row.error_cut, row.error_refitted),
-            )
-        )
+    rows: list[tuple[str, str, int, int, int, LayerRefit | None]] = [
+        (*site.key, len(site.kept), after[site.key], refits.get(site.key))
+        for site in calibration.sites
+    ]
     if (task := plan.task_layer) is not None:
-        outputs = len(task.weight)
-        rows.append(
-            ShrunkLayer(
-                kind="outputs",
-                block=task.cut.site.block,
-                layer=0,
-                before=outputs,
-                left=outputs,
-                candidate=task.name,
-                errors=(task.error_cut, task.error_refitted),
-            )
+        outputs, site = len(task.weight), task.cut.site
+        rows.append(("outputs", site.block, 0, outputs, outputs, refits[site.key]))
+    return tuple(
+        ShrunkLayer(
+            kind=kind,
+            block=block,
+            layer=layer,
+            before=before,
+            left=left,
+            candidate="nothing" if refit is None else refit.candidate,
+            errors=None if refit is None else (refit.error_cut, refit.error_refitted),
         )
-    return tuple(rows)
+        for kind, block, layer, before, left, refit in rows
+        if left < before or refit is not None
+    )
