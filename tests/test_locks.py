@@ -4,7 +4,6 @@ import re
 import tomllib
 from pathlib import Path
 
-import pytest
 from packaging.requirements import Requirement
 from packaging.utils import canonicalize_name
 
@@ -53,11 +52,3 @@ def test_every_requirement_of_the_project_is_pinned_within_its_bounds():
             continue
         version = next(iter(pins[canonicalize_name(requirement.name)].specifier)).version
         assert version in requirement.specifier, requirement
-
-
-@pytest.mark.parametrize("target", [".venv/ready:", ".venv/ready-for-demo:"])
-def test_set_up_checks_the_hashes(target):
-    makefile = (HOME / "Makefile").read_text(encoding="utf-8")
-    recipe = makefile.partition(f"\n{target}")[2].partition("\n\n")[0]
-    assert "$(LOCKED) locks/" in recipe
-    assert "--require-hashes" in re.search(r"^LOCKED := .*", makefile, re.MULTILINE)[0]  # type: ignore[index]

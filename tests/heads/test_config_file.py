@@ -8,7 +8,7 @@ from folders import edit_config
 
 from deadhead import load
 from deadhead.errors import DataError, FolderError, Notice
-from deadhead.heads.config_file import BYTES, MOST_LABELS, MOST_PARTS, check_config_file
+from deadhead.heads.config_file import BYTES, MOST_LABELS, check_config_file
 from deadhead.heads.load import skeleton
 from deadhead.training.models import tokenizer_for
 from deadhead.world import MODELS
@@ -27,13 +27,12 @@ def folder(tmp_path):
         {"num_hidden_layers": 1_000_000},
         {"vision_config": {"depths": [2, 1_000_000]}},
         {"text_config": {"num_experts": 1_000_000}},
-        {"num_hidden_layers": MOST_PARTS, "n_routed_experts": MOST_PARTS},
         {"vocab_size": 10**30},
     ],
 )
 def test_a_config_that_asks_for_too_much(folder, fields):
     edit_config(folder, **fields)
-    with pytest.raises(FolderError, match=r"in config\.json is larger|experts in all layers"):
+    with pytest.raises(FolderError, match=r"in config\.json is larger"):
         check_config_file(folder, {})  # first: without it, the next call takes all memory
     for read in (load, skeleton):
         with pytest.raises(FolderError, match=r"config\.json"):

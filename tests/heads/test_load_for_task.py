@@ -64,18 +64,6 @@ def test_what_is_left_of_the_encoder_is_kept(pruned, whole, tmp_path):
         assert torch.equal(again(ids).logits, tagger(ids).logits)
 
 
-def test_of_a_whole_folder_it_is_what_transformers_makes_with_the_same_seed(whole):
-    auto = AutoModelForTokenClassification
-    torch.manual_seed(7)
-    ours = load(whole, auto=auto, id2label=NAMES)
-    torch.manual_seed(7)
-    theirs = auto.from_pretrained(whole, id2label=NAMES)
-    assert ours.state_dict().keys() == theirs.state_dict().keys()
-    assert all(
-        torch.equal(ours.state_dict()[name], weight) for name, weight in theirs.state_dict().items()
-    )
-
-
 def test_mistakes(whole, tmp_path):
     with pytest.raises(FolderError, match="is a bert, for which there is no AutoModelForSeq2SeqLM"):
         load(whole, auto=AutoModelForSeq2SeqLM)

@@ -43,8 +43,6 @@ def test_a_mean_is_over_the_real_tokens_of_all_batches(family):
         assert (means.of(attention) - expected).abs().max() < limit(model)
         if attention.block not in decoded:  # the twin: padding would have shown
             assert (torch.cat(every).mean(0) - expected).abs().max() > 1e-4
-    for block, tokens in means.tokens.items():
-        assert tokens == (20 if block in decoded else 27)
 
 
 @pytest.mark.parametrize("family", slow_but("albert fsmt longformer marian xlnet", FAMILIES))
@@ -62,7 +60,6 @@ def test_neither_padding_nor_its_side_nor_the_batching_changes_a_mean(family):
             single[name] = value[row : row + 1, : int(mask[row].sum())]
         singles.append(single)
     together, apiece = head_means(model, [batch]), head_means(model, iter(singles))
-    assert together.tokens == apiece.tokens
     for place, value in together.values.items():
         assert (value - apiece.values[place]).abs().max() < limit(model), place
 
@@ -77,7 +74,6 @@ def test_left_padding_is_left_out_too(family):
     assert left["attention_mask"][1].tolist() == [0] * 3 + [1] * 9
     left["input_ids"][1, :3] = 7
     expected, means = head_means(model, [right]), head_means(model, [left])
-    assert means.tokens == {next(iter(means.tokens)): 21}
     for place, value in means.values.items():
         assert (value - expected.values[place]).abs().max() < 1e-6  # rotary angles
 
@@ -88,7 +84,13 @@ def test_labels_say_what_the_decoder_reads():
     del batch["decoder_input_ids"]
     batch["labels"] = torch.randint(3, 90, (2, 7))
     batch["labels"][1, 3:] = -100
-    assert head_means(model, [batch]).tokens == {"encoder": 21, "decoder": 10, "cross": 10}
+    means = head_means(model, [batch])
+    batch["labels"] = torch.where(batch["labels"] == -100, 5, batch["labels"])
+    batch["decoder_input_ids"] = model.prepare_decoder_input_ids_from_labels(batch["labels"])
+    batch["decoder_attention_mask"] = (torch.arange(7) < torch.tensor([[7], [3]])).long()
+    expected = head_means(model, [batch])
+    for place, value in means.values.items():
+        assert (value - expected.values[place]).abs().max() < limit(model), place
 
 
 def test_a_pruned_model_has_the_means_of_its_heads():
@@ -170,7 +172,7 @@ def test_a_mean_that_is_no_number_is_refused():
 
 
 def test_a_part_that_no_batch_has_run_has_no_means():
-    means = HeadMeans(values={}, kept={("encoder", 0): (0,)}, tokens={})
+    means = HeadMeans(values={}, kept={("encoder", 0): (0,)})
     attention = discover(build("bert")).attentions[0]
     with pytest.raises(HeadError, match="encoder layer 0 has no means"):
         means.of(attention)

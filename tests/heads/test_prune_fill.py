@@ -50,9 +50,7 @@ def test_the_bias_gains_the_mean_contribution():
     model, before = build("bert"), build("bert").bert.encoder.layer[1].attention.output.dense
     values = torch.randn(4, 8, generator=torch.Generator().manual_seed(0)).double()
     means = means_of(model)
-    means = HeadMeans(
-        values={**means.values, ("encoder", 1): values}, kept=means.kept, tokens=means.tokens
-    )
+    means = HeadMeans(values={**means.values, ("encoder", 1): values}, kept=means.kept)
     prune(model, {1: [0, 2]}, fill=means)
     after = model.bert.encoder.layer[1].attention.output.dense
     constant = sum(before.weight[:, h * 8 : h * 8 + 8] @ values[h] for h in (0, 2))

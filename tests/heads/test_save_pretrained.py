@@ -11,7 +11,6 @@ from deadhead.heads import discover, head_means, load, prune, save
 from deadhead.heads.discover import find_sites
 from deadhead.heads.output_bias import set_output
 from deadhead.heads.prune import note_in_config
-from deadhead.heads.saved_config import read_config
 from deadhead.verify.proof import sample_neurons
 from slow import slow_but
 from tiny_models import answers, apart, batch_of, build, uneven
@@ -93,16 +92,6 @@ def test_added_biases_alone(family, tmp_path):
         for options in ({}, WHOLE):
             with pytest.raises(ValueError, match="this model is pruned"):
                 plain(model, tmp_path / folder, **options)
-
-
-def test_fusions_of_the_user_stay(tmp_path):
-    """The key that stops plain loading has a use of its own."""
-    model = build("llama")
-    model.config.fusion_config = {"patch_embeddings": False}
-    with_biases(model).save_pretrained(tmp_path)
-    with pytest.raises(ValueError, match="this model is pruned"):
-        plain(model, tmp_path)
-    assert read_config(tmp_path, {}).fusion_config == {"patch_embeddings": False}
 
 
 def test_a_part_of_an_encoder_decoder(tmp_path):

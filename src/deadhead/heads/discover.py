@@ -224,8 +224,7 @@ def _number(sites: list[Site], model: nn.Module) -> None:
 
 def _unknown(model: nn.Module, skipped: Mapping[str, Skip]) -> UnknownArchitecture:
     """Why no head of this model can be gated, and what the user can do about it."""
-    kind = getattr(getattr(model, "config", None), "model_type", type(model).__name__)
-    reasons = "\n".join(f"  {path}: {why}" for path, why in [*skipped.items()][:EXAMPLES])
+    kind, reasons = _kind_and_reasons(model, skipped)
     modules = _attention_modules(model)
     if all(isinstance(why, NoHeads) for why in skipped.values()) and modules.keys() <= {*skipped}:
         return NoAttention(
@@ -252,14 +251,19 @@ def _unknown(model: nn.Module, skipped: Mapping[str, Skip]) -> UnknownArchitectu
 
 def _no_neurons(model: nn.Module, skipped: Mapping[str, Skip]) -> UnknownArchitecture:
     """Why no neuron of this model can be gated, and what the user can do about it."""
-    kind = getattr(getattr(model, "config", None), "model_type", type(model).__name__)
-    reasons = "\n".join(f"  {path}: {why}" for path, why in [*skipped.items()][:EXAMPLES])
+    kind, reasons = _kind_and_reasons(model, skipped)
     return UnknownArchitecture(
         f"{kind!r} has no feed-forward layer that deadhead knows"
         + (f":\n{reasons}" if reasons else "."),
         "leave the neurons out; or, if it has such layers, add the names of their matrices to "
         "deadhead/heads/names.py",
     )
+
+
+def _kind_and_reasons(model: nn.Module, skipped: Mapping[str, Skip]) -> tuple[str, str]:
+    """The type of a model, and why some of its layers are skipped, a line for each."""
+    kind = getattr(getattr(model, "config", None), "model_type", type(model).__name__)
+    return kind, "\n".join(f"  {path}: {why}" for path, why in [*skipped.items()][:EXAMPLES])
 
 
 def _attention_modules(model: nn.Module) -> dict[str, nn.Module]:

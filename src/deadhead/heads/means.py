@@ -26,13 +26,11 @@ class HeadMeans:
 
     values: for each (block, layer) that was run, heads x width.
     kept: for each attention layer of the model, the numbers of the heads in its rows.
-    tokens: for each block, how many real tokens the means come from.
     neurons: the means of neurons, as of heads of width 1.
     """
 
     values: Mapping[LayerKey, Tensor]
     kept: Mapping[LayerKey, tuple[int, ...]]
-    tokens: Mapping[str, int]
     neurons: HeadMeans | None = None
 
     def check(self, layout: HeadLayout) -> None:
@@ -134,13 +132,13 @@ def head_means(
             _check_batch(number, batch)
             moved, runs = on_device(batch, model), runs + 1
             for reader in readers.values():
-                reader.batch, reader.ran = moved, set()
+                reader.batch = moved
             forward(model, moved)
     if not any(reader.sums for reader in readers.values()):
         expected = "a batch that runs an attention layer" if runs else "at least one batch"
         raise DataError(f"expected {expected}, got none.", "give the batches to average over")
     means = {kind: reader.means(sites, kind) for kind, reader in readers.items()}
-    empty = HeadMeans(values={}, kept={}, tokens={})
+    empty = HeadMeans(values={}, kept={})
     return replace(means.get("heads", empty), neurons=means.get("neurons"))
 
 
@@ -180,10 +178,8 @@ class _Reader:
     def __init__(self, model: nn.Module):
         self.model = model
         self.batch: Mapping[str, Any] = {}
-        self.ran: set[LayerKey] = set()  # in this batch
         self.sums: dict[LayerKey, Tensor] = {}  # heads * width, in double precision
         self.counts: dict[LayerKey, int] = {}  # rows behind a sum
-        self.tokens: dict[LayerKey, int] = {}  # like counts, but once for layers that share weights
         self.dtypes: dict[LayerKey, torch.dtype] = {}
 
     def at(self, site: Site) -> Any:
@@ -201,23 +197,12 @@ class _Reader:
         self.sums[key] = chosen.sum(0, dtype=precise) + self.sums.get(key, 0)
         self.counts[key] = len(chosen) + self.counts.get(key, 0)
         self.dtypes[key] = torch.promote_types(rows.dtype, torch.float32)
-        if key not in self.ran:
-            self.tokens[key] = self.tokens.get(key, 0) + len(chosen)
-            self.ran.add(key)
-
-    def tokens_of_blocks(self) -> dict[str, int]:
-        """The most tokens of a layer, since some models shorten the sequence layer by layer."""
-        tokens: dict[str, int] = {}
-        for (block, _), count in self.tokens.items():
-            tokens[block] = max(count, tokens.get(block, 0))
-        return tokens
 
     def means(self, sites: Iterable[Site], kind: Kind) -> HeadMeans:
         own = {site.layer_key: site for site in sites if site.kind == kind}
         return HeadMeans(
             values={key: self._mean(site) for key, site in own.items() if key in self.sums},
             kept={key: site.kept for key, site in own.items()},
-            tokens=self.tokens_of_blocks(),
         )
 
     def _mean(self, site: Site) -> Tensor:

@@ -295,16 +295,13 @@ def set_record(config: Any, sites: list[Site]) -> None:
     """List in the config what was removed; added biases stop plain transformers."""
     setattr(config, RECORD, record(sites))
     if any(added(site) for site in sites):
-        setattr(config, FUSIONS, {**(getattr(config, FUSIONS, None) or {}), NOT_PLAIN: True})
+        setattr(config, FUSIONS, {NOT_PLAIN: True})
 
 
 def allow_plain_loading(config: Any) -> None:
     """Undo what stops plain transformers, for a config that it may read or `load` has read."""
-    fusions = dict(getattr(config, FUSIONS, None) or {})
-    if fusions.pop(NOT_PLAIN, False):
+    if NOT_PLAIN in (getattr(config, FUSIONS, None) or {}):
         delattr(config, FUSIONS)
-        if fusions:
-            setattr(config, FUSIONS, fusions)
 
 
 def note_in_config(model: nn.Module, sites: list[Site]) -> None:
