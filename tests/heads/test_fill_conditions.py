@@ -244,15 +244,3 @@ def test_a_part_of_the_model_called_by_itself():
                 answers(model.transformer, batch)
     with gated(model.transformer, closed=SHUT, fill="resample"):  # the gated part may be called
         assert apart(answers(model, batch), whole) > 1e-3
-
-
-def test_inputs_by_position_and_without_a_mask():
-    model = build("bert")
-    batch = batch_of(model)
-    heads = list(discover(model))[:3]
-    with gated(model, closed=heads, fill="resample"), torch.no_grad():
-        named = model(**batch).logits
-        placed = model(batch["input_ids"], batch["attention_mask"]).logits
-        bare = model(batch["input_ids"]).logits
-    assert torch.equal(named, placed)
-    assert (named - bare)[0].abs().max() > 1e-3

@@ -6,7 +6,7 @@ from folders import config_of, edit_record
 
 from deadhead.errors import FolderError
 from deadhead.heads import discover, load, prune, save
-from tiny_models import answers, apart, build
+from tiny_models import build
 
 
 def test_the_record_has_one_line_for_a_layer_and_old_folders_have_none(tmp_path):
@@ -25,19 +25,11 @@ def test_the_record_has_one_line_for_a_layer_and_old_folders_have_none(tmp_path)
     assert "| encoder | 1 | 44 of 48 |" in card
 
 
-def test_save_pretrained_writes_the_record_too(tmp_path):
-    model = prune(build("llama"), neurons={("decoder", 0): range(40)})
-    model.save_pretrained(tmp_path)
-    assert apart(answers(model), answers(load(tmp_path).eval())) == 0
-
-
 @pytest.mark.parametrize(
     ("listed", "words"),
     [
         ({"encoder": {"0": "0-900"}}, "do not fit the model"),
-        ({"encoder": {"7": "0"}}, "do not fit the model"),
         ({"encoder": {"0": "0-99999999999"}}, "list of removed neurons in config.json is damaged"),
-        ({"encoder": ["0"]}, "list of removed neurons in config.json is damaged"),
         ({"encoder": {"0": "0-4"}}, "expected weights that fit"),
     ],
 )
@@ -46,17 +38,6 @@ def test_a_record_that_does_not_fit(listed, words, tmp_path):
     edit_record(tmp_path, removed_neurons=listed)
     with pytest.raises(FolderError, match=words):
         load(tmp_path)
-
-
-def test_padded_neurons_that_were_trained_are_not_lost(tmp_path):
-    model = prune(build("bert"), neurons={("encoder", 1): [3, 11]})
-    save(model, tmp_path / "padded", form="padded")
-    plain = type(model).from_pretrained(tmp_path / "padded")
-    with torch.no_grad():
-        plain.bert.encoder.layer[1].output.dense.weight[0, 11] = 1.0
-    plain.save_pretrained(tmp_path / "trained")
-    with pytest.raises(FolderError, match=r"neuron encoder\.1\.11 was removed by zeroing"):
-        load(tmp_path / "trained")
 
 
 def test_half_precision_keeps_what_the_architecture_keeps_in_single(tmp_path):

@@ -133,14 +133,4 @@ def test_own_weights_prove_heads_neurons_and_both():
     assert {name.split(",")[0] for name in neurons_alone} == {"neurons"}
 
 
-def test_one_layer_is_proved_once(monkeypatch):
-    """No layer can be emptied, and the same heads under another name would prove nothing more."""
-    monkeypatch.setattr("deadhead.verify.proof.prove", lambda *_, **__: None)
-    with quiet():
-        proofs = prove_model(build("bert", num_hidden_layers=1))
-    assert set(proofs) == {"both, uneven"} | {
-        f"{unit}, uneven{fill}" for unit in ("heads", "neurons") for fill in ("", ", means")
-    }
-
-
 UNITS = ("heads", "neurons", "both")

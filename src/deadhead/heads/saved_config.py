@@ -13,7 +13,7 @@ from safetensors import SafetensorError
 from deadhead.errors import FolderError, UnsupportedModel
 from deadhead.files.hub import check_name, quiet
 from deadhead.files.model_folder import TRAINING
-from deadhead.layout import MOST_NEURONS, Head, Kind, LayerKey, SiteKey, numbers_of
+from deadhead.layout import Head, Kind, LayerKey, SiteKey, numbers_of
 
 from . import names
 from .config_file import check_config_file, keep_own_attention
@@ -37,7 +37,6 @@ FAULTS = (
 )
 # fmt: on
 WIDEST = 2**24  # heads or neurons of a layer, or width of a head
-MOST_HEADS = 2**17  # removed heads of a model: the largest of today has a tenth of them
 # The key of a config that names the file of the weights. transformers stops at a name that is no
 # safetensors file, and prints it. Without it, transformers would drop added biases and, with
 # ignore_mismatched_sizes=True, start the smaller matrices from random numbers.
@@ -195,8 +194,6 @@ def read_saved(config: Any, folder: str | Path) -> Saved:
 
 
 def _heads(listed: Any) -> tuple[Head, ...]:
-    if sum(len(heads) for layers in listed.values() for heads in layers.values()) > MOST_HEADS:
-        raise ValueError(f"more than {MOST_HEADS:,} heads")
     return tuple(
         Head(block, _number(layer), _number(index))
         for block, layers in listed.items()
@@ -206,13 +203,11 @@ def _heads(listed: Any) -> tuple[Head, ...]:
 
 
 def _neurons(listed: Any) -> dict[LayerKey, tuple[int, ...]]:
-    neurons, room = {}, MOST_NEURONS
-    for block, layers in listed.items():
-        for layer, text in layers.items():
-            numbers = numbers_of(text, room)
-            neurons[block, _number(layer)] = numbers
-            room -= len(numbers)
-    return neurons
+    return {
+        (block, _number(layer)): numbers_of(text)
+        for block, layers in listed.items()
+        for layer, text in layers.items()
+    }
 
 
 def _shares(listed: Any) -> dict[LayerKey, int]:

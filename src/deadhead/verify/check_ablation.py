@@ -7,7 +7,8 @@ where they differ with common mistakes (`wrong_ablations.py`).
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping
+import inspect
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import AbstractContextManager, ExitStack, contextmanager, nullcontext
 from dataclasses import dataclass
 from typing import Any
@@ -25,20 +26,20 @@ from deadhead.numerics import seed
 
 from .inputs import batch_for, prompt_for
 from .proof import TOLERANCE, difference, outputs
-from .user_ablation import Ablation, applied, hooks_of, restore
-from .wrong_ablations import SEAM, WRONG, Install, Wrong, first_call_only
+from .wrong_ablations import SEAM, WRONG, Install, Problem, first_call_only
 
 STEPS = 4  # tokens that are generated
 ROUNDING = 64  # times the precision of a number: what the order of a sum may change
-
-
-@dataclass(frozen=True)
-class Problem:
-    """A mistake: its name for programs, what the function does, and what to do instead."""
-
-    name: str
-    words: str
-    hint: str
+HOOKS = (
+    "_forward_hooks",
+    "_forward_hooks_with_kwargs",
+    "_forward_hooks_always_called",
+    "_forward_pre_hooks",
+    "_forward_pre_hooks_with_kwargs",
+)
+Ablation = Callable[[nn.Module, tuple[Head, ...]], Any]
+# module -> its hooks, and the attributes set on it that can be called
+Hooks = dict[nn.Module, tuple[dict[str, dict[Any, Any]], dict[str, Any]]]
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -135,7 +136,7 @@ def check_ablation(
                 if any(problem.name == "weights_changed" for problem in cases[-1].problems):
                     break  # nothing can be compared with the former model any more
         finally:
-            restore(model, runs.hooks)
+            _restore(model, runs.hooks)
     if not any(case.effect > runs.limit(case.effect) for case in cases):
         raise DeadheadError(
             "removing these heads does not change the outputs, so nothing can be compared.",
@@ -176,7 +177,7 @@ class _Runs:
         self.model = model
         self.batch = on_device(batch_for(model) if batch is None else batch, model)
         self.prompt = self._prompt()
-        self.hooks = hooks_of(model)
+        self.hooks = _hooks_of(model)
         try:
             self.whole = self.run()
         except Exception:
@@ -235,7 +236,7 @@ def _case(
     """Compare the function with the run of correct ablation."""
     effect = difference(runs.whole.outputs, right.outputs)
     problems: list[Problem] = []
-    with applied(function, runs.model, heads):
+    with _applied(function, runs.model, heads):
         own = _Run(outputs(runs.model, runs.batch), None)
         try:
             own = _Run(own.outputs, runs.steps())
@@ -275,10 +276,10 @@ class _Mistakes:
         hint = "put the means there, or leave out fill to compare with zero"
         if not self.zero and same(gated(self.runs.model, closed=heads)):
             return Problem("zero", words, hint)
-        for wrong in WRONG:
-            installed = self._installed(wrong.install, heads)
+        for problem, install in WRONG:
+            installed = self._installed(install, heads)
             if installed is not None and same(installed):
-                return _problem(wrong)
+                return problem
         for others, words, hint in _other_heads(self.layout, heads):
             if same(gated(self.runs.model, closed=others)):
                 return Problem("other_head", words, hint)
@@ -315,10 +316,6 @@ class _Mistakes:
         return stack
 
 
-def _problem(wrong: Wrong) -> Problem:
-    return Problem(wrong.name, wrong.words, wrong.hint)
-
-
 def _other_heads(
     layout: HeadLayout, heads: tuple[Head, ...]
 ) -> Iterator[tuple[tuple[Head, ...], str, str]]:
@@ -344,8 +341,8 @@ def _other_heads(
 
 def _left_behind(runs: _Runs) -> Iterator[Problem]:
     """What the function did not undo; hooks and replaced methods are removed."""
-    if hooks_of(runs.model) != runs.hooks:
-        restore(runs.model, runs.hooks)
+    if _hooks_of(runs.model) != runs.hooks:
+        _restore(runs.model, runs.hooks)
         hint = "remove the hooks when the block ends, in a finally clause"
         yield Problem("left_behind", "leaves its hooks on the model afterwards", hint)
     if difference(outputs(runs.model, runs.batch), runs.whole.outputs) > runs.noise:
@@ -368,3 +365,64 @@ def _precise(model: nn.Module) -> Iterator[None]:
     finally:
         for tensor, data in halves:
             tensor.data = data
+
+
+@contextmanager
+def _applied(function: Ablation, model: nn.Module, heads: tuple[Head, ...]) -> Iterator[None]:
+    """Apply the user's ablation, in any of the forms it may have, and undo it."""
+    answer = function(model, heads)
+    if hasattr(answer, "__enter__"):
+        with answer:
+            yield
+    elif inspect.isgenerator(answer):
+        next(answer)
+        yield
+        next(answer, None)
+    else:
+        try:
+            yield
+        finally:
+            _undo(answer)
+
+
+def _undo(answer: Any) -> None:
+    if answer is None:
+        return  # it left its hooks, which are reported and removed
+    if hasattr(answer, "remove") and not isinstance(answer, list):
+        answer.remove()
+    elif callable(answer):
+        answer()
+    elif isinstance(answer, Iterable):
+        for item in answer.values() if isinstance(answer, Mapping) else answer:
+            _undo(item)
+    else:
+        raise DeadheadError(
+            "check_ablation expects the function to return a context manager, handles of hooks or "
+            f"a function that undoes it, got {type(answer).__name__}.",
+            "decorate it with @contextlib.contextmanager and yield while the heads are removed",
+        )
+
+
+def _hooks_of(model: nn.Module) -> Hooks:
+    """The hooks of each module, and the attributes set on it, such as a replaced `forward`."""
+    return {
+        module: (
+            {name: dict(getattr(module, name)) for name in HOOKS},
+            {name: value for name, value in vars(module).items() if callable(value)},
+        )
+        for module in model.modules()
+    }
+
+
+def _restore(model: nn.Module, before: Hooks) -> None:
+    """Remove the hooks, and the attributes of modules, that were not there before."""
+    now = _hooks_of(model)
+    for module, (hooks, methods) in before.items():
+        for name, entries in hooks.items():
+            getattr(module, name).clear()
+            getattr(module, name).update(entries)
+        for name in now[module][1].keys() - methods.keys():
+            delattr(module, name)
+        for name, method in methods.items():
+            if now[module][1].get(name) != method:
+                setattr(module, name, method)

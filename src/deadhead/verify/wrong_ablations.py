@@ -24,13 +24,12 @@ SEAM = "register_forward_pre_hook on the output projection and change its input"
 
 
 @dataclass(frozen=True)
-class Wrong:
-    """A mistake: what it does, in words, what to do instead, and how it is installed."""
+class Problem:
+    """A mistake: its name for programs, what the function does, and what to do instead."""
 
     name: str
     words: str
     hint: str
-    install: Install
 
 
 def _slices(places: Iterable[int], width: int) -> list[int]:
@@ -151,68 +150,88 @@ def first_call_only(site: Site, places: list[int]) -> Undo:
     return attach(site, change)
 
 
-WRONG = (
-    Wrong(
-        "nothing",
-        "does nothing: the outputs are those of the whole model",
-        "transformers 5 ignores head_mask; check that the hook returns what it changed, and that "
-        "it is on a module that runs",
+WRONG: tuple[tuple[Problem, Install], ...] = (
+    (
+        Problem(
+            "nothing",
+            "does nothing: the outputs are those of the whole model",
+            "transformers 5 ignores head_mask; check that the hook returns what it changed, and that "
+            "it is on a module that runs",
+        ),
         lambda site, places: lambda: None,
     ),
-    Wrong(
-        "output_side",
-        "zeroes slices of the output of the output projection, which mixes all heads",
-        SEAM,
+    (
+        Problem(
+            "output_side",
+            "zeroes slices of the output of the output projection, which mixes all heads",
+            SEAM,
+        ),
         _output_side,
     ),
-    Wrong(
-        "wrong_width",
-        "takes heads of the width hidden_size / num_heads, but this model's have another width",
-        "use head_dim of the config or of the attention module",
+    (
+        Problem(
+            "wrong_width",
+            "takes heads of the width hidden_size / num_heads, but this model's have another width",
+            "use head_dim of the config or of the attention module",
+        ),
         _wrong_width,
     ),
-    Wrong(
-        "key_value_head",
-        "takes the number of a head for that of a key/value head, which several heads share",
-        SEAM + ": there each head has its own slice",
+    (
+        Problem(
+            "key_value_head",
+            "takes the number of a head for that of a key/value head, which several heads share",
+            SEAM + ": there each head has its own slice",
+        ),
         _group_number,
     ),
-    Wrong(
-        "whole_group",
-        "removes all heads that share the key/value head",
-        SEAM + ": there each head has its own slice",
+    (
+        Problem(
+            "whole_group",
+            "removes all heads that share the key/value head",
+            SEAM + ": there each head has its own slice",
+        ),
         _whole_group,
     ),
-    Wrong(
-        "even_attention",
-        "zeroes queries, keys or attention scores before the softmax, so that the head reads all "
-        "tokens evenly instead of none",
-        "zero the attention probabilities after the softmax, or the input of the output projection",
+    (
+        Problem(
+            "even_attention",
+            "zeroes queries, keys or attention scores before the softmax, so that the head reads all "
+            "tokens evenly instead of none",
+            "zero the attention probabilities after the softmax, or the input of the output projection",
+        ),
         _even_attention,
     ),
-    Wrong(
-        "wrong_axes",
-        "reshapes to (batch, heads, length, head_dim) without a transpose, and so zeroes tokens",
-        "reshape to (batch, length, heads, head_dim)",
+    (
+        Problem(
+            "wrong_axes",
+            "reshapes to (batch, heads, length, head_dim) without a transpose, and so zeroes tokens",
+            "reshape to (batch, length, heads, head_dim)",
+        ),
         _wrong_axes,
     ),
-    Wrong("whole_layer", "removes every head of the layer", "slice by head", _whole_layer),
-    Wrong(
-        "whole_layer",
-        "zeroes everything that the attention of the layer returns, its bias too",
-        SEAM,
+    (Problem("whole_layer", "removes every head of the layer", "slice by head"), _whole_layer),
+    (
+        Problem(
+            "whole_layer",
+            "zeroes everything that the attention of the layer returns, its bias too",
+            SEAM,
+        ),
         _layer_output,
     ),
-    Wrong(
-        "one_position",
-        "removes the heads at the last position alone",
-        "slice columns and keep all positions: x[..., start:stop] = 0",
+    (
+        Problem(
+            "one_position",
+            "removes the heads at the last position alone",
+            "slice columns and keep all positions: x[..., start:stop] = 0",
+        ),
         _only(lambda x, time_first: x[-1] if time_first else x[:, -1]),
     ),
-    Wrong(
-        "one_example",
-        "removes the heads in the first example of the batch alone",
-        "slice columns and keep all examples: x[..., start:stop] = 0",
+    (
+        Problem(
+            "one_example",
+            "removes the heads in the first example of the batch alone",
+            "slice columns and keep all examples: x[..., start:stop] = 0",
+        ),
         _only(lambda x, time_first: x[:, 0] if time_first else x[0]),
     ),
 )
