@@ -129,12 +129,12 @@ def test_the_card(source, tmp_path):
     }
     assert "Made from `mini lm` with deadhead by removing 2 attention heads" in text
     assert "| encoder | 1 | 3 | 3 of 4 |" in text
-    assert text.index("Results in it are not those of this one") < text.index("It scores 99.")
+    assert "It scores 99." not in text
     again = (
         save(prune(load(tmp_path / "small"), ["encoder.0.0"]), tmp_path / "smaller") / "README.md"
     ).read_text()
     assert "removing 3 attention heads" in again
-    assert again.count("It scores 99.") == again.count("# MiniLM") == 1
+    assert again.count("license: cc-by-4.0") == 1
     assert str(tmp_path) not in text + again
 
 
@@ -151,7 +151,6 @@ def test_an_odd_card_of_the_source(card, source, tmp_path):
     put(source, "README.md", card)
     text = (save(load(source), tmp_path / "out") / "README.md").read_text()
     assert yaml.safe_load(text.split("---")[1])["tags"] == ["deadhead"]
-    assert card.strip() in text
 
 
 def test_saving_into_the_source_keeps_what_is_there(source):

@@ -1,7 +1,4 @@
-"""The model card of a saved model: what was removed from which model, and how to load it.
-
-The card of the source follows, under a heading that says so.
-"""
+"""The model card of a saved model: what was removed from which model, and how to load it."""
 
 import re
 from pathlib import Path
@@ -20,8 +17,6 @@ from .site import Site
 
 REMOVING = "with deadhead by removing"  # in cards of earlier versions, which have no mark
 MARK = "<!-- made by deadhead -->"
-ORIGINAL = "## The card of the model it was made from"
-WARNING = "What follows was written about that model. Results in it are not those of this one."
 RESULTS = ("model-index",)  # front matter with results of the source
 WITH_DEADHEAD = '```python\nimport deadhead\nmodel = deadhead.load("PATH")\n```'
 HOW = {  # by what plain transformers does with the folder
@@ -50,7 +45,7 @@ def card(
 ) -> str:
     """The card of this model. source: the folder it came from; note: what else happened to it."""
     layout = layout_of(sites)
-    front, original = _source_card(source)
+    front = _front_matter(source)
     tags = front.get("tags") or []
     tags = [*(tags if isinstance(tags, list) else [tags]), "deadhead"]
     pruned = layout.removed or any(f.removed for f in layout.feed_forwards)
@@ -61,7 +56,7 @@ def card(
         new["base_model"] = split(name)[0]
     # without removed heads, a refit may still have added biases
     load = f"## Load\n\n{HOW[form] if pruned or form == 'loader' else UNPRUNED}"
-    parts = (_changes(model, layout), _neurons(layout), note, load, original)
+    parts = (_changes(model, layout), _neurons(layout), note, load)
     text = "\n\n".join(part for part in parts if part)
     return (
         f"---\n{yaml.safe_dump(new, sort_keys=False, allow_unicode=True)}---\n\n{MARK}\n\n{text}\n"
@@ -110,29 +105,17 @@ def _name(model: Any) -> str:
     return str(getattr(getattr(model, "config", None), "_name_or_path", "") or "")
 
 
-def _source_card(source: Path | None) -> tuple[dict[str, Any], str]:
-    """The front matter of the source's card, and its text under a heading.
-
-    From a card of deadhead, only the text of the original model.
-    """
+def _front_matter(source: Path | None) -> dict[str, Any]:
+    """That of the source's card, such as its licence and languages, without its results."""
     file = None if source is None else source / CARD
     if source is None or file is None or not file.is_file() or leaves(source, file):
-        return {}, ""
+        return {}
     text = file.read_text(encoding="utf-8", errors="replace")
-    front, body = _split_front_matter(text)
-    if is_ours(text):
-        _, heading, body = body.partition(ORIGINAL)
-        return front, f"{heading}{body}".strip()
-    return front, f"{ORIGINAL}\n\n{WARNING}\n\n{body.strip()}" if body.strip() else ""
-
-
-def _split_front_matter(text: str) -> tuple[dict[str, Any], str]:
     match = re.match(r"\ufeff?---\s*\n(.*?)\n---\s*\n", text, re.DOTALL)
     try:
         readable = match is not None and refused_in(match[1]) is None
         front = yaml.safe_load(match[1]) if match and readable else None
     except yaml.YAMLError:
-        front = None
-    if match is None or not isinstance(front, dict):
-        return {}, text
-    return {str(k): v for k, v in front.items() if k not in RESULTS}, text[match.end() :]
+        return {}
+    fields = front if isinstance(front, dict) else {}
+    return {str(name): value for name, value in fields.items() if name not in RESULTS}
