@@ -1,4 +1,6 @@
-"""Tiny language models of the structures that GGUF can hold, a tokenizer, and ways to make them smaller."""
+"""Tiny language models of the structures that GGUF can hold, a tokenizer, and ways to make them
+smaller.
+"""
 
 import copy
 from functools import cache

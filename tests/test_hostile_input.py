@@ -1,4 +1,6 @@
-"""Files that anybody may have written: each gets one clear error, at once, and names nothing outside its folder."""
+"""Files that anybody may have written: each gets one clear error, at once, and names nothing
+outside its folder.
+"""
 
 import json
 import shutil

@@ -1,4 +1,6 @@
-"""A hint to install an extra names a command that works: for this installation, and with the package that is missing."""
+"""A hint to install an extra names a command that works: for this installation, and with the
+package that is missing.
+"""
 
 import ast
 import re

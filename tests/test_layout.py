@@ -1,4 +1,6 @@
-"""The words everyone uses: heads print and parse, layouts count, shrink and refuse what is not there."""
+"""The words everyone uses: heads print and parse, layouts count, shrink and refuse what is not
+there.
+"""
 
 import pickle
 

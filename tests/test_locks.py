@@ -1,4 +1,6 @@
-"""What set-up installs is pinned and has hashes: constraints.txt, locks/ and pyproject.toml say the same."""
+"""What set-up installs is pinned and has hashes: constraints.txt, locks/ and pyproject.toml say the
+same.
+"""
 
 import re
 import tomllib

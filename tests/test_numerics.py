@@ -1,4 +1,6 @@
-"""What decides digits: set, on record and restored; and models of half precision leave oneDNN as it was."""
+"""What decides digits: set, on record and restored; and models of half precision leave oneDNN as it
+was.
+"""
 
 from collections.abc import Callable
 

@@ -1,4 +1,6 @@
-"""Tiny models in double precision, built once and copied for each test, and the few questions tests ask of them."""
+"""Tiny models in double precision, built once and copied for each test, and the few questions tests
+ask of them.
+"""
 
 import copy
 import warnings
@@ -79,7 +81,9 @@ def hooks(model):
 
 
 def uneven(model):
-    """Another number of heads (or key/value groups) from every layer of every block, at least one left in each."""
+    """Another number of heads (or key/value groups) from every layer of every block, at least one
+    left in each.
+    """
     removed: list[Head] = []
     for nth, attention in enumerate(discover(model).attentions):
         groups = attention.groups

@@ -1,4 +1,6 @@
-"""A small archive of Universal Dependencies 2.7: the folders and files of the real one, with few sentences in each."""
+"""A small archive of Universal Dependencies 2.7: the folders and files of the real one, with few
+sentences in each.
+"""
 
 ALL, TEST = ("train", "dev", "test"), ("test",)
 HDT = ("train-a-1", "train-a-2", "train-b-1", "train-b-2", "dev", "test")

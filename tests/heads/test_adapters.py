@@ -1,4 +1,6 @@
-"""LoRA adapters of peft on whole and pruned models: heads keep their numbers, cuts stay exact, adapters train."""
+"""LoRA adapters of peft on whole and pruned models: heads keep their numbers, cuts stay exact,
+adapters train.
+"""
 
 import copy
 

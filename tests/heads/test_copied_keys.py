@@ -1,4 +1,6 @@
-"""Single heads of models whose heads share key/value heads: these are copied, and nothing else changes."""
+"""Single heads of models whose heads share key/value heads: these are copied, and nothing else
+changes.
+"""
 
 from typing import Any
 

@@ -1,4 +1,6 @@
-"""Model in, heads out: blocks, counts and groups are right, also after pruning, and the model is not touched."""
+"""Model in, heads out: blocks, counts and groups are right, also after pruning, and the model is
+not touched.
+"""
 
 import pytest
 from torch import nn

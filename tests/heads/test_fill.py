@@ -1,4 +1,6 @@
-"""Fills: each kind of fill is the blend by hand, for every kind of model, gate, position and padding."""
+"""Fills: each kind of fill is the blend by hand, for every kind of model, gate, position and
+padding.
+"""
 
 from collections.abc import Callable
 

@@ -1,4 +1,6 @@
-"""Fills and positions under everything a model runs in: gradients, precision, compilation, caches, copies."""
+"""Fills and positions under everything a model runs in: gradients, precision, compilation, caches,
+copies.
+"""
 
 import copy
 import warnings

@@ -1,4 +1,6 @@
-"""Gates: the formula of one head closed, under every kernel, mode and wrapper, and nothing left behind."""
+"""Gates: the formula of one head closed, under every kernel, mode and wrapper, and nothing left
+behind.
+"""
 
 import platform
 from contextlib import ExitStack
@@ -21,7 +23,9 @@ SHUT = ["encoder.0.1", "encoder.1.0", "encoder.1.3"]
 
 @torch.no_grad()
 def zeroed_by_hand(model, heads):
-    """The formula of a closed head, without deadhead: its columns of BERT's output projection are zero."""
+    """The formula of a closed head, without deadhead: its columns of BERT's output projection are
+    zero.
+    """
     for head in map(Head.parse, heads):
         model.get_submodule(f"bert.encoder.layer.{head.layer}.attention.output.dense").weight[
             :, head.index * 8 : head.index * 8 + 8
@@ -46,7 +50,9 @@ def test_a_closed_gate_is_a_zeroed_slice_of_the_output_projection(kernel):
 @pytest.mark.slow
 @pytest.mark.parametrize("compiled", [False, True])
 def test_flex_attention_too(compiled, monkeypatch):
-    """transformers compiles it. torch compiles it for some CPUs only, so that everywhere it is tried uncompiled as well."""
+    """transformers compiles it. torch compiles it for some CPUs only, so that everywhere it is
+    tried uncompiled as well.
+    """
     # flex attention on a CPU wants heads of a width of 16
     model = build("llama", head_dim=16, num_hidden_layers=1).float()
     shut = ["decoder.0.0", "decoder.0.1"]
@@ -60,7 +66,8 @@ def test_flex_attention_too(compiled, monkeypatch):
         if not compiled or NOT_COMPILED not in str(problem):
             raise
         pytest.skip(
-            f"torch compiles no flex attention for {platform.machine()} with {torch.backends.cpu.get_cpu_capability()}"
+            f"torch compiles no flex attention for {platform.machine()} with "
+            f"{torch.backends.cpu.get_cpu_capability()}"
         )
     assert apart(by_eager, masked(model, shut)) < 1e-3
     assert apart(whole, by_eager) > 0.1
@@ -177,7 +184,9 @@ FAMILIES = "bert gpt2 fsmt xlnet longformer led prophetnet deberta modernbert t5
 
 @pytest.mark.parametrize("family", slow_but("fsmt longformer t5 xlnet", FAMILIES.split()))
 def test_each_example_its_own_gates(family):
-    """A batch with a row of gates each answers as the examples do one by one; FSMT and XLNet run time first."""
+    """A batch with a row of gates each answers as the examples do one by one; FSMT and XLNet run
+    time first.
+    """
     model = build(family)
     layout, batch = discover(model), batch_of(model)
     drawn = torch.Generator().manual_seed(3)

@@ -1,4 +1,6 @@
-"""What may be given as gates, as people had it in transformers 4, and what is refused, before anything runs."""
+"""What may be given as gates, as people had it in transformers 4, and what is refused, before
+anything runs.
+"""
 
 from typing import Any
 

@@ -1,4 +1,6 @@
-"""Folders that are damaged, edited or of the future are refused with the reason, and a failed save loses nothing."""
+"""Folders that are damaged, edited or of the future are refused with the reason, and a failed save
+loses nothing.
+"""
 
 import shutil
 from collections.abc import Callable

@@ -1,4 +1,6 @@
-"""A config that names a class with a task layer, over weights of the bare model, as all-mpnet-base-v2 has them."""
+"""A config that names a class with a task layer, over weights of the bare model, as
+all-mpnet-base-v2 has them.
+"""
 
 import warnings
 
@@ -13,7 +15,8 @@ from deadhead.heads import load, prune, save
 from tiny_models import answers, apart, build_class
 
 CASES = {
-    "MPNetForMaskedLM": "MPNetModel",  # all-mpnet-base-v2; its output weights are those of the embeddings
+    # all-mpnet-base-v2; its output weights are those of the embeddings
+    "MPNetForMaskedLM": "MPNetModel",
     "BertForTokenClassification": "BertModel",
 }
 

@@ -1,4 +1,6 @@
-"""`load(..., auto=...)`: a pruned folder of one class becomes a model for a task, with a new classifier on the heads that are left."""
+"""`load(..., auto=...)`: a pruned folder of one class becomes a model for a task, with a new
+classifier on the heads that are left.
+"""
 
 import pytest
 import torch

@@ -1,4 +1,6 @@
-"""A folder that brings code of its own: none of it is run, and nobody is asked whether it should be."""
+"""A folder that brings code of its own: none of it is run, and nobody is asked whether it should
+be.
+"""
 
 import json
 

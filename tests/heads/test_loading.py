@@ -1,4 +1,6 @@
-"""Saved models where deadhead is not installed: by their config alone, or by the loader in the folder."""
+"""Saved models where deadhead is not installed: by their config alone, or by the loader in the
+folder.
+"""
 
 import json
 import subprocess

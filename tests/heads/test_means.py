@@ -1,4 +1,6 @@
-"""The means of heads: by hand, over real tokens alone, and refused where there is nothing to average."""
+"""The means of heads: by hand, over real tokens alone, and refused where there is nothing to
+average.
+"""
 
 from functools import partial
 from typing import Any

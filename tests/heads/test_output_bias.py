@@ -1,4 +1,6 @@
-"""A layer without heads may drop its output bias: closed, cut out, saved and loaded then agree, and it stays dropped."""
+"""A layer without heads may drop its output bias: closed, cut out, saved and loaded then agree, and
+it stays dropped.
+"""
 
 import pytest
 import torch
@@ -39,7 +41,9 @@ def test_closed_is_cut_out(family):
 
 
 def test_attention_adds_exactly_nothing():
-    """What follows a layer of BERT without heads reads the norm of what the layer read: the layer before, when it is normed."""
+    """What follows a layer of BERT without heads reads the norm of what the layer read: the layer
+    before, when it is normed.
+    """
     model = build("bert")
     layer = model.base_model.encoder.layer[0].attention
     prune(model, discover(model).of("encoder")[0].heads, drop_output_bias=True)

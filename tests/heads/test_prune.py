@@ -1,4 +1,6 @@
-"""Cut out is closed: for families of every kind, uneven, whole layers, twice in a row, in generation."""
+"""Cut out is closed: for families of every kind, uneven, whole layers, twice in a row, in
+generation.
+"""
 
 import contextlib
 import copy

@@ -1,4 +1,6 @@
-"""Heads removed with their mean output as a fill: the output bias adds what they contributed on average."""
+"""Heads removed with their mean output as a fill: the output bias adds what they contributed on
+average.
+"""
 
 import copy
 from typing import Any

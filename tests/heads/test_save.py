@@ -1,4 +1,6 @@
-"""Saved and loaded: the right class, precision and answers, in both forms, by whoever wrote the folder."""
+"""Saved and loaded: the right class, precision and answers, in both forms, by whoever wrote the
+folder.
+"""
 
 import pytest
 import torch

@@ -1,4 +1,6 @@
-"""A save that is cut short at any step leaves the old model or the new one, whole; a forged marker reaches nothing outside its folder."""
+"""A save that is cut short at any step leaves the old model or the new one, whole; a forged marker
+reaches nothing outside its folder.
+"""
 
 import json
 import os

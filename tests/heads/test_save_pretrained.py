@@ -1,4 +1,6 @@
-"""Folders that `save_pretrained` writes: `load` reads them back, and plain transformers never reads them wrongly."""
+"""Folders that `save_pretrained` writes: `load` reads them back, and plain transformers never reads
+them wrongly.
+"""
 
 import pytest
 import torch

@@ -30,7 +30,7 @@ OWN_ATTENTION = (None, "eager", "sdpa", "flex_attention")
 
 
 def check_config_file(folder: str | Path, where: Mapping[str, Any]) -> None:
-    """Raise an error for files that transformers must not open, and a config that asks for too much.
+    """Raise an error for files that must stay closed, and for a config that asks for too much.
 
     where: arguments of `from_pretrained` that locate a model of the hub.
     """

@@ -2,8 +2,9 @@
 
 A model that keeps the same number of heads and neurons in every layer is a smaller model of its
 class, if the class has a config for it. The config is written only if the class builds exactly the
-modules of the pruned model from it. For all others, `save` writes the loader `load_pruned.py` beside the weights,
-with a list of how the modules of the pruned model differ from those of the whole one.
+modules of the pruned model from it. For all others, `save` writes the loader `load_pruned.py`
+beside the weights, with a list of how the modules of the pruned model differ from those of the
+whole one.
 """
 
 import copy

@@ -229,7 +229,8 @@ def refuse_uneven_groups(site: Site, kept: tuple[int, ...]) -> None:
         "a ranking, by whole groups: prune(model, deadhead.strategies.choose("
         '"lowest", discover(model), K, scores=ranking.scores)), '
         "or: deadhead prune MODEL --remove-lowest K --ranking FILE --out DIR. Any heads, with "
-        'copies: prune(model, heads, groups="expand"), or: deadhead prune MODEL ... --groups expand',
+        'copies: prune(model, heads, groups="expand"), '
+        "or: deadhead prune MODEL ... --groups expand",
     )
 
 

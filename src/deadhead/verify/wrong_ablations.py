@@ -155,8 +155,8 @@ WRONG: tuple[tuple[Problem, Install], ...] = (
         Problem(
             "nothing",
             "does nothing: the outputs are those of the whole model",
-            "transformers 5 ignores head_mask; check that the hook returns what it changed, and that "
-            "it is on a module that runs",
+            "transformers 5 ignores head_mask; check that the hook returns what it changed, "
+            "and that it is on a module that runs",
         ),
         lambda site, places: lambda: None,
     ),
@@ -195,16 +195,18 @@ WRONG: tuple[tuple[Problem, Install], ...] = (
     (
         Problem(
             "even_attention",
-            "zeroes queries, keys or attention scores before the softmax, so that the head reads all "
-            "tokens evenly instead of none",
-            "zero the attention probabilities after the softmax, or the input of the output projection",
+            "zeroes queries, keys or attention scores before the softmax, so that the head reads "
+            "all tokens evenly instead of none",
+            "zero the attention probabilities after the softmax, or the input of the output "
+            "projection",
         ),
         _even_attention,
     ),
     (
         Problem(
             "wrong_axes",
-            "reshapes to (batch, heads, length, head_dim) without a transpose, and so zeroes tokens",
+            "reshapes to (batch, heads, length, head_dim) without a transpose, "
+            "and so zeroes tokens",
             "reshape to (batch, length, heads, head_dim)",
         ),
         _wrong_axes,
