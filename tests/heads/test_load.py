@@ -9,12 +9,11 @@ from typing import Any
 
 import pytest
 import torch
-import transformers
 from folders import config_of, edit_config, edit_record, edit_weights
 
 from deadhead.errors import FolderError, UnsupportedModel
-from deadhead.heads import discover, load, prune, save, sites
-from tiny_models import build, build_class
+from deadhead.heads import discover, load, prune, save
+from tiny_models import build
 
 
 @pytest.fixture(scope="module")
@@ -137,22 +136,3 @@ def test_a_quantised_model_is_refused(folder):
     edit_config(folder, quantization_config={"quant_method": "gptq"})
     with pytest.raises(UnsupportedModel, match=r"expected plain .*, got a quantised model \(gptq"):
         load(folder)
-
-
-@pytest.mark.parametrize("case", ["compact", "padded", "dropped bias", "no biases", "task"])
-def test_a_load_searches_for_the_layers_once(case, tmp_path, monkeypatch):
-    options = {"projection_bias": False, "pad_token_id": 0} if case == "no biases" else {}
-    model = build_class(
-        transformers.MarianMTModel if options else transformers.BertModel, **options
-    )
-    heads = [f"encoder.0.{number}" for number in range(4)]
-    prune(model, heads, drop_output_bias=case == "dropped bias")
-    form = "padded" if case in ("padded", "dropped bias") else "compact"
-    save(model, tmp_path, form=form)
-    searches: list[Any] = []
-    collect = sites.collect
-    monkeypatch.setattr(sites, "collect", lambda *of: (searches.append(of), collect(*of))[1])
-    load(tmp_path, auto="AutoModelForTokenClassification" if case == "task" else None)
-    assert len(searches) == 1
-    discover(model)
-    assert len(searches) == 2  # the twin: each search is counted

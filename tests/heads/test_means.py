@@ -9,7 +9,7 @@ import pytest
 import torch
 from fills_by_hand import read
 
-from deadhead import HeadMeans, discover, gated, head_means, prune
+from deadhead import HeadMeans, discover, head_means, prune
 from deadhead.errors import DataError, HeadError
 from deadhead.forward import forward
 from slow import slow_but
@@ -124,14 +124,6 @@ def test_half_precision_is_summed_in_double_precision():
     for place, value in means.values.items():
         assert value.dtype == torch.float32
         assert (value - expected.values[place]).abs().max() < 0.1
-
-
-def test_means_inside_gates_are_those_of_the_gated_model():
-    model = build("bert")
-    with gated(model, closed=["encoder.0.1"]):
-        means = head_means(model, [batch_of(model)])
-    assert not means.values["encoder", 0][1].any()
-    assert means.values["encoder", 0][0].any()
 
 
 BATCH = batch_of(build("bert"))

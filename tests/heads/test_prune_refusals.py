@@ -57,15 +57,6 @@ def test_every_head_of_every_layer():
         prune(model, list(discover(model)))
 
 
-def test_a_key_value_group_is_not_split():
-    model = build("llama", num_key_value_heads=2)
-    with refused(model, GroupError, "heads 0-1 read one key/value head"):
-        prune(model, ["decoder.0.2", "decoder.0.3", "decoder.1.0"])
-    whole = build("llama", num_key_value_heads=4)
-    prune(whole, ["decoder.1.0"])  # without groups the same head may go
-    assert len(discover(whole)) == 7
-
-
 def test_the_hint_about_a_split_group_names_a_call_that_works():
     model = build("llama")
     layout = discover(model)

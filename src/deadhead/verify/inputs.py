@@ -1,4 +1,4 @@
-"""Inputs for the proof on a user's model: random tokens, an image or sound, as its forward reads."""
+"""Inputs for the proof on a user's model: random tokens, an image or sound, as it reads them."""
 
 import inspect
 from collections.abc import Iterator
