@@ -66,7 +66,7 @@ ALLOWED = {
     "tasks",
     "studies.cost": "errors files papers.catalogue studies.execution studies.missing_data "
     "studies.step studies.steps studies.trial tasks",
-    "studies.study": "display errors studies.corpora studies.execution "
+    "studies.study": "display errors files studies.corpora studies.execution "
     "studies.inputs studies.missing_data studies.recipe studies.store "
     "studies.trial",
     "studies.status": "studies.store studies.study",

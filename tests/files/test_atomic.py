@@ -112,7 +112,6 @@ def test_many_writers_of_one_folder(tmp_path):
                 files.put_folder(
                     tmp_path / "home",
                     lambda draft: [(draft / n).write_text(str(number)) for n in "ab"],
-                    durable=False,
                 )
         except BaseException as problem:
             problems.append(problem)

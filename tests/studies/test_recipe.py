@@ -122,7 +122,7 @@ def test_several_values_of_one_field_are_an_axis(table4):
         ("model:", "modle:", 4, "fixed.modle: no field of a trial 'modle'. Did you mean 'model'?"),
         ("bert-base-uncased", "./nowhere", 4, "fixed.model: there is no model in ./nowhere"),
         ("sst2]", "sst3]", 8, "axes.task[3]: no task 'sst3'. Did you mean 'sst2'?"),
-        ("{random:", "{randum:", 9, "axes.remove: no strategy 'randum', expected one. Did you"),
+        ("{random:", "{randum:", 9, "axes.remove: no strategy 'randum'. Did you"),
         ("epochs: 10", "epoch: 10", 6, "fixed.finetune.epoch: no setting of training 'epoch'."),
         ("epochs: 10", "patience: 2, scored: none", 6, "fixed.finetune.patience: patience waits"),
         ("epochs: 10", "epochs: 0", 6, "fixed.finetune.epochs: `epochs` expects a whole number"),

@@ -60,9 +60,7 @@ def put(path: Path, fill: Callable[[Path], Any], *, durable: bool = True) -> Non
             sync(path.parent)
 
 
-def put_folder(
-    path: Path, fill: Callable[[Path], Any], *, durable: bool = True, replace: bool = True
-) -> None:
+def put_folder(path: Path, fill: Callable[[Path], Any], *, replace: bool = True) -> None:
     """Have `fill(draft)` write a folder, then rename it. `replace=False` keeps an existing one.
 
     For what can be computed again: if the process is killed while it replaces a folder, there is
@@ -70,11 +68,9 @@ def put_folder(
     """
     with _drafting(path, Path.mkdir) as draft:
         fill(draft)
-        if durable:
-            sync_tree(draft)
+        sync_tree(draft)
         _rename_folder(draft, path, replace=replace)
-        if durable:
-            sync(path.parent)
+        sync(path.parent)
 
 
 @contextmanager

@@ -7,7 +7,7 @@ first.
 
 import difflib
 import re
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
@@ -20,7 +20,6 @@ COMMIT = re.compile(r"[0-9a-f]{40}")
 WORLD = Path(__file__).parents[1] / "world" / "models"
 BUNDLED = {f"world/{name}": WORLD / name for name in ("encoder", "seq2seq")}
 LONGEST = 4096, 255  # characters of a name, and of a folder in it: no file system has more
-PATIENCE = 5.0  # seconds to wait for the hub before a similar folder is suggested
 
 
 def located(name: str) -> str:
@@ -61,11 +60,8 @@ def at_commit(name: str, commit: str | None) -> str:
     return f"{split(name)[0]}@{commit}"
 
 
-def check_name(name: str | Path, where: Mapping[str, Any]) -> None:
-    """Raise an error for a file, a missing path, and a typo in the name of a folder.
-
-    where: arguments of `from_pretrained` such as `revision`, `token` and `cache_dir`.
-    """
+def check_name(name: str | Path) -> None:
+    """Raise an error for a file and for a missing path that is no name on the hub."""
     path = Path(name)
     if path.is_dir():
         return
@@ -73,21 +69,16 @@ def check_name(name: str | Path, where: Mapping[str, Any]) -> None:
         saved = (path.parent / "config.json").is_file()
         hint = f"use {path.parent}" if saved else "name a folder with a saved model"
         raise FolderError(f"expected a folder, got the file {name}.", hint)
-    similar = _similar_folder(path)
-    guess = f"did you mean {similar}?"
     if not _is_hub_name(name):
         hint = "name a folder with a saved model, or a hub model such as bert-base-cased"
-        raise FolderError(f"there is no folder {name}.", guess if similar else hint)
-    if similar and not _on_hub(str(name), where):  # asked only for a possible typo: it takes time
-        message = f"there is no folder {name}, and no model of that name on the hub."
-        raise FolderError(message, guess)
+        raise FolderError(f"there is no folder {name}.", similar_folder(path) or hint)
 
 
-def _similar_folder(path: Path) -> Path | None:
-    """The folder of a model beside this path whose name differs by little."""
+def similar_folder(path: Path) -> str | None:
+    """A hint: the folder of a model beside this path whose name differs by little."""
     names = [config.parent.name for config in path.parent.glob("*/config.json")]
     similar = difflib.get_close_matches(path.name, names, n=1, cutoff=0.75)
-    return path.parent / similar[0] if similar else None
+    return f"did you mean {path.parent / similar[0]}?" if similar else None
 
 
 def _is_hub_name(name: str | Path) -> bool:
@@ -96,22 +87,6 @@ def _is_hub_name(name: str | Path) -> bool:
     try:
         validate_repo_id(str(name))
     except HFValidationError:
-        return False
-    return True
-
-
-def _on_hub(name: str, where: Mapping[str, Any]) -> bool:
-    """Whether the cache or the hub has the model: one request, where loading would make six."""
-    import huggingface_hub
-
-    folder, revision = where.get("cache_dir"), where.get("revision")
-    cached = huggingface_hub.try_to_load_from_cache(name, "config.json", folder, revision)
-    if isinstance(cached, str) or where.get("local_files_only"):
-        return isinstance(cached, str)
-    token = where.get("token")
-    try:
-        huggingface_hub.model_info(name, revision=revision, token=token, timeout=PATIENCE)
-    except Exception:  # the client has one error each for no network, no model and no permission
         return False
     return True
 

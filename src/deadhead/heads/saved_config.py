@@ -11,7 +11,7 @@ from huggingface_hub.errors import StrictDataclassError
 from safetensors import SafetensorError
 
 from deadhead.errors import FolderError, UnsupportedModel
-from deadhead.files.hub import check_name, quiet
+from deadhead.files.hub import check_name, quiet, similar_folder
 from deadhead.files.model_folder import TRAINING
 from deadhead.layout import Head, Kind, LayerKey, SiteKey, numbers_of
 
@@ -79,7 +79,7 @@ def read_config(folder: str | Path, where: Mapping[str, Any]) -> Any:
     from transformers import AutoConfig
 
     home = Path(folder) / where.get("subfolder", "")
-    check_name(folder, where)
+    check_name(folder)
     check_config_file(folder, where)
     check_shards(home)
     if Path(folder).is_dir() and not (home / "config.json").exists():
@@ -96,7 +96,9 @@ def read_config(folder: str | Path, where: Mapping[str, Any]) -> Any:
             restore(config, ours.pop(UNPRUNED, {}))
     except FAULTS as problem:
         message = f"expected a model that can be loaded, got {folder}: {first_line(problem)}"
-        raise FolderError(message, "name a folder or a hub name that exists") from problem
+        similar = None if Path(folder).is_dir() else similar_folder(Path(folder))
+        hint = similar or "name a folder or a hub name that exists"
+        raise FolderError(message, hint) from problem
     _refuse_quantised(config, folder)
     _check_weights_file(config, folder)
     return config

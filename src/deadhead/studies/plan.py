@@ -24,7 +24,7 @@ from .step import STEPS
 from .store.records import Scan, Summary, scan
 from .store.shared_work import shared_keys
 from .study import resume
-from .trial import Trial, label
+from .trial import Trial
 
 RECORD = 8_000  # bytes of a record, its line in the index and its predictions
 BYTES = 24  # memory per weight in training: weight, gradient, two moments, half as much again
@@ -55,11 +55,6 @@ class Plan:
     from_hub: tuple[str, ...] = ()  # models that are no folders, so that `run` loads them there
     warnings: tuple[str, ...] = ()  # what can be run and is probably a mistake, a line each
     shortfalls: tuple[str, ...] = ()  # fewer training rows than data.examples, a line each
-    # what the trials consist of, each once, in the order of the trials
-    models: tuple[str, ...] = ()
-    tasks: tuple[str, ...] = ()
-    languages: tuple[str, ...] = ()
-    removals: tuple[str, ...] = ()
     damaged: tuple[str, ...] = ()  # ids of records that cannot be used; their trials run again
 
     def to_dict(self) -> dict[str, Any]:
@@ -107,7 +102,6 @@ def plan(recipe: Recipe, out: str | Path | None = None, workers: int = 1) -> Pla
         warnings=notes,
         shortfalls=tuple(data_check.too_few_rows(left)),
         damaged=tuple(stored.damaged),
-        **contents(recipe),
     )
 
 
@@ -143,18 +137,6 @@ def _inspections(trials: list[Trial]) -> list[cost.Work]:
     """The steps that every trial does for itself, such as scoring."""
     every = ((place, trial) for trial in trials for place in range(len(trial.protocol)))
     return [(i, t) for i, t in every if not (t.protocol[i].trains or t.protocol[i].ranks)]
-
-
-def contents(recipe: Recipe) -> dict[str, tuple[str, ...]]:
-    """The models, tasks, languages and removals of a recipe, each once."""
-    trials = recipe.trials
-    parts = {
-        "models": [str(trial.get("model")) for trial in trials],
-        "tasks": [trial.task for trial in trials],
-        "languages": [lang for trial in trials for _, lang, _ in trial.reads()],
-        "removals": [str(label(trial.get("remove", "none"))) for trial in trials],
-    }
-    return {name: tuple(dict.fromkeys(values)) for name, values in parts.items()}
 
 
 def warnings(recipe: Recipe) -> tuple[str, ...]:

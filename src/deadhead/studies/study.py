@@ -14,6 +14,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, TypeGuard
 
+from deadhead import files
 from deadhead.display.progress import counting
 from deadhead.errors import unknown_name
 
@@ -269,13 +270,7 @@ def _is_study(stored: Any) -> TypeGuard[dict[str, Any]]:
         and isinstance(stored.get("name"), str)
         and isinstance(stored.get("recipe"), dict)
         and isinstance(stored.get("cells"), list)
-        and all(map(_is_cell, stored["cells"]))
     )
-
-
-def _is_cell(cell: Any) -> bool:
-    """Whether this is labels and the id of a trial."""
-    return list(map(type, cell)) == [dict, str] if isinstance(cell, list) else False
 
 
 def clean(folder: str | Path, *, dry: bool = False) -> tuple[int, int]:
@@ -299,7 +294,7 @@ def clean(folder: str | Path, *, dry: bool = False) -> tuple[int, int]:
         homes = shared.spare(home, trials, left)
         total = sum(map(shared.size, homes))
         for work in homes if not dry else ():
-            shared.drop(work)
+            files.remove_folder(work)
     return len(homes), total
 
 

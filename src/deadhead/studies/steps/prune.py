@@ -1,10 +1,9 @@
 """The step `prune`: remove the heads that a strategy picks."""
 
-import difflib
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
-from deadhead.errors import DeadheadError
+from deadhead.errors import DeadheadError, unknown_name
 from deadhead.layout import GROUPS
 from deadhead.registry.options import problems
 from deadhead.strategies import STRATEGIES, choose
@@ -24,11 +23,8 @@ def _check_removal(value: Any) -> Iterator[Problem]:
         return
     strategies = [name for name in value if name in STRATEGIES]
     if len(strategies) != 1:
-        near = [name for key in value for name in difflib.get_close_matches(key, STRATEGIES, n=1)]
-        guess = f" Did you mean {near[0]!r}?" if near and not strategies else ""
-        known = ", ".join(sorted(STRATEGIES))
-        got = "several strategies" if strategies else f"no strategy {', '.join(map(repr, value))}"
-        yield (), f"{got}, expected one.{guess} Known: {known}."
+        error = unknown_name("strategy", next(iter(value), ""), STRATEGIES)
+        yield (), "expected one strategy, got several." if strategies else error.message
         return
     (name,) = strategies
     options = {option: item for option, item in value.items() if option != name}

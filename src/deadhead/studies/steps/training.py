@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from contextlib import contextmanager
 from dataclasses import dataclass
 from functools import lru_cache
 from itertools import product
@@ -204,23 +203,17 @@ def _in_memory(weights: Any) -> dict[str, Any]:
     return read(weights) if isinstance(weights, str | Path) else dict(weights)
 
 
-@contextmanager
-def first_epoch(state: State, model: Any) -> Iterator[None]:
-    """The model as it was after epoch 1; afterwards it is as before."""
+def at_both_epochs(state: State, model: Any, inspect: Callable[[bool], None]) -> None:
+    """Inspect the model as it is, and as it was after epoch 1 where those weights were kept."""
     from deadhead.training.history import put
     from deadhead.training.update import stored
 
+    inspect(False)
+    if "first" not in state.kept:
+        return
     weights = {name: tensor.detach().clone() for name, tensor in stored(model)}
     put(model, _in_memory(state.kept["first"]))
     try:
-        yield
+        inspect(True)
     finally:
         put(model, weights)
-
-
-def at_both_epochs(state: State, model: Any, inspect: Callable[[bool], None]) -> None:
-    """Inspect the model as it is, and as it was after epoch 1 where those weights were kept."""
-    inspect(False)
-    if "first" in state.kept:
-        with first_epoch(state, model):
-            inspect(True)
