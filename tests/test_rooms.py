@@ -57,7 +57,7 @@ ALLOWED = {
     "studies.steps": "errors files heads layout measures rankers ranking registry saved "
     "shrinking strategies studies.fields studies.step studies.store "
     "studies.trial tasks training translation",
-    "studies.execution": "errors numerics studies.fields studies.inputs studies.steps "
+    "studies.execution": "errors numerics registry studies.fields studies.inputs studies.steps "
     "studies.store studies.trial version",
     "studies.missing_data": "errors studies.steps studies.trial tasks",
     "studies.recipe": "errors files papers.catalogue strategies studies.fields studies.inputs "
@@ -66,11 +66,11 @@ ALLOWED = {
     "tasks",
     "studies.cost": "errors files papers.catalogue studies.execution studies.missing_data "
     "studies.step studies.steps studies.trial tasks",
-    "studies.study": "display errors files studies.corpora studies.execution "
+    "studies.study": "display files studies.corpora studies.execution "
     "studies.inputs studies.missing_data studies.recipe studies.store "
     "studies.trial",
     "studies.status": "studies.store studies.study",
-    "studies.plan": "files numerics studies.corpora studies.cost studies.execution "
+    "studies.plan": "numerics studies.corpora studies.cost studies.execution "
     "studies.inputs studies.missing_data studies.recipe studies.step "
     "studies.store studies.study studies.trial",
     "studies": "studies.execution studies.plan studies.recipe studies.status "
@@ -306,6 +306,7 @@ def test_few_modules_are_loose_and_no_room_is_a_hall():
         "import deadhead; deadhead.Head('encoder', 0, 1), deadhead.HeadLayout, dir(deadhead)",
         "import deadhead; deadhead.strategies",
         "import deadhead.cli",
+        "import deadhead.studies; dict(deadhead.studies.STEPS)",
         "import deadhead.papers.claims; deadhead.papers.claims.published()",
         "import deadhead.report.page.html, deadhead.report.export",
         *(

@@ -3,7 +3,6 @@
 import pytest
 from paper_recipes import OF_PAPERS
 
-from deadhead.papers.claims import named
 from deadhead.report.check import load_recipe as load
 from deadhead.studies.recipe.yaml import RecipeError
 
@@ -13,6 +12,7 @@ def test_loads_at_both_scales(name):
     full, mini = load(name), load(name, scale="mini")
     assert full.about
     assert full.data.get("tables") or full.data.get("figures")
+    assert full.data.get("claims") or name.endswith("/grid")  # their names are checked on loading
     assert 0 < len(mini.trials) <= min(len(full.trials), 100)
     assert {trial.get("model") for trial in mini.trials} <= {"world/encoder", "transformer-mini"}
     assert {trial.get("data")["root"] for trial in mini.trials} == {"world"}
@@ -20,13 +20,6 @@ def test_loads_at_both_scales(name):
     assert {trial.steps for trial in mini.trials} == {
         trial.steps for trial in full.trials
     }  # the same protocol
-
-
-@pytest.mark.parametrize("name", [name for name in OF_PAPERS if not name.endswith("/grid")])
-def test_claims_are_known(name):
-    claims = load(name).data["claims"]
-    assert claims
-    assert all(named(claim) for claim in claims)
 
 
 STEPS = "steps: [prune, finetune, evaluate]\n"

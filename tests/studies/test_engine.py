@@ -69,30 +69,15 @@ def test_failures_are_recorded_and_retried(tmp_path):
     assert len(list((tmp_path / "s" / "records").iterdir())) == 4
 
 
-def loses(tmp_path, monkeypatch, *draws):
-    monkeypatch.setenv("TRIVIAL_MARKS", str(tmp_path))
+def loses(tmp_path, *draws):
     file = tmp_path / "r.yaml"
     head = "steps: [prune, finetune, evaluate]\nfixed: {model: m, task: pos, source: en}\n"
     file.write_text(f"{head}axes: {{remove: {{random: {list(draws)}}}, seed: [0, 1, 2]}}\n")
     return file
 
 
-@pytest.mark.slow
-def test_a_gpu_that_gave_up_once_is_tried_again_in_a_new_process(tmp_path, monkeypatch):
-    result = run(load(loses(tmp_path, monkeypatch, 88, 1)), tmp_path / "s", workers=1, work=WORK)
-    assert (result.done, result.failed, result.left) == (6, 0, 0)
-    first, *others = (tmp_path / "lost").read_text().split()
-    assert len(others) == 3
-    assert first not in others
-
-
-def test_a_trial_that_loses_the_gpu_twice_has_failed_and_spoils_no_other(tmp_path, monkeypatch):
-    result = run(
-        load(loses(tmp_path, monkeypatch, 1, 99, 2), ["seed=0"]),
-        tmp_path / "s",
-        workers=1,
-        work=WORK,
-    )
+def test_a_trial_that_loses_the_gpu_twice_has_failed_and_spoils_no_other(tmp_path):
+    result = run(load(loses(tmp_path, 1, 99, 2), ["seed=0"]), tmp_path / "s", workers=1, work=WORK)
     assert (result.done, result.failed, result.left) == (2, 1, 0)
     (error,) = [
         r["error"] for r in stable_records(tmp_path / "s").values() if r["state"] == "failed"
@@ -100,9 +85,9 @@ def test_a_trial_that_loses_the_gpu_twice_has_failed_and_spoils_no_other(tmp_pat
     assert "ended with exit code 1, 2 times" in error
 
 
-def test_a_missing_gpu_stops_a_study_in_one_process(tmp_path, monkeypatch):
+def test_a_missing_gpu_stops_a_study_in_one_process(tmp_path):
     """Not one trial after the other is written off: what is left can run when the GPU is back."""
-    recipe = load(loses(tmp_path, monkeypatch, 99), ["seed=[0, 1, 2, 3]"])
+    recipe = load(loses(tmp_path, 99), ["seed=[0, 1, 2, 3]"])
     with pytest.raises(GpuLost, match="busy or unavailable") as problem:
         run(recipe, tmp_path / "s", executor="serial", work=WORK)
     assert "nvidia-smi" in problem.value.hint

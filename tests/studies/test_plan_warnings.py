@@ -12,11 +12,6 @@ from deadhead.studies import load, plan
             "prune, finetune",
             "No step scores the model after finetune, so there will be no scores to show: end steps with evaluate.",
         ),
-        (
-            "finetune, evaluate, prune",
-            "No step scores the model after prune, so there will be no scores to show: end steps with evaluate.",
-        ),
-        ("prune, finetune, evaluate", ""),
         ("prune, finetune, rank", ""),
     ],
 )

@@ -39,7 +39,7 @@ def test_status_counts(study, search_file):
         file.unlink()
     results = status(study)
     assert (results.done, results.left) == (TOTAL - 3, 3)
-    assert results.eta is not None
+    assert results.eta is None  # no run is at work
     run_free(load(search_file, ["seed=[0]"]), study)
     assert status(study).total == TOTAL // 2
     assert status(study).others + status(study).total == len(summaries(study))
@@ -220,20 +220,6 @@ def test_a_mistake_that_is_explained_comes_without_its_traceback(tmp_path):
     assert lines[:2] == ["HeadError: expected 8 heads.", "  Hint: name other heads"]
     stored = Path(lines[2].removeprefix("  The traceback is in ").removesuffix("."))
     assert "Traceback (most recent call last)" in json.loads(stored.read_text())["error"]
-
-
-def test_a_plan_says_which_model_comes_from_the_hub(tmp_path):
-    (tmp_path / "config.json").write_text("{}")
-
-    def say(model, *words):
-        return CliRunner().invoke(app, ["plan", "smoke", "--set", f"model={model}", *words]).output
-
-    line = "  nowhere is no folder here: `run` loads it from the Hugging Face hub.\n"
-    assert line in say("nowhere")
-    assert json.loads(say("nowhere", "--json"))["from_hub"] == ["nowhere"]
-    for model in (tmp_path, "world/encoder"):
-        assert "4 trials" in say(model)
-        assert "hub" not in say(model)
 
 
 def test_the_lines_of_a_run_count_what_failed_before(capsys):

@@ -1,8 +1,6 @@
 """All lists of steps and fields agree: the table, the files, the documentation, the facts of each step."""
 
 import re
-import subprocess
-import sys
 from pathlib import Path
 
 import pytest
@@ -55,12 +53,3 @@ def test_every_field_is_used():
     by_language = {"source", "train"}  # `Trial.languages` gives them to the steps
     assert used | always | by_language == {*fields()}
     assert {field.name for field in SHARED} <= {*fields()}
-
-
-def test_steps_load_no_torch():
-    code = (
-        "import sys; from deadhead.studies.step import STEPS, fields; fields(); list(STEPS.values())"
-        "; print('torch' in sys.modules)"
-    )
-    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
-    assert done.stdout == "False\n"

@@ -13,20 +13,8 @@ def number(*parts):
     return int(digest([str(part) for part in parts])[:8], 16) / 2**32
 
 
-LOSES = (88, 99)  # draws that lose the GPU: the first time, every time
+LOSES = 99  # the draw that loses the GPU
 STICKS = (54, 55)  # draws that hang: the first time, every time
-
-
-def _lose_the_gpu(*, once):
-    import torch
-
-    with open(Path(os.environ["TRIVIAL_MARKS"]) / "lost", "a") as file:
-        file.write(f"{os.getpid()}\n")
-        first = file.tell() == len(f"{os.getpid()}\n")
-    if first or not once:
-        raise torch.AcceleratorError(
-            "CUDA error: CUDA-capable device(s) is/are busy or unavailable\nCompile with ..."
-        )
 
 
 def _first(state, trial):
@@ -67,8 +55,12 @@ def prune(state, trial):
         raise HeadError("expected 8 heads.", "name other heads")
     if strategy == "random" and amount == 77:
         os.kill(os.getpid(), 9)
-    if strategy == "random" and amount in LOSES:
-        _lose_the_gpu(once=amount == LOSES[0])
+    if strategy == "random" and amount == LOSES:
+        import torch
+
+        raise torch.AcceleratorError(
+            "CUDA error: CUDA-capable device(s) is/are busy or unavailable\nCompile with ..."
+        )
     if strategy == "random" and amount in STICKS and (_first(state, trial) or amount == STICKS[1]):
         time.sleep(3600)
     order = state.details.get("order") or list(range(8))

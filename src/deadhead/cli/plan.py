@@ -72,8 +72,6 @@ def _print_plan(plan: Plan) -> None:
     if max(hours.values()) >= 0.1:
         listed = ", ".join(f"{name} {number:,g} h" for name, number in hours.items())
         typer.echo(f"  On one GPU, roughly: {listed}.")
-    for name in plan.from_hub:
-        typer.echo(f"  {name} is no folder here: `run` loads it from the Hugging Face hub.")
     lines = [damage(plan.damaged)] if plan.damaged else []
     lines += [
         *plan.warnings,

@@ -10,7 +10,10 @@ from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import Any
 
-from .locks import lock, unlock
+try:
+    import fcntl
+except ImportError:  # Windows: two writers are not kept apart there
+    fcntl = None  # type: ignore[assignment]
 
 DRAFT = ".draft"
 OLD_DRAFT = ".draft-"  # how `model_folder` and earlier versions begin the names of drafts
@@ -18,6 +21,25 @@ TRIES = 20  # while other writers replace the same folder
 # some file systems refuse to sync folders with one of these
 NO_SYNC = (errno.EINVAL, errno.ENOTSUP, errno.EBADF, errno.EACCES, errno.EPERM)
 EXISTS = (errno.EEXIST, errno.ENOTEMPTY)
+
+
+def lock(path: Path, *, wait: bool = False) -> int | None:
+    """Lock a file or folder until this process ends; None if another writer has it, or if there are no locks here."""
+    if fcntl is None:
+        return None
+    handle = os.open(path, os.O_RDONLY | os.O_CLOEXEC)
+    try:
+        fcntl.flock(handle, fcntl.LOCK_EX | (0 if wait else fcntl.LOCK_NB))
+    except OSError:
+        os.close(handle)
+        return None
+    return handle
+
+
+def unlock(handle: int | None) -> None:
+    if handle is not None:
+        fcntl.flock(handle, fcntl.LOCK_UN)  # closing is not enough if a forked child has it open
+        os.close(handle)
 
 
 def draft_of(path: Path) -> Path:

@@ -106,6 +106,21 @@ def check_seed(value: Any) -> Iterator[Problem]:
         yield (), f"expected a whole number from 0, got {value!r}."
 
 
+def check_counts(value: Mapping[str, Any], *names: str) -> Iterator[Problem]:
+    for name in names:
+        if name in value and not is_whole(value[name], 1):
+            yield (name,), f"expected a whole number from 1, got {value[name]!r}."
+
+
+def divided(
+    value: Mapping[str, Any] | None, names: Collection[str]
+) -> tuple[dict[str, Any], dict[str, Any]]:
+    """The options with these names, and the others."""
+    items = (value or {}).items()
+    own = {name: item for name, item in items if name in names}
+    return own, {name: item for name, item in items if name not in names}
+
+
 def _are_parts(value: Any) -> bool:
     numbers = value.values() if isinstance(value, dict) else [value]
     return all(is_whole(number, 1, 10) for number in numbers)

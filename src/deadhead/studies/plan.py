@@ -11,7 +11,6 @@ from dataclasses import asdict, dataclass, field
 from pathlib import Path
 from typing import Any
 
-from deadhead.files.hub import located
 from deadhead.numerics import threads
 
 from . import cost
@@ -52,7 +51,6 @@ class Plan:
     lacking: tuple[str, ...] = ()  # missing data, a line each
     hint: tuple[str, ...] = ()  # what to do about it
     other_data: tuple[str, ...] = ()  # what is not the data of the paper, a line for each task
-    from_hub: tuple[str, ...] = ()  # models that are no folders, so that `run` loads them there
     warnings: tuple[str, ...] = ()  # what can be run and is probably a mistake, a line each
     shortfalls: tuple[str, ...] = ()  # fewer training rows than data.examples, a line each
     damaged: tuple[str, ...] = ()  # ids of records that cannot be used; their trials run again
@@ -98,7 +96,6 @@ def plan(recipe: Recipe, out: str | Path | None = None, workers: int = 1) -> Pla
         lacking=tuple(data_check.lines(missing)),
         hint=tuple(data_check.hints(missing)) if missing else (),
         other_data=tuple(other_data(sources(left), papers_of(recipe))),
-        from_hub=_from_hub(left),
         warnings=notes,
         shortfalls=tuple(data_check.too_few_rows(left)),
         damaged=tuple(stored.damaged),
@@ -111,13 +108,6 @@ def _from_records(done: list[Summary], left: int, workers: int) -> tuple[float, 
         return None
     mean = sum(record.seconds for record in done) / len(done)
     return left * mean / workers, f"the mean of {len(done)} records, {workers} at a time"
-
-
-def _from_hub(trials: list[Trial]) -> tuple[str, ...]:
-    """The models that `run` would load from the hub."""
-    loaded = [t for t in trials if not any(step.builds_model for step in t.protocol)]
-    names = dict.fromkeys(str(trial.get("model")) for trial in loaded)
-    return tuple(name for name in names if not Path(located(name)).expanduser().exists())
 
 
 def _works(trials: list[Trial], folder: Path | None) -> Works:

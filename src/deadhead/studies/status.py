@@ -2,13 +2,13 @@
 
 import time
 from collections import Counter
-from collections.abc import Iterable, Mapping
+from collections.abc import Mapping
 from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any
 
 from .store import folder as place
-from .store.records import Summary, scan
+from .store.records import scan
 from .study import described
 
 
@@ -71,18 +71,16 @@ def status(folder: str | Path) -> Status:
         active=active,
         stopping=bool(live.get("stopping")),
         running=tuple(running),
-        eta=_eta(counts["left"], live, age, known.values()),
+        eta=_eta(counts["left"], live, age),
         failures=tuple(trial for trial, state in states.items() if state == "failed"),
         reports=tuple(told.get("reports", ())),
         damaged=tuple(sorted(stored.damaged)),
     )
 
 
-def _eta(left: int, live: Mapping[str, Any], age: float, known: Iterable[Summary]) -> float | None:
-    """Seconds left: at the pace of this run, or before its first trial at the mean cost."""
+def _eta(left: int, live: Mapping[str, Any], age: float) -> float | None:
+    """Seconds left at the pace of this run."""
     if not left:
         return 0.0
-    if finished := live.get("done", 0) + live.get("failed", 0):
-        return float(left * (live["elapsed"] + age) / finished)
-    costs = [record.seconds for record in known if record.state == "done"]
-    return left * sum(costs) / len(costs) / live.get("workers", 1) if costs else None
+    finished = live.get("done", 0) + live.get("failed", 0)
+    return float(left * (live["elapsed"] + age) / finished) if finished else None

@@ -16,7 +16,6 @@ from typing import Any, TypeGuard
 
 from deadhead import files
 from deadhead.display.progress import counting
-from deadhead.errors import unknown_name
 
 from . import missing_data
 from .corpora import check_exact, other_data, papers_of, sources
@@ -71,8 +70,7 @@ def run(
     trial_timeout: seconds a trial may take, with the executor `local`; None for no limit.
     """
     # Longer than most functions: it is the order of a run, and every part of it is a call.
-    if executor not in EXECUTORS:
-        raise unknown_name("executor", executor, EXECUTORS)
+    execute = EXECUTORS[executor]
     if workers < 1:
         raise StudyError(f"`workers` expects 1 or more, got {workers}.", "for instance --workers 1")
     if trial_timeout is not None:
@@ -103,7 +101,7 @@ def run(
         for text in (*damaged, *other):
             control.report(text)
         settings = {"work": work, "options": options, "timeout": trial_timeout}
-        _execute(EXECUTORS[executor], recipe, todo, control, **settings)
+        _execute(execute, recipe, todo, control, **settings)
         known |= records.states(folder)
         counts = Counter(known.get(trial.id, "left") for trial in recipe.trials)
         if not counts["left"]:  # states of killed trials that the recipe no longer has

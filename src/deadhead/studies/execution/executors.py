@@ -4,9 +4,10 @@ All have one signature and do the same: take trials from the workload, have the 
 each record to `finish`, which alone writes it. So the same trials give the same records.
 """
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable
 from functools import partial
 
+from deadhead.registry import Registry
 from deadhead.studies.trial import Trial
 
 from .jobs import NOW, Workload, work_function
@@ -26,19 +27,8 @@ def _tell(load: Workload, trial: Trial, text: str) -> None:
         raise KeyboardInterrupt
 
 
-def local(load: Workload) -> None:
-    """In processes of this machine, `load.workers` at a time."""
-    from .processes import Pool
-
-    with Pool(load) as pool:
-        pool.run()
-
-
-def ray(load: Workload) -> None:
-    """On a Ray cluster: an existing one, or one on this machine."""
-    from .ray_cluster import run
-
-    run(load)
-
-
-EXECUTORS: Mapping[str, Callable[[Workload], None]] = {"local": local, "serial": serial, "ray": ray}
+EXECUTORS: Registry[Callable[[Workload], None]] = Registry(
+    "executor",
+    "deadhead.studies.execution",
+    {"local": "processes:run", "serial": "executors:serial", "ray": "ray_cluster:run"},
+)

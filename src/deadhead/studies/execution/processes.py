@@ -101,6 +101,12 @@ class Worker:
             return self.process.wait()
 
 
+def run(load: Workload) -> None:
+    """Run the trials in processes of this machine, `load.workers` at a time."""
+    with Pool(load) as pool:
+        pool.run()
+
+
 class Pool:
     """The workers of a study."""
 

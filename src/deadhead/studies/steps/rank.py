@@ -11,7 +11,16 @@ from deadhead.errors import unknown_name
 from deadhead.rankers import RANKERS, ranker
 from deadhead.rankers.merge import MERGES
 from deadhead.registry.options import problems
-from deadhead.studies.fields import SEED, SOURCE, SPLIT_NAMES, Field, Problem, among, is_whole
+from deadhead.studies.fields import (
+    SEED,
+    SOURCE,
+    SPLIT_NAMES,
+    Field,
+    Problem,
+    among,
+    check_counts,
+    divided,
+)
 from deadhead.studies.step import Read, Step
 from deadhead.studies.trial import Trial
 
@@ -28,14 +37,11 @@ def _check(value: Any) -> Iterator[Problem]:
     if not among(method, RANKERS):
         yield ("method",), unknown_name("ranking method", method, RANKERS).message
         return
-    options = {name: item for name, item in value.items() if name not in OWN}
-    for name, problem in problems(method, RANKERS[method], options):
+    for name, problem in problems(method, RANKERS[method], divided(value, OWN)[1]):
         yield (name,), problem.message
     if not among(value.get("merge", "md"), MERGES):
         yield ("merge",), unknown_name("way to merge", value["merge"], MERGES).message
-    for name in ("examples", "batch"):
-        if name in value and not is_whole(value[name], 1):
-            yield (name,), f"expected a whole number from 1, got {value[name]!r}."
+    yield from check_counts(value, "examples", "batch")
     if not among(value.get("split", "dev"), SPLIT_NAMES):
         yield ("split",), unknown_name("split", value["split"], SPLIT_NAMES).message
 
@@ -63,9 +69,8 @@ class Ranking:
 
     @classmethod
     def parse(cls, value: Mapping[str, Any] | None) -> Ranking:
-        own = {name: item for name, item in (value or {}).items() if name in OWN}
-        rest = {name: item for name, item in (value or {}).items() if name not in OWN}
-        return cls(options=rest, **own)
+        own, options = divided(value, OWN)
+        return cls(options=options, **own)
 
 
 OWN = tuple(name for name in Ranking.__dataclass_fields__ if name != "options")

@@ -16,7 +16,9 @@ from deadhead.studies.fields import (
     Field,
     Problem,
     among,
+    check_counts,
     check_seed,
+    divided,
     is_whole,
     unknown,
 )
@@ -55,9 +57,7 @@ def _check(value: Any) -> Iterator[Problem]:
         if name in value and not among(value[name], words):
             wrong = True
             yield (name,), unknown_name(name, value[name], words).message
-    for name in ("examples", "batch"):
-        if name in value and not is_whole(value[name], 1):
-            yield (name,), f"expected a whole number from 1, got {value[name]!r}."
+    yield from check_counts(value, "examples", "batch")
     for path, message in check_seed(value.get("seed", 0)):
         yield ("seed", *path), message
     on = value.get("on", [1, 1])
@@ -93,8 +93,7 @@ class Shrinking:
 
     @classmethod
     def parse(cls, value: Mapping[str, Any]) -> Shrinking:
-        data = {name: item for name, item in value.items() if name in DATA}
-        options = {n: v for n, v in value.items() if n not in DATA}
+        data, options = divided(value, DATA)
         if OLD in options:
             options["repair"] = options.pop(OLD)
         return cls(options=options, **data)

@@ -12,7 +12,7 @@ from typing import Any
 
 from deadhead import files
 from deadhead.errors import DeadheadError, unknown_name
-from deadhead.studies.fields import Field, Problem, among, unknown
+from deadhead.studies.fields import Field, Problem, among, divided, unknown
 from deadhead.studies.step import Read, Step, is_inspected
 from deadhead.studies.store.folder import refuse_links
 from deadhead.studies.trial import Trial
@@ -43,9 +43,8 @@ class Training:
 
     @classmethod
     def parse(cls, value: Mapping[str, Any] | None) -> Training:
-        own = {name: item for name, item in (value or {}).items() if name in OWN}
-        rest = {name: item for name, item in (value or {}).items() if name not in OWN}
-        return cls(settings=rest, **own)
+        own, settings = divided(value, OWN)
+        return cls(settings=settings, **own)
 
     def reads(self, task: str, languages: Sequence[str]) -> Iterator[Read]:
         yield from product([task], languages, ["train"])
