@@ -8,7 +8,7 @@ from typer.testing import CliRunner
 
 from deadhead.cli import app
 from deadhead.errors import FolderError
-from deadhead.files.hub import at_commit, source, split
+from deadhead.files.hub import split
 from deadhead.heads import load, prune, save
 from deadhead.heads.model_files import folder_of
 from deadhead.studies.fields import MODEL
@@ -98,12 +98,3 @@ def test_folders_may_have_an_at_sign(tmp_path, monkeypatch):
     shutil.rmtree("model@home")
     with pytest.raises(FolderError, match="there is no folder"):
         load("./model@home")
-
-
-def test_names():
-    assert split("bert-base-cased@refs/pr/1") == ("bert-base-cased", "refs/pr/1")
-    assert split("/nowhere/model@home") == ("/nowhere/model@home", None)
-    assert source("a/b@c") == {"pretrained_model_name_or_path": "a/b", "revision": "c"}
-    assert source("a/b") == {"pretrained_model_name_or_path": "a/b"}
-    assert at_commit("a/b@main", FIRST) == f"a/b@{FIRST}"
-    assert at_commit("a/b", "0123456789abcdef") == "a/b"  # the hash of a folder that is gone

@@ -12,6 +12,14 @@ search: {lowest: 1..4, controls: [seeds, random, highest]}
 """
 
 
+@pytest.fixture(scope="session", autouse=True)
+def cache(tmp_path_factory):
+    """Nothing is read from the user's cache."""
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setenv("XDG_CACHE_HOME", str(tmp_path_factory.mktemp("cache")))
+        yield
+
+
 @pytest.fixture
 def search_file(tmp_path):
     file = tmp_path / "search.yaml"

@@ -33,15 +33,6 @@ def test_a_corpus_for_each_task():
     assert sources == {("pos", "ud-2.7"), ("ner", "wikiann"), ("slots", None)}
 
 
-def test_it_is_the_trial_of_that_corpus():
-    one = load("contributions/table2", ["fixed.data.source=ud-2.7"])
-    each = load("contributions/table2", ["fixed.data.source={pos: ud-2.7, ner: wikiann}"])
-    other = load("contributions/table2", ["fixed.data.source={ner: wikiann}"])
-    usual = load("contributions/table2")
-    assert [trial.id for trial in each.trials] == [trial.id for trial in one.trials]
-    assert [trial.id for trial in other.trials] == [trial.id for trial in usual.trials]
-
-
 @pytest.mark.parametrize(
     ("source", "problem"),
     [

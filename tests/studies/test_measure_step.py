@@ -1,6 +1,5 @@
 """The step `measure`, and the weights after epoch 1, on the embedded world."""
 
-import os
 from typing import Any
 
 import pytest
@@ -14,11 +13,6 @@ STEPS = "steps=[prune, measure, finetune, measure, evaluate]"
 PATTERNS = "{patterns: {sequences: 2, length: 6}}"
 MEASURE = f"measure=[{{embeddings: {{sentences: 12}}}}, {{entropy: {{sentences: 20}}}}, weights, {PATTERNS}]"
 FIRST = ["finetune.first=true", "finetune.epochs=2", "splits=[dev]"]
-
-
-@pytest.fixture(scope="module", autouse=True)
-def cache(tmp_path_factory):
-    os.environ.setdefault("XDG_CACHE_HOME", str(tmp_path_factory.mktemp("cache")))
 
 
 @pytest.fixture(scope="module")

@@ -51,17 +51,6 @@ def test_shared_work_of_others_is_only_data(search_file, tmp_path):
         run_free(recipe, tmp_path / "s")
 
 
-def test_a_record_comes_back_as_it_was():
-    record = Record(
-        trial=Trial({"steps": ["evaluate"], "model": "m"}),
-        state="done",
-        removed=("encoder.0.1",),
-        metrics={"de/test/f1": 0.1 + 0.2},
-        epochs=({"loss": 1e-9},),
-    )
-    assert Record.from_dict(json.loads(record.to_json())) == record
-
-
 def test_records_are_plain_json():
     odd = {
         "a": float("nan"),

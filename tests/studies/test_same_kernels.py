@@ -22,14 +22,7 @@ SMALL = [
 
 
 @pytest.fixture(scope="module")
-def cache(tmp_path_factory):
-    with pytest.MonkeyPatch.context() as patch:
-        patch.setenv("XDG_CACHE_HOME", str(tmp_path_factory.mktemp("cache")))
-        yield
-
-
-@pytest.fixture(scope="module")
-def trial(cache):
+def trial():
     return load("smoke", SMALL).trials[0]
 
 

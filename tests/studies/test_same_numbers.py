@@ -1,7 +1,5 @@
 """A real training gives the same numbers to the last digit, whoever runs it and however many run beside it."""
 
-import os
-
 import pytest
 from networks import can_be_apart
 from small_study import stable_records
@@ -22,7 +20,6 @@ SMALL = [
 def here(tmp_path_factory):
     """The records of the serial run."""
     folder = tmp_path_factory.mktemp("serial")
-    os.environ.setdefault("XDG_CACHE_HOME", str(folder / "cache"))
     assert run(load("smoke", SMALL), folder / "s", executor="serial").done == 3
     return stable_records(folder / "s")
 

@@ -1,7 +1,5 @@
 """The step `shrink`: what its field may be, which training trials share, what a record has."""
 
-import os
-
 import pytest
 
 from deadhead.layout import Head
@@ -19,7 +17,6 @@ ARMS = (
 @pytest.fixture(scope="module")
 def records(tmp_path_factory):
     folder = tmp_path_factory.mktemp("study")
-    os.environ.setdefault("XDG_CACHE_HOME", str(folder / "cache"))
     recipe = load("shrink", [*SMALL, ARMS])
     assert run(recipe, folder / "s", executor="serial").done == len(recipe.trials) == 5
     return [read(folder / "s", trial.id) for trial in recipe.trials]

@@ -1,6 +1,5 @@
 """Status, plan, frame and export tell what the records say; and the commands that print them."""
 
-import csv
 import json
 import sys
 from pathlib import Path
@@ -12,7 +11,7 @@ from typer.testing import CliRunner
 from deadhead.cli import app
 from deadhead.cli._progress import log_lines
 from deadhead.errors import MissingExtra
-from deadhead.results.frame import frame, write_csv
+from deadhead.results.frame import frame
 from deadhead.studies import load, plan, status, summaries
 from deadhead.studies.execution.processes import environment, gpus
 from deadhead.studies.plan import usual_workers
@@ -42,7 +41,6 @@ def test_status_counts(study, search_file):
     assert results.eta is None  # no run is at work
     run_free(load(search_file, ["seed=[0]"]), study)
     assert status(study).total == TOTAL // 2
-    assert status(study).others + status(study).total == len(summaries(study))
 
 
 def test_frame_is_the_records(study):
@@ -58,13 +56,6 @@ def test_frame_is_the_records(study):
     assert tall["value"].sum() == pytest.approx(
         sum(sum(record.metrics.values()) for record in known.values())
     )
-
-
-def test_export(study, tmp_path):
-    assert write_csv(study, tmp_path / "s.csv") == TOTAL
-    with open(tmp_path / "s.csv", encoding="utf-8") as file:
-        rows = list(csv.DictReader(file))
-    assert [row["id"] for row in rows] == list(frame(study)["id"])
 
 
 def test_missing_pandas_is_reported(study, monkeypatch):

@@ -6,7 +6,6 @@ from pathlib import Path
 import pytest
 
 import deadhead.studies.steps
-from deadhead.studies.fields import SHARED
 from deadhead.studies.step import STEPS, Step, fields
 
 PAGE = (Path(__file__).parents[2] / "docs" / "studies.md").read_text(encoding="utf-8")
@@ -45,11 +44,3 @@ def test_a_field_accepts_its_own_default(field):
         assert not list(field.check(field.default))
         assert field.canonical(field.default) == field.default
     assert list(field.check(object()))  # the twin: it refuses what it cannot be
-
-
-def test_every_field_is_used():
-    used = {field.name for step in STEPS.values() for field in step.fields}
-    always = {"model", "task", "data"}
-    by_language = {"source", "train"}  # `Trial.languages` gives them to the steps
-    assert used | always | by_language == {*fields()}
-    assert {field.name for field in SHARED} <= {*fields()}

@@ -78,8 +78,6 @@ def status_lines(status: Status) -> Iterator[str]:
         f"{status.name}: {status.done:,} done, {len(status.running)} running, "
         f"{status.failed:,} failed, {status.left:,} left of {status.total:,} ({state}{left})"
     )
-    if status.others:
-        yield f"  {status.others:,} more records belong to trials that are not in the recipe now"
     if status.damaged:
         yield f"  {damage(status.damaged)}"
     for text in status.reports:

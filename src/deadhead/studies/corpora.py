@@ -5,13 +5,12 @@ import zlib
 from collections import defaultdict
 from collections.abc import Iterable
 from contextlib import suppress
-from dataclasses import dataclass
-from functools import cached_property
+from typing import NamedTuple
 
 from deadhead.errors import DataError, DeadheadError
 from deadhead.tasks import data_files, task_of
 from deadhead.tasks.catalogue import Corpus, papers_corpus
-from deadhead.tasks.locating.origin import Origin, origin_of
+from deadhead.tasks.locating.origin import origin_of
 from deadhead.tasks.locating.small_world import is_world
 
 from .missing_data import estimated_rows
@@ -25,8 +24,7 @@ NOT_EXACT = (
 )
 
 
-@dataclass(frozen=True, kw_only=True)
-class Source:
+class Source(NamedTuple):
     """A split that trials read, and where it comes from."""
 
     task: str
@@ -34,10 +32,6 @@ class Source:
     split: str
     trial: Trial  # one that reads it
     places: tuple[str, ...]  # files, or one place on the hub
-
-    @cached_property
-    def origin(self) -> Origin:
-        return origin_of(self.places[0])
 
 
 def sources(trials: Iterable[Trial]) -> list[Source]:
@@ -53,9 +47,7 @@ def sources(trials: Iterable[Trial]) -> list[Source]:
             places = data_files(task, language, split, **json.loads(options))
             trial = needed[task, language, split, options]
             if not is_world(places[0]):
-                every.append(
-                    Source(task=task, language=language, split=split, trial=trial, places=places)
-                )
+                every.append(Source(task, language, split, trial, places))
     return every
 
 
@@ -73,7 +65,7 @@ def other_data(every: Iterable[Source], papers: Iterable[str] = ()) -> list[str]
         corpus = papers_corpus(source.task, source.language)
         if corpus is None or not (corpus.paper in papers or source.trial.data.exact):
             continue
-        origin, texts = source.origin, other.setdefault(source.task, {})
+        origin, texts = origin_of(source.places[0]), other.setdefault(source.task, {})
         if text := corpus.other_corpus(origin.corpus, origin.release):
             texts.setdefault(text, {})[source.language] = None
         elif (number := _other_rows(source, corpus)) is not None:
@@ -90,7 +82,7 @@ def other_data(every: Iterable[Source], papers: Iterable[str] = ()) -> list[str]
 
 def _other_rows(source: Source, corpus: Corpus) -> int | None:
     """The rows of a split if they are not those of the paper; None if they are, or on the hub."""
-    if source.split not in corpus.sizes or source.origin.on_hub:
+    if source.split not in corpus.sizes or origin_of(source.places[0]).on_hub:
         return None
     has_header = task_of(source.task).traits.label_unit == "row"
     task = None if source.task == source.trial.task else source.task

@@ -30,7 +30,6 @@ class Status:
     done: int
     failed: int
     left: int
-    others: int  # records of trials that the recipe no longer has
     active: bool  # a run works on it now
     stopping: bool
     running: tuple[Running, ...]
@@ -67,7 +66,6 @@ def status(folder: str | Path) -> Status:
         done=counts["done"],
         failed=counts["failed"],
         left=counts["left"],
-        others=len(known) - len(planned) + counts["left"],
         active=active,
         stopping=bool(live.get("stopping")),
         running=tuple(running),

@@ -105,16 +105,9 @@ class Control:
         self.running: dict[str, tuple[float, str]] = {}  # trial -> its start and last note
         self._checked = 0.0
 
-    def begin(self, trial: Trial) -> None:
-        self.running[trial.id] = (time.monotonic(), "")
-
     def note(self, trial: Trial, text: str) -> None:
         if trial.id in self.running:
             self.running[trial.id] = (self.running[trial.id][0], text)
-
-    def drop(self, trial: Trial) -> None:
-        """Forget a trial that could not be run to its end."""
-        self.running.pop(trial.id, None)
 
     def report(self, text: str) -> None:
         """Show the user a problem that was solved."""
@@ -200,13 +193,13 @@ class Workload:
         may = self.problem is None and self.control.level() == GO
         trial = self.jobs.next() if may else None
         if trial is not None:
-            self.control.begin(trial)
+            self.control.running[trial.id] = (time.monotonic(), "")
         return trial
 
     def put_back(self, trial: Trial) -> None:
         """Return a trial that could not be run to its end, probably through no fault of its own."""
         self.jobs.put_back(trial)
-        self.control.drop(trial)
+        self.control.running.pop(trial.id, None)
 
     def retry(self, trial: Trial, attempts: int, error: str, reason: str = "") -> None:
         """Return a trial that did not come to its end; after so many attempts it has failed.

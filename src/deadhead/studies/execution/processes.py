@@ -103,8 +103,11 @@ class Worker:
 
 def run(load: Workload) -> None:
     """Run the trials in processes of this machine, `load.workers` at a time."""
-    with Pool(load) as pool:
+    pool = Pool(load)
+    try:
         pool.run()
+    finally:
+        pool.close()
 
 
 class Pool:
@@ -118,10 +121,7 @@ class Pool:
         self.checked = time.monotonic()
         self.number = 0
 
-    def __enter__(self) -> Pool:
-        return self
-
-    def __exit__(self, *problem: object) -> None:
+    def close(self) -> None:
         for worker in self.workers:
             worker.close(kill=worker.trial is not None)
         self.selector.close()

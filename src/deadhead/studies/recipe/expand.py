@@ -5,11 +5,9 @@ equal trials became one.
 """
 
 import itertools
-import os
 import re
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
-from functools import lru_cache
 from math import prod
 from pathlib import Path
 from typing import Any
@@ -90,7 +88,7 @@ def _cell(data: Mapping[str, Any], labels: dict[str, Any]) -> Cell:
     if default is not None and "train" not in fields:
         fields.setdefault("source", default)
     if task.endswith((".yaml", ".yml")):  # what the file says makes the number, not its name
-        content = _file_digest(task, os.stat(task).st_mtime_ns)
+        content = digest(Path(task).read_text(encoding="utf-8"))
         fields["data"] = {**(fields.get("data") or {}), "task_file": content}
     return Cell(labels, settle(data["steps"], fields))
 
@@ -106,11 +104,6 @@ def _parts(fields: Mapping[str, Any]) -> dict[str, Any]:
             "name some in train",
         )
     return {**data, "parts": dict.fromkeys(languages, number)}
-
-
-@lru_cache(maxsize=64)
-def _file_digest(file: str, changed: int) -> str:
-    return digest(Path(file).read_text(encoding="utf-8"))
 
 
 def _set(fields: dict[str, Any], path: list[str], value: Any) -> None:
