@@ -1,4 +1,5 @@
-"""An export replaces only its own files; killed at any step, the next call finds one export whole."""
+"""An export replaces only its own files; killed at any step, the next call finds one export
+whole."""
 
 import json
 import os

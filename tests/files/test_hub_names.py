@@ -1,4 +1,5 @@
-"""Names of no model: typos are reported at once, the hub gets only names that it may have, and its log is hidden."""
+"""Names of no model: typos are reported at once, the hub gets only names that it may have, and its
+log is hidden."""
 
 import logging
 from pathlib import Path
@@ -24,7 +25,8 @@ class Hub:
 
 @pytest.fixture
 def hub(tmp_path, monkeypatch):
-    """No hub, and a folder to stand in with a model in `tagger` and a folder `taggers` that holds none."""
+    """No hub, and a folder to stand in with a model in `tagger` and a folder `taggers` that holds
+    none."""
     built = Hub()
     monkeypatch.setattr("transformers.AutoConfig.from_pretrained", built.config)
     monkeypatch.chdir(tmp_path)

@@ -1,4 +1,5 @@
-"""A model on the hub can be named with a revision, and a study keeps to the commit it began with."""
+"""A model on the hub can be named with a revision, and a study keeps to the commit it began
+with."""
 
 import json
 import shutil
@@ -23,7 +24,8 @@ MODELS = {FIRST: build("bert"), SECOND: prune(build("bert", seed=3), ["encoder.0
 
 @pytest.fixture
 def cache(tmp_path, monkeypatch):
-    """The hub's cache with two commits of one model: `main` is the second, the tag `old` the first."""
+    """The hub's cache with two commits of one model: `main` is the second, the tag `old` the
+    first."""
     home = tmp_path / "hub" / f"models--{NAME.replace('/', '--')}"
     for commit, model in MODELS.items():
         save(model, home / "snapshots" / commit)

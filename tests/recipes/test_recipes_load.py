@@ -124,15 +124,6 @@ def test_mistakes_are_named(folder, text, message):
     assert message in str(caught.value)
 
 
-def test_right_figures_are_let_through(folder):
-    (folder / "right.yaml").write_text(
-        ONE
-        + "figures: [{title: F, kind: curve, x: amount, lines: task, group: resource, value: drop, "
-        "where: {task: pos}}, {kind: cost}]"
-    )
-    assert len(load(folder / "right.yaml").data["figures"]) == 2
-
-
 def test_target_parts_are_of_what_is_no_source(folder):
     text = ONE.replace("source: en", "source: en, train: [en, de, zh], data: {target_parts: 3}")
     (folder / "parts.yaml").write_text(text)

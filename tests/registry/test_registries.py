@@ -1,4 +1,5 @@
-"""The lists of rankers, strategies, measures and methods of choosing agree wherever they are used."""
+"""The lists of rankers, strategies, measures and methods of choosing agree wherever they are
+used."""
 
 import subprocess
 import sys

@@ -1,4 +1,5 @@
-"""`clean` deletes trained models that no trial waits for, and a study can still be resumed and extended."""
+"""`clean` deletes trained models that no trial waits for, and a study can still be resumed and
+extended."""
 
 import shutil
 

@@ -8,7 +8,6 @@ from deadhead.errors import DataError, DeadheadError
 from deadhead.report.tables.notes import about_data
 from deadhead.results import Study
 from deadhead.studies import load, plan, read, run, summaries
-from deadhead.tasks import load_data
 from ud_archive import archive
 
 FIGURE = "contributions/figure1"  # POS, NER and slots
@@ -44,11 +43,6 @@ def test_a_corpus_for_each_task():
 def test_it_is_checked(source, problem):
     with pytest.raises(DeadheadError, match=problem):
         load(FIGURE, [f"fixed.data.source={source}"])
-
-
-def test_files_are_never_replaced_by_the_hub():
-    with pytest.raises(DataError, match="no dev data of ner in en without a folder"):
-        load_data("ner", "en", "dev", source="files")
 
 
 # --- the data of the paper, or other data ------------------------------------------------------

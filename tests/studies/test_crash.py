@@ -1,4 +1,5 @@
-"""Kill -9 at any moment, whoever it hits, and resume: the records are those of an undisturbed run."""
+"""Kill -9 at any moment, whoever it hits, and resume: the records are those of an undisturbed
+run."""
 
 import json
 import os

@@ -1,4 +1,5 @@
-"""One damaged record does not hide the others: it is reported, its trial runs again, and no reader stumbles over it."""
+"""One damaged record does not hide the others: it is reported, its trial runs again, and no reader
+stumbles over it."""
 
 import json
 import os

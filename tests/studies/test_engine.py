@@ -113,7 +113,8 @@ def test_another_recipe_is_refused(search_file, tmp_path):
 
 
 def test_stop_and_resume(search_file, tmp_path, monkeypatch):
-    """A stop that is asked for while trials run lets those finish, and the rest is left for the next run."""
+    """A stop that is asked for while trials run lets those finish, and the rest is left for the
+    next run."""
     monkeypatch.setenv("TRIVIAL_SECONDS", "0.1")
     monkeypatch.setattr(
         jobs, "EVERY", 0.02

@@ -1,4 +1,5 @@
-"""Processes that were stopped and trials that take too long are noticed, ended, run again and reported."""
+"""Processes that were stopped and trials that take too long are noticed, ended, run again and
+reported."""
 
 import json
 import os
@@ -29,7 +30,8 @@ def test_limits_that_make_no_sense_are_refused(search_file, tmp_path, timeout, e
 
 
 def command_of(pid):
-    """How a process was started; other tests may have left processes of theirs, such as a browser."""
+    """How a process was started; other tests may have left processes of theirs, such as a
+    browser."""
     return Path(f"/proc/{pid}/cmdline").read_bytes().replace(b"\0", b" ").decode()
 
 

@@ -36,7 +36,8 @@ def caches(tmp_path, monkeypatch):
 
 @pytest.fixture
 def world(tmp_path, monkeypatch):
-    """A folder with a model, two versions of the data, and a recipe that names neither by content."""
+    """A folder with a model, two versions of the data, and a recipe that names neither by
+    content."""
     shutil.copytree(MODELS / "encoder", tmp_path / "model")
     write_data(tmp_path / "data1", 0)
     write_data(tmp_path / "data2", 100)

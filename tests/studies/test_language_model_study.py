@@ -1,4 +1,5 @@
-"""A study of a decoder on plain text: no languages, windows as examples, and lower scores are better."""
+"""A study of a decoder on plain text: no languages, windows as examples, and lower scores are
+better."""
 
 import json
 

@@ -51,7 +51,8 @@ def test_before_first_and_after_differ(measured):
 
 
 def test_epoch_one_is_that_of_a_training_of_the_same_schedule_stopped_there(measured):
-    """The scores at @1 belong to the weights after epoch 1: not to those at the end, and they leave those in place."""
+    """The scores at @1 belong to the weights after epoch 1: not to those at the end, and they
+    leave those in place."""
     plain = run_trial(
         load(
             "smoke",
@@ -84,7 +85,8 @@ def test_epoch_one_scores_are_those_that_training_itself_saw():
 
 @pytest.mark.slow
 def test_shared_training_brings_its_first_epoch_and_its_beginning_along(tmp_path):
-    """Two trials that differ in the splits they score share one training, and have the numbers of a trial alone."""
+    """Two trials that differ in the splits they score share one training, and have the numbers of
+    a trial alone."""
     changes = [*SMALL, *FIRST[:2], STEPS, "measure=[weights]", "remove=none"]
     recipe = load("smoke", [*changes, "axes={splits: [[dev], [dev, test]]}", "fixed.remove=none"])
     assert run(recipe, tmp_path / "s", executor="serial").done == 2

@@ -1,4 +1,5 @@
-"""All data is looked for before the first trial begins, and what is looked for is what trials read."""
+"""All data is looked for before the first trial begins, and what is looked for is what trials
+read."""
 
 import pytest
 from typer.testing import CliRunner

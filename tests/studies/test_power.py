@@ -1,4 +1,5 @@
-"""Files of a study cut short, as a power cut or a disk leaves them, and resumed: the records are those of an undisturbed run."""
+"""Files of a study cut short, as a power cut or a disk leaves them, and resumed: the records are
+those of an undisturbed run."""
 
 import os
 import shutil

@@ -1,4 +1,5 @@
-"""The published tables that a recipe names are kept in its study, so that a page can be made of the folder alone."""
+"""The published tables that a recipe names are kept in its study, so that a page can be made of
+the folder alone."""
 
 import json
 
@@ -12,7 +13,8 @@ steps: [prune, finetune, evaluate]
 fixed: {model: a/model, task: mnli, source: en}
 axes: {remove: [none, {random: 50}]}
 tables:
-  - {title: Theirs, rows: remove, published: weak-link/table1.csv, where: {strategy: [none, random]}}
+  - {title: Theirs, rows: remove, published: weak-link/table1.csv, where: {strategy: [none,
+  random]}}
   - {title: Ours, rows: remove, published: own.csv}
 """
 

@@ -1,4 +1,5 @@
-"""Nodes, processes and the head of a cluster are killed in the midst: the records are those of a run on this machine."""
+"""Nodes, processes and the head of a cluster are killed in the midst: the records are those of a
+run on this machine."""
 
 import os
 import signal
@@ -124,7 +125,8 @@ def test_a_process_of_a_trial_dies(search_file, tmp_path, short, monkeypatch):
 @pytest.mark.slow
 @pytest.mark.parametrize("name", ["raylet/raylet", "gcs_server"])
 def test_a_cluster_that_is_gone_stops_the_study(search_file, tmp_path, short, monkeypatch, name):
-    """Not one trial after the other is written off: the study continues when there is a cluster again."""
+    """Not one trial after the other is written off: the study continues when there is a cluster
+    again."""
     monkeypatch.setattr(clusters, "HEAD", 1.0)
     monkeypatch.setattr("deadhead.studies.execution.jobs.EVERY", 0.02)
     monkeypatch.setattr(clusters, "EVERY", 0.02)

@@ -91,7 +91,8 @@ GRIDS = TABLE4.replace(
     ],
 )
 def test_an_override_reaches_every_grid(tmp_path, change, field, expected):
-    """What is set is what trials have, wherever the recipe has the field; it was once lost behind an axis of its name."""
+    """What is set is what trials have, wherever the recipe has the field; it was once lost behind
+    an axis of its name."""
     file = tmp_path / "r.yaml"
     file.write_text(GRIDS)
     first, _, rest = field.partition(".")

@@ -1,7 +1,9 @@
 """The numbers of a trial do not depend on what its process computed, or set, before it.
 
-On a CPU that cannot multiply bfloat16 with oneDNN (ARM without bf16), torch switches oneDNN off for the
-whole process at the first such product. The fixture `switches` stands in for such a CPU on any other.
+On a CPU that cannot multiply bfloat16 with oneDNN (ARM without bf16), torch switches oneDNN off
+for the
+whole process at the first such product. The fixture `switches` stands in for such a CPU on any
+other.
 """
 
 import pytest
@@ -64,7 +66,8 @@ def test_after_a_computation_in_bf16_that_switches_onednn_off(trial, fresh, swit
 
 
 def test_a_training_in_bf16_computes_without_onednn_where_it_must(trial, fresh, switches):
-    """It is isolated: from its first product on it computes without oneDNN, its numbers repeat, and others' are left alone."""
+    """It is isolated: from its first product on it computes without oneDNN, its numbers repeat,
+    and others' are left alone."""
     low = load(
         "smoke", [*SMALL, "data.examples=8", "finetune.epochs=1", "finetune.precision=bf16"]
     ).trials[0]

@@ -1,4 +1,5 @@
-"""A real training gives the same numbers to the last digit, whoever runs it and however many run beside it."""
+"""A real training gives the same numbers to the last digit, whoever runs it and however many run
+beside it."""
 
 import pytest
 from networks import can_be_apart

@@ -1,7 +1,10 @@
-"""examples/slurm.sh, to the end of a small study, on two nodes that are networks of their own on this machine.
+"""examples/slurm.sh, to the end of a small study, on two nodes that are networks of their own on
+this machine.
 
-Real are: the script, Ray's launcher, a head and a worker with addresses, processes and network apart, the wire
-between them, and the trials. Slurm is not: `srun` and `scontrol` stand in, both nodes share one disk and
+Real are: the script, Ray's launcher, a head and a worker with addresses, processes and network
+apart, the wire
+between them, and the trials. Slurm is not: `srun` and `scontrol` stand in, both nodes share one
+disk and
 one machine, and nothing is tested of queues, limits of time, GPUs or a scheduler that kills.
 """
 

@@ -1,4 +1,5 @@
-"""All lists of steps and fields agree: the table, the files, the documentation, the facts of each step."""
+"""All lists of steps and fields agree: the table, the files, the documentation, the facts of each
+step."""
 
 import re
 from pathlib import Path

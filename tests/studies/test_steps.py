@@ -156,7 +156,8 @@ def test_why_a_training_ended_is_in_the_record():
 
 
 def test_a_folder_that_was_pruned_can_be_the_model(tmp_path):
-    """Cut first and saved, then named in a recipe, it learns just what it learns when the recipe does the cutting."""
+    """Cut first and saved, then named in a recipe, it learns just what it learns when the recipe
+    does the cutting."""
     cut = run_trial(
         load(
             "smoke", [*SMALL, "steps=[prune, finetune, evaluate]", "remove={random_k: 12}"]

@@ -80,7 +80,8 @@ def evaluate(state, trial):
 
 
 def _count(state, trial, step):
-    """Leave a mark for every time the step is done, so that tests can see what was computed twice."""
+    """Leave a mark for every time the step is done, so that tests can see what was computed
+    twice."""
     marks = os.environ.get("TRIVIAL_MARKS")
     if marks:
         with open(Path(marks) / f"{step}-{trial.keys.get(state.at, trial.id)}", "a") as file:

@@ -24,7 +24,10 @@ EXISTS = (errno.EEXIST, errno.ENOTEMPTY)
 
 
 def lock(path: Path, *, wait: bool = False) -> int | None:
-    """Lock a file or folder until this process ends; None if another writer has it, or if there are no locks here."""
+    """Lock a file or folder until this process ends.
+
+    None if another writer has it, or if there are no locks here.
+    """
     if fcntl is None:
         return None
     handle = os.open(path, os.O_RDONLY | os.O_CLOEXEC)

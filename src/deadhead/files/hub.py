@@ -1,8 +1,8 @@
 """Names of models: a folder on this machine, or a model on the Hugging Face hub.
 
 A hub name may carry a revision: `bert-base-cased@main`, `someone/model@COMMIT`. Without one it
-means the newest commit. Hub names contain no @, so the two cannot be confused; a folder of the same name comes
-first.
+means the newest commit. Hub names contain no @, so the two cannot be confused; a folder of the
+same name comes first.
 """
 
 import difflib

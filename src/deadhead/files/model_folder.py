@@ -30,7 +30,6 @@ MARKER = ".unfinished-save"
 TRAINING = ".training"  # the state of a training whose model will be in this folder
 ASIDE = ".aside"  # in the draft: the old files, until the new ones are in place
 DRAFT = re.compile(rf"{re.escape(OLD_DRAFT)}[A-Za-z0-9_]+")
-MARKER_DRAFT = re.compile(rf"\.{re.escape(MARKER)}\.[0-9a-f]+\.draft")  # see `atomic.draft_of`
 # old weights and their loader go even if the new model has no file of that name, such as shards of
 # another size; not what else a user may call model-something.safetensors
 WEIGHTS = re.compile(r"model(-\d+(-of-\d+)?)?\.safetensors(\.index\.json)?|load_pruned\.(py|json)")
@@ -213,8 +212,6 @@ def _remove_abandoned(target: Path) -> None:
             if handle is not None:
                 unlock(handle)
                 shutil.rmtree(entry.path, ignore_errors=True)
-        elif MARKER_DRAFT.fullmatch(entry.name) and entry.is_file(follow_symlinks=False):
-            os.unlink(entry.path)  # nobody writes one now: the folder is locked
 
 
 @contextmanager

@@ -64,7 +64,7 @@ def missing_data(trials: Iterable[Trial]) -> list[MissingData]:
 
 
 def too_few_rows(trials: Iterable[Trial], only_exact: bool = False) -> list[str]:
-    """A line for each corpus with fewer training rows than data.examples, if known without the hub."""
+    """A line for each corpus with fewer training rows than data.examples, as far as known here."""
     from deadhead.tasks import task_of
 
     first: dict[tuple[str, str, str], Trial] = {}
@@ -156,8 +156,8 @@ def hints(missing: list[MissingData]) -> list[str]:
     others: dict[str, None] = {}
     for item in missing:
         for part in filter(None, (item.hint or "").split("; ")):
-            place, found, then = part.partition(INTO_FOLDER)
-            if found and place.startswith("put "):
+            place, separator, then = part.partition(INTO_FOLDER)
+            if separator and place.startswith("put "):
                 text = place.removeprefix("put ")
                 files.setdefault(then, {}).setdefault(text, []).append(item)
             else:

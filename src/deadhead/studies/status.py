@@ -52,9 +52,9 @@ def status(folder: str | Path) -> Status:
     states = {trial: known[trial].state if trial in known else "left" for trial in planned}
     counts = Counter(states.values())
     active = place.is_running(home)
-    told = place.read_json(home / "live.json")
-    told = told if isinstance(told, dict) else {}
-    live = told if active else {}
+    last_run = place.read_json(home / "live.json")
+    last_run = last_run if isinstance(last_run, dict) else {}
+    live = last_run if active else {}
     age = max(0.0, time.time() - live.get("now", 0.0))  # the clock may have been set back
     running = [
         Running(trial, facts["seconds"] + age, facts["note"])
@@ -71,7 +71,7 @@ def status(folder: str | Path) -> Status:
         running=tuple(running),
         eta=_eta(counts["left"], live, age),
         failures=tuple(trial for trial, state in states.items() if state == "failed"),
-        reports=tuple(told.get("reports", ())),
+        reports=tuple(last_run.get("reports", ())),
         damaged=tuple(sorted(stored.damaged)),
     )
 

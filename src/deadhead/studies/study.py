@@ -91,7 +91,8 @@ def run(
         if stored and not records.is_unedited(stored):
             damaged.append(f"{EDITED}; written again from the recipe")
         _describe(recipe, folder)
-        todo = missing(recipe, known, retry_failed)
+        again = (None, "failed") if retry_failed else (None,)
+        todo = [trial for trial in recipe.trials if known.get(trial.id) in again]
         if reads and not is_new:
             _check_data(todo)
         other = other_data(sources(todo), papers_of(recipe)) if reads else []
@@ -163,12 +164,7 @@ def _execute(
     folder, keys = control.folder, shared.shared_keys(recipe.trials)
     jobs = Jobs(todo, keys, lambda key: shared.find(folder, key) is not None)
     load = Workload(
-        jobs=jobs,
-        folder=folder,
-        finish=lambda record: records.write(record, folder),
-        control=control,
-        workers=control.facts["workers"],
-        **settings,
+        jobs=jobs, folder=folder, control=control, workers=control.facts["workers"], **settings
     )
     try:
         with control.signals():
@@ -181,12 +177,6 @@ def _execute(
         control.publish()
         with suppress(OSError):
             (folder / "stop").unlink(missing_ok=True)
-
-
-def missing(recipe: Recipe, known: Mapping[str, str], retry_failed: bool = False) -> list[Trial]:
-    """The trials without a record; with `retry_failed` also those that failed."""
-    states = (None, "failed") if retry_failed else (None,)
-    return [trial for trial in recipe.trials if known.get(trial.id) in states]
 
 
 def resume(recipe: Recipe, folder: Path) -> tuple[Recipe, dict[str, Any]]:

@@ -20,7 +20,7 @@ from types import FrameType
 from typing import Any
 
 from deadhead.studies.store import folder as place
-from deadhead.studies.store.records import Record
+from deadhead.studies.store.records import Record, write
 from deadhead.studies.trial import Trial
 from deadhead.version import versions
 
@@ -179,7 +179,6 @@ class Workload:
 
     jobs: Jobs
     folder: Path
-    finish: Callable[[Record], Any]  # writes a record
     control: Control
     work: str = WORK  # module:function, called with (trial, folder, keep, note)
     workers: int = 1
@@ -220,7 +219,7 @@ class Workload:
         self.jobs.finished(record.trial, done=record.state == "done")
         self.control.end(record)
         try:
-            self.finish(record)
+            write(record, self.folder)
         except place.StudyError as problem:  # the others may end: their records may find room
             self.stop(problem)
 
