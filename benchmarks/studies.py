@@ -1,13 +1,13 @@
 """The cost of the study engine: time per trial that does nothing, and reading very many records.
 
-    python benchmarks/studies.py [--trials 2000] [--many 20000] [--json results.json]
-    python benchmarks/studies.py --against OTHER/src [--many 20000] [--json results.json]
+    python benchmarks/studies.py [--trials 1000] [--many 3000] [--json results.json]
+    python benchmarks/studies.py --against OTHER/src [--many 3000] [--json results.json]
 
-Goals: under 5 ms of engine time per trial, flat from 100 to 20,000 records; status, frame and the
-report of 20,000 records in under 3 s each, with a page under 8 MB; the report of 408 searches with
-all controls (19,992 records, two splits, search tables and claims) in under 8 s. Reading is timed
-as the best of several runs, since other work of the machine can only add to it. For commands, the
-processor time is measured too.
+Goals: under 5 ms of engine time per trial, flat from 100 to 3,000 records, about as many as the
+largest recipe of a paper has; status, frame and the report of so many in under 3 s each, with a
+page under 8 MB; the report of searches with all controls (two splits, search tables and claims)
+in under 8 s. Reading is timed as the best of several runs, since other work of the machine can
+only add to it. For commands, the processor time is measured too.
 
 With --against, two source trees are compared in one run: `deadhead report` of the same studies,
 alternating between the trees. The ratio of the smallest processor times says how much slower this
@@ -40,7 +40,7 @@ from deadhead.studies.trial import Trial, digest
 
 PACKAGES = ("deadhead", "numpy", "pandas")
 RUNS = 5  # of everything that reads records
-NO_GOAL = ("run again", "processor", "status without an index")
+NO_GOAL = ("run again", "processor")
 GOALS = {"ms per trial": 5.0, "MB": 8.0, "s": 3.0}  # the most, by unit
 SEARCH_GOAL = 8.0  # s: each record has twice the numbers, and there are searches and claims
 LANGUAGES = ("en", "de", "es", "zh", "hi", "ur", "ar", "tr", "sw")
@@ -185,8 +185,6 @@ def measure(folder: Path, trials: int, many: int) -> dict[str, float]:
     numbers[f"status, {many} records, s"] = timed(lambda: status(study), RUNS)
     numbers[f"frame, {many} records, s"] = timed(lambda: frame(study), RUNS)
     numbers |= measure_reading(study, f"{many} records", "status")
-    (study / "index.jsonl").unlink()
-    numbers[f"status without an index, {many} records, s"] = timed(lambda: status(study))
     return numbers
 
 
@@ -234,8 +232,8 @@ def row(what: str, value: float) -> dict[str, Any]:
 
 def main() -> None:
     parser = argparse.ArgumentParser(description=(__doc__ or "").splitlines()[0])
-    parser.add_argument("--trials", type=int, default=2000)
-    parser.add_argument("--many", type=int, default=20_000, help="records of a large study")
+    parser.add_argument("--trials", type=int, default=1000)
+    parser.add_argument("--many", type=int, default=3_000, help="records of a large study")
     parser.add_argument("--against", type=Path, help="another source tree (its folder src)")
     parser.add_argument("--json", type=Path, help="write the numbers, the machine and the date")
     args = parser.parse_args()
