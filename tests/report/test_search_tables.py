@@ -4,20 +4,9 @@ from dataclasses import replace
 from statistics import stdev
 
 import pytest
-from by_hand import DRAWN, SEARCH, cell, done, drawn, searched, study
+from by_hand import SEARCH, cell, done, searched, study
 
 from deadhead.report.tables.build import tables
-
-
-def test_cells_the_recipe_does_not_have(tmp_path):
-    recipe = DRAWN.replace("axes:\n  task: [mnli, sst2]\n  remove: {random: [0, 50]}\n  draw: [0, 1, 2]\n", """axes:
-  - {task: [mnli], remove: {random: [0, 50]}, draw: [0, 1, 2]}
-  - {task: [sst2], remove: none}
-""")  # fmt: skip
-    scores, _ = tables(study(tmp_path, recipe, drawn))
-    assert cell(scores, ["random 50 %"], ["sst2"])["state"] == "none"
-    assert cell(scores, ["none"], ["sst2"])["ours"] == 90
-
 
 LANGUAGES = """\
 steps: [prune, finetune, evaluate]

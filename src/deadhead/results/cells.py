@@ -1,7 +1,8 @@
 """The cells of a study: each combination of the recipe's axes, with its labels and its record.
 
 The axes of a cell are those of the recipe, and `language` (also called `target`), `setting`,
-`strategy`, `amount`, and `learnt`: the languages trained on. Scores are in points: shares times 100, BLEU as it is.
+`strategy`, `amount`, and `learnt`: the languages trained on. Scores are in points: shares times
+100, BLEU as it is.
 """
 
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence

@@ -28,7 +28,7 @@ class Heads:
 
     @cached_property
     def layout(self) -> dict[str, list[int]]:
-        """Heads of each layer by block, as far as records name them; all layers are taken as equal."""
+        """Heads of each layer by block, as far as records name them; layers count as equal."""
         names = {*self.removed, *chain.from_iterable(r.scores for r in self.rankings.values())}
         maps = (of for trial in self.opened for of in trial.maps.values())
         names.update(head for of_stage in maps for values in of_stage.values() for head in values)

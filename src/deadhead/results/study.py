@@ -22,11 +22,10 @@ from deadhead.studies.study import described
 
 from .cells import Cell, Key, as_dict, fixed_of, make_cell, matches, parts_of, task_info
 from .heads import Heads
-from .means import BY_LANGUAGE, Mean, group_cells, means_of, values_by
+from .means import BY_LANGUAGE, Mean, group_cells, means_of, removals_of, values_by
 from .model import Measurement, Merged, RankedHeads, Score, Search
 from .published import Rows, of_same_setting, published_by
 from .records import Opened, by_use, measures_of, ranking_of
-from .removals import removals_of
 from .searches import finished, merged_among, over_seeds, pairs_among, searches_among
 
 MOST_RECORDS = 800  # opened for the page

@@ -1,4 +1,4 @@
-"""The page of `deadhead demo`: one HTML file without scripts, from the numbers of the demo alone."""
+"""The page of `deadhead demo`: one HTML file without scripts, from the demo's numbers alone."""
 
 from __future__ import annotations
 

@@ -110,7 +110,7 @@ def _signs(table: Table) -> Iterator[str]:
 
 
 def _tex(cell: Cell, decimals: int) -> str:
-    """Our number with its spread, bold if better than unpruned or best; the published one in brackets."""
+    """Our number and its spread, bold if better than unpruned or best; the published number."""
     if cell["ours"] is None:
         text = {"failed": r"\emph{failed}", "missing": "--"}.get(cell["state"], "")
     else:
