@@ -97,8 +97,8 @@ class Means:
 
     def table(self, study: Study, table: Table, cell: Any, about: str) -> dict[str, Any]:
         """The whole table: `cell(key)` gives its cells, `about` says what its numbers are."""
-        trials = dict.fromkeys(trial for mean in self.by_key.values() for trial in mean.cells)
-        sentences = [about + self._means(), *remarks(study, trials, table.split)]
+        cells = {t: one for mean in self.by_key.values() for t, one in mean.cells.items()}
+        sentences = [about + self._means(), *remarks(study, cells.values(), table.split)]
         return build_table(study, table, self.layout, self.by_key, cell, sentences)
 
     def _means(self) -> str:

@@ -1,6 +1,6 @@
 """Notes that keep a reader from misreading a table: who chose the epoch, what data was short."""
 
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from typing import Any
 
 from deadhead.errors import DeadheadError
@@ -13,18 +13,12 @@ from deadhead.tasks.reading.columns import STARTS
 Details = Sequence[tuple[str, Mapping[str, Any]]]  # a task and the details of one of its records
 
 
-def remarks(study: Study, trials: Iterable[str], split: str) -> list[str]:
+def remarks(study: Study, cells: Collection[Cell], split: str) -> list[str]:
     """The sentences that apply to a table of these trials."""
-    cells = [study.trials[trial] for trial in trials]
-    return [*_epoch_chosen_on(study, cells, split), *_about_data(study, cells)]
+    return [*_epoch_chosen_on(study, cells, split), *about_data(study, cells)]
 
 
-def about_data(study: Study, trials: Iterable[str]) -> list[str]:
-    """The sentences about the data that these trials read."""
-    return _about_data(study, [study.trials[trial] for trial in trials])
-
-
-def _epoch_chosen_on(study: Study, cells: Sequence[Cell], split: str) -> list[str]:
+def _epoch_chosen_on(study: Study, cells: Collection[Cell], split: str) -> list[str]:
     """A note if the best epoch's weights are scored on the data that chose the epoch."""
     parts = [as_dict(part.get("fixed")) for part in study.recipes]
     splits = set()
@@ -53,10 +47,9 @@ def _choosing_split(finetune: Mapping[str, Any], task: str) -> str | None:
         return None
 
 
-def _about_data(study: Study, cells: Sequence[Cell]) -> list[str]:
-    """Notes if records of one table read less data than the recipe names, or other data than the
-    paper."""
-    done = [cell for cell in cells if cell.summary is not None and cell.state == "done"]
+def about_data(study: Study, cells: Collection[Cell]) -> list[str]:
+    """Say where records of one table read less data than the recipe names, or another corpus."""
+    done = [cell for cell in cells if cell.state == "done"]
     notes = []
     details = list(_details(study, done))
     if rows := "; ".join(_shortfalls(details)):

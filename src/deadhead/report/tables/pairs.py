@@ -142,8 +142,8 @@ def _note(study: Study, means: Keyed) -> list[str]:
             "Stop rule: heads are removed one by one until the score falls for the first time, "
             "and the best k up to there counts."
         )
-    trials = dict.fromkeys(trial for mean in means.values() for trial in mean.cells)
-    return [*sentences, *about_data(study, trials)]
+    cells = {trial: cell for mean in means.values() for trial, cell in mean.cells.items()}
+    return [*sentences, *about_data(study, cells.values())]
 
 
 def printed_score(rows: Iterable[Mapping[str, str]], column: str = "value") -> float | None:
