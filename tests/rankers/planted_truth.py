@@ -1,10 +1,11 @@
 """A small trained classifier in which it is known what each head is worth.
 
-Somewhere in each sentence stands one of two signs, and which one it is makes the label: only attention
-can carry that to the first token, which the classifier reads. There are five kinds of signs, one common
-and four rare, and each kind is taught to one head: where that is closed, the model learns to know
-nothing, whatever other heads are open. So the head of the common kind is essential, those of the rare ones help now and
-then, and three heads that were never open, and have no output weights, are useless.
+Somewhere in each sentence stands one of two signs, and which one it is makes the label: only
+attention can carry that to the first token, which the classifier reads. There are five kinds of
+signs, one common and four rare, and each kind is taught to one head: where that is closed, the
+model learns to know nothing, whatever other heads are open. So the head of the common kind is
+essential, those of the rare ones help now and then, and three heads that were never open, and
+have no output weights, are useless.
 """
 
 from functools import cache
@@ -47,7 +48,7 @@ def _drawn(count, seed):
 
 
 def _lesson(count, seed):
-    """Sentences, the gates each is taught with, and what is to be said: the label, or that it cannot be known."""
+    """Sentences, the gates each is taught with, and the answer: the label, or that it is unknown."""
     words, label, kind = _drawn(count, seed)
     gates = (
         torch.rand(count, 2, HEADS, generator=torch.Generator().manual_seed(seed)) < 0.7

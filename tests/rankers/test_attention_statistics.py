@@ -95,7 +95,7 @@ def test_confidence_is_the_mean_of_the_largest(case):
 
 
 def test_a_closed_gate_does_not_show(case):
-    """Probabilities are taken before the gate, so heads of the first layer look the same with all others closed."""
+    """Probabilities are those before the gate, so closed heads do not change the first layer."""
     setup = case("classify")
     others = [head for head in discover(setup.model) if head.index]
     whole, closed = (

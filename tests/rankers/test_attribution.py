@@ -1,4 +1,4 @@
-"""Attribution against finite differences of gates, Taylor scores and ablation with the same fill."""
+"""Attribution against finite differences of gates, Taylor scores and ablation with its fill."""
 
 import pytest
 import torch

@@ -1,4 +1,4 @@
-"""Gradient and Taylor scores against the definition: finite differences, single examples, real gates."""
+"""Gradient and Taylor scores against finite differences, single examples and real gates."""
 
 from itertools import pairwise
 
@@ -83,7 +83,7 @@ def test_per_batch_is_the_gradient_of_the_mean_over_tokens(case):
 
 
 def test_cumulative_is_the_running_total_that_is_never_cleared(case):
-    """As the widely copied script does it: |g1|, |g1 + g2|, |g1 + g2 + g3| ... instead of |g1|, |g2|, |g3| ..."""
+    """As the widely copied script does it: |g1|, |g1 + g2| ... instead of |g1|, |g2| ..."""
     setup = case("classify")
     layout, singles = discover(setup.model), setup.singles()
     gates = torch.ones(2, 4, dtype=torch.float64, requires_grad=True)

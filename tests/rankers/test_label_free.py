@@ -1,4 +1,4 @@
-"""Ranking without labels: a loss of one's own, and the distance to what the whole model says, against brute force."""
+"""Ranking without labels: own losses, and the distance to the whole model, against brute force."""
 
 import math
 from types import SimpleNamespace
@@ -88,7 +88,7 @@ def test_ablation_measures_the_distance_itself(embedder, texts):
 
 
 def moved(model, batch, head):
-    """How far the output of each example moves as the gate of a head does, as a share of its size; by finite differences."""
+    """How far each output moves with the gate of a head, relative to its size, by differences."""
     step = 1e-4
     slope = (hidden(model, batch, {head: 1 + step}) - hidden(model, batch, {head: 1 - step})) / (
         2 * step

@@ -1,4 +1,4 @@
-"""The loss of an example is its own: the model's loss for it alone, whatever stands beside it and however it is padded."""
+"""The loss of an example is the model's loss for it alone, whatever its batch and padding."""
 
 import pytest
 import torch

@@ -1,4 +1,4 @@
-"""LRP: each rule against its formula, relevance conserved from the logit to the embeddings, and no trace left."""
+"""LRP: each rule against its formula, relevance conserved to the embeddings, and no trace left."""
 
 from contextlib import ExitStack
 
@@ -49,7 +49,7 @@ def tagger():
 
 
 def by_formula(function, inputs, arrived):
-    """The alpha-beta rule as it stands in the paper, entry by entry, with the Jacobian from autograd."""
+    """The alpha-beta rule of the paper, entry by entry, with the Jacobian from autograd."""
     jacobians = torch.autograd.functional.jacobian(function, inputs)
     output, at_zero = (
         function(*inputs).numel(),
@@ -124,7 +124,7 @@ def test_attention_rule_is_the_formula():
 
 
 def arriving(model, batch, rule):
-    """Relevance of each sentence summed over everything it was embedded with, and the logits it came from."""
+    """Relevance of each sentence summed over its embeddings, and the logits it came from."""
     seen: list[Tensor] = []
 
     def keep(module, args, output):
@@ -187,7 +187,7 @@ def test_epsilon_conserves_relevance(family, monkeypatch):
 
 
 def test_attention_products_give_half_to_each_factor():
-    """AttnLRP through one attention: as if q and k were given a quarter and v half of their gradients."""
+    """AttnLRP through one attention: q and k get a quarter of their gradients, and v half."""
     q, k, v = (noise(1, 2, 3, 4, seed=i).requires_grad_() for i in range(3))
     plain = torch.autograd.grad(((q @ k.transpose(-2, -1)).softmax(-1) @ v).pow(2).sum(), (q, k, v))
     bent = torch.autograd.grad(

@@ -1,4 +1,4 @@
-"""loss="self" of models of question answering: the divergence of starts plus that of ends, over the real tokens."""
+"""loss="self" of question answering: the divergence of starts plus that of ends."""
 
 import copy
 from functools import cache

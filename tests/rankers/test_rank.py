@@ -1,4 +1,4 @@
-"""`rank` itself: one contract over every method, and one clear error for each mistake in what it is given."""
+"""`rank` itself: one contract over every method, and one clear error for each mistake."""
 
 import copy
 from dataclasses import is_dataclass
@@ -6,13 +6,11 @@ from dataclasses import is_dataclass
 import pytest
 import torch
 
-from architectures.tiny import tiny
 from deadhead.errors import DataError, DeadheadError, UnknownName, UnsupportedModel
 from deadhead.heads import discover, prune
 from deadhead.rankers import RANKERS, rank, ranker
 from deadhead.rankers.run import check_scores
 from deadhead.registry.options import OptionError
-from deadhead.verify.inputs import batch_for
 
 # Options that keep a method quick; a new method needs a line only where its defaults are slow.
 QUICK = {"l0": {"steps": 5}, "shapley": {"permutations": 3}}
@@ -231,7 +229,7 @@ def test_no_gate_gets_a_gradient(case):
         blind,
         [setup.batch],
         UnsupportedModel,
-        "no gate gets a gradient .2: encoder layer 0, encoder layer 1.*does not depend on attention",
+        "no gate gets a gradient .2: encoder layer 0, encoder layer 1.*not depend on attention",
     )
     cut = copy.deepcopy(setup.model)
     cut.bert.register_forward_hook(
@@ -243,16 +241,6 @@ def test_no_gate_gets_a_gradient(case):
         setup.model.bert(setup.batch["input_ids"])
     )(last_hidden_state=hidden)
     refuses(unused, [setup.batch], UnsupportedModel, "layers were not run")
-
-
-def test_model_without_a_task_layer():
-    model = tiny("albert")
-    refuses(
-        model,
-        [{**batch_for(model), "labels": torch.tensor([0, 1])}],
-        UnsupportedModel,
-        "no task layer",
-    )
 
 
 def test_scores_are_checked(case):
@@ -270,7 +258,7 @@ def test_scores_are_checked(case):
 
 @pytest.mark.slow
 def test_compiled_models_rank_the_same(case):
-    """torch.compile does not see hooks that come later; a ranking must not be that of the model without them."""
+    """torch.compile does not see hooks that come later; a ranking must not miss them."""
     setup = case("classify")
     del setup.model.bert.encoder.layer[1:]  # each layer takes seconds to compile
     plain = rank(setup.model, [setup.batch])

@@ -1,4 +1,4 @@
-"""Similarity: by hand with hooks, 0 for a layer that adds nothing, and the layers that a study then removes."""
+"""Similarity: by hand with hooks, and 0 for a layer that adds nothing."""
 
 import pytest
 import torch

@@ -69,8 +69,8 @@ def test_lowest_and_highest_are_two_ends_of_one_order(values):
 
 def test_saved_and_loaded_it_is_the_same(tmp_path):
     example = ranking(
-        np.random.default_rng(0).normal(size=12), model="m", options={"unit": "per_token"}, data={"lang": "de"}, seed=3,
-        versions={"torch": "2"}, details={"loss": 0.5},
+        np.random.default_rng(0).normal(size=12), model="m", options={"unit": "per_token"},
+        data={"lang": "de"}, seed=3, versions={"torch": "2"}, details={"loss": 0.5},
     )  # fmt: skip
     path = example.save(tmp_path / "deep" / "ranking.json")
     assert Ranking.load(path) == example

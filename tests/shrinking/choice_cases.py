@@ -58,7 +58,7 @@ def silence(model, kind, layer, number):
     """The output projection ignores a head or a neuron."""
     site = site_at(model, kind, layer)
     assert site.out is not None
-    site.out.weight[:, number * site.width : (number + 1) * site.width] = 0  # type: ignore[index]
+    site.out.weight[:, number * site.width : (number + 1) * site.width] = 0
 
 
 @torch.no_grad()

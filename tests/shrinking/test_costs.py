@@ -96,7 +96,7 @@ def test_shapes():
         shape_for(model, (4, 513))
     for wrong in ((0, 8), "32", (1, 2, 3), (4, "many"), (True, 8), (4, True)):
         with pytest.raises(DeadheadError, match="`on` expects examples and tokens of each"):
-            shape_for(model, wrong)  # type: ignore[arg-type]
+            shape_for(model, wrong)
 
 
 def test_what_is_given_for_every_token_gets_the_length_of_the_texts():

@@ -130,12 +130,12 @@ def test_scales_are_those_of_the_authors(model):
     ]  # fmt: skip
     for solution in plan.solutions:
         site = solution.cut.site
-        old = site.out.weight.detach()[:, columns_of(solution.cut)]  # type: ignore[union-attr, index]
+        old = site.out.weight.detach()[:, columns_of(solution.cut)]
         factors = torch.linalg.vecdot(solution.weight, old, dim=0) / old.square().sum(0)
         theirs = torch.tensor(AUTHORS["scales"][site.kind][site.layer])[[*solution.cut.left]]
         expected = theirs.repeat_interleave(site.width)
         torch.testing.assert_close(factors, expected, rtol=1e-3, atol=1e-3)
-        torch.testing.assert_close(solution.bias, site.out.bias)  # type: ignore[union-attr]
+        torch.testing.assert_close(solution.bias, site.out.bias)
 
 
 def test_a_scale_that_is_too_large_ends_the_search(model, monkeypatch):

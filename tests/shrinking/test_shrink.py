@@ -124,7 +124,7 @@ def test_a_head_stays_where_neurons_could_take_its_place(method):
     with torch.no_grad():  # heads hardly matter, so the cheapest choice has none
         for site in find_every_site(model, "heads"):
             if site.kind == "heads":
-                site.out.weight.mul_(1e-3)  # type: ignore[union-attr, operator]
+                site.out.weight.mul_(1e-3)
     report = shrink(model, data(), macs=0.2, method=method, repair="none", **QUIET)
     before, after = report.sizes["macs"]
     assert after <= 0.2 * before
@@ -320,8 +320,8 @@ class Clock:
         for call in calls:
             part = getattr(call, "func", None)
             is_layer = isinstance(part, torch.nn.Module)
-            timed = part if is_layer else call.args[0]  # type: ignore[attr-defined]
-            count = sum(p.numel() for p in timed.parameters())  # type: ignore[union-attr]
+            timed = part if is_layer else call.args[0]
+            count = sum(p.numel() for p in timed.parameters())
             times.append([1e-6 * count * (self.factor if is_layer else 1)] * rounds)
         return times
 
