@@ -4,19 +4,10 @@ Both read the attention probabilities alone, before any gate, so they need no la
 what a head does with what it reads: a head whose output weights are 0 scores like any other.
 """
 
-from __future__ import annotations
-
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, ClassVar, Literal
-
-from deadhead.registry.options import Share
+from typing import ClassVar, Literal
 
 from .ranker import Ranker, RankerInputs, Scores
-
-if TYPE_CHECKING:
-    from torch import Tensor
-
-Average = Literal["token", "sentence"]  # over all queries at once, or over each sentence first
 
 
 @dataclass(frozen=True)
@@ -28,21 +19,12 @@ class Entropy(Ranker):
 
     reads: ClassVar[Literal["inputs"]] = "inputs"
 
-    average: Average = "token"
-    smoothing: Share = 0.0  # mix in evenly spread attention (Clark et al.: 0.0001)
-
     def __call__(self, inputs: RankerInputs) -> Scores:
         import torch
 
         from .attention_maps import statistics
 
-        def entropy(probabilities: Tensor, keys: Tensor) -> Tensor:
-            if self.smoothing:
-                even = (keys / keys.sum(-1, keepdim=True).clamp(min=1))[:, None, None]
-                probabilities = (1 - self.smoothing) * probabilities + self.smoothing * even
-            return torch.special.entr(probabilities).sum(-1)
-
-        raw = statistics(inputs, entropy, self.average)
+        raw = statistics(inputs, lambda maps: torch.special.entr(maps).sum(-1))
         return Scores({head: -value for head, value in raw.items()}, raw)
 
 
@@ -52,10 +34,8 @@ class Confidence(Ranker):
 
     reads: ClassVar[Literal["inputs"]] = "inputs"
 
-    average: Average = "token"
-
     def __call__(self, inputs: RankerInputs) -> Scores:
         from .attention_maps import statistics
 
-        raw = statistics(inputs, lambda probabilities, _: probabilities.amax(-1), self.average)
+        raw = statistics(inputs, lambda maps: maps.amax(-1))
         return Scores(raw, raw)

@@ -31,17 +31,17 @@ from .loss import (
 )
 from .ranker import RankerInputs
 
-# examples x heads x queries x keys, and which keys are real -> examples x heads x queries
-Statistic = Callable[[Tensor, Tensor], Tensor]
+# examples x heads x queries x keys -> examples x heads x queries
+Statistic = Callable[[Tensor], Tensor]
 MapReader = Callable[[Site, Tensor], None]  # a layer and its map, in float32 or float64
 
 
 @torch.no_grad()
-def statistics(inputs: RankerInputs, statistic: Statistic, average: str) -> dict[Head, float]:
+def statistics(inputs: RankerInputs, statistic: Statistic) -> dict[Head, float]:
     """The mean of a statistic over all queries that are not padding, for each head."""
     model = inputs.model
     sites = [site for site in find_sites(model) if site.kept]
-    mean, finite = _Mean(statistic, average), FiniteLoss()
+    mean, finite = _Mean(statistic), FiniteLoss()
     with maps_read(model, sites, mean.add):
         for batch in inputs.counted():
             mean.batch = on_device(batch, model)
@@ -127,43 +127,34 @@ def signal(model: nn.Module, batch: Batch, outputs: Any) -> Tensor:
 class _Mean:
     """Adds up a statistic of attention maps over the queries that are not padding."""
 
-    def __init__(self, statistic: Statistic, average: str):
-        self.statistic, self.by_sentence = statistic, average == "sentence"
+    def __init__(self, statistic: Statistic):
+        self.statistic = statistic
         self.batch: Batch = {}
         self.sums: dict[int, Tensor] = {}
         self.counts: dict[int, Tensor] = {}
 
     def add(self, site: Site, probabilities: Tensor) -> None:
-        queries, keys = self._real(site, probabilities)
-        values = self.statistic(probabilities, keys.to(probabilities)).transpose(1, 2)
-        weight = queries.to(probabilities)
-        if self.by_sentence:
-            weight = weight / weight.sum(1, keepdim=True).clamp(min=1)
+        values = self.statistic(probabilities).transpose(1, 2)
+        weight = self._real(site, probabilities).to(probabilities)
         total, count = torch.einsum("bqh,bq->h", values, weight), weight.sum()
         self.sums[id(site)] = self.sums.get(id(site), 0) + total
         self.counts[id(site)] = self.counts.get(id(site), 0) + count
 
-    def _real(self, site: Site, probabilities: Tensor) -> tuple[Tensor, Tensor]:
-        """Which queries, and which keys, of each example are no padding."""
-        queries = keys = attended(self.batch)
-        decoded = self._decoded()
+    def _real(self, site: Site, probabilities: Tensor) -> Tensor:
+        """Which queries of each example are no padding.
+
+        All of them where the model has positions of its own (images, sound).
+        """
+        queries, decoded = attended(self.batch), self._decoded()
         if decoded is not None and site.block in ("decoder", "cross"):
             queries = decoded
-            keys = decoded if site.block == "decoder" else keys
-        return _fitting(queries, probabilities, 2), _fitting(keys, probabilities, 3)
+        shape = (probabilities.shape[0], probabilities.shape[2])
+        return queries if queries.shape == shape else torch.ones(shape, dtype=torch.bool)
 
     def _decoded(self) -> Tensor | None:
         """The positions of the decoder that count, where there is one beside the encoder."""
         real, ids = real_tokens(self.batch, decoder=True), self.batch.get("decoder_input_ids")
         return torch.ones_like(ids, dtype=torch.bool) if real is None and ids is not None else real
-
-
-def _fitting(real: Tensor, probabilities: Tensor, axis: int) -> Tensor:
-    """The real positions; all of them where the model has positions of its own (images, sound)."""
-    shape = (probabilities.shape[0], probabilities.shape[axis])
-    if real.shape == shape:
-        return real.to(probabilities.device)
-    return torch.ones(shape, dtype=torch.bool, device=probabilities.device)
 
 
 def _is_map(part: object, heads: int) -> bool:
