@@ -196,8 +196,7 @@ def test_compare(place, tmp_path):
     assert "Spearman" in table
     assert "by chance" in table
     assert printed["methods"] == ["taylor", "ablation", "taylor"]
-    for name in ("en taylor", "flat ablation", "en taylor / flat ablation"):
-        assert name in " ".join(table.replace("┃", " ").replace("│", " ").split())
+    assert "en / flat" in table
     assert "rankings are of different methods: taylor, ablation" in " ".join(table.split())
 
 

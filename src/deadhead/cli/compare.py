@@ -53,10 +53,7 @@ def compare(
         names_and_matrix = {"rankings": names, "methods": methods, "spearman": matrix.tolist()}
         print_json({**names_and_matrix, "pairs": pairs})
         return
-    mixed = len(set(methods)) > 1
-    methods_of = zip(files, methods, strict=True)
-    labels = [f"{file.stem} {method}" if mixed else file.stem for file, method in methods_of]
-    _print_tables(labels, matrix, pairs, m)
+    _print_tables([file.stem for file in files], matrix, pairs, m)
     for noun, values in (("method", methods), ("model", [each.model for each in rankings])):
         different = list(dict.fromkeys(values))
         if len(different) > 1:

@@ -20,9 +20,7 @@ if TYPE_CHECKING:
     from deadhead.ranking import Ranking
 
 ENDS = 10  # heads to print from each end of the ranking
-# modules that a kind of plot file needs, and the packages they are in
-PLOTS = {**dict.fromkeys((".svg", ".png"), ("altair", "vl_convert")), ".html": ("altair",)}
-PACKAGES = {"altair": "altair", "vl_convert": "vl-convert-python"}
+PLOTS = (".svg", ".png", ".html")
 
 
 def rank(
@@ -147,9 +145,8 @@ def _check_plot(file: Path | None) -> None:
         return
     if file.suffix not in PLOTS:
         raise unknown_name("kind of plot file", file.suffix or file.name, PLOTS)
-    for package in PLOTS[file.suffix]:
-        if find_spec(package) is None:
-            raise MissingExtra(PACKAGES[package], "report", "a plot of a ranking")
+    if find_spec("altair") is None or find_spec("vl_convert") is None:
+        raise MissingExtra("altair", "report", "a plot of a ranking")
 
 
 def _print_ranking(ranking: Ranking, out: Path) -> None:

@@ -50,17 +50,20 @@ class Plan:
                 yield f"blk.{number}.{name}", tensor
 
     def shapes(self) -> dict[str, tuple[int, ...]]:
-        """The shapes of the tensors, without their numbers."""
-        return {name: tuple(tensor.shape) for name, tensor in self._without_numbers().tensors()}
+        return {name: tuple(tensor.shape) for name, tensor in self.tensors()}
 
     def metadata(self) -> dict[str, Any]:
-        layers = [*self._without_numbers()._layers()]
-        metadata = _metadata(self.architecture, self.decoder, layers)
+        width = self.decoder.width
+        sizes = [
+            (
+                len(layer.up.weight),
+                len(layer.queries.weight) // width,
+                len(layer.keys.weight) // width,
+            )
+            for layer in self._layers()
+        ]
+        metadata = _metadata(self.architecture, self.decoder, sizes)
         return {f"{self.architecture}.{key}": value for key, value in metadata.items()}
-
-    def _without_numbers(self) -> Plan:
-        layers = tuple(_on_meta(layer) for layer in self.decoder.layers)
-        return replace(self, decoder=replace(self.decoder, layers=layers))
 
     def _layers(self) -> Iterator[Layer]:
         """The layers as the file has them."""
@@ -99,15 +102,17 @@ def plan(decoder: Decoder, *, quantised: bool) -> Plan:
     return Plan(decoder, "laguna", quantised)
 
 
-def _metadata(name: str, decoder: Decoder, layers: list[Layer]) -> dict[str, Any]:
+def _metadata(name: str, decoder: Decoder, sizes: list[tuple[int, int, int]]) -> dict[str, Any]:
+    """The metadata of layers with these numbers of neurons, heads and key/value heads."""
+    neurons, heads, keys = map(list, zip(*sizes, strict=True))
     metadata = {
         "context_length": decoder.context,
         "embedding_length": decoder.embeddings.shape[1],
-        "block_count": len(layers),
+        "block_count": len(sizes),
         "vocab_size": len(decoder.embeddings),
-        "feed_forward_length": [len(layer.up.weight) for layer in layers],
-        "attention.head_count": [len(layer.queries.weight) // decoder.width for layer in layers],
-        "attention.head_count_kv": [len(layer.keys.weight) // decoder.width for layer in layers],
+        "feed_forward_length": neurons,
+        "attention.head_count": heads,
+        "attention.head_count_kv": keys,
         "attention.key_length": decoder.width,
         "attention.value_length": decoder.width,
         "attention.layer_norm_rms_epsilon": decoder.epsilon,
@@ -118,10 +123,10 @@ def _metadata(name: str, decoder: Decoder, layers: list[Layer]) -> dict[str, Any
         metadata["rope.dimension_count"] = 2 * decoder.width
         metadata["rope.dimension_count_swa"] = decoder.width
         metadata["attention.sliding_window"] = decoder.context
-        metadata["attention.sliding_window_pattern"] = [*[False] * (len(layers) - 1), True]
+        metadata["attention.sliding_window_pattern"] = [*[False] * (len(sizes) - 1), True]
         metadata["expert_feed_forward_length"] = 0
     if name == "laguna":
-        metadata["leading_dense_block_count"] = len(layers)
+        metadata["leading_dense_block_count"] = len(sizes)
         metadata["expert_feed_forward_length"] = 0
         metadata["expert_shared_feed_forward_length"] = 0
         metadata["expert_weights_scale"] = 1.0
@@ -271,14 +276,3 @@ def _constant(layer: Layer, bias: Tensor, width: int) -> Layer:
 
 def _linears(layer: Layer) -> Iterator[Linear]:
     return (value for value in vars(layer).values() if isinstance(value, Linear))
-
-
-def _on_meta(layer: Layer) -> Layer:
-    """A layer with the shapes of its weights alone."""
-
-    def moved(value: Any) -> Any:
-        if isinstance(value, Linear):
-            return Linear(value.weight.to("meta"), moved(value.bias))
-        return value.to("meta") if isinstance(value, Tensor) else value
-
-    return Layer(**{name: moved(value) for name, value in vars(layer).items()})
