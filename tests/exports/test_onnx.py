@@ -192,3 +192,12 @@ def test_a_folder_is_no_file_and_a_picture_no_text(tmp_path):
     save(build("vit").float(), tmp_path / "vit")
     with pytest.raises(UnsupportedModel, match="expected a model that reads text"):
         export(tmp_path / "vit", onnx=tmp_path / "vit.onnx")
+
+
+def test_too_few_positions_are_one_error(tmp_path):
+    config = transformers.GPT2Config(vocab_size=60, n_embd=8, n_layer=1, n_head=2, n_positions=8)
+    save(transformers.GPT2LMHeadModel(config), tmp_path / "decoder")
+    for name in ("folder", "model.onnx"):
+        with pytest.raises(UnsupportedModel, match=r"at least 50 positions .*, got 8\.\n"):
+            export(tmp_path / "decoder", onnx=tmp_path / name)
+    assert [path.name for path in tmp_path.iterdir()] == ["decoder"]

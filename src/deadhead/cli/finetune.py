@@ -173,7 +173,7 @@ def finetune(
     if as_json:
         _progress.print_json(facts)
     else:
-        typer.echo("\n".join(_lines(facts, start, sets)))
+        typer.echo("\n".join(_lines(facts, sets)))
 
 
 def _check_distillation(
@@ -245,7 +245,7 @@ def _facts(start: Start, history: History, sets: Sets, out: Path, weights: str) 
     }
 
 
-def _lines(facts: dict[str, Any], start: Start, sets: Sets) -> list[str]:
+def _lines(facts: dict[str, Any], sets: Sets) -> list[str]:
     losses = ", ".join(f"{loss:.3f}" for loss in facts["losses"])
     epochs = _progress.plural(len(facts["losses"]), "epoch")
     lines = [
@@ -258,8 +258,6 @@ def _lines(facts: dict[str, Any], start: Start, sets: Sets) -> list[str]:
         is_text = sets.train.task.traits.label_unit == "token"  # its examples are windows
         dev = _progress.plural(size, "text" if is_text else "example")
         lines.append(f"dev ({dev}): {scores}; best after epoch {facts['best']}")
-    written, source = facts["dtype"], str(start.dtype).removeprefix("torch.")
-    how = "in float32" if written == "float32" else f"trained in float32, written in {written}"
-    origin = ", as in MODEL" if written == source else f" (MODEL has {source})"
-    lines.append(f"the weights of the {facts['weights']} epoch, {how}{origin}")
+    weights, dtype = facts["weights"], facts["dtype"]
+    lines.append(f"the weights of the {weights} epoch, trained in float32, written in {dtype}")
     return lines + facts["notes"][len(sets.notes) :]  # the others were printed before the training

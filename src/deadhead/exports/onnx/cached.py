@@ -20,7 +20,7 @@ from transformers.modeling_outputs import BaseModelOutput
 
 from deadhead.errors import UnsupportedModel
 
-from .graph import TOTAL, Graph, room_of
+from .graph import TOTAL, Graph
 
 MODEL, ENCODER, DECODER = "model.onnx", "encoder_model.onnx", "decoder_model.onnx"
 CACHE, NEW = "past_key_values", "present"  # how names of inputs and outputs begin
@@ -39,7 +39,6 @@ def cached_graphs(model: Any) -> tuple[Graph, ...]:
         raise UnsupportedModel(f"{type(model).__name__} caches other things than keys.", HINT)
     if not model.can_generate() or "past_key_values" not in parameters:
         return ()
-    room_of(model, least=PAST + LENGTH, hint=HINT)
     ids = torch.ones(1, SOURCE, dtype=torch.long)
     inputs = {"input_ids": ids}
     if model.config.is_encoder_decoder:

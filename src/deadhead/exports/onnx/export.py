@@ -21,6 +21,7 @@ from . import genai, is_one_file, one_pass, steps
 from .cached import CACHE, MODEL, cached_graphs
 from .graph import LARGEST, Graph, bytes_of, write
 
+POSITIONS = 50  # the longest batch has 48 tokens, and some models keep two for padding
 # the largest difference between two runtimes, as a share of the largest output
 LIMITS = {torch.float32: 1e-4, torch.float16: 2e-2, torch.float64: 1e-4}
 
@@ -123,6 +124,13 @@ def _check_model(model: Any, *, is_file: bool) -> None:
         known = ", ".join(str(dtype).removeprefix("torch.") for dtype in LIMITS)
         got = str(model.dtype).removeprefix("torch.")
         raise UnsupportedModel(f"ONNX expects {known}, got {got}.", "use --dtype float32")
+    positions = getattr(model.config.get_text_config(), "max_position_embeddings", None)
+    if isinstance(positions, int) and 0 < positions < POSITIONS:
+        raise UnsupportedModel(
+            f"to check an ONNX graph takes a model with at least {POSITIONS} positions "
+            f"(max_position_embeddings), got {positions}.",
+            "run the folder itself, in Python: deadhead.load(FOLDER)",
+        )
     if is_file and bytes_of(model) > LARGEST:
         raise UnsupportedModel(
             f"one ONNX file holds at most 2 GB, and the model has {bytes_of(model) / 1e9:.1f} GB.",

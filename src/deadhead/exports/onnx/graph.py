@@ -1,4 +1,4 @@
-"""One ONNX graph: what it takes and gives, how torch's exporter writes it, its longest example."""
+"""One ONNX graph: what it takes and gives, and how torch's exporter writes it."""
 
 import logging
 import re
@@ -17,9 +17,6 @@ LARGEST = 2**31 - 2**24  # bytes of one file; weights of more go into a file bes
 # Two lengths that add up to a third cannot be declared: the exporter finds the third itself.
 TOTAL = torch.export.Dim.DYNAMIC
 TOTAL_NAME = "total_sequence_length"
-SPARE = 2  # positions that some models keep for padding, as RoBERTa does
-UNLIMITED = 1024  # tokens, for models without a limit: more than any example has
-HINT = "run the folder itself, in Python: deadhead.load(FOLDER)"
 
 
 class Graph(NamedTuple):
@@ -65,21 +62,3 @@ def write(graph: Graph, file: Path) -> None:
 def bytes_of(module: nn.Module) -> int:
     """The bytes of all weights."""
     return sum(p.numel() * p.element_size() for p in module.parameters())
-
-
-def room_of(model: Any, *, least: int, hint: str = HINT) -> int:
-    """The tokens of the longest example that the model can read; `least` are needed.
-
-    hint: what to do with a model that reads fewer.
-    """
-    config: Any = model.config.get_text_config()
-    positions = getattr(config, "max_position_embeddings", None)
-    if not isinstance(positions, int) or positions < 1:
-        return UNLIMITED
-    if positions - SPARE < least:
-        raise UnsupportedModel(
-            f"to trace and check an ONNX graph takes a model with at least {least + SPARE} "
-            f"positions (max_position_embeddings), got {positions}.",
-            hint,
-        )
-    return positions - SPARE

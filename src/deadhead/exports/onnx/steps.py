@@ -8,7 +8,6 @@ from typing import Any
 import torch
 
 from .cached import CACHE, NEW
-from .graph import room_of
 
 # real tokens of each row of a batch; shorter rows are padded on the left
 ROWS = ((9,), (12, 5, 8))
@@ -16,7 +15,6 @@ SOURCE_ROWS = ((7,), (4, 11, 6))  # the same for an encoder, padded on the right
 STEPS = (1, 1, 2)  # tokens of the last steps; the first takes all before them
 
 Session = Any
-Rows = tuple[tuple[int, ...], ...]
 
 
 class Steps:
@@ -48,7 +46,7 @@ class Steps:
 def decoder_differences(model: Any, session: Session) -> Iterator[float]:
     """The largest difference of a logit on each batch, as a share of the largest logit."""
     parameters = inspect.signature(model.forward).parameters
-    for lengths in _fitting(model, ROWS):
+    for lengths in ROWS:
         ids = _random_ids(model, len(lengths), max(lengths))
         mask = _padded(lengths).flip(1)
         tokens = {
@@ -70,7 +68,7 @@ def decoder_differences(model: Any, session: Session) -> Iterator[float]:
 
 def cross_decoder_differences(model: Any, encoder: Session, decoder: Session) -> Iterator[float]:
     """The same for the two graphs of an encoder-decoder."""
-    for lengths in _fitting(model, SOURCE_ROWS):
+    for lengths in SOURCE_ROWS:
         texts = {
             "input_ids": _random_ids(model, len(lengths), max(lengths)),
             "attention_mask": _padded(lengths),
@@ -91,12 +89,6 @@ def cross_decoder_differences(model: Any, encoder: Session, decoder: Session) ->
             steps.step(input_ids=ids[:, start:end]) for start, end in pairwise(_ends(ids.shape[1]))
         ]
         yield _share(torch.cat(logits, 1), expected)
-
-
-def _fitting(model: Any, rows: Rows) -> Rows:
-    """The rows without the tokens that the model has no position for."""
-    room = room_of(model, least=sum(STEPS) + 1)
-    return tuple(tuple(min(length, room) for length in lengths) for lengths in rows)
 
 
 def _ends(length: int) -> list[int]:
