@@ -5,23 +5,18 @@ import sys
 from pathlib import Path
 
 import pytest
-from typer.testing import CliRunner
+from command_line import output_of
 
 sys.path.insert(0, str(Path(__file__).parents[1] / "training"))
 import small_tasks
 
 from deadhead import save
-from deadhead.cli import app
 from deadhead.training import Settings, finetune
 from deadhead.training.evaluation import predict
 
 
 def message(*words):
-    result = CliRunner(env={"COLUMNS": "150"}).invoke(app, [str(word) for word in words])
-    if result.exception is not None and not isinstance(result.exception, SystemExit):
-        raise result.exception
-    assert result.exit_code == 0, result.output
-    return result.stdout
+    return output_of(*words).stdout
 
 
 @pytest.fixture(scope="module")
@@ -44,15 +39,8 @@ def translator(tmp_path_factory):
 
 
 def test_every_bleu_is_printed_in_points(translator):
-    arguments = (
-        translator / "model",
-        "--task-file",
-        translator / "mine.yaml",
-        "--lang",
-        "en-de",
-        "--device",
-        "cpu",
-    )
+    task = ("--task", translator / "mine.yaml", "--lang", "en-de", "--device", "cpu")
+    arguments = (translator / "model", *task)
     (scores,) = json.loads(message("evaluate", *arguments, "--json"))["scores"].values()
     assert 5 < scores["en-de"]["bleu_13a"] < 100
     table = message("evaluate", *arguments)
@@ -84,18 +72,8 @@ def taggers(tmp_path_factory):
 
 
 def arguments(home, *more):
-    words = (
-        "evaluate",
-        home / "less",
-        home / "more",
-        "--task",
-        home / "letters.yaml",
-        "--lang",
-        "en,de",
-        "--device",
-        "cpu",
-    )
-    return (*words, *more)
+    task = ("--task", home / "letters.yaml", "--lang", "en,de", "--device", "cpu")
+    return ("evaluate", home / "less", home / "more", *task, *more)
 
 
 def test_scores_and_differences_carry_their_uncertainty(taggers):

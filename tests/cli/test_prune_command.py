@@ -7,6 +7,8 @@ import transformers
 from command_line import clean
 
 from deadhead.heads import discover, load
+from deadhead.layout import HeadLayout
+from deadhead.ranking import Ranking
 
 WAYS = [
     (("--remove-heads", "encoder.0.1,encoder.1.3"), 2),
@@ -36,20 +38,8 @@ def test_prune(how, missing, run_command, bert, tmp_path):
 @pytest.mark.parametrize("form", ["compact", "padded"])
 def test_prune_drops_the_bias_of_emptied_layers_with_a_flag(form, run_command, bert, tmp_path):
     for name, words in (("kept", ()), ("dropped", ("--drop-output-bias",))):
-        assert (
-            run_command(
-                "prune",
-                bert,
-                "--remove-layers",
-                "bottom 1",
-                "--form",
-                form,
-                *words,
-                "--out",
-                tmp_path / name,
-            ).code
-            == 0
-        )
+        how = ("--remove-layers", "bottom 1", "--form", form, *words)
+        assert run_command("prune", bert, *how, "--out", tmp_path / name).code == 0
     biases = [
         load(tmp_path / name).bert.encoder.layer[0].attention.output.dense.bias
         for name in ("kept", "dropped")
@@ -59,44 +49,26 @@ def test_prune_drops_the_bias_of_emptied_layers_with_a_flag(form, run_command, b
 
 def test_the_same_seed_the_same_heads(run_command, bert, tmp_path):
     def drawn(seed):
-        return json.loads(
-            run_command(
-                "prune",
-                bert,
-                "--remove-random",
-                50,
-                "--seed",
-                seed,
-                "--out",
-                tmp_path,
-                "--force",
-                "--json",
-            ).out
-        )["removed"]
+        how = ("--remove-random", 50, "--seed", seed, "--force", "--json")
+        return json.loads(run_command("prune", bert, *how, "--out", tmp_path).out)["removed"]
 
     assert drawn(1) == drawn(1)
     assert len({tuple(drawn(seed)) for seed in range(5)}) > 1
 
 
+def save_ranking(layout, folder):
+    """A ranking of these heads in their order."""
+    scores = {head: float(i) for i, head in enumerate(layout)}
+    Ranking(scores=scores, layout=layout, method="by hand").save(folder / "ranking.json")
+    return ("--ranking", folder / "ranking.json")
+
+
 @pytest.mark.parametrize("which", ["lowest", "highest"])
 def test_prune_by_a_ranking(which, run_command, bert, tmp_path):
-    from deadhead.ranking import Ranking
-
     layout = discover(load(bert))
-    Ranking(
-        scores={h: float(i) for i, h in enumerate(layout)}, layout=layout, method="by hand"
-    ).save(tmp_path / "ranking.json")
-    done = run_command(
-        "prune",
-        bert,
-        f"--{which}",
-        2,
-        "--ranking",
-        tmp_path / "ranking.json",
-        "--out",
-        tmp_path / "out",
-        "--json",
-    )
+    ranking = save_ranking(layout, tmp_path)
+    out = ("--out", tmp_path / "out", "--json")
+    done = run_command("prune", bert, f"--{which}", 2, *ranking, *out)
     assert done.code == 0, done.err
     heads = [str(h) for h in layout]
     assert json.loads(done.out)["removed"] == (heads[:2] if which == "lowest" else heads[-2:])
@@ -104,45 +76,20 @@ def test_prune_by_a_ranking(which, run_command, bert, tmp_path):
 
 @pytest.mark.parametrize("heads", [2, 6])
 def test_a_ranking_of_another_model_is_refused(heads, run_command, bert, tmp_path):
-    from deadhead.layout import HeadLayout
-    from deadhead.ranking import Ranking
-
-    layout = HeadLayout.grid(encoder=(2, heads))
-    Ranking(
-        scores={h: float(i) for i, h in enumerate(layout)}, layout=layout, method="by hand"
-    ).save(tmp_path / "r.json")
-    done = run_command(
-        "prune",
-        bert,
-        "--remove-lowest",
-        2,
-        "--ranking",
-        tmp_path / "r.json",
-        "--out",
-        tmp_path / "out",
-    )
+    ranking = save_ranking(HeadLayout.grid(encoder=(2, heads)), tmp_path)
+    done = run_command("prune", bert, "--remove-lowest", 2, *ranking, "--out", tmp_path / "out")
     assert (done.code, done.out) == (1, "")
-    assert (
-        f"the ranking is of a model with encoder 2 x {heads}, this one was built with encoder 2 x 4."
-        in done.err
-    )
+    built = f"encoder 2 x {heads}, this one was built with encoder 2 x 4."
+    assert f"the ranking is of a model with {built}" in done.err
     assert not (tmp_path / "out").exists()
 
 
 def test_a_ranking_serves_the_pruned_model_too(run_command, bert, tmp_path):
-    from deadhead.ranking import Ranking
-
     layout = discover(load(bert))
-    Ranking(
-        scores={h: float(i) for i, h in enumerate(layout)}, layout=layout, method="by hand"
-    ).save(tmp_path / "r.json")
+    ranking = save_ranking(layout, tmp_path)
     for model, out in ((bert, tmp_path / "once"), (tmp_path / "once", tmp_path / "twice")):
-        assert (
-            run_command(
-                "prune", model, "--remove-lowest", 2, "--ranking", tmp_path / "r.json", "--out", out
-            ).code
-            == 0
-        )
+        done = run_command("prune", model, "--remove-lowest", 2, *ranking, "--out", out)
+        assert done.code == 0, done.err
     assert discover(load(tmp_path / "twice")).removed == tuple(layout)[:4]
 
 
@@ -228,17 +175,8 @@ def test_prune_prints_what_it_kept(claimed, run_command, tmp_path):
         sizes[1] < sizes[0]
     )  # whatever config.json says, a model of 16 bits must not grow when heads leave it
     assert "kept from the source: LICENSE\n" in done.out
-    words = (
-        "prune",
-        tmp_path / "model",
-        "--remove-random",
-        50,
-        "--out",
-        tmp_path / "other",
-        "--dtype",
-        "float32",
-        "--json",
-    )
+    how = ("--remove-random", 50, "--dtype", "float32", "--json")
+    words = ("prune", tmp_path / "model", *how, "--out", tmp_path / "other")
     facts = json.loads(run_command(*words).out)
     assert (facts["dtype"], facts["kept_files"]) == ("float32", ["LICENSE"])
     assert facts["bytes"] == (tmp_path / "other" / "model.safetensors").stat().st_size

@@ -5,7 +5,7 @@ import shutil
 
 import pytest
 import torch
-import typer
+from command_line import output_of
 from tokenizers import Tokenizer, models, pre_tokenizers, processors
 from transformers import (
     BertConfig,
@@ -15,9 +15,7 @@ from transformers import (
 )
 from typer.testing import CliRunner
 
-from deadhead.cli import app as whole
-from deadhead.cli.compare import compare
-from deadhead.cli.rank import rank
+from deadhead.cli import app
 from deadhead.errors import DataError, DeadheadError, HeadError, UnknownName
 from deadhead.layout import HeadLayout
 from deadhead.ranking import Ranking
@@ -27,19 +25,8 @@ WORDS = ["the", "dog", "sees", "a", "cat", "runs", "big", "."]
 LABELS = ("O", "B-PER", "I-PER")
 
 
-def app():
-    built = typer.Typer(pretty_exceptions_enable=False)
-    built.command()(rank)
-    built.command()(compare)
-    return built
-
-
 def run(*words):
-    result = CliRunner(env={"COLUMNS": "150"}).invoke(app(), [str(word) for word in words])
-    if result.exception is not None and not isinstance(result.exception, SystemExit):
-        raise result.exception
-    assert result.exit_code == 0, result.output
-    return result.stdout
+    return output_of(*words).stdout
 
 
 @pytest.fixture(scope="module")
@@ -96,21 +83,8 @@ def _own_cache(tmp_path, monkeypatch):
 
 
 def ask(place, out, *more, model="tagger"):
-    return run(
-        "rank",
-        place / model,
-        "--task",
-        "ner",
-        "--lang",
-        "en",
-        "--data",
-        place / "data",
-        "--device",
-        "cpu",
-        "--out",
-        out,
-        *more,
-    )
+    task = ("--task", "ner", "--lang", "en", "--data", place / "data", "--device", "cpu")
+    return run("rank", place / model, *task, "--out", out, *more)
 
 
 def test_rank_writes_a_ranking_and_shows_it(place, tmp_path):
@@ -118,11 +92,7 @@ def test_rank_writes_a_ranking_and_shows_it(place, tmp_path):
     ranking = Ranking.load(tmp_path / "r.json")
     assert len(ranking) == 8
     assert ranking.data["examples"] == 12
-    assert (ranking.data["task"], ranking.data["lang"], ranking.data["split"]) == (
-        "ner",
-        "en",
-        "dev",
-    )
+    assert [ranking.data[name] for name in ("task", "lang", "split")] == ["ner", "en", "dev"]
     assert str(ranking.lowest(1)[0]) in table
     assert str(ranking.highest(1)[0]) in table
     assert "lowest" in table
@@ -144,24 +114,10 @@ def test_closed_heads_are_filled(place, tmp_path, method):
 
 
 def test_rank_as_json_with_options(place, tmp_path):
-    printed = json.loads(
-        ask(
-            place,
-            tmp_path / "r.json",
-            "--json",
-            "--option",
-            "unit=per_example",
-            "--option",
-            "normalize=true",
-            "--max-examples",
-            5,
-        )
-    )
-    assert (printed["method"], printed["options"]["unit"], printed["options"]["normalize"]) == (
-        "taylor",
-        "per_example",
-        True,
-    )
+    options = ("--option", "unit=per_example", "--option", "normalize=true", "--max-examples", 5)
+    printed = json.loads(ask(place, tmp_path / "r.json", "--json", *options))
+    assert (printed["method"], printed["options"]["unit"]) == ("taylor", "per_example")
+    assert printed["options"]["normalize"] is True
     assert printed["data"]["examples"] == 5
     assert printed["lowest"] == [str(h) for h in Ranking.load(tmp_path / "r.json").lowest(8)]
 
@@ -178,17 +134,8 @@ def test_same_question_same_answer_and_another_seed_other_sentences(place, tmp_p
 def test_compare(place, tmp_path):
     ask(place, tmp_path / "en.json")
     ask(place, tmp_path / "flat.json", "--method", "ablation")
-    printed = json.loads(
-        run(
-            "compare",
-            tmp_path / "en.json",
-            tmp_path / "flat.json",
-            tmp_path / "en.json",
-            "--heads",
-            2,
-            "--json",
-        )
-    )
+    files = [tmp_path / f"{name}.json" for name in ("en", "flat", "en")]
+    printed = json.loads(run("compare", *files, "--heads", 2, "--json"))
     assert printed["spearman"][0][2] == pytest.approx(1)
     assert printed["spearman"][0][1] == printed["spearman"][1][0]
     assert [pair["overlap"]["m"] for pair in printed["pairs"]] == [2, 2, 2]
@@ -206,7 +153,7 @@ def test_compare_does_not_name_a_method_that_all_share(place, tmp_path):
     assert "taylor" not in table
     assert "methods" not in table
     words = ["compare", *[str(tmp_path / "en.json")] * 2, "--heads", "9"]
-    many = CliRunner().invoke(whole, words)
+    many = CliRunner().invoke(app, words)
     message = " ".join(many.output.replace("│", " ").split())
     assert "--heads: expects at most 8, the heads that the rankings share, got 9" in message
 
@@ -241,7 +188,7 @@ def test_mistakes_cost_no_time(place, tmp_path):
         ask(place, tmp_path / "r.json", "--device", "cuda:99", model="nowhere")
     words = ["rank", "m", "--task", "ner", "--lang", "en", "--out", "r.json", "--option", "unit"]
     for wrong in (words, ["compare", "one.json"]):
-        assert CliRunner().invoke(whole, wrong).exit_code == 2
+        assert CliRunner().invoke(app, wrong).exit_code == 2
     assert not (tmp_path / "r.json").exists()
 
 
@@ -277,18 +224,8 @@ def test_labels_of_the_data_that_the_model_does_not_know(place, tmp_path):
 def test_a_few_unknown_labels_are_reported(place, tmp_path):
     (tmp_path / "ner").mkdir()
     (tmp_path / "ner" / "en-dev.iob2").write_text("dog\tB-PER\ncat\tB-LOC\nruns\tO\na\tO\n\n")
-    words = (
-        "--task",
-        "ner",
-        "--lang",
-        "en",
-        "--data",
-        tmp_path,
-        "--device",
-        "cpu",
-        "--out",
-        tmp_path / "r.json",
-    )
+    task = ("--task", "ner", "--lang", "en", "--data", tmp_path, "--device", "cpu")
+    words = (*task, "--out", tmp_path / "r.json")
     table = run("rank", place / "tagger", *words)
     assert "does not know 25.0% of the labels" in table
     data = Ranking.load(tmp_path / "r.json").data

@@ -1,9 +1,9 @@
 """`deadhead rank` without labels: plain text, or the texts of a task."""
 
 import json
-from pathlib import Path
 
 import pytest
+from command_line import output_of
 from transformers import (
     AutoTokenizer,
     BartConfig,
@@ -33,43 +33,22 @@ def embedder(tmp_path_factory):
 
 
 def ranked(model, out, *words):
-    result = CliRunner().invoke(
-        app,
-        [str(word) for word in ("rank", model, "--device", "cpu", "--json", "--out", out, *words)],
-    )
-    if result.exception is not None and not isinstance(result.exception, SystemExit):
-        raise result.exception
-    assert result.exit_code == 0, result.output
-    return json.loads(result.stdout)
+    plain = ("--device", "cpu", "--json", "--out", out)
+    return json.loads(output_of("rank", model, *plain, *words).stdout)
 
 
 def test_plain_text(embedder, tmp_path):
-    (tmp_path / "texts.txt").write_text(
-        "Maria bought a red car .\n\nThe dog sleeps .\nThe car .\tA house .\n"
-    )
-    printed = ranked(
-        embedder, tmp_path / "r.json", "--text", tmp_path / "texts.txt", "--loss", "self"
-    )
-    assert (
-        printed["method"],
-        printed["options"]["loss"],
-        printed["data"]["text"],
-        printed["data"]["examples"],
-    ) == ("taylor", "self", "texts.txt", 3)
+    text = tmp_path / "texts.txt"
+    text.write_text("Maria bought a red car .\n\nThe dog sleeps .\nThe car .\tA house .\n")
+    printed = ranked(embedder, tmp_path / "r.json", "--text", text, "--loss", "self")
+    assert (printed["method"], printed["options"]["loss"]) == ("taylor", "self")
+    assert (printed["data"]["text"], printed["data"]["examples"]) == ("texts.txt", 3)
     assert len(Ranking.load(tmp_path / "r.json")) == 40
-    sharp = ranked(
-        embedder,
-        tmp_path / "e.json",
-        "--text",
-        tmp_path / "texts.txt",
-        "--method",
-        "entropy",
-        "--max-examples",
-        2,
-    )
+    few = ("--method", "entropy", "--max-examples", 2)
+    sharp = ranked(embedder, tmp_path / "e.json", "--text", text, *few)
     assert (sharp["data"]["examples"], "loss" in sharp["options"]) == (2, False)
     with pytest.raises(DataError, match=r"(?s)plain text has no labels.*--loss self"):
-        ranked(embedder, tmp_path / "x.json", "--text", tmp_path / "texts.txt")
+        ranked(embedder, tmp_path / "x.json", "--text", text)
 
 
 def test_texts_longer_than_the_model_can_read(embedder, tmp_path):
@@ -83,44 +62,23 @@ def test_texts_longer_than_the_model_can_read(embedder, tmp_path):
 
 def test_the_texts_of_a_task(embedder, tmp_path):
     arguments = ("--task", "pos", "--lang", "de", "--data", "world", "--max-examples", 6)
-    printed = ranked(
-        embedder, tmp_path / "r.json", *arguments, "--loss", "self", "--method", "ablation"
-    )
-    assert (printed["data"]["task"], printed["data"]["lang"], printed["data"]["examples"]) == (
-        "pos",
-        "de",
-        6,
-    )
-    assert printed["data"]["notes"]["rows left out at random"] > 0
-    assert (
-        ranked(embedder, tmp_path / "e.json", *arguments, "--method", "confidence")["data"][
-            "examples"
-        ]
-        == 6
-    )
+    how = ("--loss", "self", "--method", "ablation")
+    data = ranked(embedder, tmp_path / "r.json", *arguments, *how)["data"]
+    assert (data["task"], data["lang"], data["examples"]) == ("pos", "de", 6)
+    assert data["notes"]["rows left out at random"] > 0
+    printed = ranked(embedder, tmp_path / "e.json", *arguments, "--method", "confidence")
+    assert printed["data"]["examples"] == 6
     with pytest.raises(DataError, match=r"(?s)does not fit pos.*--loss self"):
         ranked(embedder, tmp_path / "x.json", *arguments)
 
 
 def test_mistakes_cost_no_time(tmp_path):
+    how = ("--text", "t.txt", "--loss", "self", "--method", "lrp")
     with pytest.raises(DeadheadError, match="lrp explains the logit"):
-        ranked(
-            Path("nowhere"),
-            tmp_path / "x.json",
-            "--text",
-            "t.txt",
-            "--loss",
-            "self",
-            "--method",
-            "lrp",
-        )
+        ranked("nowhere", tmp_path / "x.json", *how)
     for wrong in (["--text", "t.txt", "--lang", "en"], ["--task", "pos"], ["--lang", "en"]):
-        assert (
-            CliRunner()
-            .invoke(app, ["rank", "nowhere", "--out", str(tmp_path / "x.json"), *wrong])
-            .exit_code
-            == 2
-        )
+        words = ["rank", "nowhere", "--out", str(tmp_path / "x.json"), *wrong]
+        assert CliRunner().invoke(app, words).exit_code == 2
     for content, message in (("", "has no text"), ("a\tb\tc\n", "3 parts between tabs")):
         (tmp_path / "bad.txt").write_text(content)
         with pytest.raises(DataError, match=message):
