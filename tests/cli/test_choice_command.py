@@ -90,22 +90,10 @@ def test_shrink(run_command, model, folder, tmp_path):
 
 def test_finetune(run_command, model, folder, tmp_path):
     out = tmp_path / "trained"
-    words = (
-        "--task",
-        "choice",
-        "--data",
-        folder,
-        "--epochs",
-        8,
-        "--learning-rate",
-        1e-2,
-        "--batch-size",
-        4,
-    )
+    how = ("--epochs", 8, "--learning-rate", 1e-2, "--batch-size", 4, "--device", "cpu", "--json")
+    words = ("--task", "choice", "--data", folder, *how, "--out", out)
     for more in ((), ("--lora", 2, "--force")):
-        done = run_command(
-            "finetune", model, *words, *more, "--device", "cpu", "--out", out, "--json"
-        )
+        done = run_command("finetune", model, *words, *more)
         assert done.code == 0, done.err
         losses = json.loads(done.out)["losses"]
         assert losses[-1] < losses[0]

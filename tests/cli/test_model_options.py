@@ -22,18 +22,9 @@ def run_command(*words):
 
 
 def test_heads(bert):
-    done = run_command(
-        "heads",
-        bert,
-        "--auto-class",
-        "AutoModelForTokenClassification",
-        "--check",
-        "--dtype",
-        "float64",
-        "--device",
-        "cpu",
-        "--json",
-    )
+    how = ("--dtype", "float64", "--device", "cpu", "--json")
+    auto = ("--auto-class", "AutoModelForTokenClassification")
+    done = run_command("heads", bert, *auto, "--check", *how)
     facts = json.loads(done.stdout)
     assert facts["class"] == "BertForTokenClassification"
     assert all(proof["holds"] for proof in facts["check"].values())

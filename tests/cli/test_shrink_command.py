@@ -32,19 +32,8 @@ def tagger(tmp_path_factory):
 
 def test_a_smaller_tagger(tagger, tmp_path, run_command):
     out = tmp_path / "smaller"
-    done = run_command(
-        "shrink",
-        tagger,
-        *DATA,
-        *SMALL,
-        "--remove-heads",
-        "50%",
-        "--remove-neurons",
-        "25%",
-        "--out",
-        out,
-        "--json",
-    )
+    how = ("--remove-heads", "50%", "--remove-neurons", "25%", "--out", out, "--json")
+    done = run_command("shrink", tagger, *DATA, *SMALL, *how)
     assert done.code == 0, done.err
     facts = json.loads(done.out)
     assert facts["sizes"]["heads"] == [40, 20]
