@@ -1,4 +1,4 @@
-"""Multiple choice on the command line: evaluate, rank, shrink and finetune on one file or a folder of rows."""
+"""Multiple choice on the command line: evaluate, rank, shrink and finetune on rows."""
 
 import json
 

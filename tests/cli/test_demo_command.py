@@ -100,9 +100,9 @@ def test_the_command(small, run_command, tmp_path, monkeypatch):
 
 def test_the_next_command_has_options_that_exist(small):
     words = shlex.split(next_command(small[0].folders["tagger"].parent))
-    shown = CliRunner().invoke(app, [words[1], "--help"], env={"COLUMNS": "300"}).output
+    printed = CliRunner().invoke(app, [words[1], "--help"], env={"COLUMNS": "300"}).output
     assert Path(words[2]) == small[0].folders["tagger"]
-    assert all(word in shown for word in words if word.startswith("--"))
+    assert all(word in printed for word in words if word.startswith("--"))
 
 
 def test_the_recipe_asks_the_three_questions():

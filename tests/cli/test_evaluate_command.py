@@ -48,6 +48,15 @@ def test_every_bleu_is_printed_in_points(translator):
     assert "tok:13a" in table
 
 
+LETTERS = """
+kind: tag
+labels: [A, B, C]
+metrics: [accuracy, macro_f1]
+languages: [en, de]
+files: {dev: '{lang}.tsv'}
+"""
+
+
 @pytest.fixture(scope="module")
 def taggers(tmp_path_factory):
     """Two taggers of the same letters, of which one has learnt more, and the data."""
@@ -66,8 +75,7 @@ def taggers(tmp_path_factory):
             for row in rows
         )
         (home / f"{lang}.tsv").write_text("\n".join(lines))
-    task = "kind: tag\nlabels: [A, B, C]\nmetrics: [accuracy, macro_f1]\nlanguages: [en, de]\nfiles: {dev: '{lang}.tsv'}\n"
-    (home / "letters.yaml").write_text(task)
+    (home / "letters.yaml").write_text(LETTERS)
     return home
 
 
@@ -98,10 +106,8 @@ def test_scores_and_differences_carry_their_uncertainty(taggers):
         0,
     )
     table = message(*arguments(taggers))
-    assert (
-        f"{100 * gain['value']:+.2f} [{100 * gain['low']:+.2f}, {100 * gain['high']:+.2f}], p {gain['p']:.3f}"
-        in table
-    )
+    value, low, high = (f"{100 * gain[name]:+.2f}" for name in ("value", "low", "high"))
+    assert f"{value} [{low}, {high}], p {gain['p']:.3f}" in table
     assert "1,000 bootstrap samples of sentences (seed 0)" in table
 
 

@@ -1,4 +1,4 @@
-"""`deadhead finetune --lora`: adapters are trained beside the frozen weights and merged into the saved model."""
+"""`deadhead finetune --lora` trains adapters beside frozen weights and merges them."""
 
 import json
 import sys

@@ -82,8 +82,12 @@ def test_a_wrong_name(option, value, near, bert):
     assert near in done.exception.message
 
 
-@pytest.mark.parametrize(
-    "words", [("heads", "MODEL", "--device", "cpu"), ("export-study", "DIR", "--csv", "x.csv", "--auto-class", "AutoModel")]
-)  # fmt: skip
+WITHOUT_USE = [
+    ("heads", "MODEL", "--device", "cpu"),
+    ("export-study", "DIR", "--csv", "x.csv", "--auto-class", "AutoModel"),
+]
+
+
+@pytest.mark.parametrize("words", WITHOUT_USE)
 def test_where_they_have_no_use(words):
     assert run_command(*words).exit_code == 2

@@ -57,7 +57,8 @@ PRUNE = ("prune", "model", "--remove-heads", "encoder.0.1")
 WRONG = [
     (
         (*RANK, "--out", "full"),
-        "--out expects a file, got the folder full.\n  Hint: name a file, for instance full/ranking.json",
+        "--out expects a file, got the folder full.\n"
+        "  Hint: name a file, for instance full/ranking.json",
     ),
     (
         (*RANK, "--out", "nodir/r.json"),
@@ -97,7 +98,8 @@ WRONG = [
     ),
     (
         ("export", "model", "--onnx", "full"),
-        "--onnx full: the folder is not empty.\n  Hint: name another folder, or add --force to overwrite its files",
+        "--onnx full: the folder is not empty.\n"
+        "  Hint: name another folder, or add --force to overwrite its files",
     ),
     (("export", "model", "--onnx", "model", "--force"), "--onnx model is MODEL itself"),
     (("export", "model", "--onnx", "old.json"), "--onnx old.json: the file already exists."),

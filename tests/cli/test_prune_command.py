@@ -150,7 +150,7 @@ def test_prune_does_not_split_a_group(run_command, llama, tmp_path):
 
 @pytest.mark.parametrize("claimed", ["float32", "bfloat16", None])
 def test_prune_prints_what_it_kept(claimed, run_command, tmp_path):
-    """The precision of the source, and its files; that weights are not what config.json says is one line on standard error."""
+    """The precision and the files of the source; one line where config.json is wrong."""
     build = transformers.BertModel(
         transformers.BertConfig(
             hidden_size=32, num_hidden_layers=2, num_attention_heads=4, intermediate_size=16
@@ -167,7 +167,7 @@ def test_prune_prints_what_it_kept(claimed, run_command, tmp_path):
     )
     assert (done.code, len(done.err.splitlines())) == (0, 1)
     assert done.err.startswith(
-        f"note: config.json of {tmp_path / 'model'} names BertForTokenClassification, but the weights are those of"
+        f"note: config.json of {tmp_path / 'model'} names BertForTokenClassification, but the "
     )
     assert "weights in bfloat16, as in the source: " in done.out
     sizes = [(tmp_path / name / "model.safetensors").stat().st_size for name in ("model", "out")]

@@ -33,8 +33,8 @@ def embedder(tmp_path_factory):
 
 
 def ranked(model, out, *words):
-    plain = ("--device", "cpu", "--json", "--out", out)
-    return json.loads(output_of("rank", model, *plain, *words).stdout)
+    options = ("--device", "cpu", "--json", "--out", out)
+    return json.loads(output_of("rank", model, *options, *words).stdout)
 
 
 def test_plain_text(embedder, tmp_path):
@@ -122,13 +122,13 @@ def test_question_answering_with_a_decoder_that_reads_the_same_text(tmp_path, ru
     save(BartForQuestionAnswering(BartConfig(vocab_size=len(tokenizer), **sizes)), model, tokenizer)
     texts = (("--text", text), ("--task", "pos", "--lang", "en", "--data", "world"))
     for words in texts:
-        plain = ("--loss", "self", "--device", "cpu", "--force", "--out", ranking)
-        done = run_command("rank", model, *words, *plain)
+        options = ("--loss", "self", "--device", "cpu", "--force", "--out", ranking)
+        done = run_command("rank", model, *words, *options)
         assert done.code == 0, done.err
         assert len(Ranking.load(ranking).scores) == 12
     out = tmp_path / "small"
-    plain = ("--text", text, "--loss", "self", "--device", "cpu", "--out", out)
-    done = run_command("shrink", model, "--remove-heads", "50%", *plain)
+    options = ("--text", text, "--loss", "self", "--device", "cpu", "--out", out)
+    done = run_command("shrink", model, "--remove-heads", "50%", *options)
     assert done.code == 0, done.err
     assert len(discover(load(out))) == 6
     save(BartModel(BartConfig(vocab_size=len(tokenizer), **sizes)), tmp_path / "two", tokenizer)
@@ -145,12 +145,12 @@ def test_a_model_without_logits_gets_commands_to_type(tmp_path, run_command):
     sizes = {"d_model": 16, "n_layer": 2, "n_head": 4, "d_inner": 16}
     whole = XLNetForQuestionAnswering(XLNetConfig(vocab_size=len(tokenizer), **sizes))
     save(whole, model, tokenizer)
-    plain = ("--text", text, "--loss", "self", "--device", "cpu")
+    options = ("--text", text, "--loss", "self", "--device", "cpu")
     for words in (
         ("rank", model, "--out", ranking),
         ("shrink", model, "--remove-heads", 2, "--out", "s"),
     ):
-        done = run_command(*words, *plain)
+        done = run_command(*words, *options)
         assert done.code == 1
         assert "XLNetForQuestionAnswering returns start_top_log_probs" in done.err
         _, _, hint = done.err.partition("Hint: ")
@@ -158,7 +158,7 @@ def test_a_model_without_logits_gets_commands_to_type(tmp_path, run_command):
             "deadhead rank MODEL --auto-class AutoModel --loss self --text FILE --out FILE" in hint
         )
     out = tmp_path / "smaller"
-    done = run_command("rank", model, "--auto-class", "AutoModel", *plain, "--out", ranking)
+    done = run_command("rank", model, "--auto-class", "AutoModel", *options, "--out", ranking)
     assert done.code == 0, done.err
     done = run_command("prune", model, "--remove-lowest", 3, "--ranking", ranking, "--out", out)
     assert done.code == 0, done.err

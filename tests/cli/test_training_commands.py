@@ -26,7 +26,7 @@ from deadhead.training.evaluation import evaluate
 
 @pytest.fixture(scope="module")
 def folder(tmp_path_factory):
-    """A tagger with a classifier drawn at random, whole and cut in half: different numbers in no time."""
+    """A tagger with a random classifier, whole and cut in half: different numbers."""
     home, tokenizer = tmp_path_factory.mktemp("models"), AutoTokenizer.from_pretrained(ENCODER)
     names = dict(enumerate(load_data("pos", "en", "dev", root="world").labels))
     model = AutoModelForTokenClassification.from_pretrained(

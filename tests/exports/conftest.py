@@ -12,7 +12,7 @@ import pytest
 
 class ExportedEncoder(NamedTuple):
     whole: Any
-    closed: dict[str, Any]  # what the exported model lost, as arguments of `gated`
+    closed: dict[str, Any]  # the removed units, as arguments of `gated`
     model: Path  # its folder
     file: Path  # the ONNX file
     program: Any  # what torch's exporter returned
@@ -22,8 +22,8 @@ class ExportedEncoder(NamedTuple):
 def quick_exporter():
     """torch translates and lists its library of operators for each graph: here only for the first.
 
-    It keeps what each operation gives for each shape, which for two layers costs more than it saves.
-    Next to nothing that an export creates is garbage before it ends, so the search for garbage waits.
+    It keeps what each operation gives for each shape, which costs more than it saves here. An
+    export creates hardly any garbage before it ends, so garbage collection waits.
     pytest listens to every logger, and torch describes each decision about a shape to any listener.
     """
     import torch
@@ -54,7 +54,7 @@ def quick_exporter():
 
 @pytest.fixture(scope="session")
 def encoder(tmp_path_factory, quick_exporter):
-    """A layer without heads, whose output bias was dropped, and with fewer neurons; one with fewer heads and no neurons."""
+    """A layer without heads and output bias, and one with fewer heads and no neurons."""
     import torch
     from transformers import BertForSequenceClassification
 

@@ -55,7 +55,7 @@ def test_a_file_that_llama_cpp_cannot_load(tmp_path):
 
 
 def test_greedy_tokens_and_gaps_are_counted():
-    """An answer made from the model itself is the same; a wrong token and a wrong number are seen."""
+    """An answer of the model itself is the same; a wrong token and a wrong number are not."""
     decoder, prompt = read(build("tied")), [5, 9, 30]
     steps, ids = [], list(prompt)
     for _ in range(3):

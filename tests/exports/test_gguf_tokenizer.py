@@ -55,7 +55,7 @@ def by_name(name):
 
 
 def sentencepiece(*, prepends=True):
-    """BPE over characters with byte tokens, as Llama 2 has it: merges in the order of the results."""
+    """BPE over characters with byte tokens, as in Llama 2: merges in the order of results."""
     results = ["he", "▁t", "in", "er", "▁a", "▁the", "ing", "▁in", "there"]
     letters = sorted(set("▁abcdefghijklmnopqrstuvwxyzCHL.,!'"))
     specials = ["<unk>", "<s>", "</s>"]

@@ -78,7 +78,7 @@ def test_a_file_of_an_encoder_and_a_decoder(tmp_path):
 
 
 def check_pairs(folder, file, *, reads_types):
-    """Token types are inputs, and count where the model reads them; outputs have the names of transformers."""
+    """Token types are inputs, and count where the model reads them."""
     model, tokenizer = load(folder).float().eval(), word_tokenizer()
     pairs = [
         ("the parcel was sent in april", "the parcel got lost"),

@@ -127,9 +127,9 @@ def removed(model):
 
 def smaller(model):
     """The model with fewer heads and neurons, and means in their place."""
-    lost = removed(model)
-    heads = lost.pop("closed")
-    return prune(model, heads, **lost, groups="expand")
+    units = removed(model)
+    heads = units.pop("closed")
+    return prune(model, heads, **units, groups="expand")
 
 
 @pytest.fixture(scope="module", params=slow_but("gpt2", MODELS))
@@ -219,13 +219,13 @@ def gated_scores(case, row, **closed):
 
 
 def test_the_graph_has_the_heads_that_are_left_and_means_in_biases(case):
-    lost, row = removed(case.whole), PROMPTS[1]
+    units, row = removed(case.whole), PROMPTS[1]
     scores = torch.from_numpy(scores_of(case, [row])[0, 0])
     largest = scores.abs().max()
-    assert (scores - gated_scores(case, row, **lost)).abs().max() < 1e-4 * largest
-    others = ({"fill": "zero"}, {"closed": lost["closed"][:-1]}, {"closed": lost["closed"][1:]})
+    assert (scores - gated_scores(case, row, **units)).abs().max() < 1e-4 * largest
+    others = ({"fill": "zero"}, {"closed": units["closed"][:-1]}, {"closed": units["closed"][1:]})
     for other in others:
-        assert (scores - gated_scores(case, row, **lost | other)).abs().max() > 1e-3 * largest
+        assert (scores - gated_scores(case, row, **units | other)).abs().max() > 1e-3 * largest
 
 
 def test_each_layer_has_the_cache_it_needs(case):

@@ -53,8 +53,8 @@ def demo(
 def next_command(out: Path) -> str:
     """Return the command that the demo suggests: remove more of the tagger that it saved."""
     return (
-        f"deadhead shrink {shlex.quote(str(out / 'tagger'))} --task pos --data world --lang en,de,tr "
-        f"--remove-heads 75% --remove-neurons 75% --out quarter"
+        f"deadhead shrink {shlex.quote(str(out / 'tagger'))} --task pos --data world "
+        f"--lang en,de,tr --remove-heads 75% --remove-neurons 75% --out quarter"
     )
 
 

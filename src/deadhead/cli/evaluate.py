@@ -95,8 +95,8 @@ def evaluate(
         f"In brackets: 95 % confidence intervals from {resamples:,} bootstrap samples "
         f"of {UNITS.get(about.traits.label_unit, 'sentences')} (seed {seed})."
     )
-    shown = [i for table in (main, differences) for row in table.values() for i in row.values()]
-    if not all(interval.is_certain for interval in shown):
+    printed = [i for table in (main, differences) for row in table.values() for i in row.values()]
+    if not all(interval.is_certain for interval in printed):
         typer.echo(f"[-]: no interval from fewer than {FEW} of them, or where all score the same.")
     if differences:
         typer.echo(

@@ -113,7 +113,7 @@ def shrink(
 
         deadhead shrink ./pos-en --task pos --lang en --keep-macs 50% --out half
 
-        deadhead shrink ./all-MiniLM-L6-v2 --text texts.txt --loss self --remove-heads 50% --out small
+        deadhead shrink ./all-MiniLM-L6-v2 --text t.txt --loss self --remove-heads 50% --out small
     """
     # Longer than most functions: half of it is the list of options. All of them are checked first,
     # since a mistake should not cost the time to load a model.
