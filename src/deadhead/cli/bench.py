@@ -1,6 +1,5 @@
 """`deadhead bench`: the cost of a pruned model beside that of another, on random inputs."""
 
-import json
 from typing import Annotated, Any
 
 import typer
@@ -9,7 +8,7 @@ from typer import Option
 from deadhead.files.hub import located
 
 from . import _options as opt
-from ._progress import plural, size_text
+from ._progress import plural, print_json, size_text
 
 
 def bench(
@@ -52,7 +51,7 @@ def bench(
         device=device,
     )
     if as_json:
-        typer.echo(json.dumps(result, indent=1))
+        print_json(result)
     else:
         _print(result)
 
