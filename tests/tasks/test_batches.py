@@ -7,9 +7,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from deadhead.errors import DataError
-from deadhead.tasks import Row, batches, dataset, encode, score
+from deadhead.tasks import Row, batches, dataset, encode
 from deadhead.tasks.encoding.encode import Encoded
-from predicted_rows import collect
 
 
 @pytest.fixture(scope="module")
@@ -85,41 +84,6 @@ def test_a_part_of_the_batches(encoded):
     assert set(built[1]) == {"input_ids", "attention_mask", "token_type_ids", "labels"}
     assert len(built[2:4]) == 2
     assert torch.equal(next(iter(built[2:4]))["input_ids"], built[2]["input_ids"])
-
-
-@given(options)
-def test_what_comes_back_is_in_the_order_of_the_rows(encoded, choice):
-    built = batches(encoded, **choice)
-    printed = [batch["labels"].clamp(min=0).numpy() for batch in built]
-    predictions = collect(built, printed)
-    assert predictions == [list(row.labels) for row in encoded.data.rows]
-    printed[0][:] = 0
-    assert score("pos", collect(built, printed), encoded.data)["micro_f1"] < 1.0
-
-
-def test_split_sentences_come_back_whole(tokenizers, tmp_path):
-    data = dataset("pos", "en", "test", [Row(("the", "fox", "x") * 20, ("DET", "NOUN", "X") * 20)])
-    for long, expected in (("split", 1.0), ("cut", None)):
-        encoding = encode(data, tokenizers["wordpiece"], max_length=16, long=long, cache=tmp_path)
-        built = batches(encoding, size=2, seed=1)
-        result = collect(built, [batch["labels"].clamp(min=0).numpy() for batch in built])
-        assert [len(first) for first in result] == [60]
-        assert (score("pos", result, data)["micro_f1"] == 1.0) == (expected == 1.0)
-
-
-def test_classes_and_texts_come_back(tokenizers, tmp_path):
-    rows = [Row(("the fox " * (9 - i),), ("positive" if i % 3 else "negative",)) for i in range(9)]
-    data = dataset("sst2", "en", "test", rows)
-    built = batches(encode(data, tokenizers["bytelevel"], cache=tmp_path), size=4, seed=5)
-    assert "token_type_ids" not in built[0]
-    assert built[0]["labels"].shape == (4,)
-    assert collect(built, [batch["labels"] for batch in built]) == [row.labels[0] for row in rows]
-    pairs = [Row(("the " * (5 - i), f"text {i}")) for i in range(5)]
-    data = dataset("parallel", "en-de", "test", pairs)
-    built = batches(encode(data, tokenizers["unigram"], cache=tmp_path), size=2)
-    order = [built.encoded.arrays["rows"][numbers] for numbers in built.numbers]
-    texts = [[pairs[n].texts[1] for n in numbers] for numbers in order]
-    assert collect(built, texts) == [f"text {i}" for i in range(5)]
 
 
 def test_nothing_fits_into_nothing(encoded):

@@ -12,18 +12,15 @@ from deadhead.errors import DataError
 from deadhead.tasks import TASKS
 from deadhead.tasks.reading.formats import reader_of
 
-NER, POS, MNLI, SST2, SLOTS = (TASKS[name] for name in ("ner", "pos", "mnli", "sst2", "slots"))
-FORMS = [("conllu", POS), ("columns", NER), ("tsv2", POS), ("xsid-conll", SLOTS), ("germeval", NER), ("wikiann", NER),
-         ("tsv", MNLI), ("csv", MNLI), ("jsonl", SST2)]  # fmt: skip
+NER, POS, MNLI, SST2 = (TASKS[name] for name in ("ner", "pos", "mnli", "sst2"))
+FORMS = [("conllu", POS), ("columns", NER), ("germeval", NER), ("tsv", MNLI), ("csv", MNLI)]
+FORMS += [("jsonl", SST2)]
 
 CONLLU = "1\tHi\t_\tINTJ\t_\t_\t_\t_\t_\t_\n2-3\tx\t_\t_\t_\t_\t_\t_\t_\t_\n2\tyou\t_\tPRON\t_\t_\t_\t_\t_\t_\n3\t!\t_\tPUNCT\t_\t_\t_\t_\t_\t_\n\n"
 WHOLE = {
     "conllu": CONLLU + CONLLU,
     "columns": "Jan\tB-PER\nJansen\tI-PER\n\nloopt\tO\nnaar\tO\nDelft\tB-LOC\n",
-    "tsv2": "a\tDET\nb\tNOUN\n\nc\tVERB\n",
-    "xsid-conll": "# text\n1\ta\ti\tO\n2\tb\ti\tB-x\n\n1\tc\ti\tO\n",
     "germeval": "#\thttp\n1\ta\tB-PER\tO\n2\tb\tO\tO\n\n1\tc\tO\tO\n",
-    "wikiann": "nl:a\tB-PER\nnl:b\tO\n\nnl:c\tO\n",
     "tsv": "premise\thypothesis\tlabel\na\tb\tneutral\nc\td\tentailment\n",
     "csv": 'premise,hypothesis,label\n"a, b",c,neutral\nd,"e ""f""",entailment\n',
     "jsonl": '{"sentence": "a", "label": 0}\n{"sentence": "b", "label": "positive"}\n',
@@ -73,15 +70,6 @@ def rows_or_error(path, form, task):
 
 
 @pytest.mark.parametrize(("form", "task"), FORMS)
-def test_whole_files_are_read(tmp_path, form, task):
-    path = tmp_path / "f"
-    path.write_bytes(WHOLE[form].encode())
-    result = rows_or_error(path, form, task)
-    assert result is not None
-    assert len(result[0]) == 2
-
-
-@pytest.mark.parametrize(("form", "task"), FORMS)
 @given(edits, st.booleans())
 def test_damage_gives_rows_or_one_error(tmp_path, form, task, changes, packed):
     path, raw = tmp_path / "f", damaged(WHOLE[form].encode(), changes)
@@ -97,11 +85,11 @@ def check_nothing_lost(raw, form, rows, notes):
     body = [line.rstrip("\r") for line in text.split("\n")]
     full = [line for line in body if line.strip(" ")]
     dropped = sum(n for note, n in notes.items() if "dropped" in note)
-    if form in ("columns", "tsv2", "wikiann"):
+    if form == "columns":
         assert sum(len(row.texts) for row in rows) == len(full)
         words = [word for row in rows for word in row.texts]
         assert all(word in line for word, line in zip(words, full, strict=True))
-    elif form in ("xsid-conll", "germeval"):
+    elif form == "germeval":
         assert sum(len(row.texts) for row in rows) == len(
             [line for line in full if not line.startswith("#")]
         )
@@ -139,17 +127,3 @@ def test_deep_json_is_an_error_not_a_crash(tmp_path):
     path = tmp_path / "f"
     path.write_bytes(b"[" * 1_000_000)
     assert rows_or_error(path, "jsonl", SST2) is None
-
-
-@pytest.mark.parametrize("side", ["short", "long"])
-def test_line_parallel_files_of_different_length(tmp_path, side):
-    (tmp_path / "en").write_text("a\n" * (2 if side == "short" else 4))
-    (tmp_path / "de").write_text("b\n" * 3)
-    expected = "en:3" if side == "short" else "de:4"
-    with pytest.raises(DataError, match=f"{expected}: the file ends here"):
-        reader_of("lines")(
-            {"en": tmp_path / "en", "de": tmp_path / "de"},
-            TASKS["parallel"],
-            Counter(),
-            lang="en-de",
-        )

@@ -67,12 +67,6 @@ def test_without_its_package_the_install_line_is_given(monkeypatch):
         distances("en", "de")
 
 
-def test_lang2vec_s_own_module_is_not_needed():
-    """It imports pkg_resources, which new setuptools do not have."""
-    distances("en", "de")
-    assert "lang2vec.lang2vec" not in sys.modules
-
-
 def test_lang2vec_s_own_script_does_not_hide_its_package(tmp_path):
     """pip puts lang2vec.py beside the command `deadhead`, whose folder Python searches first."""
     (tmp_path / "lang2vec.py").write_text("", encoding="utf-8")

@@ -237,19 +237,6 @@ def test_mistakes_are_named(tokenizers):
 # --- the cache ----------------------------------------------------------------------------------
 
 
-def test_pieces_replace_their_tokenizer(tokenizers, tmp_path):
-    for kind, tokenizer in tokenizers.items():
-        pieces = Pieces(tokenizer)
-        for text in ("the trees grow", "the houses fall"):
-            data = dataset("pos", "en", "test", [Row(tuple(text.split()), ("DET", "NOUN", "VERB"))])
-            alone, together = (
-                encode(data, tokenizer, cache=tmp_path / "a" / kind),
-                encode(data, pieces, cache=tmp_path / "b" / kind),
-            )
-            assert alone.fingerprint == together.fingerprint
-            assert np.array_equal(alone.arrays["ids"], together.arrays["ids"])
-
-
 def test_stretches_join_without_a_seam(tokenizers, monkeypatch, tmp_path):
     rows = [Row(("the", "fox", str(i)), ("DET", "NOUN", "NUM")) for i in range(10)]
     data = dataset("pos", "en", "test", rows)

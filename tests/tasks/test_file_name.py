@@ -97,14 +97,6 @@ def test_a_corpus_of_entities_is_not_read_as_slots(folder, tmp_path):
     assert len(load_data("slots", "en", "train", root=tmp_path)) == 2
 
 
-def test_two_test_sets_of_a_translation(tmp_path):
-    names = [f"test_{year}_flickr.{code}" for year in (2016, 2017) for code in ("en", "de")]
-    put(tmp_path, {f"parallel/{name}": "a\n" for name in names})
-    both = r"4 files for one split.*test_2016_flickr\.de.*test_2017_flickr\.en"
-    with pytest.raises(DataError, match=both):
-        load_data("parallel", "en-de", "test", root=tmp_path)
-
-
 def test_several_pairs_in_one_folder(tmp_path):
     sides = [(pair, code) for pair in ("en-de", "en-ru") for code in pair.split("-")]
     put(tmp_path, {f"parallel/train.{pair}.{code}": f"{pair} {code}\n" for pair, code in sides})

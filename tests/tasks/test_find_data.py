@@ -57,14 +57,6 @@ def test_places_are_what_can_be_loaded(root, cut, monkeypatch):
     assert seen == {True, False}
 
 
-def test_errors_are_those_of_loading(root):
-    with pytest.raises(DataError) as message:
-        load_data("pos", "de", "train", root=root)
-    result = find_data("pos", "de", ["train"], root=root)["train"]
-    assert str(result) == str(message.value)
-    assert "no train data of pos in de" in str(result)
-
-
 def test_a_listed_file_that_is_missing(root):
     (root / "manifest.json").write_text(
         '{"tasks": {"pos": {"en": {"test": "pos/en/gone.conllu"}}}, "files": {"pos/en/gone.conllu": {"format": "conllu"}}}'

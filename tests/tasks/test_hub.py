@@ -78,18 +78,6 @@ def test_every_set_is_pinned():
     assert [hub.revision for hub in sets if hub.name == "ud-*"] == ["2.17"]
 
 
-def test_xnli_by_language(put):
-    for lang in ("de", "sw"):
-        put(
-            "facebook/xnli",
-            lang,
-            "test",
-            Features({**PAIR, "label": NLI}),
-            [{"premise": lang, "hypothesis": "b", "label": 0}],
-        )
-    assert load_data("xnli", "sw", "test").rows == [Row(("sw", "b"), ("entailment",))]
-
-
 def test_translation(put):
     features = Features({"translation": Translation(languages=["de", "en"])})
     pairs = [{"de": "x", "en": "a"}, {"de": "", "en": "b"}]

@@ -3,7 +3,7 @@
 import pytest
 
 from deadhead.errors import UnknownName
-from deadhead.tasks import TASKS, group, language, languages, paper_languages
+from deadhead.tasks import TASKS, group, language, paper_languages
 from deadhead.tasks.languages import code_of, facts
 
 
@@ -50,7 +50,3 @@ def test_a_language_has_many_names():
         group("familiy")
     with pytest.raises(UnknownName, match="no paper"):
         paper_languages("other")
-
-
-def test_languages_are_listed():
-    assert {"en", "sw", "kk"} <= set(languages.languages())

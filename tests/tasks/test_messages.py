@@ -38,12 +38,6 @@ def test_without_a_folder_the_languages_of_the_task_are_named(task, lang):
     assert "with --data DIR, or set DEADHEAD_DATA, which is not set" in (seen.value.hint or "")
 
 
-def test_a_language_of_the_task_is_not_answered_with_the_list(folder):
-    with pytest.raises(DataError) as seen:
-        load_data("pos", "de", "dev")
-    assert seen.value.message == "no dev data of pos in de without a folder of data."
-
-
 def test_corpora_of_a_language_are_named_by_their_folders(folder):
     with pytest.raises(DataError) as seen:
         load_data("ner", "en", "dev", root=folder)

@@ -128,7 +128,6 @@ def test_translation_of_two_files(tmp_path):
         ),
         (REVIEWS.replace("train.tsv", "'{x}.tsv'"), DataError, r"only \{lang\} can be filled in"),
         (REVIEWS.replace("train.tsv", "'{lang.tsv'"), DataError, r"only \{lang\} can be filled in"),
-        (REVIEWS.replace("train.tsv", "'{}.tsv'"), DataError, r"only \{lang\} can be filled in"),
         (
             REVIEWS.replace("train.tsv", "[a, b]"),
             DataError,

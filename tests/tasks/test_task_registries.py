@@ -1,8 +1,6 @@
 """TASKS, KINDS, METRICS and FORMATS agree with everything that lists their names."""
 
-import csv
 import re
-from importlib import resources
 from pathlib import Path
 from typing import Any
 
@@ -57,13 +55,6 @@ def test_a_metric_can_be_printed_and_is_used(name):
         gold = [[0.0, 4, 4, 2, 8]]
         best = 1.0 if metric.lower_is_better else 100.0
     assert metric(gold, gold) * metric.scale == pytest.approx(best)
-
-
-def test_every_task_says_where_to_get_its_files():
-    file = resources.files("deadhead.tasks.locating") / "places.csv"
-    places = {row["task"] for row in csv.DictReader(file.read_text("utf-8").splitlines())}
-    assert places <= set(TASKS)
-    assert set(TASKS) - places <= {"parallel"}
 
 
 def test_the_small_world_has_no_other_tasks():

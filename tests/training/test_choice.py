@@ -12,7 +12,6 @@ from deadhead import discover, prune, rank
 from deadhead.errors import DataError
 from deadhead.rankers.loss import example_losses
 from deadhead.tasks import Row, batches, dataset, encode
-from deadhead.tasks.predictions import Predictions
 from deadhead.training import Settings, finetune
 from deadhead.training.evaluation import evaluate, predict
 from deadhead.training.inference import option_likelihoods
@@ -79,15 +78,6 @@ def test_the_three_choices(family):
     for place, name in enumerate(("acc", "acc_norm", "acc_bytes")):
         right = [choice[place] == row.labels[0] for choice, row in zip(chosen, ROWS, strict=True)]
         assert scores[name] == pytest.approx(np.mean(right))
-
-
-def test_predictions_are_stored(tmp_path):
-    model, encoded = tiny_decoders.gpt2(), encode(data(), tiny_decoders.tokenizer())
-    predictions = predict(model, encoded)
-    again = Predictions.load(predictions.save(tmp_path / "rows.npz"))
-    assert again.named() == predictions.named()
-    assert again.score(data()) == predictions.score(data())
-    assert again.bootstrap(data(), resamples=20).value == again.score(data())["acc"]
 
 
 def test_the_loss_is_that_of_the_right_option():

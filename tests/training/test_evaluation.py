@@ -139,22 +139,12 @@ def test_bad_input_is_refused_before_anything_is_run(cache, monkeypatch):
         evaluate(model, {"en": data}, folder=cache / "taken")
 
 
-@pytest.mark.parametrize("beams", [1, 4])
-def test_translations_are_those_of_each_sentence_alone(beams, cache, tmp_path):
+def test_translations_are_scored_and_stored(cache, tmp_path):
     model, data, words = marian(), translate(cache), tokenizer()
-    history = finetune(model, data, Settings(batch=8, rate=5e-3, epochs=6), progress=False)
-    assert history.losses[-1] < history.losses[0]
-    together = predict(model, data, tokenizer=words, beams=beams)
-    assert together.named() == list(
-        predict(model, data, tokenizer=words, tokens=1, beams=beams).texts
-    )
-    assert len(set(together.texts)) > 5
-    assert together.texts != tuple(row.texts[0] for row in data.data.rows)
-    assert max(len(text.split()) for text in together.texts) <= 14 + 2 + 50
-    actual = evaluate(model, {"en-en": data}, tokenizer=words, beams=beams, folder=tmp_path)[
-        "en-en"
-    ]
-    assert actual["bleu"] > 0
+    sets = {"en-en": data}
+    actual = evaluate(model, sets, tokenizer=words, beams=1, folder=tmp_path)["en-en"]
+    texts = predict(model, data, tokenizer=words, beams=1).texts
+    assert actual == score(data.data.task, texts, data.data)
     assert "tok:intl" in actual.signature
     assert actual.signature in repr(actual)
     assert json.loads((tmp_path / "en-en.json").read_text()) == {

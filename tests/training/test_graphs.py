@@ -7,17 +7,8 @@ import numpy as np
 import pytest
 import torch
 from small_tasks import bert, marian, tagger
-from transformers import (
-    CamembertConfig,
-    CamembertForTokenClassification,
-    ElectraConfig,
-    ElectraForTokenClassification,
-    RobertaConfig,
-    RobertaForTokenClassification,
-    XLMRobertaConfig,
-    XLMRobertaForTokenClassification,
-)
 
+from architectures.tiny import tiny
 from deadhead import prune
 from deadhead.tasks import batches
 from deadhead.training import Settings, finetune, graphs, run
@@ -121,44 +112,15 @@ def _refuses(*_):
     raise RuntimeError("operation not permitted when stream is capturing\nmore")
 
 
-FAMILIES = {
-    "roberta": (RobertaConfig, RobertaForTokenClassification),
-    "xlm-roberta": (XLMRobertaConfig, XLMRobertaForTokenClassification),
-    "camembert": (CamembertConfig, CamembertForTokenClassification),
-    "electra": (ElectraConfig, ElectraForTokenClassification),
-}
-
-
 @pytest.mark.parametrize("family", READY_MASKS)
 @pytest.mark.parametrize("attention", ["sdpa", "eager"])
 def test_ready_masks_hide_what_masks_hide(family, attention, letters):
-    if family == "bert":
-        model = tagger()
-    else:
-        config, kind = FAMILIES[family]
-        torch.manual_seed(0)
-        sizes = {
-            "hidden_size": 32,
-            "num_hidden_layers": 2,
-            "num_attention_heads": 4,
-            "intermediate_size": 48,
-            "embedding_size": 32,
-        }
-        model = kind(
-            config(
-                vocab_size=16,
-                num_labels=3,
-                max_position_embeddings=40,
-                initializer_range=0.3,
-                pad_token_id=0,
-                **sizes,
-            )
-        )
-    model = model.double().eval()
+    model = tiny(family).double().eval()
     model.set_attn_implementation(attention)
     batch = batches(letters, size=6)[2] | batches(letters, size=6, sort=False)[0]
     if family != "bert":
         batch["token_type_ids"].zero_()
+    del batch["labels"]
     mask = batch["attention_mask"].bool()
     assert not mask.all()
     with torch.no_grad():

@@ -33,10 +33,3 @@ def test_every_sentence_ends_at_its_own_limit(model):
         allowed = limits(torch.zeros(4, length), scores) > -torch.inf
         assert (allowed.sum(1) == 1).tolist() == [end for end in ended for _ in range(2)]
         assert allowed[:, END].all()
-
-
-def test_the_generation_config_counts(model, tokenizer, toy):
-    data = toy(8, seed=7)
-    before = predict(model, data, tokenizer=tokenizer).texts
-    model.generation_config.no_repeat_ngram_size = 1
-    assert predict(model, data, tokenizer=tokenizer).texts != before

@@ -58,16 +58,6 @@ def test_the_same_texts_give_the_same_vocabulary(built):
     )
 
 
-def test_it_is_saved_as_any_other(built, tmp_path):
-    from transformers import AutoTokenizer
-
-    built.save_pretrained(tmp_path)
-    again = AutoTokenizer.from_pretrained(tmp_path)
-    assert again(TEXTS[:5])["input_ids"] == built(TEXTS[:5])["input_ids"]
-    assert again.decode(built(TEXTS[1])["input_ids"], skip_special_tokens=True) == TEXTS[1]
-    assert (again.pad_token_id, again.eos_token_id) == (0, 1)
-
-
 def test_its_size_is_a_limit():
     assert len(vocabulary(["a bc def"], 5000)) == 258  # nothing comes twice
     with pytest.raises(DataError, match="no room for words"):
