@@ -10,6 +10,7 @@ are full except the last one (`text_windows.py`). Multiple choice has a window f
 import hashlib
 import json
 import zipfile
+from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
@@ -26,7 +27,7 @@ from deadhead.tasks.task import SHORTEST_WINDOW, Row
 
 from .option_windows import option_windows
 from .text_windows import WINDOW_ARRAYS, draw_windows, text_windows
-from .tokenizer import Frame, Pieces
+from .tokenizer import Frame, Pieces, Window
 
 Arrays = Mapping[str, np.ndarray]
 FORM = 1  # raise it when the arrays change their meaning, so that old caches are not read
@@ -111,43 +112,6 @@ def encode(
     )
 
 
-class _Windows:
-    """The windows of one stretch of rows, as lists until they become arrays."""
-
-    def __init__(self, notes: dict[str, int], typed: bool):
-        self.notes, self.typed = notes, typed
-        self.ids: list[int] = []
-        self.types: list[int] = []
-        self.words: list[int] | None = None
-        self.covered: dict[str, list[int]] = {}  # of a text: what its windows predict
-        self.labels: list[int] = []
-        self.lengths: list[int] = []
-        self.label_lengths: list[int] = []
-        self.rows: list[int] = []
-
-    def count(self, name: str, n: int = 1) -> None:
-        if n:
-            self.notes[name] = self.notes.get(name, 0) + int(n)
-
-    def add(self, row: int, ids: list[int], labels: list[int], types: list[int]) -> None:
-        self.ids += ids
-        self.labels += labels
-        self.lengths.append(len(ids))
-        self.label_lengths.append(len(labels))
-        self.rows.append(row)
-        if self.typed:
-            self.types += types
-
-    def arrays(self) -> Arrays:
-        names = ("lengths", "label_lengths", "rows", "ids", "labels")
-        arrays = {name: np.asarray(getattr(self, name), np.int32) for name in names}
-        if self.typed:
-            arrays["types"] = np.asarray(self.types, np.uint8)
-        if self.words is not None:
-            arrays["words"] = np.asarray(self.words, np.int32)
-        return {**arrays, **{n: np.asarray(v, np.int64) for n, v in self.covered.items()}}
-
-
 @dataclass(frozen=True, kw_only=True)
 class _Encoder:
     """Encodes one dataset if the cache does not have it."""
@@ -183,8 +147,9 @@ class _Encoder:
                 return arrays, json.loads(str(arrays.pop("notes")))
         except (OSError, EOFError, KeyError, ValueError, zipfile.BadZipFile):
             pass
-        notes: dict[str, int] = {}
-        parts = list(self._stretches(notes))
+        counts: Counter[str] = Counter()
+        parts = list(self._stretches(counts))
+        notes = dict(+counts)
         arrays = {name: np.concatenate([part[name] for part in parts]) for name in parts[0]}
 
         def fill(draft: Path) -> None:
@@ -195,99 +160,113 @@ class _Encoder:
         files.put(file, fill, durable=False)  # a power cut only costs writing it again
         return arrays, notes
 
-    def _stretches(self, notes: dict[str, int]) -> Iterator[Arrays]:
+    def _stretches(self, notes: Counter[str]) -> Iterator[Arrays]:
         if self.room < 2:
             special = self.max_length - self.room
             message = f"`max_length` expects {special + 2} or more, for two pieces and "
             message += f"{special} special tokens, got {self.max_length}."
             raise DataError(message, "raise max_length")
         unit = self.data.task.traits.label_unit
-        add = {
-            "row": self._add_rows,
-            "word": self._add_words,
-            "text": self._add_texts,
-            "token": self._add_tokens,
-            "option": self._add_options,
+        windows_of = {
+            "row": self._of_rows,
+            "word": self._of_words,
+            "text": self._of_texts,
+            "token": self._of_tokens,
+            "option": self._of_options,
         }[unit]
         stretch = len(self.data) if unit == "token" else STRETCH  # windows are drawn of all rows
         for start in range(0, len(self.data), stretch):
-            typed = self.pieces.typed and not self.data.task.traits.needs_decoder
-            windows = _Windows(notes, typed)
-            add(self.data.rows[start : start + stretch], start, windows)
-            yield windows.arrays()
+            yield self._arrays([*windows_of(self.data.rows[start : start + stretch], start, notes)])
 
-    def _number(self, label: str, out: _Windows) -> int:
+    def _arrays(self, windows: Sequence[Window]) -> Arrays:
+        """Return the windows of one stretch as arrays."""
+        arrays = {
+            "lengths": [len(window.ids) for window in windows],
+            "label_lengths": [len(window.labels) for window in windows],
+            "rows": [window.row for window in windows],
+            "ids": [number for window in windows for number in window.ids],
+            "labels": [label for window in windows for label in window.labels],
+        }
+        traits = self.data.task.traits
+        if self.pieces.typed and not traits.needs_decoder:
+            arrays["types"] = [kind for window in windows for kind in window.types]
+        if traits.label_unit == "word":
+            arrays["words"] = [word for window in windows for word in window.words]
+        if traits.label_unit == "token":
+            for place, name in enumerate(WINDOW_ARRAYS):
+                arrays[name] = [window.predicted[place] for window in windows]
+        return {name: np.asarray(values, np.int32) for name, values in arrays.items()}
+
+    def _number(self, label: str, notes: Counter[str]) -> int:
         number = self.numbers.get(label, IGNORED)
-        out.count("labels the model does not know", number == IGNORED)
+        notes["labels the model does not know"] += number == IGNORED
         return number
 
-    def _add_rows(self, rows: Sequence[Row], start: int, out: _Windows) -> None:
-        """Add one text or two, with one label."""
+    def _of_rows(self, rows: Sequence[Row], start: int, notes: Counter[str]) -> Iterator[Window]:
+        """Yield windows of one text or two, with one label."""
         columns = range(len(rows[0].texts))
         sides = [self.pieces.texts([row.texts[i] for row in rows]) for i in columns]
         for i, row in enumerate(rows):
             first, second = sides[0][i], sides[1][i] if len(sides) > 1 else []
             if len(first) + len(second) > self.room:
-                out.count("texts cut")
+                notes["texts cut"] += 1
                 a, b = _shorter(len(first), len(second), self.room)
                 first, second = first[:a], second[:b]
-            types = self.frame.segments(len(first), len(second)) if out.typed else []
-            label = self._number(row.labels[0], out)
-            out.add(start + i, self.frame.put(first, second), [label], types)
+            types = self.frame.segments(len(first), len(second))
+            labels = [self._number(row.labels[0], notes)]
+            yield Window(start + i, self.frame.put(first, second), labels, types)
 
-    def _add_words(self, rows: Sequence[Row], start: int, out: _Windows) -> None:
-        """Add words with a label each."""
-        out.words = []
-        frame, before, after = self.frame, len(self.frame.before), len(self.frame.after)
+    def _of_words(self, rows: Sequence[Row], start: int, notes: Counter[str]) -> Iterator[Window]:
+        """Yield windows of words with a label each."""
+        before, after = len(self.frame.before), len(self.frame.after)
         sentences = self.pieces.words([row.texts for row in rows])
         for i, (row, words) in enumerate(zip(rows, sentences, strict=True)):
-            windows = _fit([len(pieces) or 1 for pieces in words], self.room)
+            ranges = _fit([len(pieces) or 1 for pieces in words], self.room)
             split = self.long == "split"
-            out.count("sentences split" if split else "sentences cut", len(windows) > 1)
+            notes["sentences split" if split else "sentences cut"] += len(ranges) > 1
             if not split:
-                out.count("words cut off", len(row.texts) - windows[0][1])
-                windows = windows[:1]
-            for begin, end in windows:
-                ids, labels = list(frame.before), [IGNORED] * before
-                numbers = [-1] * before  # the number of the word on its first piece
+                notes["words cut off"] += len(row.texts) - ranges[0][1]
+                ranges = ranges[:1]
+            for begin, end in ranges:
+                ids: list[int] = []
+                labels, numbers = [IGNORED] * before, [-1] * before
                 for word in range(begin, end):
-                    pieces = self._pieces(words[word], out)
-                    label = self._number(row.labels[word], out)
+                    pieces = self._pieces(words[word], notes)
+                    label = self._number(row.labels[word], notes)
                     rest = len(pieces) - 1
                     ids += pieces
                     labels += [label] + [label if self.align == "all" else IGNORED] * rest
                     numbers += [word] + [-1] * rest
-                out.words += numbers + [-1] * after
-                types = frame.segments(len(ids) - before)
-                out.add(start + i, [*ids, *frame.after], labels + [IGNORED] * after, types)
+                labels += [IGNORED] * after
+                numbers += [-1] * after
+                types = self.frame.segments(len(ids))
+                yield Window(start + i, self.frame.put(ids), labels, types, numbers)
 
-    def _pieces(self, pieces: list[int], out: _Windows) -> list[int]:
+    def _pieces(self, pieces: list[int], notes: Counter[str]) -> list[int]:
         """Return the pieces of a word: at least one, and no more than a window holds."""
-        out.count("words without pieces", not pieces)
-        out.count("words longer than a window", len(pieces) > self.room)
+        notes["words without pieces"] += not pieces
+        notes["words longer than a window"] += len(pieces) > self.room
         unknown = self.pieces.tokenizer.unk_token_id if not pieces else None
         return pieces[: self.room] or [self.pieces.pad if unknown is None else int(unknown)]
 
-    def _add_texts(self, rows: Sequence[Row], start: int, out: _Windows) -> None:
-        """Add a source text, and a target text as labels."""
+    def _of_texts(self, rows: Sequence[Row], start: int, notes: Counter[str]) -> Iterator[Window]:
+        """Yield windows of a source text, with a target text as labels."""
         target = self.pieces.target_frame()
         target_room = self.max_length - target.size
         sources = self.pieces.texts([row.texts[0] for row in rows])
         targets = self.pieces.targets([row.texts[1] for row in rows])
         for i, (source, labels) in enumerate(zip(sources, targets, strict=True)):
-            out.count("source texts cut", len(source) > self.room)
-            out.count("target texts cut", len(labels) > target_room)
+            notes["source texts cut"] += len(source) > self.room
+            notes["target texts cut"] += len(labels) > target_room
             ids = self.frame.put(source[: self.room])
             types = self.frame.segments(len(ids) - self.frame.size)
-            out.add(start + i, ids, target.put(labels[:target_room]), types)
+            yield Window(start + i, ids, target.put(labels[:target_room]), types)
 
-    def _add_tokens(self, rows: Sequence[Row], start: int, out: _Windows) -> None:
-        """Add the windows of texts; the label of a token is the token itself."""
-        before = self.frame.before
-        windows, alone = text_windows(
-            self.pieces, [row.texts[0] for row in rows], before, self.room
-        )
-        out.count("last tokens left out, which are alone in a window", alone)
+    def _of_tokens(self, rows: Sequence[Row], start: int, notes: Counter[str]) -> list[Window]:
+        """Return windows of texts; the label of a token is the token itself."""
+        texts = [row.texts[0] for row in rows]
+        windows, alone = text_windows(self.pieces, texts, self.frame.before, self.room)
+        notes["last tokens left out, which are alone in a window"] += alone
         if not windows:
             message = f"{self.data!r}: there is nothing to predict in fewer than two tokens."
             raise DataError(message, "give a longer text")
@@ -300,19 +279,12 @@ class _Encoder:
                 "give a longer text" + (shorter if longest >= SHORTEST_WINDOW else ""),
             )
         drawn = draw_windows(windows, self.data.draw)
-        out.count("windows left out at random", len(windows) - len(drawn))
-        for window in drawn:
-            labels = [IGNORED, *window.ids[1:]]  # a model predicts no first token
-            out.add(window.row, window.ids, labels, [])
-        out.covered = {name: [getattr(w, name) for w in drawn] for name in WINDOW_ARRAYS}
+        notes["windows left out at random"] += len(windows) - len(drawn)
+        return drawn
 
-    def _add_options(self, rows: Sequence[Row], start: int, out: _Windows) -> None:
-        """Add a context with each of its options, whose tokens are its labels."""
-        cut = set()
-        for window in option_windows(self.pieces, rows, start, self.max_length):
-            out.add(window.row, window.ids, window.labels, [])
-            cut |= {window.row} if window.is_cut else set()
-        out.count("contexts cut on the left", len(cut))
+    def _of_options(self, rows: Sequence[Row], start: int, notes: Counter[str]) -> Iterator[Window]:
+        """Return windows of a context with each of its options, whose tokens are its labels."""
+        return option_windows(self.pieces, rows, start, self.max_length, notes)
 
 
 def _shorter(first: int, second: int, room: int) -> tuple[int, int]:

@@ -5,43 +5,36 @@ of this text that are beyond those of the context alone, without the blanks at i
 option's. A window that is too long loses tokens on the left.
 """
 
+from collections import Counter
 from collections.abc import Iterator, Sequence
-from typing import NamedTuple
 
 from deadhead.errors import DataError
 from deadhead.forward import IGNORED
 from deadhead.tasks.task import Row
 
-from .tokenizer import Pieces
-
-
-class OptionWindow(NamedTuple):
-    """The context and one of its options."""
-
-    row: int
-    ids: list[int]
-    labels: list[int]
-    is_cut: bool
+from .tokenizer import Pieces, Window
 
 
 def option_windows(
-    pieces: Pieces, rows: Sequence[Row], start: int, max_length: int
-) -> Iterator[OptionWindow]:
+    pieces: Pieces, rows: Sequence[Row], start: int, max_length: int, notes: Counter[str]
+) -> Iterator[Window]:
     """Yield a window for each option of each row; the first row has the number `start`."""
     contexts = pieces.texts([row.texts[0].rstrip() for row in rows])
     wholes = iter(pieces.texts([r.texts[0] + option for r in rows for option in r.texts[1:]]))
     special = pieces.frame().before
     for number, (row, context) in enumerate(zip(rows, contexts, strict=True), start):
         before = _before(pieces, special, row.texts[0], bool(context))
+        longest = 0
         for option in range(len(row.texts) - 1):
             whole = next(wholes)
             own = whole[len(context) :]
             name = f"option {option} of row {number} (both from 0)"
             _check(name, len(own), max_length)
             ids = [*before, *whole]
-            is_cut = len(ids) > max_length
+            longest = max(longest, len(ids))
             ids = ids[-max_length:]
-            yield OptionWindow(number, ids, [IGNORED] * (len(ids) - len(own)) + own, is_cut)
+            yield Window(number, ids, [IGNORED] * (len(ids) - len(own)) + own)
+        notes["contexts cut on the left"] += longest > max_length
 
 
 def _before(

@@ -8,38 +8,27 @@ counts the UTF-8 bytes of its predicted tokens, and the words that begin in them
 
 import re
 from collections.abc import Callable, Sequence
-from typing import NamedTuple
 
 import numpy as np
 
+from deadhead.forward import IGNORED
 from deadhead.tasks.dataset import shuffled
 
-from .tokenizer import Pieces
+from .tokenizer import Pieces, Window
 
+WINDOW_ARRAYS = ("word_counts", "byte_counts")  # of the predicted tokens of each window
 WORD_START = re.compile(r"(?<!\S)\S")
-
-
-class TextWindow(NamedTuple):
-    """A stretch of a text in sub-words, and counts of what it predicts."""
-
-    row: int
-    ids: list[int]  # with the special tokens before the text
-    word_counts: int
-    byte_counts: int
-
-
-WINDOW_ARRAYS = TextWindow._fields[2:]
 
 
 def text_windows(
     pieces: Pieces, texts: Sequence[str], before: tuple[int, ...], room: int
-) -> tuple[list[TextWindow], int]:
+) -> tuple[list[Window], int]:
     """Return the windows of texts, and how many last tokens would be alone in theirs.
 
     before: the special tokens at the start of each window.
     room: the tokens of the text that fit behind them.
     """
-    windows: list[TextWindow] = []
+    windows: list[Window] = []
     alone = 0
     for row, text in enumerate(texts):
         ids, ends = pieces.with_ends(text)
@@ -49,7 +38,8 @@ def text_windows(
             first = begin if before else begin + 1
             if first < end:
                 window = [*before, *ids[begin:end]]
-                windows.append(TextWindow(row, window, *counts(first, end)))
+                labels = [IGNORED, *window[1:]]  # a model predicts no first token
+                windows.append(Window(row, window, labels, predicted=counts(first, end)))
             else:
                 alone += 1
     return windows, alone
@@ -82,7 +72,7 @@ def _decoded(pieces: Pieces, ids: list[int]) -> Counts:
     return counts
 
 
-def draw_windows(windows: list[TextWindow], draw: tuple[int, str] | None) -> list[TextWindow]:
+def draw_windows(windows: list[Window], draw: tuple[int, str] | None) -> list[Window]:
     """Return at most the number of windows to draw, at random and in the order of the text."""
     if draw is None or draw[0] >= len(windows):
         return windows

@@ -10,7 +10,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from itertools import chain
-from typing import Any
+from typing import Any, NamedTuple
 
 from deadhead.errors import DataError
 
@@ -37,6 +37,17 @@ class Frame:
         lengths = (len(self.before), first, len(self.between), second, len(self.after))
         stretches = ([kind] * n for kind, n in zip(self.types, lengths, strict=True))
         return list(chain.from_iterable(stretches))
+
+
+class Window(NamedTuple):
+    """A stretch of a row in sub-words, with its labels."""
+
+    row: int
+    ids: list[int]
+    labels: list[int]
+    types: Sequence[int] = ()
+    words: Sequence[int] = ()  # the number of the word on its first piece, else -1
+    predicted: tuple[int, int] = (0, 0)  # of a text: the words and the bytes that it predicts
 
 
 def knows_words(tokenizer: Any) -> bool:
