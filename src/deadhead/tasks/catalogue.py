@@ -33,17 +33,13 @@ class Corpus:
     sizes: Mapping[str, int]  # rows by split, as far as they are known
     size_source: str  # who says so
 
-    @property
-    def from_paper(self) -> bool:
-        """Whether the paper prints the number of training rows."""
-        return "paper table 1" in self.size_source
-
     def has_rows(self, split: str, rows: int, starts: int = 0) -> bool:
         """Whether these may be the rows of a split, as far as its size is certain.
 
         starts: -DOCSTART- lines, which some papers count as sentences.
         """
-        is_certain = "memory" not in self.size_source or (split == "train" and self.from_paper)
+        in_paper = split == "train" and "paper table 1" in self.size_source
+        is_certain = in_paper or "memory" not in self.size_source
         size = self.sizes.get(split) if is_certain else None
         return size is None or size in (rows, rows + starts)
 

@@ -17,7 +17,6 @@ from deadhead.tasks.reading.formats import reader_of
 
 from .dataset import Dataset, concatenate, dataset, share
 from .hub_sets import hub_set, other_names
-from .languages import code_of
 from .registry import TASKS
 from .task import SPLITS, TEXT, Task
 
@@ -113,8 +112,12 @@ class SplitReader:
         lender = TASKS.get(self.task.train_on)  # whose training set this task borrows
         if split == "train" and lender is not None and self.lang in lender.languages:
             return replace(self, task=lender, name=lender.name, source=None)._found(split)
-        self._check_hub(split)
-        requested = (self.task, self.lang, split, self.source, self.root)
+        hub = hub_set(self.task.hub, self.lang, self.source) if self.hub else None
+        # any text would do for a task without languages, so another one must not take its place
+        needs_own = self.root is not None and not self.task.traits.has_language and not self.source
+        if hub is None or self.entries or self.task.files or needs_own:
+            raise self._missing(split)
+        requested = (hub, self.task, self.lang, split, self.root)
         return (on_hub(*requested),), lambda: read_hub(*requested)
 
     def _share(
@@ -133,22 +136,6 @@ class SplitReader:
         variants = {e.variant for e in self.entries.values()}
         entries = [e for e in self._folder[0] if (e.task, e.lang, e.source) == corpus]
         return [e for e in entries if e.variant in variants or e.variant.startswith("fold")]
-
-    def _check_hub(self, split: str) -> None:
-        """Raise an error unless the hub can have the split, which no file has."""
-        on_hub = hub_set(self.task.hub, self.lang, self.source)
-        # a translation or sentence task in a language that the hub may not have: `on_hub` says so
-        has_default = any(hub.default for hub in self.task.hub)
-        may_have = has_default and not self.source and not self.task.traits.cut_from_train
-        is_code = all(code_of(part) == part for part in self.lang.split("-"))
-        # WikiANN has more languages than are known here
-        has_any = on_hub is not None and on_hub.languages is None
-        is_language = is_code or self.lang in self.task.languages or has_any
-        # any text would do for a task without languages, so another one must not take its place
-        needs_own = self.root is not None and not self.task.traits.has_language and not self.source
-        has_files = bool(self.entries or self.task.files)
-        if not self.hub or has_files or needs_own or not (on_hub or may_have) or not is_language:
-            raise self._missing(split)
 
     def _missing(self, split: str) -> DataError:
         if self.task.files:  # a folder of data is not read then

@@ -13,19 +13,17 @@ from typing import Any
 
 from deadhead.errors import DataError, MissingExtra
 from deadhead.tasks.dataset import Dataset, dataset
-from deadhead.tasks.hub_sets import HubSet, hub_set
+from deadhead.tasks.hub_sets import HubSet
 from deadhead.tasks.reading.records import Unlabelled, Unusable, row_of
 from deadhead.tasks.task import Row, Task
 
 
-def read_hub(
-    task: Task, lang: str, split: str, source: str | None = None, root: Path | None = None
-) -> Dataset:
+def read_hub(hub: HubSet, task: Task, lang: str, split: str, root: Path | None) -> Dataset:
     """Download the rows of a split."""
-    place = on_hub(task, lang, split, source, root)
+    place = on_hub(hub, task, lang, split, root)
     import datasets
 
-    hub, name = _set(task, lang, source), f"{task.name} in {lang} ({split})"
+    name = f"{task.name} in {lang} ({split})"
     config, part = hub.config_of(lang), hub.dev if split == "dev" else split
     try:
         table = datasets.load_dataset(hub.repository, config, split=part, revision=hub.revision)
@@ -41,11 +39,8 @@ def read_hub(
     return dataset(task, lang, split, rows, notes=notes, files=(place,))
 
 
-def on_hub(
-    task: Task, lang: str, split: str, source: str | None = None, root: Path | None = None
-) -> str:
+def on_hub(hub: HubSet, task: Task, lang: str, split: str, root: Path | None) -> str:
     """Say where on the hub a split should be, without a connection."""
-    hub = _set(task, lang, source)
     try:
         import datasets  # noqa: F401
     except ImportError as error:
@@ -53,15 +48,6 @@ def on_hub(
         what = f"{task.name} in {lang} from the hub{tried}"
         raise MissingExtra("datasets", "hub", what, _from_folder(task, lang)) from error
     return f"hub:{hub.repository}@{hub.revision}:{hub.config_of(lang)}:{split}"
-
-
-def _set(task: Task, lang: str, source: str | None) -> HubSet:
-    hub = hub_set(task.hub, lang, source)
-    if hub is None:
-        known = ", ".join(code for s in task.hub if s.default for code in s.languages or ())
-        message = f"the hub has {task.name} in {known} only; got {lang!r}."
-        raise DataError(message, _from_folder(task, lang))
-    return hub
 
 
 def _from_folder(task: Task, lang: str) -> str:
