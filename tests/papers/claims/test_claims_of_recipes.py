@@ -3,7 +3,8 @@
 import pytest
 from whole_studies import complete
 
-from deadhead.papers.claims import check, named, relations
+from deadhead.papers.claims import check, named
+from deadhead.papers.contributions import claims_heads
 from deadhead.studies import built_in, load
 
 # the grid searches list no claims, and a paper's other recipes all do
@@ -13,7 +14,7 @@ OF_PAPERS = [name for name in built_in() if "/" in name and not name.endswith("/
 @pytest.mark.parametrize("name", OF_PAPERS)
 def test_a_whole_run_is_enough_for_every_claim_of_its_recipe(name, tmp_path, monkeypatch):
     monkeypatch.setattr(
-        relations,
+        claims_heads,
         "distances",
         lambda one, other, kinds: dict.fromkeys(
             kinds, 0.01 * len({*one, *other}) + 0.001 * ord(other[0])

@@ -4,8 +4,9 @@ import pytest
 from example_scores import MBERT
 from example_searches import ranked, search
 
-from deadhead.papers.claims import UNSHOWN, all_claims, relations
+from deadhead.papers.claims import UNSHOWN, all_claims
 from deadhead.papers.claims.evidence import Evidence
+from deadhead.papers.contributions import claims_heads
 
 CLAIMS = all_claims()
 
@@ -31,8 +32,8 @@ def far(source, target, names):
 
 
 def test_against_likeness_and_distance(monkeypatch):
-    monkeypatch.setattr(relations, "distances", far)
-    rhos = {r.against: r for r in relations.rhos(evidence([6.0, 5.0, 4.0, 3.0, 2.0, 1.0]))}
+    monkeypatch.setattr(claims_heads, "distances", far)
+    rhos = {r.against: r for r in claims_heads.rhos(evidence([6.0, 5.0, 4.0, 3.0, 2.0, 1.0]))}
     similarity, distance = rhos["ranking similarity"], rhos["uriel distance"]
     assert (similarity.rho, similarity.pairs) == (
         pytest.approx(1),
@@ -50,7 +51,7 @@ def test_against_likeness_and_distance(monkeypatch):
 
 
 def test_without_rankings_there_is_nothing_to_go_by():
-    assert relations.rhos(Evidence(searches=evidence([1.0, 2, 3, 4, 5, 6]).searches)) == ()
+    assert claims_heads.rhos(Evidence(searches=evidence([1.0, 2, 3, 4, 5, 6]).searches)) == ()
 
 
 def test_without_distances_there_is_still_likeness(monkeypatch):
@@ -59,9 +60,9 @@ def test_without_distances_there_is_still_likeness(monkeypatch):
     def not_installed(source, target, names):
         raise MissingExtra("urielplus", "lang", "a distance")
 
-    monkeypatch.setattr(relations, "distances", not_installed)
+    monkeypatch.setattr(claims_heads, "distances", not_installed)
     whole = evidence([1.0, 2.0, 3.0, 4.0, 6.0, 5.0])
-    assert [r.against for r in relations.rhos(whole)] == ["ranking similarity"]
+    assert [r.against for r in claims_heads.rhos(whole)] == ["ranking similarity"]
     verdict = CLAIMS["C-p-POS"].on(whole)
     assert (verdict.verdict, verdict.strength) == (
         UNSHOWN,

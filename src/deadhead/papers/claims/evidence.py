@@ -6,14 +6,16 @@ paper's own tables and anybody's study.
 
 from __future__ import annotations
 
-from dataclasses import dataclass, fields
+from dataclasses import dataclass
 from functools import cached_property
+from typing import Any
 
 from deadhead.results import Measurement, Merged, RankedHeads, Score, Search
 from deadhead.results.means import Mean as Mean
 from deadhead.results.means import means as means
 from deadhead.results.searches import pairs_among
 
+PARTS = ("scores", "searches", "merged", "measures", "rankings", "rhos")
 GLUE = ("mnli", "qqp", "qnli", "sst2")
 
 
@@ -52,7 +54,10 @@ class Evidence:
         """The searches from languages to another one, repeats with other seeds as one."""
         return pairs_among(self.searches)
 
+    def results(self, *parts: str) -> list[Any]:
+        """All results in some of its parts."""
+        return [result for part in parts for result in getattr(self, part)]
+
     def __add__(self, other: Evidence) -> Evidence:
-        names = [part.name for part in fields(self) if part.name != "printed"]
-        both = {name: getattr(self, name) + getattr(other, name) for name in names}
+        both = {part: getattr(self, part) + getattr(other, part) for part in PARTS}
         return Evidence(**both, printed=self.printed and other.printed)

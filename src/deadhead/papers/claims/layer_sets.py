@@ -1,6 +1,6 @@
 """Scores after whole layers were removed: by which layers, and by way to remove half of them."""
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
 from statistics import fmean
 
 from deadhead.results import Score
@@ -24,6 +24,21 @@ def sets_of_layers(scores: Iterable[Score]) -> Sets:
     for (shape, task, target), cell in cells.items():
         sets.setdefault(shape, {})[task, target] = cell
     return sets
+
+
+def middles(scores: Iterable[Score]) -> Iterator[tuple[TaskLanguage, Mean, Mean, Mean]]:
+    """At each place and for each number of layers: without the top, the middle, the bottom ones."""
+    sets = sets_of_layers(scores)
+    for (word, n), cells in sets.items():
+        for where, middle in cells.items() if word == "middle" else ():
+            top, bottom = (sets.get((end, n), {}).get(where) for end in ("top", "bottom"))
+            if top and bottom:
+                yield where, top, middle, bottom
+
+
+def lag(top: Mean, middle: Mean, bottom: Mean) -> float:
+    """How far the score without the middle is behind those without the ends."""
+    return (top.value + bottom.value) / 2 - middle.value
 
 
 def halves(scores: Iterable[Score]) -> Halves:

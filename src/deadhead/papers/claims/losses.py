@@ -23,9 +23,12 @@ class Loss:
 
     task: str
     target: str
-    share: float
     cell: Mean
     full: Mean  # unpruned
+
+    @property
+    def share(self) -> float:
+        return self.cell.scores[0].share or 0.0
 
     @property
     def points(self) -> float:
@@ -59,12 +62,15 @@ def near(scores: Iterable[Score], share: float) -> list[Score]:
     return [s for distance, s in distances if distance <= min(nearest + SLACK, NEAR)]
 
 
-def find_losses(scores: Sequence[Score], pruned: Sequence[Score]) -> list[Loss]:
-    """What pruned models lose where the unpruned score is known."""
-    full = means([score for score in scores if score.remove == "none"], "task", "target")
+def find_losses(
+    scores: Sequence[Score], pruned: Sequence[Score], axis: str = "share"
+) -> list[Loss]:
+    """What pruned models lose where the unpruned score is known, one loss for each value of axis."""
+    unpruned = [score for score in scores if score.remove == "none" and score.value]
+    full = means(unpruned, "task", "target")
     return [
-        Loss(task=task, target=target, share=share, cell=cell, full=full[task, target])
-        for (task, target, share), cell in means(pruned, "task", "target", "share").items()
+        Loss(task=task, target=target, cell=cell, full=full[task, target])
+        for (task, target, _), cell in means(pruned, "task", "target", axis).items()
         if (task, target) in full
     ]
 

@@ -106,10 +106,8 @@ def more_than_lucky(evidence: Evidence, task: str) -> Finding:
 
 
 # The paper has these controls for one model only, and counts pairs of both.
-COUNTED = Scope(
-    models=Models("", BOTH.own, (any_model,)), searches=True, together=True, general=True
-)
-CONTROLLED = replace(COUNTED, models=Models("", MBERT.own, (any_model,)), tasks=ON_POS_AND_NER)
+COUNTED = Scope(models=Models("", BOTH.own, any_model), searches=True, together=True, general=True)
+CONTROLLED = replace(COUNTED, models=Models("", MBERT.own, any_model), tasks=ON_POS_AND_NER)
 # fmt: off
 CLAIMS = (
     *(

@@ -17,10 +17,11 @@ from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, replace
 from functools import cache
 from itertools import product
+from typing import Any
 
 from deadhead.results import Measurement, Score
 
-from .evidence import GLUE, Evidence
+from .evidence import GLUE, PARTS, Evidence
 from .verdict import FAILS, HOLDS, OPEN, UNSHOWN, UNTESTED, Finding
 
 Scored = Score | Measurement
@@ -35,16 +36,6 @@ def short(model: str) -> str:
     return model.rstrip("/").rpartition("/")[2].lower()
 
 
-def multilingual(model: str) -> bool:
-    """Whether the name is that of a multilingual model; the small world's counts as both kinds."""
-    words = any(word in short(model) for word in ("multilingual", "xlm", "mbert"))
-    return model.startswith("world/") or is_mbert(model) or words
-
-
-def monolingual(model: str) -> bool:
-    return model.startswith("world/") or not multilingual(model)
-
-
 def reduced(model: str) -> bool:
     """Whether the name is that of a small copy of another model: `mini-mbert`, `bert-tiny`."""
     return bool(re.search(r"(?<![a-z])(mini|tiny|small|medium)(?![a-z])|distil", short(model)))
@@ -52,14 +43,18 @@ def reduced(model: str) -> bool:
 
 def is_bert(model: str) -> bool:
     """BERT for one language: `bert-large-cased`, not `roberta-base` or `bert-tiny`."""
-    bert = bool(re.search(r"(?<![a-z])bert(?![a-z])", short(model)))
-    return bert and not multilingual(model) and not reduced(model)
+    return _has_bert(model) and not is_mbert(model) and not reduced(model)
 
 
 def is_mbert(model: str) -> bool:
     """Multilingual BERT, and no small copy of it."""
-    mbert = r"(?<![a-z])m-?bert(?![a-z])|multilingual.*(?<![a-z])bert|(?<![a-z])bert.*multilingual"
-    return bool(re.search(mbert, short(model))) and not reduced(model)
+    is_named = re.search(r"(?<![a-z])m-?bert(?![a-z])", short(model))
+    full = bool(is_named) or (_has_bert(model) and "multilingual" in short(model))
+    return full and not reduced(model)
+
+
+def _has_bert(model: str) -> bool:
+    return bool(re.search(r"(?<![a-z])bert(?![a-z])", short(model)))
 
 
 def is_xlmr(model: str) -> bool:
@@ -76,22 +71,22 @@ class Models:
 
     name: str  # as the paper calls it; empty where a claim is about any model
     own: tuple[str, ...]  # the paper's
-    # The kind; then those on which a general statement is judged instead, nearest first.
-    fits: tuple[Callable[[str], bool], ...]
+    fits: Callable[[str], bool]
+    # those on which a general statement is judged where no model fits
+    instead: Callable[[str], bool] = any_model
 
     def among(self, models: Iterable[str], general: bool = False) -> list[str]:
         """The models of a study that a claim is judged on."""
         names = list(dict.fromkeys(models))
-        kinds = self.fits if general else self.fits[:1]
-        groups = ([name for name in names if fit(name)] for fit in kinds)
-        return next((group for group in groups if group), [])
+        own = [name for name in names if self.fits(name)]
+        return own if own or not general else [name for name in names if self.instead(name)]
 
     def label(self, models: Sequence[str], together: bool = False) -> str:
         """The models in a verdict: empty for the paper's own, else `mini-mbert, not BERT`."""
         some = {*map(short, models)} <= {*self.own}
         if some and (not together or len(models) == len(self.own)):
             return ""
-        return _label(models, self.name, some, any(map(self.fits[0], models)))
+        return _label(models, self.name, some, any(map(self.fits, models)))
 
 
 @dataclass(frozen=True)
@@ -150,22 +145,12 @@ def measured_on(task: str, measure: str) -> Tasks:
     return Tasks("", (task,), _of_encoder, measure)
 
 
-TRANSLATORS = Models("", ("transformer-base",), (any_model,))
-BERT = Models("BERT", (BASE,), (is_bert, monolingual, any_model))
-MBERT = Models(
-    "mBERT",
-    (MULTI,),
-    (is_mbert, lambda m: multilingual(m) and not is_xlmr(m), lambda m: not is_xlmr(m)),
-)
-XLMR = Models(
-    "XLM-R",
-    (XLM,),
-    (is_xlmr, lambda m: multilingual(m) and not is_mbert(m), lambda m: not is_mbert(m)),
-)
-EITHER = Models("mBERT and BERT", (MULTI, BASE), (lambda m: is_mbert(m) or is_bert(m),))
-BOTH = Models(
-    "mBERT and XLM-R", (MULTI, XLM), (lambda m: is_mbert(m) or is_xlmr(m), multilingual, any_model)
-)
+TRANSLATORS = Models("", ("transformer-base",), any_model)
+BERT = Models("BERT", (BASE,), is_bert)
+MBERT = Models("mBERT", (MULTI,), is_mbert, lambda m: not is_xlmr(m))
+XLMR = Models("XLM-R", (XLM,), is_xlmr, lambda m: not is_mbert(m))
+EITHER = Models("mBERT and BERT", (MULTI, BASE), lambda m: is_mbert(m) or is_bert(m))
+BOTH = Models("mBERT and XLM-R", (MULTI, XLM), lambda m: is_mbert(m) or is_xlmr(m))
 OF = {"mbert": MBERT, "xlm-r": XLMR}
 MODELS = {name: models.own[0] for name, models in OF.items()}
 
@@ -184,7 +169,7 @@ class Scope:
 
     def covers(self, model: str, task: str) -> bool:
         named = self.tasks is None or not self.tasks.name or task in self.tasks.own
-        return self.models.fits[0](model) and named
+        return self.models.fits(model) and named
 
     @property
     def words(self) -> str:
@@ -244,31 +229,24 @@ def judge_in_scope(scope: Scope, judge: Callable[..., Finding], evidence: Eviden
 @cache
 def _pairs(evidence: Evidence) -> dict[Pair, None]:
     """All models and tasks of the evidence."""
-    parts = ("scores", "searches", "merged", "measures", "rankings", "rhos")
-    results = [result for part in parts for result in getattr(evidence, part)]
-    return dict.fromkeys((result.model, result.task) for result in results)
+    return dict.fromkeys((result.model, result.task) for result in evidence.results(*PARTS))
 
 
 def _by_task(evidence: Evidence, models: Models, tasks: Tasks, general: bool) -> list[_Part]:
     """The evidence on each model; with `tasks.separate`, on each source language too."""
-    results: Iterable[Scored] = evidence.scores
-    if tasks.measure:
-        results = (one for one in evidence.measures if one.name == tasks.measure)
+    measures = [one for one in evidence.measures if one.name == tasks.measure]
+    results: Sequence[Scored] = measures if tasks.measure else evidence.scores
     possible = tasks.among(results, general)
     names = models.among((result.model for result in possible), general)
     known = [result for result in possible if result.model in names]
     own = [result for result in known if result.task in tasks.own]
-    groups: dict[Pair, list[Scored]] = {}
+    groups: dict[Pair, list[Any]] = {}
     for result in own if own and tasks.name else known:
         source = result.source if tasks.separate and isinstance(result, Score) else "en"
         groups.setdefault((result.model, source), []).append(result)
     return [
         _Part(
-            Evidence(
-                scores=tuple(result for result in group if isinstance(result, Score)),
-                measures=tuple(result for result in group if isinstance(result, Measurement)),
-                printed=evidence.printed,
-            ),
+            Evidence(measures=tuple(group)) if tasks.measure else Evidence(scores=tuple(group)),
             "" if source == "en" else source,
         )
         for (_, source), group in groups.items()
@@ -278,7 +256,7 @@ def _by_task(evidence: Evidence, models: Models, tasks: Tasks, general: bool) ->
 @cache
 def _searched(evidence: Evidence, encoders: bool = True) -> dict[str, None]:
     """The models of searches and rankings, without those that translate."""
-    results = [result for part in SEARCHED for result in getattr(evidence, part)]
+    results = evidence.results(*SEARCHED)
     known = [result for result in results if not (encoders and result.translated)]
     return dict.fromkeys(result.model for result in (*known, *evidence.rhos))
 

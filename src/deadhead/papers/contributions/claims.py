@@ -1,5 +1,5 @@
 """The claims of Ma et al. 2021: C-count to C-low-ja."""
 
-from . import claims_gains, claims_heads, claims_models, claims_sources
+from . import claims_gains, claims_heads, claims_sources
 
-CLAIMS = (*claims_gains.CLAIMS, *claims_models.CLAIMS, *claims_sources.CLAIMS, *claims_heads.CLAIMS)
+CLAIMS = (*claims_gains.CLAIMS, *claims_sources.CLAIMS, *claims_heads.CLAIMS)

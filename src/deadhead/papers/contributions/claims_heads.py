@@ -4,21 +4,30 @@ How many heads go (C-heads), what gains go with (C-rho, C-p), how similar rankin
 what happens with little data (C-low, C-peak).
 """
 
-from collections.abc import Iterable, Mapping
-from dataclasses import replace
-from functools import partial
+from collections.abc import Iterable, Mapping, Sequence
+from contextlib import suppress
+from functools import cache, partial
 from itertools import combinations
-from math import atanh, tanh
+from math import atanh, isnan, tanh
 from statistics import fmean
 
+from deadhead.errors import DeadheadError
 from deadhead.papers.claims import rule
 from deadhead.papers.claims.cases import all_pairs
 from deadhead.papers.claims.claim import Claim
 from deadhead.papers.claims.evidence import Evidence, Rho
-from deadhead.papers.claims.from_papers import PAIRS, printed, stated
-from deadhead.papers.claims.relations import rhos
-from deadhead.papers.claims.scope import BOTH, MODELS, OF, ON_POS_AND_NER, Scope, is_xlmr
-from deadhead.papers.claims.searches import PAPER_LRP, TASKS, chance, lucky_count, paired
+from deadhead.papers.claims.from_papers import PAIRS, printed
+from deadhead.papers.claims.scope import MODELS, is_xlmr
+from deadhead.papers.claims.searches import (
+    CROSS,
+    MULTI,
+    PAPER_LRP,
+    TASKS,
+    chance,
+    lucky_count,
+    paired,
+    single,
+)
 from deadhead.papers.claims.strength import FEWEST, interval
 from deadhead.papers.claims.verdict import (
     FAILS,
@@ -31,8 +40,20 @@ from deadhead.papers.claims.verdict import (
     missing,
 )
 from deadhead.results import RankedHeads, Search
-from deadhead.results.statistics import overlap, spearman
+from deadhead.results.statistics import (
+    Correlation,
+    overlap,
+    spearman,
+    with_distance,
+    with_similarity,
+)
+from deadhead.tasks.distances import distances
 
+from .claims_gains import ANY_MODEL, BOTH_MODELS, OF_MODEL, ON_BOTH_TASKS, says
+
+FEWEST_PAIRS = 5  # for a rho
+DISTANCE = "syntactic"  # one of URIEL's; the paper does not say which it means
+Gain = tuple[str, str, float]
 BUDGET = 12  # the most heads that the paper's search removes
 SOURCES = ("en", "zh", "ar")
 SIMILAR = 0.5  # rho: a strong correlation (Cohen 1988)
@@ -67,6 +88,49 @@ def heads_at_the_best_score(evidence: Evidence, task: str, mbert: float, xlmr: f
     least = rule.worst(parts)
     outcome = Outcome(least.verdict, least.margin)
     return judged(outcome, "; ".join(texts), used, f"searches: {len(used)}", lucky)
+
+
+@cache
+def rhos(evidence: Evidence) -> tuple[Rho, ...]:
+    """Those that the evidence states, or those that its searches and rankings give."""
+    if evidence.rhos:
+        return evidence.rhos
+    groups: dict[tuple[str, str, str], list[Gain]] = {}
+    for s in single(evidence):
+        if s.task in TASKS.values() and s.setting in (CROSS, MULTI):
+            gain = (s.source, s.target, s.gain())
+            groups.setdefault((s.model, s.task, s.setting), []).append(gain)
+    rows = []
+    for (model, task, setting), gains in groups.items():
+        place = (model, task, "gradient")
+        known = [r for r in evidence.rankings if (r.model, r.task, r.method) == place]
+        similarity = _with_similarity(gains, {r.language: r.scores for r in known})
+        if similarity is None:
+            continue  # URIEL is slow: only for those who have rankings of these languages as well
+        correlations = {"uriel distance": _with_distance(gains), "ranking similarity": similarity}
+        for against, one in correlations.items():
+            if one is not None and one.n >= FEWEST_PAIRS and not isnan(one.rho):
+                where = {"model": model, "task": task, "setting": setting, "against": against}
+                rows.append(Rho(**where, rho=one.rho, pairs=one.n, p=one.p))
+    return tuple(rows)
+
+
+def _with_distance(gains: Sequence[Gain]) -> Correlation | None:
+    """None if URIEL, or its package, is not there."""
+    with suppress(DeadheadError):
+        if len(gains) >= FEWEST_PAIRS:
+            return with_distance(gains, lambda a, b: distances(a, b, [DISTANCE]))[DISTANCE]
+    return None
+
+
+def _with_similarity(
+    gains: Sequence[Gain], rankings: Mapping[str, Mapping[str, float]]
+) -> Correlation | None:
+    ranked = [gain for gain in gains if gain[0] in rankings and gain[1] in rankings]
+    with suppress(DeadheadError):
+        if len(ranked) >= FEWEST_PAIRS:
+            return with_similarity(ranked, rankings)
+    return None
 
 
 def rhos_as_stated(evidence: Evidence) -> Finding:
@@ -274,11 +338,6 @@ def pruning_saves_japanese_data(evidence: Evidence) -> Finding:
     return judged(outcome, numbers, [part, whole], "one pair")
 
 
-says = partial(stated, "contributions")
-BOTH_MODELS = Scope(models=BOTH, searches=True, together=True)
-MBERT = Scope(models=OF["mbert"], searches=True)
-ANY_MODEL = replace(MBERT, general=True)
-ON_BOTH_TASKS = replace(ANY_MODEL, tasks=ON_POS_AND_NER)
 P_BELOW = {"high": says("spearman_p_value_upper_bound")}
 
 # A table: id, unit, function and scope, then the statement and the numbers it quotes.
@@ -309,14 +368,14 @@ CLAIMS = (
     Claim("C-rank", "share", highest_heads_are_shared, BOTH_MODELS,
           "The highest-ranked heads are much the same in all languages; the lowest vary, in mBERT "
           "more than in XLM-R."),
-    Claim("C-ranker-alike", "rho", rankers_agree, ANY_MODEL,
+    Claim("C-ranker-alike", "rho", rankers_agree, ANY_MODEL["mbert"],
           "Gradients and LRP rank the heads of a language much alike."),
     Claim("C-low", "cases", pruning_helps_with_little_data, ON_BOTH_TASKS,
           "With a part of the target's training set the pruned model is mostly the better one."),
     Claim("C-peak", "targets", peak_with_less_data, ON_BOTH_TASKS,
           "Pruned mBERT often (for half of the targets or more) reaches the full model's best "
           "score with less of the target's training set."),
-    Claim("C-low-ja", "points", pruning_saves_japanese_data, MBERT,
+    Claim("C-low-ja", "points", pruning_saves_japanese_data, OF_MODEL["mbert"],
           "From en to ja on NER the pruned model has a score comparable (within 1 point) to the "
           "full model's with a fifth less Japanese data."),
 )

@@ -1,19 +1,18 @@
 """Claims of Ma et al. 2021 on several source languages: merged rankings, several against one."""
 
-from dataclasses import replace
 from functools import partial
 from statistics import fmean
 
 from deadhead.papers.claims.cases import all_targets
 from deadhead.papers.claims.claim import Claim
 from deadhead.papers.claims.evidence import Evidence
-from deadhead.papers.claims.from_papers import stated
 from deadhead.papers.claims.rule import POINT, count_as_stated, every, most
-from deadhead.papers.claims.scope import OF, ON_POS_AND_NER, Scope
 from deadhead.papers.claims.searches import CROSS, TASKS, single
 from deadhead.papers.claims.strength import LEVEL, by_luck, luck_p, signs
 from deadhead.papers.claims.verdict import Finding, judged, listed, missing
 from deadhead.results import Merged
+
+from .claims_gains import ANY_MODEL, OF_MODEL, ON_BOTH_TASKS, says
 
 MUCH = 2.0  # points: "much higher" is more than this
 WAYS = ("MD", "SD", "EC")
@@ -104,16 +103,13 @@ def several_against_one(
     return judged(outcome, numbers, [*searches, *used], signs(leads))
 
 
-MBERT = Scope(models=OF["mbert"], searches=True)
-ANY_MODEL = replace(MBERT, general=True)
-ON_BOTH_TASKS = replace(ANY_MODEL, tasks=ON_POS_AND_NER)
-EC_BEST = {"cases": stated("contributions", "cases_EC_best")}
+EC_BEST = {"cases": says("cases_EC_best")}
 
 # A table: id, unit, function and scope, then the statement and the numbers it quotes.
 # fmt: off
 CLAIMS = (
     *(
-        Claim(f"C-EC-{name}", "cases", partial(ec_is_best, task=TASKS[name]), MBERT,
+        Claim(f"C-EC-{name}", "cases", partial(ec_is_best, task=TASKS[name]), OF_MODEL["mbert"],
               f"Of three ways to join rankings, EC is best in {{cases:g}} of 5 targets on {name}.",
               numbers=EC_BEST)
         for name in ("NER", "POS")
@@ -124,10 +120,12 @@ CLAIMS = (
     Claim("C-md-sd", "cases", md_equals_sd, ON_BOTH_TASKS,
           "With several sources MD and SD do equally well (within 1 point) in most cases."),
     Claim("C-single-NER", "points", partial(several_against_one, task="ner", without="zh"),
-          ANY_MODEL, "On NER several sources beat the best single one into every target but zh.",
+          ANY_MODEL["mbert"],
+          "On NER several sources beat the best single one into every target but zh.",
           follows_in_part=True),
     Claim("C-single-POS", "points", partial(several_against_one, task="pos", limit=MUCH),
-          ANY_MODEL, "On POS several sources are not much better than the best single one (2 "
-          "points at most)."),
+          ANY_MODEL["mbert"],
+          "On POS several sources are not much better than the best single one (2 points at "
+          "most)."),
 )
 # fmt: on

@@ -17,7 +17,8 @@ from deadhead.papers.claims.layer_sets import (
     half_means,
     halves,
     is_better,
-    sets_of_layers,
+    lag,
+    middles,
 )
 from deadhead.papers.claims.losses import find_losses, near, noise, place
 from deadhead.papers.claims.scope import BERT, EITHER, MBERT, ON_GLUE, Scope, short
@@ -155,21 +156,18 @@ def level_with_bert_on_two_tasks(evidence: Evidence, other: Evidence) -> Finding
 
 
 def middle_matters_most(evidence: Evidence) -> Finding:
-    sets, used = sets_of_layers(evidence.final), []
+    used = []
     # By place: how far the middle is behind the ends, up to a third of the layers and beyond.
     lags: dict[TaskLanguage, dict[bool, list[float]]] = {}
     ends: dict[TaskLanguage, list[float]] = {}  # top minus bottom
-    for where, n in [
-        (where, n) for (word, n), at in sets.items() if word == "middle" for where in at
-    ]:
-        middle = sets["middle", n][where]
-        top, bottom = (sets.get((word, n), {}).get(where) for word in ("top", "bottom"))
+    for where, *cells in middles(evidence.final):
+        top, middle, bottom = cells
         share = middle.scores[0].share
-        if top and bottom and share is not None:
+        if share is not None:
             ends.setdefault(where, []).append(top.value - bottom.value)
-            lag = (top.value + bottom.value) / 2 - middle.value
-            lags.setdefault(where, {}).setdefault(share > THIRD + 0.1, []).append(lag)
-            used += [top, bottom, middle]
+            is_deep = share > THIRD + 0.1
+            lags.setdefault(where, {}).setdefault(is_deep, []).append(lag(*cells))
+            used += cells
     both = {
         where: (fmean(by_depth[False]), fmean(by_depth[True]))
         for where, by_depth in lags.items()
