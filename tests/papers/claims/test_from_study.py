@@ -1,6 +1,5 @@
 """Evidence out of study folders: what is read, in which units, and that nothing counts twice."""
 
-import os
 from typing import Any
 
 import pytest
@@ -148,10 +147,8 @@ def test_damaged_records_and_values_that_are_no_numbers_are_skipped(tmp_path):
     ]
     assert [(s.remove, s.value, s.share) for s in evidence.scores] == [("layers top 1", 50.0, 0.0)]
     (record,) = [file for file in (folder / "records").iterdir() if "layers" in file.read_text()]
-    stamp = record.stat()
-    record.write_text(record.read_text()[:-9].ljust(stamp.st_size))  # as long as it was, but cut
-    os.utime(record, ns=(stamp.st_atime_ns, stamp.st_mtime_ns))
-    assert [(s.remove, s.share) for s in measured([folder]).scores] == [("layers top 1", None)]
+    record.write_text(record.read_text()[:-9])
+    assert not measured([folder]).scores
     (search,) = measured([study(tmp_path / "s", TAGS, lowest(0, 0.5, [0.6, nan, 0.55]))]).searches
     assert (search.arms["lowest"].k, search.arms["lowest"].budget) == (1, 2)
     assert not measured([study(tmp_path / "t", TAGS, lowest(0, nan, [0.6]))]).searches
