@@ -2,7 +2,6 @@
 
 import tomllib
 
-import pytest
 import yaml
 from doc_blocks import ROOT
 
@@ -31,11 +30,6 @@ def test_ci_runs_the_one_command_on_both_processors():
     assert (ROOT / ".ci" / "run").is_file()
 
 
-@pytest.mark.parametrize("target", ["setup", "check", "test", "test-all", "docs", "demo"])
-def test_targets_that_the_docs_name_are_in_the_makefile(target):
-    assert f"\n{target}: " in (ROOT / "Makefile").read_text(encoding="utf-8")
-
-
 def test_hooks_are_the_checks_of_make_check():
     hooks = yaml.safe_load((ROOT / ".pre-commit-config.yaml").read_text(encoding="utf-8"))
     tools = {hook["entry"].split()[0] for repo in hooks["repos"] for hook in repo["hooks"]}
@@ -43,14 +37,3 @@ def test_hooks_are_the_checks_of_make_check():
     assert tools == {".venv/bin/ruff", ".venv/bin/mypy"}
     assert "$(BIN)/ruff check ." in makefile
     assert "$(BIN)/mypy" in makefile
-
-
-def test_typing_is_shipped():
-    assert (ROOT / "src" / "deadhead" / "py.typed").is_file()
-
-
-@pytest.mark.parametrize("form", ["bug", "architecture", "idea"])
-def test_issue_forms_are_well_formed(form):
-    page = yaml.safe_load((ROOT / f".github/ISSUE_TEMPLATE/{form}.yml").read_text(encoding="utf-8"))
-    assert page["name"]
-    assert all(field["attributes"]["label"] for field in page["body"])

@@ -7,7 +7,6 @@ import pytest
 from doc_blocks import ROOT
 from jupyter_client.manager import KernelManager
 from nbclient import NotebookClient
-from nbclient.exceptions import CellExecutionError
 
 NOTEBOOKS = sorted((ROOT / "examples").glob("*.ipynb"))
 EXPECTED = {  # what the outputs of each notebook must have among them
@@ -47,15 +46,6 @@ def run(notebook, folder, kernel):
 def test_notebook(path, tmp_path, kernel):
     outputs = run(nbformat.read(path, as_version=4), tmp_path, kernel)
     assert [text for text in EXPECTED[path.stem] if text not in outputs] == []
-
-
-@pytest.mark.slow
-def test_a_notebook_has_no_names_of_others(tmp_path, kernel):
-    cells = [[nbformat.v4.new_code_cell(text)] for text in ("forgotten = 1", "forgotten")]
-    first, second = (nbformat.v4.new_notebook(cells=cell) for cell in cells)
-    run(first, tmp_path, kernel)
-    with pytest.raises(CellExecutionError, match="name 'forgotten' is not defined"):
-        run(second, tmp_path, kernel)
 
 
 def test_every_notebook_is_valid_and_has_no_outputs():

@@ -23,18 +23,3 @@ def test_not_stale(path):
     kept = (ROOT / "docs" / path).read_text(encoding="utf-8")
     if pages()[path] != kept:  # a line, not the difference of two long pages
         pytest.fail(f"docs/{path} is stale: run `make docs`", pytrace=False)
-
-
-def test_all_are_there():
-    from typer.main import get_command
-
-    from deadhead.cli import app
-    from deadhead.studies import built_in
-
-    text, listed = pages()["reference/commands.md"], pages()["reference/recipes.md"]
-    assert all(
-        f"## deadhead {name}" in text for name in get_command(app).commands if name != "data"
-    )
-    assert "## deadhead data check" in text
-    assert "`--retry-failed`" in text
-    assert all(f"| `{name}` |" in listed for name in built_in())

@@ -5,12 +5,9 @@ import sys
 from importlib import import_module
 from pathlib import Path
 
-import pytest
 from typer.testing import CliRunner
 
-import deadhead.papers
 from deadhead.cli import app
-from deadhead.errors import DataError, UnknownName
 from deadhead.papers import catalogue as papers
 from deadhead.papers.claims import all_claims, luck, named, sources
 from deadhead.studies import built_in, load
@@ -67,17 +64,6 @@ def test_presets_are_those_of_the_papers():
     from deadhead.training.settings import PRESETS
 
     assert set(PRESETS) == set(papers.combined("presets"))
-
-
-def test_unknown_papers_and_fields_are_named(tmp_path, monkeypatch):
-    with pytest.raises(UnknownName, match=r"no paper 'weak-lnk'. Did you mean 'weak-link'"):
-        papers.paper("weak-lnk")
-    (tmp_path / "mine").mkdir()
-    (tmp_path / "mine" / "paper.yaml").write_text("titel: x\n")
-    monkeypatch.setattr(deadhead.papers, "__path__", [*deadhead.papers.__path__, str(tmp_path)])
-    monkeypatch.setattr(papers, "FOLDERS", [*papers.FOLDERS, "mine"])
-    with pytest.raises(DataError, match=r"no field 'titel'. Did you mean 'title'"):
-        papers.papers()
 
 
 def test_the_catalogue_loads_neither_claims_nor_torch():

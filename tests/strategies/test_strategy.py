@@ -88,10 +88,3 @@ def test_the_facts_of_a_strategy_are_those_of_its_function():
         for text in ("banana", True, None, -1):
             with pytest.raises((HeadError, UnknownName)):
                 each.check_amount(name, text)
-
-
-def test_texts_are_no_numbers_in_a_recipe():
-    """50 and "50" would be two trials."""
-    for name in ("random", "random_k", "stratified", "lowest", "highest"):
-        with pytest.raises(HeadError, match="got the text '5'"):
-            STRATEGIES[name].check_amount(name, "5")

@@ -11,12 +11,12 @@ claims. A paper is a folder and its name in `FOLDERS`.
 
 import sys
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field, fields
+from dataclasses import dataclass, field
 from functools import cache
 from pathlib import Path
 from typing import Any
 
-from deadhead.errors import DataError, unknown_name
+from deadhead.errors import unknown_name
 
 PACKAGE = __name__.rpartition(".")[0]
 FOLDERS = ["weak_link", "mbert_prunability", "contributions"]  # in the order of all lists
@@ -39,11 +39,6 @@ class Paper:
     rows: Mapping[str, Mapping[str, int]] = field(default_factory=dict)  # by task and split
     weights: Mapping[str, float] = field(default_factory=dict)  # parameters, by model
     random_draw: int = 0  # the permutation with which its random-k control begins
-
-    def files(self, kind: str, suffix: str) -> dict[str, Path]:
-        """Its `recipes` or `published` files by their names, with the paper in front."""
-        files = sorted((self.folder / kind).glob(f"*{suffix}"))
-        return {f"{self.name}/{file.name}": file for file in files}
 
 
 def names() -> list[str]:
@@ -70,20 +65,27 @@ def combined(fact: str) -> dict[str, Any]:
 
 def recipe_files() -> dict[str, Path]:
     """The papers' recipes: `weak-link/table4` -> file."""
-    files = [one.files("recipes", ".yaml") for one in papers().values()]
-    return {name.removesuffix(".yaml"): file for group in files for name, file in group.items()}
+    return {name.removesuffix(".yaml"): file for name, file in _files("recipes/*.yaml").items()}
 
 
 def published_files() -> dict[str, Path]:
     """The tables that papers print: `weak-link/table4.csv` -> file."""
-    groups = [one.files("published", ".csv") for one in papers().values()]
-    return {name: file for group in groups for name, file in group.items()}
+    return _files("published/*.csv")
 
 
 def claim_modules() -> dict[str, str]:
     """The modules with the papers' claims: `weak-link` -> its `claims.py`, as it is imported."""
     known = [one for one in papers().values() if (one.folder / "claims.py").is_file()]
     return {one.name: f"{PACKAGE}.{one.folder.name}.claims" for one in known}
+
+
+def _files(pattern: str) -> dict[str, Path]:
+    """The files of all papers by their names, with the paper in front."""
+    return {
+        f"{one.name}/{file.name}": file
+        for one in papers().values()
+        for file in sorted(one.folder.glob(pattern))
+    }
 
 
 def _folder(name: str) -> Path:
@@ -96,9 +98,5 @@ def _folder(name: str) -> Path:
 def _read(folder: Path) -> Paper:
     import yaml
 
-    file = folder / "paper.yaml"
-    stored = yaml.safe_load(file.read_text(encoding="utf-8"))
-    known = {one.name for one in fields(Paper)} - {"name", "folder"}
-    if strange := [name for name in stored if name not in known]:
-        raise DataError(f"{file}: {unknown_name('field', strange[0], known).message}")
+    stored = yaml.safe_load((folder / "paper.yaml").read_text(encoding="utf-8"))
     return Paper(name=folder.name.replace("_", "-"), folder=folder, **stored)

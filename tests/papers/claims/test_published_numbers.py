@@ -28,16 +28,6 @@ TABLES = {  # rows and mean of `value`, counted from the printed tables
     "weak-link/table6": (24, 87.4704),
     "weak-link/text": (25, 102934.8857),
 }
-CELLS = {  # single cells, read off the papers
-    "weak-link/table2": ({"remove": "per_layer 112555/555211/112555"}, 28.78),
-    "weak-link/table4": ({"task": "mnli", "remove": "none"}, 83.69),
-    "mbert-prunability/table1": ({"task": "qqp", "remove": "layers top 6"}, 90.53),
-    "contributions/table5": (
-        {"task": "pos", "target": "ja", "setting": "cross-lingual", "arm": "highest"},
-        -22.29,
-    ),
-    "contributions/table6": ({"task": "ner", "source": "de+ar+he+zh", "arm": "EC"}, 64.63),
-}
 
 
 def rows(name):
@@ -51,15 +41,6 @@ def test_every_number_is_there(name):
     assert (len(values), round(fmean(values), 4)) == TABLES[name]
 
 
-@pytest.mark.parametrize("name", CELLS)
-def test_a_number_is_where_it_belongs(name):
-    where, value = CELLS[name]
-    values = [
-        row["value"] for row in rows(name) if all(row[axis] == text for axis, text in where.items())
-    ]
-    assert [float(text) for text in values] == [value]
-
-
 @pytest.mark.parametrize("name", [name for name in TABLES if not name.endswith("text")])
 def test_each_number_is_there_once_and_in_our_words(name):
     values = rows(name)
@@ -71,16 +52,3 @@ def test_each_number_is_there_once_and_in_our_words(name):
         assert row.get("arm", "full") in ("full", "lowest", *CONTROLS, "FL", "MD", "SD", "EC")
         sources = row.get("source", "").replace("-", "+").split("+")
         assert {*sources, *row["target"].split("-")} - {""} <= set(languages())
-
-
-def test_printed_differences_are_those_of_the_scores():
-    checked = 0
-    for name in ("weak-link/table1", "weak-link/table2", "weak-link/table3"):
-        full = {row["source"]: float(row["value"]) for row in rows(name) if row["remove"] == "none"}
-        for row in rows(name):
-            if row["delta"]:
-                assert float(row["value"]) - full[row["source"]] == pytest.approx(
-                    float(row["delta"]), abs=1e-9
-                )
-                checked += 1
-    assert checked == 38

@@ -7,7 +7,6 @@ from statistics import fmean
 from typing import Any
 
 from deadhead.results import Measurement, RankedHeads, Search, Study
-from deadhead.results.cells import as_dict
 from deadhead.results.records import is_number
 from deadhead.results.searches import finished
 
@@ -38,12 +37,8 @@ def measured(folders: Iterable[str | Path | Study]) -> Evidence:
 
 
 def _complete(measure: Measurement) -> bool:
-    """Whether all numbers of the embeddings are there; other measures leave out missing heads."""
-    if measure.name != "embeddings":
-        return True
-    rows = as_dict(measure.values.get("centroids")).get("distances") or []
-    numbers = [measure.values.get("silhouette"), *(value for row in rows for value in row)]
-    return bool(rows) and all(map(is_number, numbers))
+    """Whether its numbers are there: embeddings of a single language have no silhouette."""
+    return measure.name != "embeddings" or is_number(measure.values.get("silhouette"))
 
 
 def _means(rankings: Sequence[RankedHeads]) -> Iterator[RankedHeads]:

@@ -1,4 +1,4 @@
-"""Claims of Ma et al. 2021 on what searches from one source gain, their controls, and XLM-R."""
+"""Claims of Ma et al. 2021 on what searches from one source gain, and on their controls."""
 
 from collections.abc import Callable, Iterator
 from functools import partial
@@ -29,11 +29,8 @@ from deadhead.papers.claims.searches import (
 from deadhead.papers.claims.strength import FEWEST, LEVEL, signs
 from deadhead.papers.claims.verdict import FAILS, UNSHOWN, Finding, Outcome, judged, missing
 from deadhead.results import Search
-from deadhead.results.statistics import sign_test
 from deadhead.tasks.languages import language
 
-FAR_EAST = {"zh", "ja"}  # excepted by the paper in cross-lingual experiments only
-FEWEST_COMMON = 4  # pairs that both models have
 Select = Callable[[Evidence], list[Search]]
 
 
@@ -248,65 +245,11 @@ def _sources(searches: list[Search]) -> list[str]:
     return list(dict.fromkeys(s.source for s in searches))
 
 
-def _both(
-    evidence: Evidence, other: Evidence, task: str, setting: str
-) -> dict[tuple[str, str], tuple[Search, Search]]:
-    """The searches of mBERT and of XLM-R, by pair of languages."""
-    select = partial(of_setting, task=task, setting=setting)
-    mbert, xlmr = ({(s.source, s.target): s for s in select(one)} for one in (evidence, other))
-    return {pair: (mbert[pair], xlmr[pair]) for pair in mbert if pair in xlmr}
-
-
-def _whole(both: dict[tuple[str, str], tuple[Search, Search]], task: str, setting: str) -> bool:
-    select = partial(of_setting, task=task, setting=setting)
-    return all_pairs([mbert for mbert, _ in both.values()], select)
-
-
-def xlmr_is_ahead(evidence: Evidence, other: Evidence, task: str, setting: str) -> Finding:
-    both = _both(evidence, other, task, setting)
-    leads = {pair: xlmr.unpruned - mbert.unpruned for pair, (mbert, xlmr) in both.items()}
-    excepted = FAR_EAST if setting == CROSS else set()
-    counted = [lead for pair, lead in leads.items() if not excepted & set(pair)]
-    if len(counted) < FEWEST_COMMON:
-        what = f"{setting} scores of unpruned mBERT and XLM-R on {task}, of four pairs"
-        return missing(f"{what} without zh, ja" if excepted else what)
-    ahead, n = sum(v > 0 for v in counted), len(counted)
-    numbers = f"XLM-R ahead in {ahead} of {n} pairs"
-    if excepted:
-        eastern = [lead for pair, lead in leads.items() if excepted & set(pair)]
-        with_them = f"in {sum(v > 0 for v in eastern)} of {len(eastern)} with"
-        numbers += f" without zh and ja, {with_them}"
-    strength = f"sign test p = {sign_test(ahead, sum(v < 0 for v in counted)):.2g}"
-    used = [s for side in zip(*both.values(), strict=True) for s in side]
-    outcome = rule.most(ahead, n, _whole(both, task, setting))
-    return judged(outcome, numbers, used, strength)
-
-
-def gains_are_comparable(evidence: Evidence, other: Evidence, task: str) -> Finding:
-    """Whether the mean gains of the two models are within a point, in both settings."""
-    parts, texts, used, all_leads = [], [], [], []
-    for setting in (CROSS, MULTI):
-        both = _both(evidence, other, task, setting)
-        if len(both) < FEWEST_COMMON:
-            return missing(f"{setting} searches of mBERT and XLM-R on {task}, of four pairs")
-        sides = [list(side) for side in zip(*both.values(), strict=True)]
-        leads = [xlmr.gain() - mbert.gain() for mbert, xlmr in both.values()]
-        whole = _whole(both, task, setting)
-        parts.append(rule.as_stated(leads, 0.0, rule.POINT, whole, rule.joint(*map(noise, sides))))
-        means = [fmean(s.gain() for s in side) for side in sides]
-        texts.append(f"{setting} mBERT {means[0]:+.2f}, XLM-R {means[1]:+.2f}")
-        used += [s for side in sides for s in side]
-        all_leads += leads
-    numbers = f"mean gain: {'; '.join(texts)}"
-    return judged(rule.worst(parts), numbers, used, signs(all_leads))
-
-
 says = partial(stated, "contributions")
 BOTH_MODELS = Scope(models=BOTH, searches=True, together=True)
 ANY_MODELS = Scope(models=BOTH, searches=True, together=True, general=True)
 OF_MODEL = {name: Scope(models=models, searches=True) for name, models in OF.items()}
 ANY_MODEL = {name: Scope(models=models, searches=True, general=True) for name, models in OF.items()}
-AGAINST_XLMR = Scope(models=OF["mbert"], others=OF["xlm-r"], searches=True)
 ON_BOTH_TASKS = Scope(models=OF["mbert"], tasks=ON_POS_AND_NER, searches=True, general=True)
 IMPROVED = "mean_F1_improvement"
 PAIRS = int(says("pairs_total", task="pos"))  # on NER as well
@@ -384,16 +327,6 @@ def _by_task() -> Iterator[Claim]:
                     f"pairs on {name}{where}.")
 
 
-def _ahead() -> Iterator[Claim]:
-    for (name, where), setting in product({"POS": "", "NER": " (stated for POS)"}.items(),
-                                          (CROSS, MULTI)):
-        pairs = "pairs with zh or ja aside" if setting == CROSS else "zh and ja included"
-        yield Claim(f"C-xlmr-{name}-{setting}", "cases",
-                    partial(xlmr_is_ahead, task=TASKS[name], setting=setting), AGAINST_XLMR,
-                    f"Unpruned XLM-R is mostly ahead of mBERT on {setting} {name}, {pairs}{where}.",
-                    follows_in_part=name == "NER")
-
-
 CLAIMS = (
     Claim("C-count-POS", "cases", partial(pairs_that_gain, task="pos"), BOTH_MODELS,
           "Cutting the lowest-ranked heads helps {better:g} of {pairs:g} pairs on POS (cross- and "
@@ -422,9 +355,5 @@ CLAIMS = (
           "Cutting random heads never does as well as cutting the lowest-ranked (implied).",
           follows_in_part=True),
     *_by_task(),
-    *_ahead(),
-    Claim("C-models-NER", "points", partial(gains_are_comparable, task="ner"), AGAINST_XLMR,
-          "On NER the mean gains of mBERT and XLM-R are comparable (within 1 point), in both "
-          "settings."),
 )
 # fmt: on
