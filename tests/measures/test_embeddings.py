@@ -7,7 +7,7 @@ import pytest
 import torch
 
 from deadhead.errors import DataError, MissingExtra, UnsupportedModel
-from deadhead.measures import MeasureInputs, measure
+from deadhead.measures import MeasureInputs, embeddings, measure
 from deadhead.measures.embeddings import described, on_map, silhouette, vectors
 from deadhead.world import MODELS
 
@@ -55,10 +55,11 @@ def encoder():
 
 
 @torch.no_grad()
-def test_vectors_are_those_of_the_first_token_alone_or_in_a_batch(encoder):
+def test_vectors_are_those_of_the_first_token_alone_or_in_a_batch(encoder, monkeypatch):
+    monkeypatch.setattr(embeddings, "AT_ONCE", 2)
     model, tokenizer = encoder
     model.train()
-    clouds = vectors(model, tokenizer, SENTENCES, size=2)
+    clouds = vectors(model, tokenizer, SENTENCES)
     assert model.training  # left as it was, though dropout was off
     model.eval()
     for text, vector in zip(SENTENCES, clouds, strict=True):

@@ -20,7 +20,7 @@ BAD: list[tuple[str, Any, dict[str, Any], str]] = [
     ("random", nan, {}, "expected a percentage from 0 to 100, got nan"),
     ("random", 50, {"rounding": "neerest"}, "Did you mean 'nearest'"),
     ("random", 50, {"per": "blok"}, "Did you mean 'block'"),
-    ("random", 50, {"blocks": ["decoder"]}, "no block 'decoder'"),
+    ("per_block", {"decoder": 9}, {}, "no block 'decoder'"),
     ("random", 50, {"seed": None}, "`seed` of random expects a whole number or a text, got None"),
     ("randm", 50, {}, "Did you mean 'random'"),
     ("random_k", 145, {}, "cannot remove 145 heads from model: it has 144"),

@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Annotated, Any, ClassVar, Literal
 
 from deadhead.errors import DataError, MissingExtra, UnsupportedModel
 from deadhead.forward import device_of
-from deadhead.registry.options import Count, whole_from
+from deadhead.registry.options import whole_from
 
 from .measure import Measure, MeasureInputs, Split, Stages, trials_in_words
 
@@ -22,6 +22,9 @@ if TYPE_CHECKING:
     import numpy as np
 
 PLACES = 2  # to which points of the map are rounded
+LENGTH = 128  # sub-words of a sentence at most
+AT_ONCE = 64  # sentences in a forward pass
+PERPLEXITY = 30.0  # of the t-SNE
 
 
 @dataclass(frozen=True)
@@ -40,17 +43,13 @@ class Embeddings(Measure):
     # for each language; the same sentences where the data is parallel
     sentences: Annotated[int, whole_from(2)] = 1000
     split: Split = "dev"
-    length: Annotated[int, whole_from(4)] = 128  # sub-words of a sentence at most
-    perplexity: Count = 30
-    seed: Annotated[int, whole_from(0)] = 0  # for the t-SNE
 
     def __call__(self, model: Any, inputs: MeasureInputs) -> dict[str, Any]:
         texts = inputs.texts(self.split, self.sentences)
         embedded = {
-            lang: vectors(model, inputs.tokenizer, sentences, length=self.length)
-            for lang, sentences in texts.items()
+            lang: vectors(model, inputs.tokenizer, sentences) for lang, sentences in texts.items()
         }
-        return described(embedded, perplexity=self.perplexity, seed=self.seed)
+        return described(embedded)
 
     @classmethod
     def finding(cls, trials: Sequence[Stages]) -> str | None:
@@ -69,9 +68,7 @@ class Embeddings(Measure):
         )
 
 
-def vectors(
-    model: Any, tokenizer: Any, texts: Sequence[str], *, length: int = 128, size: int = 64
-) -> np.ndarray:
+def vectors(model: Any, tokenizer: Any, texts: Sequence[str]) -> np.ndarray:
     """The last layer's vector of the first token of each text, sentences x width."""
     import numpy as np
     import torch
@@ -91,13 +88,13 @@ def vectors(
     model.eval()
     try:
         with torch.no_grad(), computing(model):
-            for start in range(0, len(order), size):
-                numbers = order[start : start + size]
+            for start in range(0, len(order), AT_ONCE):
+                numbers = order[start : start + AT_ONCE]
                 batch = tokenizer(
                     [texts[i] for i in numbers],
                     padding=True,
                     truncation=True,
-                    max_length=length,
+                    max_length=LENGTH,
                     return_tensors="pt",
                 )
                 inputs = {name: value.to(device) for name, value in batch.items()}
@@ -108,16 +105,14 @@ def vectors(
     return np.stack([rows[i] for i in range(len(texts))])
 
 
-def described(
-    embedded: Mapping[str, np.ndarray], *, perplexity: int = 30, seed: int = 0
-) -> dict[str, Any]:
+def described(embedded: Mapping[str, np.ndarray]) -> dict[str, Any]:
     """Points, silhouette and distances of centroids, for vectors by language."""
     import numpy as np
 
     languages, clouds = list(embedded), list(embedded.values())
     centroids = np.stack([cloud.mean(0) for cloud in clouds])
     apart = np.linalg.norm(centroids[:, None] - centroids[None], axis=-1)
-    points = on_map(np.concatenate(clouds), perplexity, seed).round(PLACES)
+    points = on_map(np.concatenate(clouds)).round(PLACES)
     parts = np.split(points, np.cumsum([len(cloud) for cloud in clouds])[:-1])
     return {
         "points": {lang: part.tolist() for lang, part in zip(languages, parts, strict=True)},
@@ -126,7 +121,7 @@ def described(
     }
 
 
-def on_map(vectors: np.ndarray, perplexity: int = 30, seed: int = 0) -> np.ndarray:
+def on_map(vectors: np.ndarray) -> np.ndarray:
     """The vectors as points of one t-SNE, started from their first two principal components."""
     import numpy as np
 
@@ -136,8 +131,8 @@ def on_map(vectors: np.ndarray, perplexity: int = 30, seed: int = 0) -> np.ndarr
         from sklearn.manifold import TSNE
     except ImportError:
         raise MissingExtra("scikit-learn", "measures", "A map of sentences") from None
-    neighbours = min(float(perplexity), (len(vectors) - 1) / 3)  # t-SNE refuses more than these
-    tsne = TSNE(2, perplexity=neighbours, init="pca", random_state=seed)
+    neighbours = min(PERPLEXITY, (len(vectors) - 1) / 3)  # t-SNE refuses more than these
+    tsne = TSNE(2, perplexity=neighbours, init="pca", random_state=0)
     return np.asarray(tsne.fit_transform(vectors.astype(np.float32)), dtype=float)
 
 

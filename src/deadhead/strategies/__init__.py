@@ -3,12 +3,12 @@
 Every strategy is called in the same way and returns the set of heads to remove; the same arguments
 give the same set:
 
-    strategy(layout, amount, *, seed=0, scores=None, blocks=None, **its own options)
+    strategy(layout, amount, *, seed=0, scores=None, **its own options)
 
 `amount` is a percentage, a number of heads, a layer set: each strategy has its own kind. `seed` (a
 whole number or a text) matters to strategies that draw, `scores` to those that go by a ranking;
-every strategy takes both, so that a study can call any of them. `blocks` keeps to some blocks: the
-others lose no head and do not count.
+every strategy takes both, so that a study can call any of them. To keep to some blocks, pass a
+layout of them: `HeadLayout(layout.of("encoder"))`.
 
 What holds for all of them:
 - Only heads the layout still has are drawn or counted.
@@ -39,7 +39,7 @@ from .selection import (
     random_layers,
     stratified,
 )
-from .strategy import Amount, Blocks, Heads, HeadScores, Strategy
+from .strategy import Amount, Heads, HeadScores, Strategy
 
 STRATEGIES: Registry[Strategy] = Registry(
     "strategy",
@@ -67,6 +67,6 @@ def choose(name: str, layout: HeadLayout, amount: Any, **options: Any) -> Heads:
     return strategy.select(layout, amount, **options)
 
 
-__all__ = ["STRATEGIES", "Amount", "Blocks", "HeadScores", "Heads", "Strategy", "choose", "highest"]
+__all__ = ["STRATEGIES", "Amount", "HeadScores", "Heads", "Strategy", "choose", "highest"]
 __all__ += ["layers", "lowest", "lowest_layers", "per_block", "per_layer", "random", "random_k"]
 __all__ += ["random_layers", "stratified"]

@@ -14,7 +14,7 @@ from deadhead.errors import HeadError, unknown_name
 from deadhead.layout import HeadLayout, spans
 from deadhead.papers.catalogue import combined
 
-from .strategy import Amount, Blocks
+from .strategy import Amount
 
 Rounding = Literal["nearest", "floor_pruned", "floor_kept"]
 ROUNDINGS: dict[str, Callable[[Fraction], int]] = {  # from the exact share of heads to remove
@@ -96,15 +96,6 @@ def block_named(layout: HeadLayout, name: str) -> str:
     if block not in layout.blocks:
         raise unknown_name("block", block, layout.blocks)
     return block
-
-
-def only_blocks(layout: HeadLayout, blocks: Blocks) -> HeadLayout:
-    """The layout without the other blocks; all of it for None."""
-    if blocks is None:
-        return layout
-    names = blocks.split(",") if isinstance(blocks, str) else blocks
-    chosen = [block_named(layout, name) for name in names]
-    return HeadLayout(a for a in layout.attentions if a.block in chosen)
 
 
 def parts_of(value: Any) -> list[Any]:

@@ -9,9 +9,9 @@ from deadhead.errors import HeadError, unknown_name
 from deadhead.layout import Attention, Head, HeadLayout
 
 from . import amounts
-from .amounts import Rounding, by_block, only_blocks, whole
+from .amounts import Rounding, by_block, whole
 from .draws import Bundle, Seed, draw, keep, prefix, rng_for, shuffled
-from .strategy import Blocks, Heads, HeadScores, Strategy
+from .strategy import Heads, HeadScores, Strategy
 
 
 def random(
@@ -20,7 +20,6 @@ def random(
     *,
     seed: Seed = 0,
     scores: HeadScores = None,
-    blocks: Blocks = None,
     per: Literal["model", "block", "layer"] = "model",
     rounding: Rounding = "nearest",
 ) -> Heads:
@@ -29,30 +28,23 @@ def random(
     per: draw from the whole `model`, or the same percentage from each `block` or each `layer`.
     """
     chosen: set[Head] = set()
-    for place, part in _parts(only_blocks(layout, blocks), per).items():
+    for place, part in _parts(layout, per).items():
         total = sum(len(a.kept) for a in part)
         chosen |= draw(place, part, amounts.count(percent, total, rounding), seed)
     return frozenset(chosen)
 
 
-def random_k(
-    layout: HeadLayout, k: int, *, seed: Seed = 42, scores: HeadScores = None, blocks: Blocks = None
-) -> Heads:
+def random_k(layout: HeadLayout, k: int, *, seed: Seed = 42, scores: HeadScores = None) -> Heads:
     """Remove k heads drawn uniformly: the first k of one shuffle per seed."""
-    bundles = [bundle for a in only_blocks(layout, blocks).attentions for bundle in a.groups]
+    bundles = [bundle for a in layout.attentions for bundle in a.groups]
     return prefix("model", shuffled(bundles, rng_for(seed, "model")), whole(k, "k"))
 
 
 def stratified(
-    layout: HeadLayout,
-    kept: int = 1,
-    *,
-    seed: Seed = 0,
-    scores: HeadScores = None,
-    blocks: Blocks = None,
+    layout: HeadLayout, kept: int = 1, *, seed: Seed = 0, scores: HeadScores = None
 ) -> Heads:
     """Keep this number of random heads in every layer of every block (1 for the papers' 87 %)."""
-    parts, number = _parts(only_blocks(layout, blocks), "layer"), whole(kept, "kept")
+    parts, number = _parts(layout, "layer"), whole(kept, "kept")
     return frozenset().union(*(keep(place, part, number, seed) for place, part in parts.items()))
 
 
@@ -62,7 +54,6 @@ def per_layer(
     *,
     seed: Seed = 0,
     scores: HeadScores = None,
-    blocks: Blocks = None,
 ) -> Heads:
     """Keep the numbers of heads that a text spells, layer 0 first, drawn uniformly in each layer.
 
@@ -72,7 +63,7 @@ def per_layer(
     `888444/444888/888444`. Or give a mapping from block (the papers' ES, ED, DS work too) to text:
     a block without a name stays whole.
     """
-    layout, chosen = only_blocks(layout, blocks), set[Head]()
+    chosen = set[Head]()
     for block, text in by_block(layout, kept).items():
         numbers, attentions = amounts.counts(text), layout.of(block)
         if len(numbers) != len(attentions):
@@ -93,14 +84,13 @@ def per_block(
     *,
     seed: Seed = 0,
     scores: HeadScores = None,
-    blocks: Blocks = None,
 ) -> Heads:
     """Keep this number of heads in each block, such as (14, 31, 30), drawn over all its layers.
 
     A triple is in the order of the papers: encoder (ES), cross (ED), decoder (DS); written,
     `14/31/30`. A mapping such as {"ES": 14, "DS": 30} leaves cross whole.
     """
-    layout, chosen = only_blocks(layout, blocks), set[Head]()
+    chosen = set[Head]()
     for block, number in by_block(layout, kept).items():
         chosen |= keep(block, layout.of(block), whole(number, block), seed)
     return frozenset(chosen)
@@ -123,54 +113,48 @@ def layers(
     *,
     seed: Seed = 0,
     scores: HeadScores = None,
-    blocks: Blocks = None,
 ) -> Heads:
     """Remove all heads of a set of layers in every block: `top 3 + bottom 3`, `odd`, `0,2,5-7`.
 
     `layer_set` explains the words.
     """
-    layout, chosen = only_blocks(layout, blocks), set[Head]()
+    chosen = set[Head]()
     for block in layout.blocks:
         numbers = amounts.layer_set(which, [a.layer for a in layout.of(block)], block)
         chosen.update(head for a in layout.of(block) if a.layer in numbers for head in a.heads)
     return frozenset(chosen)
 
 
-def lowest(
-    layout: HeadLayout, k: int, *, seed: Seed = 0, scores: HeadScores = None, blocks: Blocks = None
-) -> Heads:
+def lowest(layout: HeadLayout, k: int, *, seed: Seed = 0, scores: HeadScores = None) -> Heads:
     """Remove the k heads of lowest score; equal scores are ordered by (layer, head), lower first.
 
     Heads that must go together count with the mean of their scores. Scores of other heads are
     ignored.
     """
-    return prefix("model", _ascending(only_blocks(layout, blocks), scores), whole(k, "k"))
+    return prefix("model", _ascending(layout, scores), whole(k, "k"))
 
 
-def highest(
-    layout: HeadLayout, k: int, *, seed: Seed = 0, scores: HeadScores = None, blocks: Blocks = None
-) -> Heads:
+def highest(layout: HeadLayout, k: int, *, seed: Seed = 0, scores: HeadScores = None) -> Heads:
     """Remove the k heads of highest score: the order of `lowest`, read from its end."""
-    return prefix("model", _ascending(only_blocks(layout, blocks), scores)[::-1], whole(k, "k"))
+    return prefix("model", _ascending(layout, scores)[::-1], whole(k, "k"))
 
 
 def lowest_layers(
-    layout: HeadLayout, n: int, *, seed: Seed = 0, scores: HeadScores = None, blocks: Blocks = None
+    layout: HeadLayout, n: int, *, seed: Seed = 0, scores: HeadScores = None
 ) -> Heads:
     """Remove all heads of the n layers of lowest score, which is the mean of their heads' scores.
 
     Layers of all blocks count together, and layers that have no heads left do not count.
     """
-    layout = only_blocks(layout, blocks)
     bundles = [a.heads for a in layout.attentions if a.heads]
     return _whole_layers(_ascending(layout, scores, bundles), n)
 
 
 def random_layers(
-    layout: HeadLayout, n: int, *, seed: Seed = 42, scores: HeadScores = None, blocks: Blocks = None
+    layout: HeadLayout, n: int, *, seed: Seed = 42, scores: HeadScores = None
 ) -> Heads:
     """Remove all heads of n layers drawn uniformly: the first n of one shuffle per seed."""
-    bundles = [a.heads for a in only_blocks(layout, blocks).attentions if a.heads]
+    bundles = [a.heads for a in layout.attentions if a.heads]
     return _whole_layers(shuffled(bundles, rng_for(seed, "layers")), n)
 
 

@@ -1,6 +1,6 @@
 """What a strategy says about itself: everything that recipes, tables and commands must know."""
 
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import Any
 
@@ -9,7 +9,6 @@ from deadhead.layout import Head
 
 Heads = frozenset[Head]
 HeadScores = Mapping[Head, float] | None
-Blocks = str | Iterable[str] | None
 
 
 @dataclass(frozen=True, kw_only=True)
