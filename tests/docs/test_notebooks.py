@@ -32,7 +32,7 @@ def kernel(tmp_path_factory):
 
 
 def run(notebook, folder, kernel):
-    """Run all cells without the names of other notebooks; what they show, as HTML where they can."""
+    """Run all cells without the names of other notebooks; return what they show."""
     fresh = f"%reset -f\n__import__('os').chdir({str(folder)!r})"
     notebook.cells.insert(0, nbformat.v4.new_code_cell(fresh))
     NotebookClient(notebook, km=kernel, timeout=600).execute()

@@ -1,4 +1,4 @@
-"""Embeddings: the vectors are the model's own, and clusters made by hand have the distances and silhouette computed by hand."""
+"""Embeddings: the vectors are the model's own; distances and silhouette are as by hand."""
 
 import sys
 
@@ -17,7 +17,7 @@ SENTENCES = ["Maria bought a red car in Berlin .", "The dog sleeps .", "Maria se
 def test_by_hand():
     """Two languages, two sentences each, on a line: 0, 2 and 8, 10; the centres are 1 and 9.
 
-    Silhouette (b - a) / max(a, b), with a to the other of its own, b the mean to the other language:
+    Silhouette (b - a) / max(a, b): a to the other of its own, b the mean to the other language:
     0: a = 2, b = (8 + 10) / 2 = 9, 7/9. 2: a = 2, b = (6 + 8) / 2 = 7, 5/7. The others by symmetry.
     """
     clouds = {"en": np.array([[0.0, 0.0], [2.0, 0.0]]), "de": np.array([[8.0, 0.0], [10.0, 0.0]])}
@@ -75,7 +75,8 @@ def test_as_a_measure(encoder):
         tokenizer=encoder[1],
     )
     description = measure("embeddings", sentences=2)(encoder[0], inputs)
-    # the same two sentences at a distance d: to the other of its own d, to the other language (0 + d) / 2, so (d/2 - d) / d
+    # the same two sentences at a distance d: to the other of its own d, to the other language
+    # (0 + d) / 2, so (d/2 - d) / d
     assert description["silhouette"] == pytest.approx(-0.5, abs=1e-4)
     assert description["centroids"]["distances"][0][1] == pytest.approx(0, abs=1e-6)
 

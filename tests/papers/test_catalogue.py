@@ -67,7 +67,10 @@ def test_presets_are_those_of_the_papers():
 
 
 def test_the_catalogue_loads_neither_claims_nor_torch():
-    code = "import sys, deadhead.papers.catalogue as p; p.papers(), p.recipe_files(); print(*sys.modules)"
+    code = (
+        "import sys, deadhead.papers.catalogue as p; p.papers(), p.recipe_files();"
+        "print(*sys.modules)"
+    )
     run = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
     loaded = set(run.stdout.split())
     assert not {"torch", "numpy", "deadhead.papers.claims", "deadhead.studies"} & loaded

@@ -1,4 +1,4 @@
-"""What people type: percentages to whole heads, strings of numbers, and the layer sets of the papers."""
+"""What people type: percentages, strings of numbers, and the layer sets of the papers."""
 
 from collections import Counter
 

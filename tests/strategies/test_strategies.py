@@ -1,4 +1,4 @@
-"""Strategies one by one: the tables of the papers to the letter, rankings by hand, and what is refused."""
+"""Strategies one by one: the tables of the papers to the letter, and rankings by hand."""
 
 from collections import Counter
 from math import inf

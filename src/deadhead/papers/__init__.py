@@ -1,1 +1,1 @@
-"""The papers that deadhead re-runs: `catalogue` reads their files, `claims` judges what they say."""
+"""The papers that deadhead re-runs: `catalogue` reads their files, `claims` judges them."""

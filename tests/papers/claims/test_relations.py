@@ -68,4 +68,4 @@ def test_without_distances_there_is_still_likeness(monkeypatch):
         UNSHOWN,
         "of other pairs, p is another; n = 6 pairs",
     )  # exact: p = 0.017
-    assert verdict.numbers == f"on {MBERT} of mBERT and XLM-R: 0 of 1: rho -0.94 p 0.017"
+    assert verdict.numbers == f"on {MBERT}: 0 of 1: rho -0.94 p 0.017"

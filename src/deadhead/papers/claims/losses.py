@@ -65,7 +65,7 @@ def near(scores: Iterable[Score], share: float) -> list[Score]:
 def find_losses(
     scores: Sequence[Score], pruned: Sequence[Score], axis: str = "share"
 ) -> list[Loss]:
-    """What pruned models lose where the unpruned score is known, one loss for each value of axis."""
+    """What pruned models lose where the unpruned score is known, for each value of the axis."""
     unpruned = [score for score in scores if score.remove == "none" and score.value]
     full = means(unpruned, "task", "target")
     return [

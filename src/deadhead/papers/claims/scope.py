@@ -7,7 +7,7 @@ then say what it is about and what the study has.
 
 A `general` statement, about any encoder, is judged on similar models and tasks where its own are
 not there; but a model that the same paper calls by another name never replaces one. What is not
-the paper's own is named in front of the numbers: `on mini-mbert, not BERT; on pos, not GLUE: ...`.
+the paper's own is named in front of the numbers: `on mini-mbert; on pos: ...`.
 """
 
 from __future__ import annotations
@@ -81,13 +81,6 @@ class Models:
         own = [name for name in names if self.fits(name)]
         return own if own or not general else [name for name in names if self.instead(name)]
 
-    def label(self, models: Sequence[str], together: bool = False) -> str:
-        """The models in a verdict: empty for the paper's own, else `mini-mbert, not BERT`."""
-        some = {*map(short, models)} <= {*self.own}
-        if some and (not together or len(models) == len(self.own)):
-            return ""
-        return _label(models, self.name, some, any(map(self.fits, models)))
-
 
 @dataclass(frozen=True)
 class Tasks:
@@ -103,24 +96,6 @@ class Tasks:
         """The results of these tasks, and those that a claim is judged on instead."""
         wider = general or not self.name
         return [one for one in results if one.task in self.own or (wider and self.alike(one))]
-
-    def label(self, tasks: Sequence[str], source: str = "") -> str:
-        """The tasks in a verdict: empty for the paper's own, else `sst2 of GLUE`.
-
-        source: the language of training, if it is not the paper's.
-        """
-        same = {*tasks} == {*self.own}
-        if same and not source:
-            return ""
-        names = [f"{task} from {source}" if source else task for task in tasks]
-        return _label(names, self.name, {*tasks} < {*self.own}, same)
-
-
-def _label(names: Sequence[str], kind: str, some: bool, same: bool) -> str:
-    words = " and ".join(names)
-    if kind and some:
-        return f"{words} of {kind}"
-    return words if same or not kind else f"{words}, not {kind}"
 
 
 def _of_encoder(result: Scored) -> bool:
@@ -275,14 +250,25 @@ def _with_names(finding: Finding, part: _Part, scope: Scope) -> Finding:
     """The finding with the models and tasks in front that are not the paper's own."""
     theirs = {model for model, _ in _pairs(part.other)}
     ours = [pair for pair in finding.on if pair[0] not in theirs]
-    names = [scope.models.label(list(dict.fromkeys(m for m, _ in ours)), scope.together)]
+    beside = {model for model, _ in finding.on if model in theirs}
+    names = [_names((model for model, _ in ours), scope.models, scope.together)]
     if scope.tasks is not None:
-        names.append(scope.tasks.label(list(dict.fromkeys(t for _, t in ours)), part.source))
+        tasks = dict.fromkeys(task for _, task in ours)
+        if part.source:
+            names.append(" and ".join(f"{task} from {part.source}" for task in tasks))
+        elif {*tasks} != {*scope.tasks.own}:
+            names.append(" and ".join(tasks))
     words = [f"on {name}" for name in names if name]
-    beside = [model for model in dict.fromkeys(m for m, _ in finding.on) if model in theirs]
-    if scope.others is not None and beside and (name := scope.others.label(beside)):
+    if scope.others is not None and (name := _names(beside, scope.others)):
         words.append(f"against {name}")
     return replace(finding, numbers=f"{'; '.join(words)}: {finding.numbers}") if words else finding
+
+
+def _names(models: Iterable[str], of: Models, all_of_them: bool = False) -> str:
+    """The models; empty for the paper's own, or with `all_of_them` for all of these."""
+    names = dict.fromkeys(models)
+    are_own = {*map(short, names)} <= {*of.own}
+    return "" if are_own and not (all_of_them and len(names) < len(of.own)) else " and ".join(names)
 
 
 def _all(findings: Sequence[Finding]) -> Finding:

@@ -1,4 +1,4 @@
-"""Claims of Budhraja et al. 2021 on XNLI, trained on English, scored in 11 languages: M9 to M15, M19, M20, M22."""
+"""Claims of Budhraja et al. 2021 on XNLI in 11 languages: M9 to M15, M19, M20 and M22."""
 
 from collections.abc import Callable, Mapping, Sequence
 from functools import partial
@@ -276,7 +276,8 @@ CLAIMS = (
     Claim("M11", "%", bottom_matters_more, MBERT_ON_XNLI,
           "In every language of XNLI cutting bottom layers costs more than cutting top layers."),
     Claim("M12", "%", partial(loss_rises, kind="bottom minus top", resources=RESOURCES),
-          MBERT_ON_XNLI, "How much more the bottom matters rises from SVO over SOV and VSO to agglutinative, and "
+          MBERT_ON_XNLI,
+          "How much more the bottom matters rises from SVO over SOV and VSO to agglutinative, and "
           "from high to low resource."),
     Claim("M13", "%", partial(loss_rises, kind="loss without the top", classes=CLASSES[::-1]),
           MBERT_ON_XNLI, "Without top layers SVO languages lose most, then SOV, then VSO, "
