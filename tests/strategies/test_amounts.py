@@ -13,21 +13,13 @@ from deadhead.strategies.amounts import count, counts, layer_set
 
 
 def test_roundings():
-    assert [count(30, 144, r) for r in ("nearest", "floor_pruned", "floor_kept")] == [
-        43,
-        43,
-        44,
-    ]  # 43.2; floor of kept keeps 100
-    assert [count(20, 144, r) for r in ("nearest", "floor_pruned", "floor_kept")] == [
-        29,
-        28,
-        29,
-    ]  # 28.8
-    assert [count(12.5, 12, r) for r in ("nearest", "floor_pruned", "floor_kept")] == [
-        2,
-        1,
-        2,
-    ]  # 1.5
+    for percent, total, expected in (
+        (30, 144, [43, 43, 44]),  # 43.2; floor of kept keeps 100
+        (20, 144, [29, 28, 29]),  # 28.8
+        (12.5, 12, [2, 1, 2]),  # 1.5
+    ):
+        roundings = ("nearest", "floor_pruned", "floor_kept")
+        assert [count(percent, total, rounding) for rounding in roundings] == expected
     assert [count(12.5, 4), count(12.5, 12), count(12.5, 20)] == [1, 2, 3]  # a half always goes up
     assert (
         count(0.1, 1000, "floor_pruned") == count(0.1, 1000, "floor_kept") == 1

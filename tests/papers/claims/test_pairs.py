@@ -73,26 +73,6 @@ def test_of_a_printed_table(table, printed):
         assert re.search(rf"\b{better} of {n}\b", counted)
 
 
-def merged_cells(study):
-    """The gain of each way to merge, from the table of several sources."""
-    table = next(t for t in tables(study) if "FL" in str(t["rows"] + t["columns"]))
-    scores: dict[Any, float] = {}
-    for row, cells in zip(table["rows"], table["cells"], strict=True):
-        for column, cell in zip(table["columns"], cells, strict=True):
-            scores[frozenset([*row, *column])] = cell["ours"]
-    ways = {"FL", "MD", "SD", "EC"}
-    return [value - scores[k - ways | {"FL"}] for k, value in scores.items() if "FL" not in k]
-
-
-def test_of_several_sources(printed):
-    study = printed("table6")
-    gains = merged_cells(study)
-    assert (sum(gain > 0 for gain in gains), len(gains)) == (28, 30)
-    mean = re.search(r"\b28 of 30 cases .* by ([+-][\d.]+) points", findings(study)[0])
-    assert float(mean[1]) == pytest.approx(fmean(gains), abs=0.0051)
-    assert "28 of 30 gain" in CLAIMS["C-multi-all"].on(measured([study])).numbers
-
-
 def test_a_search_in_one_language_is_no_pair_but_still_counts(tmp_path):
     """A study without any pair reports the searches that it has."""
     study = Study.open(unpack("ner-search", tmp_path))
