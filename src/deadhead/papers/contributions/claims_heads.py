@@ -137,8 +137,9 @@ def rhos_as_stated(evidence: Evidence) -> Finding:
     # A printed rho is the statement, and no evidence for it.
     known = () if evidence.printed else rhos(evidence)
     if not known:
-        what = "searches of five pairs in one setting, and rankings of both languages of each"
-        return missing(what)
+        return missing(
+            "searches of five pairs in one setting, and rankings of both languages of each"
+        )
     of_paper = printed("contributions").rhos
     stated_rhos = {(r.model, r.task, r.setting, r.against): r.rho for r in of_paper}
     parts, texts = [], []
@@ -175,8 +176,9 @@ def p_values_within(
     """Whether every rho of a task has a p-value within a range."""
     known = [r for r in rhos(evidence) if r.task == task]
     if not known:
-        what = f"searches on {task} of five pairs in one setting"
-        return missing(f"{what}, and rankings of both languages")
+        return missing(
+            f"searches on {task} of five pairs in one setting, and rankings of both languages"
+        )
     margins = [min(r.p - (low - rounding), high + rounding - r.p) for r in known]
     inside = sum(margin >= 0 for margin in margins)
     each = ", ".join(f"rho {r.rho:+.2f} p {r.p:.2g}" for r in known[:8])
@@ -264,8 +266,10 @@ def pruning_helps_with_little_data(evidence: Evidence) -> Finding:
     known = [s for s in evidence.pairs if s.parts is not None and s.parts < 10 and s.lowest]
     searches = [s for s in known if s.setting == "multi-lingual" and s.source != s.target]
     if len(searches) < 4:
-        what = "multi-lingual searches with one to nine tenths of the target's training set"
-        return missing(f"{what}, in four cases")
+        return missing(
+            "multi-lingual searches with one to nine tenths of the target's training set, "
+            "in four cases"
+        )
     gains, n = [s.gain() for s in searches], len(searches)
     better = sum(value > 0 for value in gains)
     numbers = f"better in {better} of {n} cases, by {fmean(gains):+.2f} points on average"
@@ -295,8 +299,10 @@ def peak_with_less_data(evidence: Evidence) -> Finding:
             curves.setdefault((s.task, s.source, s.target), {})[s.parts or 10] = s
     known = {name: curve for name, curve in curves.items() if len(curve) >= FEWEST}
     if len(known) < FEWEST:
-        what = "multi-lingual searches with three sizes of the target's training set"
-        return missing(f"{what}, into three targets")
+        return missing(
+            "multi-lingual searches with three sizes of the target's training set, "
+            "into three targets"
+        )
     tenths = {name: _tenths_to_peak(curve) for name, curve in known.items()}
     used = [s for curve in known.values() for s in curve.values()]
     less, n = sum(pruned < full for full, pruned in tenths.values()), len(tenths)

@@ -152,8 +152,9 @@ def several_against_one(
     leads = [values[to] for values in (unpruned, pruned) for to in values if to != without]
     if len(leads) < 4:
         besides = f" besides {without}" if without else ""
-        what = f"multi-source and single-source searches on {task}"
-        return missing(f"{what} into two targets{besides}")
+        return missing(
+            f"multi-source and single-source searches on {task} into two targets{besides}"
+        )
     margins = leads if limit is None else [limit - lead for lead in leads]
     outcome = rule.every(margins, all_targets(used), ties=limit is not None)
     both = f"unpruned {listed(unpruned)}; pruned {listed(pruned)}"

@@ -39,8 +39,9 @@ def middle_is_the_worst_half(evidence: Evidence) -> Finding:
     places = halves(evidence.final)
     means_left, used = half_means(places)
     if "middle" not in means_left or len(means_left) < 3:
-        what = "accuracy without the middle and without as many other layers, in three ways"
-        return missing(what)
+        return missing(
+            "accuracy without the middle and without as many other layers, in three ways"
+        )
     next_worst = min({*means_left} - {"middle"}, key=means_left.__getitem__)
     outcome = is_better(places, next_worst, "middle", _whole(places))
     return judged(outcome, f"mean left: {listed(means_left, TWO)}", used)
@@ -56,8 +57,10 @@ def alternate_layers_beat_blocks(evidence: Evidence) -> Finding:
         if {block, other} <= set(cells)
     }
     if len(pairs) < 4:
-        what = "accuracy without the odd or even layers, and without as many in a row"
-        return missing(f"{what}, in four comparisons")
+        return missing(
+            "accuracy without the odd or even layers, and without as many in a row, "
+            "in four comparisons"
+        )
     leads, widths = rule.differences(pairs.values())
     against = [
         f"{task}: {block} beats {other} by {-lead:.2f}"
@@ -93,8 +96,9 @@ def relative_loss(evidence: Evidence, loss: float, share: float) -> Finding:
     scores = evidence.final
     losses = find_losses(scores, near(scores, share))
     if not losses:
-        what = f"accuracy on GLUE, unpruned and with {share:g} % of the heads removed at random"
-        return missing(what)
+        return missing(
+            f"accuracy on GLUE, unpruned and with {share:g} % of the heads removed at random"
+        )
     values = [one.percent for one in losses]
     width = noise(losses)
     if width is not None:  # in percent
@@ -129,8 +133,9 @@ def gap_stays_the_same(evidence: Evidence, other: Evidence) -> Finding:
         if share and (task, 0.0) in both
     }
     if len({share for _, share in four}) < 2:
-        what = "accuracy of BERT and of mBERT on one task, unpruned"
-        return missing(f"{what} and at two random shares of heads")
+        return missing(
+            "accuracy of BERT and of mBERT on one task, unpruned and at two random shares of heads"
+        )
     moved = {key: (a.value - b.value) - (c.value - d.value) for key, (a, b, c, d) in four.items()}
     (task, share), largest = max(moved.items(), key=lambda item: abs(item[1]))
     numbers = f"the gap moves most on {task} at {share:g} %: by {largest:+.2f} points"
@@ -174,8 +179,9 @@ def middle_matters_most(evidence: Evidence) -> Finding:
         if len(by_depth) == 2
     }
     if not both:
-        what = "accuracy without top, middle and bottom layers"
-        return missing(f"{what}, at most a third of them and more")
+        return missing(
+            "accuracy without top, middle and bottom layers, at most a third of them and more"
+        )
     few, many = (fmean(values) for values in zip(*both.values(), strict=True))
     between = fmean(fmean(ends[where]) for where in both)
     conditions = (

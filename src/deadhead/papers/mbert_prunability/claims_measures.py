@@ -104,8 +104,10 @@ def entropy_moves_most_at_the_top(
     ]
     whole = [change for change in changes if set(change) == set(expected)]
     if not whole:
-        what = "entropy of the heads left in every third of the layers, before training"
-        return missing(f"{what} and after one epoch (measure: entropy)")
+        return missing(
+            "entropy of the heads left in every third of the layers, before training "
+            "and after one epoch (measure: entropy)"
+        )
     mean = {third: fmean(change[third] for change in whole) for third in expected}
     leads = [change["top"] - max(change["middle"], change["bottom"]) for change in whole]
     ours, theirs = (listed(values, "{} {:.3f}") for values in (mean, expected))
@@ -122,8 +124,9 @@ def _layers(run: Measurement) -> int:
 def languages_come_together(evidence: Evidence) -> Finding:
     runs = stages(evidence, "embeddings")
     if not runs:
-        what = "embeddings of sentences before training and after one epoch"
-        return missing(f"{what} (measure: embeddings)")
+        return missing(
+            "embeddings of sentences before training and after one epoch (measure: embeddings)"
+        )
     margins, texts = [], []
     for before, after in runs:
         names, rows = (after.values["centroids"][part] for part in ("languages", "distances"))
@@ -135,8 +138,9 @@ def languages_come_together(evidence: Evidence) -> Finding:
             "apart": [d for pair, d in distances.items() if pair & APART],
         }
         if not all(groups.values()):
-            what = "embeddings of two of en, es, de, vi"
-            return missing(f"{what}; of hi and ur; and of one of sw, tr, ar")
+            return missing(
+                "embeddings of two of en, es, de, vi; of hi and ur; and of one of sw, tr, ar"
+            )
         overall = fmean(distances.values())
         ratio = {name: fmean(values) / overall for name, values in groups.items()}
         first, last = before.values["silhouette"], after.values["silhouette"]

@@ -42,8 +42,9 @@ def losses_along_the_curve(
         all_curves.setdefault(loss.target, {0.0: 0.0})[loss.share] = loss.percent
     curves = [c for c in all_curves.items() if all(_around(c[1], at) for at in (25, 50, 90))]
     if not curves:
-        what = "XNLI scores of mBERT, unpruned and at random shares of heads"
-        return missing(f"{what} around 25 %, 50 %, 90 %")
+        return missing(
+            "XNLI scores of mBERT, unpruned and at random shares of heads around 25 %, 50 %, 90 %"
+        )
     at = {point: [interpolate(curve, point) for _, curve in curves] for point in (25, 50, 90)}
     whole = all_of_xnli(target for target, _ in curves)
     parts = [
@@ -77,8 +78,9 @@ def more_lost_across_languages(evidence: Evidence, glue: float, xnli: float) -> 
         if share > QUARTER and share in within
     }
     if len(leads) < 2:
-        what = "XNLI and GLUE scores of mBERT, unpruned"
-        return missing(f"{what} and at two random shares of heads beyond 25 %")
+        return missing(
+            "XNLI and GLUE scores of mBERT, unpruned and at two random shares of heads beyond 25 %"
+        )
     all_tasks = all_of_xnli(loss.target for group in across.values() for loss in group)
     all_tasks = all_tasks and all_of_glue(x.task for group in within.values() for x in group)
     whole = all_tasks and set(leads) == {share for share in TENTHS if share > QUARTER}
@@ -121,8 +123,10 @@ def svo_and_high_resource_lose_least(evidence: Evidence) -> Finding:
     by_language = {target: fmean(group) for target, group in values.items()}
     orders, levels = group_means(by_language, "word_order"), group_means(by_language, "resource")
     if not set(CLASSES) <= set(orders) or not set(RESOURCES) <= set(levels):
-        what = "XNLI scores at random shares of heads, in a language of every word-order class"
-        return missing(f"{what} and resource level")
+        return missing(
+            "XNLI scores at random shares of heads, in a language of every word-order class "
+            "and resource level"
+        )
     margin = min(
         min(orders[name] for name in CLASSES[1:]) - orders["SVO"],
         orders["Agglutinative"] - max(orders[name] for name in CLASSES[:-1]),
@@ -157,8 +161,9 @@ def _cells(pairs: Mapping[str, list[tuple[Loss, Loss]]]) -> list[Mean]:
 def bottom_matters_more(evidence: Evidence) -> Finding:
     pairs = bottom_and_top(evidence)
     if len(pairs) < 2:
-        what = "XNLI scores in two languages, unpruned"
-        return missing(f"{what}, without the top and without the bottom layers")
+        return missing(
+            "XNLI scores in two languages, unpruned, without the top and without the bottom layers"
+        )
     differences = _mean_losses(pairs, "bottom minus top")
     values = list(differences.values())
     least = min(differences, key=lambda name: differences[name])
@@ -229,8 +234,9 @@ def middle_matters_less_than_in_bert(evidence: Evidence, other: Evidence) -> Fin
         scores = printed("mbert-prunability").scores
         theirs, _ = _middle_lag([s for s in scores if s.model in BERT.own])
     if len(ours) < 2 or not theirs:
-        what = "XNLI of mBERT and GLUE of BERT, unpruned"
-        return missing(f"{what} and without top, middle and bottom layers")
+        return missing(
+            "XNLI of mBERT and GLUE of BERT, unpruned and without top, middle and bottom layers"
+        )
     bert = fmean(theirs.values())
     less = sum(value < bert for value in ours.values())
     places = " and ".join(place(*where) for where in theirs)
@@ -248,8 +254,9 @@ def even_layers_are_best(evidence: Evidence) -> Finding:
     places = halves(evidence.final)
     left, used = half_means(places, fewest=2)
     if not {"even", "odd"} <= set(left) or not set(BLOCKS) & set(left):
-        what = "XNLI in two languages without the even, the odd and as many layers in a row"
-        return missing(what)
+        return missing(
+            "XNLI in two languages without the even, the odd and as many layers in a row"
+        )
     second = max({*left} - {"even"}, key=left.__getitem__)
     outcome = is_better(places, "even", second, all_of_xnli(target for _, target in places))
     return judged(outcome, f"mean left: {listed(left, TWO)}", used)

@@ -90,8 +90,9 @@ def _all_middles(middles: Middles, tasks: Iterable[str] = GLUE) -> bool:
 def middle_is_worse_than_ends(evidence: Evidence, cases: float) -> Finding:
     middles = ends_and_middle(evidence.final)
     if len(middles) < 4:
-        what = "accuracy without k layers of both ends and without 2k of the middle"
-        return missing(f"{what}, in four cases")
+        return missing(
+            "accuracy without k layers of both ends and without 2k of the middle, in four cases"
+        )
     differences = [ends.value - middle.value for ends, middle in middles.values()]
     worse, n = sum(value > 0 for value in differences), len(differences)
     used = [cell for pair in middles.values() for cell in pair]
@@ -107,8 +108,9 @@ def extra_loss_of_the_middle(evidence: Evidence, limit: float) -> Finding:
     for (task, *_), pair in middles.items():
         by_task.setdefault(task, []).append(pair)
     if not by_task:
-        what = "accuracy on qnli or sst2 without k layers of both ends"
-        return missing(f"{what} and without 2k of the middle")
+        return missing(
+            "accuracy on qnli or sst2 without k layers of both ends and without 2k of the middle"
+        )
     extra = {
         task: fmean(ends.value - middle.value for ends, middle in pairs)
         for task, pairs in by_task.items()
@@ -131,8 +133,9 @@ def better_than_blocks(evidence: Evidence, word: str) -> Finding:
     ways = halves(evidence.final)
     places = {where: group for where, group in ways.items() if set(words) <= set(group)}
     if not places:
-        what = f"accuracy without the {word}, the top and the bottom layers"
-        return missing(f"{what}, the same number of each")
+        return missing(
+            f"accuracy without the {word}, the top and the bottom layers, the same number of each"
+        )
     groups = places.values()
     others = [max((g["top"], g["bottom"]), key=lambda cell: cell.value) for g in groups]
     pairs = [(group[word], other) for group, other in zip(groups, others, strict=True)]
@@ -148,8 +151,9 @@ def odd_layers_are_best(evidence: Evidence) -> Finding:
     words, ways = {"odd", "even", "top", "bottom"}, halves(evidence.final)
     places = {where: group for where, group in ways.items() if words <= set(group)}
     if not places:
-        what = "accuracy without the odd, even, top and bottom layers, the same number of each"
-        return missing(what)
+        return missing(
+            "accuracy without the odd, even, top and bottom layers, the same number of each"
+        )
     best = {
         place(*where): max(group, key=lambda name: group[name].value)
         for where, group in places.items()
@@ -174,8 +178,9 @@ def weights_move_evenly(evidence: Evidence, limit: float) -> Finding:
                 gaps.append(100 * evenness(run.values).gap)
                 used.append(run)
     if not gaps:
-        what = "how far weights moved (measure: weights) in trials that remove whole layers"
-        return missing(what)
+        return missing(
+            "how far weights moved (measure: weights) in trials that remove whole layers"
+        )
     within = f"below {limit:g} % in {sum(gap < limit for gap in gaps)} of {len(gaps)} runs"
     numbers = f"largest difference between two layers {max(gaps):.1f} %; {within}"
     by_set: dict[tuple[str, str], list[float]] = {}
@@ -197,8 +202,10 @@ def weights_move_without_pattern(evidence: Evidence) -> Finding:
     tests = [(name, test) for name, test in tests if not isnan(test.p)]
     # With too few layers not even a perfect order would be clear.
     if not any(len(tests) * 2 / factorial(test.n) < LEVEL for _, test in tests):
-        what = "how far weights moved (measure: weights) in a model with layers enough to show a"
-        return missing(f"{what} pattern in {len(runs)} runs")
+        return missing(
+            "how far weights moved (measure: weights) in a model with layers enough to show a "
+            f"pattern in {len(runs)} runs"
+        )
     adjusted = holm([test.p for _, test in tests])
     clearest = min(range(len(tests)), key=lambda i: (adjusted[i], tests[i][1].p))
     name, test = tests[clearest]

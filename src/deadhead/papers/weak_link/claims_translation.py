@@ -42,8 +42,9 @@ def loss_up_to_60_percent(evidence: Evidence, limit: float) -> Finding:
     losses = find_losses(scores, [s for s in at_random(scores) if (s.share or 0) <= 60 + NEAR])
     shares = {loss.share for loss in losses}
     if max(shares, default=0.0) < 50:
-        what = "BLEU of a translation model, unpruned"
-        return missing(f"{what} and without a random 50 to 60 % of its heads")
+        return missing(
+            "BLEU of a translation model, unpruned and without a random 50 to 60 % of its heads"
+        )
     numbers = f"largest loss up to 60 %: {max(loss.points for loss in losses):.2f} BLEU"
     whole = all_of_wmt(loss.target for loss in losses) and shares == UP_TO_60
     leads = [limit - loss.points for loss in losses]
@@ -54,8 +55,9 @@ def loss_up_to_60_percent(evidence: Evidence, limit: float) -> Finding:
 def loss_at_75_percent(evidence: Evidence, limit: float) -> Finding:
     losses = find_losses(evidence.final, near(evidence.final, 75))
     if not losses:
-        what = "BLEU of an unpruned translation model"
-        return missing(f"{what} and with 75 % of its heads removed at random")
+        return missing(
+            "BLEU of an unpruned translation model and with 75 % of its heads removed at random"
+        )
     leads, whole = [limit - loss.points for loss in losses], all_of_wmt(x.target for x in losses)
     outcome = rule.every(leads, whole, noise=[loss.noise for loss in losses])
     numbers = f"loss of BLEU: {loss_list(losses)}"
@@ -126,8 +128,9 @@ def important_layers_make_no_difference(evidence: Evidence) -> Finding:
             used += [cell, reverse]
             compared |= {(target, blocks), (target, reversed_blocks)}
     if len(differences) < 2:
-        what = "BLEU at two percentages, with the important layers keeping more heads"
-        return missing(f"{what} and fewer heads")
+        return missing(
+            "BLEU at two percentages, with the important layers keeping more heads and fewer heads"
+        )
     values = list(differences.values())
     noise = rule.over_repeats((cell.repeats for cell in used), sides=2)
     each = listed(differences, "{} %: {:+.2f}")
@@ -146,8 +149,10 @@ def each_block_is_best_somewhere(evidence: Evidence) -> Finding:
             groups.setdefault((target, tuple(sorted(counts))), {})[fewest] = cell
     whole = [group for group in groups.values() if len(group) == 3]
     if len(whole) < 3:
-        what = "BLEU at three percentages, each with the encoder, the cross and the decoder block"
-        return missing(f"{what} keeping fewest")
+        return missing(
+            "BLEU at three percentages, each with the encoder, the cross and the decoder block "
+            "keeping fewest"
+        )
     best = [max(group, key=lambda name: group[name].value) for group in whole]
     at = ", ".join(
         f"{group[name].scores[0].share or 0:.0f} %: {name} fewest"
