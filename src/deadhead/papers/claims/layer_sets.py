@@ -58,15 +58,15 @@ def halves(scores: Iterable[Score]) -> Halves:
     return places
 
 
-def half_means(places: Halves, fewest: int = 1) -> tuple[dict[str, float], list[Mean]]:
+def half_means(places: Halves) -> tuple[dict[str, float], list[Mean]]:
     """The mean over places of each way to remove half of the layers, and the cells behind them.
 
-    Only ways that were tried at every place count, and only if there are `fewest` places or more.
+    Only ways that were tried at every place count.
     """
     groups = list(places.values())
     words = [word for word in (*BLOCKS, *ALTERNATE) if all(word in group for group in groups)]
     cells = [group[word] for group in groups for word in words]
-    if not groups or len(groups) < fewest:
+    if not groups:
         return {}, cells
     return {word: fmean(group[word].value for group in groups) for word in words}, cells
 

@@ -252,8 +252,8 @@ def middle_matters_less_than_in_bert(evidence: Evidence, other: Evidence) -> Fin
 
 def even_layers_are_best(evidence: Evidence) -> Finding:
     places = halves(evidence.final)
-    left, used = half_means(places, fewest=2)
-    if not {"even", "odd"} <= set(left) or not set(BLOCKS) & set(left):
+    left, used = half_means(places)
+    if len(places) < 2 or not {"even", "odd"} <= set(left) or not set(BLOCKS) & set(left):
         return missing(
             "XNLI in two languages without the even, the odd and as many layers in a row"
         )
