@@ -73,15 +73,15 @@ class Deprecation(Notice, FutureWarning):
     """An old name was used; the message has the new one."""
 
 
-def deprecated(old: str, new: str, removed_in: str = NEXT, *, stacklevel: int = 3) -> None:
+def deprecated(old: str, new: str) -> None:
     """Warn that `old` is now called `new`; Python shows this once for each line that uses it.
 
     An old name works for one minor release: renamed in 0.2, it works in every 0.2.x and is an
-    error in 0.3. Call this where the old name is accepted; `stacklevel` 3 is the caller of that
+    error in 0.3. Call this where the old name is accepted: the warning names the caller of that
     function.
     """
-    text = f"{old} is now {new}; the old name works until deadhead {removed_in}."
-    warnings.warn(Deprecation(text), stacklevel=stacklevel)
+    text = f"{old} is now {new}; the old name works until deadhead {NEXT}."
+    warnings.warn(Deprecation(text), stacklevel=3)
 
 
 def moved(module: str, names: dict[str, str]) -> Callable[[str], Any]:

@@ -16,7 +16,7 @@ from importlib.metadata import version
 from typing import Any
 
 from deadhead.errors import DeadheadError, NoAttention
-from deadhead.heads.discover import discover, find_neuron_sites
+from deadhead.heads.discover import discover, find_every_site
 from deadhead.verify.proof import Proof, prove, sample, sample_neurons, sample_single
 
 from .runnable import inputs_for, runnable
@@ -87,7 +87,7 @@ def measure_neurons(model: Any, *, with_heads: bool) -> str:
     removed too, with nothing or with means in place of them. Pass, or the reason why not.
     """
     try:
-        find_neuron_sites(model)  # raises an error with the reason if there are none
+        find_every_site(model, "neurons")  # raises an error with the reason if there are none
         layout = discover(model, neurons=True)
     except DeadheadError as reason:
         return one_line(reason)

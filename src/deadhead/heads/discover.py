@@ -53,11 +53,6 @@ def find_sites(model: nn.Module) -> list[Site]:
     return search(model, neurons=False)[0]
 
 
-def find_neuron_sites(model: nn.Module) -> list[Site]:
-    """The feed-forward layers of the model, with the blocks and layer numbers of its attention."""
-    return [s for s in find_every_site(model, "neurons") if s.kind == "neurons"]
-
-
 def find_every_site(model: nn.Module, *needed: Kind) -> list[Site]:
     """The attention layers, then the feed-forward layers; an error if a needed kind is missing.
 
