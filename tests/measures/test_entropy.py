@@ -45,9 +45,13 @@ def test_evenly_spread_attention_has_the_logarithm_of_the_length():
         torch.nn.init.zeros_(layer.attention.self.query.weight)
         torch.nn.init.zeros_(layer.attention.self.query.bias)
     tokens = sum(n * math.log(n) for n in LENGTHS) / sum(LENGTHS)  # (6 ln 6 + 3 ln 3 + 2 ln 2) / 11
+    sentences = sum(map(math.log, LENGTHS)) / 3
     result = entropy(model, [batch()])
     assert len(result) == 12
     assert list(result.values()) == pytest.approx([tokens] * 12, rel=1e-5)
+    assert list(entropy(model, [batch()], average="sentence").values()) == pytest.approx(
+        [sentences] * 12, rel=1e-5
+    )
 
 
 def test_a_head_keeps_its_entropy_when_its_gate_is_closed_and_its_name_when_others_are_cut():
@@ -101,10 +105,16 @@ def test_as_a_measure():
     assert set(result) == {f"encoder.{layer}.{head}" for layer in range(3) for head in range(4)}
 
 
-def test_wrong_names_and_options():
+@pytest.mark.parametrize("wrong", [{"sentences": True}, {"smoothing": 1}])
+def test_wrong_options(wrong):
+    with pytest.raises(OptionError, match=r"of entropy expects a .*number from"):
+        measure("entropy", **wrong)
+
+
+def test_wrong_names():
     with pytest.raises(UnknownName, match="Did you mean 'entropy'"):
         measure("entrpy")
     with pytest.raises(UnknownName, match="Did you mean 'sentences'"):
         measure("entropy", sentence=3)
-    with pytest.raises(OptionError, match=r"of entropy expects a whole number from"):
-        measure("entropy", sentences=True)
+    with pytest.raises(OptionError, match="expects token or sentence, got 'word'"):
+        measure("entropy", average="word")

@@ -54,13 +54,34 @@ def test_entropy_is_the_token_mean_over_real_queries(case, kind):
 
 
 @pytest.mark.parametrize("kind", KINDS)
-def test_padding_and_batches_change_nothing(case, kind):
+@pytest.mark.parametrize("options", [{}, {"average": "sentence"}, {"smoothing": 1e-4}], ids=str)
+def test_padding_and_batches_change_nothing(case, kind, options):
     setup = case(kind)
     together, alone = (
-        rank(setup.model, [setup.batch], "entropy"),
-        rank(setup.model, setup.singles(), "entropy"),
+        rank(setup.model, [setup.batch], "entropy", **options),
+        rank(setup.model, setup.singles(), "entropy", **options),
     )
     assert max(abs(together.raw[h] - alone.raw[h]) for h in alone.raw) < 1e-6
+
+
+def test_sentence_mean_weighs_sentences_alike(case):
+    setup = case("classify")
+    each = [rank(setup.model, [single], "entropy").raw for single in setup.singles()]
+    mean = {head: sum(raw[head] for raw in each) / len(each) for head in each[0]}
+    by_sentence = rank(setup.model, [setup.batch], "entropy", average="sentence").raw
+    assert max(abs(mean[h] - by_sentence[h]) for h in mean) < 1e-6
+    by_token = rank(setup.model, [setup.batch], "entropy").raw
+    assert max(abs(by_token[h] - by_sentence[h]) for h in mean) > 1e-3
+
+
+def test_smoothing_is_that_of_clark(case):
+    setup = case("classify")
+    single = setup.singles()[1]
+    attention = maps(setup.model, single)["encoder"][0]
+    mixed = 0.9 * attention + 0.1 / attention.shape[-1]
+    expected = -(mixed * mixed.log()).sum(-1).mean((0, 2))
+    result = rank(setup.model, [single], "entropy", smoothing=0.1).matrix(raw=True)[0]
+    torch.testing.assert_close(torch.tensor(result), expected, rtol=0, atol=1e-6)
 
 
 def test_confidence_is_the_mean_of_the_largest(case):

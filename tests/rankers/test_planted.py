@@ -19,6 +19,7 @@ FINDS_BOTH: list[tuple[str, dict[str, Any]]] = [
     ("shapley", {"permutations": 30}),
     ("shapley", {"permutations": 30, "measure": "loss"}),
     ("entropy", {}),
+    ("entropy", {"average": "sentence", "smoothing": 1e-4}),
     ("confidence", {}),
 ]
 FINDS_USELESS: list[tuple[str, dict[str, Any]]] = [  # a model that is sure has small gradients

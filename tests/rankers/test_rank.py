@@ -181,6 +181,7 @@ def test_data_that_does_not_fit(case, mistake):
         ("shapley", "rows_per_pass", "many", "a whole number from 1 or null"),
         ("gradient", "normalize", "no", "true or false"),
         ("gradient", "unit", 3, "per_example, per_batch, per_token or cumulative"),
+        ("entropy", "smoothing", None, "a number from 0 to below 1"),
     ],
 )
 def test_options_of_the_wrong_type(method, option, value, words):

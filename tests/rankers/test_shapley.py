@@ -177,6 +177,9 @@ def test_the_bound_is_empirical_bernstein():
     assert Shapley().bound(result) == pytest.approx(
         deviation * math.sqrt(2 * math.log(30) / 5) + 3 * math.log(30) / 5
     )
+    assert Shapley(as_released=True).bound(result) == pytest.approx(
+        deviation * math.sqrt(2 * math.log(30)) / 5 + 3 * math.log(30) / 5
+    )
     assert Shapley(span=2.0).bound(result) > Shapley().bound(result)
     assert Shapley().bound(Samples(1, 0.1, 0.01)) == math.inf
 

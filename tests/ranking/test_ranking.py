@@ -9,6 +9,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 from rich.console import Console
+from scipy.stats import rankdata
 
 from deadhead.errors import DataError, HeadError, MissingExtra, UnknownName
 from deadhead.layout import Head, HeadLayout
@@ -156,6 +157,9 @@ def test_merging_is_that_of_a_8(first, other):
     a, b = raw_ranking(first, "en"), raw_ranking(other, "zh")
     assert merge([a, b], "md").scores == normalised(dict(zip(LAYOUT, first + other, strict=True)))
     assert merge([a, b], "sd").scores == pytest.approx({h: a[h] + b[h] for h in LAYOUT})
+    assert merge([a, b], "maximum").scores == {h: max(a[h], b[h]) for h in LAYOUT}
+    mean = np.mean([rankdata(list(r.scores.values())) for r in (a, b)], axis=0)
+    assert list(merge([a, b], "ranks").scores.values()) == pytest.approx(mean.tolist())
 
 
 @pytest.mark.parametrize("how", sorted(MERGES))
@@ -172,11 +176,14 @@ def test_what_cannot_be_merged():
         merge([])
     with pytest.raises(DataError, match="not on one scale"):
         merge([a, ranking(range(12), method="ablation")], "sd")
+    assert merge([a, ranking(range(12), method="ablation")], "ranks").method == "ablation+gradient"
+    means = ranking(range(12), options={"unit": "per_example", "normalize": True})
     totals = ranking(range(12), options={"unit": "cumulative"})
-    for how in MERGES:
+    for how in ("md", "sd", "maximum"):
         with pytest.raises(DataError, match="unit"):
-            merge([ranking(range(12), options={"unit": "per_example"}), totals], how)
+            merge([means, totals], how)
         assert merge([totals, totals], how).options == {"unit": "cumulative"}
+    assert merge([means, totals], "ranks").options == {}
     with pytest.raises(DataError, match="has no values before scaling"):
         merge([a, ranking(range(12), raw=None)], "md")
     with pytest.raises(

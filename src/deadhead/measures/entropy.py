@@ -9,7 +9,7 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from typing import Any, ClassVar, Literal
 
-from deadhead.registry.options import Count
+from deadhead.registry.options import Count, Share
 
 from .measure import Measure, MeasureInputs, Split
 
@@ -25,12 +25,21 @@ class Entropy(Measure):
 
     sentences: Count = 500  # the first of the split, shared evenly by the languages of training
     split: Split = "dev"
+    average: Literal["token", "sentence"] = "token"  # `sentence`: over each sentence first
+    smoothing: Share = 0.0  # mix in evenly spread attention (Clark et al.: 0.0001)
 
     def __call__(self, model: Any, inputs: MeasureInputs) -> dict[str, float]:
-        return entropy(model, inputs.batches(self.split, self.sentences))
+        batches = inputs.batches(self.split, self.sentences)
+        return entropy(model, batches, average=self.average, smoothing=self.smoothing)
 
 
-def entropy(model: Any, batches: Iterable[Mapping[str, Any]]) -> dict[str, float]:
+def entropy(
+    model: Any,
+    batches: Iterable[Mapping[str, Any]],
+    *,
+    average: str = "token",
+    smoothing: float = 0.0,
+) -> dict[str, float]:
     """The mean attention entropy of each head, in nats.
 
     >>> entropy(model, batches)["encoder.0.3"]
@@ -38,5 +47,5 @@ def entropy(model: Any, batches: Iterable[Mapping[str, Any]]) -> dict[str, float
     """
     from deadhead.rankers import rank
 
-    ranking = rank(model, batches, "entropy")
+    ranking = rank(model, batches, "entropy", average=average, smoothing=float(smoothing))
     return {str(head): float(value) for head, value in (ranking.raw or {}).items()}

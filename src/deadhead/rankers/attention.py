@@ -4,10 +4,17 @@ Both read the attention probabilities alone, before any gate, so they need no la
 what a head does with what it reads: a head whose output weights are 0 scores like any other.
 """
 
+from __future__ import annotations
+
 from dataclasses import dataclass
-from typing import ClassVar, Literal
+from typing import TYPE_CHECKING, ClassVar, Literal
+
+from deadhead.registry.options import Share
 
 from .ranker import Ranker, RankerInputs, Scores
+
+if TYPE_CHECKING:
+    from torch import Tensor
 
 
 @dataclass(frozen=True)
@@ -19,12 +26,21 @@ class Entropy(Ranker):
 
     reads: ClassVar[Literal["inputs"]] = "inputs"
 
+    average: Literal["token", "sentence"] = "token"  # `sentence`: over each sentence first
+    smoothing: Share = 0.0  # mix in evenly spread attention (Clark et al.: 0.0001)
+
     def __call__(self, inputs: RankerInputs) -> Scores:
         import torch
 
         from .attention_maps import statistics
 
-        raw = statistics(inputs, lambda maps: torch.special.entr(maps).sum(-1))
+        def entropy(maps: Tensor, keys: Tensor) -> Tensor:
+            if self.smoothing:
+                even = (keys / keys.sum(-1, keepdim=True).clamp(min=1))[:, None, None]
+                maps = (1 - self.smoothing) * maps + self.smoothing * even
+            return torch.special.entr(maps).sum(-1)
+
+        raw = statistics(inputs, entropy, by_sentence=self.average == "sentence")
         return Scores({head: -value for head, value in raw.items()}, raw)
 
 
@@ -37,5 +53,5 @@ class Confidence(Ranker):
     def __call__(self, inputs: RankerInputs) -> Scores:
         from .attention_maps import statistics
 
-        raw = statistics(inputs, lambda maps: maps.amax(-1))
+        raw = statistics(inputs, lambda maps, _: maps.amax(-1))
         return Scores(raw, raw)

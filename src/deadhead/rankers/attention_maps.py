@@ -31,17 +31,22 @@ from .loss import (
 )
 from .ranker import RankerInputs
 
-# examples x heads x queries x keys -> examples x heads x queries
-Statistic = Callable[[Tensor], Tensor]
+# examples x heads x queries x keys, and 1 for keys that count -> examples x heads x queries
+Statistic = Callable[[Tensor, Tensor], Tensor]
 MapReader = Callable[[Site, Tensor], None]  # a layer and its map, in float32 or float64
 
 
 @torch.no_grad()
-def statistics(inputs: RankerInputs, statistic: Statistic) -> dict[Head, float]:
-    """The mean of a statistic over all queries that are not padding, for each head."""
+def statistics(
+    inputs: RankerInputs, statistic: Statistic, *, by_sentence: bool = False
+) -> dict[Head, float]:
+    """The mean of a statistic over all queries that are not padding, for each head.
+
+    by_sentence: over the queries of each sentence first, then over sentences.
+    """
     model = inputs.model
     sites = [site for site in find_sites(model) if site.kept]
-    mean, finite = _Mean(statistic), FiniteLoss()
+    mean, finite = _Mean(statistic, by_sentence), FiniteLoss()
     with maps_read(model, sites, mean.add):
         for batch in inputs.counted():
             mean.batch = on_device(batch, model)
@@ -127,29 +132,38 @@ def signal(model: nn.Module, batch: Batch, outputs: Any) -> Tensor:
 class _Mean:
     """Adds up a statistic of attention maps over the queries that are not padding."""
 
-    def __init__(self, statistic: Statistic):
-        self.statistic = statistic
+    def __init__(self, statistic: Statistic, by_sentence: bool):
+        self.statistic, self.by_sentence = statistic, by_sentence
         self.batch: Batch = {}
         self.sums: dict[int, Tensor] = {}
         self.counts: dict[int, Tensor] = {}
 
     def add(self, site: Site, probabilities: Tensor) -> None:
-        values = self.statistic(probabilities).transpose(1, 2)
-        weight = self._real(site, probabilities).to(probabilities)
+        weight, keys = self._real(site, probabilities)
+        values = self.statistic(probabilities, keys).transpose(1, 2)
+        if self.by_sentence:
+            weight = weight / weight.sum(1, keepdim=True).clamp(min=1)
         total, count = torch.einsum("bqh,bq->h", values, weight), weight.sum()
         self.sums[id(site)] = self.sums.get(id(site), 0) + total
         self.counts[id(site)] = self.counts.get(id(site), 0) + count
 
-    def _real(self, site: Site, probabilities: Tensor) -> Tensor:
-        """Which queries of each example are no padding.
+    def _real(self, site: Site, probabilities: Tensor) -> list[Tensor]:
+        """1 for the queries, and for the keys, of each example that are no padding.
 
         All of them where the model has positions of its own (images, sound).
         """
-        queries, decoded = attended(self.batch), self._decoded()
+        queries = keys = attended(self.batch)
+        decoded = self._decoded()
         if decoded is not None and site.block in ("decoder", "cross"):
             queries = decoded
-        shape = (probabilities.shape[0], probabilities.shape[2])
-        return queries if queries.shape == shape else torch.ones(shape, dtype=torch.bool)
+            keys = decoded if site.block == "decoder" else keys
+        examples, _, *lengths = probabilities.shape
+        return [
+            real.to(probabilities)
+            if real.shape == (examples, length)
+            else probabilities.new_ones(examples, length)
+            for real, length in zip((queries, keys), lengths, strict=True)
+        ]
 
     def _decoded(self) -> Tensor | None:
         """The positions of the decoder that count, where there is one beside the encoder."""

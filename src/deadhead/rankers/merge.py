@@ -1,15 +1,17 @@
 """Merge rankings of different source languages: by their data or by their scores.
 
 `merge(rankings, "md")` adds up the measured values before scaling, as if the languages' data had
-been one set; `"sd"` adds up the finished scores.
+been one set; `"sd"` adds up the finished scores. `"ranks"` and `"maximum"` are further ways.
 """
 
 from collections.abc import Callable, Mapping, Sequence
 
+import numpy as np
+
 from deadhead.errors import DataError, unknown_name
 from deadhead.layout import Head
 from deadhead.ranking import Ranking, check_same_heads
-from deadhead.ranking.scores import normalised, total
+from deadhead.ranking.scores import average_ranks, normalised, total
 
 from .methods import RANKERS
 
@@ -17,7 +19,7 @@ Merge = Callable[[Sequence[Ranking]], dict[Head, float]]
 
 
 def _measured(rankings: Sequence[Ranking]) -> list[Mapping[Head, float]]:
-    hint = 'merge with "sd"'
+    hint = 'merge with "sd" or "ranks"'
     for ranking in rankings:
         if ranking.method not in RANKERS or not RANKERS[ranking.method].raw_adds_up:
             message = f"md adds up gradients, which {ranking.method} does not measure."
@@ -28,39 +30,52 @@ def _measured(rankings: Sequence[Ranking]) -> list[Mapping[Head, float]]:
     return [ranking.raw for ranking in rankings if ranking.raw is not None]
 
 
+def _mean_ranks(rankings: Sequence[Ranking]) -> dict[Head, float]:
+    heads = list(rankings[0].scores)
+    ranks = [average_ranks(np.array([r.scores[head] for head in heads])) for r in rankings]
+    return dict(zip(heads, np.mean(ranks, axis=0).tolist(), strict=True))
+
+
+def _highest(rankings: Sequence[Ranking]) -> dict[Head, float]:
+    return {head: max(ranking.scores[head] for ranking in rankings) for head in rankings[0].scores}
+
+
 MERGES: Mapping[str, Merge] = {
     "md": lambda rankings: normalised(total(_measured(rankings))),
+    "ranks": _mean_ranks,
+    "maximum": _highest,
     "sd": lambda rankings: total([ranking.scores for ranking in rankings]),
 }
 
 
 def merge(rankings: Sequence[Ranking], how: str = "md") -> Ranking:
-    """Merge rankings of the same heads by the same method, by one of MERGES.
+    """Merge rankings of the same heads, by one of MERGES.
 
-    md: sum of the values before scaling, then scaled as gradient scores are. sd: sum of the scores.
+    md: sum of the values before scaling, then scaled as gradient scores are. ranks: mean of the
+    ranks. maximum: the largest score of each head. sd: sum of the scores.
     """
     if how not in MERGES:
         raise unknown_name("way to merge", how, MERGES)
     check_same_heads(rankings)
     methods = sorted({ranking.method for ranking in rankings})
-    if len(methods) > 1:
+    if len(methods) > 1 and how != "ranks":
         message = f"scores of different methods ({', '.join(methods)}) are not on one scale."
-        raise DataError(message, "rank by one method")
+        raise DataError(message, 'merge with "ranks", or rank by one method')
     first, names = rankings[0], sorted({name for r in rankings for name in r.options})
     apart = [n for n in names if any(r.options.get(n) != first.options.get(n) for r in rankings)]
-    if apart:
+    if apart and how != "ranks":
         sets = (", ".join(f"{name}={r.options.get(name)!r}" for name in apart) for r in rankings)
         raise DataError(
             f"scores measured with different options ({'; '.join(dict.fromkeys(sets))}) are not on "
             "one scale.",
-            "rank again with the same options",
+            'merge with "ranks", or rank again with the same options',
         )
     same_model = len({r.model for r in rankings}) == 1
     return Ranking(
         scores=MERGES[how](rankings),
         layout=first.layout,
-        method=first.method,
-        options=first.options,
+        method="+".join(methods),
+        options={name: value for name, value in first.options.items() if name not in apart},
         model=first.model if same_model else "+".join(r.model for r in rankings),
         data={
             "merged": how,

@@ -49,6 +49,7 @@ class Shapley(Ranker):
     tolerance: float = 0.01  # a head is settled when the lower bound of its mean exceeds -tolerance
     delta: Delta = 0.1  # how often the bound may be wrong
     span: float = 1.0  # the range of a marginal: 1 for accuracies
+    as_released: bool = False  # divide by n and not by its root, too tight, as the released code
     rows_per_pass: Count | None = None  # examples x sets; by default 1024 on a GPU, 64 on a CPU
 
     @property
@@ -84,7 +85,8 @@ class Shapley(Ranker):
         if n < 2:
             return math.inf
         log = math.log(3 / self.delta)
-        return samples.deviation * math.sqrt(2 * log / n) + 3 * self.span * log / n
+        width = math.sqrt(2 * log) / n if self.as_released else math.sqrt(2 * log / n)
+        return samples.deviation * width + 3 * self.span * log / n
 
 
 @dataclass
