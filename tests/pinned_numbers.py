@@ -43,6 +43,7 @@ from deadhead.results.frame import rows as frame_rows
 from deadhead.studies import built_in as built_in_recipes
 from deadhead.studies import load as load_recipe
 from deadhead.studies.plan import plan as plan_of
+from deadhead.studies.trial import label
 from deadhead.tasks import points
 
 # What the code calls it today -> what the stored file calls it.
@@ -239,12 +240,16 @@ def recipe_numbers(name, scale=None):
 
 def plan_numbers(name, scale=None):
     """What `deadhead plan` predicts; time in multiples of the recipe `smoke`, on any machine."""
-    plan = plan_of(loaded(name, scale))
+    recipe = loaded(name, scale)
+    plan, trials = plan_of(recipe), recipe.trials
     counts = ("cells", "trials", "done", "failed", "trainings", "rankings", "shared", "bytes")
-    contents = ("models", "tasks", "languages", "removals", "warnings", "shortfalls")
     return {
         **{count: getattr(plan, count) for count in counts},
-        **{part: len(getattr(plan, part)) for part in contents},
+        **{part: len(getattr(plan, part)) for part in ("warnings", "shortfalls")},
+        "models": len({str(trial.get("model")) for trial in trials}),
+        "tasks": len({trial.task for trial in trials}),
+        "languages": len({lang for trial in trials for _, lang, _ in trial.reads()}),
+        "removals": len({str(label(trial.get("remove", "none"))) for trial in trials}),
         "time": plan.seconds / plan_of(loaded("smoke", None)).seconds,
     }
 
