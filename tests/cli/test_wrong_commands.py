@@ -110,7 +110,7 @@ def test_no_hint_to_do_what_was_done(folder, run_command, monkeypatch):
 
 def test_a_loss_that_rounds_to_nothing_has_no_sign(folder, run_command, tmp_path, monkeypatch):
     monkeypatch.chdir(folder)
-    monkeypatch.setattr("deadhead.shrinking.stages.calibration.mean_loss", lambda *_: -1e-9)
+    monkeypatch.setattr("deadhead.shrinking.calibration.mean_loss", lambda *_: -1e-9)
     done = run_command(
         "shrink", "bert", *TEXT, "--remove-heads", 1, "--on", "2x8", "--out", tmp_path / "s"
     )

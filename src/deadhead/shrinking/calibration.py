@@ -1,8 +1,9 @@
 """The full model and the data of `shrink`: checked, divided, counted and measured."""
 
 import time
-from collections.abc import Callable, Iterable, Iterator, Mapping
-from contextlib import contextmanager
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from contextlib import AbstractContextManager, contextmanager
+from dataclasses import dataclass
 from typing import Any
 
 from torch import nn
@@ -13,7 +14,8 @@ from deadhead.errors import UnsupportedModel
 from deadhead.heads.discover import find_every_site, layout_of
 from deadhead.heads.hooks import is_gated
 from deadhead.heads.prune import unfit
-from deadhead.layout import Batch, SiteKey
+from deadhead.heads.site import Site
+from deadhead.layout import Batch, HeadLayout, Kind, SiteKey
 from deadhead.rankers.label_free import Loss, with_loss
 from deadhead.rankers.loss import examples_of
 from deadhead.rankers.run import frozen
@@ -21,64 +23,33 @@ from deadhead.rankers.run import frozen
 from .allocate import units_of
 from .budgets import check_targets
 from .choose import Choice, check_method, checked_batches
-from .costs import InputShape, costs
+from .costs import Costs, InputShape, costs
 from .held_out import check_number, mean_loss, split_examples
 from .target import Amount
 
 
+@dataclass(frozen=True, kw_only=True)
 class Calibration:
     """The full model, its layers, and the data to fit and to measure on."""
 
-    def __init__(
-        self,
-        model: nn.Module,
-        batches: Iterable[Batch],
-        *,
-        targets: Mapping[str, Amount],
-        on: InputShape | None,
-        method: str,
-        loss: Loss | str | None,
-        seed: int,
-        score: Callable[[nn.Module], Any] | None,
-        show: Progress,
-    ):
-        """Check everything before the first long computation, and divide the examples."""
-        if (problem := unfit(model)) is not None:
-            raise problem
-        if is_gated(model):
-            raise UnsupportedModel(
-                "expected a model without gates, got one inside a `with gated(...)` block.",
-                "shrink after the block",
-            )
-        self.model, self.targets, self.method = model, targets, method
-        self.seed, self.score, self._show = seed, score, show
-        self.seconds: dict[str, float] = {}  # of each stage
-        self.sites = find_every_site(model)
-        self.layout = layout_of(self.sites)  # of the full model
-        self.kinds, shape = check_targets(model, targets, on)  # those that may be removed
-        needs_labels = check_method(method, self.kinds, loss)
-        with self.stage("count"), frozen(model, seed):
-            checked = checked_batches(model, batches, labels=needs_labels)
-            check_number(sum(map(examples_of, checked)))
-            self.fit, self.held_out = split_examples(checked)
-            self.costs = costs(model, self.sites, checked[0], shape)
-            if loss is None and not all("labels" in batch for batch in self.held_out):
-                loss = "self"
-            if loss is not None:
-                self.held_out = with_loss(model, self.held_out, loss, False, seed)
-        self.loss = loss
+    model: nn.Module
+    targets: Mapping[str, Amount]
+    method: str
+    loss: Loss | str | None
+    seed: int
+    score: Callable[[nn.Module], Any] | None
+    show: Progress
+    seconds: dict[str, float]  # of each stage so far
+    sites: Sequence[Site]
+    layout: HeadLayout  # of the full model
+    kinds: Sequence[Kind]  # that may be removed
+    fit: Sequence[Batch]
+    held_out: Sequence[Batch]
+    costs: Costs
 
-    @contextmanager
-    def stage(self, name: str) -> Iterator[Progress]:
+    def stage(self, name: str) -> AbstractContextManager[Progress]:
         """Time a stage; give what to call as it proceeds."""
-        begin = time.perf_counter()
-        say_stage(f"shrink: {name}")
-
-        def progress(done: int, total: int, note: str = "") -> None:
-            self._show(done, total, f"{name} {note}".strip())
-
-        yield progress
-        self.seconds[name] = self.seconds.get(name, 0.0) + time.perf_counter() - begin
+        return _stage(name, self.seconds, self.show)
 
     def measure(self) -> tuple[float, Any]:
         """The held-out loss of the model as it is now, and what `score` gives for it."""
@@ -94,3 +65,55 @@ class Calibration:
             place: len(units) - len(after.get(place, ()))
             for place, units in units_of(self.layout).items()
         }
+
+
+def calibrate(
+    model: nn.Module,
+    batches: Iterable[Batch],
+    *,
+    targets: Mapping[str, Amount],
+    on: InputShape | None,
+    method: str,
+    loss: Loss | str | None,
+    seed: int,
+    score: Callable[[nn.Module], Any] | None,
+    show: Progress,
+) -> Calibration:
+    """Check everything before the first long computation, and divide the examples."""
+    if (problem := unfit(model)) is not None:
+        raise problem
+    if is_gated(model):
+        raise UnsupportedModel(
+            "expected a model without gates, got one inside a `with gated(...)` block.",
+            "shrink after the block",
+        )
+    sites = find_every_site(model)
+    kinds, shape = check_targets(model, targets, on)
+    needs_labels = check_method(method, kinds, loss)
+    seconds: dict[str, float] = {}
+    with _stage("count", seconds, show), frozen(model, seed):
+        checked = checked_batches(model, batches, labels=needs_labels)
+        check_number(sum(map(examples_of, checked)))
+        fit, held_out = split_examples(checked)
+        counted = costs(model, sites, checked[0], shape)
+        if loss is None and not all("labels" in batch for batch in held_out):
+            loss = "self"
+        if loss is not None:
+            held_out = with_loss(model, held_out, loss, False, seed)
+    return Calibration(
+        model=model, targets=targets, method=method, loss=loss, seed=seed, score=score, show=show,
+        seconds=seconds, sites=sites, layout=layout_of(sites), kinds=kinds, fit=fit,
+        held_out=held_out, costs=counted,
+    )  # fmt: skip
+
+
+@contextmanager
+def _stage(name: str, seconds: dict[str, float], show: Progress) -> Iterator[Progress]:
+    begin = time.perf_counter()
+    say_stage(f"shrink: {name}")
+
+    def progress(done: int, total: int, note: str = "") -> None:
+        show(done, total, f"{name} {note}".strip())
+
+    yield progress
+    seconds[name] = seconds.get(name, 0.0) + time.perf_counter() - begin

@@ -20,7 +20,7 @@ from deadhead.rankers.run import frozen
 
 from .allocate import Budget
 from .budgets import budgets_for, check_reach, most
-from .calibration import Calibration
+from .calibration import Calibration, calibrate
 from .choose import AUTO, CHOOSERS, Choice, choose_by_each
 from .costs import InputShape
 from .held_out import mean_loss
@@ -102,7 +102,7 @@ def shrink(
     check_score(score)
     targets, chosen_repair = read_targets(named | {"speedup": speedup}), REPAIRS[repair]
     with reported(progress, "shrink") as show, as_written():
-        calibration = Calibration(
+        calibration = calibrate(
             model, batches, targets=targets, on=on, method=method, loss=loss, seed=seed,
             score=score, show=show,
         )  # fmt: skip
