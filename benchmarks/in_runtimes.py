@@ -89,6 +89,7 @@ def compare_runtimes(
     lengths: Sequence[int] = (32, 128),
     new_tokens: int = 32,
     repeats: int = 5,
+    tokenizer_from: str | Path | None = None,
     auto: str | None = None,
     dtype: str = AS_SAVED,
 ) -> dict[str, Any]:
@@ -100,6 +101,7 @@ def compare_runtimes(
         runtimes: "transformers", "onnx", "onnx-genai" and "llama.cpp", with or without a type:
             "llama.cpp:q8_0".
         prompts: texts, for the tokenizer of the first model. Else random tokens of `lengths`.
+        tokenizer_from: a GGUF file whose tokenizer the files for llama.cpp get, see `export`.
         auto, dtype: how to load the models (names, see `load`).
     """
     kinds = list(dict.fromkeys(Runtime.of(text) for text in runtimes))
@@ -118,7 +120,7 @@ def compare_runtimes(
     }
     with ExitStack() as stack, tempfile.TemporaryDirectory() as place:
         runs = [_Run(kind, model.name) for kind in kinds for model in known]
-        files = _Files(Path(place), auto, dtype)
+        files = _Files(Path(place), tokenizer_from, auto, dtype)
         for run in runs:
             stage(f"preparing {run.label}")
             run.prepare(files)
@@ -194,8 +196,11 @@ def _requests(
 class _Files:
     """Writes models in the formats of other runtimes; runtimes of one format share its files."""
 
-    def __init__(self, place: Path, auto: str | None, dtype: str):
-        self.place, self.auto, self.dtype = place, auto, dtype
+    def __init__(
+        self, place: Path, tokenizer_from: str | Path | None, auto: str | None, dtype: str
+    ):
+        self.place, self.tokenizer_from = place, tokenizer_from
+        self.auto, self.dtype = auto, dtype
         self.graphs: dict[tuple[str, str], Any] = {}  # model, type -> what was exported
 
     def onnx(self, model: str, runtime: Runtime) -> Any:
@@ -222,6 +227,7 @@ class _Files:
             model,
             gguf=Path(tempfile.mkdtemp(dir=self.place)) / "model.gguf",
             type=runtime.type,
+            tokenizer_from=self.tokenizer_from,
             auto=self.auto,
             dtype=self.dtype,
         )

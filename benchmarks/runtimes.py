@@ -1,6 +1,6 @@
 """Pruned language models in other runtimes: do they load, do they answer the same, how fast are they.
 
-    python benchmarks/runtimes.py [--real FOLDER --name NAME]
+    python benchmarks/runtimes.py [--real FOLDER --name NAME [--tokenizer-from FILE.gguf]]
                                   [--only NAME ...] [--runtimes NAMES] [--tokens 48] [--repeats 5]
                                   [--json RESULTS.json] [--page FILE.md] [--appendix FOLDER]
     python benchmarks/runtimes.py --from RESULTS.json [--page FILE.md] [--appendix FOLDER]
@@ -159,7 +159,8 @@ def measure(arguments: argparse.Namespace) -> dict[str, Any]:
     runtimes = arguments.runtimes.split(",")
     with tempfile.TemporaryDirectory() as place:
         for name, folders in comparisons(arguments, Path(place)):
-            result = compare_runtimes(folders, runtimes, **options)
+            tokenizer = arguments.tokenizer_from if name == arguments.name else None
+            result = compare_runtimes(folders, runtimes, tokenizer_from=tokenizer, **options)
             for row in result["rows"]:
                 row = {**row, "model": name, "change": Path(row["model"]).name}
                 if row["problem"]:
@@ -239,6 +240,7 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("--real", help="the folder of a language model")
     parser.add_argument("--name", default="real", help="how the tables name it")
+    parser.add_argument("--tokenizer-from", help="a GGUF file with its tokenizer, see export")
     parser.add_argument("--only", nargs="*", help="names of models")
     parser.add_argument("--runtimes", default=RUNTIMES)
     parser.add_argument("--tokens", type=int, default=48)

@@ -157,6 +157,7 @@ def test_export_as_gguf(is_installed, run_command, bert, tmp_path, monkeypatch):
     [
         (("--gguf", "m.gguf", "--onnx", "m.onnx"), "either --onnx PATH or --gguf FILE"),
         (("--onnx", "m.onnx", "--type", "f16"), "--type is for a GGUF file"),
+        (("--onnx", "m.onnx", "--tokenizer-from", "o.gguf"), "--tokenizer-from is for a GGUF"),
         (("--gguf", "m.gguf", "--int8"), "--int8 is for ONNX"),
     ],
 )

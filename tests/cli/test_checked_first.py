@@ -54,6 +54,7 @@ WRONG: list[tuple[tuple[str, ...], str]] = [
     (("bench", "tagger", "--against", "nomodel"), "got nomodel"),
     (("bench", "tagger", "--against", ENCODER, "--lengths", "9,999"), "at most the 128 positions"),
     (("export", "vit", "--onnx", "m.onnx"), "expected a model that reads text (input_ids)"),
+    (("export", "mamba", "--gguf", "m.gguf", "--tokenizer-from", "no.gguf"), "got no.gguf"),
     (("shrink", "decoder", *LONG, *HALF), TOO_LONG),
     (("rank", "decoder", *LONG), TOO_LONG),
     (("evaluate", "decoder", *LONG), TOO_LONG),

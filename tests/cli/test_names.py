@@ -1,4 +1,4 @@
-"""The names of options: flags show no type, old names work and say the new one."""
+"""The names of options: few are shown, flags show no type, old names work and say the new one."""
 
 import re
 from pathlib import Path
@@ -9,13 +9,14 @@ from typer.testing import CliRunner
 
 import deadhead
 from deadhead.cli import app
-from deadhead.cli._names import OLD, PANELS, SPLIT, strategy_flag
+from deadhead.cli._names import OLD, PANELS, RARE, SPLIT, strategy_flag
 from deadhead.papers.catalogue import names
 from deadhead.papers.claims import VERDICTS
 from deadhead.strategies import STRATEGIES
 from deadhead.training.history import SAVED
 from deadhead.world import MODELS
 
+MOST = 20  # options that the help of a command shows, with --help
 SOURCE = Path(deadhead.__file__).parent
 
 
@@ -30,23 +31,35 @@ def leaves(group, prefix=""):
 COMMANDS = dict(leaves(get_command(app)))
 
 
-def options(name):
-    return {p.opts[0]: p for p in COMMANDS[name].params if p.param_type_name == "option"}
+def options(name, *, shown=False):
+    every = [p for p in COMMANDS[name].params if p.param_type_name == "option"]
+    return {p.opts[0]: p for p in every if not (shown and p.hidden)}
 
 
-def help_of(name):
+def help_of(name, flag="--help"):
     env = {"COLUMNS": "200", "NO_COLOR": "1", "TERM": "dumb"}
-    return CliRunner().invoke(app, [*name.split(), "--help"], env=env).output
+    return CliRunner().invoke(app, [*name.split(), flag], env=env).output
 
 
 @pytest.mark.parametrize("name", COMMANDS)
-def test_help_shows_options_in_panels_and_no_type_of_flags(name):
+def test_help_shows_few_options_in_panels_and_no_type_of_flags(name):
     text = help_of(name)
     listed = re.findall(r"^│ [ *]*(--[a-z0-9-]+)", text, re.MULTILINE)
-    assert sorted(listed) == sorted([*options(name), "--help"])
+    assert sorted(listed) == sorted([*options(name, shown=True), "--help"])
+    assert len(listed) <= MOST
     assert "<bool>" not in text
     titles = re.findall(r"^╭─ (.+?) ─", text, re.MULTILINE)
     assert titles == [title for title in ("Arguments", *PANELS) if title in titles]
+
+
+@pytest.mark.parametrize("name", RARE)
+def test_rare_options_are_named_in_the_help_and_described_on_request(name):
+    rare = [p for p in options(name).values() if p.name in RARE[name]]
+    assert len(rare) == len(RARE[name])
+    below, full = " ".join(help_of(name).split()), help_of(name, "--help-all")
+    for option in rare:
+        assert f" {option.opts[0]}" in below.partition("Rarely needed")[2]
+        assert re.search(rf"│ +{option.opts[0]} ", full)
 
 
 def test_every_name_of_a_table_is_an_option():

@@ -8,14 +8,14 @@ import pytest
 import torch
 from gguf_by_hand import File, logits
 
-from deadhead.errors import DeadheadError, FolderError, MissingExtra, UnknownName
+from deadhead.errors import DataError, DeadheadError, FolderError, MissingExtra, UnknownName
 from deadhead.exports import export
 from deadhead.exports.gguf import runtime
 from deadhead.exports.gguf.decoder import read
 from deadhead.exports.gguf.export import exported
 from deadhead.exports.gguf.file import write
 from deadhead.exports.gguf.plan import plan
-from deadhead.heads import prune, save
+from deadhead.heads import load, prune, save
 from deadhead.version import install_command
 from gguf_models import CHANGES, FAMILIES, MORE, build, byte_tokenizer
 
@@ -92,6 +92,13 @@ def test_rows_that_are_no_whole_blocks_are_f16(tmp_path):
 
 
 @pytest.mark.usefixtures("_no_runtime")
+def test_the_file_is_for_llama_cpp_alone(tmp_path):
+    file = export(saved(tmp_path, "llama"), gguf=tmp_path / "m.gguf")
+    with pytest.raises(FolderError, match="`deadhead export` wrote it, name the folder"):
+        load(file)
+
+
+@pytest.mark.usefixtures("_no_runtime")
 def test_the_metadata(tmp_path):
     """Heads per layer, special tokens, chat template; unused rows of the embeddings get a name."""
     folder = saved(tmp_path, "llama", "uneven")
@@ -120,6 +127,19 @@ def test_a_folder_of_transformers_4(tmp_path):
     file = File(export(folder, gguf=tmp_path / "m.gguf", type="f32"))
     expected = answer(build("llama", "uneven"))
     assert abs(logits(file, IDS) - expected).max() < 1e-3 * abs(expected).max()
+
+
+@pytest.mark.parametrize(
+    ("content", "reason"),
+    [(None, "No such file or directory"), (b"", "empty file"), (b"12345678", "magic invalid")],
+)
+def test_a_tokenizer_from_no_gguf_file(content, reason, tmp_path):
+    file = tmp_path / "m.gguf"
+    if content is not None:
+        file.write_bytes(content)
+    with pytest.raises(DataError, match=rf"expects a GGUF file, got .*m.gguf: .*{reason}\.") as got:
+        exported(tmp_path, gguf=tmp_path / "new.gguf", tokenizer_from=file)
+    assert got.value.hint == "name a GGUF file that exists and is complete"
 
 
 def test_a_type_that_does_not_exist(tmp_path):

@@ -125,8 +125,11 @@ def test_unknown_splits_are_refused():
         pre_tokenizers.Split(Regex("[aeiou]+"), "isolated"),
         pre_tokenizers.ByteLevel(add_prefix_space=False, use_regex=False),
     )
-    with pytest.raises(UnsupportedModel, match=r"splits text by \[aeiou\]\+. Known are: gpt-2"):
+    with pytest.raises(
+        UnsupportedModel, match=r"splits text by \[aeiou\]\+. Known are: gpt-2"
+    ) as problem:
         metadata(tokenizer, None, 400)
+    assert "--tokenizer-from" in str(problem.value.hint)
 
 
 @pytest.mark.parametrize("kind", ["WordLevel", "lowercase", "prefix", "merges"])
@@ -158,3 +161,63 @@ def test_a_model_without_a_tokenizer(tmp_path):
 def test_too_many_tokens():
     with pytest.raises(DataError, match="the tokenizer has 300 tokens, and the model embeddings"):
         metadata(byte_tokenizer(), None, 200)
+
+
+def test_the_tokenizer_of_another_file(tmp_path, monkeypatch):
+    """All of it is copied, whatever the folder has; it must have as many tokens as the model."""
+    import gguf
+
+    monkeypatch.setattr(runtime, "is_installed", lambda: False)
+    save(build("tied", "uneven"), tmp_path / "with", byte_tokenizer())
+    original = export(tmp_path / "with", gguf=tmp_path / "original.gguf")
+    save(build("tied"), tmp_path / "without")
+    file = export(tmp_path / "without", gguf=tmp_path / "m.gguf", tokenizer_from=original)
+    fields = [gguf.GGUFReader(path).fields for path in (original, file)]
+    copied, expected = (
+        {k: v.contents() for k, v in f.items() if k.startswith("tokenizer.")} for f in fields
+    )
+    assert copied == expected
+    assert "tokenizer.chat_template" in copied
+    with pytest.raises(DataError, match="--tokenizer-from expects a GGUF file"):
+        export(tmp_path / "with", gguf=tmp_path / "n.gguf", tokenizer_from=tmp_path / "none.gguf")
+    small = build("tied")
+    small.resize_token_embeddings(310)
+    save(small, tmp_path / "small")
+    with pytest.raises(
+        DataError, match="has a tokenizer of 320 tokens, and the model embeddings for 310"
+    ):
+        export(tmp_path / "small", gguf=tmp_path / "n.gguf", tokenizer_from=original)
+
+
+def test_the_tokenizer_of_another_model(tmp_path, monkeypatch):
+    """Equal numbers of tokens are not enough where the folder has a tokenizer to compare with."""
+    monkeypatch.setattr(runtime, "is_installed", lambda: False)
+    save(build("tied"), tmp_path / "model", byte_tokenizer())
+    save(build("tied"), tmp_path / "other", by_name("gpt-2"))
+    own = export(tmp_path / "model", gguf=tmp_path / "own.gguf")
+    other = export(tmp_path / "other", gguf=tmp_path / "other.gguf")
+    export(tmp_path / "model", gguf=tmp_path / "m.gguf", tokenizer_from=own)
+    with pytest.raises(DataError, match=r"has the tokenizer of another model: its token \d+ is"):
+        export(tmp_path / "model", gguf=tmp_path / "n.gguf", tokenizer_from=other)
+    assert not (tmp_path / "n.gguf").exists()
+
+
+def test_a_word_without_an_embedding(tmp_path, monkeypatch):
+    """In the folder's own tokenizer, though the file has as many tokens as the model."""
+    monkeypatch.setattr(runtime, "is_installed", lambda: False)
+    save(build("tied"), tmp_path / "model", byte_tokenizer())
+    file = export(tmp_path / "model", gguf=tmp_path / "own.gguf")
+    definition = json.loads(byte_tokenizer().backend_tokenizer.to_str())
+    definition["model"]["vocab"]["zz"] = 320  # the model has embeddings for 0 to 319
+    larger = Tokenizer.from_str(json.dumps(definition))
+    save(
+        build("tied"),
+        tmp_path / "larger",
+        transformers.PreTrainedTokenizerFast(tokenizer_object=larger),
+    )
+    expected = (
+        "the tokenizer of the model has the token 320, 'zz', and the model embeddings for 320"
+    )
+    with pytest.raises(DataError, match=expected):
+        export(tmp_path / "larger", gguf=tmp_path / "n.gguf", tokenizer_from=file)
+    assert not (tmp_path / "n.gguf").exists()

@@ -11,21 +11,27 @@ from typer.core import TyperCommand, TyperGroup
 from deadhead.display.progress import logged
 from deadhead.errors import deprecated
 
-from ._names import HOW, OLD, OUTPUT, PANEL_OF, PANELS, SPLIT
+from ._names import HOW, OLD, OUTPUT, PANEL_OF, PANELS, RARE, SPLIT
 from ._signals import ended_by_signals
 
 
 class Command(TyperCommand):
     """A command that refuses `--out ""`, which an unset variable in a script leaves behind.
 
-    An empty path would be the current folder. `--help` groups the options.
+    An empty path would be the current folder. `--help` groups the options and leaves out rare
+    ones, which `--help-all` shows.
     """
 
     def __init__(self, *args: Any, **options: Any) -> None:
         super().__init__(*args, **options)
+        self.rare = [param for param in self.params if param.name in RARE.get(str(self.name), ())]
         for param in self.params:
             if param.param_type_name == "option":
                 _group(param)
+                param.hidden = param in self.rare
+        if self.rare:
+            names = ", ".join(param.opts[0] for param in self.rare)
+            self.epilog = f"Rarely needed, and described by --help-all: {names}."
 
     def get_params(self, ctx: Any) -> list[Any]:
         order = [None, *PANELS]  # arguments are in no panel
@@ -41,6 +47,10 @@ class Command(TyperCommand):
         return option
 
     def parse_args(self, ctx: Any, args: list[str]) -> list[str]:
+        if "--help-all" in args:
+            for param in self.rare:
+                param.hidden = False
+            args, self.epilog = ["--help"], None
         args = self._with_new_names(ctx, args)
         for place, arg in enumerate(args):
             name, equals, value = arg.partition("=")

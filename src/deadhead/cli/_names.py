@@ -1,4 +1,4 @@
-"""How options are grouped in the help, and which old names still work.
+"""How options are grouped in the help, which are rare, and which old names still work.
 
 An option that is in no panel here is in the panel How.
 """
@@ -19,10 +19,21 @@ PANELS = {
     "malformed paper published",
     HOW: "",
     OUTPUT: "out form force json plot figures csv onnx gguf int8 type markdown all",
-    MODEL: "auto-class dtype device against teacher preset",
+    MODEL: "auto-class dtype device against tokenizer-from teacher preset",
 }
 PANEL_OF = {f"--{name}": panel for panel, names in PANELS.items() for name in names.split()}
 PANEL_OF |= {strategy_flag(name): REMOVE for name in STRATEGIES}
+
+LOADING = ("auto", "dtype")
+RARE = {  # command -> parameters that only --help-all shows
+    "prune": (*LOADING, "per", "drop_output_bias", "random_k", "per_layer", "per_block"),
+    "shrink": (
+        *LOADING, "batch", "checkpointing", "form", "max_length", "score_examples", "source",
+        "split",
+    ),
+    "rank": (*LOADING, "source", "checkpointing"),
+    "finetune": (*LOADING, "source", "max_length", "checkpointing"),
+}  # fmt: skip
 
 OLD = {  # command, or "" for all -> old name of an option -> the new one
     "": {

@@ -34,6 +34,13 @@ def export(
             help="With --gguf: the type of the weights, f32, f16 (the default) or q8_0.",
         ),
     ] = None,
+    tokenizer_from: Annotated[
+        Path | None,
+        Option(
+            metavar="FILE",
+            help="With --gguf: take the tokenizer from this GGUF file of the original model.",
+        ),
+    ] = None,
     auto: Auto = None,
     dtype: Dtype = None,
     force: Force = False,
@@ -55,6 +62,8 @@ def export(
         raise BadParameter("give either --onnx PATH or --gguf FILE")
     if type is not None and gguf is None:
         raise BadParameter("--type is for a GGUF file: use it with --gguf")
+    if tokenizer_from is not None and gguf is None:
+        raise BadParameter("--tokenizer-from is for a GGUF file: use it with --gguf")
     if int8 and onnx is None:
         raise BadParameter("--int8 is for ONNX: use it with --onnx")
     _check_onnx(folder, onnx, force=force)
@@ -64,7 +73,8 @@ def export(
         facts, lines = _export_onnx(folder, onnx, {**options, "int8": int8})
     else:
         assert gguf is not None
-        facts, lines = _export_gguf(folder, gguf, {**options, "type": type or "f16"})
+        options |= {"type": type or "f16", "tokenizer_from": tokenizer_from}
+        facts, lines = _export_gguf(folder, gguf, options)
     facts = {"from": str(folder), **facts}
     if as_json:
         print_json(facts)

@@ -15,6 +15,7 @@ def export(
     int8: bool = False,
     gguf: str | Path | None = None,
     type: str = "f16",
+    tokenizer_from: str | Path | None = None,
     auto: Any = None,
     dtype: Any = None,
 ) -> Path:
@@ -29,6 +30,8 @@ def export(
         gguf: a GGUF file for llama.cpp. It needs a language model of the structure of Llama,
             Mistral, Qwen2 or Qwen3, with any number of heads and neurons left in each layer.
         type: how a GGUF file stores matrices: "f32", "f16" or "q8_0".
+        tokenizer_from: a GGUF file of the original model, whose tokenizer the GGUF file gets;
+            for a tokenizer that deadhead does not know.
         auto: the class to load the model as, such as "AutoModelForCausalLM".
         dtype: the precision to load the model in; float32 for ONNX by default, as saved for GGUF.
     """
@@ -39,7 +42,9 @@ def export(
             raise DeadheadError("`int8` is for ONNX.", "use type='q8_0' for a GGUF file")
         from .gguf.export import exported as exported_gguf
 
-        return exported_gguf(folder, gguf=gguf, type=type, auto=auto, dtype=dtype).file
+        return exported_gguf(
+            folder, gguf=gguf, type=type, tokenizer_from=tokenizer_from, auto=auto, dtype=dtype
+        ).file
     from .onnx.export import exported
 
     assert onnx is not None  # for mypy

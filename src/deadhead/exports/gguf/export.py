@@ -12,8 +12,8 @@ from deadhead.heads.model_files import tokenizer_of
 
 from . import runtime, tokenizer
 from .decoder import Decoder, read
-from .file import TYPES, write
-from .plan import plan
+from .file import TYPES, read_file, write
+from .plan import Plan, plan
 
 TEXTS = (
     "The capital of France is",
@@ -31,7 +31,13 @@ class Exported(NamedTuple):
 
 
 def exported(
-    folder: str | Path, *, gguf: str | Path, type: str = "f16", auto: Any = None, dtype: Any = None
+    folder: str | Path,
+    *,
+    gguf: str | Path,
+    type: str = "f16",
+    tokenizer_from: str | Path | None = None,
+    auto: Any = None,
+    dtype: Any = None,
 ) -> Exported:
     """Write the model in `folder` as a GGUF file; it is not kept if llama.cpp answers otherwise."""
     _check_installed()
@@ -40,20 +46,14 @@ def exported(
     target = Path(gguf)
     if target.exists() and not target.is_file():
         raise UnsupportedModel(f"{target}: expected a file, got something else.", "use model.gguf")
-    precision = {} if dtype is None else {"dtype": dtype_named(dtype)}
-    model = load_complete(folder, auto=auto, **precision).eval()
-    decoder, words = read(model), tokenizer_of(folder)
-    config = getattr(model, "generation_config", None) or model.config
-    of_words = tokenizer.metadata(words, config, len(decoder.embeddings))
-    contents = plan(decoder, quantised=type == "q8_0")
-    general = {"general.name": Path(folder).name, "general.file_type": TYPES[type]}
-    metadata = {**general, **contents.metadata(), **of_words}
+    source = _Source(folder, auto, dtype, tokenizer_from)
+    contents, metadata = source.contents(type)
     comparisons: list[runtime.Comparison | None] = []
 
     def fill(draft: Path) -> None:
         stage(f"writing {target.name}")
         write(draft, contents, metadata, type)
-        comparisons.append(_compared(draft, decoder, words, type))
+        comparisons.append(_compared(draft, source, type))
 
     try:
         target.parent.mkdir(parents=True, exist_ok=True)
@@ -68,6 +68,38 @@ def exported(
     return Exported(target, contents.architecture, comparisons[0])
 
 
+class _Source:
+    """A saved model as plain layers, and the tokenizer that its file gets."""
+
+    def __init__(self, folder: str | Path, auto: Any, dtype: Any, tokenizer_from: Any):
+        if tokenizer_from is not None:
+            read_file(Path(tokenizer_from))  # or raise an error at once
+        precision = {} if dtype is None else {"dtype": dtype_named(dtype)}
+        model = load_complete(folder, auto=auto, **precision).eval()
+        self.name = Path(folder).name
+        self.decoder: Decoder = read(model)
+        self.tokenizer = tokenizer_of(folder)
+        self.tokenizer_from = None if tokenizer_from is None else Path(tokenizer_from)
+        size = len(self.decoder.embeddings)
+        if self.tokenizer_from is not None:
+            self.tokenizer_metadata = tokenizer.copied(self.tokenizer_from, size, self.tokenizer)
+        else:
+            config = getattr(model, "generation_config", None) or model.config
+            self.tokenizer_metadata = tokenizer.metadata(self.tokenizer, config, size)
+
+    def contents(self, type: str) -> tuple[Plan, dict[str, Any]]:
+        """The tensors and the metadata of its file."""
+        contents = plan(self.decoder, quantised=type == "q8_0")
+        general = {"general.name": self.name, "general.file_type": TYPES[type]}
+        return contents, {**general, **contents.metadata(), **self.tokenizer_metadata}
+
+    def prompts(self) -> list[list[int]]:
+        if self.tokenizer is not None:
+            return [list(self.tokenizer(text)["input_ids"]) for text in TEXTS]
+        size = len(self.decoder.embeddings)
+        return [[(7 * n * n + start) % size for n in range(9)] for start in (1, 5, 11)]
+
+
 def _check_installed() -> None:
     try:
         import gguf  # noqa: F401
@@ -75,24 +107,30 @@ def _check_installed() -> None:
         raise MissingExtra("gguf", "gguf", "a GGUF file") from missing
 
 
-def _compared(file: Path, decoder: Decoder, words: Any, type: str) -> runtime.Comparison | None:
+def _compared(file: Path, source: _Source, type: str) -> runtime.Comparison | None:
     """Compare the answers of llama.cpp with those of the model; None without llama.cpp."""
     if not runtime.is_installed():
         return None
     stage("comparing it with the model")
-    prompts = [list(words(text)["input_ids"]) for text in TEXTS]
+    prompts = source.prompts()
     reply = runtime.ask(file, prompts, TEXTS)
-    comparison = runtime.compare(decoder, prompts, reply["answers"])
+    comparison = runtime.compare(source.decoder, prompts, reply["answers"])
     if not comparison.share <= runtime.LIMITS[type]:
         raise DeadheadError(
-            f"llama.cpp answers differently from the model (a log-probability by "
+            f"llama.cpp answers differently from the model in {source.name} (a log-probability by "
             f"{comparison.gap:.1e}), so the file is not usable."
         )
-    for text, got, expected in zip(TEXTS, reply["tokens"], prompts, strict=True):
+    if source.tokenizer is not None and source.tokenizer_from is None:
+        _compare_tokens(source, reply["tokens"])
+    return comparison
+
+
+def _compare_tokens(source: _Source, tokens: list[list[int]]) -> None:
+    for text, got in zip(TEXTS, tokens, strict=True):
+        expected = list(source.tokenizer(text)["input_ids"])
         if got != expected:
             raise DeadheadError(
                 f"llama.cpp reads {text!r} as the tokens {got}, and the tokenizer of the model "
                 f"as {expected}, so the file is not usable.",
                 tokenizer.HINT,
             )
-    return comparison

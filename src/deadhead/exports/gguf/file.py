@@ -1,4 +1,4 @@
-"""Write a GGUF file."""
+"""Write a GGUF file, and read one."""
 
 from collections.abc import Mapping
 from pathlib import Path
@@ -7,7 +7,7 @@ from typing import Any
 import numpy as np
 from torch import Tensor
 
-from deadhead.errors import UnsupportedModel
+from deadhead.errors import DataError, UnsupportedModel
 
 from .plan import BLOCK, Plan
 
@@ -68,3 +68,17 @@ def _add(writer: Any, key: str, value: Any) -> None:
         writer.add_key_value(key, value, Type.ARRAY, Type.INT32 if kind is int else kinds[kind])
     else:
         writer.add_key_value(key, value, kinds[type(value)])
+
+
+def read_file(file: Path) -> Any:
+    """The metadata and tensors of the GGUF file with a tokenizer, as the package gguf has them."""
+    import gguf
+
+    try:
+        return gguf.GGUFReader(file)
+    except (OSError, ValueError, LookupError, OverflowError) as problem:
+        reason = getattr(problem, "strerror", None) or problem
+        raise DataError(
+            f"--tokenizer-from expects a GGUF file, got {file}: {reason}.",
+            "name a GGUF file that exists and is complete",
+        ) from problem

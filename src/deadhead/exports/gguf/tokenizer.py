@@ -7,9 +7,12 @@ without any error, so an unknown definition is refused.
 
 import json
 from collections.abc import Iterable, Mapping
+from pathlib import Path
 from typing import Any
 
 from deadhead.errors import DataError, UnsupportedModel
+
+from .file import read_file
 
 NORMAL, UNKNOWN, CONTROL, USER_DEFINED, UNUSED, BYTE = 1, 2, 3, 4, 5, 6  # kinds of tokens
 SPACE = "▁"  # how SentencePiece writes a space
@@ -42,7 +45,7 @@ SPLITS: Mapping[tuple[tuple[str, ...], bool], str] = {
     ((rf"{_CASES % ('', '')}\p{{N}}|{_SLASHES}{_END}",), True): "tekken",
     ((_GPT4O,), False): "gpt-4o",
 }
-HINT = "docs/serving.md lists the tokenizers that can be written"
+HINT = "name a GGUF file of the original model: --tokenizer-from ORIGINAL.gguf"
 
 
 def metadata(tokenizer: Any, config: Any, size: int) -> dict[str, Any]:
@@ -198,6 +201,39 @@ def _special_tokens(tokenizer: Any, config: Any) -> dict[str, Any]:
     numbers = {f"tokenizer.ggml.{k}_token_id": v for k, v in ids.items() if v is not None}
     flags = {"tokenizer.ggml.add_bos_token": starts, "tokenizer.ggml.add_eos_token": finishes}
     return numbers | flags
+
+
+def copied(file: Path, size: int, own: Any = None) -> dict[str, Any]:
+    """The tokenizer of another GGUF file, for a model with embeddings for `size` tokens.
+
+    own: the tokenizer of the model, if it has one, which must have the same words.
+    """
+    fields = read_file(file).fields
+    values = {k: field.contents() for k, field in fields.items() if k.startswith("tokenizer.")}
+    tokens = values.get("tokenizer.ggml.tokens")
+    if tokens is None or len(tokens) != size:
+        raise DataError(
+            f"{file} has a tokenizer of {len(tokens or ())} tokens, and the model embeddings for "
+            f"{size}.",
+            "name a GGUF file of the original model",
+        )
+    added = {} if own is None else own.get_added_vocab()  # whose spelling may be another one
+    for word, number in ({} if own is None else own.get_vocab()).items():
+        if word in added:
+            continue
+        if number >= size:
+            raise DataError(
+                f"the tokenizer of the model has the token {number}, {word!r}, and the model "
+                f"embeddings for {size}.",
+                "save the model with its own tokenizer",
+            )
+        if tokens[number] != word:
+            raise DataError(
+                f"{file} has the tokenizer of another model: its token {number} is "
+                f"{tokens[number]!r}, and that of the model {word!r}.",
+                "name a GGUF file of the original model",
+            )
+    return values
 
 
 def _unknown(reason: str) -> UnsupportedModel:
