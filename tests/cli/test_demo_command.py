@@ -105,6 +105,14 @@ def test_the_next_command_has_options_that_exist(small):
     assert all(word in printed for word in words if word.startswith("--"))
 
 
+def test_the_study_is_run_and_reported(run_command, monkeypatch, tmp_path):
+    calls = []
+    monkeypatch.setattr("deadhead.cli.demo.run", lambda *values, **_: calls.append(values))
+    monkeypatch.setattr("deadhead.cli.demo.report", lambda *values: calls.append(values))
+    assert run_command("demo", "--study", "--out", tmp_path).code == 0
+    assert calls == [("demo", tmp_path), ([tmp_path],)]
+
+
 def test_the_recipe_asks_the_three_questions():
     recipe = load("demo")
     assert recipe.data["fixed"]["targets"] == LANGUAGES

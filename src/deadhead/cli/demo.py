@@ -12,6 +12,8 @@ from typer import Option
 from ._options import AsJson
 from ._outputs import check_folder
 from ._progress import print_json
+from .report import report
+from .run import run
 
 if TYPE_CHECKING:
     from deadhead.saved.demo import Demo
@@ -20,9 +22,17 @@ PIPED = 140  # characters of a line outside of a terminal
 
 
 def demo(
-    out: Annotated[Path, Option(metavar="DIR", help="The folder to write.")] = Path(
-        "deadhead-demo"
-    ),
+    out: Annotated[
+        Path | None,
+        Option(
+            metavar="DIR",
+            help="The folder to write; by default deadhead-demo, with --study deadhead-demo-study.",
+        ),
+    ] = None,
+    study: Annotated[
+        bool,
+        Option("--study", help="Run a study of 57 trainings instead: minutes; it can be resumed."),
+    ] = False,
     as_json: AsJson = False,
 ) -> None:
     """Remove half of a small tagger without training, offline, in a minute or two; write a page.
@@ -31,14 +41,23 @@ def demo(
     neurons, and a random half as a control. It compares their scores in nine languages and their
     speed.
 
-    Example:
+    Examples:
 
         deadhead demo --out my-demo
+
+        deadhead demo --study
     """
+    if study:
+        folder = out or Path("deadhead-demo-study")
+        run("demo", folder, as_json=as_json)
+        if not as_json:
+            report([folder])
+        return
     from deadhead import files
     from deadhead.report.page.demo import demo_page, finding
     from deadhead.saved.demo import run_demo
 
+    out = out or Path("deadhead-demo")
     check_folder(out, "--out", model="world/encoder", force=True)  # a second demo replaces one
     numbers = run_demo(out, say=lambda text: typer.echo(f"{text} ...", err=True))
     page, command = out / "page.html", next_command(out)

@@ -17,6 +17,7 @@ from .hooks import forget_compiled, is_gated
 from .means import HeadMeans
 from .output_bias import added, drop_bias, dropped, fill_bias, filled, refuse_bias_outside
 from .site import Site
+from .unpacked import drop_mark, is_packed
 
 RECORD = "deadhead"  # the key of the removed heads in a model's config
 FORMAT = 1
@@ -90,6 +91,7 @@ def prune(
                 drop_bias(site)
     if changed:
         note_in_config(model, sites)
+        drop_mark(model)
         forget_compiled()
     return model
 
@@ -237,7 +239,7 @@ def refuse_uneven_groups(site: Site, kept: tuple[int, ...]) -> None:
 def unfit(model: nn.Module) -> UnsupportedModel | None:
     """Why this model cannot be cut in its present state, if so."""
     check_is_model(model)
-    if getattr(model, "hf_quantizer", None) is not None:
+    if is_packed(model):
         return _expected("plain weights", "a quantised model", "prune first, then quantise")
     for module in model.modules():
         if type(module).__name__ in PARALLEL:

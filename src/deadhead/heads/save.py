@@ -24,6 +24,7 @@ from .model_files import CARD, copy_files, source_of
 from .padded import padded_form
 from .prune import RECORD, allow_plain_loading, record, unfit
 from .saved_config import stop_plain_loading
+from .unpacked import drop_mark
 
 FORMS = ("compact", "padded")
 
@@ -51,6 +52,7 @@ def save(
     """
     check_form(form)
     _check(model)
+    drop_mark(model)
     sites, source, target = find_every_site(model), source_of(model), Path(folder)
     if target.exists() and not target.is_dir():
         raise FolderError(f"expected a folder, got the file {target}.", "name a folder")
