@@ -24,11 +24,14 @@ class Command(TyperCommand):
 
     def __init__(self, *args: Any, **options: Any) -> None:
         super().__init__(*args, **options)
-        self.rare = [param for param in self.params if param.name in RARE.get(str(self.name), ())]
+        self.rare: list[Any] = [
+            param for param in self.params if param.name in RARE.get(str(self.name), ())
+        ]
         for param in self.params:
             if param.param_type_name == "option":
                 _group(param)
-                param.hidden = param in self.rare
+        for param in self.rare:
+            param.hidden = True
         if self.rare:
             names = ", ".join(param.opts[0] for param in self.rare)
             self.epilog = f"Rarely needed, and described by --help-all: {names}."
