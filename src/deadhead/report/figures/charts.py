@@ -1,4 +1,4 @@
-"""The shapes of figures, as vega-lite: curves with bands, head maps, squares, scatters.
+"""What figures share, as vega-lite: encodings, colours, panels, and curves with bands.
 
 A chart has no colours for text or background: the page sets those for dark and light, `export` for
 print. Categories have the colours of Okabe and Ito and four more, amounts have viridis: all readers
@@ -16,13 +16,11 @@ SCHEMA = "https://vega.github.io/schema/vega-lite/v6.json"
 COLOURS = ["#0072B2", "#E69F00", "#009E73", "#D55E00", "#CC79A7", "#56B4E9"]
 COLOURS += ["#B8A900", "#8265C9", "#9C6A3C", "#E0246B", "#6E8F2B", "#8C8C8C"]
 MIDDLE = "#888888"  # a grey that is visible on white and on black
-SHAPES = ["circle", "square", "triangle-up", "diamond", "cross", "triangle-down"]
 WIDTH = 460
 BOLD = {"labelFontWeight": "bold"}  # headers of panels
 COLUMNS = 3  # panels in a row
 MOST_TALL = 6  # panels; with more, each is lower
 MOST_BANDS = 4  # lines with bands in one panel; more would hide each other
-NUMBER = 30  # pixels of a square that has room for its number
 MOST_TICKS = 10  # of an axis with ticks at its points only
 FAINT = {"type": "line", "strokeWidth": 1, "opacity": 0.35}  # lines behind the one of a panel
 DOT = {"type": "point", "filled": True, "size": 46, "opacity": 1}
@@ -76,10 +74,12 @@ def has_published(chart: Chart) -> bool:
 def facets(
     chart: Chart, panels: Labels, columns: int, header: Chart | None = None, free: Labels = ()
 ) -> Chart:
-    """One chart for each panel; `free` names the scales that each panel has for itself.
+    """One chart for each panel if there are several; each has its own scales that are `free`.
 
     The name of a panel has a line for each of its labels: panels stay narrow, names whole.
     """
+    if len(panels) < 2:
+        return chart
     facet = {**field("panel", "N"), "title": None, "sort": list(panels)}
     facet["header"] = {**(header or {}), "labelExpr": "split(datum.label, ', ')"}
     resolve = {"resolve": {"scale": dict.fromkeys(free, "independent")}} if free else {}
@@ -180,98 +180,3 @@ def _separate(
     drawn = [row for row in values if row.get("y") is not None]
     behind = [{name: row[name] for name in ("x", "y", "line")} for row in drawn]
     return [{**row, "panel": row["line"]} for row in values], lines, behind
-
-
-def head_maps(
-    values: Sequence[Datum], title: str, *, panels: Labels, legend: str, scheme: str, columns: int
-) -> Chart:
-    """Layer x head squares, the input at the bottom. Rows: layer, index, head, value, panel."""
-    layers, indices = ({row[name] for row in values} for name in ("layer", "index"))
-    side = 22 if len(panels) < 2 else 12 if len(indices) > 8 else 15
-    chart = {
-        "mark": {"type": "rect", "tooltip": True},
-        "width": side * len(indices),
-        "height": side * len(layers),
-        "encoding": {
-            "x": field("index", "O", "head", axis={"labelAngle": 0, "labelOverlap": True}),
-            "y": field("layer", "O", "layer", sort="descending"),
-            "color": field("value", "Q", legend, scale={"scheme": scheme}),
-            "tooltip": [
-                tip("head", "N", "head"),
-                tip("value", "Q", legend, ".4~g"),
-                tip("panel", "N", "of"),
-            ],
-        },
-    }
-    if len(panels) > 1:
-        chart = facets(chart, panels, columns, {**BOLD, "labelLimit": 220})
-    return whole(chart, values, title)
-
-
-def squares(
-    values: Sequence[Datum], title: str, *, order: Labels, panels: Labels, legend: str
-) -> Chart:
-    """A square for every pair, with its number in it. Rows: a, b, value, panel."""
-    side = (34 if len(order) <= 12 else NUMBER) * len(order)
-    positions = {
-        "x": field("a", "N", "", sort=list(order), axis={"labelAngle": 0, "labelOverlap": True}),
-        "y": field("b", "N", "", sort=list(order), axis={"labelOverlap": True}),
-    }
-    dark_is_high = {"scheme": "cividis", "domain": [-1, 1], "reverse": True}
-    colour = field("value", "Q", legend, scale=dark_is_high)
-    # The ink is for the square, not for the page.
-    ink = {"condition": {"test": "datum.value < 0", "value": "#1a1a1a"}, "value": "#f5f5f5"}
-    tips = [tip("a", "N", "one"), tip("b", "N", "other"), tip("value", "Q", legend, ".3f")]
-    number = {"text": field("value", "Q", format=".2f"), "color": ink}
-    layers = [
-        {"mark": "rect", "encoding": {**positions, "color": colour, "tooltip": tips}},
-        {"mark": {"type": "text", "fontSize": 10}, "encoding": {**positions, **number}},
-    ]
-    chart: Chart = {"layer": layers, "width": side, "height": side}
-    chart = facets(chart, panels, 2) if len(panels) > 1 else chart
-    return {**whole(chart, values, title), "usermeta": {"least": NUMBER * len(order)}}
-
-
-def clouds(
-    values: Sequence[Datum], title: str, *, groups: Labels, panels: Labels, group: str
-) -> Chart:
-    """Points without axes, as t-SNE gives them. Rows: x, y, group, panel."""
-    shapes = [SHAPES[i // len(COLOURS) % len(SHAPES)] for i in range(len(groups))]
-    encoding = {
-        **{name: field(name, "Q", None, axis=None, scale={"zero": False}) for name in ("x", "y")},
-        "color": field("group", "N", group, scale=categories(groups)),
-        "shape": field("group", "N", group, scale={"domain": list(groups), "range": shapes}),
-        "tooltip": [tip("group", "N", group)],
-    }
-    mark = {"type": "point", "filled": True, "size": 14, "opacity": 0.7}
-    layers = {"mark": mark, "encoding": encoding}
-    return whole(panelled(layers, panels, 400, "x", "y"), values, title)
-
-
-def trade(
-    values: Sequence[Datum], title: str, *, cost: str, groups: Labels, panels: Labels, y: str
-) -> Chart:
-    """Score against cost; a dashed line joins the points that no other beats in both.
-
-    Rows: y, cost, front, group, panel, label, n.
-    """
-    positions = {
-        "x": field("cost", "Q", cost, scale={"zero": False}),
-        "y": field("y", "Q", y, scale={"zero": False}),
-    }
-    dash = {"type": "line", "interpolate": "step-after", "strokeDash": [4, 3], "color": MIDDLE}
-    tips = [
-        tip("label", "N", "removed"),
-        tip("y", "Q", y, ".2f"),
-        tip("cost", "Q", cost, ".4~g"),
-        tip("n", "Q", "trials"),
-    ]
-    colour = field("group", "N", "removed by", scale=categories(groups))
-    layers = [
-        {"mark": dash, "encoding": positions, "transform": [{"filter": "datum.front"}]},
-        {
-            "mark": {"type": "point", "filled": True, "size": 60, "opacity": 0.85},
-            "encoding": {**positions, "color": colour, "tooltip": tips},
-        },
-    ]
-    return whole(panelled({"layer": layers}, panels, 280, "y"), values, title)

@@ -8,9 +8,11 @@ from deadhead.report.labels import joined, score_words, strategy_words, unit_of
 from deadhead.report.spec import Chart, Figure, Scored, Suggested
 from deadhead.results import Study
 
-from .charts import Datum, distinct, trade
+from .charts import MIDDLE, Datum, categories, distinct, field, panelled, tip, whole
 
 MILLION = 1e6
+FRONT = {"type": "line", "interpolate": "step-after", "strokeDash": [4, 3], "color": MIDDLE}
+POINT = {"type": "point", "filled": True, "size": 60, "opacity": 0.85}
 Removals = dict[tuple[str, str, str], list[tuple[float, float]]]  # (panel, group, label) -> trials
 
 
@@ -31,14 +33,28 @@ class Cost(Scored, Figure):
         panels = distinct(rows, "panel")
         for panel in panels:
             mark_front([row for row in rows if row["panel"] == panel])
-        return trade(
-            rows,
-            self.heading,
-            cost="parameters, millions",
-            groups=distinct(rows, "group"),
-            panels=panels,
-            y=f"mean {score_words(study.metrics)}{unit_of(study.metrics, ', ')}",
-        )
+        cost = "parameters, millions"
+        score = f"mean {score_words(study.metrics)}{unit_of(study.metrics, ', ')}"
+        positions = {
+            "x": field("cost", "Q", cost, scale={"zero": False}),
+            "y": field("y", "Q", score, scale={"zero": False}),
+        }
+        groups = categories(distinct(rows, "group"))
+        points = {
+            **positions,
+            "color": field("group", "N", "removed by", scale=groups),
+            "tooltip": [
+                tip("label", "N", "removed"),
+                tip("y", "Q", score, ".2f"),
+                tip("cost", "Q", cost, ".4~g"),
+                tip("n", "Q", "trials"),
+            ],
+        }
+        layers = [
+            {"mark": FRONT, "encoding": positions, "transform": [{"filter": "datum.front"}]},
+            {"mark": POINT, "encoding": points},
+        ]
+        return whole(panelled({"layer": layers}, panels, 280, "y"), rows, self.heading)
 
     def _trials(self, study: Study) -> Removals:
         """The mean score and the millions of parameters of each trial of a removal."""

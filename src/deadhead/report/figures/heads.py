@@ -1,6 +1,6 @@
 """Figures of kind `heads`, a value for each head, and `layers`, the means over their layers."""
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from statistics import fmean
 from typing import ClassVar
@@ -13,7 +13,7 @@ from deadhead.results.cells import Cell
 from deadhead.results.records import map_measures
 from deadhead.results.statistics import head_changes, layer_means
 
-from .charts import Datum, curves, distinct, head_maps
+from .charts import BOLD, Datum, curves, distinct, facets, field, tip, whole
 
 RANKING, REMOVED, ENTROPY_CHANGE = "ranking", "removed", "entropy_change"
 LEGENDS = {
@@ -66,11 +66,6 @@ class Heads(Figure):
     show: str = choice(shows, required=True)
     panels: str = axis()
 
-    @property
-    def _is_change(self) -> bool:
-        measure = map_measures().get(self.show)
-        return self.show == ENTROPY_CHANGE or (measure is not None and measure.is_change)
-
     def explanation(self, chart: Chart) -> str:
         measure = map_measures().get(self.show)
         return measure.help if measure is not None else ""
@@ -99,14 +94,33 @@ class Heads(Figure):
             rows = [row for row in rows if row["panel"] in panels]
             rows = [{**row, "panel": joined(row["panel"], row["block"])} for row in rows]
             panels = [joined(panel, block) for panel in panels for block in blocks]
-        return head_maps(
-            rows,
-            self.heading + cut_note(len(maps), most),
-            panels=panels,
-            legend=shows()[self.show],
-            scheme="cividis" if self._is_change else "viridis",
-            columns=len(blocks) if len(blocks) > 1 else 4,
-        )
+        chart = self._squares(rows, len(panels))
+        columns = len(blocks) if len(blocks) > 1 else 4
+        chart = facets(chart, panels, columns, {**BOLD, "labelLimit": 220})
+        return whole(chart, rows, self.heading + cut_note(len(maps), most))
+
+    def _squares(self, rows: Sequence[Datum], panels: int) -> Chart:
+        """A square for each layer and head, the input at the bottom."""
+        layers, heads = ({row[name] for row in rows} for name in ("layer", "index"))
+        side = 22 if panels < 2 else 12 if len(heads) > 8 else 15
+        measure, legend = map_measures().get(self.show), shows()[self.show]
+        is_change = self.show == ENTROPY_CHANGE or (measure is not None and measure.is_change)
+        scheme = {"scheme": "cividis" if is_change else "viridis"}
+        return {
+            "mark": {"type": "rect", "tooltip": True},
+            "width": side * len(heads),
+            "height": side * len(layers),
+            "encoding": {
+                "x": field("index", "O", "head", axis={"labelAngle": 0, "labelOverlap": True}),
+                "y": field("layer", "O", "layer", sort="descending"),
+                "color": field("value", "Q", legend, scale=scheme),
+                "tooltip": [
+                    tip("head", "N", "head"),
+                    tip("value", "Q", legend, ".4~g"),
+                    tip("panel", "N", "of"),
+                ],
+            },
+        }
 
     @classmethod
     def suggest(cls, study: Study) -> Suggested:

@@ -8,9 +8,11 @@ from deadhead.report.labels import STAGES, joined
 from deadhead.report.spec import Chart, Figure, Suggested
 from deadhead.results import Study
 
-from .charts import Datum, clouds, distinct
+from .charts import COLOURS, Datum, categories, distinct, field, panelled, tip, whole
 from .heads import cut_note
 
+SHAPES = ["circle", "square", "triangle-up", "diamond", "cross", "triangle-down"]
+POINT = {"type": "point", "filled": True, "size": 14, "opacity": 0.7}
 MOST_PANELS = 6
 MOST_POINTS = 150  # of a language
 
@@ -45,13 +47,17 @@ class Points(Figure):
                 rows += [{"x": x, "y": y, **labels} for x, y in of_language[::step]]
         if not rows:
             return None
-        return clouds(
-            rows,
-            self.heading + cut_note(len(panels), MOST_PANELS),
-            groups=distinct(rows, "group"),
-            panels=list(panels)[:MOST_PANELS],
-            group="language",
-        )
+        languages = distinct(rows, "group")
+        shapes = [SHAPES[i // len(COLOURS) % len(SHAPES)] for i in range(len(languages))]
+        encoding = {  # t-SNE gives no axes
+            **{name: field(name, "Q", axis=None, scale={"zero": False}) for name in ("x", "y")},
+            "color": field("group", "N", "language", scale=categories(languages)),
+            "shape": field("group", "N", "language", scale={"domain": languages, "range": shapes}),
+            "tooltip": [tip("group", "N", "language")],
+        }
+        points = {"mark": POINT, "encoding": encoding}
+        chart = panelled(points, list(panels)[:MOST_PANELS], 400, "x", "y")
+        return whole(chart, rows, self.heading + cut_note(len(panels), MOST_PANELS))
 
     def explanation(self, chart: Chart) -> str:
         return joined(*(measure.help for measure in _measures().values()), by=" ")

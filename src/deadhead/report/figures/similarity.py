@@ -9,8 +9,11 @@ from deadhead.results import Study
 from deadhead.results.heads import by_language
 from deadhead.results.statistics import ranking_rho
 
-from .charts import distinct, squares
+from .charts import distinct, facets, field, tip, whole
 from .heads import panel_label
+
+NUMBER = 30  # pixels of a square that has room for its number
+RHO = "Spearman's rho"
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -38,11 +41,37 @@ class Similarity(Figure):
         if not rows:
             return None
         languages = distinct(rows, "a")
-        order = dict.fromkeys(
-            language for language in (*study.languages, *languages) if language in languages
+        order = list(
+            dict.fromkeys(name for name in (*study.languages, *languages) if name in languages)
         )
-        title, legend = self.heading, "Spearman's rho"
-        return squares(rows, title, order=list(order), panels=panels, legend=legend)
+        positions = {
+            "x": field("a", "N", "", sort=order, axis={"labelAngle": 0, "labelOverlap": True}),
+            "y": field("b", "N", "", sort=order, axis={"labelOverlap": True}),
+        }
+        dark_is_high = {"scheme": "cividis", "domain": [-1, 1], "reverse": True}
+        square = {
+            **positions,
+            "color": field("value", "Q", RHO, scale=dark_is_high),
+            "tooltip": [
+                tip("a", "N", "one"),
+                tip("b", "N", "other"),
+                tip("value", "Q", RHO, ".3f"),
+            ],
+        }
+        # The ink is for the square, not for the page.
+        ink = {"condition": {"test": "datum.value < 0", "value": "#1a1a1a"}, "value": "#f5f5f5"}
+        number = {**positions, "text": field("value", "Q", format=".2f"), "color": ink}
+        side = (34 if len(order) <= 12 else NUMBER) * len(order)
+        chart = {
+            "layer": [
+                {"mark": "rect", "encoding": square},
+                {"mark": {"type": "text", "fontSize": 10}, "encoding": number},
+            ],
+            "width": side,
+            "height": side,
+        }
+        whole_chart = whole(facets(chart, panels, 2), rows, self.heading)
+        return {**whole_chart, "usermeta": {"least": NUMBER * len(order)}}
 
     @classmethod
     def suggest(cls, study: Study) -> Suggested:
