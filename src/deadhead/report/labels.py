@@ -15,7 +15,7 @@ def metric_words(name: str) -> str:
 
 def score_words(metrics: Iterable[str]) -> str:
     """The name of a study's score: its metric if it has only one."""
-    names = list(dict.fromkeys(map(metric_words, filter(None, metrics))))
+    names = list(dict.fromkeys(map(metric_words, metrics)))
     return names[0] if len(names) == 1 else "score"
 
 

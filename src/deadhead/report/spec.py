@@ -155,11 +155,8 @@ class Display:
 
     title: str = text()
     where: Mapping[str, Any] = dataclasses.field(
-        default_factory=dict, metadata={**option(_check_where).metadata}
+        default_factory=dict, metadata=option(_check_where).metadata
     )  # axes -> the values to show
-
-    def metrics(self, study: Study) -> Sequence[str]:
-        return study.metrics
 
     @property
     def heading(self) -> str:
@@ -209,9 +206,6 @@ class Table(Scored, ABC):
 
     @abstractmethod
     def build(self, study: Study) -> dict[str, Any]: ...
-
-    def published_rows(self, study: Study) -> list[dict[str, str]]:
-        return study.published_rows(self.published)
 
     @classmethod
     def suggest(cls, study: Study) -> Iterator[Table]:

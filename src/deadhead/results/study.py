@@ -162,8 +162,9 @@ class Study:
 
     @cached_property
     def metrics(self) -> tuple[str, ...]:
-        """The main metric of each of its tasks."""
-        return tuple(dict.fromkeys(task_info(str(task)).metric for task in self.labels("task")))
+        """The main metric of each of its tasks, as far as these are known."""
+        metrics = (task_info(str(task)).metric for task in self.labels("task"))
+        return tuple(dict.fromkeys(filter(None, metrics)))
 
     @cached_property
     def splits(self) -> tuple[str, ...]:

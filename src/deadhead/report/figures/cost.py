@@ -2,7 +2,6 @@
 
 from dataclasses import dataclass
 from statistics import fmean
-from typing import ClassVar
 
 from deadhead.report.labels import joined, score_words, strategy_words, unit_of
 from deadhead.report.spec import Chart, Figure, Scored, Suggested
@@ -20,11 +19,9 @@ Removals = dict[tuple[str, str, str], list[tuple[float, float]]]  # (panel, grou
 class Cost(Scored, Figure):
     """Each removal as a point: mean score over trials and languages, and the parameters left."""
 
-    kind: ClassVar[str] = "cost"
-    default_title: ClassVar[str] = "Cost against score"
-    help: ClassVar[str] = (
-        "Dashed: the points that no other beats in both. `deadhead bench` measures latency."
-    )
+    kind = "cost"
+    default_title = "Cost against score"
+    help = "Dashed: the points that no other beats in both. `deadhead bench` measures latency."
 
     def draw(self, study: Study) -> Chart | None:
         rows = [_row(key, trials) for key, trials in self._trials(study).items() if trials]

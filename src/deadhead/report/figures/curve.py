@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import dataclass, replace
-from typing import Any, ClassVar
+from dataclasses import replace
+from typing import Any
 
 from deadhead.report.labels import removal_unit
 from deadhead.report.spec import Chart, Suggested
@@ -26,11 +26,10 @@ MOST_LINES = 8
 MOST_PANELS = 12
 
 
-@dataclass(frozen=True, kw_only=True)
 class Curve(CurveOptions):
     """Lines of means with bands; searches show one line for each arm."""
 
-    kind: ClassVar[str] = "curve"
+    kind = "curve"
 
     def draw(self, study: Study) -> Chart | None:
         if study.is_search:

@@ -104,12 +104,14 @@ def gather_curve(study: Study, spec: CurveOptions, percents: Mapping[Key, float]
     )
     points: Points = {}
     starts: list[tuple[str, Mean]] = []
-    pruned_where = {a: v for a, v in spec.where.items() if a not in ("remove", "strategy")}
-    means = spec.means(study, axes, pruned_where, spec.mean_over, kind=spec.value)
+    removal = {a: v for a, v in spec.where.items() if a in ("remove", "strategy")}
+    others = {a: v for a, v in spec.where.items() if a not in removal}
+    means = spec.means(study, axes, others, spec.mean_over, kind=spec.value)
     for key, mean in means.items():
         labels = dict(zip(axes, key, strict=True))
         group = class_of(labels["language"], spec.group) if spec.group else ""
-        if (spec.group and not group) or not (mean.unpruned or _shown(labels, spec.where)):
+        selected = mean.unpruned or selects(removal, labels.__getitem__)
+        if not selected or (spec.group and not group):
             continue
         panel = joined(*(labels[name] for name in spec.panels), group if spec.lines else "")
         if percents:
@@ -122,12 +124,6 @@ def gather_curve(study: Study, spec: CurveOptions, percents: Mapping[Key, float]
         points.setdefault((panel, line, _x(labels, spec, percents)), Mean()).extend(mean)
     _add_starts(points, starts)
     return points
-
-
-def _shown(labels: Mapping[str, Any], where: Mapping[str, Any]) -> bool:
-    """Whether `where` selects the removal."""
-    removal = {axis: value for axis, value in where.items() if axis in ("remove", "strategy")}
-    return selects(removal, labels.__getitem__)
 
 
 def _line(labels: Mapping[str, Any], spec: CurveOptions) -> str:
@@ -216,7 +212,7 @@ def _x_words(study: Study, spec: CurveOptions) -> str:
 
 
 def score_axis(study: Study, spec: CurveOptions) -> str:
-    metrics = [*filter(None, spec.metrics(study))]
+    metrics = spec.metrics(study)
     return f"{score_words(metrics)}{unit_of(metrics, ', ')}"
 
 

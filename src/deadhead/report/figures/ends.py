@@ -3,7 +3,6 @@
 from collections.abc import Mapping
 from dataclasses import dataclass
 from statistics import fmean
-from typing import ClassVar
 
 from deadhead.report.spec import Chart, Figure, Scored, word
 from deadhead.results import Study
@@ -22,11 +21,9 @@ ByEnd = dict[str, dict[float, dict[str, float]]]
 class Ends(Scored, Figure):
     """A line for each language, or for each class of languages."""
 
-    kind: ClassVar[str] = "ends"
-    default_title: ClassVar[str] = "Bottom against top layers"
-    help: ClassVar[str] = (
-        "Above 0 where the bottom layers matter more; the mean of the languages of a class."
-    )
+    kind = "ends"
+    default_title = "Bottom against top layers"
+    help = "Above 0 where the bottom layers matter more; the mean of the languages of a class."
 
     group: str = word(*GROUPS, default="")
 

@@ -1,8 +1,5 @@
 """Figures of kind `epochs`: the training loss over the epochs of each trial's last training."""
 
-from dataclasses import dataclass
-from typing import ClassVar
-
 from deadhead.report.labels import joined
 from deadhead.report.spec import Chart, Figure, Suggested
 from deadhead.results import Study
@@ -12,13 +9,12 @@ from .charts import curves, point
 MOST_LINES = 8
 
 
-@dataclass(frozen=True, kw_only=True)
 class Epochs(Figure):
     """A line for each removal (for each strategy, if removals are many), a panel for each task."""
 
-    kind: ClassVar[str] = "epochs"
-    default_title: ClassVar[str] = "Learning curves"
-    help: ClassVar[str] = (
+    kind = "epochs"
+    default_title = "Learning curves"
+    help = (
         "Loss on the training set after each epoch of the last training; bands are one "
         "standard deviation over trials."
     )

@@ -1,9 +1,7 @@
 """Figures of kind `gains`: what pruning gains between two languages, against how close they are."""
 
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
 from math import isfinite
-from typing import ClassVar
 
 from deadhead.errors import DeadheadError
 from deadhead.report.labels import joined
@@ -22,13 +20,12 @@ FEWEST_PAIRS = 3  # pairs of languages in a panel
 Rankings = Mapping[str, Mapping[str, float]]  # by language
 
 
-@dataclass(frozen=True, kw_only=True)
 class Gains(Figure):
     """A point for each pair of languages; a panel for their distance, one for their rankings."""
 
-    kind: ClassVar[str] = "gains"
-    default_title: ClassVar[str] = "What gains go with"
-    help: ClassVar[str] = (
+    kind = "gains"
+    default_title = "What gains go with"
+    help = (
         "A point for each pair of languages and search; the gain is that of the best pruning "
         "by test score. rho is Spearman's."
     )

@@ -3,7 +3,6 @@
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from statistics import fmean
-from typing import ClassVar
 
 from deadhead.layout import Head
 from deadhead.report.labels import STAGES, joined
@@ -61,7 +60,7 @@ def head_values(
 class Heads(Figure):
     """A ranking, a measure, or how often each head was removed."""
 
-    kind: ClassVar[str] = "heads"
+    kind = "heads"
 
     show: str = choice(shows, required=True)
     panels: str = axis()
@@ -158,8 +157,8 @@ def _rows(panel: str, maps: list[Mapping[str, float]], every: list[str]) -> Iter
 class Layers(Figure):
     """What a figure of kind `heads` shows, averaged over layers; a line for each label."""
 
-    kind: ClassVar[str] = "layers"
-    help: ClassVar[str] = "Means over the heads of a layer that are left."
+    kind = "layers"
+    help = "Means over the heads of a layer that are left."
 
     show: str = choice(shows, "weights")
     lines: str = axis()

@@ -1,8 +1,5 @@
 """Figures of kind `points`: sentences of all languages as points, before and after training."""
 
-from dataclasses import dataclass
-from typing import ClassVar
-
 from deadhead.measures import MEASURES, Measure
 from deadhead.report.labels import STAGES, joined
 from deadhead.report.spec import Chart, Figure, Suggested
@@ -17,12 +14,11 @@ MOST_PANELS = 6
 MOST_POINTS = 150  # of a language
 
 
-@dataclass(frozen=True, kw_only=True)
 class Points(Figure):
     """Sentence embeddings in two dimensions, a colour for each language."""
 
-    kind: ClassVar[str] = "points"
-    default_title: ClassVar[str] = "Sentences by language"
+    kind = "points"
+    default_title = "Sentences by language"
 
     def draw(self, study: Study) -> Chart | None:
         rows: list[Datum] = []

@@ -1,9 +1,7 @@
 """Figures of kind `recovery`: the share of the final score that one epoch reaches."""
 
 from collections.abc import Sequence
-from dataclasses import dataclass
 from statistics import fmean
-from typing import ClassVar
 
 from deadhead.report.spec import Chart, Figure, Suggested
 from deadhead.results import Study
@@ -12,15 +10,12 @@ from deadhead.results.statistics import recovery
 from .charts import COLOURS, Datum, field, panelled, tip, whole
 
 
-@dataclass(frozen=True, kw_only=True)
 class Recovery(Figure):
     """A bar for each language, the mean over trials."""
 
-    kind: ClassVar[str] = "recovery"
-    default_title: ClassVar[str] = "Recovery after one epoch"
-    help: ClassVar[str] = (
-        "The mean over trials of the score after one epoch, in % of the final score."
-    )
+    kind = "recovery"
+    default_title = "Recovery after one epoch"
+    help = "The mean over trials of the score after one epoch, in % of the final score."
 
     def draw(self, study: Study) -> Chart | None:
         pairs: dict[str, list[tuple[float, float]]] = {}  # language -> (after one epoch, final)

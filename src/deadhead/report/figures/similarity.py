@@ -2,7 +2,6 @@
 
 from dataclasses import dataclass
 from math import isnan
-from typing import ClassVar
 
 from deadhead.report.spec import Chart, Figure, Suggested, axis
 from deadhead.results import Study
@@ -20,9 +19,9 @@ RHO = "Spearman's rho"
 class Similarity(Figure):
     """Spearman's rho between the rankings of every two languages."""
 
-    kind: ClassVar[str] = "similarity"
-    default_title: ClassVar[str] = "Likeness of rankings"
-    help: ClassVar[str] = "1: the same order of heads; 0: no relation."
+    kind = "similarity"
+    default_title = "Likeness of rankings"
+    help = "1: the same order of heads; 0: no relation."
 
     panels: str = axis()
 

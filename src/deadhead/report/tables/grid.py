@@ -60,7 +60,6 @@ class Means:
 
     layout: Layout
     by_key: Keyed  # the base of a mean is the unpruned model
-    file: Sequence[Mapping[str, str]]  # published rows
     published: Published
 
     @classmethod
@@ -79,21 +78,14 @@ class Means:
         for key, mean in by_key.items():
             if not mean.unpruned:
                 mean.base = bases.get(layout.without_pruning(key))
-        file = table.published_rows(study)
+        file = study.published_rows(table.published)
         published = Published(file, tuple(dict.fromkeys((*layout.axes, *layout.where))))
-        return cls(layout=layout, by_key=by_key, file=file, published=published)
+        return cls(layout=layout, by_key=by_key, published=published)
 
     def labels(self, key: Key) -> dict[str, Any]:
         where = self.layout.where.items()
         fixed = {axis: value for axis, value in where if not isinstance(value, list)}
         return fixed | dict(zip(self.layout.axes, key, strict=True))
-
-    def published_drop(self, labels: Mapping[str, Any], mean: Mean | None) -> float | None:
-        """The published score relative to the published unpruned score."""
-        score = self.published.value(labels, mean)
-        has_base = "remove" in self.published.axes
-        full = self.published.value({**labels, "remove": "none"}, mean) if has_base else None
-        return None if score is None or not full else 100 * (full - score) / full
 
     def table(self, study: Study, table: Table, cell: Any, about: str) -> dict[str, Any]:
         """The whole table: `cell(key)` gives its cells, `about` says what its numbers are."""
@@ -114,8 +106,7 @@ class Means:
 
 def measured(study: Study, table: Table) -> str:
     """The metric and the split of a table's numbers."""
-    metrics = filter(None, table.metrics(study))
-    return measured_words(metrics, [table.split] if table.split else study.splits)
+    return measured_words(table.metrics(study), [table.split] if table.split else study.splits)
 
 
 def build_table(
@@ -132,7 +123,7 @@ def build_table(
     """The whole table: the cells of all rows and columns that occur in the keys."""
     rows, columns = keys_in_order(study, layout, keys, order or {})
     cells = [[cell((*row, *column)) for column in columns] for row in rows]
-    published = table.published_rows(study)
+    published = study.published_rows(table.published)
     if study.published.get(table.published) and not published:
         sentences = [*sentences, OTHER_SETTING]
     return {

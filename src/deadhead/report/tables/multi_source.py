@@ -1,8 +1,8 @@
 """Tables of kind `multi-source`: rankings of several source languages, used together or alone."""
 
 from collections.abc import Iterator
-from dataclasses import dataclass, replace
-from typing import Any, ClassVar
+from dataclasses import replace
+from typing import Any
 
 from deadhead.report.spec import Table
 from deadhead.results import Mean, Search, Study
@@ -20,12 +20,11 @@ NOTE = (
 )
 
 
-@dataclass(frozen=True, kw_only=True)
 class MultiSource(Table):
     """The full model, rankings merged by data and by scores, and each source's own ranking."""
 
-    kind: ClassVar[str] = "multi-source"
-    default_title: ClassVar[str] = "Search"
+    kind = "multi-source"
+    default_title = "Search"
 
     def build(self, study: Study) -> dict[str, Any]:
         layout = Layout.of(self, ("language",), ("task",) if len(study.labels("task")) > 1 else ())
@@ -33,7 +32,7 @@ class MultiSource(Table):
             layout = replace(layout, columns=(*layout.columns, "arm"))
         means = _scores(study, layout)
         _add_cells(means, study, layout)
-        published = Published(self.published_rows(study), layout.axes)
+        published = Published(study.published_rows(self.published), layout.axes)
         table = search_grid(study, self, layout, means, published.value, {"arm": list(METHODS)})
         return {**table, "note": f"{NOTE} {table['note']}"}
 

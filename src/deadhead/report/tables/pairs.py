@@ -115,14 +115,12 @@ def search_grid(
     order: Mapping[str, list[Any]] | None = None,
 ) -> dict[str, Any]:
     """A table of searches; `theirs` finds published numbers."""
-    file = table.published_rows(study)
 
     def cell(key: Key) -> Entry:
         mean, labels = means.get(key), dict(zip(layout.axes, key, strict=True))
         is_gain = str(labels.get("statistic", "")).startswith("gain")
         lower_is_better = not is_gain and mean is not None and sign(mean.metric) < 0
-        published = theirs(labels, mean) if file else None
-        return entry(mean, published, lower_is_better=lower_is_better)
+        return entry(mean, theirs(labels, mean), lower_is_better=lower_is_better)
 
     note = _note(study, means)
     built = build_table(study, table, layout, means, cell, note, order=order, against=SEEDS)
@@ -130,9 +128,9 @@ def search_grid(
 
 
 def _note(study: Study, means: Keyed) -> list[str]:
-    metrics = list(filter(None, study.metrics))
     sentences = [
-        f"{capitalized(measured_words(metrics, ('test',)))}{unit_of(metrics, ', in ')}. Up to "
+        f"{capitalized(measured_words(study.metrics, ['test']))}"
+        f"{unit_of(study.metrics, ', in ')}. Up to "
         f"{study.most_removed} heads are removed. k is the number that does best on the test set "
         "unless the column says otherwise, so it gains a little even if pruning does nothing: "
         "compare it with the gain of the same number of unpruned seeds."

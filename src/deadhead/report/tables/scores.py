@@ -2,7 +2,7 @@
 
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
-from typing import Any, ClassVar
+from typing import Any
 
 from deadhead.report.labels import capitalized, unit_of
 from deadhead.report.spec import Problem, Table, axes, flag, word
@@ -21,7 +21,7 @@ NOT_ROWS = (*CHANCE, "strategy", "amount", "targets", "splits")
 class ScoreTable(Table):
     """Mean scores, in points."""
 
-    kind: ClassVar[str] = "scores"
+    kind = "scores"
 
     change: bool = flag()  # adds the change from the unpruned model in brackets
     remove_as: str = word("percent", "components", default="")  # columns that describe a pruning
@@ -37,22 +37,19 @@ class ScoreTable(Table):
 
         def cell(key: Key) -> Entry:
             mean, labels = means.by_key.get(key), means.labels(key)
-            published = means.published.value(labels, mean) if means.file else None
+            published = means.published.value(labels, mean)
             metric = labels.get("metric") or self.metric or (mean.metric if mean else "")
             entry_data = entry(mean, published, lower_is_better=sign(str(metric)) < 0)
             if self.change and mean is not None:
-                rows = means.published.of(labels, mean) if means.file else []
-                entry_data |= changes(mean, rows)
+                entry_data |= changes(mean, means.published.of(labels, mean))
             return entry_data
 
-        unit_words = unit_of(filter(None, self.metrics(study)), ", in ")
-        note = f"{capitalized(measured(study, self))}{unit_words}."
+        metrics = self.metrics(study)
+        note = f"{capitalized(measured(study, self))}{unit_of(metrics, ', in ')}."
         table = means.table(study, self, cell, note)
         if self.best:
-            _mark_best(
-                table, self.best, min(map(sign, filter(None, self.metrics(study))), default=1)
-            )
-        return with_removal_columns(table, self.remove_as, study, means.file)
+            _mark_best(table, self.best, min(map(sign, metrics), default=1))
+        return with_removal_columns(table, self.remove_as, study, means.published.rows)
 
     @classmethod
     def suggest(cls, study: Study) -> Iterator[Table]:
@@ -67,20 +64,22 @@ class ScoreTable(Table):
         yield cls(title="Scores", rows=rows or ("model",), columns=(across,))
 
 
-@dataclass(frozen=True, kw_only=True)
 class Drop(Table):
     """The relative drop against the unpruned cell with the same other labels."""
 
-    kind: ClassVar[str] = "drop"
-    default_title: ClassVar[str] = "Scores"
+    kind = "drop"
+    default_title = "Scores"
 
     def build(self, study: Study) -> dict[str, Any]:
         means = Means.of(study, self, "drop")
 
         def cell(key: Key) -> Entry:
-            mean = means.by_key.get(key)
-            published = means.published_drop(means.labels(key), mean) if means.file else None
-            return entry(mean, published, lower_is_better=True)
+            mean, labels, published = means.by_key.get(key), means.labels(key), means.published
+            score = published.value(labels, mean)
+            has_base = "remove" in published.axes
+            full = published.value({**labels, "remove": "none"}, mean) if has_base else None
+            drop = None if score is None or not full else 100 * (full - score) / full
+            return entry(mean, drop, lower_is_better=True)
 
         what = measured(study, self)
         about = f"Relative drop of {what} against the unpruned model, in %."

@@ -5,8 +5,8 @@ that luck is visible.
 """
 
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass, replace
-from typing import Any, ClassVar
+from dataclasses import replace
+from typing import Any
 
 from deadhead.report.spec import Table
 from deadhead.results import Mean, Search, Study
@@ -44,11 +44,10 @@ LUCK: Mapping[str, Statistic] = {
 }
 
 
-@dataclass(frozen=True, kw_only=True)
 class SearchTable(Table):
     """One row for each pair, or means over pairs if the recipe names fewer rows."""
 
-    kind: ClassVar[str] = "search"
+    kind = "search"
 
     def build(self, study: Study) -> dict[str, Any]:
         varied = [axis for axis in study.axes if axis not in NOT_ROWS]
@@ -72,7 +71,7 @@ class SearchTable(Table):
             for key, mean in filled.items():
                 mean.base = luck.get(key)
                 means[(*key, column)] = mean
-        published = Published(self.published_rows(study), (*layout.axes, "arm"))
+        published = Published(study.published_rows(self.published), (*layout.axes, "arm"))
         return search_grid(
             study,
             self,
@@ -95,7 +94,7 @@ class SearchTable(Table):
         for key, mean in means.items():
             if key[at] not in ("full", "seeds"):
                 mean.base = means.get((*key[:at], "seeds", *key[at + 1 :]))
-        published = Published(self.published_rows(study), layout.axes)
+        published = Published(study.published_rows(self.published), layout.axes)
         return search_grid(
             study,
             self,
