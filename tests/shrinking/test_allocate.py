@@ -16,7 +16,7 @@ from deadhead.shrinking.allocate import in_order_of_cost
 def curve(layer, steps, kind="heads"):
     units = tuple((number,) for number in range(len(steps)))
     costs = tuple(accumulate(steps))
-    return Curve(kind=kind, block="encoder", layer=layer, units=units, costs=costs)
+    return Curve((kind, "encoder", layer), units, costs)
 
 
 def totals(curves, saving, counts):
@@ -60,12 +60,12 @@ def test_thousands_of_units_are_nearly_as_cheap_as_fractions_of_units_would_be()
     curves = [curve(n, sorted(draw.exponential(size=12))) for n in range(6)]
     curves += [curve(n, sorted(draw.exponential(size=3000) / 50), "neurons") for n in range(6)]
     price = {"heads": 3.0, "neurons": 0.02}
-    saving = {c.place: [price[c.kind] * n for n in range(len(c.units) + 1)] for c in curves}
+    saving = {c.place: [price[c.place[0]] * n for n in range(len(c.units) + 1)] for c in curves}
     total = 0.6 * sum(table[-1] for table in saving.values())
     cost, saved = totals(curves, saving, allocate(curves, saving, total))
     assert saved >= total - 1e-6
     ratios = sorted(
-        (step / price[c.kind], step, price[c.kind])
+        (step / price[c.place[0]], step, price[c.place[0]])
         for c in curves
         for step in np.diff((0.0, *c.costs))
     )

@@ -157,10 +157,8 @@ def test_the_search_for_units_is_exact():
     for kind, size, price in (("heads", 6, 90.0), ("neurons", 300, 1.0)):
         for layer in range(4):
             own = np.sort(draw.lognormal(-layer, 1.5, size)) * price
-            curve = Curve(
-                kind=kind, block="encoder", layer=layer, units=tuple((n,) for n in range(size)),
-                costs=tuple(own.cumsum()),
-            )  # fmt: skip
+            units = tuple((number,) for number in range(size))
+            curve = Curve((kind, "encoder", layer), units, tuple(own.cumsum()))
             curves.append(curve)
             saving[curve.place] = [price * n for n in range(size + 1)]
             steps.setdefault(kind, []).extend(own)

@@ -45,7 +45,7 @@ def test_prices_are_paid_in_full_and_nothing_beyond_them_goes_in_vain(seed, unit
 
 
 def test_labels_keep_the_number_of_each_layer():
-    labels = [layer for layer in range(4) for _ in range(6)]
+    labels = np.repeat(np.arange(4), 6)
     matrix = np.where(np.equal.outer(labels, labels), fisher(3, 24), 0.0)
     start = np.zeros(24, dtype=bool)
     start[[0, 1, 2, 7, 12, 13]] = True

@@ -6,9 +6,7 @@ its first, second, ... unit is gone, and a table of what that saves. `allocate` 
 units with the lowest sum of rises that save enough.
 """
 
-from __future__ import annotations
-
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from itertools import accumulate
 
@@ -25,27 +23,16 @@ STATES = 2000  # sums of costs that are kept after each layer; below that the re
 ROUNDING = 1e-9  # of a budget: what sums of floating-point numbers may lack
 
 
-@dataclass(frozen=True, kw_only=True)
+@dataclass(frozen=True)
 class Curve:
     """The units of a layer in the order in which they would go.
 
     costs: the predicted rise of the loss after each of them is gone too; it never falls.
     """
 
-    kind: Kind
-    block: str
-    layer: int
+    place: SiteKey
     units: tuple[UnitIndices, ...]
     costs: tuple[float, ...]
-
-    @classmethod
-    def at(cls, place: SiteKey, units: Iterable[UnitIndices], costs: Iterable[float]) -> Curve:
-        kind, block, layer = place
-        return cls(kind=kind, block=block, layer=layer, units=tuple(units), costs=tuple(costs))
-
-    @property
-    def place(self) -> SiteKey:
-        return self.kind, self.block, self.layer
 
 
 @dataclass(frozen=True, kw_only=True)

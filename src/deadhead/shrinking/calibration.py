@@ -51,12 +51,15 @@ class Calibration:
         """Time a stage; give what to call as it proceeds."""
         return _stage(name, self.seconds, self.show)
 
+    def held_out_loss(self) -> float:
+        """The loss of the model as it is now."""
+        with frozen(self.model, self.seed):
+            return mean_loss(self.model, self.held_out)
+
     def measure(self) -> tuple[float, Any]:
         """The held-out loss of the model as it is now, and what `score` gives for it."""
         with self.stage("measure"):
-            with frozen(self.model, self.seed):
-                loss = mean_loss(self.model, self.held_out)
-            return loss, None if self.score is None else self.score(self.model)
+            return self.held_out_loss(), None if self.score is None else self.score(self.model)
 
     def removed_by(self, choice: Choice) -> dict[SiteKey, int]:
         """Count the units that each layer loses."""

@@ -317,8 +317,9 @@ def _removed(
         saving = {c.place: budget.saving[c.place][: len(c.units) + 1] for c in own}
         counts = chooser.allocated(own, saving, budget.total)
         for kind in dict.fromkeys(place[0] for place in curves):
-            some = {c.place: c.units[: counts[c.place]] for c in own if c.kind == kind}
-            cost = sum(([0.0, *c.costs][counts[c.place]] for c in own if c.kind == kind), 0.0)
+            of_kind = [c for c in own if c.place[0] == kind]
+            some = {c.place: c.units[: counts[c.place]] for c in of_kind}
+            cost = sum((0.0, *c.costs)[counts[c.place]] for c in of_kind)
             better, better_cost = chooser.improved(evidence, some, budget)
             if _is_every_head(evidence, better) and not _is_every_head(evidence, some):
                 better, better_cost = some, None

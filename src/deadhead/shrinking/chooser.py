@@ -87,6 +87,5 @@ class Chooser(ABC):
 def curve_of(place: SiteKey, units: Sequence[UnitIndices], costs: Sequence[float]) -> Curve:
     """The curve of a layer whose units each have a cost of their own."""
     order = sorted(range(len(units)), key=lambda number: (costs[number], units[number]))
-    return Curve.at(
-        place, [units[number] for number in order], accumulate(costs[number] for number in order)
-    )
+    sums = accumulate(costs[number] for number in order)
+    return Curve(place, tuple(units[number] for number in order), tuple(sums))

@@ -6,6 +6,7 @@ shapes of the weights. Attention counts as computed over all pairs of positions.
 """
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
+from contextlib import ExitStack
 from dataclasses import dataclass
 from functools import partial
 from typing import Any
@@ -136,15 +137,10 @@ Call = Callable[[nn.Module, tuple[Any, ...], dict[str, Any]], None]
 @torch.no_grad()
 def run_watched(model: nn.Module, feed: Batch, watches: Mapping[nn.Module, Call]) -> None:
     """Run the model; each of these modules reports the arguments of every call of it."""
-    hooks = [
-        module.register_forward_pre_hook(watch, with_kwargs=True)
-        for module, watch in watches.items()
-    ]
-    try:
+    with ExitStack() as stack:
+        for module, watch in watches.items():
+            stack.enter_context(module.register_forward_pre_hook(watch, with_kwargs=True))
         forward(model, feed)
-    finally:
-        for hook in hooks:
-            hook.remove()
 
 
 def _rows(model: nn.Module, sites: Sequence[Site], feed: Batch) -> dict[int, list[int]]:

@@ -23,8 +23,8 @@ class Reconstruction(Chooser):
         curves = []
         for place, units in evidence.of(kind).items():
             order, errors = evidence.statistics.orders[place]
-            own = [units[number] for number in order]
-            curves.append(Curve.at(place, own, (error / 2 for error in errors)))
+            own = tuple(units[number] for number in order)
+            curves.append(Curve(place, own, tuple(error / 2 for error in errors)))
         return curves
 
 
@@ -45,22 +45,22 @@ class Fisher(Chooser):
             place, unit = numbers[number]
             leaving[place].append((unit, max(step, 0.0)))
         return [
-            Curve.at(place, [unit for unit, _ in own], accumulate(step for _, step in own))
+            Curve(place, tuple(unit for unit, _ in own), tuple(accumulate(step for _, step in own)))
             for place, own in leaving.items()
         ]
 
     def improved(
         self, evidence: Evidence, chosen: Chosen, budget: Budget
     ) -> tuple[Chosen, float | None]:
-        if not _is_of_heads(chosen):
+        if any(kind != "heads" for kind, _, _ in chosen):
             return chosen, None
         matrix = evidence.statistics.matrix(chosen)
         prices = [_price(budget.saving[place]) for place in chosen]
+        sizes = [len(evidence.places[place]) for place in chosen]
         if None in prices:
-            layers = [place for place in chosen for _ in evidence.places[place]]
+            layers = np.repeat(np.arange(len(sizes)), sizes)
             removed = swapped(matrix, _flags(evidence, chosen), labels=layers)
         else:
-            sizes = [len(evidence.places[place]) for place in chosen]
             saved = sum(budget.saving[place][len(units)] for place, units in chosen.items())
             total = budget.total if chosen.keys() == budget.saving.keys() else saved
             removed = cheapest_set(matrix, np.repeat(np.array(prices, dtype=float), sizes), total)
@@ -89,7 +89,9 @@ class Kwon(Chooser):
         For each number of heads, the cheapest of all layers leave, and the cheapest neurons that
         must leave besides.
         """
-        heads, neurons = ([c for c in curves if c.kind == kind] for kind in ("heads", "neurons"))
+        heads, neurons = (
+            [c for c in curves if c.place[0] == kind] for kind in ("heads", "neurons")
+        )
         prices = [{_price(saving[c.place]) for c in some} for some in (heads, neurons)]
         if any(len(some) > 1 or None in some for some in prices):
             return super().allocated(curves, saving, total)
@@ -124,10 +126,6 @@ def by_diagonal(evidence: Evidence, kind: Kind) -> list[Curve]:
         squares = evidence.statistics.places[place].by_token
         curves.append(curve_of(place, units, (squares / evidence.statistics.examples / 2).tolist()))
     return curves
-
-
-def _is_of_heads(chosen: Chosen) -> bool:
-    return all(kind == "heads" for kind, _, _ in chosen)
 
 
 def _sums(curves: Iterable[Curve]) -> np.ndarray:

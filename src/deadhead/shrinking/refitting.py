@@ -129,11 +129,9 @@ def plan_refit(
     names = check_candidates(candidates)
     cuts = checked_cuts(model, heads, neurons, biases=bool(names), everywhere=everywhere)
     changed = [cut for cut in cuts if names and (everywhere or cut.left != cut.site.kept)]
-
-    def solver() -> Solver:
-        return Solver(model, FitBatches(model, batches), names)
-
-    return planned(solver, model, cuts, changed, progress)
+    return planned(
+        lambda: Solver(model, FitBatches(model, batches), names), model, cuts, changed, progress
+    )
 
 
 def planned(

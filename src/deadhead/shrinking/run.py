@@ -23,7 +23,6 @@ from .budgets import budgets_for, check_reach, most
 from .calibration import Calibration, calibrate
 from .choose import AUTO, CHOOSERS, Choice, choose_by_each
 from .costs import InputShape
-from .held_out import mean_loss
 from .latency import Latency, latency, time_models
 from .refitting import RefitPlan
 from .repairs import REPAIRS, Repair
@@ -112,14 +111,18 @@ def shrink(
             table=table, repair=chosen_repair,
         )  # fmt: skip
         measured = [calibration.measure()]
-        choices = _choose(calibration, table, budgets, checkpointing)
-        (choice, predicted), plan, tried = _plan_best(calibration, choices, chosen_repair)
+        choices, factors = _choose(calibration, table, budgets, checkpointing)
+        choice, plan, tried = _plan_best(calibration, choices, chosen_repair)
         with gated(model, closed=choice.heads, neurons=choice.neurons):
             measured.append(calibration.measure())
         full = None if table is None else copy_with_same_weights(model)
         plan.apply()
         measured.append(calibration.measure())
-        speed = None if full is None else timed(calibration, full, predicted)
+        speed = None
+        if table is not None and full is not None:
+            factor = factors.get(choice.name, 1.0)
+            predicted = table.speed_without(calibration.removed_by(choice), factor)
+            speed = timed(calibration, full, predicted)
         return report(
             calibration, choice, plan, budgets=budgets, tried=tried, speed=speed,
             measured=dict(zip(STAGES, measured, strict=True)),
@@ -136,16 +139,16 @@ def _time_layers(calibration: Calibration) -> Latency:
 
 def _choose(
     calibration: Calibration, table: Latency | None, budgets: Sequence[Budget], checkpointing: bool
-) -> list[tuple[Choice, float]]:
-    """The choice of each method, from one pass over the data, and how many times as fast it is.
+) -> tuple[list[Choice], dict[str, float]]:
+    """The choice of each method, from one pass over the data.
 
-    The speed is that of the table, 1 without one.
+    Also gives for some methods the time saved, relative to the prediction of the table.
     """
     methods = [calibration.method]
     if calibration.method == "auto":  # one of them needs projections that are modules, unlike XLNet
         modules = all(site.out is not None for site in calibration.sites)
         methods = [name for name in AUTO if modules or not CHOOSERS[name].needs_moments]
-    factors: dict[str, float] = {}  # method -> the time saved, relative to the prediction
+    factors: dict[str, float] = {}
     adjust = None if table is None else partial(_adjusted, calibration, table, budgets, factors)
     checkpoints = checkpointed(calibration.model) if checkpointing else nullcontext()
     with calibration.stage("choose") as progress, checkpoints:
@@ -153,12 +156,7 @@ def _choose(
             calibration.model, calibration.fit, methods, budgets=budgets, adjust=adjust,
             loss=calibration.loss, seed=calibration.seed, progress=progress,
         )  # fmt: skip
-    if table is None:
-        return [(choice, 1.0) for choice in choices]
-    return [
-        (choice, table.speed_without(calibration.removed_by(choice), factors.get(choice.name, 1.0)))
-        for choice in choices
-    ]
+    return choices, factors
 
 
 def _adjusted(
@@ -184,8 +182,8 @@ def _adjusted(
 
 
 def _plan_best(
-    calibration: Calibration, choices: Sequence[tuple[Choice, float]], repair: Repair
-) -> tuple[tuple[Choice, float], RefitPlan, dict[str, float]]:
+    calibration: Calibration, choices: Sequence[Choice], repair: Repair
+) -> tuple[Choice, RefitPlan, dict[str, float]]:
     """Solve the repair of each choice, and keep that with the lowest held-out loss.
 
     Also gives the loss of each method, if several were tried.
@@ -197,18 +195,14 @@ def _plan_best(
 
     best, *others = choices
     if not others:
-        return best, solve(best[0], repair), {}
+        return best, solve(best, repair), {}
     quick = repair if repair.compare_by is None else REPAIRS[repair.compare_by]
     tried: dict[str, float] = {}
-    for pair in choices:
-        other = solve(pair[0], quick)
-        with (
-            calibration.stage("measure"),
-            other.tried(),
-            frozen(calibration.model, calibration.seed),
-        ):
-            loss = mean_loss(calibration.model, calibration.held_out)
+    for choice in choices:
+        other = solve(choice, quick)
+        with calibration.stage("measure"), other.tried():
+            loss = calibration.held_out_loss()
         if not tried or loss < min(tried.values()):
-            best, plan = pair, other
-        tried[pair[0].name] = loss
-    return best, plan if quick is repair else solve(best[0], repair), tried
+            best, plan = choice, other
+        tried[choice.name] = loss
+    return best, plan if quick is repair else solve(best, repair), tried

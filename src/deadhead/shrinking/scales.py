@@ -11,6 +11,7 @@ factors are no good.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Sequence
+from contextlib import ExitStack
 from functools import partial
 from typing import TYPE_CHECKING, Any
 
@@ -45,11 +46,10 @@ def plan_scales(
     of_teacher: list[Cut] = []
     if (teacher := choice.teacher) is not None:
         of_teacher = checked_cuts(model, teacher.heads, teacher.neurons, biases=False)
-
-    def solver() -> Solver:
-        return _Scales(model, FitBatches(model, batches, holds_out=False), of_teacher)
-
-    return planned(solver, model, cuts, cuts, progress)
+    return planned(
+        lambda: _Scales(model, FitBatches(model, batches, holds_out=False), of_teacher),
+        model, cuts, cuts, progress,
+    )  # fmt: skip
 
 
 class _Scales(Solver):
@@ -106,13 +106,11 @@ class _Scales(Solver):
             outputs.append(output.detach().requires_grad_())
             return outputs[-1]
 
-        removals = [out.register_forward_hook(begin).remove for out in site.outs]
         with torch.enable_grad():
-            try:
+            with ExitStack() as stack:
+                for out in site.outs:
+                    stack.enter_context(out.register_forward_hook(begin))
                 logits = output_of(forward(self.model, batch))
-            finally:
-                for remove in removals:
-                    remove()
             output = outputs[-1]
             gradient = torch.ones_like(output)
             if logits is not None and logits.dim() == 2:  # or they are of tokens

@@ -1,7 +1,5 @@
 """The set of units that costs least together, by a matrix of costs of pairs: greedy, then swaps."""
 
-from collections.abc import Sequence
-
 import numpy as np
 
 from deadhead.rankers.fisher import greedy
@@ -30,7 +28,7 @@ def swapped(
     *,
     prices: np.ndarray | None = None,
     total: float = 0.0,
-    labels: Sequence[object] | None = None,
+    labels: np.ndarray | None = None,
 ) -> np.ndarray:
     """The set after the best swaps of a removed unit for another, until none helps.
 
@@ -39,15 +37,13 @@ def swapped(
     """
     removed, own = removed.copy(), matrix.diagonal()
     least = SMALL * max(float(own.max(initial=0.0)), 1e-300)
-    known = {label: number for number, label in enumerate(dict.fromkeys(labels or ()))}
-    label = np.array([known[name] for name in labels]) if labels is not None else None
     while removed.any():
         shared = matrix @ removed
         inside, outside = np.flatnonzero(removed), np.flatnonzero(~removed)
         back = own[inside] - 2 * shared[inside]  # the change when a unit comes back
         change = back[:, None] + (own + 2 * shared)[outside] - 2 * matrix[np.ix_(inside, outside)]
-        if label is not None:
-            change[label[inside][:, None] != label[outside]] = np.inf
+        if labels is not None:
+            change[labels[inside][:, None] != labels[outside]] = np.inf
         alone = np.full(len(inside), np.inf)
         if prices is not None:
             spare = float(prices[inside].sum()) - total + SMALL * abs(total)

@@ -82,12 +82,12 @@ class Statistics:
     places: dict[SiteKey, LayerStatistics]
     fisher: Tensor
     examples: int = 0
-    columns: dict[SiteKey, slice] = field(default_factory=dict)  # the rows of each layer in fisher
+    columns: dict[SiteKey, range] = field(default_factory=dict)  # the rows of each layer in fisher
     orders: dict[SiteKey, Order] = field(default_factory=dict)  # by reconstruction
 
     def matrix(self, places: Collection[SiteKey]) -> Any:
         """The Fisher matrix of the heads of these layers, in their order, as a numpy array."""
-        numbers = [n for place in places for n in range(*self.columns[place].indices(1 << 30))]
+        numbers = [number for place in places for number in self.columns[place]]
         return (self.fisher[numbers][:, numbers] / self.examples).double().cpu().numpy()
 
 
@@ -208,7 +208,7 @@ class _Reader:
         heads = [place for place in places if place[0] == "heads"]
         columns, end = {}, 0
         for place in heads:
-            columns[place] = slice(end, end + len(places[place].units))
+            columns[place] = range(end, end + len(places[place].units))
             end = columns[place].stop
         fisher = torch.zeros(end, end, dtype=self.precise, device=device)
         self.statistics = Statistics(places=places, fisher=fisher, columns=columns)
@@ -318,13 +318,13 @@ class _Reader:
         statistics.examples += examples
         for place, gradient in gradients.items():
             layer = statistics.places[place]
-            by_unit = _by_unit(gradient, layer.units)
+            by_unit = gradient.unflatten(-1, (len(layer.units), -1)).sum(-1)
             layer.by_token += by_unit.square().flatten(0, -2).sum(0)
             by_example = by_unit.flatten(1, -2).sum(1, dtype=self.precise)
             if layer.by_batch is not None:
                 layer.by_batch += member.to(by_example) @ by_example
             if place in statistics.columns:
-                rows[:, statistics.columns[place]] = by_example.to(rows.device)
+                rows[:, [*statistics.columns[place]]] = by_example.to(rows.device)
         statistics.fisher += rows.T @ rows
 
 
@@ -340,13 +340,6 @@ def _weight(site: Site) -> Tensor:
         weight = site.out.weight.T if out_axis(site.out) else site.out.weight
     matrix: Tensor = weight.detach().flatten(1)
     return matrix
-
-
-def _by_unit(gradient: Tensor, units: Sequence[UnitIndices]) -> Tensor:
-    """The gradients of heads as those of the groups that leave together."""
-    if len(units) == gradient.shape[-1]:
-        return gradient
-    return gradient.unflatten(-1, (len(units), -1)).sum(-1)
 
 
 def _check(statistics: Statistics, gradients: bool) -> None:

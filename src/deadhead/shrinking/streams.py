@@ -104,12 +104,9 @@ class Streams:
         assert site.out is not None
         self.calls[id(site)] = 1
         outputs: list[Tensor] = []
-        remove = _after(site.out, lambda module, args, output: outputs.append(output))
-        try:
-            with torch.no_grad():
-                forward(self.model, batch)
-        finally:
-            remove()
+        hook = site.out.register_forward_hook(lambda module, args, output: outputs.append(output))
+        with hook, torch.no_grad():
+            forward(self.model, batch)
         self.run(-1, batch, site)
         (call,) = self.run(-1, batch, site)
         self._store(False, -1, {})

@@ -6,7 +6,8 @@ This layer reads what is left, and what is wrong along its own directions it can
 
 import weakref
 from collections import Counter
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator
+from contextlib import ExitStack
 from functools import partial
 from typing import Any
 
@@ -52,37 +53,26 @@ def solve_task_layer(model: nn.Module, streams: Streams, data: FitBatches) -> So
         for number, change in enumerate(changes):
             output = projection.output(inputs, change)
             errors[number] += float(logit_distance(output, target, kind).sum())
-    best = _best(errors, TIE * scale)
+    best = min(range(len(errors)), key=errors.__getitem__)
+    if errors[best] >= errors[0] - TIE * scale:  # no change wins ties
+        best = 0
     count = max(1, projection.held_out_tokens)
     before, after = (errors[number] / count for number in (0, best))
     return projection.solution_by(changes[best], (before, after))
 
 
-def _best(errors: Sequence[float], tie: float) -> int:
-    """The number of the lowest error; the first one wins unless another gains more than `tie`."""
-    winner, lowest = 0, errors[0] - tie
-    for number, value in enumerate(errors):
-        if value < lowest:
-            winner, lowest = number, value
-    return winner
-
-
 def _find(model: nn.Module, batch: Any) -> Site | None:
     """The linear layer whose output are the logits, if it may change: its weights are its own."""
     calls: dict[str, list[weakref.ref[Tensor]]] = {}  # path -> outputs, which are not kept alive
-    removals = []
 
     def see(path: str, module: nn.Module, args: Any, output: Tensor) -> None:
         calls.setdefault(path, []).append(weakref.ref(output))
 
-    for path, module in model.named_modules():
-        if type(module) is nn.Linear:
-            removals.append(module.register_forward_hook(partial(see, path)).remove)
-    try:
+    with ExitStack() as stack:
+        for path, module in model.named_modules():
+            if type(module) is nn.Linear:
+                stack.enter_context(module.register_forward_hook(partial(see, path)))
         logits = getattr(forward(model, batch), "logits", None)
-    finally:
-        for remove in removals:
-            remove()
     paths = [path for path, outputs in calls.items() if outputs[-1]() is logits]
     if not isinstance(logits, Tensor) or not paths:
         return None
