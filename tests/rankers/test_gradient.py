@@ -195,7 +195,7 @@ def test_nothing_is_computed_below_the_first_gate_nor_for_weights(case):
         lambda m, a, out: reached.append(out.requires_grad)
     )
     with open_gates(setup.model) as gates:
-        gates.begin(4)
+        gates.examples = 4
         losses = example_losses(setup.model, setup.batch)
         grads = torch.autograd.grad(losses.sum(), list(gates.gates.values()))
     embedded.remove()

@@ -21,7 +21,7 @@ from deadhead.heads.hooks import hooked
 from deadhead.heads.rows import inner_padding
 from deadhead.heads.site import Site
 from deadhead.layout import Batch, Head, HeadLayout
-from deadhead.rankers.fills import fill_with
+from deadhead.rankers.fills import fill_from
 from deadhead.rankers.head_copies import Change, columns_of, in_copies, portions, token_budget
 from deadhead.rankers.label_free import PerExample
 from deadhead.rankers.loss import examples_of, forward, on_device
@@ -147,7 +147,7 @@ class _Patching:
         for site in self.sites:
             places = self._places(site, source_run, batch)
             for changes in portions(batch, list(places), self.budget):
-                run, fill = partial(forward, self.model), fill_with(source_run)
+                run, fill = partial(forward, self.model), fill_from(source_run)
                 outputs = in_copies(run, batch, site, changes, fill=fill, replay=self.replay)
                 for number, change in enumerate(changes):
                     rows = slice(number * examples, (number + 1) * examples)

@@ -74,8 +74,8 @@ def maps_read(model: nn.Module, sites: Iterable[Site], read: MapReader) -> Itera
         for site, core in cores:
             if "output_attentions" in inspect.signature(type(core).forward).parameters:
                 request = core.register_forward_pre_hook(_request_map, with_kwargs=True)
-                stack.callback(request.remove)
-            stack.callback(core.register_forward_hook(_hook(site, read)).remove)
+                stack.enter_context(request)
+            stack.enter_context(core.register_forward_hook(_hook(site, read)))
         yield
 
 
@@ -105,8 +105,7 @@ def _hook(site: Site, read: MapReader) -> Callable[[nn.Module, Any, Any], Any]:
         if number is None:
             return None
         probabilities = parts[number]
-        is_double = probabilities.dtype == torch.float64
-        read(site, probabilities if is_double else probabilities.float())
+        read(site, probabilities.to(torch.promote_types(probabilities.dtype, torch.float32)))
         if isinstance(output, tuple) and number == len(parts) - 1 and number > 0:
             return (*parts[:number], None)  # drop the map: all of them would fill the memory
         return None

@@ -6,7 +6,7 @@ import torch
 from torch import Tensor, nn
 
 from deadhead.heads.captured import Captured, captured
-from deadhead.heads.means import HeadMeans, head_means
+from deadhead.heads.means import head_means
 from deadhead.heads.site import Site
 from deadhead.layout import Batch
 
@@ -21,13 +21,9 @@ def zero(site: Site, call: int) -> float:
     return 0.0
 
 
-def fill_with(values: HeadMeans | Captured) -> Fill:
-    """Fill with the means of heads, or with what the layer read at the same call of another run."""
-    if isinstance(values, Captured):
-        run = values
-        return lambda site, call: run.of(site.attention())[call]
-    means = values
-    return lambda site, call: means.of(site.attention()).flatten(-2)
+def fill_from(run: Captured) -> Fill:
+    """Fill with what the layer read at the same call of another run."""
+    return lambda site, call: run.of(site.attention())[call]
 
 
 def fill_of_batches(
@@ -40,7 +36,9 @@ def fill_of_batches(
         if CORRUPT in batch:
             with torch.no_grad(), captured(model) as run:
                 forward(model, on_device(batch[CORRUPT], model))
-            return fill_with(run)
-        return zero if means is None else fill_with(means)
+            return fill_from(run)
+        if means is None:
+            return zero
+        return lambda site, call: means.of(site.attention()).flatten(-2)
 
     return fill_of

@@ -8,9 +8,9 @@ frozen, only the gradients of the gates are computed.
 """
 
 from collections import Counter
-from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import ExitStack, contextmanager
-from typing import Any
+from typing import Any, TypeVar
 
 import torch
 from torch import Tensor, nn
@@ -29,6 +29,7 @@ from .fills import Fill, fill_of_batches, zero
 from .loss import IGNORED, LOSS, SEEDS, FiniteLoss, example_losses, examples_of
 from .ranker import RankerInputs
 
+T = TypeVar("T")
 NO_INFLUENCE = (
     "the gradient of the loss is 0 at every one of them: the loss does not depend on attention"
 )
@@ -72,11 +73,7 @@ def products(inputs: RankerInputs) -> Tensor:
     total: Tensor | float = 0.0
     with open_gates(inputs.model) as gates:
         for batch, gradients in gates.of_batches(inputs):
-            columns = {
-                Head(*key[1:], index): column
-                for key, gradient in gradients.items()
-                for index, column in zip(gates.kept[key], gradient.T, strict=True)
-            }
+            columns = gates.of_heads({key: gradient.T for key, gradient in gradients.items()})
             none = next(iter(gradients.values())).new_zeros(examples_of(batch))
             rows = torch.stack([columns.get(head, none) for head in inputs.layout], 1)
             total = total + rows.T @ rows
@@ -96,21 +93,15 @@ def _shares(batch: Batch, like: Tensor) -> Tensor:
 
 
 class OpenGates:
-    """Open gates at layers of a model, created during the forward pass; `begin` each batch."""
+    """Open gates at layers of a model, created during the forward pass of each batch."""
 
     def __init__(self, sites: Iterable[Site], per_token: bool):
         self.kept: dict[SiteKey, tuple[int, ...]] = {s.key: s.kept for s in sites if s.kept}
         self.gates: dict[SiteKey, Tensor] = {}
         self.per_token, self.examples = per_token, 0
-        self.lengths: Collection[int] = ()
+        self.lengths: set[int] = set()  # of an example, for layers that flatten a batch
         self.fill: Fill = zero
         self.calls: Counter[SiteKey] = Counter()
-
-    def begin(self, examples: int, lengths: Collection[int] = ()) -> None:
-        """lengths: how many positions an example may have, for layers that flatten a batch."""
-        self.gates.clear()
-        self.calls.clear()
-        self.examples, self.lengths = examples, lengths
 
     def gradients(
         self, model: nn.Module, batch: Batch, finite: FiniteLoss, weights: Tensor | None = None
@@ -119,9 +110,11 @@ class OpenGates:
 
         weights: a factor for the loss of each example.
         """
+        self.gates.clear()
+        self.calls.clear()
+        self.examples = examples_of(batch)
         matrices = (v for v in batch.values() if isinstance(v, Tensor) and v.dim() > 1)
-        lengths = {value.shape[1] for value in matrices}
-        self.begin(examples_of(batch), lengths)
+        self.lengths = {value.shape[1] for value in matrices}
         losses = finite.add(example_losses(model, batch))
         if not losses.requires_grad:
             cut = "the model cuts the graph between them and its logits"
@@ -148,14 +141,18 @@ class OpenGates:
 
     def by_head(self, sums: Mapping[SiteKey, Tensor], layout: HeadLayout) -> dict[Head, float]:
         """The numbers of layers as numbers of heads; 0 for heads whose layer was not run."""
-        by_head = {
-            Head(*key[1:], index): value
-            for key, values in sums.items()
-            for index, value in zip(self.kept[key], values.tolist(), strict=True)
-        }
+        by_head = self.of_heads({key: values.tolist() for key, values in sums.items()})
         if not any(by_head.values()):
             raise self.no_gradient(NO_INFLUENCE)
         return {head: by_head.get(head, 0.0) for head in layout}
+
+    def of_heads(self, values: Mapping[SiteKey, Iterable[T]]) -> dict[Head, T]:
+        """The values of layers, one for each head, by head."""
+        return {
+            Head(*key[1:], index): value
+            for key, own in values.items()
+            for index, value in zip(self.kept[key], own, strict=True)
+        }
 
     def no_gradient(self, why: str) -> UnsupportedModel:
         names = [
@@ -190,10 +187,8 @@ class OpenGates:
             gate = self.gates.get(key)  # exists already where layers share their weights
             if gate is None:
                 positions = context.transpose(0, axis).shape[1:-1] if self.per_token else ()
-                half = context.dtype in (torch.float16, torch.bfloat16)
-                value = torch.ones(
-                    (), device=context.device, dtype=torch.float32 if half else context.dtype
-                )
+                precise = torch.promote_types(context.dtype, torch.float32)
+                value = torch.ones((), device=context.device, dtype=precise)
                 # nothing reads its values, so all of them share one place in memory
                 gate = value.expand(self.examples, *positions, len(site.kept)).requires_grad_()
                 self.gates[key] = gate

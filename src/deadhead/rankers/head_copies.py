@@ -14,7 +14,7 @@ from torch import Tensor, nn
 from deadhead.forward import device_of
 from deadhead.heads.hooks import attach
 from deadhead.heads.site import Site
-from deadhead.layout import Batch, Head, HeadLayout
+from deadhead.layout import Batch, HeadLayout
 from deadhead.registry.options import Count, OptionError, accepts, expected
 
 from .fills import Fill
@@ -33,8 +33,7 @@ class Change(NamedTuple):
 
 def columns_of(site: Site, layout: HeadLayout) -> list[int]:
     """The columns of the heads of a layout, among the heads a layer has left."""
-    heads = [Head(site.block, site.layer, index) for index in site.kept]
-    return [column for column, head in enumerate(heads) if head in layout]
+    return [site.kept.index(index) for index in layout[site.layer_key].kept]
 
 
 def token_budget(model: nn.Module, tokens: int | None) -> int:

@@ -6,7 +6,8 @@ weigh more; here an example has the same loss in every batch, padded or not.
 """
 
 import math
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
+from functools import partial
 from typing import Any
 
 import torch
@@ -114,22 +115,20 @@ def losses_and_right(model: nn.Module, batch: Batch) -> tuple[Tensor, Tensor]:
 def losses_of(logits: Tensor, labels: Tensor, *, shifted: bool = False) -> Tensor:
     """The cross-entropy of each example. `shifted`: a position predicts the next one's label."""
     if logits.dtype in (torch.float16, torch.bfloat16):
+        cross_entropy: Callable[[Tensor, Tensor], Tensor] = _HalfCrossEntropy.apply
         if shifted:  # the labels, since a slice of the logits would be a copy of them
             labels = F.pad(labels[:, 1:], (0, 1), value=IGNORED)
-        rows = _HalfCrossEntropy.apply(logits.flatten(0, -2), labels.flatten()).view(labels.shape)
-        return rows if labels.dim() == 1 else _means(rows, labels)
-    if shifted:
-        logits, labels = logits[:, :-1], labels[:, 1:]
+    else:
+        cross_entropy = _cross_entropy
+        if shifted:
+            logits, labels = logits[:, :-1], labels[:, 1:]
+    losses = cross_entropy(logits.flatten(0, -2), labels.flatten()).view(labels.shape)
     if labels.dim() == 1:
-        return F.cross_entropy(logits, labels, ignore_index=IGNORED, reduction="none")
-    losses = F.cross_entropy(
-        logits.flatten(0, 1), labels.flatten(), ignore_index=IGNORED, reduction="none"
-    ).view(labels.shape)
-    return _means(losses, labels)
-
-
-def _means(losses: Tensor, labels: Tensor) -> Tensor:
+        return losses
     return losses.sum(1) / (labels != IGNORED).sum(1).clamp(min=1)
+
+
+_cross_entropy = partial(F.cross_entropy, ignore_index=IGNORED, reduction="none")
 
 
 class _HalfCrossEntropy(torch.autograd.Function):
@@ -144,7 +143,7 @@ class _HalfCrossEntropy(torch.autograd.Function):
         ctx.save_for_backward(logits, labels)
         size = _rows_at_once(logits)
         parts = [
-            F.cross_entropy(some.float(), of_some, ignore_index=IGNORED, reduction="none")
+            _cross_entropy(some.float(), of_some)
             for some, of_some in zip(logits.split(size), labels.split(size), strict=True)
         ]
         return torch.cat(parts)

@@ -28,7 +28,7 @@ def changes(inputs: RankerInputs) -> dict[LayerKey, float]:
     with ExitStack() as stack:
         for site in sites:
             for use in site.uses:
-                stack.callback(_output(use).register_forward_hook(watch.hook(site)).remove)
+                stack.enter_context(_output(use).register_forward_hook(watch.hook(site)))
         for batch in inputs.counted():
             watch.batch = on_device(batch, model)
             with watch:

@@ -21,22 +21,13 @@ if TYPE_CHECKING:
 RAMP = ("#2b1055", "#3f2f83", "#41568f", "#3c7a8e", "#3b9c87", "#62bd6f", "#a8d84f", "#f4e61e")
 
 
-def printed(
-    scores: Mapping[Head, float],
-    layout: HeadLayout,
-    title: str,
-    limits: tuple[float, float] | None = None,
-) -> Group:
-    """For rich: a square per head with its score between the lowest (0) and the highest (99).
-
-    limits: what is 0 and what is 99 instead, where scores have a lowest and a highest by nature.
-    """
+def printed(scores: Mapping[Head, float], layout: HeadLayout, title: str) -> Group:
+    """For rich: a square per head with its score between the lowest (0) and the highest (99)."""
     from rich.console import Group
     from rich.text import Text
 
-    low, high = limits or _range(scores)
-    lines = [Text(_caption(scores, title, low, high))]
-    for block, shares in _shares(scores, layout, low, high):
+    lines = [Text(_caption(scores, title))]
+    for block, shares in _shares(scores, layout):
         numbers = "".join(f"{h:>3} " for h in range(shares.shape[1]))
         lines.append(Text(f"{block:>10} {numbers}", style="dim"))
         for attention, row in zip(layout.of(block), shares, strict=True):
@@ -49,8 +40,8 @@ def printed(
 
 def html(scores: Mapping[Head, float], layout: HeadLayout, title: str) -> str:
     """For a notebook: as `printed`, with the head and its score as the tooltip of each square."""
-    blocks, (low, high) = {}, _range(scores)
-    for block, shares in _shares(scores, layout, low, high):
+    blocks = {}
+    for block, shares in _shares(scores, layout):
         blocks[block] = {
             attention.layer: [
                 _html_square(Head(block, attention.layer, number), scores, share)
@@ -58,10 +49,11 @@ def html(scores: Mapping[Head, float], layout: HeadLayout, title: str) -> str:
             ]
             for attention, row in zip(layout.of(block), shares, strict=True)
         }
-    return tables(_caption(scores, title, low, high), blocks)
+    return tables(_caption(scores, title), blocks)
 
 
-def _caption(scores: Mapping[Head, float], title: str, low: float, high: float) -> str:
+def _caption(scores: Mapping[Head, float], title: str) -> str:
+    low, high = _range(scores)
     return f"{title}: {len(scores)} heads, {low:.4g} (00) to {high:.4g} (99)"
 
 
@@ -71,10 +63,9 @@ def _range(scores: Mapping[Head, float]) -> tuple[float, float]:
     return min(finite, default=np.nan), max(finite, default=np.nan)
 
 
-def _shares(
-    scores: Mapping[Head, float], layout: HeadLayout, low: float, high: float
-) -> Iterator[tuple[str, np.ndarray]]:
+def _shares(scores: Mapping[Head, float], layout: HeadLayout) -> Iterator[tuple[str, np.ndarray]]:
     """For each block, layers x heads between 0 and 1; nan for a head without a finite score."""
+    low, high = _range(scores)
     for block in layout.blocks:
         table = matrix(scores, layout, block)
         table[~np.isfinite(table)] = np.nan

@@ -15,6 +15,7 @@ from functools import partial
 from statistics import quantiles
 from typing import Any
 
+import numpy as np
 import torch
 from torch import nn
 
@@ -233,7 +234,7 @@ def _multiple(neurons: int) -> int:
 
 
 def _at(times: Mapping[int, float], site: Site, units: int) -> float:
-    """The seconds with this number of units left, between the two nearest times.
+    """The seconds with this number of units left, on the line between the two nearest times.
 
     Neurons count as the next multiple that is offered, so that nothing in between pays.
     """
@@ -243,10 +244,7 @@ def _at(times: Mapping[int, float], site: Site, units: int) -> float:
     if site.kind == "neurons":
         step = _multiple(count)
         units = min(count, -(-units // step) * step)
-    low = max(k for k in times if k <= units)
-    high = min(k for k in times if k >= units)
-    share = 0.0 if low == high else (units - low) / (high - low)
-    return times[low] + share * (times[high] - times[low])
+    return float(np.interp(units, sorted(times), [times[k] for k in sorted(times)]))
 
 
 def _quick(times: list[float]) -> float:

@@ -128,10 +128,9 @@ class Projection:
 
     def solution_by(self, change: Change, errors: tuple[float, float]) -> Solution:
         """Apply a change to the projection."""
-        weight, bias = self.weight.T.to(change.weight) + change.weight, self.bias
-        if change.name != NOTHING:
-            bias = change.bias if bias is None else change.bias + bias.to(change.bias)
-        return self._solution(change.name, weight.T, bias, errors)
+        weight, bias = self._changed(change)
+        kept = self.bias if change.name == NOTHING else bias
+        return self._solution(change.name, weight.T, kept, errors)
 
     def scaled(self, factors: Tensor) -> Solution:
         """The projection with a factor for each unit, and its relative error on all tokens."""
@@ -144,9 +143,13 @@ class Projection:
 
     def output(self, inputs: Tensor, change: Change) -> Tensor:
         """Compute the output with this change, in the precision of the change."""
-        weight = self.weight.T.to(change.weight) + change.weight
-        bias = change.bias if self.bias is None else change.bias + self.bias.to(change.bias)
+        weight, bias = self._changed(change)
         return inputs.to(weight) @ weight + bias
+
+    def _changed(self, change: Change) -> tuple[Tensor, Tensor]:
+        """The weight (inputs x outputs) and the bias with a change, in its precision."""
+        bias = change.bias if self.bias is None else change.bias + self.bias.to(change.bias)
+        return self.weight.T.to(change.weight) + change.weight, bias
 
     def _solution(
         self, name: str, weight: Tensor, bias: Tensor | None, errors: tuple[float, float]

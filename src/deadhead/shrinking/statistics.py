@@ -176,7 +176,7 @@ def collect(
         for site in sites:
             stack.callback(attach(site, reader.at(site)))
             for out in site.outs if site.key in moments else ():
-                stack.callback(out.register_forward_hook(reader.after(site)).remove)
+                stack.enter_context(out.register_forward_hook(reader.after(site)))
         gates = stack.enter_context(open_gates(model, per_token=True, sites=sites))
         for number, batch in enumerate(batches):
             reader.batch = on_device(batch, model)
@@ -329,7 +329,7 @@ class _Reader:
 
 
 def _precise(values: Tensor) -> Tensor:
-    return values.float() if values.dtype in (torch.float16, torch.bfloat16) else values
+    return values.to(torch.promote_types(values.dtype, torch.float32))
 
 
 def _weight(site: Site) -> Tensor:

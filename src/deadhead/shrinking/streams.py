@@ -68,9 +68,13 @@ class Streams:
         with ExitStack() as stack, torch.no_grad():
             for site in self.sites:
                 for out in site.outs:
-                    stack.callback(_after(out, lambda *_, site=site: self._count(site)))
+                    stack.enter_context(
+                        out.register_forward_hook(lambda *_, site=site: self._count(site))
+                    )
             for layer in layers:
-                stack.callback(_after(layer.module, lambda module, *_: seen.update([id(module)])))
+                stack.enter_context(
+                    layer.module.register_forward_hook(lambda module, *_: seen.update([id(module)]))
+                )
             forward(self.model, batch)
         # weights that layers share run more than once
         if max(seen.values(), default=0) == 1 and not any(site.tied for site in self.sites):
@@ -141,7 +145,7 @@ class Streams:
                 if not f"{changed.path}.".startswith(skipped):  # or it would not run
                     stack.callback(install())
             for out in site.outs:
-                stack.callback(_after(out, watch.see))
+                stack.enter_context(out.register_forward_hook(watch.see))
             try:
                 with watch:
                     forward(self.model, batch)
@@ -177,7 +181,7 @@ class Streams:
                 skipped.append(layer.prefix)
             else:
                 keep = partial(_keep, reached, layer.stack, place)
-                stack.callback(_after(layer.module, keep))
+                stack.enter_context(layer.module.register_forward_hook(keep))
         return reached, tuple(skipped)
 
     def _store(self, small: bool, number: int, outputs: _Outputs) -> None:
@@ -219,15 +223,6 @@ class _Watch(Following):
     def end(self) -> None:
         if len(self.calls) == self.expected:
             raise _Stop
-
-
-def _after(module: nn.Module, hook: Callable[..., None]) -> Callable[[], None]:
-    """Call a hook with each output of a module; returns the undo function."""
-
-    def run(module: nn.Module, args: Any, output: Any) -> None:
-        hook(module, args, output)
-
-    return module.register_forward_hook(run).remove
 
 
 def _give(value: Any, *args: Any, **kwargs: Any) -> Any:

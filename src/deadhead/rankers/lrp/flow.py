@@ -63,10 +63,9 @@ def flowing(model: nn.Module, rules: Rules) -> Iterator[TorchFunctionMode]:
         for module in model.modules():
             other = isinstance(module, nn.MultiheadAttention | nn.Softmax)
             if type(module).__module__ in ACTIVATION_MODULES and not other:
-                enter = module.register_forward_pre_hook(interceptor.enter_activation)
-                leave = module.register_forward_hook(interceptor.leave_activation)
-                stack.callback(enter.remove)
-                stack.callback(leave.remove)
+                enter, leave = interceptor.enter_activation, interceptor.leave_activation
+                stack.enter_context(module.register_forward_pre_hook(enter))
+                stack.enter_context(module.register_forward_hook(leave))
         yield interceptor
 
 

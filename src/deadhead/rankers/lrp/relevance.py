@@ -12,6 +12,7 @@ from deadhead.heads.discover import find_sites
 from deadhead.heads.hooks import attach
 from deadhead.heads.site import Site
 from deadhead.layout import Batch, Head, HeadLayout, LayerKey
+from deadhead.rankers.head_copies import columns_of
 from deadhead.rankers.loss import (
     IGNORED,
     FiniteLoss,
@@ -36,7 +37,7 @@ def relevance(
     model: nn.Module, layout: HeadLayout, rules: Rules
 ) -> Iterator[Callable[[Batch], Relevance]]:
     """Gives a function: batch -> the relevance of every head of the layout for every sentence."""
-    sites = [s for s in find_sites(model) if s.kept and layout[s.block, s.layer].kept]
+    sites = [s for s in find_sites(model) if s.kept and layout[s.layer_key].kept]
     if any(site.time_first or site.out is None for site in sites):
         raise refusal(model, "its own form of attention")
     seen: list[tuple[Site, Tensor]] = []
@@ -95,17 +96,12 @@ def _read(
         arrived = torch.zeros_like(context)
         if gradient is not None:
             arrived = rules.relevance(context.detach(), gradient)
-        heads = arrived.unflatten(-1, (-1, site.width)).sum((1, 3))[:, _columns(site, layout)]
+        heads = arrived.unflatten(-1, (-1, site.width)).sum((1, 3))[:, columns_of(site, layout)]
         # ALBERT uses the weights of one layer more than once
         relevant[layer] = heads if layer not in relevant else relevant[layer] + heads
     everything = torch.cat(list(relevant.values()), 1).cpu()  # one transfer from the device
     parts = everything.split([heads.shape[1] for heads in relevant.values()], 1)
     return dict(zip(relevant, parts, strict=True))
-
-
-def _columns(site: Site, layout: HeadLayout) -> list[int]:
-    """The columns of the heads to score; closed heads have columns too, but are not scored."""
-    return [site.kept.index(i) for i in layout[site.block, site.layer].kept]
 
 
 def _record(
@@ -114,7 +110,7 @@ def _record(
     """Record what the output projection reads; no relevance is needed below the lowest."""
     if not context.requires_grad:
         context = context.detach().requires_grad_()
-    columns = _columns(site, layout)
+    columns = columns_of(site, layout)  # a closed head has one too, but is not scored
     if len(columns) < len(site.kept):
         only_present(context, columns, site.width)
     seen.append((site, context))
