@@ -151,7 +151,7 @@ def curve_at(model, batch, chooser, kind, layer):
         ),
     )
     curves = chooser().curves(evidence, kind)
-    return next(curve for curve in curves if curve.layer == layer)
+    return next(curve for curve in curves if curve.place[2] == layer)
 
 
 @pytest.mark.parametrize("chooser", [Reconstruction, Fisher, Kwon])
