@@ -123,16 +123,16 @@ class Cell:
 
     def variants(self, names: Iterable[str]) -> list[dict[str, str]]:
         """The splits and metrics it was scored by, if these are axes of a table or figure."""
-        axes = [name for name in ("split", "metric") if name in names]
+        positions = {"split": 1, "metric": 2}
+        axes = [axis for axis in positions if axis in names]
         if not axes:
             return [{}]
-        keys = [name.split("/") for name in (self.summary.metrics if self.summary else {})]
-        pairs = dict.fromkeys((key[1], key[2]) for key in keys if len(key) == 3)
-        chosen = dict.fromkeys(
-            tuple((axis, {"split": split, "metric": metric}[axis]) for axis in axes)
-            for split, metric in pairs
+        keys = (name.split("/") for name in (self.summary.metrics if self.summary else ()))
+        distinct = dict.fromkeys(
+            tuple(key[positions[axis]] for axis in axes) for key in keys if len(key) == 3
         )
-        return [dict(labels) for labels in chosen] or [dict.fromkeys(axes, "")]
+        variants = [dict(zip(axes, labels, strict=True)) for labels in distinct]
+        return variants or [dict.fromkeys(axes, "")]
 
     @property
     def learnt(self) -> str:
@@ -247,8 +247,9 @@ def make_cell(
     )
 
 
-def fixed_of(parts: Sequence[Mapping[str, Any]], labels: Mapping[str, Any]) -> Mapping[str, Any]:
+def fixed_of(recipes: Sequence[Mapping[str, Any]], labels: Mapping[str, Any]) -> Mapping[str, Any]:
     """The fixed fields of a cell's recipe: of those drawn together, the first that agrees."""
+    parts = [as_dict(recipe.get("fixed")) for recipe in recipes]
     if len(parts) == 1:
         return parts[0]
     apart = {name: value for name, value in labels.items() if name in APART}

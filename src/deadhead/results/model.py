@@ -10,7 +10,6 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
-SETTINGS = ("cross-lingual", "multi-lingual", "mono-lingual")
 TRANSLATE = "translate"  # the kind of task
 LAYERS = re.compile(r"(top|bottom|middle|odd|even)(?: (\d+))?")
 
@@ -36,7 +35,7 @@ class Score(OnTask):
     target: str  # the language scored
     value: float  # in points
     train: str = ""  # the languages of the training that is scored
-    setting: str = ""  # one of SETTINGS
+    setting: str = ""  # cross-lingual, multi-lingual or mono-lingual
     remove: str = "none"  # "random 50", "layers top 3"
     amount: Any = 0  # in the strategy's own unit
     share: float | None = None  # percent of the heads removed; None where it is not known

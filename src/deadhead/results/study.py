@@ -12,6 +12,7 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from functools import cached_property
+from itertools import islice
 from pathlib import Path
 from typing import Any
 
@@ -65,11 +66,9 @@ class Study:
             return folder
         home = study_folder.inside(Path(folder))
         description, records = described(home), scan(home)
-        fixed = [
-            as_dict(part.get("fixed")) for part in parts_of(as_dict(description.get("recipe")))
-        ]
+        recipes = parts_of(as_dict(description.get("recipe")))
         cells = tuple(
-            make_cell(fixed_of(fixed, labels), labels, trial, records.known.get(trial))
+            make_cell(fixed_of(recipes, labels), labels, trial, records.known.get(trial))
             for labels, trial in description["cells"]
         )
         return cls(
@@ -239,22 +238,15 @@ class Study:
         return {} if record is None else record.details
 
     @cached_property
-    def _chosen(self) -> dict[str, Record]:
-        records: dict[str, Record] = {}
-        for trial in by_use(self.cells):
-            if len(records) >= MOST_RECORDS:
-                break
-            if (record := self.record(trial)) is not None:
-                records[trial] = record
-        return records
-
-    @cached_property
     def opened(self) -> dict[str, Opened]:
         """What the page shows of records, by id: all of a small study, else the most useful."""
-        return {
-            trial: Opened(cell=self.trials[trial], record=record)
-            for trial, record in self._chosen.items()
-        }
+        records = ((trial, self.record(trial)) for trial in by_use(self.cells))
+        opened = (
+            (trial, Opened(cell=self.trials[trial], record=record))
+            for trial, record in records
+            if record is not None
+        )
+        return dict(islice(opened, MOST_RECORDS))
 
     @cached_property
     def heads(self) -> Heads:
@@ -272,15 +264,16 @@ class Study:
     def versions(self) -> dict[str, str]:
         """The versions that the opened records were made with."""
         versions: dict[str, dict[str, None]] = {}
-        for record in self._chosen.values():
-            for name, version in record.versions.items():
+        for trial in self.opened.values():
+            for name, version in trial.record.versions.items():
                 versions.setdefault(name, {})[str(version)] = None
         return {name: " / ".join(distinct) for name, distinct in versions.items()}
 
     @property
     def data(self) -> dict[str, Any]:
         """The data that the opened records read, by name."""
-        return {n: value for record in self._chosen.values() for n, value in record.data.items()}
+        records = (trial.record for trial in self.opened.values())
+        return {name: value for record in records for name, value in record.data.items()}
 
     @cached_property
     def scores(self) -> tuple[Score, ...]:

@@ -15,6 +15,7 @@ from deadhead.report.tables.published import Published
 from deadhead.results import Mean, Study
 from deadhead.results.cells import Key, selects
 from deadhead.results.means import BY_LANGUAGE
+from deadhead.results.records import is_number
 from deadhead.strategies.amounts import PERCENT
 from deadhead.studies.fields import Problem
 from deadhead.tasks.languages import code_of, languages
@@ -66,7 +67,7 @@ def position(strategy: Any, amount: Any, label: Any) -> tuple[str, float | str]:
     """The line of a removal, and how far along it; a removal that has no number keeps its label."""
     if strategy in (None, "none"):
         return "", 0.0
-    if isinstance(amount, int | float) and not isinstance(amount, bool):
+    if is_number(amount):
         return strategy, float(amount)
     words, numbers = re.findall(r"[a-z]+", str(amount)), re.findall(r"\d+", str(amount))
     if strategy == "layers" and words and len(words) == len(numbers):
@@ -138,11 +139,14 @@ def _x(labels: Mapping[str, Any], spec: CurveOptions, percents: Mapping[Key, flo
     if spec.by_removal:
         _, x = position(*(labels[axis] for axis in REMOVAL))
         return percents.get((labels["model"], labels["remove"]), x)
-    value = labels[spec.x]
-    if value is None and spec.x in PARTS:
+    return number_or_label(spec.x, labels[spec.x])
+
+
+def number_or_label(axis: str, value: Any) -> float | str:
+    """How far along an axis a label is; one that is no number stays a label."""
+    if value is None and axis in PARTS:
         return ALL_PARTS
-    is_number = isinstance(value, int | float) and not isinstance(value, bool)
-    return float(value) if is_number else str(value)
+    return float(value) if is_number(value) else str(value)
 
 
 def class_of(language: str, group: str) -> str:

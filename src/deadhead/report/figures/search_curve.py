@@ -13,11 +13,11 @@ from deadhead.results.searches import ARMS
 
 from .charts import Datum, curves
 from .curve_chart import (
-    ALL_PARTS,
     PARTS,
     CurveOptions,
     Points,
     curve_chart,
+    number_or_label,
     panels_in_order,
     score_axis,
 )
@@ -120,10 +120,8 @@ def best_curve(study: Study, spec: CurveOptions) -> Chart | None:
     """Arms over another axis, such as the size of the training set: the best of each arm."""
     points: Points = {}
     for pair in selected(study.searches, spec.where):
-        x = pair.parts if spec.x in PARTS else pair_label(pair, spec.x)
-        if x is None and spec.x in PARTS:
-            x = ALL_PARTS
-        x = float(x) if isinstance(x, int | float) else str(x)
+        label = pair.parts if spec.x in PARTS else pair_label(pair, spec.x)
+        x = number_or_label(spec.x, label)
         panel = joined(*(pair_label(pair, axis) for axis in spec.panels))
         for arm in ARMS:
             if (score := best(arm)(pair)) is not None:

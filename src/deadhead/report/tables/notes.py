@@ -20,10 +20,9 @@ def remarks(study: Study, cells: Collection[Cell], split: str) -> list[str]:
 
 def _epoch_chosen_on(study: Study, cells: Collection[Cell], split: str) -> list[str]:
     """A note if the best epoch's weights are scored on the data that chose the epoch."""
-    parts = [as_dict(part.get("fixed")) for part in study.recipes]
     splits = set()
     for cell in cells:
-        finetune = as_dict(fixed_of(parts, cell.axes).get("finetune"))
+        finetune = as_dict(fixed_of(study.recipes, cell.axes).get("finetune"))
         scored = split or cell.split
         if _choosing_split(finetune, str(cell.axes.get("task"))) == scored:
             splits |= {scored} if {*cell.train} & {*cell.languages} else set()
