@@ -94,12 +94,12 @@ def test_means_of_cells_together_are_those_one_by_one(whole, searches, axis, whe
     axes = ("remove", axis)
     for all_of_it, of_searches in ((whole, False), (searches, True)):
         for kind, split in (("score", None), ("score", "dev"), ("drop", None)):
-            values = values_by(all_of_it.cells, kind, None, split)
+            values = values_by(all_of_it.cells, kind)
             together = all_of_it.means(
                 axes, where, over, kind=kind, split=split, searches=of_searches
             )
             parts = (
-                means_of([cell], axes, where, over, values, searches=of_searches)
+                means_of([cell], axes, where, over, values, split=split, searches=of_searches)
                 for cell in all_of_it.cells
             )
             assert counted(together) == counted(put_together(parts))

@@ -23,9 +23,6 @@ def test_rules_by_hand():
         "source dev": 4,
     }
     assert chosen["dev"] == Pick(2, 0.55, pytest.approx(0.05))
-    assert picks(0.50, TEST, dev, source, 100)["dev"] == Pick(
-        2, pytest.approx(55), pytest.approx(5)
-    )
     assert "dev" not in picks(0.50, TEST, {1: 0.1}, source)  # not scored on dev everywhere
     assert picks(0.5, {}, {}, {}) == {}
 

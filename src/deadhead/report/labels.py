@@ -19,6 +19,12 @@ def score_words(metrics: Iterable[str]) -> str:
     return names[0] if len(names) == 1 else "score"
 
 
+def score_axis(metrics: Iterable[str]) -> str:
+    """The title of an axis of scores: their name and unit."""
+    names = [*metrics]
+    return f"{score_words(names)}{unit_of(names, ', ')}"
+
+
 def unit_of(metrics: Iterable[str], before: str = " ") -> str:
     """The unit of scores behind what stands before it: points, or nothing for perplexities."""
     return "" if any(sign(metric) < 0 for metric in metrics) else f"{before}points"

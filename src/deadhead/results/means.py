@@ -20,7 +20,7 @@ from .cells import CHANCE, LANGUAGE, PRUNING, Cell, Key, matches
 from .model import Score
 
 Values = Sequence[float | None]  # one for each language of a cell
-# From a cell, a metric and a split (None: the usual ones) to its values.
+# From a cell, a metric and a split (empty or None: the usual ones) to its values.
 ValuesOf = Callable[[Cell, str | None, str | None], Values]
 Part = tuple[str, str, float | None]  # a trial, a language and the score in it
 BY_LANGUAGE = {*LANGUAGE, "setting", "parts", "learnt"}  # axes that depend on the languages
@@ -198,6 +198,8 @@ def means_of(
     mean_over: Sequence[str],
     values: ValuesOf,
     *,
+    metric: str | None = None,
+    split: str | None = None,
     searches: bool = False,
 ) -> dict[Key, Mean]:
     """The means of cells by their labels on the axes.
@@ -211,7 +213,8 @@ def means_of(
         first = group[0]
         shown = first.is_for if searches else first.languages
         for variant in first.variants(axes):
-            rows = [values(cell, variant.get("metric"), variant.get("split")) for cell in group]
+            scored_by = variant.get("metric") or metric, variant.get("split") or split
+            rows = [values(cell, *scored_by) for cell in group]
             for language, column in zip(first.languages, zip(*rows, strict=True), strict=True):
                 if language in shown and matches(first, language, where):
                     repeats: list[Any] = (
@@ -262,9 +265,7 @@ def repetitions(cells: Sequence[Cell], language: str, mean_over: Sequence[str]) 
     ]
 
 
-def values_by(
-    cells: Iterable[Cell], kind: str = "score", metric: str | None = None, split: str | None = None
-) -> ValuesOf:
+def values_by(cells: Iterable[Cell], kind: str) -> ValuesOf:
     """What is shown of a cell in each of its languages: a `score`, a `drop` or a `gain`.
 
     A drop is in percent of the unpruned score with the same other labels, the mean over seeds. A
@@ -272,9 +273,8 @@ def values_by(
     rise is a drop.
     """
 
-    def scores(cell: Cell, its_metric: str | None, its_split: str | None) -> Values:
-        one, other = its_metric or metric, its_split or split
-        return cell.row(one, other) if one or other else cell.main_row
+    def scores(cell: Cell, metric: str | None, split: str | None) -> Values:
+        return cell.row(metric, split) if metric or split else cell.main_row
 
     if kind == "score":
         return scores
@@ -294,10 +294,10 @@ def values_by(
                     by_language.setdefault(language, {})[cell.trial] = score
         return {language: fmean(trials.values()) for language, trials in by_language.items()}
 
-    def changes(cell: Cell, its_metric: str | None, its_split: str | None) -> Values:
-        start_in = starts(cell.without(*apart), its_metric, its_split).get
-        up = sign(its_metric or metric or cell.metric)
-        both = zip(map(start_in, cell.languages), scores(cell, its_metric, its_split), strict=True)
+    def changes(cell: Cell, metric: str | None, split: str | None) -> Values:
+        start_in = starts(cell.without(*apart), metric, split).get
+        up = sign(metric or cell.metric)
+        both = zip(map(start_in, cell.languages), scores(cell, metric, split), strict=True)
         if kind == "gain":
             return [None if a is None or b is None else up * (b - a) for a, b in both]
         return [None if not a or b is None else 100 * up * (a - b) / a for a, b in both]

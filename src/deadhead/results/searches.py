@@ -48,7 +48,6 @@ def picks(
     test: Mapping[int, float],
     dev: Mapping[int, float],
     source_dev: Mapping[int, float],
-    scale: float = 1.0,
     up: int = 1,
 ) -> dict[str, Pick]:
     """What each rule chooses; a rule that lacks a score of some trial chooses nothing."""
@@ -58,8 +57,7 @@ def picks(
     for name, scores in (("dev", dev), ("source dev", source_dev)):
         if scores.keys() == test.keys():
             chosen[name] = best(scores, up)
-    gains = {k: up * scale * (value - full) for k, value in test.items()}
-    return {name: Pick(k, scale * test[k], gains[k]) for name, k in chosen.items()}
+    return {name: Pick(k, test[k], up * (test[k] - full)) for name, k in chosen.items()}
 
 
 def searches_among(cells: Iterable[Cell]) -> Iterator[Search]:
@@ -103,7 +101,6 @@ def _search(
 def _arm(name: str, full: Cell, language: str, cells: Mapping[int, Cell]) -> Arm:
     assert full.summary is not None
     trial, metric = full.summary.trial, full.metric
-    scale = points(metric, 1.0)
     done = {k: c.summary for k, c in cells.items() if c.summary is not None and c.state == "done"}
     sources = trial.get("source", trial.get("train", ()))
     source = sources if isinstance(sources, str) else next(iter(sources), "")
@@ -111,19 +108,19 @@ def _arm(name: str, full: Cell, language: str, cells: Mapping[int, Cell]) -> Arm
     def scores(split: str) -> dict[int, float]:
         """Scores by k; a score that was not a number is null in its record."""
         values = {k: summary.metrics.get(f"{split}/{metric}") for k, summary in done.items()}
-        return {k: value for k, value in values.items() if value is not None}
+        return {k: points(metric, value) for k, value in values.items() if value is not None}
 
     test = scores(f"{language}/test")
-    base = full.summary.metrics.get(f"{language}/test/{metric}")
-    base = nan if base is None else base
+    stored = full.summary.metrics.get(f"{language}/test/{metric}")
+    base = nan if stored is None else points(metric, stored)
     dev = scores(f"{language}/dev"), scores(f"{source}/dev")
     return Arm(
         arm=name,
         metric=metric,
-        full=scale * base,
-        scores={k: scale * value for k, value in test.items()},
+        full=base,
+        scores=test,
         tried=tuple(test),
-        picks=picks(base, test, *dev, scale=scale, up=sign(metric)),
+        picks=picks(base, test, *dev, up=sign(metric)),
         missing=len(cells) - len(done),
         trials={0: full.trial, **{k: summary.id for k, summary in done.items()}},
     )

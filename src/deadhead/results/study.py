@@ -156,8 +156,17 @@ class Study:
         kind: `score`, `drop` or `gain`. where: axes -> the labels to include. mean_over: axes whose
         labels are repetitions, by default each trial is one. searches: as in `means_of`.
         """
-        values = values_by(self.cells, kind, metric, split)
-        return means_of(self.cells, axes, where, mean_over, values, searches=searches)
+        values = values_by(self.cells, kind)
+        return means_of(
+            self.cells,
+            axes,
+            where,
+            mean_over,
+            values,
+            metric=metric,
+            split=split,
+            searches=searches,
+        )
 
     @cached_property
     def metrics(self) -> tuple[str, ...]:

@@ -3,7 +3,7 @@
 from dataclasses import dataclass
 from statistics import fmean
 
-from deadhead.report.labels import joined, score_words, strategy_words, unit_of
+from deadhead.report.labels import joined, score_axis, strategy_words
 from deadhead.report.spec import Chart, Figure, Scored, Suggested
 from deadhead.results import Study
 
@@ -31,7 +31,7 @@ class Cost(Scored, Figure):
         for panel in panels:
             mark_front([row for row in rows if row["panel"] == panel])
         cost = "parameters, millions"
-        score = f"mean {score_words(study.metrics)}{unit_of(study.metrics, ', ')}"
+        score = f"mean {score_axis(study.metrics)}"
         positions = {
             "x": field("cost", "Q", cost, scale={"zero": False}),
             "y": field("y", "Q", score, scale={"zero": False}),

@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from functools import cache
 from typing import Any
 
-from deadhead.report.labels import joined, removal_unit, score_words, unit_of
+from deadhead.report.labels import joined, removal_unit, score_axis
 from deadhead.report.spec import Chart, Figure, Scored, axes, axis, word
 from deadhead.report.tables.published import Published
 from deadhead.results import Mean, Study
@@ -184,7 +184,7 @@ def curve_chart(
         rows,
         spec.heading,
         x=_x_words(study, spec),
-        y="relative drop, %" if spec.value == "drop" else score_axis(study, spec),
+        y="relative drop, %" if spec.value == "drop" else score_axis(spec.metrics(study)),
         numbers=numbers,
         order=list(dict.fromkeys(str(x) for _, _, x in points)),
         lines=lines,
@@ -213,11 +213,6 @@ def _x_words(study: Study, spec: CurveOptions) -> str:
     strategies &= {*([only] if isinstance(only, str) else only)} if only else strategies
     units = {removal_unit(strategy) for strategy in strategies}
     return units.pop() if len(units) == 1 else "removed"
-
-
-def score_axis(study: Study, spec: CurveOptions) -> str:
-    metrics = spec.metrics(study)
-    return f"{score_words(metrics)}{unit_of(metrics, ', ')}"
 
 
 def _rows(

@@ -5,22 +5,14 @@ from dataclasses import replace
 from statistics import fmean
 from typing import Any
 
-from deadhead.report.labels import joined
+from deadhead.report.labels import joined, score_axis
 from deadhead.report.spec import Chart
 from deadhead.report.tables.pairs import best, pair_label, selected
 from deadhead.results import Mean, Study
 from deadhead.results.searches import ARMS
 
 from .charts import Datum, curves
-from .curve_chart import (
-    PARTS,
-    CurveOptions,
-    Points,
-    curve_chart,
-    number_or_label,
-    panels_in_order,
-    score_axis,
-)
+from .curve_chart import PARTS, CurveOptions, Points, curve_chart, number_or_label, panels_in_order
 
 ARM_WORDS = {
     "full": "unpruned",
@@ -46,11 +38,12 @@ def search_curve(study: Study, spec: CurveOptions) -> Chart | None:
         return None
     drawn = sorted(_rows(points), key=lambda row: row["x"])
     lines = {row["line"] for row in drawn}
+    score = score_axis(spec.metrics(study))
     return curves(
         drawn,
         spec.heading,
         x="heads removed (k)",
-        y=f"gain in {score_axis(study, spec)}" if spec.value == "gain" else score_axis(study, spec),
+        y=f"gain in {score}" if spec.value == "gain" else score,
         lines=[line for line in LINES if line in lines],
         panels=panels_in_order(study, spec, drawn),
         line="arm",

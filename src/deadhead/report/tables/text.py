@@ -61,10 +61,6 @@ def difference(cell: Cell) -> float | None:
     return float(round(cell["ours"] - cell["published"], 4))
 
 
-def _label(value: Any) -> str:
-    return "" if value is None else str(value)
-
-
 def _published(cell: Cell, decimals: int) -> str:
     """The published number in brackets; square ones if round ones hold the change."""
     left, right = "[]" if "change" in cell else "()"
@@ -73,7 +69,7 @@ def _published(cell: Cell, decimals: int) -> str:
 
 def to_latex(table: Table) -> str:
     """A table for a paper; it needs `\\usepackage{booktabs}`."""
-    heads = [escape(" / ".join(map(_label, column))) for column in table["columns"]]
+    heads = [escape(" / ".join(map(joined, column))) for column in table["columns"]]
     caption = joined(f"{table['title']}.", table["note"], table["test"], *_signs(table), by=" ")
     lines = [
         r"\begin{table}[t]",
@@ -86,7 +82,7 @@ def to_latex(table: Table) -> str:
         r"\midrule",
     ]
     for row, cells in zip(table["rows"], table["cells"], strict=True):
-        labels = [escape(_label(label)) for label in row]
+        labels = [escape(joined(label)) for label in row]
         lines.append(" & ".join([*labels, *(_tex(c, table["decimals"]) for c in cells)]) + r" \\")
     return "\n".join([*lines, r"\bottomrule", r"\end{tabular}", r"\end{table}", ""])
 
