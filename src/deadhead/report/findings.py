@@ -23,7 +23,7 @@ from deadhead.strategies import STRATEGIES
 from deadhead.tasks.metrics import sign
 
 from .labels import joined, metric_words, removal_words, split_words, unit_of
-from .tables.cells import RATE
+from .tables.cells import RATE, labelled_cells
 
 Sentences = Iterator[str]
 Table = Mapping[str, Any]
@@ -180,9 +180,8 @@ def tested(tables: Sequence[Table]) -> Sentences:
     """How many cells of the first table with tests differ from the unpruned model."""
     for table in tables:
         cells = [
-            (cell, joined(*row, *column))
-            for row, cells in zip(table["rows"], table["cells"], strict=True)
-            for column, cell in zip(table["columns"], cells, strict=True)
+            (cell, joined(*labels))
+            for labels, cell in labelled_cells(table)
             if cell["p"] is not None
         ]
         if cells:

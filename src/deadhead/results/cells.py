@@ -319,8 +319,10 @@ def removes_nothing(text: str) -> bool:
 
 
 def plain_text(value: Any) -> str:
-    """A label as it is compared: 50 and 50.0 and "50" are the same."""
-    if isinstance(value, bool) or value is None:
+    """A label as it is compared: 50 and 50.0 and "50" are the same, and no label is empty."""
+    if value is None:
+        return ""
+    if isinstance(value, bool):
         return str(value)
     if isinstance(value, float) and value.is_integer():
         return str(int(value))

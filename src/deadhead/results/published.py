@@ -30,7 +30,7 @@ def of_same_setting(cells: Sequence[Cell], rows: Rows) -> Rows:
 
 def _label(axis: str, value: Any) -> str:
     """A label in one spelling: tasks without the corpus, languages without their order."""
-    text = plain_text("" if value is None else value)
+    text = plain_text(value)
     if axis == "task":
         return task_info(text).name
     return "+".join(sorted(text.split("+"))) if axis == "source" else text

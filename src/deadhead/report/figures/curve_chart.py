@@ -241,8 +241,8 @@ def _published(study: Study, spec: CurveOptions) -> PublishedPoint | None:
         return None
     axes = (spec.x, spec.lines, *spec.panels, *spec.where)
     names = ("remove" if axis == "amount" else axis for axis in axes if axis)
-    published = Published(file, tuple(dict.fromkeys(names)))
-    if "remove" not in published.axes and spec.x in ("remove", "amount"):
+    published = Published(file, names)
+    if "remove" not in published.columns and spec.x in ("remove", "amount"):
         return None
 
     def published_at(panel: Any, line: Any, mean: Mean) -> float | None:

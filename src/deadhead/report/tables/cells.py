@@ -8,7 +8,7 @@ the number in the cell. They have the cell's language, split and metric, and the
 if the cell shows differences.
 """
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from itertools import islice
 from math import isnan, nan
 from statistics import fmean
@@ -90,6 +90,13 @@ def _words(cells: int, tested: int, differ: int, against: str) -> str:
         f"Tested: {f'all {cells} cells' if tested == cells else unrepeated}; "
         f"{differ or 'none'} {'differs' if differ == 1 else 'differ'}."
     )
+
+
+def labelled_cells(table: Mapping[str, Any]) -> Iterator[tuple[list[Any], Entry]]:
+    """Yield the cells of a table, each with the labels of its row and its column."""
+    for row, cells in zip(table["rows"], table["cells"], strict=True):
+        for column, cell in zip(table["columns"], cells, strict=True):
+            yield [*row, *column], cell
 
 
 def numbers_behind(mean: Mean) -> list[Number]:

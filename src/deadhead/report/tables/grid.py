@@ -54,17 +54,12 @@ class Layout:
         return tuple(label for axis, label in labels if axis not in PRUNING)
 
 
-@dataclass(frozen=True, kw_only=True)
 class Means:
     """The means of a table, beside the unpruned model and the published numbers."""
 
-    layout: Layout
-    by_key: Keyed  # the base of a mean is the unpruned model
-    published: Published
-
-    @classmethod
-    def of(cls, study: Study, table: Table, kind: str) -> Means:
-        layout = Layout.of(table, ("remove",), ("language",))
+    def __init__(self, study: Study, table: Table, kind: str):
+        self.study, self.table = study, table
+        self.layout = layout = Layout.of(table, ("remove",), ("language",))
         by_key = table.means(study, layout.axes, layout.where, layout.mean_over, kind=kind)
         unpruned = by_key
         if not any(mean.unpruned and mean.values for mean in by_key.values()):
@@ -78,20 +73,21 @@ class Means:
         for key, mean in by_key.items():
             if not mean.unpruned:
                 mean.base = bases.get(layout.without_pruning(key))
-        file = study.published_rows(table.published)
-        published = Published(file, tuple(dict.fromkeys((*layout.axes, *layout.where))))
-        return cls(layout=layout, by_key=by_key, published=published)
+        self.by_key = by_key  # the base of a mean is the unpruned model
+        rows = study.published_rows(table.published)
+        self.published = Published(rows, (*layout.axes, *layout.where))
 
     def labels(self, key: Key) -> dict[str, Any]:
         where = self.layout.where.items()
         fixed = {axis: value for axis, value in where if not isinstance(value, list)}
         return fixed | dict(zip(self.layout.axes, key, strict=True))
 
-    def table(self, study: Study, table: Table, cell: Any, about: str) -> dict[str, Any]:
+    def build(self, cell: Callable[[Key], Entry], about: str) -> dict[str, Any]:
         """The whole table: `cell(key)` gives its cells, `about` says what its numbers are."""
         cells = {t: one for mean in self.by_key.values() for t, one in mean.cells.items()}
-        sentences = [about + self._means(), *remarks(study, cells.values(), table.split)]
-        return build_table(study, table, self.layout, self.by_key, cell, sentences)
+        notes = remarks(self.study, cells.values(), self.table.split)
+        sentences = [about + self._means(), *notes]
+        return build_table(self.study, self.table, self.layout, self.by_key, cell, sentences)
 
     def _means(self) -> str:
         """What the numbers are means over."""

@@ -12,7 +12,7 @@ from typing import Any
 from deadhead.report.labels import capitalized, measured_words, unit_of
 from deadhead.report.spec import Table
 from deadhead.results import Mean, Search, Study
-from deadhead.results.cells import LANGUAGE, PRUNING, Key, plain_text
+from deadhead.results.cells import LANGUAGE, PRUNING, Key, selects
 from deadhead.results.means import Part
 from deadhead.tasks.metrics import sign
 
@@ -49,16 +49,8 @@ def best(arm: str) -> Statistic:
 
 def selected(searches: Iterable[Search], where: Mapping[str, Any]) -> list[Search]:
     """The searches with these labels."""
-    allowed = {
-        axis: {plain_text(value) for value in (values if isinstance(values, list) else [values])}
-        for axis, values in where.items()
-        if axis not in PRUNING
-    }
-    return [
-        pair
-        for pair in searches
-        if all(plain_text(pair_label(pair, axis)) in values for axis, values in allowed.items())
-    ]
+    others = {axis: values for axis, values in where.items() if axis not in PRUNING}
+    return [pair for pair in searches if selects(others, partial(pair_label, pair))]
 
 
 def pair_label(pair: Search, axis: str) -> Any:
@@ -146,5 +138,5 @@ def _note(study: Study, means: Keyed) -> list[str]:
 
 def printed_score(rows: Iterable[Mapping[str, str]], column: str = "value") -> float | None:
     """The mean of published scores; rows that hold only a difference are left out."""
-    scores = [row for row in rows if column == "delta" or number(row, "delta") != number(row)]
-    return average([value for row in scores if (value := number(row, column)) is not None])
+    scores = (row for row in rows if column == "delta" or number(row, "delta") != number(row))
+    return average(scores, column)

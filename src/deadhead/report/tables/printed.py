@@ -12,7 +12,7 @@ from deadhead.results import Mean, Study
 from deadhead.results.cells import Cell
 from deadhead.translation import SIZES
 
-from .published import ROUND, PublishedRow, average, number
+from .published import ROUND, PublishedRow, average
 
 PERCENT = "% pruned"
 # Encoder-self, encoder-decoder (cross) and decoder-self attention, in the paper's order.
@@ -26,7 +26,7 @@ KEPT = ("per_layer", "per_block")  # strategies whose amount says what each comp
 
 def changes(mean: Mean, rows: Iterable[PublishedRow]) -> dict[str, float | None]:
     """The brackets of a pruned cell: our change from unpruned, and what the paper prints."""
-    printed = average([value for row in rows if (value := number(row, "delta")) is not None])
+    printed = average(rows, "delta")
     ours = mean.value - mean.base.value if mean.values and mean.base and mean.base.values else None
     return {
         "change": None if ours is None else round(ours, ROUND),

@@ -3,7 +3,7 @@
 A row belongs to a cell of a table if it has the cell's label in every column that is an axis.
 """
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
 from deadhead.results import Mean
@@ -30,22 +30,22 @@ def decimals(rows: Sequence[PublishedRow]) -> int:
 class Published:
     """The rows of one file, by the labels of a table's axes."""
 
-    def __init__(self, rows: Sequence[PublishedRow], axes: Sequence[str]):
+    def __init__(self, rows: Sequence[PublishedRow], axes: Iterable[str]):
         self.rows = rows
         columns = set(rows[0]) - set(NOT_AXES) if rows else set()
-        self.axes = tuple(axis for axis in axes if _column(axis, columns) is not None)
-        self.columns = {axis: str(_column(axis, columns)) for axis in self.axes}
+        by_axis = ((axis, _column(axis, columns)) for axis in axes)
+        self.columns = {axis: column for axis, column in by_axis if column is not None}
         self.other_columns = columns - set(self.columns.values())
         self._rows: dict[tuple[str, ...], list[PublishedRow]] = {}
         for row in rows:
-            key = tuple(_text(axis, row[self.columns[axis]]) for axis in self.axes)
+            key = tuple(_text(axis, row[column]) for axis, column in self.columns.items())
             self._rows.setdefault(key, []).append(row)
 
     def of(self, labels: Mapping[str, Any], mean: Mean | None = None) -> list[PublishedRow]:
         """The rows of a cell; if several, those that agree with the labels of its mean."""
-        if not self.axes:
+        if not self.columns:
             return []
-        rows = self._rows.get(tuple(_text(axis, labels.get(axis)) for axis in self.axes), [])
+        rows = self._rows.get(tuple(_text(axis, labels.get(axis)) for axis in self.columns), [])
         if len(rows) < 2:
             return list(rows)
         for axis, value in (mean.shared_labels() if mean else {}).items():
@@ -59,11 +59,13 @@ class Published:
 
     def value(self, labels: Mapping[str, Any], mean: Mean | None = None) -> float | None:
         """The number of a cell, the mean if it has several rows."""
-        return average([v for row in self.of(labels, mean) if (v := number(row)) is not None])
+        return average(self.of(labels, mean))
 
 
-def average(values: Sequence[float]) -> float | None:
-    return sum(values) / len(values) if values else None
+def average(rows: Iterable[PublishedRow], column: str = "value") -> float | None:
+    """The mean of the numbers in a column; None where there is none."""
+    numbers = [value for row in rows if (value := number(row, column)) is not None]
+    return sum(numbers) / len(numbers) if numbers else None
 
 
 def _column(axis: str, columns: set[str]) -> str | None:
@@ -74,7 +76,7 @@ def _column(axis: str, columns: set[str]) -> str | None:
 
 def _text(axis: str, value: Any) -> str:
     """A label in one spelling: removing nothing is `none`, languages joined by + have no order."""
-    text = plain_text("" if value is None else value)
+    text = plain_text(value)
     if axis == "remove":
         return "none" if not text or removes_nothing(text) else text
     return "+".join(sorted(text.split("+"))) if axis in ("source", "train") else text

@@ -10,7 +10,7 @@ from deadhead.results import Study
 from deadhead.results.cells import CHANCE, Key
 from deadhead.tasks.metrics import sign
 
-from .cells import Entry, entry
+from .cells import Entry, entry, labelled_cells
 from .grid import Means, measured
 from .printed import changes, with_removal_columns
 
@@ -33,7 +33,7 @@ class ScoreTable(Table):
                 yield ("best",), f"expected axes of rows or columns, got {name!r}."
 
     def build(self, study: Study) -> dict[str, Any]:
-        means = Means.of(study, self, "score")
+        means = Means(study, self, "score")
 
         def cell(key: Key) -> Entry:
             mean, labels = means.by_key.get(key), means.labels(key)
@@ -46,7 +46,7 @@ class ScoreTable(Table):
 
         metrics = self.metrics(study)
         note = f"{capitalized(measured(study, self))}{unit_of(metrics, ', in ')}."
-        table = means.table(study, self, cell, note)
+        table = means.build(cell, note)
         if self.best:
             _mark_best(table, self.best, min(map(sign, metrics), default=1))
         return with_removal_columns(table, self.remove_as, study, means.published.rows)
@@ -71,19 +71,19 @@ class Drop(Table):
     default_title = "Scores"
 
     def build(self, study: Study) -> dict[str, Any]:
-        means = Means.of(study, self, "drop")
+        means = Means(study, self, "drop")
 
         def cell(key: Key) -> Entry:
             mean, labels, published = means.by_key.get(key), means.labels(key), means.published
             score = published.value(labels, mean)
-            has_base = "remove" in published.axes
+            has_base = "remove" in published.columns
             full = published.value({**labels, "remove": "none"}, mean) if has_base else None
             drop = None if score is None or not full else 100 * (full - score) / full
             return entry(mean, drop, lower_is_better=True)
 
         what = measured(study, self)
         about = f"Relative drop of {what} against the unpruned model, in %."
-        return means.table(study, self, cell, about)
+        return means.build(cell, about)
 
 
 def _mark_best(table: dict[str, Any], axes: Sequence[str], sign: int) -> None:
@@ -93,8 +93,10 @@ def _mark_best(table: dict[str, Any], axes: Sequence[str], sign: int) -> None:
     sign: -1 if lower scores are better.
     """
     groups: dict[tuple[Any, ...], list[tuple[dict[str, Any], dict[str, Any]]]] = {}
-    for labels, cell in _labelled(table):
+    names = (*table["row_names"], *table["column_names"])
+    for values, cell in labelled_cells(table):
         if cell["ours"] is not None:
+            labels = dict(zip(names, values, strict=True))
             group = tuple(label for axis, label in labels.items() if axis not in axes)
             groups.setdefault(group, []).append((labels, cell))
     texts = []
@@ -108,10 +110,3 @@ def _mark_best(table: dict[str, Any], axes: Sequence[str], sign: int) -> None:
     if texts:
         table["best"] = f"The best of the grid: {'; '.join(texts)}."
         table["note"] += f" {table['best']} It is chosen by the scores shown."
-
-
-def _labelled(table: dict[str, Any]) -> Iterator[tuple[dict[str, Any], dict[str, Any]]]:
-    names = (*table["row_names"], *table["column_names"])
-    for row, cells in zip(table["rows"], table["cells"], strict=True):
-        for column, cell in zip(table["columns"], cells, strict=True):
-            yield dict(zip(names, (*row, *column), strict=True)), cell

@@ -10,6 +10,7 @@ from typing import Any
 
 from deadhead.report.labels import joined
 
+from .cells import labelled_cells
 from .printed import bracketed
 
 Table = Mapping[str, Any]
@@ -35,11 +36,10 @@ def to_csv(table: Table) -> str:
     rows = csv.writer(out, lineterminator="\n")
     names = (*COLUMNS, *(CHANGES if _has_changes(table) else ()))
     rows.writerow([*table["row_names"], *table["column_names"], *names])
-    for row, cells in zip(table["rows"], table["cells"], strict=True):
-        for column, cell in zip(table["columns"], cells, strict=True):
-            values = {**cell, "difference": difference(cell)}
-            labels = [_safe(label) for label in (*row, *column)]
-            rows.writerow(labels + ["" if values.get(n) is None else values[n] for n in names])
+    for labels, cell in labelled_cells(table):
+        values = {**cell, "difference": difference(cell)}
+        numbers = ("" if values.get(name) is None else values[name] for name in names)
+        rows.writerow([*map(_safe, labels), *numbers])
     return out.getvalue()
 
 
