@@ -112,7 +112,7 @@ def _least(study: Study, removals: Sequence[Mean]) -> Mean:
     """The largest removal that costs little, else the one that costs least."""
 
     def remaining(removal: Mean) -> float:
-        return study.trials[removal.trials[0]].parameters or inf
+        return study.trials[removal.numbers[0].trial].parameters or inf
 
     little = [removal for removal in removals if removal.loss <= SMALL]
     if little:
@@ -145,7 +145,10 @@ def _ends(numbers: Mapping[Any, float]) -> tuple[Any, Any]:
 
 def _evidence(study: Study, removal: Mean) -> str:
     """The evidence for a number: repetitions, languages, tasks, spread and test."""
-    counts = {"languages": len({*removal.languages}), "tasks": len(removal.labels("task"))}
+    counts = {
+        "languages": len({number.language for number in removal.numbers}),
+        "tasks": len(removal.labels("task")),
+    }
     over = " and ".join(f"{number} {what}" for what, number in counts.items() if number > 1)
     over = f" over {over}" if over else ""
     repeats = removal.repeats
@@ -380,7 +383,7 @@ def _scored(study: Study) -> Sentences:
     if len(study.labels("remove")) > 1 or len(metrics) != 1:
         return
     scores = study.means(("language",))
-    means = {language: mean.value for (language,), mean in scores.items() if mean.values}
+    means = {language: mean.value for (language,), mean in scores.items() if mean.numbers}
     split = " / ".join(map(split_words, dict.fromkeys(cell.split for cell in cells)))
     mean = f"{fmean(means.values()):.1f} ({trials_in_words(len(cells))})"
     text = f"Mean {metric_words(metrics.pop())} on {split} is {mean}"

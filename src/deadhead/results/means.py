@@ -12,7 +12,7 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cache
 from statistics import fmean
-from typing import Any
+from typing import Any, NamedTuple
 
 from deadhead.tasks.metrics import sign
 
@@ -30,17 +30,20 @@ Scored = Mapping[Labels, list[Cell]]  # cells by their labels without those of t
 CONTEXT = ("model", "task", "source", "train", "remove")  # labels that identify published numbers
 
 
+class Number(NamedTuple):
+    """A score of a trial in a language; scores of one repetition are averaged first."""
+
+    repetition: Any
+    trial: str
+    language: str
+    value: float
+
+
 @dataclass(kw_only=True)
 class Mean:
-    """Scores, each with its trial, its language and what it repeats, and the cells behind them.
+    """Scores, and the cells behind them."""
 
-    The lists have one entry for each score: very many scores fit into little memory this way.
-    """
-
-    values: list[float] = field(default_factory=list)
-    trials: list[str] = field(default_factory=list)
-    languages: list[str] = field(default_factory=list)
-    repetition_of: list[Any] = field(default_factory=list)  # equal entries are averaged first
+    numbers: list[Number] = field(default_factory=list)
     cells: dict[str, Cell] = field(default_factory=dict)  # by trial
     lacking: int = 0  # done trials without this score
     # Where a score comes from that does not belong to a single trial.
@@ -51,10 +54,7 @@ class Mean:
 
     def put(self, repetition: Any, trial: str, language: str, value: float) -> None:
         """Add a single score."""
-        self.values.append(value)
-        self.trials.append(trial)
-        self.languages.append(language)
-        self.repetition_of.append(repetition)
+        self.numbers.append(Number(repetition, trial, language, value))
 
     def add(self, cell: Cell, language: str, repetition: Any, value: float | None) -> None:
         """Add the score of a cell in a language; None where there is none (yet)."""
@@ -66,10 +66,7 @@ class Mean:
 
     def extend(self, other: Mean) -> None:
         """Add all scores of another mean."""
-        self.values += other.values
-        self.trials += other.trials
-        self.languages += other.languages
-        self.repetition_of += other.repetition_of
+        self.numbers += other.numbers
         self.cells |= other.cells
         self.lacking += other.lacking
 
@@ -88,8 +85,7 @@ class Mean:
     def by_label(self, axis: str) -> dict[Any, float]:
         """The mean for each label on an axis, over repetitions."""
         groups: dict[Any, dict[Any, list[float]]] = {}
-        rows = zip(self.repetition_of, self.trials, self.languages, self.values, strict=True)
-        for repetition, trial, language, value in rows:
+        for repetition, trial, language, value in self.numbers:
             label = self.cells[trial].axis(axis, language)
             groups.setdefault(label, {}).setdefault(repetition, []).append(value)
         return {label: fmean(map(fmean, group.values())) for label, group in groups.items()}
@@ -110,8 +106,9 @@ class Mean:
     @property
     def repeats(self) -> list[float]:
         """One number for each repetition; trials that several repetitions share count once."""
-        if self.is_simple and (self.scores or len(set(self.trials)) == len(self.trials)):
-            return self.values
+        trials = {number.trial for number in self.numbers}
+        if self.is_simple and (self.scores or len(trials) == len(self.numbers)):
+            return [number.value for number in self.numbers]
         return [fmean(values.values()) for _, values in self.repetitions()]
 
     def repetitions(self) -> list[tuple[Any, dict[tuple[str, str], float]]]:
@@ -124,15 +121,14 @@ class Mean:
     def by_repetition(self) -> dict[Any, dict[tuple[str, str], float]]:
         """Scores by repetition, then by trial and language."""
         groups: dict[Any, dict[tuple[str, str], float]] = {}
-        rows = zip(self.repetition_of, self.trials, self.languages, self.values, strict=True)
-        for label, trial, language, value in rows:
+        for label, trial, language, value in self.numbers:
             groups.setdefault(label, {})[trial, language] = value
         return groups
 
     @property
     def is_simple(self) -> bool:
         """Is every score its own repetition? True for most means, and for the largest ones."""
-        return len(set(self.repetition_of)) == len(self.repetition_of)
+        return len({number.repetition for number in self.numbers}) == len(self.numbers)
 
     @property
     def unpruned(self) -> bool:
@@ -148,8 +144,10 @@ class Mean:
     @property
     def scored_on(self) -> frozenset[Any]:
         """The labels without those of the pruning, and the language, of all its scores."""
-        pairs = zip(self.trials, self.languages, strict=True)
-        return frozenset((self.cells[t].without(*PRUNING, "seed"), name) for t, name in pairs)
+        return frozenset(
+            (self.cells[number.trial].without(*PRUNING, "seed"), number.language)
+            for number in self.numbers
+        )
 
     @property
     def seeds(self) -> list[float]:
@@ -164,7 +162,7 @@ class Mean:
     def state(self) -> str:
         """One of done, partial, failed, missing, none."""
         states = {cell.state for cell in self.cells.values()}
-        if self.values:
+        if self.numbers:
             return "done" if states == {"done"} and not self.lacking else "partial"
         return "missing" if "left" in states else "failed" if "failed" in states else "none"
 
@@ -321,7 +319,7 @@ def removals_of(cells: Iterable[Cell]) -> list[Mean]:
                 by_repetition = pruned.setdefault(str(cell.axes.get("remove")), {})
                 by_repetition.setdefault(repetition, {})[labels] = [cell]
     removals = (_removal(by_repetition, unpruned) for by_repetition in pruned.values())
-    return [removal for removal in removals if removal.values]
+    return [removal for removal in removals if removal.numbers]
 
 
 def _removal(pruned: Mapping[Any, Scored], unpruned: Scored) -> Mean:
@@ -337,13 +335,10 @@ def _removal(pruned: Mapping[Any, Scored], unpruned: Scored) -> Mean:
         for language in sides[0][labels][0].scores:
             if all(language in cell.scores for side in sides for cell in side[labels]):
                 for repetition, side in pruned.items():
-                    _put(removal, repetition, side[labels], language)
+                    for cell in side[labels]:
+                        removal.add(cell, language, repetition, cell.scores[language])
                 if removal.base is not None:
-                    _put(removal.base, (labels, language), unpruned[labels], language)
+                    for cell in unpruned[labels]:
+                        score = cell.scores[language]
+                        removal.base.add(cell, language, (labels, language), score)
     return removal
-
-
-def _put(mean: Mean, repetition: Any, cells: Iterable[Cell], language: str) -> None:
-    for cell in cells:
-        mean.cells[cell.trial] = cell
-        mean.put(repetition, cell.trial, language, cell.scores[language])

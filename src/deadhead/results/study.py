@@ -187,9 +187,12 @@ class Study:
         firsts = self.means(("language", "strategy"), where, split="@1")
         pairs = {}
         for key, mean in firsts.items():
-            final = dict(zip(finals[key].trials, finals[key].values, strict=True))
-            both = zip(mean.trials, mean.values, strict=True)
-            pairs[key] = {trial: (first, final[trial]) for trial, first in both if trial in final}
+            final = {number.trial: number.value for number in finals[key].numbers}
+            pairs[key] = {
+                first.trial: (first.value, final[first.trial])
+                for first in mean.numbers
+                if first.trial in final
+            }
         return pairs
 
     @cached_property

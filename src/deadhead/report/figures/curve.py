@@ -40,7 +40,7 @@ class Curve(CurveOptions):
         if percents:
             spec = replace(spec, x="percent")
         means = gather_curve(study, spec, percents)
-        if not any(mean.values for mean in means.values()):
+        if not any(mean.numbers for mean in means.values()):
             return None
         return curve_chart(study, spec, means)
 

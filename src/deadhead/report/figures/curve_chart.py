@@ -84,14 +84,14 @@ def removal_percents(study: Study, spec: CurveOptions) -> dict[Key, float]:
         return {}
     where = {axis: value for axis, value in spec.where.items() if axis not in BY_LANGUAGE}
     means = study.means(("model", *REMOVAL), where)
-    removals = {key: mean for key, mean in means.items() if mean.values and not mean.unpruned}
+    removals = {key: mean for key, mean in means.items() if mean.numbers and not mean.unpruned}
     if len({removal_unit(strategy) for _, strategy, *_ in removals}) < 2:
         return {}
     percents: dict[Key, float] = {}
     for (model, strategy, amount, label), mean in removals.items():
         if removal_unit(strategy) == PERCENT.axis:
             percents[model, label] = float(amount)
-        elif (share := study.share(study.trials[mean.trials[0]])) is not None:
+        elif (share := study.share(study.trials[mean.numbers[0].trial])) is not None:
             percents[model, label] = round(share, 1)
     return percents if len(percents) == len(removals) else {}
 
@@ -116,7 +116,9 @@ def gather_curve(study: Study, spec: CurveOptions, percents: Mapping[Key, float]
             continue
         panel = joined(*(labels[name] for name in spec.panels), group if spec.lines else "")
         if percents:
-            mean.repetition_of = [(labels["remove"], label) for label in mean.repetition_of]
+            mean.numbers = [
+                one._replace(repetition=(labels["remove"], one.repetition)) for one in mean.numbers
+            ]
         group_is_line = bool(group) and not spec.lines
         if spec.by_removal and mean.unpruned and spec.lines_are_removals and not group_is_line:
             starts.append((panel, mean))

@@ -55,9 +55,9 @@ class Ends(Scored, Figure):
             study, ("language", *REMOVAL), self.where
         ).items():
             end, k = position(*removal)
-            if mean.values and end in ("", *ENDS) and isinstance(k, float):
+            if mean.numbers and end in ("", *ENDS) and isinstance(k, float):
                 by_k = scores.setdefault(language, {}).setdefault(end, {})
-                by_k.setdefault(k, {}).update(zip(mean.trials, mean.values, strict=True))
+                by_k.setdefault(k, {}).update({one.trial: one.value for one in mean.numbers})
         return scores
 
 

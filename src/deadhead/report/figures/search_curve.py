@@ -29,7 +29,7 @@ def search_curve(study: Study, spec: CurveOptions) -> Chart | None:
     means = spec.means(study, axes, spec.where, spec.mean_over, kind=spec.value, searches=True)
     points: Points = {}
     for key, mean in means.items():
-        if mean.values:
+        if mean.numbers:
             labels = dict(zip(axes, key, strict=True))
             panel = panel_of(labels, spec.panels)
             its_points = points.setdefault((panel, labels["arm"], float(labels["k"] or 0)), Mean())

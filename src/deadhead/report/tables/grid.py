@@ -62,7 +62,7 @@ class Means:
         self.layout = layout = Layout.of(table, ("remove",), ("language",))
         by_key = table.means(study, layout.axes, layout.where, layout.mean_over, kind=kind)
         unpruned = by_key
-        if not any(mean.unpruned and mean.values for mean in by_key.values()):
+        if not any(mean.unpruned and mean.numbers for mean in by_key.values()):
             # `where` may exclude the unpruned cells
             where = {**layout.unpruned_where, "remove": "none"}
             unpruned = table.means(study, layout.axes, where, layout.mean_over, kind=kind)
@@ -92,7 +92,7 @@ class Means:
     def _means(self) -> str:
         """What the numbers are means over."""
         text, means = "", self.by_key.values()
-        if max((len(set(mean.repetition_of)) for mean in means), default=0) > 1:
+        if any(len(mean.by_repetition()) > 1 for mean in means):
             over = " and ".join(self.layout.mean_over) or "trials"
             text += f" Means over {over}, with the standard deviation."
         groups = [g for mean in means if not mean.is_simple for g in mean.by_repetition().values()]

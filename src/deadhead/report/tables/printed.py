@@ -27,7 +27,9 @@ KEPT = ("per_layer", "per_block")  # strategies whose amount says what each comp
 def changes(mean: Mean, rows: Iterable[PublishedRow]) -> dict[str, float | None]:
     """The brackets of a pruned cell: our change from unpruned, and what the paper prints."""
     printed = average(rows, "delta")
-    ours = mean.value - mean.base.value if mean.values and mean.base and mean.base.values else None
+    ours = (
+        mean.value - mean.base.value if mean.numbers and mean.base and mean.base.numbers else None
+    )
     return {
         "change": None if ours is None else round(ours, ROUND),
         "published_change": None if printed is None else round(printed, ROUND),
