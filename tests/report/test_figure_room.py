@@ -20,7 +20,7 @@ def test_no_label_is_clipped_in_a_wide_font(page, tmp_path):
     values = [
         {"x": x, "y": y, "line": line, "panel": ""} for line in LINES for y, x in enumerate(PLACES)
     ]
-    chart = curves(values, "Points", x="removed", y="points", numbers=False, order=PLACES)
+    chart = curves(values, "Points", x="removed", y="points", order=PLACES)
     picture = _drawers()["svg"]({**chart, "config": PRINT})
     assert all(label in picture for label in (*LINES, *PLACES))  # whole, within their limits
     assert 'font-family="sans-serif"' in picture

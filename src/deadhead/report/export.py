@@ -43,16 +43,16 @@ def export(folder: str | Path, out: str | Path) -> list[Path]:
             "name another folder with --figures",
         ) from None
     figures = study_figures(study)
-    files = [*_tables(study_tables(study)), *(_figures(figures) if figures else ())]
+    files = [
+        (f"{table['id']}.{suffix}", write(table).encode("utf-8"))
+        for table in study_tables(study)
+        for suffix, write in WRITERS.items()
+    ]
+    if figures:
+        files += _figures(figures)
     for name, content in files:
         put(target / name, partial(Path.write_bytes, data=content))
     return [target / name for name, _ in files]
-
-
-def _tables(tables: list[dict[str, Any]]) -> Iterator[tuple[str, bytes]]:
-    for table in tables:
-        for suffix, write in WRITERS.items():
-            yield f"{table['id']}.{suffix}", write(table).encode("utf-8")
 
 
 def _figures(figures: list[dict[str, Any]]) -> Iterator[tuple[str, bytes]]:

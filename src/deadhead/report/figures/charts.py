@@ -104,7 +104,6 @@ def curves(
     *,
     x: str,
     y: str,
-    numbers: bool = True,
     lines: Labels | None = None,
     panels: Labels | None = None,
     order: Labels = (),
@@ -117,13 +116,14 @@ def curves(
 
     Rows: x, y, line, panel; if known low and high, n, published. If many lines have bands, each
     line gets its own panel. `lines` and `panels` give their order; by default that of the rows.
+    `order` is that of labels on the x axis; without it x are numbers.
     """
     lines = distinct(values, "line") if lines is None else lines
     panels = distinct(values, "panel") if panels is None else panels
     values, panels, behind = _separate(values, lines, panels)
-    across = _across(values, x, numbers, order)
+    across = _across(values, x, order)
     colour = {"value": COLOURS[0]} if behind else _line_colours(lines, line, grey)
-    tips = [tip("line", "N", line or "line"), tip("x", "Q" if numbers else "N", x)]
+    tips = [tip("line", "N", line or "line"), tip("x", "N" if order else "Q", x)]
     tips += [tip("y", "Q", y, form), tip("n", "Q", "repetitions")]
 
     def layer(name: str, mark: Chart, **more: Any) -> Chart:
@@ -153,9 +153,9 @@ def _line_colours(lines: Labels, title: str, grey: Labels) -> Chart:
     return field("line", "N", title or None, scale=categories(lines, grey), legend=titled)
 
 
-def _across(values: Sequence[Datum], x: str, numbers: bool, order: Labels) -> Chart:
+def _across(values: Sequence[Datum], x: str, order: Labels) -> Chart:
     """The x axis; integers have ticks at the points only, since there are no half layers."""
-    if not numbers:
+    if order:
         axis = {"labelAngle": -40, "labelLimit": 140}
         return field("x", "O", x, sort=list(order), axis=axis)
     across = field("x", "Q", x, scale={"nice": False, "zero": False})
