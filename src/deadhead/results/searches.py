@@ -17,7 +17,7 @@ from deadhead.studies.trial import CONTROLS, label
 from deadhead.tasks import points
 from deadhead.tasks.metrics import sign
 
-from .cells import Cell, is_target, rank_label
+from .cells import Cell, as_tuple, is_target, rank_label
 from .model import Arm, Merged, Pick, Search
 
 ARMS = ("full", "lowest", *CONTROLS)
@@ -102,8 +102,7 @@ def _arm(name: str, full: Cell, language: str, cells: Mapping[int, Cell]) -> Arm
     assert full.summary is not None
     trial, metric = full.summary.trial, full.metric
     done = {k: c.summary for k, c in cells.items() if c.summary is not None and c.state == "done"}
-    sources = trial.get("source", trial.get("train", ()))
-    source = sources if isinstance(sources, str) else next(iter(sources), "")
+    source = next(iter(as_tuple(trial.get("source", trial.get("train")))), "")
 
     def scores(split: str) -> dict[int, float]:
         """Scores by k; a score that was not a number is null in its record."""
