@@ -223,7 +223,7 @@ class Cell:
 def make_cell(
     fixed: Mapping[str, Any], labels: Mapping[str, Any], trial: str, summary: Summary | None
 ) -> Cell:
-    """A cell out of the fixed fields of its recipe, its labels and the index."""
+    """A cell out of the fixed fields of its recipe, its labels and its record."""
     fields = {**(summary.trial if summary is not None else {}), **fixed, **labels}
     remove = fields.get("remove")
     removal = None if remove == "none" else Removal.parse(remove)

@@ -1,6 +1,6 @@
 """What only records have: rankings, measures, removed heads, losses; and which of them to open.
 
-Scores come from the index. Of a small study all records are opened, of a large one the most useful
+Scores come from the scan. Of a small study all records are opened, of a large one the most useful
 ones: opening 20,000 takes longer than a reader waits.
 """
 

@@ -1,7 +1,7 @@
 """A study as claims and the report read it: `Study.open(folder)`.
 
-The index is read once. Records are opened one by one, only for what the index does not keep:
-the share of heads that a removal takes (one record for each), rankings, and measures.
+The records are scanned once for their scores. They are opened one by one, only for what the scan
+does not keep: the share of heads that a removal takes (one for each), rankings, and measures.
 """
 
 from __future__ import annotations

@@ -119,8 +119,8 @@ def shrink_saved(
     )
     batches = [*batches]
     encoded = {
-        language: encode_for(model, tokenizer, rows, data.max_length)
-        for language, rows in sets.items()
+        language: encode_for(model, tokenizer, own, data.max_length)
+        for language, own in sets.items()
     }
     score = partial(main_scores, encoded=encoded, tokenizer=tokenizer) if encoded else None
     whole = copy_with_same_weights(model)  # to time it beside the small one
@@ -133,7 +133,7 @@ def shrink_saved(
     return ShrunkSaved(
         report=report,
         metric=next(iter(sets.values())).task.metric if sets else None,
-        splits={language: rows.split for language, rows in sets.items()},
+        splits={language: own.split for language, own in sets.items()},
         scored={language: count_examples(own) for language, own in encoded.items()},
         scores=dict(report.scores),
         milliseconds=times,

@@ -25,7 +25,7 @@ from .store.shared_work import shared_keys
 from .study import resume
 from .trial import Trial
 
-RECORD = 8_000  # bytes of a record, its line in the index and its predictions
+RECORD = 8_000  # bytes of a record and its predictions
 BYTES = 24  # memory per weight in training: weight, gradient, two moments, half as much again
 PROCESS = 1e9  # bytes of memory of a worker beside its model
 
