@@ -25,8 +25,7 @@ INTRO = """# Architectures
 
 Of {types} model types of transformers {transformers} (torch {torch}), **{heads} pass with their heads** and
 **{neurons} pass with their feed-forward neurons**, {both} of them with both. {refused} are refused or not
-proved; {absent} have no
-attention or no model class of their own.
+proved; {absent} have no attention or no model class of their own.
 
 [The table](coverage.csv) has a row for each type that has heads or neurons:
 
