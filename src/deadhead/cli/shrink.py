@@ -128,7 +128,7 @@ def shrink(
     check_folder(out, "--out", model=model, force=force)
     from deadhead.numerics import device_named
     from deadhead.saved.shrink import ShrinkData, shrink_saved
-    from deadhead.shrinking.fit_batches import examples_on
+    from deadhead.shrinking.held_out import examples_on
 
     where = device_named(device)
     calibration = ShrinkData(

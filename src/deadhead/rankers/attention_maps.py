@@ -152,8 +152,7 @@ class _Mean:
         All of them where the model has positions of its own (images, sound).
         """
         queries = keys = attended(self.batch)
-        decoded = self._decoded()
-        if decoded is not None and site.block in ("decoder", "cross"):
+        if site.block in ("decoder", "cross") and (decoded := self._decoded()) is not None:
             queries = decoded
             keys = decoded if site.block == "decoder" else keys
         examples, _, *lengths = probabilities.shape

@@ -57,12 +57,14 @@ def right_padded(model: nn.Module, batch: Batch) -> dict[str, Tensor]:
     nothing make some kernels return nan.
     """
     labels_of_decoder = is_encoder_decoder(model)
-    sides: tuple[dict[str, Any], dict[str, Any]] = ({}, {})
-    for name, value in batch.items():
-        of_decoder = name.startswith("decoder_") or (labels_of_decoder and name == "labels")
-        sides[of_decoder][name] = value
-    masks = "attention_mask", "decoder_attention_mask"
-    return {**batch, **_rolled(sides[0], masks[0]), **_rolled(sides[1], masks[1])}
+    of_decoder = {
+        name: value
+        for name, value in batch.items()
+        if name.startswith("decoder_") or (labels_of_decoder and name == "labels")
+    }
+    others = {name: value for name, value in batch.items() if name not in of_decoder}
+    rolled = _rolled(others, "attention_mask") | _rolled(of_decoder, "decoder_attention_mask")
+    return {**batch, **rolled}
 
 
 def _rolled(batch: Batch, name: str) -> dict[str, Tensor]:

@@ -6,12 +6,10 @@ been one set; `"sd"` adds up the finished scores. `"ranks"` and `"maximum"` are 
 
 from collections.abc import Callable, Mapping, Sequence
 
-import numpy as np
-
 from deadhead.errors import DataError, unknown_name
 from deadhead.layout import Head
 from deadhead.ranking import Ranking, check_same_heads
-from deadhead.ranking.scores import average_ranks, normalised, total
+from deadhead.ranking.scores import normalised, total
 
 from .methods import RANKERS
 
@@ -31,9 +29,11 @@ def _measured(rankings: Sequence[Ranking]) -> list[Mapping[Head, float]]:
 
 
 def _mean_ranks(rankings: Sequence[Ranking]) -> dict[Head, float]:
+    from scipy.stats import rankdata
+
     heads = list(rankings[0].scores)
-    ranks = [average_ranks(np.array([r.scores[head] for head in heads])) for r in rankings]
-    return dict(zip(heads, np.mean(ranks, axis=0).tolist(), strict=True))
+    ranks = rankdata([[r.scores[head] for head in heads] for r in rankings], axis=1)
+    return dict(zip(heads, ranks.mean(0).tolist(), strict=True))
 
 
 def _highest(rankings: Sequence[Ranking]) -> dict[Head, float]:

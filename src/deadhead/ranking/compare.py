@@ -14,8 +14,6 @@ import numpy as np
 
 from deadhead.errors import DataError
 
-from .scores import average_ranks
-
 EXACT = 9  # numbers up to which all orders are tried: 9! = 362,880
 DRAWN = 50  # and up to which orders are drawn
 DRAWS = 100_000
@@ -88,7 +86,9 @@ def _sides(one: Numbers, other: Numbers) -> tuple[np.ndarray, np.ndarray] | None
     finite = np.isfinite(x).all() and np.isfinite(y).all()
     if len(x) < 3 or not finite or np.ptp(x) == 0 or np.ptp(y) == 0:
         return None
-    return _standard(average_ranks(x)), _standard(average_ranks(y))
+    from scipy.stats import rankdata
+
+    return _standard(rankdata(x)), _standard(rankdata(y))
 
 
 @lru_cache(maxsize=4)

@@ -1,4 +1,4 @@
-"""Arithmetic on scores: scale a layer to unit length, spread all heads over 0 to 1, rank them.
+"""Arithmetic on scores: scale a layer to unit length, spread all heads over 0 to 1.
 
 Numbers per head in, numbers per head out; no model and no torch. Rankers scale their scores with
 it, and rankings of different languages are merged with it.
@@ -38,13 +38,6 @@ def spread(scores: Mapping[Head, float]) -> dict[Head, float]:
 def normalised(raw: Mapping[Head, float]) -> dict[Head, float]:
     """Accumulated gradients scaled as Ma et al. do: unit layers, then 0 to 1 over all heads."""
     return spread(unit_layers(raw))
-
-
-def average_ranks(values: np.ndarray) -> np.ndarray:
-    """The rank of each value, from 1 for the lowest; equal values share the mean of their ranks."""
-    _, inverse, counts = np.unique(values, return_inverse=True, return_counts=True)
-    ranks: np.ndarray = (np.cumsum(counts) - (counts - 1) / 2)[inverse]
-    return ranks
 
 
 def matrix(scores: Mapping[Head, float], layout: HeadLayout, block: str) -> np.ndarray:

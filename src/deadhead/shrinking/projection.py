@@ -16,7 +16,7 @@ from deadhead.heads.prune import Cut
 from deadhead.heads.rows import batch_first
 
 from .candidates import CANDIDATES
-from .fit_batches import Parts
+from .held_out import Parts
 from .solve import NOTHING, Change, Sums, best, candidates, error
 from .streams import Call, is_close
 

@@ -34,7 +34,7 @@ from deadhead.layout import Batch, Head, Neurons
 from deadhead.numerics import as_written, computing
 
 from .candidates import CANDIDATES, check_candidates
-from .fit_batches import FitBatches, Parts
+from .held_out import FitBatches, Parts
 from .projection import Projection, Solution, columns_of
 from .solve import NOTHING
 from .streams import Streams
@@ -365,13 +365,9 @@ def row(solution: Solution, target: str) -> LayerRefit:
 
 def closed(cut: Cut) -> Callable[[], None]:
     """Close the units of a cut that leave; returns the undo function."""
-    open_inputs = torch.zeros(len(cut.site.kept) * cut.site.width)
-    open_inputs[columns_of(cut)] = 1
-    return attach(cut.site, partial(_gated, open_inputs))
-
-
-def _gated(gates: Tensor, context: Tensor) -> Tensor:
-    return context * gates.to(context)
+    gates = torch.zeros(len(cut.site.kept) * cut.site.width)
+    gates[columns_of(cut)] = 1
+    return attach(cut.site, lambda context: context * gates.to(context))
 
 
 def name_of(site: Site) -> str:

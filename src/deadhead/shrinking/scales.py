@@ -26,7 +26,7 @@ from deadhead.heads.site import Site
 from deadhead.layout import Batch
 from deadhead.rankers.loss import output_of
 
-from .fit_batches import FitBatches, Parts
+from .held_out import FitBatches, Parts
 from .projection import Projection, Solution
 from .refitting import RefitPlan, Solver, closed, name_of, planned, row
 from .solve import damped_scales

@@ -82,7 +82,7 @@ class Statistics:
     places: dict[SiteKey, LayerStatistics]
     fisher: Tensor
     examples: int = 0
-    columns: dict[SiteKey, range] = field(default_factory=dict)  # the rows of each layer in fisher
+    columns: dict[SiteKey, range]  # the rows of each layer in fisher
     orders: dict[SiteKey, Order] = field(default_factory=dict)  # by reconstruction
 
     def matrix(self, places: Collection[SiteKey]) -> Any:

@@ -20,7 +20,7 @@ from deadhead.heads.site import Site
 from deadhead.rankers.label_free import kind_of_logits, logit_distance, problem_of
 
 from .candidates import CANDIDATES
-from .fit_batches import FitBatches, Parts
+from .held_out import FitBatches, Parts
 from .projection import Projection, Solution
 from .solve import NOTHING, TIE, Change, candidates
 from .streams import TASK_LAYER, Call, Streams
