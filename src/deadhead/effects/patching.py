@@ -21,11 +21,17 @@ from deadhead.heads.hooks import hooked
 from deadhead.heads.rows import inner_padding
 from deadhead.heads.site import Site
 from deadhead.layout import Batch, Head, HeadLayout
-from deadhead.rankers.fills import fill_from
-from deadhead.rankers.head_copies import Change, columns_of, in_copies, portions, token_budget
+from deadhead.rankers.batches import check_pairs
+from deadhead.rankers.head_copies import (
+    Change,
+    columns_of,
+    fill_from,
+    in_copies,
+    portions,
+    token_budget,
+)
 from deadhead.rankers.label_free import PerExample
 from deadhead.rankers.loss import examples_of, forward, on_device
-from deadhead.rankers.pairs import check_pairs
 from deadhead.rankers.replay import Replay, replaying
 from deadhead.rankers.run import frozen, refuse_resampling
 

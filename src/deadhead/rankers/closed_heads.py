@@ -10,8 +10,7 @@ from torch import Tensor, nn
 from deadhead.heads.discover import find_sites
 from deadhead.layout import Batch, Head
 
-from .fills import fill_of_batches
-from .head_copies import Change, columns_of, in_copies, portions, token_budget
+from .head_copies import Change, columns_of, fill_of_batches, in_copies, portions, token_budget
 from .loss import IGNORED, LOSS, FiniteLoss, examples_of, losses_and_right, on_device
 from .ranker import RankerInputs
 from .replay import replaying

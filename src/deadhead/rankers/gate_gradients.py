@@ -25,7 +25,7 @@ from deadhead.heads.rows import batch_first
 from deadhead.heads.site import Site
 from deadhead.layout import Batch, Head, HeadLayout, SiteKey
 
-from .fills import Fill, fill_of_batches, zero
+from .head_copies import Fill, fill_of_batches, zero
 from .loss import IGNORED, LOSS, SEEDS, FiniteLoss, example_losses, examples_of
 from .ranker import RankerInputs
 
@@ -70,14 +70,13 @@ def estimated_rises(inputs: RankerInputs, fill: str) -> dict[Head, float]:
 
 def products(inputs: RankerInputs) -> Tensor:
     """The mean over examples of the products of gate gradients, heads x heads, on the CPU."""
-    total: Tensor | float = 0.0
+    total = torch.zeros(())
     with open_gates(inputs.model) as gates:
         for batch, gradients in gates.of_batches(inputs):
             columns = gates.of_heads({key: gradient.T for key, gradient in gradients.items()})
             none = next(iter(gradients.values())).new_zeros(examples_of(batch))
             rows = torch.stack([columns.get(head, none) for head in inputs.layout], 1)
             total = total + rows.T @ rows
-    assert isinstance(total, Tensor)  # for mypy
     if not bool(total.any()):
         raise gates.no_gradient(NO_INFLUENCE)
     return total.cpu() / sum(map(examples_of, inputs.batches))

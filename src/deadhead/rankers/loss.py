@@ -27,7 +27,7 @@ from deadhead.layout import Batch
 
 # Further entries of a batch that is measured by another loss than that of labels: label_free.py.
 LOSS, TARGET, SEEDS = "deadhead.loss", "deadhead.target", "deadhead.seeds"
-CORRUPT = "deadhead.corrupt"  # the batch whose run fills closed heads: fills.py
+CORRUPT = "deadhead.corrupt"  # the batch whose run fills closed heads: head_copies.py
 NUMBERS_AT_ONCE = 1 << 24  # logits in float32: 64 MB
 SPANS = ("start_logits", "end_logits")  # of a model of question answering, batch x tokens
 # What a model reads; a batch has one of these.

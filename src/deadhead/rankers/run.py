@@ -21,11 +21,10 @@ from deadhead.numerics import computing
 from deadhead.ranking import Ranking
 from deadhead.version import versions
 
-from .batches import check_batches, describe
+from .batches import check_batches, check_pairs, describe, listed
 from .label_free import Loss, with_loss
 from .loss import CORRUPT, right_padded
 from .methods import METHOD, checked
-from .pairs import check_pairs, listed
 from .ranker import RankerInputs
 
 
