@@ -179,22 +179,6 @@ class Study:
         """The splits that are reported unless the recipe names others."""
         return tuple(dict.fromkeys(cell.split for cell in self.cells))
 
-    def after_one_epoch(
-        self, where: Mapping[str, Any] = NOWHERE
-    ) -> dict[Key, dict[str, tuple[float, float]]]:
-        """By language and strategy: of each trial the scores after one epoch and at the end."""
-        finals = self.means(("language", "strategy"), where)
-        firsts = self.means(("language", "strategy"), where, split="@1")
-        pairs = {}
-        for key, mean in firsts.items():
-            final = {number.trial: number.value for number in finals[key].numbers}
-            pairs[key] = {
-                first.trial: (first.value, final[first.trial])
-                for first in mean.numbers
-                if first.trial in final
-            }
-        return pairs
-
     @cached_property
     def trials(self) -> dict[str, Cell]:
         """What was run, by id: the first cell of each trial."""

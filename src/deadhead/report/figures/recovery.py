@@ -18,12 +18,7 @@ class Recovery(Figure):
     help = "The mean over trials of the score after one epoch, in % of the final score."
 
     def draw(self, study: Study) -> Chart | None:
-        pairs: dict[str, list[tuple[float, float]]] = {}  # language -> (after one epoch, final)
-        for (language, strategy), trials in study.after_one_epoch(self.where).items():
-            if strategy not in (None, "none"):
-                scores = [(first, final) for first, final in trials.values() if final]
-                pairs.setdefault(language, []).extend(scores)
-        pairs = {language: scores for language, scores in pairs.items() if scores}
+        pairs = self._pairs(study)
         if not pairs:
             return None
         rows = [_row(language, *zip(*scores, strict=True)) for language, scores in pairs.items()]
@@ -43,8 +38,20 @@ class Recovery(Figure):
 
     @classmethod
     def suggest(cls, study: Study) -> Suggested:
-        if any(study.after_one_epoch().values()):
-            yield 50, cls()
+        yield 50, cls()
+
+    def _pairs(self, study: Study) -> dict[str, list[tuple[float, float]]]:
+        """The scores of pruned trials after one epoch and at the end, by language."""
+        pairs: dict[str, list[tuple[float, float]]] = {}
+        axes = ("language", "strategy")
+        finals = study.means(axes, self.where)
+        for (language, strategy), mean in study.means(axes, self.where, split="@1").items():
+            final = {one.trial: one.value for one in finals[language, strategy].numbers}
+            first = {one.trial: one.value for one in mean.numbers if final.get(one.trial)}
+            if strategy not in (None, "none"):
+                both = [(score, final[trial]) for trial, score in first.items()]
+                pairs.setdefault(language, []).extend(both)
+        return {language: scores for language, scores in pairs.items() if scores}
 
 
 def _row(language: str, first: Sequence[float], final: Sequence[float]) -> Datum:
