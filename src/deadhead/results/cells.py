@@ -227,8 +227,8 @@ def make_cell(
     fields = {**(summary.trial if summary is not None else {}), **fixed, **labels}
     remove = fields.get("remove")
     removal = None if remove == "none" else Removal.parse(remove)
-    shown = {**{name: fields[name] for name in LABELLED if name in fields}, **labels}
-    axes = {name: label(value) for name, value in shown.items()}
+    labelled = {**{name: fields[name] for name in LABELLED if name in fields}, **labels}
+    axes = {name: label(value) for name, value in labelled.items()}
     if removal is not None:
         axes |= {"strategy": removal.strategy, "amount": label(removal.amount)}
     elif "remove" in fields:
@@ -318,7 +318,7 @@ def removes_nothing(text: str) -> bool:
     return counts and rest.partition(" ")[0] == "0"
 
 
-def plain_text(value: Any) -> str:
+def label_text(value: Any) -> str:
     """A label as it is compared: 50 and 50.0 and "50" are the same, and no label is empty."""
     if value is None:
         return ""
@@ -350,7 +350,7 @@ def selects(where: Mapping[str, Any], label_on: Callable[[str], Any]) -> bool:
     """Whether a table or figure selects what has these labels."""
     for axis, values in where.items():
         allowed: Iterable[Any] = values if isinstance(values, list) else [values]
-        if plain_text(label_on(axis)) not in {plain_text(value) for value in allowed}:
+        if label_text(label_on(axis)) not in {label_text(value) for value in allowed}:
             return False
     return True
 

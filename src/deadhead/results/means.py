@@ -205,25 +205,25 @@ def means_of(
     searches: only the trials of searches, in the languages that these are for; each search is a
     repetition unless `mean_over` names axes.
     """
-    found: dict[Key, Mean] = {}
+    by_key: dict[Key, Mean] = {}
     cells = (cell for cell in cells if "arm" in cell.axes) if searches else cells
     for group in group_cells(cells, (*axes, *where, *(OF_SEARCHES if searches else ()))):
         first = group[0]
-        shown = first.is_for if searches else first.languages
+        languages = first.is_for if searches else first.languages
         for variant in first.variants(axes):
             scored_by = variant.get("metric") or metric, variant.get("split") or split
             rows = [values(cell, *scored_by) for cell in group]
             for language, column in zip(first.languages, zip(*rows, strict=True), strict=True):
-                if language in shown and matches(first, language, where):
+                if language in languages and matches(first, language, where):
                     repeats: list[Any] = (
                         [cell.without(*PRUNING) for cell in group]
                         if searches and not mean_over
                         else repetitions(group, language, mean_over)
                     )
-                    mean = found.setdefault(first.key(axes, language, variant), Mean())
+                    mean = by_key.setdefault(first.key(axes, language, variant), Mean())
                     for cell, repetition, value in zip(group, repeats, column, strict=True):
                         mean.add(cell, language, repetition, value)
-    return found
+    return by_key
 
 
 def group_cells(cells: Iterable[Cell], axes: Iterable[str]) -> Iterable[list[Cell]]:

@@ -7,7 +7,7 @@ from typing import Any
 
 from deadhead.papers.catalogue import published_files
 
-from .cells import APART, Cell, as_dict, plain_text, task_info
+from .cells import APART, Cell, as_dict, label_text, task_info
 
 Rows = list[dict[str, str]]
 
@@ -30,7 +30,7 @@ def of_same_setting(cells: Sequence[Cell], rows: Rows) -> Rows:
 
 def _label(axis: str, value: Any) -> str:
     """A label in one spelling: tasks without the corpus, languages without their order."""
-    text = plain_text(value)
+    text = label_text(value)
     if axis == "task":
         return task_info(text).name
     return "+".join(sorted(text.split("+"))) if axis == "source" else text

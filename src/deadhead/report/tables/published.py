@@ -7,7 +7,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
 from deadhead.results import Mean
-from deadhead.results.cells import LANGUAGE, plain_text, removes_nothing
+from deadhead.results.cells import LANGUAGE, label_text, removes_nothing
 
 PublishedRow = Mapping[str, str]
 ROUND = 4  # decimals of points that are kept
@@ -76,7 +76,7 @@ def _column(axis: str, columns: set[str]) -> str | None:
 
 def _text(axis: str, value: Any) -> str:
     """A label in one spelling: removing nothing is `none`, languages joined by + have no order."""
-    text = plain_text(value)
+    text = label_text(value)
     if axis == "remove":
         return "none" if not text or removes_nothing(text) else text
     return "+".join(sorted(text.split("+"))) if axis in ("source", "train") else text
