@@ -9,7 +9,7 @@ from example_searches import OTHERS, arm, controls, merged, rankings, search
 
 from deadhead.papers.claims import FAILS, HOLDS, LUCKY, OPEN, UNSHOWN, all_claims
 from deadhead.papers.claims.evidence import Evidence
-from deadhead.papers.claims.strength import by_luck, lucky_share
+from deadhead.papers.claims.rule import by_luck, lucky_share
 
 CLAIMS = all_claims()
 GAIN = "C-mean-POS-mbert-cross-lingual"

@@ -10,8 +10,8 @@ from examples_by_claim import CASES
 from recast import CLAIMS, MINE, recast
 
 from deadhead.papers.claims import FAILS, HOLDS, OPEN, UNSHOWN, UNTESTED
+from deadhead.papers.claims.claim import is_bert, is_mbert, is_xlmr
 from deadhead.papers.claims.evidence import Evidence
-from deadhead.papers.claims.scope import is_bert, is_mbert, is_xlmr
 
 KINDS = {"bert": is_bert, "mbert": is_mbert, "xlmr": is_xlmr}
 

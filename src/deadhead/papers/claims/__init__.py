@@ -3,11 +3,11 @@
     check("my-study")     verdicts on the records of a study (or of several together)
     published()           verdicts on the papers' own tables
 
-A claim (`claim.py`) is a statement with a function from evidence (`evidence.py`) to a finding.
-Evidence has one form: `from_study.py` reads records, `from_papers.py` what papers print. `rule.py`
-has the rules for what numbers show, `scope.py` chooses the models and tasks that a claim is about.
-The claims themselves are in `deadhead.papers`, a module for each paper, which `all_claims` loads by
-its name; `luck.py` has those that no paper makes. Loads no torch.
+A claim (`claim.py`) is a statement on some models and tasks, with a function from evidence on them
+(`evidence.py`) to a finding. Evidence has one form: `from_study.py` reads records, `from_papers.py`
+what papers print. `rule.py` has the rules for what numbers show. The claims themselves are in
+`deadhead.papers`, a module for each paper, which `all_claims` loads by its name; `luck.py` has
+those that no paper makes. Loads no torch.
 """
 
 import re

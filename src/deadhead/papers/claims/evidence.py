@@ -1,11 +1,13 @@
 """Evidence: the numbers that claims are judged by, from studies or from the papers' own tables.
 
 `from_study.py` and `from_papers.py` collect it; the claims only read it, so one function judges a
-paper's own tables and anybody's study.
+paper's own tables and anybody's study. Evidence on all tasks or languages that a statement is
+about, and on no others, is whole (`rule.py`).
 """
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from dataclasses import dataclass
 from functools import cached_property
 from typing import Any
@@ -14,9 +16,11 @@ from deadhead.results import Measurement, Merged, RankedHeads, Score, Search
 from deadhead.results.means import Mean as Mean
 from deadhead.results.means import means as means
 from deadhead.results.searches import pairs_among
+from deadhead.tasks.languages import paper_languages
 
 PARTS = ("scores", "searches", "merged", "measures", "rankings", "rhos")
 GLUE = ("mnli", "qqp", "qnli", "sst2")
+TENTHS = set(range(10, 100, 10))  # percent of the heads
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -61,3 +65,15 @@ class Evidence:
     def __add__(self, other: Evidence) -> Evidence:
         both = {part: getattr(self, part) + getattr(other, part) for part in PARTS}
         return Evidence(**both, printed=self.printed and other.printed)
+
+
+def all_of_glue(tasks: Iterable[str]) -> bool:
+    return set(tasks) == set(GLUE)
+
+
+def all_of_xnli(targets: Iterable[str]) -> bool:
+    return set(targets) == set(paper_languages("mbert-prunability"))
+
+
+def all_of_wmt(targets: Iterable[str]) -> bool:
+    return set(targets) == {"en-ru", "en-de"}

@@ -10,7 +10,6 @@ from deadhead.results import Arm, Merged, Pick, Score, Search
 from deadhead.tasks import task_of
 
 from .evidence import Evidence, Rho
-from .strength import rho_p
 
 PrintedNumber = dict[str, str]
 LABELS = ("model", "task", "source", "target", "remove")  # of a printed score
@@ -104,3 +103,10 @@ def _rho(row: PrintedNumber) -> Rho:
     labels = {name: row[name] for name in ("model", "task", "setting")}
     rho, pairs = float(row["value"]), PAIRS[row["task"]]
     return Rho(**labels, against=row["of"], rho=rho, pairs=pairs, p=rho_p(rho, pairs))
+
+
+def rho_p(rho: float, n: int) -> float:
+    """Two-sided p-value of Spearman's rho over n pairs, by Student's t, from rho alone."""
+    from scipy.stats import t
+
+    return float(2 * t.sf(abs(rho) * ((n - 2) / (1 - rho * rho)) ** 0.5, n - 2))

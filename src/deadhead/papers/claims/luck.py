@@ -15,11 +15,10 @@ from statistics import fmean
 from deadhead.results import Search
 from deadhead.results.statistics import beyond_luck, compare_with_seeds
 
-from .claim import Claim
+from .claim import BOTH, MBERT, ON_POS_AND_NER, Claim, Models, Scope, any_model
 from .evidence import Evidence
-from .scope import BOTH, MBERT, ON_POS_AND_NER, Models, Scope, any_model
+from .rule import LEVEL, lucky_share, signs
 from .searches import TASKS, chance, single
-from .strength import LEVEL, lucky_share, signs
 from .verdict import FAILS, HOLDS, UNSHOWN, Finding, Outcome, judged, missing
 
 NAME = "luck"  # where other claims have the name of their paper

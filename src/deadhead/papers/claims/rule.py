@@ -18,9 +18,11 @@ from statistics import fmean, stdev
 from deadhead.results.statistics import sign_test
 
 from .evidence import Mean
-from .strength import FEWEST, LEVEL, SLACK, interval
 from .verdict import FAILS, HOLDS, UNSHOWN, Outcome
 
+LEVEL = 0.05
+SLACK = 1e-9  # for sums of decimals
+FEWEST = 3  # values for an interval
 # How far a number may be from the stated one and still count as equal.
 ABOUT = 0.25  # a share of it: gains of 0.15 and of 1.78 points allow no common distance
 BLEU = 0.5  # what three draws can separate, if they differ as the paper's do (0.668 % of 28)
@@ -148,6 +150,39 @@ def exactly(holds: bool, margin: float, whole: bool) -> Outcome:
     """A statement about an order, without interval: exceptions refute it, all cases show it."""
     basis = "all the cases it speaks of" if whole else "not all the cases it speaks of"
     return Outcome((HOLDS if whole else UNSHOWN) if holds else FAILS, margin, basis)
+
+
+def signs(differences: Iterable[float]) -> str:
+    """The sign test of some differences, in words."""
+    values = list(differences)
+    more, less = sum(v > 0 for v in values), sum(v < 0 for v in values)
+    return f"sign test {more} to {less}: p = {sign_test(more, less):.2g}"
+
+
+def lucky_share(budgets: Sequence[float]) -> float:
+    """How often the best of some equal trials beats one: the best of 12 wins 12 times of 13."""
+    return fmean(budget / (budget + 1) for budget in budgets)
+
+
+def by_luck(better: int, budgets: Sequence[float]) -> str:
+    """How many pairs would gain by luck, in words."""
+    expected = lucky_share(budgets) * len(budgets)
+    p = luck_p(better, budgets)
+    return f"luck alone: {expected:.1f} of {len(budgets)}, as many or more with p = {p:.2g}"
+
+
+def luck_p(better: int, budgets: Sequence[float]) -> float:
+    """The chance that the best of equal trials beats one in this number of pairs or more."""
+    from scipy.stats import binom
+
+    return float(binom.sf(better - 1, len(budgets), lucky_share(budgets)))
+
+
+def interval(values: Sequence[float]) -> float:
+    """Half the width of the 95 % interval of a mean."""
+    from scipy.stats import t
+
+    return float(t.ppf(1 - LEVEL / 2, len(values) - 1)) * stdev(values) / len(values) ** 0.5
 
 
 def over_repeats(

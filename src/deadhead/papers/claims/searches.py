@@ -1,14 +1,16 @@
 """Which searches a claim is about: by task, model and setting, from one source language."""
 
-from collections.abc import Sequence
+from collections import Counter
+from collections.abc import Callable, Sequence
 from statistics import fmean
 
-from deadhead.results import Search
+from deadhead.results import Merged, Search
 from deadhead.results.searches import over_seeds
 
+from .claim import MODELS, of_models
 from .evidence import Evidence
-from .rule import over_repeats
-from .strength import LEVEL, by_luck, interval, luck_p
+from .from_papers import printed
+from .rule import LEVEL, by_luck, interval, luck_p, over_repeats
 
 TASKS = {"POS": "pos", "NER": "ner", "SF": "slots"}
 CROSS, MULTI = "cross-lingual", "multi-lingual"
@@ -38,6 +40,33 @@ def paired(evidence: Evidence, task: str) -> list[Search]:
 def _of(search: Search, task: str, rank: str) -> bool:
     used = search.rank or "gradient"
     return task in ("", search.task) and search.parts is None and used == rank
+
+
+def all_pairs(
+    searches: Sequence[Search],
+    select: Callable[[Evidence], Sequence[Search]],
+    both_models: bool = False,
+) -> bool:
+    """Whether these are the pairs that `select` takes from the paper's tables."""
+    # The tables have the same pairs for each of the two models.
+    tables = (
+        printed("contributions")
+        if both_models
+        else of_models(printed("contributions"), (MODELS["mbert"],))
+    )
+    ours, theirs = (
+        Counter((s.task, s.source, s.target, s.setting) for s in group)
+        for group in (searches, select(tables))
+    )
+    return ours == theirs
+
+
+def all_targets(merged: Sequence[Merged]) -> bool:
+    """Whether these are the targets of their tasks in the paper's table of several sources."""
+    tasks = {one.task for one in merged}
+    theirs = [one for one in printed("contributions").merged if one.task in tasks]
+    ours, printed_ones = (Counter((m.task, m.target) for m in group) for group in (merged, theirs))
+    return ours == printed_ones
 
 
 def noise(searches: Sequence[Search]) -> float | None:

@@ -4,14 +4,14 @@
 evidence is not there.
 """
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, fields
 from typing import Any
 
 from deadhead.results import Measurement, Merged, RankedHeads, Score, Search
+from deadhead.results.statistics import spread
 
 from .evidence import Mean
-from .strength import spread_words
 
 HOLDS, UNSHOWN, FAILS = "holds", "compatible, not shown", "does not hold"
 UNTESTED = "not tested here"  # the claim is about other models or tasks
@@ -110,6 +110,17 @@ def judged(
         on=tuple(dict.fromkeys((result.model, result.task) for result in results)),
         lucky=lucky,
     )
+
+
+def spread_words(cells: Sequence[Mean]) -> str:
+    """How much repeats of one condition differ, in words. Only printed scores have no trial."""
+    if not cells[0].scores[0].trial:
+        return "as printed: no spread given for a cell"
+    repeated = [cell.repeats for cell in cells if len(cell.scores) > 1 and cell.value]
+    if not repeated:
+        return "one seed: no spread"
+    most = max(map(len, repeated))
+    return f"up to {most} repeats a cell, sd {spread(repeated):.2f} % of the mean"
 
 
 def missing(evidence: str) -> Finding:

@@ -7,16 +7,15 @@ from statistics import fmean
 
 from deadhead.errors import DeadheadError
 from deadhead.papers.claims import rule
-from deadhead.papers.claims.cases import all_pairs
-from deadhead.papers.claims.claim import Claim
+from deadhead.papers.claims.claim import BOTH, MODELS, OF, ON_POS_AND_NER, Claim, Scope
 from deadhead.papers.claims.evidence import Evidence
 from deadhead.papers.claims.from_papers import stated
-from deadhead.papers.claims.scope import BOTH, MODELS, OF, ON_POS_AND_NER, Scope
 from deadhead.papers.claims.searches import (
     CROSS,
     MULTI,
     PAPER_LRP,
     TASKS,
+    all_pairs,
     chance,
     lead_noise,
     lucky_count,
@@ -26,7 +25,6 @@ from deadhead.papers.claims.searches import (
     paired,
     single,
 )
-from deadhead.papers.claims.strength import FEWEST, LEVEL, signs
 from deadhead.papers.claims.verdict import FAILS, UNSHOWN, Finding, Outcome, judged, missing
 from deadhead.results import Search
 from deadhead.tasks.languages import language
@@ -55,7 +53,7 @@ def mean_gain(
     """Whether the mean gain of the searches selected is the number stated, or else above zero."""
     searches = select(evidence)
     whole = all_pairs(searches, select)
-    if not searches or (len(searches) < FEWEST and not (whole and stated is not None)):
+    if not searches or (len(searches) < rule.FEWEST and not (whole and stated is not None)):
         return missing(needed)
     values = [s.gain() for s in searches]
     if stated is None:
@@ -105,7 +103,7 @@ def losses_across_families(evidence: Evidence) -> Finding:
     numbers = f"{apart} of {len(losing)} pairs that do not gain are of different families"
     by_chance = f"of all pairs {base} of {n} are: as many by chance with p = {p:.2g}"
     outcome = rule.most(apart, len(losing), whole)
-    return judged(outcome, numbers, searches, by_chance, p >= LEVEL)
+    return judged(outcome, numbers, searches, by_chance, p >= rule.LEVEL)
 
 
 def gradient_gains_more_than_lrp(evidence: Evidence, gradient: float, setting: str) -> Finding:
@@ -148,7 +146,7 @@ def arm_lowers_scores(
     outcome = half if cases is None else rule.at_least(lower, n, cases / 16, whole)
     numbers = f"lower in {lower} of {n} cases, {fmean(values):+.2f} points on average"
     budget = searches[0].arms[arm].budget
-    strength = f"{signs(values)}; as the best of {budget} it would gain by luck"
+    strength = f"{rule.signs(values)}; as the best of {budget} it would gain by luck"
     return judged(outcome, numbers, searches, strength)
 
 
@@ -169,7 +167,7 @@ def lowest_helps_more_than_highest(evidence: Evidence) -> Finding:
     )
     outcome = rule.every(leads, whole, noise=lead_noise(helped, "highest"))
     numbers = f"{sum(v > 0 for v in leads)} of {len(leads)}: {each}"
-    return judged(outcome, numbers, helped, signs(leads))
+    return judged(outcome, numbers, helped, rule.signs(leads))
 
 
 def highest_hurts_more_than_random(evidence: Evidence) -> Finding:
@@ -181,7 +179,7 @@ def highest_hurts_more_than_random(evidence: Evidence) -> Finding:
     more, less = sum(v > 0 for v in leads), sum(v < 0 for v in leads)
     numbers = f"the highest-ranked hurt more in {more} of {n} cases, less in {less}"
     outcome = rule.most(more, n, all_pairs(searches, select))
-    return judged(outcome, numbers, searches, signs(leads))
+    return judged(outcome, numbers, searches, rule.signs(leads))
 
 
 def random_never_reaches_lowest(evidence: Evidence) -> Finding:
@@ -199,7 +197,7 @@ def random_never_reaches_lowest(evidence: Evidence) -> Finding:
     if exceptions:
         numbers += f"; not: {', '.join(exceptions[:6])}"
     outcome = rule.every(leads, all_pairs(searches, select), noise=lead_noise(searches, "random"))
-    return judged(outcome, numbers, searches, signs(leads))
+    return judged(outcome, numbers, searches, rule.signs(leads))
 
 
 def rest_is_comparable(evidence: Evidence, task: str) -> Finding:

@@ -13,22 +13,20 @@ from statistics import fmean
 
 from deadhead.errors import DeadheadError
 from deadhead.papers.claims import rule
-from deadhead.papers.claims.cases import all_pairs
-from deadhead.papers.claims.claim import Claim
+from deadhead.papers.claims.claim import MODELS, Claim, is_xlmr
 from deadhead.papers.claims.evidence import Evidence, Rho
 from deadhead.papers.claims.from_papers import PAIRS, printed
-from deadhead.papers.claims.scope import MODELS, is_xlmr
 from deadhead.papers.claims.searches import (
     CROSS,
     MULTI,
     PAPER_LRP,
     TASKS,
+    all_pairs,
     chance,
     lucky_count,
     paired,
     single,
 )
-from deadhead.papers.claims.strength import FEWEST, interval
 from deadhead.papers.claims.verdict import (
     FAILS,
     HOLDS,
@@ -68,7 +66,7 @@ def heads_at_the_best_score(evidence: Evidence, task: str, mbert: float, xlmr: f
     parts, texts, used, lucky = [], [], [], True
     for model in dict.fromkeys(s.model for s in searches):
         mine = [s for s in searches if s.model == model]
-        if len(mine) < FEWEST:
+        if len(mine) < rule.FEWEST:
             continue
         expected = xlmr if is_xlmr(model) else mbert
         arms = [s.arms["lowest"] for s in mine]
@@ -76,7 +74,7 @@ def heads_at_the_best_score(evidence: Evidence, task: str, mbert: float, xlmr: f
         outcome = rule.as_stated(shares, expected, rule.HEADS, all_pairs(mine, select))
         # The mean if every number of heads were best equally often.
         by_luck = fmean(BUDGET * fmean(arm.tried) / max(arm.tried) for arm in arms)
-        lucky = lucky and abs(fmean(shares) - by_luck) <= interval(shares)
+        lucky = lucky and abs(fmean(shares) - by_luck) <= rule.interval(shares)
         parts.append(outcome)
         texts.append(
             f"{model} {fmean(shares):.2f} of {BUDGET} (stated: {expected:g}; "
@@ -159,7 +157,7 @@ def rhos_as_stated(evidence: Evidence) -> Finding:
 
 
 def _interval(rho: Rho) -> tuple[float, float]:
-    """The 95 % interval of a rho over some pairs, by Fisher's transformation."""
+    """The 95 % rule.interval of a rho over some pairs, by Fisher's transformation."""
     centre, width = atanh(max(min(rho.rho, 0.999), -0.999)), 1.96 / (rho.pairs - 3) ** 0.5
     return tanh(centre - width), tanh(centre + width)
 
@@ -297,8 +295,8 @@ def peak_with_less_data(evidence: Evidence) -> Finding:
     for s in evidence.pairs:
         if s.setting == "multi-lingual" and (s.rank or "gradient") == "gradient":
             curves.setdefault((s.task, s.source, s.target), {})[s.parts or 10] = s
-    known = {name: curve for name, curve in curves.items() if len(curve) >= FEWEST}
-    if len(known) < FEWEST:
+    known = {name: curve for name, curve in curves.items() if len(curve) >= rule.FEWEST}
+    if len(known) < rule.FEWEST:
         return missing(
             "multi-lingual searches with three sizes of the target's training set, "
             "into three targets"

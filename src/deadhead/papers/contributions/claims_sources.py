@@ -6,12 +6,18 @@ from itertools import product
 from statistics import fmean
 
 from deadhead.papers.claims import rule
-from deadhead.papers.claims.cases import all_pairs, all_targets
-from deadhead.papers.claims.claim import Claim
+from deadhead.papers.claims.claim import MBERT, XLMR, Claim, Scope
 from deadhead.papers.claims.evidence import Evidence
-from deadhead.papers.claims.scope import MBERT, XLMR, Scope
-from deadhead.papers.claims.searches import CROSS, MULTI, TASKS, noise, of_setting, single
-from deadhead.papers.claims.strength import LEVEL, by_luck, luck_p, signs
+from deadhead.papers.claims.searches import (
+    CROSS,
+    MULTI,
+    TASKS,
+    all_pairs,
+    all_targets,
+    noise,
+    of_setting,
+    single,
+)
 from deadhead.papers.claims.verdict import Finding, judged, listed, missing
 from deadhead.results import Merged, Search
 from deadhead.results.statistics import sign_test
@@ -74,7 +80,7 @@ def gains_are_comparable(evidence: Evidence, other: Evidence, task: str) -> Find
         used += [s for side in sides for s in side]
         all_leads += leads
     numbers = f"mean gain: {'; '.join(texts)}"
-    return judged(rule.worst(parts), numbers, used, signs(all_leads))
+    return judged(rule.worst(parts), numbers, used, rule.signs(all_leads))
 
 
 def with_all_ways(evidence: Evidence, task: str = "") -> list[Merged]:
@@ -100,8 +106,8 @@ def ec_is_best(evidence: Evidence, cases: float, task: str) -> Finding:
     numbers = f"EC is best in {won} of {n} (stated: {cases:g} of 5): {each}"
     tries = [_sources(m) for m in merged]  # searches of EC, where MD and SD have one each
     odds = [number / 2 for number in tries]  # the best of six against two is three against one
-    strength = f"EC has {fmean(tries):g} times the trials of MD or SD; {by_luck(won, odds)}"
-    return judged(outcome, numbers, merged, strength, luck_p(won, odds) >= LEVEL)
+    strength = f"EC has {fmean(tries):g} times the trials of MD or SD; {rule.by_luck(won, odds)}"
+    return judged(outcome, numbers, merged, strength, rule.luck_p(won, odds) >= rule.LEVEL)
 
 
 def every_way_gains(evidence: Evidence) -> Finding:
@@ -118,8 +124,8 @@ def every_way_gains(evidence: Evidence) -> Finding:
         numbers += f"; not: {', '.join(exceptions[:6])}"
     numbers += f"; by every way into {better} of {len(merged)} targets"
     outcome = rule.every(least, _on_both_tasks(merged))
-    lucky = luck_p(better, budgets) >= LEVEL
-    return judged(outcome, numbers, merged, by_luck(better, budgets), lucky)
+    lucky = rule.luck_p(better, budgets) >= rule.LEVEL
+    return judged(outcome, numbers, merged, rule.by_luck(better, budgets), lucky)
 
 
 def md_equals_sd(evidence: Evidence) -> Finding:
@@ -130,7 +136,7 @@ def md_equals_sd(evidence: Evidence) -> Finding:
     near = sum(abs(gap) <= rule.POINT for gap in gaps.values())
     numbers = f"within {rule.POINT:g} point in {near} of {len(gaps)}: MD minus SD {listed(gaps)}"
     outcome = rule.most(near, len(gaps), _on_both_tasks(merged))
-    return judged(outcome, numbers, merged, signs(gaps.values()))
+    return judged(outcome, numbers, merged, rule.signs(gaps.values()))
 
 
 def several_against_one(
@@ -160,7 +166,7 @@ def several_against_one(
     both = f"unpruned {listed(unpruned)}; pruned {listed(pruned)}"
     numbers = f"several sources minus the best one: {both}"
     searches = [s for s in alone if s.target in unpruned]
-    return judged(outcome, numbers, [*searches, *used], signs(leads))
+    return judged(outcome, numbers, [*searches, *used], rule.signs(leads))
 
 
 AGAINST_XLMR = Scope(models=MBERT, others=XLMR, searches=True)

@@ -6,23 +6,23 @@ from statistics import fmean
 from typing import Any
 
 from deadhead.papers.claims import rule
-from deadhead.papers.claims.cases import TENTHS, all_of_glue
-from deadhead.papers.claims.claim import Claim
-from deadhead.papers.claims.evidence import GLUE, Evidence, Mean, means
+from deadhead.papers.claims.claim import BERT, EITHER, MBERT, ON_GLUE, Claim, Scope, short
+from deadhead.papers.claims.evidence import GLUE, TENTHS, Evidence, Mean, all_of_glue, means
 from deadhead.papers.claims.from_papers import stated
-from deadhead.papers.claims.layer_sets import (
+from deadhead.papers.claims.losses import (
     ALTERNATE,
     BLOCKS,
     TaskLanguage,
+    find_losses,
     half_means,
     halves,
     is_better,
     lag,
     middles,
+    near,
+    noise,
+    place,
 )
-from deadhead.papers.claims.losses import find_losses, near, noise, place
-from deadhead.papers.claims.scope import BERT, EITHER, MBERT, ON_GLUE, Scope, short
-from deadhead.papers.claims.strength import signs
 from deadhead.papers.claims.verdict import Finding, judged, listed, missing
 from deadhead.results import Score
 
@@ -73,7 +73,7 @@ def alternate_layers_beat_blocks(evidence: Evidence) -> Finding:
     whole = _whole(places) and len(leads) == len(places) * len(BLOCKS) * len(ALTERNATE)
     outcome = rule.every(leads, whole, ties=True, noise=widths)
     numbers = f"{won}; {', '.join(against)}" if against else won
-    return judged(outcome, numbers, used, signs(leads))
+    return judged(outcome, numbers, used, rule.signs(leads))
 
 
 def even_layers_beat_odd(evidence: Evidence, other: Evidence) -> Finding:
@@ -194,7 +194,7 @@ def middle_matters_most(evidence: Evidence) -> Finding:
         f"middle behind the ends by {few:.2f} points up to a third of the layers, {many:.2f} "
         f"beyond; top minus bottom {between:+.2f}"
     )
-    sides = signs(value for values in ends.values() for value in values)
+    sides = rule.signs(value for values in ends.values() for value in values)
     return judged(outcome, numbers, used, f"top against bottom: {sides}")
 
 

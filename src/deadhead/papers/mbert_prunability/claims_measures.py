@@ -5,12 +5,10 @@ from itertools import combinations
 from statistics import fmean
 
 from deadhead.layout import Head
-from deadhead.papers.claims.cases import all_of_xnli
-from deadhead.papers.claims.claim import Claim
-from deadhead.papers.claims.evidence import Evidence
+from deadhead.papers.claims.claim import MBERT, ON_XNLI, Claim, Scope, measured_on
+from deadhead.papers.claims.evidence import Evidence, all_of_xnli
 from deadhead.papers.claims.from_papers import stated
 from deadhead.papers.claims.rule import above, every, exactly, over_repeats
-from deadhead.papers.claims.scope import MBERT, ON_XNLI, Scope, measured_on
 from deadhead.papers.claims.verdict import Finding, judged, listed, missing
 from deadhead.results import Measurement, Score
 from deadhead.results.records import LATER

@@ -6,22 +6,23 @@ from statistics import fmean
 
 from deadhead.errors import DataError
 from deadhead.papers.claims import rule
-from deadhead.papers.claims.cases import TENTHS, all_of_glue, all_of_xnli
-from deadhead.papers.claims.claim import Claim
-from deadhead.papers.claims.evidence import Evidence, Mean, means
+from deadhead.papers.claims.claim import BERT, MBERT, ON_BOTH, ON_GLUE, ON_XNLI, Claim, Scope
+from deadhead.papers.claims.evidence import TENTHS, Evidence, Mean, all_of_glue, all_of_xnli, means
 from deadhead.papers.claims.from_papers import printed, stated
-from deadhead.papers.claims.layer_sets import (
+from deadhead.papers.claims.losses import (
     BLOCKS,
+    Loss,
     TaskLanguage,
+    at_random,
+    find_losses,
     half_means,
     halves,
     is_better,
     lag,
     middles,
+    place,
+    spread_of_draws,
 )
-from deadhead.papers.claims.losses import Loss, at_random, find_losses, place, spread_of_draws
-from deadhead.papers.claims.scope import BERT, MBERT, ON_BOTH, ON_GLUE, ON_XNLI, Scope
-from deadhead.papers.claims.strength import signs
 from deadhead.papers.claims.verdict import Finding, judged, listed, missing
 from deadhead.results import Score
 from deadhead.results.statistics import group_means, grouped, interpolate, ordered
@@ -96,7 +97,7 @@ def more_lost_across_languages(evidence: Evidence, glue: float, xnli: float) -> 
     paper_numbers = f"(stated: about {xnli:g} against {glue:g} % at 50 %)"
     each = f"{listed(leads, '{:g} %: {:+.2f}')} {paper_numbers}"
     numbers = f"mean relative loss on XNLI minus that on GLUE: {each}"
-    return judged(outcome, numbers, [loss.cell for loss in losses], signs(leads.values()))
+    return judged(outcome, numbers, [loss.cell for loss in losses], rule.signs(leads.values()))
 
 
 def without_random_heads(evidence: Evidence) -> list[Loss]:
@@ -177,7 +178,7 @@ def bottom_matters_more(evidence: Evidence) -> Finding:
         for group in pairs.values()
     ]
     outcome = rule.every(values, all_of_xnli(differences), noise=widths)
-    return judged(outcome, numbers, _cells(pairs), signs(values))
+    return judged(outcome, numbers, _cells(pairs), rule.signs(values))
 
 
 KINDS_OF_LOSS: dict[str, Callable[[Loss, Loss], float]] = {
@@ -246,7 +247,7 @@ def middle_matters_less_than_in_bert(evidence: Evidence, other: Evidence) -> Fin
         f"{places}{source}; less in {less} of {len(ours)} languages"
     )
     outcome = rule.most(less, len(ours), all_of_xnli(target for _, target in ours))
-    strength = signs(bert - v for v in ours.values())
+    strength = rule.signs(bert - v for v in ours.values())
     return judged(outcome, numbers, [*used, *beside], strength)
 
 

@@ -9,22 +9,20 @@ from statistics import fmean
 
 from deadhead.errors import DataError
 from deadhead.papers.claims import rule
-from deadhead.papers.claims.cases import all_of_glue
-from deadhead.papers.claims.claim import Claim
-from deadhead.papers.claims.evidence import GLUE, Evidence, Mean
+from deadhead.papers.claims.claim import BERT, ON_GLUE, ON_QNLI_AND_SST2, Claim, Scope, measured_on
+from deadhead.papers.claims.evidence import GLUE, Evidence, Mean, all_of_glue
 from deadhead.papers.claims.from_papers import stated
-from deadhead.papers.claims.layer_sets import halves, sets_of_layers
 from deadhead.papers.claims.losses import (
     falls_faster,
     find_losses,
+    halves,
     loss_list,
     near,
     noise,
     place,
+    sets_of_layers,
     spread_of_draws,
 )
-from deadhead.papers.claims.scope import BERT, ON_GLUE, ON_QNLI_AND_SST2, Scope, measured_on
-from deadhead.papers.claims.strength import LEVEL, signs
 from deadhead.papers.claims.verdict import FAILS, Finding, Outcome, judged, listed, missing
 from deadhead.results import Measurement, Score
 from deadhead.results.statistics import by_distance, by_layer, evenness, holm
@@ -64,7 +62,7 @@ def neither_end_is_better(evidence: Evidence) -> Finding:
     width = rule.over_repeats((cell.repeats for cell in used), sides=2)
     outcome = rule.level(list(differences.values()), rule.POINT, whole, width)
     numbers = f"top removed minus bottom removed, by layers: {each}"
-    return judged(outcome, numbers, used, signs(differences.values()))
+    return judged(outcome, numbers, used, rule.signs(differences.values()))
 
 
 Middles = dict[tuple[str, str, int], tuple[Mean, Mean]]
@@ -99,7 +97,7 @@ def middle_is_worse_than_ends(evidence: Evidence, cases: float) -> Finding:
     mean = f"{fmean(differences):.2f} points on average"
     numbers = f"the middle is worse in {worse} of {n} cases, by {mean}"
     outcome = rule.at_least(worse, n, cases / 16, _all_middles(middles))
-    return judged(outcome, numbers, used, signs(differences))
+    return judged(outcome, numbers, used, rule.signs(differences))
 
 
 def extra_loss_of_the_middle(evidence: Evidence, limit: float) -> Finding:
@@ -144,7 +142,7 @@ def better_than_blocks(evidence: Evidence, word: str) -> Finding:
     tasks = f"{sum(lead > 0 for lead in leads)} of {len(leads)} tasks"
     numbers = f"better than both on {tasks}, the smallest lead {min(leads):+.2f} points"
     outcome = rule.every(leads, all_of_glue(task for task, _ in places), noise=widths)
-    return judged(outcome, numbers, used, signs(leads))
+    return judged(outcome, numbers, used, rule.signs(leads))
 
 
 def odd_layers_are_best(evidence: Evidence) -> Finding:
@@ -201,7 +199,7 @@ def weights_move_without_pattern(evidence: Evidence) -> Finding:
     ]
     tests = [(name, test) for name, test in tests if not isnan(test.p)]
     # With too few layers not even a perfect order would be clear.
-    if not any(len(tests) * 2 / factorial(test.n) < LEVEL for _, test in tests):
+    if not any(len(tests) * 2 / factorial(test.n) < rule.LEVEL for _, test in tests):
         return missing(
             "how far weights moved (measure: weights) in a model with layers enough to show a "
             f"pattern in {len(runs)} runs"
@@ -211,7 +209,7 @@ def weights_move_without_pattern(evidence: Evidence) -> Finding:
     name, test = tests[clearest]
     numbers = f"clearest pattern: rho {test.rho:+.2f} with {name} over {test.n} layers"
     by_holm = f"{adjusted[clearest]:.2g} by Holm for {len(tests)} tests in {len(runs)} runs"
-    if adjusted[clearest] < LEVEL:
+    if adjusted[clearest] < rule.LEVEL:
         outcome = Outcome(FAILS, min(rule.WEAK - abs(test.rho), 0.0))
     else:
         # No clear pattern in any run is not yet none: over the runs the mean rho has to be near 0.

@@ -6,9 +6,8 @@ from functools import partial
 from itertools import pairwise
 
 from deadhead.papers.claims import rule
-from deadhead.papers.claims.cases import all_of_wmt
-from deadhead.papers.claims.claim import Claim
-from deadhead.papers.claims.evidence import Evidence, Mean, means
+from deadhead.papers.claims.claim import ON_WMT, TRANSLATORS, Claim, Scope, short
+from deadhead.papers.claims.evidence import Evidence, Mean, all_of_wmt, means
 from deadhead.papers.claims.from_papers import printed, stated
 from deadhead.papers.claims.losses import (
     NEAR,
@@ -19,8 +18,6 @@ from deadhead.papers.claims.losses import (
     near,
     spread_of_draws,
 )
-from deadhead.papers.claims.scope import ON_WMT, TRANSLATORS, Scope, short
-from deadhead.papers.claims.strength import SLACK, signs
 from deadhead.papers.claims.verdict import (
     FAILS,
     HOLDS,
@@ -94,7 +91,7 @@ def loss_grows_with_every_step(evidence: Evidence) -> Finding:
         return missing("BLEU at three shares of heads removed at random from 60 % on")
     numbers = "; ".join(back) or f"{len(steps)} steps, the smallest {min(steps):.2f} BLEU"
     outcome = rule.every(steps, all_of_wmt(x.target for x in losses), ties=True, noise=noise)
-    return judged(outcome, numbers, [loss.cell for loss in losses], signs(steps))
+    return judged(outcome, numbers, [loss.cell for loss in losses], rule.signs(steps))
 
 
 def kept(remove: str) -> tuple[tuple[int, ...], ...]:
@@ -137,7 +134,7 @@ def important_layers_make_no_difference(evidence: Evidence) -> Finding:
     own_model = all(short(cell.scores[0].model) in TRANSLATORS.own for cell in used)
     whole = own_model and compared == set(_by_kept(printed("weak-link"), PER_LAYER))
     outcome = rule.level(values, rule.BLEU, whole, noise)
-    return judged(outcome, f"kept minus pruned: {each}", used, signs(values))
+    return judged(outcome, f"kept minus pruned: {each}", used, rule.signs(values))
 
 
 def each_block_is_best_somewhere(evidence: Evidence) -> Finding:
@@ -185,7 +182,7 @@ def _never_best(groups: list[dict[str, Mean]], best: list[str]) -> Outcome:
         pairs = [(group[first], group[name]) for group, first in zip(groups, best, strict=True)]
         gaps, widths = rule.differences(pairs)
         bounds = (rule.ROUNDED if width is None else width for width in widths)
-        clear = all(gap - bound > SLACK for gap, bound in zip(gaps, bounds, strict=True))
+        clear = all(gap - bound > rule.SLACK for gap, bound in zip(gaps, bounds, strict=True))
         basis = f"at {len(groups)} percentages"
         if not clear:
             basis += ", with a block that is never best, but level with the best by its repeats"
