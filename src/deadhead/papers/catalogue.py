@@ -75,8 +75,11 @@ def published_files() -> dict[str, Path]:
 
 def claim_modules() -> dict[str, str]:
     """The modules with the papers' claims: `weak-link` -> its `claims.py`, as it is imported."""
-    known = [one for one in papers().values() if (one.folder / "claims.py").is_file()]
-    return {one.name: f"{PACKAGE}.{one.folder.name}.claims" for one in known}
+    return {
+        name: f"{PACKAGE}.{one.folder.name}.claims"
+        for name, one in papers().items()
+        if (one.folder / "claims.py").is_file()
+    }
 
 
 def _files(pattern: str) -> dict[str, Path]:

@@ -11,14 +11,16 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cache
+from operator import attrgetter
 from statistics import fmean
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, TypeVar
 
 from deadhead.tasks.metrics import sign
 
 from .cells import CHANCE, LANGUAGE, PRUNING, Cell, Key, matches
 from .model import Score
 
+T = TypeVar("T")
 Values = Sequence[float | None]  # one for each language of a cell
 # From a cell, a metric and a split (empty or None: the usual ones) to its values.
 ValuesOf = Callable[[Cell, str | None, str | None], Values]
@@ -174,11 +176,16 @@ class Mean:
 
 def means(scores: Iterable[Score], *axes: str) -> dict[Any, Mean]:
     """The means by what these axes say; by a single axis the key is its value."""
-    groups: dict[Any, list[Score]] = {}
-    for score in scores:
-        key = tuple(getattr(score, axis) for axis in axes)
-        groups.setdefault(key if len(axes) > 1 else key[0], []).append(score)
-    return {key: _mean(group) for key, group in groups.items()}
+    return {key: _mean(group) for key, group in group_by(scores, *axes).items()}
+
+
+def group_by(items: Iterable[T], *axes: str) -> dict[Any, list[T]]:
+    """Items of any kind by what these axes say; by a single axis the key is its value."""
+    groups: dict[Any, list[T]] = {}
+    key = attrgetter(*axes)
+    for item in items:
+        groups.setdefault(key(item), []).append(item)
+    return groups
 
 
 def _mean(scores: Sequence[Score]) -> Mean:

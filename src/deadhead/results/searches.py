@@ -18,6 +18,7 @@ from deadhead.tasks import points
 from deadhead.tasks.metrics import sign
 
 from .cells import Cell, as_tuple, is_target, rank_label
+from .means import group_by
 from .model import Arm, Merged, Pick, Search
 
 ARMS = ("full", "lowest", *CONTROLS)
@@ -140,10 +141,7 @@ def finished(searches: Iterable[Search]) -> Iterator[Search]:
 
 def over_seeds(searches: Iterable[Search]) -> tuple[Search, ...]:
     """The searches, the mean of those that differ only in their seed."""
-    groups: dict[tuple[Any, ...], list[Search]] = {}
-    for search in searches:
-        groups.setdefault(search.pair, []).append(search)
-    return tuple(map(_mean_search, groups.values()))
+    return tuple(map(_mean_search, group_by(searches, "pair").values()))
 
 
 def _mean_search(group: Sequence[Search]) -> Search:

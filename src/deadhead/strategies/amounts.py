@@ -182,14 +182,6 @@ def _number(value: Any, unit: str = "heads") -> None:
     whole(value, "k" if unit == "heads" else "n", unit)
 
 
-def _for_blocks(read: Callable[[Any], Any]) -> Callable[[Any], None]:
-    def check(value: Any) -> None:
-        for part in parts_of(value):
-            read(part)
-
-    return check
-
-
 HEADS = Amount(
     metavar="K", check=_number, typed=int, axis="heads removed", unit="heads", zero_is_nothing=True
 )
@@ -210,10 +202,14 @@ WHOLE_LAYERS = Amount(
     zero_is_nothing=True,
 )
 KEPT = Amount(metavar="K", check=_number, typed=int, axis="heads kept in each layer")
-KEPT_BY_LAYER = Amount(metavar="DIGITS", check=_for_blocks(counts), axis="heads kept by layer")
+KEPT_BY_LAYER = Amount(
+    metavar="DIGITS",
+    check=lambda value: [counts(part) for part in parts_of(value)],
+    axis="heads kept by layer",
+)
 KEPT_BY_BLOCK = Amount(
     metavar="NUMBERS",
-    check=_for_blocks(lambda part: whole(part, "a block")),
+    check=lambda value: [whole(part, "a block") for part in parts_of(value)],
     axis="heads kept by block",
 )
 LAYERS = Amount(

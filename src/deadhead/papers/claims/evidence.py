@@ -14,6 +14,7 @@ from typing import Any
 
 from deadhead.results import Measurement, Merged, RankedHeads, Score, Search
 from deadhead.results.means import Mean as Mean
+from deadhead.results.means import group_by as group_by
 from deadhead.results.means import means as means
 from deadhead.results.searches import pairs_among
 from deadhead.tasks.languages import paper_languages

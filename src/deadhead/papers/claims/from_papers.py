@@ -69,11 +69,6 @@ def _score(row: PrintedNumber) -> Score:
     return Score(**labels, share=float(row["percent"]), value=float(row["value"]), kind=kind)
 
 
-def printed_arm(arm: str, gain: float, full: float) -> Arm:
-    """An arm of which a paper prints the best of 12 trials."""
-    return Arm(arm=arm, full=full, picks={"test": Pick(None, full + gain, gain)}, tried=TRIED)
-
-
 def _by_arm(
     arms: list[PrintedNumber], axes: Sequence[str]
 ) -> dict[tuple[str, ...], dict[str, float]]:
@@ -84,12 +79,15 @@ def _by_arm(
 
 
 def _searches(arms: list[PrintedNumber]) -> Iterator[Search]:
-    """Of `full` and `lowest` papers print scores, of controls differences from `full`."""
+    """Papers print the best trial of each arm: `lowest` as a score, controls as gains over `full`."""
     for pair, by_arm in _by_arm(arms, AXES).items():
         full = by_arm.pop("full")
         gains = {**by_arm, "lowest": round(by_arm["lowest"] - full, 2)}
         labels: dict[str, Any] = dict(zip(AXES, pair, strict=True))
-        printed_arms = {arm: printed_arm(arm, gain, full) for arm, gain in gains.items()}
+        picks = {arm: {"test": Pick(None, full + gain, gain)} for arm, gain in gains.items()}
+        printed_arms = {
+            arm: Arm(arm=arm, full=full, picks=best, tried=TRIED) for arm, best in picks.items()
+        }
         yield Search(**labels, unpruned=full, arms=printed_arms)
 
 

@@ -10,7 +10,7 @@ from deadhead.results import Measurement, RankedHeads, Search, Study
 from deadhead.results.records import is_number
 from deadhead.results.searches import finished
 
-from .evidence import Evidence
+from .evidence import Evidence, group_by
 
 
 def measured(folders: Iterable[str | Path | Study]) -> Evidence:
@@ -43,10 +43,8 @@ def _complete(measure: Measurement) -> bool:
 
 def _means(rankings: Sequence[RankedHeads]) -> Iterator[RankedHeads]:
     """One ranking of each language by each method: the mean of those that rank the same heads."""
-    groups: dict[Any, list[RankedHeads]] = {}
-    for ranking in {ranking.trial: ranking for ranking in rankings}.values():
-        key = (ranking.model, ranking.task, ranking.language, ranking.method)
-        groups.setdefault(key, []).append(ranking)
+    by_trial = {ranking.trial: ranking for ranking in rankings}
+    groups = group_by(by_trial.values(), "model", "task", "language", "method")
     for group in groups.values():
         first = min(group, key=lambda ranking: ranking.trial)  # in any order of studies
         same = [one.scores for one in group if one.scores.keys() == first.scores.keys()]

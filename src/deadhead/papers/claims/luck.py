@@ -40,10 +40,10 @@ def beats(evidence: Evidence, arm: str) -> Finding:
     ahead = f"{sum(lead > 0 for lead in leads)} of {len(searches)} pairs"
     if len(set(groups)) < FEWEST:
         mean = f"by {fmean(leads):+.2f} points on average" if leads else ""
+        so_far = f" (so far ahead in {ahead}, {mean})" if leads else ""
         return missing(
             f"lowest-k searches with the control `{arm}` of {FEWEST} trainings or more; "
-            f"there are {len(set(groups))}"
-            + (f" (so far ahead in {ahead}, {mean})" if mean else "")
+            f"there are {len(set(groups))}{so_far}"
         )
     excess = beyond_luck(leads, groups)
     numbers = (

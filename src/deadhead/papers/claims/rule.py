@@ -100,7 +100,9 @@ def every(
     )
 
 
-def count_as_stated(count: int, cases: int, stated: int, of: int, whole: bool = False) -> Outcome:
+def count_as_stated(
+    count: int, cases: int, stated: float, of: float, whole: bool = False
+) -> Outcome:
     """Whether a count is the share stated (88 of 96); the margin is in cases."""
     low, high, basis = _share(count, cases, whole)
     outcome = between(low, high, stated / of - CASES, stated / of + CASES, basis)
@@ -180,9 +182,14 @@ def luck_p(better: int, budgets: Sequence[float]) -> float:
 
 def interval(values: Sequence[float]) -> float:
     """Half the width of the 95 % interval of a mean."""
+    return _quantile(len(values) - 1) * stdev(values) / len(values) ** 0.5
+
+
+def _quantile(freedom: int) -> float:
+    """Half the 95 % interval in standard errors, by Student's t."""
     from scipy.stats import t
 
-    return float(t.ppf(1 - LEVEL / 2, len(values) - 1)) * stdev(values) / len(values) ** 0.5
+    return float(t.ppf(1 - LEVEL / 2, freedom))
 
 
 def over_repeats(
@@ -193,15 +200,13 @@ def over_repeats(
     shared: the same trainings are behind all of them, so that their errors do not cancel out.
     sides: 2 where the mean is one of differences, and the groups are those of both sides.
     """
-    from scipy.stats import t
-
     repeated = [group for group in groups if len(group) > 1]
     if not repeated:
         return None
     errors = [stdev(group) / len(group) ** 0.5 for group in repeated]
     if shared:
-        return float(t.ppf(1 - LEVEL / 2, min(map(len, repeated)) - 1)) * fmean(errors)
-    quantile = float(t.ppf(1 - LEVEL / 2, sum(len(group) - 1 for group in repeated)))
+        return _quantile(min(map(len, repeated)) - 1) * fmean(errors)
+    quantile = _quantile(sum(len(group) - 1 for group in repeated))
     return sides * quantile * sum(error**2 for error in errors) ** 0.5 / len(errors)
 
 
@@ -217,15 +222,13 @@ def by_repeats(cells: Iterable[Sequence[float]], weight: float = 1.0) -> float |
     weight: the factor of each mean. It is Student's interval with one variance for all cells, so
     that a cell without repeats has the variance of the others.
     """
-    from scipy.stats import t
-
     groups = list(cells)
     freedom = sum(len(group) - 1 for group in groups)
     if not freedom:
         return None
     squares = sum((len(group) - 1) * stdev(group) ** 2 for group in groups if len(group) > 1)
     error = (squares / freedom * sum(1 / len(group) for group in groups)) ** 0.5
-    return abs(weight) * float(t.ppf(1 - LEVEL / 2, freedom)) * error
+    return abs(weight) * _quantile(freedom) * error
 
 
 def _width(values: Sequence[float], whole: bool, noise: float | None) -> tuple[float | None, str]:

@@ -5,7 +5,7 @@ evidence is not there.
 """
 
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass, fields
+from dataclasses import dataclass
 from typing import Any
 
 from deadhead.results import Measurement, Merged, RankedHeads, Score, Search
@@ -49,8 +49,11 @@ class Verdict:
 
     def to_dict(self) -> dict[str, Any]:
         """Plain data with the first trials and their number: a verdict may rest on thousands."""
-        stored = {field.name: getattr(self, field.name) for field in fields(self)}
-        return {**stored, "trials": list(self.trials[:MOST_TRIALS]), "records": len(self.trials)}
+        return {
+            **vars(self),
+            "trials": list(self.trials[:MOST_TRIALS]),
+            "records": len(self.trials),
+        }
 
 
 @dataclass(frozen=True)

@@ -8,7 +8,7 @@ from statistics import fmean
 from deadhead.errors import DeadheadError
 from deadhead.papers.claims import rule
 from deadhead.papers.claims.claim import BOTH, MODELS, OF, ON_POS_AND_NER, Claim, Scope
-from deadhead.papers.claims.evidence import Evidence
+from deadhead.papers.claims.evidence import Evidence, group_by
 from deadhead.papers.claims.from_papers import stated
 from deadhead.papers.claims.searches import (
     CROSS,
@@ -39,7 +39,7 @@ def pairs_that_gain(evidence: Evidence, task: str, better: float, pairs: float) 
         return missing(f"lowest-k searches of six pairs on {task}")
     count, n = sum(s.gain() > 0 for s in searches), len(searches)
     whole = all_pairs(searches, select, both_models=True)
-    outcome = rule.count_as_stated(count, n, int(better), int(pairs), whole)
+    outcome = rule.count_as_stated(count, n, better, pairs, whole)
     numbers = f"{count} of {n} pairs gain (stated: {better:g} of {pairs:g})"
     two = [s.gain() > 0 for s in searches if s.is_pair]
     if len(two) < n:
@@ -224,7 +224,7 @@ def gains_from_every_source(evidence: Evidence, task: str) -> Finding:
     """Whether most pairs gain from each source language."""
     select = partial(single, task=task)
     searches = select(evidence)
-    groups = {name: [s for s in searches if s.source == name] for name in _sources(searches)}
+    groups = group_by(searches, "source")
     known = {name: group for name, group in groups.items() if len(group) >= 4}
     if len(known) < 2:
         return missing(f"lowest-k searches on {task} from two sources, of four pairs each")
@@ -239,10 +239,6 @@ def gains_from_every_source(evidence: Evidence, task: str) -> Finding:
     return judged(outcome, f"pairs that gain: {each}", used, chance(used), lucky_count(used))
 
 
-def _sources(searches: list[Search]) -> list[str]:
-    return list(dict.fromkeys(s.source for s in searches))
-
-
 says = partial(stated, "contributions")
 BOTH_MODELS = Scope(models=BOTH, searches=True, together=True)
 ANY_MODELS = Scope(models=BOTH, searches=True, together=True, general=True)
@@ -250,7 +246,7 @@ OF_MODEL = {name: Scope(models=models, searches=True) for name, models in OF.ite
 ANY_MODEL = {name: Scope(models=models, searches=True, general=True) for name, models in OF.items()}
 ON_BOTH_TASKS = Scope(models=OF["mbert"], tasks=ON_POS_AND_NER, searches=True, general=True)
 IMPROVED = "mean_F1_improvement"
-PAIRS = int(says("pairs_total", task="pos"))  # on NER as well
+PAIRS = says("pairs_total", task="pos")  # on NER as well
 
 
 # Tables: id, unit, function and scope, then the statement and the numbers it quotes.

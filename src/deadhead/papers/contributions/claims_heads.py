@@ -14,7 +14,7 @@ from statistics import fmean
 from deadhead.errors import DeadheadError
 from deadhead.papers.claims import rule
 from deadhead.papers.claims.claim import MODELS, Claim, is_xlmr
-from deadhead.papers.claims.evidence import Evidence, Rho
+from deadhead.papers.claims.evidence import Evidence, Rho, group_by
 from deadhead.papers.claims.from_papers import PAIRS, printed
 from deadhead.papers.claims.searches import (
     CROSS,
@@ -64,8 +64,7 @@ def heads_at_the_best_score(evidence: Evidence, task: str, mbert: float, xlmr: f
     select = partial(paired, task=task)
     searches = [s for s in select(evidence) if s.arms["lowest"].k is not None]
     parts, texts, used, lucky = [], [], [], True
-    for model in dict.fromkeys(s.model for s in searches):
-        mine = [s for s in searches if s.model == model]
+    for model, mine in group_by(searches, "model").items():
         if len(mine) < rule.FEWEST:
             continue
         expected = xlmr if is_xlmr(model) else mbert
@@ -93,13 +92,11 @@ def rhos(evidence: Evidence) -> tuple[Rho, ...]:
     """Those that the evidence states, or those that its searches and rankings give."""
     if evidence.rhos:
         return evidence.rhos
-    groups: dict[tuple[str, str, str], list[Gain]] = {}
-    for s in single(evidence):
-        if s.task in TASKS.values() and s.setting in (CROSS, MULTI):
-            gain = (s.source, s.target, s.gain())
-            groups.setdefault((s.model, s.task, s.setting), []).append(gain)
+    searches = [s for s in single(evidence) if s.task in TASKS.values()]
+    in_setting = [s for s in searches if s.setting in (CROSS, MULTI)]
     rows = []
-    for (model, task, setting), gains in groups.items():
+    for (model, task, setting), group in group_by(in_setting, "model", "task", "setting").items():
+        gains = [(s.source, s.target, s.gain()) for s in group]
         place = (model, task, "gradient")
         known = [r for r in evidence.rankings if (r.model, r.task, r.method) == place]
         similarity = _with_similarity(gains, {r.language: r.scores for r in known})
@@ -201,18 +198,19 @@ def shared_heads(rankings: Iterable[RankedHeads]) -> tuple[float, float, float]:
     return fmean(tops), fmean(bottoms), fmean(chances)
 
 
+def _of_one_language(evidence: Evidence) -> list[RankedHeads]:
+    return [ranking for ranking in evidence.rankings if "+" not in ranking.language]
+
+
 def _same_heads(rankings: Iterable[RankedHeads]) -> bool:
     return len({frozenset(ranking.scores) for ranking in rankings}) == 1
 
 
 def highest_heads_are_shared(evidence: Evidence) -> Finding:
-    groups: dict[tuple[str, str], dict[str, RankedHeads]] = {}
-    for ranking in evidence.rankings:
-        if "+" not in ranking.language and ranking.method == "gradient":
-            group = groups.setdefault((ranking.model, ranking.task), {})
-            group.setdefault(ranking.language, ranking)
-    known = {key: group.values() for key, group in groups.items() if len(group) > 1}
-    shared = {key: shared_heads(group) for key, group in known.items() if _same_heads(group)}
+    by_gradient = [r for r in _of_one_language(evidence) if r.method == "gradient"]
+    groups = group_by(by_gradient, "model", "task")
+    known = {key: group for key, group in groups.items() if len(group) > 1 and _same_heads(group)}
+    shared = {key: shared_heads(group) for key, group in known.items()}
     if not shared:
         return missing("gradient rankings of two languages on one task")
     margins = [top - 2 * by_chance for top, _, by_chance in shared.values()]
@@ -232,29 +230,24 @@ def highest_heads_are_shared(evidence: Evidence) -> Finding:
     if not all(varied.values()):
         strength += "; one model only, so not compared"
     outcome = rule.exactly(min(margins) > 0, min(margins), all(varied.values()))
-    used = [ranking for key in shared for ranking in groups[key].values()]
+    used = [ranking for group in known.values() for ranking in group]
     return judged(outcome, f"shared by two languages: {each}", used, strength)
 
 
 def rankers_agree(evidence: Evidence) -> Finding:
     """Whether gradients and relevance put the heads of a language in a similar order."""
-    groups: dict[tuple[str, str, str], dict[str, RankedHeads]] = {}
-    for ranking in evidence.rankings:
-        if ranking.method in ("gradient", PAPER_LRP) and "+" not in ranking.language:
-            group = groups.setdefault((ranking.model, ranking.task, ranking.language), {})
-            group.setdefault(ranking.method, ranking)
-    both = {
-        k: group for k, group in groups.items() if len(group) == 2 and _same_heads(group.values())
-    }
+    rankings = [r for r in _of_one_language(evidence) if r.method in ("gradient", PAPER_LRP)]
+    groups = group_by(rankings, "model", "task", "language")
+    both = {k: group for k, group in groups.items() if len(group) == 2 and _same_heads(group)}
     if not both:
         return missing("rankings of one language by gradient and by LRP")
     correlations = {}
     for (_, task, name), group in both.items():
-        first, second = group["gradient"].scores, group[PAPER_LRP].scores
+        first, second = (ranking.scores for ranking in group)
         rho = spearman([first[head] for head in first], [second[head] for head in first]).rho
         correlations[f"{task} {name}"] = rho
     whole = {(task, name) for _, task, name in both} == {("ner", name) for name in SOURCES}
-    used = [ranking for group in both.values() for ranking in group.values()]
+    used = [ranking for group in both.values() for ranking in group]
     outcome = rule.above(list(correlations.values()), SIMILAR, whole)
     numbers = f"rho of the two rankings: {listed(correlations)}"
     return judged(outcome, numbers, used, f"above {SIMILAR:g} is called alike")

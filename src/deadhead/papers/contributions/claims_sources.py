@@ -101,7 +101,7 @@ def ec_is_best(evidence: Evidence, cases: float, task: str) -> Finding:
         return missing(f"multi-source searches on {task} by MD, SD and EC, into three targets")
     best = {m.target: max(WAYS, key=m.scores.__getitem__) for m in merged}
     won, n = sum(way == "EC" for way in best.values()), len(best)
-    outcome = rule.count_as_stated(won, n, int(cases), 5, all_targets(merged))
+    outcome = rule.count_as_stated(won, n, cases, 5, all_targets(merged))
     each = ", ".join(f"{target} {way}" for target, way in best.items())
     numbers = f"EC is best in {won} of {n} (stated: {cases:g} of 5): {each}"
     tries = [_sources(m) for m in merged]  # searches of EC, where MD and SD have one each

@@ -6,7 +6,7 @@ from statistics import fmean
 
 from deadhead.layout import Head
 from deadhead.papers.claims.claim import MBERT, ON_XNLI, Claim, Scope, measured_on
-from deadhead.papers.claims.evidence import Evidence, all_of_xnli
+from deadhead.papers.claims.evidence import Evidence, all_of_xnli, group_by
 from deadhead.papers.claims.from_papers import stated
 from deadhead.papers.claims.rule import above, every, exactly, over_repeats
 from deadhead.papers.claims.verdict import Finding, judged, listed, missing
@@ -79,16 +79,14 @@ def one_epoch_gives_most_in_every_language(evidence: Evidence, share: float) -> 
 
 def stages(evidence: Evidence, name: str) -> list[tuple[Measurement, Measurement]]:
     """A measure before training and after one epoch, of pruned models."""
-    runs: dict[str, dict[str, Measurement]] = {}
-    for measure in evidence.measures:
-        if measure.name == name and measure.remove != "none":
-            runs.setdefault(measure.trial, {})[measure.stage] = measure
-    pairs = [
-        (by_stage["before"], next((by_stage[stage] for stage in LATER if stage in by_stage), None))
-        for by_stage in runs.values()
-        if "before" in by_stage
-    ]
-    return [(before, after) for before, after in pairs if after is not None]
+    measures = (m for m in evidence.measures if m.name == name and m.remove != "none")
+    pairs = []
+    for group in group_by(measures, "trial").values():
+        run = {measure.stage: measure for measure in group}
+        after = next((run[stage] for stage in LATER if stage in run), None)
+        if "before" in run and after is not None:
+            pairs.append((run["before"], after))
+    return pairs
 
 
 def entropy_moves_most_at_the_top(

@@ -7,7 +7,15 @@ from statistics import fmean
 from deadhead.errors import DataError
 from deadhead.papers.claims import rule
 from deadhead.papers.claims.claim import BERT, MBERT, ON_BOTH, ON_GLUE, ON_XNLI, Claim, Scope
-from deadhead.papers.claims.evidence import TENTHS, Evidence, Mean, all_of_glue, all_of_xnli, means
+from deadhead.papers.claims.evidence import (
+    TENTHS,
+    Evidence,
+    Mean,
+    all_of_glue,
+    all_of_xnli,
+    group_by,
+    means,
+)
 from deadhead.papers.claims.from_papers import printed, stated
 from deadhead.papers.claims.losses import (
     BLOCKS,
@@ -38,9 +46,10 @@ def losses_along_the_curve(
 ) -> Finding:
     losses = find_losses(evidence.final, at_random(evidence.final))
     # By target: the relative loss at each share of heads removed at random, 0 at 0 %.
-    all_curves: dict[str, dict[float, float]] = {}
-    for loss in losses:
-        all_curves.setdefault(loss.target, {0.0: 0.0})[loss.share] = loss.percent
+    all_curves = {
+        target: {0.0: 0.0, **{loss.share: loss.percent for loss in group}}
+        for target, group in group_by(losses, "target").items()
+    }
     curves = [c for c in all_curves.items() if all(_around(c[1], at) for at in (25, 50, 90))]
     if not curves:
         return missing(
@@ -68,11 +77,9 @@ def _around(curve: dict[float, float], point: float) -> bool:
 def more_lost_across_languages(evidence: Evidence, glue: float, xnli: float) -> Finding:
     """Whether XNLI loses more than GLUE wherever more than a quarter of the heads is removed."""
     losses = without_random_heads(evidence)
-    across: dict[float, list[Loss]] = {}
-    within: dict[float, list[Loss]] = {}
-    for loss in sorted(losses, key=lambda loss: loss.share):
-        side = across if loss.task == "xnli" else within
-        side.setdefault(loss.share, []).append(loss)
+    rising = sorted(losses, key=lambda loss: loss.share)
+    across = group_by((loss for loss in rising if loss.task == "xnli"), "share")
+    within = group_by((loss for loss in rising if loss.task != "xnli"), "share")
     leads = {
         share: fmean(loss.percent for loss in group) - fmean(x.percent for x in within[share])
         for share, group in across.items()
@@ -118,10 +125,10 @@ def _classed(values: dict[str, float]) -> str:
 
 def svo_and_high_resource_lose_least(evidence: Evidence) -> Finding:
     losses = without_random_heads(evidence)
-    values: dict[str, list[float]] = {}
-    for loss in losses:
-        values.setdefault(loss.target, []).append(loss.percent)
-    by_language = {target: fmean(group) for target, group in values.items()}
+    by_language = {
+        target: fmean(loss.percent for loss in group)
+        for target, group in group_by(losses, "target").items()
+    }
     orders, levels = group_means(by_language, "word_order"), group_means(by_language, "resource")
     if not set(CLASSES) <= set(orders) or not set(RESOURCES) <= set(levels):
         return missing(

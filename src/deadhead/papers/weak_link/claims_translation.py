@@ -7,7 +7,7 @@ from itertools import pairwise
 
 from deadhead.papers.claims import rule
 from deadhead.papers.claims.claim import ON_WMT, TRANSLATORS, Claim, Scope, short
-from deadhead.papers.claims.evidence import Evidence, Mean, all_of_wmt, means
+from deadhead.papers.claims.evidence import Evidence, Mean, all_of_wmt, group_by, means
 from deadhead.papers.claims.from_papers import printed, stated
 from deadhead.papers.claims.losses import (
     NEAR,
@@ -79,8 +79,7 @@ def loss_grows_with_every_step(evidence: Evidence) -> Finding:
     scores = evidence.final
     losses = find_losses(scores, [s for s in at_random(scores) if (s.share or 0) >= 60 - NEAR])
     steps, back, noise = [], [], []
-    for task, target in dict.fromkeys((loss.task, loss.target) for loss in losses):
-        curve = [loss for loss in losses if (loss.task, loss.target) == (task, target)]
+    for (_, target), curve in group_by(losses, "task", "target").items():
         for low, high in pairwise(sorted(curve, key=lambda loss: loss.share)):
             steps.append(high.points - low.points)
             noise.append(rule.by_repeats(loss.cell.repeats for loss in (low, high)))
