@@ -38,23 +38,22 @@ def short(model: str) -> str:
 
 def reduced(model: str) -> bool:
     """Whether the name is that of a small copy of another model: `mini-mbert`, `bert-tiny`."""
-    return bool(re.search(r"(?<![a-z])(mini|tiny|small|medium)(?![a-z])|distil", short(model)))
+    return _has_word(model, "mini|tiny|small|medium") or "distil" in short(model)
 
 
 def is_bert(model: str) -> bool:
     """BERT for one language: `bert-large-cased`, not `roberta-base` or `bert-tiny`."""
-    return _has_bert(model) and not is_mbert(model) and not reduced(model)
+    return _has_word(model, "bert") and not is_mbert(model) and not reduced(model)
 
 
 def is_mbert(model: str) -> bool:
     """Multilingual BERT, and no small copy of it."""
-    is_named = re.search(r"(?<![a-z])m-?bert(?![a-z])", short(model))
-    full = bool(is_named) or (_has_bert(model) and "multilingual" in short(model))
-    return full and not reduced(model)
+    is_multilingual = _has_word(model, "bert") and "multilingual" in short(model)
+    return (is_multilingual or _has_word(model, "m-?bert")) and not reduced(model)
 
 
-def _has_bert(model: str) -> bool:
-    return bool(re.search(r"(?<![a-z])bert(?![a-z])", short(model)))
+def _has_word(model: str, pattern: str) -> bool:
+    return bool(re.search(rf"(?<![a-z])({pattern})(?![a-z])", short(model)))
 
 
 def is_xlmr(model: str) -> bool:

@@ -4,7 +4,7 @@ Random heads: by task, language and share of the heads. Whole layers: by which l
 to remove half of them.
 """
 
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from statistics import fmean, stdev
 
@@ -57,24 +57,29 @@ def _drawn() -> dict[str, Strategy]:
     return {name: one for name, one in STRATEGIES.items() if one.draws and not one.nested}
 
 
-def at_random(scores: Iterable[Score]) -> list[Score]:
-    """The scores without heads that were drawn from all layers alike."""
+def _evenly_drawn(evidence: Evidence) -> list[tuple[float, Score]]:
+    """The scores without heads that were drawn from all layers alike, each with their share."""
     even = {name for name, strategy in _drawn().items() if strategy.even}
-    return [score for score in scores if score.strategy in even and score.share is not None]
+    scores = [score for score in evidence.final if score.strategy in even]
+    return [(score.share, score) for score in scores if score.share is not None]
 
 
-def near(scores: Iterable[Score], share: float) -> list[Score]:
-    """The scores with a share of heads removed at random: those nearest to it, if any is near."""
-    distances = [(abs((score.share or 0) - share), score) for score in at_random(scores)]
+def at_random(evidence: Evidence) -> list[Loss]:
+    """What is lost without heads that were drawn from all layers alike."""
+    return find_losses(evidence, [score for _, score in _evenly_drawn(evidence)])
+
+
+def near(evidence: Evidence, share: float) -> list[Loss]:
+    """The same at one share of the heads: the nearest to it, if any is near."""
+    distances = [(abs(removed - share), score) for removed, score in _evenly_drawn(evidence)]
     nearest = min((distance for distance, _ in distances), default=0.0)
-    return [s for distance, s in distances if distance <= min(nearest + SLACK, NEAR)]
+    chosen = [s for distance, s in distances if distance <= min(nearest + SLACK, NEAR)]
+    return find_losses(evidence, chosen)
 
 
-def find_losses(
-    scores: Sequence[Score], pruned: Sequence[Score], axis: str = "share"
-) -> list[Loss]:
+def find_losses(evidence: Evidence, pruned: Iterable[Score], axis: str = "share") -> list[Loss]:
     """What pruned models lose where the unpruned score is known, for each value of the axis."""
-    unpruned = [score for score in scores if score.remove == "none" and score.value]
+    unpruned = [score for score in evidence.final if score.remove == "none" and score.value]
     full = means(unpruned, "task", "target")
     return [
         Loss(task=task, target=target, cell=cell, full=full[task, target])
@@ -89,6 +94,10 @@ def loss_list(losses: Iterable[Loss]) -> str:
         return loss.target if translated else place(loss.task, loss.target)
 
     return ", ".join(f"{where(loss)} {loss.share:g} %: {loss.points:+.2f}" for loss in losses)
+
+
+def covers_glue(places: Iterable[TaskLanguage]) -> bool:
+    return all_of_glue(task for task, _ in places)
 
 
 def place(task: str, target: str) -> str:
@@ -124,13 +133,12 @@ def spread_of_draws(evidence: Evidence, deviation: float) -> Finding:
 
 def falls_faster(evidence: Evidence, bend: float) -> Finding:
     """Whether the mean loss grows faster beyond a share of heads than up to it."""
-    scores = evidence.final
-    losses = find_losses(scores, at_random(scores))
-    by_share: dict[float, dict[tuple[str, str], float]] = {}
+    losses = at_random(evidence)
+    by_share: dict[float, dict[TaskLanguage, float]] = {}
     for loss in losses:
         value = loss.points if loss.cell.scores[0].translated else loss.percent
         by_share.setdefault(loss.share, {})[loss.task, loss.target] = value
-    most = max((len(values) for values in by_share.values()), default=0)
+    most = max(map(len, by_share.values()), default=0)
     known = {share: values for share, values in sorted(by_share.items()) if len(values) == most}
     curve = {share: fmean(values.values()) for share, values in known.items()}
     at = min(curve, key=lambda share: abs(share - bend), default=0.0)
@@ -138,7 +146,7 @@ def falls_faster(evidence: Evidence, bend: float) -> Finding:
     if abs(at - bend) > 10 or last <= at or at <= 0:
         return missing(f"scores without pruning, near {bend:g} % and beyond")
     before, beyond = 10 * curve[at] / at, 10 * (curve[last] - curve[at]) / (last - at)
-    unit = "BLEU" if scores[0].translated else "% of the score"
+    unit = "BLEU" if evidence.final[0].translated else "% of the score"
     after = f"{beyond:.2f} from there to {last:g} %"
     numbers = f"loss per tenth of the heads: {before:.2f} {unit} up to {at:g} %, {after}"
     places = known[at]
@@ -146,23 +154,24 @@ def falls_faster(evidence: Evidence, bend: float) -> Finding:
         10 * (known[last][where] - places[where]) / (last - at) - 10 * places[where] / at
         for where in places
     ]
-    whole = all_of_wmt(target for _, target in places) or all_of_glue(task for task, _ in places)
+    whole = all_of_wmt(target for _, target in places) or covers_glue(places)
     outcome = above(leads, 0.0, whole)
     return judged(outcome, numbers, [loss.cell for loss in losses])
 
 
-def sets_of_layers(scores: Iterable[Score]) -> Sets:
+def sets_of_layers(evidence: Evidence) -> Sets:
     """By (word, number of layers): the mean score at each place."""
     sets: Sets = {}
-    cells = means([score for score in scores if score.shape], "shape", "task", "target")
+    cut = (score for score in evidence.final if score.shape)
+    cells = means(cut, "shape", "task", "target")
     for (shape, task, target), cell in cells.items():
         sets.setdefault(shape, {})[task, target] = cell
     return sets
 
 
-def middles(scores: Iterable[Score]) -> Iterator[tuple[TaskLanguage, Mean, Mean, Mean]]:
+def middles(evidence: Evidence) -> Iterator[tuple[TaskLanguage, Mean, Mean, Mean]]:
     """At each place and for each number of layers: without the top, the middle, the bottom ones."""
-    sets = sets_of_layers(scores)
+    sets = sets_of_layers(evidence)
     for (word, n), cells in sets.items():
         for where, middle in cells.items() if word == "middle" else ():
             top, bottom = (sets.get((end, n), {}).get(where) for end in ("top", "bottom"))
@@ -175,13 +184,13 @@ def lag(top: Mean, middle: Mean, bottom: Mean) -> float:
     return (top.value + bottom.value) / 2 - middle.value
 
 
-def halves(scores: Iterable[Score]) -> Halves:
+def halves(evidence: Evidence) -> Halves:
     """At each place, the ways to remove one number of layers: {"top": ..., "odd": ...}.
 
     It is the number that was removed in most ways. `odd` and `even` without a number count for it,
     if there are none with the number.
     """
-    sets = sets_of_layers(scores)
+    sets = sets_of_layers(evidence)
     numbers = {n for word, n in sets if n}
     half = max(numbers, key=lambda n: (sum((word, n) in sets for word in HALVES), n), default=0)
     places: Halves = {}

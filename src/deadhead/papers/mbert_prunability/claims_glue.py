@@ -13,7 +13,7 @@ from deadhead.papers.claims.losses import (
     ALTERNATE,
     BLOCKS,
     TaskLanguage,
-    find_losses,
+    covers_glue,
     half_means,
     halves,
     is_better,
@@ -31,24 +31,20 @@ THIRD = 100 / 3  # percent of the layers: four of twelve
 TWO = "{} {:.2f}"  # a name and a number with two decimals
 
 
-def _whole(places: Iterable[TaskLanguage]) -> bool:
-    return all_of_glue(task for task, _ in places)
-
-
 def middle_is_the_worst_half(evidence: Evidence) -> Finding:
-    places = halves(evidence.final)
+    places = halves(evidence)
     means_left, used = half_means(places)
     if "middle" not in means_left or len(means_left) < 3:
         return missing(
             "accuracy without the middle and without as many other layers, in three ways"
         )
     next_worst = min({*means_left} - {"middle"}, key=means_left.__getitem__)
-    outcome = is_better(places, next_worst, "middle", _whole(places))
+    outcome = is_better(places, next_worst, "middle", covers_glue(places))
     return judged(outcome, f"mean left: {listed(means_left, TWO)}", used)
 
 
 def alternate_layers_beat_blocks(evidence: Evidence) -> Finding:
-    places = halves(evidence.final)
+    places = halves(evidence)
     pairs = {
         (place(*where), block, other): (cells[other], cells[block])
         for where, cells in places.items()
@@ -70,31 +66,30 @@ def alternate_layers_beat_blocks(evidence: Evidence) -> Finding:
     won = f"{sum(lead > 0 for lead in leads)} of {len(leads)} comparisons"
     words = (*BLOCKS, *ALTERNATE)
     used = [c for cells in places.values() for word, c in cells.items() if word in words]
-    whole = _whole(places) and len(leads) == len(places) * len(BLOCKS) * len(ALTERNATE)
+    whole = covers_glue(places) and len(leads) == len(places) * len(BLOCKS) * len(ALTERNATE)
     outcome = rule.every(leads, whole, ties=True, noise=widths)
     numbers = f"{won}; {', '.join(against)}" if against else won
     return judged(outcome, numbers, used, rule.signs(leads))
 
 
 def even_layers_beat_odd(evidence: Evidence, other: Evidence) -> Finding:
-    places = halves(evidence.final)
+    places = halves(evidence)
     means_left, used = half_means(places)
     if not set(ALTERNATE) <= set(means_left):
         return missing("accuracy without the even layers, and without as many odd ones")
     numbers = f"mean left: {listed({word: means_left[word] for word in ALTERNATE}, TWO)}"
-    theirs = [cells for cells in halves(other.final).values() if set(ALTERNATE) <= set(cells)]
+    theirs = [cells for cells in halves(other).values() if set(ALTERNATE) <= set(cells)]
     if theirs:
         model = other.scores[0].model
         name = BERT.name if short(model) in BERT.own else model
         values = {word: fmean(cells[word].value for cells in theirs) for word in ALTERNATE}
         numbers += f"; {name}: {listed(values, TWO)}"
-    return judged(is_better(places, "even", "odd", _whole(places)), numbers, used)
+    return judged(is_better(places, "even", "odd", covers_glue(places)), numbers, used)
 
 
 def relative_loss(evidence: Evidence, loss: float, share: float) -> Finding:
     """Whether the mean relative loss of a model at a share of heads is about the one stated."""
-    scores = evidence.final
-    losses = find_losses(scores, near(scores, share))
+    losses = near(evidence, share)
     if not losses:
         return missing(
             f"accuracy on GLUE, unpruned and with {share:g} % of the heads removed at random"
@@ -105,7 +100,7 @@ def relative_loss(evidence: Evidence, loss: float, share: float) -> Finding:
         width *= 100 / fmean(one.full.value for one in losses)
     whole = all_of_glue(one.task for one in losses)
     outcome = rule.as_stated(values, loss, rule.ABOUT * loss, whole, width)
-    numbers = f"stated {loss:g} %; found {scores[0].model} {fmean(values):.2f} %"
+    numbers = f"stated {loss:g} %; found {evidence.final[0].model} {fmean(values):.2f} %"
     return judged(outcome, numbers, [one.cell for one in losses])
 
 
@@ -165,7 +160,7 @@ def middle_matters_most(evidence: Evidence) -> Finding:
     # By place: how far the middle is behind the ends, up to a third of the layers and beyond.
     lags: dict[TaskLanguage, dict[bool, list[float]]] = {}
     ends: dict[TaskLanguage, list[float]] = {}  # top minus bottom
-    for where, *cells in middles(evidence.final):
+    for where, *cells in middles(evidence):
         top, middle, bottom = cells
         share = middle.scores[0].share
         if share is not None:
@@ -189,7 +184,7 @@ def middle_matters_most(evidence: Evidence) -> Finding:
         [deep - shallow for shallow, deep in both.values()],
         [deep - abs(between) for _, deep in both.values()],
     )
-    outcome = rule.worst(rule.above(values, 0.0, _whole(both)) for values in conditions)
+    outcome = rule.worst(rule.above(values, 0.0, covers_glue(both)) for values in conditions)
     numbers = (
         f"middle behind the ends by {few:.2f} points up to a third of the layers, {many:.2f} "
         f"beyond; top minus bottom {between:+.2f}"

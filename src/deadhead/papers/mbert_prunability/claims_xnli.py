@@ -32,7 +32,6 @@ from deadhead.papers.claims.losses import (
     spread_of_draws,
 )
 from deadhead.papers.claims.verdict import Finding, judged, listed, missing
-from deadhead.results import Score
 from deadhead.results.statistics import group_means, grouped, interpolate, ordered
 
 CLASSES = ("SVO", "SOV", "VSO", "Agglutinative")
@@ -44,7 +43,7 @@ RESOURCES = ("high", "medium", "low")
 def losses_along_the_curve(
     evidence: Evidence, at25: float, at50: float, low: float, high: float
 ) -> Finding:
-    losses = find_losses(evidence.final, at_random(evidence.final))
+    losses = at_random(evidence)
     # By target: the relative loss at each share of heads removed at random, 0 at 0 %.
     all_curves = {
         target: {0.0: 0.0, **{loss.share: loss.percent for loss in group}}
@@ -108,7 +107,7 @@ def more_lost_across_languages(evidence: Evidence, glue: float, xnli: float) -> 
 
 
 def without_random_heads(evidence: Evidence) -> list[Loss]:
-    return find_losses(evidence.final, [s for s in evidence.final if s.strategy == "random"])
+    return find_losses(evidence, [s for s in evidence.final if s.strategy == "random"])
 
 
 def _repeats_in_percent(loss: Loss) -> list[float]:
@@ -151,7 +150,7 @@ def bottom_and_top(evidence: Evidence) -> dict[str, list[tuple[Loss, Loss]]]:
     cut = [score for score in evidence.final if score.shape]
     losses = {
         (loss.target, loss.cell.scores[0].shape): loss
-        for loss in find_losses(evidence.final, cut, "shape")
+        for loss in find_losses(evidence, cut, "shape")
     }
     pairs: dict[str, list[tuple[Loss, Loss]]] = {}
     for (target, shape), loss in losses.items():
@@ -222,12 +221,13 @@ def loss_rises(
     return judged(outcome, numbers, _cells(pairs), chance)
 
 
-def _middle_lag(scores: Sequence[Score]) -> tuple[dict[TaskLanguage, float], list[Mean]]:
+def _middle_lag(evidence: Evidence) -> tuple[dict[TaskLanguage, float], list[Mean]]:
     """By task and language: how much more, in percent, is lost without the middle than the ends."""
-    full = means([score for score in scores if score.remove == "none"], "task", "target")
+    unpruned = (score for score in evidence.final if score.remove == "none")
+    full = means(unpruned, "task", "target")
     lags: dict[TaskLanguage, list[float]] = {}
     used: list[Mean] = []
-    for where, *cells in middles(scores):
+    for where, *cells in middles(evidence):
         if where in full:
             lags.setdefault(where, []).append(100 * lag(*cells) / full[where].value)
             used += cells
@@ -235,12 +235,12 @@ def _middle_lag(scores: Sequence[Score]) -> tuple[dict[TaskLanguage, float], lis
 
 
 def middle_matters_less_than_in_bert(evidence: Evidence, other: Evidence) -> Finding:
-    ours, used = _middle_lag(evidence.final)
-    theirs, beside = _middle_lag(other.final)
+    ours, used = _middle_lag(evidence)
+    theirs, beside = _middle_lag(other)
     as_printed = not theirs and not other.scores
     if as_printed:  # the paper, too, takes BERT's numbers from the one before
         scores = printed("mbert-prunability").scores
-        theirs, _ = _middle_lag([s for s in scores if s.model in BERT.own])
+        theirs, _ = _middle_lag(Evidence(scores=tuple(s for s in scores if s.model in BERT.own)))
     if len(ours) < 2 or not theirs:
         return missing(
             "XNLI of mBERT and GLUE of BERT, unpruned and without top, middle and bottom layers"
@@ -259,7 +259,7 @@ def middle_matters_less_than_in_bert(evidence: Evidence, other: Evidence) -> Fin
 
 
 def even_layers_are_best(evidence: Evidence) -> Finding:
-    places = halves(evidence.final)
+    places = halves(evidence)
     left, used = half_means(places)
     if len(places) < 2 or not {"even", "odd"} <= set(left) or not set(BLOCKS) & set(left):
         return missing(

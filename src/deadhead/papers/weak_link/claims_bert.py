@@ -13,8 +13,8 @@ from deadhead.papers.claims.claim import BERT, ON_GLUE, ON_QNLI_AND_SST2, Claim,
 from deadhead.papers.claims.evidence import GLUE, Evidence, Mean, all_of_glue
 from deadhead.papers.claims.from_papers import stated
 from deadhead.papers.claims.losses import (
+    covers_glue,
     falls_faster,
-    find_losses,
     halves,
     loss_list,
     near,
@@ -24,7 +24,7 @@ from deadhead.papers.claims.losses import (
     spread_of_draws,
 )
 from deadhead.papers.claims.verdict import FAILS, Finding, Outcome, judged, listed, missing
-from deadhead.results import Measurement, Score
+from deadhead.results import Measurement
 from deadhead.results.statistics import by_distance, by_layer, evenness, holm
 
 DEPTHS = {1, 3, 6, 8}  # layers removed at one end, as in table 5
@@ -33,8 +33,7 @@ SETS = 18  # different sets of layers in tables 5 and 6
 
 
 def mean_loss_at_half(evidence: Evidence, limit: float) -> Finding:
-    scores = evidence.final
-    losses = find_losses(scores, near(scores, 50))
+    losses = near(evidence, 50)
     if not losses:
         return missing("accuracy on GLUE, unpruned and with half of the heads removed at random")
     mean = fmean(loss.points for loss in losses)
@@ -45,7 +44,7 @@ def mean_loss_at_half(evidence: Evidence, limit: float) -> Finding:
 
 
 def neither_end_is_better(evidence: Evidence) -> Finding:
-    sets = sets_of_layers(evidence.final)
+    sets = sets_of_layers(evidence)
     depths = sorted({n for word, n in sets if word == "top" and ("bottom", n) in sets})
     differences = {}
     for n in depths:
@@ -58,7 +57,7 @@ def neither_end_is_better(evidence: Evidence) -> Finding:
     each = listed(differences, "{}: {:+.2f}")
     ends = [sets[word, n] for word in ("top", "bottom") for n in differences]
     used = [cell for cells in ends for cell in cells.values()]
-    whole = set(differences) == DEPTHS and all_of_glue(task for task, _ in sets["top", depths[0]])
+    whole = set(differences) == DEPTHS and covers_glue(sets["top", depths[0]])
     width = rule.over_repeats((cell.repeats for cell in used), sides=2)
     outcome = rule.level(list(differences.values()), rule.POINT, whole, width)
     numbers = f"top removed minus bottom removed, by layers: {each}"
@@ -68,9 +67,9 @@ def neither_end_is_better(evidence: Evidence) -> Finding:
 Middles = dict[tuple[str, str, int], tuple[Mean, Mean]]
 
 
-def ends_and_middle(scores: Iterable[Score]) -> Middles:
+def ends_and_middle(evidence: Evidence) -> Middles:
     """By (task, target, layers): scores without both ends, and without as many in the middle."""
-    sets = sets_of_layers(scores)
+    sets = sets_of_layers(evidence)
     return {
         (*where, n): (cell, sets["middle", n][where])
         for (word, n), cells in sets.items()
@@ -86,7 +85,7 @@ def _all_middles(middles: Middles, tasks: Iterable[str] = GLUE) -> bool:
 
 
 def middle_is_worse_than_ends(evidence: Evidence, cases: float) -> Finding:
-    middles = ends_and_middle(evidence.final)
+    middles = ends_and_middle(evidence)
     if len(middles) < 4:
         return missing(
             "accuracy without k layers of both ends and without 2k of the middle, in four cases"
@@ -101,7 +100,7 @@ def middle_is_worse_than_ends(evidence: Evidence, cases: float) -> Finding:
 
 
 def extra_loss_of_the_middle(evidence: Evidence, limit: float) -> Finding:
-    middles = ends_and_middle(evidence.final)
+    middles = ends_and_middle(evidence)
     by_task: dict[str, list[tuple[Mean, Mean]]] = {}
     for (task, *_), pair in middles.items():
         by_task.setdefault(task, []).append(pair)
@@ -128,7 +127,7 @@ def extra_loss_of_the_middle(evidence: Evidence, limit: float) -> Finding:
 def better_than_blocks(evidence: Evidence, word: str) -> Finding:
     """Whether removing every second layer leaves more than removing top or bottom ones."""
     words = (word, "top", "bottom")
-    ways = halves(evidence.final)
+    ways = halves(evidence)
     places = {where: group for where, group in ways.items() if set(words) <= set(group)}
     if not places:
         return missing(
@@ -141,12 +140,12 @@ def better_than_blocks(evidence: Evidence, word: str) -> Finding:
     used = [group[name] for group in groups for name in words]
     tasks = f"{sum(lead > 0 for lead in leads)} of {len(leads)} tasks"
     numbers = f"better than both on {tasks}, the smallest lead {min(leads):+.2f} points"
-    outcome = rule.every(leads, all_of_glue(task for task, _ in places), noise=widths)
+    outcome = rule.every(leads, covers_glue(places), noise=widths)
     return judged(outcome, numbers, used, rule.signs(leads))
 
 
 def odd_layers_are_best(evidence: Evidence) -> Finding:
-    words, ways = {"odd", "even", "top", "bottom"}, halves(evidence.final)
+    words, ways = {"odd", "even", "top", "bottom"}, halves(evidence)
     places = {where: group for where, group in ways.items() if words <= set(group)}
     if not places:
         return missing(
@@ -159,7 +158,7 @@ def odd_layers_are_best(evidence: Evidence) -> Finding:
     won = sum(name == "odd" for name in best.values())
     used = [cell for group in places.values() for cell in group.values()]
     each = ", ".join(f"{task} {name}" for task, name in best.items())
-    outcome = rule.most(won, len(best), all_of_glue(task for task, _ in places))
+    outcome = rule.most(won, len(best), covers_glue(places))
     return judged(outcome, f"odd is best on {won} of {len(best)}: {each}", used)
 
 

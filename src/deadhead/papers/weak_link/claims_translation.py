@@ -13,7 +13,6 @@ from deadhead.papers.claims.losses import (
     NEAR,
     at_random,
     falls_faster,
-    find_losses,
     loss_list,
     near,
     spread_of_draws,
@@ -35,8 +34,7 @@ BLOCKS = ("encoder", "cross", "decoder")
 
 
 def loss_up_to_60_percent(evidence: Evidence, limit: float) -> Finding:
-    scores = evidence.final
-    losses = find_losses(scores, [s for s in at_random(scores) if (s.share or 0) <= 60 + NEAR])
+    losses = [loss for loss in at_random(evidence) if loss.share <= 60 + NEAR]
     shares = {loss.share for loss in losses}
     if max(shares, default=0.0) < 50:
         return missing(
@@ -50,7 +48,7 @@ def loss_up_to_60_percent(evidence: Evidence, limit: float) -> Finding:
 
 
 def loss_at_75_percent(evidence: Evidence, limit: float) -> Finding:
-    losses = find_losses(evidence.final, near(evidence.final, 75))
+    losses = near(evidence, 75)
     if not losses:
         return missing(
             "BLEU of an unpruned translation model and with 75 % of its heads removed at random"
@@ -63,8 +61,7 @@ def loss_at_75_percent(evidence: Evidence, limit: float) -> Finding:
 
 def loss_with_one_head_per_layer(evidence: Evidence, en_ru: float, en_de: float) -> Finding:
     expected = {"en-ru": en_ru, "en-de": en_de}
-    known = find_losses(evidence.final, near(evidence.final, 87))
-    losses = [loss for loss in known if loss.target in expected]
+    losses = [loss for loss in near(evidence, 87) if loss.target in expected]
     if not losses:
         return missing("BLEU on en-ru or en-de, unpruned and with one head kept in every layer")
     parts = []  # one number for each language pair
@@ -76,8 +73,7 @@ def loss_with_one_head_per_layer(evidence: Evidence, en_ru: float, en_de: float)
 
 
 def loss_grows_with_every_step(evidence: Evidence) -> Finding:
-    scores = evidence.final
-    losses = find_losses(scores, [s for s in at_random(scores) if (s.share or 0) >= 60 - NEAR])
+    losses = [loss for loss in at_random(evidence) if loss.share >= 60 - NEAR]
     steps, back, noise = [], [], []
     for (_, target), curve in group_by(losses, "task", "target").items():
         for low, high in pairwise(sorted(curve, key=lambda loss: loss.share)):
