@@ -18,7 +18,7 @@ from deadhead.results.statistics import beyond_luck, compare_with_seeds
 from .claim import BOTH, MBERT, ON_POS_AND_NER, Claim, Models, Scope, any_model
 from .evidence import Evidence
 from .rule import LEVEL, lucky_share, signs
-from .searches import TASKS, chance, single
+from .searches import TASKS, chance, gaining, single
 from .verdict import FAILS, HOLDS, UNSHOWN, Finding, Outcome, judged, missing
 
 NAME = "luck"  # where other claims have the name of their paper
@@ -96,7 +96,7 @@ def more_than_lucky(evidence: Evidence, task: str) -> Finding:
             f"lowest-k searches on {task} of more pairs: luck alone would help nearly all of the "
             f"{len(searches)} there are"
         )
-    better = sum(s.gain() > 0 for s in searches)
+    better = gaining(searches)
     numbers = f"{better} of {len(searches)} pairs gain ({border} would be more than luck)"
     strength = f"{chance(searches)}; pairs counted as independent; early stops have less luck"
     fewer = binom.cdf(better, len(searches), share) < LEVEL

@@ -83,7 +83,7 @@ def lead_noise(searches: Sequence[Search], arm: str) -> list[float | None]:
 
 def chance(searches: Sequence[Search]) -> str:
     """What luck alone would give the best trials of searches, and what unpruned seeds gained."""
-    words, seeds = by_luck(_better(searches), _budgets(searches)), gains_of_seeds(searches)
+    words, seeds = by_luck(gaining(searches), _budgets(searches)), gains_of_seeds(searches)
     if not seeds:
         return words
     gains = f"{fmean(seeds):+.2f} on average, in {sum(v > 0 for v in seeds)} of {len(seeds)}"
@@ -92,7 +92,7 @@ def chance(searches: Sequence[Search]) -> str:
 
 def lucky_count(searches: Sequence[Search]) -> bool:
     """Whether luck alone would help this number of pairs."""
-    return luck_p(_better(searches), _budgets(searches)) >= LEVEL
+    return luck_p(gaining(searches), _budgets(searches)) >= LEVEL
 
 
 def lucky_mean(searches: Sequence[Search]) -> bool:
@@ -112,7 +112,8 @@ def gains_of_seeds(searches: Sequence[Search]) -> list[float]:
     return [s.gain("seeds") for s in searches] if known else []
 
 
-def _better(searches: Sequence[Search]) -> int:
+def gaining(searches: Sequence[Search]) -> int:
+    """How many searches gain by cutting the lowest heads."""
     return sum(s.gain() > 0 for s in searches)
 
 

@@ -17,6 +17,7 @@ from deadhead.papers.claims.searches import (
     TASKS,
     all_pairs,
     chance,
+    gaining,
     lead_noise,
     lucky_count,
     lucky_mean,
@@ -37,13 +38,13 @@ def pairs_that_gain(evidence: Evidence, task: str, better: float, pairs: float) 
     searches = select(evidence)
     if len(searches) < 6:
         return missing(f"lowest-k searches of six pairs on {task}")
-    count, n = sum(s.gain() > 0 for s in searches), len(searches)
+    count, n = gaining(searches), len(searches)
     whole = all_pairs(searches, select, both_models=True)
     outcome = rule.count_as_stated(count, n, better, pairs, whole)
     numbers = f"{count} of {n} pairs gain (stated: {better:g} of {pairs:g})"
-    two = [s.gain() > 0 for s in searches if s.is_pair]
+    two = [s for s in searches if s.is_pair]
     if len(two) < n:
-        numbers += f"; of two languages {sum(two)} of {len(two)}"
+        numbers += f"; of two languages {gaining(two)} of {len(two)}"
     return judged(outcome, numbers, searches, chance(searches), lucky_count(searches))
 
 
@@ -229,7 +230,7 @@ def gains_from_every_source(evidence: Evidence, task: str) -> Finding:
     if len(known) < 2:
         return missing(f"lowest-k searches on {task} from two sources, of four pairs each")
     whole = all_pairs(searches, select, both_models=True)
-    better = {name: sum(s.gain() > 0 for s in group) for name, group in known.items()}
+    better = {name: gaining(group) for name, group in known.items()}
     outcome = rule.worst(rule.most(better[name], len(known[name]), whole) for name in known)
     each = ", ".join(
         f"{name} {better[name]} of {len(group)} ({fmean(s.gain() for s in group):+.2f} points)"

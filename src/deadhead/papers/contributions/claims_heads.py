@@ -23,6 +23,7 @@ from deadhead.papers.claims.searches import (
     TASKS,
     all_pairs,
     chance,
+    gaining,
     lucky_count,
     paired,
     single,
@@ -262,7 +263,7 @@ def pruning_helps_with_little_data(evidence: Evidence) -> Finding:
             "in four cases"
         )
     gains, n = [s.gain() for s in searches], len(searches)
-    better = sum(value > 0 for value in gains)
+    better = gaining(searches)
     numbers = f"better in {better} of {n} cases, by {fmean(gains):+.2f} points on average"
     outcome = rule.most(better, n, _all_tenths(searches))
     return judged(outcome, numbers, searches, chance(searches), lucky_count(searches))
