@@ -70,6 +70,13 @@ def real_tokens(batch: Mapping[str, Any], *, decoder: bool = False) -> Tensor | 
     return None if mask is None or mask.dim() != 2 else mask.bool()
 
 
+def precise(values: Tensor) -> Tensor:
+    """The values in float32, if they are in half precision."""
+    import torch
+
+    return values.to(torch.promote_types(values.dtype, torch.float32))
+
+
 def device_of(model: Any) -> torch.device:
     """Where a model reads its inputs: the device of its first weight.
 

@@ -10,7 +10,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from statistics import fmean
-from typing import TYPE_CHECKING, Annotated, Any, ClassVar, Literal
+from typing import TYPE_CHECKING, Annotated, Any
 
 from deadhead.errors import DataError, MissingExtra, UnsupportedModel
 from deadhead.forward import device_of
@@ -31,14 +31,14 @@ PERPLEXITY = 30.0  # of the t-SNE
 class Embeddings(Measure):
     """The sentences of all languages as points, their silhouette, the distances of languages."""
 
-    label: ClassVar[str] = "Sentences by language"
-    help: ClassVar[str] = (
+    label = "Sentences by language"
+    help = (
         "t-SNE of sentence embeddings; distances between far points mean little, the silhouette is "
         "of the space itself."
     )
-    legend: ClassVar[str] = "language"
-    reads: ClassVar[Literal["target texts"]] = "target texts"
-    drawn_as: ClassVar[Literal["points"]] = "points"
+    legend = "language"
+    reads = "target texts"
+    drawn_as = "points"
 
     # for each language; the same sentences where the data is parallel
     sentences: Annotated[int, whole_from(2)] = 1000
@@ -73,6 +73,7 @@ def vectors(model: Any, tokenizer: Any, texts: Sequence[str]) -> np.ndarray:
     import numpy as np
     import torch
 
+    from deadhead.heads.means import evaluating
     from deadhead.numerics import computing
 
     if getattr(model.config, "is_encoder_decoder", False):
@@ -82,26 +83,21 @@ def vectors(model: Any, tokenizer: Any, texts: Sequence[str]) -> np.ndarray:
         )
     if not texts:
         raise DataError("there are no sentences to embed.", "take a split that has some")
-    base, device, training = model.base_model, device_of(model), model.training
+    base, device = model.base_model, device_of(model)
     order = sorted(range(len(texts)), key=lambda i: len(texts[i]))
     rows: dict[int, np.ndarray] = {}
-    model.eval()
-    try:
-        with torch.no_grad(), computing(model):
-            for start in range(0, len(order), AT_ONCE):
-                numbers = order[start : start + AT_ONCE]
-                batch = tokenizer(
-                    [texts[i] for i in numbers],
-                    padding=True,
-                    truncation=True,
-                    max_length=LENGTH,
-                    return_tensors="pt",
-                )
-                inputs = {name: value.to(device) for name, value in batch.items()}
-                first = base(**inputs).last_hidden_state[:, 0]
-                rows.update(zip(numbers, first.double().cpu().numpy(), strict=True))
-    finally:
-        model.train(training)
+    with torch.no_grad(), evaluating(model), computing(model):
+        for start in range(0, len(order), AT_ONCE):
+            numbers = order[start : start + AT_ONCE]
+            batch = tokenizer(
+                [texts[i] for i in numbers],
+                padding=True,
+                truncation=True,
+                max_length=LENGTH,
+                return_tensors="pt",
+            ).to(device)
+            first = base(**batch).last_hidden_state[:, 0]
+            rows.update(zip(numbers, first.double().cpu().numpy(), strict=True))
     return np.stack([rows[i] for i in range(len(texts))])
 
 

@@ -7,7 +7,7 @@ heads that are left. The ranker of the same name computes it.
 
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
-from typing import Any, ClassVar, Literal
+from typing import Any
 
 from deadhead.registry.options import Count, Share
 
@@ -18,10 +18,10 @@ from .measure import Measure, MeasureInputs, Split
 class Entropy(Measure):
     """The entropy of every head that is left, by its name."""
 
-    label: ClassVar[str] = "Attention entropy"
-    help: ClassVar[str] = "How widely each head attends: zero where it reads a single token."
-    legend: ClassVar[str] = "entropy, nats"
-    reads: ClassVar[Literal["training data"]] = "training data"
+    label = "Attention entropy"
+    help = "How widely each head attends: zero where it reads a single token."
+    legend = "entropy, nats"
+    reads = "training data"
 
     sentences: Count = 500  # the first of the split, shared evenly by the languages of training
     split: Split = "dev"

@@ -14,7 +14,7 @@ import inspect
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from statistics import fmean
-from typing import TYPE_CHECKING, Annotated, Any, ClassVar, Literal
+from typing import TYPE_CHECKING, Annotated, Any
 
 from deadhead.errors import DeadheadError, UnsupportedModel
 from deadhead.forward import device_of, forward, token_limit, vocabulary_sizes
@@ -51,13 +51,13 @@ HeadScores = dict[str, dict[str, float]]  # score -> head -> attention
 class Patterns(Measure):
     """Previous-token, first-token, duplicate-token and induction scores of every head left."""
 
-    label: ClassVar[str] = "Attention patterns"
-    help: ClassVar[str] = (
+    label = "Attention patterns"
+    help = (
         "Mean attention on repeated random tokens, 1 where a head reads nothing else. Cross-"
         "attention has no scores."
     )
-    legend: ClassVar[str] = "attention"
-    drawn_as: ClassVar[Literal["maps"]] = "maps"
+    legend = "attention"
+    drawn_as = "maps"
 
     sequences: Count = 20
     # tokens that are repeated; fewer where the model reads no sequence twice as long

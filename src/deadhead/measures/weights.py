@@ -10,7 +10,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from statistics import fmean
-from typing import TYPE_CHECKING, Any, ClassVar
+from typing import TYPE_CHECKING, Any
 
 from deadhead.errors import HeadError
 
@@ -28,12 +28,12 @@ MATRICES = ("q", "k", "v")
 class Weights(Measure):
     """The change since training began of every head that is left; 0 before any training."""
 
-    label: ClassVar[str] = "Change of weights by training"
-    help: ClassVar[str] = "How far the query, key and value weights of each head moved in training."
-    legend: ClassVar[str] = "mean |change|"
-    needs_start: ClassVar[bool] = True
-    is_change: ClassVar[bool] = True
-    digits: ClassVar[int] = 8
+    label = "Change of weights by training"
+    help = "How far the query, key and value weights of each head moved in training."
+    legend = "mean |change|"
+    needs_start = True
+    is_change = True
+    digits = 8
 
     def __call__(self, model: Any, inputs: MeasureInputs) -> dict[str, float]:
         now = head_weights(model)

@@ -26,7 +26,7 @@ from torch import Tensor, nn
 
 from deadhead.display.progress import Progress
 from deadhead.errors import DataError, UnsupportedModel
-from deadhead.forward import device_of, forward, on_device
+from deadhead.forward import device_of, forward, on_device, precise
 from deadhead.heads.hooks import attach, hooked
 from deadhead.heads.layers import is_repeated
 from deadhead.heads.parts import out_axis
@@ -260,7 +260,7 @@ class _Reader:
             rows = rows.flatten(0, -2)
             if layer.moment is not None:
                 self.rows[site.key] = rows  # until the gradient arrives
-            rows = _precise(rows)
+            rows = precise(rows)
             layer.columns += rows.sum(0)
             layer.squares += rows.square().sum(0)
             return context
@@ -277,9 +277,9 @@ class _Reader:
         assert moment is not None  # or this hook is not asked for
 
         def add(rows: Tensor, gradient: Tensor) -> None:
-            squares = _precise(gradient).square()
+            squares = precise(gradient).square()
             weights = batch_first(site, squares.mean(-1, keepdim=True)).flatten(0, -2)
-            rows = _precise(rows)
+            rows = precise(rows)
             moment.add_(precise_product((rows * weights).T, rows))
 
         def hook(module: nn.Module, args: Any, output: Tensor) -> None:
@@ -326,10 +326,6 @@ class _Reader:
             if place in statistics.columns:
                 rows[:, [*statistics.columns[place]]] = by_example.to(rows.device)
         statistics.fisher += rows.T @ rows
-
-
-def _precise(values: Tensor) -> Tensor:
-    return values.to(torch.promote_types(values.dtype, torch.float32))
 
 
 def _weight(site: Site) -> Tensor:

@@ -9,6 +9,7 @@ from torch import Tensor, nn
 from deadhead.display.progress import Progress, reported
 from deadhead.errors import DataError, DeadheadError
 from deadhead.forward import forward, on_device
+from deadhead.heads.means import evaluating
 from deadhead.numerics import computing
 from deadhead.rankers.batches import check_batches
 from deadhead.rankers.label_free import distance, output_to_compare, problem_of
@@ -53,26 +54,26 @@ def distill(
     optimizer = torch.optim.AdamW(
         parameters, betas=settings.betas, eps=settings.epsilon, weight_decay=settings.decay
     )
-    modes = [(module, module.training) for m in (model, teacher) for module in m.modules()]
     generator, losses, done = torch.Generator().manual_seed(settings.seed), [], 0
-    try:
-        teacher.eval()
+    with (
+        evaluating(teacher),
+        evaluating(model),
+        computing(model),
+        torch.random.fork_rng(),
+        reported(progress, "distill") as count,
+    ):
         model.train()
-        with reported(progress, "distill") as count, torch.random.fork_rng(), computing(model):
-            torch.manual_seed(settings.seed)
-            for epoch in range(settings.epochs):
-                total = torch.zeros((), device=parameters[0].device)
-                for number in torch.randperm(len(listed), generator=generator).tolist():
-                    count(done, updates, f"epoch {epoch + 1}/{settings.epochs}")
-                    for group in optimizer.param_groups:
-                        group["lr"] = float(rates[done])
-                    total += _update(model, teacher, listed[number], optimizer, settings.clip)
-                    done += 1
-                losses.append(float(total) / sum(map(examples_of, listed)))
-            count(done, updates)
-    finally:
-        for module, mode in modes:
-            module.training = mode
+        torch.manual_seed(settings.seed)
+        for epoch in range(settings.epochs):
+            total = torch.zeros((), device=parameters[0].device)
+            for number in torch.randperm(len(listed), generator=generator).tolist():
+                count(done, updates, f"epoch {epoch + 1}/{settings.epochs}")
+                for group in optimizer.param_groups:
+                    group["lr"] = float(rates[done])
+                total += _update(model, teacher, listed[number], optimizer, settings.clip)
+                done += 1
+            losses.append(float(total) / sum(map(examples_of, listed)))
+        count(done, updates)
     if not all(torch.tensor(losses).isfinite()):
         raise DataError("the loss of the distillation is not a finite number.", "lower the rate")
     return losses

@@ -1,8 +1,7 @@
 """Run a model on a dataset, in large batches by length, without waiting for the device."""
 
 import inspect
-from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from collections.abc import Callable
 from typing import Any
 
 import numpy as np
@@ -15,10 +14,12 @@ from deadhead.forward import (
     IGNORED,
     device_of,
     forward,
+    precise,
     predicts_next,
     token_limit,
     vocabulary_sizes,
 )
+from deadhead.heads.means import evaluating
 from deadhead.numerics import computing
 from deadhead.tasks import Encoded, batches
 from deadhead.tasks.encoding.feed import Feed
@@ -47,9 +48,7 @@ def label_numbers(
     # words that were cut off count as outside, or as the first label
     default = encoded.labels.index("O") if "O" in encoded.labels else 0
     labels = np.full(int(sizes.sum()), default, np.int64)
-    with _evaluating(model):
-        outputs = _run(model, encoded, tokens, _classes)
-    for numbers, output in outputs:
+    for numbers, output in _run(model, encoded, tokens, _classes):
         classes = output.cpu().numpy()
         if not by_word:
             labels[places[numbers]] = classes
@@ -93,10 +92,8 @@ def option_numbers(model: Any, encoded: Encoded, tokens: int | None = None) -> n
 def option_likelihoods(model: Any, encoded: Encoded, tokens: int | None = None) -> np.ndarray:
     """The log-likelihood of every option of every row, given its context."""
     sums = np.zeros(len(encoded))
-    tokens = _few_tokens(model) if tokens is None else tokens
-    with _evaluating(model):
-        for numbers, output in _run(model, encoded, tokens, _label_likelihoods):
-            sums[numbers] = output.cpu().numpy()
+    for numbers, output in _run(model, encoded, tokens or _few_tokens(model), _label_likelihoods):
+        sums[numbers] = output.cpu().numpy()
     return sums
 
 
@@ -112,9 +109,7 @@ def _label_likelihoods(model: Any, batch: dict[str, Tensor]) -> Tensor:
         unused = int(labelled.any(0).int().argmax())
         inputs["logits_to_keep"] = labels.shape[1] + 1 - unused
         labels, labelled = labels[:, unused:], labelled[:, unused:]
-    logits = forward(model, inputs).logits[:, : labels.shape[1]][labelled]
-    if logits.dtype in (torch.float16, torch.bfloat16):
-        logits = logits.float()
+    logits = precise(forward(model, inputs).logits[:, : labels.shape[1]][labelled])
     losses = logits.new_zeros(labels.shape)
     losses[labelled] = F.cross_entropy(logits, labels[labelled], reduction="none")
     return -losses.sum(1)
@@ -122,9 +117,7 @@ def _label_likelihoods(model: Any, batch: dict[str, Tensor]) -> Tensor:
 
 def likelihoods(model: Any, encoded: Encoded, tokens: int | None = None) -> np.ndarray:
     """The summed log-likelihood of the labels of each batch."""
-    with _evaluating(model):
-        losses = [float(loss) for _, loss in _run(model, encoded, tokens, loss_sum)]
-    return -np.array(losses)
+    return -np.array([float(loss) for _, loss in _run(model, encoded, tokens, loss_sum)])
 
 
 def window_counts(model: Any, encoded: Encoded, tokens: int | None) -> np.ndarray:
@@ -135,10 +128,8 @@ def window_counts(model: Any, encoded: Encoded, tokens: int | None) -> np.ndarra
     for name, array in zip(("words", "bytes"), WINDOW_ARRAYS, strict=True):
         counts[:, WINDOW_COUNTS.index(name)] = arrays[array]
     places = np.array([WINDOW_COUNTS.index(name) for name in ("loss", "right")])
-    tokens = _few_tokens(model) if tokens is None else tokens
-    with _evaluating(model):
-        for numbers, output in _run(model, encoded, tokens, _loss_and_right):
-            counts[np.ix_(numbers, places)] = output.cpu().numpy()
+    for numbers, output in _run(model, encoded, tokens or _few_tokens(model), _loss_and_right):
+        counts[np.ix_(numbers, places)] = output.cpu().numpy()
     return counts
 
 
@@ -155,8 +146,7 @@ def _loss_and_right(model: Any, batch: dict[str, Tensor]) -> Tensor:
     every = forward(model, ready(model, batch)).logits[:, :-1]
     rows = []
     for logits, labels in zip(every, batch["labels"][:, 1:], strict=True):
-        if logits.dtype in (torch.float16, torch.bfloat16):
-            logits = logits.float()  # one window at a time, to save memory
+        logits = precise(logits)  # one window at a time, to save memory
         losses = F.cross_entropy(logits, labels, ignore_index=IGNORED, reduction="none")
         rows.append(torch.stack([losses.double().sum(), (logits.argmax(-1) == labels).sum()]))
     return torch.stack(rows)
@@ -186,11 +176,10 @@ def translations(
     room = None if positions is None else positions - 1
     budget = (tokens or default_tokens(model)) // beams
     texts = [""] * len(encoded.data)
-    with _evaluating(model):
-        for numbers, output in _run(model, encoded, max(1, budget), generate):
-            decoded = tokenizer.batch_decode(output.cpu(), skip_special_tokens=True)
-            for n, text in zip(numbers, decoded, strict=True):
-                texts[int(encoded.arrays["rows"][n])] = text
+    for numbers, output in _run(model, encoded, max(1, budget), generate):
+        decoded = tokenizer.batch_decode(output.cpu(), skip_special_tokens=True)
+        for n, text in zip(numbers, decoded, strict=True):
+            texts[int(encoded.arrays["rows"][n])] = text
     return tuple(texts)
 
 
@@ -216,17 +205,6 @@ def default_tokens(model: Any) -> int:
     return TOKENS.get(device_of(model).type, TOKENS["cpu"])
 
 
-@contextmanager
-def _evaluating(model: Any) -> Iterator[None]:
-    before = model.training
-    model.eval()
-    try:
-        with torch.no_grad(), computing(model):
-            yield
-    finally:
-        model.train(before)
-
-
 def is_out_of_memory(problem: RuntimeError) -> bool:
     return isinstance(problem, torch.OutOfMemoryError) or "can't allocate memory" in str(problem)
 
@@ -241,22 +219,23 @@ def _run(
     pending = list(reversed(batches(encoded, tokens=budget, every_option=True).numbers))
     done: list[tuple[np.ndarray, Tensor]] = []
     largest = len(encoded)  # windows that fit into memory
-    while pending:
-        numbers = pending.pop()
-        if len(numbers) > largest:
-            half = len(numbers) // 2
-            pending += [numbers[half:], numbers[:half]]
-            continue
-        try:
-            shape = feed.shape(numbers, few=device.type == "cuda")
-            batch = feed(torch.from_numpy(numbers).to(device), shape)
-            done.append((numbers, work(model, batch)))
-        except RuntimeError as problem:
-            if not is_out_of_memory(problem):
-                raise
-            if len(numbers) == 1:
-                message = "out of memory with a single window."
-                raise DataError(message, "encode with a smaller max_length") from problem
-            largest = max(1, len(numbers) // 2)
-            pending.append(numbers)
+    with torch.no_grad(), evaluating(model), computing(model):
+        while pending:
+            numbers = pending.pop()
+            if len(numbers) > largest:
+                half = len(numbers) // 2
+                pending += [numbers[half:], numbers[:half]]
+                continue
+            try:
+                shape = feed.shape(numbers, few=device.type == "cuda")
+                batch = feed(torch.from_numpy(numbers).to(device), shape)
+                done.append((numbers, work(model, batch)))
+            except RuntimeError as problem:
+                if not is_out_of_memory(problem):
+                    raise
+                if len(numbers) == 1:
+                    message = "out of memory with a single window."
+                    raise DataError(message, "encode with a smaller max_length") from problem
+                largest = max(1, len(numbers) // 2)
+                pending.append(numbers)
     return done

@@ -13,7 +13,7 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor, nn
 
-from deadhead.forward import IGNORED, forward, predicts_next
+from deadhead.forward import IGNORED, forward, precise, predicts_next
 from deadhead.tasks.encoding.feed import Feed, Shape
 
 from .settings import Settings
@@ -190,11 +190,13 @@ def loss_sum(model: Any, batch: Mapping[str, Tensor], smoothing: float = 0.0) ->
     logits = forward(model, ready(model, batch)).logits
     if predicts_next(model, labels):
         logits, labels = logits[:, :-1], labels[:, 1:]
-    if logits.dtype in (torch.float16, torch.bfloat16):
-        logits = logits.float()
-    logits, labels = logits.reshape(-1, logits.shape[-1]), labels.reshape(-1)
-    options: Any = {"ignore_index": IGNORED, "label_smoothing": smoothing}
-    return F.cross_entropy(logits, labels, reduction="sum", **options)
+    return F.cross_entropy(
+        precise(logits).reshape(-1, logits.shape[-1]),
+        labels.reshape(-1),
+        ignore_index=IGNORED,
+        label_smoothing=smoothing,
+        reduction="sum",
+    )
 
 
 def ready(model: Any, batch: Mapping[str, Tensor]) -> dict[str, Tensor]:
