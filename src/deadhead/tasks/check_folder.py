@@ -108,7 +108,6 @@ def _named_by(task: Task, malformed: str | None) -> Iterator[Finding]:
     skipped: list[Finding] = []
     languages = _languages_of(task)
     for split in task.files:
-        finding = Finding(task=task.name, split=split, source="")
         missing = {
             lang: [path for path in paths_of_task(task, lang, split).values() if not path.is_file()]
             for lang in languages
@@ -120,7 +119,9 @@ def _named_by(task: Task, malformed: str | None) -> Iterator[Finding]:
             try:
                 yield _finding(split_of_task(task, lang, split), task, malformed)
             except DeadheadError as error:  # its first line shows the format, and may be damaged
-                yield replace(finding, language=lang, error=error.message)
+                yield Finding(
+                    task=task.name, language=lang, split=split, source="", error=error.message
+                )
     yield from skipped
 
 

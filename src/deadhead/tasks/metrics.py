@@ -81,8 +81,8 @@ def _right_labels(gold: Labels, predicted: Labels, lang: str) -> np.ndarray:
 
 def _right_options(gold: Labels, predicted: Labels, lang: str, place: int) -> np.ndarray:
     """Count for each row whether the option is right, of the several that were chosen for it."""
-    counts = [(g[place] == p[place], 1) for g, p in zip(gold, predicted, strict=True)]
-    return np.array(counts, float).reshape(-1, 2)
+    true, chosen = ([[labels[place]] for labels in side] for side in (gold, predicted))
+    return _right_labels(true, chosen, lang)
 
 
 def _counts_by_label(gold: Labels, predicted: Labels, lang: str) -> np.ndarray:

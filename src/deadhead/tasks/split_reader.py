@@ -89,13 +89,13 @@ class SplitReader:
 
     def read(self, split: str) -> Dataset:
         """Read a split."""
-        return self._found(split)[1]()
+        return self._source(split)[1]()
 
     def places(self, split: str) -> tuple[str, ...]:
         """Say where `read` would find the split, without reading it."""
-        return self._found(split)[0]
+        return self._source(split)[0]
 
-    def _found(self, split: str) -> tuple[tuple[str, ...], Callable[[], Dataset]]:
+    def _source(self, split: str) -> tuple[tuple[str, ...], Callable[[], Dataset]]:
         """Return the places of a split, and what reads it there."""
         if is_world(self.root):
             return (in_world(self.task, self.lang),), lambda: read_world(
@@ -111,7 +111,7 @@ class SplitReader:
             return paths_of(self.task, entry), lambda: read_files(self.task, entry, self.options)
         lender = TASKS.get(self.task.train_on)  # whose training set this task borrows
         if split == "train" and lender is not None and self.lang in lender.languages:
-            return replace(self, task=lender, name=lender.name, source=None)._found(split)
+            return replace(self, task=lender, name=lender.name, source=None)._source(split)
         hub = hub_set(self.task.hub, self.lang, self.source) if self.hub else None
         # any text would do for a task without languages, so another one must not take its place
         needs_own = self.root is not None and not self.task.traits.has_language and not self.source

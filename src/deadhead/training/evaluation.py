@@ -150,13 +150,12 @@ def check_sets(model: Any, sets: Mapping[str, Encoded]) -> None:
         if not len(encoded):
             raise DataError(f"{name} has no rows.", "load a split that has some")
         check_fit(model, encoded, name)
-        unknown = unknown_labels(encoded)
-        if unknown:
+        if unknown := _unknown_labels(encoded):
             labels = "labels that the model does not know, which count as wrong: "
             warnings.warn(f"{name} has {labels}{', '.join(unknown)}", stacklevel=3)
 
 
-def unknown_labels(encoded: Encoded) -> Sequence[str]:
+def _unknown_labels(encoded: Encoded) -> Sequence[str]:
     """Labels of the data that are not among those of the model."""
     if not encoded.data.task.traits.has_labels:
         return ()
@@ -169,13 +168,12 @@ def dev_sets(dev: Dev | None) -> dict[str, Encoded]:
     if dev is None:
         return {}
     if isinstance(dev, Mapping):
-        return {str(name): encoded for name, encoded in dev.items()}
+        return dict(dev)
     return {getattr(getattr(dev, "data", None), "lang", ""): dev}
 
 
-def scorer(score: Score | None, dev: Dev | None) -> Score | None:
+def scorer(score: Score | None, sets: Mapping[str, Encoded]) -> Score | None:
     """The function that scores the model after an epoch; None where nothing is scored."""
-    sets = dev_sets(dev)
     if score is not None or not sets:
         return score
 

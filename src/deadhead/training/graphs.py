@@ -47,14 +47,13 @@ class Graphs:
     def __call__(self, shapes: Shapes) -> None:
         """Run the next update of the epoch."""
         with torch.cuda.stream(self.stream):
-            if shapes in self.captured:
-                self.captured[shapes].replay()
-            elif shapes in self.seen:
-                self.captured[shapes] = self._capture(shapes)
-                self.captured[shapes].replay()
-            else:
+            if shapes not in self.seen:
                 self._first(shapes)
                 self.seen.add(shapes)
+                return
+            if shapes not in self.captured:
+                self.captured[shapes] = self._capture(shapes)
+            self.captured[shapes].replay()
 
     def end(self, updates: int) -> np.ndarray:
         """Wait for the device and return the losses of the epoch."""

@@ -75,13 +75,14 @@ def finetune(
     if not isinstance(settings, Settings):
         message = f"`settings` expects Settings, got a {type(settings).__name__}."
         raise SettingsError(message, "give Settings(...) or preset(...)")
-    notes = check(model, train, settings, dev_sets(dev))
-    score_epoch = scorer(score, dev)
+    sets = dev_sets(dev)
+    notes = check(model, train, settings, sets)
+    score_epoch = scorer(score, sets)
     if settings.patience is not None and score_epoch is None:
         message = f"patience is {settings.patience}, but nothing is scored."
         raise SettingsError(message, "give finetune dev=encoded or score=function")
     closed = discover(model).check(masked) if masked else ()
-    place = _device(device, model)
+    place: torch.device = device_of(model) if device is None else device_named(str(device))
     model.to(place)
     history = History(settings=settings, notes=notes)
     if any(p.dtype in (torch.bfloat16, torch.float16) for p in model.parameters()):
@@ -104,13 +105,6 @@ def finetune(
             each=each,
         )
         return run(progress, graphs and place.type == "cuda" and not checkpointing, name)
-
-
-def _device(device: str | torch.device | None, model: Any) -> torch.device:
-    place = device_of(model) if device is None else device_named(str(device))
-    if place.type == "cuda" and place.index is None:
-        return torch.device("cuda", torch.cuda.current_device())
-    return torch.device(place)
 
 
 def _folder(

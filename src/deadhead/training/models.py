@@ -183,16 +183,12 @@ def encode_for(
     return encoded
 
 
-def check_positions(model: Any, lengths: Iterable[int], name: str, hint: str | None = None) -> None:
-    """Raise an error if a window of one of these lengths is longer than what the model can read.
-
-    hint: what to do about it; by default to choose another length of windows.
-    """
+def check_positions(model: Any, lengths: Iterable[int], name: str) -> None:
+    """Raise an error if a window of one of these lengths is longer than what the model can read."""
     room, longest = token_limit(model), max(lengths, default=0)
     if room is not None and longest > room:
         message = f"the {name} data has windows of {longest} positions and the model has {room}."
-        shorter = f"write --max-length {room}, or encode it with max_length={room}"
-        raise DataError(message, shorter if hint is None else hint)
+        raise DataError(message, f"write --max-length {room}, or encode it with max_length={room}")
 
 
 def label_names(model: Any) -> tuple[str, ...]:

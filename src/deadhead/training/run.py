@@ -57,7 +57,7 @@ class Run:
             before.restore(self.model, "last")
             return before
         torch.manual_seed(self.settings.seed)
-        self.updater = self._new_updater()
+        self.updater = Updater(self.model, self.feed, self.settings)
         try:
             first = self._resume()
             self._plan()
@@ -81,9 +81,6 @@ class Run:
         self._finish()
         return self.history
 
-    def _new_updater(self) -> Updater:
-        return Updater(self.model, self.feed, self.settings)
-
     def _new_graphs(self) -> Graphs:
         return Graphs(self.updater, max(self.updates), self.rows)
 
@@ -106,10 +103,10 @@ class Run:
 
     def _plan(self) -> None:
         """Compute how many updates each epoch has, and their learning rates."""
-        epochs = range(1, self.settings.epochs + 1)
         if self.settings.tokens is None:
-            self.updates = [math.ceil(self.windows / self.settings.batch) for _ in epochs]
+            self.updates = [math.ceil(self.windows / self.settings.batch)] * self.settings.epochs
         else:
+            epochs = range(1, self.settings.epochs + 1)
             self.updates = [len(self._batches(epoch)) for epoch in epochs]
         total = sum(self.updates)
         self.rates = self.settings.rates(total)
@@ -123,8 +120,9 @@ class Run:
         s = self.settings
         shuffles = s.sampler == "shuffled"
         seed, sort = f"{s.seed}/{epoch}" if shuffles else None, shuffles and s.by_length
-        own = batches(self.train, size=s.batch, tokens=s.tokens, seed=seed, sort=sort, both=True)
-        return own.numbers
+        return batches(
+            self.train, size=s.batch, tokens=s.tokens, seed=seed, sort=sort, both=True
+        ).numbers
 
     def _epoch(self, number: int) -> None:
         """Train one epoch, score it and keep its results."""
@@ -135,8 +133,8 @@ class Run:
         train = self._stepwise if self.graphs is None else self._captured
         losses = train(number, plan, self.rates[start : start + len(plan)])
         self.history.losses += losses
-        mean, updates = sum(losses) / len(losses), len(losses)
-        record = Epoch(number=number, loss=mean, updates=updates, examples=self.windows)
+        mean = sum(losses) / len(losses)
+        record = Epoch(number=number, loss=mean, updates=len(losses), examples=self.windows)
         record.seconds = round(time.perf_counter() - begin, 4)
         if self.score is not None:
             begin = time.perf_counter()

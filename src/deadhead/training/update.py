@@ -69,14 +69,11 @@ class Updater:
         begin = 0
         for shape in shapes:
             batch = self.feed(numbers[begin : begin + shape.rows], shape)
-            loss = self._loss_sum(batch) / labels
+            loss = loss_sum(self.model, batch, self.settings.smoothing) / labels
             loss.backward()
             total = total + loss.detach()
             begin += shape.rows
         return total
-
-    def _loss_sum(self, batch: Mapping[str, Tensor]) -> Tensor:
-        return loss_sum(self.model, batch, self.settings.smoothing)
 
     @torch.no_grad()
     def apply(self, loss: Tensor, rate: float | Tensor) -> None:

@@ -99,8 +99,9 @@ def encode(
     max_length = max_length or data.task.traits.window
     names = tuple(data.labels if labels is None else labels)
     pieces = tokenizer if isinstance(tokenizer, Pieces) else Pieces(tokenizer)
-    options: Any = {"labels": names, "max_length": max_length, "align": align, "long": long}
-    encoder = _Encoder(data=data, pieces=pieces, **options)
+    encoder = _Encoder(
+        data=data, pieces=pieces, labels=names, max_length=max_length, align=align, long=long
+    )
     target = pieces.target_frame() if data.task.traits.label_unit == "text" else None
     frames = repr([encoder.frame, target])
     key = [FORM, data.fingerprint, pieces.identity, frames, names, max_length, align, long]

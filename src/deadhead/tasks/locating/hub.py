@@ -33,7 +33,7 @@ def read_hub(hub: HubSet, task: Task, lang: str, split: str, root: Path | None) 
         message = f"{name} could not be downloaded from {where}: {reason}"
         raise DataError(message, _from_folder(task, lang)) from error
     notes: Counter[str] = Counter()
-    rows = list(_rows(table, task, lang, f"{hub.repository} ({config}, {split})", notes))
+    rows = [*_rows(table, task, lang, f"{hub.repository} ({config}, {split})", notes)]
     if task.traits.label_unit == "token":  # the rows of the set are the lines of one text
         rows = [Row(("".join(row.texts[0] for row in rows),))]
     return dataset(task, lang, split, rows, notes=notes, files=(place,))

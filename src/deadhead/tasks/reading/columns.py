@@ -2,7 +2,7 @@
 
 import re
 from collections import Counter
-from collections.abc import Iterator, Mapping
+from collections.abc import Mapping
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -48,16 +48,12 @@ def read_conllu(files: Mapping[str, Path], task: Task, notes: Notes, **_: Any) -
     Ranges (`1-2`) and empty nodes (`3.1`) have no tag and are skipped.
     """
     (path,) = files.values()
-    return tagged_rows(task, notes, list(_conllu(path, notes)))
-
-
-def _conllu(path: Path, notes: Notes) -> Iterator[Sentence]:
-    sentence = _new(path)
+    sentences = [_new(path)]
     for number, line in lines(path):
+        sentence = sentences[-1]
         if not line.strip(" "):
             if sentence.words:
-                yield sentence
-                sentence = _new(path)
+                sentences.append(_new(path))
             continue
         if line.startswith("#") and not sentence.words:
             continue
@@ -73,8 +69,7 @@ def _conllu(path: Path, notes: Notes) -> Iterator[Sentence]:
         if not cells[1].strip():
             raise bad(path, number, "no word in the FORM column.")
         sentence.add(number, cells[1], cells[3])
-    if sentence.words:
-        yield sentence
+    return tagged_rows(task, notes, sentences)
 
 
 def read_columns(
@@ -96,18 +91,12 @@ def read_columns(
     document_starts: `keep` makes a sentence of each -DOCSTART- line, as some papers count them.
     """
     (path,) = files.values()
-    sentence, sentences = _new(path), []
-
-    def end() -> Sentence:
-        if sentence.words:
-            sentences.append(sentence)
-        return _new(path)
-
+    sentences = [_new(path)]
     width, separator = 0, ""
     for number, line in lines(path):
         blank, start = not line.strip(" "), line.startswith("-DOCSTART-")
-        if blank or start:
-            sentence = end()
+        if (blank or start) and sentences[-1].words:
+            sentences.append(_new(path))
         if blank or (numbered and line.startswith("#")):
             continue
         if start and document_starts != "keep":
@@ -120,12 +109,12 @@ def read_columns(
             width = _width(path, number, len(cells), width, least)
         form = cells[word].partition(":")[2] if prefixed else cells[word]
         notes[BLANK_WORDS] += not form.strip()  # some corpora tag them: keep and count
+        sentence = sentences[-1]
         if numbered:
             sentence.check_number(number, cells[0], "word number")
         sentence.add(number, form, "O" if start else cells[tag])
         if start:
-            sentence = end()
-    end()
+            sentences.append(_new(path))
     return tagged_rows(task, notes, sentences)
 
 
@@ -141,11 +130,16 @@ def _width(path: Path, number: int, got: int, width: int, least: int) -> int:
 
 
 def tagged_rows(task: Task, notes: Notes, sentences: list[Sentence]) -> list[Row]:
-    """Return sentences as rows of the task: tags checked, and in BIO if the task merges types."""
+    """Return sentences as rows of the task: tags checked, and in BIO if the task merges types.
+
+    Sentences without words are left out: behind its last sentence a reader has an empty one.
+    """
     tags_of_file = (tag for s in sentences for tag in s.tags)
     unprefixed = task.types is not None and has_no_prefixes(tags_of_file)
     rows = []
     for s in sentences:
+        if not s.words:
+            continue
         _check_tags(task, s, unprefixed, notes)
         tags = tuple(s.tags)
         if task.types is not None:
