@@ -105,7 +105,7 @@ def _named_by(task: Task, malformed: str | None) -> Iterator[Finding]:
 
     A language may lack a split, such as train, if another language has it.
     """
-    skipped: list[Finding] = []
+    skipped = []
     languages = _languages_of(task)
     for split in task.files:
         missing = {

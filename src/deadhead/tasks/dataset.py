@@ -118,7 +118,7 @@ def concatenate(datasets: Sequence[Dataset]) -> Dataset:
 def distinct(data: Dataset, *others: Dataset) -> Dataset:
     """Drop rows whose texts came before, here or in the others."""
     elsewhere = {row.texts for other in others for row in other.rows}
-    before: set[tuple[str, ...]] = set()
+    before = set()
     counts, rows = {"repeated rows dropped": 0, "rows of other splits dropped": 0}, []
     for row in data.rows:
         if row.texts in elsewhere:

@@ -134,7 +134,7 @@ def intervals(
     Each further model is compared with the first. Several sets also get their mean.
     options: those of `tasks.bootstrap`.
     """
-    scores: Intervals = {}
+    scores = {}
     for model, by_set in models.items():
         own = {name: p.bootstrap(sets[name], **options) for name, p in by_set.items()}
         scores[model] = {**own, MEAN: mean(list(own.values()))} if len(own) > 1 else own

@@ -217,7 +217,7 @@ def _run(
     feed = Feed(encoded, device)
     budget = tokens or default_tokens(model)
     pending = list(reversed(batches(encoded, tokens=budget, every_option=True).numbers))
-    done: list[tuple[np.ndarray, Tensor]] = []
+    done = []
     largest = len(encoded)  # windows that fit into memory
     with torch.no_grad(), evaluating(model), computing(model):
         while pending:

@@ -174,7 +174,7 @@ def set_precision(model: nn.Module, dtype: torch.dtype) -> None:
 
 def stored(model: nn.Module) -> Iterator[tuple[str, Tensor]]:
     """The tensors of a model's state, each once though it may have two names."""
-    seen: set[int] = set()
+    seen = set()
     for name, tensor in model.state_dict(keep_vars=True).items():
         if isinstance(tensor, Tensor) and id(tensor) not in seen:
             seen.add(id(tensor))

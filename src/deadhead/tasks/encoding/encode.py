@@ -229,7 +229,7 @@ class _Encoder:
                 notes["words cut off"] += len(row.texts) - ranges[0][1]
                 ranges = ranges[:1]
             for begin, end in ranges:
-                ids: list[int] = []
+                ids = []
                 labels, numbers = [IGNORED] * before, [-1] * before
                 for word in range(begin, end):
                     pieces = self._pieces(words[word], notes)

@@ -28,7 +28,7 @@ def text_windows(
     before: the special tokens at the start of each window.
     room: the tokens of the text that fit behind them.
     """
-    windows: list[Window] = []
+    windows = []
     alone = 0
     for row, text in enumerate(texts):
         ids, ends = pieces.with_ends(text)

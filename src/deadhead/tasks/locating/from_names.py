@@ -42,7 +42,7 @@ def from_names(root: Path, task: Task | None) -> tuple[list[SplitFiles], list[Sk
     skipped += [Skipped(name.path, BESIDE_SPLITS) for name in repeated]
     read = [name for name in read if name not in repeated]
     entries = [entry for group in _groups(read) for entry in _entries(group)]
-    corpora: dict[tuple[str, str], set[str]] = defaultdict(set)
+    corpora = defaultdict(set)
     for e in entries:
         corpora[e.task, e.lang].add(e.source)
     chosen = {place: _default(*place, sources) for place, sources in corpora.items()}
@@ -72,14 +72,14 @@ def _without_split(names: list[FileName]) -> Iterator[FileName]:
 
 def _groups(names: list[FileName]) -> Iterator[list[FileName]]:
     """Yield the files that belong together: all fields of one split, or one file alone."""
-    groups: dict[tuple[str, ...], list[FileName]] = defaultdict(list)
+    groups = defaultdict(list)
     for n in names:
         groups[str(n.task), n.lang, n.split, n.source, n.variant].append(n)
     for group in groups.values():
         if group[0].lang or len({n.field for n in group}) == len(group):
             yield group
             continue
-        pairs: dict[str, list[FileName]] = defaultdict(list)  # pairs of languages, by their stems
+        pairs = defaultdict(list)  # pairs of languages, by their stems
         for n in group:
             pairs[n.pair_stem].append(n)
         yield from pairs.values()
@@ -87,7 +87,7 @@ def _groups(names: list[FileName]) -> Iterator[list[FileName]]:
 
 def _entries(group: list[FileName]) -> Iterator[SplitFiles]:
     """Yield the entries of a group; a field that is there twice gives two, which clash later."""
-    by_field: dict[str, list[Path]] = defaultdict(list)
+    by_field = defaultdict(list)
     for name in group:
         by_field[name.field].append(name.path)
     for i in range(max(map(len, by_field.values()))):

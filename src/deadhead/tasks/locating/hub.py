@@ -55,7 +55,7 @@ def _from_folder(task: Task, lang: str) -> str:
 
 
 def _rows(table: Any, task: Task, lang: str, where: str, notes: Counter[str]) -> Iterator[Row]:
-    label_names: dict[str, list[str]] = {}
+    label_names = {}
     if task.traits.label_unit == "word":  # other tasks have the names of their numbers themselves
         for name, feature in table.features.items():  # labels are numbers or lists of them
             if labels := getattr(getattr(feature, "feature", feature), "names", None):

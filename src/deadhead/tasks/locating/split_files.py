@@ -67,7 +67,7 @@ def mark_clashes(entries: Iterable[SplitFiles]) -> Iterator[SplitFiles]:
 
     Several files are the parts of a split, or else they claim it, and the entry names them.
     """
-    groups: dict[tuple[str, ...], list[SplitFiles]] = defaultdict(list)
+    groups = defaultdict(list)
     for e in entries:
         groups[e.task, e.lang, e.split, e.source, e.variant].append(e)
     for first, *others in groups.values():

@@ -100,7 +100,7 @@ def _word_row(record: Record, task: Task, lang: str, notes: Notes) -> Row:
 def massive(text: str, lang: str) -> tuple[tuple[str, ...], tuple[str, ...]]:
     """Return the words and slot tags of MASSIVE's `wake me at [time : nine am]`."""
     words: list[str] = []
-    tags: list[str] = []
+    tags = []
     end = 0
     for match in _SLOT.finditer(text):
         if match.start() != end:
@@ -304,7 +304,7 @@ def _collect(
     items: Iterable[tuple[int, Any]], path: Path, task: Task, notes: Notes, options: Record
 ) -> list[Row]:
     """Return the rows of the records; with `malformed="drop"`, count bad ones."""
-    rows: list[Row] = []
+    rows = []
     lang = str(options.get("lang", ""))
     for number, item in items:
         try:

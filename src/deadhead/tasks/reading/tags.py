@@ -62,7 +62,7 @@ def to_bio(
     Types are merged after spans, so two neighbours that get the same type stay two.
     unprefixed: the tags have no prefixes.
     """
-    result: list[str] = []
+    result = []
     begun, last = 0, ("O", "")
     for tag in tags:
         prefix, kind = ("O", "") if unprefixed else split_tag(tag) or ("O", "")
