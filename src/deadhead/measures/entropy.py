@@ -7,7 +7,7 @@ heads that are left. The ranker of the same name computes it.
 
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, Literal
 
 from deadhead.registry.options import Count, Share
 
