@@ -7,7 +7,7 @@ what a head does with what it reads: a head whose output weights are 0 scores li
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, ClassVar, Literal
+from typing import TYPE_CHECKING, Literal
 
 from deadhead.registry.options import Share
 
@@ -24,7 +24,7 @@ class Entropy(Ranker):
     `raw` holds the entropy itself, in nats.
     """
 
-    reads: ClassVar[Literal["inputs"]] = "inputs"
+    reads = "inputs"
 
     average: Literal["token", "sentence"] = "token"  # `sentence`: over each sentence first
     smoothing: Share = 0.0  # mix in evenly spread attention (Clark et al.: 0.0001)
@@ -48,7 +48,7 @@ class Entropy(Ranker):
 class Confidence(Ranker):
     """How sure a head is: the mean over queries of its largest attention probability."""
 
-    reads: ClassVar[Literal["inputs"]] = "inputs"
+    reads = "inputs"
 
     def __call__(self, inputs: RankerInputs) -> Scores:
         from .attention_maps import statistics

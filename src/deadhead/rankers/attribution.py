@@ -7,7 +7,6 @@ Taylor score with its sign.
 """
 
 from dataclasses import dataclass
-from typing import ClassVar
 
 from deadhead.layout import Head
 
@@ -18,8 +17,8 @@ from .ranker import Fill, Ranker, RankerInputs
 class Attribution(Ranker):
     """First-order estimate of how much the loss rises when the head alone is closed."""
 
-    differentiates: ClassVar[bool] = True
-    takes_corrupt: ClassVar[bool] = True
+    differentiates = True
+    takes_corrupt = True
 
     fill: Fill = "mean"  # what replaces the head's output: its mean is that on the ranked data
 

@@ -7,7 +7,7 @@ gradients cost little together, and that two heads which do the same cost more t
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import ClassVar, Literal
+from typing import Literal
 
 import numpy as np
 
@@ -26,7 +26,7 @@ class Fisher(Ranker):
     that share a key/value head leave together, with one score.
     """
 
-    differentiates: ClassVar[bool] = True
+    differentiates = True
 
     form: Literal["whole", "diagonal"] = "whole"  # which part of F counts
 

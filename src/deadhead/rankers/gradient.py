@@ -4,7 +4,7 @@ Where the absolute value is taken (the `unit`) changes the ranking, and papers d
 """
 
 from dataclasses import dataclass
-from typing import ClassVar, Literal
+from typing import Literal
 
 from deadhead.layout import Head
 from deadhead.ranking.scores import spread, unit_layers
@@ -17,8 +17,8 @@ AbsoluteOf = Literal["per_example", "per_batch", "per_token", "cumulative"]
 class GateGradient(Ranker):
     """What both methods share."""
 
-    differentiates: ClassVar[bool] = True
-    raw_adds_up: ClassVar[bool] = True
+    differentiates = True
+    raw_adds_up = True
 
     unit: AbsoluteOf
     normalize: bool

@@ -6,7 +6,6 @@ layer has the same.
 """
 
 from dataclasses import dataclass
-from typing import ClassVar, Literal
 
 from deadhead.layout import Head
 
@@ -20,7 +19,7 @@ class Similarity(Ranker):
     The mean over all tokens. Every head of a layer has the score of its layer.
     """
 
-    reads: ClassVar[Literal["inputs"]] = "inputs"
+    reads = "inputs"
 
     def __call__(self, inputs: RankerInputs) -> dict[Head, float]:
         from .residual_change import changes

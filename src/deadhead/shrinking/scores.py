@@ -1,7 +1,5 @@
 """Methods that score units instead of predicting rises of the loss, for comparison."""
 
-from typing import ClassVar, Literal
-
 from deadhead.layout import Head, Kind
 
 from .allocate import Curve
@@ -15,7 +13,7 @@ class Gradient(Chooser):
     kinds = ("heads",)
     predicts = False
     uses_statistics = False
-    ranker: ClassVar[str] = "gradient"
+    ranker = "gradient"
 
     def curves(self, evidence: Evidence, kind: Kind) -> list[Curve]:
         from deadhead.rankers import rank
@@ -44,7 +42,7 @@ class Random(Chooser):
     """Units drawn by the seed, all as likely as each other: the control of every comparison."""
 
     help = "drawn at random by the seed"
-    reads: ClassVar[Literal["labels or a loss", "inputs", "nothing"]] = "nothing"
+    reads = "nothing"
     predicts = False
     uses_statistics = False
 

@@ -10,7 +10,7 @@ your use is another, check before you use it.
 """
 
 from dataclasses import dataclass
-from typing import ClassVar, Literal
+from typing import Literal
 
 from deadhead.errors import UnsupportedModel
 from deadhead.rankers.ranker import Ranker, RankerInputs, Scores
@@ -26,7 +26,7 @@ class LRP(Ranker):
     token, which takes a BERT of base size some ten seconds a sentence on one CPU core: use a GPU.
     """
 
-    reads: ClassVar[Literal["labels"]] = "labels"
+    reads = "labels"
 
     rule: Literal["alpha-beta", "epsilon"] = "epsilon"
 

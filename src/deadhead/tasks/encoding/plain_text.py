@@ -4,9 +4,8 @@ from __future__ import annotations
 
 import hashlib
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 from deadhead.errors import DataError
 from deadhead.tasks.dataset import Dataset
@@ -19,11 +18,10 @@ if TYPE_CHECKING:
 Texts = Sequence[tuple[str, ...]]  # a text, or a pair of them
 
 
-@dataclass(frozen=True)
-class TextBatches:
+class TextBatches(NamedTuple):
     """Batches ready for `model(**batch)`, with facts about them."""
 
-    batches: list[dict[str, Tensor]] = field(repr=False)
+    batches: list[dict[str, Tensor]]
     examples: int
     padding: float  # the share of positions that no model reads
     notes: Mapping[str, int]

@@ -14,6 +14,7 @@ from typing import Any, NamedTuple
 
 from deadhead.errors import DataError
 
+BARE = {"add_special_tokens": False, "verbose": False}
 PROBE = "Don't stop, Zürich! 日本語 עברית 3.14"
 
 
@@ -109,8 +110,7 @@ class Pieces:
 
     def targets(self, texts: Sequence[str]) -> list[list[int]]:
         """Return the pieces of texts in the target language, without special tokens."""
-        options = {"add_special_tokens": False, "verbose": False}
-        return list(self.tokenizer(text_target=list(texts), **options)["input_ids"])
+        return list(self.tokenizer(text_target=list(texts), **BARE)["input_ids"])
 
     def words(self, sentences: Sequence[Sequence[str]]) -> list[list[list[int]]]:
         """Return the pieces of each word of each sentence; some words have none."""
@@ -140,8 +140,7 @@ class Pieces:
         if not texts:
             return []
         if self.backend is None:
-            options = {"add_special_tokens": False, "verbose": False}
-            return list(self.tokenizer(list(texts), **options)["input_ids"])
+            return list(self.tokenizer(list(texts), **BARE)["input_ids"])
         encodings = self._cutter.encode_batch_fast(list(texts), add_special_tokens=False)
         return [list(encoding.ids) for encoding in encodings]
 

@@ -37,7 +37,9 @@ def from_names(root: Path, task: Task | None) -> tuple[list[SplitFiles], list[Sk
     own = task is not None and any(n.folder_task and n.known.name == task.name for n in names)
     reasons = [(name, name.reason_to_skip(own)) for name in names]
     read = [name for name, reason in reasons if not reason]
-    repeated = list(_without_split(read))
+    # files without a split, in a corpus that has files with one
+    with_split = {(n.task, n.lang, n.source) for n in read if n.split != NO_SPLIT}
+    repeated = [n for n in read if n.split == NO_SPLIT and (n.task, n.lang, n.source) in with_split]
     skipped = [Skipped(name.path, reason) for name, reason in reasons if reason]
     skipped += [Skipped(name.path, BESIDE_SPLITS) for name in repeated]
     read = [name for name in read if name not in repeated]
@@ -60,14 +62,6 @@ def _default(task: str, lang: str, sources: set[str]) -> str | None:
 def _is_no_data(path: Path) -> bool:
     name = path.name.removesuffix(".gz")
     return name.startswith((".", "README", "LICENSE")) or Path(name).suffix in NOT_DATA
-
-
-def _without_split(names: list[FileName]) -> Iterator[FileName]:
-    """Yield files without a split in a corpus that has files with one."""
-    with_split = {(n.task, n.lang, n.source) for n in names if n.split != NO_SPLIT}
-    for n in names:
-        if n.split == NO_SPLIT and (n.task, n.lang, n.source) in with_split:
-            yield n
 
 
 def _groups(names: list[FileName]) -> Iterator[list[FileName]]:
