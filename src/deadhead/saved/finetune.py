@@ -182,7 +182,7 @@ def load_sets(
 ) -> Sets:
     """Load training and dev data; of each set at most `most` random examples."""
     stage(f"reading the data: {', '.join(languages)}")
-    train = load_data(task, languages[0] if len(languages) == 1 else languages, "train", **where)
+    train = load_data(task, languages, "train", **where)
     dev, notes = {}, []
     for language in languages:
         place = find_data(task, language, ["dev"], beside="train", **where)["dev"]

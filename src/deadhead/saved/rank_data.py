@@ -33,8 +33,7 @@ def sample_rows(
 ) -> Dataset:
     """The data of a task, or at most `most` random rows. where: `root` and `source` of load_data"""
     stage(f"reading the {split} data: {', '.join(languages)}")
-    names = languages[0] if len(languages) == 1 else languages
-    return draw_examples(load_data(task, names, split, **where), most, seed)
+    return draw_examples(load_data(task, languages, split, **where), most, seed)
 
 
 def sample_texts(file: Path, most: int | None, seed: int) -> Texts:

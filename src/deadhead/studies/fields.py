@@ -39,14 +39,31 @@ class Field:
 LANGUAGE = re.compile(r"[A-Za-z]{2,3}([-_][A-Za-z]{2,4})?")
 
 
-def unknown(names: Iterable[str], known: Iterable[str], path: Path, kind: str) -> Iterator[Problem]:
-    for name in names:
-        if name not in known:
-            yield (*path, name), unknown_name(kind, name, known).message
+def under(path: Path, inner: Iterable[Problem]) -> Iterator[Problem]:
+    """Problems of a value that is at this path."""
+    yield from (((*path, *rest), message) for rest, message in inner)
 
 
 def among(value: Any, known: Collection[str]) -> bool:
     return isinstance(value, str) and value in known
+
+
+def one_of(value: Any, known: Collection[str], kind: str, path: Path = ()) -> Iterator[Problem]:
+    if not among(value, known):
+        yield path, unknown_name(kind, value, known).message
+
+
+def unknown(names: Iterable[str], known: Collection[str], kind: str) -> Iterator[Problem]:
+    for name in names:
+        yield from one_of(name, known, kind, (name,))
+
+
+def option_problems(
+    owner: str, part: Callable[..., Any], options: Mapping[str, Any], *hidden: str
+) -> Iterator[Problem]:
+    """What is wrong with options of a part; `hidden` ones count as unknown."""
+    for name, problem in problems(owner, part, options, hidden):
+        yield (name,), problem.message
 
 
 def _model(value: Any) -> Iterator[Problem]:
@@ -93,8 +110,7 @@ def _languages(value: Any) -> Iterator[Problem]:
 
 def _splits(value: Any) -> Iterator[Problem]:
     for split in value if isinstance(value, list) else [value]:
-        if not among(split, SPLIT_NAMES):
-            yield (), unknown_name("split", split, SPLIT_NAMES).message
+        yield from one_of(split, SPLIT_NAMES, "split")
 
 
 def is_whole(value: Any, least: int = 0, most: int = 2**32 - 1) -> bool:
@@ -183,10 +199,9 @@ def _data(value: Any) -> Iterator[Problem]:
         known = (name for name in DataOptions.__dataclass_fields__ if name != "task_file")
         yield (), f"expected a mapping with some of {', '.join(known)}."
         return
-    for name, problem in problems("data", DataOptions, value, hidden=("task_file",)):
-        yield (name,), problem.message
+    yield from option_problems("data", DataOptions, value, "task_file")
     for task in value["source"] if isinstance(value.get("source"), dict) else ():
-        yield from ((("source", task), message) for _, message in _task(task))
+        yield from under(("source", task), _task(task))
 
 
 def options_by_name(value: Any) -> dict[str, dict[str, Any]]:

@@ -17,6 +17,7 @@ from deadhead.registry import Registry
 from .fields import SHARED, Field
 
 Read = tuple[str, str, str]  # task, language, split
+Pass = tuple[Read, float, int | None]  # data, forward passes over it, the most examples of it
 
 
 class Step(ABC):
@@ -42,11 +43,8 @@ class Step(ABC):
         """The data that the step at this place of the trial reads."""
         return iter(())
 
-    def passes(self, trial: Any, place: int) -> Iterator[tuple[Read, float, int | None]]:
-        """For an estimate of time: data, forward passes over it, and the most examples of it.
-
-        A backward pass counts as two.
-        """
+    def passes(self, trial: Any, place: int) -> Iterator[Pass]:
+        """For an estimate of time; a backward pass counts as two forward passes."""
         return iter(())
 
     def part_trials(self, trial: Any, place: int) -> Iterator[tuple[list[str], dict[str, Any]]]:

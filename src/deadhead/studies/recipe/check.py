@@ -10,7 +10,7 @@ from pathlib import Path as File
 from typing import Any
 
 from deadhead.errors import DeadheadError, unknown_name
-from deadhead.studies.fields import SHARED, Problem, among, is_whole, unknown
+from deadhead.studies.fields import SHARED, Problem, among, is_whole, one_of, under, unknown
 from deadhead.studies.step import STEPS, Step, fields
 from deadhead.studies.trial import CONTROLS
 
@@ -26,7 +26,7 @@ SEARCH = ("lowest", "controls")
 def check(recipe: Document, folder: File, display: DisplayCheck | None = None) -> None:
     """Raise a RecipeError that names everything wrong with the recipe."""
     data = recipe.data
-    problems = [*unknown(data, (*TOP, "scales"), (), "field"), *_structure(data)]
+    problems = [*unknown(data, (*TOP, "scales"), "field"), *_structure(data)]
     if not problems:
         problems = list(_combinations(data))
     problems += display_problems(data, folder, display)
@@ -47,21 +47,19 @@ def _structure(data: Mapping[str, Any]) -> Iterator[Problem]:
     if not isinstance(fixed, dict):
         yield ("fixed",), "expected a mapping of fields, such as {model: NAME, task: pos}."
         fixed = {}
-    yield from unknown(fixed, fields(), ("fixed",), "field of a trial")
+    yield from under(("fixed",), unknown(fixed, fields(), "field of a trial"))
     for name in fields().keys() & fixed.keys():
         if fixed[name] is not None:
-            problems = fields()[name].check(fixed[name])
-            yield from ((("fixed", name, *path), message) for path, message in problems)
+            yield from under(("fixed", name), fields()[name].check(fixed[name]))
     for path, grid in _grids(data):
         if not isinstance(grid, dict):
             expected = "a mapping from fields to lists of values, such as {seed: [0, 1, 2]}"
             yield path, f"expected {expected}."
             continue
         for name, spec in grid.items():
-            problems = _axis(name, spec, grid, fixed)
-            yield from (((*path, name, *rest), message) for rest, message in problems)
+            yield from under((*path, name), _axis(name, spec, grid, fixed))
     if data.get("search") is not None:
-        yield from ((("search", *path), message) for path, message in _search(data["search"]))
+        yield from under(("search",), _search(data["search"]))
 
 
 def _grids(data: Mapping[str, Any]) -> Iterator[tuple[Path, Any]]:
@@ -74,10 +72,9 @@ def _steps(steps: Any) -> Iterator[Problem]:
     if not isinstance(steps, list) or not steps:
         yield ("steps",), f"a recipe needs a list of steps, some of {', '.join(STEPS)}."
         return
-    strange = [i for i, step in enumerate(steps) if not among(step, STEPS)]
-    for i in strange:
-        yield ("steps", i), unknown_name("step", steps[i], STEPS).message
-    if not strange:
+    for i, step in enumerate(steps):
+        yield from one_of(step, STEPS, "step", ("steps", i))
+    if all(among(step, STEPS) for step in steps):
         protocol = [STEPS[name] for name in steps]
         for i, step in enumerate(protocol):
             if message := step.misplaced(protocol, i):
@@ -128,7 +125,7 @@ def _search(value: Any) -> Iterator[Problem]:
         example = f"{{lowest: 1..12, controls: [{', '.join(CONTROLS)}]}}"
         yield (), f"expected a mapping such as {example}."
         return
-    yield from unknown(value, SEARCH, (), "field of a search")
+    yield from unknown(value, SEARCH, "field of a search")
     ks = value["lowest"] if isinstance(value["lowest"], list) else [value["lowest"]]
     if not ks or not all(is_whole(k, 1) or is_range(k) for k in ks):
         yield ("lowest",), "expected numbers of heads, such as 1..12 or [1, 2, 4]."
@@ -142,8 +139,7 @@ def _search(value: Any) -> Iterator[Problem]:
         yield ("controls",), f"expected a list of some of {', '.join(CONTROLS)}."
         return
     for i, control in enumerate(controls):
-        if not among(control, CONTROLS):
-            yield ("controls", i), unknown_name("control", control, CONTROLS).message
+        yield from one_of(control, CONTROLS, "control", ("controls", i))
 
 
 def _combinations(data: Mapping[str, Any]) -> Iterator[Problem]:

@@ -56,8 +56,7 @@ def _split(task: str, lang: str, split: str, options: str) -> tuple[Dataset, int
 
 @lru_cache(maxsize=64)
 def _datasets(task: str, languages: tuple[str, ...], split: str, options: str) -> Dataset:
-    parts = [_split(task, lang, split, options)[0] for lang in languages]
-    return parts[0] if len(parts) == 1 else concatenate(parts)
+    return concatenate([_split(task, lang, split, options)[0] for lang in languages])
 
 
 def dataset(trial: Trial, languages: list[str], split: str, task: str | None = None) -> Dataset:

@@ -6,7 +6,7 @@ from pathlib import Path
 
 from deadhead import files
 from deadhead.studies.fields import SPLITS, TARGETS
-from deadhead.studies.step import Read, Step
+from deadhead.studies.step import Pass, Read, Step
 from deadhead.studies.store.folder import refuse_links
 from deadhead.studies.trial import Trial
 
@@ -29,7 +29,7 @@ class Evaluate(Step):
     def reads(self, trial: Trial, place: int) -> Iterator[Read]:
         yield from product([trial.task], trial.targets, trial.splits)
 
-    def passes(self, trial: Trial, place: int) -> Iterator[tuple[Read, float, int | None]]:
+    def passes(self, trial: Trial, place: int) -> Iterator[Pass]:
         from deadhead.tasks import task_of
 
         once = DECODED if task_of(trial.task).kind == "translate" else 1
@@ -43,15 +43,16 @@ class Evaluate(Step):
         from . import models
 
         model = models.model(state, trial)
-        labels = models.labels_of(model, trial)
         signatures: set[str] = set()  # BLEU has one for each tokenization
 
         def score(first: bool) -> None:
             for split in trial.splits:
                 name = f"{split}{FIRST if first else ''}"
                 state.tell(f"scoring {name}")
-                langs = trial.targets
-                sets = {n: models.encoded(state, trial, [n], split, labels) for n in langs}
+                sets = {
+                    lang: models.encoded(state, trial, split, languages=[lang])
+                    for lang in trial.targets
+                }
                 folder = state.folder and _predictions(state.folder, trial, name)
                 tokenizer = models.tokenizer(state, trial)
                 scores = evaluate(model, sets, tokenizer=tokenizer, folder=folder, progress=False)

@@ -1,28 +1,18 @@
 """The step `finetune`: train the model, and score it after every epoch."""
 
-from collections.abc import Mapping, Sequence
-from typing import Any
-
 from deadhead.measures import MEASURES
 from deadhead.studies.fields import SEED
-from deadhead.studies.step import Step
 from deadhead.studies.trial import Trial
 
 from .state import State
-from .training import FINETUNE, Training, TrainingStep, drop_first, train, write_out
+from .training import FINETUNE, FinetuneField, Training, TrainingStep, train
 
 
-class Finetune(TrainingStep):
+class Finetune(FinetuneField, TrainingStep):
     """Train on the languages of `source`, or of `train` where no ranking follows."""
 
     name = "finetune"
     fields = (FINETUNE, SEED)
-
-    def write_out(self, fields: Mapping[str, Any]) -> dict[str, Any]:
-        return {"finetune": write_out(fields.get("finetune"), fields)}
-
-    def settle(self, values: dict[str, Any], steps: Sequence[Step]) -> None:
-        drop_first(values, steps)
 
     def run(self, state: State, trial: Trial) -> None:
         from . import models

@@ -6,8 +6,7 @@ from typing import Any
 
 from deadhead.errors import unknown_name
 from deadhead.measures import MEASURES, measure
-from deadhead.registry.options import problems
-from deadhead.studies.fields import TARGETS, Field, Problem, options_by_name
+from deadhead.studies.fields import TARGETS, Field, Problem, option_problems, options_by_name
 from deadhead.studies.step import Read, Step
 from deadhead.studies.trial import Trial
 
@@ -30,8 +29,8 @@ def _check(value: Any) -> Iterator[Problem]:
         if name not in MEASURES:
             yield (), unknown_name("measure", name, MEASURES).message
             continue
-        for _, problem in problems(name, MEASURES[name], options):
-            yield (), problem.message
+        for _, message in option_problems(name, MEASURES[name], options):
+            yield (), message
 
 
 def _canonical(value: Any) -> list[Any]:

@@ -68,14 +68,17 @@ def _some(data: Dataset, examples: int, seed: int) -> Dataset:
 def encoded(
     state: State,
     trial: Trial,
-    languages: list[str],
     split: str,
-    labels: tuple[str, ...] | None,
     *,
+    languages: list[str] | None = None,
     examples: int | None = None,
     task: str | None = None,
 ) -> Encoded:
-    """The data in sub-words, with the labels in the order of the model; recorded in the state."""
+    """The data in sub-words, with the labels in the order of the model; recorded in the state.
+
+    languages: by default those that the running step trains or ranks on.
+    """
+    languages = languages or trial.languages(state.at)
     data = dataset(trial, languages, split, task)
     name = f"{f'{task} ' if task else ''}{'+'.join(languages)}/{split}"
     if split == "train" and task is None:
@@ -87,7 +90,8 @@ def encoded(
     elif examples is not None and examples > len(data):
         _note(state, {f"{name} (rank)": short_of(examples, len(data))})
     state.data[name] = data.fingerprint
-    windows = _encoded(data, tokenizer(state, trial), labels, _encode_options(state, trial, data))
+    labels, options = _labels(state.model, data), _encode_options(state, trial, data)
+    windows = _encoded(data, tokenizer(state, trial), labels, options)
     check_positions(state.model, windows.arrays["lengths"], name)
     if data.notes or windows.notes:  # what was dropped, repaired, split or cut
         state.details.setdefault("data notes", {})[name] = {**data.notes, **windows.notes}
@@ -140,9 +144,9 @@ def _first_batches(state: State, trial: Trial, split: str, most: int) -> Batches
         sets = [tasks.draw_examples(data, each) for data in sets]
     else:
         sets = [replace(data, rows=data.rows[:each]) for data in sets]
-    data = sets[0] if len(sets) == 1 else tasks.concatenate(sets)
+    data = tasks.concatenate(sets)
     options = json.loads(_encode_options(state, trial, data))
-    labels = labels_of(state.model, trial)
+    labels = _labels(state.model, data)
     encoded = tasks.encode(data, tokenizer(state, trial), labels=labels, **options)
     return tasks.batches(encoded, device=device())
 
@@ -243,9 +247,9 @@ def _pretrained(trial: Trial, at: int) -> Any:
     return load_for_task(model_of(trial), task, labels, seed=trial.seed_of(place))
 
 
-def labels_of(model: Any, trial: Trial) -> tuple[str, ...] | None:
+def _labels(model: Any, data: Dataset) -> tuple[str, ...] | None:
     """The labels of the model, in its order; None for tasks without labels."""
-    return label_names(model) if task_of(trial.task).traits.has_labels else None
+    return label_names(model) if data.task.traits.has_labels else None
 
 
 def count(model: Any) -> int:

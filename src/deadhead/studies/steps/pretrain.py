@@ -3,7 +3,7 @@
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
-from deadhead.studies.fields import Field, Problem, check_seed, is_whole
+from deadhead.studies.fields import Field, Problem, check_seed, is_whole, under
 from deadhead.studies.step import Step
 from deadhead.studies.trial import Trial
 
@@ -20,7 +20,7 @@ def _check(value: Any) -> Iterator[Problem]:
         if not is_whole(value.get("vocabulary", MIN_SIZE), MIN_SIZE):
             expected = f"a number of sub-words, {MIN_SIZE} or more"
             yield ("vocabulary",), f"expected {expected}, got {value['vocabulary']!r}."
-        yield from ((("seed",), message) for _, message in check_seed(value.get("seed", 0)))
+        yield from under(("seed",), check_seed(value.get("seed", 0)))
     yield from check(value, ("vocabulary", "seed"))
 
 

@@ -5,9 +5,8 @@ from typing import Any
 
 from deadhead.errors import DeadheadError, unknown_name
 from deadhead.layout import GROUPS
-from deadhead.registry.options import problems
 from deadhead.strategies import STRATEGIES, choose
-from deadhead.studies.fields import Field, Problem, check_seed, unknown
+from deadhead.studies.fields import Field, Problem, check_seed, option_problems, unknown
 from deadhead.studies.step import Step
 from deadhead.studies.trial import Removal, Trial
 
@@ -28,8 +27,7 @@ def _check_removal(value: Any) -> Iterator[Problem]:
         return
     (name,) = strategies
     options = {option: item for option, item in value.items() if option != name}
-    for option, problem in problems(name, STRATEGIES[name].select, options, ("seed", "scores")):
-        yield (option,), problem.message
+    yield from option_problems(name, STRATEGIES[name].select, options, "seed", "scores")
     try:
         STRATEGIES[name].check_amount(name, value[name])
     except DeadheadError as problem:
@@ -40,7 +38,7 @@ def _check(value: Any) -> Iterator[Problem]:
     if not isinstance(value, dict):
         yield (), "expected a mapping such as {drop_output_bias: true}."
         return
-    yield from unknown(value, ("drop_output_bias", "groups"), (), "option of prune")
+    yield from unknown(value, ("drop_output_bias", "groups"), "option of prune")
     if value.get("groups", "whole") not in GROUPS:
         yield ("groups",), f"expected {' or '.join(GROUPS)}, got {value['groups']!r}."
     if not isinstance(value.get("drop_output_bias", False), bool):

@@ -10,7 +10,6 @@ from typing import Any
 from deadhead.errors import unknown_name
 from deadhead.rankers import RANKERS, ranker
 from deadhead.rankers.merge import MERGES
-from deadhead.registry.options import problems
 from deadhead.studies.fields import (
     SEED,
     SOURCE,
@@ -20,8 +19,10 @@ from deadhead.studies.fields import (
     among,
     check_counts,
     divided,
+    one_of,
+    option_problems,
 )
-from deadhead.studies.step import Read, Step
+from deadhead.studies.step import Pass, Read, Step
 from deadhead.studies.trial import Trial
 
 from .state import State, counting
@@ -37,13 +38,10 @@ def _check(value: Any) -> Iterator[Problem]:
     if not among(method, RANKERS):
         yield ("method",), unknown_name("ranking method", method, RANKERS).message
         return
-    for name, problem in problems(method, RANKERS[method], divided(value, OWN)[1]):
-        yield (name,), problem.message
-    if not among(value.get("merge", "md"), MERGES):
-        yield ("merge",), unknown_name("way to merge", value["merge"], MERGES).message
+    yield from option_problems(method, RANKERS[method], divided(value, OWN)[1])
+    yield from one_of(value.get("merge", "md"), MERGES, "way to merge", ("merge",))
     yield from check_counts(value, "examples", "batch")
-    if not among(value.get("split", "dev"), SPLIT_NAMES):
-        yield ("split",), unknown_name("split", value["split"], SPLIT_NAMES).message
+    yield from one_of(value.get("split", "dev"), SPLIT_NAMES, "split", ("split",))
 
 
 # The ranking method, its options and its data.
@@ -88,7 +86,7 @@ class Rank(Step):
         split = Ranking.parse(trial.get("rank")).split
         yield from product([trial.task], trial.languages(place), [split])
 
-    def passes(self, trial: Trial, place: int) -> Iterator[tuple[Read, float, int | None]]:
+    def passes(self, trial: Trial, place: int) -> Iterator[Pass]:
         spec = Ranking.parse(trial.get("rank"))
         count = ranker(spec.method, **spec.options).passes
         yield from ((read, count, spec.examples) for read in self.reads(trial, place))
@@ -101,10 +99,9 @@ class Rank(Step):
 
         model = models.model(state, trial)
         spec = Ranking.parse(trial.get("rank"))
-        languages, labels = trial.languages(state.at), models.labels_of(model, trial)
-        data = models.encoded(state, trial, languages, spec.split, labels, examples=spec.examples)
-        facts = {"task": trial.task, "lang": "+".join(languages), "split": spec.split}
-        facts["fingerprint"] = data.data.fingerprint
+        data = models.encoded(state, trial, spec.split, examples=spec.examples)
+        facts = {"task": trial.task, "lang": "+".join(trial.languages(state.at))}
+        facts |= {"split": spec.split, "fingerprint": data.data.fingerprint}
         sort = not ranker(spec.method, **spec.options).in_file_order
         state.ranking = rank(
             model,

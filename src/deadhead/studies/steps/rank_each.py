@@ -1,22 +1,22 @@
 """The step `rank_each`: train and rank on each source language alone, then merge the rankings."""
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator
 from contextlib import ExitStack
 from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import Any
 
 from deadhead.studies.fields import SEED, SOURCE
-from deadhead.studies.step import Read, Step
+from deadhead.studies.step import Read
 from deadhead.studies.store.folder import prepare
 from deadhead.studies.trial import Trial
 
 from .rank import RANK, Ranking
 from .state import State
-from .training import FINETUNE, TrainingFailed, drop_first, write_out
+from .training import FINETUNE, FinetuneField, TrainingFailed
 
 
-class RankEach(Step):
+class RankEach(FinetuneField):
     """Train and rank on each language of `source` alone, then merge the rankings."""
 
     name = "rank_each"
@@ -31,12 +31,6 @@ class RankEach(Step):
 
     def reads(self, trial: Trial, place: int) -> Iterator[Read]:
         yield from (read for part in trial.sources for read in part.reads())
-
-    def write_out(self, fields: Mapping[str, Any]) -> dict[str, Any]:
-        return {"finetune": write_out(fields.get("finetune"), fields)}
-
-    def settle(self, values: dict[str, Any], steps: Sequence[Step]) -> None:
-        drop_first(values, steps)
 
     def run(self, state: State, trial: Trial) -> None:
         from deadhead import ranking

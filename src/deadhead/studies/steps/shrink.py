@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from itertools import product
 from typing import Any
 
-from deadhead.errors import DeadheadError, unknown_name
+from deadhead.errors import DeadheadError
 from deadhead.shrinking import REPAIRS, check_method, kinds_of, method_names, read_targets
 from deadhead.studies.fields import (
     SEED,
@@ -15,14 +15,15 @@ from deadhead.studies.fields import (
     SPLIT_NAMES,
     Field,
     Problem,
-    among,
     check_counts,
     check_seed,
     divided,
     is_whole,
+    one_of,
+    under,
     unknown,
 )
-from deadhead.studies.step import Read, Step
+from deadhead.studies.step import Pass, Read, Step
 from deadhead.studies.trial import Trial
 
 from .state import State, counting
@@ -49,17 +50,15 @@ def _check(value: Any) -> Iterator[Problem]:
         yield ("speedup",), message
         return
     names = [name for name in value if name != OLD]
-    yield from unknown(names, (*TARGETS, *FUNCTION, *DATA), (), "option of shrink")
+    yield from unknown(names, (*TARGETS, *FUNCTION, *DATA), "option of shrink")
     if OLD in value and "repair" in value:
         yield (OLD,), "`compensation` is the old name of `repair`: give one of them."
-    wrong = False
-    for name, words in {"method": method_names(), **WORDS}.items():
-        if name in value and not among(value[name], words):
-            wrong = True
-            yield (name,), unknown_name(name, value[name], words).message
+    known = {"method": method_names(), **WORDS}
+    chosen = (name for name in known if name in value)
+    wrong = [p for name in chosen for p in one_of(value[name], known[name], name, (name,))]
+    yield from wrong
     yield from check_counts(value, "examples", "batch")
-    for path, message in check_seed(value.get("seed", 0)):
-        yield ("seed", *path), message
+    yield from under(("seed",), check_seed(value.get("seed", 0)))
     on = value.get("on", [1, 1])
     if not isinstance(on, list) or len(on) != 2 or not all(is_whole(n, 1) for n in on):
         yield ("on",), f"expected examples and tokens of each, such as [32, 128], got {on!r}."
@@ -115,7 +114,7 @@ class Shrink(Step):
         split = Shrinking.parse(trial.get("shrink")).split
         yield from product([trial.task], trial.languages(place), [split])
 
-    def passes(self, trial: Trial, place: int) -> Iterator[tuple[Read, float, int | None]]:
+    def passes(self, trial: Trial, place: int) -> Iterator[Pass]:
         examples = Shrinking.parse(trial.get("shrink")).examples
         yield from ((read, 3, examples) for read in self.reads(trial, place))
 
@@ -127,8 +126,7 @@ class Shrink(Step):
 
         model = models.model(state, trial)
         spec = Shrinking.parse(trial.get("shrink"))
-        languages, labels = trial.languages(state.at), models.labels_of(model, trial)
-        data = models.encoded(state, trial, languages, spec.split, labels, examples=spec.examples)
+        data = models.encoded(state, trial, spec.split, examples=spec.examples)
         options = {"seed": trial.seed_of(state.at), **spec.options}
         report = shrink(
             model,

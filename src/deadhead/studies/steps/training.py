@@ -11,9 +11,9 @@ from pathlib import Path
 from typing import Any
 
 from deadhead import files
-from deadhead.errors import DeadheadError, unknown_name
-from deadhead.studies.fields import Field, Problem, among, divided, unknown
-from deadhead.studies.step import Read, Step, is_inspected
+from deadhead.errors import DeadheadError
+from deadhead.studies.fields import Field, Problem, divided, one_of, unknown
+from deadhead.studies.step import Pass, Read, Step, is_inspected
 from deadhead.studies.store.folder import refuse_links
 from deadhead.studies.trial import Trial
 from deadhead.tasks.dataset import SPLITS
@@ -68,7 +68,7 @@ class TrainingStep(Step):
         training = Training.parse(trial.get(self.name))
         yield from training.reads(trial.task, trial.languages(place))
 
-    def passes(self, trial: Trial, place: int) -> Iterator[tuple[Read, float, int | None]]:
+    def passes(self, trial: Trial, place: int) -> Iterator[Pass]:
         training = Training.parse(trial.get(self.name))
         epochs = training.settings.get("epochs", 1)
         for read in self.reads(trial, place):
@@ -84,15 +84,13 @@ def check(value: Any, more: Sequence[str] = ("first",)) -> Iterator[Problem]:
     if not isinstance(value, dict):
         yield (), f"expected a mapping with some of preset, {', '.join(known)}."
         return
-    yield from unknown(value, names, (), "setting of training")
+    yield from unknown(value, names, "setting of training")
     if not isinstance(value.get("first", False), bool):
         expected = "true (score and measure the weights after epoch 1 too) or false"
         yield ("first",), f"expected {expected}, got {value['first']!r}."
-    if "preset" in value and not among(value["preset"], PRESETS):
-        yield ("preset",), unknown_name("preset", value["preset"], PRESETS).message
-    for name, allowed in WORDS.items():
-        if not among(value.get(name, allowed[0]), allowed):
-            yield (name,), unknown_name(name, value[name], allowed).message
+    for name, words in {"preset": PRESETS, **WORDS}.items():
+        if name in value:
+            yield from one_of(value[name], words, name, (name,))
     if value.get("patience") is not None and value.get("scored") == "none":
         yield ("patience",), "patience waits for better scores, and `scored: none` makes none."
     for name in value.keys() & {*known}:
@@ -132,12 +130,18 @@ def _settings(text: str, task: str, source: str) -> Mapping[str, Any]:
     return {name: v for name, v in written if name != "seed" and LATER.get(name, ...) != v} | own
 
 
-def drop_first(values: dict[str, Any], steps: Sequence[Step]) -> None:
-    """Leave `finetune.first` out where nothing inspects the model after a training."""
-    training = values.get("finetune") or {}
-    trained = (i for i, step in enumerate(steps) if step.name == "finetune")
-    if "first" in training and not any(is_inspected(steps, place) for place in trained):
-        values["finetune"] = {name: item for name, item in training.items() if name != "first"}
+class FinetuneField(Step):
+    """A step that uses the field `finetune`."""
+
+    def write_out(self, fields: Mapping[str, Any]) -> dict[str, Any]:
+        return {"finetune": write_out(fields.get("finetune"), fields)}
+
+    def settle(self, values: dict[str, Any], steps: Sequence[Step]) -> None:
+        """Leave `finetune.first` out where nothing inspects the model after a training."""
+        training = values.get("finetune") or {}
+        trained = (i for i, step in enumerate(steps) if step.name == "finetune")
+        if "first" in training and not any(is_inspected(steps, place) for place in trained):
+            values["finetune"] = {name: item for name, item in training.items() if name != "first"}
 
 
 def train(
@@ -148,13 +152,12 @@ def train(
 
     from . import models
 
-    languages, labels = trial.languages(state.at), models.labels_of(model, trial)
-    data = models.encoded(state, trial, languages, "train", labels)
+    data = models.encoded(state, trial, "train")
     dev = None
     if training.scored != "none":
         own = training.scored in SPLITS
         split, task = (training.scored, None) if own else ("dev", training.scored)
-        dev = models.encoded(state, trial, languages, split, labels, task=task)
+        dev = models.encoded(state, trial, split, task=task)
     settings = Settings.from_dict({**training.settings, "seed": seed})
     folder = _checkpoint(state, trial, settings.epochs)
     history = finetune(
