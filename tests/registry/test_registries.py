@@ -59,7 +59,7 @@ def test_strategies_agree_in_python_help_and_recipes():
         assert isinstance(strategy, Strategy)
         assert f"{strategy_flag(name)} " in prune
         assert strategy.help in prune
-        assert list(options.options_of(strategy.select))[:3] == ["seed", "scores", "blocks"]
+        assert list(options.options_of(strategy.select))[:2] == ["seed", "scores"]
         assert f"axes.remove.{name}: " in refusal(f"remove={{{name}: banana}}")
         assert f"axes.remove.{name}: " in refusal(f"remove={{{name}: -1}}")
 

@@ -112,7 +112,7 @@ def test_a_run_reports_it_and_records_keep_the_corpora(tmp_path, monkeypatch):
         corpora = read(tmp_path / "s", name).details["corpora"]
         assert corpora == dict.fromkeys(("fa/dev", "fa/test", "fa/train"), corpus)
     study = Study.open(tmp_path / "s")
-    [note] = about_data(study, study.trials)
+    [note] = about_data(study, study.cells)
     assert note.startswith("Other data than the paper's: pos fa/")
     assert "pos fa/train: 2 rows (paper: 4,798)" in note
 

@@ -1,11 +1,11 @@
 """Which corpora a study reads, and what of it is not the data of the paper."""
 
-import json
 import zlib
 from collections import defaultdict
 from collections.abc import Iterable
 from contextlib import suppress
-from typing import NamedTuple
+from operator import itemgetter
+from typing import Any, NamedTuple
 
 from deadhead.errors import DataError, DeadheadError
 from deadhead.tasks import data_files, task_of
@@ -15,6 +15,7 @@ from deadhead.tasks.locating.small_world import is_world
 
 from .missing_data import estimated_rows
 from .recipe.load import Recipe
+from .step import Read
 from .steps.data import STARTS, corpora, place_options
 from .trial import Trial
 
@@ -36,18 +37,16 @@ class Source(NamedTuple):
 
 def sources(trials: Iterable[Trial]) -> list[Source]:
     """All that trials read, without what is missing or bundled."""
-    needed: dict[tuple[str, ...], Trial] = {}
+    needed: dict[tuple[Read, Any], Trial] = {}
     for trial in trials:
-        options = json.dumps(place_options(trial), sort_keys=True)
-        for task, language, split in trial.reads():
-            needed.setdefault((task, language, split, options), trial)
+        for read in trial.reads():
+            needed.setdefault((read, place_options(trial)), trial)
     every = []
-    for task, language, split, options in sorted(needed):
+    for (read, options), trial in sorted(needed.items(), key=itemgetter(0)):
         with suppress(DeadheadError):  # `missing_data` reports it
-            places = data_files(task, language, split, **json.loads(options))
-            trial = needed[task, language, split, options]
+            places = data_files(*read, **dict(options))
             if not is_world(places[0]):
-                every.append(Source(task, language, split, trial, places))
+                every.append(Source(*read, trial, places))
     return every
 
 

@@ -4,7 +4,6 @@ A weight takes two operations for each sub-word of a forward pass, and four more
 Devices are assumed to sustain a share of their peak; the share was measured on one of them.
 """
 
-import json
 import os
 from collections.abc import Callable, Iterable, Mapping
 from functools import cache
@@ -42,6 +41,7 @@ MOST_CORES = 8  # that an estimate counts on
 RULE = "6 operations per weight and sub-word in training and 2 in scoring"
 
 Work = tuple[int, Trial]  # the place of a step, and its trial
+Where = tuple[tuple[str, str], ...]  # options of data
 
 
 def estimate(operations: float) -> tuple[float, str]:
@@ -66,8 +66,8 @@ def operations(works: Iterable[Work]) -> float:
     return sum(_operations(place, trial, rows) for place, trial in works)
 
 
-def _operations(place: int, trial: Trial, count: Callable[[Read, str], float]) -> float:
-    where = json.dumps(place_options(trial), sort_keys=True)
+def _operations(place: int, trial: Trial, count: Callable[[Read, Where], float]) -> float:
+    where = place_options(trial)
     total = 0.0
     for read, passes, most in trial.protocol[place].passes(trial, place):
         rows = _used(trial, read, count(read, where))
@@ -86,10 +86,10 @@ def _used(trial: Trial, read: Read, rows: float) -> float:
     return min(rows, trial.data.examples or rows)
 
 
-def _rows(read: Read, where: str) -> float:
+def _rows(read: Read, where: Where) -> float:
     """About how many rows a split has: in its file, else on the hub, else in the papers."""
     task, language, split = read
-    options = json.loads(where)
+    options = dict(where)
     if options.get("root") == "world":
         return WORLD_ROWS[split]
     if rows := _rows_of_file(read, options):

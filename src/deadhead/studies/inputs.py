@@ -75,23 +75,15 @@ def verify(trial: Trial) -> None:
 
 def _names(trial: Trial) -> dict[str, str]:
     """The inputs of a trial: place in its content (`data en/train`) -> name in the study."""
-    model, task, data = str(trial.get("model")), trial.task, trial.data
-    options = data.chosen(*WHERE)
-    places = []
+    model, options = str(trial.get("model")), trial.data.chosen(*WHERE)
+    names = {}
     bundled = model.startswith(f"{BUNDLED}/") and not Path(model).is_dir()
     if not bundled and not any(step.builds_model for step in trial.protocol):
-        places.append("model")
-    if data.root != BUNDLED or Path(BUNDLED).is_dir():
-        places += [trial.input_name(*triple) for triple in dict.fromkeys(trial.reads())]
-    return {place: _name(place, model, task, options) for place in places}
-
-
-def _name(place: str, model: str, task: str, options: Mapping[str, Any]) -> str:
-    if place == "model":
-        return json.dumps(["model", model])
-    other, _, pair = place.removeprefix("data ").rpartition(" ")
-    language, _, split = pair.rpartition("/")
-    return json.dumps(["data", other or task, language, split, options], sort_keys=True)
+        names["model"] = json.dumps(["model", model])
+    if trial.data.root != BUNDLED or Path(BUNDLED).is_dir():
+        for read in trial.reads():
+            names[trial.input_name(*read)] = json.dumps(["data", *read, options], sort_keys=True)
+    return names
 
 
 def _describe(name: str) -> str:

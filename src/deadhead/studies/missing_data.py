@@ -6,10 +6,13 @@ language without a test set costs a line on the screen instead of a night.
 
 import gzip
 import json
-from collections import Counter
+from collections import Counter, defaultdict
 from collections.abc import Iterable
 from dataclasses import dataclass
+from itertools import groupby
+from operator import itemgetter
 from pathlib import Path
+from typing import Any
 
 from deadhead.errors import DataError
 from deadhead.tasks.task import SPLITS
@@ -44,16 +47,14 @@ def missing_data(trials: Iterable[Trial]) -> list[MissingData]:
     """What is missing of all that these trials read."""
     from deadhead.tasks import find_data
 
-    needed: Counter[tuple[str, str, str, str]] = Counter()
+    needed: Counter[tuple[str, Any, str, str]] = Counter()
     for trial in trials:
-        options = json.dumps(place_options(trial), sort_keys=True)
+        options = place_options(trial)
         needed.update({(task, options, language, split) for task, language, split in trial.reads()})
-    splits: dict[tuple[str, str, str], list[str]] = {}
-    for task, options, language, split in sorted(needed):
-        splits.setdefault((task, options, language), []).append(split)
     missing = []
-    for (task, options, language), names in splits.items():
-        for split, place in find_data(task, language, names, **json.loads(options)).items():
+    for (task, options, language), group in groupby(sorted(needed), itemgetter(0, 1, 2)):
+        splits = [split for *_, split in group]
+        for split, place in find_data(task, language, splits, **dict(options)).items():
             if isinstance(place, DataError):
                 count = needed[task, options, language, split]
                 # other commands have an option for it
@@ -67,8 +68,7 @@ def too_few_rows(trials: Iterable[Trial], only_exact: bool = False) -> list[str]
     """A line for each corpus with fewer training rows than data.examples, as far as known here."""
     from deadhead.tasks import task_of
 
-    first: dict[tuple[str, str, str], Trial] = {}
-    needed: Counter[tuple[str, str, str]] = Counter()
+    needed = defaultdict(list)
     for trial in trials:
         if not trial.data.examples or (only_exact and not trial.data.exact):
             continue
@@ -77,17 +77,15 @@ def too_few_rows(trials: Iterable[Trial], only_exact: bool = False) -> list[str]
         options = json.dumps(trial.get("data"), sort_keys=True)
         training = (place for place, step in enumerate(trial.protocol) if step.trains)
         for lang in sorted({lang for place in training for lang in trial.languages(place)}):
-            first.setdefault((trial.task, lang, options), trial)
-            needed[trial.task, lang, options] += 1
+            needed[trial.task, lang, options].append(trial)
     lines = []
-    for key, trial in first.items():
-        task, lang, _ = key
+    for (task, lang, _), (trial, *others) in needed.items():
         expected, got = trial.data.examples, available_rows(trial, lang)
         if got is not None and got < expected:
             rows = f"{got:,} training rows where data.examples expects {expected:,}"
             kept = "these trials train on what there is"
             then = "`run` refuses that (data.exact)" if trial.data.exact else kept
-            count = f"{needed[key]:,} trial{'s' * (needed[key] != 1)}"
+            count = f"{1 + len(others):,} trial{'s' * bool(others)}"
             lines.append(f"{task} in {lang}: {rows}; {then} ({count})")
     return lines
 
@@ -97,7 +95,7 @@ def available_rows(trial: Trial, lang: str) -> int | None:
     from deadhead.tasks import find_data
 
     data = trial.data
-    place = find_data(trial.task, lang, ["train"], **place_options(trial))["train"]
+    place = find_data(trial.task, lang, ["train"], **dict(place_options(trial)))["train"]
     if isinstance(place, DataError):
         return None
     if place.startswith("hub:"):

@@ -223,6 +223,14 @@ class Workload:
         except place.StudyError as problem:  # the others may end: their records may find room
             self.stop(problem)
 
+    def take(self, trial: Trial, answer: Mapping[str, Any]) -> None:
+        """End a trial with what `answer` returned elsewhere."""
+        if "record" in answer:
+            self.end(Record.from_dict(answer["record"]))
+        else:  # the study's folder, not the trial, has a problem
+            self.put_back(trial)
+            self.stop(place.StudyError(*answer["problem"]))
+
     def stop(self, problem: place.StudyError) -> None:
         """Start nothing more because of a problem of the study; the first one counts."""
         self.problem = self.problem or problem
@@ -248,10 +256,3 @@ def answer(
         traceback.print_exc()
         return {"problem": [problem.message, problem.hint]}
     return {"record": json.loads(record.to_json())}
-
-
-def answered(message: Mapping[str, Any]) -> Record | place.StudyError:
-    """The record, or the problem of the study, in an answer."""
-    if "record" in message:
-        return Record.from_dict(message["record"])
-    return place.StudyError(*message["problem"])

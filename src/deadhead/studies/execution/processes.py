@@ -23,10 +23,9 @@ from typing import IO, Any
 
 from deadhead.numerics import threads
 from deadhead.studies.store.folder import StudyError
-from deadhead.studies.store.records import Record
 from deadhead.studies.trial import Trial
 
-from .jobs import EVERY, NOW, Workload, answered
+from .jobs import EVERY, NOW, Workload
 
 ATTEMPTS = 2
 BEAT = 5.0  # seconds between two signs of life
@@ -167,16 +166,8 @@ class Pool:
             if "note" in message:
                 self.load.control.note(trial, message["note"])
             elif "beat" not in message:
-                self._take(worker, trial, answered(message))
-
-    def _take(self, worker: Worker, trial: Trial, result: Record | StudyError) -> None:
-        worker.trial = None
-        if isinstance(result, Record):
-            self.losses = 0
-            self.load.end(result)
-        else:  # the study's folder, not the trial, has a problem: start nothing more
-            self.load.put_back(trial)
-            self.load.stop(result)
+                worker.trial, self.losses = None, 0
+                self.load.take(trial, message)
 
     def _end_hanging(self) -> None:
         now, timeout = time.monotonic(), self.load.timeout

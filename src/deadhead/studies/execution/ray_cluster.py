@@ -23,7 +23,7 @@ from deadhead.studies.store.records import Record
 from deadhead.studies.trial import Trial, digest
 from deadhead.version import versions
 
-from .jobs import EVERY, NOW, Workload, answer, answered
+from .jobs import EVERY, NOW, Workload, answer
 
 RETRIES = 3  # of a trial whose node or process died
 CHECK = 1.0  # seconds between checks of the cluster
@@ -158,12 +158,18 @@ class _Cluster:
     def _take(self, reference: Any, trial: Trial) -> None:
         """Read the answer of a trial, or find out what became of it."""
         errors = self.ray.exceptions
-        names = ("WorkerCrashedError", "OutOfMemoryError", "NodeDiedError", "ObjectLostError")
-        died = tuple(getattr(errors, name) for name in names)
         try:
-            result = answered(json.loads(self.ray.get(reference)))
-        except died as problem:
-            self._died(trial, problem)
+            result = json.loads(self.ray.get(reference))
+        except (
+            errors.WorkerCrashedError,
+            errors.OutOfMemoryError,
+            errors.NodeDiedError,
+            errors.ObjectLostError,
+        ) as problem:
+            self.health.check(now=True)  # if the cluster is gone, it is not the trial's fault
+            reason = f"its node or process died: {_first_line(problem)}"
+            error = f"The trial was ended several times, at last because {reason}."
+            self.load.retry(trial, RETRIES + 1, error, reason)
         except errors.RayTaskError as problem:
             self.load.end(
                 Record(trial=trial, state="failed", versions=versions(), error=str(problem))
@@ -172,17 +178,7 @@ class _Cluster:
             message = f"the Ray cluster does not answer any more: {_first_line(problem)}"
             raise ClusterLost(message, AGAIN) from None
         else:
-            if isinstance(result, Record):
-                self.load.end(result)
-            else:
-                self.load.put_back(trial)
-                self.load.stop(result)
-
-    def _died(self, trial: Trial, problem: Exception) -> None:
-        self.health.check(now=True)  # if the cluster is gone, it is not the trial's fault
-        reason = f"its node or process died: {_first_line(problem)}"
-        error = f"The trial was ended several times, at last because {reason}."
-        self.load.retry(trial, RETRIES + 1, error, reason)
+            self.load.take(trial, result)
 
 
 def _first_line(problem: Exception) -> str:

@@ -149,7 +149,9 @@ def _combinations(data: Mapping[str, Any]) -> Iterator[Problem]:
 
     if "steps" not in data:
         return
-    fixed, every = data.get("fixed") or {}, grids(data)
+    # null is no value: a trial leaves it out
+    fixed = {name: v for name, v in (data.get("fixed") or {}).items() if v is not None}
+    every = grids(data)
     for name in dict.fromkeys(name for grid in every for name in grid):
         if all(name in grid for grid in every) and _is_in(fixed, name.split(".")):
             reason = f"the axis {name} sets it in every trial; remove one of the two"

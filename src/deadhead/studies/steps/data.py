@@ -23,14 +23,9 @@ TOO_FEW_HINT = (
 )
 
 
-def place_options(trial: Trial) -> dict[str, Any]:
-    """The options that decide where the data of a trial is."""
-    return trial.data.chosen(*PLACE)
-
-
-def encode_options(trial: Trial) -> dict[str, Any]:
-    """The options that decide how the data of a trial is cut into sub-words."""
-    return trial.data.chosen(*ENCODE)
+def place_options(trial: Trial) -> tuple[tuple[str, str], ...]:
+    """The options that decide where the data of a trial is, with their values."""
+    return tuple(trial.data.chosen(*PLACE).items())
 
 
 @lru_cache(maxsize=64)

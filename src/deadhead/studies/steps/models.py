@@ -26,7 +26,7 @@ from deadhead.training.models import (
     window_length,
 )
 
-from .data import corpora, dataset, encode_options, short_of, shortfalls
+from .data import ENCODE, corpora, dataset, short_of, shortfalls
 from .state import State
 
 
@@ -36,14 +36,11 @@ def device() -> str:
     return "cuda" if torch.cuda.is_available() else "cpu"
 
 
-def home(model: str) -> str:
-    """The path or hub name of a model; `world/encoder` is bundled with the package."""
-    return str(Path(model).expanduser()) if model.startswith("~") else located(model)
-
-
 def model_of(trial: Trial) -> str:
     """The path or hub name of the trial's model, at the commit that the trial names."""
-    return at_commit(home(trial.get("model")), trial.inputs.get("model"))
+    name = str(trial.get("model"))
+    path = str(Path(name).expanduser()) if name.startswith("~") else located(name)
+    return at_commit(path, trial.inputs.get("model"))
 
 
 @lru_cache(maxsize=4)
@@ -82,32 +79,26 @@ def encoded(
     data = dataset(trial, languages, split, task)
     name = f"{f'{task} ' if task else ''}{'+'.join(languages)}/{split}"
     if split == "train" and task is None:
-        _note(state, shortfalls(trial, languages))
-    state.note_corpora(corpora(trial, languages, split, task))
+        state.note("shortfalls", shortfalls(trial, languages))
+    state.note("corpora", corpora(trial, languages, split, task))
     is_text = data.task.traits.label_unit == "token"  # its examples are windows
     if examples is not None and (is_text or examples < len(data)):
         data = _some(data, examples, trial.get("seed", 0))
     elif examples is not None and examples > len(data):
-        _note(state, {f"{name} (rank)": short_of(examples, len(data))})
+        state.note("shortfalls", {f"{name} (rank)": short_of(examples, len(data))})
     state.data[name] = data.fingerprint
     labels, options = _labels(state.model, data), _encode_options(state, trial, data)
     windows = _encoded(data, tokenizer(state, trial), labels, options)
     check_positions(state.model, windows.arrays["lengths"], name)
-    if data.notes or windows.notes:  # what was dropped, repaired, split or cut
-        state.details.setdefault("data notes", {})[name] = {**data.notes, **windows.notes}
+    notes = {**data.notes, **windows.notes}  # what was dropped, repaired, split or cut
+    state.note("data notes", {name: notes} if notes else {})
     return windows
 
 
 def _encode_options(state: State, trial: Trial, data: Dataset) -> str:
-    options = encode_options(trial)
+    options = trial.data.chosen(*ENCODE)
     length = window_length(state.model, data.task, options.get("max_length"))
     return json.dumps({**options, "max_length": length}, sort_keys=True)
-
-
-def _note(state: State, missing: dict[str, dict[str, int]]) -> None:
-    """Record where there was less data than the recipe asks for."""
-    if missing:
-        state.details.setdefault("shortfalls", {}).update(missing)
 
 
 @lru_cache(maxsize=64)
@@ -185,7 +176,7 @@ def _sentences(data: Dataset) -> list[str]:
 def _recorded(state: State, trial: Trial, lang: str, split: str) -> Dataset:
     data = dataset(trial, [lang], split)
     state.data[f"{lang}/{split}"] = data.fingerprint
-    state.note_corpora(corpora(trial, [lang], split))
+    state.note("corpora", corpora(trial, [lang], split))
     return data
 
 

@@ -45,7 +45,7 @@ class RankEach(FinetuneField):
                     name = f"the ranking on {part.get('source')}"
                     raise TrainingFailed(f"{name} failed:\n{record.error}")
                 state.data.update(record.data)
-                state.note_corpora(record.details.get("corpora") or {})
+                state.note("corpora", record.details.get("corpora") or {})
                 file = folder / "shared" / part.keys[1] / "ranking.json"
                 rankings.append(ranking.Ranking.load(file))
         state.ranking = merge(rankings, Ranking.parse(trial.get("rank")).merge)

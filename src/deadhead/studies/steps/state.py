@@ -36,10 +36,10 @@ class State:
     details: dict[str, Any] = field(default_factory=dict)
     tell: Callable[[str], None] = lambda text: None  # reports progress
 
-    def note_corpora(self, facts: Mapping[str, Any]) -> None:
-        """Record which corpora were read: `en/train` -> name, release and rows."""
+    def note(self, part: str, facts: Mapping[str, Any]) -> None:
+        """Add facts, if there are any, to a part of the details."""
         if facts:
-            self.details.setdefault("corpora", {}).update(facts)
+            self.details.setdefault(part, {}).update(facts)
 
     def save(self, home: Path) -> None:
         """Write what later steps of another trial can continue from."""

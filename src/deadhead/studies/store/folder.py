@@ -77,15 +77,8 @@ def read(path: Path) -> str:
 def read_json(path: Path) -> Any:
     """The content of a JSON file, or None where there is none that can be read."""
     try:
-        return json_or_none(read(path))
-    except (OSError, ValueError):
-        return None
-
-
-def json_or_none(text: str | bytes) -> Any:
-    try:
-        return json.loads(text)
-    except (ValueError, RecursionError):
+        return json.loads(read(path))
+    except (OSError, ValueError, RecursionError):
         return None
 
 
