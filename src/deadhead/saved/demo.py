@@ -1,19 +1,16 @@
 """The numbers of `deadhead demo`: half of a tagger removed by choice, and half at random."""
 
-from __future__ import annotations
-
 import copy
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from deadhead.errors import DeadheadError
+from deadhead.layout import Head
+from deadhead.numerics import fixed
 from deadhead.world import LANGUAGES, MODELS
-
-if TYPE_CHECKING:
-    from deadhead.layout import Head
 
 TASK, CORPUS = "pos", "world"
 SHARE = 0.5  # of the heads, and of the neurons, to remove
@@ -55,6 +52,8 @@ class Demo:
         return {**vars(self), "ranking": ranking, "removed": removed, "folders": folders}
 
 
+# one thread is as fast for a tiny model, and other programs slow its times less
+@fixed()
 def run_demo(
     out: Path,
     *,
@@ -71,17 +70,6 @@ def run_demo(
         tested: sentences of the test data of each language.
         say: called with a line before each step.
     """
-    from deadhead.numerics import fixed
-
-    with (
-        fixed()
-    ):  # one thread, which is as fast for a tiny model; other programs slow its times less
-        return _measured(out, sentences, calibrated, tested, say)
-
-
-def _measured(
-    out: Path, sentences: int, calibrated: int, tested: int, say: Callable[[str], None]
-) -> Demo:
     from deadhead.heads import save
     from deadhead.heads.layers import copy_with_same_weights
     from deadhead.rankers import rank

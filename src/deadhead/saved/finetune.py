@@ -10,6 +10,7 @@ command resumes it. Another command for the same folder is refused, with the dif
 
 import hashlib
 import json
+from collections import Counter
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass
@@ -120,11 +121,11 @@ class Start:
     @property
     def dtype(self) -> torch.dtype:
         """The precision that most weights of the source have."""
-        sizes: dict[torch.dtype, int] = {}
+        sizes: Counter[torch.dtype] = Counter()
         for name, parameter in self.model.named_parameters():
             if name in self.dtypes:
-                sizes[self.dtypes[name]] = sizes.get(self.dtypes[name], 0) + parameter.numel()
-        return max(sizes, key=sizes.__getitem__)
+                sizes[self.dtypes[name]] += parameter.numel()
+        return sizes.most_common(1)[0][0]
 
     @property
     def digest(self) -> str:

@@ -9,7 +9,7 @@ import re
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from pathlib import Path as File
-from typing import Annotated, Any, Literal
+from typing import Annotated, Any, Literal, Self
 
 from deadhead.errors import DeadheadError, unknown_name
 from deadhead.files.hub import BUNDLED
@@ -128,13 +128,19 @@ def check_counts(value: Mapping[str, Any], *names: str) -> Iterator[Problem]:
             yield (name,), f"expected a whole number from 1, got {value[name]!r}."
 
 
-def divided(
-    value: Mapping[str, Any] | None, names: Collection[str]
-) -> tuple[dict[str, Any], dict[str, Any]]:
-    """The options with these names, and the others."""
-    items = (value or {}).items()
-    own = {name: item for name, item in items if name in names}
-    return own, {name: item for name, item in items if name not in names}
+@dataclass(frozen=True, kw_only=True)
+class Spec:
+    """A field of a trial with options of its own, and others that it passes on."""
+
+    options: dict[str, Any]  # the others
+
+    @classmethod
+    def parse(cls, value: Mapping[str, Any] | None) -> Self:
+        names = cls.__dataclass_fields__.keys() - {"options"}
+        own, options = dict[str, Any](), dict[str, Any]()
+        for name, item in (value or {}).items():
+            (own if name in names else options)[name] = item
+        return cls(options=options, **own)
 
 
 def _are_parts(value: Any) -> bool:
@@ -147,17 +153,16 @@ def _is_source(value: Any) -> bool:
     return bool(names) and all(isinstance(name, str) and name for name in names)
 
 
-WORLD_DATA = Bound(lambda v: v == "world", "world; name other data with --data or DEADHEAD_DATA")
-World = Annotated[str, WORLD_DATA]
+WORLD = "world; name other data with --data or DEADHEAD_DATA"
+World = Annotated[str, Bound(lambda v: v == "world", WORLD)]
 SOURCES = "the name of a corpus, or one for each task: {pos: ud-2.17, ner: wikiann, slots: files}"
-Source = Annotated[Any, Bound(lambda v: _is_source(v), SOURCES)]
+Source = Annotated[Any, Bound(_is_source, SOURCES)]
 Parts = Annotated[Any, Bound(_are_parts, "1 to 10, or {de: 3}")]
 FURTHER = "1 to 10, for the languages in train that are not in source"
 TargetParts = Annotated[int, Bound(lambda v: is_whole(v, 1, 10), FURTHER)]
 Rows = Annotated[int, Bound(lambda v: is_whole(v, 1), "a number of training rows")]
 WINDOW = f"a number of sub-words, {SHORTEST_WINDOW} or more"
-LENGTH = Bound(lambda v: is_whole(v, SHORTEST_WINDOW, 100_000), WINDOW)
-Length = Annotated[int, LENGTH]
+Length = Annotated[int, Bound(lambda v: is_whole(v, SHORTEST_WINDOW, 100_000), WINDOW)]
 UNSET: Any = None
 
 

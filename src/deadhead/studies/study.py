@@ -101,8 +101,17 @@ def run(
         control = Control(folder, watcher, before=before, left=len(todo), workers=workers)
         for text in (*damaged, *other):
             control.report(text)
-        settings = {"work": work, "options": options, "timeout": trial_timeout}
-        _execute(execute, recipe, todo, control, **settings)
+        keys = shared.shared_keys(recipe.trials)
+        load = Workload(
+            jobs=Jobs(todo, keys, lambda key: shared.find(folder, key) is not None),
+            folder=folder,
+            control=control,
+            work=work,
+            workers=workers,
+            options=options,
+            timeout=trial_timeout,
+        )
+        _execute(execute, load)
         known |= records.states(folder)
         counts = Counter(known.get(trial.id, "left") for trial in recipe.trials)
         if not counts["left"]:  # states of killed trials that the recipe no longer has
@@ -153,19 +162,9 @@ def _watched(watch: bool | Watch, name: str) -> Iterator[Watch | None]:
         yield None
 
 
-def _execute(
-    execute: Callable[[Workload], None],
-    recipe: Recipe,
-    todo: list[Trial],
-    control: Control,
-    **settings: Any,
-) -> None:
+def _execute(execute: Callable[[Workload], None], load: Workload) -> None:
     """Run the trials; whatever happens, the status then says that none is running."""
-    folder, keys = control.folder, shared.shared_keys(recipe.trials)
-    jobs = Jobs(todo, keys, lambda key: shared.find(folder, key) is not None)
-    load = Workload(
-        jobs=jobs, folder=folder, control=control, workers=control.facts["workers"], **settings
-    )
+    control = load.control
     try:
         with control.signals():
             control.publish()
@@ -176,7 +175,7 @@ def _execute(
         control.running.clear()
         control.publish()
         with suppress(OSError):
-            (folder / "stop").unlink(missing_ok=True)
+            (load.folder / "stop").unlink(missing_ok=True)
 
 
 def resume(recipe: Recipe, folder: Path) -> tuple[Recipe, dict[str, Any]]:

@@ -40,7 +40,7 @@ def run_trial(
     keep: keys of work that other trials wait for, to be left under the study's folder.
     steps: other functions that do the steps, for tests.
     """
-    state = State(run=run_trial, folder=folder, tell=tell)
+    state, error = State(run=run_trial, folder=folder, tell=tell), None
     try:
         verify(trial)
         for at in range(_resume(state, trial), len(trial.steps)):
@@ -61,8 +61,8 @@ def run_trial(
             hint = "look at nvidia-smi, then run the same again with --retry-failed"
             message = f"the GPU gave up: {str(problem).splitlines()[0]}"
             raise GpuLost(message, hint) from problem
-        return _record(trial, state, keep, traceback.format_exc())
-    return _record(trial, state, keep, None)
+        error = traceback.format_exc()
+    return _record(trial, state, keep, error)
 
 
 def _run(state: State, trial: Trial) -> None:

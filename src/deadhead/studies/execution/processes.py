@@ -17,7 +17,7 @@ import subprocess
 import sys
 import time
 from collections.abc import Mapping
-from contextlib import suppress
+from contextlib import closing, suppress
 from pathlib import Path
 from typing import IO, Any
 
@@ -102,11 +102,8 @@ class Worker:
 
 def run(load: Workload) -> None:
     """Run the trials in processes of this machine, `load.workers` at a time."""
-    pool = Pool(load)
-    try:
+    with closing(Pool(load)) as pool:
         pool.run()
-    finally:
-        pool.close()
 
 
 class Pool:

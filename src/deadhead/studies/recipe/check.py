@@ -16,7 +16,7 @@ from deadhead.studies.trial import CONTROLS
 
 from .display import DisplayCheck, display_problems
 from .expand import grids, is_range, values
-from .yaml import Document, Path, RecipeError
+from .yaml import Document, RecipeError
 
 DISPLAY = ("about", "tables", "figures", "claims")  # for the report; they change no trial
 TOP = ("steps", "fixed", "axes", "search", "include", *DISPLAY)
@@ -51,7 +51,7 @@ def _structure(data: Mapping[str, Any]) -> Iterator[Problem]:
     for name in fields().keys() & fixed.keys():
         if fixed[name] is not None:
             yield from under(("fixed", name), fields()[name].check(fixed[name]))
-    for path, grid in _grids(data):
+    for path, grid in grids(data).items():
         if not isinstance(grid, dict):
             expected = "a mapping from fields to lists of values, such as {seed: [0, 1, 2]}"
             yield path, f"expected {expected}."
@@ -60,12 +60,6 @@ def _structure(data: Mapping[str, Any]) -> Iterator[Problem]:
             yield from under((*path, name), _axis(name, spec, grid, fixed))
     if data.get("search") is not None:
         yield from under(("search",), _search(data["search"]))
-
-
-def _grids(data: Mapping[str, Any]) -> Iterator[tuple[Path, Any]]:
-    """Every grid of the recipe with its path."""
-    for i, grid in enumerate(grids(data)):
-        yield ("axes", i) if isinstance(data.get("axes"), list) else ("axes",), grid
 
 
 def _steps(steps: Any) -> Iterator[Problem]:
@@ -151,13 +145,13 @@ def _combinations(data: Mapping[str, Any]) -> Iterator[Problem]:
         return
     # null is no value: a trial leaves it out
     fixed = {name: v for name, v in (data.get("fixed") or {}).items() if v is not None}
-    every = grids(data)
+    every = grids(data).values()
     for name in dict.fromkeys(name for grid in every for name in grid):
         if all(name in grid for grid in every) and _is_in(fixed, name.split(".")):
             reason = f"the axis {name} sets it in every trial; remove one of the two"
             yield ("fixed", *name.split(".")), f"this changes nothing, since {reason}."
     steps = [STEPS[name] for name in data["steps"]]
-    for path, grid in _grids(data):
+    for path, grid in grids(data).items():
         names = {*fixed, *(name.partition(".")[0] for name in grid)}
         choices = {
             name: [v for part in (fixed, grid) if name in part for v in values(name, part[name])]

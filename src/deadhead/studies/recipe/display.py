@@ -12,6 +12,8 @@ from deadhead.papers.catalogue import published_files
 from deadhead.studies.fields import Problem
 from deadhead.studies.step import fields
 
+from .expand import grids
+
 DisplayCheck = Callable[[Mapping[str, Any], Path], Iterable[Problem]]
 
 # Axes of every score, besides those of the recipe.
@@ -48,8 +50,7 @@ def axes_of(data: Mapping[str, Any]) -> set[str]:
     """The axes that a table or figure may name."""
     names = {*fields(), *SCORE_AXES}
     for part in (data, *(data.get("include") or ())):
-        axes = part.get("axes") or {} if isinstance(part, Mapping) else {}
-        for grid in axes if isinstance(axes, list) else [axes]:
+        for grid in grids(part).values() if isinstance(part, Mapping) else ():
             names |= {*grid} if isinstance(grid, dict) else set()
     return names
 

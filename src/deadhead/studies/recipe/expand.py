@@ -9,7 +9,7 @@ import re
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from math import prod
-from pathlib import Path
+from pathlib import Path as File
 from typing import Any
 
 from deadhead.papers.catalogue import paper
@@ -18,7 +18,7 @@ from deadhead.studies.step import STEPS
 from deadhead.studies.trial import Trial, digest, settle
 from deadhead.tasks import task_of
 
-from .yaml import RecipeError
+from .yaml import Path, RecipeError
 
 MOST = 200_000  # cells; more is a typo, and would take minutes and gigabytes to write down
 RANGE = re.compile(r"(\d+)\.\.(\d+)")
@@ -49,15 +49,17 @@ def _placed(data: Mapping[str, Any], cell: Cell) -> Cell:
     return Cell({**fixed, **cell.labels}, cell.trial)
 
 
-def grids(data: Mapping[str, Any]) -> list[Any]:
-    """The grids of a recipe: `axes` is one, or a list of them."""
+def grids(data: Mapping[str, Any]) -> dict[Path, Any]:
+    """The grids of a recipe by their paths: `axes` is one, or a list of them."""
     axes = data.get("axes") or {}
-    return axes if isinstance(axes, list) else [axes]
+    if isinstance(axes, list):
+        return {("axes", i): grid for i, grid in enumerate(axes)}
+    return {("axes",): axes}
 
 
 def _own(data: Mapping[str, Any]) -> list[Cell]:
     own: list[Cell] = []
-    for grid in grids(data):
+    for grid in grids(data).values():
         axes = {name: values(name, spec) for name, spec in grid.items()}
         arms = list(search_arms(data["search"])) if data.get("search") else [{}]
         if len(own) + prod(map(len, axes.values())) * len(arms) > MOST:
@@ -79,31 +81,29 @@ def _cell(data: Mapping[str, Any], labels: dict[str, Any]) -> Cell:
         fields["seed"] = 1000 * (int(fields.get("seed") or 0) + 1) + further
     for step in dict.fromkeys(data["steps"]):
         fields |= STEPS[step].write_out(fields)
-    if "target_parts" in (fields.get("data") or {}):
-        fields["data"] = _parts(fields)
-    task = str(fields.get("task"))
-    if isinstance((fields.get("data") or {}).get("source"), Mapping):
-        fields["data"] = own_source(task, fields["data"])
+    task, options = str(fields.get("task")), dict(fields.get("data") or {})
+    if "target_parts" in options:
+        options["parts"] = _parts(options.pop("target_parts"), fields)
+    if isinstance(options.get("source"), Mapping):
+        options = own_source(task, options)
     default = task_of(task).default_language
     if default is not None and "train" not in fields:
         fields.setdefault("source", default)
     if task.endswith((".yaml", ".yml")):  # what the file says makes the number, not its name
-        content = digest(Path(task).read_text(encoding="utf-8"))
-        fields["data"] = {**(fields.get("data") or {}), "task_file": content}
-    return Cell(labels, settle(data["steps"], fields))
+        options["task_file"] = digest(File(task).read_text(encoding="utf-8"))
+    return Cell(labels, settle(data["steps"], {**fields, "data": options}))
 
 
-def _parts(fields: Mapping[str, Any]) -> dict[str, Any]:
+def _parts(number: int, fields: Mapping[str, Any]) -> dict[str, int]:
     """`data.target_parts` written out: N parts of every training language that is no source."""
-    data, source = dict(fields["data"]), as_list(fields.get("source"))
-    number = data.pop("target_parts")
+    source = as_list(fields.get("source"))
     languages = [lang for lang in as_list(fields.get("train")) if lang not in source]
     if not languages:
         raise RecipeError(
             "data.target_parts is for languages in `train` but not in `source`; there are none.",
             "name some in train",
         )
-    return {**data, "parts": dict.fromkeys(languages, number)}
+    return dict.fromkeys(languages, number)
 
 
 def _set(fields: dict[str, Any], path: list[str], value: Any) -> None:

@@ -62,12 +62,9 @@ def _places(
         raise RecipeError(f"{source}: {problem.message}")
     prefixes = {".".join(path[: i + 1]) for i in range(len(path))}
     every = grids(data)
-    paths = [["axes", str(i)] for i in range(len(every))]
-    if not isinstance(data.get("axes"), list):
-        paths = [["axes"]]
     axes: list[Sequence[str]] = [
-        [*place, *path]
-        for place, grid in zip(paths, every, strict=True)
+        [*map(str, place), *path]
+        for place, grid in every.items()
         if isinstance(grid, dict) and prefixes & grid.keys()
     ]
     more_values = isinstance(value, list)

@@ -67,7 +67,7 @@ class Pretrain(TrainingStep):
         from . import models
 
         training = Training.parse(trial.get("pretrain"))
-        seed = training.settings["seed"]
+        seed = training.options["seed"]
         model = models.from_scratch(state, trial, seed, training.vocabulary)
         train(state, trial, model, training, seed=seed)
 

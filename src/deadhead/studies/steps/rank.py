@@ -1,8 +1,6 @@
 """The step `rank`: score every head on the source languages."""
 
-from __future__ import annotations
-
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator
 from dataclasses import dataclass
 from itertools import product
 from typing import Any
@@ -16,9 +14,9 @@ from deadhead.studies.fields import (
     SPLIT_NAMES,
     Field,
     Problem,
+    Spec,
     among,
     check_counts,
-    divided,
     one_of,
     option_problems,
 )
@@ -38,7 +36,7 @@ def _check(value: Any) -> Iterator[Problem]:
     if not among(method, RANKERS):
         yield ("method",), unknown_name("ranking method", method, RANKERS).message
         return
-    yield from option_problems(method, RANKERS[method], divided(value, OWN)[1])
+    yield from option_problems(method, RANKERS[method], Ranking.parse(value).options)
     yield from one_of(value.get("merge", "md"), MERGES, "way to merge", ("merge",))
     yield from check_counts(value, "examples", "batch")
     yield from one_of(value.get("split", "dev"), SPLIT_NAMES, "split", ("split",))
@@ -55,23 +53,14 @@ RANK = Field(
 
 
 @dataclass(frozen=True, kw_only=True)
-class Ranking:
-    """The field `rank` of a trial."""
+class Ranking(Spec):
+    """The field `rank` of a trial, with the options of its method."""
 
-    options: Mapping[str, Any]  # those of the method
     method: str = "gradient"
     split: str = "dev"
     examples: int | None = None
     batch: int = 32
     merge: str = "md"  # how rankings on several languages become one
-
-    @classmethod
-    def parse(cls, value: Mapping[str, Any] | None) -> Ranking:
-        own, options = divided(value, OWN)
-        return cls(options=options, **own)
-
-
-OWN = tuple(name for name in Ranking.__dataclass_fields__ if name != "options")
 
 
 class Rank(Step):

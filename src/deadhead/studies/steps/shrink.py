@@ -1,11 +1,9 @@
 """The step `shrink`: remove heads and neurons without training, and repair the rest."""
 
-from __future__ import annotations
-
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from itertools import product
-from typing import Any
+from typing import Any, Self
 
 from deadhead.errors import DeadheadError
 from deadhead.shrinking import REPAIRS, check_method, kinds_of, method_names, read_targets
@@ -15,9 +13,9 @@ from deadhead.studies.fields import (
     SPLIT_NAMES,
     Field,
     Problem,
+    Spec,
     check_counts,
     check_seed,
-    divided,
     is_whole,
     one_of,
     under,
@@ -82,20 +80,19 @@ SHRINK = Field(
 
 
 @dataclass(frozen=True, kw_only=True)
-class Shrinking:
-    """The field `shrink` of a trial."""
+class Shrinking(Spec):
+    """The field `shrink` of a trial, with the options of the function `shrink`."""
 
-    options: Mapping[str, Any]  # those of the function
     split: str = "train"
     examples: int = EXAMPLES
     batch: int = 32
 
     @classmethod
-    def parse(cls, value: Mapping[str, Any]) -> Shrinking:
-        data, options = divided(value, DATA)
-        if OLD in options:
-            options["repair"] = options.pop(OLD)
-        return cls(options=options, **data)
+    def parse(cls, value: Mapping[str, Any] | None) -> Self:
+        spec = super().parse(value)
+        if OLD in spec.options:
+            spec.options["repair"] = spec.options.pop(OLD)
+        return spec
 
 
 class Shrink(Step):

@@ -12,7 +12,7 @@ from typing import Any
 
 from deadhead import files
 from deadhead.errors import DeadheadError
-from deadhead.studies.fields import Field, Problem, divided, one_of, unknown
+from deadhead.studies.fields import Field, Problem, Spec, one_of, unknown
 from deadhead.studies.step import Pass, Read, Step, is_inspected
 from deadhead.studies.store.folder import refuse_links
 from deadhead.studies.trial import Trial
@@ -32,19 +32,13 @@ class TrainingFailed(DeadheadError):
 
 
 @dataclass(frozen=True, kw_only=True)
-class Training:
+class Training(Spec):
     """The field `finetune` or `pretrain` of a trial: settings of training and how it is scored."""
 
-    settings: Mapping[str, Any]
     weights: str = "last"  # which of its weights the next step gets
     scored: str = "dev"  # the split scored after each epoch, a task whose dev is scored, or none
     first: bool = False  # keep the weights after epoch 1, to be scored and measured too
     vocabulary: int = 0  # sub-words, of a training from scratch
-
-    @classmethod
-    def parse(cls, value: Mapping[str, Any] | None) -> Training:
-        own, settings = divided(value, OWN)
-        return cls(settings=settings, **own)
 
     def reads(self, task: str, languages: Sequence[str]) -> Iterator[Read]:
         yield from product([task], languages, ["train"])
@@ -52,9 +46,6 @@ class Training:
             yield from product([task], languages, [self.scored])
         elif self.scored != "none":
             yield from product([self.scored], languages, ["dev"])
-
-
-OWN = tuple(name for name in Training.__dataclass_fields__ if name != "settings")
 
 
 class TrainingStep(Step):
@@ -70,7 +61,7 @@ class TrainingStep(Step):
 
     def passes(self, trial: Trial, place: int) -> Iterator[Pass]:
         training = Training.parse(trial.get(self.name))
-        epochs = training.settings.get("epochs", 1)
+        epochs = training.options.get("epochs", 1)
         for read in self.reads(trial, place):
             yield read, 3 * epochs if read[2] == "train" else epochs, None
 
@@ -158,7 +149,7 @@ def train(
         own = training.scored in SPLITS
         split, task = (training.scored, None) if own else ("dev", training.scored)
         dev = models.encoded(state, trial, split, task=task)
-    settings = Settings.from_dict({**training.settings, "seed": seed})
+    settings = Settings.from_dict({**training.options, "seed": seed})
     folder = _checkpoint(state, trial, settings.epochs)
     history = finetune(
         model,
