@@ -69,9 +69,14 @@ def check_name(name: str | Path) -> None:
         saved = (path.parent / "config.json").is_file()
         hint = f"use {path.parent}" if saved else "name a folder with a saved model"
         raise FolderError(f"expected a folder, got the file {name}.", hint)
-    if not _is_hub_name(name):
+    from huggingface_hub.utils import HFValidationError, validate_repo_id
+
+    try:
+        validate_repo_id(str(name))
+    except HFValidationError:
         hint = "name a folder with a saved model, or a hub model such as bert-base-cased"
-        raise FolderError(f"there is no folder {name}.", similar_folder(path) or hint)
+        message = f"there is no folder {name}."
+        raise FolderError(message, similar_folder(path) or hint) from None
 
 
 def similar_folder(path: Path) -> str | None:
@@ -79,16 +84,6 @@ def similar_folder(path: Path) -> str | None:
     names = [config.parent.name for config in path.parent.glob("*/config.json")]
     similar = difflib.get_close_matches(path.name, names, n=1, cutoff=0.75)
     return f"did you mean {path.parent / similar[0]}?" if similar else None
-
-
-def _is_hub_name(name: str | Path) -> bool:
-    from huggingface_hub.utils import HFValidationError, validate_repo_id
-
-    try:
-        validate_repo_id(str(name))
-    except HFValidationError:
-        return False
-    return True
 
 
 @contextmanager

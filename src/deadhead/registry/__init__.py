@@ -1,7 +1,7 @@
 """Tables of parts that one file and one line extend: rankers, strategies, measures and more."""
 
 from collections.abc import Iterator, MutableMapping
-from importlib import import_module
+from pkgutil import resolve_name
 from typing import Generic, TypeVar, cast
 
 from deadhead.errors import unknown_name
@@ -24,8 +24,7 @@ class Registry(MutableMapping[str, T], Generic[T]):
             raise unknown_name(self.kind, name, self)
         entry = self._entries[name]
         if isinstance(entry, str):
-            module, attribute = entry.split(":")
-            entry = cast(T, getattr(import_module(f"{self.package}.{module}"), attribute))
+            entry = cast(T, resolve_name(f"{self.package}.{entry}"))
             self._entries[name] = entry
         return entry
 

@@ -10,7 +10,7 @@ import platform
 import statistics
 import subprocess
 import sys
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from functools import partial
 from pathlib import Path
 from typing import Any
@@ -100,6 +100,7 @@ def _row(what: str, values: Sequence[Any]) -> dict[str, Any]:
 def inputs(model: Any, batch: int, length: int) -> dict[str, torch.Tensor]:
     """Random inputs of the kind the model reads, on its device: text, images or sound features."""
     generator = torch.Generator().manual_seed(0)
+    draw = partial(torch.randint, 3, size=(batch, length), generator=generator)
     config, main = model.config, getattr(model, "main_input_name", "input_ids")
     if main == "pixel_values":
         side = config.image_size
@@ -109,16 +110,14 @@ def inputs(model: Any, batch: int, length: int) -> dict[str, torch.Tensor]:
     elif main == "input_features":
         shape = (batch, config.num_mel_bins, 2 * config.max_source_positions)
         feed = {"input_features": torch.randn(shape, generator=generator)}
-        feed["decoder_input_ids"] = torch.randint(
-            3, config.vocab_size, (batch, length), generator=generator
-        )
+        feed["decoder_input_ids"] = draw(config.vocab_size)
     else:
-        feed = _tokens(model, batch, length, generator)
+        feed = _tokens(model, length, draw)
     return {name: tensor.to(next(model.parameters()).device) for name, tensor in feed.items()}
 
 
 def _tokens(
-    model: Any, batch: int, length: int, generator: torch.Generator
+    model: Any, length: int, draw: Callable[[int], torch.Tensor]
 ) -> dict[str, torch.Tensor]:
     longest = token_limit(model)
     if longest is not None and length > longest:
@@ -127,10 +126,10 @@ def _tokens(
             f"use --length {longest} or less",
         )
     words = int(model.get_input_embeddings().weight.shape[0])
-    feed = {"input_ids": torch.randint(3, words, (batch, length), generator=generator)}
+    feed = {"input_ids": draw(words)}
     feed["attention_mask"] = torch.ones_like(feed["input_ids"])
     if getattr(model.config, "is_encoder_decoder", False):
-        feed["decoder_input_ids"] = torch.randint(3, words, (batch, length), generator=generator)
+        feed["decoder_input_ids"] = draw(words)
     return feed
 
 

@@ -53,7 +53,6 @@ def status(folder: str | Path) -> Status:
     counts = Counter(states.values())
     active = place.is_running(home)
     last_run = place.read_json(home / "live.json")
-    last_run = last_run if isinstance(last_run, dict) else {}
     live = last_run if active else {}
     age = max(0.0, time.time() - live.get("now", 0.0))  # the clock may have been set back
     running = [

@@ -12,7 +12,7 @@ from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager, nullcontext, suppress
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, TypeGuard
+from typing import Any
 
 from deadhead import files
 from deadhead.display.progress import counting
@@ -185,7 +185,6 @@ def resume(recipe: Recipe, folder: Path) -> tuple[Recipe, dict[str, Any]]:
     a model or data that is not there any more.
     """
     stored = place.read_json(folder / "study.json")
-    stored = stored if isinstance(stored, dict) else {}
     if stored and stored.get("name") != recipe.name:
         raise StudyError(
             f"{folder} is a study of {stored.get('name')}, not of {recipe.name}.",
@@ -250,10 +249,9 @@ def described(folder: str | Path) -> dict[str, Any]:
     return stored
 
 
-def _is_study(stored: Any) -> TypeGuard[dict[str, Any]]:
+def _is_study(stored: Mapping[str, Any]) -> bool:
     return (
-        isinstance(stored, dict)
-        and stored.get("format") in (1, FORMAT)
+        stored.get("format") in (1, FORMAT)
         and isinstance(stored.get("name"), str)
         and isinstance(stored.get("recipe"), dict)
         and isinstance(stored.get("cells"), list)

@@ -18,7 +18,7 @@ from typing import Any
 from deadhead.strategies import STRATEGIES
 
 from .fields import DataOptions, as_list, options_by_name
-from .step import STEPS, Read, Step, fields, is_inspected
+from .step import STEPS, Read, Step, fields
 
 FORMAT = 1  # part of every id: raise it when equal content comes to mean another number
 ALWAYS = ("model", "task", "data")  # fields that every step uses
@@ -87,11 +87,6 @@ class Trial:
         """The steps before this place, from the last restart on."""
         restarts = (i + 1 for i in range(place) if self.protocol[i].restarts)
         return self.steps[max(restarts, default=0) : place]
-
-    def keeps_first(self, place: int) -> bool:
-        """Whether the training at this place keeps its weights of epoch 1: a step inspects them."""
-        first = bool((self.get("finetune") or {}).get("first"))
-        return first and is_inspected(self.protocol, place)
 
     def seed_of(self, place: int) -> int:
         """The seed of a step: that of the trial, and another where the step comes again."""

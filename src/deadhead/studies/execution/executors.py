@@ -6,16 +6,17 @@ each record to `finish`, which alone writes it. So the same trials give the same
 
 from collections.abc import Callable
 from functools import partial
+from pkgutil import resolve_name
 
 from deadhead.registry import Registry
 from deadhead.studies.trial import Trial
 
-from .jobs import NOW, Workload, work_function
+from .jobs import NOW, Workload
 
 
 def serial(load: Workload) -> None:
     """One trial after the other, in this process."""
-    work = work_function(load.work)
+    work = resolve_name(load.work)
     while (trial := load.next_trial()) is not None:
         keep, tell = load.jobs.keys(trial), partial(_tell, load, trial)
         load.end(work(trial, load.folder, keep, tell))

@@ -4,7 +4,6 @@ Trials that share work do not start together while one of them computes it: the 
 then use it. The first trial of each kind goes first, so that many can follow.
 """
 
-import importlib
 import json
 import os
 import signal
@@ -16,6 +15,7 @@ from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field
 from pathlib import Path
+from pkgutil import resolve_name
 from types import FrameType
 from typing import Any
 
@@ -236,19 +236,12 @@ class Workload:
         self.problem = self.problem or problem
 
 
-def work_function(work: str) -> Callable[..., Record]:
-    """The function that a text such as `package.module:name` names."""
-    module, _, name = work.partition(":")
-    function: Callable[..., Record] = getattr(importlib.import_module(module), name)
-    return function
-
-
 def answer(
     work: str, trial: Trial, folder: Path, keep: Collection[str], tell: Callable[[str], None]
 ) -> dict[str, Any]:
     """Run a trial in this process; its record, or what is wrong with the study, as plain data."""
     try:
-        record = work_function(work)(trial, folder, frozenset(keep), tell)
+        record: Record = resolve_name(work)(trial, folder, frozenset(keep), tell)
     except place.GpuLost:
         traceback.print_exc()
         os._exit(1)  # every further trial would fail here; a new process may reach the GPU

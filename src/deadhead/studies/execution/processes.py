@@ -19,7 +19,7 @@ import time
 from collections.abc import Mapping
 from contextlib import closing, suppress
 from pathlib import Path
-from typing import IO, Any
+from typing import Any
 
 from deadhead.numerics import threads
 from deadhead.studies.store.folder import StudyError
@@ -55,24 +55,20 @@ class Worker:
             start_new_session=True,  # Ctrl-C at the terminal reaches this process alone
             bufsize=0,
         )
+        self.jobs: Any = self.process.stdin
+        self.answers: Any = self.process.stdout
         self._rest = b""
-
-    @property
-    def channel(self) -> IO[bytes]:
-        assert self.process.stdout is not None
-        return self.process.stdout
 
     def give(self, trial: Trial, keep: list[str]) -> None:
         self.trial, self.begun = trial, None
         self.heard = max(self.heard, time.monotonic())
-        assert self.process.stdin is not None
         job = json.dumps({"trial": dict(trial.content), "keep": keep}, ensure_ascii=False)
         with suppress(BrokenPipeError):  # it has died, which the end of its output will show
-            self.process.stdin.write(f"{job}\n".encode())
+            self.jobs.write(f"{job}\n".encode())
 
     def messages(self) -> list[dict[str, Any]] | None:
         """Its messages since the last call; None when it has ended."""
-        data = os.read(self.channel.fileno(), 1 << 16)
+        data = os.read(self.answers.fileno(), 1 << 16)
         if not data:
             return None
         *lines, self._rest = (self._rest + data).split(b"\n")
@@ -87,10 +83,9 @@ class Worker:
         """End the process, and return its exit code."""
         if kill:
             self.process.kill()
-        for pipe in (self.process.stdin, self.process.stdout):
+        for pipe in (self.jobs, self.answers):
             with suppress(OSError):
-                if pipe is not None:
-                    pipe.close()
+                pipe.close()
         if self.log is not subprocess.DEVNULL:
             os.close(self.log)
         try:
@@ -147,7 +142,7 @@ class Pool:
                 idle = Worker(self.load, self.number % self.load.workers)
                 self.number += 1
                 self.workers.append(idle)
-                self.selector.register(idle.channel, selectors.EVENT_READ, idle)
+                self.selector.register(idle.answers, selectors.EVENT_READ, idle)
             idle.give(trial, self.load.jobs.keys(trial))
 
     def _read(self, worker: Worker) -> None:
@@ -187,7 +182,7 @@ class Pool:
 
     def _remove(self, worker: Worker) -> None:
         """Forget a process that has ended, and run its trial again or record it as failed."""
-        self.selector.unregister(worker.channel)
+        self.selector.unregister(worker.answers)
         self.workers.remove(worker)
         code = worker.close(kill=False)
         trial = worker.trial

@@ -164,18 +164,18 @@ def _combinations(data: Mapping[str, Any]) -> Iterator[Problem]:
         names = {*choices}
         tasks = choices.get("task", ())
         no_language = [task for task in tasks if not task_of(str(task)).traits.has_language]
-        if no_language:
-            yield from ((path, message) for message in _useless(no_language, choices))
+        messages = [*_useless(no_language, choices)] if no_language else []
         if (
             tasks
             and "train" not in names
             and all(task_of(str(task)).default_language for task in tasks)
         ):
             names |= {"source"}
-        yield from ((path, message) for message in _missing(steps, names))
+        messages += _missing(steps, names)
         if not any(step.builds_model for step in steps):
             sizes = (model for model in choices.get("model", ()) if among(model, SIZES))
-            yield from ((path, f"{s} has no weights; begin steps with pretrain.") for s in sizes)
+            messages += (f"{size} has no weights; begin steps with pretrain." for size in sizes)
+        yield from ((path, message) for message in messages)
         for step in dict.fromkeys(steps):
             for part, message in step.conflicts(steps, choices):
                 yield (path if part == "axes" else (part,)), message

@@ -11,7 +11,7 @@ from deadhead.studies.store.folder import refuse_links
 from deadhead.studies.trial import Trial
 
 from .state import State
-from .training import at_both_epochs
+from .training import Training, at_both_epochs
 
 # Forward passes that take as long as to translate with a beam of 4 (on an H200).
 DECODED = 15
@@ -33,7 +33,7 @@ class Evaluate(Step):
         from deadhead.tasks import task_of
 
         once = DECODED if task_of(trial.task).kind == "translate" else 1
-        first = bool((trial.get("finetune") or {}).get("first"))  # scored after epoch 1 too
+        first = Training.parse(trial.get("finetune")).first  # scored after epoch 1 too
         yield from ((read, once * (1 + first), None) for read in self.reads(trial, place))
 
     def run(self, state: State, trial: Trial) -> None:

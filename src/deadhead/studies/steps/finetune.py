@@ -26,8 +26,7 @@ class Finetune(FinetuneField, TrainingStep):
 
             state.kept["began"] = head_weights(model)
         training = Training.parse(trial.get("finetune"))
-        first = trial.keeps_first(state.at)
-        train(state, trial, model, training, seed=trial.seed_of(state.at), first=first)
+        train(state, trial, model, training, trial.seed_of(state.at))
 
 
 STEP = Finetune()

@@ -115,14 +115,11 @@ def _pieces(tokenizer: Any) -> Pieces:
 
 def measure_inputs(state: State, trial: Trial) -> MeasureInputs:
     """What measures may use: dev data in the training languages, target sentences, old weights."""
-    from deadhead.training.history import read
-
-    began = state.kept.get("began")
     return MeasureInputs(
         batches=lambda split, most: _first_batches(state, trial, split, most),
         texts=lambda split, most: _texts(state, trial, split, most),
         tokenizer=tokenizer(state, trial),
-        start=read(began) if isinstance(began, Path) else began,
+        start=state.kept_weights("began"),
     )
 
 

@@ -69,7 +69,7 @@ class Pretrain(TrainingStep):
         training = Training.parse(trial.get("pretrain"))
         seed = training.options["seed"]
         model = models.from_scratch(state, trial, seed, training.vocabulary)
-        train(state, trial, model, training, seed=seed)
+        train(state, trial, model, training, seed)
 
 
 STEP = Pretrain()

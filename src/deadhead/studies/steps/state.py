@@ -41,25 +41,31 @@ class State:
         if facts:
             self.details.setdefault(part, {}).update(facts)
 
+    def kept_weights(self, name: str) -> Any:
+        """Further weights, read if they are in a file; None if they were not kept."""
+        from deadhead.training.history import read
+
+        weights = self.kept.get(name)
+        return read(weights) if isinstance(weights, Path) else weights
+
     def save(self, home: Path) -> None:
         """Write what later steps of another trial can continue from."""
         if self.ranking is not None:  # the model is in the work before, or a restart follows
             self.ranking.save(home / "ranking.json")
         elif self.model is not None:
             from deadhead.heads import save
-            from deadhead.training.history import read, write
+            from deadhead.training.history import write
 
             save(self.model, home / "model", self.tokenizer)
-            for name, weights in self.kept.items():
-                loaded = read(weights) if isinstance(weights, Path) else weights
-                write(home / f"{name}.safetensors", loaded)
+            for name in self.kept:
+                write(home / f"{name}.safetensors", self.kept_weights(name))
         values = {name: getattr(self, name) for name in SAVED}
         place.write(home / "state.json", dumps(values), durable=False)  # the folder is synced later
 
     def restore(self, home: Path) -> None:
         """Become the state that another trial saved."""
         values = place.read_json(home / "state.json")
-        if not isinstance(values, dict):
+        if not values:
             hint = f"delete {home}; it will be made again"
             raise FolderError(f"{home / 'state.json'} is damaged.", hint)
         for name, value in values.items():

@@ -135,11 +135,10 @@ class FinetuneField(Step):
             values["finetune"] = {name: item for name, item in training.items() if name != "first"}
 
 
-def train(
-    state: State, trial: Trial, model: Any, training: Training, *, seed: int, first: bool = False
-) -> None:
+def train(state: State, trial: Trial, model: Any, training: Training, seed: int) -> None:
     """Train with these settings, from the first update of their schedule on."""
     from deadhead.training import Settings, finetune
+    from deadhead.training.history import read
 
     from . import models
 
@@ -149,6 +148,7 @@ def train(
         own = training.scored in SPLITS
         split, task = (training.scored, None) if own else ("dev", training.scored)
         dev = models.encoded(state, trial, split, task=task)
+    first = training.first and is_inspected(trial.protocol, state.at)
     settings = Settings.from_dict({**training.options, "seed": seed})
     folder = _checkpoint(state, trial, settings.epochs)
     history = finetune(
@@ -174,7 +174,8 @@ def train(
         history.restore(model, "best")
         state.details["best epoch"] = history.best
     if first:
-        state.kept["first"] = _in_memory(history.weights["first"])
+        weights = history.weights["first"]  # in the folder, which goes now
+        state.kept["first"] = read(weights) if isinstance(weights, str | Path) else weights
     if folder is not None:
         files.remove_folder(folder)
 
@@ -190,12 +191,6 @@ def _checkpoint(state: State, trial: Trial, epochs: int) -> Path | None:
     return folder
 
 
-def _in_memory(weights: Any) -> dict[str, Any]:
-    from deadhead.training.history import read
-
-    return read(weights) if isinstance(weights, str | Path) else dict(weights)
-
-
 def at_both_epochs(state: State, model: Any, inspect: Callable[[bool], None]) -> None:
     """Inspect the model as it is, and as it was after epoch 1 where those weights were kept."""
     from deadhead.training.history import put
@@ -205,7 +200,7 @@ def at_both_epochs(state: State, model: Any, inspect: Callable[[bool], None]) ->
     if "first" not in state.kept:
         return
     weights = {name: tensor.detach().clone() for name, tensor in stored(model)}
-    put(model, _in_memory(state.kept["first"]))
+    put(model, state.kept_weights("first"))
     try:
         inspect(True)
     finally:

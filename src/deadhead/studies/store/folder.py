@@ -74,12 +74,13 @@ def read(path: Path) -> str:
         return file.read(MOST).decode("utf-8")
 
 
-def read_json(path: Path) -> Any:
-    """The content of a JSON file, or None where there is none that can be read."""
+def read_json(path: Path) -> dict[str, Any]:
+    """The object in a JSON file; empty where there is none that can be read."""
     try:
-        return json.loads(read(path))
+        stored = json.loads(read(path))
     except (OSError, ValueError, RecursionError):
-        return None
+        return {}
+    return stored if isinstance(stored, dict) else {}
 
 
 def put(path: Path, write: Callable[[Path], Any], option: str = "--out") -> None:

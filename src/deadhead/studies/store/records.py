@@ -46,10 +46,8 @@ class Record:
     error: str | None = None  # the traceback, when failed
 
     def to_json(self) -> str:
-        names = (name for name in self.__dataclass_fields__ if name != "trial")
-        parts = {name: getattr(self, name) for name in names}  # asdict would copy all of it
-        first = {"format": FORMAT, "id": self.trial.id, "trial": dict(self.trial.content)}
-        content = json.loads(dumps({**first, **parts}))
+        parts = {**vars(self), "trial": dict(self.trial.content)}  # asdict would copy all of it
+        content = json.loads(dumps({"format": FORMAT, "id": self.trial.id, **parts}))
         return json.dumps(content | {"digest": digest(content)}) + "\n"
 
     @classmethod

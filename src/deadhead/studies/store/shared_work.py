@@ -78,10 +78,10 @@ def _strangers(home: Path) -> Iterator[Path]:
 
 def damage(home: Path) -> str | None:
     """What is wrong with a piece of work; None if it is whole."""
-    listed = read_json(home / WHOLE)
-    if not isinstance(listed, dict) or not isinstance(listed.get("files"), dict):
+    listed = read_json(home / WHOLE).get("files")
+    if not isinstance(listed, dict):
         return f"{WHOLE} cannot be read"
-    for name, facts in listed["files"].items():
+    for name, facts in listed.items():
         try:
             size = (home / name).stat().st_size
             if size != facts["size"]:
