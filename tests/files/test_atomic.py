@@ -10,7 +10,6 @@ from safetensors import SafetensorError
 
 from deadhead import files
 from deadhead.errors import FolderError
-from deadhead.files import atomic
 from deadhead.files.writing import writing
 
 
@@ -186,7 +185,7 @@ def test_a_folder_goes_whole_or_not_at_all(tmp_path, monkeypatch):
         raise KeyboardInterrupt
 
     with monkeypatch.context() as patch:
-        patch.setattr(atomic.shutil, "rmtree", killed)
+        patch.setattr(files.shutil, "rmtree", killed)
         with pytest.raises(KeyboardInterrupt):
             files.remove_folder(tmp_path / "state")
     assert not (tmp_path / "state").exists()

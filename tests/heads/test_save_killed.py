@@ -167,7 +167,7 @@ def test_a_draft_of_a_killed_save_is_removed_by_the_next(tmp_path):
     (folder / ".draft-abandon1" / "model.safetensors").write_bytes(b"half")
     (folder / ".draft-mine.txt").write_bytes(b"mine")
     with suppress(Killed), cut_at(1, "replace", Killed()), pytest.MonkeyPatch.context() as patch:
-        patch.setattr("deadhead.files.atomic._discard", lambda path: None)  # as a real kill
+        patch.setattr("deadhead.files._discard", lambda path: None)  # as a real kill
         save(NEW, folder)
     assert len([name for name in os.listdir(folder) if name.startswith(f".{MARKER}")]) == 1
     save(NEW, folder)

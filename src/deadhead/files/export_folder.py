@@ -13,7 +13,7 @@ from typing import Any
 
 from deadhead.errors import FolderError
 
-from .atomic import write
+from . import write
 from .model_folder import content, draft_in, finish_save, swap
 
 LIST = ".deadhead-files.json"

@@ -24,7 +24,7 @@ from typing import NamedTuple
 
 from deadhead.errors import FolderError
 
-from .atomic import OLD_DRAFT, lock, sync, sync_tree, unlock, write
+from . import OLD_DRAFT, lock, sync, sync_tree, unlock, write
 
 MARKER = ".unfinished-save"
 TRAINING = ".training"  # the state of a training whose model will be in this folder
