@@ -116,7 +116,7 @@ def put_folder(path: Path, fill: Callable[[Path], Any], *, replace: bool = True)
 @contextmanager
 def _drafting(path: Path, create: Callable[[Path], Any]) -> Iterator[Path]:
     """A draft of a file or folder, deleted at the end; it is locked, so that others keep it."""
-    _remove_abandoned(path)
+    remove_abandoned(path)
     while True:
         draft = draft_of(path)
         create(draft)
@@ -134,7 +134,7 @@ def _drafting(path: Path, create: Callable[[Path], Any]) -> Iterator[Path]:
         _discard(draft)
 
 
-def _remove_abandoned(path: Path) -> None:
+def remove_abandoned(path: Path) -> None:
     """Delete drafts of this file or folder whose writer was killed: nobody locks them."""
     names = re.compile(rf"\.{re.escape(path.name[:40])}\.[0-9a-f]{{8}}{re.escape(DRAFT)}")
     for name in os.listdir(path.parent):

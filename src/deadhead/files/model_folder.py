@@ -24,7 +24,7 @@ from typing import NamedTuple
 
 from deadhead.errors import FolderError
 
-from . import OLD_DRAFT, lock, sync, sync_tree, unlock, write
+from . import OLD_DRAFT, lock, remove_abandoned, sync, sync_tree, unlock, write
 
 MARKER = ".unfinished-save"
 TRAINING = ".training"  # the state of a training whose model will be in this folder
@@ -49,6 +49,7 @@ def draft_in(target: Path) -> Iterator[Path]:
     try:
         target.mkdir(parents=True, exist_ok=True)
         with _locked(target):
+            remove_abandoned(target / MARKER)
             _remove_abandoned(target)
             draft = Path(tempfile.mkdtemp(prefix=OLD_DRAFT, dir=target))
             handle = lock(draft)

@@ -15,7 +15,6 @@ from deadhead.tasks.locating.small_world import is_world
 
 from .missing_data import estimated_rows
 from .recipe.load import Recipe
-from .step import Read
 from .steps.data import STARTS, corpora, place_options
 from .trial import Trial
 
@@ -37,7 +36,7 @@ class Source(NamedTuple):
 
 def sources(trials: Iterable[Trial]) -> list[Source]:
     """All that trials read, without what is missing or bundled."""
-    needed: dict[tuple[Read, Any], Trial] = {}
+    needed: dict[tuple[tuple[str, str, str], Any], Trial] = {}
     for trial in trials:
         for read in trial.reads():
             needed.setdefault((read, place_options(trial)), trial)
