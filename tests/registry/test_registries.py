@@ -22,7 +22,7 @@ HELP = {"COLUMNS": "400", "NO_COLOR": "1", "TERM": "dumb"}
 def help_of(command):
     from deadhead.cli import app
 
-    return CliRunner().invoke(app, [command, "--help"], env=HELP).output
+    return CliRunner().invoke(app, [command, "--help-all"], env=HELP).output
 
 
 def refusal(*changes):

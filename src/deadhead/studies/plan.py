@@ -29,8 +29,6 @@ RECORD = 8_000  # bytes of a record and its predictions
 BYTES = 24  # memory per weight in training: weight, gradient, two moments, half as much again
 PROCESS = 1e9  # bytes of memory of a worker beside its model
 
-Works = Mapping[str, cost.Work]  # by key
-
 
 @dataclass(frozen=True, kw_only=True)
 class Plan:
@@ -110,7 +108,7 @@ def _from_records(done: list[Summary], left: int, workers: int) -> tuple[float, 
     return left * mean / workers, f"the mean of {len(done)} records, {workers} at a time"
 
 
-def _works(trials: list[Trial], folder: Path | None) -> Works:
+def _works(trials: list[Trial], folder: Path | None) -> dict[str, cost.Work]:
     """Every training and ranking that is still to do, once, by the hash of what shapes it."""
     works: dict[str, cost.Work] = {}
     for trial in (part for whole in trials for part in (*whole.sources, whole)):

@@ -162,10 +162,10 @@ class Control:
             self.stop = min(NOW, self.stop + 1)
             self._checked = 0.0
 
-        old = {number: signal.getsignal(number) for number in (signal.SIGINT, signal.SIGTERM)}
-        old = {number: how for number, how in old.items() if how is not signal.SIG_IGN}
-        for number in old:
-            signal.signal(number, caught)
+        old = {}
+        for number in (signal.SIGINT, signal.SIGTERM):
+            if signal.getsignal(number) is not signal.SIG_IGN:
+                old[number] = signal.signal(number, caught)
         try:
             yield
         finally:
