@@ -52,10 +52,28 @@ class Head(NamedTuple):
         return cls(block, *map(int, numbers))
 
 
+class UnitLayer:
+    """A layer whose units are heads or neurons, by the names that identify it."""
+
+    kind: Kind
+    block: str
+    layer: int
+    kept: tuple[int, ...]
+
+    @property
+    def key(self) -> SiteKey:
+        return self.kind, self.block, self.layer
+
+    @property
+    def layer_key(self) -> LayerKey:
+        return self.block, self.layer
+
+
 @dataclass(frozen=True, kw_only=True)
-class Attention:
+class Attention(UnitLayer):
     """An attention layer, and which of its heads are left."""
 
+    kind = "heads"
     block: str
     layer: int
     size: int  # heads before any pruning
@@ -68,18 +86,18 @@ class Attention:
 
     @property
     def heads(self) -> tuple[Head, ...]:
-        return tuple(Head(self.block, self.layer, i) for i in self.kept)
+        return tuple(Head(*self.layer_key, i) for i in self.kept)
 
     @property
     def removed(self) -> tuple[Head, ...]:
         numbers = sorted(set(range(self.size)).difference(self.kept))
-        return tuple(Head(self.block, self.layer, i) for i in numbers)
+        return tuple(Head(*self.layer_key, i) for i in numbers)
 
     @property
     def groups(self) -> tuple[tuple[Head, ...], ...]:
         """The heads that are left, in the groups that must be removed together."""
         groups = by_key_head(self.kept, self.group, self.key_heads)
-        return tuple(tuple(Head(self.block, self.layer, i) for i in group) for group in groups)
+        return tuple(tuple(Head(*self.layer_key, i) for i in group) for group in groups)
 
 
 def by_key_head(
@@ -96,20 +114,17 @@ def by_key_head(
 
 
 @dataclass(frozen=True, kw_only=True)
-class FeedForward:
+class FeedForward(UnitLayer):
     """A feed-forward layer, and which of its neurons are left."""
 
+    kind = "neurons"
+    width = 1  # numbers of a neuron at the input of the second matrix; for heads there are more
     block: str
     layer: int
     size: int  # neurons before any pruning
     kept: tuple[int, ...]  # the numbers of the neurons that are left
     shared_by: int = 1  # layers that use these weights (ALBERT, Zamba); all lose a removed neuron
     path: str = ""  # to the module in the model that owns its matrices
-
-    @property
-    def width(self) -> int:
-        """Numbers of a neuron at the input of the second matrix; for heads there are more."""
-        return 1
 
     @property
     def removed(self) -> tuple[int, ...]:
@@ -130,7 +145,7 @@ class HeadLayout:
         self.skipped = dict(skipped or {})
         self.feed_forwards = tuple(feed_forwards)
         self._heads = tuple(head for attention in self.attentions for head in attention.heads)
-        self._layers = {(a.block, a.layer): a for a in self.attentions}
+        self._layers = {a.layer_key: a for a in self.attentions}
         self._set = frozenset(self._heads)
 
     def __iter__(self) -> Iterator[Head]:
@@ -238,8 +253,8 @@ class HeadLayout:
         """These neurons, sorted; raises an error for a missing neuron or one named twice."""
         if neurons is not None and not isinstance(neurons, Mapping):
             raise HeadError(f"expected neurons by layer, got {neurons!r}.", NEURONS_HINT)
-        layers = {(f.block, f.layer): f for f in self.feed_forwards}
-        checked: dict[LayerKey, tuple[int, ...]] = {}
+        layers = {f.layer_key: f for f in self.feed_forwards}
+        checked = {}
         for place, numbers in (neurons or {}).items():
             if place not in layers:
                 raise self._missing_feed_forward(place)
@@ -266,9 +281,7 @@ class HeadLayout:
         )
         cut = {place: set(numbers) for place, numbers in self.check_neurons(neurons).items()}
         feed_forwards = (
-            replace(f, kept=tuple(n for n in f.kept if n not in cut[f.block, f.layer]))
-            if (f.block, f.layer) in cut
-            else f
+            replace(f, kept=tuple(n for n in f.kept if n not in cut.get(f.layer_key, ())))
             for f in self.feed_forwards
         )
         return HeadLayout(left, self.skipped, feed_forwards)
@@ -281,10 +294,7 @@ class HeadLayout:
     @property
     def kept(self) -> dict[SiteKey, tuple[int, ...]]:
         """What each layer has left: (kind, block, layer) -> numbers."""
-        kept: dict[SiteKey, tuple[int, ...]] = {}
-        kept.update((("heads", a.block, a.layer), a.kept) for a in self.attentions)
-        kept.update((("neurons", f.block, f.layer), f.kept) for f in self.feed_forwards)
-        return kept
+        return {layer.key: layer.kept for layer in (*self.attentions, *self.feed_forwards)}
 
     def to_dict(self) -> list[dict[str, Any]]:
         rows = []
@@ -315,7 +325,7 @@ class HeadLayout:
 
 def _square(attention: Attention, number: int) -> Square:
     """How a notebook shows a head."""
-    head = Head(attention.block, attention.layer, number)
+    head = Head(*attention.layer_key, number)
     if number not in attention.kept:
         return Square("×", f"{head}: removed")
     key = attention.key_heads[number] if attention.key_heads else number // attention.group

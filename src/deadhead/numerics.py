@@ -18,7 +18,7 @@ import os
 import sys
 import warnings
 from collections.abc import Callable, Iterator
-from contextlib import ExitStack, contextmanager
+from contextlib import ExitStack, contextmanager, nullcontext
 from functools import cache
 from typing import Any
 
@@ -76,14 +76,16 @@ def fixed() -> Iterator[dict[str, str]]:
             stack.enter_context(_restored(torch.get_num_threads, torch.set_num_threads, threads()))
         dtypes = torch.get_default_dtype, torch.set_default_dtype
         stack.enter_context(_restored(*dtypes, torch.float32))
-        stack.enter_context(_restored(_deterministic, _set_deterministic, (False, False)))
+        modes = torch.get_deterministic_debug_mode, torch.set_deterministic_debug_mode
+        stack.enter_context(_restored(*modes, 0))
         stack.enter_context(_restored(_flushes_denormals, torch.set_flush_denormal, False))
         backends: Any = torch.backends
         for backend in (backends.mkldnn.matmul, backends.cuda.matmul):
             stack.enter_context(_restored_attribute(backend, "fp32_precision", "ieee"))
         stack.enter_context(without_autocast())
         on = stack.enter_context(onednn())
-        yield {"threads": str(torch.get_num_threads()), "kernels": kernels()} if on_cpu else {}
+        kernels = f"{torch.backends.cpu.get_cpu_capability()} {'with' if on else 'without'} oneDNN"
+        yield {"threads": str(torch.get_num_threads()), "kernels": kernels} if on_cpu else {}
         if on_cpu and on != torch.backends.mkldnn.enabled:
             raise KernelsSwitched(
                 "expected one set of kernels, got two sets of kernels: oneDNN was switched off.",
@@ -109,10 +111,9 @@ def as_written() -> Iterator[None]:
     """
     import torch
 
-    with ExitStack() as stack:
-        stack.enter_context(without_autocast())
-        if "torch._dynamo" in sys.modules:  # importing it takes seconds
-            stack.enter_context(torch.compiler.set_stance("force_eager"))
+    imported = "torch._dynamo" in sys.modules  # importing it takes seconds
+    eager = torch.compiler.set_stance("force_eager") if imported else nullcontext()
+    with without_autocast(), eager:
         yield
 
 
@@ -129,13 +130,11 @@ def onednn(half: bool = False) -> Iterator[bool]:
         yield on
 
 
-@contextmanager
-def onednn_left_alone() -> Iterator[None]:
+def onednn_left_alone() -> Any:
     """Restore the setting of oneDNN afterwards, which torch may switch off."""
     import torch
 
-    with _restored_attribute(torch.backends.mkldnn, "enabled", torch.backends.mkldnn.enabled):
-        yield
+    return _restored_attribute(torch.backends.mkldnn, "enabled", torch.backends.mkldnn.enabled)
 
 
 @cache
@@ -201,14 +200,6 @@ def computing(model: Any, half: bool = False) -> Iterator[None]:
         yield
 
 
-def kernels() -> str:
-    """The kernels that compute on the CPU now, for a record."""
-    import torch
-
-    instructions = torch.backends.cpu.get_cpu_capability()
-    return f"{instructions} {'with' if torch.backends.mkldnn.enabled else 'without'} oneDNN"
-
-
 def precise_product(first: Any, second: Any) -> Any:
     """The product of two matrices; of float32, in full precision whatever torch is set to.
 
@@ -250,19 +241,6 @@ def _restored(get: Callable[[], Any], put: Callable[[Any], Any], value: Any) -> 
 
 def _restored_attribute(owner: Any, name: str, value: Any) -> Any:
     return _restored(lambda: getattr(owner, name), lambda new: setattr(owner, name, new), value)
-
-
-def _deterministic() -> tuple[bool, bool]:
-    import torch
-
-    warn_only = torch.is_deterministic_algorithms_warn_only_enabled()
-    return torch.are_deterministic_algorithms_enabled(), warn_only
-
-
-def _set_deterministic(mode: tuple[bool, bool]) -> None:
-    import torch
-
-    torch.use_deterministic_algorithms(mode[0], warn_only=mode[1])
 
 
 def _flushes_denormals() -> bool:

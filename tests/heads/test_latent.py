@@ -45,8 +45,8 @@ def test_the_proof_holds_for_latent_attention(whole):
 def test_the_proof_fails_if_the_rows_of_keys_and_values_are_mistaken(monkeypatch):
     rows = sites._projection_rows
 
-    def shifted(site, role, module):
-        right = rows(site, role, module)
+    def shifted(site, role, *args):
+        right = rows(site, role, *args)
         return {name: row.roll(1, 0) for name, row in right.items()} if role == "kv" else right
 
     monkeypatch.setattr(sites, "_projection_rows", shifted)

@@ -81,8 +81,7 @@ class Effects:
         """The effect of each head; of several positions, the effect that is furthest from 0."""
         strongest: dict[Head, float] = {}
         for (head, _), effect in self.effect.items():
-            if head not in strongest or abs(effect) > abs(strongest[head]):
-                strongest[head] = effect
+            strongest[head] = max(strongest.get(head, effect), effect, key=abs)
         return strongest
 
     @property

@@ -1,12 +1,13 @@
 """A metric that many studies of heads use: the difference of two logits."""
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Sequence
 from typing import Any
 
 import torch
 from torch import Tensor
 
 from deadhead.errors import DataError
+from deadhead.layout import Batch
 from deadhead.rankers.loss import positions_of
 
 Tokens = int | Sequence[int] | Tensor
@@ -14,7 +15,7 @@ Tokens = int | Sequence[int] | Tensor
 
 def logit_difference(
     answer: Tokens, wrong: Tokens, position: int = -1
-) -> Callable[[Any, Mapping[str, Any]], Tensor]:
+) -> Callable[[Any, Batch], Tensor]:
     """A metric: the logit of the answer less that of the wrong one, for each example.
 
     Args:
@@ -30,7 +31,7 @@ def logit_difference(
     >>> patch_effects(model, clean, corrupt, logit_difference(mary, john))
     """
 
-    def metric(outputs: Any, batch: Mapping[str, Any]) -> Tensor:
+    def metric(outputs: Any, batch: Batch) -> Tensor:
         logits = getattr(outputs, "logits", None)
         if not isinstance(logits, Tensor):
             raise DataError(
@@ -46,7 +47,7 @@ def logit_difference(
     return metric
 
 
-def _padding(outputs: Any, batch: Mapping[str, Any]) -> Tensor | None:
+def _padding(outputs: Any, batch: Batch) -> Tensor | None:
     """Which positions are real; None where all are, which needs no answer from the device."""
     decoder = getattr(outputs, "encoder_last_hidden_state", None) is not None
     if not decoder and batch.get("attention_mask") is None:

@@ -104,10 +104,9 @@ def patch_effects(
         )
         results = []
         with reported(progress, "patch heads") as count:
-            for number, (clean_batch, corrupt_batch) in enumerate(pairs):
-                both = (clean_batch, corrupt_batch)
-                results.append(patching(*(both if into == "corrupt" else both[::-1])))
-                count(number + 1, len(pairs))
+            for pair in pairs:
+                results.append(patching(*(pair if into == "corrupt" else pair[::-1])))
+                count(len(results), len(pairs))
     sources, targets, patched = zip(*results, strict=True)
     if len(set(map(tuple, patched))) > 1:
         raise DataError(
@@ -173,12 +172,12 @@ class _Patching:
     def _places(self, site: Site, source_run: Captured, batch: Batch) -> dict[Change, HeadAt]:
         """The changes of a layer, each with the head and the position as the user counts it."""
         heads = {
-            column: Head(site.block, site.layer, site.kept[column])
+            column: Head(*site.layer_key, site.kept[column])
             for column in columns_of(site, self.layout)
         }
         if self.positions is None:
             return {Change(column): (head, None) for column, head in heads.items()}
-        context = source_run.of(site.attention())[0]
+        context = source_run.of(site)[0]
         if context.dim() != 3:
             raise UnsupportedModel(
                 f"{site.block} layer {site.layer} works on {tuple(context.shape)} numbers, so its "

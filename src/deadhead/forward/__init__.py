@@ -84,7 +84,7 @@ def device_of(model: Any) -> torch.device:
     accelerate knows where they will run.
     """
     devices = [parameter.device for parameter in model.parameters()]
-    first: torch.device = next((d for d in devices if d.type != "meta"), devices[0])
+    first = next((d for d in devices if d.type != "meta"), devices[0])
     if first.type == "meta" and getattr(model, "hf_device_map", None):
         hooks = (getattr(module, "_hf_hook", None) for module in model.modules())
         places = (getattr(hook, "execution_device", None) for hook in hooks)
@@ -118,10 +118,9 @@ def _moved(value: Tensor, device: torch.device) -> Tensor:
 
 def vocabulary_sizes(model: Any) -> list[int]:
     """How many tokens the parts of a model know, by the configs of all parts."""
-    owners = (module for _, module in model.named_modules())
-    configs = {id(c): c for owner in owners if (c := getattr(owner, "config", None)) is not None}
+    parts = (getattr(module, "config", None) for module in model.modules())
     # a part may have something else under this name
-    configs = {key: config for key, config in configs.items() if hasattr(config, "__dict__")}
+    configs = {id(config): config for config in parts if hasattr(config, "__dict__")}
     sizes = (vars(config).get(name) for config in configs.values() for name in VOCABULARIES)
     return [size for size in sizes if isinstance(size, int) and size > 0]
 

@@ -1,7 +1,6 @@
 """What the running call of a model was given, for the hooks inside of it that need to know."""
 
 import inspect
-from collections.abc import Mapping
 from contextlib import ExitStack
 from dataclasses import dataclass, field
 from typing import Any
@@ -10,6 +9,7 @@ from torch import Tensor, nn
 
 from deadhead.errors import DataError, UnsupportedModel
 from deadhead.forward import is_encoder_decoder
+from deadhead.layout import Batch
 
 from .hooks import is_replica
 from .rows import cached_tokens, is_of_decoder, real_rows
@@ -29,7 +29,7 @@ class ModelCall:
 
     number: int = 0
     running: bool = False
-    batch: Mapping[str, Any] = field(default_factory=dict)
+    batch: Batch = field(default_factory=dict)
     cached: int = 0  # tokens before those of the batch
     kept: dict[Any, Tensor] = field(default_factory=dict)  # what the layers of a block share
 
@@ -70,7 +70,7 @@ class Calls:
         stack.callback(entry.register_forward_pre_hook(begin, with_kwargs=True).remove)
         stack.callback(entry.register_forward_hook(end, always_call=True).remove)
 
-    def _begin(self, batch: Mapping[str, Any]) -> None:
+    def _begin(self, batch: Batch) -> None:
         cached = cached_tokens(batch)
         if cached and self.whole:
             raise DataError(
@@ -154,7 +154,7 @@ def _is_repeated(rows: Tensor, times: int, axis: int) -> bool:
     return bool((parts == parts.narrow(axis, 0, 1)).all())
 
 
-def inputs_of(model: nn.Module, batch: Mapping[str, Any], site: Site) -> Tensor | None:
+def inputs_of(model: nn.Module, batch: Batch, site: Site) -> Tensor | None:
     """What the part of a model with this layer reads of a batch: batch x tokens x ..."""
     names = DECODER if is_of_decoder(model, site) else ENCODER
     tensors = (batch.get(name) for name in (*names, *ENCODER, *DECODER))

@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 from torch import Tensor, nn
 
 from deadhead.errors import DataError, HeadError
-from deadhead.layout import Attention, Head, HeadLayout, LayerKey
+from deadhead.layout import Head, HeadLayout, LayerKey
 
 from .call import Calls
 from .discover import find_sites, layout_of
@@ -50,9 +50,9 @@ class Captured:
                 "a captured run has heads only: gate the neurons in a block of their own",
             )
 
-    def of(self, attention: Attention) -> list[Tensor]:
+    def of(self, attention: Site) -> list[Tensor]:
         """The values of the heads that an attention layer has left, for each of its calls."""
-        place = (attention.block, attention.layer)
+        place = attention.layer_key
         if place not in self.values:
             raise HeadError(
                 f"the captured run has nothing of {place[0]} layer {place[1]}.",
@@ -84,9 +84,7 @@ def captured(model: nn.Module, heads: Iterable[Head | str] | None = None) -> Ite
     """
     sites = find_sites(model)
     layout = layout_of(sites)
-    places = {
-        (head.block, head.layer) for head in (layout if heads is None else layout.check(heads))
-    }
+    places = {head[:2] for head in (layout if heads is None else layout.check(heads))}
     with capturing(model, sites, places) as run:
         yield run
 

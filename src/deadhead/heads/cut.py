@@ -58,8 +58,7 @@ def _cut_use(site: Site, kept: tuple[int, ...], share: int | None) -> None:
             _slice(part, torch.isin(old, new).nonzero().flatten())
     site.kept = kept
     first = next(iter(site.parts.values())).module
-    left = {name: getattr(site, name) for name in ("size", "keys", "width", "halves", "key_heads")}
-    setattr(first, MARK, Born(**left, kept=kept))
+    setattr(first, MARK, site.described(Born))
     if site.kind == "neurons" and shrinks:
         _set_counts(site, len(kept), len(keys))
         _silence_conv1d(site)
@@ -260,7 +259,7 @@ def _spread(site: Site, kept: tuple[int, ...], keys: tuple[int, ...]) -> None:
         for owner in above.modules()
         for name, child in owner._modules.items()
     }
-    places: list[tuple[nn.Module, str, Any]] = []
+    places = []
     for role, part in site.parts.items():
         if role != "o" and not part.cut:
             continue

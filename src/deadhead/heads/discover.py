@@ -2,13 +2,15 @@
 
 import re
 from collections import Counter
-from collections.abc import Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from functools import partial
+from itertools import takewhile
 from typing import Any
 
 from torch import nn
 
 from deadhead.errors import NoAttention, UnknownArchitecture, UnsupportedModel
-from deadhead.layout import BLOCKS, HeadLayout, Kind
+from deadhead.layout import BLOCKS, Attention, FeedForward, HeadLayout, Kind
 
 from . import names
 from .feed_forward import scan_neurons
@@ -39,12 +41,11 @@ def check_is_model(model: object) -> None:
         raise UnsupportedModel(f"expected a model, a torch.nn.Module, got {got}.", hint)
 
 
-def layout_of(sites: Iterable[Site], skipped: Mapping[str, str] | None = None) -> HeadLayout:
-    listed = list(sites)
+def layout_of(sites: Sequence[Site], skipped: Mapping[str, str] | None = None) -> HeadLayout:
     return HeadLayout(
-        (site.attention() for site in listed if site.kind == "heads"),
+        (site.described(Attention) for site in sites if site.kind == "heads"),
         skipped,
-        (site.feed_forward() for site in listed if site.kind == "neurons"),
+        (site.described(FeedForward) for site in sites if site.kind == "neurons"),
     )
 
 
@@ -84,10 +85,7 @@ def _placed_sites(model: nn.Module) -> tuple[list[Site], dict[str, Skip]]:
     towers = {tower for site in sites if (tower := _tower(site.path))}
     for site in sites:
         site.block = _block(site, model, towers)
-    sites = merge_tied(sites)
-    for block in {site.block for site in sites}:
-        _number([site for site in sites if site.block == block], model)
-    return sorted(sites, key=lambda site: (BLOCKS.index(site.block), site.layer)), skipped
+    return _in_order(sites, partial(_number, model)), skipped
 
 
 def _placed_feed_forwards(
@@ -106,13 +104,22 @@ def _placed_feed_forwards(
         else:
             site.block = _block(site, model, towers)
             site.layer = next(int(step) for step in site.path.split(".") if step.isdecimal())
+    return _in_order(sites, _number_twins), skipped
+
+
+def _in_order(sites: list[Site], number: Callable[[list[Site]], None]) -> list[Site]:
+    """The layers from the input upwards, tied ones as one. number: numbers those of a block."""
     sites = merge_tied(sites)
     for block in {site.block for site in sites}:
-        members = [site for site in sites if site.block == block]
-        if len({site.layer for site in members}) < len(members):
-            for number, site in enumerate(members):  # two in one transformer layer
-                site.layer = number
-    return sorted(sites, key=lambda site: (BLOCKS.index(site.block), site.layer)), skipped
+        number([site for site in sites if site.block == block])
+    return sorted(sites, key=lambda site: (BLOCKS.index(site.block), site.layer))
+
+
+def _number_twins(sites: list[Site]) -> None:
+    """Count the feed-forward layers of a block if one transformer layer has two."""
+    if len({site.layer for site in sites}) < len(sites):
+        for number, site in enumerate(sites):
+            site.layer = number
 
 
 def _place_near(site: Site, attentions: list[Site]) -> None:
@@ -154,8 +161,8 @@ def _stacks(path: str) -> set[str]:
 
 def _shared(some: str, other: str) -> int:
     """How many steps two paths have in common."""
-    pairs = enumerate(zip(some.split("."), other.split("."), strict=False))
-    return next((n for n, (a, b) in pairs if a != b), min(some.count("."), other.count(".")) + 1)
+    pairs = zip(some.split("."), other.split("."), strict=False)
+    return len([*takewhile(lambda pair: pair[0] == pair[1], pairs)])
 
 
 def _tower(path: str) -> str | None:
@@ -204,7 +211,7 @@ def _is_causal(core: nn.Module, config: Any) -> bool:
     )
 
 
-def _number(sites: list[Site], model: nn.Module) -> None:
+def _number(model: nn.Module, sites: list[Site]) -> None:
     """Number the layers of a block by their paths, or by counting if two would share a number."""
     numbers = [next((int(p) for p in s.path.split(".") if p.isdecimal()), None) for s in sites]
     if None in numbers or max(Counter(numbers).values()) > 1:
@@ -220,7 +227,11 @@ def _number(sites: list[Site], model: nn.Module) -> None:
 def _unknown(model: nn.Module, skipped: Mapping[str, Skip]) -> UnknownArchitecture:
     """Why no head of this model can be gated, and what the user can do about it."""
     kind, reasons = _kind_and_reasons(model, skipped)
-    modules = _attention_modules(model)
+    modules = {  # called attention and with weights
+        path: module
+        for path, module in model.named_modules()
+        if re.search(r"ttention|Attn|MLA", type(module).__name__) and [*module.parameters()]
+    }
     if all(isinstance(why, NoHeads) for why in skipped.values()) and modules.keys() <= {*skipped}:
         return NoAttention(
             f"{kind!r} has no attention heads" + (f":\n{reasons}" if reasons else "."),
@@ -259,12 +270,3 @@ def _kind_and_reasons(model: nn.Module, skipped: Mapping[str, Skip]) -> tuple[st
     """The type of a model, and why some of its layers are skipped, a line for each."""
     kind = getattr(getattr(model, "config", None), "model_type", type(model).__name__)
     return kind, "\n".join(f"  {path}: {why}" for path, why in [*skipped.items()][:EXAMPLES])
-
-
-def _attention_modules(model: nn.Module) -> dict[str, nn.Module]:
-    """Modules that are called attention and have weights, for the message above."""
-    return {
-        path: module
-        for path, module in model.named_modules()
-        if re.search(r"ttention|Attn|MLA", type(module).__name__) and [*module.parameters()]
-    }

@@ -5,7 +5,6 @@ the second matrix that reads it. `names.py` lists the names of the matrices; the
 A layer whose neurons do not stand alone is skipped with the reason.
 """
 
-from collections.abc import Iterator
 from typing import Any
 
 import torch
@@ -16,7 +15,6 @@ from .parts import (
     Part,
     bare,
     even_rows,
-    family_of,
     inputs_of,
     is_linear,
     out_axis,
@@ -87,7 +85,7 @@ def _site(core: nn.Module, path: str, in_attention: set[int]) -> Site | None:
                 )
             site = _measured_site(core, path, out, first)
             if getattr(bare(first[0]), MARK, None) is None:
-                _refuse_mixing(site, _owners(core, (*words, last)), in_attention)
+                _refuse_mixing(site, (*words, last), in_attention)
             return site
     return None
 
@@ -99,17 +97,9 @@ def _below(core: nn.Module, path: str) -> Any:
     return unwrapped(module)
 
 
-def _owners(core: nn.Module, paths: tuple[str, ...]) -> list[nn.Module]:
-    """The modules that own the matrices of a layer, each once."""
-    owners = {
-        id(m): m for m in (_below(core, p.rpartition(".")[0]) if "." in p else core for p in paths)
-    }
-    return list(owners.values())
-
-
 def _measured_site(core: nn.Module, path: str, out: nn.Module, first: list[nn.Module]) -> Site:
     """The layer with its neurons counted; raises Skip if its matrices do not fit."""
-    born: Born | None = getattr(bare(first[0]), MARK, None)
+    born = getattr(bare(first[0]), MARK, None)
     if born is None:
         size = inputs_of(out)
         rows = [outputs_of(module) for module in first]
@@ -121,42 +111,33 @@ def _measured_site(core: nn.Module, path: str, out: nn.Module, first: list[nn.Mo
             )
         every = tuple(range(size))
         born = Born(size=size, keys=size, width=1, kept=every, halves=halves)
-    time_first = family_of(core) in names.TIME_FIRST
-    site = Site(kind="neurons", core=core, path=path, out=out, time_first=time_first, **vars(born))
+    site = Site(kind="neurons", core=core, path=path, out=out, **vars(born))
     size = site.size
     neurons = even_rows(size, 1)
     both = neurons + torch.arange(site.halves) * size  # the gate of a neuron, then the neuron
     for role, module in zip(("up",) if len(first) == 1 else ("gate", "up"), first, strict=True):
-        site.parts[role] = Part(module, output_tensors(module), {role: both}, site.halves * size)
-    site.parts["o"] = Part(out, (("weight", 1 - out_axis(out)),), {"o": neurons}, size)
+        site.parts[role] = Part(module, output_tensors(module), {role: both})
+    site.parts["o"] = Part(out, (("weight", 1 - out_axis(out)),), {"o": neurons})
     return site
 
 
-def _refuse_mixing(site: Site, owners: list[nn.Module], in_attention: set[int]) -> None:
-    """Raise Skip for other weights between the two matrices, such as those of a norm."""
+def _refuse_mixing(site: Site, paths: tuple[str, ...], in_attention: set[int]) -> None:
+    """Raise Skip for other weights beside the two matrices at these paths, such as of a norm."""
     own = {
         id(getattr(part.module, name)) for part in site.parts.values() for name, _ in part.tensors
     }
     ends = {outputs_of(site.parts["o"].module), inputs_of(next(iter(site.parts.values())).module)}
-    for name, parameter, norm in _other_weights(owners, in_attention):
-        if id(parameter) in own:
+    sizes = {site.size, site.size * site.halves} - ends
+    owners = (_below(site.core, p.rpartition(".")[0]) if "." in p else site.core for p in paths)
+    modules = (inner for owner in dict.fromkeys(owners) for inner in owner.named_modules())
+    for path, module in modules:
+        if id(module) in in_attention:
             continue
-        if norm or ({site.size, site.size * site.halves} - ends).intersection(parameter.shape):
-            raise Skip(
-                f"{type(site.core).__name__}: {name} seems to work on all neurons at once, "
-                "so no neuron can be removed alone"
-            )
-
-
-def _other_weights(
-    owners: list[nn.Module], in_attention: set[int]
-) -> Iterator[tuple[str, nn.Parameter, bool]]:
-    """The weights in these modules outside of attention: name, weight, whether it is of a norm
-    between the matrices by its name."""
-    for owner in owners:
-        for path, module in owner.named_modules():
-            if id(module) in in_attention:
-                continue
-            for name, parameter in module.named_parameters(recurse=False):
+        is_norm = any(step in names.NEURON_NORMS for step in path.split("."))
+        for name, parameter in module.named_parameters(recurse=False):
+            if id(parameter) not in own and (is_norm or sizes.intersection(parameter.shape)):
                 full = f"{path}.{name}".lstrip(".")
-                yield full, parameter, any(step in names.NEURON_NORMS for step in path.split("."))
+                raise Skip(
+                    f"{type(site.core).__name__}: {full} seems to work on all neurons at once, "
+                    "so no neuron can be removed alone"
+                )

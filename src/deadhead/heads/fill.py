@@ -2,6 +2,7 @@
 
 import random
 from collections.abc import Callable
+from dataclasses import dataclass
 from typing import Any, Literal
 
 import torch
@@ -38,20 +39,13 @@ def check_fill(fill: Any, layout: HeadLayout) -> None:
 def values_of(fill: Fill, site: Site, calls: Calls, seed: int) -> Values:
     """The function that gives the fill for a layer."""
     if isinstance(fill, HeadMeans):
-        return _Means(site, fill.of(site.described()).flatten())
+        means, device = fill.of(site).flatten(), next(site.core.parameters()).device
+        # once, not at each call; weights that are loaded layer by layer are on no device yet
+        moved = means if device.type == "meta" else means.to(device)
+        return lambda context: moved.to(context)
     if isinstance(fill, Captured):
         return _CapturedRun(site, fill, calls)
     return _Others(site, calls, seed)
-
-
-class _Means:
-    def __init__(self, site: Site, values: Tensor):
-        device = next(site.core.parameters()).device
-        # once, not at each call; weights that are loaded layer by layer are on no device yet
-        self.values = values if device.type == "meta" else values.to(device)
-
-    def __call__(self, context: Tensor) -> Tensor:
-        return self.values.to(context)
 
 
 class _CapturedRun:
@@ -59,7 +53,7 @@ class _CapturedRun:
 
     def __init__(self, site: Site, fill: Captured, calls: Calls):
         self.site, self.calls = site, calls
-        self.values, self.padding = fill.of(site.attention()), fill.padding.get(site.block)
+        self.values, self.padding = fill.of(site), fill.padding.get(site.block)
         self.number = self.uses = 0
 
     def __call__(self, context: Tensor) -> Tensor:
@@ -112,11 +106,13 @@ class _CapturedRun:
         return self.uses - 1
 
 
+@dataclass
 class _Others:
     """Gives what the layer reads for another example of the batch, token by token."""
 
-    def __init__(self, site: Site, calls: Calls, seed: int):
-        self.site, self.calls, self.seed = site, calls, seed
+    site: Site
+    calls: Calls
+    seed: int
 
     def __call__(self, context: Tensor) -> Tensor:
         rows = batch_first(self.site, context)
@@ -166,11 +162,9 @@ def derangement(count: int, seed: int) -> list[int]:
     """For each of `count` examples another one, by a seeded permutation without fixed points."""
     draw = random.Random(seed)
     keys = [draw.random() for _ in range(count)]
-    circle = sorted(range(count), key=lambda number: keys[number])
-    donors = [0] * count
-    for place, number in enumerate(circle):
-        donors[number] = circle[(place + 1) % count]
-    return donors
+    circle = sorted(range(count), key=keys.__getitem__)
+    donors = dict(zip(circle, [*circle[1:], circle[0]], strict=True))
+    return [donors[number] for number in range(count)]
 
 
 def _described(rows: Tensor) -> str:

@@ -203,7 +203,7 @@ def _neuron_readers(
     numbers, tensors = layout.check_neurons(closed), dict(gates or {})
     layout.check_neurons(dict.fromkeys(tensors, ()))  # raises an error for a layer without neurons
     for layer in layout.feed_forwards:
-        key = (layer.block, layer.layer)
+        key = layer.layer_key
         if key in numbers or key in tensors:
             factors = torch.ones(layer.size)
             factors[list(numbers.get(key, ()))] = 0
@@ -264,8 +264,8 @@ def _sorted_gates(
     layout: HeadLayout, gates: Gates | None
 ) -> tuple[dict[str, torch.Tensor], dict[Head, float | torch.Tensor]]:
     """The gates of the user as one tensor per block, and one number per head."""
-    tensors: dict[str, torch.Tensor] = {}
-    numbers: dict[Head, float | torch.Tensor] = {}
+    tensors = {}
+    numbers = {}
     blocks = ", ".join(layout.blocks)
     if isinstance(gates, torch.Tensor):
         if len(layout.blocks) > 1:

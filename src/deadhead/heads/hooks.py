@@ -91,11 +91,11 @@ def _guard(model: nn.Module) -> Callable[[nn.Module, Any, dict[str, Any]], None]
         if not is_same(module, model):
             return
         # neither a replica nor a compiled graph knows its thread
-        checks_thread = not torch.compiler.is_compiling() and not is_replica(module)
-        owners = _OWNERS.get(model)
-        if owners and checks_thread and threading.get_ident() not in owners:
-            text = "this model was called while another thread has gated it."
-            raise UnsupportedModel(text, OWN_COPY)
+        if not torch.compiler.is_compiling() and not is_replica(module):
+            owners = _OWNERS.get(model)
+            if owners and threading.get_ident() not in owners:
+                text = "this model was called while another thread has gated it."
+                raise UnsupportedModel(text, OWN_COPY)
         for name in HEAD_MASKS:
             if kwargs.get(name) is not None:
                 raise UnsupportedModel(

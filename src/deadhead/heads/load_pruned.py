@@ -117,8 +117,7 @@ def silent_forward(
 
 def bias_alone(self: Any, x: torch.Tensor) -> torch.Tensor:
     """The output of GPT-2's Conv1D for an input of width 0, which it cannot multiply itself."""
-    bias: torch.Tensor = self.bias
-    return bias.expand(*x.shape[:-1], -1)
+    return self.bias.expand(*x.shape[:-1], -1)
 
 
 class Spread:

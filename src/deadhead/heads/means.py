@@ -4,15 +4,15 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass, replace
-from typing import Any
+from dataclasses import dataclass, field, replace
+from typing import Any, get_args
 
 import torch
 from torch import Tensor, nn
 
 from deadhead.errors import DataError, HeadError
 from deadhead.forward import forward, on_device
-from deadhead.layout import Attention, FeedForward, HeadLayout, Kind, LayerKey, spans
+from deadhead.layout import Attention, Batch, FeedForward, HeadLayout, Kind, LayerKey, spans
 
 from .discover import find_every_site, find_sites
 from .hooks import attach, hooked
@@ -49,14 +49,11 @@ class HeadMeans:
         again = "compute them for this model: means = head_means(model, batches)"
         check_fits("means", self.kept, widths, layers, again)
 
-    def of(self, layer: Attention | FeedForward) -> Tensor:
+    def of(self, layer: Attention | FeedForward | Site) -> Tensor:
         """The means of what a layer has left: heads x width; neurons have width 1."""
-        if isinstance(layer, FeedForward) and self.neurons is not None:
-            return self.neurons._of(layer)
-        return self._of(layer)
-
-    def _of(self, layer: Attention | FeedForward) -> Tensor:
-        key = (layer.block, layer.layer)
+        if layer.kind == "neurons" and self.neurons is not None:
+            return self.neurons.of(layer)
+        key = layer.layer_key
         if key not in self.values:
             raise HeadError(
                 f"{key[0]} layer {key[1]} has no means: no batch has run it.",
@@ -77,7 +74,7 @@ def check_fits(
     hint: str,
 ) -> None:
     """Raise an error unless a fill has a value for each head of the layers, of the same width."""
-    places = {(layer.block, layer.layer): layer for layer in layers}
+    places = {layer.layer_key: layer for layer in layers}
     if places.keys() != kept.keys():
         block, number = sorted(places.keys() ^ kept.keys())[0]
         which = "this model" if (block, number) in places else "the other one"
@@ -100,9 +97,7 @@ def check_fits(
             )
 
 
-def head_means(
-    model: nn.Module, batches: Iterable[Mapping[str, Any]], *, neurons: bool = False
-) -> HeadMeans:
+def head_means(model: nn.Module, batches: Iterable[Batch], *, neurons: bool = False) -> HeadMeans:
     """The mean output of each head over the real tokens of these batches, padding left out.
 
     The model runs in evaluation mode. Real are the tokens of `attention_mask`, for the decoder of
@@ -122,24 +117,29 @@ def head_means(
             f"expected a list of batches, got {type(batches).__name__}.", "write [batch]"
         )
     sites = find_every_site(model, "neurons") if neurons else find_sites(model)
-    readers = {site.kind: _Reader(model) for site in sites}
+    readers = [_Reader(model, site) for site in sites]
     runs = 0
     with hooked(model, sites) as stack, evaluating(model), torch.no_grad():
-        for site in sites:
-            if site.kept:
-                stack.callback(attach(site, readers[site.kind].at(site)))
+        for reader in readers:
+            if reader.site.kept:
+                stack.callback(attach(reader.site, reader))
         for number, batch in enumerate(batches):
             _check_batch(number, batch)
             moved, runs = on_device(batch, model), runs + 1
-            for reader in readers.values():
+            for reader in readers:
                 reader.batch = moved
             forward(model, moved)
-    if not any(reader.sums for reader in readers.values()):
+    if not any(reader.dtype for reader in readers):
         expected = "a batch that runs an attention layer" if runs else "at least one batch"
         raise DataError(f"expected {expected}, got none.", "give the batches to average over")
-    means = {kind: reader.means(sites, kind) for kind, reader in readers.items()}
-    empty = HeadMeans(values={}, kept={})
-    return replace(means.get("heads", empty), neurons=means.get("neurons"))
+    heads, rest = (
+        HeadMeans(
+            values={r.site.layer_key: r.mean() for r in readers if r.site.kind == kind and r.dtype},
+            kept={r.site.layer_key: r.site.kept for r in readers if r.site.kind == kind},
+        )
+        for kind in get_args(Kind)
+    )
+    return replace(heads, neurons=rest if neurons else None)
 
 
 def _check_batch(number: int, batch: Any) -> None:
@@ -172,50 +172,38 @@ def evaluating(model: nn.Module) -> Iterator[None]:
             module.training = mode
 
 
+@dataclass(eq=False)
 class _Reader:
-    """Sums what each output projection reads over the real tokens of all batches."""
+    """Sums what an output projection reads over the real tokens of all batches."""
 
-    def __init__(self, model: nn.Module):
-        self.model = model
-        self.batch: Mapping[str, Any] = {}
-        self.sums: dict[LayerKey, Tensor] = {}  # heads * width, in double precision
-        self.counts: dict[LayerKey, int] = {}  # rows behind a sum
-        self.dtypes: dict[LayerKey, torch.dtype] = {}
+    model: nn.Module
+    site: Site
+    batch: Batch = field(default_factory=dict)
+    total: Tensor | int = 0  # heads * width, in double precision
+    count: int = 0  # rows behind the sum
+    dtype: torch.dtype | None = None  # None: the layer has not run
 
-    def at(self, site: Site) -> Any:
-        def read(context: Tensor) -> Tensor:
-            rows = batch_first(site, context)
-            self._add(site, rows, real_rows(self.model, self.batch, site, rows))
-            return context
-
-        return read
-
-    def _add(self, site: Site, rows: Tensor, real: Tensor | None) -> None:
-        key = site.layer_key
+    def __call__(self, context: Tensor) -> Tensor:
+        rows = batch_first(self.site, context)
+        real = real_rows(self.model, self.batch, self.site, rows)
         precise = torch.float32 if rows.device.type == "mps" else torch.float64
         chosen = rows.flatten(0, -2) if real is None else rows[real]
-        self.sums[key] = chosen.sum(0, dtype=precise) + self.sums.get(key, 0)
-        self.counts[key] = len(chosen) + self.counts.get(key, 0)
-        self.dtypes[key] = torch.promote_types(rows.dtype, torch.float32)
+        self.total = chosen.sum(0, dtype=precise) + self.total
+        self.count += len(chosen)
+        self.dtype = torch.promote_types(rows.dtype, torch.float32)
+        return context
 
-    def means(self, sites: Iterable[Site], kind: Kind) -> HeadMeans:
-        own = {site.layer_key: site for site in sites if site.kind == kind}
-        return HeadMeans(
-            values={key: self._mean(site) for key, site in own.items() if key in self.sums},
-            kept={key: site.kept for key, site in own.items()},
-        )
-
-    def _mean(self, site: Site) -> Tensor:
-        key = site.layer_key
-        if not self.counts[key]:
+    def mean(self) -> Tensor:
+        layer = f"{self.site.block} layer {self.site.layer}"
+        if not self.count:
             raise DataError(
-                f"expected real tokens in {site.block} layer {site.layer}, got only padding.",
+                f"expected real tokens in {layer}, got only padding.",
                 "check the attention masks of the batches",
             )
-        mean = self.sums[key] / self.counts[key]
+        mean = torch.as_tensor(self.total / self.count)
         if not bool(mean.isfinite().all()):
             raise DataError(
-                f"the mean of {site.block} layer {site.layer} is not a finite number.",
+                f"the mean of {layer} is not a finite number.",
                 "check the model's weights for nan or infinity",
             )
-        return mean.to(self.dtypes[key]).unflatten(-1, (len(site.kept), site.width))
+        return mean.to(self.dtype).unflatten(-1, (len(self.site.kept), self.site.width))

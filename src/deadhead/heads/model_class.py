@@ -58,7 +58,15 @@ def bare_class(model: Any, report: Mapping[str, Any]) -> Any:
 
 def task_class(auto: Any, config: Any, folder: str | Path) -> Any:
     """The class that an auto class of transformers, or its name, means for this kind of model."""
-    auto = _auto_named(auto) if isinstance(auto, str) else auto
+    if isinstance(auto, str):
+        import transformers
+        from transformers.models.auto import modeling_auto
+
+        # the list of names: looking up each class would import the packages that classes need
+        names = [n for n in modeling_auto.__all__ if n.startswith("AutoModel")]
+        if auto not in names:
+            raise unknown_name("auto class for models", auto, names)
+        auto = getattr(transformers, auto)
     if not hasattr(auto, "_model_mapping"):
         name = getattr(auto, "__name__", repr(auto))
         raise UnsupportedModel(
@@ -76,14 +84,3 @@ def task_class(auto: Any, config: Any, folder: str | Path) -> Any:
 
 def _first(classes: Any) -> Any:
     return classes[0] if isinstance(classes, tuple) else classes
-
-
-def _auto_named(name: str) -> Any:
-    import transformers
-    from transformers.models.auto import modeling_auto
-
-    # the list of names: looking up each class would import the packages that classes need
-    names = [n for n in modeling_auto.__all__ if n.startswith("AutoModel")]
-    if name not in names:
-        raise unknown_name("auto class for models", name, names)
-    return getattr(transformers, name)

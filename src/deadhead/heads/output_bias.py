@@ -14,6 +14,7 @@ from torch import nn
 
 from deadhead.errors import UnsupportedModel
 
+from .hooks import is_same
 from .load_pruned import AddBias
 from .parts import bare, out_axis
 from .site import Site
@@ -119,7 +120,7 @@ def is_zero(site: Site) -> bool:
 
 
 def dropped(site: Site) -> bool:
-    return site.out is not None and getattr(bare(site.out), DROPPED, False) is True
+    return getattr(owner(site), DROPPED, False) is True
 
 
 def refuse_bias_outside(sites: Iterable[Site]) -> None:
@@ -141,8 +142,8 @@ def hide_bias(site: Site, gates: Callable[[], torch.Tensor]) -> Callable[[], Non
         return lambda: None
 
     def hook(module: nn.Module, args: Any, output: torch.Tensor) -> torch.Tensor:
-        if module is not out and not getattr(module, "_is_replica", False):
-            return output  # a deep copy of the model, which is not gated
+        if not is_same(module, out):
+            return output
         closed = (gates() == 0).all(-1).to(output)  # one number, or one for each example
         if closed.dim():
             shape = [1] * output.dim()
@@ -176,5 +177,4 @@ def _trains(site: Site) -> bool:
 
 
 def _weight(site: Site) -> torch.Tensor:
-    weight: torch.Tensor = getattr(owner(site), "o" if site.out is None else "weight")
-    return weight
+    return getattr(owner(site), "o" if site.out is None else "weight")

@@ -1,7 +1,7 @@
 """The parts of a layer that hold weights, and the rows that belong to each head or neuron."""
 
 import inspect
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any
 
 import torch
@@ -17,8 +17,11 @@ class Part:
     module: nn.Module
     tensors: tuple[tuple[str, int], ...]  # its parameters, each with the axis of the rows
     rows: dict[str, torch.Tensor]  # role (q, k, v, o; up) -> heads x row numbers, before any cut
-    size: int  # rows before any cut
     cut: bool = True  # False if a norm over all heads follows, which needs all rows
+    size: int = field(init=False)  # rows before any cut
+
+    def __post_init__(self) -> None:
+        self.size = 1 + max(int(numbers.max()) for numbers in self.rows.values())
 
     def present(self, heads: tuple[int, ...], keys: tuple[int, ...]) -> torch.Tensor:
         """The rows that remain with only these heads and these key/value heads, in their order.

@@ -1,6 +1,7 @@
 """At which token positions a gate works: numbers, or a mask of booleans."""
 
 from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
 from typing import Any
 
 import torch
@@ -58,11 +59,13 @@ class Positions:
         return torch.zeros(1, length, dtype=torch.bool).index_fill(1, numbers, True)
 
 
+@dataclass
 class Where:
     """Gives for what an output projection reads the mask of the chosen positions."""
 
-    def __init__(self, site: Site, positions: Positions, calls: Calls):
-        self.site, self.positions, self.calls = site, positions, calls
+    site: Site
+    positions: Positions
+    calls: Calls
 
     def __call__(self, context: Tensor) -> Tensor:
         rows = batch_first(self.site, context)

@@ -80,7 +80,7 @@ def prune(
     if drop_output_bias:
         refuse_bias_outside(sites)
     changed = [(site, left) for site, left in cuts if left != site.kept]
-    means = {} if fill is None else {site.key: fill.of(site.described()) for site, _ in changed}
+    means = {} if fill is None else {site.key: fill.of(site) for site, _ in changed}
     # parameters made in inference mode could never be trained or ranked again
     with torch.inference_mode(False):
         for site, left in changed:

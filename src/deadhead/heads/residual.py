@@ -44,7 +44,7 @@ class Following(TorchFunctionMode):
             self._followed, self._is_added = [result], True
             self.add(other, result)
         elif self._is_view(func, result) or (self._through and not self._is_added):
-            self._followed += [result] if isinstance(result, Tensor) else _tensors(result)
+            self._followed += _tensors(result)
         elif not _is_question(func, result):
             self._followed = []
             self.end()
@@ -83,7 +83,7 @@ class Following(TorchFunctionMode):
 
 def _tensors(result: Any) -> list[Tensor]:
     """The tensors that a function gave."""
-    values = result if isinstance(result, tuple | list) else ()
+    values = result if isinstance(result, tuple | list) else (result,)
     return [value for value in values if isinstance(value, Tensor)]
 
 

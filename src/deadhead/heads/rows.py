@@ -1,6 +1,5 @@
 """Which rows of what an output projection reads are tokens of an example, and which are padding."""
 
-from collections.abc import Mapping
 from typing import Any
 
 from torch import Tensor, nn
@@ -8,6 +7,7 @@ from torch.nn.functional import pad
 
 from deadhead.errors import DataError, UnsupportedModel
 from deadhead.forward import is_encoder_decoder, real_tokens
+from deadhead.layout import Batch
 
 from .site import Site
 
@@ -18,7 +18,7 @@ def batch_first(site: Site, context: Tensor) -> Tensor:
 
 
 def real_rows(
-    model: nn.Module, batch: Mapping[str, Any], site: Site, rows: Tensor, *, cached: int = 0
+    model: nn.Module, batch: Batch, site: Site, rows: Tensor, *, cached: int = 0
 ) -> Tensor | None:
     """Which rows are real tokens, in the shape of all axes of `rows` but the last; None: all.
 
@@ -60,7 +60,7 @@ def is_of_decoder(model: nn.Module, site: Site) -> bool:
     return decodes and is_encoder_decoder(model)
 
 
-def cached_tokens(batch: Mapping[str, Any]) -> int:
+def cached_tokens(batch: Batch) -> int:
     """How many tokens before those of the batch are in the cache that it comes with."""
     cache: Any = batch.get("past_key_values")
     memory = batch.get("mems")
@@ -71,7 +71,7 @@ def cached_tokens(batch: Mapping[str, Any]) -> int:
     return len(memory[0]) if memory and memory[0] is not None else 0
 
 
-def _mask(model: nn.Module, batch: Mapping[str, Any], site: Site) -> Tensor | None:
+def _mask(model: nn.Module, batch: Batch, site: Site) -> Tensor | None:
     """The mask of the tokens that a layer works on, as the batch has it."""
     if site.block in ("vision", "audio"):
         return None  # the mask of a batch is that of its text

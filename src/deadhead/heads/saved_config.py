@@ -4,6 +4,7 @@ import json
 import struct
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
+from functools import partial
 from pathlib import Path
 from typing import Any, TypeVar
 
@@ -184,8 +185,8 @@ def read_saved(config: Any, folder: str | Path) -> Saved:
     return Saved(
         folder=folder,
         removed=_parsed(_heads, ours.get("removed"), folder, "removed heads"),
-        neurons=parsed(_neurons, REMOVED_NEURONS, "removed neurons"),
-        shares=parsed(_shares, SHARES, "copied key/value heads"),
+        neurons=parsed(partial(_by_layer, parse=numbers_of), REMOVED_NEURONS, "removed neurons"),
+        shares=parsed(partial(_by_layer, parse=_number), SHARES, "copied key/value heads"),
         dropped=parsed(_layers, BIASES, "dropped biases"),
         filled=frozenset(
             (*(("heads", *at) for at in heads), *(("neurons", *at) for at in neurons))
@@ -196,27 +197,15 @@ def read_saved(config: Any, folder: str | Path) -> Saved:
 
 
 def _heads(listed: Any) -> tuple[Head, ...]:
-    return tuple(
-        Head(block, _number(layer), _number(index))
-        for block, layers in listed.items()
-        for layer, heads in layers.items()
-        for index in heads
-    )
+    layers = _by_layer(listed, lambda heads: [*map(_number, heads)])
+    return tuple(Head(*layer, index) for layer, heads in layers.items() for index in heads)
 
 
-def _neurons(listed: Any) -> dict[LayerKey, tuple[int, ...]]:
+def _by_layer(listed: Any, parse: Callable[[Any], T]) -> dict[LayerKey, T]:
     return {
-        (block, _number(layer)): numbers_of(text)
+        (block, _number(layer)): parse(value)
         for block, layers in listed.items()
-        for layer, text in layers.items()
-    }
-
-
-def _shares(listed: Any) -> dict[LayerKey, int]:
-    return {
-        (block, _number(layer)): _number(heads)
-        for block, layers in listed.items()
-        for layer, heads in layers.items()
+        for layer, value in layers.items()
     }
 
 

@@ -4,20 +4,21 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 from dataclasses import dataclass, field, fields
-from typing import Any
+from typing import TypeVar
 
 import torch
 from torch import nn
 
-from deadhead.layout import Attention, FeedForward, Kind, LayerKey, SiteKey, by_key_head
+from deadhead.layout import Attention, FeedForward, Kind, UnitLayer, by_key_head
 
 from .parts import Part
 
+T = TypeVar("T", Attention, FeedForward, "Born")
 MARK = "deadhead_born"  # the attribute of a projection that holds its `Born`
 
 
 @dataclass(kw_only=True)
-class Site:
+class Site(UnitLayer):
     """A layer whose output projection reads units side by side: its modules, its parts, its units.
 
     The units are the heads of an attention layer, or the neurons of a feed-forward layer, whose
@@ -52,14 +53,6 @@ class Site:
     def outs(self) -> tuple[nn.Module, ...]:
         """The output projection of each use; none for XLNet."""
         return tuple(use.out for use in self.uses if use.out is not None)
-
-    @property
-    def key(self) -> SiteKey:
-        return self.kind, self.block, self.layer
-
-    @property
-    def layer_key(self) -> LayerKey:
-        return self.block, self.layer
 
     @property
     def group(self) -> int:
@@ -99,18 +92,9 @@ class Site:
         """The heads or neurons of the first units."""
         return tuple(number for group in self.groups[:units] for number in group)
 
-    def attention(self) -> Attention:
-        return Attention(**self._fields_of(Attention))
-
-    def feed_forward(self) -> FeedForward:
-        return FeedForward(**self._fields_of(FeedForward))
-
-    def _fields_of(self, kind: type[Attention | FeedForward]) -> dict[str, Any]:
-        return {each.name: getattr(self, each.name) for each in fields(kind)}
-
-    def described(self) -> Attention | FeedForward:
-        """The layer as plain data."""
-        return self.attention() if self.kind == "heads" else self.feed_forward()
+    def described(self, kind: type[T]) -> T:
+        """Those of its fields that a class for plain data has."""
+        return kind(**{each.name: getattr(self, each.name) for each in fields(kind)})
 
 
 def merge_tied(sites: Iterable[Site]) -> list[Site]:

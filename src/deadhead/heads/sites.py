@@ -56,8 +56,8 @@ def collect(
 
     site_of: gets a module, its path and the module above it; raises Skip.
     """
-    sites: list[Site] = []
-    skipped: dict[str, Skip] = {}
+    sites = []
+    skipped = {}
     uses = _count_uses(model)
     parents = {id(child): module for module in model.modules() for child in module.children()}
     for path, module in model.named_modules():
@@ -68,6 +68,7 @@ def collect(
             continue
         if site is not None:
             site.shared_by, site.parent = uses[id(module)], parents.get(id(module))
+            site.time_first |= family_of(module) in names.TIME_FIRST
             sites.append(site)
     return sites, skipped
 
@@ -75,7 +76,7 @@ def collect(
 def _count_uses(model: nn.Module) -> Counter[int]:
     """How many places of the model each module has, by its id; faster without their paths."""
     uses: Counter[int] = Counter()
-    modules: list[nn.Module] = [model]
+    modules = [model]
     while modules:
         module = modules.pop()
         uses[id(module)] += 1
@@ -172,7 +173,7 @@ def _measured_site(
     core: nn.Module, path: str, out: nn.Module, projections: dict[str, nn.Module]
 ) -> Site:
     """The layer with its counts of heads, still without parts; raises Skip if they do not fit."""
-    born: Born | None = getattr(bare(next(iter(projections.values()))), MARK, None)
+    born = getattr(bare(next(iter(projections.values()))), MARK, None)
     if born is None:
         width = _head_width(core, inputs_of(out))
         size = inputs_of(out) // width
@@ -185,8 +186,7 @@ def _measured_site(
                     f"{type(core).__name__}: its queries or keys do not divide into {size} and "
                     f"{keys} heads"
                 )
-    time_first = family_of(core) in names.TIME_FIRST
-    return Site(core=core, path=path, out=out, time_first=time_first, **vars(born))
+    return Site(core=core, path=path, out=out, **vars(born))
 
 
 def _head_width(core: nn.Module, total: int) -> int:
@@ -242,15 +242,16 @@ def _integer(module: Any, words: tuple[str, ...]) -> int | None:
 def _add_projections(site: Site, out: nn.Module, projections: dict[str, nn.Module]) -> None:
     site.norms = _wide_norms(site)
     for role, module in projections.items():
-        rows = _projection_rows(site, role, module)
-        size = 1 + max(int(numbers.max()) for numbers in rows.values())
         cut = role not in site.norms and not _stays_whole(site.core, role)
-        site.parts[role] = Part(module, output_tensors(module), rows, size, cut)
+        rows = _projection_rows(site, role, module, cut)
+        site.parts[role] = Part(module, output_tensors(module), rows, cut)
     rows = {"o": even_rows(site.size, site.width)}
-    site.parts["o"] = Part(out, (("weight", 1 - out_axis(out)),), rows, site.size * site.width)
+    site.parts["o"] = Part(out, (("weight", 1 - out_axis(out)),), rows)
 
 
-def _projection_rows(site: Site, role: str, module: nn.Module) -> dict[str, torch.Tensor]:
+def _projection_rows(
+    site: Site, role: str, module: nn.Module, cut: bool
+) -> dict[str, torch.Tensor]:
     """Which rows of a projection belong to which head, before any cut."""
     size, keys, width = site.size, site.keys, site.width
     if role == "kv" and _is_latent(site.core):
@@ -262,16 +263,16 @@ def _projection_rows(site: Site, role: str, module: nn.Module) -> dict[str, torc
     if role == "qkv":
         return fused_rows(site.core, size, keys, width)
     units = size if role == "q" else keys
-    left = len(site.kept) if role == "q" else len(site.keys_of(site.kept))
-    if role in site.norms or _stays_whole(site.core, role):
-        left = units  # never cut
+    left = units
+    if cut:
+        left = len(site.kept if role == "q" else site.keys_of(site.kept))
     # a layer without heads has empty projections, whose width no longer matters
     return {role: even_rows(units, outputs_of(module) // left if left else width)}
 
 
 def _wide_norms(site: Site) -> dict[str, nn.Module]:
     """Norms over the queries, or keys, of all heads at once (OLMo 2): role -> module."""
-    wide: dict[str, nn.Module] = {}
+    wide = {}
     for role, words in names.NORMS.items():
         for name in words:
             weight = getattr(getattr(site.core, name, None), "weight", None)
@@ -282,7 +283,7 @@ def _wide_norms(site: Site) -> dict[str, nn.Module]:
 
 def _add_other_modules(site: Site) -> None:
     """Add modules beside q, k, v and o with rows for each head; raise Skip if one mixes heads."""
-    core, size, width = site.core, site.size, site.width
+    core, size = site.core, site.size
     known = {id(p.module) for p in site.parts.values()} | {id(m) for m in site.norms.values()}
     known |= {id(child) for child in core.children() if id(unwrapped(child)) in known}
     # the first layer of T5 lends its bias to all
@@ -291,13 +292,12 @@ def _add_other_modules(site: Site) -> None:
         if id(child) in known:
             continue
         if name in names.PER_HEAD_ROWS and is_linear(child):
-            rows = {"q": even_rows(size, width)}
-            site.parts[name] = Part(child, output_tensors(child), rows, size * width)
+            rows = {"q": even_rows(size, site.width)}
+            site.parts[name] = Part(child, output_tensors(child), rows)
         elif (
             name == "relative_attention_bias" and isinstance(child, nn.Embedding) and not lends_bias
         ):
-            rows = {"q": even_rows(size, 1)}
-            site.parts[name] = Part(child, (("weight", 1),), rows, size)
+            site.parts[name] = Part(child, (("weight", 1),), {"q": even_rows(size, 1)})
         elif isinstance(child, nn.Conv1d | nn.Conv2d) and child.groups == size:
             continue  # a filter for each head, which stays
         elif name not in (*names.HARMLESS, *names.BEFORE_HEADS):
@@ -317,16 +317,15 @@ def _add_vectors(site: Site) -> None:
             )
         if name in names.PER_HEAD_VECTORS and value.dim() == 1:
             width = 1 if name == "sinks" else site.width
-            uncut = value.numel() > width * len(site.kept)  # an earlier cut left it so: `cut.cut`
-            rows = {"q": even_rows(site.size, width)}
-            size = site.size * width
-            site.parts[name] = Part(site.core, ((name, 0),), rows, size, cut=not uncut)
         elif value.shape in {(site.size, site.width), (len(site.kept), site.width)}:
-            uncut = len(value) > len(site.kept)
-            rows = {"q": even_rows(site.size, 1)}
-            site.parts[name] = Part(site.core, ((name, 0),), rows, site.size, cut=not uncut)
-        elif name not in names.HARMLESS:
-            _refuse_mixing(site, name, value, table=True)
+            width = 1
+        else:
+            if name not in names.HARMLESS:
+                _refuse_mixing(site, name, value, table=True)
+            continue
+        cut = len(value) <= width * len(site.kept)  # an earlier cut may have left it: `cut.cut`
+        rows = {"q": even_rows(site.size, width)}
+        site.parts[name] = Part(site.core, ((name, 0),), rows, cut)
 
 
 def _refuse_mixing(site: Site, name: str, parameter: torch.Tensor, *, table: bool) -> None:
@@ -371,5 +370,5 @@ def _xlnet_site(core: nn.Module, path: str) -> Site:
         for name, axis in axes.items()
         if isinstance(getattr(core, name, None), nn.Parameter)
     )
-    parts = {"all": Part(core, tensors, {"q": even_rows(born.size, 1)}, born.size)}
+    parts = {"all": Part(core, tensors, {"q": even_rows(born.size, 1)})}
     return Site(core=core, path=path, out=None, parts=parts, time_first=True, **vars(born))

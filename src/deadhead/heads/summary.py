@@ -19,7 +19,6 @@ def summary(model: Any, *, neurons: bool = False) -> dict[str, Any]:
     attentions = [site for site in sites if site.kind == "heads"]
     modules = [m for s in attentions for m in (s.core, *(p.module for p in s.parts.values()))]
     in_attention = {id(p): p.numel() for module in modules for p in module.parameters()}
-    per_unit = {site.key: _parameters_per_unit(site) for site in sites}
     facts = {
         "class": type(model).__name__,
         "heads": len(layout),
@@ -28,32 +27,32 @@ def summary(model: Any, *, neurons: bool = False) -> dict[str, Any]:
         "attention_parameters": sum(in_attention.values()),
         "layers": [
             {
-                "block": a.block,
-                "layer": a.layer,
-                "built": a.size,
-                "left": list(a.kept),
-                "width": a.width,
-                "group": a.group,
-                "key_heads": list(a.key_heads),
-                "shared_by": a.shared_by,
-                "parameters_per_head": per_unit["heads", a.block, a.layer],
+                "block": site.block,
+                "layer": site.layer,
+                "built": site.size,
+                "left": list(site.kept),
+                "width": site.width,
+                "group": site.group,
+                "key_heads": list(site.key_heads),
+                "shared_by": site.shared_by,
+                "parameters_per_head": _parameters_per_unit(site),
             }
-            for a in layout.attentions
+            for site in attentions
         ],
         "skipped": {path: str(reason) for path, reason in skipped.items()},
     }
     if neurons:
         facts["feed_forwards"] = [
             {
-                "block": f.block,
-                "layer": f.layer,
-                "built": f.size,
-                "left": len(f.kept),
-                "removed": spans(f.removed),
-                "shared_by": f.shared_by,
-                "parameters_per_neuron": per_unit["neurons", f.block, f.layer],
+                "block": site.block,
+                "layer": site.layer,
+                "built": site.size,
+                "left": len(site.kept),
+                "removed": spans(set(range(site.size)).difference(site.kept)),
+                "shared_by": site.shared_by,
+                "parameters_per_neuron": _parameters_per_unit(site),
             }
-            for f in layout.feed_forwards
+            for site in sites[len(attentions) :]
         ]
     return facts
 

@@ -59,7 +59,7 @@ def statistics(
             raise no_map(site, hint)
         values = (mean.sums[id(site)] / mean.counts[id(site)]).tolist()
         for index, value in zip(site.kept, values, strict=True):
-            means[Head(site.block, site.layer, index)] = value
+            means[Head(*site.layer_key, index)] = value
     return {head: means[head] for head in inputs.layout}
 
 

@@ -47,7 +47,7 @@ def with_each_head_closed(
                     copies = in_copies(run, batch, site, chosen, fill=filling, replay=replay)
                     values = copies.sum(2)
                     for (column, _), value in zip(chosen, values, strict=True):
-                        closed[Head(site.block, site.layer, site.kept[column])].append(value)
+                        closed[Head(*site.layer_key, site.kept[column])].append(value)
                 inputs.progress(number * len(sites) + step + 1, steps)
     finite.check()
     return _means(whole, batches), {head: _means(sums, batches) for head, sums in closed.items()}

@@ -36,7 +36,7 @@ def zero(site: Site, call: int) -> float:
 
 def fill_from(run: Captured) -> Fill:
     """Fill with what the layer read at the same call of another run."""
-    return lambda site, call: run.of(site.attention())[call]
+    return lambda site, call: run.of(site)[call]
 
 
 def fill_of_batches(
@@ -52,7 +52,7 @@ def fill_of_batches(
             return fill_from(run)
         if means is None:
             return zero
-        return lambda site, call: means.of(site.attention()).flatten(-2)
+        return lambda site, call: means.of(site).flatten(-2)
 
     return fill_of
 

@@ -29,7 +29,7 @@ class Replay:
     """The wrapped layers of one model; made by `replaying`."""
 
     def __init__(self, sites: list[Site]):
-        self.layer_of = {(s.block, s.layer): layer_path(s.path) for s in sites}
+        self.layer_of = {s.layer_key: layer_path(s.path) for s in sites}
         self.time_first = any(s.time_first for s in sites)
         self.calls: list[str] = []  # layers in the order they were called when recording
         self.outputs: list[Any] = []

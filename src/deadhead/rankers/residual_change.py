@@ -89,6 +89,6 @@ class _Watch(Following):
         change = 1 - (before * after).sum(-1) / lengths.clamp(min=torch.finfo(lengths.dtype).tiny)
         real = real_rows(self.model, self.batch, site, before)
         change = change.flatten() if real is None else change[real.bool()]
-        layer = site.block, site.layer
+        layer = site.layer_key
         self.sums[layer] = self.sums.get(layer, 0.0) + change.clamp(min=0).sum()
         self.tokens[layer] = self.tokens.get(layer, 0) + change.numel()

@@ -194,7 +194,7 @@ class Ranking:
 
 def _same_build(first: HeadLayout, second: HeadLayout) -> bool:
     """Whether two models were built with the same layers and heads, removed heads included."""
-    sizes = [{(a.block, a.layer): a.size for a in layout.attentions} for layout in (first, second)]
+    sizes = [{a.layer_key: a.size for a in layout.attentions} for layout in (first, second)]
     return sizes[0] == sizes[1]
 
 

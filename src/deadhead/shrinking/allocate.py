@@ -74,11 +74,10 @@ class Budget:
 def units_of(layout: HeadLayout) -> dict[SiteKey, tuple[UnitIndices, ...]]:
     """The units of each layer of a model."""
     places: dict[SiteKey, tuple[UnitIndices, ...]] = {
-        ("heads", a.block, a.layer): tuple(tuple(h.index for h in group) for group in a.groups)
-        for a in layout.attentions
+        a.key: tuple(tuple(h.index for h in group) for group in a.groups) for a in layout.attentions
     }
     for layer in layout.feed_forwards:
-        places["neurons", layer.block, layer.layer] = tuple((number,) for number in layer.kept)
+        places[layer.key] = tuple((number,) for number in layer.kept)
     return {place: units for place, units in places.items() if units}
 
 

@@ -205,8 +205,8 @@ class RefitPlan:
 def _prune(model: nn.Module, cuts: Iterable[Cut]) -> None:
     """Cut the layers as checked; `heads` may be an iterator, which is used up by now."""
     removed = [(site, sorted({*site.kept}.difference(left))) for site, left in cuts]
-    heads = [Head(s.block, s.layer, n) for s, units in removed if s.kind == "heads" for n in units]
-    neurons = {(s.block, s.layer): units for s, units in removed if s.kind == "neurons" and units}
+    heads = [Head(*s.layer_key, n) for s, units in removed if s.kind == "heads" for n in units]
+    neurons = {s.layer_key: units for s, units in removed if s.kind == "neurons" and units}
     prune(model, heads, neurons=neurons)
 
 

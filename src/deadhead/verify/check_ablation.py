@@ -21,7 +21,7 @@ from deadhead.forward import on_device
 from deadhead.heads.discover import discover, find_sites
 from deadhead.heads.gates import gated
 from deadhead.heads.means import HeadMeans, evaluating
-from deadhead.layout import Head, HeadLayout
+from deadhead.layout import Batch, Head, HeadLayout
 from deadhead.numerics import seed
 
 from .inputs import batch_for, prompt_for
@@ -95,7 +95,7 @@ def check_ablation(
     model: nn.Module,
     function: Ablation,
     heads: Iterable[Head | str] | None = None,
-    batch: Mapping[str, Any] | None = None,
+    batch: Batch | None = None,
     *,
     fill: HeadMeans | None = None,
 ) -> AblationCheck:
@@ -127,7 +127,7 @@ def check_ablation(
     with evaluating(model), torch.no_grad(), _precise(model):
         runs = _Runs(model, batch)
         mistakes = _Mistakes(runs, layout, zero=fill is None)
-        cases: list[AblationCase] = []
+        cases = []
         try:
             for chosen in sets:
                 with gated(model, closed=chosen, fill=fill or "zero"):
@@ -152,65 +152,51 @@ def _sets(layout: HeadLayout, heads: Iterable[Head | str] | None) -> list[tuple[
         if not chosen:
             raise DeadheadError("check_ablation expects at least one head, got none.", "name one")
     else:
-        picked: list[Head] = []
+        picked = []
         for block in layout.blocks:
             layers = [attention.heads for attention in layout.of(block) if attention.heads]
             if layers:
                 picked += [layers[0][min(1, len(layers[0]) - 1)], layers[-1][-1]]
         chosen = layout.check(dict.fromkeys(picked))
-    single: list[tuple[Head, ...]] = [(head,) for head in chosen]
-    return [*single, chosen] if len(chosen) > 1 else single
+    single = [(head,) for head in chosen]
+    return [*single, chosen] if len(chosen) > 1 else [*single]
 
 
-@dataclass(frozen=True)
-class _Run:
-    """What a model gave: the outputs of a forward pass, and the logits of each generated token."""
-
-    outputs: list[Tensor]
-    steps: list[Tensor] | None
+Steps = list[Tensor] | None  # the logits of each generated token
 
 
 class _Runs:
     """Runs a model on one batch, and generates the same tokens each time with a cache."""
 
-    def __init__(self, model: Any, batch: Mapping[str, Any] | None):
+    def __init__(self, model: Any, batch: Batch | None):
         self.model = model
         self.batch = on_device(batch_for(model) if batch is None else batch, model)
-        self.prompt = self._prompt()
+        prompt = prompt_for(model, self.batch)
+        self.prompt = prompt and on_device(prompt, model)
         self.hooks = _hooks_of(model)
         try:
-            self.whole = self.run()
+            self.whole, _ = self.run()
         except Exception:
             if self.prompt is None:
                 raise
             self.prompt = None  # a model that cannot generate from these inputs
-            self.whole = self.run()
-        tensors = self.whole.outputs
-        if not tensors:
+            self.whole, _ = self.run()
+        if not self.whole:
             raise DeadheadError(
                 f"{type(model).__name__} gave no outputs to compare.", "give a batch of inputs"
             )
-        scale = max(float(tensor.abs().nan_to_num(0, 0, 0).max()) for tensor in tensors)
-        self.noise = ROUNDING * torch.finfo(tensors[0].dtype).eps * scale
-
-    def _prompt(self) -> dict[str, Any] | None:
-        prompt = prompt_for(self.model)
-        if prompt is None:
-            return None
-        prompt |= {name: self.batch[name] for name in prompt if name in self.batch}
-        prompt = on_device(prompt, self.model)
-        if "attention_mask" in prompt:
-            prompt["attention_mask"] = torch.ones_like(prompt["attention_mask"])
-        return prompt
+        scale = max(float(tensor.abs().nan_to_num(0, 0, 0).max()) for tensor in self.whole)
+        self.noise = ROUNDING * torch.finfo(self.whole[0].dtype).eps * scale
 
     def limit(self, effect: float) -> float:
         """The largest difference that rounding may leave beside an effect."""
         return max(TOLERANCE * effect, self.noise)
 
-    def run(self) -> _Run:
-        return _Run(outputs(self.model, self.batch), self.steps())
+    def run(self) -> tuple[list[Tensor], Steps]:
+        """The outputs of a forward pass, and the steps of generation."""
+        return outputs(self.model, self.batch), self.steps()
 
-    def steps(self) -> list[Tensor] | None:
+    def steps(self) -> Steps:
         if self.prompt is None:
             return None
         ids = self.prompt.get("input_ids")
@@ -231,52 +217,58 @@ class _Runs:
 
 
 def _case(
-    runs: _Runs, function: Ablation, right: _Run, heads: tuple[Head, ...], mistakes: _Mistakes
+    runs: _Runs,
+    function: Ablation,
+    right: tuple[list[Tensor], Steps],
+    heads: tuple[Head, ...],
+    mistakes: _Mistakes,
 ) -> AblationCase:
     """Compare the function with the run of correct ablation."""
-    effect = difference(runs.whole.outputs, right.outputs)
-    problems: list[Problem] = []
+    right_outputs, right_steps = right
+    effect = difference(runs.whole, right_outputs)
+    problems = []
     with _applied(function, runs.model, heads):
-        own = _Run(outputs(runs.model, runs.batch), None)
+        own, steps = outputs(runs.model, runs.batch), None
         try:
-            own = _Run(own.outputs, runs.steps())
+            steps = runs.steps()
         except (RuntimeError, ValueError, IndexError, TypeError) as problem:
             words = f"fails in generation with a cache: {' '.join(str(problem).split())[:120]}"
             hint = "a step with a cache has one position: do not rely on the length"
             problems.append(Problem("missed_cache", words, hint))
     problems += _left_behind(runs)
-    distance = difference(own.outputs, right.outputs)
-    cached = None
-    if own.steps is not None and right.steps is not None:
-        cached = difference(own.steps, right.steps)
+    distance, cached = difference(own, right_outputs), None
+    if steps is not None and right_steps is not None:
+        cached = difference(steps, right_steps)
     if distance > runs.limit(effect):
         problems.insert(0, mistakes.of_pass(heads, own, effect))
-    elif cached is not None and own.steps and cached > runs.limit(effect):
-        problems.insert(0, mistakes.of_cache(heads, own.steps, effect))
+    elif cached is not None and steps and cached > runs.limit(effect):
+        problems.insert(0, mistakes.of_cache(heads, steps, effect))
     return AblationCase(
         heads=heads, effect=effect, difference=distance, cached=cached, problems=tuple(problems)
     )
 
 
+@dataclass
 class _Mistakes:
     """Finds the common mistake that gives the same outputs as the function."""
 
-    def __init__(self, runs: _Runs, layout: HeadLayout, zero: bool):
-        self.runs, self.layout, self.zero = runs, layout, zero
+    runs: _Runs
+    layout: HeadLayout
+    zero: bool
 
-    def of_pass(self, heads: tuple[Head, ...], own: _Run, effect: float) -> Problem:
+    def of_pass(self, heads: tuple[Head, ...], own: list[Tensor], effect: float) -> Problem:
         """The likely mistake behind the outputs of a forward pass."""
         limit = self.runs.limit(effect)
 
         def same(apply: AbstractContextManager[Any]) -> bool:
             with apply:
-                return difference(outputs(self.runs.model, self.runs.batch), own.outputs) <= limit
+                return difference(outputs(self.runs.model, self.runs.batch), own) <= limit
 
         words = "removes the heads, but puts zero in their place instead of the means"
         hint = "put the means there, or leave out fill to compare with zero"
         if not self.zero and same(gated(self.runs.model, closed=heads)):
             return Problem("zero", words, hint)
-        for problem, install in WRONG:
+        for problem, install in WRONG.items():
             installed = self._installed(install, heads)
             if installed is not None and same(installed):
                 return problem
@@ -302,11 +294,7 @@ class _Mistakes:
         """The model with a mistake in each layer of these heads; None where it is impossible."""
         stack = ExitStack()
         for site in find_sites(self.runs.model):
-            places = [
-                site.kept.index(head.index)
-                for head in heads
-                if (head.block, head.layer) == site.layer_key
-            ]
+            places = [site.kept.index(head.index) for head in heads if head[:2] == site.layer_key]
             undo = install(site, places) if places else None
             if undo is not None:
                 stack.callback(undo)
@@ -331,7 +319,7 @@ def _other_heads(
             yield shifted, "removes the heads of another layer", count
     if len(heads) == 1:
         (head,) = heads
-        for other in layout[head.block, head.layer].heads:
+        for other in layout[head[:2]].heads:
             if other != head:
                 yield (other,), "removes another head of the layer", count
     else:
@@ -345,7 +333,7 @@ def _left_behind(runs: _Runs) -> Iterator[Problem]:
         _restore(runs.model, runs.hooks)
         hint = "remove the hooks when the block ends, in a finally clause"
         yield Problem("left_behind", "leaves its hooks on the model afterwards", hint)
-    if difference(outputs(runs.model, runs.batch), runs.whole.outputs) > runs.noise:
+    if difference(outputs(runs.model, runs.batch), runs.whole) > runs.noise:
         words = "changes the model for good: its weights are no longer the same"
         yield Problem("weights_changed", words, "use hooks, or restore the weights; load it again")
 

@@ -12,19 +12,29 @@ from collections.abc import Mapping, Sequence
 from contextlib import suppress
 from dataclasses import asdict, dataclass, replace
 from functools import partial
-from typing import Any
+from typing import Any, NamedTuple
 
 import torch
 from torch import nn
 
 from deadhead.errors import DataError, DeadheadError, UnsupportedModel
+from deadhead.forward import on_device
 from deadhead.heads.discover import discover
 from deadhead.heads.gates import gated
 from deadhead.heads.load import load
 from deadhead.heads.means import HeadMeans, head_means
 from deadhead.heads.prune import prune
 from deadhead.heads.save import save
-from deadhead.layout import Attention, FeedForward, Groups, Head, HeadLayout, LayerKey, Neurons
+from deadhead.layout import (
+    Attention,
+    Batch,
+    FeedForward,
+    Groups,
+    Head,
+    HeadLayout,
+    LayerKey,
+    Neurons,
+)
 from deadhead.numerics import seed
 
 from .inputs import batch_for, prompt_for
@@ -82,7 +92,7 @@ def sample_single(layout: HeadLayout) -> tuple[Head, ...]:
 
 def sample_neurons(layout: HeadLayout, whole: bool) -> dict[LayerKey, tuple[int, ...]]:
     """Neurons to try: a share of each layer and, if `whole`, all of each block's first layer."""
-    chosen: dict[LayerKey, tuple[int, ...]] = {}
+    chosen = {}
     for block in dict.fromkeys(layer.block for layer in layout.feed_forwards):
         layers = [layer for layer in layout.feed_forwards if layer.block == block]
         for number, layer in enumerate(layers):
@@ -95,11 +105,11 @@ def sample_neurons(layout: HeadLayout, whole: bool) -> dict[LayerKey, tuple[int,
 @torch.no_grad()
 def prove(
     model: nn.Module,
-    batch: Mapping[str, Any],
+    batch: Batch,
     heads: tuple[Head, ...] = (),
     *,
     neurons: Neurons | None = None,
-    generate: Mapping[str, Any] | None = None,
+    generate: Batch | None = None,
     mean_fill: bool = False,
     groups: Groups = "whole",
 ) -> Proof:
@@ -138,8 +148,7 @@ def prove(
     )
 
 
-@dataclass(frozen=True, kw_only=True)
-class _Masked:
+class _Masked(NamedTuple):
     """What a model answers before anything is cut."""
 
     before: list[torch.Tensor]
@@ -153,8 +162,8 @@ class _Masked:
 
 def _run_masked(
     model: nn.Module,
-    batch: Mapping[str, Any],
-    generate: Mapping[str, Any] | None,
+    batch: Batch,
+    generate: Batch | None,
     *,
     heads: tuple[Head, ...],
     neurons: Neurons | None,
@@ -166,7 +175,7 @@ def _run_masked(
     before = reference = outputs(model, batch)
     with _all_open(model):
         all_open = outputs(model, batch)
-    means: HeadMeans | None = None
+    means = None
     if mean_fill:
         means = _means(model, batch, neurons=bool(neurons))
         with gated(model, closed=heads, neurons=neurons):
@@ -191,11 +200,11 @@ def _all_open(model: nn.Module) -> Any:
     return gated(
         model,
         {b: torch.ones(layout.layers(b), layout.size(b)) for b in layout.blocks} or None,
-        neuron_gates={(f.block, f.layer): torch.ones(f.size) for f in layout.feed_forwards},
+        neuron_gates={f.layer_key: torch.ones(f.size) for f in layout.feed_forwards},
     )
 
 
-def _means(model: nn.Module, batch: Mapping[str, Any], *, neurons: bool) -> HeadMeans:
+def _means(model: nn.Module, batch: Batch, *, neurons: bool) -> HeadMeans:
     """The means of all heads, and neurons; ones for a part that the batch does not run, such as
     for images.
     """
@@ -208,7 +217,7 @@ def _means(model: nn.Module, batch: Mapping[str, Any], *, neurons: bool) -> Head
 
 
 def _with_ones(means: HeadMeans, layers: Sequence[Attention | FeedForward]) -> HeadMeans:
-    ones = {(a.block, a.layer): torch.ones(len(a.kept), a.width) for a in layers}
+    ones = {a.layer_key: torch.ones(len(a.kept), a.width) for a in layers}
     return replace(means, values={**ones, **means.values})
 
 
@@ -230,14 +239,14 @@ def _with_eager_experts(model: Any) -> Any:
     return model
 
 
-def _cast(batch: Mapping[str, Any], dtype: torch.dtype) -> dict[str, Any]:
+def _cast(batch: Batch, dtype: torch.dtype) -> dict[str, Any]:
     return {
         k: v.to(dtype) if isinstance(v, torch.Tensor) and v.is_floating_point() else v
         for k, v in batch.items()
     }
 
 
-def outputs(model: nn.Module, batch: Mapping[str, Any]) -> list[torch.Tensor]:
+def outputs(model: nn.Module, batch: Batch) -> list[torch.Tensor]:
     """Every real-valued output of the model except caches. Seeded, for models with random parts."""
     seed(0)
     return _tensors(model(**batch))
@@ -269,7 +278,7 @@ def difference(some: list[torch.Tensor], others: list[torch.Tensor]) -> float:
     return largest
 
 
-def generated(model: Any, inputs: Mapping[str, Any] | None) -> torch.Tensor | None:
+def generated(model: Any, inputs: Batch | None) -> torch.Tensor | None:
     """The tokens that the model generates with a cache; None without inputs."""
     if inputs is None:
         return None
@@ -284,8 +293,8 @@ def prove_model(model: Any) -> dict[str, Proof]:
     the model does not have is left out: where every block has one layer, none is emptied.
     """
     layout = discover(model, neurons=True)
-    batch = _on_device(batch_for(model), model)
-    prompt = _on_device(prompt_for(model), model)
+    batch, prompt = on_device(batch_for(model), model), prompt_for(model)
+    prompt = prompt and on_device(prompt, model)
     proofs: dict[str, Proof] = {}
     tried: dict[str, Any] = {}
     for case, whole in (("uneven", False), ("empty layer", True)):
@@ -304,9 +313,3 @@ def prove_model(model: Any) -> dict[str, Proof]:
         title = "single heads, key/value heads copied"
         proofs[title] = prove(model, batch, single, generate=prompt, groups="expand")
     return proofs
-
-
-def _on_device(inputs: dict[str, Any] | None, model: Any) -> Any:
-    if inputs is None:
-        return None
-    return {k: v.to(model.device) if hasattr(v, "to") else v for k, v in inputs.items()}

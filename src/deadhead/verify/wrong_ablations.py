@@ -7,8 +7,8 @@ the model was pruned.
 
 from collections.abc import Callable, Iterable, Sequence
 from contextlib import ExitStack
-from dataclasses import dataclass
-from typing import Any
+from itertools import count
+from typing import Any, NamedTuple
 
 import torch
 from torch import Tensor, nn
@@ -23,8 +23,7 @@ Install = Callable[[Site, list[int]], Undo | None]  # None where a layer cannot 
 SEAM = "register_forward_pre_hook on the output projection and change its input"
 
 
-@dataclass(frozen=True)
-class Problem:
+class Problem(NamedTuple):
     """A mistake: its name for programs, what the function does, and what to do instead."""
 
     name: str
@@ -61,19 +60,10 @@ def _at_output(modules: Sequence[nn.Module], columns: list[int]) -> Undo | None:
     return undo.close
 
 
-def _output_side(site: Site, places: list[int]) -> Undo | None:
-    return _at_output(site.outs, _slices(places, site.width))
-
-
-def _hidden_width(site: Site) -> int:
-    """The width of a head if it were the hidden size divided by the number of heads."""
-    return 0 if site.out is None else outputs_of(site.out) // site.size
-
-
 def _wrong_width(site: Site, places: list[int]) -> Undo | None:
-    if _hidden_width(site) == site.width:
-        return None
-    return _at_input(site, _slices(places, _hidden_width(site)))
+    """Take the hidden size divided by the number of heads for the width of a head."""
+    width = 0 if site.out is None else outputs_of(site.out) // site.size
+    return None if width == site.width else _at_input(site, _slices(places, width))
 
 
 def _whole_group(site: Site, places: list[int]) -> Undo | None:
@@ -116,14 +106,6 @@ def _wrong_axes(site: Site, places: list[int]) -> Undo:
     return attach(site, change)
 
 
-def _whole_layer(site: Site, places: list[int]) -> Undo | None:
-    return _at_input(site, list(range(len(site.kept) * site.width)))
-
-
-def _layer_output(site: Site, places: list[int]) -> Undo | None:
-    return None if site.out is None else _at_output(site.outs, list(range(outputs_of(site.out))))
-
-
 def _only(where: Callable[[Tensor, bool], Tensor]) -> Install:
     """Zero the heads in a part of the tensor alone; `where` gives a view of it."""
 
@@ -140,100 +122,71 @@ def _only(where: Callable[[Tensor, bool], Tensor]) -> Install:
 
 def first_call_only(site: Site, places: list[int]) -> Undo:
     """Zero the heads in the first call of a layer, as a hook that misses the steps with a cache."""
-    calls: list[None] = []
+    calls = count()
 
     def change(context: Tensor) -> Tensor:
-        calls.append(None)
         columns = torch.tensor(_slices(places, site.width), device=context.device)
-        return context.index_fill(-1, columns, 0) if len(calls) == 1 else context
+        return context if next(calls) else context.index_fill(-1, columns, 0)
 
     return attach(site, change)
 
 
-WRONG: tuple[tuple[Problem, Install], ...] = (
-    (
-        Problem(
-            "nothing",
-            "does nothing: the outputs are those of the whole model",
-            "transformers 5 ignores head_mask; check that the hook returns what it changed, "
-            "and that it is on a module that runs",
-        ),
-        lambda site, places: lambda: None,
+WRONG: dict[Problem, Install] = {
+    Problem(
+        "nothing",
+        "does nothing: the outputs are those of the whole model",
+        "transformers 5 ignores head_mask; check that the hook returns what it changed, "
+        "and that it is on a module that runs",
+    ): lambda site, places: lambda: None,
+    Problem(
+        "output_side",
+        "zeroes slices of the output of the output projection, which mixes all heads",
+        SEAM,
+    ): lambda site, places: _at_output(site.outs, _slices(places, site.width)),
+    Problem(
+        "wrong_width",
+        "takes heads of the width hidden_size / num_heads, but this model's have another width",
+        "use head_dim of the config or of the attention module",
+    ): _wrong_width,
+    Problem(
+        "key_value_head",
+        "takes the number of a head for that of a key/value head, which several heads share",
+        SEAM + ": there each head has its own slice",
+    ): _group_number,
+    Problem(
+        "whole_group",
+        "removes all heads that share the key/value head",
+        SEAM + ": there each head has its own slice",
+    ): _whole_group,
+    Problem(
+        "even_attention",
+        "zeroes queries, keys or attention scores before the softmax, so that the head reads "
+        "all tokens evenly instead of none",
+        "zero the attention probabilities after the softmax, or the input of the output projection",
+    ): _even_attention,
+    Problem(
+        "wrong_axes",
+        "reshapes to (batch, heads, length, head_dim) without a transpose, and so zeroes tokens",
+        "reshape to (batch, length, heads, head_dim)",
+    ): _wrong_axes,
+    Problem("whole_layer", "removes every head of the layer", "slice by head"): (
+        lambda site, places: _at_input(site, list(range(len(site.kept) * site.width)))
     ),
-    (
-        Problem(
-            "output_side",
-            "zeroes slices of the output of the output projection, which mixes all heads",
-            SEAM,
-        ),
-        _output_side,
+    Problem(
+        "whole_layer",
+        "zeroes everything that the attention of the layer returns, its bias too",
+        SEAM,
+    ): lambda site, places: _at_output(
+        site.outs, list(range(outputs_of(site.out) if site.out is not None else 0))
     ),
-    (
-        Problem(
-            "wrong_width",
-            "takes heads of the width hidden_size / num_heads, but this model's have another width",
-            "use head_dim of the config or of the attention module",
-        ),
-        _wrong_width,
-    ),
-    (
-        Problem(
-            "key_value_head",
-            "takes the number of a head for that of a key/value head, which several heads share",
-            SEAM + ": there each head has its own slice",
-        ),
-        _group_number,
-    ),
-    (
-        Problem(
-            "whole_group",
-            "removes all heads that share the key/value head",
-            SEAM + ": there each head has its own slice",
-        ),
-        _whole_group,
-    ),
-    (
-        Problem(
-            "even_attention",
-            "zeroes queries, keys or attention scores before the softmax, so that the head reads "
-            "all tokens evenly instead of none",
-            "zero the attention probabilities after the softmax, or the input of the output "
-            "projection",
-        ),
-        _even_attention,
-    ),
-    (
-        Problem(
-            "wrong_axes",
-            "reshapes to (batch, heads, length, head_dim) without a transpose, "
-            "and so zeroes tokens",
-            "reshape to (batch, length, heads, head_dim)",
-        ),
-        _wrong_axes,
-    ),
-    (Problem("whole_layer", "removes every head of the layer", "slice by head"), _whole_layer),
-    (
-        Problem(
-            "whole_layer",
-            "zeroes everything that the attention of the layer returns, its bias too",
-            SEAM,
-        ),
-        _layer_output,
-    ),
-    (
-        Problem(
-            "one_position",
-            "removes the heads at the last position alone",
-            "slice columns and keep all positions: x[..., start:stop] = 0",
-        ),
-        _only(lambda x, time_first: x[-1] if time_first else x[:, -1]),
-    ),
-    (
-        Problem(
-            "one_example",
-            "removes the heads in the first example of the batch alone",
-            "slice columns and keep all examples: x[..., start:stop] = 0",
-        ),
-        _only(lambda x, time_first: x[:, 0] if time_first else x[0]),
-    ),
-)
+    Problem(
+        "one_position",
+        "removes the heads at the last position alone",
+        "slice columns and keep all positions: x[..., start:stop] = 0",
+    ): _only(lambda x, time_first: x[-1] if time_first else x[:, -1]),
+    Problem(
+        "one_example",
+        "removes the heads in the first example of the batch alone",
+        "slice columns and keep all examples: x[..., start:stop] = 0",
+    ): _only(lambda x, time_first: x[:, 0] if time_first else x[0]),
+}

@@ -60,7 +60,6 @@ class Layer:
 class Decoder:
     """The weights of a language model, and the numbers that llama.cpp needs besides."""
 
-    kind: str  # model_type
     width: int  # of a head
     context: int  # tokens
     epsilon: float  # what the norms add to a variance
@@ -72,10 +71,6 @@ class Decoder:
     norm: Tensor
     output: Tensor | None  # None: the embeddings
 
-    @property
-    def has_head_norms(self) -> bool:
-        return self.layers[0].query_norm is not None
-
 
 def read(model: Any) -> Decoder:
     """The weights of a model; raises an error that says what llama.cpp cannot hold."""
@@ -84,18 +79,17 @@ def read(model: Any) -> Decoder:
     _refuse_settings(config)
     sites = find_every_site(model)
     rotary = _rotary(model, config)
-    used: set[int] = set()
-    layers, outside = _layers(model, sites, used)
+    layers, outside = _layers(model, sites)
     head, embeddings = model.get_output_embeddings(), model.get_input_embeddings().weight
     norms: list[Any] = [m for m in outside if _is_norm(m, embeddings.shape[1])]
     if len(norms) != 1 or getattr(head, "bias", None) is not None:
         raise _refusal(model, "its last norm or its output matrix is not of the usual form")
-    used |= {id(embeddings), id(head.weight), id(norms[0].weight)}
+    weights = [w for layer in layers for value in vars(layer).values() for w in _tensors(value)]
+    used = {id(weight) for weight in (*weights, embeddings, head.weight, norms[0].weight)}
     others = [name for name, parameter in model.named_parameters() if id(parameter) not in used]
     if others:
         raise _refusal(model, f"there is no place for its weights {', '.join(others[:3])}")
     decoder = Decoder(
-        kind=config.model_type,
         width=next(site.width for site in sites if site.kind == "heads"),
         context=int(getattr(config, "max_position_embeddings", 0) or 2048),
         epsilon=_epsilon(norms[0], config),
@@ -168,11 +162,8 @@ def _rotary(model: Any, config: Any) -> Any:
     return modules[0]
 
 
-def _layers(model: Any, sites: list[Site], used: set[int]) -> tuple[list[Layer], list[nn.Module]]:
-    """The layers, and the modules with weights of their own outside of them.
-
-    used: the ids of the weights that have a place, which this adds to.
-    """
+def _layers(model: Any, sites: list[Site]) -> tuple[list[Layer], list[nn.Module]]:
+    """The layers, and the modules with weights of their own outside of them."""
     attentions = [site for site in sites if site.kind == "heads"]
     feed_forwards = {site.path.rpartition(".")[0]: site for site in sites if site.kind != "heads"}
     skipped = discover(model, neurons=True).skipped
@@ -185,8 +176,6 @@ def _layers(model: Any, sites: list[Site], used: set[int]) -> tuple[list[Layer],
         module = model.get_submodule(path)
         inside |= {id(m) for m in module.modules()}
         layers.append(_layer(model, module, site, feed_forwards[path]))
-        weights = [w for value in vars(layers[-1]).values() for w in _tensors(value)]
-        used |= {id(weight) for weight in weights}
     outside = [m for m in model.modules() if id(m) not in inside and [*m.parameters(False)]]
     return layers, outside
 

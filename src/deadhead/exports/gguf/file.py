@@ -23,7 +23,8 @@ def write(file: Path, contents: Plan, metadata: Mapping[str, Any], type: str) ->
     try:
         for key, value in metadata.items():
             _add(writer, key, value)
-        for name, shape in contents.shapes().items():
+        for name, tensor in contents.tensors():
+            shape = tuple(tensor.shape)
             kind = _stored(type, shape)
             quantisation = gguf.GGMLQuantizationType[kind.upper()]
             size = gguf.quant_shape_to_byte_shape(shape, quantisation) if kind == "q8_0" else shape

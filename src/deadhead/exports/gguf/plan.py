@@ -49,18 +49,11 @@ class Plan:
             for name, tensor in _tensors(self.architecture, self.decoder, layer):
                 yield f"blk.{number}.{name}", tensor
 
-    def shapes(self) -> dict[str, tuple[int, ...]]:
-        return {name: tuple(tensor.shape) for name, tensor in self.tensors()}
-
     def metadata(self) -> dict[str, Any]:
         width = self.decoder.width
         sizes = [
-            (
-                len(layer.up.weight),
-                len(layer.queries.weight) // width,
-                len(layer.keys.weight) // width,
-            )
-            for layer in self._layers()
+            (len(a.up.weight), len(a.queries.weight) // width, len(a.keys.weight) // width)
+            for a in self._layers()
         ]
         metadata = _metadata(self.architecture, self.decoder, sizes)
         return {f"{self.architecture}.{key}": value for key, value in metadata.items()}
@@ -82,13 +75,14 @@ class Plan:
 
 def plan(decoder: Decoder, *, quantised: bool) -> Plan:
     """What the file of a model holds; raises an error for biases that no architecture has."""
-    if not decoder.has_head_norms:
+    if decoder.layers[0].query_norm is None:
         layers = tuple(
             _with_head(layer, decoder.width) if layer.output.bias is not None else layer
             for layer in decoder.layers
         )
         return Plan(replace(decoder, layers=layers), "deci", quantised)
-    if not any(part.bias is not None for layer in decoder.layers for part in _linears(layer)):
+    parts = [part for layer in decoder.layers for part in vars(layer).values()]
+    if all(part.bias is None for part in parts if isinstance(part, Linear)):
         openelm = decoder.output is None and not _is_scaled(decoder)
         return Plan(decoder, "openelm" if openelm else "step35", quantised)
     if _is_scaled(decoder):
@@ -120,17 +114,21 @@ def _metadata(name: str, decoder: Decoder, sizes: list[tuple[int, int, int]]) ->
         "rope.freq_base": decoder.theta,
     }
     if name == "step35":  # its layers of full attention turn half of what is named here
-        metadata["rope.dimension_count"] = 2 * decoder.width
-        metadata["rope.dimension_count_swa"] = decoder.width
-        metadata["attention.sliding_window"] = decoder.context
-        metadata["attention.sliding_window_pattern"] = [*[False] * (len(sizes) - 1), True]
-        metadata["expert_feed_forward_length"] = 0
+        metadata |= {
+            "rope.dimension_count": 2 * decoder.width,
+            "rope.dimension_count_swa": decoder.width,
+            "attention.sliding_window": decoder.context,
+            "attention.sliding_window_pattern": [*[False] * (len(sizes) - 1), True],
+            "expert_feed_forward_length": 0,
+        }
     if name == "laguna":
-        metadata["leading_dense_block_count"] = len(sizes)
-        metadata["expert_feed_forward_length"] = 0
-        metadata["expert_shared_feed_forward_length"] = 0
-        metadata["expert_weights_scale"] = 1.0
-        metadata["expert_weights_norm"] = False
+        metadata |= {
+            "leading_dense_block_count": len(sizes),
+            "expert_feed_forward_length": 0,
+            "expert_shared_feed_forward_length": 0,
+            "expert_weights_scale": 1.0,
+            "expert_weights_norm": False,
+        }
     return metadata
 
 
@@ -272,7 +270,3 @@ def _constant(layer: Layer, bias: Tensor, width: int) -> Layer:
         values=Linear(values.weight, constant),
         output=Linear(torch.cat([layer.output.weight, columns], 1)),
     )
-
-
-def _linears(layer: Layer) -> Iterator[Linear]:
-    return (value for value in vars(layer).values() if isinstance(value, Linear))

@@ -15,9 +15,6 @@ from deadhead.errors import DeadheadError
 from . import worker
 from .decoder import Decoder, logits
 
-TOKENS = 16  # generated after each prompt
-LIKELIEST = 512  # tokens whose log-probabilities are compared at each position
-CONTEXT = 512  # tokens
 # the largest difference of two log-probabilities, as a share of the largest log-probability
 LIMITS = {"f32": 1e-3, "f16": 2e-2, "q8_0": 3e-1}
 
@@ -40,15 +37,7 @@ def ask(
     file: Path, prompts: Sequence[Sequence[int]] = (), texts: Sequence[str] = ()
 ) -> dict[str, Any]:
     """The greedy continuations of prompts, and the tokens of texts, by llama.cpp."""
-    request = {
-        "file": str(file.resolve()),
-        "prompts": [list(map(int, prompt)) for prompt in prompts],
-        "texts": list(texts),
-        "tokens": TOKENS,
-        "likeliest": LIKELIEST,
-        "threads": 1,
-        "context": CONTEXT,
-    }
+    request = {"file": str(file.resolve()), "prompts": prompts, "texts": texts}
     done = subprocess.run(
         [sys.executable, worker.__file__],
         input=json.dumps(request),

@@ -9,13 +9,17 @@ import sys
 import urllib.request
 from typing import Any
 
+TOKENS = 16  # generated after each prompt
+LIKELIEST = 512  # tokens whose log-probabilities are compared at each position
+CONTEXT = 512  # tokens
+
 
 def main() -> None:
     request = json.load(sys.stdin)
-    running = server(request["file"], request["threads"], request["context"])
+    running = server(request["file"])  # ends with this name
     address = running.listening_address
-    answer: dict[str, Any] = {
-        "answers": [_complete(address, prompt, request) for prompt in request["prompts"]],
+    answer = {
+        "answers": [_complete(address, prompt) for prompt in request["prompts"]],
         "tokens": [
             post(address, "tokenize", content=text, add_special=True)["tokens"]
             for text in request["texts"]
@@ -24,13 +28,13 @@ def main() -> None:
     print("\n" + json.dumps(answer))
 
 
-def server(file: str, threads: int, context: int) -> Any:
+def server(file: str) -> Any:
     import xllamacpp
 
     params = xllamacpp.CommonParams()
     params.model.path = file
-    params.n_ctx, params.n_parallel, params.n_gpu_layers = context, 1, 0
-    params.cpuparams.n_threads = params.cpuparams_batch.n_threads = threads
+    params.n_ctx, params.n_parallel, params.n_gpu_layers = CONTEXT, 1, 0
+    params.cpuparams.n_threads = params.cpuparams_batch.n_threads = 1
     # half-precision caches and flash attention change logits by up to 3e-2
     params.cache_type_k = params.cache_type_v = xllamacpp.ggml_type.GGML_TYPE_F32
     params.flash_attn_type = xllamacpp.llama_flash_attn_type.LLAMA_FLASH_ATTN_TYPE_DISABLED
@@ -38,14 +42,14 @@ def server(file: str, threads: int, context: int) -> Any:
     return xllamacpp.Server(params)
 
 
-def _complete(address: str, prompt: list[int], request: dict[str, Any]) -> list[dict[str, Any]]:
+def _complete(address: str, prompt: list[int]) -> list[dict[str, Any]]:
     """The greedy continuation of a prompt: each token, and the likeliest tokens at its place.
 
     One request per token: an answer of several tokens leaves out the probabilities of tokens that
     are no whole character.
     """
     steps: list[dict[str, Any]] = []
-    for _ in range(request["tokens"]):
+    for _ in range(TOKENS):
         ids = [*prompt, *(step["token"] for step in steps)]
         reply = post(
             address,
@@ -53,7 +57,7 @@ def _complete(address: str, prompt: list[int], request: dict[str, Any]) -> list[
             prompt=ids,
             n_predict=1,
             temperature=0.0,
-            n_probs=request["likeliest"],
+            n_probs=LIKELIEST,
             return_tokens=True,
         )
         if reply["stop_type"] != "limit" or not reply["tokens"]:

@@ -20,7 +20,7 @@ from transformers.modeling_outputs import BaseModelOutput
 
 from deadhead.errors import UnsupportedModel
 
-from .graph import TOTAL, Graph
+from .graph import TOTAL, Graph, Sizes
 
 MODEL, ENCODER, DECODER = "model.onnx", "encoder_model.onnx", "decoder_model.onnx"
 CACHE, NEW = "past_key_values", "present"  # how names of inputs and outputs begin
@@ -28,6 +28,11 @@ KEYS = ("key", "value")
 # any sizes but 0 and 1, which the exporter would take as fixed
 BATCH, LENGTH, PAST, SOURCE = 2, 3, 4, 5
 HINT = "name a file that ends in .onnx: it holds one forward pass, without a cache"
+
+BATCHES, LENGTHS, SOURCES = map(
+    torch.export.Dim, ("batch_size", "sequence_length", "encoder_sequence_length")
+)
+PAST_LENGTHS = torch.export.Dim("past_sequence_length", min=0)
 
 Shapes = dict[int, tuple[tuple[int, int], ...]]  # layer -> (heads, width) of its keys and values
 
@@ -120,37 +125,34 @@ def _names(start: str, layers: Shapes, middle: str = "") -> tuple[str, ...]:
     return tuple(f"{start}.{number}.{middle}{kind}" for number in layers for kind in KEYS)
 
 
-def _past(model: Any, layers: Shapes, length: int) -> list[torch.Tensor]:
-    shapes = [shape for pair in layers.values() for shape in pair]
-    generator = torch.Generator().manual_seed(0)
-    return [
+def _past(
+    model: Any, layers: Shapes, middle: str, length: int, axis: Any
+) -> tuple[dict[str, torch.Tensor], Sizes]:
+    """The inputs with the keys and values of these layers, and their axes of free size."""
+    names, generator = _names(CACHE, layers, middle), torch.Generator().manual_seed(0)
+    tensors = [
         torch.randn(BATCH, heads, length, width, generator=generator).to(model.dtype)
-        for heads, width in shapes
+        for pair in layers.values()
+        for heads, width in pair
     ]
+    sizes = {name: {0: BATCHES, 2: axis} for name in names}
+    return dict(zip(names, tensors, strict=True)), sizes
 
 
 def _decoder_graph(model: Any, layers: Shapes, count: int) -> Graph:
-    batch, length = torch.export.Dim("batch_size"), torch.export.Dim("sequence_length")
-    past_length = torch.export.Dim("past_sequence_length", min=0)
-    ids = torch.ones(BATCH, LENGTH, dtype=torch.long)
     inputs = {
-        "input_ids": ids,
+        "input_ids": torch.ones(BATCH, LENGTH, dtype=torch.long),
         "attention_mask": torch.ones(BATCH, PAST + LENGTH, dtype=torch.long),
         "position_ids": torch.arange(PAST, PAST + LENGTH).repeat(BATCH, 1),
     }
     parameters = inspect.signature(model.forward).parameters
     inputs = {name: tensor for name, tensor in inputs.items() if name in parameters}
-    sizes: dict[str, Any] = {name: {0: batch, 1: length} for name in inputs}
-    sizes["attention_mask"] = {0: batch, 1: TOTAL}
-    past_names = _names(CACHE, layers)
+    sizes = {name: {0: BATCHES, 1: LENGTHS} for name in inputs}
+    sizes["attention_mask"] = {0: BATCHES, 1: TOTAL}
     module = _Decoder(model, tuple(inputs), layers, count)
-    return Graph(
-        MODEL,
-        module,
-        inputs | dict(zip(past_names, _past(model, layers, PAST), strict=True)),
-        sizes | {name: {0: batch, 2: past_length} for name in past_names},
-        ("logits", *_names(NEW, layers)),
-    )
+    past, past_sizes = _past(model, layers, "", PAST, PAST_LENGTHS)
+    outputs = ("logits", *_names(NEW, layers))
+    return Graph(MODEL, module, inputs | past, sizes | past_sizes, outputs)
 
 
 class _Encoder(nn.Module):
@@ -192,7 +194,7 @@ def _projections(model: Any, cross: Shapes) -> list[nn.Module]:
     """
     words = int(model.get_input_embeddings().weight.shape[0])
     ids = torch.arange(BATCH * SOURCE).view(BATCH, SOURCE) % words
-    calls: list[tuple[nn.Module, torch.Tensor, torch.Tensor]] = []
+    calls = []
 
     def note(module: nn.Module, inputs: tuple[Any, ...], answer: Any) -> None:
         tensors = (*inputs, answer)
@@ -207,7 +209,7 @@ def _projections(model: Any, cross: Shapes) -> list[nn.Module]:
             hook.remove()
     calls = [c for c in calls if c[1].dtype == states.dtype and torch.equal(c[1], states)]
     shapes = [shape for pair in cross.values() for shape in pair]
-    projections: list[nn.Module] = []
+    projections = []
     for tensor, shape in zip(expected, shapes, strict=True):
         size = (*states.shape[:2], math.prod(shape))
         projections += [
@@ -221,7 +223,7 @@ def _projections(model: Any, cross: Shapes) -> list[nn.Module]:
 
 def _encoder_graph(model: Any, cross: Shapes) -> Graph:
     ids = torch.ones(BATCH, SOURCE, dtype=torch.long)
-    sizes = {0: torch.export.Dim("batch_size"), 1: torch.export.Dim("encoder_sequence_length")}
+    sizes = {0: BATCHES, 1: SOURCES}
     return Graph(
         ENCODER,
         _Encoder(model, cross, _projections(model, cross)),
@@ -263,24 +265,15 @@ class _CrossDecoder(nn.Module):
 
 def _cross_decoder_graph(module: _CrossDecoder) -> Graph:
     own, cross = module.own, module.cross
-    batch, length, source = (
-        torch.export.Dim(name)
-        for name in ("batch_size", "sequence_length", "encoder_sequence_length")
-    )
-    past_length = torch.export.Dim("past_sequence_length", min=0)
     inputs = {
         "input_ids": torch.ones(BATCH, LENGTH, dtype=torch.long),
         "encoder_attention_mask": torch.ones(BATCH, SOURCE, dtype=torch.long),
     }
-    sizes: dict[str, Any] = {
-        "input_ids": {0: batch, 1: length},
-        "encoder_attention_mask": {0: batch, 1: source},
+    sizes = {
+        "input_ids": {0: BATCHES, 1: LENGTHS},
+        "encoder_attention_mask": {0: BATCHES, 1: SOURCES},
     }
-    for layers, place, size, axis in (
-        (own, "decoder.", PAST, past_length),
-        (cross, "encoder.", SOURCE, source),
-    ):
-        names = _names(CACHE, layers, place)
-        inputs |= dict(zip(names, _past(module.model, layers, size), strict=True))
-        sizes |= {name: {0: batch, 2: axis} for name in names}
-    return Graph(DECODER, module, inputs, sizes, ("logits", *_names(NEW, own, "decoder.")))
+    past, past_sizes = _past(module.model, own, "decoder.", PAST, PAST_LENGTHS)
+    read, read_sizes = _past(module.model, cross, "encoder.", SOURCE, SOURCES)
+    outputs = ("logits", *_names(NEW, own, "decoder."))
+    return Graph(DECODER, module, inputs | past | read, sizes | past_sizes | read_sizes, outputs)

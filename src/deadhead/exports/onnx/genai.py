@@ -59,7 +59,7 @@ def settings(model: Any, graph: Graph) -> dict[str, Any]:
 
 def _special_tokens(model: Any, words: int) -> dict[str, Any]:
     """The numbers of the tokens that begin, end and pad a text."""
-    tokens: dict[str, Any] = {}
+    tokens = {}
     for name in ("bos_token_id", "eos_token_id", "pad_token_id"):
         value = getattr(model.generation_config, name, None)
         value = getattr(model.config, name, None) if value is None else value

@@ -18,6 +18,8 @@ LARGEST = 2**31 - 2**24  # bytes of one file; weights of more go into a file bes
 TOTAL = torch.export.Dim.DYNAMIC
 TOTAL_NAME = "total_sequence_length"
 
+Sizes = dict[str, dict[int, Any]]
+
 
 class Graph(NamedTuple):
     """A function of tensors alone, as the exporter expects it, and an example of its inputs."""
@@ -25,7 +27,7 @@ class Graph(NamedTuple):
     name: str  # the name of the file
     module: nn.Module
     inputs: dict[str, torch.Tensor]
-    sizes: dict[str, dict[int, Any]]  # input -> axes of free size
+    sizes: Sizes  # input -> axes of free size
     outputs: tuple[str, ...]
 
 

@@ -15,8 +15,6 @@ USUAL = ("input_ids", "attention_mask", "token_type_ids")
 SHAPES = ((1, 5), (2, 9), (3, 14), (5, 33), (2, 48))
 TRACED = (2, 9)
 
-Tensors = dict[str, torch.Tensor]
-
 
 def one_pass_graph(model: Any, tokenizer: Any, name: str) -> Graph:
     """The graph of the whole model.
@@ -41,8 +39,7 @@ def one_pass_graph(model: Any, tokenizer: Any, name: str) -> Graph:
 
 def differences(graph: Graph, session: Any) -> Iterator[float]:
     """The largest difference on each batch, as a share of the largest value of that output."""
-    module = graph.module
-    assert isinstance(module, _Model)  # for mypy
+    module: Any = graph.module
     for shape in SHAPES:
         inputs = _random_inputs(module, *shape)
         with torch.no_grad():
@@ -92,14 +89,14 @@ def _token_types(model: Any) -> int:
     return int(getattr(model.config, "type_vocab_size", 0) or 0)
 
 
-def _random_inputs(module: _Model, batch: int, length: int) -> Tensors:
+def _random_inputs(module: _Model, batch: int, length: int) -> dict[str, torch.Tensor]:
     """Random tokens for every input, padded at the end of the last row."""
     generator = torch.Generator().manual_seed(batch * length)
     words = int(module.model.get_input_embeddings().weight.shape[0])
     mask = torch.ones(batch, length, dtype=torch.long)
     if batch > 1:
         mask[-1, length // 2 :] = 0
-    tensors: Tensors = {}
+    tensors = {}
     for name in module.inputs:
         if name == "attention_mask":
             tensors[name] = mask

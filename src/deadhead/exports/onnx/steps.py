@@ -2,7 +2,7 @@
 
 import inspect
 from collections.abc import Iterator
-from itertools import pairwise
+from itertools import accumulate, pairwise
 from typing import Any
 
 import torch
@@ -14,13 +14,11 @@ ROWS = ((9,), (12, 5, 8))
 SOURCE_ROWS = ((7,), (4, 11, 6))  # the same for an encoder, padded on the right
 STEPS = (1, 1, 2)  # tokens of the last steps; the first takes all before them
 
-Session = Any
-
 
 class Steps:
     """The cache between two steps, and the graph that reads and writes it."""
 
-    def __init__(self, session: Session, fixed: dict[str, Any], batch: int):
+    def __init__(self, session: Any, fixed: dict[str, Any], batch: int):
         self.session, self.fixed = session, fixed
         self.inputs = [value.name for value in session.get_inputs()]
         self.outputs = [value.name for value in session.get_outputs()]
@@ -43,7 +41,7 @@ class Steps:
         return torch.from_numpy(answer[self.outputs.index("logits")])
 
 
-def decoder_differences(model: Any, session: Session) -> Iterator[float]:
+def decoder_differences(model: Any, session: Any) -> Iterator[float]:
     """The largest difference of a logit on each batch, as a share of the largest logit."""
     parameters = inspect.signature(model.forward).parameters
     for lengths in ROWS:
@@ -66,7 +64,7 @@ def decoder_differences(model: Any, session: Session) -> Iterator[float]:
         yield _share(torch.cat(logits, 1)[real], expected[real])
 
 
-def cross_decoder_differences(model: Any, encoder: Session, decoder: Session) -> Iterator[float]:
+def cross_decoder_differences(model: Any, encoder: Any, decoder: Any) -> Iterator[float]:
     """The same for the two graphs of an encoder-decoder."""
     for lengths in SOURCE_ROWS:
         texts = {
@@ -93,10 +91,7 @@ def cross_decoder_differences(model: Any, encoder: Session, decoder: Session) ->
 
 def _ends(length: int) -> list[int]:
     """Where the steps begin and end."""
-    ends = [0, length - sum(STEPS)]
-    for step in STEPS:
-        ends.append(ends[-1] + step)
-    return ends
+    return [0, *accumulate((length - sum(STEPS), *STEPS))]
 
 
 def _padded(lengths: tuple[int, ...]) -> torch.Tensor:

@@ -79,9 +79,7 @@ def mean_shares(inputs: RankerInputs, rule: str) -> dict[Head, float]:
     return {
         head: float(value) / sentences
         for a in inputs.layout.attentions
-        for head, value in zip(
-            a.heads, total.get((a.block, a.layer), [0.0] * len(a.kept)), strict=True
-        )
+        for head, value in zip(a.heads, total.get(a.layer_key, [0.0] * len(a.kept)), strict=True)
     }
 
 
