@@ -37,7 +37,8 @@ ALLOWED = {
     "verify": "errors forward heads layout numerics",
     "ranking": "display errors files layout",
     "strategies": "errors layout papers.catalogue registry",
-    "rankers": "display errors forward heads layout numerics ranking registry version",
+    "embedding": "errors heads",
+    "rankers": "display embedding errors forward heads layout numerics ranking registry version",
     "effects": "display errors heads layout rankers ranking",
     "measures": "errors forward heads layout numerics rankers registry",
     "shrinking": "display errors forward heads layout numerics rankers registry strategies",
@@ -46,7 +47,7 @@ ALLOWED = {
     "world": "errors",
     "tasks": "errors files forward papers.catalogue world",
     "training": "display errors files forward heads layout numerics papers.catalogue rankers tasks",
-    "saved": "display errors files forward heads layout numerics rankers "
+    "saved": "display embedding errors files forward heads layout numerics rankers "
     "shrinking tasks training world",
     # studies
     "studies.fields": "errors files registry tasks",

@@ -2,8 +2,8 @@
 
 Public are the names in `__all__` below, the modules `errors` and `layout`, and what these
 packages list in their own `__all__`: `heads`, `effects`, `strategies`, `rankers`, `ranking`,
-`shrinking`, `verify`, `exports`, `tasks`, `training`, `measures`, `translation`, `studies`,
-`results` and `papers.claims`.
+`embedding`, `shrinking`, `verify`, `exports`, `tasks`, `training`, `measures`, `translation`,
+`studies`, `results` and `papers.claims`.
 
 Everything else is internal and may change in any release: the modules inside the packages, and
 `cli`, `display`, `files`, `forward`, `numerics`, `recipes`, `registry`, `report`, `saved`,

@@ -1,64 +1,93 @@
-"""A pruned encoder in sentence-transformers: cut in place, saved, and loaded with equal embeddings."""
+"""A pruned sentence encoder: cut in place, saved in each form, and loaded with equal embeddings."""
+
+import json
 
 import pytest
 import sentence_transformers
 import torch
-import transformers
 
+from deadhead.embedding import embedder_of
+from deadhead.forward import forward
 from deadhead.heads import discover, load, prune, save
-from deadhead.world import MODELS
-from tiny_models import build_class, uneven
+from sentence_encoders import TEXTS, sentence_encoder
+from tiny_models import uneven
 
-TEXTS = ["Maria bought a red car .", "The dog sleeps .", "A house stands there ."]
+CARD = """---
+library_name: sentence-transformers
+---
+# whole
+Usage:
+```python
+from sentence_transformers import SentenceTransformer
+model = SentenceTransformer("somebody/whole")
+```
+Trained on captions.
+"""
+
+
+@pytest.fixture(scope="module")
+def folder(tmp_path_factory):
+    whole = sentence_encoder(tmp_path_factory.mktemp("models") / "whole")
+    (whole / "README.md").write_text(CARD)
+    return whole
+
+
+def opened(folder, **options):
+    return sentence_transformers.SentenceTransformer(str(folder), device="cpu", **options)
 
 
 def embeddings(encoder):
-    result: torch.Tensor = encoder.encode(
-        TEXTS, convert_to_tensor=True, show_progress_bar=False, device="cpu"
-    )
+    result = encoder.encode(TEXTS, convert_to_tensor=True, show_progress_bar=False)
     return result.double()
 
 
-@pytest.fixture
-def folder(tmp_path):
-    """A whole encoder that averages its tokens and normalises, as SentenceTransformer saves it."""
-    tokenizer = transformers.AutoTokenizer.from_pretrained(MODELS / "encoder")
-    size = {"vocab_size": len(tokenizer), "pad_token_id": 0}
-    save(build_class(transformers.BertModel, **size), tmp_path / "bert", tokenizer)
-    modules = sentence_transformers.sentence_transformer.modules
-    transformer = modules.Transformer(str(tmp_path / "bert"))
-    pooling = modules.Pooling(transformer.get_embedding_dimension(), "mean")
-    normalize = modules.Normalize()
-    parts = [transformer, pooling, normalize]
-    encoder = sentence_transformers.SentenceTransformer(modules=parts, device="cpu")
-    encoder.save(str(tmp_path / "whole"))
-    return tmp_path / "whole"
-
-
-def opened(folder):
-    return sentence_transformers.SentenceTransformer(str(folder), device="cpu")
-
-
-def test_saved_and_loaded_with_equal_embeddings(folder, tmp_path):
+def test_cut_in_place(folder, tmp_path):
     encoder = opened(folder)
     whole = embeddings(encoder)
     prune(encoder[0].model, uneven(encoder[0].model))
     expected = embeddings(encoder)
     assert float((expected - whole).abs().max()) > 1e-3
-    # the padded form is a folder of sentence-transformers; `load` makes it small again in memory
-    save(encoder[0].model, tmp_path / "padded", encoder.tokenizer, form="padded")
-    again = opened(tmp_path / "padded")
-    torch.testing.assert_close(embeddings(again), expected, rtol=0, atol=1e-5)
-    assert not discover(again[0].model).removed
-    again[0].model = load(tmp_path / "padded").eval()
-    torch.testing.assert_close(embeddings(again), expected, rtol=0, atol=1e-5)
-    assert discover(again[0].model) == discover(encoder[0].model)
-    # the compact form, and what sentence-transformers saves, go into the encoder of the whole model
-    save(encoder[0].model, tmp_path / "small", encoder.tokenizer)
+    # what sentence-transformers saves goes into the encoder of the whole model
     encoder.save(str(tmp_path / "theirs"))
-    for name, words in (("small", "this model is pruned"), ("theirs", "ignore_mismatched_sizes")):
-        again = opened(folder)
-        again[0].model = load(tmp_path / name).eval()
-        assert torch.equal(embeddings(again), expected)
-        with pytest.raises((RuntimeError, ValueError), match=words):
-            opened(tmp_path / name)
+    again = opened(folder)
+    again[0].model = load(tmp_path / "theirs").eval()
+    assert torch.equal(embeddings(again), expected)
+    with pytest.raises((RuntimeError, ValueError), match="ignore_mismatched_sizes"):
+        opened(tmp_path / "theirs")
+
+
+@pytest.mark.parametrize("form", ["compact", "padded"])
+def test_a_saved_folder_is_one_of_theirs(form, folder, tmp_path):
+    model = load(folder).eval()
+    prune(model, uneven(model))
+    small = save(model, tmp_path / "small", form=form)
+    encoder = opened(small, trust_remote_code=form == "compact")
+    with torch.no_grad():
+        batch = encoder.tokenizer(TEXTS, padding=True, return_tensors="pt")
+        ours = embedder_of(load(small))(forward(model, batch), batch).double()
+    torch.testing.assert_close(embeddings(encoder), ours, rtol=0, atol=1e-5)
+    if form == "compact":  # as small there as here
+        assert discover(encoder[0].model).removed == ()
+        assert len(discover(encoder[0].model)) == len(discover(model))
+        with pytest.raises(ValueError, match="trust_remote_code"):
+            opened(small)
+    # saved again in the other form
+    other = save(load(small), tmp_path / "other", form="padded" if form == "compact" else "compact")
+    again = opened(other, trust_remote_code=form == "padded")
+    torch.testing.assert_close(embeddings(again), ours, rtol=0, atol=1e-5)
+
+
+def test_the_card_loads_this_model(folder, tmp_path):
+    model = load(folder)
+    prune(model, uneven(model))
+    text = (save(model, tmp_path / "small") / "README.md").read_text()
+    assert 'SentenceTransformer("PATH", trust_remote_code=True)' in text
+    assert "somebody/whole" not in text
+    text = (save(model, tmp_path / "padded", form="padded") / "README.md").read_text()
+    assert 'SentenceTransformer("PATH")' in text
+
+
+def test_a_whole_model_stays_as_it_was(folder, tmp_path):
+    saved = save(load(folder), tmp_path / "whole")
+    assert json.loads((saved / "modules.json").read_text())[0]["type"].startswith("sentence_tr")
+    assert not (saved / "load_encoder.py").exists()

@@ -148,7 +148,7 @@ def test_mistakes(embedder, texts, case):
         rank(embedder, [{**texts[0], "labels": torch.zeros(4, dtype=torch.long)}])
     with pytest.raises(UnknownName, match="Did you mean 'self'"):
         rank(embedder, texts, loss="slef")
-    with pytest.raises(DeadheadError, match="loss is int"):
+    with pytest.raises(DeadheadError, match='"self" or "embedding" or a function, got 3'):
         rank(embedder, texts, loss=3)
     with pytest.raises(DeadheadError, match="entropy reads the inputs alone"):
         rank(embedder, texts, "entropy", loss="self")

@@ -254,7 +254,7 @@ REFUSED: list[tuple[str, Any, dict[str, Any], Callable[[Any], None]]] = [
         _untouched,
     ),
     ("at least 3 examples", FEW[:2], {"heads": 0.5}, _untouched),
-    ('"self" or a function, got 3', data(), {"heads": 4, "loss": 3}, _untouched),
+    ('"self" or "embedding" or a function, got 3', data(), {"heads": 4, "loss": 3}, _untouched),
     ("`macs` expects at least 0.0", data(), {"macs": 1e-9}, _untouched),
     ("`parameters` expects at least 0.3", data(), {"parameters": 0.01}, _untouched),
     ("at most 7 heads, got 8", data(), {"heads": 8}, _untouched),

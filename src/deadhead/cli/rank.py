@@ -41,8 +41,9 @@ def rank(
     loss: Annotated[
         str | None,
         Option(
-            metavar="self",
-            help="Rank without labels: the loss is the distance to the outputs of the full model.",
+            metavar="self|embedding",
+            help="Rank without labels: the loss is the distance to the outputs of the full model, or "
+            "to the embeddings of a sentence encoder (which is its default with --text).",
         ),
     ] = None,
     option: Annotated[
@@ -81,7 +82,7 @@ def rank(
 
         deadhead rank ./pos-en --task pos --lang de --method ablation --option fill=mean --out m.json
 
-        deadhead rank ./all-MiniLM-L6-v2 --loss self --text sentences.txt --out embeddings.json
+        deadhead rank ./all-MiniLM-L6-v2 --text sentences.txt --out embeddings.json
     """
     # Longer than most functions: half of it is the list of options. All of them are checked first,
     # since a mistake should not cost the time to load a model.
@@ -90,6 +91,10 @@ def rank(
     check_file(out, "--out", "ranking.json", force=force)
     _check_plot(plot)
     check_file(plot, "--plot", "heads.svg", force=force)
+    from deadhead.saved import rank_data
+
+    if known is None and rankers.ranker(method, **options).reads == "labels or a loss":
+        loss = rank_data.loss_of_texts(model, loss)
     needs_labels = rankers.check_method(method, loss, options, checkpointing)
     if known is None and needs_labels:
         hint = "add --loss self, or --method entropy"
@@ -97,7 +102,6 @@ def rank(
     from deadhead.heads import discover
     from deadhead.heads.load import skeleton
     from deadhead.numerics import device_named
-    from deadhead.saved import rank_data
     from deadhead.training.models import fitting_tokenizer, load_with_tokenizer
 
     place = device_named(device)

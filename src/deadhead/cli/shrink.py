@@ -62,8 +62,9 @@ def shrink(
     loss: Annotated[
         str | None,
         Option(
-            metavar="self",
-            help="Choose without labels: the loss is the distance to the outputs of the model.",
+            metavar="self|embedding",
+            help="Choose without labels: the loss is the distance to the outputs of the model, or to "
+            "the embeddings of a sentence encoder (which is its default with --text).",
         ),
     ] = None,
     examples: Annotated[
@@ -113,7 +114,7 @@ def shrink(
 
         deadhead shrink ./pos-en --task pos --lang en --keep-macs 50% --out half
 
-        deadhead shrink ./all-MiniLM-L6-v2 --text t.txt --loss self --remove-heads 50% --out small
+        deadhead shrink ./all-MiniLM-L6-v2 --text texts.txt --keep-macs 50% --out half
     """
     # Longer than most functions: half of it is the list of options. All of them are checked first,
     # since a mistake should not cost the time to load a model.
@@ -194,6 +195,9 @@ def _print(result: ShrunkSaved, out: Path) -> None:
         for language, count in result.scored.items()
     )
     console.print(f"{methods}; {examples}{scored}; {seconds}")
+    if report.embeddings is not None:
+        change = f"embeddings of held-out texts: {report.embeddings}: {result.worst_text!r}"
+        console.print(change, markup=False)
     if report.tried:
         tried = ", ".join(f"{name} {value:z.4f}" for name, value in report.tried.items())
         console.print(f"held-out loss after the refit of each method tried: {tried}")

@@ -9,6 +9,7 @@ whole one.
 
 import copy
 import json
+import re
 from collections.abc import Mapping
 from functools import partial
 from itertools import pairwise
@@ -28,6 +29,9 @@ from .site import Site
 
 WIDTH = "head_dim"
 LOADER = Path(load_pruned.__file__)
+ENCODER_LOADER = LOADER.with_name("load_encoder.py")  # needs a package that deadhead does not
+ENCODER = "load_encoder.PrunedTransformer"
+THEIRS = re.compile(r"sentence_transformers\.[\w.]*\bTransformer\b")  # its place has changed
 
 Plan = dict[str, Any]
 
@@ -45,9 +49,18 @@ class Loading(NamedTuple):
         return "plain" if self.record else "compact" if self.plan is None else "loader"
 
     def write_loader(self, folder: Path) -> None:
+        """Write what loads the model; in a folder of sentence-transformers its class too."""
         if self.plan is not None:
             (folder / LOADER.name).write_bytes(LOADER.read_bytes())
             (folder / PLAN).write_text(json.dumps(self.plan) + "\n", encoding="utf-8")
+        modules = folder / "modules.json"
+        text = modules.read_text(encoding="utf-8") if modules.exists() else ""
+        if self.plan is None:
+            text = text.replace(ENCODER, "sentence_transformers.models.Transformer")
+        elif ENCODER in (text := THEIRS.sub(ENCODER, text)):
+            (folder / ENCODER_LOADER.name).write_bytes(ENCODER_LOADER.read_bytes())
+        if text:
+            modules.write_text(text, encoding="utf-8")
 
 
 def loading_of(model: Any, sites: list[Site]) -> Loading:

@@ -32,6 +32,8 @@ HOW = {  # by what plain transformers does with the folder
     "model and what was removed is zero. Meant for inference: in training, zeroed heads grow "
     "back. `deadhead.load` cuts them out again.",
 }
+ENCODER = "```python\nfrom sentence_transformers import SentenceTransformer\n\n"
+ENCODER += 'encoder = SentenceTransformer("PATH"{more})\n```'
 UNPRUNED = "Loads with plain `from_pretrained` of transformers, and with `deadhead.load`."
 
 
@@ -56,6 +58,10 @@ def card(
         new["base_model"] = split(name)[0]
     # without removed heads, a refit may still have added biases
     load = f"## Load\n\n{HOW[form] if pruned or form == 'loader' else UNPRUNED}"
+    if source is not None and (source / "modules.json").exists():
+        load += f"\n\n{ENCODER.format(more=', trust_remote_code=True' if form == 'loader' else '')}"
+        if form == "loader":
+            load += "\n\nIt runs `load_encoder.py` of this folder: read it first."
     parts = (_changes(model, layout), _neurons(layout), note, load)
     text = "\n\n".join(part for part in parts if part)
     return (

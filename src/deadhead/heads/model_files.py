@@ -38,6 +38,7 @@ WRITTEN = (
     CARD,
     "load_pruned.py",
     "load_pruned.json",
+    "load_encoder.py",
 )  # by `save` itself, in the top folder
 TOKENIZER = re.compile(
     r"^(tokenizer.*|vocab.*|merges\.txt|added_tokens\.json|special_tokens_map\.json|spiece\.model|"

@@ -71,11 +71,11 @@ def save(
             )
             if padded is None:
                 stop_plain_loading(draft, model.config)
-        loading.write_loader(draft)
         if tokenizer is not None:
             tokenizer.save_pretrained(draft)
         if source is not None and not source.samefile(target):
             copy_files(source, draft, tokenizer=tokenizer is None)
+        loading.write_loader(draft)
         if _may_replace(target / CARD):
             text = card(model, sites, form if padded else loading.how, source, note)
             (draft / CARD).write_text(text, encoding="utf-8")

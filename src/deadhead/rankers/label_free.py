@@ -8,6 +8,8 @@ an answer: the distance is the sum of both divergences, each over the real token
 there are no logits (embedding models), the output is the last hidden states of the tokens, and the
 distance their squared difference as a share of their squared length.
 
+A sentence encoder has a loss of its own, `loss="embedding"`: embedding_loss.py.
+
 Ablation, Shapley values and L0 gates close heads and measure that distance as it is. Gradients
 cannot: with every gate open the distance is 0 and lowest, so its gradient is 0 at every head. What
 is not 0 is its curvature, the squared size of d output / d gate, and gradients measure that through
@@ -17,16 +19,16 @@ and for other logits it comes from labels drawn from the model's own prediction 
 information). So the score is how far the output moves, to first order, as the gate closes.
 """
 
-from collections.abc import Callable, Iterable, Sequence
-from functools import partial
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from random import Random
-from typing import Any
+from typing import Any, Protocol, runtime_checkable
 
 import torch
 import torch.nn.functional as F
 from torch import Tensor, nn
 
-from deadhead.errors import DataError, UnsupportedModel
+from deadhead.embedding import embedder_of
+from deadhead.errors import DataError, DeadheadError, UnsupportedModel, unknown_name
 from deadhead.layout import Batch
 
 from .loss import (
@@ -41,9 +43,74 @@ from .loss import (
     output_of,
     positions_of,
 )
+from .probes import generators, normal
 
-Loss = Callable[[Any, Batch], Tensor]  # (outputs of the model, batch) -> one number per example
 DRAWS = 4  # probes of every example
+NAMES = ("self", "embedding")  # losses that need no labels
+
+
+@runtime_checkable
+class LabelFree(Protocol):
+    """A loss without labels: the distance from what the whole model gives."""
+
+    name: str
+
+    def target(self, model: nn.Module, batch: Batch) -> Tensor: ...
+
+    def distance(self, outputs: Any, batch: Batch) -> Tensor: ...
+
+    def probe(self, outputs: Any, batch: Batch) -> Tensor: ...
+
+
+PerExampleLoss = Callable[[Any, Batch], Tensor]  # (outputs, batch) -> a number for each example
+Loss = PerExampleLoss | LabelFree
+
+
+class OwnOutput:
+    """`loss="self"`: the distance of logits or hidden states."""
+
+    name = "self"
+
+    def __init__(self, model: nn.Module):
+        self.problem = problem_of(model)
+
+    def target(self, model: nn.Module, batch: Batch) -> Tensor:
+        return output_to_compare(model, on_device(batch, model))
+
+    def distance(self, outputs: Any, batch: Batch) -> Tensor:
+        return distance(outputs, batch, self.problem)
+
+    def probe(self, outputs: Any, batch: Batch) -> Tensor:
+        return probe(outputs, batch, self.problem)
+
+
+def with_default_loss(
+    model: nn.Module, batches: Iterable[Batch], loss: Loss | str | None
+) -> tuple[Iterable[Batch], Loss | str | None]:
+    """The batches, and the loss: that of embeddings for a sentence encoder without labels."""
+    if loss is None and not isinstance(batches, Mapping) and embedder_of(model) is not None:
+        batches = [*batches]
+        loss = None if any("labels" in batch for batch in batches) else "embedding"
+    return batches, loss
+
+
+def check_loss(loss: object) -> None:
+    """Raise an error unless this is the name of a loss, or a loss."""
+    if isinstance(loss, str) and loss not in NAMES:
+        raise unknown_name("loss", loss, NAMES)
+    if not isinstance(loss, str | LabelFree) and not callable(loss):
+        known = " or ".join(f'"{name}"' for name in NAMES)
+        hint = f"give {known}, or a function of (outputs, batch)"
+        raise DeadheadError(f"`loss` expects {known} or a function, got {loss!r}.", hint)
+
+
+def label_free(model: nn.Module, name: str) -> LabelFree:
+    """The loss of this name for a model."""
+    if name == "self":
+        return OwnOutput(model)
+    from .embedding_loss import EmbeddingLoss
+
+    return EmbeddingLoss(model)
 
 
 def with_loss(
@@ -59,21 +126,14 @@ def with_loss(
             first: dict[str, Any] = dict(on_device(measured[0], model))
             first[LOSS](forward(model, first), first)
         return measured
-    problem = problem_of(model)
+    compared = label_free(model, loss) if isinstance(loss, str) else loss
     if probed:
-        _outputs(model, batches[:1])
-        return list(_probed(batches, seed, partial(probe, problem=problem)))
-    measure = partial(distance, problem=problem)
+        compared.target(model, batches[0])  # or raise an error
+        return list(_probed(batches, seed, compared.probe))
     return [
-        {**batch, LOSS: measure, TARGET: output}
-        for batch, output in zip(batches, _outputs(model, batches), strict=True)
+        {**batch, LOSS: compared.distance, TARGET: compared.target(model, batch).cpu()}
+        for batch in batches
     ]
-
-
-@torch.no_grad()
-def _outputs(model: nn.Module, batches: Iterable[Batch]) -> list[Tensor]:
-    """The output of the model for every batch, with all gates open."""
-    return [output_to_compare(model, on_device(batch, model)).cpu() for batch in batches]
 
 
 @torch.no_grad()
@@ -94,7 +154,7 @@ def output_to_compare(model: nn.Module, batch: Batch) -> Tensor:
     return output.detach()
 
 
-def _probed(batches: Sequence[Batch], seed: int, loss: Loss) -> Iterable[Batch]:
+def _probed(batches: Sequence[Batch], seed: int, loss: PerExampleLoss) -> Iterable[Batch]:
     """Every batch DRAWS times, every example with the seed of its own directions."""
     first = Random(f"{seed}").getrandbits(31)  # torch draws by the last 32 bits of a seed alone
     for batch in batches:
@@ -108,7 +168,7 @@ def _probed(batches: Sequence[Batch], seed: int, loss: Loss) -> Iterable[Batch]:
 class PerExample:
     """Check that a user's function returns a number per example; messages call it `kind`."""
 
-    def __init__(self, function: Loss, kind: str):
+    def __init__(self, function: PerExampleLoss, kind: str):
         self.function, self.kind = function, kind
 
     def __call__(self, outputs: Any, batch: Batch) -> Tensor:
@@ -174,13 +234,13 @@ def probe(outputs: Any, batch: Batch, problem: str | None = None) -> Tensor:
     It is scaled so that its squared gradient is the curvature of the distance.
     """
     output, real = _precise(output_of(outputs)), positions_of(outputs, batch)
-    draws = [torch.Generator().manual_seed(int(seed)) for seed in batch[SEEDS]]
+    draws = generators(batch[SEEDS])
     if real is not None and has_spans(outputs):
         logs = _log_chances(output, real).transpose(1, 2)
         drawn = _drawn(logs.detach().exp(), draws, _sites)
         return -logs.gather(-1, drawn[..., None]).sum((1, 2))
     if not hasattr(outputs, "logits"):
-        directions = _normal(output, draws)
+        directions = normal(output, draws)
         if real is not None:
             directions = directions * real[..., None]
         size = (output.detach() * (1 if real is None else real[..., None])).flatten(1).norm(dim=1)
@@ -190,7 +250,7 @@ def probe(outputs: Any, batch: Batch, problem: str | None = None) -> Tensor:
         drawn = _drawn(output.detach().sigmoid(), draws, torch.bernoulli)
         values = F.binary_cross_entropy_with_logits(output, drawn, reduction="none").sum(-1)
     elif kind == "numbers":
-        values = (_normal(output, draws) * output).sum(-1)
+        values = (normal(output, draws) * output).sum(-1)
     else:
         drawn = _drawn(output.detach().softmax(-1), draws, _labels)
         values = -output.log_softmax(-1).gather(-1, drawn[..., None])[..., 0]
@@ -207,11 +267,6 @@ def _log_chances(logits: Tensor, real: Tensor) -> Tensor:
     """The logarithms of how likely each token is the start, and the end; padding is neither."""
     least = torch.finfo(logits.dtype).min  # two infinities would have no difference
     return logits.masked_fill(real[..., None] == 0, least).log_softmax(1)
-
-
-def _normal(output: Tensor, draws: Sequence[torch.Generator]) -> Tensor:
-    directions = [torch.randn(output.shape[1:], generator=draw) for draw in draws]
-    return torch.stack(directions).to(output)
 
 
 def _drawn(

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any
 
-from deadhead.errors import DeadheadError, UnknownName, unknown_name
+from deadhead.errors import DeadheadError, UnknownName
 from deadhead.registry import Registry
 from deadhead.registry import options as checker
 
@@ -82,11 +82,9 @@ def _for_loss(method: str, loss: Loss | str | None, options: Mapping[str, Any]) 
     """The ranker that measures by this loss; with a loss, its `measure` is the loss by default."""
     if loss is None:
         return ranker(method, **options)
-    if isinstance(loss, str) and loss != "self":
-        raise unknown_name("loss", loss, ("self",))
-    if not callable(loss) and loss != "self":
-        hint = 'give "self" or a function of (outputs, batch)'
-        raise DeadheadError(f"loss is {type(loss).__name__}.", hint)
+    from .label_free import check_loss
+
+    check_loss(loss)
     measured = "measure" in checker.options_of(RANKERS[method])
     score = ranker(method, **{**({"measure": "loss"} if measured else {}), **options})
     if score.reads == "inputs":
@@ -98,7 +96,7 @@ def _for_loss(method: str, loss: Loss | str | None, options: Mapping[str, Any]) 
     if getattr(score, "measure", "loss") == "accuracy":
         hint = "leave the measure out, or give measure=loss"
         raise DeadheadError("measure=accuracy needs labels, not a loss.", hint)
-    if loss == "self" and score.differentiates and score.in_file_order:
+    if not callable(loss) and score.differentiates and score.in_file_order:
         raise DeadheadError(
             f"unit={options['unit']} adds up gradients before it takes their size, and those of a "
             "probe have random signs.",

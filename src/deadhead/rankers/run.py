@@ -22,7 +22,7 @@ from deadhead.ranking import Ranking
 from deadhead.version import versions
 
 from .batches import check_batches, check_pairs, describe, listed
-from .label_free import Loss, with_loss
+from .label_free import Loss, with_default_loss, with_loss
 from .loss import CORRUPT, right_padded
 from .methods import METHOD, checked
 from .ranker import RankerInputs
@@ -47,8 +47,9 @@ def rank(
     Args:
         batches: dicts ready for `model(**batch)`, with `labels`; how the data is divided into
             batches does not matter to most methods.
-        loss: without labels, "self", the distance to the output of the whole model, or a function
-            of the model's outputs and the batch that gives one number per example. `entropy`,
+        loss: without labels, "self", the distance to the output of the whole model; "embedding",
+            that of the embeddings of a sentence encoder, whose default it is; or a function of the
+            model's outputs and the batch that gives one number per example. `entropy`,
             `confidence` and `similarity` need neither labels nor loss.
         corrupt: for `attribution` and `ablation`, a batch for each of `batches`, of the same shape
             and padding: a closed head is filled with its output there.
@@ -66,6 +67,9 @@ def rank(
     >>> prune(model, ranking.lowest(12))
     """
     score = checked(method, loss, options, checkpointing, corrupt is not None)
+    if score.reads == "labels or a loss":
+        batches, loss = with_default_loss(model, batches, loss)
+        score = checked(method, loss, options, checkpointing, corrupt is not None)
     stage(f"ranking by {method}")
     layout = discover(model)
     refuse_resampling(model)

@@ -5,8 +5,10 @@ from pathlib import Path
 from typing import Any
 
 from deadhead.display.progress import stage
+from deadhead.embedding import embedder_of, read_embedder
 from deadhead.errors import DataError
 from deadhead.forward import is_encoder_decoder, vocabulary_sizes
+from deadhead.heads.model_files import folder_of
 from deadhead.tasks import Batches, Dataset, Encoded, Task, batches, draw_examples, load_data
 from deadhead.tasks.dataset import shuffled
 from deadhead.tasks.encoding.plain_text import fingerprint, read_texts, text_batches, texts_of
@@ -61,6 +63,14 @@ def sample(
     return sample_texts(text, most, seed)
 
 
+def loss_of_texts(name: str, loss: str | None) -> str | None:
+    """The loss for plain texts: by default that of the embeddings of a sentence encoder."""
+    folder = folder_of(name)
+    if loss is not None or folder is None or read_embedder(folder) is None:
+        return loss
+    return "embedding"
+
+
 def rank_batches(
     model: Any,
     tokenizer: Any,
@@ -78,6 +88,10 @@ def rank_batches(
     the method needs no labels.
     """
     if isinstance(data, list):
+        embedder = embedder_of(model)
+        if embedder is not None:  # texts as it is used to them
+            data = [tuple(embedder.prompt + part for part in parts) for parts in data]
+            max_length = max_length or embedder.max_length
         return _unlabelled(model, tokenizer, data, size=size, max_length=max_length or LENGTH)
     max_length = window_length(model, data.task, max_length)
     if _goes_without_labels(model, data, needs_labels, loss):

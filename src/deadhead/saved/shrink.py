@@ -20,8 +20,17 @@ from deadhead.shrinking import (
 from deadhead.tasks import Dataset, Task, find_data
 from deadhead.training.models import encode_for, fitting_tokenizer, load_with_tokenizer
 
-from .rank_data import check_model, count_examples, main_scores, rank_batches, sample, sample_rows
+from .rank_data import (
+    check_model,
+    count_examples,
+    loss_of_texts,
+    main_scores,
+    rank_batches,
+    sample,
+    sample_rows,
+)
 
+SPOKEN = {"skip_special_tokens": True}
 SECONDS_TO_TIME = 5.0  # both models, roughly: only a target speedup needs an exact ratio
 
 
@@ -84,6 +93,7 @@ class ShrunkSaved:
     bytes: int  # size of the weights
     dtype: str
     facts: dict[str, Any]  # about the calibration data
+    worst_text: str | None  # whose embedding changed most
 
     def to_dict(self) -> dict[str, Any]:
         facts = {name: value for name, value in vars(self).items() if name != "report"}
@@ -125,6 +135,7 @@ def shrink_saved(
     score = partial(main_scores, encoded=encoded, tokenizer=tokenizer) if encoded else None
     whole = copy_with_same_weights(model)  # to time it beside the small one
     report = shrink(model, batches, score=score, **options)
+    change = report.embeddings
     fetch(name)
     # before the times, which may take minutes: an interrupt there loses nothing
     written = _write(model, out, tokenizer, form, _note(report), stored)
@@ -140,6 +151,7 @@ def shrink_saved(
         bytes=sum(file.stat().st_size for file in out.glob("*.safetensors")),
         dtype=written,
         facts=facts,
+        worst_text=None if change is None else tokenizer.decode(change.worst, **SPOKEN),
     )
 
 
@@ -156,6 +168,8 @@ def _checked_rows(
     targets = read_targets({name: options.get(name) for name in TARGETS})
     REPAIRS[options.get("repair", "refit")]  # or raise that there is none
     loss = options.get("loss")
+    if data.task is None:
+        loss = loss_of_texts(name, loss)
     needs_labels = check_method(options.get("method", "auto"), kinds_of(targets), loss)
     if data.task is None and needs_labels:
         hint = "add --loss self"

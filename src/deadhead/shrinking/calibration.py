@@ -16,7 +16,7 @@ from deadhead.heads.hooks import is_gated
 from deadhead.heads.prune import unfit
 from deadhead.heads.site import Site
 from deadhead.layout import Batch, HeadLayout, Kind, SiteKey
-from deadhead.rankers.label_free import Loss, with_loss
+from deadhead.rankers.label_free import Loss, label_free, with_default_loss, with_loss
 from deadhead.rankers.loss import examples_of
 from deadhead.rankers.run import frozen
 
@@ -35,7 +35,7 @@ class Calibration:
     model: nn.Module
     targets: Mapping[str, Amount]
     method: str
-    loss: Loss | str | None
+    loss: Loss | None  # None: that of the labels
     seed: int
     score: Callable[[nn.Module], Any] | None
     show: Progress
@@ -92,6 +92,7 @@ def calibrate(
         )
     sites = find_every_site(model)
     kinds, shape = check_targets(model, targets, on)
+    batches, loss = with_default_loss(model, batches, loss)
     needs_labels = check_method(method, kinds, loss)
     seconds: dict[str, float] = {}
     with _stage("count", seconds, show), frozen(model, seed):
@@ -101,6 +102,7 @@ def calibrate(
         counted = costs(model, sites, checked[0], shape)
         if loss is None and not all("labels" in batch for batch in held_out):
             loss = "self"
+        loss = label_free(model, loss) if isinstance(loss, str) else loss
         if loss is not None:
             held_out = with_loss(model, held_out, loss, False, seed)
     return Calibration(

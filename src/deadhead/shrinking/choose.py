@@ -84,11 +84,10 @@ def checked_batches(model: nn.Module, batches: Iterable[Batch], *, labels: bool)
 def check_method(method: str, kinds: Iterable[Kind], loss: Loss | str | None = None) -> bool:
     """Raise an error unless the method can choose these kinds; whether it then needs labels."""
     name = _name_of(method, kinds)
-    if isinstance(loss, str) and loss != "self":
-        raise unknown_name("loss", loss, ("self",))
-    if loss is not None and loss != "self" and not callable(loss):
-        hint = 'give loss="self", or a function of (outputs, batch)'
-        raise DeadheadError(f'`loss` expects "self" or a function, got {loss!r}.', hint)
+    if loss is not None:
+        from deadhead.rankers.label_free import check_loss
+
+        check_loss(loss)
     return loss is None and CHOOSERS[name].reads == "labels or a loss"
 
 

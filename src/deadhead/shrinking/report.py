@@ -7,6 +7,8 @@ from torch import nn
 
 from deadhead.heads.discover import find_every_site, layout_of
 from deadhead.layout import HeadLayout
+from deadhead.rankers.embedding_loss import EmbeddingChange, EmbeddingLoss
+from deadhead.rankers.label_free import Loss
 from deadhead.rankers.loss import examples_of
 from deadhead.rankers.run import frozen
 
@@ -47,7 +49,8 @@ def report(
     return Shrunk(
         model=calibration.model,
         choice=choice,
-        loss=getattr(loss, "__name__", type(loss).__name__) if callable(loss) else loss or "labels",
+        loss="labels" if loss is None else _name(loss),
+        embeddings=_embeddings(calibration),
         losses=losses,
         tried=tried,
         scores={name: score for name, (_, score) in measured.items() if has_score},
@@ -62,6 +65,18 @@ def report(
         ),
         notes=(*notes, *speed_notes(calibration.targets, sizes)),
     )
+
+
+def _name(loss: Loss) -> str:
+    return str(getattr(loss, "name", getattr(loss, "__name__", type(loss).__name__)))
+
+
+def _embeddings(calibration: Calibration) -> EmbeddingChange | None:
+    """What became of the embeddings of a sentence encoder."""
+    if not isinstance(calibration.loss, EmbeddingLoss):
+        return None
+    with frozen(calibration.model, calibration.seed):
+        return calibration.loss.change(calibration.model, calibration.held_out)
 
 
 def timed(calibration: Calibration, full: nn.Module, predicted: float) -> Speed:

@@ -76,7 +76,7 @@ def shrink(
             projections (takes longer; better on data like the batches, worse on other data).
             "scales": one factor for each unit, as Kwon et al. 2022. "mean": add the mean of what
             was removed to the biases. "none": only cut.
-        loss: as for `rank`: "self", where there are no labels, or a function.
+        loss: as for `rank`: "self" or "embedding", where there are no labels, or a function.
         score: called with the model before the cut, after it, and after the repair; the results
             are in the report.
         checkpointing: to choose, compute the activations of layers again in the backward pass

@@ -10,6 +10,7 @@ if TYPE_CHECKING:
     from torch import nn
 
     from deadhead.layout import Head, HeadLayout
+    from deadhead.rankers.embedding_loss import EmbeddingChange
 
     from .allocate import Budget
     from .choose import Choice
@@ -57,6 +58,7 @@ class Shrunk:
     speed: Speed | None  # for a target `speedup`
     layers: tuple[ShrunkLayer, ...]
     examples: tuple[int, int]  # to choose and fit, and held out
+    embeddings: EmbeddingChange | None = None  # of a sentence encoder: on the held-out part
     notes: tuple[str, ...] = ()
 
     def __str__(self) -> str:
@@ -73,6 +75,8 @@ class Shrunk:
         rows[f"held-out {kind}"] = ", ".join(
             f"{stage} {value:z.4f}" for stage, value in self.losses.items()
         )
+        if self.embeddings is not None:
+            rows["embeddings"] = str(self.embeddings)
         if self.tried:
             rows["methods tried"] = ", ".join(f"{n} {v:z.4f}" for n, v in self.tried.items())
         if self.speed is not None:
@@ -89,6 +93,7 @@ class Shrunk:
         return facts | {
             "choice": choice_to_dict(self.choice),
             "speed": self.speed and vars(self.speed),
+            "embeddings": self.embeddings and vars(self.embeddings),
             "layers": [vars(layer) for layer in self.layers],
         }
 

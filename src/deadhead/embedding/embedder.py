@@ -1,0 +1,217 @@
+"""The modules of a folder of sentence-transformers behind its transformer, as one function.
+
+`modules.json` lists them in order: pooling, then dense layers and normalisation. A folder with any
+other module is refused with the name of that module, since its embeddings would be wrong.
+"""
+
+import json
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import torch
+from torch import Tensor, nn
+
+from deadhead.errors import FolderError, UnsupportedModel
+from deadhead.heads.model_files import source_of
+
+MODULES = "modules.json"
+TRANSFORMER = "sentence_bert_config.json"
+PROMPTS = "config_sentence_transformers.json"
+OLD_MODES = {  # how older folders name what they pool, in the order in which it is concatenated
+    "pooling_mode_cls_token": "cls",
+    "pooling_mode_max_tokens": "max",
+    "pooling_mode_mean_tokens": "mean",
+    "pooling_mode_mean_sqrt_len_tokens": "mean_sqrt_len_tokens",
+    "pooling_mode_weightedmean_tokens": "weightedmean",
+    "pooling_mode_lasttoken": "lasttoken",
+}
+DENSE = {  # fields of a dense layer, and the values that are understood
+    "module_input_name": "sentence_embedding",
+    "module_output_name": "sentence_embedding",
+    "use_residual": False,
+}
+
+
+def _cls(tokens: Tensor, mask: Tensor) -> Tensor:
+    return tokens[torch.arange(len(tokens)), mask.to(torch.int).argmax(1)]
+
+
+def _last(tokens: Tensor, mask: Tensor) -> Tensor:
+    behind = mask.to(torch.int).flip(1).argmax(1)
+    return tokens[torch.arange(len(tokens)), mask.shape[1] - 1 - behind]
+
+
+def _max(tokens: Tensor, mask: Tensor) -> Tensor:
+    return tokens.masked_fill(~mask[..., None], -torch.inf).amax(1)
+
+
+def _sum(tokens: Tensor, mask: Tensor, power: float) -> Tensor:
+    rows = mask[..., None].to(tokens)
+    return (tokens * rows).sum(1) / rows.sum(1) ** power
+
+
+def _weighted(tokens: Tensor, mask: Tensor) -> Tensor:
+    weights = (mask.cumsum(1) * mask)[..., None].to(tokens)
+    return (tokens * weights).sum(1) / weights.sum(1)
+
+
+POOLINGS: dict[str, Callable[[Tensor, Tensor], Tensor]] = {
+    "cls": _cls,
+    "max": _max,
+    "mean": lambda tokens, mask: _sum(tokens, mask, 1.0),
+    "mean_sqrt_len_tokens": lambda tokens, mask: _sum(tokens, mask, 0.5),
+    "weightedmean": _weighted,
+    "lasttoken": _last,
+}
+
+
+@dataclass(frozen=True, kw_only=True)
+class Embedder:
+    """What turns the last hidden states of a model into embeddings.
+
+    modes: what is pooled, names of POOLINGS, and concatenated.
+    layers: what follows: dense layers and normalisation, in order.
+    max_length: tokens of a text that the encoder reads; None for those of the model.
+    prompt: what is put before each text by default.
+    """
+
+    modes: tuple[str, ...]
+    layers: tuple[Callable[[Tensor], Tensor], ...] = ()
+    max_length: int | None = None
+    prompt: str = ""
+
+    def __call__(self, outputs: Any, batch: Mapping[str, Any]) -> Tensor:
+        """The embeddings of a batch, from what the model returned for it."""
+        tokens = getattr(outputs, "last_hidden_state", None)
+        if tokens is None:
+            raise UnsupportedModel(
+                f"expected last hidden states to pool, got {type(outputs).__name__}.",
+                "load the encoder without a task layer: auto=AutoModel (--auto-class AutoModel)",
+            )
+        if tokens.dtype in (torch.float16, torch.bfloat16):
+            tokens = tokens.float()
+        mask = batch.get("attention_mask")
+        if mask is None:
+            mask = torch.ones(tokens.shape[:2], device=tokens.device)
+        pooled = [POOLINGS[mode](tokens, mask.to(tokens.device).bool()) for mode in self.modes]
+        embeddings = torch.cat(pooled, -1)
+        for layer in self.layers:
+            if isinstance(layer, nn.Module):
+                layer.to(embeddings)
+            embeddings = layer(embeddings)
+        return embeddings
+
+
+def embedder_of(model: Any) -> Embedder | None:
+    """The embedder of the folder that a model was loaded from; None if it is no such folder."""
+    folder = source_of(model)
+    return None if folder is None else read_embedder(folder)
+
+
+def read_embedder(folder: str | Path) -> Embedder | None:
+    """The embedder of a folder of sentence-transformers; None if it has no modules.json."""
+    folder = Path(folder)
+    if not (folder / MODULES).exists():
+        return None
+    entries = _read(folder / MODULES, list)
+    kinds = [_kind(entry, folder) for entry in entries]
+    if kinds[:2] != ["Transformer", "Pooling"] or entries[0].get("path", ""):
+        raise FolderError(
+            f"{folder / MODULES} expects a Transformer in the folder itself and then Pooling, "
+            f"got {', '.join(kinds)}.",
+            "save it again with a current sentence-transformers: SentenceTransformer(OLD).save(NEW)",
+        )
+    places = [folder / str(entry.get("path", "")) for entry in entries]
+    layers: list[Callable[[Tensor], Tensor]] = []
+    for kind, place in list(zip(kinds, places, strict=True))[2:]:
+        if kind == "Dense":
+            layers.append(_dense(place))
+        elif kind == "Normalize":
+            layers.append(nn.functional.normalize)
+        elif kind != "Dropout":  # which does nothing outside of training
+            raise UnsupportedModel(
+                f"the module {kind} in {folder / MODULES} is not understood.",
+                "deadhead knows Transformer, Pooling, Dense, Normalize and Dropout",
+            )
+    prompts = _read_optional(folder / PROMPTS)
+    length = _read_optional(folder / TRANSFORMER).get("max_seq_length")
+    return Embedder(
+        modes=_modes(places[1] / "config.json"),
+        layers=tuple(layers),
+        max_length=length if isinstance(length, int) else None,
+        prompt=(prompts.get("prompts") or {}).get(prompts.get("default_prompt_name")) or "",
+    )
+
+
+def _kind(entry: Any, folder: Path) -> str:
+    """The name of the class of a module, without the place that it has had in some version."""
+    if not isinstance(entry, dict) or not isinstance(entry.get("type"), str):
+        raise _damaged(folder / MODULES)
+    kind: str = entry["type"].rpartition(".")[2]
+    return "Transformer" if kind == "PrunedTransformer" else kind
+
+
+def _modes(file: Path) -> tuple[str, ...]:
+    config = _read(file, dict)
+    named = config.get("pooling_mode")
+    if named is None:
+        named = [mode for key, mode in OLD_MODES.items() if config.get(key)] or "mean"
+    modes = (named,) if isinstance(named, str) else tuple(named)
+    unknown = next((mode for mode in modes if mode not in POOLINGS), None)
+    if unknown is not None:
+        raise UnsupportedModel(
+            f"the pooling {unknown!r} in {file} is not understood.",
+            f"deadhead knows {', '.join(POOLINGS)}",
+        )
+    if config.get("include_prompt") is False:
+        raise UnsupportedModel(
+            f"{file} pools without the tokens of the prompt, which is not understood.",
+            "set include_prompt to true if texts have no prompt",
+        )
+    return modes
+
+
+def _dense(folder: Path) -> nn.Module:
+    """A dense layer with its activation, from safetensors."""
+    from safetensors.torch import load_file
+
+    config = _read(folder / "config.json", dict)
+    for name, expected in DENSE.items():
+        if config.get(name) not in (None, expected):
+            raise UnsupportedModel(f"{name}={config[name]!r} in {folder} is not understood.")
+    weights = folder / "model.safetensors"
+    if not weights.exists():
+        raise FolderError(
+            f"{folder} has no model.safetensors, and nothing else is read.",
+            "save it again with a current sentence-transformers: SentenceTransformer(OLD).save(NEW)",
+        )
+    has_bias = bool(config.get("bias", True))
+    linear = nn.Linear(config["in_features"], config["out_features"], bias=has_bias)
+    tensors = {name.removeprefix("linear."): t.float() for name, t in load_file(weights).items()}
+    linear.load_state_dict(tensors)
+    path = str(config.get("activation_function", "torch.nn.modules.activation.Tanh"))
+    activation = getattr(nn, path.rpartition(".")[2], None) if path.startswith("torch.") else None
+    if not isinstance(activation, type):
+        raise UnsupportedModel(f"the activation {path!r} in {folder} is not understood.")
+    return nn.Sequential(linear, activation()).requires_grad_(False)
+
+
+def _read(file: Path, kind: type) -> Any:
+    try:
+        content = json.loads(file.read_text(encoding="utf-8"))
+    except (OSError, ValueError, RecursionError):
+        content = None
+    if not isinstance(content, kind):
+        raise _damaged(file)
+    return content
+
+
+def _read_optional(file: Path) -> Mapping[str, Any]:
+    found: Mapping[str, Any] = _read(file, dict) if file.exists() else {}
+    return found
+
+
+def _damaged(file: Path) -> FolderError:
+    return FolderError(f"{file} is missing or damaged.", "save or download the folder again")

@@ -1,0 +1,95 @@
+"""The loss of sentence encoders: 1 - the cosine of each embedding with that of the whole model.
+
+Similarities of texts are cosines of embeddings, so this is what can change them. It is half the
+squared distance of embeddings that are scaled to length 1. Measured beside it: to weigh the
+distance by what it changes in the similarities to other texts gives the same models.
+"""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import torch
+import torch.nn.functional as F
+from torch import Tensor, nn
+
+from deadhead.embedding import embedder_of
+from deadhead.errors import DataError
+from deadhead.layout import Batch
+
+from .loss import SEEDS, TARGET, forward, on_device
+from .probes import generators, normal
+
+
+@dataclass(frozen=True, kw_only=True)
+class EmbeddingChange:
+    """What became of the embeddings of texts that nothing was fitted to.
+
+    mean, low, lowest: of the cosines with the whole model; 5 % of the texts are below `low`.
+    similarity: how the similarities of all pairs correlate with those in the whole model.
+    worst: the tokens of the text with the lowest cosine.
+    """
+
+    mean: float
+    low: float
+    lowest: float
+    similarity: float | None  # None for a single pair
+    worst: tuple[int, ...]
+
+    def __str__(self) -> str:
+        text = f"cosines {self.mean:.3f} on average, 5 % below {self.low:.3f}, "
+        text += f"lowest {self.lowest:.3f}"
+        if self.similarity is None:
+            return text
+        return f"{text}; similarities correlate by {self.similarity:.3f}"
+
+
+class EmbeddingLoss:
+    """How far the embeddings of texts are from those of the whole model."""
+
+    name = "embedding"
+
+    def __init__(self, model: nn.Module):
+        embedder = embedder_of(model)
+        if embedder is None:
+            message = 'loss="embedding" (--loss embedding) expects a sentence encoder: a folder '
+            message += "with modules.json, as sentence-transformers saves it."
+            raise DataError(message, "use self for other models")
+        self.embedder = embedder
+
+    @torch.no_grad()
+    def target(self, model: nn.Module, batch: Batch) -> Tensor:
+        """The embeddings of the model as it is, to compare with."""
+        batch = on_device(batch, model)
+        return self._unit(forward(model, batch), batch)
+
+    def distance(self, outputs: Any, batch: Batch) -> Tensor:
+        return (self._unit(outputs, batch) - batch[TARGET]).square().sum(-1) / 2
+
+    def probe(self, outputs: Any, batch: Batch) -> Tensor:
+        """Embeddings along random directions: the mean squared gradient is the curvature."""
+        units = self._unit(outputs, batch)
+        return (normal(units, generators(batch[SEEDS])) * units).sum(-1)
+
+    def change(self, model: nn.Module, batches: Sequence[Batch]) -> EmbeddingChange:
+        """Compare the embeddings of a model with the targets of these batches."""
+        whole = torch.cat([batch[TARGET] for batch in batches]).float()
+        small = torch.cat([self.target(model, batch).float().cpu() for batch in batches])
+        cosines = (whole * small).sum(1)
+        upper = torch.triu_indices(len(whole), len(whole), 1)
+        pairs = torch.stack([(rows @ rows.T)[upper[0], upper[1]] for rows in (whole, small)])
+        texts = [
+            ids[real.bool()]
+            for batch in batches
+            for ids, real in zip(batch["input_ids"], batch["attention_mask"], strict=True)
+        ]
+        return EmbeddingChange(
+            mean=float(cosines.mean()),
+            low=float(cosines.quantile(0.05)),
+            lowest=float(cosines.min()),
+            similarity=float(pairs.corrcoef()[0, 1]) if pairs.shape[1] > 1 else None,
+            worst=tuple(texts[int(cosines.argmin())].tolist()),
+        )
+
+    def _unit(self, outputs: Any, batch: Batch) -> Tensor:
+        return F.normalize(self.embedder(outputs, batch), dim=-1)
