@@ -1,6 +1,7 @@
 """Models in other runtimes, side by side: speed, memory, size, and whether they answer the same.
 
-    python benchmarks/in_runtimes.py MODEL [MODEL ...] --runtimes transformers,onnx:int8,llama.cpp:q8_0
+    python benchmarks/in_runtimes.py MODEL [MODEL ...]
+                                     --runtimes transformers,onnx:int8,llama.cpp:q8_0
                                      [--prompts FILE] [--new-tokens 32] [--repeats 5]
 
 Each model runs in each runtime in a process of its own, on the CPU, with the same prompts and

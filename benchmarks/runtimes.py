@@ -1,4 +1,4 @@
-"""Pruned language models in other runtimes: do they load, do they answer the same, how fast are they.
+"""Pruned language models in other runtimes: do they load, answer the same, how fast are they.
 
     python benchmarks/runtimes.py [--real FOLDER --name NAME [--tokenizer-from FILE.gguf]]
                                   [--only NAME ...] [--runtimes NAMES] [--tokens 48] [--repeats 5]
@@ -7,9 +7,9 @@
 
 Every model is written and run whole (the control) and pruned in four ways. Per runtime: the prompts
 after which it generates the same greedy tokens as transformers, the largest difference from the
-model (as a share of the largest value), megabytes, and how many times as fast as the whole model the
-pruned one is in the same runtime, with one thread, in turns. Compare speeds within a run only. The
-second command prints what was measured.
+model (as a share of the largest value), megabytes, and how many times as fast as the whole model
+the pruned one is in the same runtime, with one thread, in turns. Compare speeds within a run only.
+The second command prints what was measured.
 """
 
 from __future__ import annotations

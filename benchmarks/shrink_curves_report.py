@@ -340,8 +340,8 @@ def numbers(rows: Sequence[Row]) -> str:
     epochs = sum(row["treatment"].endswith(EPOCH) for row in own)
     small = len(own) - trained - epochs
     return (
-        f"{len(own):,} models, from {len(runs)} runs of {len(tasks)} tasks: {trained:,} fine-tuned, "
-        f"{epochs:,} trained for one more epoch, {small:,} without any training."
+        f"{len(own):,} models, from {len(runs)} runs of {len(tasks)} tasks: {trained:,} "
+        f"fine-tuned, {epochs:,} trained for one more epoch, {small:,} without any training."
     )
 
 
@@ -352,7 +352,10 @@ def fill_page(page: Path, tables: Mapping[str, Callable[[], str]]) -> None:
         name for name in tables if f"<!-- made by benchmarks/{SCRIPT.format(name)} -->" in content
     ]
     if not names:
-        hint = f"write <!-- made by benchmarks/{SCRIPT.format('ranking')} --> and, lines below it, {END}"
+        hint = (
+            f"write <!-- made by benchmarks/{SCRIPT.format('ranking')} --> and, lines below it, "
+            f"{END}"
+        )
         raise DeadheadError(f"{page} has no place for the tables.", hint)
     for name in names:
         fill(page, SCRIPT.format(name), [tables[name]()])

@@ -1,4 +1,4 @@
-"""The rows of `shrink_curves.py`: their files, what each model lost, and means over seeds and tasks.
+"""The rows of `shrink_curves.py`: their files, what each model lost, means over seeds and tasks.
 
 Every number is a change in points against the whole model of the same seed. Where tasks are
 averaged, the mean over tasks is taken for each seed first, from the seeds that have all tasks. NLI

@@ -54,7 +54,8 @@ def answer_chart(rows: Sequence[Row]) -> Chart:
             columns.append({**curves, "title": title, "data": values, "width": 240, "height": 300})
     title = "A language model: perplexity against the share removed"
     notes = [
-        "units chosen by fisher; bands: the range of the draws; 0 %: the whole model, with and without the epoch",
+        "units chosen by fisher; bands: the range of the draws; 0 %: the whole model, with and "
+        "without the epoch",
         f"numbers below: draws of each point; lines that end above are over {HIGHEST_SHOWN:,}",
     ]
     text = {"text": title, "subtitle": notes}

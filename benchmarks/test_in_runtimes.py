@@ -1,4 +1,4 @@
-"""`compare_runtimes`: the same tokens everywhere, speeds of the same prompts, and what it refuses."""
+"""`compare_runtimes`: the same tokens everywhere, speeds of the same prompts, what it refuses."""
 
 from types import SimpleNamespace
 

@@ -43,7 +43,7 @@ def study(folder, fixed, cells, steps=STEPS, name="by-hand", **recipe):
 
 
 def of_recipe(folder, recipe, outcome):
-    """The study of a recipe as if it had been run: `outcome` gives the result of each cell's trial."""
+    """The study of a recipe as if it had run: `outcome` gives the result of each cell's trial."""
     (folder / "records").mkdir(parents=True)
     done: set[str] = set()
     with patch("os.fsync"):  # thousands of records that nobody needs after a crash

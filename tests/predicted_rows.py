@@ -1,4 +1,4 @@
-"""Predictions of batches in the order of the rows, collected one by one: slow, and easy to check."""
+"""Predictions of batches in the order of the rows, collected one by one: slow, easy to check."""
 
 from typing import Any
 

@@ -110,7 +110,10 @@ def test_an_empty_out_is_not_the_current_folder(command, arguments, tmp_path, mo
 
 
 def test_a_million_trials_are_refused_at_once(tmp_path):
-    recipe = "steps: [finetune, prune, evaluate]\nfixed: {model: world/encoder, task: pos, source: en}\naxes: {seed: %s}\n"
+    recipe = (
+        "steps: [finetune, prune, evaluate]\n"
+        "fixed: {model: world/encoder, task: pos, source: en}\naxes: {seed: %s}\n"
+    )
     (tmp_path / "long.yaml").write_text(recipe % "0..999999")
     (tmp_path / "wide.yaml").write_text(recipe % "0..999, draw: 0..999, remove: [{random: 50}]")
     for name, text in (("long", "too long"), ("wide", "more than 200,000 trials")):
@@ -167,7 +170,7 @@ def test_a_tokenizer_that_is_nested_without_end(name, tmp_path):
 
 @pytest.mark.parametrize("number", [10**9, 2**31, 2**32 - 1])
 def test_a_token_with_a_number_beyond_all_bounds(number, tmp_path):
-    """The library of tokenizers counts up to it when it saves the tokenizer, or ends the process."""
+    """The library of tokenizers counts up to it when it saves one, or ends the process."""
     folder = tmp_path / "model"
     shutil.copytree(ENCODER, folder)
     stored = json.loads((folder / "tokenizer.json").read_text())

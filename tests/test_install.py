@@ -25,7 +25,7 @@ def extras():
         "project"
     ]
     return {
-        extra: {re.match(r"[\w.-]+", requirement).group() for requirement in names}  # type: ignore[union-attr]
+        extra: {re.match(r"[\w.-]+", requirement).group() for requirement in names}  # type: ignore
         for extra, names in project["optional-dependencies"].items()
     }
 

@@ -77,8 +77,8 @@ ALLOWED = {
     "studies": "studies.execution studies.plan studies.recipe studies.status "
     "studies.step studies.store studies.study studies.trial",
     # what a study shows
-    "results": "errors layout measures papers.catalogue ranking strategies studies.store studies.study "
-    "studies.trial tasks",
+    "results": "errors layout measures papers.catalogue ranking strategies studies.store "
+    "studies.study studies.trial tasks",
     "papers.claims": "errors papers.catalogue results strategies tasks",
     "papers.contributions": "errors papers.claims results tasks",
     "papers.mbert_prunability": "errors layout papers.claims results",

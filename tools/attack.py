@@ -1,11 +1,12 @@
-"""Put deadhead through faults and count what is lost: kills, damaged files, strange inputs, full disks, lost clusters.
+"""Put deadhead through faults and count what is lost: kills, damage, strange inputs, full disks.
 
     python tools/attack.py [--minutes 15] [--only kills,fuzz] [--share 0.1] [--out table.md]
 
-Run it in the repository. It needs the tests beside it, and writes only below a temporary folder and --out. Each attack
-has a number of tries; --share takes a part of them, and an attack that uses up its share of the minutes ends early and
-says so. The last column counts what must stay 0: records that differ from those of an undisturbed run, other records
-that a reader no longer shows, and errors that are not one clear message (DeadheadError). Linux only.
+Run it in the repository. It needs the tests beside it, and writes only below a temporary folder
+and --out. Each attack has a number of tries; --share takes a part of them, and an attack that uses
+up its share of the minutes ends early and says so. The last column counts what must stay 0: records
+that differ from those of an undisturbed run, other records that a reader no longer shows, and
+errors that are not one clear message (DeadheadError). Linux only.
 """
 
 from __future__ import annotations
@@ -53,7 +54,10 @@ class Count:
 
     @property
     def row(self) -> str:
-        return f"| {self.name}{f' ({self.note})' if self.note else ''} | {self.tries:,} | {self.survived:,} | {len(self.problems):,} |"
+        return (
+            f"| {self.name}{f' ({self.note})' if self.note else ''} | {self.tries:,} | "
+            f"{self.survived:,} | {len(self.problems):,} |"
+        )
 
 
 def attacks() -> dict[str, tuple[str, int, float, Callable[[Count], None]]]:
@@ -106,7 +110,8 @@ def table(counts: list[Count], minutes: float) -> str:
     """The counts as Markdown, with the day and the kind of machine."""
     machine = f"{platform.system()} on {platform.machine()}, Python {platform.python_version()}"
     lines = [
-        f"Made by `python tools/attack.py` on {date.today().isoformat()}: {machine}, {minutes:.0f} minutes.",
+        f"Made by `python tools/attack.py` on {date.today().isoformat()}: {machine}, "
+        f"{minutes:.0f} minutes.",
         "",
     ]
     lines += [

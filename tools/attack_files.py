@@ -47,7 +47,7 @@ WRONG: tuple[Any, ...] = (
 
 
 def readers(count: Count) -> None:
-    """Damage one file of a study, and let five readers look at it: none may fail, and the other records are shown."""
+    """Damage a file of a study, read it in five ways: none may fail, other records are shown."""
     rng, folder = random.Random(0), count.folder / "s"
     recipe = whole_study(folder)
     records = summaries(folder)
@@ -77,7 +77,7 @@ def readers(count: Count) -> None:
 
 
 def edits(count: Count) -> None:
-    """Edit one number of a record, its digest as it was: every reader names the record and shows no such number."""
+    """Edit one number of a record, keep its digest: every reader names it and hides that number."""
     rng, folder = random.Random(0), count.folder / "s"
     whole_study(folder)
     reads: dict[str, Callable[[], tuple[str, bool]]] = {
@@ -139,7 +139,7 @@ def _read(
 
 
 def full_disk(count: Count) -> None:
-    """Run a study on a small disk; when it is full the run says so, and with more room the records are those of any run."""
+    """Run a study on a small disk: it says when it is full, and ends as any run with more room."""
     recipe = small(count.folder)
     run(recipe, count.folder / "undisturbed", executor="serial", work=WORK)
     expected = stable_records(count.folder / "undisturbed")

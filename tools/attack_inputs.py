@@ -1,4 +1,4 @@
-"""Attacks by input: files that users write or fetch, mutated. Each is read, or refused with one clear error, in time."""
+"""Attacks by input: mutated files. Each is read, or refused with one clear error, in time."""
 
 from __future__ import annotations
 
@@ -19,7 +19,11 @@ from deadhead.tasks import load_data
 from deadhead.tasks.task_file import read_task_file
 
 SECONDS = 20  # that one input may take
-TASK = "kind: classify\nname: mine\ntexts: [sentence]\nlabel: label\nlabels: [a, b]\nlanguages: [en, de]\nfiles: {train: '{lang}-train.tsv', dev: '{lang}-dev.tsv', test: '{lang}-test.tsv'}\nformat: tsv-header\n"
+TASK = (
+    "kind: classify\nname: mine\ntexts: [sentence]\nlabel: label\nlabels: [a, b]\n"
+    "languages: [en, de]\nfiles: {train: '{lang}-train.tsv', dev: '{lang}-dev.tsv', test: "
+    "'{lang}-test.tsv'}\nformat: tsv-header\n"
+)
 TSV = "sentence\tlabel\n" + "".join(f"this is row {i}\t{'ab'[i % 2]}\n" for i in range(20))
 CONLLU = "".join(
     f"# sent_id = {i}\n1\tA\ta\tDET\t_\t_\t2\tdet\t_\t_\n2\tdog\tdog\tNOUN\t_\t_\t0\troot\t_\t_\n\n"

@@ -1,4 +1,4 @@
-"""Attacks by a model's folder, which anybody may have written, and by kills and company while one is written."""
+"""Attacks by a model's folder that anybody may have written, and by kills while one is written."""
 
 from __future__ import annotations
 
@@ -38,7 +38,7 @@ Damage = Callable[[Path], Any]
 
 
 def folders(count: Count) -> None:
-    """Each damage, before each reader, in a process of its own: the folder is read or refused with one clear error."""
+    """Each damage, before each reader, in its own process: the folder is read or refused."""
     torch.set_num_threads(1)
     transformers.logging.set_verbosity_error()
     (count.folder / "outside").mkdir()
@@ -191,7 +191,7 @@ def damages() -> dict[str, Damage]:
 
 
 def killed_writers(count: Count) -> None:
-    """Kill the writer of an export or of a model at a random moment: one of the two versions is whole, and the user's file is there."""
+    """Kill the writer of an export or a model: one version is whole, the user's file kept."""
     rng = random.Random(0)
     transformers.logging.set_verbosity_error()
     model, folder = load(MODELS / "encoder"), count.folder / "out"

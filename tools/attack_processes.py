@@ -39,7 +39,7 @@ search: {lowest: 1..4, controls: [seeds, random, highest]}
 
 
 def forked(work: Callable[[], Any], says: Path) -> int:
-    """Do something in a copy of this process, with all that is loaded; its id. Its exit status is 0, 3 (taken) or 1."""
+    """Do something in a copy of this process; its id. It exits with 0, 3 (taken) or 1."""
     child = os.fork()
     if child:
         return child
@@ -76,11 +76,14 @@ def compared(folder: Path, expected: dict[str, Any]) -> str:
         ),
         ("", ""),
     )
-    return f"{len(different)} of {len(expected)} records differ in {', '.join(sorted(fields))}; there are {len(now)}; {example!s:.2000}"
+    return (
+        f"{len(different)} of {len(expected)} records differ in {', '.join(sorted(fields))}; "
+        f"there are {len(now)}; {example!s:.2000}"
+    )
 
 
 def kills(count: Count) -> None:
-    """Train the small world in a process, kill it, resume in another, until all is done; then begin again."""
+    """Train the small world in a process, kill it, resume in another, until all is done; again."""
     recipe, rng = load("smoke", WORLD), random.Random(0)
     run(recipe, count.folder / "undisturbed", executor="serial")
     expected = stable_records(count.folder / "undisturbed")
@@ -106,7 +109,7 @@ def kills(count: Count) -> None:
 
 
 def together(count: Count) -> None:
-    """Six runs on one folder: one works, the others are refused at once, and all trials are run once."""
+    """Six runs on one folder: one works, the others are refused at once, all trials run once."""
     file = count.folder / "search.yaml"
     file.write_text(SEARCH)
     recipe = load(file)
@@ -124,7 +127,7 @@ def together(count: Count) -> None:
 
 
 def on_ray(count: Count) -> None:
-    """The tests of the cluster, each of which kills a part of it and compares the records; ray must be installed."""
+    """The tests of the cluster, which kill a part of it and compare the records; needs ray."""
     result = count.folder / "ray.xml"
     command = [
         sys.executable,

@@ -1,11 +1,12 @@
-"""Write locks/*.txt: every package that set-up installs, pinned as in constraints.txt, with the hashes of its files.
+"""Write locks/*.txt: what set-up installs, pinned as in constraints.txt, with hashes of the files.
 
     .venv/bin/python tools/lock.py
 
-Run it after changing constraints.txt, where `make setup` has ended: what the demo needs is read from what is
-installed. The hashes come from wherever pip is set to look, for all platforms and versions of Python listed below, so
-one lock serves all machines. A file without a published hash, such as a build of torch in a folder of this machine, is
-hashed here; its hash is added to those the lock already has, so that the builds of several machines come together.
+Run it after changing constraints.txt, where `make setup` has ended: what the demo needs is read
+from what is installed. The hashes come from wherever pip is set to look, for all platforms and
+versions of Python listed below, so one lock serves all machines. A file without a published hash,
+such as a build of torch in a folder of this machine, is hashed here; its hash is added to those the
+lock already has, so that the builds of several machines come together.
 """
 
 from __future__ import annotations
@@ -60,7 +61,8 @@ def main() -> None:
     for lock, text in texts.items():
         path(lock).write_text(f"{COMMENT.format(LOCKS[lock])}\n{text}", encoding="utf-8")
         print(
-            f"{path(lock).relative_to(HOME)}: {len(members[lock])} packages, {text.count('--hash')} hashes"
+            f"{path(lock).relative_to(HOME)}: {len(members[lock])} packages, "
+            f"{text.count('--hash')} hashes"
         )
 
 
@@ -164,7 +166,7 @@ def is_archive(filename: str, pin: Requirement) -> bool:
 
 
 def is_read(tag: Tag) -> bool:
-    """Whether a version of Python that deadhead supports, on a usual machine, installs such a wheel."""
+    """Whether a Python that deadhead supports, on a usual machine, installs such a wheel."""
     if not MACHINES.fullmatch(tag.platform) or tag.abi.endswith("t"):
         return False
     if tag.interpreter in ("py3", "py2"):

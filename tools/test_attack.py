@@ -1,4 +1,4 @@
-"""The script that attacks deadhead, with a few tries each: it counts what it does, and would count a loss."""
+"""The script that attacks deadhead, with a few tries each: it counts tries and losses."""
 
 from __future__ import annotations
 

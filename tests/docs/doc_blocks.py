@@ -1,7 +1,7 @@
 """The code blocks of a page, and how each runs: Python by statement, commands through `main`.
 
-    ```python              run in order, one namespace per page; `print(...)  # this` must print this
-    ```sh                  commands; those of deadhead are run, others (pip, git, make) are looked up
+    ```python              run in order, one namespace per page; `print(...)  # this` prints this
+    ```sh                  commands; those of deadhead run, others (pip, git, make) are looked up
     ```console             the same after `$ `, each followed by what it prints
     ```yaml title="FILE"   any block with a title is written to that file first
     ```text, ```           not run; commands of deadhead in it must still parse

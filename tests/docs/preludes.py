@@ -1,4 +1,4 @@
-"""What pages take as given: a model, a tagger, a study. Made when a page first asks, and put where it looks for it."""
+"""What pages take as given: a model, a tagger, a study. Made when a page first asks."""
 
 import tarfile
 from collections.abc import Callable
@@ -153,11 +153,13 @@ def inside_the_package(shared, page):
     return {}
 
 
-# Trainings that take minutes are run shorter, and trials in this process: page -> what stands there, and what is run.
+# Trainings that take minutes are run shorter, and trials in this process:
+# page -> what stands there, and what is run.
 SHORTER = {
     "guides/practitioner.md": {
         "--remove-heads 75% --examples 400": "--remove-heads 75% --examples 60 --on 2x16",
-        '"train", root="world", parts=1), tokenizer))': '"dev", root="world", parts=5), tokenizer))',
+        '"train", root="world", parts=1), tokenizer))': '"dev", root="world", '
+        "parts=5), tokenizer))",
         "--split test --data world": "--split test --data world --max-examples 50",
     },
     "guides/researcher.md": {"root: world, examples: 64": "root: world, examples: 16"},

@@ -1,4 +1,4 @@
-"""Links between pages, to files and to headings lead somewhere; commands named in a sentence exist."""
+"""Links between pages, to files and to headings lead somewhere; commands in a sentence exist."""
 
 import re
 
@@ -54,7 +54,8 @@ def test_commands_in_sentences_exist(page):
 def test_dead_links_are_noticed(tmp_path):
     page = tmp_path / "page.md"
     page.write_text(
-        "# One `two`\n[a](page.md) [b](#one-two) [c](none.md) [d](#none) [e](http://x) [f](page.md#nowhere)\n",
+        "# One `two`\n[a](page.md) [b](#one-two) [c](none.md) [d](#none) [e](http://x) "
+        "[f](page.md#nowhere)\n",
         encoding="utf-8",
     )
     assert dead(page) == ["none.md", "#none", "page.md#nowhere"]

@@ -1,4 +1,4 @@
-"""Every page does what it says: its blocks run, top to bottom, in an empty folder, and print what it says they print."""
+"""Every page does what it says: its blocks run in order in a new folder and print just that."""
 
 from dataclasses import replace
 from pathlib import Path

@@ -9,7 +9,8 @@ import pytest
 from doc_blocks import ROOT
 
 FETCHED = re.compile(
-    r"""<(?:script|img|iframe)[^>]*\ssrc=["']?(?:https?:)?//|<link[^>]*\shref=["']?(?:https?:)?//[^>]*stylesheet"""
+    r"""<(?:script|img|iframe)[^>]*\ssrc=["']?(?:https?:)?//"""
+    r"""|<link[^>]*\shref=["']?(?:https?:)?//[^>]*stylesheet"""
 )
 
 

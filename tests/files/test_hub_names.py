@@ -72,7 +72,7 @@ def test_a_name_like_no_folder_goes_to_the_hub_in_silence(hub, caplog, capfd):
     # its own handler may still write to the stderr of an earlier test, so a handler of ours listens
     messages: list[str] = []
     listener, logger = logging.Handler(), logging.getLogger("huggingface_hub.utils._http")
-    listener.emit = lambda record: messages.append(record.getMessage())  # type: ignore[method-assign]
+    listener.emit = lambda record: messages.append(record.getMessage())  # type: ignore
     logger.addHandler(listener)
     try:
         logger.warning("heard again")

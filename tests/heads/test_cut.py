@@ -11,8 +11,9 @@ from deadhead.heads import discover, load, prune, save
 def big_bird():
     torch.manual_seed(0)
     config = BigBirdConfig(
-        hidden_size=32, num_hidden_layers=2, num_attention_heads=4, intermediate_size=48, vocab_size=99, block_size=4,
-        num_random_blocks=1, max_position_embeddings=64, attention_type="block_sparse",
+        hidden_size=32, num_hidden_layers=2, num_attention_heads=4, intermediate_size=48,
+        vocab_size=99, block_size=4, num_random_blocks=1, max_position_embeddings=64,
+        attention_type="block_sparse",
     )  # fmt: skip
     return BigBirdModel(config).eval()
 

@@ -54,7 +54,7 @@ def test_one_tensor_does_not_say_which_block_it_means():
 
 @pytest.mark.parametrize("name", ["head_mask", "decoder_head_mask", "cross_attn_head_mask"])
 def test_a_head_mask_given_to_a_gated_model_is_refused(name):
-    """transformers 5 swallows the argument and ignores it; so the answer would be silently wrong."""
+    """transformers 5 swallows the argument and ignores it: the answer would be silently wrong."""
     model = build("bert" if name == "head_mask" else "marian")
     batch = {"input_ids": torch.ones(1, 3, dtype=torch.long)}
     with pytest.raises(UnsupportedModel, match=name), gated(model):

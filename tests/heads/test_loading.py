@@ -63,7 +63,7 @@ def halved(family):
 
 @pytest.mark.slow
 def test_a_folder_loads_where_deadhead_cannot_be_imported(tmp_path):
-    """Conv1D, a fused projection, layers at their old width, biases that the class does not have."""
+    """Conv1D, a fused projection, layers at their old width, biases that the class lacks."""
     expected = {}
     for family, fill in (("bert", False), ("gpt2", False), ("t5", True), ("llama", True)):
         model, folder = emptied(family, fill=fill), tmp_path / family

@@ -21,9 +21,11 @@ FILES = {
     "config_sentence_transformers.json": "{}",
     "1_Pooling/config.json": '{"pooling_mode_mean_tokens": true}',
     "name with blanks é.txt": "kept",
-    "README.md": "---\nlicense: cc-by-4.0\ntags:\n- embeddings\nmodel-index:\n- name: x\n---\n\n# MiniLM\n\nIt scores 99.\n",
+    "README.md": "---\nlicense: cc-by-4.0\ntags:\n- embeddings\nmodel-index:\n- name: x\n---\n\n"
+    "# MiniLM\n\nIt scores 99.\n",
 }
-NOT_TAKEN = ("pytorch_model.bin", "model.onnx", "onnx/config.json", "optimizer.pt", "checkpoint-500/config.json", ".secret", ".cache/x", "tf_model.h5",
+NOT_TAKEN = ("pytorch_model.bin", "model.onnx", "onnx/config.json", "optimizer.pt",
+             "checkpoint-500/config.json", ".secret", ".cache/x", "tf_model.h5",
              "pytorch_model.bin.index.json", "openvino/model.xml")  # fmt: skip
 
 

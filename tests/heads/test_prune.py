@@ -196,7 +196,7 @@ def test_the_cache_of_a_bert_decoder_with_cross_attention(emptied):
 
 @torch.no_grad()
 def cached(model):
-    """The logits of the last words with the first in the cache; one example is padded on the left."""
+    """The logits of the last words with the first in the cache; one example is padded left."""
     ids, mask = torch.arange(5, 21).view(2, 8), torch.ones(2, 8, dtype=torch.long)
     mask[1, :2] = 0
     past = model(ids[:, :6], attention_mask=mask[:, :6], use_cache=True).past_key_values

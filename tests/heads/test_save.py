@@ -114,7 +114,7 @@ def test_an_unknown_form(tmp_path):
 
 @pytest.mark.parametrize("family", ["gpt2", "xlm", "albert"])
 def test_a_folder_of_transformers_4(family, tmp_path):
-    """transformers 4 wrote small weights and `pruned_heads`; plain transformers 5 cannot load that."""
+    """transformers 4 wrote small weights and `pruned_heads`; transformers 5 cannot load that."""
     model = tiny(family)
     removed = {0: [1]} if family == "albert" else {0: [1], 1: [0, 3]}
     whole = answers(model)

@@ -139,7 +139,7 @@ def test_finishing_may_be_killed_too(second, tmp_path):
 
 
 def interrupt(folder):
-    """Kill a save over a folder when its old files are out of the way and no new one is in place."""
+    """Kill a save over a folder when its old files are out of the way and no new one is there."""
     with pytest.raises(Killed), cut_at(2 + len(content(folder)) - len(MINE), "replace", Killed()):
         save(NEW, folder, Tokenizer("new"))
     assert not (folder / "config.json").exists()

@@ -1,4 +1,4 @@
-"""Configs that anybody may have written: known fields, checked sizes, and nothing is built first."""
+"""Configs that anybody may have written: known fields, checked sizes, nothing built first."""
 
 import shutil
 from pathlib import Path

@@ -1,4 +1,4 @@
-"""Tools around transformers, the real ones, with a pruned model: trained, resumed, piped, exported."""
+"""Real tools around transformers with a pruned model: trained, resumed, piped, exported."""
 
 import pytest
 import torch

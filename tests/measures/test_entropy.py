@@ -1,4 +1,4 @@
-"""Attention entropy against attention that is known by hand, before the gate, under the heads' own names."""
+"""Entropy against attention that is known by hand, before the gate, under the heads' own names."""
 
 import math
 
@@ -76,8 +76,9 @@ def test_a_head_keeps_its_entropy_when_its_gate_is_closed_and_its_name_when_othe
 def test_encoder_decoders():
     torch.manual_seed(0)
     config = MarianConfig(
-        vocab_size=30, d_model=16, encoder_layers=2, decoder_layers=1, encoder_attention_heads=4, decoder_attention_heads=4,
-        encoder_ffn_dim=16, decoder_ffn_dim=16, pad_token_id=0, decoder_start_token_id=0, max_position_embeddings=16, forced_eos_token_id=0,
+        vocab_size=30, d_model=16, encoder_layers=2, decoder_layers=1, encoder_attention_heads=4,
+        decoder_attention_heads=4, encoder_ffn_dim=16, decoder_ffn_dim=16, pad_token_id=0,
+        decoder_start_token_id=0, max_position_embeddings=16, forced_eos_token_id=0,
     )  # fmt: skip
     data = {**batch(), "labels": torch.randint(1, 30, (3, 5))}
     result = entropy(MarianMTModel(config).eval(), [data])

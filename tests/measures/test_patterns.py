@@ -1,4 +1,4 @@
-"""Attention patterns: heads that are built to read one place, and the model's own attention maps."""
+"""Attention patterns: heads built to read one place, and the model's own attention maps."""
 
 from typing import Any
 

@@ -38,7 +38,7 @@ def bert():
 
 @torch.no_grad()
 def test_by_hand(bert):
-    """Head 2 of layer 1 owns rows 4 and 5. Its queries move by 3 in one of 16 entries, its keys by -1 in all, its values not."""
+    """Head 2 of layer 1 owns rows 4 and 5. One of 16 query entries moves by 3, all keys by -1."""
     began = head_weights(bert)
     attention = bert.encoder.layer[1].attention.self
     attention.query.weight[4, 7] += 3

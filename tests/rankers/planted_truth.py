@@ -48,7 +48,7 @@ def _drawn(count, seed):
 
 
 def _lesson(count, seed):
-    """Sentences, the gates each is taught with, and the answer: the label, or that it is unknown."""
+    """Sentences, the gates each is taught with, and the answer: the label, or unknown."""
     words, label, kind = _drawn(count, seed)
     gates = (
         torch.rand(count, 2, HEADS, generator=torch.Generator().manual_seed(seed)) < 0.7

@@ -105,9 +105,10 @@ def test_repairs_state_their_facts():
 
 def test_facts_are_read_without_torch():
     code = (
-        "import sys; import deadhead.rankers.merge; from deadhead.rankers import RANKERS; from deadhead.measures import MEASURES; "
-        "from deadhead.strategies import STRATEGIES; from deadhead.shrinking import CHOOSERS, REPAIRS; "
-        "[dict(t) for t in (RANKERS, MEASURES, STRATEGIES, CHOOSERS, REPAIRS)]; "
+        "import sys; import deadhead.rankers.merge; from deadhead.rankers import RANKERS; from "
+        "deadhead.measures import MEASURES; "
+        "from deadhead.strategies import STRATEGIES; from deadhead.shrinking import CHOOSERS, "
+        "REPAIRS; [dict(t) for t in (RANKERS, MEASURES, STRATEGIES, CHOOSERS, REPAIRS)]; "
         "print(sorted({'torch', 'transformers'} & set(sys.modules)))"
     )
     run = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)

@@ -1,4 +1,4 @@
-"""Studies written by hand: a recipe, and for each of its trials the record it is to have, so that every number can be checked."""
+"""Studies written by hand: a recipe and the records of its trials, so numbers can be checked."""
 
 import json
 from collections.abc import Callable, Mapping
@@ -46,7 +46,7 @@ Outcome = Callable[[Trial, Mapping[str, Any]], Record | None]
 
 
 def study(folder, recipe, outcome, files=None):
-    """The folder of a study whose trials came out as `outcome` says; None is a trial that was not run.
+    """The folder of a study whose trials came out as `outcome` says; None is a trial not run.
 
     files: published numbers, beside the recipe and kept in the study; by default NUMBERS.
     """

@@ -1,4 +1,4 @@
-"""For the tests of the page: one browser for all of them, and pages opened in it that must not complain."""
+"""For the tests of the page: one browser for all, and pages opened in it must not complain."""
 
 import json
 from pathlib import Path

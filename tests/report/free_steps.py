@@ -1,4 +1,4 @@
-"""A study whose steps cost nothing, with all that a page shows: rankings, removed heads, epochs, scores, and one failure."""
+"""A study whose steps cost nothing, with all that a page shows, and one failure."""
 
 from deadhead.studies import load, run
 from deadhead.studies.execution.one_trial import run_trial

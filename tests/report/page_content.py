@@ -1,4 +1,4 @@
-"""A content made by hand, rich enough to draw every part of the page, so that the page is tested without a study."""
+"""A content made by hand, rich enough to draw every part of the page without a study."""
 
 from itertools import product
 from random import Random
@@ -35,8 +35,8 @@ def made_content(name="a study made by hand", hostile=""):
     return {
         "format": 1,
         "name": name + hostile,
-        "about": "Half of the heads are cut before fine-tuning; what is lost in languages that were never trained on? "
-        + hostile,
+        "about": "Half of the heads are cut before fine-tuning; what is lost in languages that "
+        "were never trained on? " + hostile,
         "recipe": {"axes": {"remove": removals, "seed": list(range(SEEDS))}},
         "models": ["world/encoder" + hostile],
         "versions": {
@@ -59,7 +59,8 @@ def made_content(name="a study made by hand", hostile=""):
             "running": 1,
         },
         "findings": [
-            "Removing the lowest half of the heads costs 0.4 points on average over 3 languages, less than the spread of 0.9 over seeds.",
+            "Removing the lowest half of the heads costs 0.4 points on average over 3 languages, "
+            "less than the spread of 0.9 over seeds.",
             "Random halves cost 2.1 points, five times as much.",
             "Arabic gains 5.3 points when the lowest quarter is removed." + hostile,
         ],

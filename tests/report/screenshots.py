@@ -1,4 +1,4 @@
-"""Take the pictures of the page that README and docs show: `python tests/report/screenshots.py STUDY [FOLDER]`.
+"""Take pictures of the page for the docs: `python tests/report/screenshots.py STUDY [FOLDER]`.
 
 deadhead run demo --out out/demo && python tests/report/screenshots.py out/demo
 """
@@ -41,7 +41,8 @@ def take(page, address, folder):
     _keep(page, folder / "page-heads.png")
     page.open(f"{address}#trial={_telling(page)}")
     page.run(
-        "const s = document.getElementById('sheet'); s.scrollTop = s.querySelector('[dir=rtl]').offsetTop - 900; document.activeElement.blur()"
+        "const s = document.getElementById('sheet'); s.scrollTop = "
+        "s.querySelector('[dir=rtl]').offsetTop - 900; document.activeElement.blur()"
     )
     _keep(page, folder / "page-trial.png")
     page.open(address)
@@ -55,7 +56,8 @@ def _telling(page):
     """A trial that removed some heads and whose predictions can be read."""
     script = """
         const { records } = JSON.parse(document.getElementById('content').textContent).studies[0];
-        const good = Object.entries(records).filter(([, one]) => one.removed.length && one.sample.some((s) => s.lang === 'ar' && s.errors));
+        const good = Object.entries(records).filter(
+            ([, one]) => one.removed.length && one.sample.some((s) => s.lang === 'ar' && s.errors));
         return (good[0] || Object.entries(records)[0])[0]"""
     return page.run(script)
 

@@ -1,4 +1,4 @@
-"""Figures of the analyses, of studies written by hand: every number they draw is worked out here."""
+"""Figures of the analyses, of studies written by hand: every number drawn is worked out here."""
 
 import pytest
 from by_hand import HEADS, done, study
@@ -10,7 +10,8 @@ from deadhead.studies.store.records import Record
 
 LAYERS = """\
 steps: [prune, finetune, measure, evaluate]
-fixed: {model: a/model, task: xnli, source: en, targets: [en, de, ar], splits: dev, finetune: {first: true}, measure: [weights]}
+fixed: {model: a/model, task: xnli, source: en, targets: [en, de, ar], splits: dev, \
+finetune: {first: true}, measure: [weights]}
 axes: {remove: [none, {layers: [top 1, bottom 1, top 2, bottom 2]}]}
 """
 # by language: unpruned, then without top 1, bottom 1, top 2, bottom 2
@@ -64,10 +65,12 @@ def test_recovery_is_of_the_pruned_trials(tmp_path):
 def test_means_of_layers(tmp_path):
     rows = drawn_rows(
         tmp_path,
-        "{kind: layers, show: weights, lines: remove, where: {remove: [layers top 1, layers bottom 1]}}",
+        "{kind: layers, show: weights, lines: remove, where: {remove: [layers top 1, layers "
+        "bottom 1]}}",
     )
     assert {(row["line"], row["x"]): row["y"] for row in rows} == {
-        ("layers top 1", 0): 2, ("layers top 1", 1): 4, ("layers bottom 1", 0): 3, ("layers bottom 1", 1): 4,
+        ("layers top 1", 0): 2, ("layers top 1", 1): 4,
+        ("layers bottom 1", 0): 3, ("layers bottom 1", 1): 4,
     }  # fmt: skip
 
 
@@ -138,7 +141,11 @@ def test_gains_against_distance_and_likeness(tmp_path, monkeypatch):
 
 def test_nothing_to_draw(tmp_path):
     """A study without layers, a first epoch, weights or searches has none of them."""
-    recipe = "steps: [prune, finetune, evaluate]\nfixed: {model: a/m, task: mnli, source: en, splits: dev}\naxes: {remove: {random: [0, 50]}}\n"
+    recipe = (
+        "steps: [prune, finetune, evaluate]\n"
+        "fixed: {model: a/m, task: mnli, source: en, splits: dev}\n"
+        "axes: {remove: {random: [0, 50]}}\n"
+    )
     kinds = "figures: [{kind: ends}, {kind: recovery}, {kind: layers}, {kind: gains}]\n"
     assert not figures(
         study(tmp_path, recipe + kinds, lambda trial, _: done(trial, {"en/dev/accuracy": 0.5}))

@@ -17,7 +17,8 @@ axes:
   finetune.rate: [2e-5, 5e-5]
   finetune.batch: [8, 16]
 tables:
-  - {title: Grid, rows: [task, finetune.rate], columns: finetune.batch, best: [finetune.rate, finetune.batch]}
+  - {title: Grid, rows: [task, finetune.rate], columns: finetune.batch, \
+best: [finetune.rate, finetune.batch]}
 """
 # by rate and batch
 ACCURACIES = {

@@ -1,4 +1,4 @@
-"""The content of a page: its shape, its numbers against the records, and studies that are not as they should be."""
+"""The content of a page: its shape, its numbers against the records, and damaged studies."""
 
 import json
 from dataclasses import replace

@@ -1,4 +1,4 @@
-"""A trial that several cells of a recipe share counts once in every mean: nothing is drawn of an unpruned model, so its draws are one trial."""
+"""A trial that several cells of a recipe share, as draws of an unpruned model, counts once."""
 
 from statistics import stdev
 
@@ -73,8 +73,11 @@ def test_in_findings(data):
 
 
 def test_seeds_of_several_parts_of_a_recipe_weigh_the_same(tmp_path):
-    """Two seeds in every draw and a third beside them: nothing is drawn, so there are three repetitions and not two."""
-    axes = "axes:\n  - {remove: [none, {random: 50}], draw: [0, 1], seed: [0, 1]}\n  - {remove: [none], seed: [2]}\n"
+    """Two seeds in every draw and a third beside them: nothing is drawn: three repetitions."""
+    axes = (
+        "axes:\n  - {remove: [none, {random: 50}], draw: [0, 1], seed: [0, 1]}\n"
+        "  - {remove: [none], seed: [2]}\n"
+    )
     recipe = f"{RECIPE[: RECIPE.index('axes:')]}{axes}{RECIPE[RECIPE.index('tables:') :]}"
     scores = content(study(tmp_path, recipe, outcome))["tables"][0]["cells"]
     assert (scores[0][0]["ours"], scores[0][0]["n"]) == (pytest.approx(70), 3)

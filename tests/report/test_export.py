@@ -65,8 +65,8 @@ def test_latex_by_hand(tmp_path):
     assert r"remove & mnli & sst2 \\" in text
     assert r"none & 80.00 {\scriptsize(83.69)} & 90.00 \\" in text
     assert (
-        r"random 50 \% & 72.00 {\scriptsize$\pm$2.00} {\scriptsize(82.00)} & 90.00 {\scriptsize$\pm$2.00} \\"
-        in text
+        r"random 50 \% & 72.00 {\scriptsize$\pm$2.00} {\scriptsize(82.00)} & 90.00 "
+        r"{\scriptsize$\pm$2.00} \\" in text
     )
     for rule in (r"\toprule", r"\midrule", r"\bottomrule"):
         assert text.count(rule) == 1
@@ -86,7 +86,7 @@ def test_decimals_are_limited(tmp_path):
 
 
 def form(text):
-    """What LaTeX asks of a text: brackets and environments closed in order, no special sign left bare."""
+    """What LaTeX asks: brackets and environments closed in order, no special sign left bare."""
     depth = 0
     for sign in re.sub(r"\\[{}\\%&#$_]", "", text):
         depth += {"{": 1, "}": -1}.get(sign, 0)

@@ -166,7 +166,7 @@ def test_panels_of_maps(tmp_path, options, panels):
 
 @pytest.mark.parametrize(("remove", "moved"), [("random 50", [0.25, 0.25]), ("none", [1.5, 0.0])])
 def test_the_change_of_entropy_is_that_of_one_epoch(tmp_path, remove, moved):
-    """Its size, for heads that remain; of the whole training if nothing was measured after epoch 1."""
+    """Its size, for heads that remain; of all training if nothing was measured after epoch 1."""
 
     def epochs(trial, labels):
         stages = {

@@ -1,4 +1,4 @@
-"""The sentences at the top of the page say what the tables below them show: every number is computed again from the cells."""
+"""The sentences at the top of the page say what the tables show: all numbers are computed again."""
 
 import re
 from statistics import fmean
@@ -51,8 +51,8 @@ def test_findings_are_the_numbers_of_the_table(tmp_path):
     first, second, third = data["findings"]
     whole, half, most = (fmean(rows[name]) for name in ("none", "random 50 %", "random 90 %"))
     assert (
-        f"Without 50 % of the heads at random, the mean micro F1 is {half:.1f}, against {whole:.1f} unpruned (3 repetitions"
-        in first
+        f"Without 50 % of the heads at random, the mean micro F1 is {half:.1f}, against "
+        f"{whole:.1f} unpruned (3 repetitions" in first
     )
     changes = [ours - full for ours, full in zip(rows["random 50 %"], rows["none"], strict=True)]
     assert (
@@ -63,12 +63,13 @@ def test_findings_are_the_numbers_of_the_table(tmp_path):
     tested = [cell for row in table["cells"] for cell in row if cell["p"] is not None]
     assert significant
     assert second.startswith(
-        f'{len(significant)} of the {len(tested)} tested cells of the table "Scores" differ from the unpruned model'
+        f'{len(significant)} of the {len(tested)} tested cells of the table "Scores" differ from '
+        "the unpruned model"
     )
     apart = fmean(rows["lowest 4 heads"]) - fmean(rows["highest 4 heads"])
     assert (
-        f"The mean is {apart:.1f} points higher without the 4 lowest-ranked heads than without the 4 highest-ranked heads"
-        in third
+        f"The mean is {apart:.1f} points higher without the 4 lowest-ranked heads than without "
+        "the 4 highest-ranked heads" in third
     )
     assert re.search(r"t-test p = 0\.\d+: (no difference is shown|a difference)", third)
 

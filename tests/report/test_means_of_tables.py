@@ -1,4 +1,4 @@
-"""Cells that are alike are placed together, and that changes nothing: each of them placed by itself gives the same means."""
+"""Cells that are alike are placed together: each placed by itself gives the same means."""
 
 from dataclasses import replace
 from typing import Any
@@ -118,7 +118,7 @@ def test_means_of_cells_together_are_those_one_by_one(whole, searches, axis, whe
     ],
 )
 def test_a_curve_gathers_cells_together_as_it_would_one_by_one(whole, options):
-    """Of pruned cells: where a line begins, with the unpruned model, takes more than one cell to say."""
+    """Of pruned cells: where a line begins (the unpruned model) takes more than one cell to say."""
     pruned = replace(whole, cells=tuple(cell for cell in whole.cells if not cell.unpruned))
     curve = read({"x": "remove"} | options, Curve)
     together = gather_curve(pruned, curve, {})

@@ -1,4 +1,4 @@
-"""The whole page in a real browser: drawn without complaint, in the dark, on paper, with hostile text."""
+"""The whole page in a real browser: drawn without complaint, dark, on paper, with hostile text."""
 
 from collections.abc import Callable
 
@@ -13,7 +13,10 @@ def test_everything_is_drawn_without_complaint(page, drawn):
     page.until("return document.querySelector('.plot').dataset.ready")
     assert page.run("return document.querySelector('.plot').dataset.ready") == "yes"
     assert page.run("return document.querySelectorAll('.plot svg path').length") > 5
-    sizes = "return [...document.querySelectorAll('.plot svg text')].map((t) => [getComputedStyle(t).fontSize, t.getAttribute('font-size')])"
+    sizes = (
+        "return [...document.querySelectorAll('.plot svg text')].map((t) => "
+        "[getComputedStyle(t).fontSize, t.getAttribute('font-size')])"
+    )
     # the style of the page leaves figures as they were specified
     assert all(size == spec for size, spec in page.run(sizes))
     assert page.texts("#sections a") == [
@@ -35,7 +38,8 @@ def test_everything_is_drawn_without_complaint(page, drawn):
 def test_the_complaints_of_a_page_are_heard(page, drawn):
     page.open(drawn())
     page.run(
-        "const s = document.createElement('script'); s.textContent = 'document.title = 1'; document.body.append(s)"
+        "const s = document.createElement('script'); s.textContent = 'document.title = 1'; "
+        "document.body.append(s)"
     )
     assert any("Content Security Policy" in complaint for complaint in page.complaints())
     assert page.driver.title != "1"
@@ -104,7 +108,8 @@ def test_paper_shows_what_matters(page, drawn):
     page.open(drawn())
     page.driver.execute_cdp_cmd("Emulation.setEmulatedMedia", {"media": "print"})
     hidden = page.run(
-        "return ['.bar', '.controls'].map((s) => getComputedStyle(document.querySelector(s)).display)"
+        "return ['.bar', '.controls'].map((s) => "
+        "getComputedStyle(document.querySelector(s)).display)"
     )
     assert hidden == ["none", "none"]
     assert (

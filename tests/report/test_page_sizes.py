@@ -44,20 +44,28 @@ def test_charts_and_navigation_fit_every_screen(page, drawn, size, panels):
     try:
         page.open(drawn(data))
         assert page.run("return document.documentElement.scrollWidth") <= width
-        over = "[...document.querySelectorAll('.plot')].filter((plot) => plot.querySelector('svg').clientWidth > plot.clientWidth + 1).length"
+        over = (
+            "[...document.querySelectorAll('.plot')].filter((plot) => "
+            "plot.querySelector('svg').clientWidth > plot.clientWidth + 1).length"
+        )
         assert page.run(f"return {over}") == 0
         assert (
             page.run("return [...document.querySelectorAll('.plot.fit')].length") == 0
         )  # drawn for the width, not shrunk with its text
         boxes = page.run(
-            "return [...document.querySelectorAll('#sections a')].map((a) => { const b = a.getBoundingClientRect(); return [b.left, b.right] })"
+            "return [...document.querySelectorAll('#sections a')].map((a) => { const b = "
+            "a.getBoundingClientRect(); return [b.left, b.right] })"
         )
         assert len(boxes) == 6
         assert all(left >= 0 and right <= width for left, right in boxes)
         if panels > 1:  # two in a row on a phone, three on a desk
-            names = "[...document.querySelectorAll('#top .plot text')].filter((text) => /^l[0-9]$/.test(text.textContent))"
+            names = (
+                "[...document.querySelectorAll('#top .plot text')].filter((text) => "
+                "/^l[0-9]$/.test(text.textContent))"
+            )
             rows = page.run(
-                f"return new Set({names}.map((text) => Math.round(text.getBoundingClientRect().top / 20))).size"
+                f"return new Set({names}.map((text) => "
+                "Math.round(text.getBoundingClientRect().top / 20))).size"
             )
             assert rows == {"small phone": 5, "tablet": 3, "desk": 3}[size]
         picture = page.run(

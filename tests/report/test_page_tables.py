@@ -1,4 +1,4 @@
-"""Tables and claims of the page in a real browser: the numbers of the records, and the way to them."""
+"""Tables and claims of the page in a real browser: numbers of the records, and the way to them."""
 
 from collections.abc import Callable
 
@@ -18,7 +18,8 @@ def test_numbers_of_the_page_are_those_of_the_records(page, drawn, tmp_path):
     page.open(drawn(facts))
     records = {trial: read(study, trial) for trial in facts["records"]}
     seen = page.run(
-        "return [...document.querySelectorAll('#tables tbody tr')].map((row) => [...row.querySelectorAll('td')].map((td) => td.textContent))"
+        "return [...document.querySelectorAll('#tables tbody tr')].map((row) => "
+        "[...row.querySelectorAll('td')].map((td) => td.textContent))"
     )
     for row, cells in enumerate(seen):
         for column, text in enumerate(cells):
@@ -29,7 +30,8 @@ def test_numbers_of_the_page_are_those_of_the_records(page, drawn, tmp_path):
     )
     page.open(drawn(facts) + f"#trial={trial}")
     scores = page.run(
-        "return [...document.querySelectorAll('#sheet .grid tbody tr')].map((row) => [...row.cells].map((c) => c.textContent))"
+        "return [...document.querySelectorAll('#sheet .grid tbody tr')].map((row) => "
+        "[...row.cells].map((c) => c.textContent))"
     )
     heads = page.texts("#sheet .grid thead th")[1:]
     for language, *values in scores:
@@ -48,7 +50,7 @@ def test_numbers_of_the_page_are_those_of_the_records(page, drawn, tmp_path):
 
 
 def _mean(facts, records, row, column):
-    """The mean over the trials of a cell, out of the records themselves, in points (the score of tagging is F1)."""
+    """The mean over the trials of a cell, from the records, in points (F1 for tagging)."""
     table = facts["tables"][0]
     language = table["columns"][column][0]
     values = [

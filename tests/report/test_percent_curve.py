@@ -1,4 +1,4 @@
-"""Removals that are counted in several ways share an axis by the percent of heads that are gone, which records tell."""
+"""Removals counted in several ways share an axis by the percent of heads gone, from the records."""
 
 from dataclasses import replace
 

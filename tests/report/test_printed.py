@@ -1,4 +1,4 @@
-"""Tables as the papers print them: brackets, columns for components, and what a table says where it could mislead."""
+"""Tables as the papers print them: brackets, columns for components, notes where they mislead."""
 
 from dataclasses import replace
 
@@ -23,7 +23,7 @@ BLEU |= {"per_block 14/31/30": 28.96, "random 25 per=block": 29.59, "random 87 p
 
 
 def run(name, folder, scale=None):
-    """The first table of a built-in recipe, with the paper's own numbers for ours so far as they are in BLEU; others are 28."""
+    """The first table of a built-in recipe, with the paper's BLEU for ours; others are 28."""
     recipe = load(name, scale=scale)
     home = prepare(folder)
     _describe(recipe, home)
@@ -115,7 +115,10 @@ tables: [{{title: T, rows: remove, columns: source, change: true, remove_as: com
     ],
 )
 def test_mistakes_are_named(tmp_path, field, message):
-    text = f"steps: [finetune, evaluate]\nfixed: {{model: m, task: pos, source: en}}\ntables: [{{title: T, rows: seed, {field}}}]\n"
+    text = (
+        f"steps: [finetune, evaluate]\nfixed: {{model: m, task: pos, source: en}}\n"
+        f"tables: [{{title: T, rows: seed, {field}}}]\n"
+    )
     (tmp_path / "r.yaml").write_text(text)
     with pytest.raises(RecipeError) as error:
         load(tmp_path / "r.yaml")

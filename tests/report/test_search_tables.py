@@ -78,10 +78,13 @@ tables:
 
 
 def test_a_search_beside_its_controls(tmp_path):
-    published = "source,target,arm,value,delta\nen,de,full,50.0,\nen,de,lowest,52.5,\nen,de,random,-1.5,-1.5\n"
+    published = (
+        "source,target,arm,value,delta\nen,de,full,50.0,\nen,de,lowest,52.5,\n"
+        "en,de,random,-1.5,-1.5\n"
+    )
     recipe = (
-        SEARCH
-        + "tables: [{title: Search, kind: search, rows: [source, target], published: numbers.csv}]\n"
+        SEARCH + "tables: [{title: Search, kind: search, rows: [source, target], published: "
+        "numbers.csv}]\n"
     )
     (table,) = tables(study(tmp_path, recipe, searched, {"numbers.csv": published}))
     row = ["en", "de"]

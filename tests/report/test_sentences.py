@@ -45,11 +45,12 @@ def test_findings_have_the_numbers(tmp_path):
 def test_findings_of_a_search_hold_it_against_luck(tmp_path):
     data = content(study(tmp_path, SEARCH, searched))
     assert data["findings"][0] == (
-        "The best of 3 lowest-k prunings beats the best of 3 unpruned seeds in 0 of 1 pairs of languages (sign test p = 1): no more than luck."
+        "The best of 3 lowest-k prunings beats the best of 3 unpruned seeds in 0 of 1 pairs of "
+        "languages (sign test p = 1): no more than luck."
     )
     assert data["findings"][1] == (
-        "If the test set chooses k, pruning gains +4.00 points on average over 1 pairs of languages; "
-        "the same number of unpruned seeds gains +5.00. "
+        "If the test set chooses k, pruning gains +4.00 points on average over 1 pairs of "
+        "languages; the same number of unpruned seeds gains +5.00. "
         "If dev chooses, pruning gains +1.00."
     )
 
@@ -65,7 +66,10 @@ def test_findings_without_a_control_say_so(tmp_path):
 def test_no_torch_and_no_drawing_library_is_loaded(tmp_path):
     folder = study(tmp_path, SEARCH, searched)
     code = f"import sys; from deadhead.report.page.content import content; content({str(folder)!r})"
-    text = "; print(sorted({'torch', 'transformers', 'altair', 'vl_convert', 'pandas'} & set(sys.modules)))"
+    text = (
+        "; print(sorted({'torch', 'transformers', 'altair', 'vl_convert', 'pandas'} & "
+        "set(sys.modules)))"
+    )
     assert (
         subprocess.run(
             [sys.executable, "-c", code + text], capture_output=True, text=True, check=True
@@ -92,7 +96,8 @@ def test_findings_take_all_seeds_of_the_unpruned_model(tmp_path):
     recipe = SEEDS.replace("REMOVE", "[none, {random_k: [1, 5]}]")
     (first,) = findings(Study.open(study(tmp_path, recipe, seeded)))
     assert first == (  # 80 and 82 without pruning, 79 and 81, 75 and 77
-        "Without a head at random, the mean micro F1 is 80.0, against 81.0 unpruned (2 repetitions, sd 1.4, t-test p = 0.55). "
+        "Without a head at random, the mean micro F1 is 80.0, against 81.0 unpruned (2 "
+        "repetitions, sd 1.4, t-test p = 0.55). "
         "Without 5 heads at random, it is 76.0."
     )
 
@@ -101,8 +106,8 @@ def test_findings_without_an_unpruned_model(tmp_path):
     recipe = SEEDS.replace("REMOVE", "{random_k: [1, 5]}")
     (first,) = findings(Study.open(study(tmp_path, recipe, seeded)))
     assert (
-        "without a head at random the mean is highest, 80.0 (2 repetitions, sd 1.4), and without 5 heads at random lowest, 76.0"
-        in first
+        "without a head at random the mean is highest, 80.0 (2 repetitions, sd 1.4), and without "
+        "5 heads at random lowest, 76.0" in first
     )
 
 
@@ -131,7 +136,8 @@ axes: {draw: [0, 1, 2]}
 def test_findings_report_measures_without_a_comparison(tmp_path):
     recipe = """\
 steps: [prune, finetune, measure, evaluate]
-fixed: {model: a/model, task: pos, source: en, targets: [en, de], remove: {random: 50}, measure: [entropy, weights, embeddings]}
+fixed: {model: a/model, task: pos, source: en, targets: [en, de], remove: {random: 50}, \
+measure: [entropy, weights, embeddings]}
 axes: {draw: [0, 1]}
 """
 
@@ -166,8 +172,8 @@ axes: {draw: [0, 1]}
         "2 trials); by layers: bottom 0.500, middle 0.500.",
         "The change of weights by training is largest in encoder layer 1 (0.002 in the mean) and "
         "smallest in encoder layer 0 (0.001; 2 trials).",
-        "Sentences of different languages are mixed after training: the silhouette of languages goes "
-        "from 0.20 to 0.15 (0: mixed, 1: apart; 2 trials).",
+        "Sentences of different languages are mixed after training: the silhouette of languages "
+        "goes from 0.20 to 0.15 (0: mixed, 1: apart; 2 trials).",
     ]
     assert data["tables"][0]["note"].startswith(
         "Micro F1 on the test set (over all words: the share of words labelled right), in points."
@@ -192,7 +198,10 @@ def test_findings_without_a_comparison_are_the_scores(tmp_path):
 
 def test_six_layers_are_more_than_ten_percent(tmp_path):
     """What can go at little cost is the most in heads, not the largest number in a recipe."""
-    recipe = "steps: [prune, finetune, evaluate]\nfixed: {model: a/m, task: mnli, source: en, splits: dev}\n"
+    recipe = (
+        "steps: [prune, finetune, evaluate]\n"
+        "fixed: {model: a/m, task: mnli, source: en, splits: dev}\n"
+    )
     recipe += "axes: {remove: [none, {random: 10}, {layers: even 6}]}\n"
 
     def outcome(trial, labels):
@@ -208,8 +217,11 @@ def test_six_layers_are_more_than_ten_percent(tmp_path):
 
 @pytest.mark.parametrize("task", ["mnli", "pos"])
 def test_failed_trainings_come_first(tmp_path, task):
-    """One label for everything: what such a trial lost is no cost of pruning. A model that is only bad is not meant."""
-    recipe = f"steps: [prune, finetune, evaluate]\nfixed: {{model: a/m, task: {task}, source: en, splits: dev}}\n"
+    """What a trial with one label for everything lost is no cost of pruning; a bad model's is."""
+    recipe = (
+        "steps: [prune, finetune, evaluate]\n"
+        f"fixed: {{model: a/m, task: {task}, source: en, splits: dev}}\n"
+    )
     recipe += "axes: {remove: [none, {random: [10, 20]}, {layers: [top 1, top 2]}]}\n"
     names = ("accuracy", "macro_f1") if task == "mnli" else ("micro_f1", "macro_f1")
     gold, predicted = (

@@ -29,7 +29,7 @@ def seeded(trial, labels):
 
 
 def simulated(rng, repeats, effect=0.0, apart=0):
-    """How many cells of a table are marked: of those without an effect, and of the first `apart` with one."""
+    """How many cells are marked: of those without an effect, and of the first `apart` with one."""
     base = rng.normal(size=(LANGUAGES, repeats))
     values = rng.normal(size=(REMOVALS, LANGUAGES, repeats))
     values.reshape(-1, repeats)[:apart] -= effect
@@ -74,7 +74,7 @@ def test_a_table_marks_what_differs_and_says_by_which_test(tmp_path):
 
 
 def test_without_repetitions_nothing_is_marked(tmp_path):
-    """Three draws of the pruned model, and one of the unpruned: what that would have been with another seed is not known."""
+    """Three draws of the pruned model, one of the unpruned: what another seed gives is unknown."""
     scores, drops = tables(study(tmp_path, DRAWN, drawn))
     for table in (scores, drops):
         assert {(cell["mark"], cell["p"]) for row in table["cells"] for cell in row} == {

@@ -78,8 +78,8 @@ def test_published_rows_agree_in_every_axis_of_the_table(tmp_path):
 
 def test_published_numbers_of_several_models_are_not_mixed(tmp_path):
     numbers = (
-        NUMBERS
-        + "third/model,sst2,en,en,random 50,50,33.0\na/model,sst2,en,en,none,0,44.0\nb/model,sst2,en,en,none,0,55.0\n"
+        NUMBERS + "third/model,sst2,en,en,random 50,50,33.0\na/model,sst2,en,en,none,0,44.0\n"
+        "b/model,sst2,en,en,none,0,55.0\n"
     )
     scores, _ = tables(study(tmp_path, DRAWN, drawn, {"numbers.csv": numbers}))
     assert (
@@ -108,7 +108,10 @@ def test_published_numbers_of_another_setting_are_not_shown(tmp_path, row, same)
 
 def test_drops_are_against_the_mean_of_the_unpruned_seeds(tmp_path):
     """One of them may be lucky; and a seed that stands in two parts of a recipe counts once."""
-    recipe = "steps: [prune, finetune, evaluate]\nfixed: {model: a/m, task: mnli, source: en, splits: dev}\naxes:\n"
+    recipe = (
+        "steps: [prune, finetune, evaluate]\n"
+        "fixed: {model: a/m, task: mnli, source: en, splits: dev}\naxes:\n"
+    )
     recipe += (
         "  - {remove: [none, {random: [50]}], draw: [0, 1]}\n  - {remove: [none], seed: [1, 2]}\n"
     )

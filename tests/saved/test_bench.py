@@ -35,7 +35,7 @@ def test_bench_on_a_device_that_is_none(device):
 
 
 def test_arithmetic_of_the_attention_is_counted():
-    """Counted by hand: two products of length x length x width in each layer, beside what the weights do."""
+    """Counted by hand: two products of length x length x width a layer, beside the weights."""
     config = BertConfig(
         hidden_size=24,
         num_hidden_layers=3,

@@ -1,4 +1,4 @@
-"""Draws: any layout, any strategy; groups whole, numbers exact or refused, chance uniform, and seeds that last."""
+"""Draws: any layout and strategy; groups whole, exact or refused, uniform chance, seeds that last."""
 
 import os
 import subprocess
@@ -71,7 +71,7 @@ def groups_are_whole(layout, removed):
     )
 
 
-# One contract for every strategy ---------------------------------------------------------------------
+# One contract for every strategy ------------------------------------------------------------------
 
 
 @st.composite
@@ -154,11 +154,11 @@ def test_per_layer_keeps_exactly_what_it_spells(layout, data, seed):
     assert kept_in(layout, removed) == expected
 
 
-# The same on every machine ---------------------------------------------------------------------------
+# The same on every machine ------------------------------------------------------------------------
 
 
 def test_draws_are_uniform():
-    """Every head, and every pair of heads, is drawn equally often (3000 draws, 6 standard deviations)."""
+    """Every head, and every pair, is drawn equally often (3000 draws, 6 standard deviations)."""
     layout, pairs, n = HeadLayout.grid(encoder=(2, 3)), Counter[tuple[Head, ...]](), 3000
     for seed in range(n):
         pairs[tuple(sorted(random_percent(layout, 33, seed=seed)))] += 1
@@ -186,7 +186,8 @@ def test_seeds_mean_the_same_heads_for_ever():
 
 def test_the_hash_seed_of_the_process_does_not_matter():
     code = (
-        "from deadhead.layout import HeadLayout as L; from deadhead import strategies as s; import sys;"
+        "from deadhead.layout import HeadLayout as L; from deadhead import strategies as s; "
+        "import sys;"
         "print(sorted(s.random(L.grid(encoder=(6, 8), cross=(6, 8)), 40, seed='x', per='block')));"
         "sys.exit('torch' in sys.modules or 'numpy' in sys.modules)"
     )
@@ -203,7 +204,7 @@ def test_the_hash_seed_of_the_process_does_not_matter():
     assert runs[0].stdout == runs[1].stdout != ""
 
 
-# Groups ----------------------------------------------------------------------------------------------
+# Groups -------------------------------------------------------------------------------------------
 
 
 def test_groups_are_ranked_by_their_mean():

@@ -84,8 +84,10 @@ def sets(changes):
     ("source", "line"),
     [
         ("{pos: ud-2.7}", None),
-        ("{pos: ud-2.17}", "pos is not the data of the paper: release 2.17 where the paper has 2.7 (fa)"),
-        ("{ner: wikiann}", "ner is not the data of the paper: wikiann, which is another corpus than the paper's (fa)"),
+        ("{pos: ud-2.17}", "pos is not the data of the paper: release 2.17 where the paper has "
+                           "2.7 (fa)"),
+        ("{ner: wikiann}", "ner is not the data of the paper: wikiann, which is another corpus "
+                           "than the paper's (fa)"),
     ],
 )  # fmt: skip
 def test_the_hub_may_have_other_data(source, line):

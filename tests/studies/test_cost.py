@@ -53,7 +53,10 @@ def test_rankings_and_scores_are_counted(tmp_path):
 
 
 def test_rows_are_those_of_the_language(tmp_path):
-    text = "steps: [finetune, evaluate]\nfixed: {model: x, task: %s, source: %s, splits: train, finetune: {scored: none}, data: {%s}}\n"
+    text = (
+        "steps: [finetune, evaluate]\nfixed: {model: x, task: %s, source: %s, splits: train, "
+        "finetune: {scored: none}, data: {%s}}\n"
+    )
 
     def guess(*words):
         return hours(tmp_path, text % words)

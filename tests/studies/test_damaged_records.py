@@ -77,7 +77,8 @@ def test_a_run_sets_it_aside_and_runs_the_trial_again(search_file, tmp_path):
         edited = "it was edited: its content does not fit its digest"
         moved = f"damaged/{file.stem}{nth}.json"
         assert result.reports == (
-            f"records/{file.name} was damaged ({edited}): moved to {moved}, and the trial runs again",
+            f"records/{file.name} was damaged ({edited}): moved to {moved}, and the trial runs "
+            "again",
         )
         assert (folder / moved).read_text() == damaged
         timed = {"cost": None, "digest": None}

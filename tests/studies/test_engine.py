@@ -54,7 +54,8 @@ def test_run_again_runs_nothing_and_a_longer_axis_only_adds(search_file, tmp_pat
 def test_failures_are_recorded_and_retried(tmp_path):
     file = tmp_path / "r.yaml"
     file.write_text(
-        "steps: [prune, finetune, evaluate]\nfixed: {model: m, task: pos, source: en}\naxes: {remove: {random: [1, 66, 77, 2]}}\n"
+        "steps: [prune, finetune, evaluate]\nfixed: {model: m, task: pos, source: en}\n"
+        "axes: {remove: {random: [1, 66, 77, 2]}}\n"
     )
     result = run(load(file), tmp_path / "s", workers=2, work=WORK)
     assert (result.done, result.failed, result.left) == (2, 2, 0)

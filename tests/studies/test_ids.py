@@ -40,12 +40,14 @@ def test_a_task_file_that_was_changed_makes_other_trials(tmp_path):
     """Its content is in the id; also where one process loads the recipe before and after."""
     task, recipe = tmp_path / "mine.yaml", tmp_path / "recipe.yaml"
     recipe.write_text(
-        f"steps: [finetune, evaluate]\nfixed: {{model: world/encoder, source: en, task: {task}}}\naxes: {{seed: [0]}}\n"
+        f"steps: [finetune, evaluate]\nfixed: {{model: world/encoder, source: en, task: {task}}}\n"
+        f"axes: {{seed: [0]}}\n"
     )
     ids = []
     for order in ("[a, b]", "[b, a]", "[b, a]"):
         task.write_text(
-            f"name: mine\nkind: classify\ntexts: [text]\nlabel: label\nlabels: {order}\nfiles: {{train: x.tsv}}\n"
+            f"name: mine\nkind: classify\ntexts: [text]\nlabel: label\nlabels: {order}\n"
+            f"files: {{train: x.tsv}}\n"
         )
         ids.append(load(recipe).trials[0].id)
     assert ids[0] != ids[1] == ids[2]
@@ -57,7 +59,8 @@ def test_a_task_file_without_a_language_needs_no_source(tmp_path):
     task.write_text("name: mine\nkind: classify\ntexts: [text]\nfiles: {train: x.tsv}\n")
     for source, names in (("", "text"), ("source: en, ", "en"), ("train: de, ", "de")):
         recipe.write_text(
-            f"steps: [finetune, evaluate]\nfixed: {{model: world/encoder, {source}task: {task}}}\naxes: {{seed: [0]}}\n"
+            f"steps: [finetune, evaluate]\nfixed: {{model: world/encoder, {source}task: {task}}}\n"
+            f"axes: {{seed: [0]}}\n"
         )
         (trial,) = load(recipe).trials
         assert (trial.get("source"), trial.targets) == (names, [names])

@@ -43,7 +43,8 @@ def world(tmp_path, monkeypatch):
     write_data(tmp_path / "data2", 100)
     (tmp_path / "recipe.yaml").write_text(
         f"steps: [finetune, prune, evaluate]\n"
-        f"fixed: {{model: {tmp_path / 'model'}, task: pos, source: en, targets: [en, de], finetune: {{epochs: 1}}}}\n"
+        f"fixed: {{model: {tmp_path / 'model'}, task: pos, source: en, targets: [en, de], "
+        f"finetune: {{epochs: 1}}}}\n"
         "axes: {remove: [none, {random: 50}], seed: [0]}\n"
         "tables: [{title: T, rows: remove, columns: language}]\n"
     )
@@ -167,8 +168,8 @@ def test_every_line_parallel_file_counts(tmp_path, monkeypatch):
             file.write_text("one\ntwo\n")
     monkeypatch.setenv("DEADHEAD_DATA", str(tmp_path))
     (tmp_path / "r.yaml").write_text(
-        "steps: [pretrain, evaluate]\nfixed: {model: transformer-mini, task: parallel, source: en-de, "
-        "pretrain: {epochs: 1}}\naxes: {seed: [0]}\n"
+        "steps: [pretrain, evaluate]\nfixed: {model: transformer-mini, task: parallel, source: "
+        "en-de, pretrain: {epochs: 1}}\naxes: {seed: [0]}\n"
     )
     before = with_inputs(load(tmp_path / "r.yaml")).inputs
     assert len(before) == 3

@@ -11,7 +11,10 @@ from deadhead.studies.trial import settle
 SMALL = ["data.examples=48", "targets=[en, de]", "finetune.scored=none"]
 STEPS = "steps=[prune, measure, finetune, measure, evaluate]"
 PATTERNS = "{patterns: {sequences: 2, length: 6}}"
-MEASURE = f"measure=[{{embeddings: {{sentences: 12}}}}, {{entropy: {{sentences: 20}}}}, weights, {PATTERNS}]"
+MEASURE = (
+    f"measure=[{{embeddings: {{sentences: 12}}}}, {{entropy: {{sentences: 20}}}}, weights, "
+    f"{PATTERNS}]"
+)
 FIRST = ["finetune.first=true", "finetune.epochs=2", "splits=[dev]"]
 
 

@@ -95,7 +95,8 @@ def test_a_plan_warns(tmp_path, monkeypatch):
     assert message.stdout.count("there is no such folder") == 1  # one reason, one line
     message = CliRunner().invoke(app, ["plan", "contributions/table3", "--data", str(tmp_path)])
     for files in (
-        "ja: ner/IOB2Corpus/ja.wikipedia.conll (IOB2Corpus: https://github.com/Hironsan/IOB2Corpus)",
+        "ja: ner/IOB2Corpus/ja.wikipedia.conll (IOB2Corpus: "
+        "https://github.com/Hironsan/IOB2Corpus)",
         "nl: ner/conll2002/ned.train",
     ):  # where each language comes from, and where it goes
         assert f"\n          ner in {files}" in message.stdout

@@ -10,7 +10,8 @@ from deadhead.studies import load, plan
     [
         (
             "prune, finetune",
-            "No step scores the model after finetune, so there will be no scores to show: end steps with evaluate.",
+            "No step scores the model after finetune, so there will be no scores to show: end "
+            "steps with evaluate.",
         ),
         ("prune, finetune, rank", ""),
     ],
@@ -18,6 +19,7 @@ from deadhead.studies import load, plan
 def test_a_recipe_that_scores_nothing(tmp_path, steps, message):
     recipe = tmp_path / "r.yaml"
     recipe.write_text(
-        f"steps: [{steps}]\nfixed: {{model: m, task: pos, source: en, data: {{root: world}}, remove: {{random: 50}}}}\n"
+        f"steps: [{steps}]\nfixed: {{model: m, task: pos, source: en, data: {{root: world}}, "
+        f"remove: {{random: 50}}}}\n"
     )
     assert plan(load(recipe)).warnings == ((message,) if message else ())

@@ -134,7 +134,8 @@ def test_several_values_of_one_field_are_an_axis(table4):
             "draw, published: weak-link/tabel1.csv}",
             12,
             "tables[0].published: there is no file weak-link/tabel1.csv beside the recipe, and no "
-            "table of a built-in recipe 'weak-link/tabel1.csv'. Did you mean 'weak-link/table1.csv'?",
+            "table of a built-in recipe 'weak-link/tabel1.csv'. Did you mean "
+            "'weak-link/table1.csv'?",
         ),
         ("draw}", "draw, where: {strategy: ranodm}}", 12, "tables[0].where.strategy: no strategy"),
         ("draw}", "draw, metric: acuracy}", 12, "tables[0].metric: no metric 'acuracy'. Did you"),
@@ -173,7 +174,8 @@ def test_an_option_is_checked_with_each_method(tmp_path):
         file = tmp_path / "rankers.yaml"
         fixed = "{model: m, task: pos, source: en}"
         file.write_text(
-            f"steps: [finetune, rank]\nfixed: {fixed}\naxes:\n  - rank.method: [{method}]\n    rank.permutations: [10, 20]\n",
+            f"steps: [finetune, rank]\nfixed: {fixed}\naxes:\n  - rank.method: [{method}]\n"
+            "    rank.permutations: [10, 20]\n",
             "utf-8",
         )
         return file

@@ -42,7 +42,10 @@ def test_the_ranking_names_it(files):
 
 
 def test_a_plan_names_it(files):
-    expected = "pos in en: 20 training rows where data.examples expects 50; these trials train on what there is (1 trial)"
+    expected = (
+        "pos in en: 20 training rows where data.examples expects 50; these trials train on what "
+        "there is (1 trial)"
+    )
     recipe = load("smoke", [*SMALL, "data={examples: 50}"])
     assert plan(recipe).shortfalls == (expected,)
     assert plan(load("smoke", [*SMALL, "data={examples: 20}"])).shortfalls == ()
@@ -61,7 +64,8 @@ def test_it_is_refused_where_the_number_matters(files, tmp_path):
     recipe = load("smoke", [*SMALL, "data={examples: 50, exact: true}"])
     with pytest.raises(
         DataError,
-        match=r"too little data, so nothing was started:\n  pos in en: 20 training rows .* expects 50",
+        match=r"too little data, so nothing was started:\n  pos in en: 20 training rows .* "
+        r"expects 50",
     ):
         run(recipe, tmp_path / "s")
     assert not (tmp_path / "s").exists()

@@ -43,7 +43,7 @@ def test_two_nodes(tmp_path):
             "RAY_USAGE_STATS_ENABLED": "0",
             "RAY_ENABLE_UV_RUN_RUNTIME_ENV": "0",
             "RAY_raylet_start_wait_time_s": "120",
-            "RAY_gcs_rpc_server_reconnect_timeout_s": "5",  # how soon a worker sees that all is over
+            "RAY_gcs_rpc_server_reconnect_timeout_s": "5",  # how soon a worker sees the end
             "XDG_CACHE_HOME": str(tmp_path / "cache"),
         }
         words = [word for text in SMALL for word in ("--set", text)]

@@ -178,7 +178,8 @@ def test_failed_trials_are_not_counted_as_done(tmp_path):
     """Neither by a plan nor by the lines of a run that has nothing left to do."""
     file = tmp_path / "fails.yaml"
     file.write_text(
-        "steps: [prune, evaluate]\nfixed: {model: x, source: en, task: pos}\naxes: {remove: {random: [0, 66]}}\n"
+        "steps: [prune, evaluate]\nfixed: {model: x, source: en, task: pos}\n"
+        "axes: {remove: {random: [0, 66]}}\n"
     )
     recipe, heard = load(file), []
     assert run_free(recipe, tmp_path / "s").failed == 1

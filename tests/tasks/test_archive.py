@@ -1,4 +1,4 @@
-"""The archive of a release of Universal Dependencies, as it is unpacked: many treebanks of one language."""
+"""A release of Universal Dependencies, as it is unpacked: many treebanks of one language."""
 
 from pathlib import Path
 

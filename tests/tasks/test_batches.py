@@ -1,4 +1,4 @@
-"""Batches: every window once, in an order that only the seed decides, little padding, ready for a model; and back."""
+"""Batches: every window once, in an order that only the seed decides, little padding; and back."""
 
 import numpy as np
 import pytest

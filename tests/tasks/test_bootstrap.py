@@ -1,4 +1,4 @@
-"""Confidence intervals by drawing rows again: against a plain loop, the textbook and sacrebleu, and they cover."""
+"""Bootstrap intervals: against a plain loop, the textbook and sacrebleu, and they cover."""
 
 import random
 

@@ -48,7 +48,8 @@ def test_a_task_file_names_the_fields(tmp_path):
     write(tmp_path / "endings.jsonl", *rows)
     task = tmp_path / "task.yaml"
     task.write_text(
-        "kind: choice\ntexts: [ctx, endings]\nlabel: gold\nmetrics: [acc_norm]\nfiles: {test: endings.jsonl}\n"
+        "kind: choice\ntexts: [ctx, endings]\nlabel: gold\nmetrics: [acc_norm]\n"
+        "files: {test: endings.jsonl}\n"
     )
     data = load_data(str(task), split="test")
     assert data.rows == DATA
@@ -108,7 +109,7 @@ def test_bad_files(content, message, tmp_path):
 
 @pytest.mark.parametrize("bos", [False, True])
 def test_windows_are_those_of_the_harness(bos):
-    """By hand, as lm-evaluation-harness writes it: blanks move to the option, then one text is cut."""
+    """By hand, as lm-evaluation-harness writes it: blanks move to the option, one text is cut."""
     cut = tokenizer(bos)
     encoded = encode(dataset("choice", "text", "test", DATA), cut)
     number = 0

@@ -16,7 +16,10 @@ NER, POS, MNLI, SST2 = (TASKS[name] for name in ("ner", "pos", "mnli", "sst2"))
 FORMS = [("conllu", POS), ("columns", NER), ("germeval", NER), ("tsv", MNLI), ("csv", MNLI)]
 FORMS += [("jsonl", SST2)]
 
-CONLLU = "1\tHi\t_\tINTJ\t_\t_\t_\t_\t_\t_\n2-3\tx\t_\t_\t_\t_\t_\t_\t_\t_\n2\tyou\t_\tPRON\t_\t_\t_\t_\t_\t_\n3\t!\t_\tPUNCT\t_\t_\t_\t_\t_\t_\n\n"
+CONLLU = (
+    "1\tHi\t_\tINTJ\t_\t_\t_\t_\t_\t_\n2-3\tx\t_\t_\t_\t_\t_\t_\t_\t_\n"
+    "2\tyou\t_\tPRON\t_\t_\t_\t_\t_\t_\n3\t!\t_\tPUNCT\t_\t_\t_\t_\t_\t_\n\n"
+)
 WHOLE = {
     "conllu": CONLLU + CONLLU,
     "columns": "Jan\tB-PER\nJansen\tI-PER\n\nloopt\tO\nnaar\tO\nDelft\tB-LOC\n",

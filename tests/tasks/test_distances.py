@@ -12,7 +12,8 @@ from deadhead.errors import MissingExtra, UnknownName
 from deadhead.tasks import distances, paper_languages
 from deadhead.tasks.distances import DISTANCES, _distance, _vectors
 
-# 1 - cosine over what lang2vec's own get_features gives for syntax_knn, phonology_knn, inventory_knn, all three, and fam
+# 1 - cosine over what lang2vec's own get_features gives for
+# syntax_knn, phonology_knn, inventory_knn, all three, and fam
 LANG2VEC = {
     ("en", "de"): (0.0975, 0.1942, 0.2372, 0.1808, 0.4557),
     ("en", "ja"): (0.4998, 0.3326, 0.3461, 0.4123, 1.0),
@@ -45,7 +46,7 @@ def test_every_pair_of_the_paper_is_known():
 
 
 def test_the_geographic_distance_is_that_on_the_globe():
-    """London to Tokyo is about 9,560 km of the 20,015 km half way round; London to Amsterdam 360 km."""
+    """London to Tokyo is some 9,560 km of the 20,015 half way round; London to Amsterdam 360 km."""
     assert distances("en", "ja")["geographic"] == pytest.approx(9560 / 20015, abs=0.03)
     assert distances("en", "nl")["geographic"] == pytest.approx(360 / 20015, abs=0.01)
 

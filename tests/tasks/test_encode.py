@@ -1,4 +1,4 @@
-"""Rows to numbers: the tokenizer's own pieces, a label for every word, no word lost, everything counted, cached once."""
+"""Rows to numbers: the tokenizer's own pieces, a label for every word, all counted, cached once."""
 
 import copy
 import sys
@@ -197,7 +197,7 @@ def test_translation_pairs(tokenizers):
 
 
 def test_the_padding_side_of_the_tokenizer_does_not_matter(tokenizers, tmp_path):
-    """Training and scoring pad on the right themselves, whatever a decoder's tokenizer is set to."""
+    """Training and scoring pad on the right themselves, whatever a decoder's tokenizer says."""
     rows = [Row(("the fox",), ("positive",)), Row(("a",), ("negative",))]
     data = dataset("sst2", "en", "test", rows)
     batch = {}

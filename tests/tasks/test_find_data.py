@@ -1,4 +1,4 @@
-"""Data is found without reading it: wherever load_data finds rows find_data names a place, and nowhere else."""
+"""Data is found without reading it: find_data names a place exactly where load_data finds rows."""
 
 import sys
 from pathlib import Path
@@ -59,7 +59,8 @@ def test_places_are_what_can_be_loaded(root, cut, monkeypatch):
 
 def test_a_listed_file_that_is_missing(root):
     (root / "manifest.json").write_text(
-        '{"tasks": {"pos": {"en": {"test": "pos/en/gone.conllu"}}}, "files": {"pos/en/gone.conllu": {"format": "conllu"}}}'
+        '{"tasks": {"pos": {"en": {"test": "pos/en/gone.conllu"}}}, "files": '
+        '{"pos/en/gone.conllu": {"format": "conllu"}}}'
     )
     result = find_data("pos", "en", ["test"], root=root)["test"]
     assert isinstance(result, DataError)

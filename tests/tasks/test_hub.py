@@ -1,7 +1,7 @@
-"""The hub by the real `datasets` library, offline, on local repositories of parquet files with the feature types of the real ones.
+"""The hub by the real `datasets` library, offline, on parquet files with the real feature types.
 
-`load_dataset("nyu-mll/glue", ...)` reads a folder of that name where there is one, so the tests work in a
-folder that holds small copies of the repositories.
+`load_dataset("nyu-mll/glue", ...)` reads a folder of that name where there is one, so the tests
+work in a folder that holds small copies of the repositories.
 """
 
 import sys
@@ -34,7 +34,7 @@ PINNED = "bcdcba79d07bc864c1c254ccfcedcce55bcc9a8c"
 
 @pytest.fixture
 def put(tmp_path, monkeypatch):
-    """Write a split of a repository: parquet, and the card that lists configurations and splits, as on the hub."""
+    """Write a split: parquet, and the card that lists configurations and splits, as on the hub."""
     monkeypatch.chdir(tmp_path)
     monkeypatch.setattr(datasets.config, "HF_DATASETS_CACHE", tmp_path / "cache")
     monkeypatch.setattr(datasets.config, "HF_HUB_OFFLINE", True)
@@ -136,7 +136,8 @@ def test_other_data_than_the_papers_is_used_only_by_name(put, tmp_path, folder, 
     root = tmp_path if folder else None
     with pytest.raises(
         DataError,
-        match=rf"no test data of {task} in nl .*\n.*put {task}/.*https.*--data DIR.*--source {source}",
+        match=rf"no test data of {task} in nl .*\n.*put {task}/.*https.*--data DIR.*--source "
+        rf"{source}",
     ):
         load_data(task, "nl", "test", root=root)
     assert isinstance(find_data(task, "nl", ["test"], root=root)["test"], DataError)
@@ -167,7 +168,8 @@ def test_withheld_labels_are_refused_with_their_place(put):
 def test_offline_says_what_to_do(put):
     with pytest.raises(
         DataError,
-        match=rf"could not be downloaded from nyu-mll/glue at {PINNED} on the hub: .*\n  Hint: put SST-2/.*DEADHEAD_DATA",
+        match=rf"could not be downloaded from nyu-mll/glue at {PINNED} on the hub: .*\n  Hint: "
+        r"put SST-2/.*DEADHEAD_DATA",
     ):
         load_data("sst2", "en", "train")
 
@@ -186,7 +188,8 @@ def test_without_datasets_the_install_line_is_printed(monkeypatch):
     monkeypatch.setitem(sys.modules, "datasets", None)
     with pytest.raises(
         MissingExtra,
-        match=r"hub.*, or put SST-2/train.tsv, dev.tsv \(GLUE: .*\) into a folder and name it with --data DIR",
+        match=r"hub.*, or put SST-2/train.tsv, dev.tsv \(GLUE: .*\) into a folder and name it "
+        r"with --data DIR",
     ):
         load_data("sst2", "en", "train")
 

@@ -236,9 +236,11 @@ def test_packing_does_not_change_the_fingerprint(root):
 def test_reading_checking_and_scoring_need_no_torch(root):
     code = (
         "import sys; from deadhead.tasks import *; "
-        f"d = load_data('pos', 'en', 'test', root={str(root)!r}); list(check_folder({str(root)!r})); "
+        f"d = load_data('pos', 'en', 'test', root={str(root)!r}); "
+        f"list(check_folder({str(root)!r})); "
         "print(score('pos', [['NOUN']] * 5, d)); "
-        "print({'torch', 'transformers', 'datasets', 'seqeval', 'sacrebleu', 'yaml'} & set(sys.modules))"
+        "print({'torch', 'transformers', 'datasets', 'seqeval', 'sacrebleu', 'yaml'} & "
+        "set(sys.modules))"
     )
     env = {"PYTHONPATH": str(Path(deadhead.__file__).parents[1]), "PATH": ""}
     command = [sys.executable, "-c", code]

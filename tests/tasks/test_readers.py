@@ -160,7 +160,10 @@ def test_a_no_break_space_does_not_cut_a_word(tmp_path):
 
 
 def test_xsid(tmp_path):
-    text = "# text = wake me\n# intent = alarm\n1\twake\talarm\tO\n2\tme\talarm\tB-who\n\n# id\n1\tx\talarm\tOdd\n"
+    text = (
+        "# text = wake me\n# intent = alarm\n1\twake\talarm\tO\n2\tme\talarm\tB-who\n\n# id\n"
+        "1\tx\talarm\tOdd\n"
+    )
     rows, notes = read(tmp_path, "xsid-conll", text, "slots")
     assert rows == [Row(("wake", "me"), ("O", "B-who")), Row(("x",), ("O",))]
     assert notes == {"tags read as O": 1}
@@ -263,8 +266,11 @@ def test_tags_in_tables_are_checked_and_repairs_counted(tmp_path):
 
 
 def test_rows_of_other_languages(tmp_path):
-    """In a file of all languages each takes its own; what no language is known for is kept and told."""
-    text = "language\tpremise\thypothesis\tlabel\nen\ta\tb\tneutral\nde\tc\td\tneutral\nGerman\te\tf\tneutral\nqq\tg\th\tneutral\n"
+    """In a file of all languages each takes its own; rows of no known language are kept, told."""
+    text = (
+        "language\tpremise\thypothesis\tlabel\nen\ta\tb\tneutral\nde\tc\td\tneutral\n"
+        "German\te\tf\tneutral\nqq\tg\th\tneutral\n"
+    )
     rows, notes = read(tmp_path, "tsv", text, "xnli", lang="de")
     assert [row.texts[0] for row in rows] == ["c", "e", "g"]
     assert notes == {"rows of an unknown language kept": 1}

@@ -1,4 +1,4 @@
-"""Tables give the rows that are in them, whatever separates their columns; broken lines are named."""
+"""Tables give the rows that they hold, whatever separates their columns; broken lines are named."""
 
 import json
 
@@ -17,7 +17,8 @@ PAIR = Row(("A man, so to speak.", 'He said "no".'), ("neutral",))
         ("tsv", 'A man, so to speak.\tHe said "no".\tneutral\n'),
         (
             "tsv",
-            'index\tsentence1\tsentence2\tgold_label\n7\tA man, so to speak.\tHe said "no".\tneutral\n',
+            "index\tsentence1\tsentence2\tgold_label\n"
+            '7\tA man, so to speak.\tHe said "no".\tneutral\n',
         ),
         ("csv", 'premise,hypothesis,label\n"A man, so to speak.","He said ""no"".",1\n'),
         ("jsonl", json.dumps({"premise": PAIR.texts[0], "hypothesis": PAIR.texts[1], "label": 1})),

@@ -61,7 +61,8 @@ def test_words_with_the_prefix_of_a_language_that_nobody_named(tmp_path):
 
 def test_tagging_with_columns(tmp_path):
     (tmp_path / "t.yml").write_text(
-        "kind: tag\nmerge: true\nformat: columns\ncolumns: {word: 1, tag: 0}\nfiles: {test: x.txt}\n"
+        "kind: tag\nmerge: true\nformat: columns\ncolumns: {word: 1, tag: 0}\n"
+        "files: {test: x.txt}\n"
     )
     (tmp_path / "x.txt").write_text("B-Person\tJan\nO\tloopt\n")
     data = load_data(read_task_file(tmp_path / "t.yml"), "nl", "test")
@@ -163,7 +164,8 @@ def test_a_header_with_a_misnamed_column_is_no_row(tmp_path, old, new):
     (tmp_path / "train.tsv").write_text("review\tstars\na fine book\tgood\n")
     with pytest.raises(
         DataError,
-        match=rf"train.tsv:1: the first line names columns, but none is {new.split()[1].strip('[]')}",
+        match=r"train.tsv:1: the first line names columns, but none is "
+        rf"{new.split()[1].strip('[]')}",
     ):
         load_data(str(tmp_path / "task.yaml"), "en", "train")
 

@@ -18,7 +18,7 @@ from deadhead.world import MODELS
 
 
 def test_the_empty_tokenizer_that_transformers_builds_is_refused(tmp_path):
-    """Transformers gives a model without a tokenizer one that knows special tokens alone: every word would be the same."""
+    """Without a tokenizer, transformers gives one of special tokens: all words are the same."""
     BertConfig().save_pretrained(tmp_path)
     made_up = AutoTokenizer.from_pretrained(tmp_path)
     with pytest.raises(DataError, match=f"{tmp_path} has no tokenizer") as problem:

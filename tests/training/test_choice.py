@@ -1,4 +1,4 @@
-"""Multiple choice with a decoder: likelihoods of options by hand, batches, padding, ranking, training, saving."""
+"""Multiple choice with a decoder: likelihoods by hand, batches, padding, ranking, saving."""
 
 import json
 

@@ -71,7 +71,7 @@ HEADS = [Head("encoder", 0, 1), Head("encoder", 0, 2), *(Head("encoder", 1, i) f
 
 
 def test_masked_trains_as_pruned(foxes):
-    """With dropout where shapes agree; without it inside the attention, where fewer heads draw fewer numbers."""
+    """With dropout where shapes agree; without it in attention, where fewer heads draw less."""
     whole = bert(attention_dropout=0.0).double()
     masked, cut = copy.deepcopy(whole), prune(copy.deepcopy(whole), HEADS)
     settings = Settings(batch=8, rate=3e-3, epochs=3)

@@ -30,7 +30,8 @@ def at(tick):
         os.kill(os.getpid(), signal.SIGKILL)
 
 data = small_tasks.tag(sys.argv[1])
-finetune(small_tasks.tagger(), data, SETTINGS, dev=data, folder=sys.argv[2], keep_first=True, progress=at)
+finetune(small_tasks.tagger(), data, SETTINGS, dev=data, \
+folder=sys.argv[2], keep_first=True, progress=at)
 """
 
 
@@ -43,7 +44,8 @@ def test_killed_within_an_epoch_it_resumes_to_the_same_numbers(letters, cache, t
     reference = finetune(whole, letters, SETTINGS, dev=letters, keep_first=True, progress=False)
     run = subprocess.run(
         [sys.executable, "-c", KILLED, str(cache), str(tmp_path / "trial")],
-        env={**os.environ, "PYTHONPATH": str(Path(__file__).parent)}, capture_output=True, text=True, timeout=120,
+        env={**os.environ, "PYTHONPATH": str(Path(__file__).parent)}, capture_output=True,
+        text=True, timeout=120,
     )  # fmt: skip
     assert run.returncode == -signal.SIGKILL, run.stderr
     stored = json.loads((tmp_path / "trial" / "history.json").read_text())
@@ -102,7 +104,7 @@ def test_a_finished_training_is_not_run_again(foxes, tmp_path):
 
 
 def test_parts_that_memory_needed_stay_when_it_resumes(letters, tmp_path):
-    """With dropout, smaller parts draw other numbers, so a run that resumes with more memory must not take larger ones."""
+    """With dropout, parts of another size draw other numbers, so a resumed run keeps the size."""
 
     def tight(memory):
         model = tagger()

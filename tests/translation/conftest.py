@@ -34,7 +34,7 @@ def toy(tokenizer, cache):
 
 @pytest.fixture(scope="session")
 def trained(tokenizer, toy):
-    """Trained enough for translations that differ from each other; take a copy before changing it."""
+    """Trained enough for translations that differ; take a copy before changing it."""
     model = build(TINY, tokenizer)
     history = finetune(model, toy(160), TRAINING, progress=False)
     assert history.losses[-1] < history.losses[0] / 1.5

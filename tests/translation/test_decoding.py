@@ -1,4 +1,4 @@
-"""Decoding: each sentence alone or among others, with a limit of its own, greedily or with a beam."""
+"""Decoding: each sentence alone or among others, with its own limit, greedily or with a beam."""
 
 import pytest
 import torch

@@ -1,4 +1,4 @@
-"""The Transformer is the one of the paper: its parts, its heads, its missing biases; cut, saved and loaded it says the same."""
+"""The Transformer is the one of the paper: its parts, heads, missing biases; cut, saved, loaded."""
 
 import math
 

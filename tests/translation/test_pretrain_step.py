@@ -1,4 +1,4 @@
-"""The step pretrain: one model from scratch for all trials of a study, with its vocabulary; a kill changes no number."""
+"""The step pretrain: one model from scratch for all trials; a kill changes no number."""
 
 import pytest
 from toy_pair import TINY, pairs
@@ -18,7 +18,8 @@ fixed:
   model: transformer-tiny
   task: {task}
   source: en-de
-  pretrain: {{tokens: 300, rate: 0.003, warmup: 5, epochs: 3, accumulate: 2, average: 2, vocabulary: 310}}
+  pretrain: {{tokens: 300, rate: 0.003, warmup: 5, epochs: 3, \
+accumulate: 2, average: 2, vocabulary: 310}}
   finetune: {{preset: weak-link-transformer, tokens: 300, rate: 0.003, warmup: 5, epochs: 2}}
 axes:
   remove: [none, {{random: 50, per: block}}]
@@ -141,8 +142,12 @@ def test_without_settings_it_is_the_papers_training(recipe):
     trial = load(
         recipe.source, ["pretrain={}", "task=wmt14", "source=en-ru", "remove=none"]
     ).trials[0]
-    assert {name: trial.get("pretrain")[name] for name in ("tokens", "accumulate", "warmup", "smoothing", "vocabulary", "epochs")} == {
-        "tokens": 32_000, "accumulate": 10, "warmup": 16_000, "smoothing": 0.1, "vocabulary": 32_768, "epochs": 30,
+    assert {
+        name: trial.get("pretrain")[name]
+        for name in ("tokens", "accumulate", "warmup", "smoothing", "vocabulary", "epochs")
+    } == {
+        "tokens": 32_000, "accumulate": 10, "warmup": 16_000, "smoothing": 0.1,
+        "vocabulary": 32_768, "epochs": 30,
     }  # fmt: skip
 
 

@@ -1,4 +1,4 @@
-"""Training pairs of texts: batches by tokens, parts that add up, the mean of the last epochs, dev scores, bf16."""
+"""Training on pairs: batches by tokens, sums of parts, the mean of epochs, dev scores, bf16."""
 
 import copy
 from dataclasses import replace

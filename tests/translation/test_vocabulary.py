@@ -1,4 +1,4 @@
-"""The joint vocabulary: any text comes back, the same texts give the same pieces, and it is an ordinary tokenizer."""
+"""The joint vocabulary: any text comes back, the same texts give the same pieces."""
 
 import os
 import subprocess
@@ -42,7 +42,10 @@ def test_both_languages_share_it(built):
 
 def test_the_same_texts_give_the_same_vocabulary(built):
     code = "from toy_pair import pairs\nfrom deadhead.translation import vocabulary\n"
-    code += "print(vocabulary([text for pair in pairs(200, 0) for text in pair], 320).backend_tokenizer.to_str())"
+    code += (
+        "print(vocabulary([text for pair in pairs(200, 0) for text in pair], "
+        "320).backend_tokenizer.to_str())"
+    )
     env = {
         **os.environ,
         "PYTHONPATH": str(Path(__file__).parent),

@@ -1,4 +1,4 @@
-"""A toy language pair, and a Transformer small enough to learn some of it in a second: what tests of this room are made of."""
+"""A toy language pair, and a Transformer small enough to learn some of it in a second."""
 
 import random
 

@@ -22,7 +22,10 @@ albert bart bert big_bird biogpt bloom codegen deberta deberta-v2 distilbert esm
 gemma3 gpt2 gpt_bigcode gpt_neo gpt_neox gptj led llama longformer luke mixtral modernbert mpnet
 nomic_bert olmo2 opt phi phi3 prophetnet qwen3 roformer stablelm t5 whisper vit clip xlm xlnet
 """
-FAST = "albert bert bloom deberta falcon fsmt gpt2 gpt_bigcode llama longformer phi3 t5 whisper vit xlnet"
+FAST = (
+    "albert bert bloom deberta falcon fsmt gpt2 gpt_bigcode llama longformer phi3 t5 whisper vit "
+    "xlnet"
+)
 
 
 @pytest.mark.parametrize("model_type", slow_but(FAST, PROMISED.split()))

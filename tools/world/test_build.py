@@ -1,4 +1,4 @@
-"""The parts of pre-training: the tokenizer, the models, and that what is saved is what is loaded."""
+"""The parts of pre-training: the tokenizer, the models, and what is saved is what is loaded."""
 
 from __future__ import annotations
 

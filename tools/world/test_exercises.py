@@ -1,4 +1,4 @@
-"""What the encoder is asked: words that are masked, words of other languages, and the difference between two sentences."""
+"""What the encoder is asked: masked words, words of other languages, how two sentences differ."""
 
 from __future__ import annotations
 

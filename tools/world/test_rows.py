@@ -1,4 +1,4 @@
-"""The rows of the small world: labels that fit, splits that do not leak, the same on every machine."""
+"""The rows of the small world: labels that fit, splits that do not leak, on every machine."""
 
 from __future__ import annotations
 
@@ -97,7 +97,7 @@ def test_labels_are_balanced():
 
 
 def test_neither_half_of_a_pair_gives_the_label_away():
-    """The best guess from "is it negated?" alone is far from certain, for premise and hypothesis alike."""
+    """The best guess from "is it negated?" alone is far from sure, for premise and hypothesis."""
     for side in (0, 1):
         table: dict[bool, Counter[str]] = {True: Counter(), False: Counter()}
         for pair in pairs()["train"]:
@@ -165,5 +165,8 @@ def test_a_wrong_name_is_refused(task, lang, split, guess):
 
 
 def test_rows_need_no_torch():
-    code = f"import sys; sys.path[:0] = {sys.path!r}; from deadhead.world import rows; rows('pos', 'ar', 'dev'); sys.exit('torch' in sys.modules)"
+    code = (
+        f"import sys; sys.path[:0] = {sys.path!r}; from deadhead.world import rows; rows('pos', "
+        "'ar', 'dev'); sys.exit('torch' in sys.modules)"
+    )
     assert subprocess.run([sys.executable, "-c", code], check=False).returncode == 0

@@ -1,4 +1,4 @@
-"""What the tiny encoder is for: a task learnt from a few hundred English examples works in the other eight languages too."""
+"""What the tiny encoder is for: a task learnt from few English examples works in the others."""
 
 from __future__ import annotations
 
@@ -13,8 +13,8 @@ from transformers import AutoConfig, AutoModelForMaskedLM, AutoTokenizer
 from deadhead.world import LANGUAGES, MODELS
 
 OTHERS = LANGUAGES[1:]
-# English examples to learn from, and what the mean over the other languages and the worst of them must exceed. The
-# most frequent label scores .17 to .28 (pos), 0 (slots), .34 (nli) and .50 (sentiment).
+# English examples to learn from, and what the mean over the other languages and the worst of them
+# must exceed. The most frequent label has .17 to .28 (pos), 0 (slots), .34 (nli), .50 (sentiment).
 FEW = {
     "pos": (640, 0.62, 0.50),
     "slots": (480, 0.64, 0.45),
@@ -74,7 +74,7 @@ def test_zero_shot_transfer_from_english(task, encoder):
 @pytest.mark.slow
 @pytest.mark.parametrize("task", ["pos", "nli"])
 def test_it_is_the_pre_training_that_transfers(task, encoder, tmp_path):
-    """The same encoder with chance weights, taught in the same way, is below the bounds that the pre-trained one must pass."""
+    """The same encoder with chance weights, taught alike, is below the bounds of the other."""
     torch.manual_seed(0)
     AutoModelForMaskedLM.from_config(AutoConfig.from_pretrained(encoder)).save_pretrained(tmp_path)
     AutoTokenizer.from_pretrained(encoder).save_pretrained(tmp_path)

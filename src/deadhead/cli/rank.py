@@ -42,8 +42,8 @@ def rank(
         str | None,
         Option(
             metavar="self|embedding",
-            help="Rank without labels: the loss is the distance to the outputs of the full model, or "
-            "to the embeddings of a sentence encoder (which is its default with --text).",
+            help="Rank without labels: the loss is the distance to the outputs of the full model, "
+            "or to the embeddings of a sentence encoder (which is its default with --text).",
         ),
     ] = None,
     option: Annotated[

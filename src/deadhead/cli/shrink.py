@@ -63,8 +63,8 @@ def shrink(
         str | None,
         Option(
             metavar="self|embedding",
-            help="Choose without labels: the loss is the distance to the outputs of the model, or to "
-            "the embeddings of a sentence encoder (which is its default with --text).",
+            help="Choose without labels: the loss is the distance to the outputs of the model, or "
+            "to the embeddings of a sentence encoder (which is its default with --text).",
         ),
     ] = None,
     examples: Annotated[

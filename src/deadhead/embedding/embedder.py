@@ -121,7 +121,8 @@ def read_embedder(folder: str | Path) -> Embedder | None:
         raise FolderError(
             f"{folder / MODULES} expects a Transformer in the folder itself and then Pooling, "
             f"got {', '.join(kinds)}.",
-            "save it again with a current sentence-transformers: SentenceTransformer(OLD).save(NEW)",
+            "save it again with a current sentence-transformers: "
+            "SentenceTransformer(OLD).save(NEW)",
         )
     places = [folder / str(entry.get("path", "")) for entry in entries]
     layers: list[Callable[[Tensor], Tensor]] = []
@@ -185,7 +186,8 @@ def _dense(folder: Path) -> nn.Module:
     if not weights.exists():
         raise FolderError(
             f"{folder} has no model.safetensors, and nothing else is read.",
-            "save it again with a current sentence-transformers: SentenceTransformer(OLD).save(NEW)",
+            "save it again with a current sentence-transformers: "
+            "SentenceTransformer(OLD).save(NEW)",
         )
     has_bias = bool(config.get("bias", True))
     linear = nn.Linear(config["in_features"], config["out_features"], bias=has_bias)

@@ -148,8 +148,8 @@ def output_to_compare(model: nn.Module, batch: Batch) -> Tensor:
             'loss="self" (--loss self) compares logits, start_logits with end_logits and no '
             "others, or last_hidden_state.",
             "rank the layers below its output: deadhead rank MODEL --auto-class AutoModel "
-            "--loss self --text FILE --out FILE; or in Python, give a loss of your own: loss=function of "
-            "(outputs, batch)",
+            "--loss self --text FILE --out FILE; or in Python, give a loss of your own: "
+            "loss=function of (outputs, batch)",
         )
     return output.detach()
 

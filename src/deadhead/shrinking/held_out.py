@@ -1,4 +1,4 @@
-"""The calibration data: which examples are held out, to be measured on alone, and batches to fit."""
+"""The calibration data: which examples are held out to be measured on alone, and batches to fit."""
 
 from collections.abc import Iterable, Iterator, Sequence
 from typing import Any

@@ -46,7 +46,7 @@ class Result:
     left: int
     ran: int  # trials run this time
     seconds: float
-    # what went wrong and was repaired (damaged work, hanging trials), and other data than the paper's
+    # what went wrong and was repaired (damaged work, hanging trials), other data than the paper's
     reports: tuple[str, ...] = ()
 
 

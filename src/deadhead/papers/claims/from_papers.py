@@ -79,7 +79,7 @@ def _by_arm(
 
 
 def _searches(arms: list[PrintedNumber]) -> Iterator[Search]:
-    """Papers print the best trial of each arm: `lowest` as a score, controls as gains over `full`."""
+    """Papers print the best trial of an arm: `lowest` as a score, controls as gains over `full`."""
     for pair, by_arm in _by_arm(arms, AXES).items():
         full = by_arm.pop("full")
         gains = {**by_arm, "lowest": round(by_arm["lowest"] - full, 2)}
