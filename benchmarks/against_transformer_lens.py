@@ -184,10 +184,10 @@ def compared(name: str, model: Any) -> list[dict[str, Any]]:
         return float((one - two)[real].abs().max())
 
     with torch.no_grad():
-        plain = model(**corrupt).logits
+        logits = model(**corrupt).logits
     rows = [
-        {"model": name, "change": "none", "difference": apart(plain, lens.logits(corrupt))}
-        | {"moved": 0.0, "largest logit": float(plain[real].abs().max())}
+        {"model": name, "change": "none", "difference": apart(logits, lens.logits(corrupt))}
+        | {"moved": 0.0, "largest logit": float(logits[real].abs().max())}
     ]
     for change, options, hooks in cases(model, lens, clean, heads):
         with torch.no_grad(), gated(model, closed=heads, **options):
@@ -195,7 +195,7 @@ def compared(name: str, model: Any) -> list[dict[str, Any]]:
         theirs = lens.logits(corrupt, hooks)
         rows.append(
             {"model": name, "change": change, "difference": apart(ours, theirs)}
-            | {"moved": apart(ours, plain), "largest logit": float(ours[real].abs().max())}
+            | {"moved": apart(ours, logits), "largest logit": float(ours[real].abs().max())}
         )
     return rows
 

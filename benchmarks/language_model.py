@@ -99,8 +99,8 @@ def write_page(results: dict[str, Any]) -> None:
     for row in results["rows"]:
         start = re.escape(f"```text\n{row['command']}\n")
         text = re.sub(rf"{start}.*?^```$", lambda _, r=row: block(r), text, flags=re.M | re.S)
-    shown = [block(row).removeprefix("```text\n").removesuffix("```") for row in results["rows"]]
-    TRANSCRIPT.write_text("\n".join(shown), encoding="utf-8")
+    commands = [block(row).removeprefix("```text\n").removesuffix("```") for row in results["rows"]]
+    TRANSCRIPT.write_text("\n".join(commands), encoding="utf-8")
     facts = f"about {results['windows']} windows of {LENGTH} tokens; {results['machine']}"
     text = re.sub(r"(?<=<!-- facts -->).*?(?=<!-- end -->)", lambda _: facts, text, flags=re.S)
     PAGE.write_text(text, encoding="utf-8")

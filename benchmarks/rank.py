@@ -204,8 +204,8 @@ def on_gpu(folder: str | None, count: int, repeats: int) -> Iterator[Line]:
     best = 0.0
     for name, batches in ways.items():
         rank(model, batches[:: max(1, len(batches) // 8)], "gradient")
-        ours, plain = partial(rank, model, batches, "gradient"), partial(plain_pass, model, batches)
-        seconds, _ = rounds({"ours": ours, "plain": plain}, "cuda", repeats)
+        ours, base = partial(rank, model, batches, "gradient"), partial(plain_pass, model, batches)
+        seconds, _ = rounds({"ours": ours, "plain": base}, "cuda", repeats)
         best = max(best, count / seconds["ours"])
         yield (
             f"bf16, {name} ({len(batches)} batches): examples/s",
@@ -281,9 +281,9 @@ def every_method(folder: str | None, count: int, repeats: int) -> Iterator[Line]
         passes, seconds = in_passes(
             partial(rank, model, batches, method, **options), single, repeats
         )
-        said = "".join(f", {name} {value}" for name, value in options.items())
-        yield f"{method}{said}: forward passes", passes, "", None
-        yield f"{method}{said}: seconds", seconds, "", None
+        settings = "".join(f", {name} {value}" for name, value in options.items())
+        yield f"{method}{settings}: forward passes", passes, "", None
+        yield f"{method}{settings}: seconds", seconds, "", None
 
 
 def main() -> None:

@@ -255,14 +255,14 @@ def main() -> None:
         facts = json.loads(arguments.results.read_text(encoding="utf-8"))
     else:
         facts = measure(arguments)
-    made = tables(facts)
-    print("\n\n".join([machine_text(facts), *made.values(), *reasons(facts)]))
+    by_name = tables(facts)
+    print("\n\n".join([machine_text(facts), *by_name.values(), *reasons(facts)]))
     if arguments.page:
-        parts = [machine_text(facts), made["summary"], *reasons(facts)]
+        parts = [machine_text(facts), by_name["summary"], *reasons(facts)]
         fill(arguments.page, "runtimes.py", parts)
     if arguments.appendix:
         for name in ("same-tokens", "costs"):
-            write_csv(arguments.appendix / f"runtimes-{name}.csv", [({}, made[name])])
+            write_csv(arguments.appendix / f"runtimes-{name}.csv", [({}, by_name[name])])
 
 
 if __name__ == "__main__":

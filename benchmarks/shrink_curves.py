@@ -222,8 +222,8 @@ class Choices:
     def _choose(self, units: str, share: int, known: set[str]) -> dict[str, Any]:
         """What all methods of this run remove: they read the data together."""
         run, some = self.run, self.run.arguments.choices
-        wanted = METHODS[units] if some is None else some.split(",")
-        methods = [m for m in METHODS[units] if m in wanted and m not in known]
+        names = METHODS[units] if some is None else some.split(",")
+        methods = [m for m in METHODS[units] if m in names and m not in known]
         budgets = [
             removal(run.layout, kind, count(run.layout, kind, share)) for kind in KINDS[units]
         ]

@@ -46,9 +46,9 @@ def load_model(folder: str, gguf: str | None, device: str) -> tuple[Any, Any]:
     if gguf:
         config = copy.deepcopy(model.config)
         config.__dict__.pop("quantization_config", None)
-        plain = type(model)(config)
-        plain.load_state_dict(model.state_dict())
-        model = plain
+        unquantised = type(model)(config)
+        unquantised.load_state_dict(model.state_dict())
+        model = unquantised
     return model.to(device).eval(), tokenizer
 
 

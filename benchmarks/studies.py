@@ -4,7 +4,7 @@
     python benchmarks/studies.py --against OTHER/src [--many 3000] [--json results.json]
 
 Goals: under 5 ms of engine time per trial, flat from 100 to 3,000 records, about as many as the
-largest recipe of a paper has; status, frame and the report of so many in under 3 s each, with a
+largest recipe of a paper has; status, frame and the report of that many in under 3 s each, with a
 page under 8 MB; the report of searches with all controls (two splits, search tables and claims)
 in under 8 s. Reading is timed as the best of several runs, since other work of the machine can
 only add to it. For commands, the processor time is measured too.

@@ -176,9 +176,9 @@ def made_rows() -> list[dict]:
     for task in ("pos", "sst2"):
         for seed in range(3):
             rows.append(row(task, seed, "none", "whole", 90 + seed, share=0))
-            for choice, lost in (("gradient", 1), ("random", 4 + seed), ("gradient, highest", 9)):
-                rows.append(row(task, seed, choice, "cut", 90 + seed - lost))
-                rows.append(row(task, seed, choice, "refit", 90 + seed - lost / 2))
+            for choice, cost in (("gradient", 1), ("random", 4 + seed), ("gradient, highest", 9)):
+                rows.append(row(task, seed, choice, "cut", 90 + seed - cost))
+                rows.append(row(task, seed, choice, "refit", 90 + seed - cost / 2))
                 rows.append(row(task, seed, choice, "retrained", 90 + seed - 0.5))
     return rows
 
@@ -238,7 +238,7 @@ def test_tables_fill_a_page(scripts, tmp_path):
 
 
 def test_tables_are_written_as_csv(scripts, tmp_path):
-    """Tables of one kind are below each other, with what tells them apart in columns."""
+    """Tables of one kind are below each other, with what distinguishes them in columns."""
     tables = scripts.report.blocks(made_rows())
     files = {file.stem: file for file in scripts.report.write_appendix(tmp_path, tables)}
     rows = list(csv.DictReader(files["shrink-curves-by-share"].open(encoding="utf-8")))
@@ -320,7 +320,7 @@ def test_cut_and_trained_heads_are_side_by_side_on_one_scale(scripts):
     values = [value for column in chart["hconcat"] for value in column["data"]["values"]]
     assert {value["panel"] for value in values} == {"English", "transfer"}
     assert (low, high) == (min(v["low"] for v in values), max(v["high"] for v in values))
-    untrained = [made for made in made_rows() if made["treatment"] != "retrained"]
+    untrained = [line for line in made_rows() if line["treatment"] != "retrained"]
     assert figure.ranking_answer(scripts.report.changes(untrained)) is None
 
 

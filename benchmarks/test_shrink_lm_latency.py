@@ -59,8 +59,8 @@ def test_prompts_and_new_tokens_are_timed(script, tmp_path, monkeypatch):
     assert places == {(name, kind) for name in inputs for kind in units}
     assert {row["rounds"] for row in rows} == {2}
     page.write_text("before\n<!-- made by benchmarks/shrink_lm_latency.py -->\n<!-- end -->\nafter")
-    made = ["--from", str(results), "--page", str(page)]
-    monkeypatch.setattr(sys, "argv", ["shrink_lm_latency.py", *made])
+    arguments = ["--from", str(results), "--page", str(page)]
+    monkeypatch.setattr(sys, "argv", ["shrink_lm_latency.py", *arguments])
     script.main()
     assert "| 32 tokens generated | both |" in page.read_text()
     assert page.read_text().endswith("after")

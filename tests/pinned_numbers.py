@@ -61,7 +61,7 @@ RULES = {"test": "test", "dev": "dev", "source dev": "source dev", "stop": "stop
 
 
 def scores(folder):
-    """Every measured number of every trial, and the rows that tell it, each with its labels."""
+    """Every measured number of every trial, and the rows that report it, each with its labels."""
     values: dict[str, dict[str, float]] = {}
     rows: dict[str, list[Any]] = {}
     for row in Study.open(folder).all_scores():
@@ -173,10 +173,10 @@ def table_numbers(table):
 
 
 def cell_numbers(cell):
-    plain = ("ours", "spread", "n", "published", "p", "change", "published_change", "records")
+    names = ("ours", "spread", "n", "published", "p", "change", "published_change", "records")
     parts = [(value, [part[2] for part in listed]) for value, _, listed in cell["numbers"]]
     return {
-        **{name: cell[name] for name in plain if cell.get(name) is not None},
+        **{name: cell[name] for name in names if cell.get(name) is not None},
         "state": STATES[cell["state"]],
         "mark": MARKS[cell["mark"]],
         "behind": [[value, len(listed), fsum(listed)] for value, listed in parts],
@@ -301,12 +301,12 @@ def unpack(archive, folder):
     return folder / archive
 
 
-def plain(value, digits=None):
-    """Plain data as JSON stores it; with `digits`, numbers of so many significant digits."""
+def to_json(value, digits=None):
+    """Plain data as JSON stores it; with `digits`, numbers of that many significant digits."""
     if isinstance(value, Mapping):
-        return {str(name): plain(part, digits) for name, part in value.items()}
+        return {str(name): to_json(part, digits) for name, part in value.items()}
     if isinstance(value, list | tuple):
-        return [plain(part, digits) for part in value]
+        return [to_json(part, digits) for part in value]
     if isinstance(value, float):
         if not isfinite(value):
             return str(value)
@@ -347,7 +347,7 @@ def write(folder):
         "papers": papers_verdicts(),
         "recipes": {name: recipe_section(name) for name in RECIPES},
     }
-    text = json.dumps(plain(stored, digits=DIGITS), sort_keys=True, separators=(",", ":"))
+    text = json.dumps(to_json(stored, digits=DIGITS), sort_keys=True, separators=(",", ":"))
     PINNED.write_bytes(lzma.compress(text.encode(), preset=9))
     print(f"{PINNED}: {count(stored):,} numbers, {PINNED.stat().st_size:,} bytes")
 

@@ -25,8 +25,8 @@ from pinned_numbers import (
     is_number,
     numbers_in,
     papers_verdicts,
-    plain,
     recipe_section,
+    to_json,
     unpack,
     verdicts,
 )
@@ -64,7 +64,7 @@ def equal(pinned, got):
 
 
 def compare(pinned, got, key):
-    lines = list(differences(pinned, plain(got), key))
+    lines = list(differences(pinned, to_json(got), key))
     more = f"\n... and {len(lines) - 20} more" if len(lines) > 20 else ""
     assert not lines, f"{len(lines)} pinned numbers differ:\n" + "\n".join(lines[:20]) + more
 

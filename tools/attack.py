@@ -31,7 +31,7 @@ class Count:
     """What one attack came to."""
 
     name: str
-    wanted: int  # tries
+    planned: int  # tries
     folder: Path
     end: float  # time.monotonic() at which to stop
     tries: int = 0
@@ -41,9 +41,9 @@ class Count:
 
     def more(self) -> bool:
         """Whether there are tries left, and time for them."""
-        if self.tries < self.wanted and time.monotonic() > self.end:
-            self.note = self.note or f"stopped by the clock, {self.wanted} tries were planned"
-        return self.tries < self.wanted and time.monotonic() <= self.end
+        if self.tries < self.planned and time.monotonic() > self.end:
+            self.note = self.note or f"stopped by the clock, {self.planned} tries were planned"
+        return self.tries < self.planned and time.monotonic() <= self.end
 
     def put(self, problem: str = "") -> None:
         self.tries += 1

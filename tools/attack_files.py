@@ -94,9 +94,9 @@ def edits(count: Count) -> None:
         file.write_text(json.dumps({**stored, "metrics": edited}))
         for reader, read in reads.items():
             try:
-                text, shown = read()
+                text, shows_edit = read()
                 named = file.stem in text or reader in ("summaries", "frame")
-                problem = "" if named and not shown else "the edited record is not named"
+                problem = "" if named and not shows_edit else "the edited record is not named"
             except Exception as failed:
                 problem = repr(failed)[:150]
             count.put(f"{reader}: {problem} ({name})" if problem else "")

@@ -118,15 +118,15 @@ def fuzz(count: Count) -> None:
     rng, kinds = random.Random(0), list(_kinds(count.folder).items())
     while count.more():
         name, (file, text, read) = kinds[count.tries % len(kinds)]
-        given = mutated(text, rng)
-        file.write_text(given, encoding="utf-8", errors="surrogatepass")
+        mutant = mutated(text, rng)
+        file.write_text(mutant, encoding="utf-8", errors="surrogatepass")
         try:
             with in_time(SECONDS):
                 read()
         except DeadheadError:
             count.put()
         except Exception as problem:
-            count.put(f"{name}: {problem!r:.150} from {given[:60]!r}")
+            count.put(f"{name}: {problem!r:.150} from {mutant[:60]!r}")
         else:
             count.put()
         file.write_text(text, encoding="utf-8")

@@ -155,7 +155,7 @@ def damages() -> dict[str, Damage]:
     heads = {"format": 2, "removed": {"encoder": {"0": [*range(3_000_000)]}}}
     ranges = {"encoder": {str(n): ",".join(["0-900000"] * 100) for n in range(10)}}
     unpruned = {"format": 2, "removed": {}, "unpruned": {"__class__.head_dim": 5}}
-    found: dict[str, Damage] = {
+    by_name: dict[str, Damage] = {
         "a hundred million labels": _config(num_labels=100_000_000),
         "a million layers": _config(num_hidden_layers=1_000_000),
         "a million experts": _config(text_config={"num_experts": 1_000_000}),
@@ -179,15 +179,15 @@ def damages() -> dict[str, Damage]:
         "weights cut short": lambda folder: os.truncate(folder / WEIGHTS, 100_000),
     }
     for name in ("config.json", "tokenizer.json", WEIGHTS, INDEX, "LICENSE"):
-        found[f"a pipe {name}"] = _pipe(name)
-        found[f"an endless {name}"] = _link(name, "/dev/zero")
+        by_name[f"a pipe {name}"] = _pipe(name)
+        by_name[f"an endless {name}"] = _link(name, "/dev/zero")
     for name in ("config.json", INDEX, *TOKENIZERS):
-        found |= {f"nested {name} {text[0]}": _text(name, text) for text in NESTED}
-    found |= {f"a nested header {text[0]}": _header(text) for text in NESTED}
-    found |= {f"the token {number}": _token(number) for number in (10**9, 2**31, 2**32 - 1)}
+        by_name |= {f"nested {name} {text[0]}": _text(name, text) for text in NESTED}
+    by_name |= {f"a nested header {text[0]}": _header(text) for text in NESTED}
+    by_name |= {f"the token {number}": _token(number) for number in (10**9, 2**31, 2**32 - 1)}
     for text in ("[", "{a: ", "- "):
-        found[f"a card of {text!r}"] = _text("README.md", f"---\n{text * 20_000}\n---\nMine.\n")
-    return found
+        by_name[f"a card of {text!r}"] = _text("README.md", f"---\n{text * 20_000}\n---\nMine.\n")
+    return by_name
 
 
 def killed_writers(count: Count) -> None:

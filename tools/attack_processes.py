@@ -94,7 +94,7 @@ def kills(count: Count) -> None:
         ended = False
         while not ended:
             child = forked(partial(run, recipe, folder, executor="serial"), count.folder / "said")
-            if count.tries + hits < count.wanted:
+            if count.tries + hits < count.planned:
                 time.sleep(rng.uniform(0, LONGEST))
                 os.kill(child, signal.SIGKILL)
             _, status = os.waitpid(child, 0)
@@ -151,7 +151,7 @@ def on_ray(count: Count) -> None:
     cases = list(Xml.parse(result).iter("testcase")) if result.exists() else []
     if not cases or all(case.find("skipped") is not None for case in cases):
         count.note = "skipped: ray is not installed"
-    for case in cases[: None if count.wanted >= 5 else count.wanted]:
+    for case in cases[: None if count.planned >= 5 else count.planned]:
         if case.find("skipped") is None:
             wrong = case.find("failure") if case.find("failure") is not None else case.find("error")
             count.put(

@@ -84,11 +84,11 @@ def lock_of(name: str, demo: set[str]) -> str:
     return "demo" if name in demo else "dev"
 
 
-def closure(wanted: Requirement) -> set[str]:
+def closure(requested: Requirement) -> set[str]:
     """The names of all packages that a requirement brings, as far as they are installed here."""
     names: set[str] = set()
     seen: set[str] = set()
-    todo = [wanted]
+    todo = [requested]
     while todo:
         requirement = todo.pop()
         name = str(canonicalize_name(requirement.name))

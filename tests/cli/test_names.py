@@ -31,9 +31,9 @@ def leaves(group, prefix=""):
 COMMANDS = dict(leaves(get_command(app)))
 
 
-def options(name, *, shown=False):
+def options(name, *, visible_only=False):
     every = [p for p in COMMANDS[name].params if p.param_type_name == "option"]
-    return {p.opts[0]: p for p in every if not (shown and p.hidden)}
+    return {p.opts[0]: p for p in every if not (visible_only and p.hidden)}
 
 
 def help_of(name, flag="--help"):
@@ -45,7 +45,7 @@ def help_of(name, flag="--help"):
 def test_help_shows_few_options_in_panels_and_no_type_of_flags(name):
     text = help_of(name)
     listed = re.findall(r"^│ [ *]*(--[a-z0-9-]+)", text, re.MULTILINE)
-    assert sorted(listed) == sorted([*options(name, shown=True), "--help"])
+    assert sorted(listed) == sorted([*options(name, visible_only=True), "--help"])
     assert len(listed) <= MOST
     assert "<bool>" not in text
     titles = re.findall(r"^╭─ (.+?) ─", text, re.MULTILINE)

@@ -105,7 +105,7 @@ def with_studies(*names):
 
 
 def with_records(*names):
-    """Studies whose records lie beside the page."""
+    """Studies whose records are beside the page."""
 
     def unpack(shared, page):
         for name in names:

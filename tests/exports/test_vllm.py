@@ -127,12 +127,12 @@ class Case(NamedTuple):
 @pytest.fixture(scope="module")
 def cases(tmp_path_factory):
     """All models, before vLLM starts: it changes the classes of transformers in its process."""
-    made = {}
+    cases_by_name = {}
     for name, make in {**CASES, **REFUSED}.items():
         folder = tmp_path_factory.mktemp("served") / "small"
         save(make(), folder, tiny_decoders.tokenizer())
-        made[name] = Case(folder, [*generated(load(folder).eval())])
-    return made
+        cases_by_name[name] = Case(folder, [*generated(load(folder).eval())])
+    return cases_by_name
 
 
 @pytest.mark.parametrize("case", CASES)

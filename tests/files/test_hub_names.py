@@ -15,10 +15,10 @@ class Hub:
     """In the place of the hub: what was asked of it. It has no model."""
 
     def __init__(self):
-        self.asked: list[str] = []
+        self.requests: list[str] = []
 
     def config(self, name, **_):
-        self.asked.append(f"config of {name}")
+        self.requests.append(f"config of {name}")
         logging.getLogger("huggingface_hub.utils._http").warning("Retrying in 1s [Retry 1/5].")
         raise OSError(f"{name} is not on the hub")
 
@@ -43,7 +43,7 @@ def test_what_can_only_be_a_folder_is_not_requested_from_the_hub(name, hub):
     with pytest.raises(FolderError) as error:
         load(name)
     assert error.value.message == f"there is no folder {name}."
-    assert hub.asked == []
+    assert hub.requests == []
 
 
 @pytest.mark.parametrize(
@@ -59,14 +59,14 @@ def test_the_nearest_folder_is_named(name, near, hub, tmp_path):
     with pytest.raises(FolderError) as error:
         load(name.format(here=tmp_path))
     assert error.value.hint == f"did you mean {near.format(here=tmp_path)}?"
-    assert hub.asked == ([] if "/" in name else [f"config of {name}"])
+    assert hub.requests == ([] if "/" in name else [f"config of {name}"])
 
 
 def test_a_name_like_no_folder_goes_to_the_hub_in_silence(hub, caplog, capfd):
     logging.getLogger("huggingface_hub").setLevel(logging.WARNING)  # whatever ran before
     with pytest.raises(FolderError, match="org/model is not on the hub"):
         load("org/model")
-    assert hub.asked == ["config of org/model"]
+    assert hub.requests == ["config of org/model"]
     assert caplog.records == []
     assert capfd.readouterr().err == ""
     # its own handler may still write to the stderr of an earlier test, so a handler of ours listens

@@ -29,6 +29,6 @@ def prune_as_masked(model, heads=(), folder=None, forms=("compact", "padded"), *
         assert discover(again, neurons=True) == discover(model, neurons=True)
         assert again.config.deadhead == model.config.deadhead
         if form == "padded":
-            plain = type(model).from_pretrained(folder / form).to(model.dtype).eval()
-            assert apart(masked, answers(plain)) < near
+            padded = type(model).from_pretrained(folder / form).to(model.dtype).eval()
+            assert apart(masked, answers(padded)) < near
     return masked

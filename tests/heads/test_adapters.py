@@ -154,6 +154,6 @@ def test_adapters_train_and_are_loaded_with_the_pruned_model(family, tmp_path):
     merged = load(save(again.merge_and_unload(), tmp_path / "merged"), dtype="float64").eval()
     assert apart(answers(merged, batch), trained) < near
     assert discover(merged).removed == discover(model).removed
-    plain = adapted_model.unload().state_dict()
-    assert plain.keys() == weights.keys()
-    assert all(torch.equal(plain[name], value) for name, value in weights.items())
+    unloaded = adapted_model.unload().state_dict()
+    assert unloaded.keys() == weights.keys()
+    assert all(torch.equal(unloaded[name], value) for name, value in weights.items())

@@ -120,9 +120,9 @@ def test_even_layers_load_with_plain_transformers(family, tmp_path):
     assert model.config.to_dict() == before
     assert not (tmp_path / "load_pruned.py").exists()
     assert HOW["plain"] in (tmp_path / "README.md").read_text(encoding="utf-8")
-    plain = transformers.AutoModelForCausalLM.from_pretrained(tmp_path, dtype="auto").eval()
-    assert apart(answers(plain), answers(model)) < limit(model)
-    assert plain.num_parameters() == model.num_parameters() < build(family).num_parameters()
+    loaded = transformers.AutoModelForCausalLM.from_pretrained(tmp_path, dtype="auto").eval()
+    assert apart(answers(loaded), answers(model)) < limit(model)
+    assert loaded.num_parameters() == model.num_parameters() < build(family).num_parameters()
     ours = load(tmp_path).eval()
     assert discover(ours, neurons=True) == discover(model, neurons=True)
     assert ours.config.num_attention_heads == before["num_attention_heads"]

@@ -163,10 +163,10 @@ class _SplitsByConfig(torch.nn.Module):
 
 def test_code_that_needs_the_old_number_of_neurons_is_spread():
     model = build("phi3")
-    plain = answers(model)
+    unpruned = answers(model)
     for layer in model.model.layers:
         layer.mlp = _SplitsByConfig(layer.mlp, model.config)
-    assert apart(plain, answers(model)) == 0
+    assert apart(unpruned, answers(model)) == 0
     neurons = some_neurons(discover(model, neurons=True))
     with gated(model, neurons=neurons):
         masked = answers(model)
@@ -176,5 +176,5 @@ def test_code_that_needs_the_old_number_of_neurons_is_spread():
         any(isinstance(hook, PickInput) for hook in site.out._forward_pre_hooks.values())
         for site in sites
     )
-    assert apart(masked, plain) > 0.1
+    assert apart(masked, unpruned) > 0.1
     assert apart(masked, answers(model)) < limit(model)

@@ -87,8 +87,8 @@ def test_saved_and_loaded(form, tmp_path):
     )
     assert frozen == again_frozen != set()
     if form == "padded":
-        plain = type(model).from_pretrained(tmp_path, dtype=torch.float64).eval()
-        assert apart(expected, answers(plain)) < 1e-9
+        padded = type(model).from_pretrained(tmp_path, dtype=torch.float64).eval()
+        assert apart(expected, answers(padded)) < 1e-9
 
 
 def test_a_bias_that_grew_back_is_refused(tmp_path):

@@ -157,9 +157,9 @@ def test_the_padded_form_loads_everywhere(name, switch, tmp_path):
     prune(model, uneven(model), fill=means_of(model))
     expected = answers(model)
     save(model, tmp_path, form="padded")
-    plain = cls.from_pretrained(tmp_path, dtype=torch.float64).eval()
-    assert apart(expected, answers(plain)) < 1e-9
-    assert getattr(plain.config, "attention_bias", None) is switch
+    padded = cls.from_pretrained(tmp_path, dtype=torch.float64).eval()
+    assert apart(expected, answers(padded)) < 1e-9
+    assert getattr(padded.config, "attention_bias", None) is switch
     assert getattr(model.config, "attention_bias", None) is (False if switch else None)
     again = load(tmp_path).eval()
     assert apart(expected, answers(again)) < 1e-9

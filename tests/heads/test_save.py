@@ -56,9 +56,9 @@ def test_saved_and_loaded_in_both_forms(name, tmp_path):
         assert discover(again) == discover(model)
         shapes = [{k: v.shape for k, v in m.state_dict().items()} for m in (again, model)]
         assert shapes[0] == shapes[1]
-    plain = cls.from_pretrained(tmp_path / "padded", dtype=torch.float64).eval()
-    assert apart(expected, answers(plain)) < 1e-9
-    assert plain.num_parameters() > model.num_parameters()
+    padded = cls.from_pretrained(tmp_path / "padded", dtype=torch.float64).eval()
+    assert apart(expected, answers(padded)) < 1e-9
+    assert padded.num_parameters() > model.num_parameters()
     assert hooks(model) == hooks_before
     assert model.config.to_dict() == config
 

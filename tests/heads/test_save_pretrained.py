@@ -46,7 +46,7 @@ def with_biases(model):
     return model
 
 
-def plain(model, folder, **options):
+def load_by_transformers(model, folder, **options):
     """The same class, loaded without deadhead."""
     return type(model).from_pretrained(folder, dtype=torch.float64, **options).eval()
 
@@ -62,7 +62,7 @@ def test_equal_through_load_and_never_wrong_without(family, name, tmp_path):
     assert apart(expected, answers(again)) == 0
     assert discover(again, neurons=True) == discover(model, neurons=True)
     try:
-        other = plain(model, tmp_path / "plain")
+        other = load_by_transformers(model, tmp_path / "plain")
     except (RuntimeError, ValueError):  # sizes differ, or biases were added
         return
     assert apart(expected, answers(other)) < 1e-9
@@ -75,7 +75,7 @@ def test_plain_transformers_refuses_what_save_wrote(name, options, tmp_path):
     model = cut("llama", name)
     save(model, tmp_path)
     with pytest.raises(ValueError, match=r"this model is pruned; load it with deadhead\.load"):
-        plain(model, tmp_path, **options)
+        load_by_transformers(model, tmp_path, **options)
     assert apart(answers(model), answers(load(tmp_path).eval())) == 0
 
 
@@ -93,7 +93,7 @@ def test_added_biases_alone(family, tmp_path):
     for folder in ("ours", "plain", "again"):
         for options in ({}, WHOLE):
             with pytest.raises(ValueError, match="this model is pruned"):
-                plain(model, tmp_path / folder, **options)
+                load_by_transformers(model, tmp_path / folder, **options)
 
 
 def test_a_part_of_an_encoder_decoder(tmp_path):
@@ -137,4 +137,4 @@ def test_weights_that_a_family_fuses_on_disk(tmp_path):
     assert all(torch.equal(v, again.state_dict()[k]) for k, v in model.state_dict().items())
     assert discover(again) == discover(model)
     with pytest.raises(RuntimeError, match="ignore_mismatched_sizes"):
-        plain(model, tmp_path)
+        load_by_transformers(model, tmp_path)

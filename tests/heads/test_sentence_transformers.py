@@ -32,7 +32,7 @@ def folder(tmp_path_factory):
     return whole
 
 
-def opened(folder, **options):
+def open_encoder(folder, **options):
     return sentence_transformers.SentenceTransformer(str(folder), device="cpu", **options)
 
 
@@ -42,18 +42,18 @@ def embeddings(encoder):
 
 
 def test_cut_in_place(folder, tmp_path):
-    encoder = opened(folder)
+    encoder = open_encoder(folder)
     whole = embeddings(encoder)
     prune(encoder[0].model, uneven(encoder[0].model))
     expected = embeddings(encoder)
     assert float((expected - whole).abs().max()) > 1e-3
     # what sentence-transformers saves goes into the encoder of the whole model
     encoder.save(str(tmp_path / "theirs"))
-    again = opened(folder)
+    again = open_encoder(folder)
     again[0].model = load(tmp_path / "theirs").eval()
     assert torch.equal(embeddings(again), expected)
     with pytest.raises((RuntimeError, ValueError), match="ignore_mismatched_sizes"):
-        opened(tmp_path / "theirs")
+        open_encoder(tmp_path / "theirs")
 
 
 @pytest.mark.parametrize("form", ["compact", "padded"])
@@ -61,7 +61,7 @@ def test_a_saved_folder_is_one_of_theirs(form, folder, tmp_path):
     model = load(folder).eval()
     prune(model, uneven(model))
     small = save(model, tmp_path / "small", form=form)
-    encoder = opened(small, trust_remote_code=form == "compact")
+    encoder = open_encoder(small, trust_remote_code=form == "compact")
     with torch.no_grad():
         batch = encoder.tokenizer(TEXTS, padding=True, return_tensors="pt")
         ours = embedder_of(load(small))(forward(model, batch), batch).double()
@@ -70,10 +70,10 @@ def test_a_saved_folder_is_one_of_theirs(form, folder, tmp_path):
         assert discover(encoder[0].model).removed == ()
         assert len(discover(encoder[0].model)) == len(discover(model))
         with pytest.raises(ValueError, match="trust_remote_code"):
-            opened(small)
+            open_encoder(small)
     # saved again in the other form
     other = save(load(small), tmp_path / "other", form="padded" if form == "compact" else "compact")
-    again = opened(other, trust_remote_code=form == "padded")
+    again = open_encoder(other, trust_remote_code=form == "padded")
     torch.testing.assert_close(embeddings(again), ours, rtol=0, atol=1e-5)
 
 

@@ -77,8 +77,8 @@ def make_case(kind):
 
 def scores_of(ranker, model, batches, **inputs):
     """What a ranker gives for a model in evaluation mode; by default for all of its heads."""
-    given = {"layout": discover(model), **inputs}
-    return ranker(RankerInputs(model=model, batches=batches, **given))
+    arguments = {"layout": discover(model), **inputs}
+    return ranker(RankerInputs(model=model, batches=batches, **arguments))
 
 
 def by_real_gates(model, batch):

@@ -37,11 +37,11 @@ def test_equals_gates_that_multiply(case, kind):
     setup = case(kind)
     raw = rank(setup.model, [setup.batch], "gradient").raw
     tokens = int(setup.batch["attention_mask"].sum())
-    plain = {
+    by_gates = {
         head: sum(map(abs, values)) / tokens
         for head, values in by_real_gates(setup.model, setup.batch).items()
     }
-    assert apart(raw, plain) < 1e-12
+    assert apart(raw, by_gates) < 1e-12
 
 
 @pytest.mark.parametrize("kind", KINDS)

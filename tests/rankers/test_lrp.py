@@ -189,11 +189,11 @@ def test_epsilon_conserves_relevance(family, monkeypatch):
 def test_attention_products_give_half_to_each_factor():
     """AttnLRP through one attention: q and k get a quarter of their gradients, and v half."""
     q, k, v = (noise(1, 2, 3, 4, seed=i).requires_grad_() for i in range(3))
-    plain = torch.autograd.grad(((q @ k.transpose(-2, -1)).softmax(-1) @ v).pow(2).sum(), (q, k, v))
+    grads = torch.autograd.grad(((q @ k.transpose(-2, -1)).softmax(-1) @ v).pow(2).sum(), (q, k, v))
     bent = torch.autograd.grad(
         Epsilon().attention(q, k, v, 1.0, lambda s: s.softmax(-1)).pow(2).sum(), (q, k, v)
     )
-    for result, gradient, share in zip(bent, plain, (0.25, 0.25, 0.5), strict=True):
+    for result, gradient, share in zip(bent, grads, (0.25, 0.25, 0.5), strict=True):
         torch.testing.assert_close(result, share * gradient)
     output = Epsilon().attention(q, k, v, 1.0, lambda s: s.softmax(-1))
     (to_v,) = torch.autograd.grad(output.sum(), v)
@@ -213,8 +213,8 @@ def test_epsilon_bends_norm_and_activation_as_if_parts_were_detached():
         (Epsilon().layer_norm(x, weight, bias, 1e-5), by_graph),
         (Epsilon().activation(x, F.gelu(x)), x * (F.gelu(x) / x).detach()),
     ]
-    plain = (F.layer_norm(x, (6,), weight, bias, 1e-5), F.gelu(x))
-    for (bent, graph), untouched in zip(pairs, plain, strict=True):
+    outputs = (F.layer_norm(x, (6,), weight, bias, 1e-5), F.gelu(x))
+    for (bent, graph), untouched in zip(pairs, outputs, strict=True):
         torch.testing.assert_close(bent, untouched)
         mine, expected, usual = (
             torch.autograd.grad(y, x, arrived)[0] for y in (bent, graph, untouched)
@@ -227,13 +227,13 @@ def test_epsilon_bends_norm_and_activation_as_if_parts_were_detached():
 @pytest.mark.parametrize("family", FAMILIES)
 def test_rules_leave_the_output_alone_and_no_trace(family, rule):
     model, batch = ready(family)
-    plain = forward(model, batch).logits
+    logits = forward(model, batch).logits
     before = {
         name: len(m._forward_hooks) + len(m._forward_pre_hooks) for name, m in model.named_modules()
     }
     model.set_attn_implementation("eager")
     with flowing(model, RULES[rule]()) as rules_in_place, rules_in_place:
-        torch.testing.assert_close(forward(model, batch).logits, plain)
+        torch.testing.assert_close(forward(model, batch).logits, logits)
     assert model.config._attn_implementation == "eager"
     scores = scores_of(LRP(rule=rule), model, [batch])
     assert set(scores) == set(discover(model))

@@ -261,10 +261,10 @@ def test_compiled_models_rank_the_same(case):
     """torch.compile does not see hooks that come later; a ranking must not miss them."""
     setup = case("classify")
     del setup.model.bert.encoder.layer[1:]  # each layer takes seconds to compile
-    plain = rank(setup.model, [setup.batch])
+    uncompiled = rank(setup.model, [setup.batch])
     setup.model.bert.encoder.compile(backend="eager")
     again = rank(setup.model, [setup.batch])
-    assert max(abs(again[head] - plain[head]) for head in plain.scores) < 1e-10
+    assert max(abs(again[head] - uncompiled[head]) for head in uncompiled.scores) < 1e-10
 
 
 @METHODS

@@ -42,10 +42,10 @@ class Game:
             frozenset(s) for n in range(len(heads) + 1) for s in itertools.combinations(heads, n)
         )
         self.value = dict(zip(sets, itertools.cycle(numbers), strict=False))
-        self.asked: list[frozenset[Head]] = []
+        self.requests: list[frozenset[Head]] = []
 
     def __call__(self, sets):
-        self.asked += sets
+        self.requests += sets
         return [self.value[s] for s in sets]
 
 
@@ -163,8 +163,8 @@ def test_settled_heads_are_not_evaluated_again():
     always, never = Game([0.5]), Game([0.5])
     walk(Shapley(permutations=50, truncation=0, limit=5), FOUR, always, orders(FOUR, 0), silent)
     walk(Shapley(permutations=50, **NEVER), FOUR, never, orders(FOUR, 0), silent)
-    assert len(always.asked) == 1 + 6 * 4
-    assert len(never.asked) == 1 + 50 * 4
+    assert len(always.requests) == 1 + 6 * 4
+    assert len(never.requests) == 1 + 50 * 4
 
 
 def test_the_bound_is_empirical_bernstein():

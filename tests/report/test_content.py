@@ -36,8 +36,8 @@ def test_the_list_of_trials_has_each_once(tmp_path):
     assert [trial["draw"] for trial in unpruned] == [None, None]  # nothing was drawn
     at = ("mnli", "random 50 %", 1)
     (pruned,) = [one for one in trials if (one["task"], one["remove"], one["draw"]) == at]
-    shown = [pruned[name] for name in ("score", "en", "state", "seconds", "parameters")]
-    assert shown == [72, 72, "done", 7, 600]
+    values = [pruned[name] for name in ("score", "en", "state", "seconds", "parameters")]
+    assert values == [72, 72, "done", 7, 600]
     assert data["records"][pruned["id"]]["metrics"]["en/dev/accuracy"] == 0.72
 
 
@@ -128,9 +128,9 @@ def test_a_large_study_opens_only_some_records(tmp_path, monkeypatch):
     monkeypatch.setattr(page_records, "MOST", 3)
     assert len(content(folder)["records"]) == 3
     monkeypatch.setattr("deadhead.results.study.MOST_RECORDS", 5)
-    opened = Study.open(folder).opened
-    assert len(opened) == 5
-    removals = {str(trial.cell.field("remove")) for trial in opened.values()}
+    trials = Study.open(folder).opened
+    assert len(trials) == 5
+    removals = {str(trial.cell.field("remove")) for trial in trials.values()}
     assert removals == {"None", "{'random': 50}"}  # one of each kind first
     assert len(list(by_use(Study.open(folder).cells))) == 8
 

@@ -79,8 +79,8 @@ def test_findings_come_right_after_it(page, drawn, name, width):
     with screen(page, width):
         page.open(drawn(page_content(name)))
         card, findings = box(page, ".hero > .card"), box(page, ".findings")
-        shown = box(page, ".hero > .card :is(table.grid tbody tr, svg)")
-        assert min(shown["bottom"], shown["top"] + 100) < SCREENS[width]  # its first row, or lines
+        first = box(page, ".hero > .card :is(table.grid tbody tr, svg)")
+        assert min(first["bottom"], first["top"] + 100) < SCREENS[width]  # its first row, or lines
         beside = findings["right"] <= card["left"] and findings["top"] < SCREENS[width]
         assert beside or 0 <= findings["top"] - card["bottom"] < 60
         assert findings["top"] < SCREENS[width] * (2 if width < 500 else 1)

@@ -102,8 +102,8 @@ def test_published_numbers_of_another_setting_are_not_shown(tmp_path, row, same)
     numbers = f"model,task,source,remove,value\n{row},none,80.0\n"
     scores, _ = tables(study(tmp_path, DRAWN, drawn, {"numbers.csv": numbers}))
     assert ("The published numbers are not shown" in scores["note"]) != same
-    shown = {entry["published"] for cells in scores["cells"] for entry in cells}
-    assert shown == ({None, 80.0} if same else {None})
+    published = {entry["published"] for cells in scores["cells"] for entry in cells}
+    assert published == ({None, 80.0} if same else {None})
 
 
 def test_drops_are_against_the_mean_of_the_unpruned_seeds(tmp_path):

@@ -90,7 +90,7 @@ def test_more_seeds_than_prunings():
 
 
 def test_beyond_luck_by_hand():
-    """1, 2, 3: the sum 6 is met or exceeded in size by 2 of 8 choices of signs."""
+    """1, 2, 3: the sum 6 is reached or exceeded in size by 2 of 8 choices of signs."""
     result = beyond_luck([1.0, 2.0, 3.0])
     assert (result.mean, result.p, result.pairs, result.groups) == (
         pytest.approx(2),

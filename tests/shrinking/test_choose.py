@@ -178,16 +178,16 @@ def test_groups_of_a_grouped_query_model_go_whole():
 def test_without_labels_a_loss_or_inputs_suffice(flap):
     model, batch = model_of("classify"), data("classify")
     silence(model, "heads", 1, 2)
-    plain = {name: value for name, value in batch.items() if name != "labels"}
+    unlabelled = {name: value for name, value in batch.items() if name != "labels"}
     for method in ("auto", "fisher", "kwon", "taylor"):
-        assert chosen(model, [plain], method, heads=1, loss="self").heads == (
+        assert chosen(model, [unlabelled], method, heads=1, loss="self").heads == (
             Head("encoder", 1, 2),
         )
         with pytest.raises(DataError, match="has no labels") as error:
-            chosen(model, [plain], method, heads=1)
+            chosen(model, [unlabelled], method, heads=1)
         assert 'loss="self"' in (error.value.hint or "")
         assert check_method(method, ["heads"])
-    assert chosen(model, [plain], flap, heads=1).heads == (Head("encoder", 1, 2),)
+    assert chosen(model, [unlabelled], flap, heads=1).heads == (Head("encoder", 1, 2),)
     assert not check_method(flap, ["heads"])
     assert chosen(model, [], "random", heads=1).heads
 

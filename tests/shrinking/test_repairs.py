@@ -32,13 +32,13 @@ def same(first, second):
 
 
 def test_a_name_in_the_registry_is_enough(tuned):
-    model, by_hand, plain = build(), build(), build()
+    model, by_hand, unrepaired = build(), build(), build()
     report = shrink(model, data(), heads=0.5, repair=tuned, **QUIET)
     assert {row.candidate for row in report.layers} <= {"nothing", *TUNED}
     fit, _ = split_examples(data())
     refit(by_hand, fit, report.choice.heads, candidates=TUNED, progress=False)
     assert same(model, by_hand)
-    assert not same(model, prune(plain, report.choice.heads))
+    assert not same(model, prune(unrepaired, report.choice.heads))
     assert load("shrink", [f"shrink={{heads: 0.5, repair: {tuned}}}"]).trials
 
 

@@ -191,17 +191,17 @@ def test_repairs_without_labels(repair):
 def test_all_projections_are_refitted():
     """Methods are compared as without it; only the better choice is refitted in every layer."""
     few, every, by_hand = build(), build(), build()
-    plain = shrink(few, data(), heads=2, **QUIET)
+    unrefitted = shrink(few, data(), heads=2, **QUIET)
     report = shrink(every, data(), heads=2, repair="refit-all", **QUIET)
-    assert (report.tried, report.choice.heads) == (plain.tried, plain.choice.heads)
-    assert len(plain.layers) < len(report.layers) == len(find_every_site(every)) + 1
+    assert (report.tried, report.choice.heads) == (unrefitted.tried, unrefitted.choice.heads)
+    assert len(unrefitted.layers) < len(report.layers) == len(find_every_site(every)) + 1
     whole = [row for row in report.layers if row.left == row.before and row.kind != "outputs"]
     assert any(row.candidate.startswith("weighted") for row in whole)
-    refit(by_hand, split_examples(data())[0], plain.choice.heads, everywhere=True,
+    refit(by_hand, split_examples(data())[0], unrefitted.choice.heads, everywhere=True,
           progress=False)  # fmt: skip
     weights = zip(every.state_dict().values(), by_hand.state_dict().values(), strict=True)
     assert all(torch.equal(*pair) for pair in weights)
-    assert report.losses["refitted"] != plain.losses["refitted"]
+    assert report.losses["refitted"] != unrefitted.losses["refitted"]
 
 
 def test_the_batches_do_not_matter():

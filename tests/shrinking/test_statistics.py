@@ -91,20 +91,20 @@ def test_squares_and_moments_at_each_token():
         kept.append(output)
 
     hooks = [site.out.register_forward_pre_hook(before), site.out.register_forward_hook(after)]
-    by_token, moment, plain = 0, 0, 0
+    by_token, moment, unweighted = 0, 0, 0
     for row, count in zip(singles(batch), labelled("tag"), strict=True):
         kept.clear()
         (example_losses(model, row).sum() * count**0.5).backward()
         by_token += (kept[0].grad * kept[0]).detach().square().sum((0, 1))
         read, weights = kept[0].detach()[0], kept[1].grad[0].square().mean(-1)
         moment += torch.einsum("t,ti,tj->ij", weights, read, read)
-        plain += weights.mean() * read.T @ read
+        unweighted += weights.mean() * read.T @ read
     for hook in hooks:
         hook.remove()
     facts = statistics.places[site.key]
     torch.testing.assert_close(facts.by_token, by_token, rtol=1e-8, atol=1e-12)
     torch.testing.assert_close(facts.moment, moment, rtol=1e-8, atol=1e-12)
-    assert (moment - plain).abs().max() > 1e-3 * moment.abs().max()  # the weights matter
+    assert (moment - unweighted).abs().max() > 1e-3 * moment.abs().max()  # the weights matter
     assert facts.by_batch is None  # nobody asked for it
 
 

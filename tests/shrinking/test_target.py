@@ -1,4 +1,4 @@
-"""What people may write for a target, and what they are told about other things."""
+"""What people may write for a target, and the message about other things."""
 
 from fractions import Fraction
 

@@ -82,7 +82,7 @@ def test_killed_at_twenty_moments(tmp_path):
             if rng.random() < 0.9:
                 hits += kill(
                     rng.choice(workers_of(process.pid))
-                )  # a worker alone: the study goes on
+                )  # a worker alone: the study continues
                 wait_for(process, folder, counts[-1] + rng.randint(1, 12))
             time.sleep(rng.uniform(0, 0.003))
         victims = [process.pid, *workers_of(process.pid)]
@@ -107,7 +107,7 @@ def test_killed_at_twenty_moments(tmp_path):
 
 
 def told_now(folder):
-    """The records as they are now, each whole; drafts of killed processes may lie beside them."""
+    """The records as they are now, each whole; drafts of killed processes may be beside them."""
     results = {}
     for path in (folder / "records").glob("*.json"):
         record = json.loads(path.read_text())

@@ -1,4 +1,4 @@
-"""A trial keeps its id from version to version, or a study of last year would begin anew."""
+"""A trial keeps its id from version to version, or a study of last year would begin again."""
 
 from deadhead.studies import load
 
@@ -20,7 +20,7 @@ KEYS = ["04e98b868cf80892", "3152303c1c3bfd53", "718be1e7469d10c5", "83713cf8dcd
 
 def test_ids_are_those_of_the_first_version(tmp_path):
     """Whoever has to change these must raise FORMAT in `trial.py`, and say in the changelog that
-    studies begin anew."""
+    studies begin again."""
     assert [trial.id for trial in load("smoke").trials] == IDS
     (tmp_path / "search.yaml").write_text(SEARCH)
     trials = load(tmp_path / "search.yaml").trials

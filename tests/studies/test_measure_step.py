@@ -56,19 +56,19 @@ def test_before_first_and_after_differ(measured):
 def test_epoch_one_is_that_of_a_training_of_the_same_schedule_stopped_there(measured):
     """The scores at @1 belong to the weights after epoch 1: not to those at the end, and they
     leave those in place."""
-    plain = run_trial(
+    unmeasured = run_trial(
         load(
             "smoke",
             [*SMALL, *FIRST[1:], "steps=[prune, finetune, evaluate]", "remove={random: 50}"],
         ).trials[0]
     )
     at_end = {name: value for name, value in measured.metrics.items() if "@1" not in name}
-    assert at_end == plain.metrics  # measuring, and scoring epoch 1, changed nothing
+    assert at_end == unmeasured.metrics  # measuring, and scoring epoch 1, changed nothing
     early = {
         name.replace("@1", ""): value for name, value in measured.metrics.items() if "@1" in name
     }
-    assert early.keys() == plain.metrics.keys()
-    assert early != plain.metrics
+    assert early.keys() == unmeasured.metrics.keys()
+    assert early != unmeasured.metrics
 
 
 def test_epoch_one_scores_are_those_that_training_itself_saw():
@@ -109,12 +109,12 @@ TRAINED: dict[str, Any] = {"model": "m", "task": "pos", "source": "en", "finetun
 
 
 def test_defaults_are_not_in_the_id():
-    plain = settle(["finetune", "evaluate"], TRAINED)
-    assert plain == settle(
+    defaults = settle(["finetune", "evaluate"], TRAINED)
+    assert defaults == settle(
         ["finetune", "evaluate"], {**TRAINED, "measure": ["entropy"]}
     )  # no step measures
     first = settle(["finetune", "evaluate"], {**TRAINED, "finetune": {"epochs": 2, "first": True}})
-    assert first != plain
+    assert first != defaults
     never = settle(["finetune", "rank"], {**TRAINED, "finetune": {"epochs": 2, "first": True}})
     assert never == settle(
         ["finetune", "rank"], TRAINED

@@ -1,4 +1,4 @@
-"""What a recipe may ask for and its user hardly wants is told before it is run."""
+"""What a recipe may ask for and its user hardly wants is reported before it runs."""
 
 import pytest
 

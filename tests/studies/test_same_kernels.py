@@ -2,8 +2,7 @@
 
 On a CPU that cannot multiply bfloat16 with oneDNN (ARM without bf16), torch switches oneDNN off
 for the
-whole process at the first such product. The fixture `switches` stands in for such a CPU on any
-other.
+whole process at the first such product. The fixture `switches` imitates such a CPU on any other.
 """
 
 import pytest

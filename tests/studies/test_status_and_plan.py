@@ -1,4 +1,4 @@
-"""Status, plan, frame and export tell what the records say; and the commands that print them."""
+"""Status, plan, frame and export report what the records say; and the commands that print them."""
 
 import json
 import sys

@@ -181,17 +181,17 @@ def test_a_folder_that_was_pruned_can_be_the_model(tmp_path):
 
 def test_a_layer_without_heads_can_drop_its_output_bias():
     calls = [*SMALL, "steps=[prune, finetune, evaluate]", "remove={layers: bottom 2}"]
-    plain, same = (
+    default, same = (
         load("smoke", [*calls, *more]).trials[0]
         for more in ([], ["prune={drop_output_bias: false}"])
     )
     (trial,) = load("smoke", [*calls, "prune={drop_output_bias: true}"]).trials
-    assert plain.id == same.id != trial.id
+    assert default.id == same.id != trial.id
     assert (
         load("smoke", [*calls, "prune={drop_output_bias: true}", "remove=none"]).trials
         == load("smoke", [*calls, "remove=none"]).trials
     )
-    kept, dropped = run_trial(plain), run_trial(trial)
+    kept, dropped = run_trial(default), run_trial(trial)
     assert dropped.error is None
     assert kept.removed == dropped.removed
     assert kept.metrics != dropped.metrics
@@ -201,15 +201,15 @@ def test_a_layer_without_heads_can_drop_its_output_bias():
 
 def test_single_heads_of_a_group_are_removed_with_copies():
     calls = [*SMALL, "steps=[prune, finetune, evaluate]", "remove={random_k: 1}"]
-    plain, same = (
+    default, same = (
         load("smoke", [*calls, *more]).trials[0] for more in ([], ["prune={groups: whole}"])
     )
     (trial,) = load("smoke", [*calls, "prune={groups: expand}"]).trials
-    assert plain.id == same.id != trial.id
+    assert default.id == same.id != trial.id
     with pytest.raises(RecipeError, match="expected whole or expand, got 'single'"):
         load("smoke", [*calls, "prune={groups: single}"])
     with pytest.raises(GroupError, match="cannot remove exactly 1 heads"):
-        prune_step.run(State(run=run_trial, model=tiny("llama")), plain)
+        prune_step.run(State(run=run_trial, model=tiny("llama")), default)
     state = State(run=run_trial, model=tiny("llama"))
     prune_step.run(state, trial)
     assert len(discover(state.model)) == 7

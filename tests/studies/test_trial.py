@@ -5,12 +5,12 @@ from hypothesis import strategies as st
 
 from deadhead.studies.trial import settle
 
-plain = st.dictionaries(
+trial_fields = st.dictionaries(
     st.sampled_from(["model", "task", "source", "seed", "draw", "targets"]), st.integers(0, 3)
 )
 
 
-@given(plain, st.randoms())
+@given(trial_fields, st.randoms())
 def test_an_id_is_the_content(fields, rng):
     """The order of fields and what no step uses do not matter; all else does."""
     fields = {**fields, "source": "en", "targets": "de", "model": str(fields.get("model", 0))}

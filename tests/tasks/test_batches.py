@@ -51,8 +51,8 @@ def test_every_window_comes_once(encoded, choice):
 
 
 def test_file_order_and_seeded_order(encoded):
-    plain = batches(encoded, size=10, sort=False)
-    assert np.concatenate(plain.numbers).tolist() == list(range(len(encoded)))
+    in_file_order = batches(encoded, size=10, sort=False)
+    assert np.concatenate(in_file_order.numbers).tolist() == list(range(len(encoded)))
     first, same, other = (batches(encoded, size=10, seed=seed) for seed in (1, 1, 2))
     assert all(np.array_equal(a, b) for a, b in zip(first.numbers, same.numbers, strict=True))
     assert not all(np.array_equal(a, b) for a, b in zip(first.numbers, other.numbers, strict=True))
@@ -70,13 +70,13 @@ def test_the_order_is_pinned():
 
 
 def test_sorting_saves_padding_and_waste_is_what_it_says(encoded):
-    sorted_, plain = (
+    sorted_, unsorted = (
         batches(encoded, size=10, seed=0),
         batches(encoded, size=10, seed=0, sort=False),
     )
-    assert sorted_.padding < plain.padding / 3
-    masks = torch.cat([batch["attention_mask"].flatten() for batch in plain])
-    assert plain.padding == pytest.approx(1 - masks.float().mean().item())
+    assert sorted_.padding < unsorted.padding / 3
+    masks = torch.cat([batch["attention_mask"].flatten() for batch in unsorted])
+    assert unsorted.padding == pytest.approx(1 - masks.float().mean().item())
 
 
 def test_a_part_of_the_batches(encoded):

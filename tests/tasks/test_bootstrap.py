@@ -58,8 +58,8 @@ def answers(rows, right):
     ("rows", "right", "certain"), [(4, 4, False), (19, 10, False), (20, 10, True), (99, 99, False)]
 )
 def test_few_rows_and_equal_samples_give_no_interval(rows, right, certain):
-    data, given = answers(rows, right)
-    result = bootstrap(given, data)
+    data, predictions = answers(rows, right)
+    result = bootstrap(predictions, data)
     assert result.is_certain is certain
     assert (result.to_dict()["low"] is None) is not certain
     assert difference(result, result).is_certain is (rows >= 20)

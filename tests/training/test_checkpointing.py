@@ -22,14 +22,14 @@ def test_checkpointing_gives_the_same_numbers(letters):
         raise KeyboardInterrupt
 
     settings = Settings(batch=8, rate=3e-3, epochs=1)
-    plain, again, stopped = models
+    reference, again, stopped = models
     losses = [
         finetune(model, letters, settings, checkpointing=model is again, progress=False).losses
-        for model in (plain, again)
+        for model in (reference, again)
     ]
     with pytest.raises(KeyboardInterrupt):
         finetune(stopped, letters, settings, checkpointing=True, progress=stop)
     assert (runs[1], runs[2]) == (2 * runs[0], 2)
     torch.testing.assert_close(torch.tensor(losses[0]), torch.tensor(losses[1]))
-    torch.testing.assert_close(dict(plain.named_parameters()), dict(again.named_parameters()))
+    torch.testing.assert_close(dict(reference.named_parameters()), dict(again.named_parameters()))
     assert not [m for model in models for m in model.modules() if "forward" in vars(m)]

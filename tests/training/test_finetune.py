@@ -229,7 +229,7 @@ def test_scoring_changes_nothing(foxes):
     trained(bert(), foxes)
     assert torch.equal(
         torch.get_rng_state(), after
-    )  # the numbers of the caller go on as if nothing had been
+    )  # the numbers of the caller continue as if nothing had been
 
 
 def test_best_last_and_first_weights(foxes):

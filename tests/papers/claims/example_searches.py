@@ -159,7 +159,7 @@ def parts_of_data(gain, **more):
 
 
 def little(better):
-    """So many of the cases gain."""
+    """The first `better` cases gain."""
     return parts_of_data(lambda i: 1.0 if i < better else -1.0)
 
 

@@ -172,8 +172,8 @@ def both_tasks(**arms):
     return controlled("pos", **arms) + controlled("ner", **arms)
 
 
-def where(found, then=-1.0):
-    return lambda s: then if found(s) else 1.0
+def where(condition, then=-1.0):
+    return lambda s: then if condition(s) else 1.0
 
 
 def near(search):

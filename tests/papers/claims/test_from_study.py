@@ -118,10 +118,10 @@ def test_what_two_studies_share_counts_once(tmp_path):
 
 
 def test_a_search_that_two_studies_share_has_the_arms_of_both(tmp_path):
-    plain = lowest(0, 0.5, [0.6])
+    cells = lowest(0, 0.5, [0.6])
     highest = {"seed": 0, "arm": "highest", "k": 1, "remove": {"highest": 1}}
     control = {"labels": highest, "metrics": {"de/test/micro_f1": 0.4}}
-    folders = [study(tmp_path / "a", TAGS, [*plain, control]), study(tmp_path / "b", TAGS, plain)]
+    folders = [study(tmp_path / "a", TAGS, [*cells, control]), study(tmp_path / "b", TAGS, cells)]
     for order in (folders, folders[::-1]):
         (search,) = measured(order).searches
         assert set(search.arms) == {"lowest", "highest"}

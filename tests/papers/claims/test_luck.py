@@ -42,7 +42,7 @@ def dice(better):
 
 
 def test_dice_make_the_papers_counts_and_no_claim_on_luck():
-    """Nine of ten pairs "gain" where pruning does nothing; only the controls tell."""
+    """Nine of ten pairs "gain" where pruning does nothing; only the controls reveal it."""
     for name in ("C-count-POS", "C-rand-vs-low", *OURS):
         assert CLAIMS[name].on(dice(0.0)).verdict == UNSHOWN, name
     counted = CLAIMS["C-count-POS"].on(dice(0.0))

@@ -11,10 +11,10 @@ NOT_SHOWN = "The published numbers are not shown"
 
 def published(table):
     cells = [cell for row in table["cells"] for cell in row]
-    shown = {
+    figures = {
         cell[name] for cell in cells for name in ("published", "published_change") if name in cell
     }
-    return shown - {None}
+    return figures - {None}
 
 
 @pytest.mark.parametrize(

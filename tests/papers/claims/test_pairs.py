@@ -44,8 +44,8 @@ def in_finding(study):
         r"gains (?P<mean>[+-][\d.]+) points on average over (?P<n>\d+) pairs of languages",
         r"of (?P<n>\d+) pairs of languages, by (?P<mean>[+-][\d.]+) points",
     )
-    (found,) = [m for pattern in patterns if (m := re.search(pattern, text))][:1]
-    return int(found["n"]), float(found["mean"])
+    (match,) = [m for pattern in patterns if (m := re.search(pattern, text))][:1]
+    return int(match["n"]), float(match["mean"])
 
 
 def in_claim(study):
@@ -53,9 +53,9 @@ def in_claim(study):
 
 
 def check(study):
-    claimed, shown, (n, mean) = in_claim(study), in_table(study), in_finding(study)
-    assert len(claimed) == len(shown) == n
-    assert fmean(claimed) == pytest.approx(fmean(shown), abs=1e-4)  # as tables round
+    claimed, tabled, (n, mean) = in_claim(study), in_table(study), in_finding(study)
+    assert len(claimed) == len(tabled) == n
+    assert fmean(claimed) == pytest.approx(fmean(tabled), abs=1e-4)  # as tables round
     assert mean == pytest.approx(fmean(claimed), abs=0.0051)
     assert all(f" {n} pairs of languages" in text for text in findings(study) if "pairs" in text)
 

@@ -1,4 +1,4 @@
-"""The papers' numbers as they lie beside the recipes: all of them, unchanged, and in our words."""
+"""The papers' numbers as stored beside the recipes: all of them, unchanged, and in our words."""
 
 import csv
 from statistics import fmean

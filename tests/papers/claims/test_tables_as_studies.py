@@ -25,7 +25,7 @@ ONLY_STUDIED = {
     ),
     **dict.fromkeys(
         ("C-heads-POS", "C-heads-NER", "C-heads-SF"),
-        "a search tells how many heads its best has lost, a table does not",
+        "a search records how many heads its best has lost, a table does not",
     ),
 }
 # What the papers drew and did not print: a study has no test of it, a paper no data.

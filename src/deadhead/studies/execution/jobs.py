@@ -201,7 +201,7 @@ class Workload:
         self.control.running.pop(trial.id, None)
 
     def retry(self, trial: Trial, attempts: int, error: str, reason: str = "") -> None:
-        """Return a trial that did not come to its end; after so many attempts it has failed.
+        """Return a trial that did not come to its end; after `attempts` attempts it has failed.
 
         error: for its record. reason: why it was ended, for the user.
         """
