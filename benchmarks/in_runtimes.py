@@ -243,7 +243,6 @@ class _Run:
         self.file, self.bytes = Path(model), disk_bytes(model)
         self.gap: float | None = None  # the largest difference, as a share of the largest value
         self.problem: str | None = None
-        self.note: str | None = None  # what its label does not say about the file
         self.worker: subprocess.Popen[str] | None = None
         self.errors: IO[str]  # what its process prints
         self.rounds: list[list[dict[str, Any]]] = []
@@ -259,7 +258,6 @@ class _Run:
                 result = files.gguf(self.model, self.runtime)
                 self.file, self.bytes = result.file, result.file.stat().st_size
                 self.gap = None if result.comparison is None else result.comparison.share
-                self.note = result.note
         except DeadheadError as problem:
             self.problem = _text(problem)
 
@@ -333,7 +331,6 @@ class _Run:
             "ratios": {part: _ratio(self, base, part) for part in PARTS},
             "same_tokens": same,
             "largest_difference": self.gap,
-            "note": self.note,
             "problem": None,
         }
 

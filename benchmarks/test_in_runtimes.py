@@ -1,7 +1,5 @@
 """`compare_runtimes`: the same tokens everywhere, speeds of the same prompts, what it refuses."""
 
-from types import SimpleNamespace
-
 import in_runtimes
 import pytest
 import torch
@@ -18,7 +16,6 @@ from transformers import (
 
 from deadhead.errors import DataError, DeadheadError, UnsupportedModel
 from deadhead.exports.gguf import runtime as llama_cpp
-from deadhead.exports.gguf.export import Exported
 from deadhead.heads import prune, save
 from gguf_models import SIZES, byte_tokenizer
 
@@ -105,20 +102,6 @@ def test_speeds_are_medians_and_ratios_are_of_the_same_round():
     assert small["ratios"] == {"prompt": 2.0, "new": 2.0}
     assert whole["ratios"] == {"prompt": None, "new": None}
     assert (small["same_tokens"], onnx["same_tokens"]) == (None, 1)
-
-
-def test_a_row_says_which_matrices_are_not_quantised(tmp_path):
-    file = tmp_path / "m.gguf"
-    file.write_bytes(b"GGUF")
-    run = _Run(Runtime.of("llama.cpp:q8_0"), "small")
-    run.rounds.append(answers(0.5, 2.0, [1, 2]))
-    notes = []
-    for in_f16 in (0, 5):
-        written = Exported(file, "llama", None, 22, in_f16)
-        run.prepare(SimpleNamespace(gguf=lambda *_, written=written: written))
-        notes.append(run.row([run], "small")["note"])
-    assert notes == [None, written.note]
-    assert "5 of 22 matrices are f16" in notes[1]
 
 
 @pytest.mark.parametrize(

@@ -186,7 +186,7 @@ class _Updater(Updater):
         """Gradients of each model's loss; returns their mean."""
         return super().backward(numbers, shapes) / self.model.models
 
-    def _loss_sum(self, batch: Mapping[str, Tensor]) -> Tensor:
+    def loss_sum(self, batch: Mapping[str, Tensor]) -> Tensor:
         logits = self.model(ready(self.model, batch)).float()
         targets = batch["labels"].expand(len(logits), *batch["labels"].shape)
         options: Any = {"ignore_index": IGNORED, "label_smoothing": self.settings.smoothing}

@@ -9,14 +9,11 @@ from pathlib import Path
 
 import deadhead
 from deadhead import version
-from deadhead.cli.rank import PACKAGES, PLOTS
 from deadhead.errors import MissingExtra
 
 SOURCE = Path(deadhead.__file__).parent
-COMPUTED = {
-    "cli/rank.py": set(PACKAGES.values()),
-    "exports/onnx/export.py": {"onnxruntime", "onnxscript"},
-}  # where the package is no constant
+# where the package is no constant
+COMPUTED = {"exports/onnx/export.py": {"onnxruntime", "onnxscript"}}
 
 
 def extras():
@@ -51,7 +48,6 @@ def test_every_hint_installs_what_is_missing():
     assert len(raised()) >= 10
     for file, packages, extra in raised():
         assert packages <= extras()[extra], f"{file}: the extra {extra} does not install {packages}"
-    assert {module for names in PLOTS.values() for module in names} == set(PACKAGES)
 
 
 def test_elsewhere_than_in_a_checkout(monkeypatch):

@@ -1,4 +1,4 @@
-"""Draws: any layout and strategy; groups whole, exact or refused, uniform chance, seeds that last."""
+"""Draws: any layout and strategy; groups whole, exact or refused, uniform, seeds that last."""
 
 import os
 import subprocess

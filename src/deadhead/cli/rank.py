@@ -80,7 +80,7 @@ def rank(
 
         deadhead rank ./pos-en --task pos --lang de --method shapley --out shapley.json
 
-        deadhead rank ./pos-en --task pos --lang de --method ablation --option fill=mean --out m.json
+        deadhead rank ./pos --task pos --lang de --method ablation --option fill=mean --out m.json
 
         deadhead rank ./all-MiniLM-L6-v2 --text sentences.txt --out embeddings.json
     """

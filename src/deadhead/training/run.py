@@ -57,7 +57,7 @@ class Run:
             before.restore(self.model, "last")
             return before
         torch.manual_seed(self.settings.seed)
-        self.updater = Updater(self.model, self.feed, self.settings)
+        self.updater = self._new_updater()
         try:
             first = self._resume()
             self._plan()
@@ -80,6 +80,9 @@ class Run:
             self.model.eval()
         self._finish()
         return self.history
+
+    def _new_updater(self) -> Updater:
+        return Updater(self.model, self.feed, self.settings)
 
     def _new_graphs(self) -> Graphs:
         return Graphs(self.updater, max(self.updates), self.rows)

@@ -69,11 +69,15 @@ class Updater:
         begin = 0
         for shape in shapes:
             batch = self.feed(numbers[begin : begin + shape.rows], shape)
-            loss = loss_sum(self.model, batch, self.settings.smoothing) / labels
+            loss = self.loss_sum(batch) / labels
             loss.backward()
             total = total + loss.detach()
             begin += shape.rows
         return total
+
+    def loss_sum(self, batch: Mapping[str, Tensor]) -> Tensor:
+        """The sum of the losses of all labels; several models at once have one of their own."""
+        return loss_sum(self.model, batch, self.settings.smoothing)
 
     @torch.no_grad()
     def apply(self, loss: Tensor, rate: float | Tensor) -> None:

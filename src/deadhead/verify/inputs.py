@@ -24,34 +24,38 @@ def batch_for(model: Any) -> dict[str, Any]:
     parameters = inspect.signature(model.forward).parameters
     config, main = model.config, getattr(model, "main_input_name", "input_ids")
     inputs = Inputs(model)
-    batch = {}
+    batch: dict[str, Any] = {}
     if "input_ids" in parameters and main in ("input_ids", "pixel_values"):
         batch["input_ids"] = inputs.tokens()
         if "attention_mask" in parameters:
-            batch["attention_mask"] = torch.ones(EXAMPLES, TOKENS, dtype=torch.long)
-            batch["attention_mask"][1, 9:] = 0
+            batch["attention_mask"] = inputs.mask()
     with_images = hasattr(config, "vision_config") and config.model_type in WITH_IMAGES
     if "pixel_values" in parameters and (main == "pixel_values" or with_images):
-        batch["pixel_values"] = inputs.random(EXAMPLES, *inputs.image_shape())
+        batch["pixel_values"] = inputs.pixels()
     if main == "input_features" and "input_features" in parameters:
-        frames = 2 * inputs.size("max_source_positions", default=12)
-        batch["input_features"] = inputs.random(EXAMPLES, inputs.size(*BINS, default=16), frames)
+        batch["input_features"] = inputs.spectrum()
     if main == "input_values" and "input_values" in parameters:
-        batch["input_values"] = inputs.random(EXAMPLES, 4000)
+        batch["input_values"] = inputs.samples()
     if "decoder_input_ids" in parameters and getattr(config, "is_encoder_decoder", False):
         batch["decoder_input_ids"] = inputs.tokens(7)
     return batch
 
 
 def prompt_for(model: Any, batch: Batch | None = None) -> dict[str, Any] | None:
-    """Inputs for generation, those of a batch where it has them, without padding; None if this
-    model does not generate text.
-    """
-    if not hasattr(model, "generate") or not getattr(model, "can_generate", lambda: False)():
+    """Inputs for generation, those of a batch where it has them; None if the model has none."""
+    if not can_generate(model):
         return None
-    usual = batch_for(model)
-    names = [n for n in ("input_ids", "input_features", "attention_mask") if n in usual]
-    prompt: dict[str, Any] = {name: (batch or usual).get(name, usual[name]) for name in names}
+    inputs = {name: (batch or {}).get(name, value) for name, value in batch_for(model).items()}
+    return prompt_of(model, inputs, "input_ids", "input_features", "attention_mask")
+
+
+def can_generate(model: Any) -> bool:
+    return hasattr(model, "generate") and bool(getattr(model, "can_generate", lambda: False)())
+
+
+def prompt_of(model: Any, batch: dict[str, Any], *names: str) -> dict[str, Any]:
+    """These inputs of a batch as a prompt for generation, without padding."""
+    prompt = {name: batch[name] for name in names if name in batch}
     if "attention_mask" in prompt:
         prompt["attention_mask"] = torch.ones_like(prompt["attention_mask"])
     if getattr(model.config, "is_encoder_decoder", False):
@@ -94,6 +98,11 @@ class Inputs:
         is_special = torch.isin(tokens, torch.tensor(special, dtype=torch.long))
         return torch.where(is_special, free[0] if free else start, tokens)
 
+    def mask(self) -> Tensor:
+        mask = torch.ones(EXAMPLES, TOKENS, dtype=torch.long)
+        mask[1, 9:] = 0
+        return mask
+
     def image_shape(self) -> tuple[int, int, int]:
         """Channels, height and width; a config for images comes before others."""
         visual = [config for config in self.configs if "vision" in type(config).__name__.lower()]
@@ -105,6 +114,16 @@ class Inputs:
         side = next((side for side in sides if isinstance(side, int | list | tuple) and side), 16)
         height, width = side if isinstance(side, list | tuple) else (side, side)
         return self.size("num_channels", "in_channels", "in_chans", default=3), height, width
+
+    def pixels(self) -> Tensor:
+        return self.random(EXAMPLES, *self.image_shape())
+
+    def spectrum(self) -> Tensor:
+        frames = 2 * self.size("max_source_positions", default=12)
+        return self.random(EXAMPLES, self.size(*BINS, default=16), frames)
+
+    def samples(self) -> Tensor:
+        return self.random(EXAMPLES, 4000)
 
 
 def _configs(config: Any) -> Iterator[Any]:
