@@ -28,13 +28,13 @@ def main() -> None:
     print("\n" + json.dumps(answer))
 
 
-def server(file: str) -> Any:
+def server(file: str, threads: int = 1, context: int = CONTEXT) -> Any:
     import xllamacpp
 
     params = xllamacpp.CommonParams()
     params.model.path = file
-    params.n_ctx, params.n_parallel, params.n_gpu_layers = CONTEXT, 1, 0
-    params.cpuparams.n_threads = params.cpuparams_batch.n_threads = 1
+    params.n_ctx, params.n_parallel, params.n_gpu_layers = context, 1, 0
+    params.cpuparams.n_threads = params.cpuparams_batch.n_threads = threads
     # half-precision caches and flash attention change logits by up to 3e-2
     params.cache_type_k = params.cache_type_v = xllamacpp.ggml_type.GGML_TYPE_F32
     params.flash_attn_type = xllamacpp.llama_flash_attn_type.LLAMA_FLASH_ATTN_TYPE_DISABLED
