@@ -23,13 +23,7 @@ def test_charts_and_navigation_fit_every_screen(page, drawn, size, panels):
         for line in lines
         for x in range(5)
     ]
-    options = {
-        "x": "heads",
-        "y": "micro F1, points",
-        "numbers": True,
-        "order": (),
-        "line": "language",
-    }
+    options = {"x": "heads", "y": "micro F1, points", "line": "language"}
     data["figures"] = [
         {
             **figure,
