@@ -190,7 +190,10 @@ RUNTIMES = {
 
 
 def peak_bytes() -> int:
-    """The most memory that this process has used at any time."""
+    """The most memory that this process has used at any time.
+
+    As in deadhead.saved.bench, whose import would load torch.
+    """
     status = Path("/proc/self/status")
     if status.exists():  # on Linux, getrusage counts the memory of the parent process too
         lines = status.read_text().splitlines()

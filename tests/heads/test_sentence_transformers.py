@@ -32,6 +32,15 @@ def folder(tmp_path_factory):
     return whole
 
 
+@pytest.fixture(scope="module", autouse=True)
+def _own_cache(tmp_path_factory):
+    """transformers copies the code of a folder there; other processes must not write beside it."""
+    with pytest.MonkeyPatch.context() as patch:
+        cache = str(tmp_path_factory.mktemp("modules"))
+        patch.setattr("transformers.dynamic_module_utils.HF_MODULES_CACHE", cache)
+        yield
+
+
 def open_encoder(folder, **options):
     return sentence_transformers.SentenceTransformer(str(folder), device="cpu", **options)
 

@@ -63,8 +63,8 @@ def test_the_page_counts_and_the_table_lists_with_short_reasons(page_script: Any
     page = " ".join(page.split())
     assert "Of 6 model types of transformers 5.22 (torch 2.13), **2 pass with their heads**" in page
     assert (
-        "**2 pass with their feed-forward neurons**, 1 of them with both. 3 are refused or not proved; 1"
-        in page
+        "**2 pass with their feed-forward neurons**, 1 of them with both. "
+        "3 are refused or not proved; 1" in page
     )
     assert "**All 2 also pass with mean fill**" in page
     assert "(a `kv_group`), all 1 types also pass" in page

@@ -5,6 +5,7 @@ squared distance of embeddings that are scaled to length 1. Measured beside it: 
 distance by what it changes in the similarities to other texts gives the same models.
 """
 
+import warnings
 from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
@@ -14,11 +15,14 @@ import torch.nn.functional as F
 from torch import Tensor, nn
 
 from deadhead.embedding import embedder_of
-from deadhead.errors import DataError
+from deadhead.errors import DataError, Notice
+from deadhead.forward import token_limit
 from deadhead.layout import Batch
 
-from .loss import SEEDS, TARGET, forward, on_device
+from .loss import SEEDS, TARGET, attended, forward, on_device
 from .probes import generators, normal
+
+MOST = 1000  # texts whose similarities to each other are compared
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -26,7 +30,7 @@ class EmbeddingChange:
     """What became of the embeddings of texts that nothing was fitted to.
 
     mean, low, lowest: of the cosines with the whole model; 5 % of the texts are below `low`.
-    similarity: how the similarities of all pairs correlate with those in the whole model.
+    similarity: how the similarities of pairs of texts correlate with those in the whole model.
     worst: the tokens of the text with the lowest cosine.
     """
 
@@ -57,6 +61,17 @@ class EmbeddingLoss:
             raise DataError(message, "use self for other models")
         self.embedder = embedder
 
+    def check(self, model: nn.Module, batches: Sequence[Batch]) -> None:
+        """Warn if the encoder reads texts twice as long as any of these, before it is changed."""
+        if not all("input_ids" in batch for batch in batches):
+            raise DataError("embeddings are those of texts.", "give each batch input_ids")
+        longest = max(attended(batch).shape[1] for batch in batches)
+        room = self.embedder.max_length or token_limit(model)
+        if room is not None and 2 * longest < room:
+            text = f"the longest of these texts has {longest} tokens, and the encoder reads "
+            text += f"{room}: embeddings of longer texts may change much more. Add such texts."
+            warnings.warn(Notice(text), stacklevel=2)
+
     @torch.no_grad()
     def target(self, model: nn.Module, batch: Batch) -> Tensor:
         """The embeddings of the model as it is, to compare with."""
@@ -76,12 +91,13 @@ class EmbeddingLoss:
         whole = torch.cat([batch[TARGET] for batch in batches]).float()
         small = torch.cat([self.target(model, batch).float().cpu() for batch in batches])
         cosines = (whole * small).sum(1)
-        upper = torch.triu_indices(len(whole), len(whole), 1)
-        pairs = torch.stack([(rows @ rows.T)[upper[0], upper[1]] for rows in (whole, small)])
+        count = min(len(whole), MOST)
+        upper = tuple(torch.triu_indices(count, count, 1))
+        pairs = torch.stack([(rows[:MOST] @ rows[:MOST].T)[upper] for rows in (whole, small)])
         texts = [
             ids[real.bool()]
             for batch in batches
-            for ids, real in zip(batch["input_ids"], batch["attention_mask"], strict=True)
+            for ids, real in zip(batch["input_ids"], attended(batch), strict=True)
         ]
         return EmbeddingChange(
             mean=float(cosines.mean()),

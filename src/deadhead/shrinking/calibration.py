@@ -16,6 +16,7 @@ from deadhead.heads.hooks import is_gated
 from deadhead.heads.prune import unfit
 from deadhead.heads.site import Site
 from deadhead.layout import Batch, HeadLayout, Kind, SiteKey
+from deadhead.rankers.embedding_loss import EmbeddingLoss
 from deadhead.rankers.label_free import Loss, label_free, with_default_loss, with_loss
 from deadhead.rankers.loss import examples_of
 from deadhead.rankers.run import frozen
@@ -103,6 +104,8 @@ def calibrate(
         if loss is None and not all("labels" in batch for batch in held_out):
             loss = "self"
         loss = label_free(model, loss) if isinstance(loss, str) else loss
+        if isinstance(loss, EmbeddingLoss):
+            loss.check(model, fit)
         if loss is not None:
             held_out = with_loss(model, held_out, loss, False, seed)
     return Calibration(
