@@ -4,11 +4,16 @@ Closing a gate, g * context + (1 - g) * fill from g = 1 to 0, changes the loss b
 gradient at the gate: (fill - context) times the gradient of the loss. With a corrupt run as the
 fill this is attribution patching, with the mean it needs no other run, and with zero it is the
 Taylor score with its sign.
+
+With steps these are integrated gradients (Sundararajan et al., 2017): the gradients are averaged
+over the way on which all gates close together, so that the scores add up to what closing all heads
+does to the loss. A score is then the share of a head in that, no longer its effect alone.
 """
 
 from dataclasses import dataclass
 
 from deadhead.layout import Head
+from deadhead.registry.options import Count
 
 from .ranker import Fill, Ranker, RankerInputs
 
@@ -21,8 +26,19 @@ class Attribution(Ranker):
     takes_corrupt = True
 
     fill: Fill = "mean"  # what replaces the head's output: its mean is that on the ranked data
+    steps: Count | None = None  # of integrated gradients; by default the gradient at open gates
+
+    @property
+    def probed(self) -> bool:
+        return self.steps is None  # where gates are not open, a distance has a gradient
+
+    @property
+    def passes(self) -> float:
+        return 3.0 * (self.steps or 1)
 
     def __call__(self, inputs: RankerInputs) -> dict[Head, float]:
-        from .gate_gradients import estimated_rises
+        from .gate_gradients import estimated_rises, integrated_rises
 
-        return estimated_rises(inputs, self.fill)
+        if self.steps is None:
+            return estimated_rises(inputs, self.fill)
+        return integrated_rises(inputs, self.fill, self.steps)

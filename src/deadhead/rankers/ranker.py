@@ -82,6 +82,11 @@ class Ranker(Checked, ABC):
         return False
 
     @property
+    def probed(self) -> bool:
+        """Whether it measures a distance along random directions (label_free), not as it is."""
+        return self.differentiates
+
+    @property
     def passes(self) -> float:
         """About how many forward passes over the data it takes; a backward pass counts as two."""
         return 1.0 if self.reads == "inputs" else 3.0

@@ -88,7 +88,7 @@ def rank(
         if corrupt is not None:
             measured, facts["corrupt"] = _with_corrupt(model, measured, corrupt)
         if loss is not None:
-            measured = with_loss(model, measured, loss, score.differentiates, seed)
+            measured = with_loss(model, measured, loss, score.probed, seed)
         scores = score(
             RankerInputs(model=model, layout=left, batches=measured, seed=seed, progress=count)
         )
