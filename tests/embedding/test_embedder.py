@@ -23,7 +23,7 @@ def saved(bert, folder, *modules):
     return sentence_encoder(folder, *modules, bare=bert)
 
 
-def same_as_theirs(folder):
+def same_as_theirs(folder, empty=0):
     """Compare the embeddings of texts, padded on either side."""
     model, embedder = load(folder).eval(), embedder_of(load(folder))
     theirs = sentence_transformers.SentenceTransformer(str(folder), device="cpu")
@@ -31,6 +31,7 @@ def same_as_theirs(folder):
         theirs.tokenizer.padding_side = side
         batch = theirs.tokenizer(TEXTS, padding=True, return_tensors="pt")
         assert batch["attention_mask"].all() == 0
+        batch["attention_mask"][:empty] = 0
         with torch.no_grad():
             ours = embedder(forward(model, batch), batch)
             expected = theirs({name: value.clone() for name, value in batch.items()})
@@ -60,10 +61,31 @@ def test_what_a_folder_says_of_its_texts(bert, tmp_path):
     folder = saved(bert, tmp_path / "st", "mean")
     settings = {"prompts": {"query": "query: "}, "default_prompt_name": "query"}
     (folder / "config_sentence_transformers.json").write_text(json.dumps(settings))
-    (folder / "sentence_bert_config.json").write_text(json.dumps({"max_seq_length": 48}))
     embedder = read_embedder(folder)
-    assert (embedder.max_length, embedder.prompt) == (48, "query: ")
+    assert (embedder.prompt, embedder.text("A Dog")) == ("query: ", "query: A Dog")
+    encoder = sentence_transformers.SentenceTransformer(str(folder), device="cpu")
+    encoder.max_seq_length = 40  # saved with the tokenizer; older versions have it elsewhere
+    encoder.save(str(tmp_path / "short"))
+    assert read_embedder(tmp_path / "short").max_length == 40
+    settings = {"max_seq_length": 48, "do_lower_case": True}
+    (folder / "sentence_roberta_config.json").write_text(json.dumps(settings))
+    embedder = read_embedder(folder)
+    assert (embedder.max_length, embedder.text("A Dog")) == (48, "query: a dog")
     assert read_embedder(bert) is None
+
+
+def test_a_cross_encoder_is_no_sentence_encoder(bert, tmp_path):
+    sentence_transformers.CrossEncoder(str(bert), num_labels=1, device="cpu").save(
+        str(tmp_path / "pairs")
+    )
+    assert (tmp_path / "pairs" / "modules.json").exists()
+    assert read_embedder(tmp_path / "pairs") is None
+
+
+def test_a_text_without_any_token(bert, tmp_path):
+    """As some tokenizers read an empty text, in a batch with longer ones."""
+    for mode in ("mean", "mean_sqrt_len_tokens", "weightedmean", "lasttoken"):
+        same_as_theirs(saved(bert, tmp_path / mode, mode), empty=1)
 
 
 def damage(folder, name, change):
@@ -78,14 +100,16 @@ def damage(folder, name, change):
     [
         ("modules.json", lambda m: m[1].update(type="x.WordWeights"), "got Transformer, WordWei"),
         ("modules.json", lambda m: m[0].update(path="0_Transformer"), "in the folder itself"),
-        ("modules.json", lambda m: m.append({"type": "x.LSTM"}), "the module LSTM"),
+        ("modules.json", lambda m: m.append({"path": "2", "type": "x.LSTM"}), "the module LSTM"),
         ("modules.json", lambda m: m[1].pop("type"), "missing or damaged"),
         ("1_Pooling/config.json", lambda c: c.update(pooling_mode="attention"), "'attention'"),
         ("1_Pooling/config.json", lambda c: c.update(include_prompt=False), "of the prompt"),
+        ("2_Dense/config.json", lambda c: c.update(use_residual=True), "use_residual=True"),
+        ("2_Dense/config.json", lambda c: c.update(out_features=7), "missing or damaged"),
     ],
 )
 def test_what_is_not_understood_is_refused_by_name(name, change, message, bert, tmp_path):
-    folder = saved(bert, tmp_path / "st", "mean")
+    folder = saved(bert, tmp_path / "st", "mean", MODULES.Dense(32, 6))
     damage(folder, name, change)
     with pytest.raises((FolderError, UnsupportedModel), match=message):
         read_embedder(folder)

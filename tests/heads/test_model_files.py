@@ -1,6 +1,7 @@
 """A saved model includes the other files of its source, and its card says what happened to it."""
 
 import json
+from fnmatch import fnmatch
 from pathlib import Path
 
 import pytest
@@ -10,6 +11,7 @@ from tokenizers import Tokenizer
 from tokenizers import models as token_models
 
 from deadhead.heads import load, prune, save
+from deadhead.heads.model_files import fetch_modules
 from deadhead.world import MODELS
 from tiny_models import answers, apart, build_class
 
@@ -174,3 +176,30 @@ def test_the_card_of_a_whole_model_says_how_it_loads_and_what_happened(tmp_path)
     assert "Fine-tuned with deadhead on pos in en." in text
     save(prune(load(MODELS / "encoder"), ["encoder.0.1"]), tmp_path / "pruned")
     assert "refuses these shapes" in (tmp_path / "pruned" / "README.md").read_text()  # the twin
+
+
+def test_modules_of_a_hub_model_are_downloaded(source, monkeypatch):
+    """Loading alone would leave them, and the weights of a dense layer, on the hub."""
+    asked = []
+    monkeypatch.setattr(
+        "transformers.utils.cached_file",
+        lambda name, file, **_: source / file if name == "someone/minilm" else None,
+    )
+    monkeypatch.setattr(
+        "huggingface_hub.snapshot_download", lambda *name, **options: asked.append((name, options))
+    )
+    fetch_modules("someone/minilm@main")
+    fetch_modules("someone/other")
+    fetch_modules(source)
+    ((name, options),) = asked
+    assert (name, options["revision"]) == (("someone/minilm",), "main")
+    matched = [
+        file
+        for file in (*FILES, "1_Pooling/model.safetensors", "model.safetensors")
+        if any(fnmatch(file, pattern) for pattern in options["allow_patterns"])
+    ]
+    assert matched == [
+        "config_sentence_transformers.json",
+        "1_Pooling/config.json",
+        "1_Pooling/model.safetensors",
+    ]

@@ -1,15 +1,19 @@
 """A pruned sentence encoder: cut in place, saved in each form, and loaded with equal embeddings."""
 
 import json
+import shutil
+import warnings
 
 import pytest
 import sentence_transformers
 import torch
 
 from deadhead.embedding import embedder_of
+from deadhead.errors import UnsupportedModel
 from deadhead.forward import forward
 from deadhead.heads import discover, load, prune, save
-from sentence_encoders import TEXTS, sentence_encoder
+from deadhead.heads.load import skeleton
+from sentence_encoders import MODULES, TEXTS, sentence_encoder
 from tiny_models import uneven
 
 CARD = """---
@@ -84,6 +88,51 @@ def test_a_saved_folder_is_one_of_theirs(form, folder, tmp_path):
     other = save(load(small), tmp_path / "other", form="padded" if form == "compact" else "compact")
     again = open_encoder(other, trust_remote_code=form == "padded")
     torch.testing.assert_close(embeddings(again), ours, rtol=0, atol=1e-5)
+
+
+def test_dense_layers_keep_their_weights(tmp_path):
+    dense = MODULES.Dense(32, 5)
+    model = load(sentence_encoder(tmp_path / "whole", "max", dense, MODULES.Normalize()))
+    prune(model, uneven(model))
+    encoder = open_encoder(save(model, tmp_path / "small"), trust_remote_code=True)
+    assert torch.equal(encoder[2].linear.weight, dense.linear.weight)
+    again = save(load(tmp_path / "small"), tmp_path / "again", form="padded")
+    torch.testing.assert_close(embeddings(open_encoder(again)), embeddings(encoder))
+
+
+def test_a_layer_over_words_is_left_out(tmp_path):
+    """Published encoders often name the class of the model that they were trained from."""
+    folder = tmp_path / "whole"
+    sentence_encoder(folder)
+    config = json.loads((folder / "config.json").read_text())
+    config = {**config, "architectures": ["BertForMaskedLM"], "deadhead": None}
+    (folder / "config.json").write_text(json.dumps(config))
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        assert type(load(folder)).__name__ == "BertModel"
+    assert type(skeleton(folder)).__name__ == "BertModel"
+    (folder / "modules.json").unlink()
+    assert type(skeleton(folder)).__name__ == "BertForMaskedLM"
+
+
+def test_a_transformer_in_a_folder_below(folder, tmp_path):
+    """As the first versions of sentence-transformers saved it."""
+    old = tmp_path / "old"
+    (old / "0_Transformer").mkdir(parents=True)
+    for file in folder.iterdir():
+        if file.is_file() and file.name != "modules.json":
+            shutil.copy(file, old / "0_Transformer")
+    shutil.copytree(folder / "1_Pooling", old / "1_Pooling")
+    modules = json.loads((folder / "modules.json").read_text())
+    modules[0]["path"] = "0_Transformer"
+    (old / "modules.json").write_text(json.dumps(modules))
+    with pytest.raises(
+        UnsupportedModel, match=r"got Transformer \(0_Transformer\), Pooling"
+    ) as got:
+        load(old)
+    assert "SentenceTransformer(OLD).save(NEW)" in got.value.hint
+    open_encoder(old).save(str(tmp_path / "new"))
+    load(tmp_path / "new")
 
 
 def test_the_card_loads_this_model(folder, tmp_path):

@@ -14,11 +14,19 @@ import torch
 from torch import Tensor, nn
 
 from deadhead.errors import FolderError, UnsupportedModel
-from deadhead.heads.model_files import source_of
+from deadhead.heads.model_files import (
+    ENCODER,
+    KNOWN_MODULES,
+    MODULES,
+    SAVE_AGAIN,
+    is_sentence_encoder,
+    modules_of,
+    source_of,
+    unknown_modules,
+)
 
-MODULES = "modules.json"
-TRANSFORMER = "sentence_bert_config.json"
-PROMPTS = "config_sentence_transformers.json"
+TRANSFORMER = "sentence_*_config.json"  # also named after RoBERTa and others
+TOKENIZER = "tokenizer_config.json"
 OLD_MODES = {  # how older folders name what they pool, in the order in which it is concatenated
     "pooling_mode_cls_token": "cls",
     "pooling_mode_max_tokens": "max",
@@ -27,20 +35,27 @@ OLD_MODES = {  # how older folders name what they pool, in the order in which it
     "pooling_mode_weightedmean_tokens": "weightedmean",
     "pooling_mode_lasttoken": "lasttoken",
 }
-DENSE = {  # fields of a dense layer, and the values that are understood
+LAYER = {  # fields of a dense layer or a normalisation, and the values that are understood
     "module_input_name": "sentence_embedding",
     "module_output_name": "sentence_embedding",
     "use_residual": False,
 }
+LENGTH = "model_max_length"
+LONGEST = 10**6  # tokens; tokenizers that know no limit name a larger number
+LEAST = 1e-9  # tokens, so that a text without any has an embedding of zeros
+
+
+def _at(tokens: Tensor, positions: Tensor) -> Tensor:
+    return tokens.gather(1, positions[:, None, None].expand(-1, 1, tokens.shape[-1]))[:, 0]
 
 
 def _cls(tokens: Tensor, mask: Tensor) -> Tensor:
-    return tokens[torch.arange(len(tokens)), mask.to(torch.int).argmax(1)]
+    return _at(tokens, mask.to(torch.int).argmax(1))
 
 
 def _last(tokens: Tensor, mask: Tensor) -> Tensor:
     behind = mask.to(torch.int).flip(1).argmax(1)
-    return tokens[torch.arange(len(tokens)), mask.shape[1] - 1 - behind]
+    return _at(tokens * mask[..., None], mask.shape[1] - 1 - behind)
 
 
 def _max(tokens: Tensor, mask: Tensor) -> Tensor:
@@ -49,12 +64,12 @@ def _max(tokens: Tensor, mask: Tensor) -> Tensor:
 
 def _sum(tokens: Tensor, mask: Tensor, power: float) -> Tensor:
     rows = mask[..., None].to(tokens)
-    return (tokens * rows).sum(1) / rows.sum(1) ** power
+    return (tokens * rows).sum(1) / rows.sum(1).clamp(min=LEAST) ** power
 
 
 def _weighted(tokens: Tensor, mask: Tensor) -> Tensor:
     weights = (mask.cumsum(1) * mask)[..., None].to(tokens)
-    return (tokens * weights).sum(1) / weights.sum(1)
+    return (tokens * weights).sum(1) / weights.sum(1).clamp(min=LEAST)
 
 
 POOLINGS: dict[str, Callable[[Tensor, Tensor], Tensor]] = {
@@ -75,12 +90,19 @@ class Embedder:
     layers: what follows: dense layers and normalisation, in order.
     max_length: tokens of a text that the encoder reads; None for those of the model.
     prompt: what is put before each text by default.
+    lower_case: whether texts are put into lower case, whatever the tokenizer does.
     """
 
     modes: tuple[str, ...]
     layers: tuple[Callable[[Tensor], Tensor], ...] = ()
     max_length: int | None = None
     prompt: str = ""
+    lower_case: bool = False
+
+    def text(self, text: str) -> str:
+        """The text as the tokenizer gets it."""
+        text = self.prompt + text
+        return text.lower() if self.lower_case else text
 
     def __call__(self, outputs: Any, batch: Mapping[str, Any]) -> Tensor:
         """The embeddings of a batch, from what the model returned for it."""
@@ -98,10 +120,16 @@ class Embedder:
         pooled = [POOLINGS[mode](tokens, mask.to(tokens.device).bool()) for mode in self.modes]
         embeddings = torch.cat(pooled, -1)
         for layer in self.layers:
-            if isinstance(layer, nn.Module):
+            if isinstance(layer, nn.Module) and not _fits(layer, embeddings):
                 layer.to(embeddings)
             embeddings = layer(embeddings)
         return embeddings
+
+
+def _fits(layer: nn.Module, embeddings: Tensor) -> bool:
+    """Whether a layer has the precision and the device; moving it cannot be exported."""
+    weight = next(layer.parameters())
+    return (weight.dtype, weight.device) == (embeddings.dtype, embeddings.device)
 
 
 def embedder_of(model: Any) -> Embedder | None:
@@ -111,47 +139,44 @@ def embedder_of(model: Any) -> Embedder | None:
 
 
 def read_embedder(folder: str | Path) -> Embedder | None:
-    """The embedder of a folder of sentence-transformers; None if it has no modules.json."""
+    """The embedder of a folder of sentence-transformers; None if it is no sentence encoder.
+
+    Cross-encoders and sparse encoders, which have a modules.json too, are none.
+    """
     folder = Path(folder)
-    if not (folder / MODULES).exists():
+    if not is_sentence_encoder(folder):
         return None
-    entries = _read(folder / MODULES, list)
-    kinds = [_kind(entry, folder) for entry in entries]
-    if kinds[:2] != ["Transformer", "Pooling"] or entries[0].get("path", ""):
-        raise FolderError(
-            f"{folder / MODULES} expects a Transformer in the folder itself and then Pooling, "
-            f"got {', '.join(kinds)}.",
-            "save it again with a current sentence-transformers: "
-            "SentenceTransformer(OLD).save(NEW)",
-        )
-    places = [folder / str(entry.get("path", "")) for entry in entries]
+    modules = modules_of(folder)
+    places, kinds = [folder / path for path in modules], [*modules.values()]
+    if not all(kinds) or not kinds:
+        raise _damaged(folder / MODULES)
+    if kinds[:2] != ["Transformer", "Pooling"] or places[0] != folder:
+        raise unknown_modules(folder)
     layers: list[Callable[[Tensor], Tensor]] = []
     for kind, place in list(zip(kinds, places, strict=True))[2:]:
         if kind == "Dense":
             layers.append(_dense(place))
         elif kind == "Normalize":
+            _check_layer(place)
             layers.append(nn.functional.normalize)
         elif kind != "Dropout":  # which does nothing outside of training
             raise UnsupportedModel(
-                f"the module {kind} in {folder / MODULES} is not understood.",
-                "deadhead knows Transformer, Pooling, Dense, Normalize and Dropout",
+                f"the module {kind} in {folder / MODULES} is not understood.", KNOWN_MODULES
             )
-    prompts = _read_optional(folder / PROMPTS)
-    length = _read_optional(folder / TRANSFORMER).get("max_seq_length")
+    prompts = _read_optional(folder / ENCODER)
+    reading: Mapping[str, Any] = {}
+    for file in sorted(folder.glob(TRANSFORMER)):
+        reading = _read(file, dict)
+    # sentence-transformers 6 leaves the length to the tokenizer
+    limits = (reading.get("max_seq_length"), _read_optional(folder / TOKENIZER).get(LENGTH))
+    length = next((n for n in limits if isinstance(n, int) and 0 < n < LONGEST), None)
     return Embedder(
         modes=_modes(places[1] / "config.json"),
         layers=tuple(layers),
-        max_length=length if isinstance(length, int) else None,
+        max_length=length,
         prompt=(prompts.get("prompts") or {}).get(prompts.get("default_prompt_name")) or "",
+        lower_case=bool(reading.get("do_lower_case")),
     )
-
-
-def _kind(entry: Any, folder: Path) -> str:
-    """The name of the class of a module, without the place that it has had in some version."""
-    if not isinstance(entry, dict) or not isinstance(entry.get("type"), str):
-        raise _damaged(folder / MODULES)
-    kind: str = entry["type"].rpartition(".")[2]
-    return "Transformer" if kind == "PrunedTransformer" else kind
 
 
 def _modes(file: Path) -> tuple[str, ...]:
@@ -174,25 +199,35 @@ def _modes(file: Path) -> tuple[str, ...]:
     return modes
 
 
-def _dense(folder: Path) -> nn.Module:
-    """A dense layer with its activation, from safetensors."""
-    from safetensors.torch import load_file
-
-    config = _read(folder / "config.json", dict)
-    for name, expected in DENSE.items():
+def _check_layer(folder: Path) -> Mapping[str, Any]:
+    """The config of a layer; raises an error if it works on something else than embeddings."""
+    config = _read_optional(folder / "config.json")
+    for name, expected in LAYER.items():
         if config.get(name) not in (None, expected):
             raise UnsupportedModel(f"{name}={config[name]!r} in {folder} is not understood.")
+    return config
+
+
+def _dense(folder: Path) -> nn.Module:
+    """A dense layer with its activation, from safetensors."""
+    from safetensors import SafetensorError
+    from safetensors.torch import load_file
+
+    config = _check_layer(folder)
     weights = folder / "model.safetensors"
     if not weights.exists():
         raise FolderError(
-            f"{folder} has no model.safetensors, and nothing else is read.",
-            "save it again with a current sentence-transformers: "
-            "SentenceTransformer(OLD).save(NEW)",
+            f"{folder} has no model.safetensors, and nothing else is read.", SAVE_AGAIN
         )
-    has_bias = bool(config.get("bias", True))
-    linear = nn.Linear(config["in_features"], config["out_features"], bias=has_bias)
-    tensors = {name.removeprefix("linear."): t.float() for name, t in load_file(weights).items()}
-    linear.load_state_dict(tensors)
+    try:
+        tensors = {
+            name.removeprefix("linear."): t.float() for name, t in load_file(weights).items()
+        }
+        sizes, has_bias = (config["in_features"], config["out_features"]), config.get("bias", True)
+        linear = nn.Linear(*sizes, bias=bool(has_bias))
+        linear.load_state_dict(tensors)
+    except (SafetensorError, LookupError, RuntimeError, TypeError) as problem:
+        raise _damaged(weights) from problem
     path = str(config.get("activation_function", "torch.nn.modules.activation.Tanh"))
     activation = getattr(nn, path.rpartition(".")[2], None) if path.startswith("torch.") else None
     if not isinstance(activation, type):

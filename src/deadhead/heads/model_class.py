@@ -8,7 +8,11 @@ import torch
 
 from deadhead.errors import FolderError, UnsupportedModel, unknown_name
 
+from .model_files import folder_of, is_sentence_encoder
+from .prune import RECORD
+
 DTYPES = ("float32", "bfloat16", "float16", "float64")
+OVER_WORDS = ("ForMaskedLM", "ForPreTraining", "ForCausalLM")
 AS_SAVED = "auto"  # the word of transformers for the precision of the folder
 
 
@@ -22,7 +26,10 @@ def dtype_named(dtype: Any) -> Any:
 
 
 def saved_class(config: Any, folder: str | Path) -> Any:
-    """The class that config.json names, or the bare model if it names none."""
+    """The class that config.json names, or the bare model if it names none.
+
+    A sentence encoder has no use for a layer over words, which the config of its source may name.
+    """
     import transformers
 
     names = getattr(config, "architectures", None) or []
@@ -31,7 +38,7 @@ def saved_class(config: Any, folder: str | Path) -> Any:
             f"{folder}: `architectures` in config.json expects a list, got {names!r}.",
             "save or download the folder again",
         )
-    if names:
+    if names and not _has_idle_layer(str(names[0]), config, folder):
         cls: Any = getattr(transformers, str(names[0]), None)
     else:
         cls = _first(transformers.AutoModel._model_mapping.get(type(config), None))
@@ -42,6 +49,13 @@ def saved_class(config: Any, folder: str | Path) -> Any:
             "install the release it was saved with",
         )
     return cls
+
+
+def _has_idle_layer(name: str, config: Any, folder: str | Path) -> bool:
+    """Whether the class has a layer over words that a sentence encoder does not run."""
+    home = folder_of(folder)
+    ours = getattr(config, RECORD, None) is not None  # its weights are those of its class
+    return name.endswith(OVER_WORDS) and not ours and home is not None and is_sentence_encoder(home)
 
 
 def bare_class(model: Any, report: Mapping[str, Any]) -> Any:

@@ -7,13 +7,13 @@ import re
 import shutil
 import warnings
 from collections import Counter
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import Any
 
 import torch
 
-from deadhead.errors import FolderError, Notice
+from deadhead.errors import FolderError, Notice, UnsupportedModel
 from deadhead.files.hub import quiet, source, split
 
 # Weights of any library, and what a training leaves beside them: a pruned copy has its own.
@@ -33,6 +33,12 @@ INDEX = "model.safetensors.index.json"
 SHARD = re.compile(r"[^/\\\0]+\.safetensors")
 HEADER = 100_000_000  # bytes, the most that safetensors allows for the header of a file
 CARD = "README.md"
+MODULES = "modules.json"  # what sentence-transformers runs, in order, and in which folders
+ENCODER = "config_sentence_transformers.json"
+KNOWN_MODULES = "deadhead knows Transformer, Pooling, Dense, Normalize and Dropout"
+SAVE_AGAIN = (  # puts the transformer into the folder itself, and weights into safetensors
+    "save it again with a current sentence-transformers: SentenceTransformer(OLD).save(NEW)"
+)
 WRITTEN = (
     "config.json",
     CARD,
@@ -89,19 +95,76 @@ def source_of(model: Any) -> Path | None:
 
 def fetch(name: str) -> None:
     """Download all files of a hub model that a saved copy keeps; loading downloads fewer."""
-    from huggingface_hub import snapshot_download
     from huggingface_hub.constants import HF_HUB_OFFLINE
 
     if Path(name).is_dir() or HF_HUB_OFFLINE:
         return
     base, revision = split(name)
     weights = [*(f"*.{kind}" for kind in KINDS), *(f"{folder}/*" for folder in EXPORTS)]
+    _download(base, revision=revision, ignore_patterns=weights)
+
+
+def fetch_modules(name: str | Path, **where: Any) -> None:
+    """Download what sentence-transformers reads of a hub model besides its transformer, if any.
+
+    where: arguments of `from_pretrained` that locate it.
+    """
+    if Path(name).is_dir() or "subfolder" in where:
+        return
+    base, revision = split(name)
+    where = {"revision": revision, **where}
+    listed = _cached(base, MODULES, where)
+    if listed is not None:
+        folders = modules_of(listed.parent)
+        files = [f"{path}/*.{kind}" for path in folders for kind in ("json", "safetensors") if path]
+        _download(base, allow_patterns=["*sentence*.json", *files], **where)
+
+
+def _download(name: str, **options: Any) -> None:
+    from huggingface_hub import snapshot_download
+
     try:
         with quiet():
-            snapshot_download(base, revision=revision, ignore_patterns=weights)
+            snapshot_download(name, **options)
     except Exception:  # the client has one error each for no network and no permission
         text = f"the hub did not answer for the other files of {name}: only cached ones are kept."
-        warnings.warn(Notice(text), stacklevel=2)
+        warnings.warn(Notice(text), stacklevel=3)
+
+
+def is_sentence_encoder(folder: Path) -> bool:
+    """Whether sentence-transformers made a folder, and for neither pairs nor sparse vectors."""
+    try:
+        settings = json.loads((folder / ENCODER).read_text(encoding="utf-8"))
+        kind = settings.get("model_type", "SentenceTransformer")
+    except (OSError, ValueError, AttributeError, RecursionError):
+        kind = "SentenceTransformer"  # before version 5, which knows others
+    return (folder / MODULES).exists() and kind == "SentenceTransformer"
+
+
+def modules_of(folder: Path) -> dict[str, str]:
+    """The modules that sentence-transformers runs, in order: folder -> name of the class.
+
+    The folder is "" for the model itself. Empty without a readable list of modules.
+    """
+    try:
+        entries = json.loads((folder / MODULES).read_text(encoding="utf-8"))
+        # a class has been in other places in other versions
+        kinds = {str(e["path"]): str(e.get("type", "")).rpartition(".")[2] for e in entries}
+    except (OSError, ValueError, LookupError, TypeError, AttributeError, RecursionError):
+        return {}
+    return {path: kind.removeprefix("Pruned") for path, kind in kinds.items()}
+
+
+def unknown_modules(folder: Path) -> UnsupportedModel:
+    """The error for modules that are not those of a sentence encoder."""
+    modules = modules_of(folder)
+    listed = ", ".join(f"{kind} ({path})" if path else kind for path, kind in modules.items())
+    is_below = "" not in modules and "Transformer" in modules.values()
+    return UnsupportedModel(
+        f"{folder / MODULES} expects a Transformer in the folder itself and then Pooling, got "
+        f"{listed}.",
+        SAVE_AGAIN if is_below else KNOWN_MODULES,
+    )
 
 
 def stored_dtype(name: str | Path) -> torch.dtype | None:
@@ -155,18 +218,24 @@ def check_hub_weights(name: str | Path, indexes: set[str], **where: Any) -> None
 
     indexes: of its weights, if it has them; where: arguments of `from_pretrained` that locate it.
     """
-    from transformers.utils import cached_file
-
-    for reason in ("gated_repo", "missing_entries", "connection_errors"):
-        where[f"_raise_exceptions_for_{reason}"] = False
-    if cached_file(name, "adapter_config.json", **where) is not None:
+    if _cached(name, "adapter_config.json", where) is not None:
         raise FolderError(
             f"{name} has an adapter, whose weights or base model may be pickled.",
             "load its base model, and give it to PeftModel.from_pretrained with this name",
         )
     for index in indexes:
-        if (path := cached_file(name, index, **where)) is not None:
-            check_shards(Path(path).parent)
+        if (path := _cached(name, index, where)) is not None:
+            check_shards(path.parent)
+
+
+def _cached(name: str | Path, file: str, where: Mapping[str, Any]) -> Path | None:
+    """A file of a hub model, downloaded if it is not there yet; None if there is none."""
+    from transformers.utils import cached_file
+
+    reasons = ("gated_repo", "missing_entries", "connection_errors")
+    quietly = {f"_raise_exceptions_for_{reason}": False for reason in reasons}
+    path = cached_file(name, file, **where, **quietly)
+    return None if path is None else Path(path)
 
 
 def has_tokenizer(folder: Path) -> bool:
@@ -208,9 +277,11 @@ def check_files(folder: Path) -> None:
 def kept_files(folder: Path, *, tokenizer: bool) -> Iterator[Path]:
     """What a copy of the model keeps: all files but weights, what `save` writes, and other models.
 
-    Paths are relative to the folder; links out of it are skipped. tokenizer: also the files of the
+    The modules of sentence-transformers keep their weights, such as those of a dense layer. Paths
+    are relative to the folder; links out of it are skipped. tokenizer: also the files of the
     tokenizer.
     """
+    modules = modules_of(folder)
     for path in sorted(folder.iterdir()):
         if path.name in WRITTEN or (not tokenizer and TOKENIZER.match(path.name)):
             continue
@@ -219,7 +290,8 @@ def kept_files(folder: Path, *, tokenizer: bool) -> Iterator[Path]:
         for below in [path, *sorted(path.rglob("*"))] if path.is_dir() else [path]:
             inside = below.relative_to(folder)
             hidden = any(NOT_COPIED.match(part) for part in inside.parts)
-            is_file = (below.is_dir() or below.is_file()) and not WEIGHTS.search(below.name)
+            is_weights = path.name not in modules and WEIGHTS.search(below.name)
+            is_file = (below.is_dir() or below.is_file()) and not is_weights
             if is_file and not hidden and not leaves(folder, below):
                 yield inside
 

@@ -18,7 +18,7 @@ from deadhead.layout import Head, Kind, LayerKey, SiteKey, numbers_of
 
 from . import names
 from .config_file import check_config_file, keep_own_attention
-from .model_files import SHARD, check_shards
+from .model_files import MODULES, SHARD, check_shards, fetch_modules, unknown_modules
 from .prune import (
     BIASES,
     FILLED_BIASES,
@@ -85,6 +85,8 @@ def read_config(folder: str | Path, where: Mapping[str, Any]) -> Any:
     check_shards(home)
     if Path(folder).is_dir() and not (home / "config.json").exists():
         hint = "name a folder with a saved model"
+        if (home / MODULES).exists():
+            raise unknown_modules(home)
         if (home / TRAINING).is_dir():
             hint = "its training was interrupted: repeat the `deadhead finetune` command to resume"
         raise FolderError(f"{folder} has no config.json.", hint)
@@ -102,6 +104,7 @@ def read_config(folder: str | Path, where: Mapping[str, Any]) -> Any:
         raise FolderError(message, hint) from problem
     _refuse_quantised(config, folder)
     _check_weights_file(config, folder)
+    fetch_modules(folder, **where)
     return config
 
 

@@ -8,7 +8,7 @@ from deadhead.display.progress import stage
 from deadhead.embedding import embedder_of, read_embedder
 from deadhead.errors import DataError
 from deadhead.forward import is_encoder_decoder, vocabulary_sizes
-from deadhead.heads.model_files import folder_of
+from deadhead.heads.model_files import fetch_modules, folder_of
 from deadhead.tasks import Batches, Dataset, Encoded, Task, batches, draw_examples, load_data
 from deadhead.tasks.dataset import shuffled
 from deadhead.tasks.encoding.plain_text import fingerprint, read_texts, text_batches, texts_of
@@ -65,6 +65,7 @@ def sample(
 
 def loss_of_texts(name: str, loss: str | None) -> str | None:
     """The loss for plain texts: by default that of the embeddings of a sentence encoder."""
+    fetch_modules(name)
     folder = folder_of(name)
     if loss is not None or folder is None or read_embedder(folder) is None:
         return loss
@@ -90,7 +91,7 @@ def rank_batches(
     if isinstance(data, list):
         embedder = embedder_of(model)
         if embedder is not None:  # texts as it is used to them
-            data = [tuple(embedder.prompt + part for part in parts) for parts in data]
+            data = [tuple(map(embedder.text, parts)) for parts in data]
             max_length = max_length or embedder.max_length
         return _unlabelled(model, tokenizer, data, size=size, max_length=max_length or LENGTH)
     max_length = window_length(model, data.task, max_length)
