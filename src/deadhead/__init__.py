@@ -31,6 +31,7 @@ if TYPE_CHECKING:
     from deadhead.heads.means import HeadMeans, head_means
     from deadhead.heads.prune import prune
     from deadhead.heads.save import save
+    from deadhead.heads.streaming import Streaming
     from deadhead.layout import Head, HeadLayout
     from deadhead.rankers import rank
     from deadhead.ranking import Ranking
@@ -44,8 +45,8 @@ _MODULES = {
     "layout": ("Head", "HeadLayout"),
     "exports": ("export",),
     "heads": (
-        *("Captured", "HeadMeans", "captured", "discover", "gated", "head_means", "load"),
-        *("prune", "save"),
+        *("Captured", "HeadMeans", "Streaming", "captured", "discover", "gated", "head_means"),
+        *("load", "prune", "save"),
     ),
     "verify": ("AblationCheck", "check_ablation"),
     "rankers": ("rank",),
@@ -57,7 +58,15 @@ _MODULES = {
 _MODULE_OF = {name: module for module, names in _MODULES.items() for name in names}
 
 __all__ = ["AblationCheck", "Captured", "Head", "HeadLayout", "HeadMeans", "Ranking", "Shrunk"]
-__all__ += ["__version__", "captured", "check_ablation", "discover", "encode", "evaluate"]
+__all__ += [
+    "Streaming",
+    "__version__",
+    "captured",
+    "check_ablation",
+    "discover",
+    "encode",
+    "evaluate",
+]
 __all__ += ["export", "finetune", "gated", "head_means", "load", "load_data", "patch_effects"]
 __all__ += ["prune", "rank", "refit", "save", "shrink", "strategies"]
 

@@ -7,6 +7,7 @@ from .load import load
 from .means import HeadMeans, head_means
 from .prune import prune
 from .save import save
+from .streaming import Streaming
 
-__all__ = ["Captured", "HeadMeans", "captured", "discover", "gated", "head_means", "load"]
-__all__ += ["prune", "save"]
+__all__ = ["Captured", "HeadMeans", "Streaming", "captured", "discover", "gated", "head_means"]
+__all__ += ["load", "prune", "save"]

@@ -12,6 +12,7 @@ from deadhead.forward import is_encoder_decoder
 from deadhead.layout import Batch
 
 from .hooks import is_replica
+from .layers import is_repeated
 from .rows import cached_tokens, is_of_decoder, real_rows
 from .site import Site
 
@@ -83,7 +84,7 @@ class Calls:
     @property
     def checkpointed(self) -> bool:
         """Whether layers run again during the backward pass, after the call of the model."""
-        return getattr(self.model, "is_gradient_checkpointing", False) is True
+        return is_repeated() or getattr(self.model, "is_gradient_checkpointing", False) is True
 
     def now(self) -> ModelCall:
         """The running call; an error where a part of the model was called by itself."""

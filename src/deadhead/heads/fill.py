@@ -2,13 +2,14 @@
 
 import random
 from collections.abc import Callable
+from contextlib import ExitStack
 from dataclasses import dataclass
 from typing import Any, Literal
 
 import torch
 from torch import Tensor
 
-from deadhead.errors import DataError, UnknownName, UnsupportedModel, unknown_name
+from deadhead.errors import DataError, HeadError, UnknownName, UnsupportedModel, unknown_name
 from deadhead.layout import HeadLayout
 
 from .call import Calls
@@ -16,28 +17,36 @@ from .captured import Captured
 from .means import HeadMeans
 from .rows import batch_first
 from .site import Site
+from .streaming import Streaming, StreamingOutputs
 
 ZERO, RESAMPLE = "zero", "resample"
-Fill = Literal["zero", "resample"] | HeadMeans | Captured
+Fill = Literal["zero", "resample"] | HeadMeans | Captured | Streaming
 Values = Callable[[Tensor], Tensor]  # what an output projection reads -> the fill for it
 
 
 def check_fill(fill: Any, layout: HeadLayout) -> None:
     """Raise an error for a fill that is none, or that does not fit the heads of the model."""
     hint = (
-        'write fill="zero" or "resample"; or give means = head_means(model, batches), or a run '
-        "from `with captured(model) as clean: ...`"
+        'write fill="zero" or "resample"; or give means = head_means(model, batches), a run from '
+        "`with captured(model) as clean: ...`, or Streaming(sink=4, recent=256)"
     )
     if isinstance(fill, HeadMeans | Captured):
         fill.check(layout)
+    elif isinstance(fill, Streaming):
+        if layout.feed_forwards:
+            message = "`neurons` expect zeros, means or other examples as `fill`, got streaming."
+            raise HeadError(message, "only heads stream: gate the neurons in a block of their own")
     elif not isinstance(fill, str):
         raise DataError(f"`fill` expects a name, means or a run, got {type(fill).__name__}.", hint)
     elif fill not in (ZERO, RESAMPLE):
         raise UnknownName(unknown_name("fill", fill, (ZERO, RESAMPLE)).message, hint)
 
 
-def values_of(fill: Fill, site: Site, calls: Calls, seed: int) -> Values:
-    """The function that gives the fill for a layer."""
+def values_of(fill: Fill, site: Site, calls: Calls, seed: int, stack: ExitStack) -> Values:
+    """The function that gives the fill for a layer. stack: for the undo functions of its hooks."""
+    if isinstance(fill, Streaming):
+        outputs = StreamingOutputs(fill, [site], calls, stack)
+        return lambda context: outputs.of(site.layer_key)
     if isinstance(fill, HeadMeans):
         means, device = fill.of(site).flatten(), next(site.core.parameters()).device
         # once, not at each call; weights that are loaded layer by layer are on no device yet

@@ -24,6 +24,7 @@ from .output_bias import hide_bias, refuse_bias_outside
 from .positions import Where, positions_of_blocks
 from .rows import is_of_decoder
 from .site import Site
+from .streaming import RECENT, SINK, Streaming
 
 Gates = torch.Tensor | Mapping[str, "float | torch.Tensor"] | Mapping[Head, "float | torch.Tensor"]
 NeuronGates = Mapping[LayerKey, torch.Tensor]
@@ -42,6 +43,9 @@ def gated(
     positions: Any = None,
     seed: int = 0,
     drop_output_bias: bool = False,
+    streaming: Iterable[Head | str] = (),
+    sink: int = SINK,
+    recent: int = RECENT,
 ) -> Iterator[nn.Module]:
     """Run the model with some heads closed, or with any gate at every head; then restore it.
 
@@ -64,6 +68,7 @@ def gated(
             - "resample": the output of the head for another example of the batch, by a seeded
               permutation; the i-th real token gets that of the other example's i-th real token,
               from its first again where the other example is shorter.
+            - Streaming(sink=4, recent=256): the output of the head when it sees these tokens alone.
             - a run, `with captured(model) as clean: model(**batch)`: the output of the head in it,
               for inputs of the same shape and padding (activation patching).
         positions: work only at these token positions, elsewhere the gates are open: numbers, -1
@@ -73,6 +78,9 @@ def gated(
         seed: of "resample". One permutation holds for all heads and calls.
         drop_output_bias: where all gates of a layer are 0, also leave out its output bias, as
             `prune` does with the same argument.
+        streaming: heads that see only the first `sink` and the last `recent` tokens, whose output
+            the other gates then read. It computes the attention of their layers twice, and needs
+            an attention kernel that takes masks: eager or sdpa.
 
     The gates belong to the thread that opened the block: another thread that gates or runs the
     same model at the same time gets an error. A copy made inside the block is not gated.
@@ -94,6 +102,10 @@ def gated(
     of_neurons = bool(neurons or neuron_gates)
     sites = find_every_site(model, "neurons") if of_neurons else find_sites(model)
     layout = layout_of(sites)
+    windowed, window = layout.check(streaming), Streaming(sink=sink, recent=recent)
+    if not windowed and window != Streaming():
+        message = "`sink` and `recent` are the window of streaming heads, got none of those."
+        raise HeadError(message, 'name them: gated(model, streaming=["decoder.3.7"], sink=4)')
     readers = _readers(layout, gates, set(layout.check(closed)))
     readers |= _neuron_readers(layout, neurons, neuron_gates)
     check_fill(fill, layout)
@@ -110,6 +122,8 @@ def gated(
     whole = "fill" if in_steps and isinstance(fill, Captured) else ""
     whole = "positions" if in_steps.intersection(at) else whole
     with hooked(model, sites) as stack:
+        if windowed:
+            stack.enter_context(gated(model, closed=windowed, fill=window, positions=positions))
         if fill == RESAMPLE:
             stack.enter_context(resampled(model))
         calls = Calls(model, stack, whole) if at or fill != ZERO else None
@@ -118,7 +132,7 @@ def gated(
             if read is not None and site.kept:
                 gate = _Gate(site, read)
                 if calls is not None and fill != ZERO:
-                    gate.fill = values_of(fill, site, calls, seed)
+                    gate.fill = values_of(fill, site, calls, seed, stack)
                 if calls is not None and site.block in at:
                     gate.where = Where(site, at[site.block], calls)
                 stack.callback(attach(site, gate))

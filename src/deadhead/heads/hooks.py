@@ -116,27 +116,34 @@ def is_replica(module: nn.Module) -> bool:
     return getattr(module, "_is_replica", False) is True
 
 
-def attach(site: Site, change: Callable[[torch.Tensor], torch.Tensor]) -> Callable[[], None]:
-    """Pass the input of a layer's output projection through `change`; returns the undo function."""
+def attach(
+    site: Site, change: Callable[[torch.Tensor], torch.Tensor], *, first: bool = False
+) -> Callable[[], None]:
+    """Pass the input of a layer's output projection through `change`; returns the undo function.
+
+    first: before all changes that are attached already.
+    """
     undo = ExitStack()
     for use in site.uses:
-        undo.callback(_attach(use, change))
+        undo.callback(_attach(use, change, first))
     return undo.close
 
 
-def _attach(site: Site, change: Callable[[torch.Tensor], torch.Tensor]) -> Callable[[], None]:
+def _attach(
+    site: Site, change: Callable[[torch.Tensor], torch.Tensor], first: bool
+) -> Callable[[], None]:
     out = site.out
     if out is not None:
 
         def hook(module: nn.Module, args: tuple[Any, ...]) -> tuple[Any, ...] | None:
             return (change(args[0]), *args[1:]) if is_same(module, out) else None
 
-        return out.register_forward_pre_hook(hook).remove
+        return out.register_forward_pre_hook(hook, prepend=first).remove
     core: Any = site.core
     wrapper = core.__dict__.get("post_attention")
     if not isinstance(wrapper, _PostAttention):
         wrapper = core.post_attention = _PostAttention(core, site.width)
-    wrapper.changes.append(change)
+    wrapper.changes.insert(0 if first else len(wrapper.changes), change)
 
     def undo() -> None:
         wrapper.changes.remove(change)

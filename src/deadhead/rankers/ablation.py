@@ -13,7 +13,7 @@ from .ranker import HEADS, Fill, Ranker, RankerInputs, Scores
 class Ablation(Ranker):
     """How much the loss rises, or the accuracy falls, when the head alone is closed."""
 
-    takes_corrupt = True
+    takes_fill = True
 
     measure: Literal["loss", "accuracy"] = "loss"  # accuracy is that of labelled tokens
     fill: Fill = "zero"  # what replaces the head's output: its mean is that on the ranked data

@@ -23,7 +23,7 @@ class Attribution(Ranker):
     """First-order estimate of how much the loss rises when the head alone is closed."""
 
     differentiates = True
-    takes_corrupt = True
+    takes_fill = True
 
     fill: Fill = "mean"  # what replaces the head's output: its mean is that on the ranked data
     steps: Count | None = None  # of integrated gradients; by default the gradient at open gates

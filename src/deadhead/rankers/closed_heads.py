@@ -27,7 +27,7 @@ def with_each_head_closed(
     fill: what replaces a closed head. tokens: at most, padding counted, in one pass.
     """
     model, layout, batches = inputs.model, inputs.layout, inputs.batches
-    fill_of = fill_of_batches(model, batches, fill)
+    fill_of = fill_of_batches(inputs, fill)
     every = find_sites(model)
     sites = [site for site in every if columns_of(site, layout)]
     budget = token_budget(model, tokens)

@@ -27,6 +27,7 @@ class Fisher(Ranker):
     """
 
     differentiates = True
+    takes_fill = True
 
     form: Literal["whole", "diagonal"] = "whole"  # which part of F counts
 

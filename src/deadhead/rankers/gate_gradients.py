@@ -26,7 +26,7 @@ from deadhead.heads.rows import batch_first
 from deadhead.heads.site import Site
 from deadhead.layout import Batch, Head, HeadLayout, SiteKey
 
-from .head_copies import Fill, fill_of_batches, zero
+from .head_copies import Fill, columns_of, fill_of_batches, zero
 from .loss import IGNORED, LOSS, SEEDS, FiniteLoss, example_losses, examples_of
 from .ranker import RankerInputs, Scores
 
@@ -58,9 +58,9 @@ def estimated_rises(inputs: RankerInputs, fill: str) -> dict[Head, float]:
     Of a probe (label_free.py), to second order: its squared gradient is the curvature of the
     distance, whose gradient is 0.
     """
-    fill_of = fill_of_batches(inputs.model, inputs.batches, fill)
+    fill_of = fill_of_batches(inputs, fill)
     sums: dict[SiteKey, Tensor] = {}
-    with open_gates(inputs.model) as gates:
+    with open_gates(inputs.model, sites=_scored(inputs)) as gates:
         for batch, gradients in gates.of_batches(inputs, fill_of):
             for key, gradient in gradients.items():
                 rise = gradient.square() / 2 if SEEDS in batch else -gradient
@@ -76,10 +76,10 @@ def integrated_rises(inputs: RankerInputs, fill: str, steps: int) -> Scores:
     rise of the loss when all heads are closed.
     """
     points, weights = np.polynomial.legendre.leggauss(steps)
-    fill_of = fill_of_batches(inputs.model, inputs.batches, fill)
+    fill_of = fill_of_batches(inputs, fill)
     sums: dict[SiteKey, Tensor] = {}
     finite, whole, closed = FiniteLoss(), 0.0, 0.0
-    with open_gates(inputs.model) as gates:
+    with open_gates(inputs.model, sites=_scored(inputs)) as gates:
         for batch in inputs.counted():
             gates.fill = fill_of(batch)
             for point, weight in zip((points + 1) / 2, weights / 2, strict=True):
@@ -106,8 +106,9 @@ def integrated_rises(inputs: RankerInputs, fill: str, steps: int) -> Scores:
 def products(inputs: RankerInputs) -> Tensor:
     """The mean over examples of the products of gate gradients, heads x heads, on the CPU."""
     total = torch.zeros(())
-    with open_gates(inputs.model) as gates:
-        for batch, gradients in gates.of_batches(inputs):
+    fill_of = fill_of_batches(inputs, "zero")
+    with open_gates(inputs.model, sites=_scored(inputs)) as gates:
+        for batch, gradients in gates.of_batches(inputs, fill_of):
             columns = gates.of_heads({key: gradient.T for key, gradient in gradients.items()})
             none = next(iter(gradients.values())).new_zeros(examples_of(batch))
             rows = torch.stack([columns.get(head, none) for head in inputs.layout], 1)
@@ -115,6 +116,11 @@ def products(inputs: RankerInputs) -> Tensor:
     if not bool(total.any()):
         raise gates.no_gradient(NO_INFLUENCE)
     return total.cpu() / sum(map(examples_of, inputs.batches))
+
+
+def _scored(inputs: RankerInputs) -> list[Site]:
+    """The layers with heads to score."""
+    return [site for site in find_sites(inputs.model) if columns_of(site, inputs.layout)]
 
 
 def _shares(batch: Batch, like: Tensor) -> Tensor:

@@ -16,11 +16,13 @@ from deadhead.forward import device_of
 from deadhead.heads.captured import Captured, captured
 from deadhead.heads.hooks import attach
 from deadhead.heads.means import head_means
+from deadhead.heads.rows import batch_first
 from deadhead.heads.site import Site
 from deadhead.layout import Batch, HeadLayout
 from deadhead.registry.options import Count, OptionError, accepts, expected
 
 from .loss import CORRUPT, attended, examples_of, forward, on_device
+from .ranker import RankerInputs
 from .replay import Replay, repeated
 
 TOKENS = {"cpu": 1024, "cuda": 65536}  # the CPU's was measured; a GPU only has to be kept busy
@@ -39,10 +41,11 @@ def fill_from(run: Captured) -> Fill:
     return lambda site, call: run.of(site)[call]
 
 
-def fill_of_batches(
-    model: nn.Module, batches: Sequence[Batch], fill: str
-) -> Callable[[Batch], Fill]:
-    """A function that gives the fill for each batch: of its corrupt batch, or by name."""
+def fill_of_batches(inputs: RankerInputs, fill: str) -> Callable[[Batch], Fill]:
+    """A function that gives the fill for each batch: streaming, of its corrupt batch, or by name."""
+    model, batches, streaming = inputs.model, inputs.batches, inputs.streaming
+    if streaming is not None:
+        return lambda batch: lambda site, call: batch_first(site, streaming.of(site.layer_key))
     means = head_means(model, batches) if fill == "mean" and CORRUPT not in batches[0] else None
 
     def fill_of(batch: Batch) -> Fill:
@@ -117,7 +120,11 @@ def replaced(
     """The input of an output projection with another head replaced in every copy of the batch."""
     axis = 1 if site.time_first else 0
     copies = context.transpose(0, axis).clone()
-    for copy, (column, position) in zip(copies.tensor_split(len(changes)), changes, strict=True):
+    fillings: Sequence[Any] = [filling] * len(changes)
+    if isinstance(filling, Tensor) and filling.dim() > 1 and len(filling) == len(copies):
+        fillings = filling.tensor_split(len(changes))  # each copy has its own
+    rows = zip(copies.tensor_split(len(changes)), changes, fillings, strict=True)
+    for copy, (column, position), filling in rows:
         features = slice(column * site.width, (column + 1) * site.width)
         places = (..., features) if position is None else (slice(None), position, features)
         if isinstance(filling, Tensor):

@@ -61,20 +61,24 @@ def checked(
     loss: Loss | str | None,
     options: Mapping[str, Any],
     checkpointing: bool = False,
-    corrupt: bool = False,
+    fill: str | None = None,
 ) -> Ranker:
-    """The ranker that measures by this loss; an error where it cannot do what is asked of it."""
+    """The ranker that measures by this loss; an error where it cannot do what is asked of it.
+
+    fill: what replaces closed heads besides the option of this name.
+    """
     score = _for_loss(method, loss, options)
     if checkpointing and not score.differentiates:
         names = [name for name in RANKERS if RANKERS[name].differentiates]
         hint = f"leave it out, or rank by one of {', '.join(names)}"
         raise DeadheadError(f"{method} has no checkpointing.", hint)
-    if corrupt and not score.takes_corrupt:
-        hint = "leave it out, or rank by attribution or ablation"
-        raise DeadheadError(f"{method} takes no corrupt batches.", hint)
-    if corrupt and "fill" in options:
+    if fill and not score.takes_fill:
+        names = [name for name in RANKERS if RANKERS[name].takes_fill]
+        hint = f"leave it out, or rank by one of {', '.join(names)}"
+        raise DeadheadError(f"{method} takes no {fill}.", hint)
+    if fill and "fill" in options:
         hint = "leave one of them out"
-        raise DeadheadError("corrupt batches are the fill, but fill is given too.", hint)
+        raise DeadheadError(f"{fill} are the fill, but fill is given too.", hint)
     return score
 
 

@@ -19,6 +19,8 @@ from deadhead.registry.options import Checked
 if TYPE_CHECKING:
     from torch import nn
 
+    from deadhead.heads.streaming import StreamingOutputs
+
 
 HEADS = 144  # of a model of base size, for estimates of time
 # What replaces the output of a closed head: nothing, or its mean over the tokens of the data.
@@ -36,6 +38,7 @@ class RankerInputs:
     layout: HeadLayout
     batches: Sequence[Batch]
     seed: int = 0
+    streaming: StreamingOutputs | None = None  # what fills closed heads, if it replaces their fill
     progress: Progress = silent
 
     def counted(self) -> Iterator[Batch]:
@@ -68,13 +71,13 @@ class Ranker(Checked, ABC):
         only the `inputs`.
     differentiates: its scores are gradients at open gates, where a distance has none (label_free).
     raw_adds_up: its raw values are sums over the data, so those of different data can be added.
-    takes_corrupt: closed heads can be filled from the run of corrupt batches.
+    takes_fill: closed heads can be filled from the run of corrupt batches, or see a window alone.
     """
 
     reads: ClassVar[Literal["labels", "labels or a loss", "inputs"]] = "labels or a loss"
     differentiates: ClassVar[bool] = False
     raw_adds_up: ClassVar[bool] = False
-    takes_corrupt: ClassVar[bool] = False
+    takes_fill: ClassVar[bool] = False
 
     @property
     def in_file_order(self) -> bool:

@@ -11,11 +11,13 @@ from torch import nn
 
 from deadhead.display.progress import Progress, reported, stage
 from deadhead.errors import DeadheadError, UnsupportedModel
-from deadhead.heads.discover import discover
+from deadhead.heads.call import Calls
+from deadhead.heads.discover import discover, find_sites
 from deadhead.heads.gates import gated
-from deadhead.heads.hooks import is_resampled
+from deadhead.heads.hooks import hooked, is_resampled
 from deadhead.heads.layers import checkpointed
 from deadhead.heads.means import evaluating
+from deadhead.heads.streaming import Streaming, StreamingOutputs
 from deadhead.layout import Batch, Head, HeadLayout
 from deadhead.numerics import computing
 from deadhead.ranking import Ranking
@@ -35,6 +37,7 @@ def rank(
     *,
     loss: Loss | str | None = None,
     corrupt: Iterable[Batch] | None = None,
+    streaming: Streaming | None = None,
     seed: int = 0,
     closed: Iterable[Head | str] = (),
     checkpointing: bool = False,
@@ -51,8 +54,11 @@ def rank(
             that of the embeddings of a sentence encoder, whose default it is; or a function of the
             model's outputs and the batch that gives one number per example. `entropy`,
             `confidence` and `similarity` need neither labels nor loss.
-        corrupt: for `attribution` and `ablation`, a batch for each of `batches`, of the same shape
-            and padding: a closed head is filled with its output there.
+        corrupt: for `attribution`, `ablation` and `fisher`, a batch for each of `batches`, of the
+            same shape and padding: a closed head is filled with its output there.
+        streaming: for the same methods, Streaming(sink=4, recent=256): a closed head still sees
+            the first and the recent tokens, so a score says how much it needs the distance. Heads
+            of cross-attention get no score.
         closed: heads that count as removed while the others are scored; they get no score.
         checkpointing: for methods of gradients at gates, compute the activations of layers again
             instead of keeping them: less memory, about a third more time, the same numbers.
@@ -66,15 +72,18 @@ def rank(
     >>> ranking = rank(model, batches)
     >>> prune(model, ranking.lowest(12))
     """
-    score = checked(method, loss, options, checkpointing, corrupt is not None)
+    fill = _fill(corrupt, streaming)
+    score = checked(method, loss, options, checkpointing, fill)
     if score.reads == "labels or a loss":
         batches, loss = with_default_loss(model, batches, loss)
-        score = checked(method, loss, options, checkpointing, corrupt is not None)
+        score = checked(method, loss, options, checkpointing, fill)
     stage(f"ranking by {method}")
     layout = discover(model)
     refuse_resampling(model)
     removed = layout.check(closed)
     left = layout.without(removed) if removed else layout
+    if streaming is not None:  # a head of cross-attention has no distances
+        left = left.without([head for head in left if head.block == "cross"])
     needs_labels = loss is None and score.reads != "inputs"
     kept = checkpointed(model) if checkpointing else nullcontext()
     with (
@@ -82,6 +91,7 @@ def rank(
         frozen(model, seed),
         gated(model, closed=removed),
         kept,
+        _streaming_outputs(model, streaming, removed) as outputs,
     ):
         measured = check_batches(model, batches, labels=needs_labels)
         facts = {**describe(measured), **(data or {})}
@@ -90,10 +100,19 @@ def rank(
         if loss is not None:
             measured = with_loss(model, measured, loss, score.probed, seed)
         scores = score(
-            RankerInputs(model=model, layout=left, batches=measured, seed=seed, progress=count)
+            RankerInputs(
+                model=model,
+                layout=left,
+                batches=measured,
+                seed=seed,
+                streaming=outputs,
+                progress=count,
+            )
         )
         check_scores(method, left, scores)
     filled = {} if corrupt is None else {"fill": "corrupt"}
+    if streaming is not None:
+        filled = {"fill": "streaming", **asdict(streaming)}
     return Ranking(
         scores=dict(scores),
         layout=layout,
@@ -106,6 +125,29 @@ def rank(
         raw=getattr(scores, "raw", None),
         details=getattr(scores, "details", {}),
     )
+
+
+def _fill(corrupt: object, streaming: object) -> str | None:
+    """What replaces closed heads, in words; None: the option of the method."""
+    if corrupt is not None and streaming is not None:
+        hint = "leave one of them out"
+        raise DeadheadError("expected corrupt batches or streaming, got both.", hint)
+    if streaming is not None and not isinstance(streaming, Streaming):
+        hint = "write streaming=Streaming(sink=4, recent=256)"
+        raise DeadheadError(f"`streaming` expects Streaming(...), got {streaming!r}.", hint)
+    return "corrupt batches" if corrupt is not None else "streaming heads" if streaming else None
+
+
+@contextmanager
+def _streaming_outputs(
+    model: nn.Module, window: Streaming | None, closed: Iterable[Head]
+) -> Iterator[StreamingOutputs | None]:
+    if window is None:
+        yield None
+        return
+    sites = [site for site in find_sites(model) if site.block != "cross"]
+    with hooked(model, sites) as stack:
+        yield StreamingOutputs(window, sites, Calls(model, stack), stack, closed)
 
 
 def _with_corrupt(
