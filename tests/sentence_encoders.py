@@ -35,3 +35,7 @@ def sentence_encoder(folder, mode="mean", *others, bare=None):
     encoder = sentence_transformers.SentenceTransformer(modules=parts, device="cpu")
     encoder.save(str(folder))
     return folder
+
+
+def open_encoder(folder, **options):
+    return sentence_transformers.SentenceTransformer(str(folder), device="cpu", **options)

@@ -43,12 +43,14 @@ ALLOWED = {
     "measures": "errors forward heads layout numerics rankers registry",
     "shrinking": "display errors forward heads layout numerics rankers registry strategies",
     "translation": "errors heads",
+    "vocabulary": "errors files forward heads",
     # data, training, saved models
     "world": "errors",
     "tasks": "errors files forward papers.catalogue world",
-    "training": "display errors files forward heads layout numerics papers.catalogue rankers tasks",
+    "training": "display errors files forward heads layout numerics papers.catalogue rankers tasks "
+    "vocabulary",
     "saved": "display embedding errors files forward heads layout numerics rankers "
-    "shrinking tasks training world",
+    "shrinking tasks training vocabulary world",
     # studies
     "studies.fields": "errors files registry tasks",
     "studies.step": "registry studies.fields",
@@ -99,12 +101,12 @@ ALLOWED = {
     "studies.store tasks",
     # doors
     "deadhead": "effects exports heads layout rankers ranking shrinking strategies "
-    "tasks training verify version",
+    "tasks training verify version vocabulary",
     "cli": "display errors exports files heads layout numerics "
     "papers.catalogue papers.claims rankers ranking report.check report.export report.page "
     "results saved shrinking strategies studies "
     "studies.plan studies.recipe studies.status "
-    "studies.store tasks training verify version",
+    "studies.store tasks training verify version vocabulary",
     "__main__": "cli",
 }
 # Modules that import by a computed name, and what they load.

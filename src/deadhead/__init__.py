@@ -3,7 +3,7 @@
 Public are the names in `__all__` below, the modules `errors` and `layout`, and what these
 packages list in their own `__all__`: `heads`, `effects`, `strategies`, `rankers`, `ranking`,
 `embedding`, `shrinking`, `verify`, `exports`, `tasks`, `training`, `measures`, `translation`,
-`studies`, `results` and `papers.claims`.
+`studies`, `results`, `vocabulary` and `papers.claims`.
 
 Everything else is internal and may change in any release: the modules inside the packages, and
 `cli`, `display`, `files`, `forward`, `numerics`, `recipes`, `registry`, `report`, `saved`,
@@ -39,6 +39,7 @@ if TYPE_CHECKING:
     from deadhead.tasks import encode, load_data
     from deadhead.training import evaluate, finetune
     from deadhead.verify.check_ablation import AblationCheck, check_ablation
+    from deadhead.vocabulary import Trimmed, trim_vocabulary
 
 _MODULES = {
     "effects": ("patch_effects",),
@@ -54,12 +55,14 @@ _MODULES = {
     "shrinking": ("Shrunk", "refit", "shrink"),
     "tasks": ("encode", "load_data"),
     "training": ("evaluate", "finetune"),
+    "vocabulary": ("Trimmed", "trim_vocabulary"),
 }
 _MODULE_OF = {name: module for module, names in _MODULES.items() for name in names}
 
 __all__ = ["AblationCheck", "Captured", "Head", "HeadLayout", "HeadMeans", "Ranking", "Shrunk"]
 __all__ += [
     "Streaming",
+    "Trimmed",
     "__version__",
     "captured",
     "check_ablation",
@@ -68,7 +71,7 @@ __all__ += [
     "evaluate",
 ]
 __all__ += ["export", "finetune", "gated", "head_means", "load", "load_data", "patch_effects"]
-__all__ += ["prune", "rank", "refit", "save", "shrink", "strategies"]
+__all__ += ["prune", "rank", "refit", "save", "shrink", "strategies", "trim_vocabulary"]
 
 
 def __getattr__(name: str) -> Any:

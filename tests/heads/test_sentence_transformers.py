@@ -5,7 +5,6 @@ import shutil
 import warnings
 
 import pytest
-import sentence_transformers
 import torch
 
 from deadhead.embedding import embedder_of
@@ -13,7 +12,7 @@ from deadhead.errors import UnsupportedModel
 from deadhead.forward import forward
 from deadhead.heads import discover, load, prune, save
 from deadhead.heads.load import skeleton
-from sentence_encoders import MODULES, TEXTS, sentence_encoder
+from sentence_encoders import MODULES, TEXTS, open_encoder, sentence_encoder
 from tiny_models import uneven
 
 CARD = """---
@@ -43,10 +42,6 @@ def _own_cache(tmp_path_factory):
         cache = str(tmp_path_factory.mktemp("modules"))
         patch.setattr("transformers.dynamic_module_utils.HF_MODULES_CACHE", cache)
         yield
-
-
-def open_encoder(folder, **options):
-    return sentence_transformers.SentenceTransformer(str(folder), device="cpu", **options)
 
 
 def embeddings(encoder):

@@ -14,7 +14,7 @@ def strategy_flag(name: str) -> str:
 
 
 PANELS = {
-    REMOVE: "remove-heads remove-neurons keep-macs keep-parameters speedup on ranking groups",
+    REMOVE: "remove-heads remove-neurons keep-macs keep-parameters speedup on vocabulary ranking groups",
     DATA: "lang task text split data source max-examples max-length examples score-examples "
     "malformed paper published",
     HOW: "",
@@ -28,8 +28,8 @@ LOADING = ("auto", "dtype")
 RARE = {  # command -> parameters that only --help-all shows
     "prune": (*LOADING, "per", "drop_output_bias", "random_k", "per_layer", "per_block"),
     "shrink": (
-        *LOADING, "batch", "checkpointing", "form", "max_length", "score_examples", "source",
-        "split",
+        *LOADING, "batch", "checkpointing", "form", "max_length", "score_examples", "seed",
+        "source", "split",
     ),
     "rank": (*LOADING, "source", "checkpointing"),
     "finetune": (*LOADING, "source", "max_length", "checkpointing"),

@@ -15,6 +15,7 @@ from ._progress import print_json, size_text
 
 if TYPE_CHECKING:
     from deadhead.saved.shrink import ShrunkSaved
+    from deadhead.vocabulary import Trimmed
 
 
 def shrink(
@@ -51,6 +52,14 @@ def shrink(
         Option(
             metavar="BATCHxLENGTH",
             help="The shape of the inputs to time, and to count --keep-macs on; by default 32x128.",
+        ),
+    ] = None,
+    vocabulary: Annotated[
+        list[Path] | None,
+        Option(
+            metavar="FILE",
+            help="Remove the tokens that the texts of this file do not need, one text per line; "
+            "can be repeated. Alone it needs no data. Other targets count what remains then.",
         ),
     ] = None,
     method: Annotated[
@@ -102,7 +111,8 @@ def shrink(
 ) -> None:
     """Make a model smaller without training: remove heads and neurons, and repair the rest.
 
-    Give one target, or --remove-heads and --remove-neurons together. The scores before and after
+    Give one target, or --remove-heads and --remove-neurons together, and --vocabulary with or
+    without another target. The scores before and after
     are those of the dev data of the task, or of its test data where there is none. To train the
     smaller model afterwards: deadhead finetune.
 
@@ -115,9 +125,18 @@ def shrink(
         deadhead shrink ./pos-en --task pos --lang en --keep-macs 50% --out half
 
         deadhead shrink ./all-MiniLM-L6-v2 --text texts.txt --keep-macs 50% --out half
+
+        deadhead shrink ./pos-en --vocabulary english.txt --out english
     """
     # Longer than most functions: half of it is the list of options. All of them are checked first,
     # since a mistake should not cost the time to load a model.
+    targets = [remove_heads, remove_neurons, keep_macs, keep_parameters, speedup]
+    if vocabulary and all(target is None for target in targets):
+        if any(value is not None for value in (task, lang, text)):
+            raise BadParameter("reads no data without another target", param_hint="--vocabulary")
+        check_folder(out, "--out", model=model, force=force)
+        _trim(model, out, vocabulary, as_json, auto=auto, dtype=dtype, form=form)
+        return
     chosen, languages = opt.task_or_text(task, lang, text)
     if chosen is None and score_examples is not None:
         message = "counts scored examples of a task; --examples N reads N texts of --text"
@@ -145,7 +164,15 @@ def shrink(
         seed=seed,
     )
     result = shrink_saved(
-        model, out, calibration, options, auto=auto, dtype=dtype, device=where, form=form
+        model,
+        out,
+        calibration,
+        options,
+        vocabulary=vocabulary or (),
+        auto=auto,
+        dtype=dtype,
+        device=where,
+        form=form,
     )
     if as_json:
         used = {name: value for name, value in options.items() if value is not None}
@@ -153,6 +180,33 @@ def shrink(
         print_json({**facts, **result.to_dict()})
     else:
         _print(result, out)
+
+
+def _trim(model: str, out: Path, files: list[Path], as_json: bool, **how: Any) -> None:
+    """Trim the vocabulary alone."""
+    from rich.console import Console
+    from rich.table import Table
+
+    from deadhead.saved.vocabulary import trim_saved
+
+    result = trim_saved(model, out, files, **how)
+    if as_json:
+        print_json({"model": model, "out": str(out), "form": how["form"], **result.to_dict()})
+        return
+    sizes = Table("", "before", "after", "")
+    rows = {"tokens": result.trimmed.tokens, "parameters": result.parameters}
+    for name, (before, after) in {**rows, "megabytes": result.megabytes}.items():
+        sizes.add_row(name, f"{before:,}", f"{after:,}", f"{after / before:.1%}")
+    console = Console(highlight=False, soft_wrap=True)
+    console.print(sizes)
+    console.print(_changed(result.trimmed))
+    console.print(f"written to {out}: {size_text(result.bytes)} of weights in {result.dtype}")
+
+
+def _changed(trimmed: Trimmed) -> str:
+    if trimmed.changed is None:
+        return "new texts: too few texts to estimate how many would be encoded otherwise"
+    return f"new texts: about {trimmed.changed:.1%} would be encoded otherwise (of held-out texts)"
 
 
 def _print(result: ShrunkSaved, out: Path) -> None:
@@ -187,6 +241,9 @@ def _print(result: ShrunkSaved, out: Path) -> None:
             f"speed-up: {report.speed.target:.2f} is the target, {report.speed.predicted:.2f} "
             f"predicted, {report.speed.measured:.2f} measured"
         )
+    if result.vocabulary is not None:
+        tokens = "tokens: {1:,} of {0:,} left".format(*result.vocabulary.tokens)
+        console.print(f"{tokens}; {_changed(result.vocabulary)}")
     methods = " and ".join(f"{kind} by {name}" for kind, name in report.choice.method.items())
     seconds = ", ".join(f"{name} {value:.1f} s" for name, value in report.seconds.items())
     examples = "{:,} examples to choose and refit, {:,} held out".format(*report.examples)

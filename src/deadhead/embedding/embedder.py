@@ -163,7 +163,7 @@ def read_embedder(folder: str | Path) -> Embedder | None:
             raise UnsupportedModel(
                 f"the module {kind} in {folder / MODULES} is not understood.", KNOWN_MODULES
             )
-    prompts = _read_optional(folder / ENCODER)
+    default = _read_optional(folder / ENCODER).get("default_prompt_name")
     reading: Mapping[str, Any] = {}
     for file in sorted(folder.glob(TRANSFORMER)):
         reading = _read(file, dict)
@@ -174,9 +174,15 @@ def read_embedder(folder: str | Path) -> Embedder | None:
         modes=_modes(places[1] / "config.json"),
         layers=tuple(layers),
         max_length=length,
-        prompt=(prompts.get("prompts") or {}).get(prompts.get("default_prompt_name")) or "",
+        prompt=read_prompts(folder).get(default) or "",
         lower_case=bool(reading.get("do_lower_case")),
     )
+
+
+def read_prompts(folder: str | Path) -> Mapping[str | None, str]:
+    """What a folder of sentence-transformers puts before texts, by name; maybe nothing."""
+    prompts: Mapping[str | None, str] = _read_optional(Path(folder) / ENCODER).get("prompts") or {}
+    return prompts
 
 
 def _modes(file: Path) -> tuple[str, ...]:

@@ -1,6 +1,6 @@
 """Shrink a saved model into another folder: its data, its scores before and after, its times."""
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import partial
 from pathlib import Path
@@ -19,6 +19,7 @@ from deadhead.shrinking import (
 )
 from deadhead.tasks import Dataset, Task, find_data
 from deadhead.training.models import encode_for, fitting_tokenizer, load_with_tokenizer
+from deadhead.vocabulary import Trimmed
 
 from .rank_data import (
     check_model,
@@ -94,9 +95,12 @@ class ShrunkSaved:
     dtype: str
     facts: dict[str, Any]  # about the calibration data
     worst_text: str | None  # whose embedding changed most
+    vocabulary: Trimmed | None  # None: it is whole
 
     def to_dict(self) -> dict[str, Any]:
         facts = {name: value for name, value in vars(self).items() if name != "report"}
+        if self.vocabulary is not None:
+            facts["vocabulary"] = self.vocabulary.to_dict()
         return {**self.report.to_dict(), **facts, "milliseconds": list(self.milliseconds)}
 
 
@@ -106,6 +110,7 @@ def shrink_saved(
     data: ShrinkData,
     options: Mapping[str, Any],
     *,
+    vocabulary: Sequence[Path] = (),
     auto: str | None = None,
     dtype: str | None = None,
     device: Any = None,
@@ -113,6 +118,7 @@ def shrink_saved(
 ) -> ShrunkSaved:
     """Load a model, shrink it with these options of `shrink`, and save it to `out`.
 
+    vocabulary: files of texts; the tokens that they do not need are removed first.
     dtype: precision to write; by default that of the stored weights.
     """
     from deadhead.heads.layers import copy_with_same_weights
@@ -122,7 +128,15 @@ def shrink_saved(
     check_form(form)
     rows, needs = _checked_rows(name, data, options, {"auto": auto, "dtype": dtype})
     sets = data.score_sets()
+    trimmed = None
+    if vocabulary:
+        from .vocabulary import plan_for_files
+
+        trimmed = plan_for_files(name, vocabulary, auto=auto, dtype=dtype)
     model, tokenizer = load_with_tokenizer(name, device, auto=auto, dtype=dtype)
+    if trimmed is not None:
+        trimmed.apply(model)
+        tokenizer = trimmed.tokenizer
     stored = stored_dtype(name) if dtype in (None, "auto") else None
     batches, facts = rank_batches(
         model, tokenizer, rows, **needs, size=data.batch, in_file_order=False
@@ -138,7 +152,7 @@ def shrink_saved(
     change = report.embeddings
     fetch(name)
     # before the times, which may take minutes: an interrupt there loses nothing
-    written = _write(model, out, tokenizer, form, _note(report), stored)
+    written = _write(model, out, tokenizer, form, _note(report, trimmed), stored)
     stage("timing both models")
     times = _times(whole, model, batches, report)
     return ShrunkSaved(
@@ -152,6 +166,7 @@ def shrink_saved(
         dtype=written,
         facts=facts,
         worst_text=None if change is None else tokenizer.decode(change.worst, **SPOKEN),
+        vocabulary=trimmed,
     )
 
 
@@ -214,10 +229,13 @@ def _write(model: Any, out: Path, tokenizer: Any, form: str, note: str, dtype: A
     return written
 
 
-def _note(report: Shrunk) -> str:
+def _note(report: Shrunk, trimmed: Trimmed | None) -> str:
+    sizes = {kind: report.sizes[kind] for kind in ("heads", "neurons") if kind in report.sizes}
+    if trimmed is not None:
+        sizes["tokens"] = trimmed.tokens
     left = [
         f"{after:,} of {before:,} {name}"
-        for name, (before, after) in report.sizes.items()
-        if name in ("heads", "neurons") and before > after
+        for name, (before, after) in sizes.items()
+        if before > after
     ]
     return f"Made smaller with deadhead without training: {' and '.join(left)} left."

@@ -17,13 +17,10 @@ from typing import Any
 
 from deadhead.errors import DataError, UnsupportedModel
 from deadhead.files.hub import source
-from deadhead.forward import embedding_rows, is_causal, token_limit
+from deadhead.forward import is_causal, token_limit
 from deadhead.tasks import Dataset, Encoded, Task, encode
 from deadhead.tasks.encoding.tokenizer import Pieces
 
-ROUNDED = 8  # a good number of embeddings for hardware is a multiple of this
-SPARE = 1024  # embeddings that no token uses, of models rounded up to a good number
-SOME = 128  # the same, of models that were not rounded: DeBERTa-v3 has 99
 MOST_TOKENS = 2**24  # a tokenizer is saved number by number, also those that no token has
 OUTSIDE = "O"  # every tagger of spans has this label, so it does not identify a task
 NOT_CAUSAL = (
@@ -103,24 +100,12 @@ def set_padding(model: Any, tokenizer: Callable[[], Any]) -> None:
 
 
 def fitting_tokenizer(model: Any, name: str) -> Any:
-    """The tokenizer saved with a model, which gets its pad token.
+    """The tokenizer saved with a model, which gets its pad token; not that of another model."""
+    from deadhead.vocabulary.tokens import check_tokenizer
 
-    One with more sub-words than the model has embeddings belongs to another model, and so does one
-    with far fewer. Some fewer are usual, the more where embeddings were rounded up. Added tokens do
-    not count as too many: some models were never trained with theirs.
-    """
     check_reads_text(model)
-    tokenizer, rows = tokenizer_for(name), embedding_rows(model)
-    if rows is not None:
-        hint = "save the tokenizer that belongs to the model into its folder"
-        if tokenizer.vocab_size > rows:
-            message = f"the tokenizer of {name} has {tokenizer.vocab_size:,} sub-words"
-            raise DataError(f"{message} and the model knows {rows:,}.", hint)
-        most = SOME if rows % ROUNDED else max(SPARE, rows // 10)
-        if rows - len(tokenizer) > most:
-            message = f"the tokenizer of {name} has only {len(tokenizer):,} tokens"
-            hint += ", or drop the embeddings of no token: model.resize_token_embeddings"
-            raise DataError(f"{message} and the model knows {rows:,}.", hint)
+    tokenizer = tokenizer_for(name)
+    check_tokenizer(model, tokenizer, name)
     set_padding(model, lambda: tokenizer)
     return tokenizer
 
