@@ -46,6 +46,7 @@ ALLOWED = {
     "vocabulary": "errors files forward heads",
     # data, training, saved models
     "world": "errors",
+    "guard": "",
     "tasks": "errors files forward papers.catalogue world",
     "training": "display errors files forward heads layout numerics papers.catalogue rankers tasks "
     "vocabulary",

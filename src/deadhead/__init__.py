@@ -6,7 +6,7 @@ packages list in their own `__all__`: `heads`, `effects`, `strategies`, `rankers
 `studies`, `results`, `vocabulary` and `papers.claims`.
 
 Everything else is internal and may change in any release: the modules inside the packages, and
-`cli`, `display`, `files`, `forward`, `numerics`, `recipes`, `registry`, `report`, `saved`,
+`cli`, `display`, `files`, `forward`, `guard`, `numerics`, `recipes`, `registry`, `report`, `saved`,
 `version` and `world`.
 
 The names below are imported when first used, so that `import deadhead` is instant and loads no
