@@ -1,4 +1,4 @@
-"""loss="self" of question answering: the divergence of starts plus that of ends."""
+"""Question answering: labels, and loss="self", the divergence of starts plus that of ends."""
 
 import copy
 from functools import cache
@@ -142,22 +142,94 @@ def test_patches_of_an_image_behind_the_tokens_are_no_padding():
     assert float(distance(outputs, batch)[1]) == pytest.approx(float(expected), rel=1e-9)
 
 
-def test_labels_are_refused_with_what_to_use_instead():
-    model, batch = build("bert"), padded()
-    places = {name: torch.zeros(4, dtype=torch.long) for name in ("start_positions", "labels")}
-    batch["start_positions"] = places["start_positions"]
+def positions():
+    """Where answers start and end, of the texts on the right and on the left of the padding."""
+    right = torch.tensor([[1, 4], [2, 2], [0, 0], [3, 1]])
+    return right, right + torch.tensor([[0], [4], [2], [3]])
+
+
+def answered(model, labels):
+    """The losses by the formula, each text run without padding."""
+    values = []
+    for row, (start, end) in zip(TEXTS, labels.tolist(), strict=True):
+        outputs = model(input_ids=torch.tensor([row]))
+        logs = [getattr(outputs, name)[0].log_softmax(-1) for name in SPANS]
+        values.append(-(logs[0][start] + logs[1][end]) / 2)
+    return torch.stack(values)
+
+
+@pytest.mark.parametrize("family", ["bert", "gpt2"])
+def test_the_loss_of_labels_is_that_of_starts_and_ends(family):
+    model, (right, left) = build(family), positions()
+    with torch.no_grad():
+        expected = answered(model, right)
+        losses = example_losses(model, {**padded(), "labels": right})
+        torch.testing.assert_close(losses, expected, rtol=0, atol=1e-12)
+        on_the_left = example_losses(model, {**padded(side="left"), "labels": left})
+        torch.testing.assert_close(on_the_left, expected, rtol=0, atol=1e-12)
+        # of a text without padding it is the loss of transformers
+        whole = {"input_ids": torch.tensor([TEXTS[0]])}
+        own = model(**whole, start_positions=right[:1, 0], end_positions=right[:1, 1]).loss
+        assert float(losses[0]) == pytest.approx(float(own), abs=1e-12)
+        moved = example_losses(model, {**padded(), "labels": right.flip(1)})
+    assert (moved - losses)[0].abs() > 1e-3
+
+
+@pytest.mark.parametrize("method", METHODS)
+def test_ranked_by_labels_batched_is_one_by_one(method):
+    model, (right, left) = build("bert"), positions()
+    single = [{**batch, "labels": right[i : i + 1]} for i, batch in enumerate(alone())]
+    ways = [{**padded(), "labels": right}], [{**padded(side="left"), "labels": left}], single
+    first, *others = (
+        rank(model, way, method, progress=False, **METHODS[method]).scores for way in ways
+    )
+    assert len(set(first.values())) > 1
+    for other in others:
+        assert other == pytest.approx(first, rel=1e-7, abs=1e-12)
+
+
+def test_the_gradient_of_a_gate_is_a_finite_difference():
+    model, (right, _) = build("bert"), positions()
+    batch = {"input_ids": torch.tensor([TEXTS[0]]), "labels": right[:1]}
+    head, step = Head("encoder", 0, 1), 1e-5  # of seven tokens, over which the score is a mean
+    ranking = rank(model, [batch], "gradient", progress=False, normalize=False, rescale=False)
+    losses = []
+    for change in (step, -step):
+        gates = {"encoder": torch.ones(2, 4).double()}
+        gates["encoder"][0, 1] += change
+        with torch.no_grad(), gated(model, gates):
+            losses.append(float(example_losses(model, batch)))
+    slope = abs(losses[0] - losses[1]) / (2 * step)
+    assert 7 * ranking.scores[head] == pytest.approx(slope, rel=1e-5)
+    assert slope > 1e-6
+
+
+def test_labels_that_do_not_fit():
+    model, batch, (right, _) = build("bert"), padded(), positions()
     with pytest.raises(DataError, match="'start_positions' is not read") as error:
-        rank(model, [batch], progress=False)
-    assert str(error.value.hint).startswith('use loss="self" (--loss self)')
-    with pytest.raises(UnsupportedModel, match="predicts where an answer starts and ends") as error:
-        rank(model, [{**padded(), "labels": places["labels"]}], progress=False)
-    assert str(error.value.hint).startswith('use loss="self" (--loss self)')
-    # they change nothing of what is compared
-    batch["end_positions"] = places["labels"]
-    with_places, without = (
+        rank(model, [{**batch, "start_positions": right[:, 0]}], progress=False)
+    stack = 'give batch["labels"] = torch.stack([start_positions, end_positions], 1), or use loss='
+    assert str(error.value.hint).startswith(stack)
+    expected = r"expected labels of shape \(4, 2\), got \(4,\) in batch 1"
+    with pytest.raises(DataError, match=expected) as error:
+        rank(model, [{**batch, "labels": right}, {**batch, "labels": right[:, 0]}], progress=False)
+    assert str(error.value.hint).startswith(stack)
+    right[1, 1] = 3  # padding
+    with pytest.raises(DataError, match="batch 0 has an answer at position 3, which is no token"):
+        rank(model, [{**batch, "labels": right}], progress=False)
+    right[1, 1] = -100
+    assert rank(model, [{**batch, "labels": right}], progress=False).scores
+    with pytest.raises(UnsupportedModel, match="reads with a decoder where an answer starts"):
+        rank(build("bart"), [{**padded(), "labels": positions()[0]}], progress=False)
+
+
+def test_positions_change_nothing_of_what_is_compared_without_labels():
+    model, batch, (right, _) = build("bert"), padded(), positions()
+    batch |= {"labels": right, "end_positions": right[:, 1]}
+    with_positions, without = (
         rank(model, [some], loss="self", progress=False).scores for some in (batch, padded())
     )
-    assert with_places == without
+    assert with_positions == without
 
 
 def test_other_outputs_are_refused():

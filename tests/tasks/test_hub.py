@@ -71,6 +71,28 @@ def test_the_pinned_revision_is_requested(put, monkeypatch):
     assert requested == [PINNED]
 
 
+def test_squad_in_english_and_xquad_in_other_languages(put):
+    texts, numbers = datasets.List(datasets.Value("string")), datasets.List(datasets.Value("int32"))
+    names = ("id", "question", "context")
+    features = datasets.Features(
+        {name: datasets.Value("string") for name in names}
+        | {"answers": {"text": texts, "answer_start": numbers}}
+    )
+    answers = {"text": ["Bees", "Bees make"], "answer_start": [0, 0]}
+    for repository, config in (
+        ("rajpurkar/squad", "plain_text"), ("google/xquad", "xquad.de"), ("google/xquad", "xquad.en"),
+    ):  # fmt: skip
+        row = {"id": config, "question": "Who?", "context": "Bees make honey.", "answers": answers}
+        put(repository, config, "validation", features, [row])
+    for lang, source, config in (
+        ("en", None, "plain_text"), ("de", None, "xquad.de"), ("en", "xquad", "xquad.en"),
+    ):  # fmt: skip
+        (row,) = load_data("qa", lang, "dev", source=source).rows
+        assert row.labels == (config, "0", "Bees", "0", "Bees make")
+    with pytest.raises(DataError, match=r"qa in de \(train\) could not be downloaded"):
+        load_data("qa", "de", "train")
+
+
 def test_every_set_is_pinned():
     sets = [hub for task in TASKS.values() for hub in task.hub]
     commits = [hub.revision for hub in sets if hub.name != "ud-*"]

@@ -37,7 +37,8 @@ def test_a_kind_has_metrics_and_a_way_to_read_and_encode(name):
 def test_the_units_of_labels_are_the_same_everywhere():
     units = {kind.label_unit for kind in KINDS.values()}
     assert units == set(records.ROW_OF)
-    assert units - {"option"} == set(ROW_OF)  # the small world has no multiple choice
+    # the small world has no multiple choice and no questions about a context
+    assert units - {"option", "span"} == set(ROW_OF)
 
 
 @pytest.mark.parametrize("name", METRICS)

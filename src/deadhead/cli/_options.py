@@ -77,7 +77,7 @@ Data = Annotated[
     Path | None,
     Option(
         metavar="DIR",
-        help="The data folder, or world for the bundled data; for lm and choice also a file. By "
+        help="The data folder, or world for the bundled data; for lm, choice and qa also a file. By "
         "default the folder that DEADHEAD_DATA names, else the Hugging Face hub.",
     ),
 ]
@@ -88,8 +88,8 @@ Length = Annotated[
     int | None,
     Option(
         min=4,
-        help="Cut texts at this number of sub-words; by default 256. For lm it is 512 and for "
-        "choice 2048, or what the model has positions for if that is fewer.",
+        help="Cut texts at this number of sub-words; by default 256. For lm it is 512, for "
+        "choice 2048 and for qa 384, or what the model has positions for if that is fewer.",
     ),
 ]
 EXAMPLES = "Use N random examples of each data set; by default all of them."

@@ -16,7 +16,8 @@ if TYPE_CHECKING:
     from deadhead.tasks.predictions import Predictions
     from deadhead.training.evaluation import Intervals
 
-UNITS = {"token": "windows", "option": "rows"}  # what a bootstrap sample has, by what has a label
+# what a bootstrap sample has, by what has a label
+UNITS = {"token": "windows", "option": "rows", "span": "questions"}
 
 
 def evaluate(

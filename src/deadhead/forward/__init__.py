@@ -181,6 +181,15 @@ def is_encoder_decoder(model: Any) -> bool:
     return bool(getattr(getattr(model, "config", None), "is_encoder_decoder", False))
 
 
+def finds_answers(model: Any) -> bool:
+    """Whether it is a model of question answering, which predicts where an answer starts and ends.
+
+    Its labels are the positions of both, examples x 2.
+    """
+    names = ("ForQuestionAnswering", "ForQuestionAnsweringSimple")
+    return any(cls.__name__.endswith(names) for cls in type(model).__mro__)
+
+
 def is_causal(model: Any) -> bool:
     """Whether it is a language model in which no token reads those behind it.
 

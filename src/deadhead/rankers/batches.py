@@ -14,6 +14,7 @@ from deadhead.layout import Batch
 from .loss import (
     IGNORED,
     INPUTS,
+    attended,
     examples_of,
     forward,
     has_spans,
@@ -24,6 +25,7 @@ from .loss import (
 
 # labels under names that are not read
 OF_SPANS = ("start_positions", "end_positions")
+STACK = 'give batch["labels"] = torch.stack([start_positions, end_positions], 1)'
 OTHER_LABELS = (*OF_SPANS, "next_sentence_label", "label")
 MASKS = ("attention_mask", "decoder_attention_mask")
 LABEL_FREE = ("entropy", "confidence", "similarity")  # rankers that need no labels
@@ -154,8 +156,8 @@ def _check_labels(number: int, batch: Batch, others: str) -> None:
         hint = "add a tensor 'labels' to every batch, or use " + others
         if other == "label":
             hint = "rename 'label' to 'labels'"
-        elif other in OF_SPANS:  # no other labels fit a model of question answering
-            hint = f"use {others}"
+        elif other in OF_SPANS:
+            hint = f"{STACK}, or use {others}"
         names = f"{', '.join(batch)}." + (f" ({other!r} is not read.)" if other else "")
         message = f"batch {number} has no labels, and without them there is no loss."
         raise DataError(f"{message} It has: {names}", hint)
@@ -165,8 +167,8 @@ def _check_labels(number: int, batch: Batch, others: str) -> None:
             kind = f"{labels.dtype} of shape {tuple(labels.shape)}"
         raise DataError(
             f"the labels of batch {number} are {kind}.",
-            "give whole numbers, one per example (classification) or one per token "
-            '(tagging, language models); for other tasks write loss="self", or a loss of your own: '
+            "give whole numbers, one per example (classification) or one per token (tagging, language "
+            'models), or start and end of each answer (question answering); for other tasks write loss="self", or a loss of your own: '
             "loss=function of (outputs, batch)",
         )
     if not labels.numel():
@@ -185,8 +187,8 @@ def _check_classes(model: nn.Module, batches: Sequence[Batch], others: str) -> N
     outputs, kind = forward(model, example), type(model).__name__
     logits = getattr(outputs, "logits", None)
     if has_spans(outputs):
-        message = f"{kind} predicts where an answer starts and ends, which no labels fit."
-        raise UnsupportedModel(message, f"use {others}")
+        _check_positions(model, batches, others)
+        return
     if not isinstance(logits, Tensor):
         raise UnsupportedModel(
             f"{kind} answers without logits: it has no task layer.",
@@ -213,6 +215,28 @@ def _check_classes(model: nn.Module, batches: Sequence[Batch], others: str) -> N
                 "map the labels to the model's own (model.config.label2id), or use "
                 f"{IGNORED} where there is none",
             )
+
+
+def _check_positions(model: nn.Module, batches: Sequence[Batch], others: str) -> None:
+    """Do the labels fit a model of question answering?"""
+    kind = type(model).__name__
+    if is_encoder_decoder(model):
+        message = f"{kind} reads with a decoder where an answer starts, so that no labels fit."
+        raise UnsupportedModel(message, f"use {others}")
+    for number, batch in enumerate(batches):
+        labels, tokens = batch["labels"], attended(batch).to(batch["labels"].device)
+        if labels.shape != (len(tokens), 2):
+            raise DataError(
+                f"{kind} predicts where an answer starts and ends: expected labels of shape "
+                f"({len(tokens)}, 2), got {tuple(labels.shape)} in batch {number}.",
+                f"{STACK}, or use {others}",
+            )
+        inside = (labels >= 0) & (labels < tokens.shape[1])
+        read = tokens.gather(1, labels.where(inside, 0)) & inside
+        if bool((~read & (labels != IGNORED)).any()):
+            wrong = int(labels[~read & (labels != IGNORED)][0])
+            message = f"batch {number} has an answer at position {wrong}, which is no token."
+            raise DataError(message, f"count from 0, or use {IGNORED} where there is no answer")
 
 
 def check_pairs(

@@ -1,7 +1,7 @@
 """The loss of each example on its own, for every kind of model in the same way.
 
 An example's loss is the mean cross-entropy over its labelled tokens (for a sentence classifier, of
-its one label). A model's own `loss` is the mean over all tokens of the batch, where long sentences
+its one label; for question answering, of the start and the end of the answer among its tokens). A model's own `loss` is the mean over all tokens of the batch, where long sentences
 weigh more; here an example has the same loss in every batch, padded or not.
 """
 
@@ -17,6 +17,7 @@ from torch import Tensor, nn
 from deadhead.errors import DataError
 from deadhead.forward import (
     IGNORED,
+    finds_answers,
     forward,
     is_encoder_decoder,
     on_device,
@@ -37,7 +38,8 @@ INPUTS = ("input_ids", "inputs_embeds", "input_features", "input_values", "pixel
 def output_kind(model: nn.Module, batch: Batch) -> str:
     """What the model predicts for this batch: `classify`, `tag`, `seq2seq` or `causal`.
 
-    A masked language model counts as a tagger: its labels are where its predictions are.
+    A masked language model counts as a tagger: its labels are where its predictions are. So does a
+    model of question answering.
     """
     labels, target = batch.get("labels"), batch.get(TARGET)
     if labels is None or target is not None:
@@ -63,7 +65,12 @@ def right_padded(model: nn.Module, batch: Batch) -> dict[str, Tensor]:
         if name.startswith("decoder_") or (labels_of_decoder and name == "labels")
     }
     others = {name: value for name, value in batch.items() if name not in of_decoder}
+    positions = others.pop("labels") if finds_answers(model) and "labels" in others else None
     rolled = _rolled(others, "attention_mask") | _rolled(of_decoder, "decoder_attention_mask")
+    mask = batch.get("attention_mask")
+    if positions is not None and mask is not None and mask.dim() == 2:
+        before = _padding_before(mask).to(positions.device)
+        rolled["labels"] = positions.where(positions == IGNORED, positions - before)
     return {**batch, **rolled}
 
 
@@ -72,7 +79,7 @@ def _rolled(batch: Batch, name: str) -> dict[str, Tensor]:
     mask = batch.get(name)
     if mask is None or mask.dim() != 2:
         return {}
-    before = (mask != 0).long().cumsum(1).eq(0).sum(1, keepdim=True) % mask.shape[1]
+    before = _padding_before(mask)
     if not bool(before.any()):
         return {}
     index = (torch.arange(mask.shape[1], device=mask.device) + before) % mask.shape[1]
@@ -80,6 +87,11 @@ def _rolled(batch: Batch, name: str) -> dict[str, Tensor]:
     tensors = {n: t for n, t in batch.items() if isinstance(t, Tensor)}
     aligned = {n: t for n, t in tensors.items() if t.shape[:2] == mask.shape}
     return {n: t[rows.to(t.device), index.to(t.device)] for n, t in aligned.items()}
+
+
+def _padding_before(mask: Tensor) -> Tensor:
+    """How much padding is before each row, batch x 1; a row of padding has none before it."""
+    return (mask != 0).long().cumsum(1).eq(0).sum(1, keepdim=True) % mask.shape[1]
 
 
 def example_losses(model: nn.Module, batch: Batch) -> Tensor:
@@ -93,7 +105,23 @@ def losses_from(model: nn.Module, batch: Batch, outputs: Any) -> Tensor:
     if LOSS in batch:
         losses: Tensor = batch[LOSS](outputs, batch)
         return losses
-    return losses_of(outputs.logits, batch["labels"], shifted=output_kind(model, batch) == "causal")
+    logits, shifted = class_logits(outputs, batch), output_kind(model, batch) == "causal"
+    return losses_of(logits, batch["labels"], shifted=shifted)
+
+
+def class_logits(outputs: Any, batch: Batch) -> Tensor:
+    """The logits whose classes labels name: of question answering, batch x 2 x tokens.
+
+    Padding is neither the start nor the end of an answer.
+    """
+    if not has_spans(outputs):
+        logits: Tensor = outputs.logits
+        return logits
+    spans, real = output_of(outputs), positions_of(outputs, batch)
+    assert spans is not None
+    assert real is not None  # both for mypy
+    # two infinities would have no difference
+    return spans.masked_fill(real[..., None] == 0, torch.finfo(spans.dtype).min).transpose(1, 2)
 
 
 def losses_and_right(model: nn.Module, batch: Batch) -> tuple[Tensor, Tensor]:
@@ -105,7 +133,7 @@ def losses_and_right(model: nn.Module, batch: Batch) -> tuple[Tensor, Tensor]:
     losses = losses_from(model, batch, outputs)
     right = torch.full_like(losses, math.nan)
     if LOSS not in batch:
-        logits, labels = outputs.logits, batch["labels"]
+        logits, labels = class_logits(outputs, batch), batch["labels"]
         if output_kind(model, batch) == "causal":
             logits, labels = logits[:, :-1], labels[:, 1:]
         correct = (logits.argmax(-1) == labels) & (labels != IGNORED)

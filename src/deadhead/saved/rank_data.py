@@ -7,7 +7,7 @@ from typing import Any
 from deadhead.display.progress import stage
 from deadhead.embedding import embedder_of, read_embedder
 from deadhead.errors import DataError
-from deadhead.forward import is_encoder_decoder, vocabulary_sizes
+from deadhead.forward import finds_answers, is_encoder_decoder, vocabulary_sizes
 from deadhead.heads.model_files import fetch_modules, folder_of
 from deadhead.tasks import Batches, Dataset, Encoded, Task, batches, draw_examples, load_data
 from deadhead.tasks.dataset import shuffled
@@ -127,6 +127,8 @@ def check_model(
 
 def _goes_without_labels(model: Any, data: Dataset, needs_labels: bool, loss: str | None) -> bool:
     label_free = loss is not None or not (needs_labels or fits_task(model, data.task))
+    if data.task.traits.label_unit == "span":  # windows of other models have no answers to find
+        return label_free and not fits_task(model, data.task)
     # the labels of a plain text are the text, and those of an encoder-decoder are what it reads
     return label_free and data.task.traits.has_labels and not _reads_two_texts(model)
 
@@ -152,8 +154,7 @@ def _examples(model: Any, encoded: Encoded) -> int:
 
 def _reads_two_texts(model: Any) -> bool:
     """Whether the decoder needs a text of its own; one that finds answers reads the same text."""
-    finds_answers = any(c.__name__.endswith("ForQuestionAnswering") for c in type(model).__mro__)
-    return is_encoder_decoder(model) and not finds_answers
+    return is_encoder_decoder(model) and not finds_answers(model)
 
 
 def _check_reads_one_text(model: Any) -> None:

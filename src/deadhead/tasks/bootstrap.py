@@ -42,7 +42,7 @@ def score(
 ) -> MetricValues:
     """Compute every metric of the task, for predictions in the order of the rows.
 
-    A prediction is the labels of the words (tag), the label (classify) or the text (translate);
+    A prediction is the labels of the words (tag), the label (classify) or the text (translate, qa);
     for lm the WINDOW_COUNTS of each window; for choice the numbers of three options: the most
     likely one, that per character, and that per byte.
     """
@@ -62,6 +62,8 @@ def gold_and_predicted(
         return [], predictions  # numbers of windows, which are not rows
     texts = task.traits.label_unit == "text"
     gold: Labels = [row.texts[1:] if texts else row.labels for row in data.rows]
+    if task.traits.label_unit == "span":
+        gold = [row.answers for row in data.rows]
     if task.traits.label_unit == "option":
         gold = [tuple(labels) * len(CHOICE_METRICS) for labels in gold]
     predicted = [[p] if isinstance(p, str) else list(p) for p in predictions]
@@ -72,8 +74,9 @@ def gold_and_predicted(
         )
         raise DataError(message, "predict the rows of this data set again")
     for number, (g, p) in enumerate(zip(gold, predicted, strict=True)):
-        if len(g) != len(p):
-            message = f"row {number} of {where}: expected {len(g)} predictions, got {len(p)}."
+        expected = 1 if task.traits.label_unit == "span" else len(g)  # one of several answers
+        if len(p) != expected:
+            message = f"row {number} of {where}: expected {expected} predictions, got {len(p)}."
             raise DataError(message, "give a prediction for each label of the row")
     return gold, predicted
 

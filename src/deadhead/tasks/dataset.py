@@ -73,14 +73,19 @@ def dataset(
     If the task does not fix its labels, they are those of the rows, sorted, with `O` first.
     """
     task, rows = task_of(task), list(rows)
-    names = {label for row in rows for label in row.labels} if not task.labels else ()
+    counts = Counter(notes)
+    names: set[str] = set()
+    if task.traits.label_unit == "span":  # an id and answers, which are no names
+        counts["questions with the id of another"] += len(rows) - len({r.labels[0] for r in rows})
+    elif not task.labels:
+        names = {label for row in rows for label in row.labels}
     return Dataset(
         task=task,
         lang=lang,
         split=split,
         rows=rows,
         labels=task.labels or tuple(sorted(names, key=lambda name: (name != "O", name))),
-        notes={name: n for name, n in (notes or {}).items() if n},
+        notes={name: n for name, n in counts.items() if n},
         files=tuple(files),
     )
 

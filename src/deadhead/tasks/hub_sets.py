@@ -123,6 +123,20 @@ WIKITEXT = tuple(
     )
     for name in ("wikitext-2", "wikitext-103")
 )
+SQUAD = HubSet(
+    name="squad",
+    repository="rajpurkar/squad",
+    revision="7b6d24c440a36b6815f21b70d25016731768db1f",
+    config="plain_text",
+    languages=("en",),
+    rows={"en": 87_599},
+)
+XQUAD = HubSet(
+    name="xquad",  # of the articles of SQuAD's dev set; it has no training data
+    repository="google/xquad",
+    revision="51adfef1c1287aab1d2d91b5bead9bcfb9c68583",
+    config="xquad.{lang}",
+)
 NEWEST_UD = "ud-2.17"
 
 

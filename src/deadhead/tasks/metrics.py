@@ -12,6 +12,9 @@ an X at the start of a sentence begins too early. `chunk_f1` keeps all of this, 
 are those of the papers. BLEU is that of sacrebleu, which is imported when a text is scored.
 """
 
+import re
+import string
+from collections import Counter
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from functools import partial
@@ -26,6 +29,9 @@ from deadhead.errors import MissingExtra
 # How texts in these languages are cut into words, whichever tokens are requested.
 LANGUAGE_TOKENS = {"zh": "zh", "ja": "char", "th": "char"}
 ORDERS = 4  # the longest n-grams that BLEU counts
+ARTICLES = re.compile(r"\b(?:a|an|the)\b")
+NO_PUNCTUATION = str.maketrans("", "", string.punctuation)
+WordMeasure = Callable[[list[str], list[str]], float]  # of an answer and a right one
 Labels = Sequence[Sequence[str]]  # for each row its labels: one for each word, or just one
 
 
@@ -41,7 +47,7 @@ class Metric:
     scale: float = 100.0  # points = scale x value: 100 for a share of 1, 1 for BLEU
     lower_is_better: bool = False
     # Or `spans` (tags with prefixes), `texts` (translations), `likelihoods` (counts of windows),
-    # `options` (three chosen options of each row).
+    # `options` (three chosen options of each row), `answers` (a text, and the right ones).
     compares: str = "labels"
     signature: Callable[[str], str] | None = None  # language -> details printed with the number
 
@@ -197,6 +203,34 @@ def _sacrebleu(lang: str, tokens: str, lowercase: bool) -> Any:
     return BLEU(tokenize=tokens, lowercase=lowercase)
 
 
+def answer_words(text: str) -> list[str]:
+    """Return the words of an answer that SQuAD's metrics compare.
+
+    They are in lower case, without ASCII punctuation, and without English articles. Nothing else is
+    a separator than a blank: a Chinese answer is usually one word.
+    """
+    return ARTICLES.sub(" ", text.lower().translate(NO_PUNCTUATION)).split()
+
+
+def _same_words(answer: list[str], right: list[str]) -> float:
+    return float(answer == right)
+
+
+def _shared_words(answer: list[str], right: list[str]) -> float:
+    """Return the F1 of the words; 0 where neither has any, as in the official script."""
+    shared = (Counter(answer) & Counter(right)).total()
+    return 2 * shared / (len(answer) + len(right)) if shared else 0.0
+
+
+def _best_answers(gold: Labels, predicted: Labels, lang: str, measure: WordMeasure) -> np.ndarray:
+    """Return for each question the highest value over its right answers, and 1 to count it."""
+    counts = [
+        (max(measure(answer_words(text), answer_words(right)) for right in answers), 1)
+        for answers, (text, *_) in zip(gold, predicted, strict=True)
+    ]
+    return np.array(counts, float).reshape(-1, 2)
+
+
 WINDOW_COUNTS = ("loss", "tokens", "right", "words", "bytes")  # sums over a window
 Windows = Sequence[Sequence[float]]  # for each window its WINDOW_COUNTS
 
@@ -249,6 +283,11 @@ def _choice(label: str, place: int, meaning: str) -> Metric:
     return Metric(counts=counts, value=_recall, label=label, meaning=meaning, compares="options")
 
 
+def _answer(label: str, measure: WordMeasure, meaning: str) -> Metric:
+    counts = partial(_best_answers, measure=measure)
+    return Metric(counts=counts, value=_recall, label=label, meaning=meaning, compares="answers")
+
+
 def _recall(sums: np.ndarray) -> np.ndarray:
     return _ratio(sums[..., 0], sums[..., 1])
 
@@ -288,6 +327,9 @@ METRICS: dict[str, Metric] = {
     "acc_bytes": _choice(
         "choice accuracy per byte", 2, "of the options most likely for their length in bytes"
     ),
+    # those of SQuAD's script evaluate-v1.1.py
+    "f1": _answer("answer F1", _shared_words, "over words, with the nearest of the right answers"),
+    "exact_match": _answer("exact match", _same_words, "with any of the right answers"),
     "perplexity": _window_metric("perplexity", "loss", "tokens", "per token; lower is better"),
     "word_perplexity": _window_metric("perplexity per word", "loss", "words", "lower is better"),
     "byte_perplexity": _window_metric("perplexity per byte", "loss", "bytes", "lower is better"),

@@ -47,7 +47,7 @@ class Predictions:
         """Return what `score` takes: labels of words, a label or a text of each row; or windows."""
         if KINDS[self.kind].label_unit == "token":
             return list(self.windows)
-        if KINDS[self.kind].label_unit == "text":
+        if KINDS[self.kind].label_unit in ("text", "span"):
             return list(self.texts)
         names = np.array(self.labels, dtype=object)[self.numbers].tolist()
         if KINDS[self.kind].label_unit == "row":

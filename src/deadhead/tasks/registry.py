@@ -12,6 +12,7 @@ from deadhead.tasks.reading.tags import BIO_ENTITIES, NER_TYPES, UPOS
 
 from . import hub_sets
 from .task import (
+    ANSWER_METRICS,
     BLEU_METRICS,
     CHOICE_METRICS,
     LM_METRICS,
@@ -33,6 +34,7 @@ XNLI = (
     "fr", "ru", "bg", "th",
 )
 NINE = ("en", "de", "nl", "ar", "he", "zh", "ja", "ur", "fa")
+XQUAD = ("en", "ar", "de", "el", "es", "hi", "ro", "ru", "th", "tr", "vi", "zh")
 ATIS = ("en", "es", "pt", "de", "fr", "zh", "ja", "hi", "tr")
 
 _TABLE = (
@@ -64,6 +66,9 @@ _TABLE = (
          hub=hub_sets.WIKITEXT),
     Task(name="choice", kind="choice", metrics=CHOICE_METRICS, languages=(TEXT,),
          texts=("context", "options"), label="answer"),
+    Task(name="qa", kind="qa", metrics=ANSWER_METRICS, languages=XQUAD,
+         texts=("question", "context"), label="answers",
+         hub=(hub_sets.SQUAD, replace(hub_sets.XQUAD, languages=XQUAD))),
 )
 # fmt: on
 

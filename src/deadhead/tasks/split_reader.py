@@ -46,7 +46,7 @@ class SplitReader:
     @property
     def is_file(self) -> bool:
         """Whether the data is one file in place of a folder."""
-        reads_one = self.task.traits.needs_decoder and not self.task.files
+        reads_one = self.task.traits.cuts_texts and not self.task.files
         return reads_one and self.root is not None and self.root.is_file()
 
     @cached_property
@@ -179,7 +179,7 @@ def read_files(task: Task, entry: SplitFiles, options: Mapping[str, Any] | None 
     rows = [row for part in entry.parts for row in read(part, task, notes, **settings)]
     notes[JOINED] += len(entry.parts) if entry.more else 0
     if not rows:
-        unit = {"text": "pair", "token": "text", "option": "row"}.get(
+        unit = {"text": "pair", "token": "text", "option": "row", "span": "question"}.get(
             task.traits.label_unit, "sentence"
         )
         hint = "fetch the file again, or name another one"

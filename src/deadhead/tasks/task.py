@@ -26,6 +26,7 @@ SPAN_METRICS = ("span_f1", "span_precision", "span_recall", "accuracy")
 BLEU_METRICS = ("bleu", "bleu_13a", "bleu_uncased")
 LM_METRICS = ("perplexity", "word_perplexity", "byte_perplexity", "next_token_accuracy")
 CHOICE_METRICS = ("acc", "acc_norm", "acc_bytes")
+ANSWER_METRICS = ("f1", "exact_match")
 WORD_COLUMNS = "tokens|words|utterance"
 TAG_COLUMNS = "tags|ner_tags|upos|slot_labels|labels"
 
@@ -40,11 +41,17 @@ class Row(NamedTuple):
 
     tag: words and their tags; classify: one or two texts and a label; translate: source and target;
     lm: a text, which `encode` cuts into windows; choice: a context and its options, and the number
-    of the right one.
+    of the right one; qa: a question and a context, and as labels the id, then of each answer the
+    character where it starts and its text.
     """
 
     texts: tuple[str, ...]
     labels: tuple[str, ...] = ()
+
+    @property
+    def answers(self) -> tuple[str, ...]:
+        """The texts of the right answers to a question."""
+        return self.labels[2::2]
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -53,7 +60,7 @@ class Kind:
 
     model: str  # the transformers auto class
     # What has a label: the `row`, each `word`, each `token` (the next one), each token of an
-    # `option`; or it is a `text`.
+    # `option`; or it is a `text`, or a `span` of one.
     label_unit: str
     compares: tuple[str, ...]  # which metrics fit: what they compare
     has_language: bool = True  # else its data is named TEXT
@@ -74,6 +81,11 @@ class Kind:
     def has_labels(self) -> bool:
         """Whether a classifier has to know its labels: they are names, not texts."""
         return self.label_unit in ("row", "word")
+
+    @property
+    def cuts_texts(self) -> bool:
+        """Whether a long text becomes several windows, each as long as the model allows."""
+        return self.needs_decoder or self.label_unit == "span"
 
 
 KINDS: dict[str, Kind] = {
@@ -117,6 +129,15 @@ KINDS: dict[str, Kind] = {
         metrics=CHOICE_METRICS,
         texts=("context", "options"),
         label="answer",
+    ),
+    "qa": Kind(
+        model="AutoModelForQuestionAnswering",
+        label_unit="span",
+        compares=("answers",),
+        window=384,
+        metrics=ANSWER_METRICS,
+        texts=("question", "context"),
+        label="answers",
     ),
 }
 

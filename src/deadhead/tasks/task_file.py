@@ -1,7 +1,7 @@
 """A task of your own in a few lines of YAML, read into the same `Task` as those of TASKS.
 
     name: reviews
-    kind: classify            # or tag, translate, lm, choice
+    kind: classify            # or tag, translate, lm, choice, qa
     labels: [bad, good]
     texts: [review]           # the columns of the text
     label: stars              # the column of the label

@@ -35,6 +35,9 @@ def check(model: Any, train: Encoded, settings: Settings, dev: Mapping[str, Enco
     if not (np.asarray(train.arrays["labels"]) != IGNORED).any():
         message = "the model knows no label of the training data."
         raise DataError(message, "encode it with its own labels")
+    if settings.smoothing and train.data.task.traits.label_unit == "span":
+        message = "the start and the end of an answer are no labels to smooth."
+        raise DataError(message, "leave the label smoothing out")
     longest = int(np.max(train.arrays["lengths"]))
     if settings.tokens is None and settings.batch > len(train.learned):
         update = f"every epoch is one update with all {len(train.learned)} windows"

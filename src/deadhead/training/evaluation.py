@@ -26,7 +26,14 @@ from deadhead.tasks.predictions import Predictions
 from deadhead.tasks.task import CHOICE_METRICS
 
 from .check import check_fit
-from .inference import label_numbers, likelihoods, option_numbers, translations, window_counts
+from .inference import (
+    answers,
+    label_numbers,
+    likelihoods,
+    option_numbers,
+    translations,
+    window_counts,
+)
 
 MEAN = "mean"  # over the languages
 Intervals = dict[str, dict[str, Interval]]  # model -> language or MEAN -> score
@@ -62,6 +69,8 @@ def predict(
         sizes[:] = len(CHOICE_METRICS)
         numbers = option_numbers(model, encoded, tokens)
         labels = tuple(map(str, range(max(len(row.texts) for row in data.rows) - 1)))
+    elif unit == "span":
+        texts = answers(model, encoded, tokens)
     elif unit != "text":
         numbers = label_numbers(model, encoded, sizes, tokens)
     elif tokenizer is None:
@@ -100,7 +109,8 @@ def evaluate(
     """Every metric of the task, for one model on each of the sets. Their names are up to you.
 
     task: whose metrics, if not those of the task that the data was loaded for.
-    folder: keep the predictions of each set there as NAME.npz, and its metrics as NAME.json.
+    folder: keep the predictions of each set there as NAME.npz, and its metrics as NAME.json; of
+        question answering also NAME.answers.json, the file that SQuAD's script scores.
     progress: show a bar in a terminal or a notebook; or a function that is called before each set.
 
     For translation, `scores[name].signature` says how BLEU was computed.
@@ -117,6 +127,11 @@ def evaluate(
             scores[name] = predictions.score(encoded.data, task)
             if folder is not None:
                 predictions.save(Path(folder) / f"{name}.npz", durable=False)
+                if encoded.data.task.traits.label_unit == "span":
+                    ids = (row.labels[0] for row in encoded.data.rows)
+                    named = dict(zip(ids, predictions.texts, strict=True))
+                    answer_file = Path(folder) / f"{name}.answers.json"
+                    files.write(answer_file, json.dumps(named, ensure_ascii=False), durable=False)
                 facts = {"metrics": scores[name], "signature": scores[name].signature}
                 text = json.dumps(facts, indent=1) + "\n"
                 files.write(Path(folder) / f"{name}.json", text, durable=False)

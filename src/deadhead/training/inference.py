@@ -21,6 +21,7 @@ from deadhead.forward import (
 )
 from deadhead.heads.means import evaluating
 from deadhead.numerics import computing
+from deadhead.rankers.loss import class_logits
 from deadhead.tasks import Encoded, batches
 from deadhead.tasks.encoding.feed import Feed
 from deadhead.tasks.encoding.text_windows import WINDOW_ARRAYS
@@ -33,6 +34,7 @@ TOKENS = {"cpu": 4096, "cuda": 65536}
 # Logits of a batch of a language model, which has one for each position and word of the vocabulary.
 LOGITS = {"cpu": 2**27, "cuda": 2**31}
 FURTHER = 50  # tokens that a translation may be longer than its source
+LONGEST_ANSWER = 30  # tokens of an answer to a question
 PENALTY = 0.6  # the exponent of the length, by whose power a beam's log-probability is divided
 
 
@@ -150,6 +152,42 @@ def _loss_and_right(model: Any, batch: dict[str, Tensor]) -> Tensor:
         losses = F.cross_entropy(logits, labels, ignore_index=IGNORED, reduction="none")
         rows.append(torch.stack([losses.double().sum(), (logits.argmax(-1) == labels).sum()]))
     return torch.stack(rows)
+
+
+def answers(model: Any, encoded: Encoded, tokens: int | None = None) -> tuple[str, ...]:
+    """The answer to each question: the stretch of its context with the highest sum of two logits.
+
+    These are that of its first token as a start and of its last as an end, in one of the windows.
+    """
+    best, texts = np.full(len(encoded.data), -np.inf), [""] * len(encoded.data)
+    begins, ends = (np.asarray(encoded.arrays[name]) for name in ("begins", "ends"))
+    for numbers, output in _run(model, encoded, tokens, _span_logits):
+        for n, logits in zip(numbers, output.cpu().numpy(), strict=True):
+            row, window = int(encoded.arrays["rows"][n]), slice(*encoded.starts[n : n + 2])
+            inside = np.flatnonzero(begins[window] >= 0)  # the tokens of the context
+            if not len(inside):
+                continue
+            score, start, end = best_span(*logits[:, inside])
+            if score > best[row]:
+                best[row] = score
+                first, last = begins[window][inside[start]], ends[window][inside[end]]
+                texts[row] = encoded.data.rows[row].texts[1][first:last].strip()
+    return tuple(texts)
+
+
+def _span_logits(model: Any, batch: dict[str, Tensor]) -> Tensor:
+    return precise(class_logits(forward(model, ready(model, batch)), batch))
+
+
+def best_span(starts: np.ndarray, ends: np.ndarray) -> tuple[float, int, int]:
+    """The highest sum of a start and an end at most LONGEST_ANSWER tokens later, and both places.
+
+    Of equal sums the first.
+    """
+    further = np.concatenate([ends, np.full(LONGEST_ANSWER - 1, -np.inf)])
+    sums = starts[:, None] + np.lib.stride_tricks.sliding_window_view(further, LONGEST_ANSWER)
+    start, length = divmod(int(sums.argmax()), LONGEST_ANSWER)
+    return float(sums[start, length]), start, start + length
 
 
 def translations(

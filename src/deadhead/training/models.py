@@ -52,6 +52,8 @@ def load_for_task(
     if labels is not None and task.traits.has_labels:
         fields["id2label"] = dict(enumerate(labels))
         fields["label2id"] = {label: number for number, label in enumerate(labels)}
+    if task.traits.label_unit == "span":  # of the layer for starts and ends
+        fields["num_labels"] = 2
     torch.manual_seed(seed)
     return load(name, auto=auto or task.traits.model, dtype=dtype, **fields)
 
@@ -145,12 +147,12 @@ def load_with_tokenizer(name: str, device: Any, *, auto: Any, dtype: Any) -> tup
 def window_length(model: Any, task: Task, length: int | None) -> int:
     """The sub-words of a window: this length, or by default that of the kind of task.
 
-    The windows of a plain text are always full, so the default is no longer than the model allows.
+    Where texts are cut into windows, the default is no longer than the model allows.
     """
     if length is not None:
         return length
     default, room = task.traits.window, token_limit(model)
-    return default if room is None or not task.traits.needs_decoder else min(default, room)
+    return default if room is None or not task.traits.cuts_texts else min(default, room)
 
 
 def encode_for(

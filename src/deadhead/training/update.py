@@ -14,6 +14,7 @@ import torch.nn.functional as F
 from torch import Tensor, nn
 
 from deadhead.forward import IGNORED, forward, precise, predicts_next
+from deadhead.rankers.loss import class_logits
 from deadhead.tasks.encoding.feed import Feed, Shape
 
 from .settings import Settings
@@ -188,7 +189,7 @@ def stored(model: nn.Module) -> Iterator[tuple[str, Tensor]]:
 def loss_sum(model: Any, batch: Mapping[str, Tensor], smoothing: float = 0.0) -> Tensor:
     """The summed loss of all labels in the batch; divide by their number for the mean."""
     labels = batch["labels"]
-    logits = forward(model, ready(model, batch)).logits
+    logits = class_logits(forward(model, ready(model, batch)), batch)
     if predicts_next(model, labels):
         logits, labels = logits[:, :-1], labels[:, 1:]
     return F.cross_entropy(

@@ -16,6 +16,7 @@ from deadhead.rankers.head_copies import columns_of
 from deadhead.rankers.loss import (
     IGNORED,
     FiniteLoss,
+    class_logits,
     examples_of,
     forward,
     losses_of,
@@ -51,7 +52,8 @@ def relevance(
             seen.clear()
             batch = on_device(batch, model)
             with rules_in_place:
-                logits = forward(model, batch).logits
+                outputs = forward(model, batch)
+            logits = class_logits(outputs, batch)
             if not logits.requires_grad:
                 message = "no relevance reaches any head: the logits do not come from these layers."
                 raise UnsupportedModel(message)

@@ -115,6 +115,10 @@ def _example(predicted: Any, row: Any, unit: str) -> dict[str, Any]:
         return example | {"errors": int(predicted != row.labels[0])}
     if row is None:
         return example
+    if unit == "span":
+        right = next((text for text in row.answers if text == predicted), row.answers[0])
+        example |= {"text": row.texts[0], "second": row.texts[1], "gold": right}
+        return example | {"errors": int(right != predicted)}
     texts = list(row.texts)
     right = row.labels[0] if row.labels else None
     if unit == "text" and len(texts) > 1:

@@ -4,7 +4,8 @@ A sentence of words that is too long becomes several windows, cut between words,
 a text or a pair that is too long can only be shortened. Both are counted in `notes`. Labels are on
 the first piece of a word, or on all of them. The text of a language model is cut into windows that
 are full except the last one (`text_windows.py`). Multiple choice has a window for each option
-(`option_windows.py`).
+(`option_windows.py`), question answering has overlapping parts of the context
+(`answer_windows.py`).
 """
 
 import hashlib
@@ -25,6 +26,7 @@ from deadhead.forward import IGNORED
 from deadhead.tasks.dataset import Dataset
 from deadhead.tasks.task import SHORTEST_WINDOW, Row
 
+from .answer_windows import answer_windows
 from .option_windows import option_windows
 from .text_windows import WINDOW_ARRAYS, draw_windows, text_windows
 from .tokenizer import Frame, Pieces, Window
@@ -81,7 +83,10 @@ def encode(
     labels: Sequence[str] | None = None,
     cache: str | Path | None = None,
 ) -> Encoded:
-    """Encode a dataset as windows of at most `max_length` sub-words, by default 256 (lm: 512).
+    """Encode a dataset as windows of at most `max_length` sub-words.
+
+    By default those of the kind of its task: 256, for lm 512, for choice 2048, for qa 384.
+
 
     tokenizer: one of transformers, or its `Pieces`.
     align: the label of a word on its `first` piece or on `all`.
@@ -127,7 +132,8 @@ class _Encoder:
     @cached_property
     def frame(self) -> Frame:
         pairs = any(len(row.texts) > 1 for row in self.data.rows)
-        return self.pieces.frame(pair=self.data.task.traits.label_unit == "row" and pairs)
+        reads_pairs = self.data.task.traits.label_unit in ("row", "span")
+        return self.pieces.frame(pair=reads_pairs and pairs)
 
     @cached_property
     def room(self) -> int:
@@ -174,6 +180,7 @@ class _Encoder:
             "text": self._of_texts,
             "token": self._of_tokens,
             "option": self._of_options,
+            "span": self._of_contexts,
         }[unit]
         stretch = len(self.data) if unit == "token" else STRETCH  # windows are drawn of all rows
         for start in range(0, len(self.data), stretch):
@@ -193,6 +200,9 @@ class _Encoder:
             arrays["types"] = [kind for window in windows for kind in window.types]
         if traits.label_unit == "word":
             arrays["words"] = [word for window in windows for word in window.words]
+        if traits.label_unit == "span":
+            pairs = [pair for window in windows for pair in window.offsets]
+            arrays["begins"], arrays["ends"] = (list(side) for side in zip(*pairs, strict=True))
         if traits.label_unit == "token":
             for place, name in enumerate(WINDOW_ARRAYS):
                 arrays[name] = [window.predicted[place] for window in windows]
@@ -286,6 +296,12 @@ class _Encoder:
     def _of_options(self, rows: Sequence[Row], start: int, notes: Counter[str]) -> Iterator[Window]:
         """Return windows of a context with each of its options, whose tokens are its labels."""
         return option_windows(self.pieces, rows, start, self.max_length, notes)
+
+    def _of_contexts(
+        self, rows: Sequence[Row], start: int, notes: Counter[str]
+    ) -> Iterator[Window]:
+        """Return windows of a question with a part of its context."""
+        return answer_windows(self.pieces, rows, start, self.frame, self.room, notes)
 
 
 def _shorter(first: int, second: int, room: int) -> tuple[int, int]:

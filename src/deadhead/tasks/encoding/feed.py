@@ -59,8 +59,10 @@ class Feed:
 
     def shape(self, numbers: np.ndarray, few: bool = False) -> Shape:
         """The shape of a batch of these windows; `few`: one of the few shapes."""
-        widths = int(self.lengths[numbers].max()), int(self.label_lengths[numbers].max())
-        return Shape(len(numbers), *(map(rounded, widths) if few else widths))
+        width, of_labels = (int(a[numbers].max()) for a in (self.lengths, self.label_lengths))
+        if few:
+            width, of_labels = rounded(width), 2 if self.labels == "span" else rounded(of_labels)
+        return Shape(len(numbers), width, of_labels)
 
     def labelled(self, numbers: Tensor) -> Tensor:
         """The number of labels of these windows in the loss; at least 1, as a divisor."""
@@ -81,7 +83,7 @@ class Feed:
     def _labels(self, windows: Tensor, real: Tensor, shape: Shape) -> Tensor:
         if self.labels == "row":
             return self._targets[windows].long().masked_fill_(~real, IGNORED)
-        width = shape.label_width if self.labels == "text" else shape.width
+        width = shape.label_width if self.labels in ("text", "span") else shape.width
         starts, sizes = self._label_starts[windows], self._label_sizes[windows]
         places, inside = _places(starts, sizes, width)
         labels = self._targets[places.clamp(max=len(self._targets) - 1)].long()

@@ -49,6 +49,8 @@ class Window(NamedTuple):
     types: Sequence[int] = ()
     words: Sequence[int] = ()  # the number of the word on its first piece, else -1
     predicted: tuple[int, int] = (0, 0)  # of a text: the words and the bytes that it predicts
+    # of each position: the characters of the context where its token begins and ends, or -1
+    offsets: Sequence[tuple[int, int]] = ()
 
 
 def knows_words(tokenizer: Any) -> bool:
@@ -153,6 +155,18 @@ class Pieces:
             return self._whole([text])[0], None
         encoding = self._cutter.encode(text, add_special_tokens=False)
         return list(encoding.ids), [end for _, end in encoding.offsets]
+
+    def with_offsets(self, texts: Sequence[str]) -> list[tuple[list[int], list[tuple[int, int]]]]:
+        """Return the pieces of texts, with the characters where each begins and ends."""
+        if self.backend is None:
+            name = type(self.tokenizer).__name__
+            message = f"question answering needs the place of each token in its text, which {name} "
+            raise DataError(f"{message}does not say.", "save a fast tokenizer with the model")
+        distinct = list(dict.fromkeys(texts))  # a context has several questions
+        encodings = self._cutter.encode_batch(distinct, add_special_tokens=False)
+        cut = [(list(encoding.ids), list(encoding.offsets)) for encoding in encodings]
+        pieces = dict(zip(distinct, cut, strict=True))
+        return [pieces[text] for text in texts]
 
     def frame(self, pair: bool = False) -> Frame:
         """Return the frame of one text or of two, read off a probe."""

@@ -25,6 +25,8 @@ def guess_format(path: Path, task: Task, lang: str, fields: tuple[str, ...] = ("
         return "jsonl" if suffix == ".jsonl" else "text"
     if task.traits.label_unit == "option":
         return "jsonl"  # a list of options fits into no column
+    if task.traits.label_unit == "span":
+        return "jsonl" if suffix == ".jsonl" else "squad"
     if fields[0]:
         return "lines" if task.traits.language_pair else "lines-seq.in"
     if suffix in (".jsonl", ".csv"):
@@ -48,6 +50,8 @@ def fits(path: Path, task: Task, parallel: bool) -> bool:
     """Whether a file in a folder that names no task can be data of this one, by its first line."""
     if task.traits.label_unit == "token":
         return path.name.removesuffix(".gz").endswith(PLAIN)
+    if task.traits.label_unit == "span":
+        return path.name.removesuffix(".gz").endswith((".json", ".jsonl"))
     cells = first_cells(path)
     if parallel or cells == [""] or path.name.removesuffix(".gz").endswith(SELF_DESCRIBING):
         return True  # its reader says what is wrong with it, with the line

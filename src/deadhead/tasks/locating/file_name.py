@@ -22,10 +22,10 @@ TABLES = (".tsv", ".csv", ".jsonl")
 CORPUS_LANG = {  # the language of corpora whose names do not say it
     "people": "zh", "weibo": "zh", "msra": "zh", "aqmar": "ar", "arman": "fa", "iob2corpus": "ja",
     "hironsan": "ja", "pucit": "ur", "germeval": "de", "conll2003": "en", "atis": "en",
-    "snips": "en",
+    "snips": "en", "squad": "en",
 }
 OF_SLOTS = {"atis", "snips"}
-OF_NER = {*CORPUS_LANG, "conll2002"} - OF_SLOTS
+OF_NER = {*CORPUS_LANG, "conll2002"} - {*OF_SLOTS, "squad"}
 # fmt: on
 LEFT_OUT = {
     "original": "the original files that GLUE packs beside its own",
@@ -103,6 +103,15 @@ class FileName:
             return self.requested
         return TASKS[name.partition("-")[0]]
 
+    @property
+    def is_data(self) -> bool:
+        """Whether it may be data: a json file (not jsonl) is data of question answering alone."""
+        return not self.file.endswith(".json") or self._answers
+
+    @property
+    def _answers(self) -> bool:
+        return self.task is not None and self.known.traits.label_unit == "span"
+
     @cached_property
     def codes(self) -> list[str]:
         """The languages that the words name; a treebank's file has the code of its language."""
@@ -112,8 +121,11 @@ class FileName:
 
     @cached_property
     def split(self) -> str:
-        """`train`, `dev` or `test`; ALL_SPLITS for a jsonl file that names none; else NO_SPLIT."""
-        named = next(filter(None, map(split_of, self.words)), None)
+        """`train`, `dev` or `test`; ALL_SPLITS for a jsonl file that names none; else NO_SPLIT.
+
+        XQuAD has a file for each language, which names none and is for evaluation.
+        """
+        named = next(filter(None, map(split_of, self.words)), "dev" if self._answers else None)
         return named or (ALL_SPLITS if self.file.endswith(".jsonl") else NO_SPLIT)
 
     @cached_property

@@ -19,7 +19,7 @@ from .split_files import Skipped, SplitFiles, mark_clashes
 
 # fmt: off
 NOT_DATA = {
-    ".md", ".json", ".yaml", ".yml", ".py", ".html", ".pdf", ".zip", ".log", ".npy", ".xml", ".bib",
+    ".md", ".yaml", ".yml", ".py", ".html", ".pdf", ".zip", ".log", ".npy", ".xml", ".bib",
     ".sh", ".parquet",
 }
 # fmt: on
@@ -34,6 +34,7 @@ def from_names(root: Path, task: Task | None) -> tuple[list[SplitFiles], list[Sk
     outer = task.name if task else task_name(root.name) or task_name(root.resolve().parent.name)
     paths = sorted(path for path in root.rglob("*") if path.is_file() and not _is_no_data(path))
     names = [FileName(path, path.relative_to(root).parts[:-1], task, outer) for path in paths]
+    names = [name for name in names if name.is_data]
     own = task is not None and any(n.folder_task and n.known.name == task.name for n in names)
     reasons = [(name, name.reason_to_skip(own)) for name in names]
     read = [name for name, reason in reasons if not reason]

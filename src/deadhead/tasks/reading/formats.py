@@ -18,6 +18,7 @@ from deadhead.tasks.task import Row, Task
 from .columns import Sentence, read_columns, read_conllu, tagged_rows
 from .lines import at_blanks, bad, lines
 from .records import read_csv, read_jsonl, read_tsv
+from .squad import read_squad
 
 Reader = Callable[..., list[Row]]
 Files = Mapping[str, Path]
@@ -90,6 +91,7 @@ FORMATS: dict[str, Reader] = {
     "csv": read_csv,
     "jsonl": read_jsonl,
     "text": read_plain,
+    "squad": read_squad,
 }
 
 

@@ -18,8 +18,9 @@ CONVERT = "convert the file to UTF-8, for instance with: iconv -f latin1 -t utf-
 
 
 def bad(path: Path | str, number: int, message: str, hint: str | None = None) -> DataError:
-    """Return the error for a line that cannot be read: `file:line: message`."""
-    return DataError(f"{path}:{number}: {message}", hint)
+    """Return the error for a line that cannot be read, `file:line: message`; 0: the whole file."""
+    where = f"{path}:{number}" if number else str(path)
+    return DataError(f"{where}: {message}", hint)
 
 
 def lines(path: Path, *, ends: bool = False) -> Iterator[tuple[int, str]]:

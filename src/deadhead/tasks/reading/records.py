@@ -11,6 +11,7 @@ import re
 import sys
 from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping
+from itertools import zip_longest
 from pathlib import Path
 from typing import Any
 
@@ -161,12 +162,49 @@ def _choice_row(record: Record, task: Task, lang: str, notes: Notes) -> Row:
     return Row((_text(context), *options), (str(answer),))
 
 
+def _answer_row(record: Record, task: Task, lang: str, notes: Notes) -> Row:
+    """A question, its context, and the answers in it, each with the character where it starts."""
+    question, context = (_text(_get(record, names)) for names in task.texts)
+    number = _get(record, "id")
+    if not isinstance(number, str | int) or isinstance(number, bool):
+        raise Unusable(f"`id` expects a text or a number, got {shorten(number)}.")
+    labels = [_text(str(number))]
+    for text, start in _answers(_get(record, task.label), labels[0]):
+        name = f"the answer {shorten(text)} of question {labels[0]}"
+        if not _text(text).strip():
+            raise Unusable(f"an answer of question {labels[0]} is empty.")
+        if type(start) is not int or start < 0:
+            raise Unusable(f"{name} expects the character where it starts, got {shorten(start)}.")
+        there = context[start : start + len(text)]
+        if there != text:
+            raise Unusable(f"{name} is not at character {start} of its context: {shorten(there)}.")
+        labels += [str(start), text]
+    if len(labels) == 1:
+        raise Unlabelled("questions without an answer")
+    notes["rows with a text that is blank"] += not question.strip()
+    return Row((question, context), tuple(labels))
+
+
+def _answers(answers: Any, number: str) -> list[tuple[Any, Any]]:
+    """Return texts and starts of answers: a list of objects, or two lists in one (on the hub)."""
+    expected = "a list of objects with `text` and `answer_start`"
+    if isinstance(answers, Mapping):
+        columns = [answers.get(name) for name in ("text", "answer_start")]
+        texts, starts = (list(c) if isinstance(c, list | tuple) else [None] for c in columns)
+        answers = [{"text": t, "answer_start": s} for t, s in zip_longest(texts, starts)]
+    if not isinstance(answers, list) or not all(isinstance(a, Mapping) for a in answers):
+        got = shorten(answers)
+        raise Unusable(f"the answers of question {number} expect {expected}, got {got}.")
+    return [(_get(answer, "text"), _get(answer, "answer_start|start")) for answer in answers]
+
+
 ROW_OF = {  # by what has a label
     "row": _text_row,
     "word": _word_row,
     "text": _pair_row,
     "token": _plain_row,
     "option": _choice_row,
+    "span": _answer_row,
 }
 
 
@@ -199,7 +237,7 @@ def read_tsv(files: Mapping[str, Path], task: Task, notes: Notes, **options: Any
     (path,) = files.values()
     cells = ((number, line.split("\t")) for number, line in lines(path) if line.strip(" "))
     records = _records(path, cells, task, options)
-    return _collect(records, path, task, notes, options)
+    return collect(records, path, task, notes, options)
 
 
 def read_csv(files: Mapping[str, Path], task: Task, notes: Notes, **options: Any) -> list[Row]:
@@ -208,7 +246,7 @@ def read_csv(files: Mapping[str, Path], task: Task, notes: Notes, **options: Any
     before = csv.field_size_limit(sys.maxsize)
     try:
         records = _records(path, _csv(path), task, options)
-        return _collect(records, path, task, notes, options)
+        return collect(records, path, task, notes, options)
     finally:
         csv.field_size_limit(before)
 
@@ -269,7 +307,7 @@ def _header(path: Path, number: int, cells: list[str], task: Task, lang: str) ->
 def read_jsonl(files: Mapping[str, Path], task: Task, notes: Notes, **options: Any) -> list[Row]:
     """Read one JSON object a line."""
     (path,) = files.values()
-    return _collect(_json(path, options.get("partition")), path, task, notes, options)
+    return collect(_json(path, options.get("partition")), path, task, notes, options)
 
 
 def _json(path: Path, partition: str | None) -> Iterator[tuple[int, Any]]:
@@ -300,7 +338,7 @@ def _json(path: Path, partition: str | None) -> Iterator[tuple[int, Any]]:
                 yield number, record
 
 
-def _collect(
+def collect(
     items: Iterable[tuple[int, Any]], path: Path, task: Task, notes: Notes, options: Record
 ) -> list[Row]:
     """Return the rows of the records; with `malformed="drop"`, count bad ones."""
