@@ -39,7 +39,7 @@ ALLOWED = {
     "strategies": "errors layout papers.catalogue registry",
     "embedding": "errors heads",
     "rankers": "display embedding errors forward heads layout numerics ranking registry version",
-    "effects": "display errors heads layout rankers ranking",
+    "effects": "display errors files forward heads layout rankers ranking",
     "measures": "errors forward heads layout numerics rankers registry",
     "shrinking": "display errors forward heads layout numerics rankers registry strategies",
     "translation": "errors heads",

@@ -4,18 +4,18 @@ from collections.abc import Callable, Sequence
 from typing import Any
 
 import torch
-from torch import Tensor
+from torch import Tensor, nn
 
 from deadhead.errors import DataError
+from deadhead.forward import device_of
 from deadhead.layout import Batch
 from deadhead.rankers.loss import positions_of
 
+Metric = Callable[[Any, Batch], Tensor]  # (outputs of the model, batch) -> one number per example
 Tokens = int | Sequence[int] | Tensor
 
 
-def logit_difference(
-    answer: Tokens, wrong: Tokens, position: int = -1
-) -> Callable[[Any, Batch], Tensor]:
+def logit_difference(answer: Tokens, wrong: Tokens, position: int = -1) -> Metric:
     """A metric: the logit of the answer less that of the wrong one, for each example.
 
     Args:
@@ -45,6 +45,24 @@ def logit_difference(
 
     numbers = [torch.as_tensor(tokens).cpu() for tokens in (answer, wrong)]
     return metric
+
+
+def moved(batch: Batch, model: nn.Module) -> dict[str, Any]:
+    """The batch of a metric on the device of the model, with every entry that the user gave."""
+    device = device_of(model)
+    return {n: v.to(device) if isinstance(v, Tensor) else v for n, v in batch.items()}
+
+
+def mean_of(values: Sequence[Tensor], run: str) -> float:
+    """The mean of a metric over all examples of all batches."""
+    together = torch.cat(list(values)).cpu()
+    if not bool(together.isfinite().all()):
+        row = int((~together.isfinite()).nonzero()[0])
+        raise DataError(
+            f"the metric of example {row} is not a finite number in the {run}.",
+            "check the metric, and the model's weights for nan",
+        )
+    return float(together.double().mean())
 
 
 def _padding(outputs: Any, batch: Batch) -> Tensor | None:

@@ -4,7 +4,7 @@ A batch of pairs is run clean and corrupt. Then the patched run is repeated with
 for every head of a layer, from that layer upwards (rankers/head_copies.py).
 """
 
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import partial
 from typing import Any, Literal
@@ -36,8 +36,8 @@ from deadhead.rankers.replay import Replay, replaying
 from deadhead.rankers.run import frozen, refuse_resampling
 
 from .effects import Effects, HeadAt
+from .metrics import Metric, mean_of, moved
 
-Metric = Callable[[Any, Batch], Tensor]  # (outputs of the model, batch) -> one number per example
 Positions = Literal["each"] | Iterable[int] | None
 
 
@@ -115,10 +115,10 @@ def patch_effects(
         )
     clean_side, corrupt_side = (sources, targets) if into == "corrupt" else (targets, sources)
     return Effects(
-        clean=_mean(clean_side, "clean run"),
-        corrupt=_mean(corrupt_side, "corrupt run"),
+        clean=mean_of(clean_side, "clean run"),
+        corrupt=mean_of(corrupt_side, "corrupt run"),
         values={
-            place: _mean([values[place] for values in patched], f"run with {place[0]} patched")
+            place: mean_of([values[place] for values in patched], f"run with {place[0]} patched")
             for place in patched[0]
         },
         into=into,
@@ -144,9 +144,9 @@ class _Patching:
         layers = {site.layer_key for site in self.sites}
         with capturing(self.model, self.every, layers) as source_run:
             outputs = forward(self.model, on_device(source, self.model))
-        source_metric = self._metric(outputs, self._moved(source))
+        source_metric = self._metric(outputs, moved(source, self.model))
         batch, examples = on_device(target, self.model), examples_of(target)
-        target = self._moved(target)  # once, not for the metric of every head
+        target = moved(target, self.model)  # once, not for the metric of every head
         outputs = self.replay.record(partial(forward, self.model), batch)
         target_metric, patched = self._metric(outputs, target), {}
         for site in self.sites:
@@ -164,10 +164,6 @@ class _Patching:
         """The metric of each example, which sees every entry of the user's batch."""
         values = self.metric(outputs, batch).detach()
         return values.to(torch.float32 if values.device.type == "mps" else torch.float64)
-
-    def _moved(self, batch: Batch) -> Batch:
-        device = next(self.model.parameters()).device
-        return {n: v.to(device) if isinstance(v, Tensor) else v for n, v in batch.items()}
 
     def _places(self, site: Site, source_run: Captured, batch: Batch) -> dict[Change, HeadAt]:
         """The changes of a layer, each with the head and the position as the user counts it."""
@@ -230,15 +226,3 @@ def _rows(outputs: Any, rows: slice, total: int) -> Any:
     if isinstance(outputs, tuple | list):
         return type(outputs)(_rows(part, rows, total) for part in outputs)
     return outputs
-
-
-def _mean(values: Sequence[Tensor], run: str) -> float:
-    """The mean over all examples of all batches."""
-    together = torch.cat(list(values)).cpu()
-    if not bool(together.isfinite().all()):
-        row = int((~together.isfinite()).nonzero()[0])
-        raise DataError(
-            f"the metric of example {row} is not a finite number in the {run}.",
-            "check the metric, and the model's weights for nan",
-        )
-    return float(together.mean())

@@ -71,7 +71,7 @@ class Following(TorchFunctionMode):
         output = self._followed[0]
         return (
             isinstance(result, Tensor)
-            and not _works_in_place(func)
+            and not works_in_place(func)
             and result.data_ptr() == output.data_ptr()
             and result.dtype == output.dtype
             and result.numel() == output.numel()
@@ -87,13 +87,13 @@ def _tensors(result: Any) -> list[Tensor]:
     return [value for value in values if isinstance(value, Tensor)]
 
 
-def _works_in_place(func: Any) -> bool:
+def works_in_place(func: Any) -> bool:
     name = getattr(func, "__name__", "")
     return name.startswith(("__i", "__set")) or (name.endswith("_") and name[:2] != "__")
 
 
 def _is_question(func: Any, result: Any) -> bool:
     """Whether a function only asked for a shape, a device or a number."""
-    if isinstance(result, Tensor) or _works_in_place(func):
+    if isinstance(result, Tensor) or works_in_place(func):
         return False
     return isinstance(result, torch.Size) or not isinstance(result, tuple | list)

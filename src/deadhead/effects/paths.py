@@ -1,0 +1,180 @@
+"""Patch edges exactly: a target reads the stream with some of its sources corrupted."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from contextlib import ExitStack
+
+import numpy as np
+import torch
+from torch import Tensor, nn
+
+from deadhead.display.progress import Progress, reported
+from deadhead.errors import DataError
+from deadhead.forward import forward, on_device
+from deadhead.heads.hooks import hooked
+from deadhead.layout import Batch
+from deadhead.rankers.batches import check_pairs
+from deadhead.rankers.label_free import PerExample
+from deadhead.rankers.run import frozen, refuse_resampling
+
+from .edges import recorded
+from .graph import Edge, EdgeEffects, place_of
+from .metrics import Metric, mean_of, moved
+from .stream import Contribution, Nodes, Run, Target
+
+
+def path_effects(
+    model: nn.Module,
+    clean: Batch | Iterable[Batch],
+    corrupt: Batch | Iterable[Batch],
+    metric: Metric,
+    edges: Iterable[Edge | str | tuple[str, str]],
+    *,
+    progress: bool | Progress = True,
+) -> EdgeEffects:
+    """Measure how much the metric of the clean run changes if one edge is corrupted: path patching.
+
+    The target of the edge reads the residual stream as it would be if its source had added what it
+    adds in the corrupt run; everything else reads the stream as it is. Norms on the way are
+    computed again. One run for each edge.
+
+    Args:
+        clean, corrupt, metric, progress: as for `edge_effects`.
+        edges: those to patch, each alone: `Edge(source, target)`, or as printed,
+            "encoder.0.3 -> encoder.2.1.q".
+
+    >>> exact = path_effects(model, clean, corrupt, metric, edges.highest(20))
+    """
+    refuse_resampling(model)
+    nodes, pairs = Nodes(model), check_pairs(clean, corrupt)
+    listed = [edges] if isinstance(edges, str | Edge) else list(edges)
+    places = [place_of(edge, nodes.source_names, nodes.target_names) for edge in listed]
+    if not places:
+        raise DataError("there is no edge to patch.", "name at least one")
+    matrix = np.full((len(nodes.target_names), len(nodes.source_names)), np.nan)
+    with Circuits(nodes, pairs, metric) as circuits, reported(progress, "patch edges") as count:
+        circuits.check(places)
+        for number, place in enumerate(places):
+            patched = torch.zeros(matrix.shape, dtype=torch.bool)
+            patched[place] = True
+            matrix[place] = mean_of([circuits(patched)], f"run with {listed[number]} patched")
+            count(number + 1, len(places))
+    start = mean_of([circuits.clean], "clean run")
+    return EdgeEffects(
+        sources=nodes.source_names,
+        targets=nodes.target_names,
+        matrix=matrix - start,
+        clean=start,
+        corrupt=mean_of([circuits.corrupt], "corrupt run"),
+        steps=0,
+        examples=len(circuits.clean),
+    )
+
+
+class Circuits(ExitStack):
+    """Runs the clean batches with any set of edges corrupted, while it is open.
+
+    clean, corrupt: the metric of each example. exists: targets x sources, where there is an edge.
+    """
+
+    def __init__(self, nodes: Nodes, pairs: Sequence[tuple[Batch, Batch]], metric: Metric):
+        super().__init__()
+        self.nodes, self.metric = nodes, PerExample(metric, "metric")
+        self.pairs = pairs
+
+    def __enter__(self) -> Circuits:
+        super().__enter__()
+        model = self.nodes.model
+        try:
+            self.enter_context(frozen(model, seed=0))
+            self.enter_context(hooked(model, self.nodes.sites))
+            self.enter_context(torch.no_grad())
+            runs = [recorded(self.nodes, batch, self.metric) for _, batch in self.pairs]
+            self.others = [added for added, _ in runs]
+            self.corrupt = torch.cat([values for _, values in runs])
+            self.exists = torch.zeros(
+                len(self.nodes.target_names), len(self.nodes.source_names), dtype=torch.bool
+            )
+            self.clean = self(torch.zeros_like(self.exists))
+        except BaseException:
+            self.close()
+            raise
+        return self
+
+    def __call__(self, patched: Tensor) -> Tensor:
+        """The metric of each example with these edges corrupted: targets x sources."""
+        values = []
+        for (batch, _), other in zip(self.pairs, self.others, strict=True):
+            run = _Patched(self.nodes, other, patched)
+            model = self.nodes.model
+            with run.recording():
+                outputs = forward(model, on_device(batch, model))
+                values.append(self.metric(outputs, moved(batch, model)))
+            run.mark(self.exists)
+        return torch.cat(values)
+
+    def check(self, places: Iterable[tuple[int, int]]) -> None:
+        """Raise an error for a place where the model has no edge."""
+        for row, column in places:
+            if not self.exists[row, column]:
+                edge = Edge(self.nodes.source_names[column], self.nodes.target_names[row])
+                raise DataError(
+                    f"there is no edge {edge}: the target comes before the source.",
+                    "edges lead upwards; edge_effects(...).frame() lists all of them",
+                )
+
+
+class _Patched(Run):
+    """A run whose targets read the stream with some sources of another run.
+
+    patched: targets x sources.
+    """
+
+    def __init__(self, nodes: Nodes, other: Sequence[Contribution], patched: Tensor):
+        super().__init__(nodes, total=len(other))
+        self.other, self.patched = other, patched
+        self.changes: dict[int, Tensor] = {}
+
+    def read(self, targets: list[Target], slot: int, tensor: Tensor) -> Tensor:
+        super().read(targets, slot, tensor)
+        changed = None if targets[0].rows is not None else self._patched_reads(targets[0], slot)
+        return tensor.view_as(tensor) if changed is None else changed[0]
+
+    def projected(self, targets: list[Target], slot: int, output: Tensor) -> Tensor:
+        for target in targets:
+            changed = None if target.rows is None else self._patched_reads(target, slot)
+            if changed is not None and target.rows is not None:
+                shift = (changed - self.tensors[slot]).flatten(1, -2)
+                by_node = (shift @ target.weight().transpose(1, 2)).transpose(0, 1).flatten(1)
+                rows = target.rows.flatten().to(output.device)
+                moved_rows = torch.zeros_like(output).flatten(0, -2).index_copy(1, rows, by_node)
+                output = output + moved_rows.view_as(output)
+        return output
+
+    def _patched_reads(self, target: Target, slot: int) -> Tensor | None:
+        """What each node of a target reads, if any of it is patched: nodes x the shape."""
+        given: dict[int, Tensor] = {}
+        for number, each in enumerate(self.added):
+            mask = self.patched[target.nodes, each.source.nodes]
+            if each.slot is not None and self.origins[slot] >> number & 1 and bool(mask.any()):
+                change = self._change(number)
+                shift = torch.tensordot(mask.to(change), change, 1)
+                given[each.slot] = self.tensors[each.slot] + shift
+        if not given:
+            return None
+        slots = [*given]
+
+        def read(*values: Tensor) -> Tensor:
+            return self.replay(dict(zip(slots, values, strict=True)), slot)
+
+        changed: Tensor = torch.func.vmap(read)(*given.values())
+        return changed
+
+    def _change(self, number: int) -> Tensor:
+        """What the nodes of a source add in the other run, less what they add in this one."""
+        if number not in self.changes:
+            one, two = self.added[number], self.other[number]
+            change = one.source.parts_of(two.context - one.context, two.output - one.output)
+            self.changes[number] = change
+        return self.changes[number]

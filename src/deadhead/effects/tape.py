@@ -1,0 +1,208 @@
+"""Follow the residual stream through a run, and compute any part of it again from other values.
+
+A tape keeps every operation that reads a followed tensor: the additions of layers, norms, factors,
+whatever the model does. It knows no architecture. Each followed tensor has a slot, numbered in the
+order of the run, so that an operation only reads slots below those that it gives.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager
+from dataclasses import dataclass
+from typing import Any
+
+from torch import Tensor
+from torch.overrides import TorchFunctionMode
+
+from deadhead.errors import UnsupportedModel
+from deadhead.heads.residual import works_in_place
+
+ADDITIONS = ("add", "__add__", "__radd__")
+
+
+@dataclass(frozen=True)
+class Slot:
+    """Marks a followed tensor in the arguments of an operation."""
+
+    number: int
+
+
+@dataclass(frozen=True, kw_only=True)
+class Step:
+    """An operation that gave a followed tensor."""
+
+    function: Callable[..., Any]
+    args: Any
+    kwargs: Any
+    output: int | None  # which of several outputs
+    inputs: tuple[int, ...]  # the slots that it reads
+
+    @property
+    def is_addition(self) -> bool:
+        """Whether it adds two followed tensors, as layers add to the stream."""
+        name = getattr(self.function, "__name__", "")
+        return name in ADDITIONS and len(self.inputs) == 2 and not self.kwargs
+
+
+class Tape(TorchFunctionMode):
+    """Records a run while it is on.
+
+    tensors, steps: by slot; a tensor that was started has no step.
+    origins: by slot, a bit for each started tensor that it depends on.
+    """
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.tensors: list[Tensor] = []
+        self.steps: list[Step | None] = []
+        self.origins: list[int] = []
+        self.has_ended = False
+        self._starts = 0
+        self._slots: dict[int, int] = {}  # id of a tensor -> its slot
+        self._leaving: dict[int, Tensor] = {}
+        self._paused = False
+
+    def start(self, tensor: Tensor) -> int:
+        """Follow this tensor from here on; gives its slot."""
+        self._starts += 1
+        return self._follow(tensor, None, 1 << (self._starts - 1))
+
+    def slot_of(self, tensor: Any) -> int | None:
+        return self._slots.get(id(tensor))
+
+    def leave(self, slot: int, tensor: Tensor) -> Tensor:
+        """What the model reads instead of a followed tensor after `has_ended` was set.
+
+        From then on nothing is recorded.
+        """
+        return tensor
+
+    @contextmanager
+    def paused(self) -> Iterator[None]:
+        before, self._paused = self._paused, True
+        try:
+            yield
+        finally:
+            self._paused = before
+
+    def replay(self, given: Mapping[int, Tensor], wanted: int) -> Tensor:
+        """The tensor of a slot, computed again with other values of some slots below."""
+        values = dict(given)
+        for number in self._changed(given, wanted):
+            step = self.steps[number]
+            assert step is not None
+            args, kwargs = _mapped(
+                (step.args, step.kwargs),
+                Slot,
+                lambda slot: values.get(slot.number, self.tensors[slot.number]),
+            )
+            result = step.function(*args, **kwargs)
+            values[number] = result if step.output is None else result[step.output]
+        return values.get(wanted, self.tensors[wanted])
+
+    def _changed(self, given: Mapping[int, Tensor], wanted: int) -> list[int]:
+        """The slots to compute again, in their order."""
+        needed, first = {wanted}, min(given)
+        for number in range(wanted, first, -1):
+            step = self.steps[number]
+            if number in needed and number not in given and step is not None:
+                needed.update(step.inputs)
+        changed = {*given}
+        for number in range(first, wanted + 1):
+            step = self.steps[number]
+            if number in needed and step is not None and not changed.isdisjoint(step.inputs):
+                changed.add(number)
+        return sorted(changed.difference(given))
+
+    def __torch_function__(
+        self, func: Any, types: Any, args: Any = (), kwargs: Mapping[str, Any] | None = None
+    ) -> Any:
+        kwargs = kwargs or {}
+        inputs: list[int] = []
+
+        def marked(tensor: Tensor) -> Any:
+            slot = self.slot_of(tensor)
+            if slot is None:
+                return tensor
+            inputs.append(slot)
+            return Slot(slot)
+
+        if self._paused:
+            return func(*args, **kwargs)
+        named = _mapped((args, dict(kwargs)), Tensor, marked)
+        if not inputs:
+            return func(*args, **kwargs)
+        if self.has_ended:
+            if getattr(func, "__name__", "") == "__get__":  # asks for a shape or a device
+                return func(*args, **kwargs)
+            args, kwargs = _mapped((args, dict(kwargs)), Tensor, self._left)
+            return func(*args, **kwargs)
+        function = func
+        if works_in_place(func):
+            function = _out_of_place(func)
+            slot = self.slot_of(args[0])
+            if slot is not None:
+                self.tensors[slot] = args[0].clone()
+        result = func(*args, **kwargs)
+        self._record(function, named, tuple(dict.fromkeys(inputs)), result, args)
+        return result
+
+    def _record(
+        self, function: Any, named: Any, inputs: tuple[int, ...], result: Any, args: Any
+    ) -> None:
+        origins = 0
+        for number in inputs:
+            origins |= self.origins[number]
+        several = isinstance(result, tuple | list)
+        for place, value in enumerate(result if several else [result]):
+            if not isinstance(value, Tensor) or not value.is_floating_point():
+                continue
+            slot = self.slot_of(value)
+            if slot is not None and self.tensors[slot] is value:
+                continue  # the same tensor again, as dropout gives it outside of training
+            output = place if several else None
+            step = Step(
+                function=function, args=named[0], kwargs=named[1], output=output, inputs=inputs
+            )
+            self._follow(value, step, origins)
+
+    def _follow(self, tensor: Tensor, step: Step | None, origins: int) -> int:
+        slot = self._slots[id(tensor)] = len(self.tensors)
+        self.tensors.append(tensor)  # also keeps its id from being used again
+        self.steps.append(step)
+        self.origins.append(origins)
+        return slot
+
+    def _left(self, tensor: Tensor) -> Tensor:
+        slot = self.slot_of(tensor)
+        if slot is None:
+            return tensor
+        if slot not in self._leaving:  # one for all readers, so that their gradients add up
+            self._leaving[slot] = self.leave(slot, tensor)
+        return self._leaving[slot]
+
+
+def _mapped(value: Any, kind: type, change: Callable[[Any], Any]) -> Any:
+    """Arguments with every value of a kind changed, also inside of lists."""
+    if isinstance(value, kind):
+        return change(value)
+    if type(value) in (tuple, list):
+        return type(value)(_mapped(item, kind, change) for item in value)
+    if type(value) is dict:
+        return {name: _mapped(item, kind, change) for name, item in value.items()}
+    return value
+
+
+def _out_of_place(func: Any) -> Any:
+    """The function that gives what another writes into its first argument."""
+    name: str = func.__name__
+    plain = f"__{name[3:]}" if name.startswith("__i") else name.removesuffix("_")
+    function = getattr(Tensor, plain, None)
+    if function is None or name.startswith("__set"):
+        raise UnsupportedModel(
+            f"the model writes into a part of its residual stream ({name}), so that its edges "
+            "cannot be followed.",
+            "patch heads instead: patch_effects(model, clean, corrupt, metric)",
+        )
+    return function
