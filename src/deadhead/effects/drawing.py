@@ -13,7 +13,7 @@ HEADS, GAP = 0.78, 0.068  # shares of the width: that of heads, and between two 
 LINES = (0.6, 7.0)  # the widths of the weakest and the strongest line
 READS = {"q": "queries", "k": "keys", "v": "values"}
 COLOURS = {"queries": "#4477aa", "keys": "#228833", "values": "#ee6677", "other": "#777777"}
-Ends = tuple[str, str]  # source and target
+Ends = Any  # an edge: its source and its target
 Place = tuple[float, int]  # across and up, in rows
 
 
