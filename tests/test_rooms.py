@@ -48,8 +48,8 @@ ALLOWED = {
     "world": "errors",
     "guard": "",
     "tasks": "errors files forward papers.catalogue world",
-    "training": "display errors files forward heads layout numerics papers.catalogue rankers tasks "
-    "vocabulary",
+    "training": "display embedding errors files forward heads layout numerics papers.catalogue "
+    "rankers tasks vocabulary",
     "saved": "display embedding errors files forward heads layout numerics rankers "
     "shrinking tasks training vocabulary world",
     # studies

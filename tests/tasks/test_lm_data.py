@@ -155,10 +155,10 @@ def test_predictions_are_stored(file, tmp_path):
     about = {"task": "lm", "kind": "lm", "lang": "text", "split": "dev", "labels": ()}
     numbers, sizes = np.zeros(0, np.int64), np.ones(1, np.int64)
     predictions = Predictions(
-        **about, fingerprint=data.fingerprint, numbers=numbers, sizes=sizes, windows=windows
+        **about, fingerprint=data.fingerprint, numbers=numbers, sizes=sizes, values=windows
     )
     again = Predictions.load(predictions.save(tmp_path / "text.npz"))
-    assert (again.windows == windows).all()
+    assert (again.values == windows).all()
     assert again.examples == 2
     assert again.score(data) == predictions.score(data)
     interval = again.bootstrap(data)

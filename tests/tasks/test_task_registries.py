@@ -30,15 +30,15 @@ def test_a_task_names_a_kind_and_fitting_metrics(name):
 def test_a_kind_has_metrics_and_a_way_to_read_and_encode(name):
     kind = KINDS[name]
     assert {METRICS[metric].compares for metric in kind.metrics} <= set(kind.compares)
-    assert kind.label_unit in records.ROW_OF
+    assert kind.label_unit in (*records.ROW_OF, "query")  # whose rows are in three files
     assert any(task.kind == name for task in TASKS.values())
 
 
 def test_the_units_of_labels_are_the_same_everywhere():
     units = {kind.label_unit for kind in KINDS.values()}
-    assert units == set(records.ROW_OF)
-    # the small world has no multiple choice and no questions about a context
-    assert units - {"option", "span"} == set(ROW_OF)
+    assert units - {"query"} == set(records.ROW_OF)
+    # the small world has no multiple choice, and nothing to find, to compare or to search
+    assert units - {"option", "span", "pair", "query"} == set(ROW_OF)
 
 
 @pytest.mark.parametrize("name", METRICS)
@@ -55,6 +55,12 @@ def test_a_metric_can_be_printed_and_is_used(name):
     if metric.compares == "likelihoods":  # a model that is certain, and right
         gold = [[0.0, 4, 4, 2, 8]]
         best = 1.0 if metric.lower_is_better else 100.0
+    if metric.compares == "numbers":
+        gold = [[0.0], [2.5], [2.5], [5.0]]
+    if metric.compares == "rankings":
+        found = [["a", "b"]]
+        assert metric([("q", "b", "1", "a", "2")], found) * metric.scale == pytest.approx(best)
+        return
     assert metric(gold, gold) * metric.scale == pytest.approx(best)
 
 

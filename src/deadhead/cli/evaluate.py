@@ -17,7 +17,13 @@ if TYPE_CHECKING:
     from deadhead.training.evaluation import Intervals
 
 # what a bootstrap sample has, by what has a label
-UNITS = {"token": "windows", "option": "rows", "span": "questions"}
+UNITS = {
+    "token": "windows",
+    "option": "rows",
+    "span": "questions",
+    "pair": "pairs",
+    "query": "queries",
+}
 
 
 def evaluate(
@@ -88,7 +94,7 @@ def evaluate(
         print_json(facts)
         return
     _print_scores(about.metric, split, examples, main, differences)
-    if about.traits.needs_decoder:
+    if about.traits.label_unit in UNITS:
         _print_other_metrics(about, scores, predictions)
     for signature in sorted({s.signature for own in scores.values() for s in own.values()} - {""}):
         typer.echo(signature)
@@ -123,7 +129,7 @@ def _predict(
             for note, count in {**data.notes, **encoded.notes}.items():
                 typer.echo(f"{name}: {note}: {count:,}", err=True)
             check_sets(model, {language: encoded})
-            predictions[language] = predict(model, encoded, tokenizer=tokenizer)
+            predictions[language] = predict(model, encoded, tokenizer=tokenizer, progress=progress)
     return predictions
 
 
@@ -139,7 +145,7 @@ def _print_other_metrics(
     scores: dict[str, dict[str, MetricValues]],
     predictions: dict[str, dict[str, Predictions]],
 ) -> None:
-    """All metrics of a decoder but the main one."""
+    """All metrics but the main one, where a table has no room for them."""
     from deadhead.tasks import METRICS, points_text
 
     for name, by_set in scores.items():
@@ -150,7 +156,7 @@ def _print_other_metrics(
     if task.traits.label_unit != "token":
         return
     typer.echo("Lower is better, except for the accuracy (in percent).")
-    tokens = {p.windows[:, 1].sum() for by_set in predictions.values() for p in by_set.values()}
+    tokens = {p.values[:, 1].sum() for by_set in predictions.values() for p in by_set.values()}
     if len(tokens) > 1:
         typer.echo(
             "The models cut the text into different tokens: compare the perplexities per word or "

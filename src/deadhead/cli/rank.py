@@ -93,8 +93,8 @@ def rank(
     check_file(plot, "--plot", "heads.svg", force=force)
     from deadhead.saved import rank_data
 
-    if known is None and rankers.ranker(method, **options).reads == "labels or a loss":
-        loss = rank_data.loss_of_texts(model, loss)
+    if rankers.ranker(method, **options).reads == "labels or a loss":
+        loss = rank_data.default_loss(model, known, loss)
     needs_labels = rankers.check_method(method, loss, options, checkpointing)
     if known is None and needs_labels:
         hint = "add --loss self, or --method entropy"

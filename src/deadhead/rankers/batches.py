@@ -66,7 +66,12 @@ def check_batches(
             raise DataError(message, "label at least one token of the data")
         _check_classes(model, listed, others)
         # a loss of torch reads no others
-        listed = [{**batch, "labels": batch["labels"].long()} for batch in listed]
+        listed = [
+            batch
+            if batch["labels"].is_floating_point()
+            else {**batch, "labels": batch["labels"].long()}
+            for batch in listed
+        ]
     return [right_padded(model, batch) for batch in listed]
 
 
@@ -161,14 +166,17 @@ def _check_labels(number: int, batch: Batch, others: str) -> None:
         names = f"{', '.join(batch)}." + (f" ({other!r} is not read.)" if other else "")
         message = f"batch {number} has no labels, and without them there is no loss."
         raise DataError(f"{message} It has: {names}", hint)
-    if not isinstance(labels, Tensor) or labels.is_floating_point() or labels.dim() not in (1, 2):
+    is_score = isinstance(labels, Tensor) and labels.is_floating_point() and labels.dim() == 1
+    is_class = isinstance(labels, Tensor) and not labels.is_floating_point()
+    if not is_score and not (is_class and labels.dim() in (1, 2)):
         kind = type(labels).__name__
         if isinstance(labels, Tensor):
             kind = f"{labels.dtype} of shape {tuple(labels.shape)}"
         raise DataError(
             f"the labels of batch {number} are {kind}.",
-            "give whole numbers, one per example (classification) or one per token (tagging, language "
-            'models), or start and end of each answer (question answering); for other tasks write loss="self", or a loss of your own: '
+            "give whole numbers, one per example (classification) or one per token (tagging, "
+            "language models), or start and end of each answer (question answering), or scores, "
+            'one per example (regression); for other tasks write loss="self", or a loss of your own: '
             "loss=function of (outputs, batch)",
         )
     if not labels.numel():
@@ -205,6 +213,11 @@ def _check_classes(model: nn.Module, batches: Sequence[Batch], others: str) -> N
             f"use the model class of the task, or label one {unit} at a time",
         )
     classes = logits.shape[-1]
+    if labels.is_floating_point():
+        if classes != 1:
+            message = f"labels of {labels.dtype} are scores, but {kind} has {classes} outputs."
+            raise DataError(message, "give whole numbers, or load a model with num_labels=1")
+        return
     for number, batch in enumerate(batches):
         labels = batch["labels"]
         wrong = labels[(labels != IGNORED) & ((labels < 0) | (labels >= classes))]

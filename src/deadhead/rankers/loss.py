@@ -136,14 +136,20 @@ def losses_and_right(model: nn.Module, batch: Batch) -> tuple[Tensor, Tensor]:
         logits, labels = class_logits(outputs, batch), batch["labels"]
         if output_kind(model, batch) == "causal":
             logits, labels = logits[:, :-1], labels[:, 1:]
-        correct = (logits.argmax(-1) == labels) & (labels != IGNORED)
-        right = correct.reshape(len(labels), -1).sum(1)
+        if not labels.is_floating_point():  # no score is exactly right
+            correct = (logits.argmax(-1) == labels) & (labels != IGNORED)
+            right = correct.reshape(len(labels), -1).sum(1)
     precise = torch.float32 if losses.device.type == "mps" else torch.float64
     return losses.to(precise), right.to(precise)
 
 
 def losses_of(logits: Tensor, labels: Tensor, *, shifted: bool = False) -> Tensor:
-    """The cross-entropy of each example. `shifted`: a position predicts the next one's label."""
+    """The cross-entropy of each example, or the squared error of its score.
+
+    shifted: a position predicts the next one's label.
+    """
+    if labels.is_floating_point():
+        return (logits[:, 0].float() - labels).square() * (labels != IGNORED)
     if logits.dtype in (torch.float16, torch.bfloat16):
         cross_entropy: Callable[[Tensor, Tensor], Tensor] = _HalfCrossEntropy.apply
         if shifted:  # the labels, since a slice of the logits would be a copy of them

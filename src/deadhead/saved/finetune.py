@@ -21,10 +21,12 @@ import torch
 
 from deadhead import files
 from deadhead.display.progress import stage
+from deadhead.embedding import read_embedder
 from deadhead.errors import DataError, DeadheadError, FolderError
 from deadhead.files.model_folder import TRAINING
 from deadhead.files.writing import writing
 from deadhead.heads import save
+from deadhead.heads.model_files import folder_of
 from deadhead.tasks import Dataset, Task, draw_examples, find_data, load_data
 from deadhead.tasks.task import TEXT
 from deadhead.training.history import Epoch, History
@@ -238,8 +240,11 @@ def finetune_saved(
     if not sets.dev and out.weights == "best":
         message = f"--weights best needs dev data: {'; '.join(sets.notes)}."
         raise DeadheadError(message, "leave --weights out")
+    _check_can_train(name, sets.train.task)
     bare = outline(name, auto=auto or sets.train.task.traits.model)  # or raise an error at once
     check_windows(bare, sets.train, max_length)
+    if sets.train.task.traits.label_unit == "pair":
+        _check_has_one_output(bare, name)
     unfinished = Unfinished(out.folder)
     begin = start(name, sets.train, settings.seed, auto)
     facts = {"the data": sets.train.fingerprint, "the weights of MODEL": begin.digest}
@@ -258,7 +263,7 @@ def finetune_saved(
     unfinished.begin(command | facts)
     adapters = None
     if lora is not None:
-        classifier = sets.train.task.traits.has_labels
+        classifier = sets.train.task.traits.has_task_layer
         adapters = add_adapters(begin.model, lora, seed=settings.seed, classifier=classifier)
         few, every = trained_weights(begin.model)
         listener.say(f"LoRA of rank {lora}: trains {few:,} of {every:,} weights")
@@ -289,6 +294,24 @@ def finetune_saved(
     save(begin.in_precision(out.dtype), out.folder, tokenizer, note=note)
     unfinished.discard()
     return begin, history
+
+
+def _check_can_train(name: str, task: Task) -> None:
+    """Raise an error for a sentence encoder, whose embeddings no labels of ours train."""
+    folder = folder_of(name) if task.traits.of_embeddings else None
+    is_encoder = folder is not None and read_embedder(folder) is not None
+    if is_encoder or task.traits.label_unit == "query":
+        what = f"{name} is a sentence encoder" if is_encoder else f"{task.title} trains embeddings"
+        hint = "train it with sentence-transformers, or on the embeddings of a teacher: "
+        hint += "deadhead finetune MODEL --teacher MODEL --text FILE --out DIR"
+        raise DataError(f"{what}, which this command does not fine-tune with labels.", hint)
+
+
+def _check_has_one_output(bare: Any, name: str) -> None:
+    outputs, config = bare.config.num_labels, bare.config
+    if outputs != 1 and type(bare).__name__ in (config.architectures or ()):
+        message = f"{name} was trained as a classifier of {outputs} labels; a score is one number."
+        raise DataError(message, "name the model as it was before it was fine-tuned")
 
 
 def trained_examples(data: Dataset, history: History) -> int:

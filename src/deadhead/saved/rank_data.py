@@ -9,8 +9,17 @@ from deadhead.embedding import embedder_of, read_embedder
 from deadhead.errors import DataError
 from deadhead.forward import finds_answers, is_encoder_decoder, vocabulary_sizes
 from deadhead.heads.model_files import fetch_modules, folder_of
-from deadhead.tasks import Batches, Dataset, Encoded, Task, batches, draw_examples, load_data
-from deadhead.tasks.dataset import shuffled
+from deadhead.tasks import (
+    Batches,
+    Dataset,
+    Encoded,
+    Task,
+    batches,
+    draw_examples,
+    load_data,
+    task_of,
+)
+from deadhead.tasks.dataset import draw_documents, shuffled
 from deadhead.tasks.encoding.plain_text import fingerprint, read_texts, text_batches, texts_of
 from deadhead.training.models import (
     check_positions,
@@ -58,13 +67,16 @@ def sample(
 ) -> Dataset | Texts:
     """The data of a task or the texts of a file, or at most `most` random examples of it."""
     if task is not None:
-        return sample_rows(task, languages, split, most=most, seed=seed, **where)
+        rows = sample_rows(task, languages, split, most=most, seed=seed, **where)
+        return draw_documents(rows, most, seed)
     assert text is not None  # for mypy
     return sample_texts(text, most, seed)
 
 
-def loss_of_texts(name: str, loss: str | None) -> str | None:
-    """The loss for plain texts: by default that of the embeddings of a sentence encoder."""
+def default_loss(name: str, task: str | Task | None, loss: str | None) -> str | None:
+    """The loss: for a sentence encoder by default that of embeddings, where it needs no labels."""
+    if task is not None and not task_of(task).traits.of_embeddings:
+        return loss
     fetch_modules(name)
     folder = folder_of(name)
     if loss is not None or folder is None or read_embedder(folder) is None:
@@ -88,12 +100,17 @@ def rank_batches(
     Only the texts are used if the loss needs no labels, or the model has no layer for the task and
     the method needs no labels.
     """
+    notes: Mapping[str, int] = {}
+    embedder = embedder_of(model)
+    if isinstance(data, Dataset) and embedder is not None and data.task.traits.of_embeddings:
+        notes, data = data.notes, texts_of(data, single=True)
     if isinstance(data, list):
-        embedder = embedder_of(model)
         if embedder is not None:  # texts as it is used to them
             data = [tuple(map(embedder.text, parts)) for parts in data]
             max_length = max_length or embedder.max_length
-        return _unlabelled(model, tokenizer, data, size=size, max_length=max_length or LENGTH)
+        length = max_length or LENGTH
+        unlabelled, facts = _unlabelled(model, tokenizer, data, size=size, max_length=length)
+        return unlabelled, {**facts, "notes": {**notes, **facts["notes"]}}
     max_length = window_length(model, data.task, max_length)
     if _goes_without_labels(model, data, needs_labels, loss):
         texts = texts_of(data)
@@ -130,7 +147,8 @@ def _goes_without_labels(model: Any, data: Dataset, needs_labels: bool, loss: st
     if data.task.traits.label_unit == "span":  # windows of other models have no answers to find
         return label_free and not fits_task(model, data.task)
     # the labels of a plain text are the text, and those of an encoder-decoder are what it reads
-    return label_free and data.task.traits.has_labels and not _reads_two_texts(model)
+    has_texts = data.task.traits.has_labels or data.task.traits.label_unit == "pair"
+    return label_free and has_texts and not _reads_two_texts(model)
 
 
 def _labels(model: Any, data: Dataset) -> tuple[str, ...] | None:

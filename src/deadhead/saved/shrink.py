@@ -24,7 +24,7 @@ from deadhead.vocabulary import Trimmed
 from .rank_data import (
     check_model,
     count_examples,
-    loss_of_texts,
+    default_loss,
     main_scores,
     rank_batches,
     sample,
@@ -182,9 +182,7 @@ def _checked_rows(
 
     targets = read_targets({name: options.get(name) for name in TARGETS})
     REPAIRS[options.get("repair", "refit")]  # or raise that there is none
-    loss = options.get("loss")
-    if data.task is None:
-        loss = loss_of_texts(name, loss)
+    loss = default_loss(name, data.task, options.get("loss"))
     needs_labels = check_method(options.get("method", "auto"), kinds_of(targets), loss)
     if data.task is None and needs_labels:
         hint = "add --loss self"

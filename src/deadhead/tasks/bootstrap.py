@@ -17,7 +17,7 @@ import numpy as np
 from deadhead.errors import DataError, unknown_name
 
 from .dataset import Dataset
-from .metrics import METRICS, Labels
+from .metrics import METRICS, Labels, Metric
 from .registry import task_of
 from .task import CHOICE_METRICS, Task
 
@@ -44,7 +44,8 @@ def score(
 
     A prediction is the labels of the words (tag), the label (classify) or the text (translate, qa);
     for lm the WINDOW_COUNTS of each window; for choice the numbers of three options: the most
-    likely one, that per character, and that per byte.
+    likely one, that per character, and that per byte; for similarity a number; for retrieval the
+    ids of documents, the best first.
     """
     task = task_of(task)
     gold, predicted = gold_and_predicted(task, predictions, data)
@@ -74,7 +75,9 @@ def gold_and_predicted(
         )
         raise DataError(message, "predict the rows of this data set again")
     for number, (g, p) in enumerate(zip(gold, predicted, strict=True)):
-        expected = 1 if task.traits.label_unit == "span" else len(g)  # one of several answers
+        unit = task.traits.label_unit
+        # one of several answers, or any number of documents
+        expected = {"span": 1, "query": len(p)}.get(unit, len(g))
         if len(p) != expected:
             message = f"row {number} of {where}: expected {expected} predictions, got {len(p)}."
             raise DataError(message, "give a prediction for each label of the row")
@@ -132,13 +135,13 @@ def bootstrap(
     if not len(data):
         message = f"{data.lang} {data.split} has no rows to draw from."
         raise DataError(message, "load a split that has rows")
-    counts = METRICS[name].counts(*gold_and_predicted(task, predictions, data), data.lang)
-    value = METRICS[name].value
-    draws = value(_sums(counts, resamples, seed))
-    return _interval(float(value(counts.sum(0))), draws, rows=len(counts))
+    known = METRICS[name]
+    counts = known.counts(*gold_and_predicted(task, predictions, data), data.lang)
+    draws = known.value(_sums(known, counts, resamples, seed))
+    return _interval(known.of_all(counts), draws, rows=len(counts))
 
 
-def _sums(counts: np.ndarray, resamples: int, seed: int) -> np.ndarray:
+def _sums(metric: Metric, counts: np.ndarray, resamples: int, seed: int) -> np.ndarray:
     """Sum the counts over each sample, which has as many rows as the data: resamples x numbers."""
     rng = np.random.default_rng(seed)
     rows = len(counts)
@@ -147,7 +150,7 @@ def _sums(counts: np.ndarray, resamples: int, seed: int) -> np.ndarray:
     for begin in range(0, resamples, step):
         samples = rng.choice(rows, size=(min(step, resamples - begin), rows), replace=True)
         times = np.stack([np.bincount(sample, minlength=rows) for sample in samples])
-        sums.append(times @ counts)
+        sums.append(metric.sums(counts, times))
     return np.concatenate(sums)
 
 

@@ -32,6 +32,7 @@ class Dataset:
     notes: Mapping[str, int] = field(default_factory=dict)  # counts of dropped or repaired rows
     files: tuple[str, ...] = ()
     draw: tuple[int, str] | None = None  # the windows that `encode` draws of a text, and the seed
+    documents: Mapping[str, str] = field(default_factory=dict)  # of retrieval: id -> text
 
     def __len__(self) -> int:
         return len(self.rows)
@@ -50,7 +51,15 @@ class Dataset:
             digest.update(text.encode("utf-8", "surrogatepass"))
         if self.draw is not None:
             digest.update(json.dumps(self.draw).encode())
+        for item in self.documents.items():
+            digest.update(json.dumps(item).encode())
         return digest.hexdigest()[:16]
+
+    @cached_property
+    def single_texts(self) -> list[str]:
+        """The texts that a sentence encoder reads, each once: those of rows, then documents."""
+        texts = [text for row in self.rows for text in row.texts]
+        return list(dict.fromkeys([*texts, *self.documents.values()]))
 
     @cached_property
     def used_labels(self) -> tuple[str, ...]:
@@ -67,6 +76,7 @@ def dataset(
     *,
     notes: Mapping[str, int] | None = None,
     files: Sequence[str] = (),
+    documents: Mapping[str, str] | None = None,
 ) -> Dataset:
     """Build a dataset from rows.
 
@@ -77,7 +87,7 @@ def dataset(
     names: set[str] = set()
     if task.traits.label_unit == "span":  # an id and answers, which are no names
         counts["questions with the id of another"] += len(rows) - len({r.labels[0] for r in rows})
-    elif not task.labels:
+    elif not task.labels and not task.traits.of_embeddings:
         names = {label for row in rows for label in row.labels}
     return Dataset(
         task=task,
@@ -87,6 +97,7 @@ def dataset(
         labels=task.labels or tuple(sorted(names, key=lambda name: (name != "O", name))),
         notes={name: n for name, n in counts.items() if n},
         files=tuple(files),
+        documents=documents or {},
     )
 
 
@@ -117,6 +128,7 @@ def concatenate(datasets: Sequence[Dataset]) -> Dataset:
         notes=dict(notes),
         files=tuple(name for data in datasets for name in data.files),
         draw=datasets[0].draw,
+        documents={id: text for data in datasets for id, text in data.documents.items()},
     )
 
 
@@ -159,6 +171,16 @@ def draw_examples(data: Dataset, most: int | None, seed: int | str = 0) -> Datas
         return data
     order = shuffled(len(data), f"rank/{seed}")
     return _pick(data, order[:most], "rows left out at random")
+
+
+def draw_documents(data: Dataset, most: int | None, seed: int | str = 0) -> Dataset:
+    """Return the data with at most N documents, to fit to; scores need all of them."""
+    if most is None or most >= len(data.documents):
+        return data
+    items = list(data.documents.items())
+    drawn = sorted(shuffled(len(items), f"documents/{seed}")[:most])
+    notes = {**data.notes, "documents left out at random": len(items) - most}
+    return replace(data, documents=dict(items[i] for i in drawn), notes=notes)
 
 
 def shuffled(size: int, seed: str) -> list[int]:

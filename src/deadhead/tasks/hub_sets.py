@@ -137,6 +137,40 @@ XQUAD = HubSet(
     revision="51adfef1c1287aab1d2d91b5bead9bcfb9c68583",
     config="xquad.{lang}",
 )
+
+
+def similarity(languages: tuple[str, ...]) -> tuple[HubSet, ...]:
+    """Return the sets of pairs with a score: the STS benchmark, its translations, and others."""
+    english = {  # GLUE withholds the scores of its test set; the others have all
+        "stsb": ("mteb/stsbenchmark-sts", "b0fddb56ed78048fa8b90373c8a3cfc37b684831"),
+        "sts12": ("mteb/sts12-sts", "a0d554a64d88156834ff5ae9920b964011b16384"),
+        "sts13": ("mteb/sts13-sts", "7e90230a92c190f1bf69ae9002b8cea547a64cca"),
+        "sts14": ("mteb/sts14-sts", "6031580fec1f6af667f0bd2da0a551cf4f0b2375"),
+        "sts15": ("mteb/sts15-sts", "ae752c7c21bf194d8b67fd573edf7ae58183cbe3"),
+        "sts16": ("mteb/sts16-sts", "4d8694f8f0e0100860b497b999b3dbed754a0513"),
+    }
+    sets = [
+        HubSet(
+            name=name,
+            repository=repository,
+            revision=revision,
+            config="default",
+            languages=("en",),
+            default=name == "stsb",
+        )
+        for name, (repository, revision) in english.items()
+    ]
+    translated = HubSet(
+        name="stsb-multi-mt",
+        repository="mteb/stsb_multi_mt",
+        revision="29afa2569dcedaaa2fe6a3dcfebab33d28b82e8c",
+        config="{lang}",
+        dev="dev",
+        languages=languages,
+    )
+    return (*sets, replace(GLUE, config="stsb", default=False), translated)
+
+
 NEWEST_UD = "ud-2.17"
 
 

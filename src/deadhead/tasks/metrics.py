@@ -12,6 +12,7 @@ an X at the start of a sentence begins too early. `chunk_f1` keeps all of this, 
 are those of the papers. BLEU is that of sacrebleu, which is imported when a text is scored.
 """
 
+import math
 import re
 import string
 from collections import Counter
@@ -32,6 +33,8 @@ ORDERS = 4  # the longest n-grams that BLEU counts
 ARTICLES = re.compile(r"\b(?:a|an|the)\b")
 NO_PUNCTUATION = str.maketrans("", "", string.punctuation)
 WordMeasure = Callable[[list[str], list[str]], float]  # of an answer and a right one
+Score = Callable[[Sequence[int], Sequence[int]], float]  # (gains by rank, ideal order) -> number
+Sums = Callable[[np.ndarray, np.ndarray], np.ndarray]
 Labels = Sequence[Sequence[str]]  # for each row its labels: one for each word, or just one
 
 
@@ -47,12 +50,19 @@ class Metric:
     scale: float = 100.0  # points = scale x value: 100 for a share of 1, 1 for BLEU
     lower_is_better: bool = False
     # Or `spans` (tags with prefixes), `texts` (translations), `likelihoods` (counts of windows),
-    # `options` (three chosen options of each row), `answers` (a text, and the right ones).
+    # `options` (three chosen options of each row), `answers` (a text, and the right ones),
+    # `numbers` (of pairs), `rankings` (of documents).
     compares: str = "labels"
+    # (counts, how often each row is in each sample) -> sums, where they are more than sums of rows.
+    sums: Callable[[np.ndarray, np.ndarray], np.ndarray] = lambda counts, times: times @ counts
     signature: Callable[[str], str] | None = None  # language -> details printed with the number
 
     def __call__(self, gold: Labels, predicted: Labels, lang: str = "") -> float:
-        return float(self.value(self.counts(gold, predicted, lang).sum(0)))
+        return self.of_all(self.counts(gold, predicted, lang))
+
+    def of_all(self, counts: np.ndarray) -> float:
+        """The metric of all rows, each counted once."""
+        return float(self.value(self.sums(counts, np.ones((1, len(counts))))[0]))
 
 
 def points(metric: str, value: float) -> float:
@@ -231,6 +241,79 @@ def _best_answers(gold: Labels, predicted: Labels, lang: str, measure: WordMeasu
     return np.array(counts, float).reshape(-1, 2)
 
 
+def _centred(gold: Labels, predicted: Labels, lang: str) -> np.ndarray:
+    """Return the gold and the predicted number of each pair, minus their means."""
+    pairs = [(float(g[0]), float(p[0])) for g, p in zip(gold, predicted, strict=True)]
+    numbers = np.array(pairs, float).reshape(-1, 2)
+    return numbers - numbers.mean(0) if len(numbers) else numbers
+
+
+def _moments(numbers: np.ndarray, times: np.ndarray) -> np.ndarray:
+    """Return the sums of each sample that a correlation needs: of 1, x, y, xx, yy and xy."""
+    x, y = numbers[..., 0], numbers[..., 1]
+    terms = (np.ones_like(x), x, y, x * x, y * y, x * y)
+    return np.stack([(times * term).sum(-1) for term in terms], -1)
+
+
+def _rank_moments(numbers: np.ndarray, times: np.ndarray) -> np.ndarray:
+    """Return the same of the ranks that the numbers have in each sample."""
+    ranks = np.stack([_ranks(column, times) for column in numbers.T], -1)
+    return _moments(ranks - times.sum(-1)[:, None, None] / 2, times)
+
+
+def _ranks(numbers: np.ndarray, times: np.ndarray) -> np.ndarray:
+    """Return the rank of each number in each sample; equal numbers share their mean rank."""
+    values, groups = np.unique(numbers, return_inverse=True)
+    order = np.argsort(groups, kind="stable")
+    begins = np.searchsorted(groups[order], np.arange(len(values)))
+    sizes = np.add.reduceat(times[:, order], begins, axis=1)
+    return np.asarray((sizes.cumsum(1) - (sizes - 1) / 2)[:, groups])
+
+
+def _correlation(sums: np.ndarray) -> np.ndarray:
+    """Return the correlation of such sums; 0 where one side is the same everywhere."""
+    n, x, y, xx, yy, xy = np.moveaxis(sums, -1, 0)
+    spread = np.clip(n * xx - x * x, 0, None) * np.clip(n * yy - y * y, 0, None)
+    return _ratio(n * xy - x * y, np.sqrt(spread))
+
+
+def grades_of(labels: Sequence[str]) -> dict[str, int]:
+    """Return the grades of the documents that were judged for a query, by the labels of its row."""
+    return {
+        document: int(grade) for document, grade in zip(labels[1::2], labels[2::2], strict=True)
+    }
+
+
+def _of_queries(gold: Labels, found: Labels, lang: str, score: Score) -> np.ndarray:
+    """Return the score of each query, and 1, so that their ratio is the mean."""
+    values = []
+    for labels, documents in zip(gold, found, strict=True):
+        grades = grades_of(labels)
+        gains = [max(0, grades.get(document, 0)) for document in documents]
+        ideal = sorted((max(0, grade) for grade in grades.values()), reverse=True)
+        values.append((score(gains, ideal), 1.0))
+    return np.array(values, float).reshape(-1, 2)
+
+
+def _ndcg(gains: Sequence[int], ideal: Sequence[int]) -> float:
+    """As in trec_eval: a gain is the grade, and ideal the order of all judged documents."""
+    best = _discounted(ideal[:10])
+    return _discounted(gains[:10]) / best if best else 0.0
+
+
+def _discounted(gains: Sequence[int]) -> float:
+    return sum(gain / math.log2(rank + 1) for rank, gain in enumerate(gains, 1))
+
+
+def _recall_of_relevant(gains: Sequence[int], ideal: Sequence[int]) -> float:
+    relevant = sum(grade > 0 for grade in ideal)
+    return sum(gain > 0 for gain in gains[:100]) / relevant if relevant else 0.0
+
+
+def _reciprocal_rank(gains: Sequence[int], ideal: Sequence[int]) -> float:
+    return next((1 / rank for rank, gain in enumerate(gains[:10], 1) if gain > 0), 0.0)
+
+
 WINDOW_COUNTS = ("loss", "tokens", "right", "words", "bytes")  # sums over a window
 Windows = Sequence[Sequence[float]]  # for each window its WINDOW_COUNTS
 
@@ -275,6 +358,23 @@ def _bleu(label: str, tokens: str = "intl", lowercase: bool = False) -> Metric:
 
 def _span(label: str, value: Callable[[np.ndarray], np.ndarray], meaning: str = "") -> Metric:
     return Metric(counts=_span_counts, value=value, label=label, meaning=meaning, compares="spans")
+
+
+def _correlation_metric(label: str, sums: Sums, meaning: str) -> Metric:
+    return Metric(
+        counts=_centred,
+        sums=sums,
+        value=_correlation,
+        label=label,
+        meaning=meaning,
+        compares="numbers",
+    )
+
+
+def _of_rankings(label: str, score: Score, meaning: str = "") -> Metric:
+    """Return the mean of a score of each query."""
+    counts = partial(_of_queries, score=score)
+    return Metric(counts=counts, value=_recall, label=label, meaning=meaning, compares="rankings")
 
 
 def _choice(label: str, place: int, meaning: str) -> Metric:
@@ -330,6 +430,14 @@ METRICS: dict[str, Metric] = {
     # those of SQuAD's script evaluate-v1.1.py
     "f1": _answer("answer F1", _shared_words, "over words, with the nearest of the right answers"),
     "exact_match": _answer("exact match", _same_words, "with any of the right answers"),
+    "spearman": _correlation_metric(
+        "Spearman", _rank_moments, "of the ranks of all pairs of the set together"
+    ),
+    "pearson": _correlation_metric("Pearson", _moments, "of all pairs of the set together"),
+    # as in trec_eval and BEIR
+    "ndcg_at_10": _of_rankings("nDCG@10", _ndcg, "the mean over queries"),
+    "recall_at_100": _of_rankings("recall@100", _recall_of_relevant),
+    "mrr_at_10": _of_rankings("MRR@10", _reciprocal_rank),
     "perplexity": _window_metric("perplexity", "loss", "tokens", "per token; lower is better"),
     "word_perplexity": _window_metric("perplexity per word", "loss", "words", "lower is better"),
     "byte_perplexity": _window_metric("perplexity per byte", "loss", "bytes", "lower is better"),

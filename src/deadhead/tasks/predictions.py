@@ -24,7 +24,9 @@ ABOUT = ("task", "kind", "lang", "split", "fingerprint", "labels")
 class Predictions:
     """What a model predicts for a dataset: the number of a label for each word or row, or texts.
 
-    For lm it is the WINDOW_COUNTS of each window, for choice three numbers of options for each row.
+    For lm it is the WINDOW_COUNTS of each window, for choice three numbers of options for each row,
+    for similarity a number for each pair, for retrieval documents for each query, whose ids are
+    `labels`.
     """
 
     task: str
@@ -36,17 +38,17 @@ class Predictions:
     numbers: np.ndarray = field(repr=False)  # one after the other, in the order of the rows
     sizes: np.ndarray = field(repr=False)  # how many of the numbers each row has
     texts: tuple[str, ...] = field(default=(), repr=False)
-    windows: np.ndarray = field(default_factory=lambda: np.zeros((0, 0)), repr=False)
+    values: np.ndarray = field(default_factory=lambda: np.zeros((0, 0)), repr=False)
 
     @property
     def examples(self) -> int:
         """How many rows or windows were predicted, which are what a bootstrap draws."""
-        return len(self.windows) or len(self.sizes)
+        return len(self.values) or len(self.sizes)
 
     def named(self) -> list[Any]:
-        """Return what `score` takes: labels of words, a label or a text of each row; or windows."""
-        if KINDS[self.kind].label_unit == "token":
-            return list(self.windows)
+        """Return what `score` takes: labels of words, a label or a text of each row; or values."""
+        if KINDS[self.kind].label_unit in ("token", "pair"):
+            return list(self.values)
         if KINDS[self.kind].label_unit in ("text", "span"):
             return list(self.texts)
         names = np.array(self.labels, dtype=object)[self.numbers].tolist()
@@ -85,7 +87,7 @@ class Predictions:
             "numbers": self.numbers.astype(np.uint8 if len(self.labels) <= 256 else np.uint32),
             "sizes": self.sizes.astype(np.uint32),
             "texts": np.array(json.dumps(self.texts)),
-            **({"windows": self.windows} if len(self.windows) else {}),
+            **({"windows": self.values} if len(self.values) else {}),
         }
 
         def fill(draft: Path) -> None:
@@ -103,7 +105,7 @@ class Predictions:
                 about = json.loads(str(stored["about"]))
                 labels, texts = tuple(about.pop("labels")), tuple(json.loads(str(stored["texts"])))
                 numbers, sizes = (stored[n].astype(np.int64) for n in ("numbers", "sizes"))
-                more = {"windows": stored["windows"]} if "windows" in stored else {}
+                more = {"values": stored["windows"]} if "windows" in stored else {}
                 about |= {"numbers": numbers, "sizes": sizes, **more}
                 return cls(**about, labels=labels, texts=texts)
         except (OSError, ValueError, KeyError, TypeError, EOFError, zipfile.BadZipFile) as problem:

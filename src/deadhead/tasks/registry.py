@@ -15,8 +15,11 @@ from .task import (
     ANSWER_METRICS,
     BLEU_METRICS,
     CHOICE_METRICS,
+    KINDS,
     LM_METRICS,
+    RETRIEVAL_METRICS,
     SENTENCE_METRICS,
+    SIMILARITY_METRICS,
     SPAN_METRICS,
     TAG_COLUMNS,
     TEXT,
@@ -35,6 +38,7 @@ XNLI = (
 )
 NINE = ("en", "de", "nl", "ar", "he", "zh", "ja", "ur", "fa")
 XQUAD = ("en", "ar", "de", "el", "es", "hi", "ro", "ru", "th", "tr", "vi", "zh")
+STSB = ("en", "de", "es", "fr", "it", "nl", "pl", "pt", "ru", "zh")
 ATIS = ("en", "es", "pt", "de", "fr", "zh", "ja", "hi", "tr")
 
 _TABLE = (
@@ -69,6 +73,11 @@ _TABLE = (
     Task(name="qa", kind="qa", metrics=ANSWER_METRICS, languages=XQUAD,
          texts=("question", "context"), label="answers",
          hub=(hub_sets.SQUAD, replace(hub_sets.XQUAD, languages=XQUAD))),
+    Task(name="similarity", kind="similarity", metrics=SIMILARITY_METRICS, languages=(*STSB, "ja"),
+         texts=KINDS["similarity"].texts, label=KINDS["similarity"].label,
+         hub=hub_sets.similarity(STSB)),
+    Task(name="retrieval", kind="retrieval", metrics=RETRIEVAL_METRICS, languages=(TEXT,),
+         texts=("text",)),
 )
 # fmt: on
 

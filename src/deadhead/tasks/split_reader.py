@@ -14,6 +14,7 @@ from deadhead.tasks.locating.hub import on_hub, place_of, read_hub
 from deadhead.tasks.locating.small_world import in_world, is_world, read_world
 from deadhead.tasks.locating.split_files import Skipped, SplitFiles
 from deadhead.tasks.reading.formats import reader_of
+from deadhead.tasks.reading.retrieval import ROLES, read_retrieval
 
 from .dataset import Dataset, concatenate, dataset, share
 from .hub_sets import hub_set, other_names
@@ -46,7 +47,7 @@ class SplitReader:
     @property
     def is_file(self) -> bool:
         """Whether the data is one file in place of a folder."""
-        reads_one = self.task.traits.cuts_texts and not self.task.files
+        reads_one = self.task.traits.reads_one_file and not self.task.files
         return reads_one and self.root is not None and self.root.is_file()
 
     @cached_property
@@ -175,13 +176,17 @@ def read_files(task: Task, entry: SplitFiles, options: Mapping[str, Any] | None 
     notes: Counter[str] = Counter()
     settings = {**(options or {}), **task.columns, "lang": entry.lang, "partition": entry.partition}
     settings["malformed"] = settings.get("malformed") or task.malformed
+    if task.traits.label_unit == "query":
+        rows, documents = read_retrieval(entry.files, notes)
+        return dataset(
+            task, entry.lang, entry.split, rows, notes=notes, files=files, documents=documents
+        )
     read = reader_of(entry.format)
     rows = [row for part in entry.parts for row in read(part, task, notes, **settings)]
     notes[JOINED] += len(entry.parts) if entry.more else 0
     if not rows:
-        unit = {"text": "pair", "token": "text", "option": "row", "span": "question"}.get(
-            task.traits.label_unit, "sentence"
-        )
+        units = {"text": "pair", "token": "text", "option": "row", "span": "question"}
+        unit = {**units, "pair": "pair"}.get(task.traits.label_unit, "sentence")
         hint = "fetch the file again, or name another one"
         raise DataError(f"{files[0]}:1: no {unit} in the file.", hint)
     return dataset(task, entry.lang, entry.split, rows, notes=notes, files=files)
@@ -205,7 +210,8 @@ def paths_of_task(task: Task, lang: str, split: str) -> dict[str, Path]:
     """Return the paths that a task file names for a split, by the language of parallel files."""
     sides = {"": task.files[split]}
     if "|" in task.files[split]:
-        sides = dict(zip(lang.split("-"), task.files[split].split("|"), strict=False))
+        names = ROLES if task.traits.label_unit == "query" else lang.split("-")
+        sides = dict(zip(names, task.files[split].split("|"), strict=False))
     return {code: Path(text.format(lang=code or lang)) for code, text in sides.items()}
 
 

@@ -27,6 +27,8 @@ BLEU_METRICS = ("bleu", "bleu_13a", "bleu_uncased")
 LM_METRICS = ("perplexity", "word_perplexity", "byte_perplexity", "next_token_accuracy")
 CHOICE_METRICS = ("acc", "acc_norm", "acc_bytes")
 ANSWER_METRICS = ("f1", "exact_match")
+SIMILARITY_METRICS = ("spearman", "pearson")
+RETRIEVAL_METRICS = ("ndcg_at_10", "recall_at_100", "mrr_at_10")
 WORD_COLUMNS = "tokens|words|utterance"
 TAG_COLUMNS = "tags|ner_tags|upos|slot_labels|labels"
 
@@ -42,7 +44,8 @@ class Row(NamedTuple):
     tag: words and their tags; classify: one or two texts and a label; translate: source and target;
     lm: a text, which `encode` cuts into windows; choice: a context and its options, and the number
     of the right one; qa: a question and a context, and as labels the id, then of each answer the
-    character where it starts and its text.
+    character where it starts and its text; similarity: two texts and their score; retrieval: a
+    query, its id, and then the id and the grade of each document that was judged for it.
     """
 
     texts: tuple[str, ...]
@@ -60,10 +63,13 @@ class Kind:
 
     model: str  # the transformers auto class
     # What has a label: the `row`, each `word`, each `token` (the next one), each token of an
-    # `option`; or it is a `text`, or a `span` of one.
+    # `option`, the `pair` (a number), each `query` (graded documents); or it is a `text`, or a
+    # `span` of one.
     label_unit: str
     compares: tuple[str, ...]  # which metrics fit: what they compare
     has_language: bool = True  # else its data is named TEXT
+    usual_language: str = ""  # that of its data where nothing says another
+    reads_one_file: bool = False  # its data may be one file in place of a folder
     language_pair: bool = False  # its languages are pairs such as en-de
     cut_from_train: bool = False  # splits that a corpus lacks are cut out of its training file
     window: int = 256  # sub-words of a window, if the user does not say otherwise
@@ -86,6 +92,16 @@ class Kind:
     def cuts_texts(self) -> bool:
         """Whether a long text becomes several windows, each as long as the model allows."""
         return self.needs_decoder or self.label_unit == "span"
+
+    @property
+    def has_task_layer(self) -> bool:
+        """Whether a model for it ends in a layer that is trained for the task alone."""
+        return self.has_labels or self.label_unit in ("pair", "span")
+
+    @property
+    def of_embeddings(self) -> bool:
+        """Whether a sentence encoder is scored on it, by the embedding of each text."""
+        return self.label_unit in ("pair", "query")
 
 
 KINDS: dict[str, Kind] = {
@@ -116,6 +132,7 @@ KINDS: dict[str, Kind] = {
         label_unit="token",
         compares=("likelihoods",),
         has_language=False,
+        reads_one_file=True,
         window=512,
         metrics=LM_METRICS,
         texts=("text",),
@@ -125,6 +142,7 @@ KINDS: dict[str, Kind] = {
         label_unit="option",
         compares=("options",),
         has_language=False,
+        reads_one_file=True,
         window=2048,
         metrics=CHOICE_METRICS,
         texts=("context", "options"),
@@ -138,6 +156,25 @@ KINDS: dict[str, Kind] = {
         metrics=ANSWER_METRICS,
         texts=("question", "context"),
         label="answers",
+        reads_one_file=True,
+    ),
+    "similarity": Kind(
+        model="AutoModelForSequenceClassification",  # or a sentence encoder
+        label_unit="pair",
+        compares=("numbers",),
+        usual_language="en",
+        reads_one_file=True,
+        metrics=SIMILARITY_METRICS,
+        texts=("sentence1", "sentence2"),
+        label="score|label|similarity|similarity_score",
+    ),
+    "retrieval": Kind(
+        model="AutoModel",  # of a sentence encoder
+        label_unit="query",
+        compares=("rankings",),
+        has_language=False,
+        metrics=RETRIEVAL_METRICS,
+        texts=("text",),
     ),
 }
 
@@ -153,6 +190,7 @@ class Task:
     texts: tuple[str, ...] = ()  # columns of the text(s); `a|b` where corpora use either name
     label: str = "label|gold_label"  # column of the label(s)
     labels: tuple[str, ...] = ()  # in the order of their numbers; empty: those in the data
+    scores: tuple[float, float] = (0.0, 5.0)  # of similarity: the lowest and the highest
     types: Mapping[str, str] | None = None  # entity types to merge; None: keep the tags
     hub: tuple[HubSet, ...] = ()  # sets on the hub that hold its data
     train_on: str = ""  # the task whose training set this task borrows (zero-shot)
@@ -178,6 +216,8 @@ class Task:
         """What its data is called where no language is named; None: one has to be named."""
         if not self.traits.has_language:
             return TEXT
+        if not self.files and self.traits.usual_language:
+            return self.traits.usual_language
         if not self.files or self.why_language:
             return None
         return self.languages[0] if self.languages else TEXT

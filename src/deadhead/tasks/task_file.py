@@ -1,7 +1,7 @@
 """A task of your own in a few lines of YAML, read into the same `Task` as those of TASKS.
 
     name: reviews
-    kind: classify            # or tag, translate, lm, choice, qa
+    kind: classify            # or tag, translate, lm, choice, qa, similarity, retrieval
     labels: [bad, good]
     texts: [review]           # the columns of the text
     label: stars              # the column of the label
@@ -12,7 +12,7 @@ Paths are relative to the YAML file; the two sides of a translation are written 
 """
 
 import re
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from string import Formatter
 from typing import Any
@@ -29,7 +29,7 @@ MAX_CHARACTERS = 1_000_000  # a task file has a few lines; more is a mistake or 
 PLAIN_TAG_METRICS = ("micro_f1", "macro_f1")  # for tags that mark no spans: NOUN
 FIELDS = {
     **dict.fromkeys(("name", "kind", "label", "merge", "format"), str),
-    **dict.fromkeys(("metrics", "languages", "texts", "labels"), list),
+    **dict.fromkeys(("metrics", "languages", "texts", "labels", "scores"), list),
     **dict.fromkeys(("files", "columns"), dict),
 }
 
@@ -75,6 +75,7 @@ def read_task_file(path: str | Path) -> Task:
         texts=tuple(fields.get("texts", kind.texts)),
         label=fields.get("label", kind.label),
         labels=labels,
+        scores=_scores(path, fields.get("scores", [*map(str, Task.scores)])),
         types=NER_TYPES if merge in ("true", "yes") else None,
         file=str(path),
         files=_files(path, fields.get("files")),
@@ -152,6 +153,17 @@ def _check_pattern(path: Path, split: str, name: Any) -> None:
     if placeholders - {"lang"}:
         message = f"{path}: only {{lang}} can be filled in; the {split} file is {name!r}."
         raise DataError(message, f"write files: {{{split}: '{{lang}}/{split}.tsv'}}")
+
+
+def _scores(path: Path, limits: Sequence[str]) -> tuple[float, float]:
+    try:
+        low, high = map(float, limits)
+    except ValueError:
+        low = high = 0.0
+    if not low < high:
+        message = f"{path}: `scores` expects the lowest and the highest score, got {[*limits]}."
+        raise DataError(message, "write scores: [0, 5]")
+    return low, high
 
 
 def _columns(path: Path, columns: Mapping[str, Any]) -> dict[str, int]:

@@ -16,7 +16,7 @@ from typing import Any
 import numpy as np
 
 from deadhead import files
-from deadhead.display.progress import Progress, reported
+from deadhead.display.progress import Progress, reported, silent
 from deadhead.errors import DataError
 from deadhead.files.writing import writing
 from deadhead.forward import IGNORED
@@ -28,9 +28,11 @@ from deadhead.tasks.task import CHOICE_METRICS
 from .check import check_fit
 from .inference import (
     answers,
+    found_documents,
     label_numbers,
     likelihoods,
     option_numbers,
+    pair_numbers,
     translations,
     window_counts,
 )
@@ -48,23 +50,33 @@ def predict(
     tokenizer: Any = None,
     tokens: int | None = None,
     beams: int = 4,
+    progress: Progress = silent,
 ) -> Predictions:
     """What the model predicts for a dataset, in evaluation mode, on the device of the model.
 
     tokenizer: for translation, to turn generated tokens into text.
     tokens: positions of a batch, padding included.
     beams: for translation; 1 is greedy. Length penalty 0.6, at most 50 tokens more than the source.
+    progress: of embeddings, called as texts are done.
     """
     data = encoded.data
     if not len(encoded):
         raise DataError(f"{data.lang} has no rows to predict.", "load a split that has rows")
     unit = data.task.traits.label_unit
     texts: tuple[str, ...] = ()
-    numbers, windows = np.zeros(0, np.int64), np.zeros((0, 0))
+    numbers, values = np.zeros(0, np.int64), np.zeros((0, 0))
     sizes = np.array([len(r.texts) if unit == "word" else 1 for r in data.rows], np.int64)
     labels = tuple(encoded.labels)
     if unit == "token":
-        windows = window_counts(model, encoded, tokens)
+        values = window_counts(model, encoded, tokens)
+    elif unit == "pair":
+        values = pair_numbers(model, encoded, tokens, progress)[:, None]
+    elif unit == "query":
+        found = found_documents(model, encoded, tokens, progress)
+        labels = tuple(sorted({name for names in found for name in names}))
+        places = {name: number for number, name in enumerate(labels)}
+        numbers = np.array([places[name] for names in found for name in names], np.int64)
+        sizes = np.array([len(names) for names in found], np.int64)
     elif unit == "option":
         sizes[:] = len(CHOICE_METRICS)
         numbers = option_numbers(model, encoded, tokens)
@@ -91,7 +103,7 @@ def predict(
         numbers=numbers,
         sizes=sizes,
         texts=texts,
-        windows=windows,
+        values=values,
     )
 
 
@@ -123,7 +135,9 @@ def evaluate(
     with reported(progress, "evaluate") as count:
         for name, encoded in sets.items():
             count(len(scores), len(sets), name)
-            predictions = predict(model, encoded, tokenizer=tokenizer, tokens=tokens, beams=beams)
+            predictions = predict(
+                model, encoded, tokenizer=tokenizer, tokens=tokens, beams=beams, progress=count
+            )
             scores[name] = predictions.score(encoded.data, task)
             if folder is not None:
                 predictions.save(Path(folder) / f"{name}.npz", durable=False)

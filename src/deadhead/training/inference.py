@@ -9,6 +9,8 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor
 
+from deadhead.display.progress import Progress, silent
+from deadhead.embedding import embedder_of
 from deadhead.errors import DataError
 from deadhead.forward import (
     IGNORED,
@@ -35,6 +37,8 @@ TOKENS = {"cpu": 4096, "cuda": 65536}
 LOGITS = {"cpu": 2**27, "cuda": 2**31}
 FURTHER = 50  # tokens that a translation may be longer than its source
 LONGEST_ANSWER = 30  # tokens of an answer to a question
+FOUND = 100  # documents of each query, which recall@100 needs
+SIMILARITIES = 2**24  # of queries and documents at a time
 PENALTY = 0.6  # the exponent of the length, by whose power a beam's log-probability is divided
 
 
@@ -239,6 +243,74 @@ class _Limits:
         return torch.where((input_ids.shape[1] >= limits)[:, None], ended, scores)
 
 
+def pair_numbers(model: Any, encoded: Encoded, tokens: int | None, show: Progress) -> np.ndarray:
+    """The number of each pair: the cosine of its embeddings, or what a regression model says."""
+    if embedder_of(model) is None:
+        numbers = np.zeros(len(encoded.data))
+        for windows, output in _run(model, encoded, tokens, _first_logit):
+            numbers[encoded.arrays["rows"][windows]] = output.cpu().numpy()
+        return numbers
+    units = unit_embeddings(model, encoded, tokens, show)
+    place = {text: number for number, text in enumerate(encoded.data.single_texts)}
+    first, second = ([place[row.texts[i]] for row in encoded.data.rows] for i in (0, 1))
+    return np.asarray((units[first] * units[second]).sum(-1, dtype=torch.float64).numpy())
+
+
+def _first_logit(model: Any, batch: dict[str, Tensor]) -> Tensor:
+    return precise(forward(model, ready(model, batch)).logits)[:, 0]
+
+
+def unit_embeddings(model: Any, encoded: Encoded, tokens: int | None, show: Progress) -> Tensor:
+    """The embedding of each text of `encode(..., singles=...)`, scaled to length 1, on the CPU."""
+    embedder = embedder_of(model)
+    assert embedder is not None  # checked by `labels_for`
+
+    def work(model: Any, batch: dict[str, Tensor]) -> Tensor:
+        outputs = forward(model, ready(model, batch))
+        return F.normalize(precise(embedder(outputs, batch)), dim=-1).cpu()
+
+    done = _run(model, encoded, tokens, work, show)
+    units = torch.zeros(len(encoded), done[0][1].shape[-1])
+    for windows, output in done:
+        units[torch.from_numpy(windows)] = output
+    return units
+
+
+def found_documents(
+    model: Any, encoded: Encoded, tokens: int | None, show: Progress
+) -> list[list[str]]:
+    """The ids of the FOUND documents nearest to each query, by cosine, the best first.
+
+    All documents are compared. As in trec_eval, the larger id comes first where two are as near,
+    and as in BEIR a document with the id of the query is left out.
+    """
+    data = encoded.data
+    units = unit_embeddings(model, encoded, tokens, show)
+    place = {text: number for number, text in enumerate(data.single_texts)}
+    names = sorted(data.documents, key=str.encode, reverse=True)
+    numbers = {name: number for number, name in enumerate(names)}
+    documents = units[[place[data.documents[name]] for name in names]]
+    queries = units[[place[row.texts[0]] for row in data.rows]]
+    step = max(1, SIMILARITIES // len(names))
+    found = []
+    for begin in range(0, len(queries), step):
+        near = queries[begin : begin + step] @ documents.T
+        for row, own in zip(data.rows[begin : begin + step], near, strict=True):
+            if row.labels[0] in numbers:
+                own[numbers[row.labels[0]]] = -torch.inf
+            found.append([names[number] for number in _nearest(own)])
+    return found
+
+
+def _nearest(similarities: Tensor) -> list[int]:
+    """The numbers of the FOUND highest; of equal ones the first."""
+    limit = similarities.topk(min(FOUND, len(similarities))).values[-1]
+    candidates = (similarities >= limit).nonzero()[:, 0]
+    order = similarities[candidates].argsort(descending=True, stable=True)
+    best: list[int] = candidates[order][:FOUND].tolist()
+    return [number for number in best if similarities[number] > -torch.inf]
+
+
 def default_tokens(model: Any) -> int:
     return TOKENS.get(device_of(model).type, TOKENS["cpu"])
 
@@ -248,7 +320,7 @@ def is_out_of_memory(problem: RuntimeError) -> bool:
 
 
 def _run(
-    model: Any, encoded: Encoded, tokens: int | None, work: Work
+    model: Any, encoded: Encoded, tokens: int | None, work: Work, show: Progress = silent
 ) -> list[tuple[np.ndarray, Tensor]]:
     """Do the work on each batch. If one does not fit into memory, halve it and later ones."""
     device = device_of(model)
@@ -256,7 +328,7 @@ def _run(
     budget = tokens or default_tokens(model)
     pending = list(reversed(batches(encoded, tokens=budget, every_option=True).numbers))
     done = []
-    largest = len(encoded)  # windows that fit into memory
+    largest, finished = len(encoded), 0  # largest: windows that fit into memory
     with torch.no_grad(), evaluating(model), computing(model):
         while pending:
             numbers = pending.pop()
@@ -268,6 +340,8 @@ def _run(
                 shape = feed.shape(numbers, few=device.type == "cuda")
                 batch = feed(torch.from_numpy(numbers).to(device), shape)
                 done.append((numbers, work(model, batch)))
+                finished += len(numbers)
+                show(finished, len(encoded), "texts")
             except RuntimeError as problem:
                 if not is_out_of_memory(problem):
                     raise

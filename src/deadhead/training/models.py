@@ -15,6 +15,7 @@ from inspect import signature
 from itertools import product
 from typing import Any
 
+from deadhead.embedding import embedder_of
 from deadhead.errors import DataError, UnsupportedModel
 from deadhead.files.hub import source
 from deadhead.forward import is_causal, token_limit
@@ -54,6 +55,8 @@ def load_for_task(
         fields["label2id"] = {label: number for number, label in enumerate(labels)}
     if task.traits.label_unit == "span":  # of the layer for starts and ends
         fields["num_labels"] = 2
+    if task.traits.label_unit == "pair":
+        fields |= {"num_labels": 1, "problem_type": "regression"}
     torch.manual_seed(seed)
     return load(name, auto=auto or task.traits.model, dtype=dtype, **fields)
 
@@ -148,9 +151,13 @@ def window_length(model: Any, task: Task, length: int | None) -> int:
     """The sub-words of a window: this length, or by default that of the kind of task.
 
     Where texts are cut into windows, the default is no longer than the model allows.
+    A sentence encoder says itself how much of a text it reads.
     """
     if length is not None:
         return length
+    embedder = embedder_of(model) if task.traits.of_embeddings else None
+    if embedder is not None:
+        return embedder.max_length or token_limit(model) or task.traits.window
     default, room = task.traits.window, token_limit(model)
     return default if room is None or not task.traits.cuts_texts else min(default, room)
 
@@ -165,7 +172,9 @@ def encode_for(
     """The windows of the data that the model reads, by default with labels in its order."""
     labels = labels_for(model, data) if labels is None else labels
     length = window_length(model, data.task, max_length)
-    encoded = encode(data, tokenizer, labels=labels, max_length=length)
+    embedder = embedder_of(model) if data.task.traits.of_embeddings else None
+    singles = None if embedder is None else [*map(embedder.text, data.single_texts)]
+    encoded = encode(data, tokenizer, labels=labels, max_length=length, singles=singles)
     check_positions(model, encoded.arrays["lengths"], data.split)
     return encoded
 
@@ -192,10 +201,30 @@ def fits_task(model: Any, task: Task) -> bool:
     """Whether the model has the layer that this kind of task needs."""
     import transformers
 
+    if task.traits.of_embeddings and embedder_of(model) is not None:
+        return True
+    if task.traits.label_unit == "query":
+        return False
     auto = getattr(transformers, task.traits.model)
     if task.traits.needs_decoder and not is_causal(model):
         return False
+    if task.traits.label_unit == "pair" and model.config.num_labels != 1:
+        return False
     return isinstance(model, auto._model_mapping.get(type(model.config), ()))
+
+
+def _no_embeddings(model: Any, task: Task) -> DataError:
+    """Return the error for a model that has neither embeddings nor a number for each pair."""
+    name, needs = type(model).__name__, "a sentence encoder: a folder with modules.json"
+    hint = "its pooling is unknown; with sentence-transformers, save how its states are pooled: "
+    hint += "SentenceTransformer(MODEL).save(DIR)"
+    if task.traits.label_unit == "pair":
+        needs += ", or a regression model: AutoModelForSequenceClassification with num_labels=1"
+        hint += "; or fine-tune it as a regression model: deadhead finetune MODEL "
+        hint += f"{_named(task)} --out DIR"
+    elif name.endswith("ForSequenceClassification"):
+        hint = "a classifier or cross-encoder has no embeddings of single texts: name an encoder"
+    return DataError(f"{name} does not fit {task.title}, which needs {needs}.", hint)
 
 
 def labels_for(model: Any, data: Dataset) -> tuple[str, ...] | None:
@@ -205,6 +234,8 @@ def labels_for(model: Any, data: Dataset) -> tuple[str, ...] | None:
     """
     task = data.task
     if not fits_task(model, task):
+        if task.traits.of_embeddings:
+            raise _no_embeddings(model, task)
         raise DataError(
             f"{type(model).__name__} does not fit {task.title}, which needs a model loaded as "
             f"{task.traits.model}.",

@@ -189,7 +189,10 @@ def stored(model: nn.Module) -> Iterator[tuple[str, Tensor]]:
 def loss_sum(model: Any, batch: Mapping[str, Tensor], smoothing: float = 0.0) -> Tensor:
     """The summed loss of all labels in the batch; divide by their number for the mean."""
     labels = batch["labels"]
-    logits = class_logits(forward(model, ready(model, batch)), batch)
+    outputs = forward(model, ready(model, batch))
+    if labels.is_floating_point():  # scores, as the number of a regression
+        return ((precise(outputs.logits)[:, 0] - labels).square() * (labels != IGNORED)).sum()
+    logits = class_logits(outputs, batch)
     if predicts_next(model, labels):
         logits, labels = logits[:, :-1], labels[:, 1:]
     return F.cross_entropy(

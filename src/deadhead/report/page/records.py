@@ -63,7 +63,7 @@ class Samples:
         same = data is not None and data.fingerprint == predictions.fingerprint
         rows = data.rows if data is not None and same else None
         unit = KINDS[predictions.kind].label_unit
-        if unit == "token":  # counts of windows, which say nothing one by one
+        if unit in ("token", "pair", "query"):  # numbers, which say nothing one by one
             return []
         examples = [
             {

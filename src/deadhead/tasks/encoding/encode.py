@@ -81,6 +81,7 @@ def encode(
     align: str = "first",
     long: str = "split",
     labels: Sequence[str] | None = None,
+    singles: Sequence[str] | None = None,
     cache: str | Path | None = None,
 ) -> Encoded:
     """Encode a dataset as windows of at most `max_length` sub-words.
@@ -93,6 +94,8 @@ def encode(
     long: `split` long sentences into windows, or `cut` them and count the words that are lost.
     labels: those of the model, if not the dataset's own; no loss sees other labels of the rows,
         which are counted.
+    singles: for a sentence encoder, which reads each of `data.single_texts` by itself: these texts
+        as it gets them, with its prompt.
     cache: the folder for encoded data (or DEADHEAD_CACHE; else the user's cache folder).
     """
     if align not in ALIGN:
@@ -105,11 +108,18 @@ def encode(
     names = tuple(data.labels if labels is None else labels)
     pieces = tokenizer if isinstance(tokenizer, Pieces) else Pieces(tokenizer)
     encoder = _Encoder(
-        data=data, pieces=pieces, labels=names, max_length=max_length, align=align, long=long
+        data=data,
+        pieces=pieces,
+        labels=names,
+        max_length=max_length,
+        align=align,
+        long=long,
+        singles=singles,
     )
     target = pieces.target_frame() if data.task.traits.label_unit == "text" else None
     frames = repr([encoder.frame, target])
     key = [FORM, data.fingerprint, pieces.identity, frames, names, max_length, align, long]
+    key += [] if singles is None else [[*singles]]
     fingerprint = hashlib.sha256(json.dumps(key).encode()).hexdigest()[:32]
     folder = files.cache_folder() if cache is None else Path(cache)
     arrays, notes = encoder.cached(folder / "encoded" / f"{fingerprint}.npz")
@@ -128,11 +138,12 @@ class _Encoder:
     max_length: int
     align: str
     long: str
+    singles: Sequence[str] | None
 
     @cached_property
     def frame(self) -> Frame:
-        pairs = any(len(row.texts) > 1 for row in self.data.rows)
-        reads_pairs = self.data.task.traits.label_unit in ("row", "span")
+        pairs = self.singles is None and any(len(row.texts) > 1 for row in self.data.rows)
+        reads_pairs = self.data.task.traits.label_unit in ("row", "span", "pair")
         return self.pieces.frame(pair=reads_pairs and pairs)
 
     @cached_property
@@ -174,8 +185,14 @@ class _Encoder:
             message += f"{special} special tokens, got {self.max_length}."
             raise DataError(message, "raise max_length")
         unit = self.data.task.traits.label_unit
+        if self.singles is not None:
+            for start in range(0, len(self.singles), STRETCH):
+                part = self.singles[start : start + STRETCH]
+                yield self._arrays([*self._of_single(part, start, notes)])
+            return
         windows_of = {
             "row": self._of_rows,
+            "pair": self._of_rows,
             "word": self._of_words,
             "text": self._of_texts,
             "token": self._of_tokens,
@@ -206,7 +223,10 @@ class _Encoder:
         if traits.label_unit == "token":
             for place, name in enumerate(WINDOW_ARRAYS):
                 arrays[name] = [window.predicted[place] for window in windows]
-        return {name: np.asarray(values, np.int32) for name, values in arrays.items()}
+        encoded = {name: np.asarray(values, np.int32) for name, values in arrays.items()}
+        if traits.label_unit == "pair":  # its labels are scores
+            encoded["labels"] = np.asarray(arrays["labels"], np.float32)
+        return encoded
 
     def _number(self, label: str, notes: Counter[str]) -> int:
         number = self.numbers.get(label, IGNORED)
@@ -224,8 +244,18 @@ class _Encoder:
                 a, b = _shorter(len(first), len(second), self.room)
                 first, second = first[:a], second[:b]
             types = self.frame.segments(len(first), len(second))
-            labels = [self._number(row.labels[0], notes)]
+            is_score = self.data.task.traits.label_unit == "pair"
+            label = row.labels[0]
+            labels: list[Any] = [float(label) if is_score else self._number(label, notes)]
             yield Window(start + i, self.frame.put(first, second), labels, types)
+
+    def _of_single(self, texts: Sequence[str], start: int, notes: Counter[str]) -> Iterator[Window]:
+        """Yield a window for each text, which is cut where it is too long."""
+        pieces = self.pieces.texts([text.strip() for text in texts])
+        for number, own in enumerate(pieces, start):
+            notes["texts cut"] += len(own) > self.room
+            own = own[: self.room]
+            yield Window(number, self.frame.put(own), [], self.frame.segments(len(own)))
 
     def _of_words(self, rows: Sequence[Row], start: int, notes: Counter[str]) -> Iterator[Window]:
         """Yield windows of words with a label each."""

@@ -46,7 +46,8 @@ class Feed:
         starts = encoded.label_starts
         self.counts = labelled[starts[1:]] - labelled[starts[:-1]]  # labels in the loss
         self._ids = self._move(arrays["ids"], np.int32)
-        self._targets = self._move(arrays["labels"], np.int32)
+        is_score = np.asarray(arrays["labels"]).dtype.kind == "f"
+        self._targets = self._move(arrays["labels"], np.float32 if is_score else np.int32)
         self._types = self._move(arrays["types"], np.uint8) if "types" in arrays else None
         self._starts = self._move(encoded.starts[:-1], np.int64)
         self._sizes = self._move(self.lengths, np.int64)
@@ -77,10 +78,13 @@ class Feed:
         batch = {"input_ids": ids, "attention_mask": inside.long()}
         if self._types is not None:
             batch["token_type_ids"] = self._types[places].long().masked_fill_(~inside, 0)
-        batch["labels"] = self._labels(windows, numbers >= 0, shape)
+        if len(self._targets):  # single texts have no labels
+            batch["labels"] = self._labels(windows, numbers >= 0, shape)
         return batch
 
     def _labels(self, windows: Tensor, real: Tensor, shape: Shape) -> Tensor:
+        if self.labels == "pair":
+            return self._targets[windows].masked_fill_(~real, IGNORED)
         if self.labels == "row":
             return self._targets[windows].long().masked_fill_(~real, IGNORED)
         width = shape.label_width if self.labels in ("text", "span") else shape.width

@@ -14,6 +14,7 @@ from deadhead.tasks.task import TEXT, Task
 _TEXTS = [task.texts for task in TASKS.values() if task.traits.label_unit == "row"]
 SENTENCE_COLUMNS = {name for texts in _TEXTS for names in texts for name in names.split("|")}
 MAX_COLUMNS = 4  # public corpora of words with tags have no more; CoNLL-2003 has 4
+STS_INPUT = re.compile(r"STS.*\.input\..+\.txt")  # has its scores in STS.gs beside it
 SELF_DESCRIBING = (".jsonl", ".csv", ".conllu")
 PLAIN = (".txt", ".raw", ".tokens", ".jsonl")  # files of plain text; jsonl has a text on each line
 
@@ -27,6 +28,13 @@ def guess_format(path: Path, task: Task, lang: str, fields: tuple[str, ...] = ("
         return "jsonl"  # a list of options fits into no column
     if task.traits.label_unit == "span":
         return "jsonl" if suffix == ".jsonl" else "squad"
+    if task.traits.label_unit == "query":
+        return "retrieval"
+    if task.traits.label_unit == "pair":
+        if STS_INPUT.fullmatch(path.name.removesuffix(".gz")):
+            return "sts"
+        if suffix == ".csv" and _is_stsb(path):
+            return "stsb"
     if fields[0]:
         return "lines" if task.traits.language_pair else "lines-seq.in"
     if suffix in (".jsonl", ".csv"):
@@ -66,9 +74,14 @@ def fits(path: Path, task: Task, parallel: bool) -> bool:
     return not task.labels or cells[-1] in task.labels
 
 
+def _is_stsb(path: Path) -> bool:
+    """Whether a csv is one of the STS benchmark, whose columns are between tabs."""
+    return "," not in (cells := first_cells(path))[0] and len(cells) >= 7
+
+
 def lacks_labels(path: Path, task: Task) -> bool:
     """Whether the header of a file of a sentence task names the texts but no label."""
-    if task.traits.label_unit != "row":
+    if task.traits.label_unit not in ("row", "pair"):
         return False
     cells = first_cells(path)
     has_texts = all({*cells} & {*names.split("|")} for names in task.texts)

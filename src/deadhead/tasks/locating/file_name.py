@@ -11,10 +11,11 @@ from functools import cached_property
 from pathlib import Path
 
 from deadhead.tasks.languages import code_of
+from deadhead.tasks.reading.formats import gold_of
 from deadhead.tasks.registry import TASKS
 from deadhead.tasks.task import TEXT, Task, split_of
 
-from .file_format import fits, lacks_labels
+from .file_format import STS_INPUT, first_cells, fits, lacks_labels
 
 FIELDS = ("seq.in", "seq.out", "label", "text")  # parts of one utterance, in line-parallel files
 TABLES = (".tsv", ".csv", ".jsonl")
@@ -74,7 +75,12 @@ class FileName:
 
     @cached_property
     def file_words(self) -> list[str]:
-        return words_in(self.file)
+        """The words of the file; those of STS name the origin of its sentences, and say no more."""
+        return [] if self.is_sts else words_in(self.file)
+
+    @property
+    def is_sts(self) -> bool:
+        return bool(STS_INPUT.fullmatch(self.file))
 
     @cached_property
     def words(self) -> list[str]:
@@ -126,6 +132,8 @@ class FileName:
         XQuAD has a file for each language, which names none and is for evaluation.
         """
         named = next(filter(None, map(split_of, self.words)), "dev" if self._answers else None)
+        if self.is_sts:
+            return named or "test"
         return named or (ALL_SPLITS if self.file.endswith(".jsonl") else NO_SPLIT)
 
     @cached_property
@@ -156,7 +164,7 @@ class FileName:
         if self.known.traits.language_pair and Path(self.file).suffix not in TABLES:
             codes = filter(None, map(code_of, reversed(self.file_words)))
             return next(codes, UNKNOWN)
-        last = self.file_words[-1]
+        last = words_in(self.file)[-1]
         name = self.file.removesuffix(f".{last}") if code_of(last) else self.file  # text.en
         return name if name in FIELDS else ""
 
@@ -172,6 +180,8 @@ class FileName:
             return self.codes[0]
         if self.known.languages == ("en",):  # the files of GLUE do not say it
             return "en"
+        if self.known.traits.usual_language and "language" not in first_cells(self.path):
+            return self.known.traits.usual_language
         file = self.file.lower()
         in_file = next((code for name, code in CORPUS_LANG.items() if name in file), UNKNOWN)
         return self.corpus_lang or in_file
@@ -199,6 +209,8 @@ class FileName:
         for part in self.folders:
             if part.lower() in LEFT_OUT:
                 return LEFT_OUT[part.lower()]
+        if self.is_sts and not gold_of(self.path).is_file():
+            return f"its scores, {gold_of(self.path).name}, are not beside it"
         if self.task is None:
             return "no folder names its task: put it into pos/, ner/ or the like, or give --task"
         if self.folder_task is None and (task := self.other_task):

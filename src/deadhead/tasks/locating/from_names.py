@@ -13,8 +13,9 @@ from pathlib import Path
 from deadhead.tasks.catalogue import papers_corpus
 from deadhead.tasks.task import SPLITS, Task
 
-from .file_format import first_cells, guess_format
+from .file_format import STS_INPUT, first_cells, guess_format
 from .file_name import ALL_SPLITS, NO_SPLIT, UNKNOWN, FileName, task_name
+from .retrieval_folder import retrieval_splits
 from .split_files import Skipped, SplitFiles, mark_clashes
 
 # fmt: off
@@ -32,7 +33,9 @@ def from_names(root: Path, task: Task | None) -> tuple[list[SplitFiles], list[Sk
     If a language has several corpora, the papers' own is the default, or else none.
     """
     outer = task.name if task else task_name(root.name) or task_name(root.resolve().parent.name)
-    paths = sorted(path for path in root.rglob("*") if path.is_file() and not _is_no_data(path))
+    retrieval, used = retrieval_splits(root, task)
+    data = (path for path in root.rglob("*") if path.is_file() and not _is_no_data(path))
+    paths = sorted(path for path in data if path not in used)
     names = [FileName(path, path.relative_to(root).parts[:-1], task, outer) for path in paths]
     names = [name for name in names if name.is_data]
     own = task is not None and any(n.folder_task and n.known.name == task.name for n in names)
@@ -50,7 +53,7 @@ def from_names(root: Path, task: Task | None) -> tuple[list[SplitFiles], list[Sk
         corpora[e.task, e.lang].add(e.source)
     chosen = {place: _default(*place, sources) for place, sources in corpora.items()}
     marked = [replace(e, default=chosen[e.task, e.lang] == e.source) for e in entries]
-    return list(mark_clashes(marked)), sorted(skipped)
+    return [*retrieval, *mark_clashes(marked)], sorted(skipped)
 
 
 def _default(task: str, lang: str, sources: set[str]) -> str | None:
@@ -62,6 +65,8 @@ def _default(task: str, lang: str, sources: set[str]) -> str | None:
 
 def _is_no_data(path: Path) -> bool:
     name = path.name.removesuffix(".gz")
+    if STS_INPUT.fullmatch(name.replace(".gs.", ".input.", 1)) and ".gs." in name:
+        return True  # the scores of a file that is read
     return name.startswith((".", "README", "LICENSE")) or Path(name).suffix in NOT_DATA
 
 
@@ -71,6 +76,9 @@ def _groups(names: list[FileName]) -> Iterator[list[FileName]]:
     for n in names:
         groups[str(n.task), n.lang, n.split, n.source, n.variant].append(n)
     for group in groups.values():
+        if group[0].is_sts:  # each has scores of its own
+            yield from ([name] for name in group)
+            continue
         if group[0].lang or len({n.field for n in group}) == len(group):
             yield group
             continue

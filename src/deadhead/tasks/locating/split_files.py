@@ -96,6 +96,8 @@ def _are_parts(group: list[SplitFiles]) -> bool:
     alike = {(e.first.parent, e.format, name.suffix) for e, name in zip(group, names, strict=True)}
     if len(alike) > 1 or len({*names}) < len(names):
         return False
+    if group[0].format == "sts":  # the sub-sets of a year
+        return True
     words = [words_in(name.stem.lower()) for name in names]
     if not any(map(split_of, chain(*words))):
         return bool(group[0].source or split_of(group[0].first.parent.name))

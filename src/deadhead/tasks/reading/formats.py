@@ -17,7 +17,7 @@ from deadhead.tasks.task import Row, Task
 
 from .columns import Sentence, read_columns, read_conllu, tagged_rows
 from .lines import at_blanks, bad, lines
-from .records import read_csv, read_jsonl, read_tsv
+from .records import NO_SCORE, Unusable, read_csv, read_jsonl, read_tsv, score_of
 from .squad import read_squad
 
 Reader = Callable[..., list[Row]]
@@ -64,6 +64,51 @@ def read_plain(files: Files, task: Task, notes: Counter[str], **_: Any) -> list[
     return [Row((text,))] if text.strip() else []
 
 
+def read_stsb(files: Files, task: Task, notes: Counter[str], **_: Any) -> list[Row]:
+    """Read the STS benchmark as distributed: score and sentences in columns 5 to 7, no header."""
+    (path,) = files.values()
+    rows: list[Row] = []
+    for number, line in lines(path):
+        cells = line.split("\t")
+        if not line.strip():
+            continue
+        if len(cells) < 7:
+            message = f"{len(cells)} columns where 7 or more were expected."
+            raise bad(path, number, message, "separate genre, file, ..., sentence2 by one tab each")
+        rows += _scored(path, number, cells[5:7], cells[4], task, notes)
+    return rows
+
+
+def read_sts(files: Files, task: Task, notes: Counter[str], **_: Any) -> list[Row]:
+    """Read STS.input.NAME.txt, two sentences a line, with the scores of STS.gs.NAME.txt."""
+    (path,) = files.values()
+    gold = gold_of(path)
+    rows: list[Row] = []
+    for number, (line, score) in _together([path, gold]):
+        cells = line.split("\t")
+        if len(cells) < 2:
+            raise bad(path, number, "one sentence where two were expected.", "write A<TAB>B")
+        rows += _scored(gold, number, cells[:2], score.strip(), task, notes)
+    return rows
+
+
+def gold_of(path: Path) -> Path:
+    """Return the file of the scores of an STS.input.NAME.txt."""
+    return path.with_name(path.name.replace(".input.", ".gs.", 1))
+
+
+def _scored(
+    path: Path, number: int, texts: list[str], score: str, task: Task, notes: Counter[str]
+) -> Iterator[Row]:
+    if not score:
+        notes[f"dropped: {NO_SCORE}"] += 1
+        return
+    try:
+        yield Row(tuple(texts), (score_of(score, task),))
+    except Unusable as reason:
+        raise bad(path, number, str(reason), "correct the score, or leave it out") from None
+
+
 def _together(paths: list[Path]) -> Iterator[tuple[int, list[str]]]:
     for number, row in enumerate(zip_longest(*map(lines, paths)), 1):
         for path, item in zip(paths, row, strict=True):
@@ -90,6 +135,8 @@ FORMATS: dict[str, Reader] = {
     "tsv-header": read_tsv,
     "csv": read_csv,
     "jsonl": read_jsonl,
+    "stsb": read_stsb,
+    "sts": read_sts,
     "text": read_plain,
     "squad": read_squad,
 }

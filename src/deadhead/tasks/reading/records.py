@@ -7,6 +7,7 @@ are records too.
 
 import csv
 import json
+import math
 import re
 import sys
 from collections import Counter
@@ -24,6 +25,7 @@ from .tags import split_tag, tags_expected, to_bio
 
 Notes = Counter[str]
 Record = Mapping[str, Any]
+NO_SCORE = "no gold score"
 NO_LABEL = "-"  # MNLI and SNLI: the annotators did not agree
 SAME_LABEL = {"contradictory": "contradiction"}  # the machine-translated training sets of XNLI
 MAX_DIGITS = 9  # a longer number is no label
@@ -198,7 +200,37 @@ def _answers(answers: Any, number: str) -> list[tuple[Any, Any]]:
     return [(_get(answer, "text"), _get(answer, "answer_start|start")) for answer in answers]
 
 
+def _scored_row(record: Record, task: Task, lang: str, notes: Notes) -> Row:
+    """Two texts and their score, as the number that was given."""
+    texts = tuple(_text(_get(record, names)) for names in task.texts)
+    given = [record[name] for name in task.label.split("|") if name in record]
+    if not given:
+        _get(record, task.label)  # raises
+    value = next((value for value in given if value is not None and value != ""), None)
+    if value is None:
+        raise Unlabelled(NO_SCORE)
+    row = Row(texts, (score_of(value, task),))
+    notes["rows with a text that is blank"] += not all(text.strip() for text in texts)
+    return row
+
+
+def score_of(value: Any, task: Task) -> str:
+    """Return a score of a pair as text, if it is a number of the task's range."""
+    low, high = task.scores
+    try:
+        number = math.nan if isinstance(value, bool) else float(value)
+    except (TypeError, ValueError):
+        number = math.nan
+    if not low <= number <= high:
+        what = "a score" if math.isnan(number) else f"a score from {low:g} to {high:g}"
+        hidden = " (the test set of GLUE withholds its scores)" if number == -1 else ""
+        other = "a task file may name another range: scores: [0, 100]"
+        raise Unusable(f"{shorten(value)} is not {what}{hidden}; {other}.")
+    return repr(number)
+
+
 ROW_OF = {  # by what has a label
+    "pair": _scored_row,
     "row": _text_row,
     "word": _word_row,
     "text": _pair_row,
