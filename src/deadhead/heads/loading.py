@@ -10,7 +10,7 @@ whole one.
 import copy
 import json
 import re
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from functools import partial
 from itertools import pairwise
 from pathlib import Path
@@ -23,6 +23,7 @@ from deadhead.files.hub import quiet
 
 from . import load_pruned
 from .load_pruned import PLAN, AddBias, PickInput, PickRows, Spread
+from .model_files import MODULES
 from .names import COUNTS, KEY_COUNTS, NEURON_COUNTS
 from .saved_config import LATEST, UNPRUNED, restore
 from .site import Site
@@ -31,6 +32,7 @@ WIDTH = "head_dim"
 LOADER = Path(load_pruned.__file__)
 ENCODER_LOADER = LOADER.with_name("load_encoder.py")  # needs a package that deadhead does not
 ENCODER = "load_encoder.PrunedTransformer"
+PLAIN = "sentence_transformers.models.Transformer"  # a place that all versions know
 THEIRS = re.compile(r"sentence_transformers\.[\w.]*\bTransformer\b")  # its place has changed
 
 Plan = dict[str, Any]
@@ -53,14 +55,25 @@ class Loading(NamedTuple):
         if self.plan is not None:
             (folder / LOADER.name).write_bytes(LOADER.read_bytes())
             (folder / PLAN).write_text(json.dumps(self.plan) + "\n", encoding="utf-8")
-        modules = folder / "modules.json"
-        text = modules.read_text(encoding="utf-8") if modules.exists() else ""
         if self.plan is None:
-            text = text.replace(ENCODER, "sentence_transformers.models.Transformer")
-        elif ENCODER in (text := THEIRS.sub(ENCODER, text)):
+            use_plain_transformer(folder)
+        elif ENCODER in _with_modules(folder, lambda text: THEIRS.sub(ENCODER, text)):
             (folder / ENCODER_LOADER.name).write_bytes(ENCODER_LOADER.read_bytes())
-        if text:
-            modules.write_text(text, encoding="utf-8")
+
+
+def use_plain_transformer(folder: Path) -> None:
+    """Let sentence-transformers load a folder with its own class, not with that of a pruned one."""
+    _with_modules(folder, lambda text: text.replace(ENCODER, PLAIN))
+
+
+def _with_modules(folder: Path, change: Callable[[str], str]) -> str:
+    """Change the list of modules, if there is one, and return it."""
+    file = folder / MODULES
+    if not file.exists():
+        return ""
+    text = change(file.read_text(encoding="utf-8"))
+    file.write_text(text, encoding="utf-8")
+    return text
 
 
 def loading_of(model: Any, sites: list[Site]) -> Loading:

@@ -10,10 +10,12 @@ from typing import Any, NamedTuple
 import torch
 
 from deadhead.display.progress import stage
+from deadhead.embedding import embedder_of
 from deadhead.errors import DeadheadError, FolderError, MissingExtra, UnsupportedModel
 from deadhead.files import draft_of, put
 from deadhead.files.export_folder import check_export, put_export
 from deadhead.heads.load import load_complete, skeleton
+from deadhead.heads.loading import use_plain_transformer
 from deadhead.heads.model_class import dtype_named
 from deadhead.heads.model_files import copy_files, folder_of, tokenizer_of
 
@@ -65,7 +67,9 @@ def exported(
     is_file = is_one_file(target)
     _check_target(target, is_file=is_file)
     settings = {"dtype": dtype_named(dtype), "attn_implementation": "eager"}
-    _check_model(skeleton(folder, auto=auto, dtype=dtype), is_file=is_file)
+    bare = skeleton(folder, auto=auto, dtype=dtype)
+    _check_model(bare, is_file=is_file)
+    embedder_of(bare)  # or raise an error before any weights are read
     model = load_complete(folder, auto=auto, **settings).eval()
     tokenizer = tokenizer_of(folder)
     graphs = () if is_file else cached_graphs(model)
@@ -168,6 +172,7 @@ def _quantise(file: Path, *, large: bool) -> None:
             file,
             draft / file.name,
             weight_type=QuantType.QInt8,
+            per_channel=True,  # one scale a matrix moved the embeddings of MiniLM six times as far
             use_external_data_format=large,
             nodes_to_exclude=_prepare(file),
         )
@@ -202,6 +207,7 @@ def _add_settings(model: Any, graphs: tuple[Graph, ...], folder: str | Path, dra
         copy_files(source, draft, tokenizer=True)
         if (source / "config.json").exists():
             shutil.copyfile(source / "config.json", draft / "config.json")
+        use_plain_transformer(draft)  # which runs the graph
     if any(name.startswith(CACHE) for name in graphs[0].inputs):
         text = json.dumps(genai.settings(model, graphs[0]), indent=1)
         (draft / genai.FILE).write_text(text + "\n", encoding="utf-8")

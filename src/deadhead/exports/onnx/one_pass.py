@@ -7,6 +7,8 @@ from typing import Any
 import torch
 from torch import nn
 
+from deadhead.embedding import embedder_of
+
 from .graph import Graph
 
 # inputs of a model without a tokenizer
@@ -14,6 +16,7 @@ USUAL = ("input_ids", "attention_mask", "token_type_ids")
 # examples x tokens; none is 1 x 1, which a graph may have built in
 SHAPES = ((1, 5), (2, 9), (3, 14), (5, 33), (2, 48))
 TRACED = (2, 9)
+EMBEDDINGS = "sentence_embedding"  # as sentence-transformers names them
 
 
 def one_pass_graph(model: Any, tokenizer: Any, name: str) -> Graph:
@@ -21,7 +24,8 @@ def one_pass_graph(model: Any, tokenizer: Any, name: str) -> Graph:
 
     Its inputs are those that the tokenizer gives and the model reads (`input_ids`,
     `attention_mask`, `token_type_ids`, and `decoder_input_ids` for an encoder-decoder), so the
-    dict of a tokenizer can be passed to it unchanged. Its outputs have the names of transformers.
+    dict of a tokenizer can be passed to it unchanged. Its outputs have the names of transformers;
+    those of a sentence encoder are its last hidden states and its embeddings.
     """
     module = _Model(model, _input_names(model, tokenizer))
     inputs = _random_inputs(module, *TRACED)
@@ -58,10 +62,18 @@ class _Model(nn.Module):
         super().__init__()
         self.model, self.inputs = model, inputs
         self.outputs: tuple[str, ...] = ()
+        # with a task layer, it is no longer the encoder of its folder
+        self.embedder = embedder_of(model) if model.base_model is model else None
+        layers = () if self.embedder is None else self.embedder.layers
+        self.layers = nn.ModuleList(layer for layer in layers if isinstance(layer, nn.Module))
         self.options = {"use_cache": False} if hasattr(model.config, "use_cache") else {}
 
     def forward(self, *inputs: torch.Tensor) -> tuple[torch.Tensor, ...]:
-        answer = self.model(**dict(zip(self.inputs, inputs, strict=True)), **self.options)
+        named = dict(zip(self.inputs, inputs, strict=True))
+        answer = self.model(**named, **self.options)
+        if self.embedder is not None:
+            embeddings = self.embedder(answer, named)
+            answer = {"last_hidden_state": answer.last_hidden_state, EMBEDDINGS: embeddings}
         tensors = {
             name: value
             for name, value in answer.items()
