@@ -33,11 +33,11 @@ ALLOWED = {
     "recipes": "",
     # one model, and what scores or chooses its heads
     "heads": "display errors files forward layout numerics",
-    "exports": "display errors files heads",
     "verify": "errors forward heads layout numerics",
     "ranking": "display errors files layout",
     "strategies": "errors layout papers.catalogue registry",
     "embedding": "errors heads",
+    "exports": "display embedding errors files heads",
     "rankers": "display embedding errors forward heads layout numerics ranking registry version",
     "effects": "display errors files forward heads layout rankers ranking",
     "measures": "errors forward heads layout numerics rankers registry",
@@ -103,7 +103,7 @@ ALLOWED = {
     # doors
     "deadhead": "effects exports heads layout rankers ranking shrinking strategies "
     "tasks training verify version vocabulary",
-    "cli": "display errors exports files heads layout numerics "
+    "cli": "display embedding errors exports files heads layout numerics "
     "papers.catalogue papers.claims rankers ranking report.check report.export report.page "
     "results saved shrinking strategies studies "
     "studies.plan studies.recipe studies.status "

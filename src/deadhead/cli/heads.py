@@ -46,14 +46,20 @@ def heads(
     # Longer than most functions: half of it is the list of options and the help.
     if device is not None and not check:
         raise BadParameter("only --check uses a device: add it", param_hint="--device")
+    from deadhead.embedding import read_embedder
     from deadhead.heads import load
+    from deadhead.heads.model_files import folder_of
     from deadhead.heads.summary import summary
     from deadhead.numerics import device_named
     from deadhead.verify.proof import prove_model
 
+    home = folder_of(model)
+    embedder = None if home is None else read_embedder(home)  # or raise an error
     place = device_named(device) if check else None  # or raise an error at once
     loaded = load(model, auto=auto, dtype=dtype or "auto")
     facts = {"model": model, **summary(loaded, neurons=neurons)}
+    if embedder is not None:
+        facts["sentence_encoder"] = str(embedder)
     if check:
         proofs = prove_model(loaded.to(place))
         facts["check"] = {title: proof.to_dict() for title, proof in proofs.items()}
@@ -76,6 +82,8 @@ def _print_heads(facts: dict[str, Any]) -> None:
         f"{facts['parameters']:,} parameters, {share:.0%} of them in attention",
         highlight=False,
     )
+    if "sentence_encoder" in facts:
+        console.print(f"sentence encoder: {facts['sentence_encoder']}", highlight=False)
     for block in dict.fromkeys(layer["block"] for layer in facts["layers"]):
         _print_block(console, block, [r for r in facts["layers"] if r["block"] == block])
     if "feed_forwards" in facts:

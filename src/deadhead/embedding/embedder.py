@@ -99,6 +99,15 @@ class Embedder:
     prompt: str = ""
     lower_case: bool = False
 
+    def __str__(self) -> str:
+        parts = [f"pooling {' and '.join(self.modes)}"]
+        dense = sum(isinstance(layer, nn.Module) for layer in self.layers)
+        parts += [f"{dense} dense layer{'s' if dense > 1 else ''}"] if dense else []
+        parts += ["normalised"] if nn.functional.normalize in self.layers else []
+        parts += [f"texts of at most {self.max_length} tokens"] if self.max_length else []
+        parts += [f"prompt {self.prompt!r}"] if self.prompt else []
+        return ", ".join(parts)
+
     def text(self, text: str) -> str:
         """The text as the tokenizer gets it."""
         text = self.prompt + text

@@ -18,6 +18,7 @@ from typing import Any
 import torch
 
 from deadhead.display.progress import stage
+from deadhead.embedding import Embedder, embedder_of
 from deadhead.errors import DeadheadError
 from deadhead.forward import forward, token_limit
 from deadhead.heads.discover import discover
@@ -60,6 +61,7 @@ def bench(
     shapes = [(b, n) for b in batches for n in lengths]
     for name in names:  # or raise an error before any weights are read
         bare = skeleton(name, auto=auto, dtype=dtype)
+        _embedder(bare)
         for b, n in shapes:
             inputs(bare, b, n)
     pair = [load(name, auto=auto, dtype=dtype).eval().to(place) for name in names]
@@ -149,17 +151,25 @@ def _flops(model: Any, feed: Mapping[str, Any]) -> int:
 def _seconds(
     what: str, models: Sequence[Any], feeds: Sequence[Mapping[str, Any]], repeats: int
 ) -> dict[str, Any]:
-    def run(model: Any, feed: Mapping[str, Any]) -> None:
+    def run(model: Any, embedder: Embedder | None, feed: Mapping[str, Any]) -> None:
         with onednn(is_half(model)):  # a half-precision model may change the kernels of both
-            forward(model, feed)
+            outputs = forward(model, feed)
+            if embedder is not None:
+                embedder(outputs, feed)
 
-    calls = [partial(run, model, feed) for model, feed in zip(models, feeds, strict=True)]
+    embedders = map(_embedder, models)
+    calls = [partial(run, *parts) for parts in zip(models, embedders, feeds, strict=True)]
     times = in_turns(calls, models[0].device, repeats)
     return {
         **_row(what, [statistics.median(seconds) for seconds in times]),
         "ratio": statistics.median(a / b for a, b in zip(*times, strict=True)),
         "spread": [_interquartile_range(seconds) for seconds in times],
     }
+
+
+def _embedder(model: Any) -> Embedder | None:
+    """What a sentence encoder runs behind its transformer."""
+    return embedder_of(model) if model.base_model is model else None
 
 
 def _interquartile_range(values: list[float]) -> float:

@@ -8,7 +8,7 @@ from deadhead.errors import DeadheadError, FolderError, MissingExtra, Unsupporte
 from deadhead.files import put
 from deadhead.heads.load import load_complete
 from deadhead.heads.model_class import dtype_named
-from deadhead.heads.model_files import tokenizer_of
+from deadhead.heads.model_files import folder_of, is_sentence_encoder, tokenizer_of
 
 from . import runtime, tokenizer
 from .decoder import Decoder, read
@@ -74,6 +74,12 @@ class _Source:
     def __init__(self, folder: str | Path, auto: Any, dtype: Any, tokenizer_from: Any):
         if tokenizer_from is not None:
             read_file(Path(tokenizer_from))  # or raise an error at once
+        home = folder_of(folder)
+        if auto is None and home is not None and is_sentence_encoder(home):
+            raise UnsupportedModel(
+                f"GGUF files are of language models, and {folder} is a sentence encoder.",
+                "write ONNX, which keeps its pooling: deadhead export DIR --onnx NAME.onnx",
+            )
         precision = {} if dtype is None else {"dtype": dtype_named(dtype)}
         model = load_complete(folder, auto=auto, **precision).eval()
         self.name = Path(folder).name
