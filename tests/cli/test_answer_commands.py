@@ -77,6 +77,17 @@ def test_from_finetune_to_shrink(run_command, encoder, folder, tmp_path):
     assert [[*values["en"]] for values in scores.values()] == [["f1", "exact_match"]] * 2
 
 
+def test_lora_trains_the_new_layer(run_command, encoder, folder, tmp_path):
+    weights = []
+    for rate in (1e-9, 1e-2):
+        out = tmp_path / str(rate)
+        how = ("--epochs", 1, "--learning-rate", rate, "--lora", 2, "--out", out)
+        done = run_command("finetune", encoder, *TASK, "--data", folder, *how)
+        assert done.code == 0, done.err
+        weights.append(load(out).qa_outputs.weight)
+    assert (weights[0] - weights[1]).abs().max() > 1e-3
+
+
 def test_a_plain_encoder_is_ranked_without_labels(run_command, encoder, folder, tmp_path):
     data = (*TASK, "--data", folder / "dev-v1.1.json", "--out", tmp_path / "ranking.json")
     done = run_command("rank", encoder, *data, "--loss", "self")

@@ -12,14 +12,17 @@ from transformers import BertConfig, BertForQuestionAnswering, BertForSequenceCl
 
 from deadhead import gated, load, prune, rank, save
 from deadhead.errors import DataError
+from deadhead.forward import IGNORED
 from deadhead.layout import Head
 from deadhead.rankers.loss import example_losses
 from deadhead.tasks import Row, batches, dataset, encode
+from deadhead.tasks.encoding.feed import Feed, filled
 from deadhead.tasks.predictions import Predictions
 from deadhead.training import Settings, finetune
 from deadhead.training.evaluation import evaluate, predict
 from deadhead.training.inference import LONGEST_ANSWER, best_span
 from deadhead.training.models import encode_for, labels_for, load_for_task
+from deadhead.training.update import loss_sum
 from tiny_readers import reader
 
 CONTEXTS = [
@@ -143,6 +146,21 @@ def test_the_loss_of_training_is_that_of_ranking(tmp_path):
         expected = float(example_losses(model, batch).mean())
     history = finetune(model, e, Settings(epochs=1, batch=99, rate=1e-9), progress=False)
     assert history.losses == [pytest.approx(expected, rel=1e-5)]
+
+
+def test_few_shapes_and_filler_change_no_loss(tmp_path):
+    """As on a GPU, where batches are padded to few shapes."""
+    model, e = reader("bert"), encoded(tmp_path)
+    feed, numbers = Feed(e, "cpu"), np.array([0, 3, 5])
+    shape = feed.shape(numbers, few=True)
+    assert shape.width > feed.shape(numbers).width
+    padded = feed(torch.from_numpy(filled(numbers, 4)), shape._replace(rows=4))
+    assert padded["labels"][:3].tolist() == [[5, 6], [7, 7], [0, 0]]
+    assert padded["labels"][3].tolist() == [IGNORED] * 2
+    tight = feed(torch.from_numpy(numbers), feed.shape(numbers))
+    with torch.no_grad():
+        difference = loss_sum(model, padded) - loss_sum(model, tight)
+    assert abs(float(difference)) < 1e-9
 
 
 def test_every_kind_of_ranker_takes_the_batches(tmp_path):
