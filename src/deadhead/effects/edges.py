@@ -6,8 +6,8 @@ the gradient at the target. Where a norm follows each addition, as in BERT, its 
 clean run is part of the way, so an edge is the derivative of what `path_effects` patches exactly.
 """
 
-from collections.abc import Iterable, Sequence
-from typing import Any
+from collections.abc import Iterable, Mapping, Sequence
+from typing import Any, NamedTuple
 
 import torch
 from torch import Tensor, nn
@@ -26,7 +26,12 @@ from .graph import EdgeEffects
 from .metrics import Metric, mean_of, moved
 from .stream import PATCH_HEADS, Contribution, Nodes, Run, Target
 
-Blocks = dict[int, Tensor]  # the number of a contribution -> nodes x the shape of a tensor
+
+class Carried(NamedTuple):
+    """What contributions change at a slot: their numbers, and the change by each of their nodes."""
+
+    numbers: tuple[int, ...]
+    changes: Tensor  # nodes x the shape of the slot's tensor
 
 
 def edge_effects(
@@ -124,10 +129,19 @@ def changes_of(first: Sequence[Contribution], second: Sequence[Contribution]) ->
         raise UnsupportedModel(
             "the clean and the corrupt run use the layers in another order.", PATCH_HEADS
         )
-    return [
-        one.source.parts_of(two.context - one.context, two.output - one.output)
-        for one, two in zip(first, second, strict=True)
-    ]
+    together: dict[torch.Size, int] = {}
+    for each in first:
+        shape = each.output.shape
+        together[shape] = together.get(shape, 0) + len(each.source.names)
+    # side by side in memory, so that sums of the stream need no copies: `_joined`
+    free = {shape: first[0].output.new_empty(n, *shape) for shape, n in together.items()}
+    changes = []
+    for one, two in zip(first, second, strict=True):
+        size, shape = len(one.source.names), one.output.shape
+        parts = one.source.parts_of(two.context - one.context, two.output - one.output)
+        changes.append(free[shape][:size].copy_(parts))
+        free[shape] = free[shape][size:]
+    return changes
 
 
 class _Gradients(Run):
@@ -195,16 +209,16 @@ class _Gradients(Run):
         last: dict[int, int] = {}
         for slot, used in (*support.items(), *below.items()):
             last.update((n, max(slot, last.get(n, 0))) for n in used)
-        blocks: dict[int, Blocks] = {}
+        carried: dict[int, Carried] = {}
         for slot in range(len(self.tensors)):
             if slot in sources:
-                blocks[slot] = {sources[slot]: changes[sources[slot]]}
+                carried[slot] = Carried((sources[slot],), changes[sources[slot]])
             elif slot in anchors and slot in last:
-                blocks[slot] = self._carried(below[slot], slot, blocks)
-            for number in reads.get(slot, ()):
-                self._meet(number, support[slot], blocks, scores)
-            for done in [n for n in blocks if last.get(n, 0) <= slot]:
-                del blocks[done]
+                carried[slot] = self._carried(below[slot], slot, carried)
+            if slot in reads:
+                self._meet(reads[slot], support[slot], carried, scores)
+            for done in [n for n in carried if last.get(n, 0) <= slot]:
+                del carried[done]
 
     def _anchors(self) -> set[int]:
         """The slots to which changes are carried: sources, sums, and what is added."""
@@ -235,52 +249,82 @@ class _Gradients(Run):
         assert step is not None
         return sorted({n for each in step.inputs for n in self._support(each, anchors)})
 
-    def _carried(self, below: list[int], slot: int, blocks: dict[int, Blocks]) -> Blocks:
+    def _carried(self, below: list[int], slot: int, carried: Mapping[int, Carried]) -> Carried:
         """The changes at a slot, from those at the anchors below."""
-        step = self.steps[slot]
-        shapes = {self.tensors[n].shape for n in (slot, *below)}
-        if step is not None and step.is_addition and len(shapes) == 1 and len(below) == 2:
-            first, second = (blocks[n] for n in below)
-            both = {n: first[n] + second[n] for n in first.keys() & second.keys()}
-            return {**first, **second, **both}
+        step, parts = self.steps[slot], [carried[n] for n in below]
+        if step is not None and step.is_addition and len(parts) == 2:
+            disjoint = set(parts[0].numbers).isdisjoint(parts[1].numbers)
+            if disjoint and parts[0].changes.shape[1:] == parts[1].changes.shape[1:]:
+                parts.sort(key=lambda part: part.numbers)
+                changes = _joined(parts[0].changes, parts[1].changes)
+                return Carried(parts[0].numbers + parts[1].numbers, changes)
+        alike = self.tensors[slot].shape == self.tensors[below[0]].shape
+        if step is not None and step.adds_constant and step.inputs == tuple(below) and alike:
+            return parts[0]
         values = tuple(self.tensors[n] for n in below)
 
         def change(*directions: Tensor) -> Tensor:
             moved_by: Tensor = torch.func.jvp(self._function(below, slot), values, directions)[1]
             return moved_by
 
-        carried = {}
-        for number in {n for each in below for n in blocks[each]}:
-            like = next(blocks[n][number] for n in below if number in blocks[n])
-            directions = [
-                blocks[n][number]
-                if number in blocks[n]
-                else self.tensors[n].new_zeros(len(like), *self.tensors[n].shape)
-                for n in below
+        numbers = tuple(sorted({n for part in parts for n in part.numbers}))
+        directions = [self._spread(part, numbers) for part in parts]
+        return Carried(numbers, torch.func.vmap(change)(*directions))
+
+    def _spread(self, part: Carried, numbers: tuple[int, ...]) -> Tensor:
+        """The changes of these sources, 0 for those that are not among the carried ones."""
+        if part.numbers == numbers:
+            return part.changes
+        sizes = [len(self.added[n].source.names) for n in part.numbers]
+        blocks = dict(zip(part.numbers, part.changes.split(sizes), strict=True))
+        shape = part.changes.shape[1:]
+        return torch.cat(
+            [
+                blocks[n]
+                if n in blocks
+                else part.changes.new_zeros(len(self.added[n].source.names), *shape)
+                for n in numbers
             ]
-            carried[number] = torch.func.vmap(change)(*directions)
-        return carried
+        )
 
     def _function(self, below: Sequence[int], slot: int) -> Any:
         return lambda *values: self.replay(dict(zip(below, values, strict=True)), slot)
 
     def _meet(
-        self, number: int, support: list[int], blocks: dict[int, Blocks], scores: Tensor
+        self, numbers: list[int], support: list[int], carried: Mapping[int, Carried], scores: Tensor
     ) -> None:
-        """Take the gradients at a read back to the anchors that it depends on."""
-        targets, slot = self.reads[number]
-        gradient = self.gradients[number]
-        for target in targets:
-            arriving = _by_node(target, gradient, self.tensors[slot].shape)
-            pulled = (arriving,)
-            if support != [slot]:
-                values = tuple(self.tensors[n] for n in support)
-                pull: Any = torch.func.vjp(self._function(support, slot), *values)[1]
-                pulled = torch.func.vmap(pull)(arriving)
-            for anchor, part in zip(support, pulled, strict=True):
-                for source, block in blocks[anchor].items():
-                    nodes = self.added[source].source.nodes
-                    scores[target.nodes, nodes] += _products(part, block).to(scores)
+        """Take the gradients at the reads of a slot back to the anchors that it depends on."""
+        slot = self.reads[numbers[0]][1]
+        shape = self.tensors[slot].shape
+        pairs = [(target, self.gradients[n]) for n in numbers for target in self.reads[n][0]]
+        rows = _nodes([target.nodes for target, _ in pairs], scores.device)
+        arriving = torch.cat([_by_node(target, gradient, shape) for target, gradient in pairs])
+        pulled: Sequence[Tensor] = (arriving,)
+        if support != [slot]:
+            values = tuple(self.tensors[n] for n in support)
+            pull: Any = torch.func.vjp(self._function(support, slot), *values)[1]
+            pulled = torch.func.vmap(pull)(arriving)
+        for anchor, part in zip(support, pulled, strict=True):
+            sources = [self.added[n].source.nodes for n in carried[anchor].numbers]
+            products = torch.zeros(len(rows), scores.shape[1]).to(scores)
+            columns = _nodes(sources, scores.device)
+            products.index_add_(1, columns, _products(part, carried[anchor].changes).to(scores))
+            scores.index_add_(0, rows, products)
+
+
+def _joined(first: Tensor, second: Tensor) -> Tensor:
+    """Both stacks as one; without a copy if they are side by side in memory."""
+    start, same = first.storage_offset(), first.untyped_storage().data_ptr()
+    adjacent = second.storage_offset() == start + first.numel()
+    if not adjacent or second.untyped_storage().data_ptr() != same:
+        return torch.cat([first, second])
+    size = (len(first) + len(second), *first.shape[1:])
+    return first.as_strided(size, first.stride(), start)
+
+
+def _nodes(parts: Iterable[slice], device: torch.device) -> Tensor:
+    """The numbers of nodes one after the other."""
+    return torch.cat([torch.arange(part.start, part.stop) for part in parts]).to(device)
 
 
 def _by_node(target: Target, gradient: Tensor, shape: torch.Size) -> Tensor:
