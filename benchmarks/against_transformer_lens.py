@@ -1,4 +1,4 @@
-"""Whether `gated` computes what hooks on `hook_z` of TransformerLens compute, to 1e-5.
+"""Whether `gated` computes what hooks on `hook_z` of TransformerLens compute, to 1e-5; and edges.
 
     python -m venv --system-site-packages lens && lens/bin/pip install transformer-lens==4.3.0
     lens/bin/python benchmarks/against_transformer_lens.py [--model FOLDER] [--json results.json]
@@ -20,6 +20,7 @@ import argparse
 import copy
 import json
 import sys
+import time
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from importlib.metadata import version
 from pathlib import Path
@@ -30,9 +31,14 @@ import transformers
 from rich.console import Console
 from rich.table import Table
 from transformer_lens.model_bridge.sources import build_bridge_from_module
+from transformer_lens.tools.analysis.attribution_patching import (
+    EdgeAttributionConfig,
+    attribution_patch,
+)
 from transformers import AutoModelForCausalLM
 
-from deadhead import Head, captured, discover, gated, head_means
+from deadhead import Head, captured, discover, edge_effects, gated, head_means
+from deadhead.effects import logit_difference
 
 LIMIT = 1e-5
 PACKAGES = ("torch", "transformers", "transformer-lens")
@@ -158,19 +164,13 @@ def cases(
     real = clean["attention_mask"].bool()
     zero = {layer: torch.zeros(1, 1, 1, 1) for layer in patch}
     mean = {layer: z[real].double().mean(dim=0) for layer, z in patch.items()}
-    counts = real.sum(0)[:, None, None]
-    each = {
-        layer: (z.double() * real[..., None, None]).sum(0) / counts for layer, z in patch.items()
-    }
     with torch.no_grad(), captured(model) as run:
         model(**clean)
     means = head_means(model, [clean])
-    by_position = head_means(model, [clean], per_position=True)
     place = [LENGTH - PADDING - 1]
     yield "zero", {}, lens.replaced(heads, zero)
     yield "zero at one position", {"positions": place}, lens.replaced(heads, zero, place)
     yield "mean", {"fill": means}, lens.replaced(heads, mean)
-    yield "mean of each position", {"fill": by_position}, lens.replaced(heads, each)
     yield "patch from clean", {"fill": run}, lens.replaced(heads, patch)
     at_place = {"fill": run, "positions": place}
     yield "patch at one position", at_place, lens.replaced(heads, patch, place)
@@ -200,6 +200,54 @@ def compared(name: str, model: Any) -> list[dict[str, Any]]:
     return rows
 
 
+def node_of(node: Any) -> str:
+    """How deadhead names a node of TransformerLens."""
+    whole = {"embed": "decoder.input", "logits": "output"}
+    if node.kind in whole:
+        return whole[node.kind]
+    if node.head is None:
+        return f"decoder.{node.layer}.neurons"
+    read = "" if node.kind == "attn_head_out" else f".{node.kind[0]}"
+    return f"decoder.{node.layer}.{node.head}{read}"
+
+
+def compared_edges(name: str, model: Any) -> dict[str, Any]:
+    """All edges by both; TransformerLens scores each position, and takes the gradient at corrupt.
+
+    It refuses grouped queries.
+    """
+    lens = Lens(model)
+    clean, corrupt = ({"input_ids": batch["input_ids"]} for batch in batches(model))
+    metric = logit_difference(5, 6)
+    start = time.process_time()
+    ours = edge_effects(model, clean, corrupt, metric, progress=False)
+    seconds = [time.process_time() - start]
+    start = time.process_time()
+    theirs = attribution_patch(
+        lens.bridge,
+        corrupt["input_ids"],
+        clean["input_ids"],
+        lambda logits: logits[0, -1, 5] - logits[0, -1, 6],
+        EdgeAttributionConfig(granularity="edge"),
+    )
+    seconds.append(time.process_time() - start)
+    effects: dict[tuple[str, str], float] = {}
+    for (source, target), effect in (theirs.edge_scores or {}).items():
+        edge = (node_of(source), node_of(target))
+        effects[edge] = effects.get(edge, 0.0) + effect
+    if len(effects) != len(ours):
+        sys.exit(f"{name}: {len(ours)} edges, TransformerLens has {len(effects)}")
+    apart = max(abs(ours[edge] - effect) for edge, effect in effects.items())
+    return {
+        "model": name,
+        "change": f"{len(ours)} edges",
+        "difference": apart,
+        "moved": max(map(abs, effects.values())),
+        "largest logit": 0.0,
+        "seconds": seconds,
+    }
+
+
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("--model", type=Path, help="a folder with a decoder, or a .gguf file")
@@ -209,6 +257,7 @@ def main() -> None:
     if options.model:
         models[options.model.stem] = lambda: stored(options.model)
     rows = [row for name, build in models.items() for row in compared(name, build())]
+    rows += [compared_edges(name, small(name)) for name in ("GPT-2", "Llama")]
     table = Table("model", "change", "largest difference", "logits moved by", "largest logit")
     for row in rows:
         numbers = (row[key] for key in ("difference", "moved", "largest logit"))

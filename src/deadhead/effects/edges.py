@@ -51,6 +51,9 @@ def edge_effects(
     target. The estimate is of first order, in one clean and one corrupt run and one backward pass
     (EAP, Syed et al. 2023); `path_effects` measures single edges exactly.
 
+    Where layers share their weights (ALBERT), an edge stands for all uses of its heads, each of
+    which the estimate counts alone.
+
     Args:
         clean: a batch ready for `model(**batch)`, or a list of batches.
         corrupt: likewise, with the same shapes and padding.
