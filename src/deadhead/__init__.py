@@ -22,7 +22,13 @@ from deadhead.version import __version__
 
 if TYPE_CHECKING:
     from deadhead import strategies
-    from deadhead.effects import edge_effects, faithfulness, patch_effects, path_effects
+    from deadhead.effects import (
+        direct_effects,
+        edge_effects,
+        faithfulness,
+        patch_effects,
+        path_effects,
+    )
     from deadhead.exports import export
     from deadhead.heads.captured import Captured, captured
     from deadhead.heads.discover import discover
@@ -42,7 +48,7 @@ if TYPE_CHECKING:
     from deadhead.vocabulary import Trimmed, trim_vocabulary
 
 _MODULES = {
-    "effects": ("edge_effects", "faithfulness", "patch_effects", "path_effects"),
+    "effects": ("direct_effects", "edge_effects", "faithfulness", "patch_effects", "path_effects"),
     "layout": ("Head", "HeadLayout"),
     "exports": ("export",),
     "heads": (
@@ -60,10 +66,10 @@ _MODULES = {
 _MODULE_OF = {name: module for module, names in _MODULES.items() for name in names}
 
 __all__ = ["AblationCheck", "Captured", "Head", "HeadLayout", "HeadMeans", "Ranking", "Shrunk"]
-__all__ += ["Streaming", "Trimmed", "__version__", "captured", "check_ablation", "discover"]
-__all__ += ["edge_effects", "encode", "evaluate", "export", "faithfulness", "finetune", "gated"]
-__all__ += ["head_means", "load", "load_data", "patch_effects", "path_effects", "prune", "rank"]
-__all__ += ["refit", "save", "shrink", "strategies", "trim_vocabulary"]
+__all__ += ["Streaming", "Trimmed", "__version__", "captured", "check_ablation", "direct_effects"]
+__all__ += ["discover", "edge_effects", "encode", "evaluate", "export", "faithfulness", "finetune"]
+__all__ += ["gated", "head_means", "load", "load_data", "patch_effects", "path_effects", "prune"]
+__all__ += ["rank", "refit", "save", "shrink", "strategies", "trim_vocabulary"]
 
 
 def __getattr__(name: str) -> Any:

@@ -1,4 +1,4 @@
-"""A metric that many studies of heads use: the difference of two logits."""
+"""Metrics that many studies of heads use: a logit, and the difference of two."""
 
 from collections.abc import Callable, Sequence
 from typing import Any
@@ -15,14 +15,33 @@ Metric = Callable[[Any, Batch], Tensor]  # (outputs of the model, batch) -> one 
 Tokens = int | Sequence[int] | Tensor
 
 
-def logit_difference(answer: Tokens, wrong: Tokens, position: int = -1) -> Metric:
+def logit(token: Tokens, position: Tokens = -1) -> Metric:
+    """A metric: the logit of a token (or class) for each example; arguments as below."""
+
+    def metric(outputs: Any, batch: Batch) -> Tensor:
+        logits = getattr(outputs, "logits", None)
+        if not isinstance(logits, Tensor):
+            raise DataError(
+                "a logit as the metric needs logits, and the model gives none.",
+                "load the model with a task class, or write a metric of its hidden states",
+            )
+        if logits.dim() > 2:
+            logits = _at(logits, _padding(outputs, batch), at)
+        return _logits_of(number, logits)
+
+    number, at = torch.as_tensor(token).cpu(), torch.as_tensor(position).cpu()
+    return metric
+
+
+def logit_difference(answer: Tokens, wrong: Tokens, position: Tokens = -1) -> Metric:
     """A metric: the logit of the answer less that of the wrong one, for each example.
 
     Args:
         answer: the number of a token (or class), for all examples or one for each.
         wrong: likewise.
-        position: of the prediction, counted over the real tokens of each example: -1 is its last
-            one, whichever side the padding is on. Classifiers have no positions.
+        position: of the prediction, for all examples or one for each, counted over the real tokens
+            of an example: -1 is its last one, whichever side the padding is on. Classifiers have
+            no positions.
 
     As the loss of `rank` by ablation or shapley it takes one token for all examples: both run
     copies of the batch, which a token for each example does not fit. A loss of your own can read
@@ -30,21 +49,8 @@ def logit_difference(answer: Tokens, wrong: Tokens, position: int = -1) -> Metri
 
     >>> patch_effects(model, clean, corrupt, logit_difference(mary, john))
     """
-
-    def metric(outputs: Any, batch: Batch) -> Tensor:
-        logits = getattr(outputs, "logits", None)
-        if not isinstance(logits, Tensor):
-            raise DataError(
-                "logit_difference needs logits, and the model gives none.",
-                "load the model with a task class, or write a metric of its hidden states",
-            )
-        if logits.dim() > 2:
-            logits = _at(logits, _padding(outputs, batch), position)
-        first, second = (_logits_of(tokens, logits) for tokens in numbers)
-        return first - second
-
-    numbers = [torch.as_tensor(tokens).cpu() for tokens in (answer, wrong)]
-    return metric
+    first, second = logit(answer, position), logit(wrong, position)
+    return lambda outputs, batch: first(outputs, batch) - second(outputs, batch)
 
 
 def moved(batch: Batch, model: nn.Module) -> dict[str, Any]:
@@ -74,18 +80,29 @@ def _padding(outputs: Any, batch: Batch) -> Tensor | None:
     return None if real is None else real.bool()
 
 
-def _at(logits: Tensor, real: Tensor | None, position: int) -> Tensor:
+def _at(logits: Tensor, real: Tensor | None, position: Tensor) -> Tensor:
     """The logits at the position of each row."""
+    if position.dim() > 1 or position.numel() not in (1, len(logits)):
+        raise DataError(
+            f"expected a position for all or for each of {len(logits)} examples, "
+            f"got {position.tolist()}.",
+            "give one whole number, or one for each example of the batch",
+        )
+    if real is None and position.numel() == 1:
+        length, number = logits.shape[1], int(position)
+        if not -length <= number < length:
+            raise _outside(number, length)
+        return logits[:, number]
     if real is None:
-        length = logits.shape[1]
-        if not -length <= position < length:
-            raise _outside(position, length)
-        return logits[:, position]
+        real = torch.ones(logits.shape[:2], dtype=torch.bool, device=logits.device)
     lengths = real.sum(1)
-    number = lengths + position if position < 0 else torch.full_like(lengths, position)
-    if bool(((number < 0) | (number >= lengths)).any()):
-        raise _outside(position, int(lengths.min()))
-    places = (real.cumsum(1) > number[:, None]).long().argmax(1)
+    at = position.to(lengths.device).expand_as(lengths)
+    numbers = torch.where(at < 0, lengths + at, at)
+    outside = (numbers < 0) | (numbers >= lengths)
+    if bool(outside.any()):
+        row = int(outside.nonzero()[0])
+        raise _outside(int(at[row]), int(lengths[row]))
+    places = (real.cumsum(1) > numbers[:, None]).long().argmax(1)
     return logits[torch.arange(len(logits), device=logits.device), places]
 
 
@@ -106,7 +123,10 @@ def _logits_of(tokens: Tensor, logits: Tensor) -> Tensor:
         )
     size = logits.shape[-1]
     if bool(((tokens < 0) | (tokens >= size)).any()):
-        raise DataError(f"expected tokens from 0 to {size - 1}, got {tokens.tolist()}.")
+        raise DataError(
+            f"expected tokens from 0 to {size - 1}, got {tokens.tolist()}.",
+            "take them from the tokenizer of this model",
+        )
     if tokens.numel() == 1:
         return logits[:, int(tokens)]
     return logits.gather(1, tokens.to(logits.device)[:, None])[:, 0]
