@@ -37,7 +37,7 @@ ALLOWED = {
     "ranking": "display errors files layout",
     "strategies": "errors layout papers.catalogue registry",
     "embedding": "errors heads",
-    "exports": "display embedding errors files heads",
+    "exports": "display embedding errors files heads layout ranking",
     "rankers": "display embedding errors forward heads layout numerics ranking registry version",
     "effects": "display errors files forward heads layout rankers ranking",
     "measures": "errors forward heads layout numerics rankers registry",

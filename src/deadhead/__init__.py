@@ -29,7 +29,7 @@ if TYPE_CHECKING:
         patch_effects,
         path_effects,
     )
-    from deadhead.exports import export
+    from deadhead.exports import export, export_duo_attention
     from deadhead.heads.captured import Captured, captured
     from deadhead.heads.discover import discover
     from deadhead.heads.gates import gated
@@ -50,7 +50,7 @@ if TYPE_CHECKING:
 _MODULES = {
     "effects": ("direct_effects", "edge_effects", "faithfulness", "patch_effects", "path_effects"),
     "layout": ("Head", "HeadLayout"),
-    "exports": ("export",),
+    "exports": ("export", "export_duo_attention"),
     "heads": (
         *("Captured", "HeadMeans", "Streaming", "captured", "discover", "gated", "head_means"),
         *("load", "prune", "save"),
@@ -67,9 +67,10 @@ _MODULE_OF = {name: module for module, names in _MODULES.items() for name in nam
 
 __all__ = ["AblationCheck", "Captured", "Head", "HeadLayout", "HeadMeans", "Ranking", "Shrunk"]
 __all__ += ["Streaming", "Trimmed", "__version__", "captured", "check_ablation", "direct_effects"]
-__all__ += ["discover", "edge_effects", "encode", "evaluate", "export", "faithfulness", "finetune"]
-__all__ += ["gated", "head_means", "load", "load_data", "patch_effects", "path_effects", "prune"]
-__all__ += ["rank", "refit", "save", "shrink", "strategies", "trim_vocabulary"]
+__all__ += ["discover", "edge_effects", "encode", "evaluate", "export", "export_duo_attention"]
+__all__ += ["faithfulness", "finetune", "gated", "head_means", "load", "load_data"]
+__all__ += ["patch_effects", "path_effects", "prune", "rank", "refit", "save", "shrink"]
+__all__ += ["strategies", "trim_vocabulary"]
 
 
 def __getattr__(name: str) -> Any:

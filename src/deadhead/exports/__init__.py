@@ -5,7 +5,9 @@ from typing import Any
 
 from deadhead.errors import DeadheadError
 
-__all__ = ["export"]
+from .duo_attention import export_duo_attention
+
+__all__ = ["export", "export_duo_attention"]
 
 
 def export(

@@ -6,6 +6,12 @@ tokens to one place: the token before, the first token, the earlier copy of the 
 token after that copy, which is how a decoder continues what it has read before (Olsson et al.,
 2022). Encoders read both ways; there, too, only the earlier copy counts, and a high score says
 that the head compares tokens, not that it predicts the next one.
+
+Two more scores say whether a head needs the distance. `retrieval`: some tokens, the needle, are
+inserted into others and repeated at the end; it is the share of the repeated tokens at which a head
+of a decoder reads nothing as much as the token to copy next (Wu et al., 2024). A head that reads
+both ways retrieves the later copy of a token instead, by its mean attention. `streaming`: the mean
+attention to the first and the recent tokens together, as a streaming head would see them.
 """
 
 from __future__ import annotations
@@ -38,18 +44,21 @@ KEYS: dict[str, Callable[[Any, int, int], Any]] = {
     "induction": lambda query, start, length: query - length + 1,
 }
 REPEATED = ("duplicate_token", "induction")  # only queries in the second half
+SCORES = (*KEYS, "retrieval", "streaming")
 LABELS = {
     "previous_token": "Attention to the previous token",
     "first_token": "Attention to the first token",
     "duplicate_token": "Attention to the earlier copy of the token",
     "induction": "Attention to the token after the earlier copy",
+    "retrieval": "Copies of tokens from far back",
+    "streaming": "Attention to the first and the recent tokens",
 }
 HeadScores = dict[str, dict[str, float]]  # score -> head -> attention
 
 
 @dataclass(frozen=True)
 class Patterns(Measure):
-    """Previous-token, first-token, duplicate-token and induction scores of every head left."""
+    """How much every head left reads the places that known kinds of heads read."""
 
     label = "Attention patterns"
     help = (
@@ -63,6 +72,8 @@ class Patterns(Measure):
     # tokens that are repeated; fewer where the model reads no sequence twice as long
     length: Annotated[int, whole_from(LEAST)] = 50
     seed: Annotated[int, whole_from(0)] = 0  # for the tokens
+    sink: Annotated[int, whole_from(0)] = 4  # first tokens of the score `streaming`
+    recent: Count = 16  # last tokens of the score `streaming`, with the own one
 
     def __call__(self, model: Any, inputs: MeasureInputs) -> HeadScores:
         return patterns(model, tokenizer=inputs.tokenizer, **vars(self))
@@ -90,14 +101,23 @@ class Patterns(Measure):
 
 
 def patterns(
-    model: Any, *, sequences: int = 20, length: int = 50, seed: int = 0, tokenizer: Any = None
+    model: Any,
+    *,
+    sequences: int = 20,
+    length: int = 50,
+    seed: int = 0,
+    sink: int = 4,
+    recent: int = 16,
+    tokenizer: Any = None,
 ) -> HeadScores:
-    """Four scores of each head: `previous_token`, `first_token`, `duplicate_token`, `induction`.
+    """The scores of each head: `previous_token`, `first_token`, `duplicate_token`, `induction`,
+    `retrieval` and `streaming`.
 
     Args:
         sequences: how many repeated sequences the mean is over.
         length: random tokens in a sequence, each once; then the same tokens again. If the model
             reads only shorter sequences, or knows fewer tokens, the length is reduced.
+        sink, recent: how many first and last tokens the score `streaming` is about.
         tokenizer: knows special tokens, which are never drawn, and those that a text begins and
             ends with. Without it, those of the config are known.
 
@@ -112,23 +132,33 @@ def patterns(
     from deadhead.rankers.attention_maps import maps_read, no_map
     from deadhead.rankers.run import frozen
 
-    Patterns(sequences=sequences, length=length, seed=seed)  # checks them
+    window = {"sink": sink, "recent": recent}
+    Patterns(sequences=sequences, length=length, seed=seed, **window)  # checks them
     inputs = _Inputs(model, tokenizer)
     length = min(length, inputs.most)
     sites = [site for site in find_sites(model) if site.kept and site.block in BLOCKS]
     sums: dict[int, dict[str, list[Tensor]]] = {}
+    needles: list[int] = []  # where the needles of the running batch begin; none: no needles
 
     def read(site: Site, attention: Tensor) -> None:
         start = inputs.start(site.block)
         if attention.shape[-2] == attention.shape[-1] >= start + 2 * length:
-            of_site = sums.setdefault(id(site), {score: [] for score in KEYS})
-            for score, values in scores_of(attention, start, length).items():
-                of_site[score] += values  # one for each sequence
+            of_site = sums.setdefault(id(site), {score: [] for score in SCORES})
+            if needles and of_site["retrieval"]:
+                return  # it reads both ways
+            if needles:
+                scores = {"needles": copies(attention, start, 2 * length, needles)}
+            else:
+                scores = scores_of(attention, start, length, **window)
+            for score, values in scores.items():
+                of_site.setdefault(score, []).extend(values)  # one for each sequence
 
     with frozen(model, seed), torch.no_grad(), maps_read(model, sites, read):
-        for batch in inputs.batches(sequences, length, seed):
+        for rows, needles in inputs.rows(sequences, length, seed):
+            if needles and all(of_site["retrieval"] for of_site in sums.values()):
+                break  # no layer reads back alone
             try:
-                forward(model, batch)
+                forward(model, inputs.batch(rows))
             except (DeadheadError, torch.OutOfMemoryError):
                 raise
             except Exception as problem:  # whatever the model's own code raises
@@ -136,6 +166,7 @@ def patterns(
     for site in sites:
         if id(site) not in sums:
             raise no_map(site, "name a model that returns them: output_attentions=True")
+        sums[id(site)]["retrieval"] = sums[id(site)].pop("needles", sums[id(site)]["retrieval"])
     return {
         score: {
             f"{site.block}.{site.layer}.{head}": value
@@ -144,17 +175,21 @@ def patterns(
                 site.kept, torch.stack(sums[id(site)][score]).mean(0).tolist(), strict=True
             )
         }
-        for score in KEYS
+        for score in SCORES
     }
 
 
-def scores_of(attention: Tensor, start: int, length: int) -> dict[str, Tensor]:
-    """The scores of each head in maps of attention, sequences x heads.
+def scores_of(
+    attention: Tensor, start: int, length: int, *, sink: int, recent: int
+) -> dict[str, Tensor]:
+    """The scores of each head in maps of attention, sequences x heads; retrieval if it reads ahead.
 
     attention: sequences x heads x queries x keys.
     start: the place of the first random token.
     """
     import torch
+
+    from deadhead.heads.streaming import Streaming
 
     places = torch.arange(attention.shape[2], device=attention.device)
     every = places[max(start, 1) : start + 2 * length]  # the first place has none before it
@@ -163,7 +198,35 @@ def scores_of(attention: Tensor, start: int, length: int) -> dict[str, Tensor]:
     for score, key in KEYS.items():
         queries = again if score in REPEATED else every
         scores[score] = attention[:, :, queries, key(queries, start, length)].mean(-1)
+    size = attention.shape[-1]
+    seen = Streaming(sink=sink, recent=recent).seen(size, size, None).to(attention.device)
+    scores["streaming"] = (attention * seen)[:, :, again].sum(-1).mean(-1)
+    if bool(attention.triu(1).any()):
+        scores["retrieval"] = attention[:, :, again - length, again].mean(-1)
     return scores
+
+
+def copies(attention: Tensor, start: int, length: int, needles: Sequence[int]) -> Tensor:
+    """The share of a repeated needle at which a head reads its next token most, sequences x heads.
+
+    length: of a sequence, which ends with the needle. needles: where it is, for each sequence.
+    """
+    import torch
+
+    size = needle_size(length)
+    steps = torch.arange(size - 1, device=attention.device)
+    most = attention[:, :, start + length - size + steps].argmax(-1)
+    begins = torch.tensor(needles, device=attention.device)
+    next_tokens = start + begins[:, None] + steps + 1
+    return (most == next_tokens[:, None]).to(attention).mean(-1)
+
+
+def needle_size(length: int) -> int:
+    """How many tokens of a sequence of this length are the needle, and at its end the needle again.
+
+    So few that a window of recent tokens does not reach from one to the other.
+    """
+    return max(2, length // 10)
 
 
 class _Inputs:
@@ -203,25 +266,44 @@ class _Inputs:
         """The place of the first random token in the sequences of a block."""
         return 1 if self.decodes and block == "decoder" else len(self.before)
 
-    def batches(self, sequences: int, length: int, seed: int) -> Iterator[dict[str, Tensor]]:
+    def rows(self, sequences: int, length: int, seed: int) -> Iterator[tuple[Tensor, list[int]]]:
+        """Sequences of random tokens that are repeated; then sequences with needles, and where."""
         import torch
 
         generator = torch.Generator().manual_seed(seed)
-        device = device_of(self.model)
         tokens = torch.tensor(self.tokens)
-        rows = [
-            tokens[torch.randperm(len(tokens), generator=generator)[:length]]
-            for _ in range(sequences)
-        ]
+
+        def drawn(count: int) -> Tensor:
+            return tokens[torch.randperm(len(tokens), generator=generator)[:count]]
+
+        halves = [drawn(length) for _ in range(sequences)]
         for first in range(0, sequences, AT_ONCE):
-            half = torch.stack(rows[first : first + AT_ONCE])
-            twice = torch.cat([half, half], dim=1)
-            batch = {"input_ids": _framed(twice, self.before, self.after)}
-            if self.has_mask:
-                batch["attention_mask"] = torch.ones_like(batch["input_ids"])
-            if self.decodes:
-                batch["decoder_input_ids"] = _framed(twice, self._decoder_start(), [])
-            yield {name: value.to(device) for name, value in batch.items()}
+            half = torch.stack(halves[first : first + AT_ONCE])
+            yield torch.cat([half, half], dim=1), []
+        size = needle_size(2 * length)
+        others = 2 * length - 2 * size
+        for first in range(0, sequences, AT_ONCE):
+            rows, places = [], []
+            for _ in range(min(AT_ONCE, sequences - first)):
+                needle = drawn(size)
+                rest = tokens[~torch.isin(tokens, needle)]
+                hay = rest[torch.randint(len(rest), (others,), generator=generator)]
+                # in the first half, so that it is far back
+                places.append(int(torch.randint(length - 2 * size + 1, (1,), generator=generator)))
+                before, after = hay[: places[-1]], hay[places[-1] :]
+                rows.append(torch.cat([before, needle, after, needle]))
+            yield torch.stack(rows), places
+
+    def batch(self, rows: Tensor) -> dict[str, Tensor]:
+        import torch
+
+        batch = {"input_ids": _framed(rows, self.before, self.after)}
+        if self.has_mask:
+            batch["attention_mask"] = torch.ones_like(batch["input_ids"])
+        if self.decodes:
+            batch["decoder_input_ids"] = _framed(rows, self._decoder_start(), [])
+        device = device_of(self.model)
+        return {name: value.to(device) for name, value in batch.items()}
 
     def _ends(self, tokenizer: Any) -> tuple[list[int], list[int]]:
         """The special tokens before and after a text; a decoder's text has no end."""
