@@ -23,6 +23,7 @@ from torch.overrides import TorchFunctionMode
 
 from deadhead.display.progress import Progress, reported
 from deadhead.errors import DataError, MissingExtra, UnsupportedModel
+from deadhead.forward import precise
 from deadhead.heads.discover import find_every_site, layout_of
 from deadhead.heads.hooks import attach, hooked
 from deadhead.heads.layers import layers_around
@@ -381,7 +382,7 @@ def _layer_norm(
     eps: float = 1e-5,
 ) -> Tensor:
     axes = tuple(range(-len(normalized_shape), 0))
-    exact = _exact(value)
+    exact = precise(value)
     normal = _scaled(exact - exact.mean(axes, keepdim=True), axes, eps)
     normal = normal if weight is None else normal * weight
     return (normal if bias is None else normal + bias).to(value.dtype)
@@ -392,12 +393,8 @@ def _rms_norm(
 ) -> Tensor:
     axes = tuple(range(-len(normalized_shape), 0))
     eps = torch.finfo(value.dtype).eps if eps is None else eps
-    normal = _scaled(_exact(value), axes, eps)
+    normal = _scaled(precise(value), axes, eps)
     return (normal if weight is None else normal * weight).to(value.dtype)
-
-
-def _exact(value: Tensor) -> Tensor:
-    return value.to(torch.promote_types(value.dtype, torch.float32))
 
 
 def _scaled(value: Tensor, axes: tuple[int, ...], eps: float) -> Tensor:
