@@ -37,7 +37,7 @@ def test_stages_and_shapes(measured):
     for stage in stages.values():
         assert set(stage) == {"entropy", "weights", "embeddings", "patterns"}
         assert all(set(scores) == alive for scores in stage["patterns"].values())
-        assert len(stage["patterns"]) == 4
+        assert len(stage["patterns"]) == 6
         assert (
             set(stage["entropy"]) == set(stage["weights"]) == alive
         )  # under the names they were born with
