@@ -45,12 +45,16 @@ class Streaming:
                 message = f"`{name}` expects a whole number from {least}, got {value!r}."
                 raise HeadError(message, f"{SINK} first and {RECENT} recent tokens are the default")
 
-    def seen(self, queries: int, keys: int, padding: Tensor | None) -> Tensor:
+    def seen(
+        self, queries: int, keys: int, device: torch.device, padding: Tensor | None = None
+    ) -> Tensor:
         """Which keys each query sees: (batch or 1) x 1 x queries x keys.
 
         padding: the mask of real tokens, batch x keys.
         """
-        numbers = torch.arange(keys)[None] if padding is None else padding.long().cumsum(1) - 1
+        numbers = torch.arange(keys, device=device)[None]
+        if padding is not None:
+            numbers = padding.to(device).long().cumsum(1) - 1
         own = numbers[:, keys - queries :, None]
         near = (own - numbers[:, None]).abs() < self.recent
         return (near | (numbers[:, None] < self.sink))[:, None]
@@ -161,8 +165,8 @@ class _Windows(TorchFunctionMode):
         if name == "scaled_dot_product_attention":
             return self._fused(func, *args, **kwargs)
         if name == "softmax" and args and args[0].dim() > 3:
-            seen = self._seen(args[0].shape)
-            scores = args[0].masked_fill(~seen.to(args[0].device), torch.finfo(args[0].dtype).min)
+            seen = self._seen(args[0].shape, args[0].device)
+            scores = args[0].masked_fill(~seen, torch.finfo(args[0].dtype).min)
             return func(scores, *args[1:], **kwargs)
         return func(*args, **kwargs)
 
@@ -177,7 +181,7 @@ class _Windows(TorchFunctionMode):
         is_causal: bool = False,
         **others: Any,
     ) -> Tensor:
-        seen = self._seen(query.shape[:-1] + key.shape[-2:-1]).to(query.device)
+        seen = self._seen(query.shape[:-1] + key.shape[-2:-1], query.device)
         if is_causal:
             seen = seen & torch.ones_like(seen).tril()
         if attn_mask is not None and attn_mask.dtype == torch.bool:
@@ -189,7 +193,7 @@ class _Windows(TorchFunctionMode):
         read: Tensor = func(query, key, value, attn_mask=seen, dropout_p=dropout_p, **others)
         return read
 
-    def _seen(self, shape: torch.Size) -> Tensor:
+    def _seen(self, shape: torch.Size, device: torch.device) -> Tensor:
         """The window for scores of this shape: batch x heads x queries x keys."""
         self.uses += 1
         queries, keys = shape[-2:]
@@ -199,7 +203,7 @@ class _Windows(TorchFunctionMode):
             raise _refusal(self.site)
         if padding is not None and len(padding) != shape[0]:
             raise _refusal(self.site)
-        return self.window.seen(queries, keys, None if padding is None else padding.cpu())
+        return self.window.seen(queries, keys, device, padding)
 
 
 def _check(site: Site) -> None:

@@ -199,7 +199,7 @@ def scores_of(
         queries = again if score in REPEATED else every
         scores[score] = attention[:, :, queries, key(queries, start, length)].mean(-1)
     size = attention.shape[-1]
-    seen = Streaming(sink=sink, recent=recent).seen(size, size, None).to(attention.device)
+    seen = Streaming(sink=sink, recent=recent).seen(size, size, attention.device)
     scores["streaming"] = (attention * seen)[:, :, again].sum(-1).mean(-1)
     if bool(attention.triu(1).any()):
         scores["retrieval"] = attention[:, :, again - length, again].mean(-1)
