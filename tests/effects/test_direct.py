@@ -33,7 +33,7 @@ def model_of(kind):
 
 
 def total(effects):
-    parts = [*effects.heads.values(), *effects.feed_forward.values()]
+    parts = [*effects.heads.values(), *effects.feed_forward.values(), *effects.others.values()]
     return sum(parts) + effects.embeddings + effects.biases
 
 
@@ -156,6 +156,28 @@ def test_a_closed_or_removed_head_adds_nothing():
     assert head not in pruned.by_head()
     for other, value in pruned.by_head().items():
         assert value == pytest.approx(closed.by_head()[other], abs=1e-9)
+
+
+@pytest.mark.parametrize("family", ["mixtral", "jamba"])
+def test_skipped_layers_count_as_a_whole(family):
+    model = build(family).float()  # whose experts have no kernel in double precision
+    batch = {"input_ids": torch.arange(5, 23).view(2, 9)}
+    effects = direct_effects(model, batch, 7)
+    with torch.no_grad():
+        expected = float(model(**batch).logits[:, -1, 7].mean())
+    assert total(effects) == pytest.approx(expected, abs=1e-5)
+    assert set(effects.others) == set(discover(model, neurons=True).skipped)
+    assert abs(sum(effects.others.values())) > 1e-3
+    assert {*effects.others} < {row["part"] for row in effects.rows()}
+
+
+def test_a_skipped_layer_that_adds_its_input_itself_is_refused():
+    model = build("mixtral").float()
+    layer = model.model.layers[0].mlp
+    own = layer.forward
+    layer.forward = lambda hidden: own(hidden) + hidden
+    with pytest.raises(UnsupportedModel, match="adds its input to its output itself"):
+        direct_effects(model, {"input_ids": torch.arange(5, 14)[None]}, 7)
 
 
 def test_a_model_in_half_precision():

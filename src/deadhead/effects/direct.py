@@ -24,7 +24,7 @@ from torch.overrides import TorchFunctionMode
 from deadhead.display.progress import Progress, reported
 from deadhead.errors import DataError, MissingExtra, UnsupportedModel
 from deadhead.forward import precise
-from deadhead.heads.discover import find_every_site, layout_of
+from deadhead.heads.discover import layout_of, search
 from deadhead.heads.hooks import attach, hooked
 from deadhead.heads.layers import layers_around
 from deadhead.heads.parts import is_linear
@@ -47,6 +47,8 @@ if TYPE_CHECKING:
 # functions whose result only scales a norm, so that it counts as a constant
 SCALES = ("rsqrt", "sqrt", "std", "norm", "vector_norm", "linalg_vector_norm")
 ACTIVATIONS = ("relu", "gelu", "silu", "tanh", "mish", "relu6", "leaky_relu", "elu", "hardswish")
+# autograd's names of what adds numbers or moves them
+SUMS = ("Add", "View", "UnsafeView", "ReshapeAlias", "Clone", "ToCopy", "Alias")
 ACTIVATION_MODULES = ("transformers.activations", "torch.nn.modules.activation")
 
 
@@ -56,11 +58,13 @@ class DirectEffects:
 
     heads: of each head, or of each head and position.
     feed_forward: of each feed-forward layer; their biases and those of attention are in `biases`.
+    others: of layers whose heads or neurons deadhead skips, such as mixtures of experts, by path.
     target: the logit, or the difference of logits.
     """
 
     heads: Mapping[HeadAt, float] = field(repr=False)
     feed_forward: Mapping[LayerKey, float] = field(repr=False)
+    others: Mapping[str, float] = field(repr=False)
     embeddings: float
     biases: float
     target: float
@@ -77,9 +81,10 @@ class DirectEffects:
             {"part": f"{block}.{layer}.feed_forward", "position": None, "effect": value}
             for (block, layer), value in self.feed_forward.items()
         ]
-        for name in ("embeddings", "biases"):
-            rows.append({"part": name, "position": None, "effect": getattr(self, name)})
-        return rows
+        rest = {**self.others, "embeddings": self.embeddings, "biases": self.biases}
+        return rows + [
+            {"part": name, "position": None, "effect": value} for name, value in rest.items()
+        ]
 
     def frame(self) -> pandas.DataFrame:
         """The rows as a pandas DataFrame."""
@@ -99,7 +104,7 @@ class DirectEffects:
     @property
     def title(self) -> str:
         """What the heat map shows, in words."""
-        rest = sum(self.feed_forward.values()) + self.embeddings + self.biases
+        rest = self.target - sum(self.heads.values())
         return f"direct effect of each head on {self.target:.4g} (all other parts {rest:.4g})"
 
     def plot(self, title: str | None = None) -> Any:
@@ -134,9 +139,10 @@ def direct_effects(
         progress: show a bar in a terminal or a notebook; or a function that is called with the
             number of batches done and their total.
 
-    Heads, feed-forward layers, embeddings and biases add up to the target exactly, up to rounding:
-    norms keep the scale, and activations on the way the ratio, that they have in this run. Heads
-    that only other layers read, such as those of the encoder of a translation model, have 0.
+    Heads, feed-forward and other layers, embeddings and biases add up to the target, but for
+    rounding: norms keep the scale, and activations on the way the ratio, that they have in this
+    run. A model in which they do not add up is refused. Heads that only other layers read, such as
+    those of the encoder of a translation model, have 0.
 
     >>> effects = direct_effects(model, batch, logit_difference(mary, john))
     >>> effects.by_head()
@@ -146,11 +152,11 @@ def direct_effects(
     listed = [batches] if isinstance(batches, Mapping) else list(batches)
     if not listed:
         raise DataError("`batches` expects at least one batch, got none.", "give it some data")
-    sites = find_every_site(model, "heads")
+    sites, skipped = search(model, "heads")
     sums = _Sums(positions=positions)
     with (
         frozen(model, seed=0),
-        _linear(model, sites) as run,
+        _linear(model, sites, skipped) as run,
         reported(progress, "batches") as count,
     ):
         for number, batch in enumerate(listed):
@@ -160,6 +166,7 @@ def direct_effects(
     return DirectEffects(
         heads={place: value / examples for place, value in sums.heads.items()},
         feed_forward={layer: value / examples for layer, value in sums.feed_forward.items()},
+        others={path: value / examples for path, value in sums.others.items()},
         embeddings=sums.embeddings / examples,
         biases=sums.biases / examples,
         target=sums.target / examples,
@@ -175,6 +182,7 @@ class _Sums:
         self.positions, self.length = positions, 0
         self.heads: dict[HeadAt, float] = {}
         self.feed_forward: dict[LayerKey, float] = {}
+        self.others: dict[str, float] = {}
         self.embeddings = self.biases = self.target = 0.0
         self.examples = 0
 
@@ -204,6 +212,8 @@ class _Sums:
         for (site, _), part in zip(run.leaves, parts, strict=False):
             if site is None:
                 self.embeddings += float(wide(part).sum())
+            elif isinstance(site, str):
+                self.others[site] = self.others.get(site, 0.0) + float(wide(part).sum())
             elif site.kind == "neurons":
                 so_far = self.feed_forward.get(site.layer_key, 0.0)
                 self.feed_forward[site.layer_key] = so_far + float(wide(part).sum())
@@ -253,7 +263,8 @@ class _Linear:
 
     def __init__(self, biases: list[Tensor]):
         self.biases = biases
-        self.leaves: list[tuple[Site | None, Tensor]] = []  # None: the embeddings
+        # of a site, of a skipped module by its path, and, None, of the embeddings
+        self.leaves: list[tuple[Site | str | None, Tensor]] = []
         self.entered: set[str] = set()  # stacks of layers
         self.mode = _Frozen()
 
@@ -261,7 +272,7 @@ class _Linear:
         self.leaves.clear()
         self.entered.clear()
 
-    def leaf(self, site: Site | None, value: Tensor) -> Tensor:
+    def leaf(self, site: Site | str | None, value: Tensor) -> Tensor:
         """A copy that starts a graph of its own; the model may change it in place."""
         leaf = value.detach().requires_grad_()
         self.leaves.append((site, leaf))
@@ -285,9 +296,53 @@ class _Linear:
 
         return hook
 
+    def cut(self, path: str, module: nn.Module) -> Callable[[], None]:
+        """Have the output of a skipped module start a graph of its own; returns the undo."""
+        read: list[Tensor] = []
+
+        def before(module: nn.Module, args: Any, kwargs: dict[str, Any]) -> Any:
+            values = [v.detach().requires_grad_() if _is_float(v) else v for v in args]
+            named = {
+                n: v.detach().requires_grad_() if _is_float(v) else v for n, v in kwargs.items()
+            }
+            read[:] = [value for value in (*values, *named.values()) if _is_float(value)]
+            return tuple(values), named
+
+        def after(module: nn.Module, args: Any, output: Any) -> Any:
+            first = output[0] if isinstance(output, tuple) else output
+            if not _is_float(first) or _has_in_its_sum(first, read):
+                raise UnsupportedModel(
+                    f"{path} ({type(module).__name__}) is no layer that deadhead knows, and adds "
+                    "its input to its output itself.",
+                    "measure effects with patch_effects, or rank by ablation",
+                )
+            leaf = self.leaf(path, first)
+            return (leaf, *output[1:]) if isinstance(output, tuple) else leaf
+
+        undo = ExitStack()
+        undo.callback(module.register_forward_pre_hook(before, with_kwargs=True).remove)
+        undo.callback(module.register_forward_hook(after).remove)
+        return undo.close
+
+
+def _is_float(value: Any) -> bool:
+    return isinstance(value, Tensor) and value.is_floating_point()
+
+
+def _has_in_its_sum(output: Tensor, inputs: list[Tensor]) -> bool:
+    """Whether one of the inputs, as it is, is a summand of the output."""
+    nodes: list[Any] = [output.grad_fn]
+    while nodes:
+        node = nodes.pop()
+        if any(getattr(node, "variable", None) is value for value in inputs):
+            return True
+        if type(node).__name__.startswith(SUMS):
+            nodes += [below for below, _ in node.next_functions if below is not None]
+    return False
+
 
 @contextmanager
-def _linear(model: nn.Module, sites: list[Site]) -> Iterator[_Linear]:
+def _linear(model: nn.Module, sites: list[Site], skipped: Iterable[str]) -> Iterator[_Linear]:
     """Cut the layers off the stream of a frozen model; restore it afterwards."""
     named = [*model.named_parameters(), *model.named_buffers()]
     biases = [t for name, t in named if name.endswith("bias") and t.is_floating_point()]
@@ -299,6 +354,10 @@ def _linear(model: nn.Module, sites: list[Site]) -> Iterator[_Linear]:
                 stack.callback(attach(site, run.at(site)))
             for use in site.uses:
                 _cut_inputs(use, stack)
+        inside = tuple(use.path for site in sites for use in site.uses)
+        for path in skipped:
+            if path and not any(f"{other}.".startswith(f"{path}.") for other in inside):
+                stack.callback(run.cut(path, model.get_submodule(path)))
         for layer in layers_around(model, sites):
             hook = layer.module.register_forward_pre_hook(run.enter(layer.stack), with_kwargs=True)
             stack.callback(hook.remove)
