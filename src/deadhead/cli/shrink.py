@@ -31,6 +31,13 @@ def shrink(
             + opt.LINES,
         ),
     ] = None,
+    remove_layers: Annotated[
+        str | None,
+        Option(
+            metavar="SHARE|N|LIST",
+            help="Remove whole layers: 25%, 3, or those of a list: 3,7 or decoder.3.",
+        ),
+    ] = None,
     remove_heads: Annotated[
         str | None, Option(metavar="SHARE|N", help="Remove this share or number of heads: 75%.")
     ] = None,
@@ -63,7 +70,11 @@ def shrink(
         ),
     ] = None,
     method: Annotated[
-        str, Option(help=f"How to choose what goes: {', '.join(method_names())}.")
+        str,
+        Option(
+            help=f"How to choose what goes: {', '.join(method_names())}; for layers auto (greedy) "
+            "or similarity."
+        ),
     ] = "auto",
     repair: Annotated[
         str, Option(help=f"How to repair the layers after the cut: {', '.join(REPAIRS)}.")
@@ -109,16 +120,18 @@ def shrink(
     force: opt.Force = False,
     as_json: opt.AsJson = False,
 ) -> None:
-    """Make a model smaller without training: remove heads and neurons, and repair the rest.
+    """Make a model smaller without training: remove parts of it, and repair the rest.
 
-    Give one target, or --remove-heads and --remove-neurons together, and --vocabulary with or
-    without another target. The scores before and after
+    Give one target, or several of the options --remove-*, and --vocabulary with or without them.
+    The scores before and after
     are those of the dev data of the task, or of its test data where there is none. To train the
     smaller model afterwards: deadhead finetune.
 
     Examples:
 
         deadhead shrink ./pos-en --task pos --lang en --remove-heads 75% --out smaller
+
+        deadhead shrink ./pos-en --task pos --lang en --remove-layers 3 --out shallower
 
         deadhead shrink ./pos-en --task pos --lang en --speedup 1.5 --on 32x128 --out faster
 
@@ -130,7 +143,7 @@ def shrink(
     """
     # Longer than most functions: half of it is the list of options. All of them are checked first,
     # since a mistake should not cost the time to load a model.
-    targets = [remove_heads, remove_neurons, keep_macs, keep_parameters, speedup]
+    targets = [remove_layers, remove_heads, remove_neurons, keep_macs, keep_parameters, speedup]
     if vocabulary and all(target is None for target in targets):
         if any(value is not None for value in (task, lang, text)):
             raise BadParameter("reads no data without another target", param_hint="--vocabulary")
@@ -142,6 +155,7 @@ def shrink(
         message = "counts scored examples of a task; --examples N reads N texts of --text"
         raise BadParameter(message, param_hint="--score-examples")
     options: dict[str, Any] = {"heads": remove_heads, "neurons": remove_neurons}
+    options |= {"layers": remove_layers}
     options |= {"macs": keep_macs, "parameters": keep_parameters, "speedup": speedup}
     options |= {"on": None if on is None else opt.shape_from(on), "method": method}
     options |= {"repair": repair, "loss": loss, "seed": seed, "checkpointing": checkpointing}
@@ -251,6 +265,8 @@ def _print(result: ShrunkSaved, out: Path) -> None:
         f"; {count:,} of {language} {result.splits[language]} scored"
         for language, count in result.scored.items()
     )
+    if report.removed_layers:
+        console.print(f"removed layers: {', '.join(report.removed_layers)}")
     console.print(f"{methods}; {examples}{scored}; {seconds}")
     if report.embeddings is not None:
         change = f"embeddings of held-out texts: {report.embeddings}: {result.worst_text!r}"

@@ -27,6 +27,7 @@ from .saved_config import stop_plain_loading
 from .unpacked import drop_mark
 
 FORMS = ("compact", "padded")
+EMPTY = {"format", "removed", "form"}  # the keys of a record that lists nothing
 
 
 def save(
@@ -89,7 +90,10 @@ def _config(model: Any, config: Any, listed: dict[str, Any]) -> Iterator[None]:
     own = model.config
     try:
         model.config = copy.deepcopy(config)  # saving changes the config, and others may share it
-        setattr(model.config, RECORD, listed)
+        if listed.keys() <= EMPTY and not listed["removed"]:
+            vars(model.config).pop(RECORD, None)  # an ordinary model
+        else:
+            setattr(model.config, RECORD, listed)
         if listed["form"] == "padded":
             allow_plain_loading(model.config)
         yield

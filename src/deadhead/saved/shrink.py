@@ -14,6 +14,7 @@ from deadhead.shrinking import (
     Shrunk,
     check_method,
     kinds_of,
+    read_layers,
     read_targets,
     shrink,
 )
@@ -179,15 +180,22 @@ def _checked_rows(
     """
     from deadhead.heads.load import skeleton
     from deadhead.shrinking.budgets import check_targets
+    from deadhead.shrinking.layers import check_layers, method_of
 
-    targets = read_targets({name: options.get(name) for name in TARGETS})
-    REPAIRS[options.get("repair", "refit")]  # or raise that there is none
+    layers = read_layers(options.get("layers"))
+    targets = read_targets({name: options.get(name) for name in TARGETS}, layers=layers is not None)
+    repair, method = options.get("repair", "refit"), options.get("method", "auto")
+    REPAIRS[repair]  # or raise that there is none
+    if layers is not None:
+        method_of(method, repair, bool(targets))
     loss = default_loss(name, data.task, options.get("loss"))
-    needs_labels = check_method(options.get("method", "auto"), kinds_of(targets), loss)
+    needs_labels = bool(targets) and check_method(method, kinds_of(targets), loss)
     if data.task is None and needs_labels:
         hint = "add --loss self"
         raise DataError("plain text has no labels, which the choice needs.", hint)
     bare = skeleton(name, **loading)
+    if layers is not None:
+        check_layers(bare, layers)
     check_targets(bare, targets, options.get("on"))
     fitting_tokenizer(bare, name)
     rows = data.rows()
@@ -228,7 +236,9 @@ def _write(model: Any, out: Path, tokenizer: Any, form: str, note: str, dtype: A
 
 
 def _note(report: Shrunk, trimmed: Trimmed | None) -> str:
-    sizes = {kind: report.sizes[kind] for kind in ("heads", "neurons") if kind in report.sizes}
+    sizes = {
+        kind: report.sizes[kind] for kind in ("layers", "heads", "neurons") if kind in report.sizes
+    }
     if trimmed is not None:
         sizes["tokens"] = trimmed.tokens
     left = [

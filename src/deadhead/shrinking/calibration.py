@@ -3,7 +3,7 @@
 import time
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager, contextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 from torch import nn
@@ -62,6 +62,13 @@ class Calibration:
         with self.stage("measure"):
             return self.held_out_loss(), None if self.score is None else self.score(self.model)
 
+    def again(self) -> "Calibration":
+        """The same data for the model as it is now, after whole layers were removed."""
+        sites = find_every_site(self.model)
+        with frozen(self.model, self.seed):
+            counted = costs(self.model, sites, self.fit[0], self.costs.shape)
+        return replace(self, sites=sites, layout=layout_of(sites), costs=counted)
+
     def removed_by(self, choice: Choice) -> dict[SiteKey, int]:
         """Count the units that each layer loses."""
         after = units_of(self.layout.without(choice.heads, choice.neurons))
@@ -94,7 +101,7 @@ def calibrate(
     sites = find_every_site(model)
     kinds, shape = check_targets(model, targets, on)
     batches, loss = with_default_loss(model, batches, loss)
-    needs_labels = check_method(method, kinds, loss)
+    needs_labels = bool(targets) and check_method(method, kinds, loss)
     seconds: dict[str, float] = {}
     with _stage("count", seconds, show), frozen(model, seed):
         checked = checked_batches(model, batches, labels=needs_labels)

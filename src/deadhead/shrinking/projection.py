@@ -59,8 +59,11 @@ class Solution:
 class Projection:
     """The output projection of a site, and sums over the tokens of a small run."""
 
-    def __init__(self, cut: Cut, names: Iterable[str]):
-        """names: the candidates that will be asked for, which decide what must be added up."""
+    def __init__(self, cut: Cut, names: Iterable[str], *, new_bias: bool = True):
+        """names: the candidates that will be asked for, which decide what must be added up.
+
+        new_bias: whether a projection without a bias may get one.
+        """
         self.cut, self.names = cut, tuple(names)
         out: Any = cut.site.out
         self.old = out.weight.detach() if out_axis(out) == 0 else out.weight.detach().T
@@ -73,9 +76,11 @@ class Projection:
         sizes, device = (len(self.columns), len(self.old)), self.old.device
         # the sums of products take most of the time, and a bias alone does not need them
         chosen = [CANDIDATES[name] for name in self.names]
+        constant = new_bias or self.bias is not None
         changes_weights = any(kind.unknowns != "bias" for kind in chosen)
         self.fit, self.weighted, self.held_out = (
-            Sums.zeros(*sizes, device, products=changes_weights) for _ in range(3)
+            Sums.zeros(*sizes, device, products=changes_weights, constant=constant)
+            for _ in range(3)
         )
         self.adds_fit = not all(kind.relative for kind in chosen)
         self.adds_weighted = any(kind.relative for kind in chosen)
@@ -129,7 +134,7 @@ class Projection:
     def solution_by(self, change: Change, errors: tuple[float, float]) -> Solution:
         """Apply a change to the projection."""
         weight, bias = self._changed(change)
-        kept = self.bias if change.name == NOTHING else bias
+        kept = bias if self.fit.constant and change.name != NOTHING else self.bias
         return self._solution(change.name, weight.T, kept, errors)
 
     def scaled(self, factors: Tensor) -> Solution:

@@ -16,6 +16,7 @@ from .allocate import Budget
 from .calibration import Calibration
 from .choose import Choice
 from .latency import time_models
+from .layers import LayersPlan
 from .refitting import LayerRefit, RefitPlan
 from .shrunk import Shrunk, ShrunkLayer, Speed, group_notes, speed_notes
 
@@ -31,26 +32,35 @@ def report(
     measured: Mapping[str, tuple[float, Any]],
     tried: Mapping[str, float],
     speed: Speed | None,
+    whole: Calibration,
+    layers: LayersPlan | None,
 ) -> Shrunk:
     """Report all that is known of the smaller model.
 
     measured: stage -> the loss and the score then.
+    whole: of the whole model, if layers were removed before the rest was calibrated.
     """
     notes = [*group_notes(calibration.layout, choice.heads, budgets), *plan.report.notes]
+    notes = [*(() if layers is None else layers.notes), *notes]
     losses = {name: loss for name, (loss, _) in measured.items()}
     risen = losses["refitted"] > losses["cut"] * (1 + ROUNDING)
-    if risen and (plan.solutions or plan.task_layer is not None):
+    repaired = plan.solutions or plan.task_layer is not None or (layers is not None and layers.rows)
+    if risen and repaired:
         notes.append(
             "the repair raised the held-out loss: give more calibration data, or choose the "
             "repair none"
         )
-    sizes, loss = _sizes(calibration, choice), calibration.loss
+    sizes, loss = _sizes(whole, calibration, choice), calibration.loss
+    if layers is not None:
+        count = len(layers.depth.layers)
+        sizes = {"layers": (count, count - len(layers.state.removed)), **sizes}
     has_score = calibration.score is not None
     return Shrunk(
         model=calibration.model,
         choice=choice,
         loss="labels" if loss is None else _name(loss),
         embeddings=_embeddings(calibration),
+        removed_layers=() if layers is None else layers.names,
         losses=losses,
         tried=tried,
         scores={name: score for name, (_, score) in measured.items() if has_score},
@@ -58,7 +68,7 @@ def report(
         shape=calibration.costs.shape,
         seconds=calibration.seconds,
         speed=speed,
-        layers=_layers(calibration, plan),
+        layers=(*_refitted(whole, layers), *_layers(calibration, plan)),
         examples=(
             sum(map(examples_of, calibration.fit)),
             sum(map(examples_of, calibration.held_out)),
@@ -93,20 +103,40 @@ def timed(calibration: Calibration, full: nn.Module, predicted: float) -> Speed:
     )
 
 
-def _sizes(calibration: Calibration, choice: Choice) -> dict[str, tuple[int, int]]:
-    model, costs, before = calibration.model, calibration.costs, calibration.layout
+def _sizes(
+    whole: Calibration, calibration: Calibration, choice: Choice
+) -> dict[str, tuple[int, int]]:
+    model, costs, before = calibration.model, calibration.costs, whole.layout
     after = layout_of(find_every_site(model))
-    macs = costs.of(costs.macs), costs.of(costs.macs, calibration.removed_by(choice))
+    macs = whole.costs.of(whole.costs.macs), costs.of(costs.macs, calibration.removed_by(choice))
     return {
         "heads": (len(before), len(after)),
         "neurons": (_neurons(before), _neurons(after)),
-        "parameters": (costs.model_parameters, sum(p.numel() for p in model.parameters())),
+        "parameters": (whole.costs.model_parameters, sum(p.numel() for p in model.parameters())),
         "macs": (int(macs[0]), int(macs[1])),
     }
 
 
 def _neurons(layout: HeadLayout) -> int:
     return sum(len(layer.kept) for layer in layout.feed_forwards)
+
+
+def _refitted(whole: Calibration, layers: LayersPlan | None) -> tuple[ShrunkLayer, ...]:
+    """A row for each projection that was refitted because layers were removed."""
+    sizes: dict[tuple[str, str, int], int] = {s.key: len(s.kept) for s in whole.sites}
+    rows = () if layers is None else layers.rows
+    return tuple(
+        ShrunkLayer(
+            kind=refit.kind,
+            block=refit.block,
+            layer=refit.layer,
+            before=sizes[refit.kind, refit.block, refit.layer],
+            left=sizes[refit.kind, refit.block, refit.layer],
+            candidate=refit.candidate,
+            errors=(refit.error_cut, refit.error_refitted),
+        )
+        for refit in rows
+    )
 
 
 def _layers(calibration: Calibration, plan: RefitPlan) -> tuple[ShrunkLayer, ...]:

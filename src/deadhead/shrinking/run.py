@@ -1,7 +1,7 @@
 """`shrink`: choose units, remove them, and repair the remaining layers."""
 
 from collections.abc import Callable, Iterable, Sequence
-from contextlib import nullcontext
+from contextlib import ExitStack, nullcontext
 from dataclasses import replace
 from functools import partial
 from typing import Any
@@ -24,11 +24,12 @@ from .calibration import Calibration, calibrate
 from .choose import AUTO, CHOOSERS, Choice, choose_by_each
 from .costs import InputShape
 from .latency import Latency, latency, time_models
+from .layers import check_layers, method_of, plan_layers
 from .refitting import RefitPlan
 from .repairs import REPAIRS, Repair
 from .report import report, timed
 from .shrunk import STAGES, Shrunk
-from .target import check_score, read_targets
+from .target import check_score, read_layers, read_targets
 
 CLOSE = 0.05  # share of the time: a first prediction that misses by more is corrected once
 
@@ -37,6 +38,7 @@ def shrink(
     model: nn.Module,
     batches: Iterable[Batch],
     *,
+    layers: float | str | Sequence[int | str] | None = None,
     heads: float | str | None = None,
     neurons: float | str | None = None,
     macs: float | str | None = None,
@@ -52,13 +54,16 @@ def shrink(
     progress: bool | Progress = True,
     compensation: str | None = None,
 ) -> Shrunk:
-    """Remove heads and feed-forward neurons without training, and repair the remaining layers.
+    """Remove layers, heads and neurons without training, and repair the remaining layers.
 
-    Give one target, or heads and neurons together.
+    Give one target, or several of layers, heads and neurons.
 
     Args:
         batches: calibration data, dicts ready for `model(**batch)`, with `labels` unless there is
             a loss; some hundreds of examples are a good start.
+        layers: whole transformer layers to remove: a share, a number, or a list such as [3, 7] or
+            ["decoder.3"]. The result is an ordinary model with fewer layers. Shares of heads and
+            neurons are then shares of those that are left.
         heads, neurons: what to remove: a share (0.75 or "75%") or a number.
         macs: the share of the multiply-accumulates that remains, on inputs `on`, counted in the
             attention and feed-forward layers that deadhead can cut: not in embeddings, output
@@ -69,7 +74,10 @@ def shrink(
         on: examples and tokens of each of the inputs; by default (32, 128), or fewer tokens where
             the model cannot read as many.
         method: how to choose, a name of CHOOSERS; "auto" tries two of them, reconstruction and
-            fisher, and keeps the choice with the lower held-out loss after its refit.
+            fisher, and keeps the choice with the lower held-out loss after its refit. Layers have
+            methods of their own: "greedy" (that of "auto") removes one after the other, always the
+            one without which the loss after its repair is lowest; "similarity" removes those whose
+            outputs are most similar to their inputs, as ShortGPT does, in much less time.
         repair: how the remaining layers are repaired, a name of REPAIRS. "refit": solve the output
             projections that lose inputs by least squares, and the task layer of a classifier; of
             several candidates, the best on held-out tokens is kept. "refit-all": all output
@@ -99,22 +107,46 @@ def shrink(
         repair = compensation
     named = {"heads": heads, "neurons": neurons, "macs": macs, "parameters": parameters}
     check_score(score)
-    targets, chosen_repair = read_targets(named | {"speedup": speedup}), REPAIRS[repair]
-    with reported(progress, "shrink") as show, as_written():
-        calibration = calibrate(
+    amount = read_layers(layers)
+    targets = read_targets(named | {"speedup": speedup}, layers=amount is not None)
+    chosen_repair = REPAIRS[repair]
+    by_layers = None if amount is None else method_of(method, repair, bool(targets))
+    with ExitStack() as stack:
+        show = stack.enter_context(reported(progress, "shrink"))
+        stack.enter_context(as_written())
+        if amount is not None:
+            check_layers(model, amount)
+        calibration = whole = calibrate(
             model, batches, targets=targets, on=on, method=method, loss=loss, seed=seed,
             score=score, show=show,
         )  # fmt: skip
+        measured = [whole.measure()]
+        plan_of_layers = None
+        if amount is not None and by_layers is not None:
+            plan_of_layers = plan_layers(whole, amount, by_layers, repair)
+            if not targets:
+                with plan_of_layers.cut():
+                    measured.append(whole.measure())
+            undo = stack.enter_context(ExitStack())  # after an error alone
+            undo.callback(plan_of_layers.apply())
+            calibration = whole.again()
         table = _time_layers(calibration) if "speedup" in targets else None
         budgets = budgets_for(
             targets, kinds=calibration.kinds, layout=calibration.layout, costs=calibration.costs,
             table=table, repair=chosen_repair,
         )  # fmt: skip
-        measured = [calibration.measure()]
-        choices, factors = _choose(calibration, table, budgets, checkpointing)
+        choices, factors = (
+            [Choice(heads=(), neurons={}, predicted=None, method={})],
+            dict[str, float](),
+        )
+        if targets:
+            choices, factors = _choose(calibration, table, budgets, checkpointing)
+        else:
+            chosen_repair = REPAIRS["none"]  # layers are repaired by themselves
         choice, plan, tried = _plan_best(calibration, choices, chosen_repair)
-        with gated(model, closed=choice.heads, neurons=choice.neurons):
-            measured.append(calibration.measure())
+        if targets:
+            with gated(model, closed=choice.heads, neurons=choice.neurons):
+                measured.append(calibration.measure())
         full = None if table is None else copy_with_same_weights(model)
         plan.apply()
         measured.append(calibration.measure())
@@ -123,10 +155,13 @@ def shrink(
             factor = factors.get(choice.name, 1.0)
             predicted = table.speed_without(calibration.removed_by(choice), factor)
             speed = timed(calibration, full, predicted)
-        return report(
+        result = report(
             calibration, choice, plan, budgets=budgets, tried=tried, speed=speed,
-            measured=dict(zip(STAGES, measured, strict=True)),
+            measured=dict(zip(STAGES, measured, strict=True)), whole=whole, layers=plan_of_layers,
         )  # fmt: skip
+        if plan_of_layers is not None:
+            undo.pop_all()
+        return result
 
 
 def _time_layers(calibration: Calibration) -> Latency:

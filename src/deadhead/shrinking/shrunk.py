@@ -49,10 +49,11 @@ class Shrunk:
     model: nn.Module = field(repr=False)  # the same object as before, smaller
     choice: Choice = field(repr=False)
     loss: str  # what the losses are: of labels, self, or the name of a function
+    removed_layers: tuple[str, ...] = ()  # by their names in the whole model, such as "encoder.3"
     losses: Mapping[str, float]  # whole, cut, refitted: on the held-out part
     tried: Mapping[str, float]  # method -> this loss after its refit, if several were tried
     scores: Mapping[str, Any]  # what `score` gave for each of these, if there is one
-    sizes: Mapping[str, tuple[int, int]]  # heads, neurons, parameters, macs: before, after
+    sizes: Mapping[str, tuple[int, int]]  # layers, heads, neurons, parameters, macs: before, after
     shape: tuple[int, int]  # examples and tokens of the inputs that MACs are counted for
     seconds: Mapping[str, float]  # for each stage
     speed: Speed | None  # for a target `speedup`

@@ -41,10 +41,17 @@ class Sums:
     squared_error: Tensor
     squared_target: Tensor
     rounding: float = 0.0  # of a product
+    constant: bool = True  # whether the bias changes too
 
     @classmethod
     def zeros(
-        cls, inputs: int, outputs: int, device: torch.device, *, products: bool = True
+        cls,
+        inputs: int,
+        outputs: int,
+        device: torch.device,
+        *,
+        products: bool = True,
+        constant: bool = True,
     ) -> Sums:
         """products: add up X'X and X'E too, which only the weights need."""
         precise = torch.float32 if device.type == "mps" else torch.float64
@@ -57,6 +64,7 @@ class Sums:
             products=zeros(inputs, outputs) if products else zeros(0),
             squared_error=zeros(()),
             squared_target=zeros(()),
+            constant=constant,
         )
 
     def add(self, inputs: Tensor, errors: Tensor, squared_targets: Tensor, weights: Tensor) -> None:
@@ -74,7 +82,9 @@ class Sums:
         self.rounding = torch.finfo(inputs.dtype).eps
 
     def centred(self) -> tuple[Tensor, Tensor]:
-        """X'X and X'E about the means of X and E."""
+        """X'X and X'E, about the means of X and E if the bias changes too."""
+        if not self.constant:
+            return self.squares, self.products
         squares = self.squares - torch.outer(self.inputs, self.inputs) / self.tokens
         return squares, self.products - torch.outer(self.inputs, self.errors) / self.tokens
 
@@ -86,7 +96,7 @@ class Sums:
         if self.tokens.dtype == torch.float64:
             return self
         moved = {n: v.cpu().double() for n, v in vars(self).items() if isinstance(v, Tensor)}
-        return Sums(**moved, rounding=self.rounding)
+        return Sums(**moved, rounding=self.rounding, constant=self.constant)
 
 
 @dataclass(frozen=True)
@@ -205,7 +215,9 @@ def best(changes: Iterable[Change], held_out: Sums, weight: Tensor) -> tuple[Cha
 
 
 def _bias(sums: Sums, change: Tensor) -> Tensor:
-    """The bias that makes the mean error 0."""
+    """The change of the bias that makes the mean error 0."""
+    if not sums.constant:
+        return torch.zeros_like(sums.errors)
     return (sums.errors - sums.inputs @ change) / sums.tokens
 
 

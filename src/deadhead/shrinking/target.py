@@ -14,6 +14,7 @@ from deadhead.strategies.amounts import exact_number
 TARGETS = ("heads", "neurons", "macs", "parameters", "speedup")
 KINDS: tuple[Kind, ...] = ("heads", "neurons")
 EXAMPLES = {
+    "layers": "0.25, 25%, 3 or [3, 7]",
     "heads": "0.5, 50% or 12",
     "neurons": "0.5, 50% or 1024",
     "macs": "0.5 or 50%",
@@ -21,6 +22,7 @@ EXAMPLES = {
     "speedup": "1.5",
 }
 TYPED = {  # as options of `deadhead shrink`
+    "layers": "--remove-layers 25%",
     "heads": "--remove-heads 50%",
     "neurons": "--remove-neurons 50%",
     "macs": "--keep-macs 50%",
@@ -28,6 +30,7 @@ TYPED = {  # as options of `deadhead shrink`
     "speedup": "--speedup 1.5",
 }
 MEANING = {
+    "layers": "a share of the layers between 0 and 1, a whole number or a list of them, to remove",
     "heads": "a share of the heads between 0 and 1, or a whole number of them, to remove",
     "neurons": "a share of the neurons between 0 and 1, or a whole number of them, to remove",
     "macs": "the share of the multiply-accumulates that remains, between 0 and 1",
@@ -36,14 +39,24 @@ MEANING = {
 }
 
 Amount = int | Fraction  # a whole number counts heads or neurons; a fraction is a share
+LayerAmount = Amount | tuple[str, ...]  # or the layers by name
 
 
-def read_targets(values: Mapping[str, Any]) -> dict[str, Amount]:
-    """The targets that are set, read and checked: one of them, or heads and neurons together."""
+def read_targets(values: Mapping[str, Any], *, layers: bool = False) -> dict[str, Amount]:
+    """The targets that are set, read and checked: one of them, or heads and neurons together.
+
+    layers: whole layers are removed too, so that there may be no other target.
+    """
     targets = {name: _read(name, value) for name, value in values.items() if value is not None}
-    examples = ", ".join(f"{name}={EXAMPLES[name].split()[0].strip(',')}" for name in TARGETS)
-    if not targets:
-        typed = ", ".join(TYPED[name] for name in TARGETS)
+    names = (*TARGETS, "layers")
+    examples = ", ".join(f"{name}={EXAMPLES[name].split()[0].strip(',')}" for name in names)
+    if layers and not targets.keys() <= {*KINDS}:
+        raise DeadheadError(
+            f"expected layers alone, or with heads and neurons, got {' and '.join(targets)} too.",
+            "remove the layers first, then shrink the result",
+        )
+    if not targets and not layers:
+        typed = ", ".join(TYPED[name] for name in names)
         hint = f"give one of {examples}; on the command line one of {typed}"
         raise DeadheadError("expected a target, got none.", hint)
     if len(targets) > 1 and set(targets) != {"heads", "neurons"}:
@@ -52,6 +65,19 @@ def read_targets(values: Mapping[str, Any]) -> dict[str, Amount]:
             "leave all but one out",
         )
     return targets
+
+
+def read_layers(value: Any) -> LayerAmount | None:
+    """The layers to remove: a share, a number, or their names: [3, 7] or "encoder.3,decoder.7"."""
+    if value is None:
+        return None
+    if isinstance(value, str) and ("," in value or any(letter.isalpha() for letter in value)):
+        value = [part for part in value.split(",") if part.strip()]
+    if not isinstance(value, list | tuple | set | frozenset):
+        return _read("layers", value)
+    if not value:
+        raise _wrong("layers", value)
+    return tuple(str(name).strip() for name in value)
 
 
 def kinds_of(targets: Mapping[str, Amount]) -> tuple[Kind, ...]:
@@ -70,7 +96,9 @@ def count_of(name: str, amount: Amount, total: int, most: int) -> int:
     number = amount if isinstance(amount, int) else count_of_share(100 * amount, total)
     if number > most:
         hint = f"the model has {total:,}; give a smaller number, or a share such as 0.5"
-        if most < total:
+        if most < total and name == "layers":
+            hint += " (one layer of each stack must stay)"
+        elif most < total:
             hint += " (one head, with those that share its keys and values, must stay)"
         raise DeadheadError(f"`{name}` expects at most {most:,} {name}, got {number:,}.", hint)
     if not number:
@@ -90,7 +118,7 @@ def _read(name: str, value: Any) -> Amount:
         raise _wrong(name, value) from None
     if text.endswith("%"):
         number /= 100
-    elif name in ("heads", "neurons") and text.isdecimal():
+    elif name in (*KINDS, "layers") and text.isdecimal():
         if number < 1:
             raise _wrong(name, value)
         return int(number)
