@@ -1,0 +1,76 @@
+"""Perplexity of a language model without whole layers: only removed, and repaired.
+
+Prints a row of JSON for each number of layers:
+
+    python benchmarks/shrink_depth.py --model FOLDER --train train.txt --test test.txt
+"""
+
+import argparse
+import gzip
+import json
+import math
+import time
+from pathlib import Path
+
+import torch
+
+from deadhead import load
+from deadhead.heads.model_files import tokenizer_of
+from deadhead.shrinking import shrink
+
+WINDOW, BATCH = 512, 8
+
+
+def windows(tokenizer, file, count):
+    data = file.read_bytes()
+    text = (gzip.decompress(data) if file.suffix == ".gz" else data).decode("utf-8")
+    text = text[: 12 * WINDOW * count]  # more than enough letters
+    ids = torch.tensor(tokenizer(text, add_special_tokens=False)["input_ids"])
+    return ids[: len(ids) // WINDOW * WINDOW].view(-1, WINDOW)[:count]
+
+
+@torch.no_grad()
+def perplexity(model, test):
+    model.eval()
+    total = 0.0
+    for rows in test.split(BATCH):
+        ids = rows.to(model.device)
+        logits = model(ids).logits.float()[:, :-1]
+        labels = ids[:, 1:].flatten()
+        total += float(
+            torch.nn.functional.cross_entropy(logits.flatten(0, 1), labels, reduction="sum")
+        )
+    return math.exp(total / (test.numel() - len(test)))
+
+
+def main():
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("--model", required=True)
+    parser.add_argument("--train", type=Path, required=True)
+    parser.add_argument("--test", type=Path, required=True)
+    parser.add_argument("--removed", default="3,6,9")
+    parser.add_argument("--method", default="auto")
+    parser.add_argument("--device", default="cuda" if torch.cuda.is_available() else "cpu")
+    parser.add_argument("--windows", type=int, default=640, help="to choose and refit with")
+    parser.add_argument("--test-windows", type=int, default=160)
+    options = parser.parse_args()
+    tokenizer = tokenizer_of(options.model)
+    train = windows(tokenizer, options.train, 4 * options.windows)
+    order = torch.randperm(len(train), generator=torch.Generator().manual_seed(0))
+    train = train[order[: options.windows]]
+    test = windows(tokenizer, options.test, options.test_windows)
+    batches = [{"input_ids": rows, "labels": rows} for rows in train.split(BATCH)]
+    for number in map(int, options.removed.split(",")):
+        model = load(options.model, dtype=torch.float32).to(options.device)
+        begin = time.perf_counter()
+        report = shrink(
+            model, batches, layers=number, method=options.method, on=(1, WINDOW), progress=False,
+            score=lambda model: perplexity(model, test),
+        )  # fmt: skip
+        row = {"removed": report.removed_layers, "perplexity": report.scores}
+        row |= {"parameters": report.sizes["parameters"], "stages": report.seconds}
+        print(json.dumps({**row, "seconds": round(time.perf_counter() - begin, 1)}), flush=True)
+
+
+if __name__ == "__main__":
+    main()
