@@ -267,7 +267,7 @@ def _print(result: ShrunkSaved, out: Path) -> None:
     )
     if report.removed_layers:
         console.print(f"removed layers: {', '.join(report.removed_layers)}")
-    console.print(f"{methods}; {examples}{scored}; {seconds}")
+    console.print("; ".join(filter(None, (methods, f"{examples}{scored}", seconds))))
     if report.embeddings is not None:
         change = f"embeddings of held-out texts: {report.embeddings}: {result.worst_text!r}"
         console.print(change, markup=False)
