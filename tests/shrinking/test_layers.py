@@ -118,6 +118,16 @@ def test_similarity_removes_the_layer_that_changes_least():
     assert report.removed_layers == (f"decoder.{USELESS}",)
 
 
+@pytest.mark.parametrize(
+    "options", [{"layers": [1, 3]}, {"layers": 2, "method": "similarity"}, {"layers": "3,2"}]
+)
+def test_several_layers_without_a_search(options):
+    model = build()
+    report = shrink(model, data(), **options, **QUIET)
+    assert len(report.removed_layers) == 2 == layers_left(model)
+    assert report.losses["refitted"] < report.losses["cut"]
+
+
 def test_layers_then_heads_and_neurons():
     model = build()
     report = shrink(model, data(), layers=1, heads=0.5, neurons=0.5, **QUIET)

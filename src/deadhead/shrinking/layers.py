@@ -180,7 +180,7 @@ class _Search:
         state, losses = State(), dict[LayerKey, float]()
         for step, keys in enumerate(options):
             left = [key for key in keys if key not in state.removed]
-            if losses:  # those that seemed best last time, in their order
+            if step and len(left) > SHORTLIST:  # those that seemed best last time, in their order
                 left = sorted(sorted(left, key=lambda key: losses[key])[:SHORTLIST])
             tried: list[tuple[float, State]] = []
             streams = self.depth.streams(state) if self.refits else None
