@@ -9,6 +9,10 @@ from deadhead.shrinking.solve import RIDGES, Sums, best, candidates, error, refi
 INPUTS, OUTPUTS, WIDTH = 6, 4, 2
 
 
+def seeded(seed):
+    return torch.Generator().manual_seed(seed)
+
+
 def rows(count, seed):
     """Inputs with means and correlations, and errors that depend on them."""
     random = torch.Generator().manual_seed(seed)
@@ -97,3 +101,20 @@ def test_an_empty_layer_has_a_bias_alone():
     for names in (("scales",), ("refit",)):  # they have a bias, too
         (change,) = candidates(names, sums, sums, torch.zeros(0, OUTPUTS).double(), WIDTH)
         assert torch.equal(change.bias, changes[0].bias)
+
+
+def test_directions_that_the_rows_never_show_stay_as_they_were():
+    """Inputs vary in three of six directions: no candidate of a refit moves the other three."""
+    inputs, errors = rows(60, 1)
+    basis = torch.linalg.qr(torch.randn(INPUTS, INPUTS, generator=seeded(4)).double())[0]
+    shown, hidden = basis[:, :3], basis[:, 3:]
+    inputs = inputs @ shown @ shown.T
+    changes = list(refits("refit", sums_of(inputs, errors)))
+    assert len(changes) > len(RIDGES)
+    for change in changes:
+        assert float((hidden.T @ change.weight).abs().max()) < 1e-5
+        assert float((shown.T @ change.weight).abs().max()) > 1e-3
+    # least squares for the new weights, and not for a change of the old ones, moves them
+    old = torch.randn(INPUTS, OUTPUTS, generator=seeded(5)).double()
+    new = torch.linalg.lstsq(inputs, inputs @ old + errors, driver="gelsd").solution
+    assert float((hidden.T @ (new - old)).abs().max()) > 0.1

@@ -21,6 +21,7 @@ from .candidates import CANDIDATES
 
 NOTHING = "nothing"
 RIDGES = (1e-3, 1e-2, 0.1, 1.0)  # relative to the mean square of an input about its mean
+PASSES = 4  # that leave directions out which are smaller than the ridge
 SOLVED = 3  # reasons to stop below it mean that LSMR has a solution
 TIE = 1e-12  # relative to the squared target: a smaller gain is rounding
 
@@ -187,7 +188,7 @@ def refits(name: str, sums: Sums) -> Iterator[Change]:
     """Ridge regressions from the old weights on, from the weakest ridge to the strongest.
 
     The weakest only covers the rounding of the sums, so that what the kept inputs can give exactly
-    is given exactly.
+    is given exactly. Directions that the tokens never show stay as they were.
     """
     squares, products = sums.centred()
     scale, weakest = _scale(squares), _rounding_ridge(sums, len(squares))
@@ -195,6 +196,8 @@ def refits(name: str, sums: Sums) -> Iterator[Change]:
         factor, failed = torch.linalg.cholesky_ex(squares + ridge * scale * _eye(squares))
         if not bool(failed):
             change = torch.cholesky_solve(products, factor)
+            if ridge == weakest:
+                change = _shown(change, factor, ridge * scale)
             yield Change(f"{name} {ridge:.0e}", change, _bias(sums, change))
 
 
@@ -212,6 +215,16 @@ def best(changes: Iterable[Change], held_out: Sums, weight: Tensor) -> tuple[Cha
         if after < lowest:
             winner, lowest = change, after
     return winner, before, before if winner is nothing else max(lowest, 0.0)
+
+
+def _shown(change: Tensor, factor: Tensor, ridge: Tensor) -> Tensor:
+    """A change without its directions of a size below the ridge: rounding over rounding.
+
+    Each pass multiplies a direction by size / (size + ridge).
+    """
+    for _ in range(PASSES):
+        change = change - ridge * torch.cholesky_solve(change, factor)
+    return change
 
 
 def _bias(sums: Sums, change: Tensor) -> Tensor:
