@@ -41,7 +41,8 @@ ALLOWED = {
     "rankers": "display embedding errors forward heads layout numerics ranking registry version",
     "effects": "display errors files forward heads layout rankers ranking",
     "measures": "errors forward heads layout numerics rankers registry",
-    "shrinking": "display errors forward heads layout numerics rankers registry strategies",
+    "shrinking": "display embedding errors forward heads layout numerics rankers registry "
+    "strategies",
     "translation": "errors heads",
     "vocabulary": "errors files forward heads",
     # data, training, saved models
@@ -50,7 +51,7 @@ ALLOWED = {
     "tasks": "errors files forward papers.catalogue world",
     "training": "display embedding errors files forward heads layout numerics papers.catalogue "
     "rankers tasks vocabulary",
-    "saved": "display embedding errors files forward heads layout numerics rankers "
+    "saved": "display embedding errors files forward guard heads layout numerics rankers "
     "shrinking tasks training vocabulary world",
     # studies
     "studies.fields": "errors files registry tasks",

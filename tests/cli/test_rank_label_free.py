@@ -19,7 +19,7 @@ from deadhead.cli import app
 from deadhead.errors import DataError, DeadheadError
 from deadhead.ranking import Ranking
 from deadhead.tasks import load_data
-from deadhead.tasks.encoding.plain_text import read_texts, text_batches, texts_of
+from deadhead.tasks.encoding.plain_text import read_texts, text_batches, text_files, texts_of
 from deadhead.world import MODELS
 
 
@@ -88,6 +88,9 @@ def test_mistakes_cost_no_time(tmp_path):
         read_texts(tmp_path / "bad.txt")
     with pytest.raises(DataError, match=r"there is no file .*nowhere\.txt"):
         read_texts(tmp_path / "nowhere.txt")
+    (tmp_path / "empty").mkdir()
+    with pytest.raises(DataError, match=r"has no file \.txt or \.txt\.gz"):
+        text_files([tmp_path / "empty"])
 
 
 def test_batches_of_texts_are_those_of_the_tokenizer():

@@ -1,5 +1,6 @@
 """`deadhead shrink`: from a saved tagger to a smaller one, and its errors."""
 
+import gzip
 import json
 
 import pytest
@@ -8,6 +9,7 @@ from command_line import clean
 from transformers import AutoModelForTokenClassification, AutoTokenizer
 
 from deadhead import discover, load, save
+from deadhead.guard import GuardText
 from deadhead.tasks import encode, load_data
 from deadhead.training import Settings, evaluate, finetune
 from deadhead.world import MODELS
@@ -66,12 +68,19 @@ def test_the_table(tagger, tmp_path, run_command):
     assert done.err.count("--compensation is now --repair") == 1
 
 
-def test_plain_text_without_labels(tagger, tmp_path, run_command):
-    text = tmp_path / "text.txt"
-    rows = load_data("pos", "en", "dev", root="world").rows[:60]
-    text.write_text("\n".join(" ".join(row.texts) for row in rows), encoding="utf-8")
+def test_plain_text_without_labels(tagger, tmp_path, run_command, monkeypatch):
+    """From a file and a folder, with general texts that the tagger's tokenizer can read."""
+    texts = [" ".join(row.texts) for row in load_data("pos", "en", "dev", root="world").rows[:60]]
+    (tmp_path / "more").mkdir()
+    (tmp_path / "text.txt").write_text("\n".join(texts[:30]), encoding="utf-8")
+    (tmp_path / "more" / "b.txt").write_text("\n".join(texts[30:40]), encoding="utf-8")
+    packed = gzip.compress("\n".join(texts[40:]).encode())
+    (tmp_path / "more" / "a.txt.gz").write_bytes(packed)
+    general = [GuardText(text, "en", "news", "short", "here") for text in texts[:20]]
+    monkeypatch.setattr("deadhead.guard.rows", lambda: general)
     options = ("--loss", "self", "--remove-heads", 10)
-    words = ("shrink", tagger, "--text", text, "--device", "cpu", "--on", "2x16")
+    where = ("--text", tmp_path / "text.txt", "--text", tmp_path / "more")
+    words = ("shrink", tagger, *where, "--device", "cpu", "--on", "2x16")
     done = run_command(*words, *options, "--out", tmp_path / "s", "--json")
     assert done.code == 0, done.err
     facts = json.loads(done.out)
@@ -79,6 +88,12 @@ def test_plain_text_without_labels(tagger, tmp_path, run_command):
     assert any("heads alone save little time" in note for note in facts["notes"])
     assert facts["scores"] == {}
     assert len(discover(load(tmp_path / "s"))) == 30
+    assert facts["facts"]["examples"] == sum(facts["examples"]) == 60
+    assert facts["guard"] == [15, 5]
+    assert {row["texts"] for row in facts["distances"]} == {"yours", "guard"}
+    done = run_command(*words, *options, "--out", tmp_path / "n", "--no-guard")
+    assert done.code == 0, done.err
+    assert "guard, not fitted to: of up to" in done.out
 
 
 @pytest.mark.parametrize(
@@ -114,6 +129,18 @@ def test_text_needs_a_loss_without_labels(tagger, tmp_path, run_command):
     )
     assert done.code == 1
     assert "--loss self" in done.err
+
+
+def test_what_needs_no_weights_is_checked_before_they_are_read(
+    tagger, tmp_path, run_command, monkeypatch
+):
+    monkeypatch.setattr("deadhead.saved.shrink.load_with_tokenizer", None)
+    (tmp_path / "one.txt").write_text("Maria bought a red car .\n", encoding="utf-8")
+    words = ("shrink", tagger, "--text", tmp_path / "one.txt", "--remove-heads", 4)
+    for loss, message in (("embedding", "a sentence encoder"), ("self", "at least 3 examples")):
+        done = run_command(*words, "--loss", loss, "--out", tmp_path / "s")
+        assert done.code == 1
+        assert message in done.err
 
 
 def test_an_interrupt_while_it_times_loses_nothing(tagger, tmp_path, run_command, monkeypatch):

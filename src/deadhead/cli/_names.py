@@ -15,7 +15,7 @@ def strategy_flag(name: str) -> str:
 
 PANELS = {
     REMOVE: "remove-heads remove-neurons keep-macs keep-parameters speedup on vocabulary ranking groups",
-    DATA: "lang task text split data source max-examples max-length examples score-examples "
+    DATA: "lang task text guard split data source max-examples max-length examples score-examples "
     "malformed paper published",
     HOW: "",
     OUTPUT: "out form force json plot figures csv onnx gguf int8 type markdown all",
@@ -28,7 +28,7 @@ LOADING = ("auto", "dtype")
 RARE = {  # command -> parameters that only --help-all shows
     "prune": (*LOADING, "per", "drop_output_bias", "random_k", "per_layer", "per_block"),
     "shrink": (
-        *LOADING, "batch", "checkpointing", "device", "form", "max_length", "score_examples",
+        *LOADING, "batch", "checkpointing", "device", "form", "guard", "max_length", "score_examples",
         "seed", "source", "split",
     ),
     "rank": (*LOADING, "source", "checkpointing"),

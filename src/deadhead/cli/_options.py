@@ -82,6 +82,14 @@ Data = Annotated[
     ),
 ]
 LINES = "blank lines are skipped, and texts are cut at --max-length sub-words, by default 256."
+Texts = Annotated[
+    list[Path] | None,
+    Option(
+        metavar="FILE|DIR",
+        help="Plain text instead of a task: one text per line, or two separated by a tab; a folder "
+        f"gives its .txt and .txt.gz files; can be repeated; {LINES}",
+    ),
+]
 CORPUS = "Use another corpus than the default one of the task, such as wikiann or ud-2.17."
 Corpus = Annotated[str | None, Option(metavar="CORPUS", help=CORPUS)]
 Length = Annotated[
@@ -139,10 +147,10 @@ def required_task(name: str | None) -> str | Task:
 
 
 def task_or_text(
-    task: str | None, lang: str | None, text: Path | None
+    task: str | None, lang: str | None, text: list[Path] | None
 ) -> tuple[str | Task | None, list[str]]:
     """The task and the languages of its data; nothing for plain text."""
-    if text is None:
+    if not text:
         chosen = required_task(task)
         return chosen, languages_from(lang, chosen)
     if task is not None or lang is not None:

@@ -128,7 +128,8 @@ def finetune(
     where = {"root": data, "source": source}
     if text is not None and teacher is None:
         raise BadParameter("goes with --teacher: plain text has no labels", param_hint="--text")
-    known, languages = opt.task_or_text(task, lang, text)
+    files = None if text is None else [text]
+    known, languages = opt.task_or_text(task, lang, files)
     precision = None if dtype in (None, "auto") else dtype_named(dtype)
     how: dict[str, Any] = {"auto": auto, "device": device_named(device), "max_length": max_length}
     if teacher is not None:
@@ -136,7 +137,7 @@ def finetune(
 
         _check_distillation(preset, lora, weights, checkpointing, options)
         check_folder(out, "--out", model=model, force=force)
-        rows = sample(known, languages, "train", text, most=max_examples, seed=seed or 0, **where)
+        rows = sample(known, languages, "train", files, most=max_examples, seed=seed or 0, **where)
         settings = _settings(None, None, options, flags)
         _distill(model, teacher, rows, settings, out, as_json=as_json, dtype=precision, **how)
         return

@@ -28,14 +28,7 @@ def rank(
     out: Annotated[Path, Option(metavar="FILE", help="The JSON file to write the ranking to.")],
     lang: opt.Languages = None,
     task: opt.TaskName = None,
-    text: Annotated[
-        Path | None,
-        Option(
-            metavar="FILE",
-            help="Plain text instead of a task: one text per line, or two separated by a tab; "
-            + opt.LINES,
-        ),
-    ] = None,
+    text: opt.Texts = None,
     split: opt.Split = "dev",
     method: Annotated[str, Option(help=f"How to score heads: {', '.join(RANKERS)}.")] = METHOD,
     loss: Annotated[
@@ -93,7 +86,8 @@ def rank(
     check_file(plot, "--plot", "heads.svg", force=force)
     from deadhead.saved import rank_data
 
-    if rankers.ranker(method, **options).reads == "labels or a loss":
+    reads_loss = rankers.ranker(method, **options).reads == "labels or a loss"
+    if reads_loss or loss == "embedding":
         loss = rank_data.default_loss(model, known, loss)
     needs_labels = rankers.check_method(method, loss, options, checkpointing)
     if known is None and needs_labels:
@@ -112,10 +106,10 @@ def rank(
     examples: Any = rank_data.sample(
         known, languages, split, text, most=max_examples, seed=seed, **where
     )
-    if text is None:
+    if not text:
         names = {"task": examples.task.name, "lang": lang, "split": split}
     else:
-        names = {"text": text.name}
+        names = {"text": ", ".join(file.name for file in text)}
     needs: Any = {"needs_labels": needs_labels, "loss": loss, "max_length": max_length}
     rank_data.check_model(bare, examples, **needs)
     loaded, tokenizer = load_with_tokenizer(model, place, auto=auto, dtype=dtype)

@@ -14,7 +14,10 @@ from ._outputs import check_folder
 from ._progress import print_json, size_text
 
 if TYPE_CHECKING:
+    from rich.table import Table
+
     from deadhead.saved.shrink import ShrunkSaved
+    from deadhead.shrinking import Shrunk
     from deadhead.vocabulary import Trimmed
 
 
@@ -23,14 +26,7 @@ def shrink(
     out: opt.ModelOut,
     lang: opt.Languages = None,
     task: opt.TaskName = None,
-    text: Annotated[
-        Path | None,
-        Option(
-            metavar="FILE",
-            help="Plain text instead of a task: one text per line, or two separated by a tab; "
-            + opt.LINES,
-        ),
-    ] = None,
+    text: opt.Texts = None,
     remove_layers: Annotated[
         str | None,
         Option(
@@ -87,6 +83,14 @@ def shrink(
             "to the embeddings of a sentence encoder (which is its default with --text).",
         ),
     ] = None,
+    guard: Annotated[
+        bool,
+        Option(
+            "--guard/--no-guard",
+            help="Fit to some bundled general texts too, which keep the model sound on text unlike "
+            "yours; they are measured in any case.",
+        ),
+    ] = True,
     examples: Annotated[
         int | None,
         Option(
@@ -145,7 +149,7 @@ def shrink(
     # since a mistake should not cost the time to load a model.
     targets = [remove_layers, remove_heads, remove_neurons, keep_macs, keep_parameters, speedup]
     if vocabulary and all(target is None for target in targets):
-        if any(value is not None for value in (task, lang, text)):
+        if text or any(value is not None for value in (task, lang)):
             raise BadParameter("reads no data without another target", param_hint="--vocabulary")
         check_folder(out, "--out", model=model, force=force)
         _trim(model, out, vocabulary, as_json, auto=auto, dtype=dtype, form=form)
@@ -168,7 +172,8 @@ def shrink(
     calibration = ShrinkData(
         task=chosen,
         languages=languages,
-        text=text,
+        text=text or (),
+        guard=guard,
         split=split,
         examples=examples_on(where) if examples is None else examples,
         scored=score_examples,
@@ -268,6 +273,8 @@ def _print(result: ShrunkSaved, out: Path) -> None:
     if report.removed_layers:
         console.print(f"removed layers: {', '.join(report.removed_layers)}")
     console.print("; ".join(filter(None, (methods, f"{examples}{scored}", seconds))))
+    if report.distances:
+        console.print(_distances(report))
     if report.embeddings is not None:
         change = f"embeddings of held-out texts: {report.embeddings}: {result.worst_text!r}"
         console.print(change, markup=False)
@@ -278,3 +285,15 @@ def _print(result: ShrunkSaved, out: Path) -> None:
     for note in [*report.notes, *counts]:
         console.print(note, markup=False)
     console.print(f"written to {out}: {size_text(result.bytes)} of weights in {result.dtype}")
+
+
+def _distances(report: Shrunk) -> Table:
+    """How far outputs are from those of the whole model, on your texts and on the guard."""
+    from rich.table import Table
+
+    fitted = "" if report.guard[0] else ", not fitted to"
+    table = Table("distance to the whole model", "texts", "mean")
+    for row in report.distances:
+        whose = "yours" if row.texts == "yours" else f"guard{fitted}"
+        table.add_row(f"{whose}: {row.name}", f"{row.examples:,}", f"{row.distance:.4f}")
+    return table

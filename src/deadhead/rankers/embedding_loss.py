@@ -5,7 +5,6 @@ squared distance of embeddings that are scaled to length 1. Measured beside it: 
 distance by what it changes in the similarities to other texts gives the same models.
 """
 
-import warnings
 from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
@@ -15,8 +14,7 @@ import torch.nn.functional as F
 from torch import Tensor, nn
 
 from deadhead.embedding import embedder_of
-from deadhead.errors import DataError, Notice
-from deadhead.forward import token_limit
+from deadhead.errors import DataError
 from deadhead.layout import Batch
 
 from .loss import SEEDS, TARGET, attended, forward, on_device
@@ -48,6 +46,13 @@ class EmbeddingChange:
         return f"{text}; similarities correlate by {self.similarity:.3f}"
 
 
+def no_encoder() -> DataError:
+    """The error for a model that is no sentence encoder."""
+    message = 'loss="embedding" (--loss embedding) expects a sentence encoder: a folder '
+    message += "with modules.json, as sentence-transformers saves it."
+    return DataError(message, "use self for other models")
+
+
 class EmbeddingLoss:
     """How far the embeddings of texts are from those of the whole model."""
 
@@ -56,25 +61,14 @@ class EmbeddingLoss:
     def __init__(self, model: nn.Module):
         embedder = embedder_of(model)
         if embedder is None:
-            message = 'loss="embedding" (--loss embedding) expects a sentence encoder: a folder '
-            message += "with modules.json, as sentence-transformers saves it."
-            raise DataError(message, "use self for other models")
+            raise no_encoder()
         self.embedder = embedder
-
-    def check(self, model: nn.Module, batches: Sequence[Batch]) -> None:
-        """Warn if the encoder reads texts twice as long as any of these, before it is changed."""
-        if not all("input_ids" in batch for batch in batches):
-            raise DataError("embeddings are those of texts.", "give each batch input_ids")
-        longest = max(attended(batch).shape[1] for batch in batches)
-        room = self.embedder.max_length or token_limit(model)
-        if room is not None and 2 * longest < room:
-            text = f"the longest of these texts has {longest} tokens, and the encoder reads "
-            text += f"{room}: embeddings of longer texts may change much more. Add such texts."
-            warnings.warn(Notice(text), stacklevel=2)
 
     @torch.no_grad()
     def target(self, model: nn.Module, batch: Batch) -> Tensor:
         """The embeddings of the model as it is, to compare with."""
+        if "input_ids" not in batch:
+            raise DataError("embeddings are those of texts.", "give each batch input_ids")
         batch = on_device(batch, model)
         return self._unit(forward(model, batch), batch)
 

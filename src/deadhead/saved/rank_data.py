@@ -1,13 +1,14 @@
 """The data that heads are ranked on: labelled batches of a task, or texts without labels."""
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
 from deadhead.display.progress import stage
 from deadhead.embedding import embedder_of, read_embedder
 from deadhead.errors import DataError
-from deadhead.forward import finds_answers, is_encoder_decoder, vocabulary_sizes
+from deadhead.forward import finds_answers, is_encoder_decoder, token_limit, vocabulary_sizes
+from deadhead.guard import draw
 from deadhead.heads.model_files import fetch_modules, folder_of
 from deadhead.tasks import (
     Batches,
@@ -20,7 +21,13 @@ from deadhead.tasks import (
     task_of,
 )
 from deadhead.tasks.dataset import draw_documents, shuffled
-from deadhead.tasks.encoding.plain_text import fingerprint, read_texts, text_batches, texts_of
+from deadhead.tasks.encoding.plain_text import (
+    fingerprint,
+    read_texts,
+    text_batches,
+    text_files,
+    texts_of,
+)
 from deadhead.training.models import (
     check_positions,
     check_windows,
@@ -47,9 +54,9 @@ def sample_rows(
     return draw_examples(load_data(task, languages, split, **where), most, seed)
 
 
-def sample_texts(file: Path, most: int | None, seed: int) -> Texts:
-    """The texts of a file, or at most `most` random ones, in file order."""
-    texts = read_texts(file)
+def sample_texts(places: Iterable[Path], most: int | None, seed: int) -> Texts:
+    """The texts of files and folders, or at most `most` random ones, in file order."""
+    texts = [text for file in text_files(places) for text in read_texts(file)]
     if most is None:
         return texts
     return [texts[i] for i in sorted(shuffled(len(texts), f"rank/{seed}")[:most])]
@@ -59,13 +66,13 @@ def sample(
     task: str | Task | None,
     languages: list[str],
     split: str,
-    text: Path | None,
+    text: Sequence[Path] | None,
     *,
     most: int | None,
     seed: int,
     **where: Any,
 ) -> Dataset | Texts:
-    """The data of a task or the texts of a file, or at most `most` random examples of it."""
+    """The data of a task or the texts of files, or at most `most` random examples of it."""
     if task is not None:
         rows = sample_rows(task, languages, split, most=most, seed=seed, **where)
         return draw_documents(rows, most, seed)
@@ -75,13 +82,18 @@ def sample(
 
 def default_loss(name: str, task: str | Task | None, loss: str | None) -> str | None:
     """The loss: for a sentence encoder by default that of embeddings, where it needs no labels."""
-    if task is not None and not task_of(task).traits.of_embeddings:
+    labelled = task is not None and not task_of(task).traits.of_embeddings
+    if loss != "embedding" and (loss is not None or labelled):
         return loss
     fetch_modules(name)
     folder = folder_of(name)
-    if loss is not None or folder is None or read_embedder(folder) is None:
-        return loss
-    return "embedding"
+    if folder is not None and read_embedder(folder) is not None:
+        return "embedding"
+    if loss is not None:
+        from deadhead.rankers.embedding_loss import no_encoder
+
+        raise no_encoder()
+    return None
 
 
 def rank_batches(
@@ -123,6 +135,34 @@ def rank_batches(
         size = size or _examples(model, encoded)
         labelled = batches(encoded, size=size, sort=not in_file_order)
     return labelled, _facts(data, labelled)
+
+
+def guard_batches(
+    model: Any,
+    tokenizer: Any,
+    data: Dataset | Texts,
+    needs: Mapping[str, Any],
+    *,
+    most: int,
+    seed: int,
+) -> list[Any]:
+    """Batches of at most so many general texts, cut like the data; none if it cannot read any."""
+    if _reads_two_texts(model):
+        return []
+    texts: Texts = [(row.text,) for row in draw(most, tokenizer, seed=seed)]
+    length, room = needs["max_length"], token_limit(model)
+    if not isinstance(data, list):
+        length = window_length(model, data.task, length)
+    elif length is None and (embedder := embedder_of(model)) is not None:
+        length = embedder.max_length
+    length = min(length or LENGTH, room or LENGTH)
+    if not texts:
+        return []
+    found, _ = rank_batches(
+        model, tokenizer, texts, needs_labels=False, loss="self", size=needs.get("size"),
+        max_length=length, in_file_order=False,
+    )  # fmt: skip
+    return [*found]
 
 
 def check_model(

@@ -26,6 +26,7 @@ from .rank_data import (
     check_model,
     count_examples,
     default_loss,
+    guard_batches,
     main_scores,
     rank_batches,
     sample,
@@ -33,6 +34,7 @@ from .rank_data import (
 )
 
 SPOKEN = {"skip_special_tokens": True}
+GUARD, GUARD_MEASURED = 512, 128  # general texts: to fit and measure, and to measure alone
 SECONDS_TO_TIME = 5.0  # both models, roughly: only a target speedup needs an exact ratio
 
 
@@ -42,7 +44,8 @@ class ShrinkData:
 
     task: str | Task | None
     languages: list[str] = field(default_factory=list)
-    text: Path | None = None  # plain text, where there is no task
+    text: Sequence[Path] = ()  # files and folders of plain text, where there is no task
+    guard: bool = True  # fit to general texts too; else they are only measured
     split: str = "train"
     examples: int | None = None  # drawn from the split; None: all of them
     scored: int | None = None  # drawn from each set to score with; None: all of them
@@ -143,13 +146,17 @@ def shrink_saved(
         model, tokenizer, rows, **needs, size=data.batch, in_file_order=False
     )
     batches = [*batches]
+    most = min(GUARD, facts["examples"]) if data.guard else GUARD_MEASURED
+    guard = guard_batches(
+        model, tokenizer, rows, {**needs, "size": data.batch}, most=most, seed=data.seed
+    )
     encoded = {
         language: encode_for(model, tokenizer, own, data.max_length)
         for language, own in sets.items()
     }
     score = partial(main_scores, encoded=encoded, tokenizer=tokenizer) if encoded else None
     whole = copy_with_same_weights(model)  # to time it beside the small one
-    report = shrink(model, batches, score=score, **options)
+    report = shrink(model, batches, guard=guard, fit_guard=data.guard, score=score, **options)
     change = report.embeddings
     fetch(name)
     # before the times, which may take minutes: an interrupt there loses nothing
@@ -180,6 +187,7 @@ def _checked_rows(
     """
     from deadhead.heads.load import skeleton
     from deadhead.shrinking.budgets import check_targets
+    from deadhead.shrinking.held_out import check_number
     from deadhead.shrinking.layers import check_layers, method_of
 
     layers = read_layers(options.get("layers"))
@@ -199,6 +207,8 @@ def _checked_rows(
     check_targets(bare, targets, options.get("on"))
     fitting_tokenizer(bare, name)
     rows = data.rows()
+    if isinstance(rows, list):
+        check_number(len(rows))
     needs: dict[str, Any] = {"needs_labels": needs_labels, "loss": loss}
     needs["max_length"] = data.max_length
     check_model(bare, rows, **needs)

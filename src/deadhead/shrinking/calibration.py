@@ -16,8 +16,7 @@ from deadhead.heads.hooks import is_gated
 from deadhead.heads.prune import unfit
 from deadhead.heads.site import Site
 from deadhead.layout import Batch, HeadLayout, Kind, SiteKey
-from deadhead.rankers.embedding_loss import EmbeddingLoss
-from deadhead.rankers.label_free import Loss, label_free, with_default_loss, with_loss
+from deadhead.rankers.label_free import LabelFree, Loss, label_free, with_default_loss, with_loss
 from deadhead.rankers.loss import examples_of
 from deadhead.rankers.run import frozen
 
@@ -27,6 +26,8 @@ from .choose import Choice, check_method, checked_batches
 from .costs import Costs, InputShape, costs
 from .held_out import check_number, mean_loss, split_examples
 from .target import Amount
+
+GUARD_MEASURED = 0.25  # share of the guard that nothing is fitted to
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -44,8 +45,10 @@ class Calibration:
     sites: Sequence[Site]
     layout: HeadLayout  # of the full model
     kinds: Sequence[Kind]  # that may be removed
-    fit: Sequence[Batch]
+    fit: Sequence[Batch]  # to choose with
+    repair: Sequence[Batch]  # to repair with
     held_out: Sequence[Batch]
+    guard: tuple[Sequence[Batch], Sequence[Batch]]  # general texts: fitted to, only measured
     costs: Costs
 
     def stage(self, name: str) -> AbstractContextManager[Progress]:
@@ -88,6 +91,8 @@ def calibrate(
     loss: Loss | str | None,
     seed: int,
     score: Callable[[nn.Module], Any] | None,
+    guard: Iterable[Batch],
+    fit_guard: bool,
     show: Progress,
 ) -> Calibration:
     """Check everything before the first long computation, and divide the examples."""
@@ -111,15 +116,30 @@ def calibrate(
         if loss is None and not all("labels" in batch for batch in held_out):
             loss = "self"
         loss = label_free(model, loss) if isinstance(loss, str) else loss
-        if isinstance(loss, EmbeddingLoss):
-            loss.check(model, fit)
+        general = _split_guard(model, [*guard], fit_guard)
+        repair = [*fit, *general[0]]
+        # a choice by labels cannot read the guard, nor can a function that may want labels
+        if isinstance(loss, LabelFree) or (loss and not any("labels" in b for b in fit)):
+            fit = repair
         if loss is not None:
             held_out = with_loss(model, held_out, loss, False, seed)
     return Calibration(
         model=model, targets=targets, method=method, loss=loss, seed=seed, score=score, show=show,
         seconds=seconds, sites=sites, layout=layout_of(sites), kinds=kinds, fit=fit,
-        held_out=held_out, costs=counted,
+        repair=repair, held_out=held_out, guard=general, costs=counted,
     )  # fmt: skip
+
+
+def _split_guard(
+    model: nn.Module, batches: list[Batch], fitted: bool
+) -> tuple[Sequence[Batch], Sequence[Batch]]:
+    """The batches of the guard to fit to, and those only to measure."""
+    if not batches:
+        return (), ()
+    checked = checked_batches(model, batches, labels=False)
+    if not fitted or sum(map(examples_of, checked)) < 2:
+        return (), checked
+    return split_examples(checked, GUARD_MEASURED)
 
 
 @contextmanager

@@ -30,21 +30,23 @@ def check_number(examples: int) -> None:
         )
 
 
-def held_out_numbers(total: int) -> set[int]:
+def held_out_numbers(total: int, share: float = HELD_OUT) -> set[int]:
     """The numbers of the examples that are held out, spread evenly: at least one, and not all."""
     if total < 2:
         message = f"expected at least 2 examples, one of them to measure on, got {total}."
         raise DataError(message, "give more data; some hundreds of examples are a good start")
-    count = max(1, round(HELD_OUT * total))
+    count = max(1, round(share * total))
     return {(2 * number + 1) * total // (2 * count) for number in range(count)}
 
 
-def split_examples(batches: Sequence[Batch]) -> tuple[list[Batch], list[Batch]]:
+def split_examples(
+    batches: Sequence[Batch], share: float = HELD_OUT
+) -> tuple[list[Batch], list[Batch]]:
     """The batches without the held-out examples, and batches of these; at least one example.
 
     Which examples are held out depends on their order alone, not on the batches they are in.
     """
-    held_out = held_out_numbers(sum(map(examples_of, batches)))
+    held_out = held_out_numbers(sum(map(examples_of, batches)), share)
     parts: tuple[list[Batch], list[Batch]] = ([], [])
     begin = 0
     for batch in batches:

@@ -6,7 +6,7 @@ from typing import Any
 from torch import nn
 
 from deadhead.heads.discover import find_every_site, layout_of
-from deadhead.layout import HeadLayout
+from deadhead.layout import Batch, HeadLayout
 from deadhead.rankers.embedding_loss import EmbeddingChange, EmbeddingLoss
 from deadhead.rankers.label_free import Loss
 from deadhead.rankers.loss import examples_of
@@ -15,6 +15,7 @@ from deadhead.rankers.run import frozen
 from .allocate import Budget
 from .calibration import Calibration
 from .choose import Choice
+from .distances import TextDistance
 from .latency import time_models
 from .layers import LayersPlan
 from .refitting import LayerRefit, RefitPlan
@@ -34,6 +35,7 @@ def report(
     speed: Speed | None,
     whole: Calibration,
     layers: LayersPlan | None,
+    distances: tuple[TextDistance, ...],
 ) -> Shrunk:
     """Report all that is known of the smaller model.
 
@@ -54,6 +56,7 @@ def report(
     if layers is not None:
         count = len(layers.depth.layers)
         sizes = {"layers": (count, count - len(layers.state.removed)), **sizes}
+    fitted = _count(calibration.guard[0])
     has_score = calibration.score is not None
     return Shrunk(
         model=calibration.model,
@@ -69,12 +72,15 @@ def report(
         seconds=calibration.seconds,
         speed=speed,
         layers=(*_refitted(whole, layers), *_layers(calibration, plan)),
-        examples=(
-            sum(map(examples_of, calibration.fit)),
-            sum(map(examples_of, calibration.held_out)),
-        ),
+        examples=(_count(calibration.repair) - fitted, _count(calibration.held_out)),
+        guard=(fitted, _count(calibration.guard[1])),
+        distances=distances,
         notes=(*notes, *speed_notes(calibration.targets, sizes)),
     )
+
+
+def _count(batches: Sequence[Batch]) -> int:
+    return sum(map(examples_of, batches))
 
 
 def _name(loss: Loss) -> str:

@@ -1,5 +1,6 @@
 """`shrink`: choose units, remove them, and repair the remaining layers."""
 
+import warnings
 from collections.abc import Callable, Iterable, Sequence
 from contextlib import ExitStack, nullcontext
 from dataclasses import replace
@@ -9,7 +10,7 @@ from typing import Any
 from torch import nn
 
 from deadhead.display.progress import Progress, reported
-from deadhead.errors import deprecated
+from deadhead.errors import Notice, deprecated
 from deadhead.heads.gates import gated
 from deadhead.heads.layers import checkpointed, copy_with_same_weights
 from deadhead.heads.prune import prune
@@ -23,6 +24,7 @@ from .budgets import budgets_for, check_reach, most
 from .calibration import Calibration, calibrate
 from .choose import AUTO, CHOOSERS, Choice, choose_by_each
 from .costs import InputShape
+from .distances import text_distances
 from .latency import Latency, latency, time_models
 from .layers import check_layers, method_of, plan_layers
 from .refitting import RefitPlan
@@ -48,6 +50,8 @@ def shrink(
     method: str = "auto",
     repair: str = "refit",
     loss: Loss | str | None = None,
+    guard: Iterable[Batch] = (),
+    fit_guard: bool = True,
     seed: int = 0,
     score: Callable[[nn.Module], Any] | None = None,
     checkpointing: bool = False,
@@ -85,6 +89,9 @@ def shrink(
             "scales": one factor for each unit, as Kwon et al. 2022. "mean": add the mean of what
             was removed to the biases. "none": only cut.
         loss: as for `rank`: "self" or "embedding", where there are no labels, or a function.
+        guard: batches of general texts, without labels, that keep the model sound where the
+            calibration data shows nothing. They take part in the repair, and in a choice without
+            labels; a quarter of them is only measured. fit_guard=False: measure all of them.
         score: called with the model before the cut, after it, and after the repair; the results
             are in the report.
         checkpointing: to choose, compute the activations of layers again in the backward pass
@@ -92,7 +99,9 @@ def shrink(
         compensation: the old name of `repair`.
 
     Losses are measured on an eighth of the examples. Nothing is fitted to them; "auto" compares its
-    methods on them, so its loss is slightly optimistic.
+    methods on them, so its loss is slightly optimistic. `distances` of the report are those of
+    held-out texts and of the guard from the whole model, by length; a notice says where they are
+    much larger than those of your texts.
 
     The model stays as it was after any error. Weights, biases and the config change in place; make
     optimizers afterwards.
@@ -118,15 +127,16 @@ def shrink(
             check_layers(model, amount)
         calibration = whole = calibrate(
             model, batches, targets=targets, on=on, method=method, loss=loss, seed=seed,
-            score=score, show=show,
+            score=score, guard=guard, fit_guard=fit_guard, show=show,
         )  # fmt: skip
         measured = [whole.measure()]
-        plan_of_layers = None
+        plan_of_layers, whole_model = None, model
         if amount is not None and by_layers is not None:
             plan_of_layers = plan_layers(whole, amount, by_layers, repair)
             if not targets:
                 with plan_of_layers.cut():
                     measured.append(whole.measure())
+            whole_model = copy_with_same_weights(model)
             undo = stack.enter_context(ExitStack())  # after an error alone
             undo.callback(plan_of_layers.apply())
             calibration = whole.again()
@@ -147,6 +157,10 @@ def shrink(
         if targets:
             with gated(model, closed=choice.heads, neurons=choice.neurons):
                 measured.append(calibration.measure())
+        with calibration.stage("measure"), frozen(model, seed), frozen(whole_model, seed):
+            distances = text_distances(
+                whole_model, model, plan, calibration.held_out, calibration.guard[1]
+            )
         full = None if table is None else copy_with_same_weights(model)
         plan.apply()
         measured.append(calibration.measure())
@@ -155,13 +169,16 @@ def shrink(
             factor = factors.get(choice.name, 1.0)
             predicted = table.speed_without(calibration.removed_by(choice), factor)
             speed = timed(calibration, full, predicted)
-        result = report(
+        shrunk = report(
             calibration, choice, plan, budgets=budgets, tried=tried, speed=speed,
             measured=dict(zip(STAGES, measured, strict=True)), whole=whole, layers=plan_of_layers,
+            distances=distances,
         )  # fmt: skip
         if plan_of_layers is not None:
             undo.pop_all()
-        return result
+    if shrunk.warning is not None:
+        warnings.warn(Notice(shrunk.warning), stacklevel=2)
+    return shrunk
 
 
 def _time_layers(calibration: Calibration) -> Latency:
@@ -226,7 +243,7 @@ def _plan_best(
 
     def solve(choice: Choice, repair: Repair) -> RefitPlan:
         with calibration.stage("refit") as progress:
-            return repair.plan(calibration.model, calibration.fit, choice, progress)
+            return repair.plan(calibration.model, calibration.repair, choice, progress)
 
     best, *others = choices
     if not others:

@@ -14,6 +14,7 @@ if TYPE_CHECKING:
 
     from .allocate import Budget
     from .choose import Choice
+    from .distances import TextDistance
 
 STAGES = ("whole", "cut", "refitted")
 
@@ -59,11 +60,21 @@ class Shrunk:
     speed: Speed | None  # for a target `speedup`
     layers: tuple[ShrunkLayer, ...]
     examples: tuple[int, int]  # to choose and fit, and held out
+    guard: tuple[int, int] = (0, 0)  # general texts to fit, and only measured
+    distances: tuple[TextDistance, ...] = ()  # from the whole model, of texts by length
     embeddings: EmbeddingChange | None = None  # of a sentence encoder: on the held-out part
     notes: tuple[str, ...] = ()
 
     def __str__(self) -> str:
         return "\n".join(f"{name}: {value}" for name, value in self.summary().items())
+
+    @property
+    def warning(self) -> str | None:
+        """A sentence if some texts changed much more than those like the calibration data."""
+        from .distances import warning_of
+
+        outputs = "outputs" if self.embeddings is None else "embeddings"
+        return warning_of(self.distances, outputs)
 
     def summary(self) -> dict[str, str]:
         """The main facts as text."""
@@ -78,6 +89,10 @@ class Shrunk:
         )
         if self.embeddings is not None:
             rows["embeddings"] = str(self.embeddings)
+        for texts in dict.fromkeys(row.texts for row in self.distances):
+            rows[f"distances of texts ({texts})"] = ", ".join(
+                f"{row.name} {row.distance:.4f}" for row in self.distances if row.texts == texts
+            )
         if self.tried:
             rows["methods tried"] = ", ".join(f"{n} {v:z.4f}" for n, v in self.tried.items())
         if self.speed is not None:
@@ -94,6 +109,8 @@ class Shrunk:
         return facts | {
             "choice": choice_to_dict(self.choice),
             "speed": self.speed and vars(self.speed),
+            "distances": [vars(row) for row in self.distances],
+            "warning": self.warning,
             "embeddings": self.embeddings and vars(self.embeddings),
             "layers": [vars(layer) for layer in self.layers],
         }

@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import gzip
 import hashlib
-from collections.abc import Mapping, Sequence
+import zlib
+from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple
 
@@ -17,6 +19,8 @@ if TYPE_CHECKING:
 
 Texts = Sequence[tuple[str, ...]]  # a text, or a pair of them
 
+TEXT_FILES = (".txt", ".txt.gz")  # that are read from a folder
+
 
 class TextBatches(NamedTuple):
     """Batches ready for `model(**batch)`, with facts about them."""
@@ -27,16 +31,34 @@ class TextBatches(NamedTuple):
     notes: Mapping[str, int]
 
 
+def text_files(places: Iterable[Path]) -> list[Path]:
+    """Return these files, and for each folder the files of text in it, sorted by name."""
+    files: list[Path] = []
+    for place in places:
+        if place.is_dir():
+            found = sorted(file for file in place.iterdir() if file.name.endswith(TEXT_FILES))
+            if not found:
+                message = f"the folder {place} has no file {' or '.join(TEXT_FILES)}."
+                raise DataError(message, "name the files, or a folder of such files")
+            files += found
+        else:
+            files.append(place)
+    return files
+
+
 def read_texts(file: str | Path) -> list[tuple[str, ...]]:
     """Read a text on each line, or two with a tab between them; blank lines are skipped."""
     hint = "give a UTF-8 file with a text on each line"
     try:
-        lines = Path(file).read_text(encoding="utf-8").splitlines()
+        content = Path(file).read_bytes()
+        if str(file).endswith(".gz"):
+            content = gzip.decompress(content)
+        lines = content.decode("utf-8").splitlines()
     except FileNotFoundError:
         raise DataError(f"there is no file {file}.", hint) from None
     except IsADirectoryError:
         raise DataError(f"{file} is a folder.", hint) from None
-    except (OSError, UnicodeDecodeError) as problem:
+    except (OSError, EOFError, zlib.error, UnicodeDecodeError) as problem:
         raise DataError(f"{file} cannot be read as text: {problem}.", hint) from None
     texts = [tuple(part.strip() for part in line.split("\t")) for line in lines if line.strip()]
     for number, parts in enumerate(texts, 1):
