@@ -18,7 +18,7 @@ OTHERS = ["Çe 北京 😀", "redredred\n\n car", " A  dog "]
 def trim(tokenizer, texts):
     tokens = Tokens(tokenizer)
     encoded = tokens.encoded(texts)
-    used = {n for ids in encoded for n in ids} | tokens.hidden(texts)
+    used = {n for ids in encoded for n in ids} | tokens.hidden(texts, encoded)
     kept = sorted(tokens.needed(used))
     return tokens.trimmed(kept), kept
 

@@ -80,16 +80,19 @@ class Tokens:
         """The tokens of each text."""
         return [encoding.ids for encoding in _encode(self.backend, texts)]
 
-    def hidden(self, texts: Sequence[str]) -> set[int]:
+    def hidden(self, texts: Sequence[str], encoded: Sequence[Sequence[int]]) -> set[int]:
         """The tokens that WordPiece finds in a word before it stops and calls it unknown.
 
         Without them it would find others, and might not stop.
         """
         if self.model["type"] != "WordPiece":
             return set()
+        number = self.ids.get(self.unknown or "")
+        texts = [text for text, ids in zip(texts, encoded, strict=True) if number in ids]
+        encodings = self.backend.encode_batch(texts)
         words = {
             text[slice(*offsets)]
-            for text, encoding in zip(texts, _encode(self.backend, texts), strict=True)
+            for text, encoding in zip(texts, encodings, strict=True)
             for token, offsets in zip(encoding.tokens, encoding.offsets, strict=True)
             if token == self.unknown
         }
@@ -193,7 +196,7 @@ def _plain(backend: Any) -> Any:
 
 def _encode(backend: Any, texts: Sequence[str]) -> Iterator[Any]:
     for begin in range(0, len(texts), CHUNK):
-        yield from backend.encode_batch(texts[begin : begin + CHUNK])
+        yield from backend.encode_batch_fast(texts[begin : begin + CHUNK])
 
 
 def _ids_in(definition: dict[str, Any], new: dict[int, int] | None = None) -> set[int]:

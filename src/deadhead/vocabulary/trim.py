@@ -95,8 +95,9 @@ def plan_trim(
     further = [*always, *_chat(tokenizer)]
     encoded = tokens.encoded(texts)
     _check_known(tokens, encoded)
-    extra = {n for ids in tokens.encoded(further) for n in ids}
-    extra |= tokens.hidden([*texts, *further]) | _special_ids(model, tokens)
+    around = tokens.encoded(further)
+    extra = {n for ids in around for n in ids} | _special_ids(model, tokens)
+    extra |= tokens.hidden([*texts, *further], [*encoded, *around])
     kept = sorted(tokens.needed({n for ids in encoded for n in ids} | extra))
     tokenizer = tokens.trimmed(kept)
     check_same(tokens, tokenizer, texts, encoded)
