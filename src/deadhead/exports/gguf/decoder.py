@@ -249,7 +249,10 @@ def _compare(model: Any, decoder: Decoder) -> None:
     size = min(PROBE, decoder.context)
     ids = torch.randint(len(decoder.embeddings), (size,), generator=generator)
     expected = model(input_ids=ids[None].to(model.device), use_cache=False).logits[0].float().cpu()
-    gap = float((logits(decoder, ids) - expected).abs().max() / expected.abs().max())
+    gaps = (logits(decoder, ids) - expected).abs().amax(1) / expected.abs().max()
+    # half precision may round one unlucky token far off, and a wrong computation most of them
+    is_half = model.dtype in (torch.float16, torch.bfloat16)
+    gap = float(gaps.median() if is_half else gaps.max())
     if not gap <= LIMITS[model.dtype]:
         raise _refusal(
             model,
