@@ -11,7 +11,8 @@ import sentence_transformers
 import torch
 import transformers
 
-from deadhead.errors import DataError
+from deadhead import rank
+from deadhead.errors import DataError, DeadheadError
 from deadhead.heads import load, save
 from deadhead.tasks import Row, batches, dataset
 from deadhead.training import evaluate, finetune, predict, preset
@@ -153,6 +154,16 @@ def test_a_regression_learns(regression):
     assert history.epochs[-1].loss < history.epochs[0].loss / 2
     assert history.metric == "spearman"
     assert history.epochs[-1].scores["spearman"] > max(0.6, before["spearman"])
+
+
+def test_the_accuracy_of_scores_is_refused(regression):
+    model, windows = encoded(regression, pairs(6))
+    data = [*batches(windows, size=4)]
+    for method, options in (("shapley", {}), ("ablation", {"measure": "accuracy"})):
+        with pytest.raises(DeadheadError, match="needs labels that are classes, got scores"):
+            rank(model, data, method, progress=False, **options)
+    ranking = rank(model, data, "shapley", measure="loss", permutations=4, progress=False)
+    assert len({*ranking.scores.values()}) > 1
 
 
 def test_models_that_do_not_fit(encoder, regression, tmp_path):

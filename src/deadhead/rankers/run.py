@@ -94,6 +94,8 @@ def rank(
         _streaming_outputs(model, streaming, removed) as outputs,
     ):
         measured = check_batches(model, batches, labels=needs_labels)
+        if needs_labels:
+            _check_measure(score, measured)
         facts = {**describe(measured), **(data or {})}
         if corrupt is not None:
             measured, facts["corrupt"] = _with_corrupt(model, measured, corrupt)
@@ -148,6 +150,14 @@ def _streaming_outputs(
     sites = [site for site in find_sites(model) if site.block != "cross"]
     with hooked(model, sites) as stack:
         yield StreamingOutputs(window, sites, Calls(model, stack), stack, closed)
+
+
+def _check_measure(score: Any, batches: Sequence[Batch]) -> None:
+    """Raise an error for the accuracy of scores: none is exactly right."""
+    is_accuracy = getattr(score, "measure", "loss") == "accuracy"
+    if is_accuracy and any(batch["labels"].is_floating_point() for batch in batches):
+        hint = "write measure=loss (--option measure=loss)"
+        raise DeadheadError("measure=accuracy needs labels that are classes, got scores.", hint)
 
 
 def _with_corrupt(
