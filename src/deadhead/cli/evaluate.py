@@ -149,10 +149,11 @@ def _print_other_metrics(
     from deadhead.tasks import METRICS, points_text
 
     for name, by_set in scores.items():
-        for values in by_set.values():
+        for language, values in by_set.items():
+            of_set = f" ({language})" if len(by_set) > 1 else ""
             others = [metric for metric in task.metrics if metric != task.metric]
             texts = (f"{METRICS[m].label} {points_text(m, values[m])}" for m in others)
-            typer.echo(f"{name}: {', '.join(texts)}")
+            typer.echo(f"{name}{of_set}: {', '.join(texts)}")
     if task.traits.label_unit != "token":
         return
     typer.echo("Lower is better, except for the accuracy (in percent).")
