@@ -87,6 +87,7 @@ def test_options_say_whether_a_share_goes_or_stays():
     [
         (("--heads", "encoder.0.1"), "--remove-heads"),
         (("--random=50",), "--remove-random"),
+        (("--remove-layers", "top 1"), "--remove-heads-of-layers"),
         (("--auto", "AutoModel", "--remove-heads", "encoder.0.1"), "--auto-class"),
     ],
 )

@@ -14,7 +14,7 @@ WAYS = [
     (("--remove-heads", "encoder.0.1,encoder.1.3"), 2),
     (("--remove-random", "50", "--seed", "3"), 4),
     (("--remove-random", "50", "--per", "layer"), 4),
-    (("--remove-layers", "top 1"), 4),
+    (("--remove-heads-of-layers", "top 1"), 4),
     (("--keep-per-layer", "13"), 4),
 ]
 
@@ -38,7 +38,7 @@ def test_prune(how, missing, run_command, bert, tmp_path):
 @pytest.mark.parametrize("form", ["compact", "padded"])
 def test_prune_drops_the_bias_of_emptied_layers_with_a_flag(form, run_command, bert, tmp_path):
     for name, words in (("kept", ()), ("dropped", ("--drop-output-bias",))):
-        how = ("--remove-layers", "bottom 1", "--form", form, *words)
+        how = ("--remove-heads-of-layers", "bottom 1", "--form", form, *words)
         assert run_command("prune", bert, *how, "--out", tmp_path / name).code == 0
     biases = [
         load(tmp_path / name).bert.encoder.layer[0].attention.output.dense.bias
@@ -114,7 +114,7 @@ REFUSED = [
     ),
     (("--remove-heads", "encoder.0.1,"), "HeadError: expected a head, got ''."),
     (
-        ("--remove-layers", "0-1"),
+        ("--remove-heads-of-layers", "0-1"),
         "HeadError: expected some heads to remove, got every head of every layer.",
     ),
     (("--remove-lowest", "2"), "HeadError: --remove-lowest needs a ranking."),

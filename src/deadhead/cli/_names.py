@@ -55,6 +55,10 @@ OLD = {  # command, or "" for all -> old name of an option -> the new one
         "--heads": "--remove-heads",
         "--keep": "--keep-per-layer",
         **{f"--{name.replace('_', '-')}": strategy_flag(name) for name in STRATEGIES},
+        **{
+            f"--remove-{name}": f"--remove-heads-of-{name}"
+            for name in ("layers", "lowest-layers", "random-layers")
+        },
     },
     "bench": {"--batch": "--batch-sizes", "--length": "--lengths"},
 }
