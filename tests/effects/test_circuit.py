@@ -9,7 +9,7 @@ import torch
 
 from deadhead import captured, discover, edge_effects, faithfulness, gated, rank
 from deadhead.effects import Edge, Faithfulness
-from deadhead.effects.paths import Circuits
+from deadhead.effects.paths import edge_runs
 from deadhead.effects.stream import Nodes
 from deadhead.errors import DataError
 from deadhead.forward import forward
@@ -98,7 +98,7 @@ def test_the_curve_of_edges_corrupts_all_others():
     )
     assert result.kind == "edges"
     assert result.sizes == (0, 11, 55, 110)
-    with Circuits(Nodes(model), check_pairs(clean, corrupt), difference) as runs:
+    with edge_runs(Nodes(model), check_pairs(clean, corrupt), difference) as runs:
         patched = runs.exists.clone()
         for edge in edges.highest(11):
             patched[edges.targets.index(edge.target), edges.sources.index(edge.source)] = False
@@ -107,7 +107,7 @@ def test_the_curve_of_edges_corrupts_all_others():
     assert result.empty == pytest.approx(empty)
     assert result.curve[1] == pytest.approx((value - empty) / (full - empty))
     listed = [*edges.highest(11)]
-    for circuit in (listed, [str(edge) for edge in listed]):
+    for circuit in (listed, [str(edge) for edge in listed], edges.highest(11)):
         alone = faithfulness(model, circuit, clean, corrupt, difference, random=1, progress=False)
         assert alone.sizes == (11,)
         assert alone.curve[0] == pytest.approx(result.curve[1])
@@ -147,6 +147,7 @@ def test_bad_input_gets_an_error_that_names_the_way_out():
             faithfulness(model, scores, first, second, difference, progress=False, **more)
 
     refused({heads[0]: 1.0}, "no score")
+    refused({**dict.fromkeys(heads, 1.0), heads[0]: math.nan}, "1 heads of the model have no score")
     refused([], "nothing to keep")
     refused(dict.fromkeys(heads, 1.0), "the metric is the same", second=clean)
     refused(dict.fromkeys(heads, 1.0), "rising shares", fractions=(0.5, 0.1))

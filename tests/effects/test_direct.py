@@ -135,6 +135,9 @@ def test_batches_padding_and_positions():
     head = next(iter(discover(model)))
     assert spread.heads[head, 8] == pytest.approx(summed.heads[head, None], abs=1e-9)
     assert all(spread.heads[head, position] == 0 for position in range(8))
+    batches = [{"input_ids": ids[:1]}, {"input_ids": ids[1:, :6]}]
+    with pytest.raises(DataError, match="rows of one length"):
+        direct_effects(model, batches, 7, positions=True)
     rows = summed.rows()
     assert sum(row["effect"] for row in rows) == pytest.approx(summed.target, abs=1e-5)
     assert [row["part"] for row in rows[-2:]] == ["embeddings", "biases"]

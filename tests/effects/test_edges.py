@@ -9,7 +9,7 @@ import torch
 from architectures.tiny import tiny
 from deadhead import edge_effects, path_effects, prune
 from deadhead.effects import Edge, EdgeEffects
-from deadhead.effects.paths import Circuits
+from deadhead.effects.paths import edge_runs
 from deadhead.effects.stream import Nodes
 from deadhead.errors import DataError, UnknownName, UnsupportedModel
 from deadhead.forward import forward
@@ -46,7 +46,7 @@ def test_estimates_become_exact_as_the_runs_approach_each_other(family):
 
 def circuits(family):
     model, clean, corrupt = near_pair(family, 1.0)
-    return Circuits(Nodes(model), check_pairs(clean, corrupt), difference), model, clean, corrupt
+    return edge_runs(Nodes(model), check_pairs(clean, corrupt), difference), model, clean, corrupt
 
 
 @pytest.mark.parametrize("family", [*FAMILIES, *SHARED])

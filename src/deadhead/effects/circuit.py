@@ -8,12 +8,13 @@ areas in the benchmark MIB (Mueller et al. 2025): CPR below it, CMD between it a
 from __future__ import annotations
 
 import itertools
-from collections.abc import Iterable, Mapping, Sequence
-from contextlib import ExitStack
+import math
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 from random import Random
-from typing import TYPE_CHECKING, Any, Self
+from typing import Any
 
 import numpy as np
 import torch
@@ -31,22 +32,26 @@ from deadhead.rankers.label_free import PerExample
 from deadhead.rankers.run import check_seed, frozen, refuse_resampling
 from deadhead.ranking import Ranking
 
+from .effects import Table
 from .graph import ARROW, Edge, EdgeEffects, place_of, written
-from .metrics import Metric, mean_of, moved
-from .paths import Circuits
+from .metrics import Metric, mean_of, measured
+from .paths import Circuits, edge_runs
 from .stream import Nodes
-
-if TYPE_CHECKING:
-    import pandas
 
 FRACTIONS = (0.001, 0.002, 0.005, 0.01, 0.02, 0.05, 0.1, 0.2, 0.5, 1.0)  # those of MIB
 RESAMPLES = 1000
+RANDOM = {"mean": "random_mean", "min": "random_low", "max": "random_high"}
+BANDS = {  # of a plot: the columns of its line, its lower and its upper end
+    "circuit": ("faithfulness", "low", "high"),
+    "reverse": ("reverse", "reverse", "reverse"),
+    "random": tuple(RANDOM.values()),
+}
 Parts = Mapping[Head, float] | Iterable[Head | Edge | str]
 Pairs = Sequence[tuple[Batch, Batch]]
 
 
 @dataclass(frozen=True, kw_only=True)
-class Faithfulness:
+class Faithfulness(Table):
     """How much of the metric each share of heads or edges keeps.
 
     curve: the faithfulness for each of `fractions`; low, high: its 95 % band over the pairs.
@@ -74,7 +79,7 @@ class Faithfulness:
     @property
     def cmd(self) -> float:
         """The area between the curve and 1: how far circuits are from the model; 0 is best."""
-        return self.area([abs(1 - value) for value in self.curve])
+        return self._distance(self.curve)
 
     def area(self, curve: Sequence[float]) -> float:
         """The area below a curve over the fractions; nan of a single one."""
@@ -82,14 +87,17 @@ class Faithfulness:
             return float("nan")
         return float(np.trapezoid(curve, self.fractions))
 
+    def _distance(self, curve: Sequence[float]) -> float:
+        return self.area([abs(1 - value) for value in curve])
+
     @property
     def controls(self) -> dict[str, dict[str, float]]:
         """CPR and CMD of the circuit, of the reversed order, and the means of random orders."""
         curves = {"circuit": [self.curve], "reverse": [self.reverse], "random": self.random}
         return {
             name: {
-                "cpr": float(np.mean([self.area(c) for c in group])),
-                "cmd": float(np.mean([self.area([abs(1 - v) for v in c]) for c in group])),
+                "cpr": float(np.mean([*map(self.area, group)])),
+                "cmd": float(np.mean([*map(self._distance, group)])),
             }
             for name, group in curves.items()
             if group
@@ -97,25 +105,17 @@ class Faithfulness:
 
     def rows(self) -> list[dict[str, Any]]:
         """One dict for each fraction."""
-        names = ("fractions", "sizes", "curve", "low", "high", "reverse")
-        draws = np.array(self.random).reshape(-1, len(self.fractions))
-        rows = []
-        for place, values in enumerate(zip(*(getattr(self, n) for n in names), strict=True)):
-            row = dict(zip(("fraction", "kept", "faithfulness", *names[3:]), values, strict=True))
-            if len(draws):
-                drawn = draws[:, place]
-                row |= {"random_mean": drawn.mean(), "random_low": drawn.min()}
-                row["random_high"] = drawn.max()
-            rows.append({name: float(v) if name != "kept" else v for name, v in row.items()})
-        return rows
-
-    def frame(self) -> pandas.DataFrame:
-        """The rows as a pandas DataFrame."""
-        try:
-            import pandas
-        except ImportError:
-            raise MissingExtra("pandas", "report", "a data frame") from None
-        return pandas.DataFrame(self.rows())
+        columns: dict[str, Sequence[float]] = {
+            "fraction": self.fractions,
+            "kept": self.sizes,
+            "faithfulness": self.curve,
+            **{name: getattr(self, name) for name in ("low", "high", "reverse")},
+        }
+        if self.random:
+            for name in ("mean", "min", "max"):
+                draws = getattr(np.array(self.random), name)(0)
+                columns[RANDOM[name]] = draws.tolist()
+        return [dict(zip(columns, row, strict=True)) for row in zip(*columns.values(), strict=True)]
 
     def save(self, path: str | Path) -> Path:
         """Write all numbers as JSON; the file is whole or absent."""
@@ -128,18 +128,13 @@ class Faithfulness:
             import altair as alt
         except ImportError:
             raise MissingExtra("altair", "report", "a plot of faithfulness") from None
-        values = []
-        for row in self.rows():
-            for name, of in (("circuit", ""), ("reverse", ""), ("random", "random_")):
-                middle = {"circuit": "faithfulness", "reverse": "reverse"}.get(name, "random_mean")
-                if middle in row:
-                    low, high = (
-                        (row[middle],) * 2
-                        if name == "reverse"
-                        else (row[f"{of}low"], row[f"{of}high"])
-                    )
-                    point = {"kept": row["fraction"], "faithfulness": row[middle]}
-                    values.append({**point, "order": name, "low": low, "high": high})
+        values = [
+            {"kept": row["fraction"], "order": order}
+            | {"faithfulness": row[middle], "low": row[low], "high": row[high]}
+            for row in self.rows()
+            for order, (middle, low, high) in BANDS.items()
+            if middle in row
+        ]
         share = alt.Scale(type="log") if min(self.fractions) > 0 else alt.Scale()
         base = alt.Chart(alt.InlineData(values=values)).encode(
             x=alt.X("kept:Q", title=f"share of {self.kind} kept", scale=share),
@@ -186,9 +181,13 @@ def faithfulness(
     check_seed(seed)
     refuse_resampling(model)
     pairs = check_pairs(clean, corrupt)
-    parts = scores if isinstance(scores, EdgeEffects | Ranking | Mapping) else list(scores)
-    runs: _Runs = (_Edges if _are_edges(parts) else _Heads)(model, pairs, metric)
+    parts: Any = scores
+    if not isinstance(scores, EdgeEffects | Ranking | Mapping):
+        parts = list(scores)
+    if are_edges := _are_edges(parts):
+        parts = parts if isinstance(parts, EdgeEffects) else list(parts)
     curves: list[list[Tensor]] = []
+    runs = _runs(model, pairs, metric, edges=are_edges)
     with runs as run, reported(progress, "faithfulness") as count:
         order, chosen = run.order(parts, absolute, Random(f"{seed}"))
         shares = _checked(fractions) if chosen is None else (chosen / len(order),)
@@ -211,7 +210,7 @@ def faithfulness(
             "give pairs with different answers, and a metric that tells them apart",
         )
     means = [tuple(float(_share(v, full, nothing)) + 0.0 for v in curve) for curve in curves]
-    low, high = _band(curves[0], full, nothing, seed)
+    low, high = zip(*_band(curves[0], full, nothing, seed), strict=True)
     return Faithfulness(
         fractions=tuple(shares),
         sizes=tuple(sizes),
@@ -228,7 +227,7 @@ def faithfulness(
 
 
 def _checked(fractions: Sequence[float]) -> tuple[float, ...]:
-    shares = tuple(fractions)
+    shares = tuple(map(float, fractions))
     if not shares or any(not 0 <= share <= 1 for share in shares) or [*shares] != sorted(shares):
         raise DataError(
             f"`fractions` expects rising shares from 0 to 1, got {fractions!r}.",
@@ -238,51 +237,35 @@ def _checked(fractions: Sequence[float]) -> tuple[float, ...]:
 
 
 def _are_edges(parts: Any) -> bool:
-    if isinstance(parts, list) and parts:
-        return isinstance(parts[0], Edge) or (isinstance(parts[0], str) and ARROW[1:3] in parts[0])
-    return isinstance(parts, EdgeEffects)
+    if isinstance(parts, EdgeEffects | Ranking):
+        return isinstance(parts, EdgeEffects)
+    first = next(iter(parts), None)
+    return isinstance(first, Edge) or (isinstance(first, str) and ARROW.strip() in first)
 
 
-class _Runs(ExitStack):
-    """Runs the clean batches with only some parts kept, while it is open."""
-
-    kind: str
-
-    def __init__(self, model: nn.Module, pairs: Pairs, metric: Metric):
-        super().__init__()
-        self.model, self.pairs, self.metric = model, pairs, metric
-
-    def __enter__(self) -> Self:
-        super().__enter__()
-        try:
-            self.prepare()
-        except BaseException:
-            self.close()
-            raise
-        return self
-
-    def prepare(self) -> None: ...
-
-    def order(self, parts: Any, absolute: bool, draw: Random) -> tuple[list[Any], int | None]:
-        """All parts, the highest first; and of a list how many it has."""
-        raise NotImplementedError
-
-    def __call__(self, kept: frozenset[Any]) -> Tensor:
-        """The metric of each example."""
-        raise NotImplementedError
+@contextmanager
+def _runs(
+    model: nn.Module, pairs: Pairs, metric: Metric, *, edges: bool
+) -> Iterator[_Edges | _Heads]:
+    if edges:
+        with edge_runs(Nodes(model), pairs, metric) as circuits:
+            yield _Edges(circuits)
+    else:
+        with frozen(model, seed=0), torch.no_grad():
+            yield _Heads(model, pairs, metric)
 
 
-class _Edges(_Runs):
-    """Edges are places in a table of targets x sources."""
+class _Edges:
+    """Runs the clean batches with some edges kept: places in a table of targets x sources."""
 
     kind = "edges"
 
-    def prepare(self) -> None:
-        nodes = Nodes(self.model)
-        self.circuits = self.enter_context(Circuits(nodes, self.pairs, self.metric))
-        self.names = nodes.source_names, nodes.target_names
+    def __init__(self, circuits: Circuits):
+        self.circuits = circuits
+        self.names = circuits.nodes.source_names, circuits.nodes.target_names
 
     def order(self, parts: Any, absolute: bool, draw: Random) -> tuple[list[Any], int | None]:
+        """All edges, the highest first; and of a list how many it has."""
         every = [(row, column) for row, column in self.circuits.exists.nonzero().tolist()]
         if isinstance(parts, list):
             chosen = [place_of(edge, *self.names) for edge in parts]
@@ -298,25 +281,24 @@ class _Edges(_Runs):
         return sorted(every, key=lambda place: -values[place]), None
 
     def __call__(self, kept: frozenset[Any]) -> Tensor:
+        """The metric of each example."""
         patched = self.circuits.exists.clone()
         for place in kept:
             patched[place] = False
         return self.circuits(patched).cpu().double()
 
 
-class _Heads(_Runs):
-    """Corrupted heads are filled with their outputs in the corrupt run."""
+class _Heads:
+    """Runs them with some heads kept; the others give what they give in the corrupt run."""
 
     kind = "heads"
 
-    def prepare(self) -> None:
-        self.enter_context(frozen(self.model, seed=0))
-        self.enter_context(torch.no_grad())
-        self.layout, self.fills = discover(self.model), []
-        self.measured = PerExample(self.metric, "metric")
-        for _, batch in self.pairs:
-            with captured(self.model) as fill:
-                forward(self.model, on_device(batch, self.model))
+    def __init__(self, model: nn.Module, pairs: Pairs, metric: Metric):
+        self.model, self.pairs, self.metric = model, pairs, PerExample(metric, "metric")
+        self.layout, self.fills = discover(model), []
+        for _, batch in pairs:
+            with captured(model) as fill:
+                forward(model, on_device(batch, model))
             self.fills.append(fill)
 
     def order(self, parts: Any, absolute: bool, draw: Random) -> tuple[list[Any], int | None]:
@@ -325,7 +307,7 @@ class _Heads(_Runs):
         if isinstance(parts, Ranking):
             parts = parts.scores_for(self.layout)
         scores = {Head.parse(h) if isinstance(h, str) else h: float(v) for h, v in parts.items()}
-        without = [str(head) for head in self.layout if head not in scores]
+        without = [str(head) for head in self.layout if math.isnan(scores.get(head, math.nan))]
         if without:
             raise DataError(
                 f"{len(without)} heads of the model have no score, such as {without[0]}.",
@@ -338,8 +320,7 @@ class _Heads(_Runs):
         closed, values = [head for head in self.layout if head not in kept], []
         for (batch, _), fill in zip(self.pairs, self.fills, strict=True):
             with gated(self.model, closed=closed, fill=fill):
-                outputs = forward(self.model, on_device(batch, self.model))
-            values.append(self.measured(outputs, moved(batch, self.model)))
+                values.append(measured(self.model, batch, self.metric))
         return torch.cat(values).cpu().double()
 
 
@@ -357,12 +338,12 @@ def _share(values: Tensor, full: Tensor, nothing: Tensor) -> Tensor:
 
 def _band(
     curve: Sequence[Tensor], full: Tensor, nothing: Tensor, seed: int
-) -> tuple[tuple[float, ...], tuple[float, ...]]:
+) -> list[tuple[float, float]]:
     """The 95 % band of a curve, by drawing the pairs again."""
     generator = torch.Generator().manual_seed(seed)
     drawn = torch.randint(len(full), (RESAMPLES, len(full)), generator=generator)
     levels = torch.tensor([0.025, 0.975], dtype=torch.float64)
-    bounds = [
-        _share(v[drawn], full[drawn], nothing[drawn]).nanquantile(levels).tolist() for v in curve
+    return [
+        tuple(_share(v[drawn], full[drawn], nothing[drawn]).nanquantile(levels).tolist())
+        for v in curve
     ]
-    return tuple(b[0] for b in bounds), tuple(b[1] for b in bounds)

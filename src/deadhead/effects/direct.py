@@ -12,17 +12,18 @@ The layers themselves are cut: a head gets no gradient through heads and neurons
 
 from __future__ import annotations
 
+from collections import defaultdict
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import torch
 from torch import Tensor, nn
 from torch.overrides import TorchFunctionMode
 
 from deadhead.display.progress import Progress, reported
-from deadhead.errors import DataError, MissingExtra, UnsupportedModel
+from deadhead.errors import DataError, UnsupportedModel
 from deadhead.forward import precise
 from deadhead.heads.discover import layout_of, search
 from deadhead.heads.hooks import attach, hooked
@@ -35,14 +36,9 @@ from deadhead.rankers.gate_gradients import wide
 from deadhead.rankers.label_free import PerExample
 from deadhead.rankers.loss import examples_of, forward, on_device
 from deadhead.rankers.run import frozen, refuse_resampling
-from deadhead.ranking.heatmap import chart, html, printed
 
-from .effects import HeadAt
+from .effects import HeadAt, HeadTable
 from .metrics import Metric, Tokens, logit, moved
-
-if TYPE_CHECKING:
-    import pandas
-    from rich.console import Group
 
 # functions whose result only scales a norm, so that it counts as a constant
 SCALES = ("rsqrt", "sqrt", "std", "norm", "vector_norm", "linalg_vector_norm")
@@ -53,7 +49,7 @@ ACTIVATION_MODULES = ("transformers.activations", "torch.nn.modules.activation")
 
 
 @dataclass(frozen=True, kw_only=True)
-class DirectEffects:
+class DirectEffects(HeadTable):
     """The mean over examples of what each part of a model adds to the target; they add up to it.
 
     heads: of each head, or of each head and position.
@@ -86,14 +82,6 @@ class DirectEffects:
             {"part": name, "position": None, "effect": value} for name, value in rest.items()
         ]
 
-    def frame(self) -> pandas.DataFrame:
-        """The rows as a pandas DataFrame."""
-        try:
-            import pandas
-        except ImportError:
-            raise MissingExtra("pandas", "report", "a data frame") from None
-        return pandas.DataFrame(self.rows())
-
     def by_head(self) -> dict[Head, float]:
         """The effect of each head, at all positions together."""
         sums: dict[Head, float] = {}
@@ -103,19 +91,8 @@ class DirectEffects:
 
     @property
     def title(self) -> str:
-        """What the heat map shows, in words."""
         rest = self.target - sum(self.heads.values())
         return f"direct effect of each head on {self.target:.4g} (all other parts {rest:.4g})"
-
-    def plot(self, title: str | None = None) -> Any:
-        """A heat map (an altair chart) of layers x heads."""
-        return chart(self.by_head(), self.layout, title or self.title)
-
-    def __rich__(self) -> Group:
-        return printed(self.by_head(), self.layout, self.title)
-
-    def _repr_html_(self) -> str:
-        return html(self.by_head(), self.layout, self.title)
 
 
 def direct_effects(
@@ -179,10 +156,11 @@ class _Sums:
     """Sums over examples, and the reading of one batch."""
 
     def __init__(self, *, positions: bool):
-        self.positions, self.length = positions, 0
-        self.heads: dict[HeadAt, float] = {}
-        self.feed_forward: dict[LayerKey, float] = {}
-        self.others: dict[str, float] = {}
+        self.positions = positions
+        self.lengths: dict[str, int] = {}  # of the rows of each block
+        self.heads: defaultdict[HeadAt, float] = defaultdict(float)
+        self.feed_forward: defaultdict[LayerKey, float] = defaultdict(float)
+        self.others: defaultdict[str, float] = defaultdict(float)
         self.embeddings = self.biases = self.target = 0.0
         self.examples = 0
 
@@ -202,21 +180,20 @@ class _Sums:
             torch.zeros_like(leaf) if gradient is None else gradient * leaf.detach()
             for leaf, gradient in zip(leaves, gradients, strict=True)
         ]
-        size = float(wide(torch.stack([wide(part).abs().sum() for part in parts])).sum())
-        total = sum(float(wide(part).sum()) for part in parts)
+        sums = [float(wide(part).sum()) for part in parts]
+        size = sum(float(wide(part).abs().sum()) for part in parts)
         value = float(wide(target.detach()))
-        self._check(model, total, value, size, target.dtype)
+        _check(model, sum(sums), value, size, target.dtype)
         self.target += value
         self.examples += examples_of(batch)
-        self.biases += sum(float(wide(part).sum()) for part in parts[len(run.leaves) :])
-        for (site, _), part in zip(run.leaves, parts, strict=False):
+        self.biases += sum(sums[len(run.leaves) :])
+        for (site, _), part, total in zip(run.leaves, parts, sums, strict=False):
             if site is None:
-                self.embeddings += float(wide(part).sum())
+                self.embeddings += total
             elif isinstance(site, str):
-                self.others[site] = self.others.get(site, 0.0) + float(wide(part).sum())
+                self.others[site] += total
             elif site.kind == "neurons":
-                so_far = self.feed_forward.get(site.layer_key, 0.0)
-                self.feed_forward[site.layer_key] = so_far + float(wide(part).sum())
+                self.feed_forward[site.layer_key] += total
             else:
                 self._add_heads(site, part)
 
@@ -224,31 +201,23 @@ class _Sums:
         rows = wide(batch_first(site, part)).unflatten(-1, (-1, site.width)).sum(-1)
         heads = [Head(*site.layer_key, index) for index in site.kept]
         if not self.positions:
-            sums = rows.flatten(0, -2).sum(0).tolist()
-            self._increase({(head, None): v for head, v in zip(heads, sums, strict=True)})
-            return
-        if rows.dim() != 3 or self.length not in (0, rows.shape[1]):
+            rows = rows.flatten(0, -2)[:, None]
+        elif rows.dim() != 3 or self.lengths.setdefault(site.block, rows.shape[1]) != rows.shape[1]:
             raise DataError(
                 f"positions expect rows of one length, got {tuple(rows.shape[:-1])} in "
                 f"{site.block} layer {site.layer}.",
                 "pad all batches to one length, or leave positions out",
             )
         for position, row in enumerate(rows.sum(0).tolist()):
-            self._increase({(head, position): v for head, v in zip(heads, row, strict=True)})
+            for head, value in zip(heads, row, strict=True):
+                self.heads[head, position if self.positions else None] += value
 
-    def _increase(self, values: Mapping[HeadAt, float]) -> None:
-        for place, value in values.items():
-            self.heads[place] = self.heads.get(place, 0.0) + value
 
-    def _check(
-        self, model: nn.Module, total: float, value: float, size: float, dtype: torch.dtype
-    ) -> None:
-        """Raise an error unless the effects add up: something else is in the stream, or in the
-        target.
-        """
-        rounding = max(torch.finfo(kind).eps for kind in (dtype, torch.float32)) ** 0.75
-        if abs(total - value) <= rounding * (size + abs(value)):
-            return
+def _check(model: nn.Module, total: float, value: float, size: float, dtype: torch.dtype) -> None:
+    """Raise an error unless the effects add up: else the stream or the target has other parts."""
+    rounding = max(torch.finfo(kind).eps for kind in (dtype, torch.float32)) ** 0.75
+    # not "more than": a sum may be nan
+    if not abs(total - value) <= rounding * (size + abs(value)):
         raise UnsupportedModel(
             f"the effects add up to {total:.6g}, but the target is {value:.6g}: the stream of "
             f"{type(model).__name__} has parts beside attention, feed-forward layers, embeddings "

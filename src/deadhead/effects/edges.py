@@ -15,7 +15,7 @@ from torch import Tensor, nn
 
 from deadhead.display.progress import Progress, reported
 from deadhead.errors import DataError, UnsupportedModel
-from deadhead.forward import device_of, forward, on_device
+from deadhead.forward import device_of
 from deadhead.heads.hooks import hooked
 from deadhead.layout import Batch
 from deadhead.rankers.batches import check_pairs
@@ -24,7 +24,7 @@ from deadhead.rankers.loss import examples_of
 from deadhead.rankers.run import frozen, refuse_resampling
 
 from .graph import EdgeEffects
-from .metrics import Metric, mean_of, moved
+from .metrics import Metric, mean_of, measured
 from .stream import PATCH_HEADS, Contribution, Nodes, Run, Target
 from .tape import Step
 
@@ -72,18 +72,18 @@ def edge_effects(
         raise DataError(f"`steps` expects a whole number from 1, got {steps!r}.", "write steps=5")
     refuse_resampling(model)
     nodes, pairs = Nodes(model), check_pairs(clean, corrupt)
-    measured = PerExample(metric, "metric")
+    per_example = PerExample(metric, "metric")
     shape = len(nodes.target_names), len(nodes.source_names)
     exists, means = torch.zeros(shape, dtype=torch.bool), []
     precision = torch.promote_types(next(model.parameters()).dtype, torch.float32)
     scores = torch.zeros(shape, device=device_of(model), dtype=precision)
     with frozen(model, seed=0), hooked(model, nodes.sites), reported(progress, "edges") as count:
         for number, (first, second) in enumerate(pairs):
-            other, corrupt_metric = recorded(nodes, second, measured)
+            other, corrupt_metric = recorded(nodes, second, per_example)
             changes: list[Tensor] = []
             for step in range(steps, 0, -1):
                 run = _Gradients(nodes, other, step / steps)
-                values = run(first, measured)
+                values = run(first, per_example)
                 if not changes:  # of the clean run
                     means.append((values, corrupt_metric))
                     changes = changes_of(run.added, other)
@@ -117,9 +117,7 @@ def recorded(
     """What the sources add in a run, and its metric."""
     run = Run(nodes)
     with run.recording():
-        values = metric(
-            forward(nodes.model, on_device(batch, nodes.model)), moved(batch, nodes.model)
-        )
+        values = measured(nodes.model, batch, metric)
     if {id(each.source) for each in run.added} != {id(source) for source in nodes.every_source}:
         raise UnsupportedModel(
             "the model looks up no embeddings of its inputs, or does not run all of its layers.",
@@ -143,8 +141,7 @@ def changes_of(first: Sequence[Contribution], second: Sequence[Contribution]) ->
     changes = []
     for one, two in zip(first, second, strict=True):
         size, shape = len(one.source.names), one.output.shape
-        parts = one.source.parts_of(two.context - one.context, two.output - one.output)
-        changes.append(free[shape][:size].copy_(parts))
+        changes.append(free[shape][:size].copy_(one.change(two)))
         free[shape] = free[shape][size:]
     return changes
 
@@ -187,9 +184,8 @@ class _Gradients(Run):
 
     def __call__(self, batch: Batch, metric: PerExample) -> Tensor:
         """Run forward and backward; gives the metric."""
-        model = self.nodes.model
         with self.recording():
-            values = metric(forward(model, on_device(batch, model)), moved(batch, model))
+            values = measured(self.nodes.model, batch, metric)
             total = values.sum()
         if total.requires_grad:
             torch.autograd.grad(total, self.leaves, allow_unused=True)

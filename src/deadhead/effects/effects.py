@@ -1,8 +1,9 @@
-"""The effects of patching heads, as plain data: a table, and a heat map. Imports no torch."""
+"""Effects as plain data: tables, and heat maps of heads. Imports no torch."""
 
 from __future__ import annotations
 
 import math
+from abc import ABC, abstractmethod
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, Literal
@@ -18,8 +19,47 @@ if TYPE_CHECKING:
 HeadAt = tuple[Head, int | None]  # a head at one position, or at all positions (None)
 
 
+class Table(ABC):
+    """A result that is a table."""
+
+    @abstractmethod
+    def rows(self) -> list[dict[str, Any]]: ...
+
+    def frame(self) -> pandas.DataFrame:
+        """The rows as a pandas DataFrame."""
+        try:
+            import pandas
+        except ImportError:
+            raise MissingExtra("pandas", "report", "a data frame") from None
+        return pandas.DataFrame(self.rows())
+
+
+class HeadTable(Table):
+    """A table with a number for each head, which is printed as a heat map."""
+
+    layout: HeadLayout
+
+    @abstractmethod
+    def by_head(self) -> dict[Head, float]: ...
+
+    @property
+    @abstractmethod
+    def title(self) -> str:
+        """What the heat map shows, in words."""
+
+    def plot(self, title: str | None = None) -> Any:
+        """A heat map (an altair chart) of layers x heads."""
+        return chart(self.by_head(), self.layout, title or self.title)
+
+    def __rich__(self) -> Group:
+        return printed(self.by_head(), self.layout, self.title)
+
+    def _repr_html_(self) -> str:
+        return html(self.by_head(), self.layout, self.title)
+
+
 @dataclass(frozen=True, kw_only=True)
-class Effects:
+class Effects(HeadTable):
     """The mean of a metric with each head patched, and without any patch.
 
     values: the metric of the patched run, for each head, or for each head and position.
@@ -69,14 +109,6 @@ class Effects:
             for (head, position), value in self.values.items()
         ]
 
-    def frame(self) -> pandas.DataFrame:
-        """The rows as a pandas DataFrame."""
-        try:
-            import pandas
-        except ImportError:
-            raise MissingExtra("pandas", "report", "a data frame") from None
-        return pandas.DataFrame(self.rows())
-
     def by_head(self) -> dict[Head, float]:
         """The effect of each head; of several positions, the effect that is furthest from 0."""
         strongest: dict[Head, float] = {}
@@ -86,7 +118,6 @@ class Effects:
 
     @property
     def title(self) -> str:
-        """What the heat map shows, in words."""
         source = "clean" if self.into == "corrupt" else "corrupt"
         where = "" if all(p is None for _, p in self.values) else " at its strongest position"
         return (
@@ -97,14 +128,8 @@ class Effects:
     def plot(self, title: str | None = None) -> Any:
         """A heat map (an altair chart) of layers x heads, or of heads x positions."""
         if all(position is None for _, position in self.values):
-            return chart(self.by_head(), self.layout, title or self.title)
+            return super().plot(title)
         return _by_position(self.rows(), title or self.title)
-
-    def __rich__(self) -> Group:
-        return printed(self.by_head(), self.layout, self.title)
-
-    def _repr_html_(self) -> str:
-        return html(self.by_head(), self.layout, self.title)
 
 
 def _by_position(rows: list[dict[str, Any]], title: str) -> Any:

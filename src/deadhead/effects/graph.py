@@ -7,15 +7,14 @@ import math
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 
 from deadhead import files
-from deadhead.errors import DataError, MissingExtra, UnknownName, unknown_name
+from deadhead.errors import DataError, UnknownName, unknown_name
 
-if TYPE_CHECKING:
-    import pandas
+from .effects import Table
 
 FORMAT = 1
 ARROW = " -> "
@@ -42,7 +41,7 @@ class Edge(NamedTuple):
 
 
 @dataclass(frozen=True, kw_only=True)
-class EdgeEffects:
+class EdgeEffects(Table):
     """How much the metric of the clean run changes if an edge has the value of the corrupt run.
 
     matrix: targets x sources; nan where there is no edge, or where it was not measured.
@@ -81,14 +80,10 @@ class EdgeEffects:
             for row, column in places
         }
 
-    def frame(self) -> pandas.DataFrame:
-        """All edges as a pandas DataFrame, the strongest first."""
-        try:
-            import pandas
-        except ImportError:
-            raise MissingExtra("pandas", "report", "a data frame") from None
-        rows = [(*edge, effect) for edge, effect in self.highest(len(self)).items()]
-        return pandas.DataFrame(rows, columns=["source", "target", "effect"])
+    def rows(self) -> list[dict[str, Any]]:
+        """One dict for each edge, the strongest first."""
+        edges = self.highest(len(self)).items()
+        return [{**edge._asdict(), "effect": effect} for edge, effect in edges]
 
     def to_dict(self) -> dict[str, Any]:
         rows = [[None if math.isnan(v) else v for v in row] for row in self.matrix.tolist()]

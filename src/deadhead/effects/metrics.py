@@ -7,8 +7,9 @@ import torch
 from torch import Tensor, nn
 
 from deadhead.errors import DataError
-from deadhead.forward import device_of
+from deadhead.forward import device_of, forward, on_device
 from deadhead.layout import Batch
+from deadhead.rankers.label_free import PerExample
 from deadhead.rankers.loss import positions_of
 
 Metric = Callable[[Any, Batch], Tensor]  # (outputs of the model, batch) -> one number per example
@@ -51,6 +52,11 @@ def logit_difference(answer: Tokens, wrong: Tokens, position: Tokens = -1) -> Me
     """
     first, second = logit(answer, position), logit(wrong, position)
     return lambda outputs, batch: first(outputs, batch) - second(outputs, batch)
+
+
+def measured(model: nn.Module, batch: Batch, metric: PerExample) -> Tensor:
+    """Run a batch; gives its metric."""
+    return metric(forward(model, on_device(batch, model)), moved(batch, model))
 
 
 def moved(batch: Batch, model: nn.Module) -> dict[str, Any]:

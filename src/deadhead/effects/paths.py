@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
-from contextlib import ExitStack
+from collections.abc import Iterable, Iterator, Sequence
+from contextlib import contextmanager
 
 import numpy as np
 import torch
@@ -11,7 +11,6 @@ from torch import Tensor, nn
 
 from deadhead.display.progress import Progress, reported
 from deadhead.errors import DataError
-from deadhead.forward import forward, on_device
 from deadhead.heads.hooks import hooked
 from deadhead.layout import Batch
 from deadhead.rankers.batches import check_pairs
@@ -20,7 +19,7 @@ from deadhead.rankers.run import frozen, refuse_resampling
 
 from .edges import recorded
 from .graph import Edge, EdgeEffects, place_of
-from .metrics import Metric, mean_of, moved
+from .metrics import Metric, mean_of, measured
 from .stream import Contribution, Nodes, Run, Target
 
 
@@ -53,7 +52,7 @@ def path_effects(
     if not places:
         raise DataError("there is no edge to patch.", "name at least one")
     matrix = np.full((len(nodes.target_names), len(nodes.source_names)), np.nan)
-    with Circuits(nodes, pairs, metric) as circuits, reported(progress, "patch edges") as count:
+    with edge_runs(nodes, pairs, metric) as circuits, reported(progress, "patch edges") as count:
         circuits.check(places)
         for number, place in enumerate(places):
             patched = torch.zeros(matrix.shape, dtype=torch.bool)
@@ -72,45 +71,38 @@ def path_effects(
     )
 
 
-class Circuits(ExitStack):
-    """Runs the clean batches with any set of edges corrupted, while it is open.
+@contextmanager
+def edge_runs(
+    nodes: Nodes, pairs: Sequence[tuple[Batch, Batch]], metric: Metric
+) -> Iterator[Circuits]:
+    """Prepare the model for runs with edges corrupted."""
+    with frozen(nodes.model, seed=0), hooked(nodes.model, nodes.sites), torch.no_grad():
+        yield Circuits(nodes, pairs, metric)
+
+
+class Circuits:
+    """Runs the clean batches with any set of edges corrupted.
 
     clean, corrupt: the metric of each example. exists: targets x sources, where there is an edge.
     """
 
     def __init__(self, nodes: Nodes, pairs: Sequence[tuple[Batch, Batch]], metric: Metric):
-        super().__init__()
-        self.nodes, self.metric = nodes, PerExample(metric, "metric")
-        self.pairs = pairs
-
-    def __enter__(self) -> Circuits:
-        super().__enter__()
-        model = self.nodes.model
-        try:
-            self.enter_context(frozen(model, seed=0))
-            self.enter_context(hooked(model, self.nodes.sites))
-            self.enter_context(torch.no_grad())
-            runs = [recorded(self.nodes, batch, self.metric) for _, batch in self.pairs]
-            self.others = [added for added, _ in runs]
-            self.corrupt = torch.cat([values for _, values in runs])
-            self.exists = torch.zeros(
-                len(self.nodes.target_names), len(self.nodes.source_names), dtype=torch.bool
-            )
-            self.clean = self(torch.zeros_like(self.exists))
-        except BaseException:
-            self.close()
-            raise
-        return self
+        self.nodes, self.pairs, self.metric = nodes, pairs, PerExample(metric, "metric")
+        runs = [recorded(nodes, batch, self.metric) for _, batch in pairs]
+        self.others = [added for added, _ in runs]
+        self.corrupt = torch.cat([values for _, values in runs])
+        self.exists = torch.zeros(
+            len(nodes.target_names), len(nodes.source_names), dtype=torch.bool
+        )
+        self.clean = self(torch.zeros_like(self.exists))
 
     def __call__(self, patched: Tensor) -> Tensor:
         """The metric of each example with these edges corrupted: targets x sources."""
         values = []
         for (batch, _), other in zip(self.pairs, self.others, strict=True):
             run = _Patched(self.nodes, other, patched)
-            model = self.nodes.model
             with run.recording():
-                outputs = forward(model, on_device(batch, model))
-                values.append(self.metric(outputs, moved(batch, model)))
+                values.append(measured(self.nodes.model, batch, self.metric))
             run.mark(self.exists)
         return torch.cat(values)
 
@@ -137,9 +129,9 @@ class _Patched(Run):
         self.changes: dict[int, Tensor] = {}
 
     def read(self, targets: list[Target], slot: int, tensor: Tensor) -> Tensor:
-        super().read(targets, slot, tensor)
+        same = super().read(targets, slot, tensor)
         changed = None if targets[0].rows is not None else self._patched_reads(targets[0], slot)
-        return tensor.view_as(tensor) if changed is None else changed[0]
+        return same if changed is None else changed[0]
 
     def projected(self, targets: list[Target], slot: int, output: Tensor) -> Tensor:
         for target in targets:
@@ -172,9 +164,8 @@ class _Patched(Run):
         return changed
 
     def _change(self, number: int) -> Tensor:
-        """What the nodes of a source add in the other run, less what they add in this one."""
+        """What the nodes of a source change in the other run."""
         if number not in self.changes:
             one, two = self.added[number], self.other[number]
-            change = one.source.parts_of(two.context - one.context, two.output - one.output)
-            self.changes[number] = change
+            self.changes[number] = one.change(two)
         return self.changes[number]

@@ -8,7 +8,7 @@ factors, belongs to the stream.
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass
 from functools import partial
@@ -31,18 +31,24 @@ PATCH_HEADS = "patch heads instead: patch_effects(model, clean, corrupt, metric)
 
 
 @dataclass(eq=False, kw_only=True)
-class Source:
-    """A module that adds to the stream, with a node for each head, or one in all."""
+class End:
+    """An end of edges: a module that has one node, or a node for each head or group."""
 
     names: tuple[str, ...]
     order: tuple[Any, ...]
-    module: Any = None  # the output projection of the heads; None: it is one node
-    width: int = 0  # of a head
-    first: int = 0  # the number of its first node among all sources
+    module: Any = None
+    first: int = 0  # the number of its first node among all sources or all targets
 
     @property
     def nodes(self) -> slice:
         return slice(self.first, self.first + len(self.names))
+
+
+@dataclass(eq=False, kw_only=True)
+class Source(End):
+    """A module that adds to the stream: the output projection of heads; None: it is one node."""
+
+    width: int = 0  # of a head
 
     def parts_of(self, context: Tensor, output: Tensor) -> Tensor:
         """What each node adds to the stream: nodes x the shape of the output.
@@ -57,18 +63,10 @@ class Source:
 
 
 @dataclass(eq=False, kw_only=True)
-class Target:
-    """What a module reads of the stream, with a node for each head or group, or one in all."""
+class Target(End):
+    """What a module reads of the stream."""
 
-    names: tuple[str, ...]
-    order: tuple[Any, ...]
-    module: Any = None
     rows: Tensor | None = None  # of the module's output, nodes x width; None: it is one node
-    first: int = 0  # the number of its first node among all targets
-
-    @property
-    def nodes(self) -> slice:
-        return slice(self.first, self.first + len(self.names))
 
     def weight(self) -> Tensor:
         """The rows of each node: nodes x width x what the module reads."""
@@ -152,7 +150,7 @@ def _target(site: Site, part: Part, role: str, order: tuple[Any, ...]) -> Target
     )
 
 
-def _numbered(parts: list[Any]) -> tuple[str, ...]:
+def _numbered(parts: Sequence[End]) -> tuple[str, ...]:
     """Number the nodes from the input upwards; the same names have the same numbers."""
     numbers: dict[str, int] = {}
     for part in sorted(parts, key=lambda part: part.order):
@@ -210,6 +208,10 @@ class Contribution:
     context: Tensor  # what its module read
     output: Tensor  # what it gave
     slot: int | None
+
+    def change(self, other: Contribution) -> Tensor:
+        """What each node adds in another run, less what it adds in this one."""
+        return self.source.parts_of(other.context - self.context, other.output - self.output)
 
 
 class Run(Tape):
