@@ -114,11 +114,18 @@ def label_free(model: nn.Module, name: str) -> LabelFree:
 
 
 def with_loss(
-    model: nn.Module, batches: Sequence[Batch], loss: Loss | str, probed: bool, seed: int
+    model: nn.Module,
+    batches: Sequence[Batch],
+    loss: Loss | str,
+    probed: bool,
+    seed: int,
+    *,
+    probes: int | None = None,
 ) -> list[Batch]:
     """The batches, each with the loss it is measured by. Call it before heads are closed.
 
     probed: measure the output along random directions, for methods that need a gradient.
+    probes: of all examples together; where they are many, fewer than DRAWS of each are enough.
     """
     if callable(loss):
         measured: list[Batch] = [{**batch, LOSS: PerExample(loss, "loss")} for batch in batches]
@@ -129,7 +136,10 @@ def with_loss(
     compared = label_free(model, loss) if isinstance(loss, str) else loss
     if probed:
         compared.target(model, batches[0])  # or raise an error
-        return list(_probed(batches, seed, compared.probe))
+        draws = DRAWS
+        if probes is not None:
+            draws = min(DRAWS, max(1, round(probes / sum(map(examples_of, batches)))))
+        return list(_probed(batches, seed, draws, compared.probe))
     return [
         {**batch, LOSS: compared.distance, TARGET: compared.target(model, batch).cpu()}
         for batch in batches
@@ -154,13 +164,15 @@ def output_to_compare(model: nn.Module, batch: Batch) -> Tensor:
     return output.detach()
 
 
-def _probed(batches: Sequence[Batch], seed: int, loss: PerExampleLoss) -> Iterable[Batch]:
-    """Every batch DRAWS times, every example with the seed of its own directions."""
+def _probed(
+    batches: Sequence[Batch], seed: int, draws: int, loss: PerExampleLoss
+) -> Iterable[Batch]:
+    """Every batch `draws` times, every example with the seed of its own directions."""
     first = Random(f"{seed}").getrandbits(31)  # torch draws by the last 32 bits of a seed alone
     for batch in batches:
         # by example, not by batch: so the directions do not depend on how examples are batched
         seeds = first + DRAWS * torch.arange(examples_of(batch))
-        for draw in range(DRAWS):
+        for draw in range(draws):
             yield {**batch, LOSS: loss, SEEDS: seeds + draw}
         first += DRAWS * examples_of(batch)
 

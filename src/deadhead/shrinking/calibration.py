@@ -11,6 +11,7 @@ from torch import nn
 from deadhead.display.progress import Progress
 from deadhead.display.progress import stage as say_stage
 from deadhead.errors import UnsupportedModel
+from deadhead.forward import real_tokens
 from deadhead.heads.discover import find_every_site, layout_of
 from deadhead.heads.hooks import is_gated
 from deadhead.heads.prune import unfit
@@ -28,6 +29,9 @@ from .held_out import check_number, mean_loss, split_examples
 from .target import Amount
 
 GUARD_MEASURED = 0.25  # share of the guard that nothing is fitted to
+
+FEWER = 4  # one batch of so many is enough to compare choices on
+ENOUGH = 2  # tokens for each input of a layer in these batches
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -64,6 +68,16 @@ class Calibration:
         """The held-out loss of the model as it is now, and what `score` gives for it."""
         with self.stage("measure"):
             return self.held_out_loss(), None if self.score is None else self.score(self.model)
+
+    def to_compare(self) -> Sequence[Batch]:
+        """Some of the batches to repair with, on which choices are compared in less time.
+
+        They have several tokens for each input of the widest layer, or else they are all batches.
+        """
+        widest = max(len(site.kept) * site.width for site in self.sites)
+        masks = [[real_tokens(b, decoder=flag) for b in self.repair] for flag in (False, True)]
+        tokens = min(sum(0 if m is None else int(m.sum()) for m in both) for both in masks)
+        return self.repair[:: min(FEWER, max(1, tokens // (ENOUGH * widest)))]
 
     def again(self) -> "Calibration":
         """The same data for the model as it is now, after whole layers were removed."""

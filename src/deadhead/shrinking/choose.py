@@ -42,6 +42,7 @@ CHOOSERS: Registry[type[Chooser]] = Registry(
 # What "auto" tries. After a refit, the first is best on taggers and language models, the second on
 # some classifiers, so `shrink` tries both; `choose` alone uses the first.
 AUTO = ("reconstruction", "fisher")
+PROBES = 1000  # of all examples together, where the loss needs no labels
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -199,7 +200,7 @@ def _statistics(
     model, batches = evidence.model, evidence.batches
     gradients = any(user.reads == "labels or a loss" for user in users)
     if gradients and evidence.loss is not None:
-        batches = with_loss(model, batches, evidence.loss, True, evidence.seed)
+        batches = with_loss(model, batches, evidence.loss, True, evidence.seed, probes=PROBES)
     return collect_with_orders(
         model,
         sites,

@@ -236,25 +236,28 @@ def _adjusted(
 def _plan_best(
     calibration: Calibration, choices: Sequence[Choice], repair: Repair
 ) -> tuple[Choice, RefitPlan, dict[str, float]]:
-    """Solve the repair of each choice, and keep that with the lowest held-out loss.
+    """Solve the repair of the choice whose repair on some batches has the lowest held-out loss.
 
     Also gives the loss of each method, if several were tried.
     """
 
-    def solve(choice: Choice, repair: Repair) -> RefitPlan:
+    def solve(choice: Choice, repair: Repair, batches: Sequence[Batch]) -> RefitPlan:
         with calibration.stage("refit") as progress:
-            return repair.plan(calibration.model, calibration.repair, choice, progress)
+            return repair.plan(calibration.model, batches, choice, progress)
 
     best, *others = choices
     if not others:
-        return best, solve(best, repair), {}
+        return best, solve(best, repair, calibration.repair), {}
     quick = repair if repair.compare_by is None else REPAIRS[repair.compare_by]
+    some = calibration.to_compare()
     tried: dict[str, float] = {}
     for choice in choices:
-        other = solve(choice, quick)
+        other = solve(choice, quick, some)
         with calibration.stage("measure"), other.tried():
             loss = calibration.held_out_loss()
         if not tried or loss < min(tried.values()):
             best, plan = choice, other
         tried[choice.name] = loss
-    return best, plan if quick is repair else solve(best, repair), tried
+    if quick is not repair or len(some) < len(calibration.repair):
+        plan = solve(best, repair, calibration.repair)
+    return best, plan, tried

@@ -4,9 +4,10 @@ A run gives what an output projection reads and gives, and what the model adds t
 which is the residual stream. It stops there. Nothing of the model changes: a replaced projection
 is a function that takes the place of a module's forward for the time of a run.
 
-A run starts where the last one for the same batch stopped, one layer before: the outputs of the
-layers before are kept for as many batches as fit into `MEMORY`, and the layers skipped. Other
-batches run from the start, so the memory does not grow with the data.
+A run starts where the last one for the same batch stopped. Since then only a projection at that
+place has changed, so all that was computed before it is the same: the outputs of the layers before,
+and of the modules inside its layer, are kept for as many batches as fit into `MEMORY`, and these
+are skipped. Other batches run from the start, so the memory does not grow with the data.
 """
 
 from __future__ import annotations
@@ -29,6 +30,7 @@ from deadhead.layout import Batch
 
 MEMORY = 2 << 30  # bytes for the outputs of layers
 CLOSE = 1e-3  # relative; a run from the middle that differs by more is a wrong one
+INSIDE = -1  # the place of a module inside a layer
 TASK_LAYER = "task layer"  # the block of the site behind all layers
 
 Install = Callable[[], Callable[[], None]]  # changes a site; returns the undo function
@@ -58,6 +60,7 @@ class Streams:
         self.order: list[Site] = []  # in which the sites run; the others do not run
         self._changes: dict[int, tuple[Site, Install]] = {}  # id of a site -> in small runs
         self._layers: list[StackLayer] = []  # in the order in which they run
+        self._inside: dict[str, nn.Module] = {}  # path -> modules with weights that run once
         self._stored: dict[bool, dict[int, _Outputs]] = {False: {}, True: {}}  # whole, small
         self._bytes = 0
 
@@ -71,16 +74,26 @@ class Streams:
                     stack.enter_context(
                         out.register_forward_hook(lambda *_, site=site: self._count(site))
                     )
-            for layer in layers:
+            modules = {id(module): module for layer in layers for module in layer.module.modules()}
+            for module in modules.values():
                 stack.enter_context(
-                    layer.module.register_forward_hook(lambda module, *_: seen.update([id(module)]))
+                    module.register_forward_hook(lambda module, *_: seen.update([id(module)]))
                 )
             forward(self.model, batch)
+        ran = [layer for layer in layers if seen[id(layer.module)]]
+        once = all(seen[id(layer.module)] == 1 for layer in ran)
         # weights that layers share run more than once
-        if max(seen.values(), default=0) == 1 and not any(site.tied for site in self.sites):
+        if once and not any(site.tied for site in self.sites):
             places = {number: place for place, number in enumerate(seen)}
-            ran = [layer for layer in layers if id(layer.module) in places]
             self._layers = sorted(ran, key=lambda layer: places[id(layer.module)])
+            around = {id(layer.module) for layer in layers}
+            self._inside = {
+                path: module
+                for path, module in self.model.named_modules()
+                if seen[id(module)] == 1
+                and id(module) not in around
+                and next(module.parameters(), None) is not None
+            }
             self._check_skipping(batch)
 
     def _count(self, site: Site) -> None:
@@ -99,7 +112,7 @@ class Streams:
         except Exception:  # any: the model reads more of a layer than what the last one gave
             same = False
         if not same:
-            self._layers = []
+            self._layers, self._inside = [], {}
         self._stored[False].clear()
         self._bytes = 0
 
@@ -140,7 +153,7 @@ class Streams:
         outputs = self._stored[small].get(number, {})
         watch = _Watch(self.calls[id(site)], follow)
         with ExitStack() as stack, torch.no_grad():
-            reached, skipped = self._skip(stack, site, outputs)
+            reached, skipped = self._skip(stack, site, outputs, watch)
             for changed, install in self._changed(small, site):
                 if not f"{changed.path}.".startswith(skipped):  # or it would not run
                     stack.callback(install())
@@ -151,7 +164,7 @@ class Streams:
                     forward(self.model, batch)
             except _Stop:
                 pass
-        self._store(small, number, {**outputs, **reached})
+        self._store(small, number, {**_of_layers(outputs), **reached})
         return watch.calls
 
     def _changed(self, small: bool, end: Site) -> Iterable[tuple[Site, Install]]:
@@ -162,9 +175,9 @@ class Streams:
         return [(s, self.teacher[id(s)]) for s in sites if id(s) in self.teacher]
 
     def _skip(
-        self, stack: ExitStack, site: Site, outputs: _Outputs
+        self, stack: ExitStack, site: Site, outputs: _Outputs, watch: _Watch
     ) -> tuple[_Outputs, tuple[str, ...]]:
-        """Skip the layers whose outputs are known.
+        """Skip the layers, and the modules inside of one, whose outputs are known.
 
         Gives a dict that fills with the outputs of the others, and the prefixes of the skipped.
         """
@@ -182,17 +195,33 @@ class Streams:
             else:
                 keep = partial(_keep, reached, layer.stack, place)
                 stack.enter_context(layer.module.register_forward_hook(keep))
+        ends = {id(out) for out in site.outs}
+        for path, module in self._inside.items():
+            known = outputs.get(path)
+            if known is not None and ends.isdisjoint(map(id, module.modules())):
+                stack.callback(replaced(module, partial(_give, known[1])))
+            inside = any(path.startswith(layer.prefix) for layer in self._layers[end : end + 1])
+            if inside and id(module) not in ends:
+                keep = partial(_keep_inside, reached, watch, path)
+                stack.enter_context(module.register_forward_hook(keep))
         return reached, tuple(skipped)
 
     def _store(self, small: bool, number: int, outputs: _Outputs) -> None:
         stored = self._stored[small]
         self._bytes -= _size(stored.pop(number, {}))
+        if self._bytes + _size(outputs) > MEMORY / 2:  # leave room for the layers of other batches
+            outputs = _of_layers(outputs)
         if outputs and self._bytes + _size(outputs) <= MEMORY:
             stored[number] = outputs
             self._bytes += _size(outputs)
 
 
-_Outputs = dict[str, tuple[int, Any]]  # stack of layers -> place and output of its last known layer
+# Stack of layers -> place and output of its last known layer; path of a module inside -> its output
+_Outputs = dict[str, tuple[int, Any]]
+
+
+def _of_layers(outputs: _Outputs) -> _Outputs:
+    return {name: known for name, known in outputs.items() if known[0] != INSIDE}
 
 
 class _Stop(Exception):
@@ -235,6 +264,16 @@ def _keep(
 ) -> None:
     """The hook of a layer that is not skipped."""
     reached[stack] = (place, _copied(output))
+
+
+def _keep_inside(
+    reached: _Outputs, watch: _Watch, path: str, module: nn.Module, args: Any, output: Any
+) -> None:
+    """The hook of a module inside the layer in which a run ends; it may run before the end."""
+    if not watch.calls:
+        for part in [name for name in reached if name.startswith(f"{path}.")]:
+            del reached[part]
+        reached[path] = (INSIDE, _copied(output))
 
 
 def _copied(value: Any) -> Any:
