@@ -78,7 +78,9 @@ def main() -> None:
     for name in ("macs", "heads"):
         parser.add_argument(f"--{name}", type=float)
     options = parser.parse_args()
-    model, tokenizer = load_with_tokenizer(options.model, torch.device(options.device), auto=None, dtype=None)
+    model, tokenizer = load_with_tokenizer(
+        options.model, torch.device(options.device), auto=None, dtype=None
+    )
     model.eval()
     read = batches_of(model, tokenizer, options.text, options.examples, options.seed)
     others: list[Any] = []

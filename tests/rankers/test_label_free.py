@@ -113,6 +113,17 @@ def test_gradients_estimate_how_far_the_output_moves(embedder, texts, monkeypatc
         )  # a mean of 2,400 draws: five standard errors
 
 
+def test_many_examples_have_fewer_probes_of_each(embedder, texts):
+    def seeds(**options):
+        probed = label_free.with_loss(embedder, texts, "self", True, 0, **options)
+        return [batch[label_free.SEEDS].tolist() for batch in probed]
+
+    examples = sum(map(label_free.examples_of, texts))
+    assert seeds(probes=4 * examples) == seeds() == seeds(probes=9 * examples)
+    assert seeds(probes=1) == seeds()[:: label_free.DRAWS]
+    assert len(seeds(probes=2 * examples)) == 2 * len(texts)
+
+
 def test_logits_are_compared_as_predictions(case):
     setup = case("classify")
     batch = {name: value for name, value in setup.batch.items() if name != "labels"}

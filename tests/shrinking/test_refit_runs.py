@@ -1,6 +1,8 @@
 """A refit gives the same however it is run, and changes nothing before its end."""
 
 import copy
+from collections import Counter
+from functools import partial
 
 import pytest
 import torch
@@ -39,6 +41,28 @@ def test_batches_one_by_one_padding_sides_and_memory(monkeypatch):
     assert_equal(weights, reports_and_weights(build("llama"), batches())[1])
     monkeypatch.setattr(streams, "MEMORY", 0)  # every run starts at the first layer
     assert_equal(weights, reports_and_weights(build("llama"), batches())[1])
+
+
+def test_what_a_run_has_computed_before_is_not_computed_again(monkeypatch):
+    def runs(room):
+        monkeypatch.setattr(streams, "MEMORY", room)
+        model, calls = build("bert"), Counter()
+        for name, module in model.named_modules():
+            if name.endswith(("query", "intermediate.dense")):
+                module.forward = partial(counted, calls, name, module.forward)
+        refit(model, batches(), REMOVED["bert"], neurons_of(model), progress=False)
+        return calls
+
+    skipping, without = runs(streams.MEMORY), runs(0)
+    assert all(skipping[name] < without[name] for name in without)
+    last = max(without)
+    # whole and small, for each batch; before them, what finds the order and checks the skipping
+    assert skipping[last] <= 2 * len(batches()) + 4
+
+
+def counted(calls, name, forward, *args):
+    calls[name] += 1
+    return forward(*args)
 
 
 @pytest.mark.parametrize("dtype", [torch.float16, torch.bfloat16, torch.float32])

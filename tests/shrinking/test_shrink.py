@@ -18,10 +18,11 @@ from transformers import (
     T5ForConditionalGeneration,
 )
 
+from deadhead.display.progress import logged
 from deadhead.errors import DataError, DeadheadError, UnknownArchitecture, UnknownName
 from deadhead.heads import discover, gated, prune
 from deadhead.heads.discover import find_every_site
-from deadhead.shrinking import REPAIRS, refit, shrink
+from deadhead.shrinking import REPAIRS, calibration, refit, shrink
 from deadhead.shrinking import latency as timing
 from deadhead.shrinking.candidates import CANDIDATES
 from deadhead.shrinking.costs import costs
@@ -186,6 +187,25 @@ def test_repairs_without_labels(repair):
     names = {row.candidate.split()[0] for row in report.layers}
     assert names <= {"nothing", *(CANDIDATES if is_refit else [repair])}
     assert report.loss == "self"
+
+
+def test_methods_are_compared_on_some_batches_and_the_best_is_refitted_to_all(monkeypatch):
+    def shrunk(fewer):
+        monkeypatch.setattr(calibration, "FEWER", fewer)
+        return shrink(build(), data(), heads=0.5, neurons=0.5, **QUIET)
+
+    some, everything = shrunk(4), shrunk(1)
+    assert some.choice == everything.choice
+    assert some.tried != everything.tried
+    assert some.losses == pytest.approx(everything.losses)
+
+
+def test_the_log_says_how_long_all_takes():
+    said = []
+    with logged(said.append):
+        shrink(build(), data(), heads=0.5, **{**QUIET, "progress": True})
+    assert sum(line.startswith("shrink: about ") and line.endswith(" in all") for line in said) == 1
+    assert said.index("shrink: choose") < said.index("shrink: refit")
 
 
 def test_all_projections_are_refitted():

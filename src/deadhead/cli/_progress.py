@@ -10,8 +10,7 @@ from typing import TYPE_CHECKING, Any
 
 import typer
 
-from deadhead.display.progress import LOG_LINE, bar
-from deadhead.training.progress import clock
+from deadhead.display.progress import LOG_LINE, bar, clock
 
 if TYPE_CHECKING:
     from rich.progress import Progress as Bar

@@ -56,8 +56,8 @@ def plan(
 
 
 def _print_plan(plan: Plan) -> None:
+    from deadhead.display.progress import clock
     from deadhead.studies.store.records import damage
-    from deadhead.training.progress import clock
 
     done = f", {plan.done} of them done already" if plan.done else ""
     if plan.failed:

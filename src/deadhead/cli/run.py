@@ -95,8 +95,8 @@ def set_environment(data: Path | None, threads: int | None = None) -> None:
 
 
 def print_result(result: Result, out: Path) -> None:
+    from deadhead.display.progress import clock
     from deadhead.studies import clean
-    from deadhead.training.progress import clock
 
     typer.echo(
         f"{result.done} of {result.total} done, {result.failed} failed, {result.left} left; "

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 from typer import Option
 
-from deadhead.training.progress import clock
+from deadhead.display.progress import clock
 
 from ._options import AsJson, Study
 from ._progress import print_json

@@ -48,6 +48,19 @@ def stage(text: str) -> None:
         _logs[-1](text)
 
 
+def clock(seconds: float) -> str:
+    """A time for people: `12 s`, `1:05`, `1:00:05`, `2.5 days` or `3.1 years`."""
+    minutes, rest = divmod(round(max(0.0, seconds)), 60)
+    hours, minutes = divmod(minutes, 60)
+    if hours >= 24 * 365:
+        return f"{hours / 24 / 365:.1f} years"
+    if hours >= 48:
+        return f"{hours / 24:.1f} days"
+    if hours:
+        return f"{hours}:{minutes:02}:{rest:02}"
+    return f"{minutes}:{rest:02}" if minutes else f"{rest} s"
+
+
 @contextmanager
 def reported(progress: bool | Progress, title: str) -> Iterator[Progress]:
     """What to call as work proceeds, for the argument `progress` of a function."""

@@ -6,9 +6,9 @@ from contextlib import AbstractContextManager, contextmanager
 from dataclasses import dataclass, replace
 from typing import Any
 
-from torch import nn
+from torch import Tensor, nn
 
-from deadhead.display.progress import Progress
+from deadhead.display.progress import Progress, clock
 from deadhead.display.progress import stage as say_stage
 from deadhead.errors import UnsupportedModel
 from deadhead.forward import real_tokens
@@ -29,9 +29,10 @@ from .held_out import check_number, mean_loss, split_examples
 from .target import Amount
 
 GUARD_MEASURED = 0.25  # share of the guard that nothing is fitted to
-
-FEWER = 4  # one batch of so many is enough to compare choices on
-ENOUGH = 2  # tokens for each input of a layer in these batches
+FEWER = 4  # choices are compared on one batch of this many,
+ENOUGH = 2  # if they have this many tokens for each input of a layer
+AFTER = 2.5  # the time of the refit, in passes of the choice over all batches, as measured
+MEASURES = 4  # more measurements of the loss after that of the whole model
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -78,6 +79,23 @@ class Calibration:
         masks = [[real_tokens(b, decoder=flag) for b in self.repair] for flag in (False, True)]
         tokens = min(sum(0 if m is None else int(m.sum()) for m in both) for both in masks)
         return self.repair[:: min(FEWER, max(1, tokens // (ENOUGH * widest)))]
+
+    def forecast(self, progress: Progress) -> Progress:
+        """Also say, after the first batch of the choice, about how long all the rest will take."""
+        begin, sizes = time.perf_counter(), [_size(batch) for batch in self.fit]
+        total = ""
+
+        def forecasting(done: int, count: int, note: str = "") -> None:
+            nonlocal total
+            if done == 1:
+                one = (time.perf_counter() - begin) * sum(sizes) / sizes[0]  # all batches once
+                passes = count / len(sizes) + AFTER
+                seconds = one * passes + MEASURES * self.seconds["measure"]
+                total = f"about {clock(seconds)} in all"
+                say_stage(f"shrink: {total}")
+            progress(done, count, note or total)
+
+        return forecasting
 
     def again(self) -> "Calibration":
         """The same data for the model as it is now, after whole layers were removed."""
@@ -154,6 +172,10 @@ def _split_guard(
     if not fitted or sum(map(examples_of, checked)) < 2:
         return (), checked
     return split_examples(checked, GUARD_MEASURED)
+
+
+def _size(batch: Batch) -> int:
+    return max(value.numel() for value in batch.values() if isinstance(value, Tensor))
 
 
 @contextmanager

@@ -78,10 +78,11 @@ def shrink(
         on: examples and tokens of each of the inputs; by default (32, 128), or fewer tokens where
             the model cannot read as many.
         method: how to choose, a name of CHOOSERS; "auto" tries two of them, reconstruction and
-            fisher, and keeps the choice with the lower held-out loss after its refit. Layers have
-            methods of their own: "greedy" (that of "auto") removes one after the other, always the
-            one without which the loss after its repair is lowest; "similarity" removes those whose
-            outputs are most similar to their inputs, as ShortGPT does, in much less time.
+            fisher, and keeps the choice with the lower held-out loss after a refit to some of the
+            batches. Layers have methods of their own: "greedy" (that of "auto") removes one after
+            the other, always the one without which the loss after its repair is lowest;
+            "similarity" removes those whose outputs are most similar to their inputs, as ShortGPT
+            does, in much less time.
         repair: how the remaining layers are repaired, a name of REPAIRS. "refit": solve the output
             projections that lose inputs by least squares, and the task layer of a classifier; of
             several candidates, the best on held-out tokens is kept. "refit-all": all output
@@ -206,7 +207,8 @@ def _choose(
     with calibration.stage("choose") as progress, checkpoints:
         choices = choose_by_each(
             calibration.model, calibration.fit, methods, budgets=budgets, adjust=adjust,
-            loss=calibration.loss, seed=calibration.seed, progress=progress,
+            loss=calibration.loss, seed=calibration.seed,
+            progress=calibration.forecast(progress),
         )  # fmt: skip
     return choices, factors
 

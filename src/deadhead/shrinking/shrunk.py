@@ -52,7 +52,7 @@ class Shrunk:
     loss: str  # what the losses are: of labels, self, or the name of a function
     removed_layers: tuple[str, ...] = ()  # by their names in the whole model, such as "encoder.3"
     losses: Mapping[str, float]  # whole, cut, refitted: on the held-out part
-    tried: Mapping[str, float]  # method -> this loss after its refit, if several were tried
+    tried: Mapping[str, float]  # method -> this loss after a quick refit, if several were tried
     scores: Mapping[str, Any]  # what `score` gave for each of these, if there is one
     sizes: Mapping[str, tuple[int, int]]  # layers, heads, neurons, parameters, macs: before, after
     shape: tuple[int, int]  # examples and tokens of the inputs that MACs are counted for

@@ -7,7 +7,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any
 
-from deadhead.display.progress import EVERY, live_line
+from deadhead.display.progress import EVERY, clock, live_line
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -28,19 +28,6 @@ class Tick:
             f"epoch {self.epoch}/{self.epochs}  update {self.update}/{self.updates}{loss}  "
             f"{self.speed:,.0f} examples/s  {clock(self.left)} left"
         )
-
-
-def clock(seconds: float) -> str:
-    """A time for people: `12 s`, `1:05`, `1:00:05`, `2.5 days` or `3.1 years`."""
-    minutes, rest = divmod(round(max(0.0, seconds)), 60)
-    hours, minutes = divmod(minutes, 60)
-    if hours >= 24 * 365:
-        return f"{hours / 24 / 365:.1f} years"
-    if hours >= 48:
-        return f"{hours / 24:.1f} days"
-    if hours:
-        return f"{hours}:{minutes:02}:{rest:02}"
-    return f"{minutes}:{rest:02}" if minutes else f"{rest} s"
 
 
 Show = bool | Callable[[Tick], None]
