@@ -83,17 +83,17 @@ class Calibration:
     def forecast(self, progress: Progress) -> Progress:
         """Also say, after the first batch of the choice, about how long all the rest will take."""
         begin, sizes = time.perf_counter(), [_size(batch) for batch in self.fit]
-        total = ""
+        time_text = ""
 
-        def forecasting(done: int, count: int, note: str = "") -> None:
-            nonlocal total
+        def forecasting(done: int, total: int, note: str = "") -> None:
+            nonlocal time_text
             if done == 1:
                 one = (time.perf_counter() - begin) * sum(sizes) / sizes[0]  # all batches once
-                passes = count / len(sizes) + AFTER
+                passes = total / len(sizes) + AFTER
                 seconds = one * passes + MEASURES * self.seconds["measure"]
-                total = f"about {clock(seconds)} in all"
-                say_stage(f"shrink: {total}")
-            progress(done, count, note or total)
+                time_text = f"about {clock(seconds)} in all"
+                say_stage(f"shrink: {time_text}")
+            progress(done, total, note or time_text)
 
         return forecasting
 
