@@ -1,5 +1,6 @@
 """`deadhead shrink --vocabulary`: alone, with another target, and its errors."""
 
+import gzip
 import json
 
 import pytest
@@ -43,7 +44,10 @@ def test_alone_it_needs_no_data(tmp_path, text, run_command):
     tokens = f"{small.config.vocab_size:,} of {whole.config.vocab_size:,} tokens left"
     assert tokens in (out / "README.md").read_text(encoding="utf-8")
     other = tmp_path / "other"
-    done = run_command("shrink", out, "--vocabulary", text, "--vocabulary", text, "--out", other)
+    packed = tmp_path / "packed"
+    packed.mkdir()
+    (packed / "text.txt.gz").write_bytes(gzip.compress(text.read_bytes()))
+    done = run_command("shrink", out, "--vocabulary", text, "--vocabulary", packed, "--out", other)
     assert done.code == 0, done.err
     assert "100.0%" in done.out
     assert "would be encoded otherwise" in done.out

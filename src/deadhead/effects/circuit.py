@@ -22,6 +22,7 @@ from torch import Tensor, nn
 
 from deadhead.display.progress import Progress, reported
 from deadhead.errors import DataError, MissingExtra
+from deadhead.files.writing import write_json
 from deadhead.forward import forward, on_device
 from deadhead.heads.captured import captured
 from deadhead.heads.discover import discover
@@ -33,7 +34,7 @@ from deadhead.rankers.run import check_seed, frozen, refuse_resampling
 from deadhead.ranking import Ranking
 
 from .effects import Table
-from .graph import ARROW, Edge, EdgeEffects, place_of, written
+from .graph import ARROW, Edge, EdgeEffects, place_of
 from .metrics import Metric, mean_of, measured
 from .paths import Circuits, edge_runs
 from .stream import Nodes
@@ -120,7 +121,8 @@ class Faithfulness(Table):
     def save(self, path: str | Path) -> Path:
         """Write all numbers as JSON; the file is whole or absent."""
         areas = {"cpr": self.cpr, "cmd": self.cmd} if len(self.curve) > 1 else {}
-        return written({"kind": "faithfulness", "of": self.kind, **vars(self), **areas}, path)
+        content = {"kind": "faithfulness", "of": self.kind, **vars(self), **areas}
+        return write_json(content, path, "faithfulness.json")
 
     def plot(self) -> Any:
         """The curve with its band, and both controls (an altair chart)."""

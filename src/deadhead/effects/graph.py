@@ -4,15 +4,14 @@ from __future__ import annotations
 
 import json
 import math
-from collections.abc import Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, NamedTuple
 
 import numpy as np
 
-from deadhead import files
 from deadhead.errors import DataError, UnknownName, unknown_name
+from deadhead.files.writing import write_json
 
 from .effects import Table
 
@@ -99,7 +98,7 @@ class EdgeEffects(Table):
 
     def save(self, path: str | Path) -> Path:
         """Write the effects as JSON; the file is whole or absent."""
-        return written(self.to_dict(), path)
+        return write_json(self.to_dict(), path, "edges.json")
 
     @classmethod
     def load(cls, path: str | Path) -> EdgeEffects:
@@ -159,16 +158,3 @@ def place_of(
     if named.target not in targets:
         raise unknown_name("target of an edge", named.target, targets)
     return targets.index(named.target), sources.index(named.source)
-
-
-def written(content: Mapping[str, Any], path: str | Path) -> Path:
-    """Write results as JSON; the file is whole or absent."""
-    target = Path(path)
-    text = json.dumps(content) + "\n"
-    try:
-        target.parent.mkdir(parents=True, exist_ok=True)
-        files.put(target, lambda draft: draft.write_text(text, encoding="utf-8"))
-    except OSError as problem:
-        message = f"{target} could not be written: {problem.strerror}."
-        raise DataError(message, "name a file, for instance edges.json") from problem
-    return target

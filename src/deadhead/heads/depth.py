@@ -17,12 +17,12 @@ import torch
 from torch import nn
 
 from deadhead.errors import HeadError, UnsupportedModel
-from deadhead.files.hub import quiet
 from deadhead.layout import LayerKey
 
 from .discover import find_every_site
 from .hooks import forget_compiled, is_gated
 from .layers import layers_around
+from .model_class import outline
 from .prune import note_in_config, unfit
 from .unpacked import drop_mark
 
@@ -240,8 +240,7 @@ def _refusal(model: Any, why: str) -> UnsupportedModel:
 def _built(model: Any, config: Any) -> nn.Module | None:
     """The model that its class builds from this config, without memory for its weights."""
     try:
-        with torch.device("meta"), quiet():
-            built: nn.Module = type(model)(copy.deepcopy(config))
+        built: nn.Module = outline(model, config)
     except Exception:  # the code of a model raises what it likes for a config that it cannot use
         return None
     return built

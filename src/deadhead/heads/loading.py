@@ -19,10 +19,9 @@ from typing import Any, NamedTuple
 import torch
 from torch import nn
 
-from deadhead.files.hub import quiet
-
 from . import load_pruned
 from .load_pruned import PLAN, AddBias, PickInput, PickRows, Spread
+from .model_class import outline
 from .model_files import MODULES
 from .names import COUNTS, KEY_COUNTS, NEURON_COUNTS
 from .saved_config import LATEST, UNPRUNED, restore
@@ -147,8 +146,7 @@ def _attempt(model: Any, config: Any, *, exact: bool = False) -> Plan | None:
     may, as `head_dim` does where the rotary frequencies have a width of their own.
     """
     try:
-        with torch.device("meta"), quiet():
-            built = type(model)(copy.deepcopy(config))
+        built = outline(model, config)
     except Exception:  # the code of a model raises what it likes for a config that it cannot use
         return None
     modules, wholes = dict(model.named_modules()), dict(built.named_modules())

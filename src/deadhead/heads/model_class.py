@@ -1,5 +1,6 @@
 """The transformers class for a saved model, and the precision of its weights."""
 
+import copy
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
@@ -7,6 +8,7 @@ from typing import Any
 import torch
 
 from deadhead.errors import FolderError, UnsupportedModel, unknown_name
+from deadhead.files.hub import quiet
 
 from .model_files import folder_of, is_sentence_encoder
 from .prune import RECORD
@@ -23,6 +25,12 @@ def dtype_named(dtype: Any) -> Any:
     if str(dtype) not in DTYPES:
         raise unknown_name("dtype for the weights of a model", dtype, (*DTYPES, AS_SAVED))
     return getattr(torch, str(dtype))
+
+
+def outline(model: Any, config: Any) -> Any:
+    """The model as its class builds it from this config, without memory for its weights."""
+    with torch.device("meta"), quiet():
+        return type(model)(copy.deepcopy(config))
 
 
 def saved_class(config: Any, folder: str | Path) -> Any:

@@ -15,6 +15,7 @@ from torch import nn
 from deadhead.errors import UnsupportedModel
 from deadhead.layout import Kind
 
+from .model_class import outline
 from .output_bias import bias_name, filled, owner
 from .site import Site
 
@@ -62,8 +63,7 @@ def _gained_biases(model: Any, sites: list[Site]) -> set[str]:
 
 def _unpruned(model: Any, config: Any) -> dict[str, nn.Parameter]:
     """The parameters that plain transformers gives this model, without memory for them."""
-    with torch.device("meta"):
-        return dict(type(model)(copy.deepcopy(config)).named_parameters())
+    return dict(outline(model, config).named_parameters())
 
 
 def _full_weights(model: nn.Module, sites: list[Site]) -> dict[str, torch.Tensor]:

@@ -14,8 +14,8 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from deadhead import files
 from deadhead.errors import DataError, HeadError
+from deadhead.files.writing import write_json
 from deadhead.layout import Head, HeadLayout
 
 from .compare import Correlation, Overlap, overlap, spearman
@@ -148,18 +148,7 @@ class Ranking:
 
     def save(self, path: str | Path) -> Path:
         """Write the ranking as JSON; the file is whole or absent."""
-        target = Path(path)
-        if target.is_dir():
-            hint = f"name a file, for instance {target / 'ranking.json'}"
-            raise DataError(f"{target} is a folder.", hint)
-        text = json.dumps(self.to_dict(), indent=1) + "\n"
-        try:
-            target.parent.mkdir(parents=True, exist_ok=True)
-            files.put(target, lambda draft: draft.write_text(text, encoding="utf-8"))
-        except OSError as problem:
-            message = f"{target} could not be written: {problem.strerror}."
-            raise DataError(message, "free some space, or name another file") from problem
-        return target
+        return write_json(self.to_dict(), path, "ranking.json", indent=1)
 
     @classmethod
     def load(cls, path: str | Path) -> Ranking:

@@ -11,7 +11,7 @@ from deadhead.embedding.embedder import read_embedder, read_prompts
 from deadhead.heads.load import load, skeleton
 from deadhead.heads.model_files import fetch, folder_of, stored_dtype
 from deadhead.heads.save import check_form, save
-from deadhead.tasks.encoding.plain_text import read_texts
+from deadhead.tasks.encoding.plain_text import read_text, read_texts, text_files
 from deadhead.training.models import fitting_tokenizer
 from deadhead.vocabulary import Trimmed
 from deadhead.vocabulary.trim import plan_trim
@@ -40,8 +40,9 @@ def plan_for_files(name: str, files: Iterable[Path], **loading: Any) -> Trimmed:
 
     loading: arguments of `skeleton`.
     """
+    files = text_files(files)
     texts = [part for file in files for parts in read_texts(file) for part in parts]
-    always = {match for file in files for match in BREAK.findall(file.read_text("utf-8"))}
+    always = {match for file in files for match in BREAK.findall(read_text(file))}
     if (folder := folder_of(name)) is not None and (embedder := read_embedder(folder)) is not None:
         always.update(read_prompts(folder).values())
         if embedder.lower_case:

@@ -10,8 +10,8 @@ import torch
 from torch import nn
 
 from deadhead.errors import DataError, UnsupportedModel
-from deadhead.files.hub import quiet
 from deadhead.forward import VOCABULARIES, embedding_rows
+from deadhead.heads.model_class import outline
 from deadhead.heads.prune import unfit
 
 from .tokens import Tokens, check_same, check_tokenizer
@@ -212,7 +212,7 @@ def _changes(
     for fields in _fields(config):
         _check_sizes(fields, rows)
         _renumber(fields, rows, size, new)
-    whole, small = _outline(model, model.config), _outline(model, config)
+    whole, small = outline(model, model.config), outline(model, config)
     (before, after), tensors = map(_shapes, (whole, small)), {}
     now = _shapes(model)
     for name in sorted(before.keys() | after.keys()):
@@ -253,12 +253,6 @@ def _check_sizes(fields: dict[str, Any], rows: int) -> None:
                 f"expected one vocabulary of {rows:,} tokens, got {name} = {value:,} in config.",
                 "leave the vocabulary whole",
             )
-
-
-def _outline(model: Any, config: Any) -> Any:
-    """The model as its class builds it from this config, without weights."""
-    with torch.device("meta"), quiet():
-        return type(model)(copy.deepcopy(config))
 
 
 def _shapes(model: Any) -> dict[str, tuple[int, ...]]:

@@ -46,20 +46,25 @@ def text_files(places: Iterable[Path]) -> list[Path]:
     return files
 
 
-def read_texts(file: str | Path) -> list[tuple[str, ...]]:
-    """Read a text on each line, or two with a tab between them; blank lines are skipped."""
+def read_text(file: str | Path) -> str:
+    """Read a file of text, which may be packed."""
     hint = "give a UTF-8 file with a text on each line"
     try:
-        content = Path(file).read_bytes()
-        if str(file).endswith(".gz"):
-            content = gzip.decompress(content)
-        lines = content.decode("utf-8").splitlines()
+        with (gzip.open if str(file).endswith(".gz") else open)(
+            file, "rt", encoding="utf-8"
+        ) as text:
+            return str(text.read())
     except FileNotFoundError:
         raise DataError(f"there is no file {file}.", hint) from None
     except IsADirectoryError:
         raise DataError(f"{file} is a folder.", hint) from None
     except (OSError, EOFError, zlib.error, UnicodeDecodeError) as problem:
         raise DataError(f"{file} cannot be read as text: {problem}.", hint) from None
+
+
+def read_texts(file: str | Path) -> list[tuple[str, ...]]:
+    """Read a text on each line, or two with a tab between them; blank lines are skipped."""
+    lines = read_text(file).splitlines()
     texts = [tuple(part.strip() for part in line.split("\t")) for line in lines if line.strip()]
     for number, parts in enumerate(texts, 1):
         if len(parts) > 2:
