@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from contextlib import ExitStack, contextmanager
 from copy import copy
 from dataclasses import dataclass, field
@@ -22,7 +22,7 @@ from deadhead.heads.prune import Cut
 from deadhead.heads.site import Site
 from deadhead.layout import Batch, LayerKey
 
-from .ends import End, ends_of, stream_of
+from .ends import End, ends_of, owners_of, stream_of
 from .held_out import FitBatches, mean_loss
 from .projection import Projection, Solution
 from .streams import Call, Streams
@@ -72,13 +72,14 @@ class Depth:
         """batches: to refit with."""
         self.model, self.data = model, FitBatches(model, batches)
         self.sites, self.stacks = find_every_site(model), stacks_of(model)
-        first = on_device(batches[0], model)
-        self.ends, self.tensors = ends_of(model, self.stacks.values(), self.sites, first)
         self.layers = {
             key: layer
             for stack in self.stacks.values()
             for key, layer in zip(stack.keys, stack.layers, strict=True)
         }
+        self.owners = owners_of(self.layers)
+        first = on_device(batches[0], model)
+        self.ends, self.tensors = ends_of(model, self.layers, self.sites, first)
         for key in self.layers:
             if key not in self.tensors:
                 raise DataError(f"the data do not run layer {text(key)}.", "give other data")
@@ -122,8 +123,7 @@ class Depth:
 
     def _marker(self, key: LayerKey) -> Site:
         """A site of a layer, by whose path a run knows whether it skips the layer anyway."""
-        inside = {id(module) for module in self.layers[key].modules()}
-        return next(site for site in self.sites if id(site.core) in inside)
+        return next(site for site in self.sites if self.owners.get(id(site.core)) == key)
 
     def solve(self, streams: Streams, site: Site, end: End | None, target: End | None) -> Solution:
         """Refit a projection.
@@ -174,28 +174,28 @@ class Depth:
         (block, number), gone = key, {*removed}
         while (block, number) in gone:
             number -= 1
-        end, target = self.ends.get((block, number)), self.ends.get(self._last(key, gone))
-        return None if end is None or target is None else ((block, number), end, target)
+        before = (block, number)
+        end, target = self.ends.get(before), self._goal(key, gone)
+        return None if end is None or target is None else (before, end, target)
 
-    def _last(self, key: LayerKey, removed: Iterable[LayerKey]) -> LayerKey:
-        """The last of the removed layers that follow this one, or itself."""
-        (block, number), gone = key, {*removed}
-        while (block, number + 1) in gone:
+    def _goal(self, key: LayerKey, removed: Collection[LayerKey]) -> End | None:
+        """The end of the last of the removed layers that follow this one, or of this one."""
+        block, number = key
+        while (block, number + 1) in removed:
             number += 1
-        return block, number
+        return self.ends.get((block, number))
 
     def behind(
         self, order: Iterable[Site], removed: Sequence[LayerKey]
     ) -> list[tuple[LayerKey, Site, End | None, End | None]]:
         """What `solve` takes for each projection that runs behind a removed layer or replaces it."""
-        owners = {id(m): key for key, layer in self.layers.items() for m in layer.modules()}
         first = {block: min(n for b, n in removed if b == block) for block, _ in removed}
         jobs: list[tuple[LayerKey, Site, End | None, End | None]] = []
         for site in order:
-            key = owners.get(id(site.out), ("", -1))
+            key = self.owners.get(id(site.out), ("", -1))
             if key in removed or key[1] < first.get(key[0], key[1] + 2) - 1:
                 continue
-            end, target = self.ends.get(key), self.ends.get(self._last(key, removed))
+            end, target = self.ends.get(key), self._goal(key, removed)
             if end is None or target is None:
                 continue
             if site is end.site:
@@ -207,7 +207,6 @@ class Depth:
     def similarities(self) -> dict[LayerKey, float]:
         """The mean cosine between the input and the output of each layer."""
         sums, pair = dict.fromkeys(self.layers, 0.0), is_encoder_decoder(self.model)
-        tokens = 0
 
         def add(
             key: LayerKey, real: Any, layer: nn.Module, args: Any, kwargs: Any, out: Any
@@ -225,5 +224,4 @@ class Depth:
                     hook = partial(add, key, real)
                     hooks.enter_context(layer.register_forward_hook(hook, with_kwargs=True))
                 forward(self.model, batch)
-            tokens += 1
-        return {key: total / tokens for key, total in sums.items()}
+        return {key: total / len(self.data) for key, total in sums.items()}

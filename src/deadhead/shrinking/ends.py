@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from contextlib import ExitStack
 from dataclasses import dataclass
 from functools import partial
@@ -13,7 +13,6 @@ from torch import Tensor, nn
 from torch.nn import functional as F
 
 from deadhead.forward import forward
-from deadhead.heads.depth import Stack
 from deadhead.heads.parts import out_axis
 from deadhead.heads.residual import Following
 from deadhead.heads.site import Site
@@ -86,31 +85,33 @@ def _keep(
     outputs[key] = output
 
 
+def owners_of(layers: Mapping[LayerKey, nn.Module]) -> dict[int, LayerKey]:
+    """The layer of each module inside of these layers, by the id of the module."""
+    return {id(module): key for key, layer in layers.items() for module in layer.modules()}
+
+
 @torch.no_grad()
 def ends_of(
-    model: nn.Module, stacks: Iterable[Stack], sites: Iterable[Site], batch: Batch
+    model: nn.Module, layers: Mapping[LayerKey, nn.Module], sites: Iterable[Site], batch: Batch
 ) -> tuple[dict[LayerKey, End], dict[LayerKey, bool]]:
     """The end of each layer that is understood; and whether each that runs gives a tensor alone.
 
     A layer is understood if its output is the sum of the residual stream and of its last
     projection, or a norm of this sum.
     """
-    watch, sites = _Ends(), list(sites)
+    watch, owners = _Ends(), owners_of(layers)
     outputs: dict[LayerKey, Any] = {}
     with ExitStack() as hooks, watch:
-        for stack in stacks:
-            for key, layer in zip(stack.keys, stack.layers, strict=True):
-                inside = {id(module) for module in layer.modules()}
-                for site in sites:
-                    if site.out is not None and id(site.out) in inside:
-                        see = partial(watch.see, key, site)
-                        hooks.enter_context(site.out.register_forward_hook(see))
-                for module in layer.modules():
-                    if isinstance(module, nn.LayerNorm):
-                        see = partial(watch.see_norm, key)
-                        hooks.enter_context(module.register_forward_hook(see))
-                keep = partial(_keep, outputs, key)
-                hooks.enter_context(layer.register_forward_hook(keep))
+        for site in sites:
+            if site.out is not None and id(site.out) in owners:
+                see = partial(watch.see, owners[id(site.out)], site)
+                hooks.enter_context(site.out.register_forward_hook(see))
+        for key, layer in layers.items():
+            for module in layer.modules():
+                if isinstance(module, nn.LayerNorm):
+                    see = partial(watch.see_norm, key)
+                    hooks.enter_context(module.register_forward_hook(see))
+            hooks.enter_context(layer.register_forward_hook(partial(_keep, outputs, key)))
         forward(model, batch)
     ends: dict[LayerKey, End] = {}
     for key, total in watch.totals.items():

@@ -31,26 +31,22 @@ def retrieval_splits(root: Path, task: Task | None) -> tuple[list[SplitFiles], s
         if not all(files[role] for role in ROLES):
             continue
         corpus = next(iter(files["corpus"].values()))
-        sets = [
-            (split or "test", qrels, files["queries"].get(split) or files["queries"].get(""))
-            for split, qrels in files["qrels"].items()
-        ]
-        for split, qrels, queries in sets:
+        for split, qrels in files["qrels"].items():
+            queries = files["queries"].get(split) or files["queries"].get("")
             if queries is None:
                 continue
             entries.append(
                 SplitFiles(
                     task="retrieval" if task is None else task.name,
                     lang=TEXT,
-                    split=split,
+                    split=split or "test",
                     source="" if home == root else str(home.relative_to(root)),
                     format="retrieval",
                     files={"corpus": corpus, "queries": queries, "qrels": qrels},
                 )
             )
             used |= {corpus, queries, qrels}
-    many = len({entry.source for entry in entries}) > 1
-    if many:  # none is read unless it is named
+    if len({entry.source for entry in entries}) > 1:  # none is read unless it is named
         entries = [replace(entry, default=False) for entry in entries]
     return entries, used
 

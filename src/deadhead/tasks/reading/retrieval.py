@@ -33,7 +33,8 @@ def read_retrieval(
     documents = _texts(files["corpus"], "document", notes)
     queries = _texts(files["queries"], "query", notes)
     judged = _judgments(files["qrels"], notes)
-    unknown = {document for own in judged.values() for document in own if document not in documents}
+    named = {document for own in judged.values() for document in own}
+    unknown = named - documents.keys()
     # they count as documents that were not found, as in trec_eval
     notes["judged documents that the corpus does not have"] += len(unknown)
     notes["judged queries that have no text, dropped"] += len(judged.keys() - queries.keys())
@@ -46,7 +47,7 @@ def read_retrieval(
     if not rows:
         hint = "name the qrels of these queries: they have the ids of a query, a document, a grade"
         raise DataError(f"{files['qrels']}: none of its queries is in {files['queries']}.", hint)
-    if len(unknown) == len({document for own in judged.values() for document in own}):
+    if unknown == named:
         hint = "name the corpus that the qrels were made for"
         raise DataError(f"{files['qrels']}: none of its documents is in {files['corpus']}.", hint)
     return rows, documents
@@ -60,12 +61,15 @@ def _texts(path: Path, unit: str, notes: Counter[str]) -> dict[str, str]:
         if isinstance(name, bool) or not isinstance(name, str | int) or not str(name).strip():
             hint = "give each line an id in the field _id"
             raise bad(path, number, f"no id of a {unit}: {shorten(record)}.", hint)
-        parts = [record.get(TITLE) or "", record.get(TEXT)] if unit == "document" else None
-        for part in parts or [record.get(TEXT)]:
+        parts = [record.get(TEXT)]
+        if unit == "document":
+            parts.insert(0, record.get(TITLE) or "")
+        for part in parts:
             if not isinstance(part, str):
                 hint = f"give each {unit} a text in the field text"
                 raise bad(path, number, f"{shorten(part)} where a text was expected.", hint)
-        text = " ".join(map(str, parts)).strip() if parts else str(record[TEXT])
+        text = " ".join(map(str, parts))
+        text = text.strip() if unit == "document" else text
         name = str(name).strip()
         if name in texts:
             if texts[name] != text:
