@@ -5,7 +5,7 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
-from doc_blocks import ROOT
+from doc_blocks import ROOT, blocks, run_block
 
 SMALL = ["data.examples=48", "targets=[en, de]", "remove=[none, {lowest: 4}, {random: 50}]"]
 
@@ -95,6 +95,19 @@ def with_my_tagger(shared, page):
     return {}
 
 
+def with_first_blocks(name, count):
+    """What the first blocks of Python of another page define."""
+
+    def run(shared, page):
+        names = {"__name__": "page"}
+        python = [b for b in blocks(ROOT / "docs" / name) if b.tag == "python"]
+        for block in python[:count]:
+            run_block(block, names, page)
+        return names
+
+    return run
+
+
 def with_studies(*names):
     def link(shared, page):
         for name in names:
@@ -178,6 +191,7 @@ SHORTER = {
 
 GIVEN: dict[str, Callable[[Path, Path], dict[str, Any]]] = {
     "extend.md": inside_the_package,
+    "guides/find-a-circuit.md": with_first_blocks("guides/ablate-and-patch.md", 2),
     "guides/practitioner.md": with_my_tagger,
     "heads.md": big_model,
     "ranking.md": with_tagger,
