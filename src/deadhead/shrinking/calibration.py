@@ -32,6 +32,7 @@ GUARD_MEASURED = 0.25  # share of the guard that nothing is fitted to
 FEWER = 4  # choices are compared on one batch of this many,
 ENOUGH = 2  # if they have this many tokens for each input of a layer
 AFTER = 2.5  # the time of the refit, in passes of the choice over all batches, as measured
+SOON = 0.05  # share of a pass of the choice after which the time is estimated
 MEASURES = 4  # more measurements of the loss after that of the whole model
 
 
@@ -81,18 +82,25 @@ class Calibration:
         return self.repair[:: min(FEWER, max(1, tokens // (ENOUGH * widest)))]
 
     def forecast(self, progress: Progress) -> Progress:
-        """Also say, after the first batch of the choice, about how long all the rest will take."""
-        begin, sizes = time.perf_counter(), [_size(batch) for batch in self.fit]
-        time_text = ""
+        """Also say, after the first batches of the choice, about how long everything will take.
+
+        The very first is not counted: it takes longer, and it may be much shorter than others.
+        """
+        sizes = [_size(batch) for batch in self.fit]
+        begin, ran, time_text = 0.0, 0, ""
 
         def forecasting(done: int, total: int, note: str = "") -> None:
-            nonlocal time_text
+            nonlocal begin, ran, time_text
+            passes = max(1, total // len(sizes))
             if done == 1:
-                one = (time.perf_counter() - begin) * sum(sizes) / sizes[0]  # all batches once
-                passes = total / len(sizes) + AFTER
-                seconds = one * passes + MEASURES * self.seconds["measure"]
-                time_text = f"about {clock(seconds)} in all"
-                say_stage(f"shrink: {time_text}")
+                begin = time.perf_counter()
+            elif not time_text:
+                ran += sizes[min((done - 1) // passes, len(sizes) - 1)]
+                if ran >= SOON * sum(sizes):
+                    one = (time.perf_counter() - begin) * sum(sizes) / ran
+                    seconds = one * (passes + AFTER) + MEASURES * self.seconds["measure"]
+                    time_text = f"about {clock(seconds)} in all"
+                    say_stage(f"shrink: {time_text}")
             progress(done, total, note or time_text)
 
         return forecasting
