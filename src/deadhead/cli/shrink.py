@@ -57,6 +57,20 @@ def shrink(
             help="The shape of the inputs to time, and to count --keep-macs on; by default 32x128.",
         ),
     ] = None,
+    even: Annotated[
+        bool,
+        Option(
+            "--even",
+            help="Keep the same number of heads and neurons in every layer. Where the class of the "
+            "model has a config for it, the folder is an ordinary one, and the output says so.",
+        ),
+    ] = False,
+    multiple: Annotated[
+        int | None,
+        Option(
+            metavar="N", help="Keep heads and neurons of each layer in multiples of N: 64 or 8."
+        ),
+    ] = None,
     vocabulary: Annotated[
         list[Path] | None,
         Option(
@@ -141,6 +155,8 @@ def shrink(
 
         deadhead shrink ./pos-en --task pos --lang en --keep-macs 50% --out half
 
+        deadhead shrink ./pos-en --task pos --lang en --remove-neurons 50% --even --out even
+
         deadhead shrink ./all-MiniLM-L6-v2 --text texts.txt --keep-macs 50% --out half
 
         deadhead shrink ./pos-en --vocabulary english.txt --out english
@@ -159,7 +175,7 @@ def shrink(
         message = "counts scored examples of a task; --examples N reads N texts of --text"
         raise BadParameter(message, param_hint="--score-examples")
     options: dict[str, Any] = {"heads": remove_heads, "neurons": remove_neurons}
-    options |= {"layers": remove_layers}
+    options |= {"layers": remove_layers, "even": even, "multiple": multiple}
     options |= {"macs": keep_macs, "parameters": keep_parameters, "speedup": speedup}
     options |= {"on": None if on is None else opt.shape_from(on), "method": method}
     options |= {"repair": repair, "loss": loss, "seed": seed, "checkpointing": checkpointing}

@@ -10,7 +10,7 @@ whole one.
 import copy
 import json
 import re
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from functools import partial
 from itertools import pairwise
 from pathlib import Path
@@ -28,6 +28,9 @@ from .saved_config import LATEST, UNPRUNED, restore
 from .site import Site
 
 WIDTH = "head_dim"
+DEFAULT_NEURONS = "n_inner"  # of GPT-2 and others: None stands for four times the width
+GUESSES = 3  # of the fields of a config
+OTHER_STACK = ("encoder_", "decoder_")  # fields of the other stack: for a decoder, for an encoder
 LOADER = Path(load_pruned.__file__)
 ENCODER_LOADER = LOADER.with_name("load_encoder.py")  # needs a package that deadhead does not
 ENCODER = "load_encoder.PrunedTransformer"
@@ -83,60 +86,91 @@ def loading_of(model: Any, sites: list[Site]) -> Loading:
     if all(len(site.kept) == site.size for site in sites):
         plan = _attempt(model, model.config)
         return Loading(model.config, {}, plan or None)  # a refit may have added biases
-    if (changed := _smaller_config(model, sites)) is not None:
-        config, old_sizes = changed
-        if _attempt(model, config, exact=True) == {}:
+    for smaller, fields in smaller_configs(model, sites):
+        config = _reread(smaller)
+        old_sizes = {path: _field(model.config, path) for path in fields}
+        if _restores(config, old_sizes, model.config) and describes(config, model):
             return Loading(config, {"format": LATEST, UNPRUNED: old_sizes}, None)
     return Loading(model.config, {}, _attempt(model, model.config))
 
 
-def _smaller_config(model: Any, sites: list[Site]) -> tuple[Any, dict[str, Any]] | None:
-    """A config that might describe the pruned model, and the sizes of the unpruned one."""
-    blocks = {site.block for site in sites if len(site.kept) < site.size}
-    sites = [site for site in sites if site.block in blocks]
-    if len(blocks) > 1 or any(not site.kept for site in sites):
-        return None  # no config has a size for each block, or layers of no heads
+def smaller_configs(model: Any, sites: Sequence[Site]) -> Iterator[tuple[Any, dict[str, int]]]:
+    """Configs that might describe the pruned model, each with the fields that it changes.
+
+    There are none if the layers differ.
+    """
     text = model.config.get_text_config()
     paths = {id(value): f"{name}." for name, value in vars(model.config).items()}
     prefix = "" if text is model.config else paths.get(id(text))
+    blocks = {site.block for site in sites if len(site.kept) < site.size}
+    sites = [site for site in sites if site.block in blocks]
+    if prefix is None or any(not site.kept for site in sites):
+        return  # no config has layers of no heads
     stored = text.to_dict()
-    fields: dict[str, int] = {}
-    for site in sites:
-        for name, value in _sizes(stored, site).items():
-            if fields.setdefault(name, value) != value:
-                return None  # the layers differ
-    return None if prefix is None else _changed(model.config, prefix, fields)
-
-
-def _sizes(stored: Mapping[str, Any], site: Site) -> dict[str, int]:
-    """The fields of a config for the sizes of a layer, and what the layer has left."""
-    if site.kind == "neurons":
-        return {name: len(site.kept) for name in NEURON_COUNTS if stored.get(name) == site.size}
-    keys = len(site.keys_of(site.kept))
-    heads = {name: len(site.kept) for name in COUNTS if name in stored}
-    key_heads = {name: keys for name in KEY_COUNTS if name in stored}
-    return {**heads, **key_heads, **({WIDTH: site.width} if WIDTH in stored else {})}
-
-
-def _changed(
-    config: Any, prefix: str, fields: Mapping[str, Any]
-) -> tuple[Any, dict[str, Any]] | None:
-    """The config with other sizes, as transformers reads it, if it can be undone."""
-    try:
-        new = copy.deepcopy(config)
-        part = new.get_text_config()
-        stored = part.to_dict()
+    for guess in range(GUESSES):
+        fields: dict[str, int] = {}
+        for site in sites:
+            for name, value in fields_of(model.config, site, guess).items():
+                if fields.setdefault(name, value) != value:
+                    return  # the layers differ
         fields = {name: value for name, value in fields.items() if stored.get(name) != value}
-        old = {f"{prefix}{name}": stored.get(name) for name in fields}
-        for name, value in fields.items():
-            setattr(part, name, value)
-        read = type(config).from_dict(new.to_dict())
-        undone = copy.deepcopy(read)
-        restore(undone, old)
-        same = undone.to_dict() == type(config).from_dict(config.to_dict()).to_dict()
-        return (read, old) if same else None
-    except Exception:  # a config raises what it likes for sizes that it does not know
-        return None
+        config = copy.deepcopy(model.config)
+        try:
+            for name, value in fields.items():
+                setattr(config.get_text_config(), name, value)
+            _reread(config)
+        except Exception:  # a config raises what it likes for sizes that it does not know
+            continue
+        yield config, {f"{prefix}{name}": value for name, value in fields.items()}
+
+
+def fields_of(config: Any, site: Site, guess: int = 0) -> dict[str, int]:
+    """The fields of a config for the sizes of a layer, and what the layer has left.
+
+    guess: the first is by their names; the others take other fields that have such a value, and
+    the width of heads where a class reads it although its config does not list it (Qwen 2).
+    """
+    stored = config.get_text_config().to_dict()
+    if site.kind == "heads":
+        keys = len(site.keys_of(site.kept))
+        heads = {name: len(site.kept) for name in COUNTS if name in stored}
+        key_heads = {name: keys for name in KEY_COUNTS if name in stored}
+        return {**heads, **key_heads, **({WIDTH: site.width} if WIDTH in stored or guess else {})}
+    equal = [name for name, value in stored.items() if type(value) is int and value == site.size]
+    if known := [name for name in NEURON_COUNTS if name in equal]:
+        return dict.fromkeys(known, len(site.kept))
+    equal = [name for name in equal if not name.startswith(OTHER_STACK[site.block == "encoder"])]
+    if DEFAULT_NEURONS in stored and stored[DEFAULT_NEURONS] is None:
+        equal.insert(0, DEFAULT_NEURONS)
+    return dict.fromkeys(equal[min(guess, len(equal) - 1) :][:1], len(site.kept))
+
+
+def _reread(config: Any) -> Any:
+    """The config as transformers reads it from a file."""
+    return type(config).from_dict(config.to_dict())
+
+
+def _field(config: Any, path: str) -> Any:
+    for name in path.split("."):
+        config = (
+            config.to_dict().get(name) if name == path.split(".")[-1] else getattr(config, name)
+        )
+    return config
+
+
+def _restores(config: Any, old_sizes: Mapping[str, Any], whole: Any) -> bool:
+    """Whether these sizes give back the config of the whole model."""
+    undone = copy.deepcopy(config)
+    try:
+        restore(undone, old_sizes)
+    except ValueError:  # `load` takes no such field from a file
+        return False
+    return bool(undone.to_dict() == _reread(whole).to_dict())
+
+
+def describes(config: Any, model: nn.Module) -> bool:
+    """Whether the class of a model builds exactly its modules, shapes and numbers from a config."""
+    return _attempt(model, config, exact=True) == {}
 
 
 def _attempt(model: Any, config: Any, *, exact: bool = False) -> Plan | None:

@@ -14,6 +14,7 @@ from deadhead.shrinking import (
     Shrunk,
     check_method,
     kinds_of,
+    read_allowed,
     read_layers,
     read_targets,
     shrink,
@@ -192,6 +193,7 @@ def _checked_rows(
 
     layers = read_layers(options.get("layers"))
     targets = read_targets({name: options.get(name) for name in TARGETS}, layers=layers is not None)
+    allowed = read_allowed(options.get("even", False), options.get("multiple"), targets)
     repair, method = options.get("repair", "refit"), options.get("method", "auto")
     REPAIRS[repair]  # or raise that there is none
     if layers is not None:
@@ -204,7 +206,7 @@ def _checked_rows(
     bare = skeleton(name, **loading)
     if layers is not None:
         check_layers(bare, layers)
-    check_targets(bare, targets, options.get("on"))
+    check_targets(bare, targets, options.get("on"), allowed)
     fitting_tokenizer(bare, name)
     rows = data.rows()
     if isinstance(rows, list):

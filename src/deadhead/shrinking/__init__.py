@@ -16,7 +16,7 @@ from .choose import AUTO, CHOOSERS, Choice, check_method, choose, method_names
 from .chooser import Chooser
 from .repairs import REPAIRS, Repair
 from .shrunk import Shrunk
-from .target import TARGETS, kinds_of, read_layers, read_targets
+from .target import TARGETS, kinds_of, read_allowed, read_layers, read_targets
 
 if TYPE_CHECKING:
     from .refitting import RefitReport, refit
@@ -41,6 +41,7 @@ __all__ = [
     "choose",
     "kinds_of",
     "method_names",
+    "read_allowed",
     "read_layers",
     "read_targets",
     "refit",

@@ -6,9 +6,11 @@ its first, second, ... unit is gone, and a table of what that saves. `allocate` 
 units with the lowest sum of rises that save enough.
 """
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from itertools import accumulate
+from math import prod
+from typing import NamedTuple
 
 import numpy as np
 
@@ -18,6 +20,7 @@ from deadhead.layout import HeadLayout, Kind, SiteKey
 UnitIndices = tuple[int, ...]  # the numbers of the heads, or of the neuron, that go together
 
 EXACT = 64  # units of a layer up to which every number of them is considered
+COMBINATIONS = 10**6  # of the layers' numbers, up to which all are considered
 NEAR = 16  # numbers of units on both sides of the continuous solution, where there are more
 STATES = 2000  # sums of costs that are kept after each layer; below that the result is exact
 ROUNDING = 1e-9  # of a budget: what sums of floating-point numbers may lack
@@ -35,6 +38,13 @@ class Curve:
     costs: tuple[float, ...]
 
 
+class Quota(NamedTuple):
+    """Layers that lose the same number of units, and the numbers that they may lose."""
+
+    places: tuple[SiteKey, ...]
+    counts: tuple[int, ...]  # they rise
+
+
 @dataclass(frozen=True, kw_only=True)
 class Budget:
     """The amount that a choice must save, and what each layer saves.
@@ -43,17 +53,35 @@ class Budget:
     total: what all of these layers must save together.
     whole: what there is before anything goes, for messages.
     name: what is counted, such as "heads" or "parameters".
+    quotas: of all these layers, if they may not lose any number of units.
     """
 
     saving: Mapping[SiteKey, Sequence[float]]
     total: float
     whole: float
     name: str
+    quotas: tuple[Quota, ...] = ()
 
     @property
     def most(self) -> float:
         """The most that these layers can save together."""
-        return sum(max(table, default=0.0) for table in self.saving.values())
+        return sum(max(table, default=0.0) for table in self.tables())
+
+    def tables(self) -> list[list[float]]:
+        """What the layers of each quota, or each layer, save with every number they may lose."""
+        return [
+            [sum(self.saving[place][count] for place in places) for count in counts]
+            for places, counts in self.possible(self.saving)
+        ]
+
+    def possible(self, saving: Mapping[SiteKey, Sequence[float]]) -> list[Quota]:
+        """The quotas as far as these tables go; without any, each layer may lose any number."""
+        if not self.quotas:
+            return [Quota((place,), tuple(range(len(table)))) for place, table in saving.items()]
+        return [
+            Quota(places, tuple(n for n in counts if all(n < len(saving[p]) for p in places)))
+            for places, counts in self.quotas
+        ]
 
     @property
     def is_possible(self) -> bool:
@@ -92,13 +120,43 @@ def removal(layout: HeadLayout, kind: Kind, count: int) -> Budget:
     return Budget(saving=saving, total=float(count), whole=whole, name=kind)
 
 
+Saving = Mapping[SiteKey, Sequence[float]]
+Allocator = Callable[[Sequence[Curve], Saving, float], dict[SiteKey, int]]
+
+
+def by_quotas(
+    allocator: Allocator, curves: Sequence[Curve], saving: Saving, budget: Budget
+) -> dict[SiteKey, int]:
+    """Count the units that each layer loses, as an allocator does, but within the quotas.
+
+    The layers of a quota are one layer for the allocator: its curve and its savings are their sums.
+    """
+    if not budget.quotas:
+        return allocator(curves, saving, budget.total)
+    costs = {curve.place: (0.0, *curve.costs) for curve in curves}
+    merged, tables, total = [], {}, budget.total
+    quotas = {quota.places[0]: quota for quota in budget.possible(saving)}
+    for first, (places, counts) in quotas.items():
+        cost = [sum(costs[place][count] for place in places) for count in counts]
+        saved = [sum(saving[place][count] for place in places) for count in counts]
+        total -= saved[0]  # the fewest that leave may be some
+        merged.append(Curve(first, ((),) * (len(counts) - 1), tuple(c - cost[0] for c in cost[1:])))
+        tables[first] = [value - saved[0] for value in saved]
+    steps = allocator(merged, tables, total)
+    return {
+        place: counts[steps[first]]
+        for first, (places, counts) in quotas.items()
+        for place in places
+    }
+
+
 def allocate(
     curves: Sequence[Curve], saving: Mapping[SiteKey, Sequence[float]], total: float
 ) -> dict[SiteKey, int]:
     """Count the units that each layer loses, at the lowest sum of costs that saves the total.
 
-    Exact as long as no place has more than EXACT units and no more than STATES sums of costs
-    compete, which holds for budgets that count heads. Beyond that, only numbers near the solution
+    Exact as long as no place has more than EXACT units, or there are few COMBINATIONS, and no more
+    than STATES sums of costs compete, which holds for budgets that count heads. Beyond that, only numbers near the solution
     that allows fractions compete, and sums that save nearly the same count as one.
     """
     costs = [np.array((0.0, *curve.costs)) for curve in curves]
@@ -107,7 +165,8 @@ def allocate(
     if total <= 0:
         return dict.fromkeys((curve.place for curve in curves), 0)
     options = [np.arange(len(cost)) for cost in costs]
-    if max(map(len, costs)) > EXACT + 1:
+    sizes = [len(cost) for cost in costs]
+    if max(sizes) > EXACT + 1 and prod(sizes) > COMBINATIONS:
         options = _near_the_continuous_solution(costs, tables, total)
     counts = _cheapest(costs, tables, options, total)
     return {curve.place: count for curve, count in zip(curves, counts, strict=True)}

@@ -1,6 +1,6 @@
 """The budget of each target, from the costs of the layers."""
 
-from collections.abc import Collection, Mapping
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import replace
 from math import ceil, floor
 
@@ -8,17 +8,19 @@ from torch import nn
 
 from deadhead.errors import DeadheadError
 from deadhead.heads.discover import find_every_site, layout_of
+from deadhead.heads.ordinary import same_sizes
+from deadhead.heads.site import Site
 from deadhead.layout import HeadLayout, Kind, SiteKey
 
-from .allocate import Budget, removal
+from .allocate import Budget, Quota, removal
 from .costs import Costs, InputShape, Prices, shape_for
 from .latency import Latency
 from .repairs import Repair
-from .target import KINDS, TYPED, Amount, count_of, kinds_of
+from .target import KINDS, LAST, TYPED, Allowed, Amount, count_of, kinds_of
 
 
 def check_targets(
-    model: nn.Module, targets: Mapping[str, Amount], on: InputShape | None
+    model: nn.Module, targets: Mapping[str, Amount], on: InputShape | None, allowed: Allowed
 ) -> tuple[tuple[Kind, ...], InputShape]:
     """The kinds of units that may leave, and the shape of the inputs to count and time.
 
@@ -30,16 +32,70 @@ def check_targets(
     if not set(kinds) & set(targets):
         kinds = tuple(kind for kind in kinds if any(site.kind == kind for site in sites))
     find_every_site(model, *kinds)  # raises an error with the reason
+    kinds = _of_enough_units(sites, kinds, targets, allowed.multiple)
+    quotas = quotas_for(model, sites, kinds, allowed)
     for name in KINDS:
         if name in targets:
-            _units(layout_of(sites), name, targets[name])
+            _units(layout_of(sites), name, targets[name], quotas)
     return kinds, shape_for(model, on)
 
 
-def _units(layout: HeadLayout, name: Kind, amount: Amount) -> Budget:
+def _of_enough_units(
+    sites: Sequence[Site], kinds: Sequence[Kind], targets: Collection[str], multiple: int
+) -> tuple[Kind, ...]:
+    """Return the kinds whose layers all have a multiple; raise an error for one that is a target.
+
+    The other kinds stay whole.
+    """
+    fewest = {kind: min(len(s.kept) for s in sites if s.kind == kind and s.kept) for kind in kinds}
+    enough = tuple(kind for kind in kinds if fewest[kind] >= multiple)
+    for kind in kinds:
+        if kind not in enough and (kind in targets or not enough):
+            raise DeadheadError(
+                f"`multiple` expects at most {fewest[kind]:,}, the {kind} of the smallest layer, "
+                f"got {multiple:,}.",
+                "give a smaller number, such as multiple=2 or --multiple 2",
+            )
+    return enough
+
+
+def quotas_for(
+    model: nn.Module, sites: Sequence[Site], kinds: Collection[Kind], allowed: Allowed
+) -> tuple[Quota, ...]:
+    """The numbers of units that the layers of these kinds may lose."""
+    if allowed == Allowed():
+        return ()
+    some = [site for site in sites if site.kind in kinds and site.kept]
+    quotas = []
+    for together in same_sizes(model, some) if allowed.even else [[site] for site in some]:
+        site = together[0]
+        sizes = {(len(other.kept), *map(len, other.groups)) for other in together}
+        if len(sizes) > 1 or len({*map(len, site.groups)}) > 1:
+            kept = sorted({len(other.kept) for other in together})
+            raise DeadheadError(
+                f"`{'even' if allowed.even else 'multiple'}` expects layers with the same numbers of "
+                f"{site.kind} in groups of the same size, got {', '.join(map(str, kept))} in the "
+                f"{site.block}.",
+                "leave it out, or start from the model before it was pruned",
+            )
+        size, unit = len(site.groups), len(site.groups[0])
+        counts = [n for n in range(size + 1) if (size - n) * unit % allowed.multiple == 0]
+        if allowed.even:
+            counts = [n for n in counts if n < size]
+        quotas.append(Quota(tuple(other.key for other in together), tuple(counts)))
+    return tuple(quotas)
+
+
+def _of_kinds(quotas: Sequence[Quota], kinds: Collection[Kind]) -> tuple[Quota, ...]:
+    return tuple(quota for quota in quotas if quota.places[0][0] in kinds)
+
+
+def _units(layout: HeadLayout, name: Kind, amount: Amount, quotas: Sequence[Quota]) -> Budget:
     """The budget of a target that is a share or a number of heads or neurons."""
-    every = removal(layout, name, 0)
-    return removal(layout, name, count_of(name, amount, int(every.whole), int(most(every))))
+    every = replace(removal(layout, name, 0), quotas=_of_kinds(quotas, [name]))
+    stays = "what `even` and `multiple` ask for" if every.quotas else LAST
+    count = count_of(name, amount, int(every.whole), int(most(every)), stays)
+    return replace(every, total=float(count))
 
 
 def budgets_for(
@@ -50,12 +106,13 @@ def budgets_for(
     costs: Costs,
     table: Latency | None = None,
     repair: Repair,
+    quotas: Sequence[Quota] = (),
 ) -> list[Budget]:
     """A budget for each target; units of these kinds may go. table: for a target `speedup`."""
     budgets = []
     for name, amount in targets.items():
         if name in KINDS:
-            budgets.append(_units(layout, name, amount))
+            budgets.append(_units(layout, name, amount, quotas))
             continue
         share = float(1 / amount if name == "speedup" else amount)
         prices, whole = _prices(name, costs, table)
@@ -64,7 +121,10 @@ def budgets_for(
             for place, table in prices.items()
             if place[0] in kinds and len(table) > 1
         }
-        budget = Budget(saving=saving, total=(1 - share) * whole, whole=whole, name=name)
+        budget = Budget(
+            saving=saving, total=(1 - share) * whole, whole=whole, name=name,
+            quotas=_of_kinds(quotas, kinds),
+        )  # fmt: skip
         if name == "parameters":
             budget = _with_new_biases(budget, costs.new_biases, repair)
         budgets.append(budget)
@@ -121,14 +181,18 @@ def check_reach(name: str, amount: Amount, least: float, shape: InputShape) -> N
         smallest = ceil(1000 * least) / 1000
         enough, option = min(0.99, (1 + least) / 2), TYPED[name].split()[0]
         raise DeadheadError(
-            f"`{name}` expects at least {smallest:.3f}, which remains with one head and "
-            f"without all neurons that can be removed, got {float(amount):g}.",
+            f"`{name}` expects at least {smallest:.3f}, which remains without all "
+            f"heads and neurons that may go, got {float(amount):g}.",
             f"give a larger share, such as {name}={enough:.2f} or {option} {enough:.0%}",
         )
 
 
 def most(budget: Budget) -> float:
     """The most that can be saved while one head, or group of heads, is left in the model."""
-    heads = [table for place, table in budget.saving.items() if place[0] == "heads"]
-    spared = min((table[-1] - table[-2] for table in heads), default=0.0)
-    return budget.most - spared
+    heads = [
+        (table, len(budget.saving[quota.places[0]]) - 1 in quota.counts)
+        for quota, table in zip(budget.possible(budget.saving), budget.tables(), strict=True)
+        if quota.places[0][0] == "heads"
+    ]
+    every = heads and all(empties for _, empties in heads)
+    return budget.most - (min(table[-1] - table[-2] for table, _ in heads) if every else 0.0)

@@ -26,7 +26,7 @@ from .budgets import check_targets
 from .choose import Choice, check_method, checked_batches
 from .costs import Costs, InputShape, costs
 from .held_out import check_number, mean_loss, split_examples
-from .target import Amount
+from .target import Allowed, Amount
 
 GUARD_MEASURED = 0.25  # share of the guard that nothing is fitted to
 FEWER = 4  # choices are compared on one batch of this many,
@@ -134,6 +134,7 @@ def calibrate(
     guard: Iterable[Batch],
     fit_guard: bool,
     show: Progress,
+    allowed: Allowed,
 ) -> Calibration:
     """Check everything before the first long computation, and divide the examples."""
     if (problem := unfit(model)) is not None:
@@ -144,7 +145,7 @@ def calibrate(
             "shrink after the block",
         )
     sites = find_every_site(model)
-    kinds, shape = check_targets(model, targets, on)
+    kinds, on = check_targets(model, targets, on, allowed)
     batches, loss = with_default_loss(model, batches, loss)
     needs_labels = bool(targets) and check_method(method, kinds, loss)
     seconds: dict[str, float] = {}
@@ -152,7 +153,7 @@ def calibrate(
         checked = checked_batches(model, batches, labels=needs_labels)
         check_number(sum(map(examples_of, checked)))
         fit, held_out = split_examples(checked)
-        counted = costs(model, sites, checked[0], shape)
+        counted = costs(model, sites, checked[0], on)
         if loss is None and not all("labels" in batch for batch in held_out):
             loss = "self"
         loss = label_free(model, loss) if isinstance(loss, str) else loss

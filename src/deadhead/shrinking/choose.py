@@ -15,7 +15,7 @@ from deadhead.errors import DeadheadError, unknown_name
 from deadhead.layout import Batch, Head, Kind, LayerKey, SiteKey
 from deadhead.registry import Registry
 
-from .allocate import Budget, Curve, UnitIndices, units_of
+from .allocate import Budget, Curve, UnitIndices, by_quotas, units_of
 from .chooser import Chooser, Chosen, Evidence
 from .target import KINDS
 
@@ -292,7 +292,8 @@ def _teacher(name: str, curves: Mapping[SiteKey, Curve], budgets: Sequence[Budge
     for budget in budgets:
         own = [curves[place] for place in budget.saving]
         left = sqrt(budget.whole * (budget.whole - budget.total))
-        counts = CHOOSERS[name]().allocated(own, budget.saving, budget.whole - left)
+        larger = replace(budget, total=budget.whole - left)
+        counts = by_quotas(CHOOSERS[name]().allocated, own, budget.saving, larger)
         removed |= {curve.place: curve.units[: counts[curve.place]] for curve in own}
         cost += sum((0.0, *curve.costs)[counts[curve.place]] for curve in own)
     return _choice(name, removed, cost)
@@ -315,7 +316,7 @@ def _removed(
             for c in own
         ]
         saving = {c.place: budget.saving[c.place][: len(c.units) + 1] for c in own}
-        counts = chooser.allocated(own, saving, budget.total)
+        counts = by_quotas(chooser.allocated, own, saving, budget)
         for kind in dict.fromkeys(place[0] for place in curves):
             of_kind = [c for c in own if c.place[0] == kind]
             some = {c.place: c.units[: counts[c.place]] for c in of_kind}

@@ -79,7 +79,8 @@ class Chooser(ABC):
     ) -> tuple[Chosen, float | None]:
         """A better choice of places of one kind, and its cost if it is not the sum of the curves.
 
-        It saves no less than the budget asks for.
+        It saves no less than the budget asks for; if the budget has quotas, each layer loses as
+        many units as before.
         """
         return chosen, None
 

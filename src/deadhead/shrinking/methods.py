@@ -57,7 +57,7 @@ class Fisher(Chooser):
         matrix = evidence.statistics.matrix(chosen)
         prices = [_price(budget.saving[place]) for place in chosen]
         sizes = [len(evidence.places[place]) for place in chosen]
-        if None in prices:
+        if None in prices or budget.quotas:
             layers = np.repeat(np.arange(len(sizes)), sizes)
             removed = swapped(matrix, _flags(evidence, chosen), labels=layers)
         else:

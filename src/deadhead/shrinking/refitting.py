@@ -123,15 +123,20 @@ def plan_refit(
     *,
     candidates: Iterable[str] = CANDIDATES,
     everywhere: bool = False,
+    new_biases: bool = True,
     progress: bool | Progress = True,
 ) -> RefitPlan:
-    """Solve a refit without any change of the model: it can be tried, and applied."""
+    """Solve a refit without any change of the model: it can be tried, and applied.
+
+    new_biases: whether projections without a bias may get one.
+    """
     names = check_candidates(candidates)
     cuts = checked_cuts(model, heads, neurons, biases=bool(names), everywhere=everywhere)
     changed = [cut for cut in cuts if names and (everywhere or cut.left != cut.site.kept)]
     return planned(
-        lambda: Solver(model, FitBatches(model, batches), names), model, cuts, changed, progress
-    )
+        lambda: Solver(model, FitBatches(model, batches), names, new_biases=new_biases),
+        model, cuts, changed, progress,
+    )  # fmt: skip
 
 
 def planned(
@@ -213,8 +218,11 @@ def _prune(model: nn.Module, cuts: Iterable[Cut]) -> None:
 class Solver:
     """Solves the projections of a model one after the other."""
 
-    def __init__(self, model: nn.Module, data: FitBatches, names: tuple[str, ...]):
+    def __init__(
+        self, model: nn.Module, data: FitBatches, names: tuple[str, ...], *, new_biases: bool = True
+    ):
         self.model, self.data, self.names = model, data, names
+        self.new_biases = new_biases
         self.layers: list[LayerRefit] = []
         self.notes: list[str] = []
         self.tokens = self.held_out_tokens = 0
@@ -264,7 +272,7 @@ class Solver:
         self, cut: Cut, order: Sequence[Cut], count: Callable[[int], None]
     ) -> Solution | None:
         """The best candidate for a projection; None if it can only be cut."""
-        projection = Projection(cut, self._names_for(cut))
+        projection = Projection(cut, self._names_for(cut), new_bias=self.new_biases)
         target = self._read(projection, count)
         if target is None:
             return None

@@ -19,7 +19,8 @@ from .distances import TextDistance
 from .latency import time_models
 from .layers import LayersPlan
 from .refitting import LayerRefit, RefitPlan
-from .shrunk import Shrunk, ShrunkLayer, Speed, group_notes, speed_notes
+from .shrunk import Shrunk, ShrunkLayer, Speed, group_notes, ordinary_note, quota_notes, speed_notes
+from .target import kinds_of
 
 ROUNDING = 1e-6  # relative to a loss
 
@@ -36,13 +37,23 @@ def report(
     whole: Calibration,
     layers: LayersPlan | None,
     distances: tuple[TextDistance, ...],
+    fields: Mapping[str, int] | None = None,
 ) -> Shrunk:
     """Report all that is known of the smaller model.
 
     measured: stage -> the loss and the score then.
+    fields: of the config, with the new sizes of an even model; empty if it has none for them.
     whole: of the whole model, if layers were removed before the rest was calibrated.
     """
     notes = [*group_notes(calibration.layout, choice.heads, budgets), *plan.report.notes]
+    notes += quota_notes(choice, budgets)
+    notes += [
+        f"all {kind} stay: their layers have fewer than the multiple"
+        for kind in {site.kind: None for site in calibration.sites if site.kept}
+        if kind in kinds_of(calibration.targets) and kind not in calibration.kinds
+    ]
+    if fields is not None:
+        notes.append(ordinary_note(type(calibration.model).__name__, fields))
     notes = [*(() if layers is None else layers.notes), *notes]
     losses = {name: loss for name, (loss, _) in measured.items()}
     risen = losses["refitted"] > losses["cut"] * (1 + ROUNDING)

@@ -13,6 +13,7 @@ from deadhead.display.progress import Progress, reported
 from deadhead.errors import Notice, deprecated
 from deadhead.heads.gates import gated
 from deadhead.heads.layers import checkpointed, copy_with_same_weights
+from deadhead.heads.ordinary import make_ordinary
 from deadhead.heads.prune import prune
 from deadhead.layout import Batch
 from deadhead.numerics import as_written
@@ -20,7 +21,7 @@ from deadhead.rankers.label_free import Loss
 from deadhead.rankers.run import frozen
 
 from .allocate import Budget
-from .budgets import budgets_for, check_reach, most
+from .budgets import budgets_for, check_reach, most, quotas_for
 from .calibration import Calibration, calibrate
 from .choose import AUTO, CHOOSERS, Choice, choose_by_each
 from .costs import InputShape
@@ -31,7 +32,7 @@ from .refitting import RefitPlan
 from .repairs import REPAIRS, Repair
 from .report import report, timed
 from .shrunk import STAGES, Shrunk
-from .target import check_score, read_layers, read_targets
+from .target import check_score, read_allowed, read_layers, read_targets
 
 CLOSE = 0.05  # share of the time: a first prediction that misses by more is corrected once
 
@@ -47,6 +48,8 @@ def shrink(
     parameters: float | str | None = None,
     speedup: float | None = None,
     on: InputShape | None = None,
+    even: bool = False,
+    multiple: int | None = None,
     method: str = "auto",
     repair: str = "refit",
     loss: Loss | str | None = None,
@@ -77,6 +80,11 @@ def shrink(
             times of its layers are measured first.
         on: examples and tokens of each of the inputs; by default (32, 128), or fewer tokens where
             the model cannot read as many.
+        even: keep the same number of heads and of neurons in every layer, and add no biases. If
+            the class of the model has a config for such layers, the result is an ordinary model
+            with smaller numbers there; a note says whether it is.
+        multiple: keep heads and neurons of each layer in multiples of this number. A layer may
+            then lose more than was asked for.
         method: how to choose, a name of CHOOSERS; "auto" tries two of them, reconstruction and
             fisher, and keeps the choice with the lower held-out loss after a refit to some of the
             batches. Layers have methods of their own: "greedy" (that of "auto") removes one after
@@ -119,7 +127,9 @@ def shrink(
     check_score(score)
     amount = read_layers(layers)
     targets = read_targets(named | {"speedup": speedup}, layers=amount is not None)
-    chosen_repair = REPAIRS[repair]
+    allowed = read_allowed(even, multiple, targets)
+    repairs = partial(_repair, even=allowed.even)
+    chosen_repair = repairs(repair)
     by_layers = None if amount is None else method_of(method, repair, bool(targets))
     with ExitStack() as stack:
         show = stack.enter_context(reported(progress, "shrink"))
@@ -128,7 +138,7 @@ def shrink(
             check_layers(model, amount)
         calibration = whole = calibrate(
             model, batches, targets=targets, on=on, method=method, loss=loss, seed=seed,
-            score=score, guard=guard, fit_guard=fit_guard, show=show,
+            score=score, guard=guard, fit_guard=fit_guard, show=show, allowed=allowed,
         )  # fmt: skip
         measured = [whole.measure()]
         plan_of_layers, whole_model = None, model
@@ -145,6 +155,7 @@ def shrink(
         budgets = budgets_for(
             targets, kinds=calibration.kinds, layout=calibration.layout, costs=calibration.costs,
             table=table, repair=chosen_repair,
+            quotas=quotas_for(model, calibration.sites, calibration.kinds, allowed),
         )  # fmt: skip
         choices, factors = (
             [Choice(heads=(), neurons={}, predicted=None, method={})],
@@ -154,7 +165,7 @@ def shrink(
             choices, factors = _choose(calibration, table, budgets, checkpointing)
         else:
             chosen_repair = REPAIRS["none"]  # layers are repaired by themselves
-        choice, plan, tried = _plan_best(calibration, choices, chosen_repair)
+        choice, plan, tried = _plan_best(calibration, choices, chosen_repair, repairs)
         if targets:
             with gated(model, closed=choice.heads, neurons=choice.neurons):
                 measured.append(calibration.measure())
@@ -170,16 +181,22 @@ def shrink(
             factor = factors.get(choice.name, 1.0)
             predicted = table.speed_without(calibration.removed_by(choice), factor)
             speed = timed(calibration, full, predicted)
+        fields = make_ordinary(model) if allowed.even else None
         shrunk = report(
             calibration, choice, plan, budgets=budgets, tried=tried, speed=speed,
             measured=dict(zip(STAGES, measured, strict=True)), whole=whole, layers=plan_of_layers,
-            distances=distances,
+            distances=distances, fields=fields,
         )  # fmt: skip
         if plan_of_layers is not None:
             undo.pop_all()
     if shrunk.warning is not None:
         warnings.warn(Notice(shrunk.warning), stacklevel=2)
     return shrunk
+
+
+def _repair(name: str, *, even: bool) -> Repair:
+    """The repair of a name; even layers get no biases, which few classes have a config for."""
+    return REPAIRS[name].without_new_biases() if even else REPAIRS[name]
 
 
 def _time_layers(calibration: Calibration) -> Latency:
@@ -236,7 +253,10 @@ def _adjusted(
 
 
 def _plan_best(
-    calibration: Calibration, choices: Sequence[Choice], repair: Repair
+    calibration: Calibration,
+    choices: Sequence[Choice],
+    repair: Repair,
+    repairs: Callable[[str], Repair],
 ) -> tuple[Choice, RefitPlan, dict[str, float]]:
     """Solve the repair of the choice whose repair on some batches has the lowest held-out loss.
 
@@ -250,7 +270,7 @@ def _plan_best(
     best, *others = choices
     if not others:
         return best, solve(best, repair, calibration.repair), {}
-    quick = repair if repair.compare_by is None else REPAIRS[repair.compare_by]
+    quick = repair if repair.compare_by is None else repairs(repair.compare_by)
     some = calibration.to_compare()
     tried: dict[str, float] = {}
     for choice in choices:

@@ -144,7 +144,7 @@ def speed_notes(targets: Collection[str], sizes: Mapping[str, tuple[int, int]]) 
 
 
 def group_notes(
-    layout: HeadLayout, removed: Collection[Head], budgets: Iterable[Budget] = ()
+    layout: HeadLayout, removed: Collection[Head], budgets: Collection[Budget] = ()
 ) -> list[str]:
     """Note that heads of shared key/value heads were removed, and if more than requested."""
     size = max((len(group) for a in layout.attentions for group in a.groups), default=1)
@@ -152,6 +152,28 @@ def group_notes(
         return []
     note = f"up to {size} heads share a key/value head: whole groups of them were removed"
     target = next((round(b.total) for b in budgets if b.name == "heads"), len(removed))
-    if len(removed) > target:
+    if len(removed) > target and not any(budget.quotas for budget in budgets):
         note += f", {len(removed)} heads where {target} were asked for"
     return [note]
+
+
+def quota_notes(choice: Choice, budgets: Iterable[Budget]) -> list[str]:
+    """Note that even layers, or multiples, lose more than was asked for."""
+    removed = {"heads": len(choice.heads), "neurons": sum(map(len, choice.neurons.values()))}
+    return [
+        f"{removed[budget.name]:,} {budget.name} were removed where {round(budget.total):,} were "
+        "asked for: fewer is no number that even layers or the multiple allow"
+        for budget in budgets
+        if budget.quotas and removed.get(budget.name, 0) > round(budget.total)
+    ]
+
+
+def ordinary_note(cls: str, fields: Mapping[str, int]) -> str:
+    """Say whether an even model is an ordinary one of its class, with these fields of its config."""
+    if fields:
+        sizes = ", ".join(f"{name} {size:,}" for name, size in fields.items())
+        return f"an ordinary {cls} ({sizes}): its folder loads anywhere, without deadhead"
+    return (
+        f"even, but no ordinary model: no config of {cls} gives layers of these sizes, so its "
+        "folder needs deadhead or its load_pruned.py (many classes have one for fewer neurons alone)"
+    )

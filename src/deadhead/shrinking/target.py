@@ -1,6 +1,7 @@
 """Targets, the size or speed to reach: `heads=0.75`, `macs="50%"`. Loads no torch."""
 
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
+from dataclasses import dataclass
 from fractions import Fraction
 from typing import Any
 
@@ -38,8 +39,34 @@ MEANING = {
     "speedup": "a number between 1 and 1000",
 }
 
+LAST = "one head, with those that share its keys and values,"
 Amount = int | Fraction  # a whole number counts heads or neurons; a fraction is a share
 LayerAmount = Amount | tuple[str, ...]  # or the layers by name
+
+
+@dataclass(frozen=True)
+class Allowed:
+    """Which numbers of heads and neurons the layers may keep.
+
+    even: the same number in every layer, at least one.
+    multiple: a multiple of this number.
+    """
+
+    even: bool = False
+    multiple: int = 1
+
+
+def read_allowed(even: bool, multiple: int | None, targets: Collection[str]) -> Allowed:
+    """The numbers that `even` and `multiple` ask for; targets: those that are set."""
+    if multiple is not None and (type(multiple) is not int or multiple < 1):
+        hint = "for instance multiple=64; on the command line --multiple 64"
+        raise DeadheadError(f"`multiple` expects a whole number from 1 on, got {multiple!r}.", hint)
+    if (even or multiple is not None) and not targets:
+        raise DeadheadError(
+            f"`{'even' if even else 'multiple'}` expects heads or neurons to remove, got neither.",
+            "leave it out: a model with fewer layers is as even as before; or give neurons=0.5",
+        )
+    return Allowed(bool(even), multiple or 1)
 
 
 def read_targets(values: Mapping[str, Any], *, layers: bool = False) -> dict[str, Amount]:
@@ -91,15 +118,18 @@ def check_score(score: object) -> None:
         raise DeadheadError(f"`score` expects a function of the model, got {score!r}.", hint)
 
 
-def count_of(name: str, amount: Amount, total: int, most: int) -> int:
-    """Return how many of `total` heads or neurons an amount removes; most: the limit."""
+def count_of(name: str, amount: Amount, total: int, most: int, stays: str = LAST) -> int:
+    """Return how many of `total` heads or neurons an amount removes.
+
+    most: the limit, because of what must stay.
+    """
     number = amount if isinstance(amount, int) else count_of_share(100 * amount, total)
     if number > most:
         hint = f"the model has {total:,}; give a smaller number, or a share such as 0.5"
         if most < total and name == "layers":
             hint += " (one layer of each stack must stay)"
         elif most < total:
-            hint += " (one head, with those that share its keys and values, must stay)"
+            hint += f" ({stays} must stay)"
         raise DeadheadError(f"`{name}` expects at most {most:,} {name}, got {number:,}.", hint)
     if not number:
         hint = f"give a larger share, or a number such as {name}=1"
