@@ -8,7 +8,7 @@ import pytest
 import torch
 
 from deadhead.heads import discover, gated, load, prune, save
-from deadhead.heads.ordinary import make_ordinary
+from deadhead.heads.loading import make_ordinary
 from slow import slow_but
 from tiny_models import answers, apart, batch_of, build, limit
 

@@ -8,7 +8,7 @@ from torch import nn
 
 from deadhead.errors import DeadheadError
 from deadhead.heads.discover import find_every_site, layout_of
-from deadhead.heads.ordinary import same_sizes
+from deadhead.heads.loading import same_sizes
 from deadhead.heads.site import Site
 from deadhead.layout import HeadLayout, Kind, SiteKey
 

@@ -13,7 +13,7 @@ from deadhead.display.progress import Progress, reported
 from deadhead.errors import Notice, deprecated
 from deadhead.heads.gates import gated
 from deadhead.heads.layers import checkpointed, copy_with_same_weights
-from deadhead.heads.ordinary import make_ordinary
+from deadhead.heads.loading import make_ordinary
 from deadhead.heads.prune import prune
 from deadhead.layout import Batch
 from deadhead.numerics import as_written
