@@ -10,6 +10,7 @@ import yaml
 from tokenizers import Tokenizer
 from tokenizers import models as token_models
 
+from deadhead.errors import FolderError
 from deadhead.heads import load, prune, save
 from deadhead.heads.model_files import fetch_modules
 from deadhead.world import MODELS
@@ -203,3 +204,24 @@ def test_modules_of_a_hub_model_are_downloaded(source, monkeypatch):
         "1_Pooling/config.json",
         "1_Pooling/model.safetensors",
     ]
+
+
+def test_a_hub_out_of_reach_is_an_error_at_once(monkeypatch, tmp_path):
+    requests = []
+
+    class Session:
+        def head(self, address, timeout):
+            requests.append(address)
+            raise OSError("no network")
+
+    monkeypatch.setattr("huggingface_hub.constants.HF_HUB_OFFLINE", False)
+    monkeypatch.setattr("huggingface_hub.get_session", Session)
+    # what asks the hub and waits
+    monkeypatch.setattr("transformers.utils.cached_file", lambda *_, local_files_only, **__: None)
+    for read in (load, fetch_modules):
+        with pytest.raises(FolderError, match="cannot be reached: no network"):
+            read("no/such-model")
+    assert len(requests) == 2
+    save(load(MODELS / "encoder"), tmp_path / "here")
+    fetch_modules(tmp_path / "here")
+    assert len(requests) == 2

@@ -18,7 +18,7 @@ from deadhead.layout import Head, Kind, LayerKey, SiteKey, numbers_of
 
 from . import names
 from .config_file import check_config_file, keep_own_attention
-from .model_files import MODULES, SHARD, check_shards, fetch_modules, unknown_modules
+from .model_files import MODULES, SHARD, check_hub, check_shards, fetch_modules, unknown_modules
 from .prune import (
     BIASES,
     FILLED_BIASES,
@@ -81,6 +81,7 @@ def read_config(folder: str | Path, where: Mapping[str, Any]) -> Any:
 
     home = Path(folder) / where.get("subfolder", "")
     check_name(folder)
+    check_hub(folder, where)
     check_config_file(folder, where)
     check_shards(home)
     if Path(folder).is_dir() and not (home / "config.json").exists():
