@@ -89,7 +89,8 @@ def test_plain_text_without_labels(tagger, tmp_path, run_command, monkeypatch):
     assert facts["scores"] == {}
     assert len(discover(load(tmp_path / "s"))) == 30
     assert facts["facts"]["examples"] == sum(facts["examples"]) == 60
-    assert facts["guard"] == [15, 5]
+    assert facts["guard"] == [10, 10]
+    assert " on general texts." in (tmp_path / "s" / "README.md").read_text(encoding="utf-8")
     assert {row["texts"] for row in facts["distances"]} == {"yours", "guard"}
     done = run_command(*words, *options, "--out", tmp_path / "n", "--no-guard")
     assert done.code == 0, done.err

@@ -18,6 +18,7 @@ from deadhead.shrinking.distances import (
     text_distances,
     warning_of,
 )
+from deadhead.shrinking.held_out import guard_measured, guard_size
 from deadhead.shrinking.refitting import plan_refit
 
 NARROW = pytest.mark.filterwarnings("ignore::deadhead.errors.Notice")
@@ -58,8 +59,9 @@ def test_the_distance_is_that_of_the_finished_model():
 @pytest.mark.parametrize("loss", [None, "self"])
 def test_a_guard_that_is_only_measured_changes_nothing(loss):
     def run(**options):
-        model = build()
-        report = shrink(model, data(), heads=0.5, loss=loss, **QUIET, **options)
+        model = build()  # one method: auto may prefer another choice
+        how = {"heads": 0.5, "method": "fisher", "loss": loss}
+        report = shrink(model, data(), **how, **QUIET, **options)
         return report, weights(model)
 
     alone, without = run()
@@ -67,23 +69,31 @@ def test_a_guard_that_is_only_measured_changes_nothing(loss):
     fitted, other = run(guard=guard())
     assert torch.equal(without, same)
     assert without.shape != other.shape or not torch.equal(without, other)
-    assert (alone.guard, measured.guard, fitted.guard) == ((0, 0), (0, 48), (36, 12))
+    assert (alone.guard, measured.guard, fitted.guard) == ((0, 0), (0, 48), (24, 24))
     assert alone.examples == measured.examples == fitted.examples
     assert {row.texts for row in alone.distances} == {"yours"}
-    assert mean_distance(fitted.distances, "guard") < mean_distance(measured.distances, "guard")
     assert fitted.to_dict()["distances"][0]["texts"] == "yours"
     if loss is None:  # a choice by labels does not read it
         assert fitted.choice == alone.choice
 
 
+@NARROW
 def test_narrow_data_end_with_a_notice():
     same = [
         {**batch, "input_ids": torch.full_like(batch["input_ids"], 7)}
         for batch in copy.copy(data())
     ]
-    with pytest.warns(Notice, match=r"General texts: outputs differ by .*Add such texts"):
+    with pytest.warns(Notice, match=r"General texts: outputs differ by .*Leave out --no-guard"):
         report = shrink(build(), same, heads=0.75, guard=guard(), fit_guard=False, **QUIET)
     assert report.warning is not None
+    fitted = shrink(build(), same, heads=0.75, guard=guard(), **QUIET)
+    assert mean_distance(fitted.distances, "guard") < mean_distance(report.distances, "guard")
+
+
+def test_half_as_many_general_texts_as_examples():
+    assert [guard_size(4000, n) for n in (9000, 2048, 900, 3)] == [2000, 2000, 900, 200]
+    assert (guard_size(None, 9000), guard_size(400, 9000)) == (4500, 200)
+    assert [guard_measured(n) for n in (2000, 500, 200, 48, 2)] == [250, 100, 100, 24, 1]
 
 
 def test_lengths_with_few_texts_join_their_neighbours():
@@ -105,8 +115,11 @@ def test_one_sentence_names_the_texts_that_suffer():
     long = row("guard", 64, None, 0.31)
     assert warning_of([yours, short, long], "embeddings") == (
         "Texts longer than 64 tokens: embeddings differ by 0.31, texts like yours 0.04. "
-        "Add such texts with --text."
+        "Add such texts with --text, or to the data of the task."
     )
+    assert "Leave out --no-guard, or add" in warning_of([yours, long], "outputs", fitted=False)
+    mine = warning_of([yours] * 9 + [row("yours", 16, None, 0.9)], "outputs", fitted=False)
+    assert ". Add such texts" in mine
     everywhere = warning_of([yours, row("guard", 0, 64, 0.29), long], "outputs")
     assert everywhere.startswith("General texts: outputs differ by 0.30")
     assert warning_of([yours, short, row("guard", 64, None, 0.08)], "outputs") is None

@@ -1,7 +1,7 @@
 """Shrink a saved model into another folder: its data, its scores before and after, its times."""
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from functools import partial
 from pathlib import Path
 from typing import Any
@@ -35,7 +35,7 @@ from .rank_data import (
 )
 
 SPOKEN = {"skip_special_tokens": True}
-GUARD, GUARD_MEASURED = 512, 128  # general texts: to fit and measure, and to measure alone
+NO_GUARD = "no general texts: the model cannot read those of the guard one by one"
 SECONDS_TO_TIME = 5.0  # both models, roughly: only a target speedup needs an exact ratio
 
 
@@ -129,6 +129,7 @@ def shrink_saved(
     from deadhead.heads.layers import copy_with_same_weights
     from deadhead.heads.model_files import fetch, stored_dtype
     from deadhead.heads.save import check_form
+    from deadhead.shrinking.held_out import guard_measured, guard_size
 
     check_form(form)
     rows, needs = _checked_rows(name, data, options, {"auto": auto, "dtype": dtype})
@@ -147,7 +148,8 @@ def shrink_saved(
         model, tokenizer, rows, **needs, size=data.batch, in_file_order=False
     )
     batches = [*batches]
-    most = min(GUARD, facts["examples"]) if data.guard else GUARD_MEASURED
+    most = guard_size(data.examples, facts["examples"])
+    most = most if data.guard else guard_measured(most)
     guard = guard_batches(
         model, tokenizer, rows, {**needs, "size": data.batch}, most=most, seed=data.seed
     )
@@ -158,6 +160,8 @@ def shrink_saved(
     score = partial(main_scores, encoded=encoded, tokenizer=tokenizer) if encoded else None
     whole = copy_with_same_weights(model)  # to time it beside the small one
     report = shrink(model, batches, guard=guard, fit_guard=data.guard, score=score, **options)
+    if not guard:
+        report = replace(report, notes=(*report.notes, NO_GUARD))
     change = report.embeddings
     fetch(name)
     # before the times, which may take minutes: an interrupt there loses nothing
@@ -248,6 +252,8 @@ def _write(model: Any, out: Path, tokenizer: Any, form: str, note: str, dtype: A
 
 
 def _note(report: Shrunk, trimmed: Trimmed | None) -> str:
+    from deadhead.shrinking.distances import mean_distance
+
     sizes = {
         kind: report.sizes[kind] for kind in ("layers", "heads", "neurons") if kind in report.sizes
     }
@@ -258,4 +264,13 @@ def _note(report: Shrunk, trimmed: Trimmed | None) -> str:
         for name, (before, after) in sizes.items()
         if before > after
     ]
-    return f"Made smaller with deadhead without training: {' and '.join(left)} left."
+    note = f"Made smaller with deadhead without training: {' and '.join(left)} left."
+    means = [
+        f"{mean_distance(report.distances, texts):.4f} on {name}"
+        for texts, name in (("yours", "texts like those to calibrate"), ("guard", "general texts"))
+        if any(row.texts == texts for row in report.distances)
+    ]
+    if means:
+        outputs = "Outputs" if report.embeddings is None else "Embeddings"
+        note += f" {outputs} differ from those of the whole model by {' and '.join(means)}."
+    return note

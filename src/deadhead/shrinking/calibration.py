@@ -25,10 +25,9 @@ from .allocate import units_of
 from .budgets import check_targets
 from .choose import Choice, check_method, checked_batches
 from .costs import Costs, InputShape, costs
-from .held_out import check_number, mean_loss, split_examples
+from .held_out import check_number, guard_measured, mean_loss, split_examples
 from .target import Allowed, Amount
 
-GUARD_MEASURED = 0.25  # share of the guard that nothing is fitted to
 FEWER = 4  # choices are compared on one batch of this many,
 ENOUGH = 2  # if they have this many tokens for each input of a layer
 AFTER = 2.5  # the time of the refit, in passes of the choice over all batches, as measured
@@ -178,9 +177,10 @@ def _split_guard(
     if not batches:
         return (), ()
     checked = checked_batches(model, batches, labels=False)
-    if not fitted or sum(map(examples_of, checked)) < 2:
+    size = sum(map(examples_of, checked))
+    if not fitted or size < 2:
         return (), checked
-    return split_examples(checked, GUARD_MEASURED)
+    return split_examples(checked, guard_measured(size) / size)
 
 
 def _size(batch: Batch) -> int:

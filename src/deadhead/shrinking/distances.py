@@ -107,8 +107,11 @@ def mean_distance(rows: Sequence[TextDistance], texts: str) -> float:
     return sum(row.distance * row.examples for row in own) / sum(row.examples for row in own)
 
 
-def warning_of(rows: Sequence[TextDistance], outputs: str) -> str | None:
-    """A sentence if some texts suffer much more than yours. outputs: what is compared."""
+def warning_of(rows: Sequence[TextDistance], outputs: str, *, fitted: bool = True) -> str | None:
+    """A sentence if some texts suffer much more than yours.
+
+    outputs: what is compared. fitted: whether a part of the guard was fitted to.
+    """
     if not rows:
         return None
     yours = mean_distance(rows, "yours")
@@ -121,7 +124,9 @@ def warning_of(rows: Sequence[TextDistance], outputs: str) -> str | None:
     which, distance = f"Texts {worst.name}", worst.distance
     if worst.texts == "guard" and all(row in bad for row in guard):
         which, distance = "General texts", mean_distance(rows, "guard")
+    unguarded = worst.texts == "guard" and not fitted
+    hint = "Leave out --no-guard, or add" if unguarded else "Add"
     return (
         f"{which}: {outputs} differ by {distance:.2f}, texts like yours {yours:.2f}. "
-        "Add such texts with --text."
+        f"{hint} such texts with --text, or to the data of the task."
     )

@@ -19,6 +19,8 @@ from .streams import TASK_LAYER
 Parts = tuple[Tensor, Tensor]  # numbers of the rows to fit, and of those that are held out
 EXAMPLES, EXAMPLES_ON_GPU = 1000, 4000  # that are drawn from data by default
 HELD_OUT = 0.125  # share of the examples
+GUARD = 0.5  # general texts for each example that is drawn
+LEAST_MEASURED = 100  # of the guard, where it has twice as many
 
 
 def check_number(examples: int) -> None:
@@ -95,6 +97,17 @@ def mean_loss(model: nn.Module, batches: Sequence[Batch]) -> float:
 def examples_on(device: torch.device) -> int:
     """Return the number of examples to shrink with by default; a minute or two of work."""
     return EXAMPLES_ON_GPU if device.type == "cuda" else EXAMPLES
+
+
+def guard_size(most: int | None, examples: int) -> int:
+    """Return the number of general texts to draw beside at most `most` examples; so many exist."""
+    half = int(GUARD * (examples if most is None else most))
+    return max(min(half, examples), 2 * LEAST_MEASURED)
+
+
+def guard_measured(size: int) -> int:
+    """Return how many texts of a guard are only measured: nothing is fitted to them."""
+    return min(max(round(HELD_OUT * size), LEAST_MEASURED), size // 2)
 
 
 class FitBatches:

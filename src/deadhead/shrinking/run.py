@@ -100,7 +100,8 @@ def shrink(
         loss: as for `rank`: "self" or "embedding", where there are no labels, or a function.
         guard: batches of general texts, without labels, that keep the model sound where the
             calibration data shows nothing. They take part in the repair, and in a choice without
-            labels; a quarter of them is only measured. fit_guard=False: measure all of them.
+            labels; an eighth of them, or 100 if it can, is only measured. fit_guard=False:
+            measure all of them.
         score: called with the model before the cut, after it, and after the repair; the results
             are in the report.
         checkpointing: to choose, compute the activations of layers again in the backward pass

@@ -74,7 +74,7 @@ class Shrunk:
         from .distances import warning_of
 
         outputs = "outputs" if self.embeddings is None else "embeddings"
-        return warning_of(self.distances, outputs)
+        return warning_of(self.distances, outputs, fitted=self.guard[0] > 0)
 
     def summary(self) -> dict[str, str]:
         """The main facts as text."""
