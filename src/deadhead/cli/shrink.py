@@ -102,8 +102,8 @@ def shrink(
         Option(
             "--guard/--no-guard",
             help="Fit to bundled general texts too, half as many as --examples but at most as many "
-            "as yours: they keep the model sound on text unlike yours, and take up to half as much "
-            "time again. --no-guard only measures some.",
+            "as yours: they keep the model sound on text unlike yours. They take longer than short "
+            "texts. --no-guard only measures some.",
         ),
     ] = True,
     examples: Annotated[
