@@ -108,6 +108,39 @@ def with_first_blocks(name, count):
     return run
 
 
+def with_encoder(shared, page):
+    """A sentence encoder, texts for it, pairs of them with a score, and a folder to search."""
+    import json
+
+    from transformers import AutoModel
+
+    from deadhead import save
+    from deadhead.tasks import load_data
+    from deadhead.world import MODELS
+    from sentence_encoders import sentence_encoder
+
+    rows = load_data("pos", "en", "train", root="world").rows[:200]
+    texts = [" ".join(row.texts) for row in rows]
+    bare = save(
+        AutoModel.from_pretrained(MODELS / "encoder"),
+        shared / "bare",
+        **with_tokenizer(shared, page),
+    )
+    sentence_encoder(page / "my-encoder", bare=bare)
+    (page / "texts.txt").write_text("\n".join(texts))
+    pairs = [
+        f"{a}\t{b}\t{len({*a.split()} & {*b.split()}) % 6}" for a, b in zip(texts, texts[1:31])
+    ]
+    (page / "pairs.tsv").write_text("\n".join(["sentence1\tsentence2\tscore", *pairs]))
+    (page / "search" / "qrels").mkdir(parents=True)
+    for name, found in (("corpus", texts[:40]), ("queries", texts[40:48])):
+        lines = (json.dumps({"_id": str(n), "title": "", "text": t}) for n, t in enumerate(found))
+        (page / "search" / f"{name}.jsonl").write_text("\n".join(lines))
+    judged = "\n".join(f"{n}\t{n}\t1" for n in range(8))
+    (page / "search" / "qrels" / "test.tsv").write_text(f"query-id\tcorpus-id\tscore\n{judged}")
+    return {}
+
+
 def with_studies(*names):
     def link(shared, page):
         for name in names:
@@ -169,6 +202,7 @@ def inside_the_package(shared, page):
 # Trainings that take minutes are run shorter, and trials in this process:
 # page -> what stands there, and what is run.
 SHORTER = {
+    "guides/embeddings.md": {"--keep-macs 50%": "--keep-macs 50% --on 4x16"},
     "guides/practitioner.md": {
         "--remove-heads 75% --examples 400": "--remove-heads 75% --examples 60 --on 2x16",
         '"train", root="world", parts=1), tokenizer))': '"dev", root="world", '
@@ -192,6 +226,7 @@ SHORTER = {
 GIVEN: dict[str, Callable[[Path, Path], dict[str, Any]]] = {
     "extend.md": inside_the_package,
     "guides/find-a-circuit.md": with_first_blocks("guides/ablate-and-patch.md", 2),
+    "guides/embeddings.md": with_encoder,
     "guides/practitioner.md": with_my_tagger,
     "heads.md": big_model,
     "ranking.md": with_tagger,
