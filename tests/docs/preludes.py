@@ -111,6 +111,7 @@ def with_first_blocks(name, count):
 def with_encoder(shared, page):
     """A sentence encoder, texts for it, pairs of them with a score, and a folder to search."""
     import json
+    from itertools import pairwise
 
     from transformers import AutoModel
 
@@ -128,9 +129,7 @@ def with_encoder(shared, page):
     )
     sentence_encoder(page / "my-encoder", bare=bare)
     (page / "texts.txt").write_text("\n".join(texts))
-    pairs = [
-        f"{a}\t{b}\t{len({*a.split()} & {*b.split()}) % 6}" for a, b in zip(texts, texts[1:31])
-    ]
+    pairs = [f"{a}\t{b}\t{len({*a.split()} & {*b.split()}) % 6}" for a, b in pairwise(texts[:31])]
     (page / "pairs.tsv").write_text("\n".join(["sentence1\tsentence2\tscore", *pairs]))
     (page / "search" / "qrels").mkdir(parents=True)
     for name, found in (("corpus", texts[:40]), ("queries", texts[40:48])):
