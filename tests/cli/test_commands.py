@@ -42,9 +42,9 @@ def test_help_has_the_lengths_that_the_code_takes_by_default(name):
     command = get_command(app).commands[name]  # type: ignore[attr-defined]
     options = {param.name: param.help for param in command.params}
     windows = {kind: traits.window for kind, traits in KINDS.items()}
-    lm, choice = windows.pop("lm"), windows.pop("choice")
+    lm, choice, qa = (windows.pop(kind) for kind in ("lm", "choice", "qa"))
     (others,) = set(windows.values())
-    text = f"by default {others}. For lm it is {lm} and for choice {choice}, or what the model"
+    text = f"by default {others}. For lm it is {lm}, for choice {choice} and for qa {qa}, or what"
     assert text in options["max_length"]
     assert f"cut at --max-length sub-words, by default {LENGTH}." in options["text"]
 
