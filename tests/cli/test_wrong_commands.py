@@ -64,8 +64,8 @@ def folder(tmp_path_factory):
         ),
         (
             ("rank", "bert", "--text", "empty", "--loss", "self", "--out", "o.json"),
-            "empty is a folder",
-            "give a UTF-8 file",
+            "the folder empty has no file",
+            "name the files",
         ),
         (
             ("prune", "bert", "--remove-lowest", 1, "--ranking", "empty", "--out", "o"),

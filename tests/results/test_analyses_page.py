@@ -5,19 +5,19 @@ import io
 import re
 from pathlib import Path
 
-import pytest
-
 PAGE = Path(__file__).parent.parent.parent / "docs" / "analyses.md"
 BLOCKS = re.findall(r"```python\n(.*?)```", PAGE.read_text(encoding="utf-8"), re.S)
 
 
-@pytest.mark.parametrize("code", BLOCKS, ids=lambda code: re.findall(r"import (\w+)", code)[-1])
-def test_examples_print_what_they_say(code):
-    expected = [
-        line.rsplit("  # ", 1)[1] for line in code.splitlines() if line.startswith("print(")
-    ]
-    assert expected
-    out = io.StringIO()
-    with contextlib.redirect_stdout(out):
-        exec(compile(code, str(PAGE), "exec"), {})
-    assert out.getvalue().splitlines() == expected
+def test_examples_print_what_they_say():
+    """In their order: later ones use what earlier ones define."""
+    names = {}
+    for code in BLOCKS:
+        expected = [
+            line.rsplit("  # ", 1)[1] for line in code.splitlines() if line.startswith("print(")
+        ]
+        assert expected
+        out = io.StringIO()
+        with contextlib.redirect_stdout(out):
+            exec(compile(code, str(PAGE), "exec"), names)
+        assert out.getvalue().splitlines() == expected

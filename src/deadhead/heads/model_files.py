@@ -63,10 +63,10 @@ def folder_of(name: str | Path, *, cache_dir: Any = None) -> Path | None:
     from huggingface_hub import try_to_load_from_cache
     from huggingface_hub.errors import HFValidationError
 
+    base, revision = split(name)  # or raise an error: the name may be too long for a file system
     path = Path(name)
     if path.is_dir():
         return path
-    base, revision = split(name)
     try:
         cached = try_to_load_from_cache(base, "config.json", cache_dir=cache_dir, revision=revision)
     except HFValidationError:
