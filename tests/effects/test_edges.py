@@ -164,6 +164,8 @@ def test_effects_are_saved_listed_and_drawn(tmp_path):
     again = EdgeEffects.load(effects.save(tmp_path / "edges.json"))
     assert np.array_equal(again.matrix, effects.matrix, equal_nan=True)
     assert again.highest(5) == effects.highest(5)
+    with pytest.raises(DataError, match="`count` expects a number of edges from 0, got -1"):
+        again.highest(-1)
     assert again.title == effects.title
     frame = effects.frame()
     assert len(frame) == len(effects)

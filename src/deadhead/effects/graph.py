@@ -71,6 +71,9 @@ class EdgeEffects(Table):
 
         absolute: by size; otherwise those first whose corruption lowers the metric most.
         """
+        if count < 0:
+            message = f"`count` expects a number of edges from 0, got {count}."
+            raise DataError(message, "for instance effects.highest(20)")
         values = np.abs(self.matrix) if absolute else -self.matrix
         order = np.argsort(-values, axis=None, kind="stable")[: min(count, len(self))]
         places = (np.unravel_index(number, self.matrix.shape) for number in order)
