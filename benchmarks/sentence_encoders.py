@@ -2,27 +2,33 @@
 
     python benchmarks/sentence_encoders.py quality MODEL [MODEL ...] --text FILE [FILE ...]
                                            --similarity FILE [FILE ...] --retrieval FOLDER
-                                           [--draws 5] [--device cuda] --json FILE
+                                           [--draws 0 1 2 3 4] [--device cuda]
+                                           [--only SETTING ...] --json FILE
     python benchmarks/sentence_encoders.py speed MODEL ROWS.json --json FILE [--rounds 15]
+                                           [--beside MODEL ...] [--graphs FOLDER]
 
 `quality` shrinks each model with the settings below, once for each draw of calibration texts, and
 scores the saved folders with deadhead's tasks: Spearman on each file of pairs, nDCG@10 on the
-folder of retrieval. Rows of a file that is there already are kept and not run again, so that
-several processes may share the work: `--part 1/4`.
+folder of retrieval. Rows of a file that is there already are kept and not run again; several
+processes may add to one file. A setting that ends in "int8" is scored by ONNX Runtime on the CPU.
 
 `speed` times what `quality` left of a model, in PyTorch and in ONNX Runtime with float32 and int8
-weights, on two shapes of input. All take turns in one run; a speed-up is the median over rounds of
-the time of the whole model in PyTorch, taken right before, over the time of the other.
+weights, on two shapes of input. All settings take turns; a speed-up is the median over rounds of
+the time of the whole model in PyTorch over the time of the other in the same round. Graphs stay in
+the folder `--graphs`, so that a second run only times.
 """
 
 from __future__ import annotations
 
 import argparse
+import fcntl
 import json
 import tempfile
 import time
 from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from functools import partial
+from itertools import product
 from pathlib import Path
 from statistics import median, quantiles
 from typing import Any
@@ -48,17 +54,25 @@ SETTINGS: dict[str, dict[str, Any]] = {
     "50 % of the MACs, random units": {"macs": 0.5, "method": "random"},
     "half of the heads, random": {"heads": 0.5, "method": "random"},
     "50 % of the MACs, loss self": {"macs": 0.5, "loss": "self"},
+    "50 % of the MACs, int8": {"macs": 0.5},
 }
+ONCE = ("whole", "whole, int8", "first half of the layers")  # nothing is drawn
 SHAPES = ((1, 32), (32, 128))
+RUNTIMES = ("PyTorch", "ONNX Runtime", "ONNX Runtime int8")
 
 
-def scores(folder: str | Path, sets: dict[str, tuple[str, Path]], device: str) -> dict[str, float]:
+def scores(
+    folder: str | Path, sets: dict[str, tuple[str, Path]], device: str, *, int8: bool = False
+) -> dict[str, float]:
     """The main metric of each set, in points."""
     from deadhead.tasks import load_data
     from deadhead.training.evaluation import evaluate
     from deadhead.training.models import encode_for, load_with_tokenizer
 
-    model, tokenizer = load_with_tokenizer(str(folder), torch.device(device), auto=None, dtype=None)
+    place = torch.device("cpu" if int8 else device)
+    model, tokenizer = load_with_tokenizer(str(folder), place, auto=None, dtype=None)
+    if int8:
+        model.forward = _int8(Path(folder))
     found = {}
     for name, (task, place) in sets.items():
         data = load_data(task, split="test", root=place)
@@ -68,34 +82,63 @@ def scores(folder: str | Path, sets: dict[str, tuple[str, Path]], device: str) -
     return found
 
 
-def plan(models: list[str], draws: int) -> Iterator[dict[str, Any]]:
-    for model in models:
-        yield {"model": Path(model).name, "folder": model, "setting": "whole", "draw": 0}
-        for setting in SETTINGS:
-            for draw in range(draws):
-                yield {"model": Path(model).name, "folder": model, "setting": setting, "draw": draw}
+def _int8(folder: Path) -> Callable[..., Any]:
+    """What ONNX Runtime answers for the folder with int8 weights, in place of `forward`."""
+    import onnxruntime
+    from transformers.modeling_outputs import BaseModelOutput
+
+    from deadhead.exports.onnx.export import exported
+
+    with tempfile.TemporaryDirectory() as place:
+        exported(folder, onnx=Path(place) / "model.onnx", int8=True)
+        session = onnxruntime.InferenceSession((Path(place) / "model.onnx").read_bytes())
+
+    def forward(input_ids: torch.Tensor, attention_mask: torch.Tensor, **_: Any) -> Any:
+        zeros = torch.zeros_like(input_ids)  # types of tokens
+        feed = {"input_ids": input_ids, "attention_mask": attention_mask}
+        arrays = {i.name: feed.get(i.name, zeros).numpy() for i in session.get_inputs()}
+        (states,) = session.run(["last_hidden_state"], arrays)
+        return BaseModelOutput(last_hidden_state=torch.from_numpy(states))
+
+    return forward
+
+
+def plan(options: argparse.Namespace) -> Iterator[dict[str, Any]]:
+    for model in options.models:
+        for setting in options.only or [*ONCE, *SETTINGS]:
+            for draw in [0] if setting in ONCE else options.draws:
+                row = {"model": Path(model).name, "setting": setting, "draw": draw}
+                if setting in SETTINGS:
+                    texts = " ".join(file.stem for file in options.text)
+                    row |= {"texts": texts, "guard": not options.no_guard}
+                yield {**row, "folder": model}
 
 
 def quality(options: argparse.Namespace) -> None:
+    from deadhead import save
+    from deadhead.training.models import load_with_tokenizer
+
     sets = {file.name.split(".")[0]: ("similarity", file) for file in options.similarity}
     if options.retrieval is not None:
         sets[options.retrieval.name] = ("retrieval", options.retrieval)
-    part, parts = map(int, options.part.split("/"))
-    done = _rows(options.json)
-    keys = {(row["model"], row["setting"], row["draw"]) for row in done}
-    for number, row in enumerate(plan(options.models, options.draws)):
-        if number % parts != part - 1 or (row["model"], row["setting"], row["draw"]) in keys:
-            continue
+    for row in plan(options):
         folder: str | Path = row.pop("folder")
+        if any(row.items() <= other.items() for other in _rows(options.json)):
+            continue
         with tempfile.TemporaryDirectory() as place:
-            if row["setting"] != "whole":
-                out = Path(place) / "small"
+            out = Path(place) / "small"
+            if row["setting"] in SETTINGS:
                 row |= _shrunk(str(folder), out, options, row)
                 folder = out
-            row["scores"] = scores(folder, sets, options.device)
-        done.append(row)
+            elif row["setting"] == "first half of the layers":
+                model, tokenizer = load_with_tokenizer(str(folder), None, auto=None, dtype=None)
+                save(half_as_deep(model), out, tokenizer)
+                folder = out
+            int8 = row["setting"].endswith("int8")
+            row["scores"] = scores(folder, sets, options.device, int8=int8)
         print(json.dumps({**row, "left": None}), flush=True)
-        _write(options.json, torch_machine(options.device), done)
+        with _alone(options.json):
+            _write(options.json, torch_machine(options.device), [*_rows(options.json), row])
 
 
 def _shrunk(
@@ -114,6 +157,7 @@ def _shrunk(
     layout = discover(load(out), neurons=True)
     return {
         "seconds": round(time.perf_counter() - begin, 1),
+        "stages": {name: round(value, 1) for name, value in saved.report.seconds.items()},
         "embeddings": str(saved.report.embeddings),
         "warning": saved.report.warning,
         "sizes": saved.report.sizes,
@@ -139,6 +183,12 @@ def smaller(folder: str, left: dict[str, int]) -> Any:
     return prune(model, heads, neurons=neurons)
 
 
+def half_as_deep(model: Any) -> Any:
+    """The model with the first half of its layers."""
+    depth = discover(model).layers("encoder")
+    return remove_layers(model, [f"encoder.{n}" for n in range(depth // 2, depth)])
+
+
 def speed(options: argparse.Namespace) -> None:
     """A row for each setting, runtime and shape."""
     rows: list[dict[str, Any]] = []
@@ -153,54 +203,52 @@ def speed(options: argparse.Namespace) -> None:
     }
     models = {"whole": load(options.model).eval()}
     models |= {setting: smaller(options.model, left) for setting, left in settings.items()}
-    depth = discover(models["whole"]).layers("encoder")
-    models["first half of the layers"] = remove_layers(
-        load(options.model).eval(), [f"encoder.{n}" for n in range(depth // 2, depth)]
-    )
+    models["first half of the layers"] = half_as_deep(load(options.model).eval())
     for other in options.beside:
         models[Path(other).name] = load(other).eval()
     with tempfile.TemporaryDirectory() as place:
-        for batch, length in SHAPES:
-            calls = dict(_calls(models, Path(place), batch, length))
-            first = calls.pop(("whole", "PyTorch"))
-            for key, call in calls.items():
-                pairs = in_turns([first, call], torch.device("cpu"), options.rounds)
-                ratios = [whole / other for whole, other in zip(*pairs, strict=True)]
+        graphs = options.graphs or Path(place)
+        for (batch, length), runtime in product(SHAPES, RUNTIMES):
+            feed = inputs(models["whole"], batch, length)
+            calls = [partial(_run, models["whole"], feed)]
+            calls += [_call(model, runtime, feed, graphs / key) for key, model in models.items()]
+            first, *others = in_turns(calls, torch.device("cpu"), options.rounds, warm_up=1)
+            for setting, times in zip(models, others, strict=True):
+                ratios = [whole / other for whole, other in zip(first, times, strict=True)]
                 low, _, high = quantiles(ratios, n=4)
                 rows.append(
                     {
-                        "model": name, "setting": key[0], "runtime": key[1],
+                        "model": name, "setting": setting, "runtime": runtime,
                         "shape": f"{batch}x{length}", "speedup": round(median(ratios), 3),
                         "half": [round(low, 3), round(high, 3)],
-                        "milliseconds": round(1e3 * median(pairs[1]), 2),
+                        "milliseconds": round(1e3 * median(times), 2),
                     }
                 )  # fmt: skip
                 print(*rows[-1].values(), flush=True)
-                _write(options.json, loaded_cores(), rows)
+            _write(options.json, loaded_cores(), rows)
 
 
-def _calls(
-    models: dict[str, Any], place: Path, batch: int, length: int
-) -> Iterator[tuple[tuple[str, str], Callable[[], Any]]]:
+def _call(
+    model: Any, runtime: str, feed: dict[str, torch.Tensor], graphs: Path
+) -> Callable[[], Any]:
+    """A run of the model; its graph is exported unless it is there."""
+    if runtime == "PyTorch":
+        return partial(_run, model, feed)
     import onnxruntime
 
     from deadhead import save
     from deadhead.exports.onnx.export import exported
 
-    for number, (setting, model) in enumerate(models.items()):
-        feed = inputs(model, batch, length)
-        yield (setting, "PyTorch"), partial(_run, model, feed)
-        for runtime, int8 in (("ONNX Runtime", False), ("ONNX Runtime int8", True)):
-            file = place / f"{number}-{int8}.onnx"
-            if not file.exists():
-                save(model, place / "model", None)
-                exported(place / "model", onnx=file, int8=int8)
-            threads = onnxruntime.SessionOptions()
-            threads.intra_op_num_threads = torch.get_num_threads()
-            session = onnxruntime.InferenceSession(str(file), threads)
-            zeros = torch.zeros_like(feed["input_ids"])  # types of tokens
-            arrays = {i.name: feed.get(i.name, zeros).numpy() for i in session.get_inputs()}
-            yield (setting, runtime), partial(session.run, None, arrays)
+    file = graphs / f"{runtime}.onnx"
+    if not file.exists():
+        save(model, graphs / "model", None)
+        exported(graphs / "model", onnx=file, int8="int8" in runtime)
+    threads = onnxruntime.SessionOptions()
+    threads.intra_op_num_threads = torch.get_num_threads()
+    session = onnxruntime.InferenceSession(str(file), threads)
+    zeros = torch.zeros_like(feed["input_ids"])  # types of tokens
+    arrays = {i.name: feed.get(i.name, zeros).numpy() for i in session.get_inputs()}
+    return partial(session.run, None, arrays)
 
 
 def _run(model: Any, feed: dict[str, torch.Tensor]) -> None:
@@ -213,6 +261,16 @@ def _rows(file: Path | None) -> list[dict[str, Any]]:
         return []
     rows: list[dict[str, Any]] = json.loads(file.read_text())["rows"]
     return rows
+
+
+@contextmanager
+def _alone(file: Path | None) -> Iterator[None]:
+    if file is None:
+        yield
+        return
+    with file.with_suffix(".lock").open("w") as lock:
+        fcntl.flock(lock, fcntl.LOCK_EX)
+        yield
 
 
 def _write(file: Path | None, machine: str, rows: list[dict[str, Any]]) -> None:
@@ -228,9 +286,9 @@ def main() -> None:
     first.add_argument("--text", type=Path, nargs="+", required=True)
     first.add_argument("--similarity", type=Path, nargs="+", default=[])
     first.add_argument("--retrieval", type=Path)
-    first.add_argument("--draws", type=int, default=5)
+    first.add_argument("--draws", type=int, nargs="+", default=[*range(5)])
     first.add_argument("--device", default="cpu")
-    first.add_argument("--part", default="1/1")
+    first.add_argument("--only", nargs="+", default=[])
     first.add_argument("--no-guard", action="store_true")
     first.add_argument("--json", type=Path)
     first.set_defaults(run=quality)
@@ -239,6 +297,7 @@ def main() -> None:
     second.add_argument("rows", type=Path)
     second.add_argument("--beside", nargs="*", default=[])
     second.add_argument("--rounds", type=int, default=15)
+    second.add_argument("--graphs", type=Path)
     second.add_argument("--json", type=Path)
     second.set_defaults(run=speed)
     options = parser.parse_args()
