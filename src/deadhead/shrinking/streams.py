@@ -6,8 +6,8 @@ is a function that takes the place of a module's forward for the time of a run.
 
 A run starts where the last one for the same batch stopped. Since then only a projection at that
 place has changed, so all that was computed before it is the same: the outputs of the layers before,
-and of the modules inside its layer, are kept for as many batches as fit into `MEMORY`, and these
-are skipped. Other batches run from the start, so the memory does not grow with the data.
+and of the modules inside its layer, are kept for as many batches as fit into memory, and these are
+skipped. Other batches run from the start, so the memory does not grow with the data.
 """
 
 from __future__ import annotations
@@ -28,7 +28,8 @@ from deadhead.heads.residual import Following
 from deadhead.heads.site import Site
 from deadhead.layout import Batch
 
-MEMORY = 2 << 30  # bytes for the outputs of layers
+MEMORY = 2 << 30  # bytes for the outputs of layers, at least
+FREE = 0.25  # of a GPU's free memory, if that is more
 CLOSE = 1e-3  # relative; a run from the middle that differs by more is a wrong one
 INSIDE = -1  # the place of a module inside a layer
 TASK_LAYER = "task layer"  # the block of the site behind all layers
@@ -63,6 +64,7 @@ class Streams:
         self._inside: dict[str, nn.Module] = {}  # path -> modules with weights that run once
         self._stored: dict[bool, dict[int, _Outputs]] = {False: {}, True: {}}  # whole, small
         self._bytes = 0
+        self._limit = _limit(next(model.parameters()).device)
 
     def trace(self, batch: Batch) -> None:
         """Find the order of the sites and of the layers around them, by a run of one batch."""
@@ -209,15 +211,23 @@ class Streams:
     def _store(self, small: bool, number: int, outputs: _Outputs) -> None:
         stored = self._stored[small]
         self._bytes -= _size(stored.pop(number, {}))
-        if self._bytes + _size(outputs) > MEMORY / 2:  # leave room for the layers of other batches
+        if (
+            self._bytes + _size(outputs) > self._limit / 2
+        ):  # leave room for the layers of other batches
             outputs = _of_layers(outputs)
-        if outputs and self._bytes + _size(outputs) <= MEMORY:
+        if outputs and self._bytes + _size(outputs) <= self._limit:
             stored[number] = outputs
             self._bytes += _size(outputs)
 
 
 # Stack of layers -> place and output of its last known layer; path of a module inside -> its output
 _Outputs = dict[str, tuple[int, Any]]
+
+
+def _limit(device: torch.device) -> float:
+    """Return how many bytes the outputs of layers may take on a device."""
+    free = torch.cuda.mem_get_info(device)[0] if device.type == "cuda" else 0
+    return max(MEMORY, FREE * free)
 
 
 def _of_layers(outputs: _Outputs) -> _Outputs:
