@@ -11,9 +11,10 @@ from gguf_by_hand import File, logits
 from deadhead.errors import DataError, DeadheadError, FolderError, MissingExtra, UnknownName
 from deadhead.exports import export
 from deadhead.exports.gguf import runtime
+from deadhead.exports.gguf.decoder import logits as computed
 from deadhead.exports.gguf.decoder import read
 from deadhead.exports.gguf.export import exported
-from deadhead.exports.gguf.file import write
+from deadhead.exports.gguf.file import as_stored, write
 from deadhead.exports.gguf.plan import plan
 from deadhead.heads import load, prune, save
 from deadhead.version import install_command
@@ -37,10 +38,10 @@ def answer(model):
     return model(input_ids=torch.tensor([IDS])).logits[0].double().numpy()
 
 
-def written(model, path):
+def written(model, path, type="f32"):
     """The file of a model in memory, without a tokenizer."""
-    contents = plan(read(model), quantised=False)
-    write(path, contents, contents.metadata(), "f32")
+    contents = plan(read(model), quantised=type in ("q8_0", "q4_0"))
+    write(path, contents, contents.metadata(), type)
     return File(path)
 
 
@@ -70,17 +71,34 @@ def test_types(tmp_path):
     """Vectors stay in full; neurons are filled up to whole blocks of q8_0."""
     folder = saved(tmp_path, "llama", "neurons")
     expected, sizes = answer(build("llama", "neurons")), {}
-    for type, kind, limit in (("f32", "F32", 1e-5), ("f16", "F16", 1e-2), ("q8_0", "Q8_0", 0.3)):
+    types = (("f32", "F32", 1e-5), ("f16", "F16", 1e-2), ("q8_0", "Q8_0", 0.3), ("q4_0", "Q4_0", 1))
+    for type, kind, limit in types:
         path = export(folder, gguf=tmp_path / f"{type}.gguf", type=type)
         file = File(path)
         assert {file.kinds[n] for n in file.kinds if n.endswith("ffn_down.weight")} == {kind}
         assert {file.kinds[n] for n in file.kinds if n.endswith("norm.weight")} == {"F32"}
         assert abs(logits(file, IDS) - expected).max() < limit * abs(expected).max()
         assert file.values["feed_forward_length"] == (
-            [64, 32, 32] if type == "q8_0" else [41, 1, 18]
+            [64, 32, 32] if kind.startswith("Q") else [41, 1, 18]
         )
         sizes[type] = path.stat().st_size
-    assert sizes["q8_0"] < sizes["f16"] < sizes["f32"]
+    assert file.kinds["token_embd.weight"] == file.kinds["output.weight"] == "Q8_0"
+    assert sizes["q4_0"] < sizes["q8_0"] < sizes["f16"] < sizes["f32"]
+
+
+@pytest.mark.parametrize("type", ["q8_0", "q4_0"])
+@pytest.mark.parametrize(
+    ("family", "change"),
+    [("llama", "neurons"), ("qwen2", "first-empty"), ("qwen3-tied", "uneven"), ("qwen3", "whole")],
+)
+def test_rounded_as_in_the_file(family, change, type, tmp_path):
+    """What an exported file is compared with: the numbers that it holds."""
+    model = build(family, change)
+    file = written(model, tmp_path / "m.gguf", type)
+    exact, answer = read(model), logits(file, IDS)
+    stored = computed(as_stored(exact, type), torch.tensor(IDS)).double().numpy()
+    assert abs(answer - stored).max() < 1e-4 * abs(stored).max()
+    assert abs(answer - computed(exact, torch.tensor(IDS)).numpy()).max() > 1e-2 * abs(stored).max()
 
 
 @pytest.mark.usefixtures("_no_runtime")

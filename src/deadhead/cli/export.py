@@ -31,7 +31,7 @@ def export(
         str | None,
         Option(
             metavar="TYPE",
-            help="With --gguf: the type of the weights, f32, f16 (the default) or q8_0.",
+            help="With --gguf: the type of the weights, f32, f16 (the default), q8_0 or q4_0.",
         ),
     ] = None,
     tokenizer_from: Annotated[

@@ -31,7 +31,7 @@ def export(
         int8: write the weights of ONNX graphs in int8.
         gguf: a GGUF file for llama.cpp. It needs a language model of the structure of Llama,
             Mistral, Qwen2 or Qwen3, with any number of heads and neurons left in each layer.
-        type: how a GGUF file stores matrices: "f32", "f16" or "q8_0".
+        type: how a GGUF file stores matrices: "f32", "f16", "q8_0" or "q4_0".
         tokenizer_from: a GGUF file of the original model, whose tokenizer the GGUF file gets;
             for a tokenizer that deadhead does not know.
         auto: the class to load the model as, such as "AutoModelForCausalLM".

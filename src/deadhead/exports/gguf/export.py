@@ -12,7 +12,7 @@ from deadhead.heads.model_files import folder_of, is_sentence_encoder, tokenizer
 
 from . import runtime, tokenizer
 from .decoder import Decoder, read
-from .file import TYPES, read_file, write
+from .file import IN_BLOCKS, TYPES, as_stored, read_file, write
 from .plan import Plan, plan
 
 TEXTS = (
@@ -95,7 +95,7 @@ class _Source:
 
     def contents(self, type: str) -> tuple[Plan, dict[str, Any]]:
         """The tensors and the metadata of its file."""
-        contents = plan(self.decoder, quantised=type == "q8_0")
+        contents = plan(self.decoder, quantised=type in IN_BLOCKS)
         general = {"general.name": self.name, "general.file_type": TYPES[type]}
         return contents, {**general, **contents.metadata(), **self.tokenizer_metadata}
 
@@ -120,15 +120,17 @@ def _compared(file: Path, source: _Source, type: str) -> runtime.Comparison | No
     stage("comparing it with the model")
     prompts = source.prompts()
     reply = runtime.ask(file, prompts, TEXTS)
-    comparison = runtime.compare(source.decoder, prompts, reply["answers"])
-    if not comparison.share <= runtime.LIMITS[type]:
+    stored = runtime.compare(as_stored(source.decoder, type), prompts, reply["answers"])
+    if not stored.share <= runtime.LIMITS[type]:
         raise DeadheadError(
             f"llama.cpp answers differently from the model in {source.name} (a log-probability by "
-            f"{comparison.gap:.1e}), so the file is not usable."
+            f"{stored.gap:.1e}), so the file is not usable."
         )
     if source.tokenizer is not None and source.tokenizer_from is None:
         _compare_tokens(source, reply["tokens"])
-    return comparison
+    if type not in IN_BLOCKS:
+        return stored
+    return runtime.compare(source.decoder, prompts, reply["answers"])
 
 
 def _compare_tokens(source: _Source, tokens: list[list[int]]) -> None:

@@ -1,17 +1,23 @@
 """Write a GGUF file, and read one."""
 
 from collections.abc import Mapping
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
 import numpy as np
+import torch
 from torch import Tensor
+from torch.nn.functional import pad
 
 from deadhead.errors import DataError, UnsupportedModel
 
+from .decoder import Decoder, Linear
 from .plan import BLOCK, Plan
 
-TYPES = {"f32": 0, "f16": 1, "q8_0": 7}  # how matrices are stored -> the number of it in the file
+# how matrices are stored -> the number of it in the file
+TYPES = {"f32": 0, "f16": 1, "q4_0": 2, "q8_0": 7}
+IN_BLOCKS = ("q4_0", "q8_0")
 LARGEST_HALF = 65504.0
 
 
@@ -25,26 +31,78 @@ def write(file: Path, contents: Plan, metadata: Mapping[str, Any], type: str) ->
             _add(writer, key, value)
         for name, tensor in contents.tensors():
             shape = tuple(tensor.shape)
-            kind = _stored(type, shape)
+            kind = _stored(type, name, shape)
             quantisation = gguf.GGMLQuantizationType[kind.upper()]
-            size = gguf.quant_shape_to_byte_shape(shape, quantisation) if kind == "q8_0" else shape
-            numbers = np.dtype({"f32": "f4", "f16": "f2", "q8_0": "u1"}[kind])
+            size = shape
+            if kind in IN_BLOCKS:
+                size = gguf.quant_shape_to_byte_shape(shape, quantisation)
+            numbers = np.dtype({"f32": "f4", "f16": "f2"}.get(kind, "u1"))
             bytes_ = int(np.prod(size)) * numbers.itemsize
             writer.add_tensor_info(name, size, numbers, bytes_, quantisation)
         writer.write_header_to_file()
         writer.write_kv_data_to_file()
         writer.write_ti_data_to_file()
         for name, tensor in contents.tensors():
-            writer.write_tensor_data(_encoded(name, tensor, _stored(type, tuple(tensor.shape))))
+            kind = _stored(type, name, tuple(tensor.shape))
+            writer.write_tensor_data(_encoded(name, tensor, kind))
     finally:
         writer.close()
 
 
-def _stored(type: str, shape: tuple[int, ...]) -> str:
-    """How a tensor is stored: vectors in full, and rows that are no whole blocks as f16."""
+def _stored(type: str, name: str, shape: tuple[int, ...]) -> str:
+    """How a tensor is stored: vectors in full, and rows that are no whole blocks as f16.
+
+    Beside q4_0, the matrices of tokens are q8_0: the logits need more bits than the layers.
+    """
     if len(shape) == 1:
         return "f32"
-    return "f16" if type == "q8_0" and shape[-1] % BLOCK else type
+    if type in IN_BLOCKS and shape[-1] % BLOCK:
+        return "f16"
+    return "q8_0" if type == "q4_0" and name in ("token_embd.weight", "output.weight") else type
+
+
+def as_stored(decoder: Decoder, type: str) -> Decoder:
+    """The model with the numbers that a file of this type holds, as far as it rounds blocks."""
+    if type not in IN_BLOCKS:
+        return decoder
+
+    def rounded(name: str, part: Any) -> Any:
+        if not isinstance(part, Linear) or not part.weight.numel():
+            return part
+        # neurons are filled up to whole blocks; other rows that are none stay f16
+        if name != "down" and part.weight.shape[1] % BLOCK:
+            return part
+        return Rounded(part.weight, part.bias, type)
+
+    layers = tuple(
+        replace(layer, **{name: rounded(name, part) for name, part in vars(layer).items()})
+        for layer in decoder.layers
+    )
+    if decoder.embeddings.shape[1] % BLOCK:
+        return replace(decoder, layers=layers)
+    embeddings = _rounded(decoder.embeddings, "q8_0")
+    output = None if decoder.output is None else _rounded(decoder.output, "q8_0")
+    return replace(decoder, layers=layers, embeddings=embeddings, output=output)
+
+
+@dataclass(frozen=True)
+class Rounded(Linear):
+    """A matrix that is rounded whenever it is used, so that no second copy of it is kept."""
+
+    type: str = "q8_0"
+
+    def __call__(self, x: Tensor) -> Tensor:
+        return Linear(_rounded(self.weight, self.type), self.bias)(x)
+
+
+def _rounded(matrix: Tensor, type: str) -> Tensor:
+    import gguf
+
+    kind = gguf.GGMLQuantizationType[type.upper()]
+    columns = matrix.shape[1]
+    filled = pad(matrix.detach().float().cpu(), (0, -columns % BLOCK)).contiguous()
+    rounded = gguf.dequantize(gguf.quantize(filled.numpy(), kind), kind)
+    return torch.from_numpy(rounded)[:, :columns].to(matrix.device)
 
 
 def _encoded(name: str, tensor: Tensor, kind: str) -> Any:

@@ -29,7 +29,7 @@ from deadhead.errors import UnsupportedModel
 
 from .decoder import Decoder, Layer, Linear
 
-BLOCK = 32  # numbers that q8_0 quantises together
+BLOCK = 32  # numbers that q4_0 and q8_0 quantise together
 EVEN_NEURONS = ("step35", "laguna")  # whose feed-forward layers all have the same width
 SAME = 1e-5  # rotary frequencies that differ by less are not scaled
 
@@ -40,7 +40,7 @@ class Plan:
 
     decoder: Decoder
     architecture: str
-    quantised: bool  # feed-forward layers are filled up to whole blocks of q8_0
+    quantised: bool  # feed-forward layers are filled up to whole blocks
 
     def tensors(self) -> Iterator[tuple[str, Tensor]]:
         """The tensors, each with its name, in the order of the file."""

@@ -15,8 +15,10 @@ from deadhead.errors import DeadheadError
 from . import worker
 from .decoder import Decoder, logits
 
-# the largest difference of two log-probabilities, as a share of the largest log-probability
-LIMITS = {"f32": 1e-3, "f16": 2e-2, "q8_0": 3e-1}
+# the largest difference of two log-probabilities, as a share of the largest log-probability.
+# Beside q8_0 and q4_0, llama.cpp rounds the inputs of matrices too: random models, which exaggerate
+# it, reach 0.38 with their own file, and 0.59 or more with that of another model
+LIMITS = {"f32": 1e-3, "f16": 2e-2, "q8_0": 3e-1, "q4_0": 5e-1}
 
 
 class Comparison(NamedTuple):
