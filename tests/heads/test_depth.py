@@ -9,10 +9,28 @@ import torch
 from deadhead.errors import HeadError, UnsupportedModel
 from deadhead.heads import discover, load, prune, save
 from deadhead.heads.depth import remove_layers, stacks_of
+from slow import slow_but
 from tiny_models import answers, apart, batch_of, build, limit, refused
 
-DEEP = {"bert": {}, "mpnet": {}, "gpt2": {}, "gpt_neo": {}, "llama": {}, "smollm3": {}, "t5": {}}
-DEEP |= {"bart": {}, "whisper": {}, "clip": {}}
+# the windows are shorter than the texts, so that a layer of another kind gives other answers
+SLIDING = {"num_hidden_layers": 4, "sliding_window": 6}
+DEEP: dict[str, dict[str, object]] = {
+    "bert": {},
+    "mpnet": {},
+    "qwen2": {**SLIDING, "use_sliding_window": True, "max_window_layers": 2, "layer_types": None},
+    "cohere2": SLIDING,
+    "llama": {},
+    "smollm3": {},
+    "gpt2": {},
+    "gpt_neo": {},
+    "t5": {},
+    "marian": {},
+    "bart": {},
+    "whisper": {},
+    "beit": {"drop_path_rate": 0.1},
+    "dinov2": {},
+    "clip": {},
+}
 
 
 def skipped(model, keys):
@@ -34,9 +52,9 @@ def _same(layer, args, kwargs, output):
     return given if isinstance(output, torch.Tensor) else (given, *output[1:])
 
 
-@pytest.mark.parametrize("family", DEEP)
+@pytest.mark.parametrize("family", slow_but("bert mpnet qwen2 llama t5 marian", DEEP))
 def test_removed_is_skipped_is_reloaded(family, tmp_path):
-    whole = build(family)
+    whole = build(family, **DEEP[family])
     for stack in stacks_of(whole).values():
         for key in stack.keys:
             model = copy.deepcopy(whole)
@@ -46,7 +64,7 @@ def test_removed_is_skipped_is_reloaded(family, tmp_path):
             assert apart(expected, answers(model)) < limit(model)
             if key[1] == 0:
                 _check_reloaded(model, expected, tmp_path / stack.block)
-    assert apart(answers(build(family)), answers(whole)) == 0
+    assert apart(answers(build(family, **DEEP[family])), answers(whole)) == 0
 
 
 def _check_reloaded(model, expected, folder):
@@ -89,6 +107,24 @@ def test_the_config_of_another_model_stays():
     assert other.config.to_dict() == before
     assert model.config.num_hidden_layers == 2
     assert len(model.config.layer_types) == len(model.config.no_rope_layers) == 2
+
+
+@pytest.mark.parametrize(
+    ("layers", "slide", "first"), [([0], 2, 1), ([2, 3], 0, 2), ([1, 3], 1, 1)]
+)
+def test_kinds_of_layers_and_the_number_of_the_first_ones_follow(layers, slide, first, tmp_path):
+    """Readers other than transformers take them from the file, such as vLLM."""
+    model = remove_layers(build("qwen2", **DEEP["qwen2"]), layers)
+    config = json.loads((save(model, tmp_path / "model") / "config.json").read_text())
+    kinds = ["full_attention"] * first + ["sliding_attention"] * slide
+    assert (config["layer_types"], config["max_window_layers"]) == (kinds, first)
+    assert config["num_hidden_layers"] == len(kinds)
+
+
+def test_outputs_of_a_backbone_follow():
+    model = remove_layers(build("dinov2", num_hidden_layers=4, out_indices=(1, 4)), [1, 2])
+    assert model.config.stage_names == ["stem", "stage1", "stage2"]
+    assert (model.config.out_features, model.config.out_indices) == (["stage1", "stage2"], [1, 2])
 
 
 @pytest.mark.parametrize(

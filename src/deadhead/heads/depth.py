@@ -29,10 +29,15 @@ from .unpacked import drop_mark
 # the names of numbers, of lists and of attributes that follow the number of layers
 COUNT = re.compile(r"layer|block|depth")
 LIST = re.compile(r"layer|block|types|heads|sizes?$|pattern|rope")
-NUMBER = re.compile(r"(layer|block).*(idx|index|id|number)$")
+NUMBER = re.compile(r"(layer|block).*(idx|index|id|num|number)$")
+# the names of numbers that say how many of the first layers are of one kind
+FIRST = re.compile(r"^(max_window|num_dense)_layers$|^first_k_dense_replace$")
 ONCE = "relative_attention_bias"  # what the first layer of T5 has alone, for all of them
 PATTERNS = "attention_types"  # of GPT-Neo: kinds of layers, and how often each follows
+STAGES = "stage_names"  # of a backbone for images: the input, and the output of each layer
 BY_NUMBER = "scale_attn_by_inverse_layer_idx"  # of GPT-2
+IN_TRAINING = "drop_path"  # modules that skip layers at random, but only in training
+WITH_MASK = "has_sliding_layers"  # whether a model makes a mask for them, which may be unused
 TRIED = 13  # a number of layers that no config has by itself
 PLAIN = (bool, int, float, str, type(None))
 
@@ -222,8 +227,7 @@ def fewer_layers(
     for stack in stacks.values():
         if len(kept[stack.path]) < len(stack.layers):
             _change(model, config, stacks, stack, kept[stack.path])
-    reread = _built(model, type(config).from_dict(config.to_dict()))
-    built = _built(model, config)
+    reread, built = _built(model, config, reread=True), _built(model, config)
     for smaller in (reread, built):
         if (difference := _difference(smaller, expected)) is not None:
             raise _refusal(model, difference)
@@ -237,9 +241,14 @@ def _refusal(model: Any, why: str) -> UnsupportedModel:
     )
 
 
-def _built(model: Any, config: Any) -> nn.Module | None:
-    """The model that its class builds from this config, without memory for its weights."""
+def _built(model: Any, config: Any, *, reread: bool = False) -> nn.Module | None:
+    """The model that its class builds from this config, without memory for its weights.
+
+    reread: from the config as it is read from a file.
+    """
     try:
+        if reread:
+            config = type(config).from_dict(config.to_dict())
         built: nn.Module = outline(model, config)
     except Exception:  # the code of a model raises what it likes for a config that it cannot use
         return None
@@ -264,9 +273,15 @@ def _change(
         for name, value in part.to_dict().items():
             if isinstance(value, list | tuple) and LIST.search(name) and len(value) == length:
                 setattr(part, name, type(value)(value[number] for number in numbers))
+            elif type(value) is int and FIRST.search(name) and 0 < value <= length:
+                setattr(part, name, sum(number < value for number in numbers))
         if isinstance(getattr(part, PATTERNS, None), list):
             kinds = [kind for every, times in old[PATTERNS] for kind in every * times]
             setattr(part, PATTERNS, [[[kinds[number] for number in numbers], 1]])
+        if isinstance(getattr(part, STAGES, None), list):
+            part.stage_names = old[STAGES][: len(numbers) + 1]
+            ends = {i % (length + 1) for i in part.out_indices}
+            part.out_indices = sorted({sum(number < end for number in numbers) for end in ends})
         if _lengths(_built(model, config), stacks) == wish:
             return
         vars(part).update(old)
@@ -306,6 +321,8 @@ def _difference(built: nn.Module | None, expected: nn.Module) -> str | None:
         return f"{path} would be {'new' if path in modules else 'missing'}"
     for path, module in modules.items():
         other = others[path]
+        if path.endswith(IN_TRAINING):
+            continue
         if type(module) is not type(other):
             return f"{path} would be {type(module).__name__} instead of {type(other).__name__}"
         if _shapes(module._parameters) != _shapes(other._parameters):
@@ -314,7 +331,7 @@ def _difference(built: nn.Module | None, expected: nn.Module) -> str | None:
         new_tables, tables = _shapes(module._buffers), _shapes(other._buffers)
         if any(new_tables[name] != tables[name] for name in new_tables.keys() & tables.keys()):
             return f"{path} would have other shapes"
-        for name in vars(module).keys() & vars(other).keys():
+        for name in (vars(module).keys() & vars(other).keys()) - {WITH_MASK}:
             new, value = vars(module)[name], vars(other)[name]
             if type(value) in PLAIN and type(new) in PLAIN and value != new:
                 return f"{path}.{name} would be {new} instead of {value}"
