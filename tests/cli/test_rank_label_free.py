@@ -86,6 +86,8 @@ def test_mistakes_cost_no_time(tmp_path):
     (tmp_path / "bad.txt").write_bytes(b"\xff\xfe\x00")
     with pytest.raises(DataError, match="cannot be read as text"):
         read_texts(tmp_path / "bad.txt")
+    (tmp_path / "mark.txt").write_bytes("a\nb\n".encode("utf-8-sig"))
+    assert read_texts(tmp_path / "mark.txt") == [("a",), ("b",)]  # without the byte-order mark
     with pytest.raises(DataError, match=r"there is no file .*nowhere\.txt"):
         read_texts(tmp_path / "nowhere.txt")
     (tmp_path / "empty").mkdir()

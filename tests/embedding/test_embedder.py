@@ -95,6 +95,12 @@ def damage(folder, name, change):
     file.write_text(json.dumps(content))
 
 
+def with_new_flag(config):
+    """As older folders name what they pool, with a name of a later version."""
+    config |= {"pooling_mode_mean_tokens": False, "pooling_mode_new_tokens": True}
+    del config["pooling_mode"]
+
+
 @pytest.mark.parametrize(
     ("name", "change", "message"),
     [
@@ -103,6 +109,9 @@ def damage(folder, name, change):
         ("modules.json", lambda m: m.append({"path": "2", "type": "x.LSTM"}), "the module LSTM"),
         ("modules.json", lambda m: m[1].pop("type"), "missing or damaged"),
         ("1_Pooling/config.json", lambda c: c.update(pooling_mode="attention"), "'attention'"),
+        ("1_Pooling/config.json", lambda c: c.update(pooling_mode=["mean", 5]), "pooling 5 in"),
+        ("1_Pooling/config.json", lambda c: c.update(pooling_mode=[]), r"pooling \[\] in"),
+        ("1_Pooling/config.json", with_new_flag, "'pooling_mode_new_tokens'"),
         ("1_Pooling/config.json", lambda c: c.update(include_prompt=False), "of the prompt"),
         ("2_Dense/config.json", lambda c: c.update(use_residual=True), "use_residual=True"),
         ("2_Dense/config.json", lambda c: c.update(out_features=7), "missing or damaged"),

@@ -187,13 +187,16 @@ def test_withheld_labels_are_refused_with_their_place(put):
         load_data("sst2", "en", "test")
 
 
-def test_offline_says_what_to_do(put):
+def test_offline_says_what_to_do(put, tmp_path):
     with pytest.raises(
         DataError,
         match=rf"could not be downloaded from nyu-mll/glue at {PINNED} on the hub: .*\n  Hint: "
         r"put SST-2/.*DEADHEAD_DATA",
     ):
         load_data("sst2", "en", "train")
+    (tmp_path / "empty").mkdir()
+    with pytest.raises(DataError, match=r"sst2 in en \(train\) is not in .*/empty, and could not"):
+        load_data("sst2", "en", "train", root=tmp_path / "empty")
 
 
 def test_the_folder_comes_first(put, tmp_path):

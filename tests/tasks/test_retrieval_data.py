@@ -107,6 +107,19 @@ def test_repeated_lines_are_counted(tmp_path):
     assert data.notes["repeated lines of corpus.jsonl dropped"] == 1
 
 
+def test_a_folder_without_judgments_is_no_retrieval(tmp_path):
+    beir(tmp_path)
+    (tmp_path / "qrels" / "test.tsv").unlink()
+    with pytest.raises(DataError, match=r"corpus.jsonl \(retrieval needs a corpus, queries and q"):
+        load_data("retrieval", split="test", root=tmp_path)
+
+
+def test_queries_without_a_relevant_document_are_counted(tmp_path):
+    qrels = table(*QRELS[:1], ("q2", "d2", "0"))
+    data = load_data("retrieval", split="test", root=beir(tmp_path, qrels=qrels))
+    assert data.notes["queries without a relevant document, which score 0"] == 1
+
+
 @pytest.mark.parametrize(
     ("files", "message"),
     [

@@ -251,6 +251,7 @@ def _print(result: ShrunkSaved, out: Path) -> None:
 
     from deadhead.shrinking.shrunk import STAGES
     from deadhead.tasks import points_text
+    from deadhead.tasks.reading.lines import shorten
 
     report = result.report
     table = Table("", *STAGES)
@@ -293,8 +294,9 @@ def _print(result: ShrunkSaved, out: Path) -> None:
     if report.distances:
         console.print(_distances(report))
     if report.embeddings is not None:
-        change = f"embeddings of held-out texts: {report.embeddings}: {result.worst_text!r}"
-        console.print(change, markup=False)
+        worst = shorten(result.worst_text, 200)
+        text = f"embeddings of held-out texts: {report.embeddings}: {worst}"
+        console.print(text, markup=False)
     if report.tried:
         tried = ", ".join(f"{name} {value:z.4f}" for name, value in report.tried.items())
         console.print(f"held-out loss after the refit of each method tried: {tried}")

@@ -198,9 +198,11 @@ def _modes(file: Path) -> tuple[str, ...]:
     config = _read(file, dict)
     named = config.get("pooling_mode")
     if named is None:
-        named = [mode for key, mode in OLD_MODES.items() if config.get(key)] or "mean"
-    modes = (named,) if isinstance(named, str) else tuple(named)
-    unknown = next((mode for mode in modes if mode not in POOLINGS), None)
+        flags = [key for key, value in config.items() if key.startswith("pooling_mode_") and value]
+        named = [mode for key, mode in OLD_MODES.items() if key in flags]
+        named = [*named, *(key for key in flags if key not in OLD_MODES)] or "mean"
+    modes = tuple(named) if isinstance(named, list) else (named,)
+    unknown = next((mode for mode in modes or [named] if str(mode) not in POOLINGS), None)
     if unknown is not None:
         raise UnsupportedModel(
             f"the pooling {unknown!r} in {file} is not understood.",

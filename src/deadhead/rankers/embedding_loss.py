@@ -49,8 +49,8 @@ class EmbeddingChange:
 def no_encoder() -> DataError:
     """The error for a model that is no sentence encoder."""
     message = 'loss="embedding" (--loss embedding) expects a sentence encoder: a folder '
-    message += "with modules.json, as sentence-transformers saves it."
-    return DataError(message, "use self for other models")
+    message += "of sentence-transformers that pools (modules.json lists a Pooling)."
+    return DataError(message, "use self for other models, such as classifiers and cross-encoders")
 
 
 class EmbeddingLoss:

@@ -51,7 +51,7 @@ def read_text(file: str | Path) -> str:
     hint = "give a UTF-8 file with a text on each line"
     try:
         with (gzip.open if str(file).endswith(".gz") else open)(
-            file, "rt", encoding="utf-8"
+            file, "rt", encoding="utf-8-sig"
         ) as text:
             return str(text.read())
     except FileNotFoundError:

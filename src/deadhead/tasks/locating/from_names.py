@@ -24,6 +24,7 @@ NOT_DATA = {
     ".sh", ".parquet",
 }
 # fmt: on
+INCOMPLETE = "retrieval needs a corpus, queries and qrels beside each other"
 BESIDE_SPLITS = "its name says neither train, dev nor test, and files beside it do"
 
 
@@ -36,6 +37,8 @@ def from_names(root: Path, task: Task | None) -> tuple[list[SplitFiles], list[Sk
     retrieval, used = retrieval_splits(root, task)
     data = (path for path in root.rglob("*") if path.is_file() and not _is_no_data(path))
     paths = sorted(path for path in data if path not in used)
+    if task is not None and task.traits.label_unit == "query":
+        return retrieval, [Skipped(path, INCOMPLETE) for path in paths]
     names = [FileName(path, path.relative_to(root).parts[:-1], task, outer) for path in paths]
     names = [name for name in names if name.is_data]
     own = task is not None and any(n.folder_task and n.known.name == task.name for n in names)

@@ -30,7 +30,8 @@ def read_hub(hub: HubSet, task: Task, lang: str, split: str, root: Path | None) 
     except Exception as error:  # the hub client has its own error for each way of failing
         reason = (str(error).splitlines() or [type(error).__name__])[0]
         where = f"{hub.repository} at {hub.revision} on the hub"
-        message = f"{name} could not be downloaded from {where}: {reason}"
+        tried = f" is not in {root}, and" if root else ""
+        message = f"{name}{tried} could not be downloaded from {where}: {reason}"
         raise DataError(message, _from_folder(task, lang)) from error
     notes: Counter[str] = Counter()
     rows = [*_rows(table, task, lang, f"{hub.repository} ({config}, {split})", notes)]

@@ -66,7 +66,7 @@ def at_blanks(line: str) -> list[str]:
     return [cell for cell in line.split(" ") if cell]
 
 
-def shorten(value: object) -> str:
-    """Return a value for a message, cut at 40 characters."""
+def shorten(value: object, most: int = 40) -> str:
+    """Return a value for a message, cut at `most` characters."""
     text = repr(value)
-    return text if len(text) <= 40 else text[:40] + "..."
+    return text if len(text) <= most else text[:most] + "..."

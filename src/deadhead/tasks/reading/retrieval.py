@@ -44,6 +44,9 @@ def read_retrieval(
         for query, text in queries.items()
         if query in judged
     ]
+    notes["queries without a relevant document, which score 0"] += sum(
+        not any(int(grade) > 0 for grade in row.labels[2::2]) for row in rows
+    )
     if not rows:
         hint = "name the qrels of these queries: they have the ids of a query, a document, a grade"
         raise DataError(f"{files['qrels']}: none of its queries is in {files['queries']}.", hint)
