@@ -155,3 +155,34 @@ def test_an_interrupt_while_it_times_loses_nothing(tagger, tmp_path, run_command
     model = load(out)
     assert len(discover(model)) == 20
     assert model.dtype == torch.bfloat16
+
+
+def test_one_target_over_all_parts(tagger, tmp_path, run_command, monkeypatch):
+    """Megabytes of weights, and the next try of a missed speed-up, which is timed after saving."""
+    out, text = tmp_path / "small", tmp_path / "text.txt"
+    rows = load_data("pos", "en", "train", root="world", parts=1).rows
+    text.write_text("\n".join(" ".join(row.texts) for row in rows), encoding="utf-8")
+    whole = sum(p.numel() for p in load(tagger).parameters())
+    megabytes = 0.5 * 2 * whole / 1e6
+    words = ("shrink", tagger, *DATA, *SMALL, "--vocabulary", text, "--out", out)
+    done = run_command(*words, "--keep-megabytes", megabytes, "--json")
+    assert done.code == 0, done.err
+    facts, small = json.loads(done.out), load(out)
+    size = sum(p.numel() for p in small.parameters())
+    assert facts["sizes"]["parameters"] == [whole, size]
+    assert 0.4 * whole < size <= 0.5 * whole
+    assert facts["megabytes"] == pytest.approx([2 * whole / 1e6, 2 * size / 1e6])
+    assert sum(part["parameters"] for part in facts["parts"]) == whole - size
+    names = [part["name"] for part in facts["parts"]]
+    assert names == [n for n in ("vocabulary", "layers", "heads", "neurons") if n in names]
+    assert {"vocabulary", "neurons"} <= {*names}
+    monkeypatch.setattr(  # a machine on which nothing saves time
+        "deadhead.shrinking.latency.time_models", lambda models, *_, **__: [1.0] * len(models)
+    )
+    done = run_command(*words, "--speedup", "1.2", "--remove-layers", 2, "--force")
+    assert done.code == 0, done.err
+    missed = done.out[done.out.index("the speed-up was missed by") :].splitlines()[0]
+    assert f"The next try: deadhead shrink {tagger} " in missed
+    assert " --speedup 1.44 " in missed
+    assert missed.endswith(" --force")
+    assert "saved by removed" in done.out

@@ -22,7 +22,7 @@ from deadhead.heads.discover import find_every_site, layout_of
 from deadhead.layout import Kind
 from deadhead.shrinking import REPAIRS, Curve, choose
 from deadhead.shrinking.budgets import budgets_for
-from deadhead.shrinking.costs import costs
+from deadhead.shrinking.costs import Full, costs
 from deadhead.shrinking.methods import Kwon
 from deadhead.shrinking.projection import columns_of
 from deadhead.shrinking.scales import plan_scales
@@ -86,8 +86,9 @@ def chosen(model):
     kinds: tuple[Kind, ...] = ("heads", "neurons")
     half = {"macs": Fraction(1, 2)}
     budgets = budgets_for(
-        half, kinds=kinds, layout=layout_of(sites), costs=layers, repair=REPAIRS["scales"]
-    )
+        half, kinds=kinds, layout=layout_of(sites), costs=layers, full=Full.of(model, layers),
+        repair=REPAIRS["scales"],
+    )  # fmt: skip
     return choose(model, batches(), "kwon", budgets=budgets, progress=False)
 
 

@@ -276,7 +276,10 @@ REFUSED: list[tuple[str, Any, dict[str, Any], Callable[[Any], None]]] = [
     ("at least 3 examples", FEW[:2], {"heads": 0.5}, _untouched),
     ('"self" or "embedding" or a function, got 3', data(), {"heads": 4, "loss": 3}, _untouched),
     ("`macs` expects at least 0.0", data(), {"macs": 1e-9}, _untouched),
-    ("`parameters` expects at least 0.3", data(), {"parameters": 0.01}, _untouched),
+    ("`parameters` expects at least 0.2", data(), {"parameters": 0.01}, _untouched),
+    ("`parameters` expects at least 0.3", data(), {"parameters": 0.01, "layers": 0}, _untouched),
+    ("`megabytes` expects less than 0.1", data(), {"megabytes": 9}, _untouched),
+    ("`megabytes` expects at least 0.", data(), {"megabytes": 1e-3}, _untouched),
     ("at most 7 heads, got 8", data(), {"heads": 8}, _untouched),
     (
         "`score` expects a function of the model, got 3",

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import shlex
+import sys
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
@@ -31,7 +33,8 @@ def shrink(
         str | None,
         Option(
             metavar="SHARE|N|LIST",
-            help="Remove whole layers: 25%, 3, or those of a list: 3,7 or decoder.3.",
+            help="Remove whole layers: 25%, 3, or those of a list: 3,7 or decoder.3. Alone, or "
+            "before another target.",
         ),
     ] = None,
     remove_heads: Annotated[
@@ -45,7 +48,15 @@ def shrink(
         Option(metavar="SHARE", help="Keep this share of the layers' multiply-accumulates: 50%."),
     ] = None,
     keep_parameters: Annotated[
-        str | None, Option(metavar="SHARE", help="Keep this share of all parameters: 70%.")
+        str | None,
+        Option(
+            metavar="SHARE",
+            help="Keep this share of all parameters: 70%. Removes whole layers too if that loses "
+            "less, as do the next two; --remove-layers 0 keeps all.",
+        ),
+    ] = None,
+    keep_megabytes: Annotated[
+        str | None, Option(metavar="N", help="Keep this many megabytes of weights: 120.")
     ] = None,
     speedup: Annotated[
         float | None, Option(metavar="X", help="Run this many times as fast on this machine: 1.5.")
@@ -76,7 +87,8 @@ def shrink(
         Option(
             metavar="FILE",
             help="Remove the tokens that the texts of this file do not need, one text per line; "
-            "can be repeated. Alone it needs no data. Other targets count what remains then.",
+            "can be repeated. Alone it needs no data. The tokens count in --keep-parameters, "
+            "--keep-megabytes and --speedup.",
         ),
     ] = None,
     method: Annotated[
@@ -141,10 +153,10 @@ def shrink(
 ) -> None:
     """Make a model smaller without training: remove parts of it, and repair the rest.
 
-    Give one target, or several of the options --remove-*, and --vocabulary with or without them.
-    The scores before and after
-    are those of the dev data of the task, or of its test data where there is none. To train the
-    smaller model afterwards: deadhead finetune.
+    Give one target, with --remove-layers and --vocabulary if you like; --remove-heads and
+    --remove-neurons go together. The scores before and after are those of the dev data of the task,
+    or of its test data where there is none. To train the smaller model afterwards: deadhead
+    finetune.
 
     Examples:
 
@@ -153,6 +165,8 @@ def shrink(
         deadhead shrink ./pos-en --task pos --lang en --remove-layers 3 --out shallower
 
         deadhead shrink ./pos-en --task pos --lang en --speedup 1.5 --on 32x128 --out faster
+
+        deadhead shrink ./pos-en --task pos --lang en --keep-megabytes 120 --out small
 
         deadhead shrink ./pos-en --task pos --lang en --keep-macs 50% --out half
 
@@ -164,8 +178,8 @@ def shrink(
     """
     # Longer than most functions: half of it is the list of options. All of them are checked first,
     # since a mistake should not cost the time to load a model.
-    targets = [remove_layers, remove_heads, remove_neurons, keep_macs, keep_parameters, speedup]
-    if vocabulary and all(target is None for target in targets):
+    targets = (remove_layers, remove_heads, remove_neurons, keep_macs, keep_parameters)
+    if vocabulary and all(target is None for target in (*targets, keep_megabytes, speedup)):
         if text or any(value is not None for value in (task, lang)):
             raise BadParameter("reads no data without another target", param_hint="--vocabulary")
         check_folder(out, "--out", model=model, force=force)
@@ -178,6 +192,7 @@ def shrink(
     options: dict[str, Any] = {"heads": remove_heads, "neurons": remove_neurons}
     options |= {"layers": remove_layers, "even": even, "multiple": multiple}
     options |= {"macs": keep_macs, "parameters": keep_parameters, "speedup": speedup}
+    options |= {"megabytes": keep_megabytes}
     options |= {"on": None if on is None else opt.shape_from(on), "method": method}
     options |= {"repair": repair, "loss": loss, "seed": seed, "checkpointing": checkpointing}
     check_folder(out, "--out", model=model, force=force)
@@ -267,17 +282,24 @@ def _print(result: ShrunkSaved, out: Path) -> None:
         if before:
             label = "multiply-accumulates" if name == "macs" else name
             sizes.add_row(label, f"{before:,}", f"{after:,}", f"{after / before:.1%}")
+    full, small = result.megabytes
+    sizes.add_row("megabytes", f"{full:,.1f}", f"{small:,.1f}", f"{small / full:.1%}")
     whole, small = result.milliseconds
     run = "ms for {} x {}".format(*report.shape)
     sizes.add_row(run, f"{whole:.1f}", f"{small:.1f}", f"{whole / small:.2f} times as fast")
     console = Console(highlight=False, soft_wrap=True)
     console.print(table)
     console.print(sizes)
+    if len(result.parts) > 1:
+        console.print(_parts(result))
     if report.speed is not None:
-        console.print(
-            f"speed-up: {report.speed.target:.2f} is the target, {report.speed.predicted:.2f} "
-            f"predicted, {report.speed.measured:.2f} measured"
-        )
+        console.print(f"speed-up: {report.speed}")
+        if (speedup := report.speed.next_target) is not None:
+            missed = 1 - report.speed.measured / report.speed.target
+            console.print(
+                f"the speed-up was missed by {missed:.0%}. The next try: {_again(speedup)}",
+                markup=False,
+            )
     if result.vocabulary is not None:
         tokens = "tokens: {1:,} of {0:,} left".format(*result.vocabulary.tokens)
         console.print(f"{tokens}; {_changed(result.vocabulary)}")
@@ -288,6 +310,9 @@ def _print(result: ShrunkSaved, out: Path) -> None:
         f"; {count:,} of {language} {result.splits[language]} scored"
         for language, count in result.scored.items()
     )
+    if report.tried_layers:
+        tried = ", ".join(f"{loss:z.4f} without {n}" for n, loss in report.tried_layers.items())
+        console.print(f"held-out loss by the number of layers removed: {tried}")
     if report.removed_layers:
         console.print(f"removed layers: {', '.join(report.removed_layers)}")
     console.print("; ".join(filter(None, (methods, f"{examples}{scored}", seconds))))
@@ -304,6 +329,29 @@ def _print(result: ShrunkSaved, out: Path) -> None:
     for note in [*report.notes, *counts]:
         console.print(note, markup=False)
     console.print(f"written to {out}: {size_text(result.bytes)} of weights in {result.dtype}")
+
+
+def _again(speedup: float) -> str:
+    """This command with another speed-up, over the same folder."""
+    words = ["deadhead", *sys.argv[1:]]
+    for number, word in enumerate(words):
+        if word.startswith("--speedup="):
+            words[number] = f"--speedup={speedup}"
+        elif word == "--speedup":
+            words[number + 1] = str(speedup)
+    return shlex.join([*words, *(() if "--force" in words else ["--force"])])
+
+
+def _parts(result: ShrunkSaved) -> Table:
+    """What each kind of part saves."""
+    from rich.table import Table
+
+    run = "ms for {} x {}".format(*result.report.shape)
+    table = Table("saved by removed", "parameters", "megabytes", run)
+    for part in result.parts:
+        numbers = f"{part.parameters:,}", f"{part.megabytes:,.1f}", f"{part.milliseconds:z.1f}"
+        table.add_row(part.name, *numbers)
+    return table
 
 
 def _distances(report: Shrunk) -> Table:

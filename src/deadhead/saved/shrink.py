@@ -23,6 +23,7 @@ from deadhead.tasks import Dataset, Task, find_data
 from deadhead.training.models import encode_for, fitting_tokenizer, load_with_tokenizer
 from deadhead.vocabulary import Trimmed
 
+from .parts import Part, timed_parts
 from .rank_data import (
     check_model,
     count_examples,
@@ -36,7 +37,8 @@ from .rank_data import (
 
 SPOKEN = {"skip_special_tokens": True}
 NO_GUARD = "no general texts: the model cannot read those of the guard one by one"
-SECONDS_TO_TIME = 5.0  # both models, roughly: only a target speedup needs an exact ratio
+SECONDS_TO_TIME = 5.0  # all models, roughly; for a target speedup, which needs an exact ratio,
+SECONDS_OF_SPEEDUP = 15.0
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -95,7 +97,9 @@ class ShrunkSaved:
     splits: dict[str, str]  # language -> split that was scored
     scored: dict[str, int]  # language -> examples that were scored
     scores: dict[str, dict[str, float]]  # whole, cut, refitted -> language -> metric
-    milliseconds: tuple[float, float]  # whole, small: one run on inputs of the report's shape
+    milliseconds: tuple[float, float]  # full, small: one run on inputs of the report's shape
+    megabytes: tuple[float, float]  # of weights in `dtype`: full, small
+    parts: tuple[Part, ...]  # what each kind of part saves, in the order of their removal
     bytes: int  # size of the weights
     dtype: str
     facts: dict[str, Any]  # about the calibration data
@@ -106,7 +110,8 @@ class ShrunkSaved:
         facts = {name: value for name, value in vars(self).items() if name != "report"}
         if self.vocabulary is not None:
             facts["vocabulary"] = self.vocabulary.to_dict()
-        return {**self.report.to_dict(), **facts, "milliseconds": list(self.milliseconds)}
+        facts["parts"] = [vars(part) for part in self.parts]
+        return {**self.report.to_dict(), **facts}
 
 
 def shrink_saved(
@@ -123,16 +128,19 @@ def shrink_saved(
 ) -> ShrunkSaved:
     """Load a model, shrink it with these options of `shrink`, and save it to `out`.
 
-    vocabulary: files of texts; the tokens that they do not need are removed first.
+    vocabulary: files of texts; the tokens that they do not need are removed first, and count in
+        the targets parameters, megabytes and speedup.
     dtype: precision to write; by default that of the stored weights.
     """
     from deadhead.heads.layers import copy_with_same_weights
-    from deadhead.heads.model_files import fetch, stored_dtype
+    from deadhead.heads.model_files import fetch
     from deadhead.heads.save import check_form
+    from deadhead.shrinking.costs import megabytes
     from deadhead.shrinking.held_out import guard_measured, guard_size
 
     check_form(form)
-    rows, needs = _checked_rows(name, data, options, {"auto": auto, "dtype": dtype})
+    stored = _precision(name, dtype)
+    rows, needs = _checked_rows(name, data, options, {"auto": auto, "dtype": dtype}, stored)
     sets = data.score_sets()
     trimmed = None
     if vocabulary:
@@ -140,10 +148,11 @@ def shrink_saved(
 
         trimmed = plan_for_files(name, vocabulary, auto=auto, dtype=dtype)
     model, tokenizer = load_with_tokenizer(name, device, auto=auto, dtype=dtype)
+    full = copy_with_same_weights(model)  # to time it beside the small one
+    without_tokens = None
     if trimmed is not None:
         trimmed.apply(model)
-        tokenizer = trimmed.tokenizer
-    stored = stored_dtype(name) if dtype in (None, "auto") else None
+        tokenizer, without_tokens = trimmed.tokenizer, copy_with_same_weights(model)
     batches, facts = rank_batches(
         model, tokenizer, rows, **needs, size=data.batch, in_file_order=False
     )
@@ -158,23 +167,32 @@ def shrink_saved(
         for language, own in sets.items()
     }
     score = partial(main_scores, encoded=encoded, tokenizer=tokenizer) if encoded else None
-    whole = copy_with_same_weights(model)  # to time it beside the small one
-    report = shrink(model, batches, guard=guard, fit_guard=data.guard, score=score, **options)
+    report = shrink(
+        model, batches, guard=guard, fit_guard=data.guard, score=score, full=full,
+        precision=stored, timed=False, **options,
+    )  # fmt: skip
     if not guard:
         report = replace(report, notes=(*report.notes, NO_GUARD))
     change = report.embeddings
     fetch(name)
     # before the times, which may take minutes: an interrupt there loses nothing
     written = _write(model, out, tokenizer, form, _note(report, trimmed), stored)
-    stage("timing both models")
-    times = _times(whole, model, batches, report)
+    stage("timing the models")
+    seconds, parts = timed_parts(
+        full, without_tokens, report, batches[0], precision=stored,
+        limit=SECONDS_TO_TIME if report.speed is None else SECONDS_OF_SPEEDUP,
+    )  # fmt: skip
+    if report.speed is not None:
+        report = replace(report, speed=replace(report.speed, seconds=seconds))
     return ShrunkSaved(
         report=report,
         metric=next(iter(sets.values())).task.metric if sets else None,
         splits={language: own.split for language, own in sets.items()},
         scored={language: count_examples(own) for language, own in encoded.items()},
         scores=dict(report.scores),
-        milliseconds=times,
+        milliseconds=(1e3 * seconds[0], 1e3 * seconds[1]),
+        megabytes=(megabytes(full, stored), megabytes(model, stored)),
+        parts=parts,
         bytes=sum(file.stat().st_size for file in out.glob("*.safetensors")),
         dtype=written,
         facts=facts,
@@ -184,23 +202,28 @@ def shrink_saved(
 
 
 def _checked_rows(
-    name: str, data: ShrinkData, options: Mapping[str, Any], loading: Mapping[str, Any]
+    name: str,
+    data: ShrinkData,
+    options: Mapping[str, Any],
+    loading: Mapping[str, Any],
+    precision: Any,
 ) -> tuple[Any, dict[str, Any]]:
     """The examples to shrink with, and what `rank_batches` must know of them.
 
     All is checked by the config of the model, before its weights are read.
     """
     from deadhead.heads.load import skeleton
-    from deadhead.shrinking.budgets import check_targets
+    from deadhead.shrinking.budgets import check_megabytes, check_targets
+    from deadhead.shrinking.costs import megabytes
     from deadhead.shrinking.held_out import check_number
     from deadhead.shrinking.layers import check_layers, method_of
 
     layers = read_layers(options.get("layers"))
-    targets = read_targets({name: options.get(name) for name in TARGETS}, layers=layers is not None)
+    targets = read_targets({name: options.get(name) for name in TARGETS}, layers=bool(layers))
     allowed = read_allowed(options.get("even", False), options.get("multiple"), targets)
     repair, method = options.get("repair", "refit"), options.get("method", "auto")
     REPAIRS[repair]  # or raise that there is none
-    if layers is not None:
+    if layers:
         method_of(method, repair, bool(targets))
     loss = default_loss(name, data.task, options.get("loss"))
     needs_labels = bool(targets) and check_method(method, kinds_of(targets), loss)
@@ -208,9 +231,10 @@ def _checked_rows(
         hint = "add --loss self"
         raise DataError("plain text has no labels, which the choice needs.", hint)
     bare = skeleton(name, **loading)
-    if layers is not None:
+    if layers:
         check_layers(bare, layers)
     check_targets(bare, targets, options.get("on"), allowed)
+    check_megabytes(targets, megabytes(bare, precision))
     fitting_tokenizer(bare, name)
     rows = data.rows()
     if isinstance(rows, list):
@@ -221,19 +245,11 @@ def _checked_rows(
     return rows, needs
 
 
-def _times(whole: Any, model: Any, batches: list[Any], report: Shrunk) -> tuple[float, float]:
-    """The milliseconds of a run of both models."""
-    if report.speed is not None:
-        before, after = report.speed.seconds
-    else:
-        from deadhead.numerics import computing
-        from deadhead.shrinking.latency import time_models
+def _precision(name: str, dtype: str | None) -> Any:
+    """The precision to write the weights in; None for that in which they are computed."""
+    from deadhead.heads.model_files import stored_dtype
 
-        with computing(whole):
-            before, after = time_models(
-                [whole.eval(), model.eval()], batches[0], report.shape, limit=SECONDS_TO_TIME
-            )
-    return 1e3 * before, 1e3 * after
+    return stored_dtype(name) if dtype in (None, "auto") else None
 
 
 def _write(model: Any, out: Path, tokenizer: Any, form: str, note: str, dtype: Any) -> str:

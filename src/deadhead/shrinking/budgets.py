@@ -1,6 +1,6 @@
 """The budget of each target, from the costs of the layers."""
 
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import replace
 from math import ceil, floor
 
@@ -13,7 +13,7 @@ from deadhead.heads.site import Site
 from deadhead.layout import HeadLayout, Kind, SiteKey
 
 from .allocate import Budget, Quota, removal
-from .costs import Costs, InputShape, Prices, shape_for
+from .costs import Costs, Full, InputShape, Prices, shape_for
 from .latency import Latency
 from .repairs import Repair
 from .target import KINDS, LAST, TYPED, Allowed, Amount, count_of, kinds_of
@@ -38,6 +38,16 @@ def check_targets(
         if name in targets:
             _units(layout_of(sites), name, targets[name], quotas)
     return kinds, shape_for(model, on)
+
+
+def check_megabytes(targets: Mapping[str, Amount], megabytes: float) -> None:
+    """Raise an error for a target that is no smaller than the model."""
+    if (amount := targets.get("megabytes")) is not None and amount >= megabytes:
+        raise DeadheadError(
+            f"`megabytes` expects less than {megabytes:,.1f}, the weights of the model, got "
+            f"{float(amount):g}.",
+            "the model is that small already; to make it smaller, give fewer megabytes",
+        )
 
 
 def _of_enough_units(
@@ -104,32 +114,33 @@ def budgets_for(
     kinds: Collection[Kind],
     layout: HeadLayout,
     costs: Costs,
+    full: Full,
     table: Latency | None = None,
     repair: Repair,
     quotas: Sequence[Quota] = (),
 ) -> list[Budget]:
-    """A budget for each target; units of these kinds may go. table: for a target `speedup`."""
+    """A budget for each target; units of these kinds may go. Nothing says that it can be met.
+
+    full: what the shares are of. table: for a target `speedup`.
+    """
     budgets = []
     for name, amount in targets.items():
         if name in KINDS:
             budgets.append(_units(layout, name, amount, quotas))
             continue
-        share = float(1 / amount if name == "speedup" else amount)
-        prices, whole = _prices(name, costs, table)
+        prices, now = _prices(name, costs, table)
         saving = {
             place: [table[-1] - cost for cost in reversed(table)]
             for place, table in prices.items()
             if place[0] in kinds and len(table) > 1
         }
         budget = Budget(
-            saving=saving, total=(1 - share) * whole, whole=whole, name=name,
-            quotas=_of_kinds(quotas, kinds),
+            saving=saving, total=now - full.share(name, amount) * full.amount(name), whole=now,
+            name=name, quotas=_of_kinds(quotas, kinds),
         )  # fmt: skip
-        if name == "parameters":
+        if prices is costs.parameters:
             budget = _with_new_biases(budget, costs.new_biases, repair)
         budgets.append(budget)
-        least = share + (budget.total - most(budget)) / whole
-        check_reach(name, amount, least, costs.shape)
     return budgets
 
 
@@ -147,43 +158,68 @@ def _with_new_biases(budget: Budget, biases: Mapping[SiteKey, int], repair: Repa
 
 
 def _prices(name: str, costs: Costs, table: Latency | None) -> tuple[Prices, float]:
-    """Return the cost of each layer, and the total that shares are of."""
+    """Return the cost of each layer, and that of the model."""
     if name == "macs":
         return costs.macs, costs.of(costs.macs)
-    if name == "parameters":
-        return costs.parameters, costs.model_parameters
-    assert table is not None
-    return table.layers, table.whole
+    if name == "speedup":
+        assert table is not None
+        return table.layers, table.whole
+    return costs.parameters, costs.model_parameters
 
 
-def check_reach(name: str, amount: Amount, least: float, shape: InputShape) -> None:
+class OutOfReach(DeadheadError):
+    """A target that the model cannot meet."""
+
+
+def check_budgets(
+    budgets: Iterable[Budget], targets: Mapping[str, Amount], full: Full, shape: InputShape
+) -> None:
+    """Raise an error if a budget cannot be met."""
+    for budget in budgets:
+        if (name := budget.name) not in KINDS:
+            missing = (budget.total - most(budget)) / full.amount(name)
+            least = full.share(name, targets[name]) + missing
+            check_reach(name, targets[name], least, shape, full.megabytes)
+
+
+def check_reach(
+    name: str, amount: Amount, least: float, shape: InputShape, megabytes: float = 1.0
+) -> None:
     """Raise an error if the target cannot be met; least: the smallest share that can remain.
 
-    The error rounds what it expects to the side that can be reached.
+    megabytes: of the full model. The error rounds what it expects to the side that can be reached.
     """
     if name == "speedup" and amount * least > 1:
         examples, tokens = shape  # hints name more examples: it may have no positions for tokens
+        larger = (
+            f"larger inputs, where layers take more of the time: "
+            f"on=({4 * examples}, {tokens}) or --on {4 * examples}x{tokens}"
+        )
         if least >= 1:
-            raise DeadheadError(
-                f"this model runs no faster on inputs of {examples} x {tokens} without any of its "
-                f"heads and neurons, got speedup={float(amount):g}.",
-                f"give larger inputs, where layers take more of the time: "
-                f"on=({4 * examples}, {tokens}) or --on {4 * examples}x{tokens}",
+            raise OutOfReach(
+                f"this model runs no faster on inputs of {examples} x {tokens} without all parts "
+                f"that may go, got speedup={float(amount):g}.",
+                f"give {larger}",
             )
         fastest = floor(100 / least) / 100
-        raise DeadheadError(
+        raise OutOfReach(
             f"`speedup` expects at most about {fastest:.2f} for this model on inputs of "
             f"{examples} x {tokens}, got {float(amount):g}.",
-            "give a smaller number, or larger inputs, where layers take more of the time: "
-            f"on=({4 * examples}, {tokens}) or --on {4 * examples}x{tokens}",
+            f"give a smaller number, or {larger}",
         )
+    least *= megabytes if name == "megabytes" else 1
     if name != "speedup" and amount < least:
-        smallest = ceil(1000 * least) / 1000
-        enough, option = min(0.99, (1 + least) / 2), TYPED[name].split()[0]
-        raise DeadheadError(
-            f"`{name}` expects at least {smallest:.3f}, which remains without all "
-            f"heads and neurons that may go, got {float(amount):g}.",
-            f"give a larger share, such as {name}={enough:.2f} or {option} {enough:.0%}",
+        option = TYPED[name].split()[0]
+        if name == "megabytes":
+            smallest, enough = f"{ceil(10 * least) / 10:,.1f}", f"{ceil((megabytes + least) / 2)}"
+            hint = f"give more megabytes, such as {name}={enough} or {option} {enough}"
+        else:
+            smallest, share = f"{ceil(1000 * least) / 1000:.3f}", min(0.99, (1 + least) / 2)
+            hint = f"give a larger share, such as {name}={share:.2f} or {option} {share:.0%}"
+        raise OutOfReach(
+            f"`{name}` expects at least {smallest}, which remains without all parts that may go, "
+            f"got {float(amount):g}.",
+            hint,
         )
 
 

@@ -8,6 +8,7 @@ shapes of the weights. Attention counts as computed over all pairs of positions.
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from contextlib import ExitStack
 from dataclasses import dataclass
+from fractions import Fraction
 from functools import partial
 from typing import Any
 
@@ -46,6 +47,46 @@ class Costs:
         for place, count in (removed or {}).items():
             left[place] -= count
         return sum(prices[place][count] for place, count in left.items())
+
+
+@dataclass(frozen=True, kw_only=True)
+class Full:
+    """The full model, which the targets count from."""
+
+    model: nn.Module
+    macs: float
+    parameters: int
+    megabytes: float  # of its weights as they are, or in the precision that they will have
+    seconds: float = 0.0  # of a run, where a target is a speed-up
+
+    @classmethod
+    def of(cls, model: nn.Module, costs: Costs, precision: torch.dtype | None = None) -> "Full":
+        """Count a model. precision: of its weights in a folder."""
+        return cls(
+            model=model,
+            macs=costs.of(costs.macs),
+            parameters=sum(weight.numel() for weight in model.parameters()),
+            megabytes=megabytes(model, precision),
+        )
+
+    def share(self, name: str, amount: Fraction | int) -> float:
+        """The share that remains by a target."""
+        if name == "speedup":
+            return 1 / float(amount)
+        return float(amount) / (self.megabytes if name == "megabytes" else 1)
+
+    def amount(self, name: str) -> float:
+        """What there is of what a target counts."""
+        return {"macs": self.macs, "speedup": self.seconds}.get(name, self.parameters)
+
+
+def megabytes(model: nn.Module, precision: torch.dtype | None = None) -> float:
+    """The megabytes of the weights of a model, as they are or in another precision."""
+    size = 0
+    for weight in model.parameters():
+        written = weight.dtype if precision is None or not weight.is_floating_point() else precision
+        size += weight.numel() * written.itemsize
+    return size / 1e6
 
 
 def costs(model: nn.Module, sites: Iterable[Site], batch: Batch, on: InputShape) -> Costs:

@@ -44,18 +44,27 @@ class Latency:
     whole: float  # seconds
     layers: Prices
 
-    def after(self, removed: Mapping[SiteKey, int]) -> float:
-        """The predicted seconds of a run once each layer has lost this many units."""
+    def without_layers(
+        self, before: Sequence[Site], after: Sequence[Site], seconds: float
+    ) -> "Latency":
+        """The times of a model that lost whole layers. before, after: its sites.
+
+        seconds: a run of it.
+        """
+        keys = {(site.kind, id(site.core)): site.key for site in before}
+        layers = {site.key: self.layers[keys[site.kind, id(site.core)]] for site in after}
+        return Latency(whole=seconds, layers=layers)
+
+    def after(self, removed: Mapping[SiteKey, int], factor: float = 1.0) -> float:
+        """The predicted seconds of a run once each layer has lost this many units.
+
+        factor: what corrects the table.
+        """
         saved = 0.0
         for place, count in removed.items():
             table = self.layers[place]
             saved += table[-1] - table[len(table) - 1 - count]
-        return self.whole - saved
-
-    def speed_without(self, removed: Mapping[SiteKey, int], factor: float = 1.0) -> float:
-        """Predict how many times as fast the model will be; factor: what corrects the table."""
-        saved = 1 - self.after(removed) / self.whole
-        return 1 / (1 - factor * saved)
+        return self.whole - factor * saved
 
 
 def in_turns(

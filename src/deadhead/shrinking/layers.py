@@ -10,8 +10,8 @@ stays as it was.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Sequence
-from contextlib import AbstractContextManager
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from contextlib import AbstractContextManager, contextmanager
 from dataclasses import dataclass
 from typing import Any
 
@@ -32,7 +32,7 @@ from .depth import Depth, State
 from .held_out import split_examples
 from .projection import Solution
 from .refitting import LayerRefit, row
-from .target import LayerAmount, count_of
+from .target import MIXED, LayerAmount, count_of
 
 METHODS = ("greedy", "similarity")
 REPAIRS = ("refit", "refit-all", "none")  # that can repair the loss of layers
@@ -60,6 +60,11 @@ def method_of(method: str, repair: str, others: bool) -> str:
     if method != "auto" and not others:
         raise unknown_name("method of choosing layers", method, ("auto", *METHODS))
     return METHODS[0]
+
+
+def mixes(targets: Iterable[str], method: str, repair: str) -> bool:
+    """Whether layers are chosen for these targets too, beside heads and neurons."""
+    return {*targets} <= {*MIXED} and method == "auto" and repair in REPAIRS
 
 
 def check_layers(model: nn.Module, amount: LayerAmount) -> int:
@@ -138,10 +143,9 @@ def plan_layers(
     calibration: Calibration, amount: LayerAmount, method: str, repair: str
 ) -> LayersPlan:
     """Choose layers and refit the others. Nothing of the model changes."""
-    model = calibration.model
-    with calibration.stage("choose layers") as tick, frozen(model, calibration.seed):
-        search = _Search(calibration, repair != "none")
-        count = check_layers(model, amount)
+    search = _Search(calibration, repair != "none")
+    with search.stage("choose layers") as tick:
+        count = check_layers(calibration.model, amount)
         if isinstance(amount, tuple):
             method, options = "list", [[key] for key in checked_layers(search.depth.stacks, amount)]
         elif method == "similarity":
@@ -149,49 +153,77 @@ def plan_layers(
             options = [[key] for key in order[:count]]
         else:
             options = [list(search.depth.layers)] * count
-        state = search.remove(options, tick)
-    if repair != "none":
-        with calibration.stage("refit layers") as tick, frozen(model, calibration.seed):
-            state = search.refit_again(state, tick)
-    rows = [row(s, "residual") for solutions in state.solutions.values() for s in solutions]
-    return LayersPlan(search.depth, state, method, tuple(rows), tuple(search.notes(state, amount)))
+        for step, keys in enumerate(options):
+            search.remove_one(keys, tick, step, count)
+    return search.plan(method, amount)
+
+
+def plans_of_layers(
+    calibration: Calibration, counts: Iterable[int], repair: str
+) -> Iterator[LayersPlan]:
+    """Plans that remove these numbers of layers, which rise, by one greedy search."""
+    search = _Search(calibration, repair != "none")
+    for count in counts:
+        while len(search.state.removed) < count:
+            with search.stage("choose layers") as tick:
+                search.remove_one([*search.depth.layers], tick)
+        yield search.plan(METHODS[0], count)
 
 
 class _Search:
+    """A greedy search; `state` is what it has removed so far."""
+
     def __init__(self, calibration: Calibration, refits: bool):
         model, loss = calibration.model, calibration.loss
-        self.refits = refits
+        self.calibration, self.refits = calibration, refits
+        self.state, self.losses = State(), dict[LayerKey, float]()
         times = ON_GPU if next(model.parameters()).device.type == "cuda" else 1
         fit, measured = calibration.fit, calibration.fit
         if sum(map(examples_of, fit)) >= SHORTLIST:
             fit, measured = split_examples(fit)
         measured = _first(measured, times * MEASURED)
-        if loss is not None:
-            measured = with_loss(model, measured, loss, False, calibration.seed)
-        self.measured = measured
-        self.depth = Depth(model, _first(fit, times * SEARCHED))
+        with frozen(model, calibration.seed):
+            if loss is not None:
+                measured = with_loss(model, measured, loss, False, calibration.seed)
+            self.measured = measured
+            self.depth = Depth(model, _first(fit, times * SEARCHED))
         self.fit = _first(fit, times * FITTED)
+
+    @contextmanager
+    def stage(self, name: str) -> Iterator[Progress]:
+        model, seed = self.calibration.model, self.calibration.seed
+        with self.calibration.stage(name) as tick, frozen(model, seed):
+            yield tick
 
     def loss(self, state: State) -> float:
         return self.depth.loss(state, self.measured)
 
-    def remove(self, options: Sequence[Sequence[LayerKey]], tick: Progress) -> State:
-        """The state after one removal for each list of options."""
-        state, losses = State(), dict[LayerKey, float]()
-        for step, keys in enumerate(options):
-            left = [key for key in keys if key not in state.removed]
-            if step and len(left) > SHORTLIST:  # those that seemed best last time, in their order
-                left = sorted(sorted(left, key=lambda key: losses[key])[:SHORTLIST])
-            tried: list[tuple[float, State]] = []
-            streams = self.depth.streams(state) if self.refits else None
-            for number, key in enumerate(left):
-                new = self.depth.without(state, streams, key)
-                losses[key] = self.loss(new) if len(left) > 1 else 0.0
-                tried.append((losses[key], new))
-                tick(step * len(left) + number, len(options) * len(left))
-            tried.sort(key=lambda pair: pair[0])
-            state = self._first_allowed([new for _, new in tried])
-        return state
+    def plan(self, method: str, amount: LayerAmount) -> LayersPlan:
+        """The plan with the layers that are removed so far."""
+        state = self.state
+        if self.refits:
+            with self.stage("refit layers") as tick:
+                state = self.refit_again(state, tick)
+        rows = [row(s, "residual") for solutions in state.solutions.values() for s in solutions]
+        notes = tuple(self.notes(state, amount))
+        return LayersPlan(self.depth, state, method, tuple(rows), notes)
+
+    def remove_one(
+        self, keys: Sequence[LayerKey], tick: Progress, step: int = 0, steps: int = 1
+    ) -> None:
+        """Remove one more of these layers: that without which the loss is lowest."""
+        left = [key for key in keys if key not in self.state.removed]
+        if self.losses and len(left) > SHORTLIST:  # that seemed best last time, in their order
+            left = sorted(sorted(left, key=lambda key: self.losses[key])[:SHORTLIST])
+        tried: list[tuple[float, State]] = []
+        streams = self.depth.streams(self.state) if self.refits else None
+        for number, key in enumerate(left):
+            new = self.depth.without(self.state, streams, key)
+            self.losses[key] = self.loss(new) if len(left) > 1 else 0.0
+            tried.append((self.losses[key], new))
+            tick(step * len(left) + number, steps * len(left))
+        tried.sort(key=lambda pair: pair[0])
+        self.state = self._first_allowed([new for _, new in tried])
 
     def _first_allowed(self, states: Sequence[State]) -> State:
         """The first of these states that the model can be in."""

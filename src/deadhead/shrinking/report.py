@@ -3,8 +3,6 @@
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from torch import nn
-
 from deadhead.heads.discover import find_every_site, layout_of
 from deadhead.layout import Batch, HeadLayout
 from deadhead.rankers.embedding_loss import EmbeddingChange, EmbeddingLoss
@@ -12,12 +10,11 @@ from deadhead.rankers.label_free import Loss
 from deadhead.rankers.loss import examples_of
 from deadhead.rankers.run import frozen
 
-from .allocate import Budget
 from .calibration import Calibration
 from .choose import Choice
 from .distances import TextDistance
-from .latency import time_models
 from .layers import LayersPlan
+from .mixture import Mixer, Mixture
 from .refitting import LayerRefit, RefitPlan
 from .shrunk import Shrunk, ShrunkLayer, Speed, group_notes, ordinary_note, quota_notes, speed_notes
 from .target import kinds_of
@@ -26,16 +23,12 @@ ROUNDING = 1e-6  # relative to a loss
 
 
 def report(
-    calibration: Calibration,
-    choice: Choice,
+    mixer: Mixer,
+    mixture: Mixture,
     plan: RefitPlan,
     *,
-    budgets: Sequence[Budget],
     measured: Mapping[str, tuple[float, Any]],
-    tried: Mapping[str, float],
     speed: Speed | None,
-    whole: Calibration,
-    layers: LayersPlan | None,
     distances: tuple[TextDistance, ...],
     fields: Mapping[str, int] | None = None,
 ) -> Shrunk:
@@ -43,10 +36,11 @@ def report(
 
     measured: stage -> the loss and the score then.
     fields: of the config, with the new sizes of an even model; empty if it has none for them.
-    whole: of the whole model, if layers were removed before the rest was calibrated.
     """
-    notes = [*group_notes(calibration.layout, choice.heads, budgets), *plan.report.notes]
-    notes += quota_notes(choice, budgets)
+    calibration, choice, layers = mixture.calibration, mixture.choice, mixture.layers
+    notes = [*mixer.notes, *(() if layers is None else layers.notes)]
+    notes += [*group_notes(calibration.layout, choice.heads, mixture.budgets), *plan.report.notes]
+    notes += quota_notes(choice, mixture.budgets)
     notes += [
         f"all {kind} stay: their layers have fewer than the multiple"
         for kind in {site.kind: None for site in calibration.sites if site.kept}
@@ -54,7 +48,6 @@ def report(
     ]
     if fields is not None:
         notes.append(ordinary_note(type(calibration.model).__name__, fields))
-    notes = [*(() if layers is None else layers.notes), *notes]
     losses = {name: loss for name, (loss, _) in measured.items()}
     risen = losses["refitted"] > losses["cut"] * (1 + ROUNDING)
     repaired = plan.solutions or plan.task_layer is not None or (layers is not None and layers.rows)
@@ -63,7 +56,7 @@ def report(
             "the repair raised the held-out loss: give more calibration data, or choose the "
             "repair none"
         )
-    sizes, loss = _sizes(whole, calibration, choice), calibration.loss
+    sizes, loss = _sizes(mixer, calibration, choice), calibration.loss
     if layers is not None:
         count = len(layers.depth.layers)
         sizes = {"layers": (count, count - len(layers.state.removed)), **sizes}
@@ -76,17 +69,32 @@ def report(
         embeddings=_embeddings(calibration),
         removed_layers=() if layers is None else layers.names,
         losses=losses,
-        tried=tried,
+        tried=mixture.tried,
+        tried_layers=mixer.tried,
         scores={name: score for name, (_, score) in measured.items() if has_score},
         sizes=sizes,
         shape=calibration.costs.shape,
         seconds=calibration.seconds,
         speed=speed,
-        layers=(*_refitted(whole, layers), *_layers(calibration, plan)),
+        layers=(*_refitted(mixer.whole, layers), *_layers(calibration, plan)),
         examples=(_count(calibration.repair) - fitted, _count(calibration.held_out)),
         guard=(fitted, _count(calibration.guard[1])),
         distances=distances,
         notes=(*notes, *speed_notes(calibration.targets, sizes)),
+    )
+
+
+def speed_of(mixer: Mixer, mixture: Mixture, *, timed: bool) -> Speed | None:
+    """The speed-up for a target `speedup`; timed: measure it, beside the full model."""
+    if mixer.table is None:
+        return None
+    with mixture.calibration.stage("time models"):
+        seconds = mixer.times(mixer.whole.model) if timed else None
+    return Speed(
+        shape=mixture.calibration.costs.shape,
+        target=float(mixture.calibration.targets["speedup"]),
+        predicted=mixer.full.seconds / mixture.seconds,
+        seconds=seconds,
     )
 
 
@@ -106,30 +114,14 @@ def _embeddings(calibration: Calibration) -> EmbeddingChange | None:
         return calibration.loss.change(calibration.model, calibration.held_out)
 
 
-def timed(calibration: Calibration, full: nn.Module, predicted: float) -> Speed:
-    """Time the smaller model beside a copy of the full one."""
-    model, seed, shape = calibration.model, calibration.seed, calibration.costs.shape
-    with calibration.stage("time models"), frozen(model, seed), frozen(full, seed):
-        before, after = time_models([full, model], calibration.fit[0], shape)
-    return Speed(
-        shape=shape,
-        target=float(calibration.targets["speedup"]),
-        predicted=predicted,
-        measured=before / after,
-        seconds=(before, after),
-    )
-
-
-def _sizes(
-    whole: Calibration, calibration: Calibration, choice: Choice
-) -> dict[str, tuple[int, int]]:
-    model, costs, before = calibration.model, calibration.costs, whole.layout
+def _sizes(mixer: Mixer, calibration: Calibration, choice: Choice) -> dict[str, tuple[int, int]]:
+    model, costs, before = calibration.model, calibration.costs, mixer.whole.layout
     after = layout_of(find_every_site(model))
-    macs = whole.costs.of(whole.costs.macs), costs.of(costs.macs, calibration.removed_by(choice))
+    macs = mixer.full.macs, costs.of(costs.macs, calibration.removed_by(choice))
     return {
         "heads": (len(before), len(after)),
         "neurons": (_neurons(before), _neurons(after)),
-        "parameters": (whole.costs.model_parameters, sum(p.numel() for p in model.parameters())),
+        "parameters": (mixer.full.parameters, sum(p.numel() for p in model.parameters())),
         "macs": (int(macs[0]), int(macs[1])),
     }
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Collection, Iterable, Mapping
 from dataclasses import dataclass, field
+from math import nan
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
@@ -16,6 +17,7 @@ if TYPE_CHECKING:
     from .choose import Choice
     from .distances import TextDistance
 
+MISSED = 0.1  # share of a speed-up that may be missing
 STAGES = ("whole", "cut", "refitted")
 
 
@@ -26,8 +28,28 @@ class Speed:
     shape: tuple[int, int]
     target: float  # times as fast
     predicted: float
-    measured: float
-    seconds: tuple[float, float]  # whole, small
+    seconds: tuple[float, float] | None  # whole, small; None if they were not measured
+
+    @property
+    def measured(self) -> float:
+        """How many times as fast the model is."""
+        return nan if self.seconds is None else self.seconds[0] / self.seconds[1]
+
+    @property
+    def next_target(self) -> float | None:
+        """The target to try next if this one was missed by more than a tenth, or None."""
+        if not self.measured < (1 - MISSED) * self.target:
+            return None
+        return round(self.target * self.target / self.measured, 2)
+
+    def __str__(self) -> str:
+        measured = "not" if self.seconds is None else f"{self.measured:.2f}"
+        return (
+            f"{self.target:.2f} is the target, {self.predicted:.2f} predicted, {measured} measured"
+        )
+
+    def to_dict(self) -> dict[str, Any]:
+        return {**vars(self), "measured": None if self.seconds is None else self.measured}
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -53,6 +75,7 @@ class Shrunk:
     removed_layers: tuple[str, ...] = ()  # by their names in the whole model, such as "encoder.3"
     losses: Mapping[str, float]  # whole, cut, refitted: on the held-out part
     tried: Mapping[str, float]  # method -> this loss after a quick refit, if several were tried
+    tried_layers: Mapping[int, float] = field(default_factory=dict)  # number removed -> the same
     scores: Mapping[str, Any]  # what `score` gave for each of these, if there is one
     sizes: Mapping[str, tuple[int, int]]  # layers, heads, neurons, parameters, macs: before, after
     shape: tuple[int, int]  # examples and tokens of the inputs that MACs are counted for
@@ -95,11 +118,12 @@ class Shrunk:
             )
         if self.tried:
             rows["methods tried"] = ", ".join(f"{n} {v:z.4f}" for n, v in self.tried.items())
-        if self.speed is not None:
-            rows["speed-up"] = (
-                f"{self.speed.measured:.2f} measured, {self.speed.predicted:.2f} predicted, "
-                f"{self.speed.target:.2f} the target"
+        if self.tried_layers:
+            rows["layers tried"] = ", ".join(
+                f"{count} removed {loss:z.4f}" for count, loss in self.tried_layers.items()
             )
+        if self.speed is not None:
+            rows["speed-up"] = str(self.speed)
         rows["seconds"] = ", ".join(f"{name} {value:.1f}" for name, value in self.seconds.items())
         return rows
 
@@ -108,7 +132,7 @@ class Shrunk:
         facts = {name: value for name, value in vars(self).items() if name != "model"}
         return facts | {
             "choice": choice_to_dict(self.choice),
-            "speed": self.speed and vars(self.speed),
+            "speed": self.speed and self.speed.to_dict(),
             "distances": [vars(row) for row in self.distances],
             "warning": self.warning,
             "embeddings": self.embeddings and vars(self.embeddings),

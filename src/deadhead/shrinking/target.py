@@ -11,8 +11,9 @@ from deadhead.strategies.amounts import count as count_of_share
 from deadhead.strategies.amounts import exact_number
 
 # What is read: the share or the number of heads and neurons to remove; the share of MACs and
-# parameters that remains; how many times as fast.
-TARGETS = ("heads", "neurons", "macs", "parameters", "speedup")
+# parameters that remains, or the megabytes; how many times as fast.
+TARGETS = ("heads", "neurons", "macs", "parameters", "megabytes", "speedup")
+MIXED = ("parameters", "megabytes", "speedup")  # targets for which whole layers may leave too
 KINDS: tuple[Kind, ...] = ("heads", "neurons")
 EXAMPLES = {
     "layers": "0.25, 25%, 3 or [3, 7]",
@@ -20,6 +21,7 @@ EXAMPLES = {
     "neurons": "0.5, 50% or 1024",
     "macs": "0.5 or 50%",
     "parameters": "0.7 or 70%",
+    "megabytes": "120",
     "speedup": "1.5",
 }
 TYPED = {  # as options of `deadhead shrink`
@@ -28,6 +30,7 @@ TYPED = {  # as options of `deadhead shrink`
     "neurons": "--remove-neurons 50%",
     "macs": "--keep-macs 50%",
     "parameters": "--keep-parameters 70%",
+    "megabytes": "--keep-megabytes 120",
     "speedup": "--speedup 1.5",
 }
 MEANING = {
@@ -36,9 +39,11 @@ MEANING = {
     "neurons": "a share of the neurons between 0 and 1, or a whole number of them, to remove",
     "macs": "the share of the multiply-accumulates that remains, between 0 and 1",
     "parameters": "the share of the parameters that remains, between 0 and 1",
+    "megabytes": "the megabytes of weights that remain, a number above 0",
     "speedup": "a number between 1 and 1000",
 }
 
+RANGES = {"megabytes": (0, 10**9), "speedup": (1, 1000)}  # of other targets: 0 to 1
 LAST = "one head, with those that share its keys and values,"
 Amount = int | Fraction  # a whole number counts heads or neurons; a fraction is a share
 LayerAmount = Amount | tuple[str, ...]  # or the layers by name
@@ -77,11 +82,6 @@ def read_targets(values: Mapping[str, Any], *, layers: bool = False) -> dict[str
     targets = {name: _read(name, value) for name, value in values.items() if value is not None}
     names = (*TARGETS, "layers")
     examples = ", ".join(f"{name}={EXAMPLES[name].split()[0].strip(',')}" for name in names)
-    if layers and not targets.keys() <= {*KINDS}:
-        raise DeadheadError(
-            f"expected layers alone, or with heads and neurons, got {' and '.join(targets)} too.",
-            "remove the layers first, then shrink the result",
-        )
     if not targets and not layers:
         typed = ", ".join(TYPED[name] for name in names)
         hint = f"give one of {examples}; on the command line one of {typed}"
@@ -149,10 +149,10 @@ def _read(name: str, value: Any) -> Amount:
     if text.endswith("%"):
         number /= 100
     elif name in (*KINDS, "layers") and text.isdecimal():
-        if number < 1:
+        if number < (name != "layers"):  # no layer: a target takes heads and neurons alone
             raise _wrong(name, value)
         return int(number)
-    low, high = (1, 1000) if name == "speedup" else (0, 1)
+    low, high = RANGES.get(name, (0, 1))
     if not low < number < high:
         raise _wrong(name, value)
     return number

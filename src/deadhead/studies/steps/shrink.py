@@ -124,7 +124,8 @@ class Shrink(Step):
         model = models.model(state, trial)
         spec = Shrinking.parse(trial.get("shrink"))
         data = models.encoded(state, trial, spec.split, examples=spec.examples)
-        options = {"seed": trial.seed_of(state.at), **spec.options}
+        # no layers: a study follows heads by their numbers
+        options = {"seed": trial.seed_of(state.at), "layers": 0, **spec.options}
         report = shrink(
             model,
             [*batches(data, size=spec.batch, device=models.device())],
